@@ -1,0 +1,416 @@
+/*
+ * The verbs of broadcast, all-gather, reduce-scatter and barrier. What a peer contributes follows
+ * from its id, so that whoever knows who took part can check every element:
+ *
+ *   members                         {"members":[ids],"rank":R}
+ *   collect KIND TAG COUNT          one of them; options root=RANK, members=ID,ID,..., alone, inplace,
+ *                                   and launched, as of reduce. {"intact":...,"right":...,"peers":N,
+ *                                   "rank":R,"sequence":S}
+ *   mixed SEED OPS COUNT            until stopped: steps of up to OPS of all kinds, of up to COUNT
+ *                                   elements for each member. What a step is follows from seed and step. All
+ *                                   are launched, all awaited, and those that failed are launched again,
+ *                                   among those who are members then. Events:
+ *     failed  how many failed in this round, with which codes, and whether their inputs are as they were
+ *     step    {"ops":[[kind,world,digest of who took part],...],"right":...}
+ */
+#include "loop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { BROADCAST, GATHER, SCATTER, BARRIER, ALL_REDUCE, KINDS };
+static const char *const names[KINDS] = {"broadcast", "gather", "scatter", "barrier", "reduce"};
+
+enum { MEMBERS_MAX = 64, OPS_MAX = 8, FIRST_TAG = 2000 };
+
+struct collective {
+    enum kind kind;
+    uint64_t tag, salt;
+    size_t count;
+    uint32_t root;
+    bool in_place, alone_ok, done, in_flight;
+    pcclPeerId_t members[MEMBERS_MAX];
+    uint32_t world, rank; /* as this peer counts on */
+    uint32_t *input, *result;
+    pcclAsyncReduceOp_t handle;
+    pcclPeerId_t participants[MEMBERS_MAX];
+    pcclOperationInfo_t info;
+};
+
+/* ---- elements ---- */
+
+static uint32_t mix(uint64_t x)
+{
+    x = (x ^ x >> 31) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return (uint32_t)(x >> 32);
+}
+
+/* The first digits of ids are random, so they differ. */
+static uint64_t base_of(const pcclPeerId_t *id, uint64_t salt)
+{
+    char digits[9];
+    memcpy(digits, id->digits, 8);
+    digits[8] = 0;
+    return ((uint64_t)mix(salt + 1) << 32) + strtoul(digits, NULL, 16) * UINT64_C(0x9E3779B9);
+}
+
+static void fill(uint32_t *elements, size_t count, const pcclPeerId_t *id, uint64_t salt)
+{
+    uint64_t base = base_of(id, salt);
+    for (size_t i = 0; i < count; i++)
+        elements[i] = mix(base + i);
+}
+
+static bool is_filled(const uint32_t *elements, size_t first, size_t count, const pcclPeerId_t *id, uint64_t salt)
+{
+    uint64_t base = base_of(id, salt);
+    for (size_t i = 0; i < count; i++)
+        if (elements[i] != mix(base + first + i))
+            return false;
+    return true;
+}
+
+static bool is_sum(const struct collective *op, size_t first)
+{
+    for (size_t i = 0; i < op->count; i++) {
+        uint32_t sum = 0;
+        for (uint32_t k = 0; k < op->info.world; k++)
+            sum += mix(base_of(&op->participants[k], op->salt) + first + i);
+        if (op->result[i] != sum)
+            return false;
+    }
+    return true;
+}
+
+static bool is_right(const struct collective *op)
+{
+    const pcclOperationInfo_t *info = &op->info;
+    bool right = info->tag == op->tag && info->world >= 1 && info->rank < info->world &&
+                 strcmp(op->participants[info->rank].digits, op->members[op->rank].digits) == 0;
+    if (!right)
+        return false;
+    switch (op->kind) {
+    case BROADCAST: return is_filled(op->result, 0, op->count, &op->participants[op->root], op->salt);
+    case GATHER:
+        for (uint32_t k = 0; k < info->world && right; k++)
+            right = is_filled(op->result + k * op->count, 0, op->count, &op->participants[k], op->salt);
+        return right;
+    case SCATTER: return is_sum(op, info->rank * op->count);
+    case ALL_REDUCE: return is_sum(op, 0);
+    default: return true;
+    }
+}
+
+/* ---- one operation ---- */
+
+static size_t parts(const struct collective *op, enum kind of_all)
+{
+    return op->kind == BARRIER ? 0 : op->kind == of_all ? op->world * op->count : op->count;
+}
+
+static uint32_t *allocate(size_t count)
+{
+    uint32_t *made = malloc((count + 1) * sizeof *made);
+    if (made == NULL)
+        exit(3);
+    return made;
+}
+
+/* In place: the smaller buffer is this peer's part of the larger one, or the only one. */
+static void make_buffers(struct collective *op)
+{
+    size_t input = parts(op, SCATTER), result = parts(op, GATHER);
+    op->input = allocate(input);
+    op->result = allocate(result);
+    if (op->in_place || op->kind == BROADCAST) {
+        if (op->kind == GATHER) {
+            free(op->input);
+            op->input = op->result + op->rank * op->count;
+        } else {
+            free(op->result);
+            op->result = op->kind == SCATTER ? op->input + op->rank * op->count : op->input;
+        }
+    }
+    fill(op->input, input, &op->members[op->rank], op->salt);
+}
+
+static void free_buffers(struct collective *op)
+{
+    bool shared = op->in_place || op->kind == BROADCAST;
+    if (!shared || op->kind != GATHER)
+        free(op->input);
+    if (!shared || op->kind == GATHER)
+        free(op->result);
+    op->input = op->result = NULL;
+}
+
+/* Whether all that it has given is as it was, except what the result has overwritten. */
+static bool is_intact(const struct collective *op, bool success)
+{
+    const pcclPeerId_t *own = &op->members[op->rank];
+    if (op->kind == BARRIER)
+        return true;
+    if (op->kind == BROADCAST)
+        return op->rank != op->root || is_filled(op->input, 0, op->count, own, op->salt);
+    if (!success || !op->in_place || op->kind == GATHER)
+        return is_filled(op->input, 0, parts(op, SCATTER), own, op->salt);
+    if (op->kind == ALL_REDUCE)
+        return true;
+    for (uint32_t k = 0; k < op->world; k++)
+        if (k != op->rank && !is_filled(op->input + k * op->count, k * op->count, op->count, own, op->salt))
+            return false;
+    return true;
+}
+
+static bool count_on_members(struct collective *op, pcclComm_t *comm)
+{
+    size_t count;
+    bool known = pcclGetMembers(comm, op->members, MEMBERS_MAX, &count, &op->rank) == pcclSuccess;
+    op->world = known ? (uint32_t)count : 0;
+    return known;
+}
+
+static pcclResult_t launch(struct collective *op, pcclComm_t *comm)
+{
+    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+    options.tag = op->tag;
+    options.alone_ok = op->alone_ok;
+    options.members = op->members;
+    options.member_count = op->world;
+    switch (op->kind) {
+    case BROADCAST: return pcclBroadcastAsync(op->result, op->count, pcclUint32, op->root, &options, comm, &op->handle);
+    case GATHER: return pcclAllGatherAsync(op->input, op->result, op->count, pcclUint32, &options, comm, &op->handle);
+    case SCATTER:
+        return pcclReduceScatterAsync(op->input, op->result, op->count, pcclUint32, pcclSum, &options, comm,
+                                      &op->handle);
+    case BARRIER: return pcclBarrierAsync(&options, comm, &op->handle);
+    default: {
+        pcclReduceDescriptor_t descriptor = {
+            .count = op->count, .tag = op->tag, .src_descriptor = {pcclUint32, pcclDistributionNone}};
+        return pcclAllReduceAsync(op->input, op->result, &descriptor, comm, &op->handle);
+    }
+    }
+}
+
+static pcclResult_t await(struct collective *op)
+{
+    op->info = (pcclOperationInfo_t)PCCL_OPERATION_INFO_INIT;
+    op->info.participants = op->participants;
+    op->info.participants_max = MEMBERS_MAX;
+    return pcclAwaitOperation(&op->handle, UINT32_MAX, &op->info);
+}
+
+/* ---- verbs ---- */
+
+void do_members(struct command *command)
+{
+    pcclPeerId_t ids[MEMBERS_MAX];
+    size_t count = 0;
+    uint32_t rank = 0;
+    struct line line;
+    pcclResult_t result = pcclGetMembers(command->slot->comm, ids, MEMBERS_MAX, &count, &rank);
+    answer(command, &line, result);
+    add(&line, ",\"rank\":%u,\"members\":[", rank);
+    for (size_t i = 0; i < count && result == pcclSuccess; i++)
+        add(&line, "%s\"%s\"", i > 0 ? "," : "", ids[i].digits);
+    add(&line, "]");
+    end_line(&line);
+}
+
+/* Takes the list from the option, if it is given. */
+static void count_on_given(struct collective *op, const char *list)
+{
+    pcclPeerId_t own = op->members[op->rank];
+    for (op->world = 0; list != NULL && op->world < MEMBERS_MAX && strlen(list) >= PCCL_PEER_ID_SIZE - 1; op->world++) {
+        memcpy(op->members[op->world].digits, list, PCCL_PEER_ID_SIZE - 1);
+        op->members[op->world].digits[PCCL_PEER_ID_SIZE - 1] = 0;
+        if (strcmp(op->members[op->world].digits, own.digits) == 0)
+            op->rank = op->world;
+        list = strchr(list, ',');
+        list = list != NULL ? list + 1 : NULL;
+    }
+}
+
+static enum kind kind_of(const struct command *command, const char *name)
+{
+    for (int kind = 0; kind < KINDS; kind++)
+        if (strcmp(names[kind], name) == 0)
+            return (enum kind)kind;
+    bad_command(command, "no such collective");
+}
+
+void do_collect(struct command *command)
+{
+    const char *root = option(command, "root"), *list = option(command, "members");
+    struct collective op = {.kind = kind_of(command, word(command, 0)),
+                            .tag = number(command, 1),
+                            .count = number(command, 2),
+                            .root = root != NULL ? (uint32_t)strtoul(root, NULL, 10) : 0,
+                            .in_place = option(command, "inplace") != NULL,
+                            .alone_ok = option(command, "alone") != NULL};
+    op.salt = op.tag;
+    if (!count_on_members(&op, command->slot->comm))
+        op.world = 1; /* unconnected: the launch will say so */
+    if (list != NULL)
+        count_on_given(&op, list);
+    make_buffers(&op);
+    if (option(command, "launched") == NULL)
+        begin(command);
+    pcclResult_t result = launch(&op, command->slot->comm);
+    if (option(command, "launched") != NULL)
+        begin(command);
+    if (result == pcclSuccess)
+        result = await(&op);
+    struct line line;
+    answer(command, &line, result);
+    add(&line, ",\"intact\":%s", is_intact(&op, result == pcclSuccess) ? "true" : "false");
+    if (result == pcclSuccess)
+        add(&line, ",\"right\":%s,\"peers\":%u,\"rank\":%u,\"sequence\":%" PRIu64, is_right(&op) ? "true" : "false",
+            op.info.world, op.info.rank, op.info.sequence);
+    end_line(&line);
+    free_buffers(&op);
+}
+
+/* ---- many of them, while peers come and go ---- */
+
+struct mixed {
+    struct loop loop; /* first */
+    uint64_t seed, ops_max, count_max, count;
+    struct collective ops[OPS_MAX];
+};
+
+static void prepare(struct mixed *mixed, uint64_t index)
+{
+    struct collective *op = &mixed->ops[index];
+    uint64_t draw = mixed->seed * 1000003 + mixed->loop.step * OPS_MAX + index;
+    uint32_t sizes = mix(draw + (UINT64_C(1) << 40));
+    memset(op, 0, sizeof *op);
+    op->kind = (enum kind)(mix(draw) % KINDS);
+    op->tag = FIRST_TAG + index;
+    op->salt = draw;
+    op->count = 1 + sizes % (sizes & 1 << 20 ? mixed->count_max : 200); /* many of them go through the master */
+    op->root = mix(draw + 7);
+}
+
+/* The list is as of the last call that returned, the same for all who take part; else it fails. */
+static pcclResult_t launch_missing(struct mixed *mixed)
+{
+    pcclResult_t result = pcclSuccess;
+    struct collective now = {0};
+    if (!count_on_members(&now, mixed->loop.comm))
+        return pcclInvalidUsage;
+    for (uint64_t i = 0; i < mixed->count && result == pcclSuccess; i++) {
+        struct collective *op = &mixed->ops[i];
+        if (op->done)
+            continue;
+        memcpy(op->members, now.members, sizeof op->members);
+        op->world = now.world;
+        op->rank = now.rank;
+        op->root %= now.world;
+        op->in_place = (mix(op->salt + now.rank) & 1) != 0; /* each peer's own choice */
+        make_buffers(op);
+        result = launch(op, mixed->loop.comm);
+        op->in_flight = result == pcclSuccess;
+        if (!op->in_flight)
+            free_buffers(op);
+    }
+    return result;
+}
+
+/* What a retry does not mend, or success. */
+static pcclResult_t await_launched(struct mixed *mixed, bool *right)
+{
+    pcclResult_t result = pcclSuccess;
+    uint64_t failed = 0, changed = 0, at_us = 0;
+    bool intact = true;
+    for (uint64_t i = 0; i < mixed->count; i++) {
+        struct collective *op = &mixed->ops[i];
+        if (!op->in_flight)
+            continue;
+        pcclResult_t awaited = await(op);
+        op->in_flight = false;
+        op->done = awaited == pcclSuccess;
+        intact = is_intact(op, op->done) && intact;
+        if (op->done)
+            *right = is_right(op) && *right;
+        free_buffers(op);
+        if (op->done)
+            continue;
+        if (failed++ == 0)
+            at_us = now_us();
+        changed += awaited == pcclMembersChanged;
+        if (awaited != pcclRankConnectionLost && awaited != pcclMembersChanged)
+            result = awaited;
+    }
+    if (failed > 0) {
+        struct line line;
+        begin_line(&line);
+        add(&line,
+            "{\"id\":%s,\"event\":\"failed\",\"step\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"changed\":%" PRIu64
+            ",\"intact\":%s,\"at\":%" PRIu64,
+            mixed->loop.command->id, mixed->loop.step, failed, changed, intact ? "true" : "false", at_us);
+        add_text(&line, "words", pcclGetLastError(mixed->loop.comm));
+        end_line(&line);
+    }
+    *right = *right && intact;
+    return result;
+}
+
+static void report_step(const struct mixed *mixed, bool right)
+{
+    struct line line;
+    begin_line(&line);
+    add(&line, "{\"id\":%s,\"event\":\"step\",\"step\":%" PRIu64 ",\"at\":%" PRIu64 ",\"right\":%s,\"ops\":[",
+        mixed->loop.command->id, mixed->loop.step, now_us(), right ? "true" : "false");
+    for (uint64_t i = 0; i < mixed->count; i++) {
+        const struct collective *op = &mixed->ops[i];
+        add(&line, "%s[\"%s\",%u,\"%016" PRIx64 "\"]", i > 0 ? "," : "", names[op->kind], op->info.world,
+            values_digest(op->participants, op->info.world * sizeof *op->participants, 0));
+    }
+    add(&line, "]");
+    end_line(&line);
+}
+
+static bool all_done(const struct mixed *mixed)
+{
+    for (uint64_t i = 0; i < mixed->count; i++)
+        if (!mixed->ops[i].done)
+            return false;
+    return true;
+}
+
+static pcclResult_t make_step(struct loop *loop)
+{
+    struct mixed *mixed = (struct mixed *)loop;
+    pcclResult_t result = pcclSuccess;
+    bool right = true;
+    mixed->count = 1 + mix(mixed->seed + loop->step) % mixed->ops_max;
+    for (uint64_t i = 0; i < mixed->count; i++)
+        prepare(mixed, i);
+    while (result == pcclSuccess && !all_done(mixed)) {
+        pcclResult_t launched = launch_missing(mixed);
+        result = await_launched(mixed, &right);
+        if (launched != pcclSuccess)
+            result = launched;
+    }
+    if (result == pcclSuccess)
+        report_step(mixed, right);
+    return result;
+}
+
+void do_mixed(struct command *command)
+{
+    struct mixed *mixed = calloc(1, sizeof *mixed);
+    if (mixed == NULL)
+        exit(3);
+    mixed->loop = (struct loop){
+        .command = command, .comm = command->slot->comm, .joined = true, .fresh = true, .make = make_step};
+    mixed->seed = number(command, 0);
+    mixed->ops_max = number(command, 1);
+    mixed->count_max = number(command, 2);
+    if (mixed->ops_max < 1 || mixed->ops_max > OPS_MAX)
+        bad_command(command, "out of range");
+    run_loop(&mixed->loop);
+    free(mixed);
+}

@@ -1,0 +1,285 @@
+"""Broadcast, all-gather, reduce-scatter and barrier among processes of which one is killed or
+stopped, whose master is restarted, and to which others come: one outcome for all, inputs as they
+were, every element right, and the next operation works."""
+
+import random
+import time
+
+import harness
+import phases
+from harness import CHANGED, LARGE, LOST, SUCCESS, TOO_FEW
+from harness import check, equal, say, wait_ms
+from loops import kill_all
+from phases import PATIENT, STRICT, agree, knew, members, named, restart
+
+KINDS = ("broadcast", "gather", "scatter", "barrier")
+SMALL, BULK = 50, 100000  # elements of 4 bytes for each member
+ROOT = 1
+
+
+def collect(peers, kind, tag, count, *options):
+    """Launched by all."""
+    words = [kind, tag, count, f"root={ROOT % len(peers)}", "launched", *options]
+    calls = [peer.start("collect", *words) for peer in peers]
+    for call in calls:
+        call.begun()
+    return calls
+
+
+def right(calls):
+    for result in agree(calls, SUCCESS):
+        check(result["right"] and result["peers"] == len(calls), f"{result}")
+    return calls
+
+
+def all_kinds_work(peers, tag=800):
+    for count in (SMALL, BULK):
+        for number, kind in enumerate(KINDS):
+            right(collect(peers, kind, tag + number, count))
+
+
+def test_results(run):
+    """Of every kind, through the master and from peer to peer, in place too, by two to five."""
+    run.start_master(**PATIENT)
+    peers = run.join(2)
+    for world in range(2, 6):
+        for number, kind in enumerate(KINDS):
+            for count in (1, SMALL, BULK):
+                right(collect(peers, kind, number, count))
+                right(collect(peers, kind, number, count, "inplace"))
+        ids = [peer.do("members")["members"] for peer in peers]
+        check(all(one == ids[0] for one in ids), f"different members: {ids}")
+        equal([peer.do("members")["rank"] for peer in peers], list(range(world)), "ranks in the order of admission")
+        peers.append(run.join(1, peers))
+
+
+# ---- a peer dies or stops
+
+
+def missing(run, kind, count, victim_rank, end, **master):
+    """All but one have launched; that one dies or stops."""
+    peers = phases.start(run, 4, **master)
+    victim = peers.pop(victim_rank)
+    before = members(victim)
+    words = [kind, 5, count, f"root={ROOT}", "launched", "inplace"]
+    calls = [peer.start("collect", *words) for peer in peers]
+    for peer in peers:
+        peer.until_waiting()
+    since_us = end(victim)
+    results = agree(calls, LOST)
+    knew(results, since_us)
+    named(results, before - members(peers[0]))
+    all_kinds_work(peers)
+    return victim, peers
+
+
+def registered(kind, count, size, victim_rank, who):
+    home = globals()
+    home[f"test_kill_{who}_in_{kind}{size}"] = lambda run: missing(run, kind, count, victim_rank, lambda peer: peer.kill())
+
+
+for _kind in ("broadcast", "gather", "scatter"):
+    registered(_kind, BULK, "", ROOT, "root" if _kind == "broadcast" else "one")
+registered("broadcast", BULK, "", 3, "another")
+registered("broadcast", SMALL, "_tiny", ROOT, "root")
+registered("barrier", SMALL, "", 2, "one")
+
+
+def stop(run, kind, count, rank):
+    """The others are told when the silence limit has passed; it comes back as a newcomer."""
+    victim, peers = missing(run, kind, count, rank, lambda peer: peer.stop(), **STRICT)
+    victim.resume()
+    harness.poll(lambda: victim.do("attr", rc=None)["rc"] != SUCCESS, "the victim to know that it is out")
+    run.admit(victim, peers)
+    all_kinds_work(peers + [victim])
+
+
+def test_stop_root(run):
+    stop(run, "broadcast", BULK, ROOT)
+
+
+def test_stop_another(run):
+    stop(run, "scatter", BULK, 3)
+
+
+def in_the_middle(run, turns, choose):
+    """A few milliseconds into a large operation of each kind, a little later each time."""
+    run.start_master(**PATIENT)
+    peers = run.join(4)
+    codes = []
+    for turn in range(turns):
+        for kind in KINDS[:3]:
+            before = members(peers[0])
+            calls = collect(peers, kind, 1, LARGE // 4, *(["inplace"] if turn % 2 else []))
+            wait_ms(3 + 12 * turn)
+            victim = choose(peers)
+            at = peers.index(victim)
+            victim.kill()
+            survivors = peers[:at] + peers[at + 1 :]
+            results = agree(calls[:at] + calls[at + 1 :], LOST, SUCCESS)
+            if results[0]["rc"] == SUCCESS:
+                check(all(result["right"] for result in results), f"{results}")
+            else:
+                named(results, before - members(survivors[0]))
+            codes.append(results[0]["rc"])
+            for call in [peer.start("update") for peer in survivors]:
+                call.wait(rc=SUCCESS)
+            right(collect(survivors, kind, 1, BULK))
+            peers = survivors + [run.join(1, survivors)]
+    say(f"{codes.count(LOST)} of {len(codes)} failed")
+
+
+def test_kill_root_in_the_middle(run):
+    in_the_middle(run, 2, lambda peers: peers[ROOT])
+
+
+def test_kill_another_in_the_middle(run):
+    in_the_middle(run, 2, lambda peers: peers[2])
+
+
+def test_all_but_one_die(run):
+    """Who is left is told; alone it does what it can."""
+    last, *others = phases.start(run, 3)
+    calls = [last.start("collect", kind, tag, BULK, "launched") for tag, kind in enumerate(KINDS)]
+    last.until_waiting()
+    for peer in others:
+        peer.kill()
+    agree(calls, LOST)
+    last.do("collect", "gather", 7, BULK, rc=TOO_FEW)
+    for tag, kind in enumerate(KINDS):
+        right([last.start("collect", kind, 10 + tag, BULK, "alone")])
+
+
+# ---- the master
+
+
+def test_master_restart(run):
+    """A master that dies while all but one have launched every kind, tiny and bulk, and comes back:
+    all end alike, and right."""
+    peers = phases.start(run, 3)
+    shapes = [(kind, 10 * number + size, count) for number, kind in enumerate(KINDS) for size, count in enumerate((SMALL, BULK))]
+    calls = [[peer.start("collect", *shape, "root=1", "launched") for peer in peers[:2]] for shape in shapes]
+    for peer in peers[:2]:
+        peer.until_waiting()
+    run.master.kill()
+    for number, shape in enumerate(shapes):
+        calls[number].append(peers[2].start("collect", *shape, "root=1", "launched"))
+    restart(run)
+    for of_one in calls:
+        right(of_one)
+    equal([peer.do("members")["rank"] for peer in peers], [0, 1, 2], "ranks after the restart")
+    peers.append(run.join(1, peers))
+    equal([peer.do("members")["rank"] for peer in peers], [0, 1, 2, 3], "ranks after the next admission")
+    all_kinds_work(peers)
+
+
+# ---- newcomers
+
+
+def test_newcomer_after_the_list(run):
+    """Two have made their lists when a third is admitted: whoever counts on the list of before, it
+    fails for all, and is right with the new one."""
+    run.start_master(**PATIENT)
+    peers = run.join(2)
+    before = ",".join(peers[0].do("members")["members"])
+    peers.append(run.join(1, peers))
+    now = ",".join(peers[0].do("members")["members"])
+    equal(now[: len(before)], before, "the members of before keep their ranks")
+    for number, kind in enumerate(KINDS):
+        for count in (SMALL, BULK):
+            calls = [
+                peer.start("collect", kind, number, count, f"members={before if rank < 1 else now}", "inplace")
+                for rank, peer in enumerate(peers)
+            ]
+            for result in agree(calls, CHANGED):
+                check(now[-32:][:8] in result["words"], f"the newcomer is not named: {result['words']}")
+                equal(result["lost_count"], 0, "nobody is lost")
+            right(collect(peers, kind, number, count, f"members={now}", "inplace"))
+
+
+# ---- everything at once
+
+
+class Churn:
+    """Processes that make steps of mixed collectives."""
+
+    def __init__(self, run, seed):
+        self.run = run
+        self.seed = seed
+        self.loops = {}  # peer -> its call; None: it is not in yet
+        self.connects = {}
+        self.dead = {}
+
+    def spawn(self):
+        peer = self.run.peer()
+        peer.create(self.run.address)
+        self.connects[peer] = peer.start("connect")
+        self.loops[peer] = None
+
+    def start_connected(self):
+        for peer, loop in list(self.loops.items()):
+            check(loop is None or loop.result is None, f"{peer.name} has stopped: {loop and loop.result}")
+            if loop is None and self.connects[peer].result:
+                equal(self.connects[peer].result["rc"], SUCCESS, f"connect: {self.connects[peer].result}")
+                self.loops[peer] = peer.start("mixed", self.seed, 6, BULK)
+
+    def until_together(self):
+        """Until all have made a step after now of which all are part."""
+        seen = {peer: len(loop.steps) if loop else 0 for peer, loop in self.loops.items()}
+
+        def is_of_all(step):
+            return all(world == len(self.loops) for _, world, _ in step["ops"])
+
+        def done():
+            self.start_connected()
+            return all(
+                loop and any(is_of_all(step) for step in loop.steps[seen[peer] :][-5:])
+                for peer, loop in self.loops.items()
+            )
+
+        harness.wait_until(done, f"a step of {len(self.loops)} peers together")
+
+    def verdict(self):
+        loops = {peer: loop for peer, loop in {**self.loops, **self.dead}.items() if loop}
+        seen = {}
+        for peer, loop in loops.items():
+            for failed in loop.failures:
+                check(failed["intact"], f"{peer.name} has changed inputs: {failed}")
+            for step in loop.steps:
+                check(step["right"], f"{peer.name} has a wrong result: {step}")
+                seen.setdefault(step["step"], set()).add(str(step["ops"]))
+        check(all(len(reports) == 1 for reports in seen.values()), "peers took part in different operations")
+        kinds = {kind for reports in seen.values() for kind in KINDS if any(f"'{kind}'" in one for one in reports)}
+        equal(kinds, set(KINDS), "the kinds that were tried")
+        return len(seen), sum(len(loop.failures) for loop in loops.values())
+
+
+def churn(run, kills, seed):
+    say(f"seed {seed}")
+    run.environment["PCCL_LOG_LEVEL"] = "WARN"
+    run.start_master(**PATIENT)
+    chance = random.Random(seed)
+    rig = Churn(run, seed)
+    for _ in range(kills):
+        while len(rig.loops) < chance.randint(3, 5):
+            rig.spawn()
+        rig.until_together()
+        time.sleep(chance.uniform(0, 0.05))  # the moment is what the test is about
+        victim = chance.choice(list(rig.loops))
+        victim.kill()
+        rig.dead[victim] = rig.loops.pop(victim)
+    rig.until_together()
+    kill_all(rig.loops, rig.dead)
+    steps, failed = rig.verdict()
+    say(f"{kills} kills, {steps} steps, {failed} times that operations failed")
+
+
+def test_churn(run):
+    churn(run, 6, random.SystemRandom().randrange(1 << 32))
+
+
+def test_slow_churn(run):
+    churn(run, 60, random.SystemRandom().randrange(1 << 32))
+
+
+harness.main()
