@@ -22,10 +22,27 @@
 extern "C" {
 #endif
 
+/* ------------------------------------------------------------------------------------------------ members */
+
 /* A peer's id as text, as pcclGetPeerId writes it. */
 typedef struct pcclPeerId_t {
     char digits[PCCL_PEER_ID_SIZE];
 } pcclPeerId_t;
+
+/*
+ * Returns the members of this peer's group in order of their ranks, and its own rank, as of the
+ * last call of this communicator that has returned (the same moment as of pcclGetAttribute).
+ * members NULL with max 0 asks only for the number. Any thread. Does not block.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument comm or count is NULL; members is NULL and max is not 0; or there are more
+ *                     than max: then *count is set and nothing else written
+ * pcclInvalidUsage    unconnected
+ */
+PCCL_EXPORT pcclResult_t pcclGetMembers(const pcclComm_t *comm, pcclPeerId_t *PCCL_NULLABLE members, size_t max,
+                                        size_t *count, uint32_t *PCCL_NULLABLE rank);
+
+/* -------------------------------------------------------------------------------------------- collectives */
 
 /*
  * What an operation may be given beside its buffers. Later versions may add members at the end;
@@ -66,19 +83,6 @@ typedef struct pcclOperationInfo_t {
     {                                                                                                                  \
         sizeof(pcclOperationInfo_t), 0, 0, 0, 0, 0, 0, NULL, 0                                                         \
     }
-
-/*
- * Returns the members of this peer's group in order of their ranks, and its own rank, as of the
- * last call of this communicator that has returned (the same moment as of pcclGetAttribute).
- * members NULL with max 0 asks only for the number. Any thread. Does not block.
- * pcclSuccess
- * pcclNotInitialized
- * pcclInvalidArgument comm or count is NULL; members is NULL and max is not 0; or there are more
- *                     than max: then *count is set and nothing else written
- * pcclInvalidUsage    unconnected
- */
-PCCL_EXPORT pcclResult_t pcclGetMembers(const pcclComm_t *comm, pcclPeerId_t *PCCL_NULLABLE members, size_t max,
-                                        size_t *count, uint32_t *PCCL_NULLABLE rank);
 
 /*
  * Brings the root's buffer to all members. root is a rank. All pass as many elements of the same

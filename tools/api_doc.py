@@ -14,7 +14,7 @@ import re
 import sys
 import textwrap
 
-HEADERS = ("include/pccl.h", "include/ccoip_inet.h", "include/ccoip.h")
+HEADERS = ("include/pccl.h", "include/pccl_collectives.h", "include/ccoip_inet.h", "include/ccoip.h")
 PACKAGE = "python/pccl"
 PROGRAMS = ("master", "perf")  # modules that are programs: their own words are enough
 COMMENT_COLUMNS = 117  # behind the star
@@ -361,7 +361,7 @@ class CPage:
 
     def _contents(self):
         lines = ["| | |", "|---|---|"]
-        for title, items in self.headers[0].sections:
+        for title, items in [section for header in self.headers for section in header.sections]:
             shown = [f"[`{item.name}`](#{item.name.lower()})" for item in items if item.kind != "macro"]
             if title and shown:
                 lines.append(f"| [{title.capitalize()}](#{title.replace(' ', '-')}) | {', '.join(shown)} |")

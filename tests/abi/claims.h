@@ -195,6 +195,26 @@ MEMBER(pcclFailure_t, precise, 564, 4)
 
 STRUCT(struct pcclReduceSingleDescriptor_t, 56, 8)
 
+STRUCT(pcclPeerId_t, 33, 1)
+STRUCT(pcclCollectiveOptions_t, 48, 8)
+MEMBER(pcclCollectiveOptions_t, size, 0, 8)
+MEMBER(pcclCollectiveOptions_t, tag, 8, 8)
+MEMBER(pcclCollectiveOptions_t, label, 16, 8)
+MEMBER(pcclCollectiveOptions_t, members, 24, 8)
+MEMBER(pcclCollectiveOptions_t, member_count, 32, 4)
+MEMBER(pcclCollectiveOptions_t, alone_ok, 36, 1)
+MEMBER(pcclCollectiveOptions_t, quantization, 40, 8)
+STRUCT(pcclOperationInfo_t, 64, 8)
+MEMBER(pcclOperationInfo_t, size, 0, 8)
+MEMBER(pcclOperationInfo_t, tag, 8, 8)
+MEMBER(pcclOperationInfo_t, sequence, 16, 8)
+MEMBER(pcclOperationInfo_t, tx_bytes, 24, 8)
+MEMBER(pcclOperationInfo_t, rx_bytes, 32, 8)
+MEMBER(pcclOperationInfo_t, world, 40, 4)
+MEMBER(pcclOperationInfo_t, rank, 44, 4)
+MEMBER(pcclOperationInfo_t, participants, 48, 8)
+MEMBER(pcclOperationInfo_t, participants_max, 56, 8)
+
 FUNCTION(pcclInit, (void))
 FUNCTION(pcclGetBuildInfo, (pcclBuildInfo_t *))
 FUNCTION(pcclGetLastFailure, (const pcclComm_t *, pcclFailure_t *))
@@ -215,6 +235,22 @@ FUNCTION(pcclAllReduceMultipleWithRetry,
 FUNCTION(pcclAwaitAsyncReduceFor, (const pcclAsyncReduceOp_t *, uint32_t, pcclReduceInfo_t *))
 FUNCTION(pcclTestAsyncReduce, (const pcclAsyncReduceOp_t *, bool *))
 FUNCTION(pcclAbortOperations, (pcclComm_t *))
+FUNCTION(pcclGetMembers, (const pcclComm_t *, pcclPeerId_t *, size_t, size_t *, uint32_t *))
+FUNCTION(pcclBroadcast, (void *, size_t, pcclDataType_t, uint32_t, const pcclCollectiveOptions_t *, const pcclComm_t *,
+                         pcclOperationInfo_t *))
+FUNCTION(pcclAllGather, (const void *, void *, size_t, pcclDataType_t, const pcclCollectiveOptions_t *,
+                         const pcclComm_t *, pcclOperationInfo_t *))
+FUNCTION(pcclReduceScatter, (const void *, void *, size_t, pcclDataType_t, pcclRedOp_t, const pcclCollectiveOptions_t *,
+                             const pcclComm_t *, pcclOperationInfo_t *))
+FUNCTION(pcclBarrier, (const pcclCollectiveOptions_t *, const pcclComm_t *, pcclOperationInfo_t *))
+FUNCTION(pcclBroadcastAsync, (void *, size_t, pcclDataType_t, uint32_t, const pcclCollectiveOptions_t *,
+                              const pcclComm_t *, pcclAsyncReduceOp_t *))
+FUNCTION(pcclAllGatherAsync, (const void *, void *, size_t, pcclDataType_t, const pcclCollectiveOptions_t *,
+                              const pcclComm_t *, pcclAsyncReduceOp_t *))
+FUNCTION(pcclReduceScatterAsync, (const void *, void *, size_t, pcclDataType_t, pcclRedOp_t,
+                                  const pcclCollectiveOptions_t *, const pcclComm_t *, pcclAsyncReduceOp_t *))
+FUNCTION(pcclBarrierAsync, (const pcclCollectiveOptions_t *, const pcclComm_t *, pcclAsyncReduceOp_t *))
+FUNCTION(pcclAwaitOperation, (const pcclAsyncReduceOp_t *, uint32_t, pcclOperationInfo_t *))
 FUNCTION(pcclGetTopology, (const pcclComm_t *, char *, size_t, size_t *))
 FUNCTION(pcclSynchronizeSharedState,
          (const pcclComm_t *, pcclSharedState_t *, pcclSharedStateSyncStrategy_t, pcclSharedStateSyncInfo_t *))

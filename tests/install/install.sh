@@ -44,7 +44,7 @@ prefix)
     ;;
 files)
     lib=$(libdir)
-    for file in include/pccl.h include/ccoip.h include/ccoip_inet.h bin/pccl-master bin/pccl-perf \
+    for file in include/pccl.h include/pccl_collectives.h include/ccoip.h include/ccoip_inet.h bin/pccl-master bin/pccl-perf \
         share/man/man1/pccl-master.1 share/man/man1/pccl-perf.1 share/man/man3/pccl.3 share/man/man7/pccl.7; do
         [ -f "$prefix/$file" ] || fail "$file is missing"
     done

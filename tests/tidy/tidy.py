@@ -304,11 +304,11 @@ def check_citations(root, path, text):
 
 
 def check_manual(root):
-    """The manual names every function of the header, and every parameter with its default and range."""
-    header, functions = root / "include/pccl.h", root / "man/pccl.3"
-    if header.exists() and functions.exists():
+    """The manual names every function of the headers, and every parameter with its default and range."""
+    headers, functions = sorted((root / "include").glob("*.h")), root / "man/pccl.3"
+    if headers and functions.exists():
         manual = functions.read_text(encoding="utf-8")
-        declared = code_only(header.read_text(encoding="utf-8"))
+        declared = "\n".join(code_only(header.read_text(encoding="utf-8")) for header in headers)
         for name in re.findall(r"^PCCL_EXPORT\b[^;(]*?\b(\w+)\s*\(", declared, re.M):
             if not re.search(rf"\b{name}\b", manual):
                 yield f"man/pccl.3:1: {name} is not mentioned"
@@ -408,8 +408,8 @@ def exports(root, nm, library):
         if kind != "A":
             exported.add(name.split("@")[0])
     declared = set()
-    for header in ("pccl.h", "ccoip.h", "ccoip_inet.h"):
-        text = code_only((root / "include" / header).read_text(encoding="utf-8"))
+    for header in sorted((root / "include").glob("*.h")):
+        text = code_only(header.read_text(encoding="utf-8"))
         declared |= set(re.findall(r"^PCCL_EXPORT\b[^;(]*?\b(\w+)\s*\(", text, re.M))
     for name in sorted(exported - declared):
         yield f"{library}:0: exports {name}, which no public header declares"
