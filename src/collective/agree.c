@@ -96,24 +96,33 @@ static void fail_as_rooted_elsewhere(struct pccl_transfer *transfer, const struc
                       pccl_id_str(peer), pccl_id_str(theirs));
 }
 
+/*
+ * Fails the transfer where the two differ. If it is done, all its receivers agree: the member before
+ * that peer in the ring fails.
+ */
+static bool is_different(struct pccl_transfer *transfer, const struct pccl_id *peer, const struct pccl_msg_ready *ready)
+{
+    const struct pccl_descriptor *ours = &transfer->descriptor, *theirs = &ready->descriptor;
+    const bool another = is_another(ours, theirs), elsewhere = !pccl_id_equal(&ours->root, &theirs->root);
+    struct difference difference = {0};
+    if (!another && !elsewhere && !find_difference(transfer, ready, &difference))
+        return false;
+    if (transfer->done)
+        return true;
+    if (another)
+        fail_as_another(transfer, peer, theirs);
+    else if (elsewhere)
+        fail_as_rooted_elsewhere(transfer, peer, &theirs->root);
+    else
+        fail_as_different(transfer, peer, &difference);
+    return true;
+}
+
 bool pccl_agree_take_ready(struct pccl_transfer *transfer, const struct pccl_lane *lane,
                            const struct pccl_msg_ready *ready)
 {
-    struct difference difference;
-    if (transfer->failed || transfer->at_rest)
+    if (transfer->failed || transfer->at_rest || is_different(transfer, &lane->peer, ready))
         return true;
-    if (is_another(&transfer->descriptor, &ready->descriptor)) {
-        fail_as_another(transfer, &lane->peer, &ready->descriptor);
-        return true;
-    }
-    if (!pccl_id_equal(&transfer->descriptor.root, &ready->descriptor.root)) {
-        fail_as_rooted_elsewhere(transfer, &lane->peer, &ready->descriptor.root);
-        return true;
-    }
-    if (find_difference(transfer, ready, &difference)) {
-        fail_as_different(transfer, &lane->peer, &difference);
-        return true;
-    }
     struct pccl_flow *flow = pccl_flow_find(transfer, lane);
     if (flow == NULL)
         return false;

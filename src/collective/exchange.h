@@ -96,7 +96,7 @@ struct pccl_exchange_effects {
     /*
      * The transfer cannot go on (a connection was lost, peers differ, memory is short) and waits
      * for pccl_exchange_stop. Once, instead of `done`, or after it and even after `at_rest`,
-     * because what was sent need not have arrived.
+     * because what was sent need not have arrived, and others may still need what is passed on.
      */
     void (*failed)(void *context, struct pccl_transfer *transfer, enum pccl_class class,
                    const struct pccl_text *reason);

@@ -78,14 +78,16 @@ static void note_lost_lane(struct rig_rank *rank, uint32_t peer, bool outgoing)
 {
     for (uint32_t op = 0; op < rank->world->spec->op_count; op++) {
         struct rig_attempt *attempt = rank->running[op];
+        struct pccl_plan plan;
         if (attempt == NULL || (attempt->view >> peer & 1) == 0)
             continue;
-        uint32_t ring[RIG_RANKS_MAX], own = 0;
-        const uint32_t count = rig_ring_of(rank->world->spec, attempt->view, ring);
-        while (ring[own] != rank->number)
-            own++;
-        const uint32_t neighbor = ring[(own + (outgoing ? 1 : count - 1)) % count];
-        if (rank->world->spec->direct || neighbor == peer)
+        const struct rig_place *place = &attempt->place;
+        uint32_t other = 0;
+        while (place->ring[other] != peer)
+            other++;
+        PCCL_ASSERT(rig_plan(rank->world->spec, op, place, &plan));
+        const uint32_t own = place->seat.rank;
+        if (pccl_plan_schedule(&plan)->sends(place->seat, outgoing ? own : other, outgoing ? other : own))
             attempt->links_lost++;
     }
 }

@@ -75,27 +75,29 @@ static const uint8_t *original_of(const struct rig_attempt *attempt)
     return attempt->world->spec->inputs[attempt->op][attempt->round][attempt->rank];
 }
 
-static struct rig_buffer *result_of(struct rig_attempt *attempt)
+/* Where the result overwrites the input, only what it leaves of it counts. */
+static void check_input(struct rig_attempt *attempt, bool overwritten, const char *when)
 {
-    return attempt->in_place ? &attempt->input : &attempt->result;
-}
-
-static void check_input(struct rig_attempt *attempt, const char *when)
-{
-    if (memcmp(attempt->input.data, original_of(attempt), attempt->input.data_bytes) != 0)
+    const size_t bytes = attempt->place.input_bytes;
+    const uint8_t *got = attempt->got, *behind = got + attempt->place.result_bytes;
+    size_t differing = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        const uint8_t *at = attempt->given + i;
+        differing += (!overwritten || at < got || at >= behind) && *at != original_of(attempt)[i];
+    }
+    if (differing > 0 && (attempt->place.gives || !attempt->in_place))
         rig_violation(attempt->world, "rank %u: the input of operation %u use %u differs %s", attempt->rank,
                       attempt->op, attempt->use, when);
 }
 
 static void check_result(struct rig_attempt *attempt, const char *when)
 {
-    const uint8_t *expected = rig_reference(attempt->world->spec, attempt->op, attempt->round, attempt->view);
-    const struct rig_buffer *result = result_of(attempt);
-    if (expected == NULL || memcmp(result->data, expected, result->data_bytes) != 0)
+    const uint8_t *expected =
+        rig_reference(attempt->world->spec, attempt->op, attempt->round, attempt->view, attempt->rank);
+    if (expected == NULL || memcmp(attempt->got, expected, attempt->place.result_bytes) != 0)
         rig_violation(attempt->world, "rank %u: the result of operation %u use %u is wrong %s", attempt->rank,
                       attempt->op, attempt->use, when);
-    if (!attempt->in_place)
-        check_input(attempt, when);
+    check_input(attempt, attempt->in_place, when);
 }
 
 /* ---- the exchange's events ---- */
@@ -115,13 +117,26 @@ static bool is_mismatched(const struct rig_attempt *attempt)
     return attempt->use == 0 && odd != RIG_NOBODY && (attempt->view >> odd & 1) != 0;
 }
 
+/*
+ * Whether the attempt cannot be done because of that. Of a broadcast, it is enough that the rank
+ * before the odd one and the odd one itself are not.
+ */
+static bool must_notice(const struct rig_attempt *attempt)
+{
+    const struct rig_op *op = &attempt->world->spec->ops[attempt->op];
+    const struct rig_place *place = &attempt->place;
+    if (!is_mismatched(attempt) || op->descriptor.collective != PCCL_BROADCAST)
+        return is_mismatched(attempt);
+    return attempt->odd || place->ring[pccl_seat_next(place->seat, place->seat.rank)] == op->odd_rank;
+}
+
 static void on_done(void *context, struct pccl_transfer *transfer)
 {
     struct rig_attempt *attempt = pccl_transfer_user(transfer);
     struct rig_rank *rank = context;
     struct rig_world *world = rank->world;
     rig_trace(world, "rank %u is done with operation %u use %u", attempt->rank, attempt->op, attempt->use);
-    if (rank->number != attempt->rank || attempt->state != RIG_RUNNING || is_mismatched(attempt)) {
+    if (rank->number != attempt->rank || attempt->state != RIG_RUNNING || must_notice(attempt)) {
         rig_violation(world, "rank %u: operation %u use %u is done twice, after a failure or a mismatch", attempt->rank,
                       attempt->op, attempt->use);
         return;
@@ -129,10 +144,14 @@ static void on_done(void *context, struct pccl_transfer *transfer)
     attempt->state = RIG_DONE;
     /* a rank that knows of the abort already may have sent filler (F19) */
     const struct rig_decision *decision = &world->decisions[attempt->op][attempt->use];
+    if (attempt->place.result_bytes > attempt->place.input_bytes && rig_plant(world, RIG_PLANT_lost_own))
+        attempt->got[attempt->place.own] ^= 1;
     if (decision->aborted_by == 0)
         check_result(attempt, "when done");
-    if (rig_plant(world, RIG_PLANT_overrun))
-        result_of(attempt)->data[result_of(attempt)->data_bytes] ^= 1;
+    if (rig_plant(world, RIG_PLANT_overrun)) {
+        struct rig_buffer *buffer = attempt->in_place ? &attempt->input : &attempt->result;
+        buffer->data[buffer->data_bytes] ^= 1;
+    }
     report(attempt, RIG_MAIL_DONE, PCCL_CLASS_NONE);
     if (rig_plant(world, RIG_PLANT_double_done))
         on_done(context, transfer);
@@ -157,9 +176,11 @@ static void on_failed(void *context, struct pccl_transfer *transfer, enum pccl_c
     rig_trace(world, "rank %u: operation %u use %u fails: %s", attempt->rank, attempt->op, attempt->use, reason->bytes);
     /*
      * It fails although it was done: what it had sent, or has still to send, may be lost with a
-     * connection.
+     * connection; and who has its own share may lack the memory to pass others on.
      */
-    const bool after_done = attempt->state == RIG_DONE && !attempt->lost && class == PCCL_CLASS_PEER_LOST;
+    const bool relays = world->spec->ops[attempt->op].descriptor.collective == PCCL_REDUCE_SCATTER;
+    const bool after_done = attempt->state == RIG_DONE && !attempt->lost &&
+                            (class == PCCL_CLASS_PEER_LOST || (relays && class == PCCL_CLASS_INTERNAL));
     if (attempt->state != RIG_RUNNING && !after_done) {
         rig_violation(world, "rank %u: operation %u use %u fails twice, or after it was done", attempt->rank,
                       attempt->op, attempt->use);
@@ -253,6 +274,19 @@ bool rig_may_start(const struct rig_rank *rank, uint32_t op)
     return rank->running[op] == NULL && rank->rounds[op] < rank->world->spec->rounds && !is_alone(rank->view);
 }
 
+/* In place both are in one buffer, the shorter one within the longer. */
+static void make_buffers(struct rig_attempt *attempt, uint32_t shift)
+{
+    const struct rig_place *place = &attempt->place;
+    const bool gathers = place->result_bytes > place->input_bytes;
+    const size_t bytes = attempt->in_place && gathers ? place->result_bytes : place->input_bytes;
+    PCCL_ASSERT(buffer_make(&attempt->input, bytes, shift));
+    PCCL_ASSERT(attempt->in_place || buffer_make(&attempt->result, place->result_bytes, (shift * 3) % 7));
+    attempt->given = attempt->input.data + (attempt->in_place && gathers ? place->own : 0);
+    attempt->got = attempt->in_place ? attempt->input.data + (gathers ? 0 : place->own) : attempt->result.data;
+    memcpy(attempt->given, original_of(attempt), place->input_bytes);
+}
+
 static struct rig_attempt *attempt_make(struct rig_rank *rank, uint32_t op)
 {
     struct rig_world *world = rank->world;
@@ -269,12 +303,62 @@ static struct rig_attempt *attempt_make(struct rig_rank *rank, uint32_t op)
                                     .next = world->attempts};
     attempt->odd = attempt->use == 0 && world->spec->ops[op].odd_rank == rank->number;
     world->attempts = attempt;
-    const size_t bytes = rig_op_bytes(&world->spec->ops[op]);
-    const uint32_t shift = (op + rank->number) % 9;
-    PCCL_ASSERT(buffer_make(&attempt->input, bytes, shift));
-    PCCL_ASSERT(attempt->in_place || buffer_make(&attempt->result, bytes, (shift * 3) % 7));
-    memcpy(attempt->input.data, original_of(attempt), bytes);
+    attempt->place = rig_place_of(world->spec, op, attempt->view, rank->number);
+    if (attempt->odd && world->spec->ops[op].odd_in_length && attempt->place.in_parts)
+        attempt->in_place = false; /* its own part lies elsewhere for it */
+    make_buffers(attempt, (op + rank->number) % 9);
     return attempt;
+}
+
+/* What an odd rank asks for. */
+static void make_odd(struct rig_attempt *attempt, struct pccl_transfer_config *config)
+{
+    struct pccl_descriptor *descriptor = &config->descriptor;
+    if (attempt->world->spec->ops[attempt->op].odd_in_length)
+        descriptor->count--;
+    else if (descriptor->collective != PCCL_BROADCAST)
+        descriptor->operation = descriptor->operation == PCCL_SUM ? PCCL_AVG : PCCL_SUM;
+    else
+        config->root = attempt->place.seat.root = pccl_seat_next(attempt->place.seat, config->root);
+}
+
+static void plant_in(const struct rig_attempt *attempt, struct pccl_transfer_config *config, uint32_t *positions)
+{
+    const struct rig_place *place = &attempt->place;
+    if (config->descriptor.collective == PCCL_BROADCAST && rig_plant(attempt->world, RIG_PLANT_wrong_root))
+        config->root = pccl_seat_next(place->seat, config->root);
+    if (place->in_parts && rig_plant(attempt->world, RIG_PLANT_exchanged)) {
+        positions[0] = place->positions[1];
+        positions[1] = place->positions[0];
+    }
+}
+
+static struct pccl_transfer_config config_of(struct rig_attempt *attempt, struct pccl_id *ring, uint32_t *positions)
+{
+    const struct rig_spec *spec = attempt->world->spec;
+    const struct rig_place *place = &attempt->place;
+    struct pccl_transfer_config config = {
+        .instance = {.group = 1, .tag = attempt->op, .use = attempt->use},
+        .view = {.inc = 1, .number = attempt->view_number},
+        .descriptor = spec->ops[attempt->op].descriptor,
+        .cost = rig_cost(spec),
+        .ring = ring,
+        .ranks = place->seat.ranks,
+        .root = place->seat.root,
+        .positions = positions,
+        .input = attempt->given,
+        .result = attempt->got,
+        .user = attempt,
+    };
+    for (uint32_t i = 0; i < config.ranks; i++)
+        ring[i] = spec->ids[place->ring[i]];
+    memcpy(positions, place->positions, sizeof place->positions);
+    if (attempt->odd)
+        make_odd(attempt, &config);
+    if (config.descriptor.collective == PCCL_BROADCAST)
+        config.descriptor.root = ring[config.root];
+    plant_in(attempt, &config, positions);
+    return config;
 }
 
 /* Launches the next attempt, which ends at once if its outcome is known already (PROTOCOL 5.1). */
@@ -292,26 +376,8 @@ void rig_start(struct rig_rank *rank, uint32_t op)
     }
     struct rig_attempt *attempt = attempt_make(rank, op);
     struct pccl_id ring[RIG_RANKS_MAX];
-    uint32_t numbers[RIG_RANKS_MAX];
-    const uint32_t count = rig_ring_of(spec, attempt->view, numbers);
-    for (uint32_t i = 0; i < count; i++)
-        ring[i] = spec->ids[numbers[i]];
-    const struct pccl_transfer_config config = {
-        .instance = {.group = 1, .tag = op, .use = attempt->use},
-        .view = {.inc = 1, .number = attempt->view_number},
-        .descriptor = spec->ops[op].descriptor,
-        .cost = rig_cost(spec),
-        .ring = ring,
-        .ranks = count,
-        .input = attempt->input.data,
-        .result = result_of(attempt)->data,
-        .user = attempt,
-    };
-    struct pccl_transfer_config told = config;
-    if (attempt->odd && spec->ops[op].odd_in_length)
-        told.descriptor.count--;
-    else if (attempt->odd)
-        told.descriptor.operation = told.descriptor.operation == PCCL_SUM ? PCCL_AVG : PCCL_SUM;
+    uint32_t positions[RIG_RANKS_MAX];
+    const struct pccl_transfer_config told = config_of(attempt, ring, positions);
     rig_plan_for(spec, &spec->ops[op]);
     rig_trace(world, "rank %u starts operation %u use %u in view %u", rank->number, op, attempt->use,
               attempt->view_number);
@@ -319,7 +385,8 @@ void rig_start(struct rig_rank *rank, uint32_t op)
     struct pccl_text reason = {0};
     const size_t held = pccl_exchange_ahead_bytes(rank->exchange);
     const enum pccl_status status = pccl_exchange_start(rank->exchange, &told, &attempt->transfer, &reason);
-    memset(ring, 0xee, sizeof ring); /* it was copied */
+    memset(ring, 0xee, sizeof ring); /* both were copied */
+    memset(positions, 0xee, sizeof positions);
     world->totals->used += pccl_exchange_ahead_bytes(rank->exchange) < held;
     world->totals->odd_held += pccl_exchange_ahead_bytes(rank->exchange) < held && is_mismatched(attempt);
     if (status == PCCL_OK)
@@ -339,7 +406,7 @@ static void check_stopped(struct rig_attempt *attempt, bool committed)
     if (committed)
         check_result(attempt, "after the commit");
     else
-        check_input(attempt, "after the abort");
+        check_input(attempt, false, "after the abort");
     if (rig_points_into(world, attempt->rank, attempt->input.block, attempt->input.block_bytes) ||
         (!attempt->in_place &&
          rig_points_into(world, attempt->rank, attempt->result.block, attempt->result.block_bytes)))
@@ -397,8 +464,8 @@ void rig_stop(struct rig_attempt *attempt, bool committed)
     attempt->transfer = NULL;
     attempt->state = RIG_STOPPED;
     rank->running[attempt->op] = NULL;
-    if (!committed && attempt->in_place && rig_plant(world, RIG_PLANT_unrestored))
-        attempt->input.data[attempt->input.data_bytes / 2] ^= 1;
+    if (!committed && attempt->in_place && attempt->place.gives && rig_plant(world, RIG_PLANT_unrestored))
+        attempt->given[attempt->place.input_bytes / 2] ^= 1;
     point_into(world, attempt);
     check_stopped(attempt, committed);
     buffer_return(&attempt->input);

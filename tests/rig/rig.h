@@ -44,6 +44,9 @@ enum {
     X(double_done, "a rank is told twice that it is done")                                                             \
     X(quiet_failure, "a rank does not tell the master of its failure")                                                 \
     X(overrun, "a byte behind the result is written")                                                                  \
+    X(exchanged, "a rank takes the parts of two members for one another's")                                            \
+    X(lost_own, "the own part does not get into a rank's result")                                                      \
+    X(wrong_root, "a rank takes the member behind the root for the root")                                              \
     X(leak, "a block is not given back")
 enum rig_plant {
     RIG_PLANT_none,
@@ -59,8 +62,9 @@ struct rig_op {
     struct pccl_descriptor descriptor;
     uint32_t segment_elements; /* 0: what the plan says */
     uint32_t in_place;         /* bit for each rank */
+    uint32_t root;             /* of a broadcast, while it lives */
     uint32_t odd_rank;         /* this rank's first attempt asks for a different operation; RIG_NOBODY: none does */
-    bool odd_in_length;        /* it asks for fewer elements; otherwise for another operation on as many */
+    bool odd_in_length;        /* it asks for fewer elements; otherwise for another operation, or from another root */
 };
 
 struct rig_spec {
@@ -86,11 +90,22 @@ bool rig_spec_listed(struct rig_spec *spec, uint32_t number);
 void rig_spec_random(struct rig_spec *spec, uint64_t seed);
 void rig_spec_release(struct rig_spec *spec);
 void rig_spec_print(const struct rig_spec *spec);
-size_t rig_op_bytes(const struct rig_op *op);
 uint32_t rig_ring_of(const struct rig_spec *spec, uint32_t view, uint32_t *ranks); /* in ring order; their number */
 struct pccl_cost rig_cost(const struct rig_spec *spec);
-/* The exact result that the operation must have in this view. */
-const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t view);
+
+/* One rank's place in an operation and view: whom it names, and what its caller holds. */
+struct rig_place {
+    uint32_t ring[RIG_RANKS_MAX], positions[RIG_RANKS_MAX]; /* by rank in the ring */
+    struct pccl_seat seat;
+    bool in_parts, gives; /* whether its input is read */
+    size_t input_bytes, result_bytes;
+    size_t own; /* where its part lies in the longer of the two */
+};
+struct rig_place rig_place_of(const struct rig_spec *spec, uint32_t op, uint32_t view, uint32_t rank);
+/* Refers to the place. false: alone. */
+bool rig_plan(const struct rig_spec *spec, uint32_t op, const struct rig_place *place, struct pccl_plan *plan);
+/* The exact result that the operation must have for this rank in this view. NULL: none. */
+const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t view, uint32_t rank);
 /* Plans made from now on are for this operation. */
 void rig_plan_for(const struct rig_spec *spec, const struct rig_op *op);
 
@@ -115,8 +130,10 @@ struct rig_attempt { /* one instance of an operation at one rank */
     struct rig_world *world;
     uint32_t rank, op, round, use, view_number, view;
     enum rig_state state;
-    struct pccl_transfer *transfer;  /* NULL: it could not start, or was stopped */
+    struct pccl_transfer *transfer; /* NULL: it could not start, or was stopped */
+    struct rig_place place;
     struct rig_buffer input, result; /* in place: no result */
+    uint8_t *given, *got;            /* the rank's input and result in them */
     bool in_place, odd, at_rest;
     bool refused;        /* the exchange did not take it */
     bool lost;           /* failed after it was done */

@@ -6,9 +6,19 @@
 /* ---- plans for few messages: the linker puts this function in front of the real one ---- */
 
 enum pccl_status __real_pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
-                                       uint32_t ranks, uint32_t rank, struct pccl_plan *plan, struct pccl_text *reason);
+                                       struct pccl_seat seat, const uint32_t *positions, struct pccl_plan *plan,
+                                       struct pccl_text *reason);
 enum pccl_status __wrap_pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
-                                       uint32_t ranks, uint32_t rank, struct pccl_plan *plan, struct pccl_text *reason);
+                                       struct pccl_seat seat, const uint32_t *positions, struct pccl_plan *plan,
+                                       struct pccl_text *reason);
+
+static const struct {
+    enum pccl_algorithm ring, direct;
+    const char *name;
+} collectives[] = {[PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, "all-reduce"},
+                   [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, "broadcast"},
+                   [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, "all-gather"},
+                   [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, "reduce-scatter"}};
 
 static uint32_t planned_segment_elements;
 static bool planned_direct;
@@ -20,15 +30,18 @@ void rig_plan_for(const struct rig_spec *spec, const struct rig_op *op)
 }
 
 enum pccl_status __wrap_pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
-                                       uint32_t ranks, uint32_t rank, struct pccl_plan *plan, struct pccl_text *reason)
+                                       struct pccl_seat seat, const uint32_t *positions, struct pccl_plan *plan,
+                                       struct pccl_text *reason)
 {
-    const enum pccl_status status = __real_pccl_plan_make(descriptor, cost, ranks, rank, plan, reason);
+    const enum pccl_status status = __real_pccl_plan_make(descriptor, cost, seat, positions, plan, reason);
     if (status != PCCL_OK || planned_segment_elements == 0)
         return status;
-    const uint64_t stripe = (uint64_t)planned_segment_elements * ranks;
+    plan->algorithm =
+        planned_direct ? collectives[descriptor->collective].direct : collectives[descriptor->collective].ring;
+    plan->pieces = pccl_plan_schedule(plan)->pieces(seat);
+    const uint64_t stripe = (uint64_t)planned_segment_elements * (plan->positions != NULL ? 1 : plan->pieces);
     plan->segment_elements = planned_segment_elements;
     plan->stripes = (plan->count + stripe - 1) / stripe;
-    plan->algorithm = planned_direct ? PCCL_DIRECT : PCCL_RING;
     return status;
 }
 
@@ -46,9 +59,53 @@ uint32_t rig_ring_of(const struct rig_spec *spec, uint32_t view, uint32_t *ranks
     return count;
 }
 
-size_t rig_op_bytes(const struct rig_op *op)
+/* Of the tensor, or of one part of it. */
+static size_t part_bytes(const struct rig_op *op)
 {
     return (size_t)op->descriptor.count * pccl_datatype_bytes((enum pccl_datatype)op->descriptor.datatype);
+}
+
+/* The rank in the ring of the root: if that is dead, of the first that lives. */
+static uint32_t root_of(const struct rig_op *op, uint32_t view, const struct rig_place *place)
+{
+    uint32_t root = op->root, at = 0;
+    if ((view >> root & 1) == 0)
+        for (root = 0; (view >> root & 1) == 0;)
+            root++;
+    while (place->ring[at] != root)
+        at++;
+    return at;
+}
+
+struct rig_place rig_place_of(const struct rig_spec *spec, uint32_t op, uint32_t view, uint32_t rank)
+{
+    const enum pccl_collective collective = (enum pccl_collective)spec->ops[op].descriptor.collective;
+    const size_t part = part_bytes(&spec->ops[op]);
+    struct rig_place place = {.in_parts = collective == PCCL_ALL_GATHER || collective == PCCL_REDUCE_SCATTER};
+    const uint32_t ranks = rig_ring_of(spec, view, place.ring);
+    place.seat.ranks = ranks;
+    for (uint32_t i = 0; i < ranks; i++) {
+        for (uint32_t k = 0; k < ranks; k++)
+            place.positions[i] += place.ring[k] < place.ring[i];
+        if (place.ring[i] == rank)
+            place.seat.rank = i;
+    }
+    if (collective == PCCL_BROADCAST)
+        place.seat.root = root_of(&spec->ops[op], view, &place);
+    place.gives = collective != PCCL_BROADCAST || place.seat.root == place.seat.rank;
+    place.input_bytes = collective == PCCL_REDUCE_SCATTER ? ranks * part : part;
+    place.result_bytes = collective == PCCL_ALL_GATHER ? ranks * part : part;
+    place.own = place.in_parts ? place.positions[place.seat.rank] * part : 0;
+    return place;
+}
+
+bool rig_plan(const struct rig_spec *spec, uint32_t op, const struct rig_place *place, struct pccl_plan *plan)
+{
+    const struct pccl_cost cost = rig_cost(spec);
+    struct pccl_text reason;
+    rig_plan_for(spec, &spec->ops[op]);
+    return place->seat.ranks >= 2 &&
+           pccl_plan_make(&spec->ops[op].descriptor, &cost, place->seat, place->positions, plan, &reason) == PCCL_OK;
 }
 
 /* ---- what goes in ---- */
@@ -77,11 +134,13 @@ static void make_inputs(struct rig_spec *spec)
         for (uint32_t round = 0; round < spec->rounds; round++)
             for (uint32_t rank = 0; rank < spec->ranks; rank++) {
                 const enum pccl_datatype datatype = (enum pccl_datatype)spec->ops[op].descriptor.datatype;
-                uint8_t *bytes = malloc(rig_op_bytes(&spec->ops[op]));
+                const bool all_parts = spec->ops[op].descriptor.collective == PCCL_REDUCE_SCATTER;
+                const size_t size = part_bytes(&spec->ops[op]) * (all_parts ? spec->ranks : 1);
+                uint8_t *bytes = malloc(size);
                 PCCL_ASSERT(bytes != NULL);
                 spec->inputs[op][round][rank] = bytes;
-                for (uint64_t i = 0; i < spec->ops[op].descriptor.count; i++)
-                    put_value(&prng, datatype, bytes + i * pccl_datatype_bytes(datatype));
+                for (size_t at = 0; at < size; at += pccl_datatype_bytes(datatype))
+                    put_value(&prng, datatype, bytes + at);
             }
 }
 
@@ -123,7 +182,7 @@ static void pass_codec(const struct fold *fold, const struct pccl_codec *by, con
 static void fold_packed(const struct fold *fold)
 {
     const struct pccl_plan *plan = fold->plan;
-    const bool ring = plan->algorithm == PCCL_RING;
+    const bool ring = plan->algorithm == PCCL_RING || plan->algorithm == PCCL_SCATTER_RING;
     uint8_t *sum = fold->sum;
     struct pccl_step step = {.datatype = plan->datatype,
                              .from = plan->folded_datatype,
@@ -142,7 +201,8 @@ static void fold_packed(const struct fold *fold)
     step.to = plan->datatype;
     step.ranks = plan->seat.ranks;
     pccl_combine_step(fold->kernels, &step, fold->result, sum, fold->parts[plan->seat.ranks - 1], fold->count);
-    pass_codec(fold, plan->codec, fold->result, plan->codec, fold->result);
+    if (plan->positions == NULL) /* a share is not sent on */
+        pass_codec(fold, plan->codec, fold->result, plan->codec, fold->result);
 }
 
 static void fold_segment(const struct fold *fold)
@@ -154,15 +214,43 @@ static void fold_segment(const struct fold *fold)
         pccl_reduce_all(plan->datatype, plan->reduction, fold->parts, plan->seat.ranks, fold->count, fold->result);
 }
 
+struct reference {
+    const struct rig_place *place;
+    uint8_t *const *inputs; /* by rank */
+    uint8_t *result;        /* of the whole tensor */
+};
+
+/* The parts in the order in which they are folded: the owner of a share comes last. */
+static void reduce_segment(const struct reference *reference, struct fold *fold, uint32_t number,
+                           const struct pccl_segment *segment)
+{
+    const struct pccl_plan *plan = fold->plan;
+    const uint32_t first = number + (plan->positions != NULL);
+    const size_t at = segment->first * plan->element_bytes;
+    fold->count = segment->count;
+    fold->result = reference->result + at;
+    for (uint32_t i = 0; i < plan->seat.ranks; i++)
+        fold->parts[i] = reference->inputs[reference->place->ring[(first + i) % plan->seat.ranks]] + at;
+    fold_segment(fold);
+}
+
+static void copy_segment(const struct reference *reference, const struct pccl_plan *plan, uint32_t number,
+                         const struct pccl_segment *segment)
+{
+    const struct rig_place *place = reference->place;
+    const uint32_t owner = place->in_parts ? number : place->seat.root;
+    const uint64_t from = place->in_parts ? place->positions[number] * plan->count : 0;
+    memcpy(reference->result + segment->first * plan->element_bytes,
+           reference->inputs[place->ring[owner]] + (segment->first - from) * plan->element_bytes,
+           (size_t)segment->count * plan->element_bytes);
+}
+
+/* The whole tensor of results, in parts or not. */
 static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t view)
 {
-    uint32_t ring[RIG_RANKS_MAX];
-    const uint32_t ranks = rig_ring_of(spec, view, ring);
-    const struct pccl_cost cost = rig_cost(spec);
+    const struct rig_place place = rig_place_of(spec, op, view, 0);
     struct pccl_plan plan;
-    struct pccl_text reason;
-    rig_plan_for(spec, &spec->ops[op]);
-    if (ranks < 2 || pccl_plan_make(&spec->ops[op].descriptor, &cost, ranks, 0, &plan, &reason) != PCCL_OK)
+    if (!rig_plan(spec, op, &place, &plan))
         return NULL;
     const size_t most = (size_t)plan.segment_elements;
     struct fold fold = {.plan = &plan,
@@ -170,32 +258,31 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
                         .packed = malloc(pccl_plan_bytes_most(&plan, plan.segment_elements) + 1),
                         .unpacked = malloc(most * sizeof(double) + 1),
                         .sum = malloc(most * sizeof(double) + 1)};
-    uint8_t *result = malloc(rig_op_bytes(&spec->ops[op]));
-    PCCL_ASSERT(fold.packed != NULL && fold.unpacked != NULL && fold.sum != NULL && result != NULL);
+    const struct reference reference = {&place, spec->inputs[op][round],
+                                        malloc(part_bytes(&spec->ops[op]) * (place.in_parts ? place.seat.ranks : 1))};
+    PCCL_ASSERT(fold.packed != NULL && fold.unpacked != NULL && fold.sum != NULL && reference.result != NULL);
     for (uint64_t stripe = 0; stripe < plan.stripes; stripe++)
-        for (uint32_t number = 0; number < ranks; number++) {
+        for (uint32_t number = 0; number < plan.pieces; number++) {
             const struct pccl_segment segment = pccl_plan_segment(&plan, stripe, number);
-            if (segment.count == 0)
-                continue;
-            fold.count = segment.count;
-            fold.result = result + segment.first * plan.element_bytes;
-            for (uint32_t i = 0; i < ranks; i++)
-                fold.parts[i] =
-                    spec->inputs[op][round][ring[(number + i) % ranks]] + segment.first * plan.element_bytes;
-            fold_segment(&fold);
+            if (segment.count > 0 && plan.reduces)
+                reduce_segment(&reference, &fold, number, &segment);
+            else if (segment.count > 0)
+                copy_segment(&reference, &plan, number, &segment);
         }
     free(fold.packed);
     free(fold.unpacked);
     free(fold.sum);
-    return result;
+    return reference.result;
 }
 
-const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t view)
+const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t view, uint32_t rank)
 {
     uint8_t **reference = &spec->references[op][round][view];
     if (*reference == NULL)
         *reference = make_reference(spec, op, round, view);
-    return *reference;
+    const struct rig_place place = rig_place_of(spec, op, view, rank);
+    const bool scattered = spec->ops[op].descriptor.collective == PCCL_REDUCE_SCATTER;
+    return *reference != NULL ? *reference + (scattered ? place.own : 0) : NULL;
 }
 
 /* ---- the worlds ---- */
@@ -213,22 +300,61 @@ static void make_ids(struct rig_spec *spec, struct pccl_prng *prng)
     }
 }
 
+/* this order gives rings of three and of four ranks bf16 that is folded in f32 */
+static const enum pccl_datatype datatypes[] = {PCCL_F32, PCCL_BF16, PCCL_I16, PCCL_U8, PCCL_F64};
+static const enum pccl_reduce_op reductions[] = {PCCL_SUM, PCCL_AVG, PCCL_MAX};
+
+static struct rig_op listed_op(uint32_t number, uint64_t count, bool coded, bool in_place)
+{
+    return (struct rig_op){.descriptor = {.datatype = (uint8_t)(coded ? PCCL_F32 : datatypes[number % 5]),
+                                          .operation = (uint8_t)reductions[number % 3],
+                                          .codec = coded ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_NONE,
+                                          .codec_datatype = PCCL_U8,
+                                          .count = count},
+                           .segment_elements = 3,
+                           .in_place = in_place ? UINT32_MAX : 0,
+                           .odd_rank = RIG_NOBODY};
+}
+
+/* All-reduces: one, or three at a time. */
+static void list_all_reduces(struct rig_spec *spec, uint32_t bits)
+{
+    spec->op_count = (bits & 8) != 0 ? 3 : 1;
+    spec->long_path = ((spec->ranks + (bits >> 3) + (bits >> 2) + (bits >> 1) + bits) & 1) != 0;
+    for (uint32_t op = 0; op < spec->op_count; op++) {
+        /* one operation: a whole group and one with an empty or a shorter segment */
+        const uint64_t count =
+            spec->op_count == 1 ? 3 * spec->ranks + 2 * spec->ranks - 3 + bits % 2 : spec->ranks + op;
+        spec->ops[op] = listed_op((uint32_t)spec->seed + op, count, (bits & 2) != 0, (bits & 4) != 0);
+    }
+}
+
+/* One of the others: two groups. */
+static void list_another(struct rig_spec *spec, enum pccl_collective collective, uint32_t bits)
+{
+    const bool coded = collective == PCCL_REDUCE_SCATTER && (bits + spec->ranks) % 3 == 0;
+    spec->op_count = 1;
+    spec->long_path = (bits & 2) != 0;
+    spec->ops[0] =
+        listed_op((uint32_t)spec->seed, collective == PCCL_BROADCAST ? 5 * spec->ranks - 6 : 5, coded, (bits & 4) != 0);
+    spec->ops[0].descriptor.collective = (uint8_t)collective;
+    spec->ops[0].root = (uint32_t)spec->seed % spec->ranks;
+}
+
 bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
 {
-    /* this order gives rings of three and of four ranks bf16 that is folded in f32 */
-    static const enum pccl_datatype datatypes[] = {PCCL_F32, PCCL_BF16, PCCL_I16, PCCL_U8, PCCL_F64};
-    static const enum pccl_reduce_op reductions[] = {PCCL_SUM, PCCL_AVG, PCCL_MAX};
-    const uint32_t ranks = 2 + number / 16, bits = number % 16;
-    if (ranks > 4)
+    enum { ALL_REDUCES = 3 * 16, OF_ANOTHER = 3 * 8 };
+    const bool another = number >= ALL_REDUCES;
+    const uint32_t of_others = another ? number - ALL_REDUCES : 0, collective = PCCL_BROADCAST + of_others / OF_ANOTHER;
+    const uint32_t bits = another ? of_others % 8 : number % 16;
+    if (collective > PCCL_REDUCE_SCATTER)
         return false;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, number);
     *spec = (struct rig_spec){.seed = number,
-                              .ranks = ranks,
+                              .ranks = 2 + (another ? of_others % OF_ANOTHER / 8 : number / 16),
                               .direct = (bits & 1) != 0,
-                              .op_count = (bits & 8) != 0 ? 3 : 1,
                               .rounds = 1,
-                              .long_path = ((ranks + (bits >> 3) + (bits >> 2) + (bits >> 1) + bits) & 1) != 0,
                               .pool = 1 + (number / 2 + number / 16) % 2,
                               .linked = true,
                               .whole = true,
@@ -237,24 +363,22 @@ bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
                               .window_bytes = 1,
                               .scratch_bytes = 1};
     make_ids(spec, &prng);
-    for (uint32_t op = 0; op < spec->op_count; op++) {
-        const bool coded = (bits & 2) != 0;
-        spec->ops[op] = (struct rig_op){
-            .descriptor = {.datatype = (uint8_t)(coded ? PCCL_F32 : datatypes[(number + op) % 5]),
-                           .operation = (uint8_t)reductions[(number + op) % 3],
-                           .codec = coded ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_NONE,
-                           .codec_datatype = PCCL_U8,
-                           /*
-                            * one operation: a whole group and one with an empty or a shorter
-                            * segment
-                            */
-                           .count = spec->op_count == 1 ? 3 * ranks + 2 * ranks - 3 + bits % 2 : ranks + op},
-            .segment_elements = 3,
-            .in_place = (bits & 4) != 0 ? UINT32_MAX : 0,
-            .odd_rank = RIG_NOBODY};
-    }
+    if (another)
+        list_another(spec, (enum pccl_collective)collective, bits);
+    else
+        list_all_reduces(spec, bits);
     make_inputs(spec);
     return true;
+}
+
+static void make_another(const struct rig_spec *spec, struct pccl_prng *prng, struct rig_op *op)
+{
+    op->descriptor.collective = (uint8_t)(PCCL_BROADCAST + pccl_prng_below(prng, 3));
+    op->root = (uint32_t)pccl_prng_below(prng, spec->ranks);
+    if (op->descriptor.collective != PCCL_BROADCAST)
+        op->descriptor.count = 2 + op->descriptor.count / spec->ranks;
+    if (op->descriptor.collective != PCCL_REDUCE_SCATTER)
+        op->descriptor.codec = op->descriptor.codec_datatype = 0;
 }
 
 static struct rig_op random_op(const struct rig_spec *spec, struct pccl_prng *prng)
@@ -278,6 +402,8 @@ static struct rig_op random_op(const struct rig_spec *spec, struct pccl_prng *pr
     if (pccl_prng_below(prng, 12) == 0)
         op.odd_rank = (uint32_t)pccl_prng_below(prng, spec->ranks);
     op.odd_in_length = (op.in_place >> RIG_RANKS_MAX & 1) != 0;
+    if (pccl_prng_below(prng, 2) == 0)
+        make_another(spec, prng, &op);
     return op;
 }
 
@@ -316,10 +442,11 @@ void rig_spec_print(const struct rig_spec *spec)
     printf("\n");
     for (uint32_t i = 0; i < spec->op_count; i++) {
         const struct rig_op *op = &spec->ops[i];
-        printf("  operation %u: %s of %llu %s, codec %u, segments of %u, in place %x, odd rank %d\n", i,
+        printf("  operation %u: %s, %s of %llu %s, codec %u, root %u, segments of %u, in place %x, odd rank %d\n", i,
+               collectives[op->descriptor.collective].name,
                pccl_reduce_op_name((enum pccl_reduce_op)op->descriptor.operation),
                (unsigned long long)op->descriptor.count,
-               pccl_datatype_name((enum pccl_datatype)op->descriptor.datatype), op->descriptor.codec,
+               pccl_datatype_name((enum pccl_datatype)op->descriptor.datatype), op->descriptor.codec, op->root,
                op->segment_elements, op->in_place & ((1u << spec->ranks) - 1),
                op->odd_rank == RIG_NOBODY ? -1 : (int)op->odd_rank);
     }

@@ -28,7 +28,7 @@ struct step {
     uint32_t actor;            /* whose priority counts */
 };
 
-enum { STEPS_MAX = RIG_RANKS_MAX * (RIG_OPS_MAX + 4) + 1, RUN_STEPS_MAX = 400000 };
+enum { STEPS_MAX = RIG_RANKS_MAX * (RIG_OPS_MAX + 4) + 1, RUN_STEPS_MAX = 800000 };
 
 struct menu {
     struct step steps[STEPS_MAX]; /* of ranks and the master; those of connections: world->possible */
@@ -333,14 +333,18 @@ static void befall(struct rig_world *world, const struct rig_fault *fault)
 static void count_disturbances(struct rig_world *world)
 {
     static const uint32_t each[] = {[RIG_KILL] = 1, [RIG_FREEZE] = 1, [RIG_BREAK] = 2, [RIG_STARVE] = 3};
-    world->disturbances = 0;
-    for (uint32_t i = 0; i < world->fault_count; i++)
-        world->disturbances += each[world->faults[i].kind];
-    for (uint32_t op = 0; op < world->spec->op_count; op++)
-        if (world->spec->ops[op].odd_rank != RIG_NOBODY) {
-            world->disturbances++;
-            return;
-        }
+    bool odd = false, relays = false;
+    for (uint32_t op = 0; op < world->spec->op_count; op++) {
+        odd = odd || world->spec->ops[op].odd_rank != RIG_NOBODY;
+        relays = relays || world->spec->ops[op].descriptor.collective == PCCL_REDUCE_SCATTER;
+    }
+    world->disturbances = odd;
+    for (uint32_t i = 0; i < world->fault_count; i++) {
+        const enum rig_fault_kind kind = world->faults[i].kind;
+        /* a commit without the dead one cuts connections of living ranks that pass on its share */
+        const bool cuts = relays && (kind == RIG_KILL || kind == RIG_FREEZE);
+        world->disturbances += each[kind] + cuts;
+    }
 }
 
 static void set_up(struct rig_world *world)
