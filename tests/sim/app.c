@@ -61,34 +61,6 @@ void sim_app_later(struct sim *sim, struct sim_peer *peer, uint64_t delay)
 
 /* ---- launching ---- */
 
-enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const struct sim_request *request,
-                                struct pccl_peer_op **op)
-{
-    uint64_t payload[SIM_ELEMENTS];
-    for (uint32_t i = 0; i < SIM_ELEMENTS; i++)
-        payload[i] = sim_mix(sim_mix(request->step, request->tag), peer->process.number * 8u + i) >> 8;
-    struct pccl_launch launch = {
-        .tag = request->tag,
-        .descriptor = {.datatype = PCCL_U64, .operation = (uint8_t)request->reduction, .count = request->count},
-        .payload = request->tiny ? (const uint8_t *)payload : NULL,
-        .payload_bytes = request->tiny ? (uint32_t)(request->count * sizeof payload[0]) : 0,
-        .tiny = request->tiny,
-        .timeout_ms = request->timeout_ms,
-        .user = request->user};
-    bool labeled = pccl_label_of(request->label != NULL ? request->label : "", &launch.descriptor.label);
-    PCCL_ASSERT(labeled && (!request->tiny || request->count <= SIM_ELEMENTS));
-    sim_check_about_to_launch(sim, peer, request, payload);
-    struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
-    enum pccl_status status = sim_peer_step(sim, peer, &event);
-    if (status == PCCL_OK)
-        *op = event.op;
-    sim_check_launched(sim, peer, status == PCCL_OK ? *op : NULL);
-    sim_note(sim, "p%u launches tag %llu use %d step %llx %s%s", peer->process.number, (unsigned long long)request->tag,
-             status == PCCL_OK ? (int)(*op)->instance.use : -1, (unsigned long long)request->step,
-             request->tiny ? "tiny: " : "bulk: ", pccl_status_name(status));
-    return status;
-}
-
 void sim_app_await(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op)
 {
     sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_AWAIT, .op = op, .blocked = true});
@@ -103,6 +75,47 @@ void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op
     sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
 }
 
+/* Half of them are all-reduces; some of these count on the members, too. */
+static void draw_collective(const struct sim_app *app, const struct sim_lane *lane, struct sim_request *request,
+                            uint64_t hash)
+{
+    static const uint8_t others[] = {PCCL_BROADCAST,      PCCL_BROADCAST, PCCL_ALL_GATHER,  PCCL_ALL_GATHER,
+                                     PCCL_REDUCE_SCATTER, PCCL_BARRIER,   PCCL_ALL_GATHER_V};
+    if (hash % 16 < PCCL_COUNT_OF(others))
+        request->collective = others[hash % 16];
+    request->counted = hash % 16 >= 14;
+    if (lane->attempt == 0 && hash / 4096 % 4 == 0) { /* it has asked once; a retry asks again */
+        request->members = app->members;
+        request->member_count = app->member_count;
+    }
+    request->root = (uint32_t)(hash / 16);
+    if (request->collective == PCCL_BARRIER || request->collective == PCCL_ALL_GATHER_V) {
+        request->tiny = true;
+        request->count = 0;
+    } else if (request->tiny && request->collective != PCCL_ALL_REDUCE) {
+        request->count = 1 + request->count % 2; /* so that parts of all fit */
+    }
+}
+
+/* Its caller is at another step than the others, or has a bug. */
+static void differ(struct sim *sim, struct sim_request *request)
+{
+    if (request->count == 0 || sim_chance(sim, 20)) {
+        request->collective = request->collective == PCCL_ALL_REDUCE ? PCCL_ALL_GATHER : PCCL_ALL_REDUCE;
+        request->count = pccl_max_u64(1, request->count);
+    } else if (request->tiny && request->count > 1 && sim_chance(sim, 70)) {
+        request->count--;
+    } else if (request->tiny) {
+        request->collective = PCCL_ALL_REDUCE;
+        request->reduction = PCCL_MIN;
+    } else if (sim_chance(sim, 50)) {
+        request->count = 99999;
+    } else {
+        request->tiny = true;
+        request->count = 2;
+    }
+}
+
 static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
 {
     struct sim_app *app = &peer->app;
@@ -114,16 +127,9 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
                                   .reduction = hash / 128 % 4 == 0 ? PCCL_MAX : PCCL_SUM,
                                   .user = lane};
     request.count = request.tiny ? 1 + hash / 1024 % SIM_ELEMENTS : 100000;
-    if (hash / 8192 % 1000 < sim->plan.mismatch_permille && lane->attempt == 0 && sim_chance(sim, 40)) {
-        if (request.tiny && request.count > 1 && sim_chance(sim, 70))
-            request.count--;
-        else if (request.tiny)
-            request.reduction = PCCL_MIN;
-        else if (sim_chance(sim, 50))
-            request.count = 99999;
-        else
-            request.tiny = true, request.count = 2;
-    }
+    draw_collective(app, lane, &request, sim_mix(hash, 0xc011));
+    if (hash / 8192 % 1000 < sim->plan.mismatch_permille && lane->attempt == 0 && sim_chance(sim, 40))
+        differ(sim, &request);
     lane->decided = false;
     lane->since = sim->now;
     enum pccl_status status = sim_app_launch(sim, peer, &request, &lane->op);
@@ -194,6 +200,7 @@ static void begin_chapter(struct sim *sim, struct sim_peer *peer)
     sim_sync_begin(sim, peer);
     app->state = app->sync_count > 0 ? SIM_APP_SYNCING : SIM_APP_WORKING;
     app->lane_count = sim->plan.tags;
+    app->member_count = sim_members(peer, app->members, SIM_HOSTS_MAX);
     app->pending_known = false;
     for (uint32_t tag = 0; tag < app->lane_count; tag++) {
         struct sim_lane *lane = &app->lanes[tag];

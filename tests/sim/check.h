@@ -22,7 +22,7 @@ struct view_seen {
     struct pccl_id lineage;
     uint32_t group;
     struct pccl_epoch view;
-    struct pccl_id *ring;
+    struct pccl_id *ring, *order; /* owned: its members along the ring, and in canonical order */
     uint32_t count;
     struct pccl_cost cost;
 };
@@ -68,8 +68,8 @@ struct sim_checks {
     uint64_t optimizing_since, optimizing_boot;
     /* the launch that has not returned: the outcome may come before it returns */
     struct sim_peer *launching;
-    struct sim_request request;
-    uint64_t payload[SIM_ELEMENTS];
+    uint64_t step;
+    const struct pccl_launch *launch;
     struct pccl_epoch master_epoch;
     uint64_t master_boot, master_joint;
 };

@@ -37,19 +37,27 @@ const struct view_seen *sim_view_find(const struct sim *sim, const struct pccl_i
     return NULL;
 }
 
-static bool has_member(const struct pccl_member *members, uint32_t count, const struct pccl_id *id)
+static const struct pccl_member *find_member(const struct pccl_member *members, uint32_t count,
+                                             const struct pccl_id *id)
 {
     for (uint32_t i = 0; i < count; i++)
         if (pccl_id_equal(&members[i].peer, id))
-            return true;
-    return false;
+            return &members[i];
+    return NULL;
+}
+
+static bool has_member(const struct pccl_member *members, uint32_t count, const struct pccl_id *id)
+{
+    return find_member(members, count, id) != NULL;
 }
 
 static bool same_members(const struct pccl_member *a, uint32_t a_count, const struct pccl_member *b, uint32_t b_count)
 {
     bool same = a_count == b_count;
-    for (uint32_t i = 0; same && i < a_count; i++)
-        same = has_member(b, b_count, &a[i].peer);
+    for (uint32_t i = 0; same && i < a_count; i++) {
+        const struct pccl_member *other = find_member(b, b_count, &a[i].peer);
+        same = other != NULL && other->admitted == a[i].admitted && other->group == a[i].group;
+    }
     return same;
 }
 
@@ -80,17 +88,21 @@ static bool same_cost(const struct pccl_cost *a, const struct pccl_cost *b)
            a->mesh_rate == b->mesh_rate;
 }
 
-/* true: nobody has had it before. */
-static bool note_view(struct sim *sim, const char *who, uint32_t number, const struct pccl_id *lineage, uint32_t group,
-                      const struct pccl_epoch *view, const struct pccl_id *ring, uint32_t count,
-                      const struct pccl_cost *cost)
+/* `fresh`: with lists that are not kept. true: nobody has had this view before. */
+static bool note_view(struct sim *sim, const char *who, uint32_t number, const struct view_seen *fresh)
 {
-    const struct view_seen *seen = sim_view_find(sim, lineage, group, view);
+    const struct pccl_epoch *view = &fresh->view;
+    uint32_t group = fresh->group, count = fresh->count;
+    const struct pccl_id *ring = fresh->ring;
+    const struct view_seen *seen = sim_view_find(sim, &fresh->lineage, group, view);
     if (seen != NULL) {
         if (seen->count != count || memcmp(seen->ring, ring, count * sizeof *ring) != 0)
             sim_fail(sim, "I1 %s %u has another ring for view %u.%llu of group %u", who, number, view->inc,
                      (unsigned long long)view->number, group);
-        if (!same_cost(&seen->cost, cost))
+        if (memcmp(seen->order, fresh->order, count * sizeof *ring) != 0)
+            sim_fail(sim, "I1 %s %u has the members of view %u.%llu of group %u in another order", who, number,
+                     view->inc, (unsigned long long)view->number, group);
+        if (!same_cost(&seen->cost, &fresh->cost))
             sim_fail(sim, "I1 %s %u has other cost data for view %u.%llu of group %u", who, number, view->inc,
                      (unsigned long long)view->number, group);
         return false;
@@ -100,12 +112,11 @@ static bool note_view(struct sim *sim, const char *who, uint32_t number, const s
             if (pccl_id_equal(&ring[i], &ring[k]))
                 sim_fail(sim, "I1 %s %u: the ring of view %u.%llu names a member twice", who, number, view->inc,
                          (unsigned long long)view->number);
-    struct view_seen *fresh = calloc(1, sizeof *fresh);
-    if (fresh == NULL)
-        abort();
-    *fresh =
-        (struct view_seen){sim->checks->views, *lineage, group, *view, copy(ring, count * sizeof *ring), count, *cost};
-    sim->checks->views = fresh;
+    struct view_seen *kept = copy(fresh, sizeof *fresh);
+    kept->ring = copy(ring, count * sizeof *ring);
+    kept->order = copy(fresh->order, count * sizeof *ring);
+    kept->next = sim->checks->views;
+    sim->checks->views = kept;
     return true;
 }
 
@@ -126,6 +137,50 @@ static void check_ring_is_group(struct sim *sim, const struct sim_peer *peer)
     if (!mine || in_group != p->ring_count)
         sim_fail(sim, "I1 p%u: its ring of %u is no permutation of its group of %u", peer->process.number,
                  p->ring_count, in_group);
+}
+
+/*
+ * I1: whoever stays a member keeps its number, and whoever comes has a higher one than all who were
+ * there. Members that lie to a restarted master may change that.
+ */
+static void check_numbers(struct sim *sim, const struct sim_peer *peer)
+{
+    const struct pccl_peer *p = peer->machine;
+    uint64_t highest = 0;
+    for (uint32_t i = 0; i < peer->seen_count; i++) {
+        const struct pccl_member *before = &peer->seen_members[i];
+        const struct pccl_member *now = find_member(p->members, p->member_count, &before->peer);
+        if (now != NULL && now->admitted != before->admitted && !sim->lies)
+            sim_fail(sim, "I1 p%u: a member has another number than before", peer->process.number);
+        highest = now != NULL ? pccl_max_u64(highest, now->admitted) : highest;
+    }
+    for (uint32_t i = 0; i < p->member_count && peer->seen_count > 0; i++)
+        if (!has_member(peer->seen_members, peer->seen_count, &p->members[i].peer) &&
+            p->members[i].admitted <= highest && !sim->lies)
+            sim_fail(sim, "I1 p%u: a newcomer has a number that is not above those of the members",
+                     peer->process.number);
+    for (uint32_t i = 0; i < p->member_count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (p->members[k].admitted == p->members[i].admitted && !sim->lies)
+                sim_fail(sim, "I1 p%u: two members have one number", peer->process.number);
+}
+
+/* I1: the list of a view is its ring in the order of admission, and each rank knows its position. */
+static void check_order(struct sim *sim, const struct sim_peer *peer)
+{
+    const struct pccl_peer *p = peer->machine;
+    uint32_t count;
+    const struct pccl_member *members = pccl_peer_view_members(p, &count);
+    const uint32_t *positions = pccl_peer_positions(p);
+    bool right = count == p->ring_count;
+    for (uint32_t i = 0; right && i < count; i++) {
+        const struct pccl_member *known = find_member(p->members, p->member_count, &members[i].peer);
+        right = known != NULL && known->admitted == members[i].admitted && positions[i] < count &&
+                pccl_id_equal(&members[positions[i]].peer, &p->ring[i]) &&
+                (i == 0 || members[i - 1].admitted < members[i].admitted || sim->lies);
+    }
+    if (!right)
+        sim_fail(sim, "I1 p%u: its group is not in the order of admission", peer->process.number);
 }
 
 /*
@@ -255,13 +310,53 @@ static void check_view_moved(struct sim *sim, const struct sim_peer *peer)
                  peer->process.number);
 }
 
-/* PROTOCOL 8: attributes change only when a call returns, and say what the epoch says. */
+static void ids_of(const struct pccl_member *members, uint32_t count, struct pccl_id *ids)
+{
+    for (uint32_t i = 0; i < count; i++)
+        ids[i] = members[i].peer;
+}
+
+static uint64_t hash_of_list(const struct pccl_member *members, uint32_t count)
+{
+    static struct pccl_id ids[PCCL_PEERS_MAX];
+    ids_of(members, count, ids);
+    return sim_ring_hash(ids, count);
+}
+
+/*
+ * The list that callers count on is that of the same epoch as the attributes; but a restarted master
+ * may tell an answer before the epoch.
+ */
+static void check_list(struct sim *sim, const struct sim_peer *peer, const struct epoch_seen *epoch)
+{
+    uint32_t count, in_group = 0;
+    const struct pccl_member *list = pccl_peer_members(peer->machine, &count);
+    for (uint32_t i = 0; i < epoch->count; i++)
+        in_group += epoch->members[i].group == peer->group;
+    bool right = count == in_group;
+    for (uint32_t i = 0; right && i < count; i++)
+        right = has_member(epoch->members, epoch->count, &list[i].peer) &&
+                (i == 0 || list[i - 1].admitted < list[i].admitted || sim->lies);
+    if (!right && pccl_epoch_compare(&epoch->epoch, &peer->machine->epoch) <= 0)
+        sim_fail(sim, "R8 p%u: its members are not those of epoch %u.%llu", peer->process.number, epoch->epoch.inc,
+                 (unsigned long long)epoch->epoch.number);
+}
+
+/*
+ * PROTOCOL 8: attributes, and the list of members, change only when a call returns, and say what the
+ * epoch says.
+ */
 static void check_attributes(struct sim *sim, struct sim_peer *peer)
 {
     struct pccl_attributes now = pccl_peer_attributes(peer->machine), *seen = &peer->seen_attributes;
     bool same = pccl_epoch_equal(&now.epoch, &seen->epoch) && now.world == seen->world &&
                 now.group_world == seen->group_world && now.groups == seen->groups &&
                 now.largest_group == seen->largest_group;
+    uint32_t count;
+    const struct pccl_member *list = pccl_peer_members(peer->machine, &count);
+    uint64_t roll = hash_of_list(list, count);
+    same = same && roll == peer->seen_roll;
+    peer->seen_roll = roll;
     bool may_change = peer->attributes_may_change;
     peer->attributes_may_change = false;
     if (same)
@@ -272,6 +367,7 @@ static void check_attributes(struct sim *sim, struct sim_peer *peer)
     const struct epoch_seen *epoch = find_epoch(sim, &peer->machine->lineage, &now.epoch);
     if (epoch == NULL)
         return;
+    check_list(sim, peer, epoch);
     uint32_t in_group = 0, groups = 0, largest = 0;
     for (uint32_t i = 0; i < epoch->count; i++) {
         uint32_t size = 0, first = 1;
@@ -301,6 +397,24 @@ uint64_t sim_ring_hash(const struct pccl_id *ring, uint32_t count)
     return hash;
 }
 
+static void note_view_of(struct sim *sim, const struct sim_peer *peer)
+{
+    static struct pccl_id order[PCCL_PEERS_MAX];
+    const struct pccl_peer *p = peer->machine;
+    uint32_t count;
+    const struct pccl_member *members = pccl_peer_view_members(p, &count);
+    check_order(sim, peer);
+    ids_of(members, count, order);
+    struct view_seen view = {.lineage = p->lineage,
+                             .group = peer->group,
+                             .view = p->view,
+                             .ring = p->ring,
+                             .order = order,
+                             .count = count,
+                             .cost = p->cost};
+    (void)note_view(sim, "peer", peer->process.number, &view);
+}
+
 void sim_check_peer(struct sim *sim, struct sim_peer *peer)
 {
     struct pccl_peer *p = peer->machine;
@@ -317,6 +431,7 @@ void sim_check_peer(struct sim *sim, struct sim_peer *peer)
     if (order > 0) {
         note_epoch(sim, "peer", peer->process.number, &p->lineage, &p->epoch, p->members, p->member_count);
         check_departures(sim, peer);
+        check_numbers(sim, peer);
         check_names(sim, peer);
         check_gone(sim, peer);
         see_members(peer);
@@ -329,8 +444,7 @@ void sim_check_peer(struct sim *sim, struct sim_peer *peer)
     if (!pccl_epoch_equal(&p->view, &peer->seen_view)) {
         if (pccl_epoch_compare(&p->view, &peer->seen_view) < 0)
             sim_fail(sim, "I1 p%u: its view fell", peer->process.number);
-        (void)note_view(sim, "peer", peer->process.number, &p->lineage, peer->group, &p->view, p->ring, p->ring_count,
-                        &p->cost);
+        note_view_of(sim, peer);
         check_view_moved(sim, peer);
         if (peer->told_ring != sim_ring_hash(p->ring, p->ring_count))
             sim_fail(sim, "p%u: its data path was not told of the ring", peer->process.number);
@@ -347,6 +461,24 @@ void sim_check_peer(struct sim *sim, struct sim_peer *peer)
 }
 
 /* ---- the master ---- */
+
+static void note_group(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group)
+{
+    static struct pccl_id ring[PCCL_PEERS_MAX], order[PCCL_PEERS_MAX];
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        ring[i] = group->ring[i]->id;
+        order[group->ring[i]->rank % group->ring_count] = group->ring[i]->id;
+    }
+    struct view_seen view = {.lineage = master->machine->lineage,
+                             .group = group->number,
+                             .view = group->view,
+                             .ring = ring,
+                             .order = order,
+                             .count = group->ring_count,
+                             .cost = group->cost};
+    if (note_view(sim, "master", master->process.number, &view))
+        sim_check_new_view(sim, master, group);
+}
 
 void sim_check_master(struct sim *sim, struct sim_master *master)
 {
@@ -380,18 +512,8 @@ void sim_check_master(struct sim *sim, struct sim_master *master)
     free(members);
     checks->master_epoch = m->epoch;
     sim_check_roll(sim, master);
-    for (uint32_t i = 0; i < m->group_count; i++) {
-        const struct pccl_peer_group *group = m->groups[i];
-        struct pccl_id *ring = calloc(group->ring_count + 1u, sizeof *ring);
-        if (ring == NULL)
-            abort();
-        for (uint32_t k = 0; k < group->ring_count; k++)
-            ring[k] = group->ring[k]->id;
-        if (note_view(sim, "master", master->process.number, &m->lineage, group->number, &group->view, ring,
-                      group->ring_count, &group->cost))
-            sim_check_new_view(sim, master, group);
-        free(ring);
-    }
+    for (uint32_t i = 0; i < m->group_count; i++)
+        note_group(sim, master, m->groups[i]);
 }
 
 /* ---- joint calls ---- */
@@ -583,6 +705,7 @@ void sim_check_fini(struct sim *sim)
         struct view_seen *seen = checks->views;
         checks->views = seen->next;
         free(seen->ring);
+        free(seen->order);
         free(seen);
     }
     while (checks->rounds != NULL) {

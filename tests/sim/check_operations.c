@@ -103,21 +103,27 @@ static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const str
         abort();
     launch->peer = peer;
     launch->start_view = peer->machine->view;
-    launch->step = checks->request.step;
+    launch->step = checks->step;
     launch->descriptor = op->descriptor;
     launch->tiny = op->tiny;
-    memcpy(launch->payload, checks->payload, sizeof launch->payload);
+    launch->world = peer->machine->ring_count;
+    if (checks->launch->members != NULL) {
+        launch->world = checks->launch->member_count;
+        launch->list = malloc(launch->world * sizeof *launch->list + 1);
+        if (launch->list == NULL)
+            abort();
+        memcpy(launch->list, checks->launch->members, launch->world * sizeof *launch->list);
+    }
     launch->next = instance->launches;
     instance->launches = launch;
     return launch;
 }
 
-void sim_check_about_to_launch(struct sim *sim, struct sim_peer *peer, const struct sim_request *request,
-                               const uint64_t *payload)
+void sim_check_about_to_launch(struct sim *sim, struct sim_peer *peer, uint64_t step, const struct pccl_launch *launch)
 {
     sim->checks->launching = peer;
-    sim->checks->request = *request;
-    memcpy(sim->checks->payload, payload, sizeof sim->checks->payload);
+    sim->checks->step = step;
+    sim->checks->launch = launch;
 }
 
 void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
@@ -172,7 +178,7 @@ static void note_conflict(struct sim *sim, struct sim_peer *one, struct sim_peer
     sim_check_conflicts(sim);
 }
 
-/* ---- I3: the bits ---- */
+/* ---- I3: what was launched, the members, and the bits ---- */
 
 static void combine(enum pccl_reduce_op reduction, uint64_t *into, uint64_t value)
 {
@@ -183,15 +189,56 @@ static void combine(enum pccl_reduce_op reduction, uint64_t *into, uint64_t valu
     }
 }
 
+/* What a member put in is added to the result so far. */
+struct outcome {
+    uint8_t bytes[PCCL_TINY_BYTES_MAX];
+    uint32_t length;
+};
+
+static void add_part(struct outcome *result, const struct sim_launch *launch, const struct sim_instance *instance)
+{
+    uint8_t part[PCCL_TINY_BYTES_MAX];
+    const struct pccl_descriptor *descriptor = &launch->descriptor;
+    uint32_t length = sim_contribution(descriptor, launch->step, instance->name.tag, launch->world, launch->peer, part);
+    bool reduces = descriptor->collective == PCCL_ALL_REDUCE || descriptor->collective == PCCL_REDUCE_SCATTER;
+    for (uint32_t at = 0; reduces && at < length && result->length > 0; at += sizeof(uint64_t)) {
+        uint64_t value, into;
+        memcpy(&value, part + at, sizeof value);
+        memcpy(&into, result->bytes + at, sizeof into);
+        combine((enum pccl_reduce_op)descriptor->operation, &into, value);
+        memcpy(result->bytes + at, &into, sizeof into);
+    }
+    if (reduces && result->length > 0)
+        return;
+    if (descriptor->collective == PCCL_ALL_GATHER_V) {
+        for (uint32_t i = 0; i < 4; i++)
+            result->bytes[result->length++] = (uint8_t)(length >> (8 * i));
+    }
+    memcpy(result->bytes + result->length, part, length);
+    result->length += length;
+}
+
+/* All that count on members count on those of the view, in their canonical order. */
+static void check_list(struct sim *sim, const struct view_seen *view, const struct sim_instance *instance,
+                       const struct sim_launch *launch)
+{
+    if (launch->list == NULL)
+        return;
+    if (launch->world != view->count || memcmp(launch->list, view->order, view->count * sizeof *view->order) != 0)
+        sim_fail(sim, "I3 %s committed, and p%u counted on other members than its view has",
+                 sim_instance_text(&instance->name), launch->peer->process.number);
+}
+
 /* All members of the start view must have launched the same; what comes out is known then. */
 static void expected_result(struct sim *sim, const struct sim_instance *instance, const struct sim_launch *mine,
-                            uint64_t result[SIM_ELEMENTS])
+                            struct outcome *result)
 {
     const struct view_seen *view = sim_view_find(sim, &instance->lineage, instance->name.group, &mine->start_view);
     if (view == NULL)
         sim_fail(sim, "I1 p%u works in a view that nobody has seen", mine->peer->process.number);
+    result->length = 0;
     for (uint32_t i = 0; i < view->count; i++) {
-        const struct sim_launch *launch = sim_launch_of(instance, sim_peer_find(sim, &view->ring[i]));
+        const struct sim_launch *launch = sim_launch_of(instance, sim_peer_find(sim, &view->order[i]));
         if (launch == NULL)
             sim_fail(sim, "I3 p%u: %s committed, and a member of its view never launched it",
                      mine->peer->process.number, sim_instance_text(&instance->name));
@@ -204,29 +251,26 @@ static void expected_result(struct sim *sim, const struct sim_instance *instance
             sim_fail(sim, "I3 %s committed, but p%u and p%u launched it with a different %s",
                      sim_instance_text(&instance->name), mine->peer->process.number, launch->peer->process.number,
                      differs);
-        for (uint32_t k = 0; k < SIM_ELEMENTS; k++) {
-            if (i == 0)
-                result[k] = launch->payload[k];
-            else
-                combine((enum pccl_reduce_op)launch->descriptor.operation, &result[k], launch->payload[k]);
-        }
+        check_list(sim, view, instance, launch);
+        if (mine->tiny)
+            add_part(result, launch, instance);
     }
 }
 
 static void check_commit(struct sim *sim, struct sim_peer *peer, const struct sim_instance *instance,
                          struct sim_launch *mine, const struct pccl_peer_op *op)
 {
-    uint64_t expected[SIM_ELEMENTS];
-    expected_result(sim, instance, mine, expected);
+    static struct outcome expected;
+    expected_result(sim, instance, mine, &expected);
     if (!op->tiny) {
         if (!mine->complete)
             sim_fail(sim, "I3 p%u: %s committed before its own part was complete", peer->process.number,
                      sim_instance_text(&instance->name));
         return;
     }
-    size_t bytes = (size_t)op->descriptor.count * sizeof expected[0];
-    if (op->payload_bytes != bytes || memcmp(op->payload, expected, bytes) != 0)
-        sim_fail(sim, "I3 p%u: the result of %s is not the fold of the members' inputs", peer->process.number,
+    if (op->payload_bytes != expected.length ||
+        (expected.length > 0 && memcmp(op->payload, expected.bytes, expected.length) != 0))
+        sim_fail(sim, "I3 p%u: the result of %s does not follow from what the members put in", peer->process.number,
                  sim_instance_text(&instance->name));
 }
 
@@ -234,9 +278,11 @@ static void check_commit(struct sim *sim, struct sim_peer *peer, const struct si
 static void check_input(struct sim *sim, struct sim_peer *peer, const struct sim_launch *mine,
                         const struct pccl_peer_op *op)
 {
-    if (op->tiny && op->payload != NULL && op->payload_bytes > 0 &&
-        (op->payload_bytes != op->descriptor.count * sizeof mine->payload[0] ||
-         memcmp(op->payload, mine->payload, op->payload_bytes) != 0))
+    uint8_t input[PCCL_TINY_BYTES_MAX];
+    if (!op->tiny || was_a_tombstone(op))
+        return;
+    uint32_t length = sim_contribution(&mine->descriptor, mine->step, op->instance.tag, mine->world, peer, input);
+    if (op->payload_bytes != length || (length > 0 && memcmp(op->payload, input, length) != 0))
         sim_fail(sim, "I4 p%u: the input of aborted %s has changed", peer->process.number,
                  sim_instance_text(&op->instance));
 }
@@ -275,6 +321,7 @@ void sim_check_decided(struct sim *sim, struct sim_peer *peer, const struct pccl
     *(op->class == PCCL_CLASS_NONE ? &sim->totals.commits : &sim->totals.aborts) += 1;
     if (op->class == PCCL_CLASS_NONE) {
         sim->totals.tiny_commits += op->tiny;
+        sim->totals.collectives[op->descriptor.collective]++;
         check_commit(sim, peer, instance, mine, op);
     } else {
         check_input(sim, peer, mine, op);
@@ -464,6 +511,7 @@ void sim_check_operations_fini(struct sim *sim)
             while (instance->launches != NULL) {
                 struct sim_launch *launch = instance->launches;
                 instance->launches = launch->next;
+                free(launch->list);
                 free(launch);
             }
             free(instance);

@@ -54,12 +54,17 @@ static void report(const struct sim_totals *t, double seconds)
     printf("%llu seeds in %.1f s (%.0f/s): %llu events, %llu machine steps\n", (unsigned long long)t->seeds, seconds,
            (double)t->seeds / seconds, (unsigned long long)t->events, (unsigned long long)t->steps);
     printf("  decided at peers: %llu commits (%llu tiny), %llu aborts (lost %llu, mismatch %llu, aborted %llu, "
-           "deadline %llu, "
-           "internal %llu)\n",
+           "deadline %llu, internal %llu, members changed %llu)\n",
            (unsigned long long)t->commits, (unsigned long long)t->tiny_commits, (unsigned long long)t->aborts,
            (unsigned long long)t->classes[PCCL_CLASS_PEER_LOST], (unsigned long long)t->classes[PCCL_CLASS_MISMATCH],
            (unsigned long long)t->classes[PCCL_CLASS_ABORTED], (unsigned long long)t->classes[PCCL_CLASS_DEADLINE],
-           (unsigned long long)t->classes[PCCL_CLASS_INTERNAL]);
+           (unsigned long long)t->classes[PCCL_CLASS_INTERNAL],
+           (unsigned long long)t->classes[PCCL_CLASS_MEMBERS_CHANGED]);
+    printf("  commits of all-reduce %llu, broadcast %llu, all-gather %llu, reduce-scatter %llu, barrier %llu, blobs "
+           "%llu\n",
+           (unsigned long long)t->collectives[PCCL_ALL_REDUCE], (unsigned long long)t->collectives[PCCL_BROADCAST],
+           (unsigned long long)t->collectives[PCCL_ALL_GATHER], (unsigned long long)t->collectives[PCCL_REDUCE_SCATTER],
+           (unsigned long long)t->collectives[PCCL_BARRIER], (unsigned long long)t->collectives[PCCL_ALL_GATHER_V]);
     printf("  %llu joins, %llu kills, %llu returned as newcomers, %llu departures, %llu updates returned\n",
            (unsigned long long)t->joins, (unsigned long long)t->kills, (unsigned long long)t->expulsions,
            (unsigned long long)t->departures, (unsigned long long)t->updates);

@@ -244,6 +244,8 @@ struct sim_app {
     uint32_t chapter;
     uint32_t lane_count;
     struct sim_lane lanes[SIM_TAGS_MAX];
+    struct pccl_id members[SIM_HOSTS_MAX]; /* when the chapter began */
+    uint32_t member_count;
     bool pending_outstanding, pending_known, pending_value;
     uint64_t wakes_at; /* 0: nothing scheduled */
     bool call_over[8]; /* by enum pccl_call: set by call_done */
@@ -328,6 +330,7 @@ struct sim_peer {
     uint64_t told_ring; /* its hash, as the machine told its driver */
     uint32_t ops_gone;
     struct pccl_id seen_lineage;
+    uint64_t seen_roll;               /* the hash of the members that its callers count on */
     struct pccl_member *seen_members; /* owned */
     uint32_t seen_count;
     struct pccl_id *gone; /* owned: removed from its list */
@@ -366,18 +369,6 @@ struct sim_peer *sim_peer_find(struct sim *sim, const struct pccl_id *id);
 
 void sim_app_begin(struct sim *sim, struct sim_peer *peer);
 void sim_app_later(struct sim *sim, struct sim_peer *peer, uint64_t delay);
-/* What a caller asks for. */
-struct sim_request {
-    uint64_t tag, step;
-    bool tiny;
-    uint64_t count;
-    enum pccl_reduce_op reduction;
-    const char *label; /* NULL: none */
-    uint32_t timeout_ms;
-    void *user;
-};
-PCCL_MUST_CHECK enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer,
-                                                const struct sim_request *request, struct pccl_peer_op **op);
 /* A caller blocks in it. */
 void sim_app_await(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
@@ -390,6 +381,30 @@ uint64_t sim_peer_joint(const struct sim_peer *peer);
 uint64_t sim_app_after_update(uint64_t joint);
 /* A number that all callers agree on, because it follows from the seed and their position. */
 uint64_t sim_app_hash(const struct sim *sim, const struct sim_app *app, uint64_t salt);
+
+/* ---- launch.c: what callers ask for, and what they put in ---- */
+
+struct sim_request {
+    uint64_t tag, step;
+    uint8_t collective; /* enum pccl_collective */
+    bool tiny;
+    uint64_t count;
+    enum pccl_reduce_op reduction;
+    const char *label; /* NULL: none */
+    uint32_t timeout_ms;
+    bool counted; /* it counts on the members as of the last call, though its form does not depend on them */
+    const struct pccl_id *members; /* ... it counts on these instead */
+    uint32_t member_count;
+    uint32_t root; /* of a broadcast: which of the members */
+    void *user;
+};
+PCCL_MUST_CHECK enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer,
+                                                const struct sim_request *request, struct pccl_peer_op **op);
+/* The first members, in canonical order, that a peer's callers count on. Returns how many. */
+uint32_t sim_members(const struct sim_peer *peer, struct pccl_id *members, uint32_t most);
+/* What a peer puts into a tiny operation of so many members. Returns how many bytes. */
+uint32_t sim_contribution(const struct pccl_descriptor *descriptor, uint64_t step, uint64_t tag, uint32_t world,
+                          const struct sim_peer *peer, uint8_t bytes[PCCL_TINY_BYTES_MAX]);
 
 /* ---- app_sync.c: a caller's synchronizations of its shared state ---- */
 
@@ -468,9 +483,10 @@ struct sim_launch {
     uint64_t step;
     struct pccl_descriptor descriptor;
     bool tiny;
-    uint64_t payload[SIM_ELEMENTS];
-    bool complete;  /* bulk: its own part is */
-    bool done_sent; /* the master was told */
+    uint32_t world;       /* that its caller counted on */
+    struct pccl_id *list; /* owned; world members; NULL: it did not count on any */
+    bool complete;        /* bulk: its own part is */
+    bool done_sent;       /* the master was told */
     bool decided;
     bool counts; /* decided as a member, not because its communicator died */
     enum pccl_class class;
@@ -485,8 +501,7 @@ struct sim_instance {
 struct sim_checks; /* check.h */
 void sim_check_init(struct sim *sim);
 void sim_check_fini(struct sim *sim);
-void sim_check_about_to_launch(struct sim *sim, struct sim_peer *peer, const struct sim_request *request,
-                               const uint64_t *payload);
+void sim_check_about_to_launch(struct sim *sim, struct sim_peer *peer, uint64_t step, const struct pccl_launch *launch);
 void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op); /* NULL: refused */
 void sim_check_done(struct sim *sim, struct sim_peer *peer,
                     const struct pccl_peer_op *op); /* bulk: the driver said done */
@@ -602,9 +617,9 @@ uint32_t sim_population(const struct sim *sim);
 
 struct sim_totals {
     uint64_t seeds, events, commits, aborts, crashes, departures, kills, joins, expulsions, stops, resets, updates,
-        steps, classes[PCCL_CLASS_COUNT], tiny_commits, hash, syncs, syncs_failed, fetches, fetches_failed, elections,
-        state_refusals, optimizations, no_rings, optimizations_withdrawn, tests, tests_failed, searches, adoptions,
-        reports;
+        steps, classes[PCCL_CLASS_COUNT], collectives[PCCL_COLLECTIVES], tiny_commits, hash, syncs, syncs_failed,
+        fetches, fetches_failed, elections, state_refusals, optimizations, no_rings, optimizations_withdrawn, tests,
+        tests_failed, searches, adoptions, reports;
 };
 
 struct sim {

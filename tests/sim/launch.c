@@ -1,0 +1,113 @@
+/*
+ * What callers launch. What they put in follows from who they are, the step and the tag, so that the
+ * checkers know it, too.
+ */
+#include "sim.h"
+
+#include <string.h>
+
+enum { ELEMENT_BYTES = 8, BLOB_BYTES_MAX = 40 };
+
+/* Of a blob, and so that the result of so many is not too long with its lengths. */
+static uint32_t blob_bytes_most(const struct sim_peer *peer, uint32_t world)
+{
+    uint32_t each = peer->process.sim->plan.master.tiny_bytes_max / world;
+    PCCL_ASSERT(each >= 4);
+    return each - 4 < BLOB_BYTES_MAX ? each - 4 : BLOB_BYTES_MAX;
+}
+
+static uint64_t element(uint64_t step, uint64_t tag, const struct sim_peer *peer, uint32_t i)
+{
+    return sim_mix(sim_mix(step, tag), peer->process.number * UINT64_C(4096) + i) >> 8;
+}
+
+/* In elements of this size, without looking at how the machines count them. */
+static uint32_t elements_of(const struct pccl_descriptor *descriptor, uint32_t world, const struct sim_peer *peer)
+{
+    switch (descriptor->collective) {
+    case PCCL_REDUCE_SCATTER: return (uint32_t)descriptor->count * world;
+    case PCCL_BROADCAST: return pccl_id_equal(&descriptor->root, &peer->id) ? (uint32_t)descriptor->count : 0;
+    case PCCL_BARRIER: return 0;
+    default: return (uint32_t)descriptor->count;
+    }
+}
+
+uint32_t sim_contribution(const struct pccl_descriptor *descriptor, uint64_t step, uint64_t tag, uint32_t world,
+                          const struct sim_peer *peer, uint8_t bytes[PCCL_TINY_BYTES_MAX])
+{
+    uint32_t length = ELEMENT_BYTES * elements_of(descriptor, world, peer);
+    if (descriptor->collective == PCCL_ALL_GATHER_V)
+        length = (uint32_t)(element(step, tag, peer, 0) % (blob_bytes_most(peer, world) + 1));
+    PCCL_ASSERT(length <= PCCL_TINY_BYTES_MAX);
+    for (uint32_t i = 0; i * ELEMENT_BYTES < length; i++) {
+        uint64_t value = element(step, tag, peer, i);
+        memcpy(bytes + i * ELEMENT_BYTES, &value, pccl_min_u64(ELEMENT_BYTES, length - i * ELEMENT_BYTES));
+    }
+    return length;
+}
+
+uint32_t sim_members(const struct sim_peer *peer, struct pccl_id *members, uint32_t most)
+{
+    uint32_t count, taken = 0;
+    const struct pccl_member *list = pccl_peer_members(peer->machine, &count);
+    for (; taken < count && taken < most; taken++)
+        members[taken] = list[taken].peer;
+    return taken;
+}
+
+/* Where the buffers have a part for each member, or one of them is the root. */
+static bool depends_on_members(uint8_t collective)
+{
+    return collective != PCCL_ALL_REDUCE && collective != PCCL_BARRIER;
+}
+
+/* Callers fill in only what their operation has. */
+static struct pccl_descriptor describe(const struct sim_request *request)
+{
+    bool reduces = request->collective == PCCL_ALL_REDUCE || request->collective == PCCL_REDUCE_SCATTER;
+    struct pccl_descriptor descriptor = {.collective = request->collective,
+                                         .datatype = request->collective == PCCL_BARRIER ? 0 : PCCL_U64,
+                                         .operation = reduces ? (uint8_t)request->reduction : 0,
+                                         .count = request->count};
+    bool labeled = pccl_label_of(request->label != NULL ? request->label : "", &descriptor.label);
+    PCCL_ASSERT(labeled);
+    return descriptor;
+}
+
+enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const struct sim_request *request,
+                                struct pccl_peer_op **op)
+{
+    static struct pccl_id own[PCCL_PEERS_MAX];
+    static uint8_t payload[PCCL_TINY_BYTES_MAX];
+    struct pccl_launch launch = {.tag = request->tag,
+                                 .descriptor = describe(request),
+                                 .tiny = request->tiny,
+                                 .members = request->members,
+                                 .member_count = request->member_count,
+                                 .timeout_ms = request->timeout_ms,
+                                 .user = request->user};
+    if (launch.members == NULL && (request->counted || depends_on_members(request->collective))) {
+        launch.members = own;
+        launch.member_count = sim_members(peer, own, PCCL_PEERS_MAX);
+    }
+    if (request->collective == PCCL_BROADCAST)
+        launch.descriptor.root = launch.members[request->root % launch.member_count];
+    uint32_t world = launch.member_count;
+    if (launch.members == NULL)
+        (void)pccl_peer_view_members(peer->machine, &world);
+    if (request->tiny) {
+        launch.payload_bytes = sim_contribution(&launch.descriptor, request->step, request->tag, world, peer, payload);
+        launch.payload = launch.payload_bytes > 0 ? payload : NULL;
+    }
+    sim_check_about_to_launch(sim, peer, request->step, &launch);
+    struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
+    enum pccl_status status = sim_peer_step(sim, peer, &event);
+    if (status == PCCL_OK)
+        *op = event.op;
+    sim_check_launched(sim, peer, status == PCCL_OK ? *op : NULL);
+    sim_note(sim, "p%u launches tag %llu use %d step %llx collective %u %s%s", peer->process.number,
+             (unsigned long long)request->tag, status == PCCL_OK ? (int)(*op)->instance.use : -1,
+             (unsigned long long)request->step, request->collective,
+             request->tiny ? "tiny: " : "bulk: ", pccl_status_name(status));
+    return status;
+}

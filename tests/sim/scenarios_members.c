@@ -1,0 +1,502 @@
+/* Scenarios of lists of members, and of the collectives whose data goes through the master. */
+#include "scenarios.h"
+#include "master/roster.h"
+
+#include <string.h>
+
+static struct sim_peer *p[8]; /* of the running scenario */
+
+/* ---- launching ---- */
+
+struct list {
+    struct pccl_id members[SIM_HOSTS_MAX];
+    uint32_t count;
+};
+
+/* What its callers count on now. */
+static struct list list_of(const struct sim_peer *peer)
+{
+    struct list list;
+    list.count = sim_members(peer, list.members, SIM_HOSTS_MAX);
+    return list;
+}
+
+/* Members in the order of their admission. */
+static void cluster(struct sim *sim, uint32_t count)
+{
+    scenario_cluster(sim, p, count, 1);
+    struct list list = list_of(p[0]);
+    for (uint32_t i = 0; i < count; i++)
+        p[i] = sim_peer_find(sim, &list.members[i]);
+}
+
+/* With a list of its own, unless it is NULL. */
+static struct pccl_peer_op *launch(struct sim *sim, struct sim_peer *peer, struct sim_request request,
+                                   const struct list *list)
+{
+    struct pccl_peer_op *op = NULL;
+    request.members = list != NULL ? list->members : NULL;
+    request.member_count = list != NULL ? list->count : 0;
+    MUST(sim, sim_app_launch(sim, peer, &request, &op) == PCCL_OK);
+    if (!scenario_is_decided(op))
+        sim_app_await(sim, peer, op);
+    sim_check_peer(sim, peer);
+    sim_process_arm(sim, &peer->process);
+    return op;
+}
+
+/* All end with this class. */
+static void take_all(struct sim *sim, struct sim_peer **peers, struct pccl_peer_op **ops, uint32_t count,
+                     enum pccl_class class)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        WAIT(sim, 3000, scenario_is_decided(ops[i]));
+        if (ops[i]->class != class)
+            sim_fail(sim, "p%u: class %d instead of %d: %s", peers[i]->process.number, (int)ops[i]->class, (int)class,
+                     ops[i]->reason.bytes);
+        (void)scenario_take(sim, peers[i], ops[i]);
+    }
+}
+
+static void all_end(struct sim *sim, struct sim_peer **peers, uint32_t count, struct sim_request request,
+                    enum pccl_class class)
+{
+    struct pccl_peer_op *ops[SIM_HOSTS_MAX];
+    for (uint32_t i = 0; i < count; i++)
+        ops[i] = launch(sim, peers[i], request, NULL);
+    for (uint32_t i = 0; i < count && !request.tiny; i++)
+        sim_bulk_finish(sim, peers[i], ops[i]);
+    take_all(sim, peers, ops, count, class);
+}
+
+static const struct sim_request gather = {.tag = 1, .step = 1, .collective = PCCL_ALL_GATHER, .tiny = true, .count = 2};
+static const struct sim_request bulk_gather = {.tag = 2, .step = 1, .collective = PCCL_ALL_GATHER, .count = 100000};
+static const struct sim_request barrier = {.tag = 3, .step = 1, .collective = PCCL_BARRIER, .tiny = true};
+static const struct sim_request broadcast = {
+    .tag = 4, .step = 1, .collective = PCCL_BROADCAST, .tiny = true, .count = 2, .root = 2};
+static const struct sim_request blobs = {.tag = 5, .step = 1, .collective = PCCL_ALL_GATHER_V, .tiny = true};
+static const struct sim_request scatter = {
+    .tag = 6, .step = 1, .collective = PCCL_REDUCE_SCATTER, .tiny = true, .count = 2};
+
+static bool names(const struct pccl_peer_op *op, const char *words, const struct sim_peer *peer)
+{
+    struct pccl_text expected;
+    pccl_text_format(&expected, "%speer %s", words, pccl_id_str(&peer->id));
+    return strstr(op->reason.bytes, expected.bytes) != NULL;
+}
+
+/* ---- lists that have changed ---- */
+
+/* One has died. What all counted on before is refused for all; then they know better. */
+void scenario_members_changed(struct sim *sim)
+{
+    const struct sim_request *const kinds[] = {&gather, &bulk_gather, &scatter, &blobs};
+    for (uint32_t kind = 0; kind < PCCL_COUNT_OF(kinds); kind++) {
+        struct pccl_peer_op *ops[2];
+        if (kind == 0)
+            cluster(sim, 6);
+        uint32_t left = 5 - kind; /* p[0] ... p[left - 1] and the one that dies */
+        scenario_run_ms(sim, 20);
+        all_end(sim, p, left + 1, barrier, PCCL_CLASS_NONE);
+        sim_peer_kill(sim, p[left], false);
+        WAIT(sim, 1000, p[0]->machine->ring_count == left && p[1]->machine->ring_count == left);
+        scenario_run_ms(sim, 20);
+        for (uint32_t i = 0; i < 2; i++)
+            ops[i] = launch(sim, p[i], *kinds[kind], NULL);
+        WAIT(sim, 500, scenario_is_decided(ops[0]));
+        MUST(sim, names(ops[0], "no member (any more): ", p[left]));
+        take_all(sim, p, ops, 2, PCCL_CLASS_MEMBERS_CHANGED);
+        scenario_run_ms(sim, 20);
+        for (uint32_t i = 2; i < left; i++) { /* they come later, and find that it has ended */
+            struct pccl_peer_op *late = launch(sim, p[i], *kinds[kind], NULL);
+            MUST(sim, scenario_is_decided(late) && scenario_take(sim, p[i], late) == PCCL_CLASS_MEMBERS_CHANGED);
+        }
+        all_end(sim, p, left, *kinds[kind], PCCL_CLASS_NONE);
+    }
+}
+
+/*
+ * One counts on a list that it made before a newcomer came; the others know better, and have begun.
+ */
+void scenario_members_newcomer(struct sim *sim)
+{
+    const struct sim_request *const kinds[] = {&gather, &bulk_gather, &scatter};
+    cluster(sim, 2);
+    struct list before = list_of(p[0]);
+    p[2] = scenario_join(sim, 6, 0);
+    scenario_run_ms(sim, 100);
+    scenario_update_all(sim, p, 2);
+    WAIT(sim, 1000, pccl_peer_is_connected(p[2]->machine));
+    scenario_run_ms(sim, 20);
+    MUST(sim, list_of(p[0]).count == 3 && pccl_id_equal(&list_of(p[1]).members[2], &p[2]->id));
+    for (uint32_t kind = 0; kind < PCCL_COUNT_OF(kinds); kind++) {
+        struct pccl_peer_op *ops[3];
+        for (uint32_t i = 3; i-- > 0;)
+            ops[i] = launch(sim, p[i], *kinds[kind], i == 0 ? &before : NULL);
+        WAIT(sim, 500, scenario_is_decided(ops[1]));
+        MUST(sim, names(ops[1], "new: ", p[2]) && names(ops[1], "", p[0]));
+        take_all(sim, p, ops, 3, PCCL_CLASS_MEMBERS_CHANGED);
+        all_end(sim, p, 3, *kinds[kind], PCCL_CLASS_NONE);
+    }
+}
+
+/* The same members in another order have their parts elsewhere. */
+void scenario_members_order(struct sim *sim)
+{
+    struct pccl_peer_op *ops[3];
+    cluster(sim, 3);
+    struct list list = list_of(p[0]), turned = list;
+    turned.members[0] = list.members[1];
+    turned.members[1] = list.members[0];
+    for (uint32_t i = 0; i < 3; i++)
+        ops[i] = launch(sim, p[i], gather, &turned);
+    WAIT(sim, 500, scenario_is_decided(ops[0]));
+    MUST(sim, strstr(ops[0]->reason.bytes, "in another order") != NULL);
+    take_all(sim, p, ops, 3, PCCL_CLASS_MEMBERS_CHANGED);
+    struct sim_request counted = {.tag = 1, .step = 2, .tiny = true, .count = 1, .counted = true};
+    for (uint32_t i = 0; i < 3; i++) /* an all-reduce counts on members if its caller wants it */
+        ops[i] = launch(sim, p[i], counted, i == 2 ? &turned : NULL);
+    take_all(sim, p, ops, 3, PCCL_CLASS_MEMBERS_CHANGED);
+    all_end(sim, p, 3, counted, PCCL_CLASS_NONE);
+}
+
+/*
+ * One has not heard of the view in which the list of the other is refused: both end as lost, like
+ * all that the view ended.
+ */
+void scenario_members_unheard(struct sim *sim)
+{
+    struct pccl_peer_op *ops[2];
+    cluster(sim, 3);
+    scenario_control(sim, p[1], false);
+    sim_peer_kill(sim, p[2], false);
+    WAIT(sim, 1000, p[0]->machine->ring_count == 2);
+    ops[0] = launch(sim, p[0], gather, NULL);
+    ops[1] = launch(sim, p[1], gather, NULL);
+    scenario_run_ms(sim, 20);
+    MUST(sim, ops[0]->abort_sent && !scenario_is_decided(ops[0]) && p[1]->machine->ring_count == 3);
+    scenario_control(sim, p[1], true);
+    take_all(sim, p, ops, 2, PCCL_CLASS_PEER_LOST);
+    all_end(sim, p, 2, gather, PCCL_CLASS_NONE);
+}
+
+/* The master restarts before it has heard that a list is refused. */
+void scenario_members_restart(struct sim *sim)
+{
+    struct pccl_peer_op *ops[3];
+    cluster(sim, 4);
+    sim_peer_kill(sim, p[3], false);
+    WAIT(sim, 1000, p[0]->machine->ring_count == 3 && p[1]->machine->ring_count == 3 && p[2]->machine->ring_count == 3);
+    struct list list = list_of(p[0]);
+    all_end(sim, p, 3, barrier, PCCL_CLASS_NONE);
+    sim_master_crash(sim, true);
+    for (uint32_t i = 0; i < 3; i++)
+        ops[i] = launch(sim, p[i], gather, i == 0 ? &list : NULL);
+    scenario_run_ms(sim, 100);
+    sim_master_start(sim);
+    WAIT(sim, 6000, scenario_is_decided(ops[0]));
+    take_all(sim, p, ops, 3, PCCL_CLASS_MEMBERS_CHANGED);
+    all_end(sim, p, 3, gather, PCCL_CLASS_NONE);
+}
+
+/* Who is alone is told so, whatever it counted on. */
+void scenario_members_alone(struct sim *sim)
+{
+    cluster(sim, 2);
+    sim_peer_kill(sim, p[1], false);
+    WAIT(sim, 1000, p[0]->machine->ring_count == 1);
+    MUST(sim, list_of(p[0]).count == 2);
+    struct pccl_peer_op *op = NULL;
+    MUST(sim, sim_app_launch(sim, p[0], &gather, &op) == PCCL_TOO_FEW_PEERS);
+    sim_check_peer(sim, p[0]);
+    MUST(sim, list_of(p[0]).count == 1);
+}
+
+/* ---- numbers of admission ---- */
+
+static void must_be_in_order(struct sim *sim, const struct sim_peer *of, struct sim_peer *const *order, uint32_t count)
+{
+    struct list list = list_of(of);
+    MUST(sim, list.count == count);
+    for (uint32_t i = 0; i < count; i++)
+        MUST(sim, pccl_id_equal(&list.members[i], &order[i]->id));
+}
+
+/* The order stays over restarts of the master; who comes later is last, although others have gone. */
+void scenario_numbers_restart(struct sim *sim)
+{
+    cluster(sim, 3);
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        scenario_restart_master(sim, 200);
+        WAIT(sim, 6000, !sim->master->machine->recovering && sim->master->machine->member_count == 3 + turn);
+        scenario_run_ms(sim, 50);
+        p[3 + turn] = scenario_join(sim, 6 + turn, 0);
+        scenario_run_ms(sim, 200);
+        scenario_update_all(sim, p, 3 + turn);
+        WAIT(sim, 1000, pccl_peer_is_connected(p[3 + turn]->machine));
+        scenario_run_ms(sim, 20);
+        for (uint32_t i = 0; i < 4 + turn; i++)
+            must_be_in_order(sim, p[i], p, 4 + turn);
+        all_end(sim, p, 4 + turn, gather, PCCL_CLASS_NONE);
+    }
+    sim_peer_kill(sim, p[0], false);
+    WAIT(sim, 1000, p[1]->machine->ring_count == 4);
+    scenario_restart_master(sim, 200);
+    WAIT(sim, 6000, !sim->master->machine->recovering && sim->master->machine->member_count == 4);
+    scenario_run_ms(sim, 50);
+    p[5] = scenario_join(sim, 9, 0);
+    scenario_run_ms(sim, 200);
+    scenario_update_all(sim, p + 1, 4);
+    WAIT(sim, 1000, pccl_peer_is_connected(p[5]->machine));
+    scenario_run_ms(sim, 20);
+    for (uint32_t i = 1; i < 6; i++)
+        must_be_in_order(sim, p[i], p + 1, 5);
+    all_end(sim, p + 1, 5, gather, PCCL_CLASS_NONE);
+}
+
+/* A member reports after a restart that it was admitted before the others, many times over. */
+static void lie_about_numbers(struct sim *sim, struct sim_peer *liar, const struct sim_peer *honest, uint32_t times)
+{
+    static struct pccl_member members[16];
+    const struct pccl_peer *machine = honest->machine;
+    struct pccl_msg hello = scenario_hello_of(liar, liar->machine->boot), end = {.type = PCCL_MSG_resume_end};
+    struct pccl_peer_config config = liar->machine->config;
+    hello.as.hello.run_key = liar->machine->run_key;
+    hello.as.hello.candidates = config.candidates; /* the machine goes */
+    sim_master_crash(sim, true);
+    sim_peer_kill(sim, liar, false);
+    scenario_lie(sim, liar);
+    sim_master_start(sim);
+    struct sim_conn *conn = scenario_dial_master(sim);
+    scenario_say(sim, conn, &hello, 0);
+    uint32_t count = machine->member_count;
+    for (uint32_t i = 0; i < count * times; i++) {
+        members[i] = machine->members[i % count];
+        members[i].admitted = 1000 - members[i].admitted; /* the other way round */
+    }
+    struct pccl_msg report = {.type = PCCL_MSG_resume,
+                              .as.resume = {.epoch = machine->epoch,
+                                            .view = machine->view,
+                                            .update = machine->rounds[PCCL_ROUND_UPDATE],
+                                            .members = members,
+                                            .members_count = count * times,
+                                            .ring = machine->ring,
+                                            .ring_count = machine->ring_count,
+                                            .cost = machine->cost}};
+    report.as.resume.epoch.number++; /* the law */
+    scenario_say(sim, conn, &report, 1);
+    scenario_say(sim, conn, &end, 2);
+}
+
+/* Most say what is right, whoever's report has the highest epoch, and whatever one repeats. */
+void scenario_lying_numbers(struct sim *sim)
+{
+    struct sim_peer *order[3];
+    cluster(sim, 4);
+    for (uint32_t i = 0; i < 3; i++)
+        order[i] = p[i];
+    lie_about_numbers(sim, p[3], p[0], 4);
+    WAIT(sim, 20000, !sim->master->machine->recovering && sim->master->machine->member_count == 3);
+    for (uint32_t i = 0; i < 3; i++)
+        WAIT(sim, 1000, p[i]->machine->greeted && !p[i]->machine->resuming && p[i]->machine->ring_count == 3);
+    MUST(sim, sim->master->machine->admissions <= 4);
+    all_end(sim, p, 3, barrier, PCCL_CLASS_NONE);
+    must_be_in_order(sim, p[1], order, 3);
+    all_end(sim, p, 3, gather, PCCL_CLASS_NONE);
+}
+
+/* One word against one: whatever stands, all have the same. */
+void scenario_lying_numbers_tie(struct sim *sim)
+{
+    cluster(sim, 2);
+    lie_about_numbers(sim, p[1], p[0], 1);
+    WAIT(sim, 20000, !sim->master->machine->recovering && p[0]->machine->greeted && !p[0]->machine->resuming);
+    const struct pccl_remote *remote = pccl_master_find(sim->master->machine, &p[0]->id);
+    uint32_t count;
+    const struct pccl_member *members = pccl_peer_view_members(p[0]->machine, &count);
+    for (uint32_t i = 0; i < count; i++)
+        MUST(sim, !pccl_id_equal(&members[i].peer, &p[0]->id) || members[i].admitted == remote->admitted);
+    MUST(sim, pccl_peer_is_connected(p[0]->machine));
+}
+
+/* ---- through the master ---- */
+
+/* Every kind, in a group that has lost one, has a newcomer, and has another ring than at first. */
+void scenario_tiny_kinds(struct sim *sim)
+{
+    const struct sim_request *const kinds[] = {&gather, &barrier, &broadcast, &blobs, &scatter};
+    cluster(sim, 5);
+    sim_peer_kill(sim, p[1], false);
+    p[1] = p[4];
+    WAIT(sim, 1000, p[0]->machine->ring_count == 4);
+    p[4] = scenario_join(sim, 9, 0);
+    scenario_run_ms(sim, 200);
+    scenario_update_all(sim, p, 4);
+    WAIT(sim, 1000, pccl_peer_is_connected(p[4]->machine));
+    scenario_run_ms(sim, 20);
+    for (uint32_t kind = 0; kind < PCCL_COUNT_OF(kinds); kind++)
+        for (uint32_t step = 0; step < 4; step++) {
+            struct sim_request request = *kinds[kind];
+            request.step = step;
+            request.root = step;
+            all_end(sim, p, 5, request, PCCL_CLASS_NONE);
+        }
+}
+
+/* What does not fit is refused at the launch, and the tag stays free. */
+void scenario_tiny_limits(struct sim *sim)
+{
+    cluster(sim, 3);
+    static uint8_t payload[PCCL_TINY_BYTES_MAX];
+    uint32_t most = sim->plan.master.tiny_bytes_max;
+    struct list list = list_of(p[0]);
+    struct pccl_launch launch = {
+        .tag = 1, .tiny = true, .payload = payload, .members = list.members, .member_count = 3};
+    struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
+    const struct {
+        uint8_t collective;
+        uint64_t count;
+        uint32_t payload_bytes;
+        bool bulk;
+    } refused[] = {
+        {PCCL_ALL_GATHER, most / 8 / 3 + 1, (most / 8 / 3 + 1) * 8, false}, /* the result is too long */
+        {PCCL_ALL_GATHER, 2, 48, false},                                    /* it is not of all */
+        {PCCL_REDUCE_SCATTER, 2, 16, false},                                /* it is of all */
+        {PCCL_ALL_GATHER_V, 0, most / 3 - 3, false},                        /* with its length it is too long */
+        {PCCL_BARRIER, 0, 1, false},
+        {PCCL_BARRIER, 0, 0, true},
+    };
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(refused); i++) {
+        launch.descriptor = (struct pccl_descriptor){.collective = refused[i].collective, .count = refused[i].count};
+        launch.descriptor.datatype = refused[i].collective == PCCL_BARRIER ? 0 : PCCL_U64;
+        launch.payload_bytes = refused[i].payload_bytes;
+        launch.tiny = !refused[i].bulk;
+        if (sim_peer_step(sim, p[0], &event) != PCCL_ARGUMENT)
+            sim_fail(sim, "launch %u is not refused", i);
+    }
+    all_end(sim, p, 3, gather, PCCL_CLASS_NONE);
+}
+
+/* The master restarts when some have contributed: they report it, and the others come. */
+void scenario_tiny_restart(struct sim *sim)
+{
+    const struct sim_request *const kinds[] = {&gather, &broadcast, &blobs, &scatter, &barrier};
+    struct pccl_peer_op *ops[3];
+    cluster(sim, 3);
+    for (uint32_t kind = 0; kind < PCCL_COUNT_OF(kinds); kind++) {
+        ops[0] = launch(sim, p[0], *kinds[kind], NULL);
+        ops[1] = launch(sim, p[1], *kinds[kind], NULL);
+        scenario_run_ms(sim, 20);
+        scenario_restart_master(sim, 100);
+        scenario_run_ms(sim, 20);
+        ops[2] = launch(sim, p[2], *kinds[kind], NULL);
+        WAIT(sim, 6000, scenario_is_decided(ops[0]));
+        take_all(sim, p, ops, 3, PCCL_CLASS_NONE);
+        MUST(sim, scenario_departures(sim) == 0);
+    }
+}
+
+/*
+ * It is committed, one has heard so, and the master restarts: the others hear it, also where there
+ * is nothing in the result.
+ */
+void scenario_tiny_commit_restart(struct sim *sim)
+{
+    const struct sim_request *const kinds[] = {&barrier, &gather, &blobs};
+    struct pccl_peer_op *ops[3];
+    cluster(sim, 3);
+    for (uint32_t kind = 0; kind < PCCL_COUNT_OF(kinds); kind++) {
+        ops[0] = launch(sim, p[0], *kinds[kind], NULL);
+        ops[1] = launch(sim, p[1], *kinds[kind], NULL);
+        scenario_run_ms(sim, 20);
+        scenario_control(sim, p[0], false);
+        scenario_control(sim, p[1], false);
+        ops[2] = launch(sim, p[2], *kinds[kind], NULL);
+        WAIT(sim, 500, scenario_is_decided(ops[2]));
+        sim_master_crash(sim, true);
+        scenario_control(sim, p[0], true);
+        scenario_control(sim, p[1], true);
+        sim_master_start(sim);
+        WAIT(sim, 6000, scenario_is_decided(ops[0]));
+        take_all(sim, p, ops, 3, PCCL_CLASS_NONE);
+        MUST(sim, scenario_departures(sim) == 0);
+    }
+}
+
+/* The root dies, before it has contributed and after: it is in no list any more. */
+void scenario_root_dies(struct sim *sim)
+{
+    struct pccl_peer_op *ops[3];
+    cluster(sim, 5);
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        struct sim_peer *root = p[4 - turn];
+        struct sim_request request = broadcast;
+        request.root = 4 - turn;
+        all_end(sim, p, 5 - turn, request, PCCL_CLASS_NONE);
+        if (turn == 1)
+            (void)launch(sim, root, request, NULL);
+        for (uint32_t i = 0; i < 2; i++)
+            ops[i] = launch(sim, p[i], request, NULL);
+        scenario_run_ms(sim, 20);
+        sim_peer_kill(sim, root, false);
+        take_all(sim, p, ops, 2, PCCL_CLASS_PEER_LOST);
+        WAIT(sim, 1000, p[2]->machine->ring_count == 4 - turn);
+        scenario_run_ms(sim, 20);
+        for (uint32_t i = 2; i < 4 - turn; i++) {
+            struct pccl_peer_op *late = launch(sim, p[i], request, NULL);
+            MUST(sim, scenario_is_decided(late) && scenario_take(sim, p[i], late) == PCCL_CLASS_PEER_LOST);
+        }
+        all_end(sim, p, 4 - turn, request, PCCL_CLASS_NONE); /* from another one */
+    }
+}
+
+/* One dies on the way to a barrier. */
+void scenario_barrier_kill(struct sim *sim)
+{
+    struct pccl_peer_op *ops[3];
+    cluster(sim, 4);
+    for (uint32_t i = 0; i < 2; i++)
+        ops[i] = launch(sim, p[i], barrier, NULL);
+    scenario_run_ms(sim, 3000);
+    MUST(sim, !scenario_is_decided(ops[0]));
+    MUST(sim, strstr(pccl_peer_waiting(p[0]->machine)->bytes, "barrier tag 3 waits for ") != NULL);
+    ops[2] = launch(sim, p[2], barrier, NULL);
+    scenario_run_ms(sim, 20);
+    sim_peer_kill(sim, p[3], false);
+    take_all(sim, p, ops, 3, PCCL_CLASS_PEER_LOST);
+    all_end(sim, p, 3, barrier, PCCL_CLASS_NONE);
+}
+
+/* Contributions of another length than is right: as one that is no root, or as one of fewer members. */
+void scenario_lying_sizes(struct sim *sim)
+{
+    static const uint8_t payload[64];
+    const struct sim_request *const kinds[] = {&gather, &broadcast, &scatter, &blobs, &barrier};
+    static const uint32_t lengths[] = {8, 16, 32, 342, 8};
+    struct pccl_peer_op *ops[2];
+    static uint8_t blob[512];
+    cluster(sim, 2);
+    for (uint32_t kind = 0; kind < PCCL_COUNT_OF(kinds); kind++) {
+        p[2] = scenario_join(sim, 6 + kind, 0);
+        scenario_run_ms(sim, 200);
+        scenario_update_all(sim, p, 2);
+        WAIT(sim, 1000, pccl_peer_is_connected(p[2]->machine));
+        scenario_run_ms(sim, 20);
+        struct sim_request request = *kinds[kind];
+        request.root = 0; /* p[0] */
+        for (uint32_t i = 0; i < 2; i++)
+            ops[i] = launch(sim, p[i], request, NULL);
+        scenario_lie(sim, p[2]);
+        struct pccl_msg done = {
+            .type = PCCL_MSG_done,
+            .as.done = {.instance = ops[0]->instance,
+                        .view = p[2]->machine->view,
+                        .descriptor = ops[0]->descriptor,
+                        .tiny = 1,
+                        .payload = {lengths[kind] <= sizeof payload ? payload : blob, lengths[kind]}}};
+        scenario_forge(sim, p[2], &done);
+        take_all(sim, p, ops, 2, PCCL_CLASS_PEER_LOST);
+        WAIT(sim, 1000, !pccl_peer_is_connected(p[2]->machine));
+        all_end(sim, p, 2, request, PCCL_CLASS_NONE);
+    }
+}
