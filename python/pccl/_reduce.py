@@ -522,8 +522,8 @@ class AsyncReduceHandle:
         return self._operation.tag
 
     def wait(self) -> Tuple[bool, int, OperationInfo]:
-        """Waits for the end: (is_success, status, info). Never raises for an operation that failed; status is the number
-        of its Result. May be called again."""
+        """Waits for the end: (is_success, status, info). Never raises for an operation that failed;
+        status is the number of its Result. May be called again."""
         self._operation.wait()
         outcome = self._operation.outcome
         assert outcome is not None

@@ -74,8 +74,10 @@ def missing(run, kind, count, victim_rank, end, **master):
 
 
 def registered(kind, count, size, victim_rank, who):
-    home = globals()
-    home[f"test_kill_{who}_in_{kind}{size}"] = lambda run: missing(run, kind, count, victim_rank, lambda peer: peer.kill())
+    def test(run):
+        missing(run, kind, count, victim_rank, lambda peer: peer.kill())
+
+    globals()[f"test_kill_{who}_in_{kind}{size}"] = test
 
 
 for _kind in ("broadcast", "gather", "scatter"):
@@ -157,7 +159,8 @@ def test_master_restart(run):
     """A master that dies while all but one have launched every kind, tiny and bulk, and comes back:
     all end alike, and right."""
     peers = phases.start(run, 3)
-    shapes = [(kind, 10 * number + size, count) for number, kind in enumerate(KINDS) for size, count in enumerate((SMALL, BULK))]
+    shapes = [(kind, 10 * number, SMALL) for number, kind in enumerate(KINDS)]
+    shapes += [(kind, 10 * number + 1, BULK) for number, kind in enumerate(KINDS)]
     calls = [[peer.start("collect", *shape, "root=1", "launched") for peer in peers[:2]] for shape in shapes]
     for peer in peers[:2]:
         peer.until_waiting()
@@ -170,6 +173,19 @@ def test_master_restart(run):
     equal([peer.do("members")["rank"] for peer in peers], [0, 1, 2], "ranks after the restart")
     peers.append(run.join(1, peers))
     equal([peer.do("members")["rank"] for peer in peers], [0, 1, 2, 3], "ranks after the next admission")
+    all_kinds_work(peers)
+
+
+def test_master_restart_in_the_middle(run):
+    """The same a few milliseconds into large operations: they go on without a master."""
+    run.start_master(**PATIENT)
+    peers = run.join(3)
+    for kind in KINDS[:3]:
+        calls = collect(peers, kind, 1, LARGE // 2)
+        wait_ms(5)
+        run.master.kill()
+        restart(run)
+        right(calls)
     all_kinds_work(peers)
 
 
@@ -218,6 +234,7 @@ class Churn:
 
     def start_connected(self):
         for peer, loop in list(self.loops.items()):
+            check(peer.alive(), f"{peer.name} has ended by itself")
             check(loop is None or loop.result is None, f"{peer.name} has stopped: {loop and loop.result}")
             if loop is None and self.connects[peer].result:
                 equal(self.connects[peer].result["rc"], SUCCESS, f"connect: {self.connects[peer].result}")
