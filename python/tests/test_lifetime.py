@@ -281,7 +281,7 @@ def test_a_callback_ends_nothing(group, caplog):
     later = handles[1].future()
     two.members[1].all_reduce(bytearray(100), bytearray(100), op=ReduceOp.SUM, tag=2)
     assert later.result(DEADLINE).local_world_size == 2
-    assert [record for record in caplog.records if "a callback of the reduction with tag 1" in record.getMessage()]
+    assert [record for record in caplog.records if "a callback of the operation with tag 1" in record.getMessage()]
 
 
 def test_no_thread_can_be_started(group, monkeypatch):

@@ -3,8 +3,6 @@
 #include "drive/comm_machine.h"
 #include "drive/comm_op.h"
 
-#include <string.h>
-
 /* It is known why already, unless the call succeeded. */
 static pcclResult_t result_of(const pcclComm_t *comm, enum pccl_status status, const struct pccl_why *why)
 {
@@ -151,31 +149,6 @@ pcclResult_t pcclAwaitAsyncReduceFor(const pcclAsyncReduceOp_t *reduce_handle, u
         return result;
     const pcclAsyncReduceOp_t handle = *reduce_handle;
     PCCL_API_CALL(handle.comm, PCCL_FAMILY_REDUCE, await_reduction_for(&handle, timeout_ms, reduce_info_out));
-}
-
-enum pccl_status pccl_api_info_begin(const pcclOperationInfo_t *given, pcclOperationInfo_t *info,
-                                     struct pccl_text *reason)
-{
-    *info = (pcclOperationInfo_t)PCCL_OPERATION_INFO_INIT;
-    if (!given)
-        return PCCL_OK;
-    if (given->size < sizeof *info || given->size > PCCL_API_STRUCT_MAX) {
-        pccl_text_format(reason, "the size of the info is not set; use PCCL_OPERATION_INFO_INIT");
-        return PCCL_ARGUMENT;
-    }
-    info->participants = given->participants;
-    info->participants_max = given->participants_max;
-    return PCCL_OK;
-}
-
-void pccl_api_info_end(const pcclOperationInfo_t *info, pcclOperationInfo_t *given)
-{
-    if (!given)
-        return;
-    size_t size = given->size;
-    memset(given, 0, size); /* also members that we do not know */
-    *given = *info;
-    given->size = size;
 }
 
 static pcclResult_t await_operation(const pcclAsyncReduceOp_t *handle, uint32_t timeout_ms,

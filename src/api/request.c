@@ -1,4 +1,7 @@
-/* What callers ask for, from the public structs: everything that the arguments alone can show is checked here. */
+/*
+ * What callers ask for, from the public structs: everything that the arguments alone can show is
+ * checked here. And the struct in which they are told what became of it.
+ */
 #include "api/api.h"
 #include "kernels/codec.h"
 #include "net/heap.h"
@@ -141,4 +144,31 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
 void pccl_api_request_free(struct pccl_request *request)
 {
     pccl_release(pccl_heap(), (void *)(uintptr_t)request->members, request->member_count * sizeof *request->members);
+}
+
+/* ---- what callers are told ---- */
+
+enum pccl_status pccl_api_info_begin(const pcclOperationInfo_t *given, pcclOperationInfo_t *info,
+                                     struct pccl_text *reason)
+{
+    *info = (pcclOperationInfo_t)PCCL_OPERATION_INFO_INIT;
+    if (!given)
+        return PCCL_OK;
+    if (given->size < sizeof *info || given->size > PCCL_API_STRUCT_MAX) {
+        pccl_text_format(reason, "the size of the info is not set; use PCCL_OPERATION_INFO_INIT");
+        return PCCL_ARGUMENT;
+    }
+    info->participants = given->participants;
+    info->participants_max = given->participants_max;
+    return PCCL_OK;
+}
+
+void pccl_api_info_end(const pcclOperationInfo_t *info, pcclOperationInfo_t *given)
+{
+    if (!given)
+        return;
+    size_t size = given->size;
+    memset(given, 0, size); /* also members that we do not know */
+    *given = *info;
+    given->size = size;
 }

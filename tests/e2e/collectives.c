@@ -4,7 +4,8 @@
  *
  *   members                         {"members":[ids],"rank":R}
  *   collect KIND TAG COUNT          one of them; options root=RANK, members=ID,ID,..., alone, inplace,
- *                                   and launched, as of reduce. {"intact":...,"right":...,"peers":N,
+ *                                   launched, as of reduce, and wrong: it gives something else than it
+ *                                   should. {"intact":...,"right":...,"peers":N,
  *                                   "rank":R,"sequence":S}
  *   mixed SEED OPS COUNT            until stopped: steps of up to OPS of all kinds, of up to COUNT
  *                                   elements for each member. What a step is follows from seed and step. All
@@ -255,6 +256,8 @@ void do_collect(struct command *command)
     if (list != NULL)
         count_on_given(&op, list);
     make_buffers(&op);
+    if (option(command, "wrong") != NULL && op.kind != BARRIER)
+        op.input[op.count - 1]++;
     if (option(command, "launched") == NULL)
         begin(command);
     pcclResult_t result = launch(&op, command->slot->comm);

@@ -53,6 +53,20 @@ def test_results(run):
         peers.append(run.join(1, peers))
 
 
+def test_wrong_elements_are_found(run):
+    """One wrong element of one peer is seen by all whom it concerns, and nowhere else."""
+    run.start_master(**PATIENT)
+    peers = run.join(3)
+    for number, kind in enumerate(KINDS[:3]):
+        for count in (1, BULK):
+            words = ["collect", kind, number, count, f"root={ROOT}"]
+            calls = [peer.start(*words, *(["wrong"] if rank == ROOT else [])) for rank, peer in enumerate(peers)]
+            found = [not call.wait(rc=SUCCESS)["right"] for call in calls]
+            # The share in which it lies is that of the first.
+            equal(found, [True] * 3 if kind != "scatter" else [True, False, False], f"who saw it in {kind} of {count}")
+            right(collect(peers, kind, number, count))
+
+
 # ---- a peer dies or stops
 
 
