@@ -2,17 +2,16 @@
  * The verbs of broadcast, all-gather, reduce-scatter and barrier. What a peer contributes follows
  * from its id, so that whoever knows who took part can check every element:
  *
- *   members                         {"members":[ids],"rank":R}
- *   collect KIND TAG COUNT          one of them; options root=RANK, members=ID,ID,..., alone, inplace,
- *                                   launched, as of reduce, and wrong: it gives something else than it
- *                                   should. {"intact":...,"right":...,"peers":N,
- *                                   "rank":R,"sequence":S}
- *   mixed SEED OPS COUNT            until stopped: steps of up to OPS of all kinds, of up to COUNT
- *                                   elements for each member. What a step is follows from seed and step. All
- *                                   are launched, all awaited, and those that failed are launched again,
- *                                   among those who are members then. Events:
- *     failed  how many failed in this round, with which codes, and whether their inputs are as they were
- *     step    {"ops":[[kind,world,digest of who took part],...],"right":...}
+ *   members                  {"members":[ids],"rank":R}
+ *   collect KIND TAG COUNT   one of them; options root=RANK, members=ID,ID,..., alone, inplace,
+ *                            launched (as of reduce), and wrong: it gives something else than it
+ *                            should. {"intact":...,"right":...,"peers":N,"rank":R,"sequence":S}
+ *   mixed SEED OPS COUNT     until stopped: steps of up to OPS of all kinds, of up to COUNT elements
+ *                            for each member. What a step is follows from seed and step. All are
+ *                            launched, all awaited, and those that failed are launched again, among
+ *                            those who are members then. Events:
+ *     failed   how many failed in this round, and whether their inputs are as they were
+ *     step     {"ops":[[kind,world,digest of who took part],...],"right":...}
  */
 #include "loop.h"
 
