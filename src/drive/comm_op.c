@@ -107,7 +107,7 @@ static enum pccl_status check_members(const struct pcclComm_t *comm, const struc
     return PCCL_OK;
 }
 
-/* What depends on who the members are. */
+/* What depends on who the members are; without ranks nothing does, and the buffers have been checked. */
 static enum pccl_status place(const struct pcclComm_t *comm, struct pccl_comm_op *operation,
                               const struct pccl_request *request, struct pccl_descriptor *descriptor,
                               struct pccl_text *reason)
@@ -116,6 +116,8 @@ static enum pccl_status place(const struct pcclComm_t *comm, struct pccl_comm_op
     if (status != PCCL_OK)
         return status;
     operation->rank = find_member(operation, 0, &comm->id);
+    if (!pccl_request_needs_members(request))
+        return PCCL_OK;
     if (operation->rank == operation->member_count) {
         pccl_text_format(reason, "this peer is not in the list of members");
         return PCCL_ARGUMENT;

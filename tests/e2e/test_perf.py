@@ -81,6 +81,30 @@ def test_kinds(run):
         equal([row["wrong"] for row in result["rows"]], [0, 0, 0, 0], f"wrong elements with {arguments}")
 
 
+def test_collectives(run):
+    """Every collective is verified in every setting; sizes and bandwidths are those of nccl-tests."""
+    for arguments, places, share in (
+        (("--op", "broadcast", "-N", 3), [True], 1),
+        (("--op", "broadcast", "-k", 3, "-d", "u8"), [True], 1),
+        (("--op", "all_gather", "-N", 3), [False, True], 2 / 3),
+        (("--op", "all_gather", "-k", 4, "-d", "f16"), [False, True], 1 / 2),
+        (("--op", "reduce_scatter", "-N", 3, "--op", "max"), [False, True], 2 / 3),
+        (("--op", "reduce_scatter", "-k", 2, "-q", "minmax:u8", "-o", "avg"), [False, True], 1 / 2),
+    ):
+        result = measured("--sizes", "96,120000", "-n", 2, "-w", 0, "--no-limit", *arguments)
+        equal(result["collective"], arguments[1], "collective")
+        rows = result["rows"]
+        equal([row["in_place"] for row in rows], places * 2, f"places with {arguments}")
+        equal([row["bytes"] for row in rows], [96] * len(places) + [120000] * len(places), f"sizes with {arguments}")
+        equal({row["wrong"] for row in rows}, {0}, f"wrong elements with {arguments}")
+        check(all(abs(row["busbw"] - row["algbw"] * share) < 1e-4 for row in rows), f"bandwidths: {rows}")
+    rows = measured("--op", "barrier", "-N", 3, "-n", 5)["rows"]
+    equal([(row["bytes"], row["busbw"]) for row in rows], [(0, 0)], "rows of a barrier")
+    check(rows[0]["us"] > 0, f"time of a barrier: {rows}")
+    row = measured("--op", "broadcast", "-N", 3, "--sizes", "256K", "-n", 2, "--limit-cpu", 1000)["rows"][0]
+    check(row["limit_us"] > 0 and row["share_of_limit"] > 0, f"limit of a broadcast: {row}")
+
+
 def test_exact(run):
     """With a codec the same without it, in the same run."""
     arguments = ("--sizes", "100K", "-n", 3, "-w", 1, "--no-limit", "--in-place", 0, "-q", "minmax:u8")
@@ -134,6 +158,10 @@ def test_wrong_options(run):
         (["--state", "--chaos", "kill", "-N", 3, "--gate", "x"], "--gate"),
         (["--state", "--chaos", "kill"], "three peers"),
         (["--exact"], "--codec"),
+        (["--op", "gather"], "all_gather"),
+        (["--op", "broadcast", "-q", "minmax:u8"], "what reduces"),
+        (["--op", "all_gather", "--state"], "another collective"),
+        (["--op", "barrier", "limit"], "no limit"),
         (["--topology", "--state"], "--topology goes neither"),
         (["--topology", "--chaos", "kill", "-N", 3], "--topology goes neither"),
         (["--topology", "limit"], "--topology goes neither"),

@@ -108,7 +108,7 @@ static bool read_member(struct reader *reader, struct goal *goal)
 /* Whether the metric exists, so that misspelled ones are found before anything is compared. */
 static bool is_metric(const char *of, const char *metric)
 {
-    static const char *const all_reduce[] = {
+    static const char *const operation[] = {
         "us",           "p50_us",         "p99_us",       "max_us",         "algbw", "busbw", "cpu_us", "master_cpu_us",
         "cpu_s_per_gb", "share_of_limit", "memory_bytes", "share_of_exact", NULL};
     static const char *const equal[] = {"us", "digest_us", "ratio", NULL};
@@ -122,8 +122,10 @@ static bool is_metric(const char *of, const char *metric)
     static const struct {
         const char *of;
         const char *const *metrics;
-    } kinds[] = {{"all_reduce", all_reduce}, {"state_equal", equal}, {"state_newcomer", newcomer}, {"state_part", part},
-                 {"chaos_kill", chaos},      {"chaos_stop", chaos},  {"topology", topology}};
+    } kinds[] = {{"all_reduce", operation},     {"broadcast", operation}, {"all_gather", operation},
+                 {"reduce_scatter", operation}, {"barrier", operation},   {"state_equal", equal},
+                 {"state_newcomer", newcomer},  {"state_part", part},     {"chaos_kill", chaos},
+                 {"chaos_stop", chaos},         {"topology", topology}};
     if (strncmp(of, "wan ", strlen("wan ")) == 0) /* over a long path: bench/compare.py judges that */
         return strcmp(metric, "share_of_ring") == 0 || strcmp(metric, "share_of_exact") == 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

@@ -20,7 +20,8 @@ struct perf_figure {
 
 /* One row of any kind. */
 struct perf_judged {
-    const char *of; /* all_reduce, state_equal, state_newcomer, state_part, topology, chaos_kill, chaos_stop */
+    const char *of; /* a collective as --op names it, state_equal, state_newcomer, state_part, topology, chaos_kill,
+                       chaos_stop */
     size_t bytes;
     bool in_place;
     struct perf_figure figures[PERF_FIGURES_MAX]; /* what is not among them was not measured */

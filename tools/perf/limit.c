@@ -72,7 +72,7 @@ struct buffers {
     size_t bytes; /* of each; longer messages wrap around */
 };
 
-/* The connections of a process: in a ring one of each, in a fan either one out or all in. */
+/* The connections of a process: in a ring or chain one of each, in a fan either one out or all in. */
 struct ends {
     int out; /* -1: none */
     uint32_t in_count;
@@ -220,8 +220,9 @@ static bool start_processes(struct perf_ring *ring, const int *listening, const 
     char ready = 1;
     uint32_t last = ring->peers - 1;
     for (uint32_t i = 0; i < ring->peers; i++) {
-        uint16_t next_port = !ring->setting.fan ? ports[(i + 1) % ring->peers] : i < last ? ports[last] : 0;
-        uint32_t in_count = !ring->setting.fan ? 1 : i < last ? 0 : last;
+        bool fan = ring->setting.traffic.shape == PERF_FAN;
+        uint16_t next_port = !fan ? ports[(i + 1) % ring->peers] : i < last ? ports[last] : 0;
+        uint32_t in_count = !fan ? 1 : i < last ? 0 : last;
         if (!start_process(listening[i], next_port, in_count, &ring->setting, &ring->processes[i]))
             return false;
     }
@@ -277,12 +278,17 @@ static struct request request_for(const struct perf_ring *ring, uint32_t index, 
 {
     uint32_t senders = ring->peers - 1;
     struct request request = {.span = bytes};
-    if (ring->setting.fan) {
+    const struct perf_limit_traffic *traffic = &ring->setting.traffic;
+    if (traffic->shape == PERF_FAN) {
         request.to_send = index < senders ? bytes / senders + (index < bytes % senders) : 0;
         request.to_receive = index < senders ? 0 : bytes;
     } else {
-        uint64_t each = (uint64_t)((double)bytes * 2 * senders / ring->peers);
+        uint64_t each = (uint64_t)((double)bytes * traffic->share);
         request.to_send = request.to_receive = each ? each : 1;
+        if (traffic->shape == PERF_CHAIN && index == senders)
+            request.to_send = 0;
+        if (traffic->shape == PERF_CHAIN && index == 0)
+            request.to_receive = 0;
     }
     return request;
 }
@@ -332,7 +338,7 @@ double perf_limit_cpu_per_gb(const struct perf_ring *ring, size_t bytes, const s
     return moved > 0 ? samples->cpu_s / (moved * 1e-9) : 0;
 }
 
-struct perf_ring *perf_ring_best(uint32_t peers, size_t bytes, bool cached, bool fan)
+struct perf_ring *perf_ring_best(uint32_t peers, size_t bytes, bool cached, struct perf_limit_traffic traffic)
 {
     static const size_t calls[] = {64 << 10, 256 << 10, 1 << 20}, buffers[] = {0, 512 << 10};
     static const char *const congestions[] = {"reno", "bbr"};
@@ -341,7 +347,8 @@ struct perf_ring *perf_ring_best(uint32_t peers, size_t bytes, bool cached, bool
     size_t memory_bytes = cached ? 0 : bytes;
     bytes = bytes < SEARCH_BYTES_MAX ? bytes : SEARCH_BYTES_MAX;
     for (size_t i = 0; i < 12; i++) {
-        struct perf_limit_setting setting = {calls[i % 3], buffers[i / 3 % 2], congestions[i / 6], memory_bytes, fan};
+        struct perf_limit_setting setting = {calls[i % 3], buffers[i / 3 % 2], congestions[i / 6], memory_bytes,
+                                             traffic};
         struct perf_limit_samples samples = {0};
         struct perf_ring *ring = perf_ring_start(peers, &setting);
         if (!ring)

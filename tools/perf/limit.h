@@ -1,7 +1,8 @@
 /*
- * Measures what plain sockets reach on this machine: n processes in a ring each send what a ring
- * all-reduce would send and receive as much, and do nothing else with it. They walk through as much
- * memory as the all-reduce has to read and write, because sockets are twice as fast from and to the
+ * Measures what plain sockets reach on this machine: n processes in a ring each send what a
+ * collective along a ring would send and receive as much, and do nothing else with it. For a
+ * broadcast they form a chain: the first one only sends, the last one only receives. They walk
+ * through as much memory as the collective has to read and write, because sockets are twice as fast from and to the
  * cache. The processes and their connections stay, so that every measurement finds them as warm as
  * the library's. For shared state they form a fan: all but the last send an equal part to the last.
  */
@@ -12,12 +13,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum perf_limit_shape { PERF_RING, PERF_CHAIN, PERF_FAN };
+
+struct perf_limit_traffic {
+    enum perf_limit_shape shape;
+    double share; /* of the bytes, that travels over each link of a ring or chain */
+};
+
 struct perf_limit_setting {
     size_t call_bytes;      /* of one read or write */
     size_t buffer_bytes;    /* of a socket; 0: the system's default */
     const char *congestion; /* NULL: the system's default */
-    size_t memory_bytes;    /* largest all-reduce; 0: buffers that stay in the cache */
-    bool fan;
+    size_t memory_bytes;    /* largest operation; 0: buffers that stay in the cache */
+    struct perf_limit_traffic traffic;
 };
 
 enum { PERF_LIMIT_SAMPLES_MAX = 64 };
@@ -34,16 +42,16 @@ enum { PERF_LIMIT_BYTES_MIN = 64 << 10 };
 struct perf_ring; /* running processes */
 
 /*
- * Starts the ring (or fan) with the fastest setting for an all-reduce of so many bytes. NULL: a
+ * Starts the processes with the fastest setting for an operation of so many bytes. NULL: a
  * message is on standard error. cached: with buffers that stay in the cache.
  */
-struct perf_ring *perf_ring_best(uint32_t peers, size_t bytes, bool cached, bool fan);
+struct perf_ring *perf_ring_best(uint32_t peers, size_t bytes, bool cached, struct perf_limit_traffic traffic);
 /* NULL: the setting is not available here, or a message is on standard error. */
 struct perf_ring *perf_ring_start(uint32_t peers, const struct perf_limit_setting *setting);
 /* Ends the processes. NULL is allowed. */
 void perf_ring_stop(struct perf_ring *ring);
 /*
- * A few times the traffic of an all-reduce of so many bytes (a fan moves just these); adds to the
+ * A few times the traffic of an operation of so many bytes (a fan moves just these); adds to the
  * samples. false: a process is gone.
  */
 bool perf_ring_measure(struct perf_ring *ring, size_t bytes, struct perf_limit_samples *samples);

@@ -41,10 +41,10 @@ static struct perf_row *add_row(struct rows *rows)
     return &rows->at[rows->count++];
 }
 
-static struct perf_judged judged_row(const struct perf_row *row)
+static struct perf_judged judged_row(const struct perf_options *options, const struct perf_row *row)
 {
     return (struct perf_judged){
-        .of = "all_reduce",
+        .of = perf_collective_name(options->collective),
         .bytes = row->bytes,
         .in_place = row->in_place,
         .figures = {{"us", row->seconds * 1e6},
@@ -65,7 +65,7 @@ static bool meets_goals(const struct perf_options *options, const struct rows *r
 {
     struct perf_judged *judged = calloc(rows->count + 1, sizeof *judged);
     for (size_t i = 0; judged && i < rows->count; i++)
-        judged[i] = judged_row(&rows->at[i]);
+        judged[i] = judged_row(options, &rows->at[i]);
     bool good = judged && perf_gate(options, judged, rows->count);
     free(judged);
     return good;
@@ -164,7 +164,7 @@ static bool let_workers_measure(struct run *run, const char *words, struct perf_
         good = perf_launch_await(&run->launch, run->workers, run->started, i, words) &&
                take_record(run, i, row, &collected);
     if (good)
-        perf_row_finish(row, run->options->peers, collected.times, collected.count, collected.cpu_s);
+        perf_row_finish(row, run->options, collected.times, collected.count, collected.cpu_s);
     free(collected.times);
     return good;
 }
@@ -215,6 +215,12 @@ static bool is_honest(const struct perf_options *options, double cpu_per_gb)
     return false;
 }
 
+static struct perf_limit_traffic traffic_of(const struct perf_options *options)
+{
+    return (struct perf_limit_traffic){.shape = options->collective == PERF_BROADCAST ? PERF_CHAIN : PERF_RING,
+                                       .share = perf_traffic(options, options->peers)};
+}
+
 static void find_limit(struct run *run)
 {
     const struct perf_options *options = run->options;
@@ -222,7 +228,7 @@ static void find_limit(struct run *run)
         return;
     perf_progress("looking for the fastest plain sockets");
     struct perf_limit_samples samples = {0};
-    run->ring = perf_ring_best(options->peers, options->max_bytes, options->limit_cache, false);
+    run->ring = perf_ring_best(options->peers, options->max_bytes, options->limit_cache, traffic_of(options));
     if (run->ring && perf_ring_measure(run->ring, options->max_bytes, &samples))
         run->ring_cpu_per_gb = perf_limit_cpu_per_gb(run->ring, options->max_bytes, &samples);
     perf_progress("");
@@ -279,7 +285,7 @@ static void take_own_record(void *context, const struct perf_record *record, dou
                                  .seconds = record->total_s / record->iterations,
                                  .exact_s = record->exact_s / record->iterations,
                                  .memory_bytes = record->memory_bytes};
-        perf_row_finish(row, peer->options->peers, times, record->iterations, record->cpu_s * peer->options->peers);
+        perf_row_finish(row, peer->options, times, record->iterations, record->cpu_s * peer->options->peers);
         perf_report_row(peer->options, row);
     }
     free(times);
@@ -307,7 +313,7 @@ static bool measure_limit_row(struct perf_ring *ring, const struct perf_options 
         return false;
     double cpu_per_gb = perf_limit_cpu_per_gb(ring, bytes, &samples);
     *row = (struct perf_row){.bytes = bytes, .iterations = samples.count, .seconds = perf_limit_median(&samples)};
-    perf_row_finish(row, options->peers, samples.seconds, samples.count, samples.cpu_s);
+    perf_row_finish(row, options, samples.seconds, samples.count, samples.cpu_s);
     perf_progress("");
     (void)fprintf(perf_table(options), "%12zu %11.1f %8.3f %9.3f\n", bytes, row->seconds * 1e6, row->busbw, cpu_per_gb);
     *honest = *honest && (bytes < (16 << 20) || is_honest(options, cpu_per_gb));
@@ -321,14 +327,14 @@ int perf_limit_run(const struct perf_options *options)
     struct rows rows = {0};
     bool good = true, honest = true;
     perf_progress("looking for the fastest plain sockets");
-    struct perf_ring *ring = perf_ring_best(options->peers, options->max_bytes, options->limit_cache, false);
+    struct perf_ring *ring =
+        perf_ring_best(options->peers, options->max_bytes, options->limit_cache, traffic_of(options));
     perf_progress("");
     if (!ring)
         return 1;
     perf_limit_text(ring, text, sizeof text);
-    (void)fprintf(
-        out, "# plain sockets, %u processes in a ring, the traffic of an all-reduce; best setting at %zu bytes: %s\n",
-        options->peers, options->max_bytes, text);
+    (void)fprintf(out, "# plain sockets, %u processes in a ring, the traffic of %s; best setting at %zu bytes: %s\n",
+                  options->peers, perf_collective_name(options->collective), options->max_bytes, text);
     (void)fprintf(out, "#%11s %11s %8s %9s\n", "size", "time", "busbw", "CPU-s/GB");
     for (size_t bytes = options->min_bytes; bytes && good; bytes = perf_next_size(options, bytes)) {
         struct perf_row *row = add_row(&rows);

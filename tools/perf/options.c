@@ -9,11 +9,15 @@
 static const char *const datatypes[] = {"u8",  "i8",  "i16", "u16",  "u32", "i32",
                                         "u64", "i64", "f16", "bf16", "f32", "f64"};
 static const unsigned char datatype_bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
-static const char *const operations[] = {"sum", "avg", "prod", "max", "min"};
+#define COLLECTIVES "all_reduce", "broadcast", "all_gather", "reduce_scatter", "barrier"
+#define OPERATIONS "sum", "avg", "prod", "max", "min"
+static const char *const operations[] = {OPERATIONS};
+static const char *const collectives[] = {COLLECTIVES};
 static const char *const codecs[] = {"none", "minmax", "zps"};
 
 static const char help[] =
-    "Usage: pccl-perf [options]                  spawns a master and peers here and measures all-reduce\n"
+    "Usage: pccl-perf [options]                  spawns a master and peers here and measures all-reduce, or another\n"
+    "                                            collective (--op)\n"
     "       pccl-perf --connect HOST:PORT [...]  runs as one peer of a real cluster (start one on each machine)\n"
     "       pccl-perf limit [options]            only plain sockets that move the same ring traffic\n"
     "       pccl-perf --solve FILE [...]         only the search for a ring, over links as FILE tells\n"
@@ -27,7 +31,9 @@ static const char help[] =
     "  -n, --iters N          timed operations for each size (20; fewer for very large ones)\n"
     "  -w, --warmup_iters N   operations before those (5)\n"
     "  -d, --datatype TYPE    u8 i8 i16 u16 u32 i32 u64 i64 f16 bf16 f32 f64 (f32)\n"
-    "  -o, --op OP            sum avg prod max min (sum)\n"
+    "  -o, --op OP            all_reduce broadcast all_gather reduce_scatter barrier (all_reduce); or, of what "
+    "reduces,\n"
+    "                         sum avg prod max min (sum); may be given for both\n"
     "  -c, --check 0|1        verify results (1)\n"
     "  -k, --concurrent K     the bytes as K operations at once (1)\n"
     "  -q, --codec CODEC      none, minmax:TYPE or zps:TYPE (none)\n"
@@ -64,6 +70,30 @@ static const char help[] =
 size_t perf_datatype_bytes(pcclDataType_t datatype) { return datatype_bytes[datatype]; }
 const char *perf_datatype_name(pcclDataType_t datatype) { return datatypes[datatype]; }
 const char *perf_operation_name(pcclRedOp_t operation) { return operations[operation]; }
+const char *perf_collective_name(enum perf_collective collective) { return collectives[collective]; }
+
+bool perf_reduces(const struct perf_options *options)
+{
+    return options->collective == PERF_ALL_REDUCE || options->collective == PERF_REDUCE_SCATTER;
+}
+
+uint32_t perf_parts(const struct perf_options *options)
+{
+    bool in_parts = options->collective == PERF_ALL_GATHER || options->collective == PERF_REDUCE_SCATTER;
+    return in_parts ? options->peers : 1;
+}
+
+double perf_traffic(const struct perf_options *options, uint32_t peers)
+{
+    switch (options->collective) {
+    case PERF_ALL_REDUCE: return 2.0 * (peers - 1) / peers;
+    case PERF_BROADCAST: return 1;
+    case PERF_BARRIER: return 0;
+    case PERF_ALL_GATHER:
+    case PERF_REDUCE_SCATTER: break;
+    }
+    return (double)(peers - 1) / peers;
+}
 
 const char *perf_codec_text(const pcclQuantizationOptions_t *codec, char *text, size_t size)
 {
@@ -344,6 +374,21 @@ static bool read_worker(const char *text, struct perf_options *options)
     return true;
 }
 
+/* A collective, or a reduction. */
+static bool read_op(const char *text, struct perf_options *options)
+{
+    static const char *const names[] = {COLLECTIVES, OPERATIONS};
+    enum { FIRST_OPERATION = sizeof collectives / sizeof *collectives };
+    unsigned number;
+    if (!read_name("--op", text, names, sizeof names / sizeof *names, &number))
+        return false;
+    if (number < FIRST_OPERATION)
+        options->collective = (enum perf_collective)number;
+    else
+        options->operation = (pcclRedOp_t)(number - FIRST_OPERATION);
+    return true;
+}
+
 static bool read_option(int option, const char *value, struct perf_options *options)
 {
     static const char *const kinds[] = {"none", "kill", "stop"};
@@ -363,10 +408,7 @@ static bool read_option(int option, const char *value, struct perf_options *opti
         right = read_name("--datatype", value, datatypes, sizeof datatypes / sizeof *datatypes, &number);
         options->datatype = (pcclDataType_t)number;
         return right;
-    case 'o':
-        right = read_name("--op", value, operations, sizeof operations / sizeof *operations, &number);
-        options->operation = (pcclRedOp_t)number;
-        return right;
+    case 'o': return read_op(value, options);
     case 'c':
         right = read_u32("--check", value, 0, 1, &flag);
         options->check = flag != 0;
@@ -449,6 +491,13 @@ static const char *misfit(const struct perf_options *options)
         return "--state --chaos does not go with --gate";
     if (options->exact && options->codec.algorithm == pcclQuantNone)
         return "--exact goes with a --codec";
+    if (options->codec.algorithm != pcclQuantNone && !perf_reduces(options))
+        return "--codec goes with what reduces";
+    if (options->collective != PERF_ALL_REDUCE &&
+        (options->state || options->topology || options->solve || options->chaos != PERF_NO_CHAOS))
+        return "another collective goes neither with --state nor with --topology, --solve or --chaos";
+    if (options->collective == PERF_BARRIER && options->mode == PERF_LIMIT)
+        return "a barrier moves nothing, so it has no limit";
     if (options->mode == PERF_LIMIT && (options->gate || options->master))
         return "limit goes neither with --gate nor with --connect";
     return misfit_of_topology(options);
@@ -514,6 +563,15 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
         options->min_bytes = options->max_bytes = STATE_BYTES;
     if (options->topology && !options->sized)
         options->min_bytes = options->max_bytes = TOPOLOGY_BYTES;
+    if (options->collective == PERF_BROADCAST || options->collective == PERF_BARRIER) {
+        options->in_place = true; /* there is one buffer, or none */
+        options->out_of_place = false;
+    }
+    if (options->collective == PERF_BARRIER) {
+        options->min_bytes = options->max_bytes = perf_datatype_bytes(options->datatype); /* one row */
+        options->size_count = 0;
+        options->limit = false;
+    }
     if (options->iterations == 0) /* not given */
         options->iterations = options->topology ? TOPOLOGY_ITERATIONS : ITERATIONS;
     return fits(options) && settings_are_right(options);

@@ -16,6 +16,9 @@ enum perf_mode {
     PERF_MASTER, /* internal: the spawned master */
 };
 
+/* What is measured, if it is an operation. */
+enum perf_collective { PERF_ALL_REDUCE, PERF_BROADCAST, PERF_ALL_GATHER, PERF_REDUCE_SCATTER, PERF_BARRIER };
+
 enum { PERF_SIZES_MAX = 64, PERF_SETTINGS_MAX = 16 };
 
 enum perf_chaos { PERF_NO_CHAOS, PERF_CHAOS_KILL, PERF_CHAOS_STOP };
@@ -29,6 +32,7 @@ struct perf_options {
     uint32_t size_count;
     uint32_t iterations, warm_up;
     pcclDataType_t datatype;
+    enum perf_collective collective;
     pcclRedOp_t operation;
     pcclQuantizationOptions_t codec;
     uint32_t concurrent; /* operations that share the bytes of one measurement */
@@ -69,6 +73,12 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
 size_t perf_datatype_bytes(pcclDataType_t datatype);
 const char *perf_datatype_name(pcclDataType_t datatype);
 const char *perf_operation_name(pcclRedOp_t operation);
+const char *perf_collective_name(enum perf_collective collective); /* "all_reduce" */
+bool perf_reduces(const struct perf_options *options);
+/* Into how many parts, one of each peer, the elements are divided: as many as peers, or one. */
+uint32_t perf_parts(const struct perf_options *options);
+/* What travels over each link of a ring or chain, as a share of the size. */
+double perf_traffic(const struct perf_options *options, uint32_t peers);
 /* "-" without a codec, "minmax:u8". The buffer is the caller's. */
 const char *perf_codec_text(const pcclQuantizationOptions_t *codec, char *text, size_t size);
 /* The size after this one; 0: none. The first one is min_bytes. */

@@ -8,18 +8,20 @@
 #include <string.h>
 #include <unistd.h>
 
-void perf_row_finish(struct perf_row *row, uint32_t peers, double *times, size_t count, double cpu_s)
+void perf_row_finish(struct perf_row *row, const struct perf_options *options, double *times, size_t count,
+                     double cpu_s)
 {
-    double moved = 2.0 * (peers - 1) * (double)row->bytes;
+    uint32_t links = options->collective == PERF_BROADCAST ? options->peers - 1 : options->peers;
+    double share = perf_traffic(options, options->peers), moved = share * links * (double)row->bytes;
     if (count > 0) {
         row->p50_s = perf_median_s(times, count); /* sorts them */
         row->p99_s = times[count - 1 - count / 100];
         row->max_s = times[count - 1];
     }
     row->algbw = row->seconds > 0 ? (double)row->bytes / row->seconds * 1e-9 : 0;
-    row->busbw = row->algbw * 2 * (peers - 1) / peers;
+    row->busbw = row->algbw * share;
     row->cpu_s = cpu_s / row->iterations;
-    row->cpu_per_gb = row->cpu_s / (moved * 1e-9);
+    row->cpu_per_gb = moved > 0 ? row->cpu_s / (moved * 1e-9) : 0;
 }
 
 double perf_row_share(const struct perf_row *row)
@@ -52,11 +54,11 @@ void perf_report_header(const struct perf_options *options, const struct perf_ri
 {
     char codec[32], text[96];
     FILE *out = perf_table(options);
-    (void)fprintf(
-        out, "# all-reduce, %u peers, %s %s, codec %s, %u at once, pool %s; times in us, bandwidths in GB/s (1e9)\n",
-        options->peers, perf_datatype_name(options->datatype), perf_operation_name(options->operation),
-        perf_codec_text(&options->codec, codec, sizeof codec), options->concurrent,
-        options->pool ? options->pool : "automatic");
+    (void)fprintf(out, "# %s, %u peers, %s %s, codec %s, %u at once, pool %s; times in us, bandwidths in GB/s (1e9)\n",
+                  perf_collective_name(options->collective), options->peers, perf_datatype_name(options->datatype),
+                  perf_reduces(options) ? perf_operation_name(options->operation) : "-",
+                  perf_codec_text(&options->codec, codec, sizeof codec), options->concurrent,
+                  options->pool ? options->pool : "automatic");
     if (options->mode == PERF_PEER)
         (void)fprintf(out, "# this peer's own figures; CPU: of this peer, times the number of peers\n");
     if (ring) {
@@ -86,9 +88,9 @@ void perf_report_row(const struct perf_options *options, const struct perf_row *
     perf_progress("");
     (void)fprintf(out, "%12zu %12zu %5s %5s %6s %11.1f %11.1f %11.1f %8.3f %8.3f %9.3f %7s %7s %7s %7s\n", row->bytes,
                   row->bytes / perf_datatype_bytes(options->datatype), perf_datatype_name(options->datatype),
-                  perf_operation_name(options->operation), row->in_place ? "in" : "out", row->seconds * 1e6,
-                  row->p50_s * 1e6, row->p99_s * 1e6, row->algbw, row->busbw, row->cpu_per_gb, share, exact, memory,
-                  wrong);
+                  perf_reduces(options) ? perf_operation_name(options->operation) : "-", row->in_place ? "in" : "out",
+                  row->seconds * 1e6, row->p50_s * 1e6, row->p99_s * 1e6, row->algbw, row->busbw, row->cpu_per_gb,
+                  share, exact, memory, wrong);
     (void)fflush(out);
 }
 
@@ -202,11 +204,11 @@ bool perf_report_json(const struct perf_options *options, const struct perf_ring
         perf_limit_text(ring, text, sizeof text);
     uint32_t version = pcclGetVersion();
     (void)fprintf(file,
-                  "{\"version\": \"%u.%u.%u\", \"collective\": \"all_reduce\", \"peers\": %u, \"datatype\": \"%s\", "
+                  "{\"version\": \"%u.%u.%u\", \"collective\": \"%s\", \"peers\": %u, \"datatype\": \"%s\", "
                   "\"operation\": \"%s\", \"codec\": \"%s\", \"concurrent\": %u, \"pool\": %s, \"checked\": %s, "
                   "\"limit_setting\": \"%s\", \"rows\": [\n",
-                  version / 10000, version / 100 % 100, version % 100, options->peers,
-                  perf_datatype_name(options->datatype), perf_operation_name(options->operation),
+                  version / 10000, version / 100 % 100, version % 100, perf_collective_name(options->collective),
+                  options->peers, perf_datatype_name(options->datatype), perf_operation_name(options->operation),
                   perf_codec_text(&options->codec, codec, sizeof codec), options->concurrent,
                   options->pool ? options->pool : "0", options->check ? "true" : "false", text);
     for (size_t i = 0; i < count; i++) {

@@ -31,7 +31,8 @@ struct perf_row {
 #define PERF_LIMIT_SPREAD_MAX 1.25
 
 /* times: all operations of all peers; sorted here. cpu_s: of the whole loop. */
-void perf_row_finish(struct perf_row *row, uint32_t peers, double *times, size_t count, double cpu_s);
+void perf_row_finish(struct perf_row *row, const struct perf_options *options, double *times, size_t count,
+                     double cpu_s);
 /* The share of the limit; NAN: not measured. */
 double perf_row_share(const struct perf_row *row);
 

@@ -525,7 +525,8 @@ static void find_limit(struct run *run)
     if (!options->limit || options->chaos != PERF_NO_CHAOS || options->max_bytes < PERF_LIMIT_BYTES_MIN)
         return;
     perf_progress("looking for the fastest plain sockets");
-    run->fan = perf_ring_best(options->peers, options->max_bytes, options->limit_cache, true);
+    run->fan = perf_ring_best(options->peers, options->max_bytes, options->limit_cache,
+                              (struct perf_limit_traffic){.shape = PERF_FAN});
     perf_progress("");
 }
 

@@ -124,6 +124,19 @@ void perf_values_fill(void *buffer, size_t count, const struct perf_options *opt
         store((uint8_t *)buffer + i * bytes, options->datatype, value_of(i, peer, options->operation));
 }
 
+uint64_t perf_values_differ(const void *buffer, size_t count, const struct perf_options *options)
+{
+    size_t bytes = perf_datatype_bytes(options->datatype);
+    uint32_t peer = options->alike ? 0 : options->index;
+    uint64_t wrong = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint8_t element[8];
+        store(element, options->datatype, value_of(i, peer, options->operation));
+        wrong += memcmp(element, (const uint8_t *)buffer + i * bytes, bytes) != 0;
+    }
+    return wrong;
+}
+
 uint64_t perf_values_wrong(const void *buffer, size_t count, const struct perf_options *options)
 {
     size_t bytes = perf_datatype_bytes(options->datatype);

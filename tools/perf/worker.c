@@ -168,6 +168,8 @@ static bool forget_peak(void)
 struct bench {
     const struct perf_options *options;
     pcclComm_t *comm;
+    uint32_t rank;              /* 0 of an all-reduce, which knows none */
+    struct perf_options values; /* what this peer's values follow from: its rank, where there is one, else its number */
     char *input, *output;
     uint64_t resident_bytes; /* when the buffers had been touched and the library had done nothing yet; 0: not known */
     pcclAsyncReduceOp_t *handles;
@@ -181,39 +183,78 @@ static pcclResult_t meet(const struct bench *bench)
     return pcclAllReduce(&one, &all, &descriptor, bench->comm, NULL);
 }
 
-static pcclReduceDescriptor_t descriptor_of(const struct bench *bench, size_t count, uint64_t tag)
+static pcclResult_t launch_all_reduce(const struct bench *bench, const void *input, void *output, size_t count,
+                                      uint64_t tag, pcclAsyncReduceOp_t *handle)
 {
-    return (pcclReduceDescriptor_t){.count = count,
-                                    .op = bench->options->operation,
-                                    .tag = tag,
-                                    .src_descriptor = {.datatype = bench->options->datatype},
-                                    .quantization_options = bench->options->codec};
+    pcclReduceDescriptor_t descriptor = {.count = count,
+                                         .op = bench->options->operation,
+                                         .tag = tag,
+                                         .src_descriptor = {.datatype = bench->options->datatype},
+                                         .quantization_options = bench->options->codec};
+    if (handle)
+        return pcclAllReduceAsync(input, output, &descriptor, bench->comm, handle);
+    return pcclAllReduce(input, output, &descriptor, bench->comm, NULL);
 }
 
 /*
- * The elements as `concurrent` operations; each gets an equal part, as far as there are elements.
+ * Elements `first` and so many more of each part, as one operation. Without a handle it is awaited.
+ * Each operation has a range of the larger buffer of its own, of as many parts.
  */
-static pcclResult_t reduce(const struct bench *bench, size_t count, bool in_place)
+static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t count, bool in_place, uint64_t tag,
+                               pcclAsyncReduceOp_t *handle)
 {
-    uint32_t parts = bench->options->concurrent;
-    size_t bytes = perf_datatype_bytes(bench->options->datatype);
-    if (parts == 1) {
-        pcclReduceDescriptor_t descriptor = descriptor_of(bench, count, 0);
-        return pcclAllReduce(in_place ? bench->output : bench->input, bench->output, &descriptor, bench->comm, NULL);
+    const struct perf_options *options = bench->options;
+    const pcclDataType_t datatype = options->datatype;
+    size_t bytes = perf_datatype_bytes(datatype), parts = perf_parts(options);
+    size_t whole = first * parts * bytes, own = whole + bench->rank * count * bytes;
+    pcclComm_t *comm = bench->comm;
+    char *output = bench->output;
+    pcclCollectiveOptions_t more = PCCL_COLLECTIVE_OPTIONS_INIT;
+    more.tag = tag;
+    more.quantization = options->codec;
+    const char *input = in_place ? output : bench->input;
+    const char *part = in_place ? output + own : bench->input + whole;
+    char *share = in_place ? output + own : output + first * bytes;
+    switch (options->collective) {
+    case PERF_ALL_REDUCE: break;
+    case PERF_BROADCAST:
+        return handle ? pcclBroadcastAsync(output + whole, count, datatype, 0, &more, comm, handle)
+                      : pcclBroadcast(output + whole, count, datatype, 0, &more, comm, NULL);
+    case PERF_ALL_GATHER:
+        return handle ? pcclAllGatherAsync(part, output + whole, count, datatype, &more, comm, handle)
+                      : pcclAllGather(part, output + whole, count, datatype, &more, comm, NULL);
+    case PERF_REDUCE_SCATTER:
+        return handle ? pcclReduceScatterAsync(input + whole, share, count, datatype, options->operation, &more, comm,
+                                               handle)
+                      : pcclReduceScatter(input + whole, share, count, datatype, options->operation, &more, comm, NULL);
+    case PERF_BARRIER: return handle ? pcclBarrierAsync(&more, comm, handle) : pcclBarrier(&more, comm, NULL);
     }
+    return launch_all_reduce(bench, input + whole, output + whole, count, tag, handle);
+}
+
+/* The elements of each part that are the `number`th operation's: an equal share, as far as there are any. */
+static size_t share_of(const struct bench *bench, size_t count, uint32_t number)
+{
+    uint32_t operations = bench->options->concurrent;
+    return count / operations + (number < count % operations);
+}
+
+/* The elements as `concurrent` operations. */
+static pcclResult_t operate(const struct bench *bench, size_t count, bool in_place)
+{
+    uint32_t operations = bench->options->concurrent;
+    if (operations == 1)
+        return operate_on(bench, 0, count, in_place, 0, NULL);
     pcclResult_t result = pcclSuccess;
     uint32_t launched = 0;
     size_t first = 0;
-    for (uint32_t i = 0; i < parts && result == pcclSuccess; i++) {
-        size_t part = count / parts + (i < count % parts);
-        if (part == 0)
+    for (uint32_t i = 0; i < operations && result == pcclSuccess; i++) {
+        size_t some = share_of(bench, count, i);
+        if (some == 0)
             break;
-        pcclReduceDescriptor_t descriptor = descriptor_of(bench, part, i);
-        char *output = bench->output + first * bytes;
-        result = pcclAllReduceAsync(in_place ? output : bench->input + first * bytes, output, &descriptor, bench->comm,
-                                    &bench->handles[i]);
+        result = operate_on(bench, first, some, in_place, i, &bench->handles[i]);
         launched += result == pcclSuccess;
-        first += part;
+        first += some;
     }
     for (uint32_t i = 0; i < launched; i++) {
         pcclResult_t awaited = pcclAwaitAsyncReduce(&bench->handles[i], NULL);
@@ -229,16 +270,49 @@ uint32_t perf_iterations(const struct perf_options *options, size_t bytes)
     return options->iterations < most ? options->iterations : (uint32_t)most;
 }
 
+/* What this peer brings to one operation; its values begin anew in each part. */
+static void fill(const struct bench *bench, char *buffer, size_t first, size_t count)
+{
+    size_t bytes = perf_datatype_bytes(bench->options->datatype);
+    uint32_t parts = perf_parts(bench->options);
+    for (uint32_t part = 0; part < parts; part++)
+        perf_values_fill(buffer + (first * parts + part * count) * bytes, count, &bench->values);
+}
+
+static uint64_t wrong_in(const struct bench *bench, size_t first, size_t count, bool in_place)
+{
+    const struct perf_options *options = bench->options;
+    size_t bytes = perf_datatype_bytes(options->datatype);
+    uint32_t parts = perf_parts(options);
+    const char *whole = bench->output + first * parts * bytes;
+    struct perf_options giver = bench->values;
+    uint64_t wrong = 0;
+    switch (options->collective) {
+    case PERF_BARRIER: return 0;
+    case PERF_ALL_REDUCE: return perf_values_wrong(whole, count, options);
+    case PERF_REDUCE_SCATTER:
+        whole = in_place ? whole + bench->rank * count * bytes : bench->output + first * bytes;
+        return perf_values_wrong(whole, count, &bench->values);
+    case PERF_BROADCAST:
+    case PERF_ALL_GATHER: break;
+    }
+    for (giver.index = 0; giver.index < parts; giver.index++) /* the first one is the root, too */
+        wrong += perf_values_differ(whole + giver.index * count * bytes, count, &giver);
+    return wrong;
+}
+
 static pcclResult_t check(const struct bench *bench, size_t count, bool in_place, uint64_t *wrong)
 {
+    size_t bytes = perf_parts(bench->options) * count * perf_datatype_bytes(bench->options->datatype);
     if (!bench->options->check)
         return pcclSuccess;
-    if (in_place)
-        perf_values_fill(bench->output, count, bench->options);
-    else
-        memset(bench->output, 0xa5, count * perf_datatype_bytes(bench->options->datatype));
-    pcclResult_t result = reduce(bench, count, in_place);
-    *wrong = result == pcclSuccess ? perf_values_wrong(bench->output, count, bench->options) : 0;
+    memset(bench->output, 0xa5, bytes);
+    for (size_t i = 0, first = 0; i < bench->options->concurrent; first += share_of(bench, count, (uint32_t)i++))
+        fill(bench, in_place ? bench->output : bench->input, first, share_of(bench, count, (uint32_t)i));
+    pcclResult_t result = operate(bench, count, in_place);
+    *wrong = 0;
+    for (size_t i = 0, first = 0; i < bench->options->concurrent; first += share_of(bench, count, (uint32_t)i++))
+        *wrong += result == pcclSuccess ? wrong_in(bench, first, share_of(bench, count, (uint32_t)i), in_place) : 0;
     return result;
 }
 
@@ -252,12 +326,12 @@ static pcclResult_t measure_exact(const struct bench *bench, size_t count, bool 
         return pcclSuccess;
     options.codec.algorithm = pcclQuantNone;
     exact.options = &options;
-    pcclResult_t result = reduce(&exact, count, in_place);
+    pcclResult_t result = operate(&exact, count, in_place);
     if (result == pcclSuccess)
         result = meet(bench);
     double start = perf_now_s();
     for (uint32_t i = 0; i < iterations && result == pcclSuccess; i++)
-        result = reduce(&exact, count, in_place);
+        result = operate(&exact, count, in_place);
     *seconds += perf_now_s() - start;
     return result;
 }
@@ -268,7 +342,7 @@ static pcclResult_t measure(const struct bench *bench, size_t count, bool in_pla
     bool is_clear = forget_peak();
     pcclResult_t result = check(bench, count, in_place, &record->wrong);
     for (uint32_t i = 0; i < bench->options->warm_up && result == pcclSuccess; i++)
-        result = reduce(bench, count, in_place);
+        result = operate(bench, count, in_place);
     uint32_t before_it = record->iterations / 2;
     if (result == pcclSuccess)
         result = measure_exact(bench, count, in_place, before_it, &record->exact_s);
@@ -277,7 +351,7 @@ static pcclResult_t measure(const struct bench *bench, size_t count, bool in_pla
     long master = bench->options->index == 0 ? bench->options->master_process : 0;
     double cpu = perf_cpu_s(), master_cpu = perf_cpu_of_process_s(master), start = perf_now_s(), before = start;
     for (uint32_t i = 0; i < record->iterations && result == pcclSuccess; i++) {
-        result = reduce(bench, count, in_place);
+        result = operate(bench, count, in_place);
         double now = perf_now_s();
         times[i] = now - before;
         before = now;
@@ -302,9 +376,11 @@ static bool may_go(const struct perf_options *options)
 
 static pcclResult_t measure_size(const struct bench *bench, size_t bytes, bool in_place, perf_sink sink, void *context)
 {
-    size_t element = perf_datatype_bytes(bench->options->datatype), count = bytes < element ? 1 : bytes / element;
-    struct perf_record record = {
-        .bytes = count * element, .iterations = perf_iterations(bench->options, bytes), .in_place = in_place};
+    size_t element = perf_datatype_bytes(bench->options->datatype) * perf_parts(bench->options);
+    size_t count = bytes < element ? 1 : bytes / element; /* of each part */
+    struct perf_record record = {.bytes = bench->options->collective == PERF_BARRIER ? 0 : count * element,
+                                 .iterations = perf_iterations(bench->options, bytes),
+                                 .in_place = in_place};
     double *times = calloc(record.iterations, sizeof *times);
     if (!times)
         return pcclOutOfMemory;
@@ -331,10 +407,23 @@ static pcclResult_t measure_all(const struct bench *bench, perf_sink sink, void 
     return result;
 }
 
+/* The ranks are those of the members with whom everything is measured. */
+static pcclResult_t find_rank(struct bench *bench)
+{
+    size_t count;
+    if (bench->options->collective == PERF_ALL_REDUCE)
+        return pcclSuccess;
+    pcclResult_t result = pcclGetMembers(bench->comm, NULL, 0, &count, &bench->rank);
+    bench->values.index = bench->rank;
+    bench->values.alike = false;
+    return result;
+}
+
 int perf_worker_run(const struct perf_options *options, perf_sink sink, void *context)
 {
-    size_t bytes = options->max_bytes + perf_datatype_bytes(options->datatype);
+    size_t bytes = options->max_bytes + perf_parts(options) * perf_datatype_bytes(options->datatype);
     struct bench bench = {.options = options,
+                          .values = *options,
                           .input = malloc(bytes),
                           .output = malloc(bytes),
                           .handles = calloc(options->concurrent, sizeof *bench.handles)};
@@ -343,14 +432,16 @@ int perf_worker_run(const struct perf_options *options, perf_sink sink, void *co
         (void)fprintf(stderr, "pccl-perf: out of memory for two buffers of %zu bytes\n", bytes);
         goto out;
     }
-    perf_values_fill(bench.input, options->max_bytes / perf_datatype_bytes(options->datatype) + 1, options);
+    perf_values_fill(bench.input, bytes / perf_datatype_bytes(options->datatype), options);
     memset(bench.output, 1, bytes); /* zeros could come untouched, and count as the library's later */
     bench.resident_bytes = status_bytes("VmRSS");
     bench.comm = perf_worker_join(options);
     if (!bench.comm)
         goto out;
-    pcclResult_t result = measure_all(&bench, sink, context);
-    code = result == pcclSuccess ? 0 : perf_worker_complain(bench.comm, "a reduction failed", result);
+    pcclResult_t result = find_rank(&bench);
+    if (result == pcclSuccess)
+        result = measure_all(&bench, sink, context);
+    code = result == pcclSuccess ? 0 : perf_worker_complain(bench.comm, "an operation failed", result);
     (void)pcclDestroyCommunicator(bench.comm);
 out:
     free(bench.handles);
