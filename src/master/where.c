@@ -70,8 +70,9 @@ static bool has_come(struct pccl_master *m, const struct pccl_remote *remote, co
             return remote->votes[voted_kinds[i]];
     if (where->call == PCCL_CALL_SYNC)
         return pccl_master_has_voted_sync(remote);
-    return has_finished(m, remote, &where->instance) ||
-           (remote->where.call == PCCL_CALL_OPERATION && pccl_instance_equal(&remote->where.instance, &where->instance));
+    bool waits =
+        remote->where.call == PCCL_CALL_OPERATION && pccl_instance_equal(&remote->where.instance, &where->instance);
+    return waits || has_finished(m, remote, &where->instance);
 }
 
 /*

@@ -102,7 +102,9 @@ void pccl_peer_tick_admissions(struct pccl_peer *p)
 
 static void end_stuck_call(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
 {
-    struct pccl_peer_op *op = answer->call == PCCL_CALL_OPERATION ? pccl_peer_find_instance(p, &answer->instance) : NULL;
+    struct pccl_peer_op *op = NULL;
+    if (answer->call == PCCL_CALL_OPERATION)
+        op = pccl_peer_find_instance(p, &answer->instance);
     if (op != NULL && p->now_us >= op->launched_us + p->config.stuck_ms * UINT64_C(1000)) {
         struct pccl_text reason;
         pccl_text_format(&reason, "its stuck_ms passed: %s", p->waiting.bytes);
