@@ -237,7 +237,7 @@ struct sim_conn *scenario_dial_master(struct sim *sim)
 
 void scenario_say(struct sim *sim, struct sim_conn *conn, const struct pccl_msg *msg, uint64_t sequence)
 {
-    uint8_t bytes[1024];
+    uint8_t bytes[2048];
     size_t length = pccl_frame_size(msg);
     MUST(sim, length <= sizeof bytes);
     pccl_frame_encode(msg, sequence, 0, bytes);

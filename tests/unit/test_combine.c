@@ -1,0 +1,193 @@
+/*
+ * What the master makes of the contributions to a tiny operation: in which order they are folded,
+ * where they lie in the result, and that nothing is left behind when memory is short.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kernels/reduce.h"
+#include "master/operations.h"
+#include "support.h"
+#include "wire/tiny.h"
+
+enum { WORLD = 4, COUNT = 3 };
+
+/* Of the members along the ring, how many were admitted before each. */
+static const uint32_t ranks[WORLD] = {2, 0, 3, 1};
+
+struct fixture {
+    struct test_memory memory;
+    struct pccl_master master;
+    struct pccl_remote remotes[WORLD];
+    struct pccl_remote *ring[WORLD];
+    struct pccl_peer_group group;
+    struct pccl_part parts[WORLD];
+    struct pccl_operation op;
+    float values[WORLD][WORLD * COUNT]; /* by ring position */
+};
+
+/* Sums of these depend on the order. */
+static float value_of(uint32_t position, uint32_t element)
+{
+    uint32_t mixed = (position * 31 + element + 1) * 2654435761u >> 8;
+    return (float)mixed / (float)(1u << (mixed % 24));
+}
+
+static void prepare(struct fixture *f, uint8_t collective)
+{
+    memset(f, 0, sizeof *f);
+    test_memory_init(&f->memory);
+    f->master.memory = f->memory.memory;
+    f->master.config.kernels = pccl_kernels_for(0);
+    f->group.ring = f->ring;
+    f->group.ring_count = f->op.part_count = f->op.done_count = WORLD;
+    f->op.parts = f->parts;
+    f->op.tiny = true;
+    f->op.descriptor = (struct pccl_descriptor){.collective = collective, .datatype = PCCL_F32, .count = COUNT};
+    for (uint32_t i = 0; i < WORLD; i++) {
+        f->remotes[i].rank = ranks[i];
+        f->ring[i] = &f->remotes[i];
+        for (uint32_t k = 0; k < WORLD * COUNT; k++)
+            f->values[i][k] = value_of(i, k);
+        f->parts[i] = (struct pccl_part){.done = true, .payload = (uint8_t *)f->values[i]};
+        f->parts[i].payload_bytes = (uint32_t)pccl_tiny_sizes(&f->op.descriptor, WORLD, i == 0).contribution;
+    }
+}
+
+static void finish(struct fixture *f)
+{
+    pccl_master_free_result(&f->master, &f->op);
+    assert_int_equal(f->memory.live_bytes, 0);
+}
+
+static void test_all_reduce_is_folded_along_the_ring(void **state)
+{
+    (void)state;
+    struct fixture f;
+    float expected[COUNT];
+    const void *parts[WORLD];
+    prepare(&f, PCCL_ALL_REDUCE);
+    for (uint32_t i = 0; i < WORLD; i++)
+        parts[i] = f.values[i];
+    pccl_reduce_all(PCCL_F32, PCCL_SUM, parts, WORLD, COUNT, expected);
+    assert_true(pccl_master_combine(&f.master, &f.group, &f.op));
+    assert_true(f.op.combined);
+    assert_int_equal(f.op.result_bytes, sizeof expected);
+    assert_memory_equal(f.op.result, expected, sizeof expected);
+    finish(&f);
+}
+
+/* A share lies where its owner is in the order of admission, and the owner's part comes last. */
+static void test_shares_are_folded_from_the_owners_successor_on(void **state)
+{
+    (void)state;
+    struct fixture f;
+    float expected[WORLD * COUNT];
+    bool order_matters = false;
+    prepare(&f, PCCL_REDUCE_SCATTER);
+    for (uint32_t owner = 0; owner < WORLD; owner++) {
+        const void *parts[WORLD], *others[WORLD];
+        float other[COUNT];
+        for (uint32_t i = 0; i < WORLD; i++) {
+            parts[i] = &f.values[(owner + 1 + i) % WORLD][ranks[owner] * COUNT];
+            others[i] = &f.values[i][ranks[owner] * COUNT];
+        }
+        pccl_reduce_all(PCCL_F32, PCCL_SUM, parts, WORLD, COUNT, &expected[ranks[owner] * COUNT]);
+        pccl_reduce_all(PCCL_F32, PCCL_SUM, others, WORLD, COUNT, other);
+        order_matters = order_matters || memcmp(other, &expected[ranks[owner] * COUNT], sizeof other) != 0;
+    }
+    assert_true(order_matters);
+    assert_true(pccl_master_combine(&f.master, &f.group, &f.op));
+    assert_int_equal(f.op.result_bytes, sizeof expected);
+    assert_memory_equal(f.op.result, expected, sizeof expected);
+    finish(&f);
+}
+
+static void test_parts_lie_in_the_order_of_admission(void **state)
+{
+    (void)state;
+    struct fixture f;
+    prepare(&f, PCCL_ALL_GATHER);
+    assert_true(pccl_master_combine(&f.master, &f.group, &f.op));
+    assert_int_equal(f.op.result_bytes, WORLD * COUNT * sizeof(float));
+    for (uint32_t i = 0; i < WORLD; i++)
+        assert_memory_equal(f.op.result + ranks[i] * COUNT * sizeof(float), f.values[i], COUNT * sizeof(float));
+    finish(&f);
+}
+
+static void test_broadcast_is_the_roots(void **state)
+{
+    (void)state;
+    struct fixture f;
+    prepare(&f, PCCL_BROADCAST);
+    assert_int_equal(f.parts[1].payload_bytes, 0);
+    f.parts[1].payload = NULL;
+    assert_true(pccl_master_combine(&f.master, &f.group, &f.op));
+    assert_int_equal(f.op.result_bytes, COUNT * sizeof(float));
+    assert_memory_equal(f.op.result, f.values[0], COUNT * sizeof(float));
+    finish(&f);
+}
+
+static void test_blobs_lie_behind_their_lengths(void **state)
+{
+    (void)state;
+    static const uint8_t expected[] = {1, 0, 0, 0, 'b', 0, 0, 0, 0, 3, 0, 0, 0, 'a', 'a', 'a', 2, 0, 0, 0, 'c', 'c'};
+    static const char *const blobs[WORLD] = {"aaa", "b", "cc", ""};
+    struct fixture f;
+    prepare(&f, PCCL_ALL_GATHER_V);
+    f.op.descriptor.count = 0;
+    for (uint32_t i = 0; i < WORLD; i++) {
+        f.parts[i].payload_bytes = (uint32_t)strlen(blobs[i]);
+        f.parts[i].payload = f.parts[i].payload_bytes > 0 ? (uint8_t *)blobs[i] : NULL;
+    }
+    assert_true(pccl_master_combine(&f.master, &f.group, &f.op));
+    assert_int_equal(f.op.result_bytes, sizeof expected);
+    assert_memory_equal(f.op.result, expected, sizeof expected);
+    finish(&f);
+}
+
+static void test_a_barrier_has_an_empty_result(void **state)
+{
+    (void)state;
+    struct fixture f;
+    prepare(&f, PCCL_BARRIER);
+    assert_true(pccl_master_combine(&f.master, &f.group, &f.op));
+    assert_true(f.op.combined);
+    assert_null(f.op.result);
+    assert_int_equal(f.op.result_bytes, 0);
+    finish(&f);
+}
+
+static void test_short_memory(void **state)
+{
+    (void)state;
+    for (uint8_t collective = 0; collective < PCCL_COLLECTIVES; collective++)
+        for (uint64_t fail_at = 1; fail_at <= 2; fail_at++) {
+            struct fixture f;
+            prepare(&f, collective);
+            f.op.descriptor.count = collective == PCCL_ALL_GATHER_V ? 0 : COUNT;
+            f.memory.fail_at = fail_at;
+            bool made = pccl_master_combine(&f.master, &f.group, &f.op);
+            assert_int_equal(made, collective == PCCL_BARRIER && fail_at == 2);
+            assert_int_equal(f.op.combined, made);
+            assert_null(f.op.result);
+            finish(&f);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_reduce_is_folded_along_the_ring),
+        cmocka_unit_test(test_shares_are_folded_from_the_owners_successor_on),
+        cmocka_unit_test(test_parts_lie_in_the_order_of_admission),
+        cmocka_unit_test(test_broadcast_is_the_roots),
+        cmocka_unit_test(test_blobs_lie_behind_their_lengths),
+        cmocka_unit_test(test_a_barrier_has_an_empty_result),
+        cmocka_unit_test(test_short_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
