@@ -1,8 +1,7 @@
 /* The life of an operation at a peer (PROTOCOL 5): launch, done, decided, released, forgotten. */
 #include "kernels/reduce.h"
-#include "peer/control.h"
-#include "peer/life.h"
 #include "peer/operations.h"
+#include "peer/output.h"
 #include "peer/queries.h"
 #include "peer/rounds.h"
 #include "peer/view.h"
@@ -259,13 +258,9 @@ static void tell(struct pccl_peer *p, const struct pccl_peer_op *op)
 
 void pccl_peer_resend_operations(struct pccl_peer *p)
 {
-    for (struct pccl_peer_op *op = p->oldest, *next; op != NULL; op = next) {
-        next = op->newer;
+    for (const struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer)
         if (!pccl_peer_is_decided(op))
             tell(p, op);
-        if (p->state == PCCL_PEER_OVER)
-            return; /* sending failed, and the operations have been freed */
-    }
 }
 
 /* ---- launching ---- */
@@ -579,13 +574,13 @@ void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
     pccl_release(&p->memory, killed, capacity * sizeof *killed);
 }
 
-void pccl_peer_end_operations(struct pccl_peer *p, enum pccl_status status, const struct pccl_text *why)
+void pccl_peer_end_operations(struct pccl_peer *p)
 {
     for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
         if (pccl_peer_is_decided(op))
             continue;
-        op->lost_by = status;
-        decide(p, op, PCCL_CLASS_PEER_LOST, why);
+        op->lost_by = p->why_over;
+        decide(p, op, PCCL_CLASS_PEER_LOST, &p->last_reason);
     }
     forget_stable(p);
     pccl_peer_drop_announcements(p, true);
@@ -593,22 +588,17 @@ void pccl_peer_end_operations(struct pccl_peer *p, enum pccl_status status, cons
 
 void pccl_peer_tick_operations(struct pccl_peer *p)
 {
-    for (struct pccl_peer_op *op = p->oldest, *next; op != NULL && p->state != PCCL_PEER_OVER; op = next) {
-        next = op->newer; /* only giving up frees operations in this loop */
+    for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
         if (pccl_peer_is_decided(op))
             continue;
         if (p->now_us >= op->deadline_us)
             pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, NULL);
         else
             pccl_peer_arm(p, op->deadline_us);
-        if (p->state == PCCL_PEER_OVER)
-            return;
         if (!op->awaited)
             continue;
         if (p->now_us >= op->where_us) {
             pccl_peer_ask_where(p, PCCL_CALL_REDUCE, &op->instance, 0, p->now_us - op->launched_us);
-            if (p->state == PCCL_PEER_OVER)
-                return;
             op->where_us = pccl_peer_next_where(p);
         }
         pccl_peer_arm(p, op->where_us);

@@ -27,7 +27,7 @@ void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outco
 void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable);
 void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why); /* PROTOCOL 5.4, and VIEW_ACK */
 /* This peer is out of the run: everything undecided ends as PEER_LOST. */
-void pccl_peer_end_operations(struct pccl_peer *p, enum pccl_status status, const struct pccl_text *why);
+void pccl_peer_end_operations(struct pccl_peer *p);
 void pccl_peer_change_era(struct pccl_peer *p);
 /* Tells a restarted master, or a new session, what is open. */
 void pccl_peer_resend_operations(struct pccl_peer *p);

@@ -1,8 +1,7 @@
 /* Calls that end when the master answers: connect, and the joint votes (PROTOCOL 10). */
-#include "peer/control.h"
-#include "peer/life.h"
 #include "peer/operations.h"
 #include "peer/optimize.h"
+#include "peer/output.h"
 #include "peer/rounds.h"
 #include "peer/sync.h"
 #include "peer/where.h"
@@ -171,17 +170,17 @@ void pccl_peer_resend_votes(struct pccl_peer *p)
     }
 }
 
-void pccl_peer_end_calls(struct pccl_peer *p, enum pccl_status status)
+void pccl_peer_end_calls(struct pccl_peer *p)
 {
     pccl_peer_end_describe(p);
     if (p->connect_outstanding) {
         p->connect_outstanding = false;
         pccl_peer_wait_ended(p);
-        p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, status, false);
+        p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, p->why_over, false);
     }
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
         if (p->calls[kind].outstanding)
-            finish(p, kind, status, false);
+            finish(p, kind, p->why_over, false);
 }
 
 void pccl_peer_tick_calls(struct pccl_peer *p)

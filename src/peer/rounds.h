@@ -21,7 +21,9 @@ bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p);
 void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round);
 void pccl_peer_resend_votes(struct pccl_peer *p);
 void pccl_peer_tick_calls(struct pccl_peer *p);
-/* This peer has left the run: every call ends with this status. */
-void pccl_peer_end_calls(struct pccl_peer *p, enum pccl_status status);
+/* As the event LEAVE, or the deadline of connect has passed. */
+void pccl_peer_leave(struct pccl_peer *p);
+/* This peer is out of the run: every call ends with the status that says why. */
+void pccl_peer_end_calls(struct pccl_peer *p);
 
 #endif

@@ -92,6 +92,7 @@ struct pccl_peer {
     struct pccl_peer_effects effects;
     uint64_t now_us, deadline_us;
     enum pccl_peer_state state;
+    bool ending; /* OVER, and what was outstanding has not been ended yet */
 
     /* the master */
     bool dialing, up, greeted; /* dial_master under way; connection stands; hello_ok received on it */

@@ -5,8 +5,7 @@
  * After a restart of the master the peer votes again, with what it holds by then: its own content;
  * or, if the transfer is complete, the elected one; or torn content, which nobody may take.
  */
-#include "peer/control.h"
-#include "peer/life.h"
+#include "peer/output.h"
 #include "peer/queries.h"
 #include "peer/rounds.h"
 #include "peer/sync.h"

@@ -3,9 +3,9 @@
  * four attributes.
  */
 #include "core/ticket.h"
-#include "peer/life.h"
 #include "peer/links.h"
 #include "peer/operations.h"
+#include "peer/output.h"
 #include "peer/queries.h"
 #include "peer/view.h"
 #include "peer/where.h"
@@ -157,6 +157,8 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
     p->revision = welcome->revision;
     pccl_peer_drop_announcements(p, other_run);
     pccl_peer_links_follow_view(p);
+    if (p->state == PCCL_PEER_OVER)
+        return; /* no memory for a link: the call has failed */
     p->attributes = pccl_peer_live_attributes(p);
     p->round_known[PCCL_ROUND_UPDATE] = welcome->update > 0; /* the round that admitted this peer */
     p->last_outcome[PCCL_ROUND_UPDATE] = PCCL_ROUND_DONE;
@@ -234,7 +236,7 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
         pccl_peer_log(p, PCCL_LOG_INFO, "%u peers in the group now: %s", p->ring_count, why.bytes);
         pccl_peer_view_aborts(p, &why);
         if (p->state == PCCL_PEER_OVER)
-            return; /* sending failed, and the links have been freed */
+            return;
     }
     pccl_peer_links_follow_view(p);
 }
