@@ -4,9 +4,11 @@
  */
 #include "peer/control.h"
 #include "peer/links.h"
+#include "peer/members.h"
 #include "peer/operations.h"
 #include "peer/optimize.h"
 #include "peer/output.h"
+#include "peer/records.h"
 #include "peer/rounds.h"
 #include "peer/sync.h"
 #include "peer/view.h"

@@ -5,9 +5,9 @@
  */
 #include "core/ticket.h"
 #include "peer/links.h"
+#include "peer/members.h"
 #include "peer/output.h"
 #include "peer/queries.h"
-#include "peer/view.h"
 #include "wire/cost.h"
 
 #include <string.h>

@@ -4,9 +4,9 @@
  * the round ends. Also the request for a topology report, which a member may make at any time.
  */
 #include "peer/links.h"
+#include "peer/members.h"
 #include "peer/optimize.h"
 #include "peer/output.h"
-#include "peer/view.h"
 
 #include <string.h>
 

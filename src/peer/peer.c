@@ -1,10 +1,13 @@
 /* Creation of a peer's machine, dispatch of events, and the end of its life. */
+#include "peer/announcements.h"
 #include "peer/control.h"
 #include "peer/links.h"
 #include "peer/operations.h"
 #include "peer/optimize.h"
 #include "peer/output.h"
+#include "peer/progress.h"
 #include "peer/queries.h"
+#include "peer/records.h"
 #include "peer/rounds.h"
 #include "peer/sync.h"
 #include "peer/where.h"
@@ -49,7 +52,8 @@ void pccl_peer_destroy(struct pccl_peer *p)
 {
     if (p == NULL)
         return;
-    pccl_peer_free_operations(p);
+    pccl_peer_free_records(p);
+    pccl_peer_drop_announcements(p, true);
     pccl_table_fini(&p->by_instance);
     pccl_table_fini(&p->by_tag);
     pccl_table_fini(&p->uses);

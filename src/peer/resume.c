@@ -4,9 +4,10 @@
  */
 #include "peer/control.h"
 #include "peer/links.h"
-#include "peer/operations.h"
 #include "peer/optimize.h"
 #include "peer/output.h"
+#include "peer/progress.h"
+#include "peer/records.h"
 #include "peer/rounds.h"
 
 /* A report of everything that a peer remembers fits into a new session. */
@@ -94,7 +95,7 @@ void pccl_peer_send_resume(struct pccl_peer *p)
                                          .cost = p->cost}};
     pccl_peer_send(p, &msg);
     for (const struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer)
-        if (op->instance.joint == pccl_peer_joint(p) && op->instance.sync == p->rounds[PCCL_ROUND_SYNC])
+        if (pccl_peer_is_current(p, &op->instance))
             resume_operation(p, op);
     resume_rounds(p);
     resume_end(p);

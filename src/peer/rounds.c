@@ -1,4 +1,5 @@
 /* Calls that end when the master answers: connect, and the joint votes (PROTOCOL 10). */
+#include "peer/calls.h"
 #include "peer/operations.h"
 #include "peer/optimize.h"
 #include "peer/output.h"
@@ -54,12 +55,6 @@ static void begin_vote(struct pccl_peer *p, uint8_t kind)
     send_vote(p, kind);
 }
 
-bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p)
-{
-    return p->calls[PCCL_ROUND_UPDATE].outstanding || p->calls[PCCL_ROUND_SYNC].outstanding ||
-           p->calls[PCCL_ROUND_OPTIMIZE].outstanding;
-}
-
 static enum pccl_status may_begin(const struct pccl_peer *p, uint8_t kind)
 {
     bool ends_era = kind != PCCL_ROUND_PENDING;
@@ -91,13 +86,6 @@ enum pccl_status pccl_peer_call(struct pccl_peer *p, enum pccl_call call, const 
         pccl_peer_begin_sync(p, vote);
     begin_vote(p, kind);
     return PCCL_OK;
-}
-
-const char *pccl_peer_why_withdrawn(const struct pccl_vote_call *call)
-{
-    if (call->why_withdrawn != PCCL_TIMEOUT)
-        return "given up by the caller";
-    return call->stuck ? "stuck_ms passed" : "the deadline, call_timeout_ms, passed";
 }
 
 static void withdraw(struct pccl_peer *p, uint8_t kind, enum pccl_status why)

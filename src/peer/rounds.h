@@ -11,12 +11,6 @@
 PCCL_MUST_CHECK enum pccl_status pccl_peer_call(struct pccl_peer *p, enum pccl_call call,
                                                 const struct pccl_sync_vote *vote);
 void pccl_peer_withdraw(struct pccl_peer *p, enum pccl_call call);
-const char *pccl_peer_why_withdrawn(const struct pccl_vote_call *call);
-/*
- * A call waits for a round that ends the era: nothing may be launched, and no other such call may
- * begin (PROTOCOL 5.1).
- */
-bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p);
 /* From the master: a round is decided, or this peer's vote is withdrawn. */
 void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round);
 void pccl_peer_resend_votes(struct pccl_peer *p);

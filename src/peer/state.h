@@ -1,4 +1,21 @@
-/* A peer's state. Only src/peer and the simulator's checkers look into it. */
+/*
+ * A peer's state. Only src/peer and the simulator's checkers look into it. The files of src/peer
+ * from below, and each calls only into those before it:
+ *   output              the timer, the log, what goes to the master; the end of a life is noted
+ *   members, names      who is in the run, and what the peers are called
+ *   calls               what others ask of the calls under way
+ *   links               the links to other peers
+ *   records, progress   the operations that are known here; what the master is told of them
+ *   announcements       what others have launched, and this peer has not
+ *   where               whom do callers wait for?
+ *   operations          from launch to release
+ *   sync, optimize      what is particular to these calls
+ *   rounds              all calls that end when the master answers
+ *   view                what a new view brings
+ *   resume              what a restarted master is told
+ *   control             the connection to the master, and what comes over it
+ *   peer                all events (peer.h); what follows from the end
+ */
 #ifndef PCCL_PEER_STATE_H
 #define PCCL_PEER_STATE_H
 

@@ -3,7 +3,9 @@
  * four attributes.
  */
 #include "core/ticket.h"
+#include "peer/announcements.h"
 #include "peer/links.h"
+#include "peer/members.h"
 #include "peer/operations.h"
 #include "peer/output.h"
 #include "peer/queries.h"
@@ -11,52 +13,6 @@
 #include "peer/where.h"
 
 #include <string.h>
-
-static int compare_members(const struct pccl_member *a, const struct pccl_member *b)
-{
-    if (a->group != b->group)
-        return a->group < b->group ? -1 : 1;
-    return pccl_id_compare(&a->peer, &b->peer);
-}
-
-/* Insertion into the sorted list. false: out of memory. */
-static bool add_member(struct pccl_peer *p, const struct pccl_member *member)
-{
-    struct pccl_member *members =
-        pccl_grow(&p->memory, p->members, &p->member_capacity, p->member_count + 1, sizeof *members);
-    if (members == NULL)
-        return false;
-    p->members = members;
-    uint32_t at = p->member_count;
-    while (at > 0 && compare_members(&members[at - 1], member) > 0)
-        at--;
-    if (at > 0 && compare_members(&members[at - 1], member) == 0)
-        return true;
-    memmove(&members[at + 1], &members[at], (p->member_count - at) * sizeof *members);
-    members[at] = *member;
-    p->member_count++;
-    return true;
-}
-
-static void remove_member(struct pccl_peer *p, const struct pccl_id *id)
-{
-    for (uint32_t i = 0; i < p->member_count; i++) {
-        if (!pccl_id_equal(&p->members[i].peer, id))
-            continue;
-        p->member_count--;
-        memmove(&p->members[i], &p->members[i + 1], (p->member_count - i) * sizeof *p->members);
-        return;
-    }
-}
-
-static bool replace_members(struct pccl_peer *p, const struct pccl_member *members, uint32_t count)
-{
-    p->member_count = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (!add_member(p, &members[i]))
-            return false;
-    return true;
-}
 
 static bool replace_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_t count)
 {
@@ -71,21 +27,6 @@ static bool replace_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_
     return true;
 }
 
-/* The list is sorted. */
-bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id)
-{
-    const struct pccl_member wanted = {.peer = *id, .group = p->config.group};
-    uint32_t low = 0, high = p->member_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        int order = compare_members(&p->members[middle], &wanted);
-        if (order == 0)
-            return true;
-        *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
-    }
-    return false;
-}
-
 /* A ring is a permutation of the members of the group, including this peer (invariant I1). */
 static bool is_ring(const struct pccl_peer *p, const struct pccl_id *ids, uint32_t count)
 {
@@ -98,42 +39,13 @@ static bool is_ring(const struct pccl_peer *p, const struct pccl_id *ids, uint32
     return pccl_id_find(ids, count, &p->config.id) < count && count == in_group;
 }
 
-bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id)
-{
-    for (uint32_t i = 0; i < p->member_count; i++)
-        if (pccl_id_equal(&p->members[i].peer, id))
-            return true;
-    return false;
-}
-
-struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p)
-{
-    struct pccl_attributes live = {.epoch = p->epoch, .world = p->member_count};
-    for (uint32_t i = 0, start = 0; i < p->member_count; i++) {
-        if (p->members[i].group != p->members[start].group)
-            start = i;
-        live.groups += i == start;
-        uint32_t size = i - start + 1;
-        live.largest_group = size > live.largest_group ? size : live.largest_group;
-        live.group_world += p->members[i].group == p->config.group;
-    }
-    return live;
-}
-
-const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p)
-{
-    if (p->ring_count < 2)
-        return NULL;
-    return &p->ring[(pccl_id_find(p->ring, p->ring_count, &p->config.id) + 1) % p->ring_count];
-}
-
 void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welcome)
 {
     if (p->state != PCCL_PEER_PENDING) {
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master welcomed a member");
         return;
     }
-    bool kept = replace_members(p, welcome->members, welcome->members_count);
+    bool kept = pccl_peer_replace_members(p, welcome->members, welcome->members_count);
     if (kept && !is_ring(p, welcome->ring, welcome->ring_count)) {
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's welcome cannot be used");
         return;
@@ -174,11 +86,11 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
 static bool apply_members(struct pccl_peer *p, const struct pccl_msg_epoch_change *change)
 {
     if (change->full)
-        return replace_members(p, change->added, change->added_count);
+        return pccl_peer_replace_members(p, change->added, change->added_count);
     for (uint32_t i = 0; i < change->removed_count; i++)
-        remove_member(p, &change->removed[i]);
+        pccl_peer_remove_member(p, &change->removed[i]);
     for (uint32_t i = 0; i < change->added_count; i++)
-        if (!add_member(p, &change->added[i]))
+        if (!pccl_peer_add_member(p, &change->added[i]))
             return false;
     return true;
 }
