@@ -95,8 +95,8 @@ enum pccl_peer_event_kind {
     /*
      * Launches an operation. TOO_FEW_PEERS (not numbered), ARGUMENT (the tag is in use; or tiny and
      * too long), USAGE (unconnected; or a call that ends the era is outstanding), LIMIT, MEMORY. On
-     * OK the event's `op` is held by the caller until OP_RELEASE; it may be decided already, and
-     * then op_decided is not called for it.
+     * OK the event's `op` is held by the caller until OP_RELEASE; if its outcome came before it,
+     * it is decided already, and op_decided is not called for it.
      */
     PCCL_PEER_LAUNCH,
     /* A caller blocks in it, or has stopped blocking: for "who is where". */

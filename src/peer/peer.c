@@ -153,7 +153,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
     return PCCL_OK;
 }
 
-/* If an invariant breaks in here, BROKEN comes and it runs again. */
+/* If an invariant breaks before this is through, the event BROKEN comes, and it runs again. */
 static void end_life(struct pccl_peer *p)
 {
     p->deadline_us = UINT64_MAX;
