@@ -225,7 +225,8 @@ static void a_launch_is_refused_or_ends(void **state)
 {
     (void)state;
     struct world w;
-    const struct pccl_launch launch = {.tag = 5, .tiny = true, .payload = me.bytes, .payload_bytes = 8};
+    const struct pccl_launch launch = {
+        .tag = 5, .descriptor = {.count = 8}, .tiny = true, .payload = me.bytes, .payload_bytes = 8};
     bool refused = false, ended = false;
     for (uint64_t number = 1;; number++) {
         begin_member(&w);
