@@ -316,6 +316,8 @@ static void make_odd(struct rig_attempt *attempt, struct pccl_transfer_config *c
     struct pccl_descriptor *descriptor = &config->descriptor;
     if (attempt->world->spec->ops[attempt->op].odd_in_length)
         descriptor->count--;
+    else if (descriptor->collective == PCCL_ALL_GATHER)
+        descriptor->label.head = attempt->world->spec->ids[0];
     else if (descriptor->collective != PCCL_BROADCAST)
         descriptor->operation = descriptor->operation == PCCL_SUM ? PCCL_AVG : PCCL_SUM;
     else

@@ -338,6 +338,8 @@ static void list_another(struct rig_spec *spec, enum pccl_collective collective,
     spec->ops[0] =
         listed_op((uint32_t)spec->seed, collective == PCCL_BROADCAST ? 5 * spec->ranks - 6 : 5, coded, (bits & 4) != 0);
     spec->ops[0].descriptor.collective = (uint8_t)collective;
+    if (collective != PCCL_REDUCE_SCATTER)
+        spec->ops[0].descriptor.operation = 0; /* nothing is reduced */
     spec->ops[0].root = (uint32_t)spec->seed % spec->ranks;
 }
 
@@ -378,7 +380,7 @@ static void make_another(const struct rig_spec *spec, struct pccl_prng *prng, st
     if (op->descriptor.collective != PCCL_BROADCAST)
         op->descriptor.count = 2 + op->descriptor.count / spec->ranks;
     if (op->descriptor.collective != PCCL_REDUCE_SCATTER)
-        op->descriptor.codec = op->descriptor.codec_datatype = 0;
+        op->descriptor.operation = op->descriptor.codec = op->descriptor.codec_datatype = 0;
 }
 
 static struct rig_op random_op(const struct rig_spec *spec, struct pccl_prng *prng)
