@@ -94,13 +94,16 @@ static void gather(const struct pccl_peer_group *group, const struct pccl_operat
     PCCL_ASSERT(at == op->result + op->result_bytes);
 }
 
+/* A reduction is as long as each part; what is gathered, as all parts, with their lengths if they differ. */
 static uint32_t result_bytes_of(const struct pccl_operation *op)
 {
-    uint64_t bytes = pccl_tiny_sizes(&op->descriptor, op->part_count, false).result;
-    for (uint32_t i = 0; op->descriptor.collective == PCCL_ALL_GATHER_V && i < op->part_count; i++)
+    uint8_t collective = op->descriptor.collective;
+    if (collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER)
+        return op->parts[0].payload_bytes;
+    uint32_t bytes = collective == PCCL_ALL_GATHER_V ? 4 * op->part_count : 0;
+    for (uint32_t i = 0; i < op->part_count; i++)
         bytes += op->parts[i].payload_bytes;
-    PCCL_ASSERT(bytes <= PCCL_TINY_BYTES_MAX);
-    return (uint32_t)bytes;
+    return bytes;
 }
 
 bool pccl_master_combine(struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_operation *op)

@@ -103,6 +103,8 @@ static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *la
 {
     if (!launch->tiny)
         return 0;
+    if (launch->descriptor.collective == PCCL_ALL_REDUCE)
+        return launch->payload_bytes;
     if (launch->descriptor.collective == PCCL_ALL_GATHER_V)
         return p->tiny_bytes_max;
     uint64_t result = pccl_tiny_sizes(&launch->descriptor, p->ring_count, false).result;

@@ -5,11 +5,12 @@
 
 enum { LENGTH_BYTES = 4 }; /* before each blob */
 
-static uint64_t times(uint64_t a, uint64_t b) { return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b; }
+/* What does not fit into 32 bits is far too much. */
+static uint64_t times(uint64_t a, uint32_t b) { return a > UINT32_MAX ? UINT64_MAX : a * b; }
 
 struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor, uint32_t world, bool self_is_root)
 {
-    uint64_t one = times(descriptor->count, pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype));
+    uint64_t one = times(descriptor->count, (uint32_t)pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype));
     uint64_t all = times(one, world);
     switch (descriptor->collective) {
     case PCCL_ALL_REDUCE: return (struct pccl_tiny_sizes){one, one, one};

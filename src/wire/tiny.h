@@ -8,7 +8,7 @@
 
 #include "wire/wire.h"
 
-/* In bytes; UINT64_MAX: more than can be counted. */
+/* In bytes; UINT64_MAX: far too many to be counted. */
 struct pccl_tiny_sizes {
     uint64_t contribution; /* of this member; of ALL_GATHER_V without its blob */
     uint64_t result;       /* the same for all; of ALL_GATHER_V without the blobs */

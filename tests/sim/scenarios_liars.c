@@ -484,7 +484,7 @@ static void squat(struct sim *sim, const struct pccl_id *key)
     for (uint32_t i = 0; i < 2; i++)
         scenario_control(sim, p[i], false);
     sim_master_start(sim);
-    struct pccl_member itself = {0};
+    struct pccl_member itself = {.admitted = 1};
     struct sim_conn *conn = pretend(sim, key, &itself.peer);
     struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
     report.as.resume.epoch.number++;
