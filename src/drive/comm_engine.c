@@ -65,21 +65,12 @@ static struct pccl_comm_op_job *allocate_job(uint32_t ranks)
     return NULL;
 }
 
-/* The rank of a broadcast's root in the ring. One that is no member is refused by the machine. */
-static uint32_t root_in(const struct pccl_id *ring, uint32_t ranks, const struct pccl_id *root)
-{
-    for (uint32_t rank = 0; rank < ranks; rank++) {
-        if (pccl_id_equal(&ring[rank], root))
-            return rank;
-    }
-    return 0;
-}
-
 struct pccl_comm_op_job *pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
                                                const void *input, const struct pccl_descriptor *descriptor)
 {
     uint32_t ranks;
     const struct pccl_id *ring = pccl_peer_ring(comm->peer, &ranks);
+    bool has_root = descriptor->collective == PCCL_BROADCAST; /* one that is no member is refused by the machine */
     struct pccl_comm_op_job *job = allocate_job(ranks);
     if (!job)
         return NULL;
@@ -90,7 +81,7 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pcclComm_t *comm, struct p
                                                     .cost = pccl_peer_cost(comm->peer),
                                                     .ring = job->job.ring,
                                                     .ranks = ranks,
-                                                    .root = root_in(ring, ranks, &descriptor->root),
+                                                    .root = has_root ? pccl_id_find(ring, ranks, &descriptor->root) : 0,
                                                     .positions = job->positions,
                                                     .input = input,
                                                     .result = operation->result};

@@ -81,26 +81,17 @@ static void release(struct pccl_comm_op *operation)
     pccl_release(pccl_heap(), operation, sizeof *operation + operation->member_count * sizeof *operation->members);
 }
 
-/* The place of an id among the members from this one on; their number: it is not there. */
-static uint32_t find_member(const struct pccl_comm_op *operation, uint32_t from, const struct pccl_id *id)
-{
-    while (from < operation->member_count && !pccl_id_equal(&operation->members[from], id))
-        from++;
-    return from;
-}
-
 /* A list that the caller gave. One that is wrong in another way is told from the members by all peers alike. */
 static enum pccl_status check_members(const struct pcclComm_t *comm, const struct pccl_comm_op *operation,
                                       struct pccl_text *reason)
 {
-    uint32_t count;
+    uint32_t count, i = 0;
     const struct pccl_member *known = pccl_peer_members(comm->peer, &count);
-    for (uint32_t i = 0; i < operation->member_count; i++) {
-        if (i < count && pccl_id_equal(&operation->members[i], &known[i].peer))
-            continue; /* none of these comes twice among themselves */
-        if (find_member(operation, 0, &operation->members[i]) == i &&
-            find_member(operation, i + 1, &operation->members[i]) == operation->member_count)
-            continue;
+    while (i < operation->member_count && i < count && pccl_id_equal(&operation->members[i], &known[i].peer))
+        i++; /* none of these comes twice among themselves, and usually these are all */
+    for (; i < operation->member_count; i++) {
+        if (pccl_id_find(operation->members, operation->member_count, &operation->members[i]) == i)
+            continue; /* the second one is found out at its place */
         pccl_text_format(reason, "the list of members names peer %s twice", pccl_id_str(&operation->members[i]));
         return PCCL_ARGUMENT;
     }
@@ -115,7 +106,7 @@ static enum pccl_status place(const struct pcclComm_t *comm, struct pccl_comm_op
     enum pccl_status status = request->members ? check_members(comm, operation, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
-    operation->rank = find_member(operation, 0, &comm->id);
+    operation->rank = pccl_id_find(operation->members, operation->member_count, &comm->id);
     if (!pccl_request_needs_members(request))
         return PCCL_OK;
     if (operation->rank == operation->member_count) {

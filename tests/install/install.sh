@@ -61,7 +61,7 @@ files)
     "$prefix/bin/ccoip_master" --help >"$work/help" || fail "ccoip_master --help"
     grep -q listen "$work/help" || fail "ccoip_master --help does not say how to listen"
     unwanted=$(cd "$prefix" && find . -type f | grep -Ev \
-        '/(pccl\.h|ccoip\.h|ccoip_inet\.h|libpccl\.(a|so\.[0-9.]+)|pccl\.pc|pccl[A-Za-z-]*\.cmake|pccl-(master(\.service)?|perf)|pccl(-master|-perf)?\.[137])$' || true)
+        '/(pccl\.h|pccl_collectives\.h|ccoip\.h|ccoip_inet\.h|libpccl\.(a|so\.[0-9.]+)|pccl\.pc|pccl[A-Za-z-]*\.cmake|pccl-(master(\.service)?|perf)|pccl(-master|-perf)?\.[137])$' || true)
     [ -z "$unwanted" ] || fail "installed but not meant to be: $unwanted"
     ;;
 pkg_config)

@@ -64,7 +64,7 @@ struct rig_op {
     uint32_t in_place;         /* bit for each rank */
     uint32_t root;             /* of a broadcast, while it lives */
     uint32_t odd_rank;         /* this rank's first attempt asks for a different operation; RIG_NOBODY: none does */
-    bool odd_in_length;        /* it asks for fewer elements; otherwise for another operation, or from another root */
+    bool odd_in_length;        /* by fewer elements; otherwise by another reduction, another root, or a label */
 };
 
 struct rig_spec {

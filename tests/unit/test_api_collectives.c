@@ -388,6 +388,8 @@ static void wrong_options_are_explained(void **state)
     ids[1] = ids[2];
     options.member_count = 3;
     refuse(world, pcclBarrier(&options, comm, NULL), "twice");
+    ids[0] = ids[1]; /* there three times, also where it belongs */
+    refuse(world, pcclBarrier(&options, comm, NULL), "twice");
     options.members = ids + 1;
     options.member_count = 1;
     refuse(world, pcclBroadcast(x, 1, pcclInt32, 0, &options, comm, NULL), "this peer is not in the list");
