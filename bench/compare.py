@@ -1,26 +1,31 @@
 #!/usr/bin/env python3
-"""All-reduce of this library beside that of others, over TCP on this machine, in turns:
+"""A collective of this library beside that of others, over TCP on this machine, in turns:
 A B C A B C.
 
-    bench/compare.py [--build build/default] [--rows pccl,limit,gloo-ring,...] [--peers 2,4,8]
-                     [--sizes 4,4K,...] [--repeats 3] [--wan MBIT,DELAY_MS,LOSS_PERCENT]
-                     [--congestion NAME] [--json FILE]
+    bench/compare.py [--op NAME] [--build build/default] [--rows pccl,limit,gloo-ring,...]
+                     [--peers 2,4,8] [--sizes 4,4K,...] [--repeats 3]
+                     [--wan MBIT,DELAY_MS,LOSS_PERCENT] [--congestion NAME] [--json FILE]
 
 Prints a table for each number of peers, medians of the repeats, and writes everything to the JSON
-file (bench/plot.py draws it). Every program reduces the same number of times after the same warm-up
+file (bench/plot.py draws it). Every program runs the same number of times after the same warm-up
 and checks its result; its time is that of the slowest process, its processor time that of all
 processes in the timed loop.
 
+--op: all_reduce (the default), broadcast, all_gather, reduce_scatter or barrier. A size is that of
+the larger buffer, as in nccl-tests. Gloo scatters wrongly unless the peers are a power of two; that
+row is left out then.
+
 Rows: limit        plain sockets that move the same traffic in a ring, and do nothing else
       pccl         this library (pccl-u8: with the codec minmax:u8)
-      gloo-*       Gloo: ring, ring_chunked, halving_doubling, bcube
-      mpi, mpi-ring  OpenMPI over its tcp transport: what it chooses, and its ring
+      gloo-*       Gloo: ring, ring_chunked, halving_doubling, bcube; gloo: what others than
+                   all_reduce have
+      mpi, mpi-ring  OpenMPI over its tcp transport: what it chooses, and its ring (all_reduce)
       torch        torch.distributed with gloo, if build/venv has torch
 With --wan each process is on a host of its own, a namespace (needs root), and so is the master;
 every pair of them has that rate, one-way delay and loss. What the table then adds is the share of
-the ring's bound, 2(n - 1)/n * size / rate; and our median operations are judged by the goals for
-that path in bench/goals.json. --congestion is what our connections get, as on a system that has
-nothing else (cubic).
+the bound, the time that the busiest link needs at that rate; and our median operations are judged
+by the goals for that path in bench/goals.json. --congestion is what our connections get, as on a
+system that has nothing else (cubic).
 
 scripts/deps-bench installs what the others need. What they are compiled to is in build/bench-peers.
 """
@@ -43,6 +48,15 @@ PEERS = ROOT / "build" / "bench-peers"
 TORCH = ROOT / "build" / "venv" / "bin" / "python"
 GLOO = ("ring", "ring_chunked", "halving_doubling", "bcube")
 ALL_ROWS = ["limit", "pccl", *(f"gloo-{name}" for name in GLOO), "mpi", "mpi-ring", "torch"]
+OTHER_ROWS = ["limit", "pccl", "gloo", "mpi", "torch"]  # of all but all_reduce
+# What the busiest link carries at least, as a multiple of the size.
+BUS = {
+    "all_reduce": lambda peers: 2 * (peers - 1) / peers,
+    "broadcast": lambda peers: 1,
+    "all_gather": lambda peers: (peers - 1) / peers,
+    "reduce_scatter": lambda peers: (peers - 1) / peers,
+    "barrier": lambda peers: 0,
+}
 SIZES = "4,4K,64K,1M,16M,64M,256M"
 # (up to this many bytes, timed operations)
 ITERATIONS = [(1 << 16, 200), (1 << 20, 40), (1 << 24, 10), (1 << 26, 5), (1 << 62, 3)]
@@ -62,8 +76,8 @@ def compile_peers(rows):
     """Rows whose programs are there, in order; a reason for each of the others."""
     PEERS.mkdir(parents=True, exist_ok=True)
     programs = {
-        "gloo": ("bench/gloo_all_reduce.cc", ["g++", "-std=c++17", "-O2"], ["-lgloo"]),
-        "mpi": ("bench/mpi_all_reduce.c", ["mpicc", "-std=c11", "-O2"], []),
+        "gloo": ("bench/gloo_collective.cc", ["g++", "-std=c++17", "-O2"], ["-lgloo"]),
+        "mpi": ("bench/mpi_collective.c", ["mpicc", "-std=c11", "-O2"], []),
     }
     families = {row.split("-")[0] for row in rows}
     missing = {family: build(*programs[family]) for family in families & set(programs)}
@@ -207,15 +221,16 @@ def rows_of(text):
 
 
 def run_limit(launch, where, arguments, peers, sizes, iterations, _):
-    if arguments.wan:
+    if arguments.wan or arguments.op == "barrier":
         return {}
-    command = [arguments.perf, "limit", "-N", peers, "--sizes", ",".join(map(str, sizes)), "--json", "-"]
-    command += ["--limit-cpu", 1000]
+    command = [arguments.perf, "limit", "-N", peers, "--op", arguments.op, "--sizes", ",".join(map(str, sizes))]
+    command += ["--json", "-", "--limit-cpu", 1000]
     return rows_of(launch.output(launch.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)))
 
 
 def run_pccl(launch, where, arguments, peers, sizes, iterations, kind):
-    command = [arguments.perf, "-N", peers, "--sizes", ",".join(map(str, sizes)), "--json", "-", "--in-place", 0]
+    command = [arguments.perf, "-N", peers, "--op", arguments.op, "--sizes", ",".join(map(str, sizes))]
+    command += ["--json", "-", "--in-place", 0]
     command += ["-n", iterations, "-w", WARM_UP, *(["-q", "minmax:u8"] if kind == "u8" else [])]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     if arguments.congestion:
@@ -239,15 +254,17 @@ def run_pccl(launch, where, arguments, peers, sizes, iterations, kind):
 
 
 def run_gloo(launch, where, arguments, peers, sizes, iterations, kind):
-    if kind in ("halving_doubling", "ring_chunked"):
+    if kind in ("halving_doubling", "ring_chunked") or arguments.op == "reduce_scatter":
         sizes = [size for size in sizes if size >= 4 * peers]  # they want an element for each process
+    if arguments.op == "reduce_scatter" and peers & (peers - 1):
+        return {}  # its results are wrong
     if not sizes:
         return {}
     with tempfile.TemporaryDirectory() as store:
         processes = []
         for rank in range(peers):
-            command = where.prefix(rank) + [PEERS / "gloo_all_reduce", rank, peers, store, where.address(rank), kind]
-            command += [WARM_UP, *size_words(sizes, iterations)]
+            command = where.prefix(rank) + [PEERS / "gloo_collective", rank, peers, store, where.address(rank)]
+            command += [arguments.op, kind or "-", WARM_UP, *size_words(sizes, iterations)]
             processes.append(launch.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         return merge([launch.output(process) for process in processes], peers)
 
@@ -256,8 +273,8 @@ def run_torch(launch, where, arguments, peers, sizes, iterations, _):
     with tempfile.TemporaryDirectory() as folder:
         processes = []
         for rank in range(peers):
-            command = where.prefix(rank) + [TORCH, "bench/torch_all_reduce.py", rank, peers, f"{folder}/store"]
-            command += [where.interface, WARM_UP, *size_words(sizes, iterations)]
+            command = where.prefix(rank) + [TORCH, "bench/torch_collective.py", rank, peers, f"{folder}/store"]
+            command += [where.interface, arguments.op, WARM_UP, *size_words(sizes, iterations)]
             processes.append(launch.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         return merge([launch.output(process) for process in processes], peers)
 
@@ -270,7 +287,7 @@ def run_mpi(launch, where, arguments, peers, sizes, iterations, kind):
     with tempfile.TemporaryDirectory() as folder:
         if arguments.wan:
             options += mpi_hosts(where, peers, folder)
-        command = where.prefix(0) + ["mpirun", *options, PEERS / "mpi_all_reduce", WARM_UP]
+        command = where.prefix(0) + ["mpirun", *options, PEERS / "mpi_collective", arguments.op, WARM_UP]
         command += size_words(sizes, iterations)
         process = launch.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return merge([launch.output(process)], peers)
@@ -360,14 +377,15 @@ def median(cell, what):
     return statistics.median(cell[what])
 
 
-def ring_bound(arguments, peers, size):
-    """Seconds that the ring needs at least for what it sends over each link."""
-    return 2 * (peers - 1) / peers * size * 8 / (arguments.wan[0] * 1e6)
+def bound(arguments, peers, size):
+    """Seconds that the busiest link needs at least for what it carries."""
+    return BUS[arguments.op](peers) * size * 8 / (arguments.wan[0] * 1e6)
 
 
 def verdicts(arguments, peers, results):
     """Our median operations against the goals for this path, in bench/goals.json."""
     way = "wan " + ",".join(f"{number:g}" for number in arguments.wan)
+    way += "" if arguments.op == "all_reduce" else f" {arguments.op}"
     for goal in json.loads((ROOT / "bench" / "goals.json").read_text(encoding="utf-8")):
         row = "pccl-u8" if "codec" in goal else "pccl"
         cell = results.get(row, {}).get(goal.get("bytes"))
@@ -375,7 +393,7 @@ def verdicts(arguments, peers, results):
             continue
         seconds = median(cell, "p50_s")
         if goal["metric"] == "share_of_ring":
-            value = ring_bound(arguments, peers, goal["bytes"]) / seconds
+            value = bound(arguments, peers, goal["bytes"]) / seconds
         else:
             exact = results.get("pccl", {}).get(goal["bytes"])
             if not exact:
@@ -388,7 +406,7 @@ def verdicts(arguments, peers, results):
 
 def table(arguments, peers, results):
     rows = [row for row in arguments.rows if row in results]
-    yield f"### {peers} peers, time of one all-reduce" + (", share of the ring's bound" if arguments.wan else "")
+    yield f"### {peers} peers, time of one {arguments.op}" + (", share of the bound" if arguments.wan else "")
     yield ""
     yield f"| size | {' | '.join(rows)} |"
     yield f"|---|{'---|' * len(rows)}"
@@ -398,7 +416,7 @@ def table(arguments, peers, results):
             cell = results[row].get(size)
             text = time_text(median(cell, "seconds")) if cell else "-"
             if cell and arguments.wan and size >= 1 << 20:
-                text += f", {100 * ring_bound(arguments, peers, size) / median(cell, 'seconds'):.0f} %"
+                text += f", {100 * bound(arguments, peers, size) / median(cell, 'seconds'):.0f} %"
             cells.append(text)
         yield f"| {size_text(size)} | {' | '.join(cells)} |"
     large = [size for size in arguments.sizes if size >= 1 << 20]
@@ -410,7 +428,7 @@ def table(arguments, peers, results):
     yield f"| size | {' | '.join(rows)} |"
     yield f"|---|{'---|' * len(rows)}"
     for size in large:
-        moved = 2 * (peers - 1) * size * 1e-9
+        moved = (2 if arguments.op == "all_reduce" else 1) * (peers - 1) * size * 1e-9
         cells = [results[row].get(size) for row in rows]
         texts = [f"{median(cell, 'cpu_s') / moved:.3g}" if cell else "-" for cell in cells]
         yield f"| {size_text(size)} | {' | '.join(texts)} |"
@@ -419,6 +437,7 @@ def table(arguments, peers, results):
 def as_json(arguments, everything):
     return {
         "when": time.strftime("%Y-%m-%d"),
+        "op": arguments.op,
         "processors": os.cpu_count(),
         "wan": dict(zip(("rate_mbit", "delay_ms", "loss_percent"), arguments.wan)) if arguments.wan else None,
         "runs": [
@@ -443,7 +462,8 @@ def read_wan(text):
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/default")
-    parser.add_argument("--rows", default=",".join(ALL_ROWS))
+    parser.add_argument("--op", default="all_reduce", choices=BUS)
+    parser.add_argument("--rows")
     parser.add_argument("--peers", default="2,4,8")
     parser.add_argument("--sizes", default=SIZES)
     parser.add_argument("--repeats", type=int, default=3)
@@ -456,10 +476,13 @@ def read_arguments():
         arguments.peers = [int(word) for word in arguments.peers.split(",")]
     except ValueError as error:
         parser.error(str(error))
-    arguments.rows = arguments.rows.split(",")
+    there_are = ALL_ROWS if arguments.op == "all_reduce" else OTHER_ROWS
+    arguments.rows = arguments.rows.split(",") if arguments.rows else there_are
     for row in arguments.rows:
-        if row not in ALL_ROWS + ["pccl-u8"]:
-            parser.error(f"there is no row '{row}'; there are {' '.join(ALL_ROWS)} pccl-u8")
+        if row not in [*there_are, "pccl-u8"]:
+            parser.error(f"there is no row '{row}'; there are {' '.join(there_are)} pccl-u8")
+    if arguments.op == "barrier":
+        arguments.sizes = [4]
     if min(arguments.peers) < 2 or min(arguments.sizes) < 4 or arguments.repeats < 1:
         parser.error("two peers, four bytes and one repeat are the least")
     tools = ROOT / arguments.build / "tools"

@@ -3,8 +3,10 @@
  * operations meet on the data links and tiny ones at the master, so an instance that is launched as
  * both would wait forever without announcements.
  */
-#include "peer/operations.h"
-#include "peer/view.h"
+#include "peer/announcements.h"
+#include "peer/members.h"
+#include "peer/progress.h"
+#include "peer/records.h"
 #include "wire/describe.h"
 
 static struct pccl_announcement *of_node(struct pccl_table_node *node)
@@ -27,11 +29,6 @@ void pccl_peer_drop_announcement(struct pccl_peer *p, struct pccl_announcement *
     pccl_release(&p->memory, announcement, sizeof *announcement);
 }
 
-static bool is_of_this_era(const struct pccl_peer *p, const struct pccl_instance *instance)
-{
-    return instance->joint == pccl_peer_joint(p) && instance->sync == p->rounds[PCCL_ROUND_SYNC];
-}
-
 /*
  * The announcing peer may already know that this era has ended. It cannot be further ahead, since
  * no era ends without this peer's vote. A newcomer knows no era before its welcome, and members may
@@ -45,7 +42,7 @@ static bool is_of_interest(const struct pccl_peer *p, const struct pccl_instance
     if (instance->group != p->config.group)
         return false;
     return p->state == PCCL_PEER_PENDING ||
-           (p->state == PCCL_PEER_MEMBER && (is_of_this_era(p, instance) || joint_ended || sync_ended));
+           (p->state == PCCL_PEER_MEMBER && (pccl_peer_is_current(p, instance) || joint_ended || sync_ended));
 }
 
 void pccl_peer_drop_announcements(struct pccl_peer *p, bool all)
@@ -106,7 +103,7 @@ void pccl_peer_announced(struct pccl_peer *p, const struct pccl_id *from, const 
     if (!is_of_interest(p, &ready->instance))
         return;
     struct pccl_peer_op *op = pccl_peer_find_instance(p, &ready->instance);
-    bool current = is_of_this_era(p, &ready->instance);
+    bool current = pccl_peer_is_current(p, &ready->instance);
     if (op != NULL) {
         const struct pccl_announcement announcement = {.from = *from, .descriptor = ready->descriptor};
         if (op->tiny)

@@ -6,8 +6,8 @@
 #include "peer/check.h"
 
 #include "core/check.h"
-#include "peer/operations.h"
-#include "peer/view.h"
+#include "peer/members.h"
+#include "peer/records.h"
 
 /* ---- the master ---- */
 

@@ -3,10 +3,12 @@
  * after a break.
  */
 #include "peer/control.h"
-#include "peer/life.h"
 #include "peer/links.h"
+#include "peer/members.h"
 #include "peer/operations.h"
 #include "peer/optimize.h"
+#include "peer/output.h"
+#include "peer/records.h"
 #include "peer/rounds.h"
 #include "peer/sync.h"
 #include "peer/view.h"
@@ -16,27 +18,6 @@
 
 /* ---- sending ---- */
 
-static void transmit(struct pccl_peer *p, const uint8_t *bytes, size_t length)
-{
-    p->spoke_us = p->now_us;
-    p->effects.send_master(p->effects.context, bytes, length);
-}
-
-/* Kept until acknowledged; sent now if the session stands, otherwise after the reconnect. */
-void pccl_peer_send(struct pccl_peer *p, const struct pccl_msg *msg)
-{
-    if (p->state == PCCL_PEER_OVER)
-        return;
-    struct pccl_bytes frame;
-    enum pccl_status status = pccl_session_push(&p->session, msg, 0, &frame);
-    if (status != PCCL_OK) {
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the message queue to the master is lost: %s", pccl_status_text(status));
-        return;
-    }
-    if (p->greeted)
-        transmit(p, frame.data, frame.length);
-}
-
 static void send_loose(struct pccl_peer *p, const struct pccl_msg *msg)
 {
     uint8_t bytes[PCCL_FRAME_HEADER_BYTES + 2048];
@@ -44,7 +25,7 @@ static void send_loose(struct pccl_peer *p, const struct pccl_msg *msg)
     PCCL_ASSERT(length <= sizeof bytes);
     pccl_frame_encode(msg, 0, p->session.received, bytes);
     p->session.told = p->session.received;
-    transmit(p, bytes, length);
+    pccl_peer_transmit(p, bytes, length);
 }
 
 static void send_heartbeat(struct pccl_peer *p)
@@ -53,15 +34,7 @@ static void send_heartbeat(struct pccl_peer *p)
     send_loose(p, &msg);
 }
 
-/* ---- dialing ---- */
-
-void pccl_peer_dial_master(struct pccl_peer *p)
-{
-    PCCL_ASSERT(!p->up && !p->dialing);
-    p->dialing = true;
-    p->redial_us = 0;
-    p->effects.dial_master(p->effects.context);
-}
+/* ---- the connection ---- */
 
 void pccl_peer_master_up(struct pccl_peer *p)
 {
@@ -170,7 +143,7 @@ static void resend_tail(struct pccl_peer *p)
     struct pccl_bytes frame;
     const struct pccl_session_entry *entry = NULL;
     while ((entry = pccl_session_unacknowledged(&p->session, entry, &frame)) != NULL)
-        transmit(p, frame.data, frame.length);
+        pccl_peer_transmit(p, frame.data, frame.length);
 }
 
 static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)

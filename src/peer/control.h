@@ -8,12 +8,6 @@
 
 #include "peer/state.h"
 
-/*
- * Sends a numbered message, kept until it is acknowledged. Without room for it the peer gives up,
- * so the caller must look at the state afterward.
- */
-void pccl_peer_send(struct pccl_peer *p, const struct pccl_msg *msg);
-void pccl_peer_dial_master(struct pccl_peer *p);
 void pccl_peer_master_up(struct pccl_peer *p);
 void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason);
 void pccl_peer_master_received(struct pccl_peer *p, const struct pccl_frame *frame, const struct pccl_msg *msg);

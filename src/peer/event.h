@@ -96,9 +96,9 @@ enum pccl_peer_event_kind {
      * Launches an operation. TOO_FEW_PEERS (not numbered), ARGUMENT (the tag is in use; or tiny, and
      * the payload is not as long as the descriptor says, or too long), USAGE (unconnected; or a call
      * that ends the era is outstanding), LIMIT, MEMORY. On OK the event's `op` is held by the caller
-     * until OP_RELEASE; it may be decided already, and then op_decided is not called for it. One
-     * whose list of members is not that of the view never starts, and is aborted for all, as
-     * MEMBERS_CHANGED.
+     * until OP_RELEASE; if its outcome came before it, it is decided already, and op_decided is not
+     * called for it. One whose list of members is not that of the view never starts, and is aborted
+     * for all, as MEMBERS_CHANGED.
      */
     PCCL_PEER_LAUNCH,
     /* A caller blocks in it, or has stopped blocking: for "who is where". */
@@ -125,7 +125,7 @@ struct pccl_launch {
     const uint8_t *payload; /* tiny: what this member contributes (wire/tiny.h), copied; NULL: nothing */
     uint32_t payload_bytes;
     bool tiny; /* a barrier always is */
-    /* The members, in canonical order, that the form of the buffers depends on; NULL: on none. Copied. */
+    /* The members, in canonical order, that the form of the buffers depends on; NULL: on none. */
     const struct pccl_id *members;
     uint32_t member_count;
     uint32_t timeout_ms; /* 0: the default */

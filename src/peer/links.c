@@ -4,11 +4,10 @@
  * breaks is reported, as evidence, and dialed again.
  */
 #include "core/ticket.h"
-#include "peer/control.h"
-#include "peer/life.h"
 #include "peer/links.h"
+#include "peer/members.h"
+#include "peer/output.h"
 #include "peer/queries.h"
-#include "peer/view.h"
 #include "wire/cost.h"
 
 #include <string.h>

@@ -2,8 +2,8 @@
  * Display names of other peers. The master tells them before it mentions these peers; they are
  * added to reasons and log lines.
  */
+#include "peer/members.h"
 #include "peer/queries.h"
-#include "peer/view.h"
 
 static bool has_departed(const struct pccl_peer *p, const struct pccl_id *id)
 {

@@ -1,11 +1,13 @@
 /* The life of an operation at a peer (PROTOCOL 5): launch, done, decided, released, forgotten. */
-#include "peer/control.h"
-#include "peer/life.h"
+#include "peer/announcements.h"
+#include "peer/calls.h"
+#include "peer/members.h"
 #include "peer/operations.h"
+#include "peer/output.h"
+#include "peer/progress.h"
 #include "peer/queries.h"
+#include "peer/records.h"
 #include "peer/roll.h"
-#include "peer/rounds.h"
-#include "peer/view.h"
 #include "peer/where.h"
 #include "wire/tiny.h"
 
@@ -13,38 +15,18 @@
 
 #define GONE_ON_WITHOUT "this peer was removed from the run: an operation was committed without it"
 
-/* ---- the table ---- */
-
-static struct pccl_peer_op *op_of_node(struct pccl_table_node *node)
+/*
+ * PROTOCOL 1.5, 2.1: counters, outcomes and tombstones end with their era. Callers hold no
+ * operation then, as the call that ended it was quiet.
+ */
+void pccl_peer_change_era(struct pccl_peer *p)
 {
-    return PCCL_CONTAINER_OF(node, struct pccl_peer_op, by_instance);
+    pccl_peer_forget_uses(p);
+    pccl_peer_forget_stable(p);
+    pccl_peer_drop_announcements(p, false);
 }
 
-struct pccl_peer_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct pccl_instance *instance)
-{
-    struct pccl_table_node *node = pccl_table_find(&p->by_instance, pccl_instance_hash(&p->hash, instance));
-    for (; node != NULL; node = pccl_table_find_next(node))
-        if (pccl_instance_equal(&op_of_node(node)->instance, instance))
-            return op_of_node(node);
-    return NULL;
-}
-
-/* The operation that holds this tag, or NULL. */
-static struct pccl_peer_op *find_held(const struct pccl_peer *p, uint64_t tag)
-{
-    struct pccl_table_node *node = pccl_table_find(&p->by_tag, tag);
-    for (; node != NULL; node = pccl_table_find_next(node)) {
-        struct pccl_peer_op *op = PCCL_CONTAINER_OF(node, struct pccl_peer_op, by_tag);
-        if (op->instance.tag == tag)
-            return op;
-    }
-    return NULL;
-}
-
-bool pccl_peer_is_decided(const struct pccl_peer_op *op)
-{
-    return op->state == PCCL_OP_DECIDED || op->state == PCCL_OP_TOMBSTONE;
-}
+/* ---- launching ---- */
 
 /* What the caller will see of the membership when it releases the operation. */
 static void note_members(struct pccl_peer *p, struct pccl_peer_op *op)
@@ -52,232 +34,6 @@ static void note_members(struct pccl_peer *p, struct pccl_peer_op *op)
     op->attributes = pccl_peer_live_attributes(p);
     op->roll = pccl_peer_hold_roll(p);
 }
-
-static struct pccl_peer_op *add_op(struct pccl_peer *p, const struct pccl_instance *instance)
-{
-    struct pccl_peer_op *op = pccl_allocate(&p->memory, sizeof *op);
-    if (op == NULL)
-        return NULL;
-    op->instance = *instance;
-    op->older = p->newest;
-    *(p->newest != NULL ? &p->newest->newer : &p->oldest) = op;
-    p->newest = op;
-    pccl_table_insert(&p->by_instance, &op->by_instance, pccl_instance_hash(&p->hash, instance));
-    p->op_count++;
-    return op;
-}
-
-/* ---- outcomes that not all members know yet, in order of decision ---- */
-
-static void await_stability(struct pccl_peer *p, struct pccl_peer_op *op)
-{
-    PCCL_ASSERT(op->confirmed && !op->unstable);
-    struct pccl_peer_op *before =
-        p->last_unstable; /* decisions come in order, except for a late launch of a tombstone */
-    while (before != NULL && before->decision > op->decision)
-        before = before->before;
-    op->before = before;
-    op->after = before != NULL ? before->after : p->first_unstable;
-    *(op->before != NULL ? &op->before->after : &p->first_unstable) = op;
-    *(op->after != NULL ? &op->after->before : &p->last_unstable) = op;
-    op->unstable = true;
-}
-
-static void be_stable(struct pccl_peer *p, struct pccl_peer_op *op)
-{
-    if (!op->unstable)
-        return;
-    *(op->before != NULL ? &op->before->after : &p->first_unstable) = op->after;
-    *(op->after != NULL ? &op->after->before : &p->last_unstable) = op->before;
-    op->unstable = false;
-}
-
-/* The master has told the outcome; a restarted master tells it again, with another number. */
-static void confirm(struct pccl_peer *p, struct pccl_peer_op *op, uint64_t decision)
-{
-    be_stable(p, op);
-    op->decision = decision;
-    op->confirmed = true;
-    if (op->state != PCCL_OP_TOMBSTONE && decision > p->stable)
-        await_stability(p, op);
-}
-
-static void free_op(struct pccl_peer *p, struct pccl_peer_op *op)
-{
-    PCCL_ASSERT(p->op_count > 0);
-    be_stable(p, op);
-    pccl_table_remove(&p->by_instance, &op->by_instance);
-    if (op->held) {
-        pccl_table_remove(&p->by_tag, &op->by_tag);
-        p->held_count--;
-    }
-    *(op->older != NULL ? &op->older->newer : &p->oldest) = op->newer;
-    *(op->newer != NULL ? &op->newer->older : &p->newest) = op->older;
-    p->tombstone_count -= op->state == PCCL_OP_TOMBSTONE;
-    pccl_peer_drop_roll(p, op->roll);
-    pccl_release(&p->memory, op->payload, op->payload_capacity);
-    pccl_release(&p->memory, op, sizeof *op);
-    p->op_count--;
-}
-
-static bool is_current(const struct pccl_peer *p, const struct pccl_instance *instance)
-{
-    return instance->joint == pccl_peer_joint(p) && instance->sync == p->rounds[PCCL_ROUND_SYNC];
-}
-
-/*
- * An outcome may be forgotten when all members know it; a tombstone only when its era ends or the
- * instance is launched.
- */
-static bool may_forget(const struct pccl_peer *p, const struct pccl_peer_op *op)
-{
-    if (op->held || !pccl_peer_is_decided(op))
-        return false;
-    if (!is_current(p, &op->instance) || p->state == PCCL_PEER_OVER)
-        return true;
-    return op->state == PCCL_OP_DECIDED && op->confirmed && op->decision <= p->stable;
-}
-
-/* At the end of an era. */
-static void forget_stable(struct pccl_peer *p)
-{
-    for (struct pccl_peer_op *op = p->oldest, *next; op != NULL; op = next) {
-        next = op->newer;
-        if (may_forget(p, op))
-            free_op(p, op);
-    }
-}
-
-/*
- * Ignored between `resume` and `recovered`: meanwhile a restarted master gives the outcomes new
- * numbers one by one.
- */
-void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable)
-{
-    if (p->resuming || stable <= p->stable)
-        return;
-    p->stable = stable;
-    while (p->first_unstable != NULL && p->first_unstable->decision <= stable) {
-        struct pccl_peer_op *op = p->first_unstable;
-        be_stable(p, op);
-        if (may_forget(p, op))
-            free_op(p, op);
-    }
-}
-
-static void free_uses(struct pccl_peer *p)
-{
-    for (struct pccl_table_node *node = pccl_table_first(&p->uses), *next; node != NULL; node = next) {
-        next = pccl_table_after(&p->uses, node);
-        pccl_table_remove(&p->uses, node);
-        pccl_release(&p->memory, PCCL_CONTAINER_OF(node, struct pccl_use, by_tag), sizeof(struct pccl_use));
-    }
-}
-
-void pccl_peer_free_operations(struct pccl_peer *p)
-{
-    while (p->oldest != NULL)
-        free_op(p, p->oldest);
-    free_uses(p);
-    pccl_peer_drop_announcements(p, true);
-}
-
-/*
- * PROTOCOL 1.5, 2.1: counters, outcomes and tombstones end with their era. Callers hold no
- * operation then, as the call that ended it was quiet.
- */
-void pccl_peer_change_era(struct pccl_peer *p)
-{
-    free_uses(p);
-    forget_stable(p);
-    pccl_peer_drop_announcements(p, false);
-}
-
-/*
- * The counter of launches of this tag in this era. The hash spreads tags; the node keeps the tag
- * itself.
- */
-static struct pccl_use *use_of(struct pccl_peer *p, uint64_t tag, bool create)
-{
-    struct pccl_table_node *node = pccl_table_find(&p->uses, tag);
-    if (node != NULL)
-        return PCCL_CONTAINER_OF(node, struct pccl_use, by_tag);
-    if (!create || p->uses.count >= PCCL_TAGS_PER_ERA_MAX)
-        return NULL;
-    struct pccl_use *use = pccl_allocate(&p->memory, sizeof *use);
-    if (use != NULL)
-        pccl_table_insert(&p->uses, &use->by_tag, tag);
-    return use;
-}
-
-uint32_t pccl_peer_launches_of(struct pccl_peer *p, uint64_t tag)
-{
-    const struct pccl_use *use = use_of(p, tag, false);
-    return use != NULL ? use->launches : 0;
-}
-
-/* ---- telling the master ---- */
-
-static void send_done(struct pccl_peer *p, const struct pccl_peer_op *op)
-{
-    struct pccl_msg msg = {.type = PCCL_MSG_done,
-                           .as.done = {.instance = op->instance,
-                                       .view = op->start_view,
-                                       .descriptor = op->descriptor,
-                                       .tiny = op->tiny,
-                                       .payload = {op->payload, op->tiny ? op->payload_bytes : 0}}};
-    pccl_peer_send(p, &msg);
-}
-
-static void send_failed(struct pccl_peer *p, const struct pccl_peer_op *op)
-{
-    PCCL_ASSERT(op->state == PCCL_OP_FAILED);
-    struct pccl_msg msg = {.type = PCCL_MSG_failed,
-                           .as.failed = {.instance = op->instance,
-                                         .view = op->start_view,
-                                         .class = (uint8_t)op->class,
-                                         .reason = pccl_bytes_of_text(&op->reason)}};
-    pccl_peer_send(p, &msg);
-}
-
-static void send_abort_request(struct pccl_peer *p, const struct pccl_peer_op *op)
-{
-    struct pccl_msg msg = {.type = PCCL_MSG_abort_request,
-                           .as.abort_request = {.instance = op->instance,
-                                                .view = op->start_view,
-                                                .class = (uint8_t)op->abort_class,
-                                                .reason = pccl_bytes_of_text(&op->abort_reason)}};
-    pccl_peer_send(p, &msg);
-}
-
-/*
- * Tells the master what is open, for the first time or again; but nothing while a restarted master
- * collects reports.
- */
-static void tell(struct pccl_peer *p, const struct pccl_peer_op *op)
-{
-    if (p->resuming || p->state != PCCL_PEER_MEMBER)
-        return;
-    if (op->complete)
-        send_done(p, op);
-    if (op->state == PCCL_OP_FAILED)
-        send_failed(p, op);
-    if (op->abort_sent)
-        send_abort_request(p, op);
-}
-
-void pccl_peer_resend_operations(struct pccl_peer *p)
-{
-    for (struct pccl_peer_op *op = p->oldest, *next; op != NULL; op = next) {
-        next = op->newer;
-        if (!pccl_peer_is_decided(op))
-            tell(p, op);
-        if (p->state == PCCL_PEER_OVER)
-            return; /* sending failed, and the operations have been freed */
-    }
-}
-
-/* ---- launching ---- */
 
 bool pccl_peer_is_alone(const struct pccl_peer *p) { return p->ring_count < 2; }
 
@@ -312,7 +68,7 @@ static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch
         return PCCL_USAGE;
     if (pccl_peer_is_in_quiet_call(p))
         return PCCL_USAGE; /* PROTOCOL 5.1: the era is about to change */
-    if (find_held(p, launch->tag) != NULL)
+    if (pccl_peer_find_held(p, launch->tag) != NULL)
         return PCCL_ARGUMENT;
     if (!has_fitting_payload(p, launch))
         return PCCL_ARGUMENT;
@@ -359,7 +115,7 @@ static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *
 {
     uint32_t room = room_for(p, launch);
     uint8_t *payload = room > 0 ? pccl_allocate(&p->memory, room) : NULL;
-    *op = room == 0 || payload != NULL ? add_op(p, instance) : NULL;
+    *op = room == 0 || payload != NULL ? pccl_peer_add_op(p, instance) : NULL;
     if (*op == NULL) {
         pccl_release(&p->memory, payload, room);
         return PCCL_MEMORY;
@@ -391,7 +147,7 @@ static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pcc
         op->started = true;
         p->effects.op_start(p->effects.context, op);
     }
-    tell(p, op);
+    pccl_peer_tell(p, op);
 }
 
 enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
@@ -401,7 +157,7 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch 
         return status;
     if (p->held_count >= PCCL_OPS_HELD_MAX)
         return PCCL_LIMIT;
-    struct pccl_use *use = use_of(p, launch->tag, true);
+    struct pccl_use *use = pccl_peer_need_use(p, launch->tag);
     if (use == NULL)
         return p->uses.count >= PCCL_TAGS_PER_ERA_MAX ? PCCL_LIMIT : PCCL_MEMORY;
     struct pccl_instance instance = {.group = p->config.group,
@@ -417,8 +173,7 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch 
         tombstone->state = PCCL_OP_DECIDED;
         p->tombstone_count--;
         note_members(p, tombstone);
-        if (tombstone->decision > p->stable)
-            await_stability(p, tombstone);
+        pccl_peer_confirm(p, tombstone, tombstone->decision);
         *op = tombstone;
     } else {
         status = create(p, &instance, launch, op);
@@ -439,41 +194,6 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch 
 }
 
 /* ---- what happens to it ---- */
-
-void pccl_peer_op_done(struct pccl_peer *p, struct pccl_peer_op *op)
-{
-    if (op->state != PCCL_OP_RUNNING)
-        return;
-    op->complete = true;
-    PCCL_ASSERT(!op->tiny);
-    op->state = PCCL_OP_DONE;
-    tell(p, op);
-}
-
-void pccl_peer_op_failed(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class,
-                         const struct pccl_text *reason)
-{
-    if (op->tiny || (op->state != PCCL_OP_RUNNING && op->state != PCCL_OP_DONE))
-        return;
-    op->state = PCCL_OP_FAILED;
-    op->class = class;
-    op->reason = *reason;
-    tell(p, op);
-}
-
-void pccl_peer_op_abort(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class,
-                        const struct pccl_text *reason)
-{
-    if (pccl_peer_is_decided(op) || op->abort_sent)
-        return;
-    op->abort_sent = true;
-    op->abort_class = class;
-    pccl_text_clear(&op->abort_reason);
-    if (reason != NULL)
-        op->abort_reason = *reason;
-    if (!p->resuming && p->state == PCCL_PEER_MEMBER)
-        send_abort_request(p, op);
-}
 
 void pccl_peer_op_await(struct pccl_peer *p, struct pccl_peer_op *op, bool blocked)
 {
@@ -497,8 +217,7 @@ void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
     p->held_count--;
     if (pccl_epoch_compare(&op->attributes.epoch, &p->attributes.epoch) > 0)
         pccl_peer_set_attributes(p, &op->attributes, op->roll);
-    if (may_forget(p, op))
-        free_op(p, op);
+    pccl_peer_forget_op(p, op);
 }
 
 /* ---- decisions ---- */
@@ -523,7 +242,7 @@ static void decide(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class
 
 static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcome, const struct pccl_text *reason)
 {
-    struct pccl_peer_op *op = p->tombstone_count < PCCL_TOMBSTONES_MAX ? add_op(p, &outcome->instance) : NULL;
+    struct pccl_peer_op *op = p->tombstone_count < PCCL_TOMBSTONES_MAX ? pccl_peer_add_op(p, &outcome->instance) : NULL;
     if (op == NULL) {
         pccl_peer_give_up(p, PCCL_MEMORY, "no memory to remember an outcome");
         return;
@@ -532,7 +251,7 @@ static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcom
     p->tombstone_count++;
     op->class = (enum pccl_class)outcome->class;
     op->reason = *reason;
-    confirm(p, op, outcome->decision);
+    pccl_peer_confirm(p, op, outcome->decision);
     p->effects.op_gone(p->effects.context, &op->instance);
     struct pccl_announcement *announcement = pccl_peer_announcement(p, &outcome->instance);
     if (announcement != NULL)
@@ -545,8 +264,7 @@ static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcom
  */
 static void unknown_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome, const struct pccl_text *reason)
 {
-    const struct pccl_use *use = use_of(p, outcome->instance.tag, false);
-    if (use != NULL && outcome->instance.use < use->launches)
+    if (outcome->instance.use < pccl_peer_launches_of(p, outcome->instance.tag))
         return;
     if (outcome->class == PCCL_CLASS_NONE && outcome->tiny == 0)
         pccl_peer_give_up(p, PCCL_EXPELLED, GONE_ON_WITHOUT);
@@ -573,7 +291,7 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_peer_op *op, const st
                           const struct pccl_text *reason)
 {
     bool commit = outcome->class == PCCL_CLASS_NONE;
-    confirm(p, op, outcome->decision);
+    pccl_peer_confirm(p, op, outcome->decision);
     if (pccl_peer_is_decided(op)) {
         if (commit != (op->class == PCCL_CLASS_NONE)) /* PROTOCOL 5.3 */
             pccl_peer_give_up(p, PCCL_INTERNAL, "the master decided an operation twice, differently");
@@ -603,7 +321,7 @@ void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outco
     struct pccl_text reason;
     pccl_peer_take_reason(p, &reason, &outcome->reason);
     p->decisions = pccl_max_u64(p->decisions, outcome->decision);
-    if (outcome->instance.group == p->config.group && is_current(p, &outcome->instance)) {
+    if (outcome->instance.group == p->config.group && pccl_peer_is_current(p, &outcome->instance)) {
         struct pccl_peer_op *op = pccl_peer_find_instance(p, &outcome->instance);
         if (op != NULL)
             apply_outcome(p, op, outcome, &reason);
@@ -641,30 +359,27 @@ void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
     pccl_release(&p->memory, killed, capacity * sizeof *killed);
 }
 
-void pccl_peer_end_operations(struct pccl_peer *p, enum pccl_status status, const struct pccl_text *why)
+void pccl_peer_end_operations(struct pccl_peer *p)
 {
     for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
         if (pccl_peer_is_decided(op))
             continue;
-        op->lost_by = status;
-        decide(p, op, PCCL_CLASS_PEER_LOST, why);
+        op->lost_by = p->why_over;
+        decide(p, op, PCCL_CLASS_PEER_LOST, &p->last_reason);
     }
-    forget_stable(p);
+    pccl_peer_forget_stable(p);
     pccl_peer_drop_announcements(p, true);
 }
 
 void pccl_peer_tick_operations(struct pccl_peer *p)
 {
-    for (struct pccl_peer_op *op = p->oldest, *next; op != NULL && p->state != PCCL_PEER_OVER; op = next) {
-        next = op->newer; /* only giving up frees operations in this loop */
+    for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
         if (pccl_peer_is_decided(op))
             continue;
         if (p->now_us >= op->deadline_us)
             pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, NULL);
         else
             pccl_peer_arm(p, op->deadline_us);
-        if (p->state == PCCL_PEER_OVER)
-            return;
         if (!op->awaited)
             continue;
         if (p->now_us >= op->where_us) {
@@ -672,8 +387,6 @@ void pccl_peer_tick_operations(struct pccl_peer *p)
                                                             .collective = op->descriptor.collective,
                                                             .instance = op->instance,
                                                             .since_us = p->now_us - op->launched_us});
-            if (p->state == PCCL_PEER_OVER)
-                return;
             op->where_us = pccl_peer_next_where(p);
         }
         pccl_peer_arm(p, op->where_us);

@@ -3,11 +3,10 @@
  * master asks for and the driver carries out. The new ring comes as a view like any other, before
  * the round ends. Also the request for a topology report, which a member may make at any time.
  */
-#include "peer/control.h"
-#include "peer/life.h"
 #include "peer/links.h"
+#include "peer/members.h"
 #include "peer/optimize.h"
-#include "peer/view.h"
+#include "peer/output.h"
 
 #include <string.h>
 

@@ -1,16 +1,17 @@
-/* Creation of a peer's machine, dispatch of events, timers, and the end of its life. */
+/* Creation of a peer's machine, dispatch of events, and the end of its life. */
+#include "peer/announcements.h"
 #include "peer/control.h"
-#include "peer/life.h"
 #include "peer/links.h"
 #include "peer/operations.h"
 #include "peer/optimize.h"
+#include "peer/output.h"
+#include "peer/progress.h"
 #include "peer/queries.h"
+#include "peer/records.h"
 #include "peer/roll.h"
 #include "peer/rounds.h"
 #include "peer/sync.h"
 #include "peer/where.h"
-
-#include <stdarg.h>
 
 enum { STANDSTILL_US = 1000000 };
 
@@ -52,7 +53,8 @@ void pccl_peer_destroy(struct pccl_peer *p)
 {
     if (p == NULL)
         return;
-    pccl_peer_free_operations(p);
+    pccl_peer_free_records(p);
+    pccl_peer_drop_announcements(p, true);
     pccl_table_fini(&p->by_instance);
     pccl_table_fini(&p->by_tag);
     pccl_table_fini(&p->uses);
@@ -67,8 +69,6 @@ void pccl_peer_destroy(struct pccl_peer *p)
     struct pccl_memory memory = p->memory;
     pccl_release(&memory, p, sizeof *p);
 }
-
-void pccl_peer_arm(struct pccl_peer *p, uint64_t when_us) { p->deadline_us = pccl_min_u64(p->deadline_us, when_us); }
 
 /*
  * PROTOCOL 9.5: while this process stood still it could not hear anybody, so the master's silence
@@ -90,58 +90,14 @@ static void advance_time(struct pccl_peer *p, uint64_t now_us)
         p->lost_us += gap_us;
 }
 
-void pccl_peer_log(struct pccl_peer *p, enum pccl_log_level level, const char *format, ...)
-{
-    struct pccl_text text;
-    va_list arguments;
-    va_start(arguments, format);
-    pccl_text_format_list(&text, format, arguments);
-    va_end(arguments);
-    pccl_names_add_to(&p->names, &text);
-    p->effects.log(p->effects.context, level, text.bytes);
-}
-
-/* Tells the master, so that nobody has to wait for the silence limit. */
-static void send_leave(struct pccl_peer *p)
-{
-    struct pccl_bytes frame;
-    struct pccl_msg msg = {.type = PCCL_MSG_leave, .as.leave = {.reason = pccl_bytes_of_text(&p->last_reason)}};
-    if (pccl_session_push(&p->session, &msg, 0, &frame) == PCCL_OK)
-        p->effects.send_master(p->effects.context, frame.data, frame.length);
-}
-
-void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char *format, ...)
-{
-    if (p->state == PCCL_PEER_OVER || p->state == PCCL_PEER_IDLE)
-        return;
-    va_list arguments;
-    va_start(arguments, format);
-    pccl_text_format_list(&p->last_reason, format, arguments);
-    va_end(arguments);
-    pccl_names_add_to(&p->names, &p->last_reason);
-    bool known = p->greeted && (p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER);
-    p->state = PCCL_PEER_OVER;
-    p->why_over = status;
-    p->deadline_us = UINT64_MAX;
-    if (known)
-        send_leave(p);
-    bool left = status == PCCL_ABORTED;
-    pccl_peer_log(p, left ? PCCL_LOG_INFO : PCCL_LOG_ERROR, "out of the run: %s", p->last_reason.bytes);
-    if (p->up || p->dialing)
-        p->effects.close_master(p->effects.context);
-    p->up = p->dialing = p->greeted = p->resuming = false;
-    pccl_peer_close_links(p);
-    struct pccl_text why = p->last_reason;
-    pccl_peer_end_operations(p, status, &why);
-    pccl_peer_end_calls(p, status);
-}
-
 static void tick(struct pccl_peer *p)
 {
     if (p->now_us < p->deadline_us)
         return;
     p->deadline_us = UINT64_MAX;
     pccl_peer_tick_master(p);
+    if (p->state == PCCL_PEER_OVER)
+        return; /* no link is dialed any more */
     pccl_peer_tick_links(p);
     pccl_peer_tick_operations(p);
     pccl_peer_tick_calls(p);
@@ -165,11 +121,8 @@ static bool is_ignored(const struct pccl_peer *p, enum pccl_peer_event_kind kind
     return kind <= PCCL_PEER_TICK && (p->state == PCCL_PEER_IDLE || p->state == PCCL_PEER_OVER);
 }
 
-enum pccl_status pccl_peer_step(struct pccl_peer *p, struct pccl_peer_event *event)
+static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *event)
 {
-    advance_time(p, event->now_us);
-    if (is_ignored(p, event->kind))
-        return PCCL_OK;
     switch (event->kind) {
     case PCCL_PEER_MASTER_UP: pccl_peer_master_up(p); break;
     case PCCL_PEER_MASTER_DOWN: pccl_peer_master_down(p, event->reason); break;
@@ -201,6 +154,30 @@ enum pccl_status pccl_peer_step(struct pccl_peer *p, struct pccl_peer_event *eve
     case PCCL_PEER_LEAVE: pccl_peer_leave(p); break;
     }
     return PCCL_OK;
+}
+
+/* If an invariant breaks before this is through, the event BROKEN comes, and it runs again. */
+static void end_life(struct pccl_peer *p)
+{
+    p->deadline_us = UINT64_MAX;
+    if (p->up || p->dialing)
+        p->effects.close_master(p->effects.context);
+    p->up = p->dialing = false;
+    pccl_peer_close_links(p);
+    pccl_peer_end_operations(p);
+    pccl_peer_end_calls(p);
+    p->ending = false;
+}
+
+enum pccl_status pccl_peer_step(struct pccl_peer *p, struct pccl_peer_event *event)
+{
+    advance_time(p, event->now_us);
+    if (is_ignored(p, event->kind))
+        return PCCL_OK;
+    enum pccl_status status = handle(p, event);
+    if (p->ending)
+        end_life(p);
+    return status;
 }
 
 /* ---- queries ---- */

@@ -3,10 +3,11 @@
  * peer goes on when the master has recovered.
  */
 #include "peer/control.h"
-#include "peer/life.h"
 #include "peer/links.h"
-#include "peer/operations.h"
 #include "peer/optimize.h"
+#include "peer/output.h"
+#include "peer/progress.h"
+#include "peer/records.h"
 #include "peer/rounds.h"
 
 /* A report of everything that a peer remembers fits into a new session. */
@@ -56,7 +57,7 @@ static void resume_rounds(struct pccl_peer *p)
 
 static void resume_end(struct pccl_peer *p)
 {
-    size_t bytes = pccl_max_u64(1, p->link_count) * sizeof(struct pccl_id); /* sending may free the links */
+    size_t bytes = pccl_max_u64(1, p->link_count) * sizeof(struct pccl_id);
     struct pccl_id *dead = pccl_allocate(&p->memory, bytes);
     uint32_t count = 0;
     for (uint32_t i = 0; dead != NULL && i < p->link_count; i++) {
@@ -93,11 +94,9 @@ void pccl_peer_send_resume(struct pccl_peer *p)
                                          .ring_count = p->ring_count,
                                          .cost = p->cost}};
     pccl_peer_send(p, &msg);
-    for (const struct pccl_peer_op *op = p->oldest, *next; op != NULL && p->state != PCCL_PEER_OVER; op = next) {
-        next = op->newer;
-        if (op->instance.joint == pccl_peer_joint(p) && op->instance.sync == p->rounds[PCCL_ROUND_SYNC])
+    for (const struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer)
+        if (pccl_peer_is_current(p, &op->instance))
             resume_operation(p, op);
-    }
     resume_rounds(p);
     resume_end(p);
     if (p->state == PCCL_PEER_MEMBER)
@@ -117,6 +116,8 @@ void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *r
     p->decisions = pccl_max_u64(p->decisions, recovered->decisions);
     p->resuming = false;
     pccl_peer_links_follow_view(p);
+    if (p->state == PCCL_PEER_OVER)
+        return;
     pccl_peer_log(p, PCCL_LOG_INFO, "the run goes on after the restart of the master");
     pccl_peer_resend_operations(p);
     pccl_peer_resend_votes(p);

@@ -1,7 +1,7 @@
 /* The members of the group in the order of their admission, which is that of parts and ranks. */
+#include "peer/members.h"
 #include "peer/queries.h"
 #include "peer/roll.h"
-#include "peer/view.h"
 
 static size_t bytes_of(uint32_t count) { return sizeof(struct pccl_roll) + count * sizeof(struct pccl_member); }
 

@@ -1,8 +1,8 @@
 /* Calls that end when the master answers: connect, and the joint votes (PROTOCOL 10). */
-#include "peer/control.h"
-#include "peer/life.h"
+#include "peer/calls.h"
 #include "peer/operations.h"
 #include "peer/optimize.h"
+#include "peer/output.h"
 #include "peer/roll.h"
 #include "peer/rounds.h"
 #include "peer/sync.h"
@@ -56,12 +56,6 @@ static void begin_vote(struct pccl_peer *p, uint8_t kind)
     send_vote(p, kind);
 }
 
-bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p)
-{
-    return p->calls[PCCL_ROUND_UPDATE].outstanding || p->calls[PCCL_ROUND_SYNC].outstanding ||
-           p->calls[PCCL_ROUND_OPTIMIZE].outstanding;
-}
-
 static enum pccl_status may_begin(const struct pccl_peer *p, uint8_t kind)
 {
     bool ends_era = kind != PCCL_ROUND_PENDING;
@@ -93,13 +87,6 @@ enum pccl_status pccl_peer_call(struct pccl_peer *p, enum pccl_call call, const 
         pccl_peer_begin_sync(p, vote);
     begin_vote(p, kind);
     return PCCL_OK;
-}
-
-const char *pccl_peer_why_withdrawn(const struct pccl_vote_call *call)
-{
-    if (call->why_withdrawn != PCCL_TIMEOUT)
-        return "given up by the caller";
-    return call->stuck ? "stuck_ms passed" : "the deadline, call_timeout_ms, passed";
 }
 
 static void withdraw(struct pccl_peer *p, uint8_t kind, enum pccl_status why)
@@ -172,17 +159,17 @@ void pccl_peer_resend_votes(struct pccl_peer *p)
     }
 }
 
-void pccl_peer_end_calls(struct pccl_peer *p, enum pccl_status status)
+void pccl_peer_end_calls(struct pccl_peer *p)
 {
     pccl_peer_end_describe(p);
     if (p->connect_outstanding) {
         p->connect_outstanding = false;
         pccl_peer_wait_ended(p);
-        p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, status, false);
+        p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, p->why_over, false);
     }
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
         if (p->calls[kind].outstanding)
-            finish(p, kind, status, false);
+            finish(p, kind, p->why_over, false);
 }
 
 void pccl_peer_tick_calls(struct pccl_peer *p)

@@ -11,17 +11,13 @@
 PCCL_MUST_CHECK enum pccl_status pccl_peer_call(struct pccl_peer *p, enum pccl_call call,
                                                 const struct pccl_sync_vote *vote);
 void pccl_peer_withdraw(struct pccl_peer *p, enum pccl_call call);
-const char *pccl_peer_why_withdrawn(const struct pccl_vote_call *call);
-/*
- * A call waits for a round that ends the era: nothing may be launched, and no other such call may
- * begin (PROTOCOL 5.1).
- */
-bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p);
 /* From the master: a round is decided, or this peer's vote is withdrawn. */
 void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round);
 void pccl_peer_resend_votes(struct pccl_peer *p);
 void pccl_peer_tick_calls(struct pccl_peer *p);
-/* This peer has left the run: every call ends with this status. */
-void pccl_peer_end_calls(struct pccl_peer *p, enum pccl_status status);
+/* As the event LEAVE, or the deadline of connect has passed. */
+void pccl_peer_leave(struct pccl_peer *p);
+/* This peer is out of the run: every call ends with the status that says why. */
+void pccl_peer_end_calls(struct pccl_peer *p);
 
 #endif

@@ -1,4 +1,22 @@
-/* A peer's state. Only src/peer and the simulator's checkers look into it. */
+/*
+ * A peer's state. Only src/peer and the simulator's checkers look into it. The files of src/peer
+ * from below, and each calls only into those before it:
+ *   output              the timer, the log, what goes to the master; the end of a life is noted
+ *   members, names      who is in the run, and what the peers are called
+ *   roll                the group in the order of admission, as of the view and as callers see it
+ *   calls               what others ask of the calls under way
+ *   links               the links to other peers
+ *   records, progress   the operations that are known here; what the master is told of them
+ *   announcements       what others have launched, and this peer has not
+ *   where               whom do callers wait for?
+ *   operations          from launch to release
+ *   sync, optimize      what is particular to these calls
+ *   rounds              all calls that end when the master answers
+ *   view                what a new view brings
+ *   resume              what a restarted master is told
+ *   control             the connection to the master, and what comes over it
+ *   peer                all events (peer.h); what follows from the end
+ */
 #ifndef PCCL_PEER_STATE_H
 #define PCCL_PEER_STATE_H
 
@@ -92,6 +110,7 @@ struct pccl_peer {
     struct pccl_peer_effects effects;
     uint64_t now_us, deadline_us;
     enum pccl_peer_state state;
+    bool ending; /* OVER, and what was outstanding has not been ended yet */
 
     /* the master */
     bool dialing, up, greeted; /* dial_master under way; connection stands; hello_ok received on it */

@@ -5,12 +5,11 @@
  * After a restart of the master the peer votes again, with what it holds by then: its own content;
  * or, if the transfer is complete, the elected one; or torn content, which nobody may take.
  */
-#include "peer/control.h"
-#include "peer/life.h"
+#include "peer/calls.h"
+#include "peer/members.h"
+#include "peer/output.h"
 #include "peer/queries.h"
-#include "peer/rounds.h"
 #include "peer/sync.h"
-#include "peer/view.h"
 
 void pccl_peer_begin_sync(struct pccl_peer *p, const struct pccl_sync_vote *vote)
 {

@@ -3,61 +3,17 @@
  * four attributes.
  */
 #include "core/ticket.h"
-#include "peer/life.h"
+#include "peer/announcements.h"
 #include "peer/links.h"
+#include "peer/members.h"
 #include "peer/operations.h"
+#include "peer/output.h"
 #include "peer/queries.h"
 #include "peer/roll.h"
 #include "peer/view.h"
 #include "peer/where.h"
 
 #include <string.h>
-
-static int compare_members(const struct pccl_member *a, const struct pccl_member *b)
-{
-    if (a->group != b->group)
-        return a->group < b->group ? -1 : 1;
-    return pccl_id_compare(&a->peer, &b->peer);
-}
-
-/* Insertion into the sorted list. false: out of memory. */
-static bool add_member(struct pccl_peer *p, const struct pccl_member *member)
-{
-    struct pccl_member *members =
-        pccl_grow(&p->memory, p->members, &p->member_capacity, p->member_count + 1, sizeof *members);
-    if (members == NULL)
-        return false;
-    p->members = members;
-    uint32_t at = p->member_count;
-    while (at > 0 && compare_members(&members[at - 1], member) > 0)
-        at--;
-    if (at > 0 && compare_members(&members[at - 1], member) == 0)
-        return true;
-    memmove(&members[at + 1], &members[at], (p->member_count - at) * sizeof *members);
-    members[at] = *member;
-    p->member_count++;
-    return true;
-}
-
-static void remove_member(struct pccl_peer *p, const struct pccl_id *id)
-{
-    for (uint32_t i = 0; i < p->member_count; i++) {
-        if (!pccl_id_equal(&p->members[i].peer, id))
-            continue;
-        p->member_count--;
-        memmove(&p->members[i], &p->members[i + 1], (p->member_count - i) * sizeof *p->members);
-        return;
-    }
-}
-
-static bool replace_members(struct pccl_peer *p, const struct pccl_member *members, uint32_t count)
-{
-    p->member_count = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (!add_member(p, &members[i]))
-            return false;
-    return true;
-}
 
 static bool replace_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_t count)
 {
@@ -72,35 +28,6 @@ static bool replace_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_
     return true;
 }
 
-/* The first one of the list, which is sorted, that is not before this one. */
-static uint32_t first_from(const struct pccl_peer *p, const struct pccl_member *wanted)
-{
-    uint32_t low = 0, high = p->member_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        bool before = compare_members(&p->members[middle], wanted) < 0;
-        *(before ? &low : &high) = before ? middle + 1 : middle;
-    }
-    return low;
-}
-
-uint32_t pccl_peer_first_of_group(const struct pccl_peer *p)
-{
-    return first_from(p, &(struct pccl_member){.group = p->config.group});
-}
-
-uint32_t pccl_peer_find_in_group(const struct pccl_peer *p, const struct pccl_id *id)
-{
-    const struct pccl_member wanted = {.peer = *id, .group = p->config.group};
-    uint32_t at = first_from(p, &wanted);
-    return at < p->member_count && compare_members(&p->members[at], &wanted) == 0 ? at : p->member_count;
-}
-
-bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id)
-{
-    return pccl_peer_find_in_group(p, id) < p->member_count;
-}
-
 /* A ring is a permutation of the members of the group, including this peer (invariant I1). */
 static bool is_ring(const struct pccl_peer *p, const struct pccl_id *ids, uint32_t count)
 {
@@ -113,42 +40,13 @@ static bool is_ring(const struct pccl_peer *p, const struct pccl_id *ids, uint32
     return pccl_id_find(ids, count, &p->config.id) < count && count == in_group;
 }
 
-bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id)
-{
-    for (uint32_t i = 0; i < p->member_count; i++)
-        if (pccl_id_equal(&p->members[i].peer, id))
-            return true;
-    return false;
-}
-
-struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p)
-{
-    struct pccl_attributes live = {.epoch = p->epoch, .world = p->member_count};
-    for (uint32_t i = 0, start = 0; i < p->member_count; i++) {
-        if (p->members[i].group != p->members[start].group)
-            start = i;
-        live.groups += i == start;
-        uint32_t size = i - start + 1;
-        live.largest_group = size > live.largest_group ? size : live.largest_group;
-        live.group_world += p->members[i].group == p->config.group;
-    }
-    return live;
-}
-
-const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p)
-{
-    if (p->ring_count < 2)
-        return NULL;
-    return &p->ring[(pccl_id_find(p->ring, p->ring_count, &p->config.id) + 1) % p->ring_count];
-}
-
 void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welcome)
 {
     if (p->state != PCCL_PEER_PENDING) {
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master welcomed a member");
         return;
     }
-    bool kept = replace_members(p, welcome->members, welcome->members_count);
+    bool kept = pccl_peer_replace_members(p, welcome->members, welcome->members_count);
     if (kept && !is_ring(p, welcome->ring, welcome->ring_count)) {
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's welcome cannot be used");
         return;
@@ -172,6 +70,8 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
     p->revision = welcome->revision;
     pccl_peer_drop_announcements(p, other_run);
     pccl_peer_links_follow_view(p);
+    if (p->state == PCCL_PEER_OVER)
+        return; /* no memory for a link: the call has failed */
     struct pccl_attributes live = pccl_peer_live_attributes(p);
     pccl_peer_set_attributes(p, &live, p->view_roll);
     p->round_known[PCCL_ROUND_UPDATE] = welcome->update > 0; /* the round that admitted this peer */
@@ -188,11 +88,11 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
 static bool apply_members(struct pccl_peer *p, const struct pccl_msg_epoch_change *change)
 {
     if (change->full)
-        return replace_members(p, change->added, change->added_count);
+        return pccl_peer_replace_members(p, change->added, change->added_count);
     for (uint32_t i = 0; i < change->removed_count; i++)
-        remove_member(p, &change->removed[i]);
+        pccl_peer_remove_member(p, &change->removed[i]);
     for (uint32_t i = 0; i < change->added_count; i++)
-        if (!add_member(p, &change->added[i]))
+        if (!pccl_peer_add_member(p, &change->added[i]))
             return false;
     return true;
 }
@@ -250,7 +150,7 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
         pccl_peer_log(p, PCCL_LOG_INFO, "%u peers in the group now: %s", p->ring_count, why.bytes);
         pccl_peer_view_aborts(p, &why);
         if (p->state == PCCL_PEER_OVER)
-            return; /* sending failed, and the links have been freed */
+            return;
     }
     pccl_peer_links_follow_view(p);
 }

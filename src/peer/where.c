@@ -2,9 +2,9 @@
  * Nobody waits in silence: after a while the peer asks the master who is missing and logs the
  * answer.
  */
-#include "peer/control.h"
-#include "peer/life.h"
-#include "peer/operations.h"
+#include "peer/output.h"
+#include "peer/progress.h"
+#include "peer/records.h"
 #include "peer/where.h"
 #include "wire/describe.h"
 

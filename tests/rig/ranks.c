@@ -318,10 +318,12 @@ static void make_odd(struct rig_attempt *attempt, struct pccl_transfer_config *c
         descriptor->counts.bytes[1]++;
     else if (attempt->world->spec->ops[attempt->op].odd_in_length)
         descriptor->count--;
-    else if (descriptor->collective != PCCL_BROADCAST)
-        descriptor->operation = descriptor->operation == PCCL_SUM ? PCCL_AVG : PCCL_SUM;
-    else
+    else if (descriptor->collective == PCCL_BROADCAST)
         config->root = attempt->place.seat.root = pccl_seat_next(attempt->place.seat, config->root);
+    else if (descriptor->collective == PCCL_ALL_GATHER)
+        descriptor->label.head.bytes[0]++;
+    else
+        descriptor->operation = descriptor->operation == PCCL_SUM ? PCCL_AVG : PCCL_SUM;
 }
 
 static void plant_in(const struct rig_attempt *attempt, struct pccl_transfer_config *config, uint32_t *positions)

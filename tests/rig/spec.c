@@ -375,6 +375,8 @@ static void list_another(struct rig_spec *spec, struct pccl_prng *prng, enum pcc
     spec->ops[0] =
         listed_op((uint32_t)spec->seed, collective == PCCL_BROADCAST ? 5 * spec->ranks - 6 : 5, coded, (bits & 4) != 0);
     spec->ops[0].descriptor.collective = (uint8_t)collective;
+    if (collective != PCCL_REDUCE_SCATTER)
+        spec->ops[0].descriptor.operation = 0;
     if (given)
         give_lengths(spec, prng, 6, &spec->ops[0]);
     spec->ops[0].root = (uint32_t)spec->seed % spec->ranks;
@@ -425,7 +427,7 @@ static void make_another(const struct rig_spec *spec, struct pccl_prng *prng, st
     if (op->descriptor.collective != PCCL_BROADCAST)
         op->descriptor.count = 2 + op->descriptor.count / spec->ranks;
     if (op->descriptor.collective != PCCL_REDUCE_SCATTER)
-        op->descriptor.codec = op->descriptor.codec_datatype = 0;
+        op->descriptor.codec = op->descriptor.codec_datatype = op->descriptor.operation = 0;
     if (op->descriptor.collective == PCCL_BROADCAST || pccl_prng_below(prng, 2) == 0)
         return;
     if (op->descriptor.collective == PCCL_ALL_GATHER)

@@ -2,7 +2,7 @@
 #include "check.h"
 #include "master/membership.h"
 #include "master/views.h"
-#include "peer/operations.h"
+#include "peer/records.h"
 #include "wire/cost.h"
 
 #include <stdlib.h>

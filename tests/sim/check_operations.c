@@ -4,7 +4,7 @@
  */
 #include "master/roster.h"
 #include "check.h"
-#include "peer/operations.h"
+#include "peer/records.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* A peer's driver in the simulator: the control connection, the links, one listening port, time. */
-#include "peer/operations.h"
+#include "peer/records.h"
 #include "sim.h"
 
 #include <stdio.h>

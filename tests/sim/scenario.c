@@ -4,7 +4,7 @@
  */
 #include "scenario.h"
 #include "master/election.h"
-#include "peer/control.h"
+#include "peer/output.h"
 
 void scenario_run_ms(struct sim *sim, uint64_t ms) { sim_run_until(sim, sim->now + ms * SIM_MS, NULL); }
 

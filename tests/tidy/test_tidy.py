@@ -227,7 +227,7 @@ class Objects(Tree):
         self.planted("src/wire/a.c", "const char *pccl_words[] = {\"a\", \"b\"};\n", "keeps state")
 
     def test_circle(self):
-        for module in ("collective", "drive"):
+        for module in ("collective", "drive", "peer"):
             self.write(f"src/{module}/above.c", "void f(void);\nvoid g(void) {}\nvoid h(void) { f(); }\n")
             self.write(f"src/{module}/below.c", "void f(void) {}\n")
             self.assertEqual(list(tidy.layers("nm", self.compile([module]))), [])

@@ -2,9 +2,10 @@
  * Measures what plain sockets reach on this machine: n processes in a ring each send what a
  * collective along a ring would send and receive as much, and do nothing else with it. For a
  * broadcast they form a chain: the first one only sends, the last one only receives. They walk
- * through as much memory as the collective has to read and write, because sockets are twice as fast from and to the
- * cache. The processes and their connections stay, so that every measurement finds them as warm as
- * the library's. For shared state they form a fan: all but the last send an equal part to the last.
+ * through as much memory as the collective has to read and write, because sockets are twice as fast
+ * from and to the cache. The processes and their connections stay, so that every measurement finds
+ * them as warm as the library's. For shared state they form a fan: all but the last send an equal
+ * part to the last.
  */
 #ifndef PCCL_TOOLS_PERF_LIMIT_H
 #define PCCL_TOOLS_PERF_LIMIT_H

@@ -21,10 +21,12 @@ TAKE_BACK = [
 static void take_back(struct pccl_master *m, struct pccl_remote *late)
 {
     struct pccl_peer_group *group = pccl_master_group(m, late->group_number, true);
+    const struct pccl_member *itself = pccl_master_reported_member(late->report, &late->id);
+    late->admitted = itself != NULL ? itself->admitted : 0;
     if (group == NULL || !pccl_master_join_ring(m, group, late))
         return;
+    struct pccl_member added = pccl_master_as_member(late);
     bool missed = late->report->fields.update < m->rounds[PCCL_ROUND_UPDATE];
-    struct pccl_member added = {.peer = late->id, .group = late->group_number};
     struct pccl_text why;
     pccl_text_format(&why, "it came late");
     late->decision_known = group->decisions;

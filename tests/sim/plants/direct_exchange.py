@@ -107,7 +107,7 @@ PLANTS = [
         "5.2: what a complete peer sent was lost with a connection; its receiver, who cannot know, waits for ever",
         ["I12"], [],
         [
-            ("src/peer/operations.c",
+            ("src/peer/progress.c",
              "if (op->tiny || (op->state != PCCL_OP_RUNNING && op->state != PCCL_OP_DONE))",
              "if (op->tiny || op->state != PCCL_OP_RUNNING)"),
         ]),

@@ -77,14 +77,17 @@ void commit_late(struct pccl_master *m, struct pccl_peer_group *group)
             ("src/master/operations.c",
              "op->decided || op->tiny || op->done_count",
              "op->decided || op->done_count"),
-            ("src/master/operations.c",
-             "parts[i] = op->parts[i].payload;",
-             "if (op->parts[i].payload != NULL) parts[given++] = op->parts[i].payload;"),
-            ("src/master/operations.c",
-             "parts, op->part_count, (size_t)",
-             "parts, given, (size_t)"),
-            ("src/master/operations.c",
-             "bool ok = parts != NULL && op->result != NULL;",
-             "bool ok = parts != NULL && op->result != NULL; uint32_t given = 0;"),
+            ("src/master/tiny.c",
+             "PCCL_ASSERT(op->part_count > 0 && op->done_count == op->part_count && ",
+             "PCCL_ASSERT(op->part_count > 0 && "),
+            ("src/master/tiny.c",
+             "parts[i] = op->parts[i].payload; fold(",
+             "{ parts[i] = op->parts[i].payload; if (parts[i] == NULL) { static uint8_t none[PCCL_TINY_BYTES_MAX]; "
+             "parts[i] = none; } } fold("),
+            ("src/master/tiny.c",
+             "parts[i] = op->parts[(owner + 1 + i) % op->part_count].payload + at;",
+             "{ static uint8_t none[PCCL_TINY_BYTES_MAX]; "
+             "const uint8_t *part = op->parts[(owner + 1 + i) % op->part_count].payload; "
+             "parts[i] = (part != NULL ? part : none) + at; }"),
         ]),
 ]

@@ -30,7 +30,7 @@ PLANTS = [
         "what a machine allocates it gives back",
         ["MEMORY"], [],
         [
-            ("src/peer/operations.c",
+            ("src/peer/records.c",
              "pccl_release(&p->memory, op->payload, op->payload_capacity); pccl_release(&p->memory, op,",
              "pccl_release(&p->memory, op,"),
         ]),

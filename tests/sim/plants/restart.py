@@ -124,8 +124,8 @@ PLANTS = [
         [], ["alone-but-counted"],
         [
             ("src/peer/operations.c",
-             "&& !pccl_peer_is_alone(p); if ((*op)->started)",
-             "; if ((*op)->started)"),
+             "} else if (!pccl_peer_is_alone(p)) {",
+             "} else {"),
         ]),
     Bug("report_without_end",
         "12.2: a report that never ends holds up the recovery for ever",

@@ -8,14 +8,14 @@ PLANTS = [
         [
             ("src/peer/operations.c",
              "void pccl_peer_change_era(struct pccl_peer *p) {",
-             "void pccl_peer_change_era(struct pccl_peer *p) { forget_stable(p); return;"),
+             "void pccl_peer_change_era(struct pccl_peer *p) { pccl_peer_forget_stable(p); return;"),
         ], options=BLIND_USES),
     Bug("era_forgets_nothing",
         "I11: tombstones are kept for ever",
         ["I11"], [],
         [
-            ("src/peer/operations.c",
-             "if (!is_current(p, &op->instance) || p->state == PCCL_PEER_OVER) return true;",
+            ("src/peer/records.c",
+             "if (!pccl_peer_is_current(p, &op->instance) || p->state == PCCL_PEER_OVER) return true;",
              "if (p->state == PCCL_PEER_OVER) return true;"),
         ]),
     Bug("votes_without_round_numbers",
@@ -53,7 +53,7 @@ PLANTS = [
         [
             ("src/peer/peer.c",
              '#include "peer/where.h"',
-             '#include "peer/view.h"\n#include "peer/where.h"'),
+             '#include "peer/members.h"\n#include "peer/where.h"'),
             ("src/peer/peer.c",
              "{ return p->attributes; }",
              "{ return p->state == PCCL_PEER_MEMBER ? pccl_peer_live_attributes(p) : p->attributes; }"),

@@ -14,7 +14,7 @@ PLANTS = [
         "an operation of two eras",
         ["I7"], ["topology-quiet"],
         [
-            ("src/peer/rounds.c",
+            ("src/peer/calls.c",
              "|| p->calls[PCCL_ROUND_OPTIMIZE].outstanding;",
              ";"),
         ]),

@@ -1,0 +1,19 @@
+/*
+ * What other peers have announced as bulk operations, and this peer has not launched.
+ */
+#ifndef PCCL_PEER_ANNOUNCEMENTS_H
+#define PCCL_PEER_ANNOUNCEMENTS_H
+
+#include "peer/state.h"
+
+/* As the event ANNOUNCED (event.h). */
+void pccl_peer_announced(struct pccl_peer *p, const struct pccl_id *from, const struct pccl_msg_ready *ready);
+/* NULL: nobody has announced it. */
+struct pccl_announcement *pccl_peer_announcement(const struct pccl_peer *p, const struct pccl_instance *instance);
+void pccl_peer_drop_announcement(struct pccl_peer *p, struct pccl_announcement *announcement);
+void pccl_peer_drop_announcements(struct pccl_peer *p, bool all); /* otherwise those of an older era only */
+/* Asks for an abort of a tiny launch that another member has announced as a bulk operation. */
+void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_peer_op *op,
+                                const struct pccl_announcement *announcement);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * Who is in the run, as the master's views have told it (view.h), and what the peers are called.
+ */
+#ifndef PCCL_PEER_MEMBERS_H
+#define PCCL_PEER_MEMBERS_H
+
+#include "peer/state.h"
+
+/* Into the sorted list. false: out of memory. */
+PCCL_MUST_CHECK bool pccl_peer_add_member(struct pccl_peer *p, const struct pccl_member *member);
+void pccl_peer_remove_member(struct pccl_peer *p, const struct pccl_id *id);
+PCCL_MUST_CHECK bool pccl_peer_replace_members(struct pccl_peer *p, const struct pccl_member *members, uint32_t count);
+/* The present attributes; not the snapshot that callers see. */
+struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p);
+bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id);
+/*
+ * Where the members of this peer's group begin in the list, and where one of them is; member_count:
+ * it is none.
+ */
+uint32_t pccl_peer_first_of_group(const struct pccl_peer *p);
+uint32_t pccl_peer_find_in_group(const struct pccl_peer *p, const struct pccl_id *id);
+bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id); /* a member of our own group */
+const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p);            /* NULL: alone */
+
+/* ---- names.c ---- */
+
+void pccl_peer_names(struct pccl_peer *p, const struct pccl_msg_names *msg);
+/* Copies a reason that the master gave, with the names of peers added. */
+void pccl_peer_take_reason(const struct pccl_peer *p, struct pccl_text *reason, const struct pccl_bytes *said);
+
+#endif

@@ -1,0 +1,194 @@
+/*
+ * What this peer remembers of operations: a table of them, the order in which they were decided,
+ * and how often each tag was launched.
+ */
+#include "peer/records.h"
+#include "peer/roll.h"
+
+/* ---- the table ---- */
+
+static struct pccl_peer_op *op_of_node(struct pccl_table_node *node)
+{
+    return PCCL_CONTAINER_OF(node, struct pccl_peer_op, by_instance);
+}
+
+struct pccl_peer_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct pccl_instance *instance)
+{
+    struct pccl_table_node *node = pccl_table_find(&p->by_instance, pccl_instance_hash(&p->hash, instance));
+    for (; node != NULL; node = pccl_table_find_next(node))
+        if (pccl_instance_equal(&op_of_node(node)->instance, instance))
+            return op_of_node(node);
+    return NULL;
+}
+
+struct pccl_peer_op *pccl_peer_find_held(const struct pccl_peer *p, uint64_t tag)
+{
+    struct pccl_table_node *node = pccl_table_find(&p->by_tag, tag);
+    for (; node != NULL; node = pccl_table_find_next(node)) {
+        struct pccl_peer_op *op = PCCL_CONTAINER_OF(node, struct pccl_peer_op, by_tag);
+        if (op->instance.tag == tag)
+            return op;
+    }
+    return NULL;
+}
+
+bool pccl_peer_is_decided(const struct pccl_peer_op *op)
+{
+    return op->state == PCCL_OP_DECIDED || op->state == PCCL_OP_TOMBSTONE;
+}
+
+struct pccl_peer_op *pccl_peer_add_op(struct pccl_peer *p, const struct pccl_instance *instance)
+{
+    struct pccl_peer_op *op = pccl_allocate(&p->memory, sizeof *op);
+    if (op == NULL)
+        return NULL;
+    op->instance = *instance;
+    op->older = p->newest;
+    *(p->newest != NULL ? &p->newest->newer : &p->oldest) = op;
+    p->newest = op;
+    pccl_table_insert(&p->by_instance, &op->by_instance, pccl_instance_hash(&p->hash, instance));
+    p->op_count++;
+    return op;
+}
+
+/* ---- outcomes that not all members know yet, in order of decision ---- */
+
+static void await_stability(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    PCCL_ASSERT(op->confirmed && !op->unstable);
+    struct pccl_peer_op *before =
+        p->last_unstable; /* decisions come in order, except for a late launch of a tombstone */
+    while (before != NULL && before->decision > op->decision)
+        before = before->before;
+    op->before = before;
+    op->after = before != NULL ? before->after : p->first_unstable;
+    *(op->before != NULL ? &op->before->after : &p->first_unstable) = op;
+    *(op->after != NULL ? &op->after->before : &p->last_unstable) = op;
+    op->unstable = true;
+}
+
+static void be_stable(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    if (!op->unstable)
+        return;
+    *(op->before != NULL ? &op->before->after : &p->first_unstable) = op->after;
+    *(op->after != NULL ? &op->after->before : &p->last_unstable) = op->before;
+    op->unstable = false;
+}
+
+void pccl_peer_confirm(struct pccl_peer *p, struct pccl_peer_op *op, uint64_t decision)
+{
+    be_stable(p, op);
+    op->decision = decision;
+    op->confirmed = true;
+    if (op->state != PCCL_OP_TOMBSTONE && decision > p->stable)
+        await_stability(p, op);
+}
+
+static void free_op(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    PCCL_ASSERT(p->op_count > 0);
+    be_stable(p, op);
+    pccl_table_remove(&p->by_instance, &op->by_instance);
+    if (op->held) {
+        pccl_table_remove(&p->by_tag, &op->by_tag);
+        p->held_count--;
+    }
+    *(op->older != NULL ? &op->older->newer : &p->oldest) = op->newer;
+    *(op->newer != NULL ? &op->newer->older : &p->newest) = op->older;
+    p->tombstone_count -= op->state == PCCL_OP_TOMBSTONE;
+    pccl_peer_drop_roll(p, op->roll);
+    pccl_release(&p->memory, op->payload, op->payload_capacity);
+    pccl_release(&p->memory, op, sizeof *op);
+    p->op_count--;
+}
+
+bool pccl_peer_is_current(const struct pccl_peer *p, const struct pccl_instance *instance)
+{
+    return instance->joint == pccl_peer_joint(p) && instance->sync == p->rounds[PCCL_ROUND_SYNC];
+}
+
+/*
+ * An outcome may be forgotten when all members know it; a tombstone only when its era ends or the
+ * instance is launched.
+ */
+static bool may_forget(const struct pccl_peer *p, const struct pccl_peer_op *op)
+{
+    if (op->held || !pccl_peer_is_decided(op))
+        return false;
+    if (!pccl_peer_is_current(p, &op->instance) || p->state == PCCL_PEER_OVER)
+        return true;
+    return op->state == PCCL_OP_DECIDED && op->confirmed && op->decision <= p->stable;
+}
+
+void pccl_peer_forget_op(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    if (may_forget(p, op))
+        free_op(p, op);
+}
+
+void pccl_peer_forget_stable(struct pccl_peer *p)
+{
+    for (struct pccl_peer_op *op = p->oldest, *next; op != NULL; op = next) {
+        next = op->newer;
+        pccl_peer_forget_op(p, op);
+    }
+}
+
+/*
+ * Ignored between `resume` and `recovered`: meanwhile a restarted master gives the outcomes new
+ * numbers one by one.
+ */
+void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable)
+{
+    if (p->resuming || stable <= p->stable)
+        return;
+    p->stable = stable;
+    while (p->first_unstable != NULL && p->first_unstable->decision <= stable) {
+        struct pccl_peer_op *op = p->first_unstable;
+        be_stable(p, op);
+        pccl_peer_forget_op(p, op);
+    }
+}
+
+/* ---- the counters of launches ---- */
+
+/* The hash spreads tags; the node keeps the tag itself. */
+static struct pccl_use *find_use(const struct pccl_peer *p, uint64_t tag)
+{
+    struct pccl_table_node *node = pccl_table_find(&p->uses, tag);
+    return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_use, by_tag) : NULL;
+}
+
+struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, uint64_t tag)
+{
+    struct pccl_use *use = find_use(p, tag);
+    if (use != NULL || p->uses.count >= PCCL_TAGS_PER_ERA_MAX)
+        return use;
+    use = pccl_allocate(&p->memory, sizeof *use);
+    if (use != NULL)
+        pccl_table_insert(&p->uses, &use->by_tag, tag);
+    return use;
+}
+
+uint32_t pccl_peer_launches_of(const struct pccl_peer *p, uint64_t tag)
+{
+    const struct pccl_use *use = find_use(p, tag);
+    return use != NULL ? use->launches : 0;
+}
+
+void pccl_peer_forget_uses(struct pccl_peer *p)
+{
+    for (struct pccl_table_node *node = pccl_table_first(&p->uses), *next; node != NULL; node = next) {
+        next = pccl_table_after(&p->uses, node);
+        pccl_table_remove(&p->uses, node);
+        pccl_release(&p->memory, PCCL_CONTAINER_OF(node, struct pccl_use, by_tag), sizeof(struct pccl_use));
+    }
+}
+
+void pccl_peer_free_records(struct pccl_peer *p)
+{
+    while (p->oldest != NULL)
+        free_op(p, p->oldest);
+    pccl_peer_forget_uses(p);
+}

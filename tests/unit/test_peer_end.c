@@ -1,0 +1,321 @@
+/*
+ * The end of a peer's life in the middle of an event, mostly since an allocation fails: by the end
+ * of that step everything outstanding has ended, once, with the reason, and nothing new has begun.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "peer/check.h"
+#include "peer/queries.h"
+#include "peer/state.h"
+#include "support.h"
+
+/* ---- a peer, and what it asked of its driver ---- */
+
+struct world {
+    struct test_memory memory;
+    struct pccl_peer *peer;
+    uint64_t now_us, sequence;
+    uint32_t dials, starts, stops, decisions, descriptions, no_descriptions;
+    uint32_t calls_done[PCCL_CALL_OPTIMIZE + 1];
+    enum pccl_status call_status[PCCL_CALL_OPTIMIZE + 1];
+    jmp_buf broken;
+    bool breaks; /* an invariant breaks when the machine logs next */
+};
+
+static void on_nothing(void *context) { (void)context; }
+static void on_send(void *context, const uint8_t *bytes, size_t length)
+{
+    (void)context;
+    (void)bytes;
+    (void)length;
+}
+static void on_dial_link(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
+                         const struct pccl_address *candidates, uint32_t count)
+{
+    (void)peer;
+    (void)ticket;
+    (void)candidates;
+    (void)count;
+    ((struct world *)context)->dials++;
+}
+static void on_close_link(void *context, const struct pccl_id *peer, bool incoming)
+{
+    (void)context;
+    (void)peer;
+    (void)incoming;
+}
+static void on_call_done(void *context, enum pccl_call call, enum pccl_status status, bool value)
+{
+    struct world *w = context;
+    (void)value;
+    w->calls_done[call]++;
+    w->call_status[call] = status;
+}
+static void on_op_decided(void *context, struct pccl_peer_op *op)
+{
+    (void)op;
+    ((struct world *)context)->decisions++;
+}
+static void on_op_start(void *context, struct pccl_peer_op *op)
+{
+    (void)op;
+    ((struct world *)context)->starts++;
+}
+static void on_op_stop(void *context, struct pccl_peer_op *op)
+{
+    (void)op;
+    ((struct world *)context)->stops++;
+}
+static void on_ring_changed(void *context, const struct pccl_id *ring, uint32_t count)
+{
+    (void)context;
+    (void)ring;
+    (void)count;
+}
+static void on_described(void *context, const struct pccl_bytes *text)
+{
+    struct world *w = context;
+    w->descriptions++;
+    w->no_descriptions += text == NULL;
+}
+static void on_log(void *context, enum pccl_log_level level, const char *line)
+{
+    struct world *w = context;
+    (void)level;
+    (void)line;
+    if (w->breaks) {
+        w->breaks = false;
+        longjmp(w->broken, 1);
+    }
+}
+
+static const struct pccl_id me = {{1}}, other = {{2}};
+
+static enum pccl_status step(struct world *w, struct pccl_peer_event event)
+{
+    event.now_us = ++w->now_us;
+    enum pccl_status status = pccl_peer_step(w->peer, &event);
+    assert_null(pccl_peer_check(w->peer));
+    return status;
+}
+
+static void receive(struct world *w, struct pccl_msg msg)
+{
+    bool numbered = msg.type != PCCL_MSG_hello_ok;
+    struct pccl_frame frame = {.type = (uint16_t)msg.type, .sequence = numbered ? ++w->sequence : 0};
+    step(w, (struct pccl_peer_event){.kind = PCCL_PEER_MASTER_RECEIVED, .frame = &frame, .msg = &msg});
+}
+
+/* It connects, and waits to be admitted. */
+static void begin(struct world *w)
+{
+    struct pccl_peer_effects effects = {.context = w,
+                                        .dial_master = on_nothing,
+                                        .close_master = on_nothing,
+                                        .send_master = on_send,
+                                        .accept_master = on_nothing,
+                                        .dial_link = on_dial_link,
+                                        .close_link = on_close_link,
+                                        .call_done = on_call_done,
+                                        .op_decided = on_op_decided,
+                                        .op_start = on_op_start,
+                                        .op_stop = on_op_stop,
+                                        .ring_changed = on_ring_changed,
+                                        .described = on_described,
+                                        .log = on_log};
+    struct pccl_peer_config config = pccl_peer_defaults();
+    config.id = me;
+    memset(w, 0, sizeof *w);
+    test_memory_init(&w->memory);
+    w->peer = pccl_peer_create(&config, &w->memory.memory, &effects, w->now_us);
+    assert_non_null(w->peer);
+    assert_int_equal(step(w, (struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = PCCL_CALL_CONNECT}), PCCL_OK);
+    step(w, (struct pccl_peer_event){.kind = PCCL_PEER_MASTER_UP});
+    receive(w, (struct pccl_msg){.type = PCCL_MSG_hello_ok,
+                                 .as.hello_ok = {.version = PCCL_PROTOCOL_VERSION,
+                                                 .boot = 7,
+                                                 .mode = PCCL_HELLO_NEW,
+                                                 .silence_ms = 10000,
+                                                 .heartbeat_ms = 2500,
+                                                 .tiny_bytes_max = 8}});
+}
+
+static void welcome(struct world *w)
+{
+    const struct pccl_member members[] = {{.peer = me}, {.peer = other}};
+    const struct pccl_id ring[] = {me, other};
+    receive(w, (struct pccl_msg){.type = PCCL_MSG_welcome,
+                                 .as.welcome = {.epoch = {1, 1},
+                                                .view = {1, 1},
+                                                .members = members,
+                                                .members_count = 2,
+                                                .ring = ring,
+                                                .ring_count = 2}});
+}
+
+static void begin_member(struct world *w)
+{
+    begin(w);
+    welcome(w);
+    assert_true(pccl_peer_is_connected(w->peer));
+    assert_int_equal(w->calls_done[PCCL_CALL_CONNECT], 1);
+}
+
+static void end(struct world *w)
+{
+    pccl_peer_destroy(w->peer);
+    assert_int_equal(w->memory.live_blocks, 0);
+}
+
+static void fail_request(struct world *w, uint64_t number) { w->memory.fail_at = w->memory.requests + number; }
+
+/* ---- what ends ---- */
+
+static void connect_ends_once_whatever_the_welcome_lacks(void **state)
+{
+    (void)state;
+    struct world w;
+    for (uint64_t number = 1;; number++) {
+        begin(&w);
+        fail_request(&w, number);
+        welcome(&w);
+        bool failed = w.memory.failures > 0;
+        assert_int_equal(w.calls_done[PCCL_CALL_CONNECT], 1);
+        assert_int_equal(w.call_status[PCCL_CALL_CONNECT], failed ? PCCL_MEMORY : PCCL_OK);
+        assert_int_equal(pccl_peer_why_over(w.peer), failed ? PCCL_MEMORY : PCCL_OK);
+        assert_true(!failed || pccl_peer_deadline(w.peer) == UINT64_MAX);
+        end(&w);
+        if (!failed) {
+            assert_true(number > 3); /* the members, the ring, and the link of the ring */
+            return;
+        }
+    }
+}
+
+static void a_vote_that_cannot_be_kept_ends_its_call(void **state)
+{
+    (void)state;
+    struct world w;
+    begin_member(&w);
+    fail_request(&w, 1);
+    assert_int_equal(step(&w, (struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = PCCL_CALL_UPDATE}), PCCL_OK);
+    assert_int_equal(w.calls_done[PCCL_CALL_UPDATE], 1);
+    assert_int_equal(w.call_status[PCCL_CALL_UPDATE], PCCL_MASTER_LOST);
+    assert_int_equal(pccl_peer_deadline(w.peer), UINT64_MAX);
+    end(&w);
+}
+
+static void a_question_that_cannot_be_kept_is_answered(void **state)
+{
+    (void)state;
+    struct world w;
+    begin_member(&w);
+    fail_request(&w, 1);
+    assert_int_equal(step(&w, (struct pccl_peer_event){.kind = PCCL_PEER_DESCRIBE}), PCCL_OK);
+    assert_int_equal(w.descriptions, 1);
+    assert_int_equal(w.no_descriptions, 1);
+    end(&w);
+}
+
+static void a_launch_is_refused_or_ends(void **state)
+{
+    (void)state;
+    struct world w;
+    const struct pccl_launch launch = {
+        .tag = 5, .descriptor = {.count = 8}, .tiny = true, .payload = me.bytes, .payload_bytes = 8};
+    bool refused = false, ended = false;
+    for (uint64_t number = 1;; number++) {
+        begin_member(&w);
+        fail_request(&w, number);
+        struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch, .now_us = ++w.now_us};
+        enum pccl_status status = pccl_peer_step(w.peer, &event);
+        assert_null(pccl_peer_check(w.peer));
+        bool failed = w.memory.failures > 0;
+        refused = refused || status == PCCL_MEMORY;
+        if (failed && status == PCCL_OK) {
+            ended = true;
+            assert_int_equal(event.op->state, PCCL_OP_DECIDED);
+            assert_int_equal(event.op->class, PCCL_CLASS_PEER_LOST);
+            assert_int_equal(event.op->lost_by, PCCL_MASTER_LOST);
+            assert_string_equal(event.op->reason.bytes, pccl_peer_last_reason(w.peer)->bytes);
+        }
+        assert_int_equal(w.decisions, failed && status == PCCL_OK);
+        end(&w);
+        if (!failed)
+            break;
+    }
+    assert_true(refused && ended);
+}
+
+static void leaving_stops_what_moves_data(void **state)
+{
+    (void)state;
+    struct world w;
+    const struct pccl_launch launch = {.tag = 5};
+    begin_member(&w);
+    assert_int_equal(step(&w, (struct pccl_peer_event){.kind = PCCL_PEER_LAUNCH, .launch = &launch}), PCCL_OK);
+    assert_int_equal(w.starts, 1);
+    step(&w, (struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
+    assert_int_equal(w.stops, 1);
+    assert_int_equal(w.decisions, 1);
+    end(&w);
+}
+
+/* ---- what must not begin any more ---- */
+
+static void a_lost_master_is_the_last_thing_in_a_tick(void **state)
+{
+    (void)state;
+    struct world w;
+    const struct pccl_address candidate = {.port = 9};
+    const struct pccl_text reason = {0};
+    begin_member(&w);
+    receive(&w, (struct pccl_msg){.type = PCCL_MSG_warm_up,
+                                  .as.warm_up = {.peer = other, .candidates = &candidate, .candidates_count = 1}});
+    assert_int_equal(w.dials, 1);
+    step(&w, (struct pccl_peer_event){.kind = PCCL_PEER_LINK_DOWN, .peer = other, .how = PCCL_LINK_REFUSED});
+    step(&w, (struct pccl_peer_event){.kind = PCCL_PEER_MASTER_DOWN, .reason = &reason});
+    w.peer->config.master_lost_ms = 1; /* so that the link is due in the same tick */
+    w.now_us += 20000;
+    step(&w, (struct pccl_peer_event){.kind = PCCL_PEER_TICK});
+    assert_int_equal(pccl_peer_why_over(w.peer), PCCL_MASTER_LOST);
+    assert_int_equal(w.dials, 1);
+    end(&w);
+}
+
+/* ---- a step that is abandoned between the note of the end and what follows from it ---- */
+
+static void what_breaks_while_it_ends_is_ended_by_the_next_event(void **state)
+{
+    (void)state;
+    static struct world w; /* outlives the jump */
+    begin(&w);
+    w.breaks = true;
+    if (setjmp(w.broken) == 0) {
+        step(&w, (struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
+        fail();
+    }
+    assert_int_equal(w.calls_done[PCCL_CALL_CONNECT], 0);
+    (void)pccl_peer_step(w.peer, &(struct pccl_peer_event){.kind = PCCL_PEER_BROKEN, .where = "here"});
+    assert_null(pccl_peer_check(w.peer));
+    assert_int_equal(w.calls_done[PCCL_CALL_CONNECT], 1);
+    end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connect_ends_once_whatever_the_welcome_lacks),
+        cmocka_unit_test(a_vote_that_cannot_be_kept_ends_its_call),
+        cmocka_unit_test(a_question_that_cannot_be_kept_is_answered),
+        cmocka_unit_test(a_launch_is_refused_or_ends),
+        cmocka_unit_test(leaving_stops_what_moves_data),
+        cmocka_unit_test(a_lost_master_is_the_last_thing_in_a_tick),
+        cmocka_unit_test(what_breaks_while_it_ends_is_ended_by_the_next_event),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
