@@ -28,11 +28,12 @@ struct ways {
     bool in_parts, reduces;
 };
 static const struct ways ways_of[PCCL_COLLECTIVES] = {
-    [PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, 2, 2, .reduces = true},
-    [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, 1, 2},
-    [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, 1, 1, .in_parts = true},
-    [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, 1, 1, .in_parts = true},
-    [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, 1, 1, .in_parts = true, .reduces = true},
+    [PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, .ring_rounds = 2, .direct_steps = 2, .reduces = true},
+    [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, .ring_rounds = 1, .direct_steps = 2},
+    [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
+    [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
+    [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, .ring_rounds = 1, .direct_steps = 1,
+                             .in_parts = true, .reduces = true},
 };
 
 static uint64_t divide_up(uint64_t value, uint64_t by) { return value / by + (value % by != 0); }

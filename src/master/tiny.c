@@ -38,7 +38,7 @@ bool pccl_master_set_result(struct pccl_master *m, struct pccl_operation *op, co
 {
     if (!make_result(m, op, result->length))
         return false;
-    if (result->length > 0)
+    if (op->result != NULL)
         memcpy(op->result, result->data, result->length);
     return true;
 }

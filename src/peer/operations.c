@@ -120,7 +120,7 @@ static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *
         pccl_release(&p->memory, payload, room);
         return PCCL_MEMORY;
     }
-    if (launch->tiny && launch->payload_bytes > 0)
+    if (payload != NULL && launch->payload_bytes > 0)
         memcpy(payload, launch->payload, launch->payload_bytes);
     (*op)->payload = payload;
     (*op)->payload_bytes = launch->tiny ? launch->payload_bytes : 0;

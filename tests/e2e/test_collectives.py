@@ -161,6 +161,7 @@ def test_all_but_one_die(run):
     for peer in others:
         peer.kill()
     agree(calls, LOST)
+    harness.poll(lambda: last.do("update")["world"] == 1, "the last one to be alone")
     last.do("collect", "gather", 7, BULK, rc=TOO_FEW)
     for tag, kind in enumerate(KINDS):
         right([last.start("collect", kind, 10 + tag, BULK, "alone")])

@@ -360,7 +360,7 @@ class FakeMaster:
         self.peer = hello[44:60]
         self.say(wire.HELLO_OK, wire.hello_ok(), False)
         one = struct.pack("<I", 1)
-        members = one + self.peer + bytes(4 + 16) + one + self.peer
+        members = one + self.peer + struct.pack("<IQ", 0, 1) + bytes(16) + one + self.peer
         self.say(wire.WELCOME, wire.epoch(1, 1) * 2 + bytes(40) + self.run_key + members + bytes(wire.COST))
 
     def close(self):

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "kernels/reduce.h"
 #include "peer/check.h"
 #include "peer/queries.h"
 #include "peer/state.h"
@@ -146,7 +147,7 @@ static void begin(struct world *w)
 
 static void welcome(struct world *w)
 {
-    const struct pccl_member members[] = {{.peer = me}, {.peer = other}};
+    const struct pccl_member members[] = {{.peer = me, .admitted = 1}, {.peer = other, .admitted = 2}};
     const struct pccl_id ring[] = {me, other};
     receive(w, (struct pccl_msg){.type = PCCL_MSG_welcome,
                                  .as.welcome = {.epoch = {1, 1},
@@ -225,8 +226,11 @@ static void a_launch_is_refused_or_ends(void **state)
 {
     (void)state;
     struct world w;
-    const struct pccl_launch launch = {
-        .tag = 5, .descriptor = {.count = 8}, .tiny = true, .payload = me.bytes, .payload_bytes = 8};
+    const struct pccl_launch launch = {.tag = 5,
+                                       .descriptor = {.datatype = PCCL_U64, .count = 1},
+                                       .tiny = true,
+                                       .payload = me.bytes,
+                                       .payload_bytes = 8};
     bool refused = false, ended = false;
     for (uint64_t number = 1;; number++) {
         begin_member(&w);
