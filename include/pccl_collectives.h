@@ -56,11 +56,13 @@ typedef struct pcclCollectiveOptions_t {
     uint32_t member_count;
     bool alone_ok; /* alone in its group a peer carries the operation out by itself, without pcclTooFewPeers */
     pcclQuantizationOptions_t quantization; /* of a reduce-scatter */
+    const size_t *counts;   /* of a reduce-scatter: each member's share, in order of their ranks; NULL: equal shares */
+    uint32_t counts_length; /* how many there are: as many as members */
 } pcclCollectiveOptions_t;
 
 #define PCCL_COLLECTIVE_OPTIONS_INIT                                                                                   \
     {                                                                                                                  \
-        sizeof(pcclCollectiveOptions_t), 0, NULL, NULL, 0, false, { pcclUint8, pcclQuantNone }                         \
+        sizeof(pcclCollectiveOptions_t), 0, NULL, NULL, 0, false, {pcclUint8, pcclQuantNone}, NULL, 0                  \
     }
 
 /*
@@ -93,11 +95,12 @@ typedef struct pcclOperationInfo_t {
  *                        type or operation; the size of options or info is not set; a label as for
  *                        pcclSetOperationLabel; a list of members without this peer, that names one
  *                        twice, or with something that is no id; root is no rank; buffers that
- *                        overlap in another way than described; a quantization that does not fit, or
- *                        of something else than a reduce-scatter; or the tag is in use. Nothing was
+ *                        overlap in another way than described; a quantization that does not fit;
+ *                        counts that are not as many as members, or do not make up count;
+ *                        either of something else than a reduce-scatter; or the tag is in use. Nothing was
  *                        launched
- * pcclInvalidUsage       peers differ in operation, count, data type, root or quantization (ext.
- *                        pcclPeerMismatch); and as for pcclAllReduceAsync
+ * pcclInvalidUsage       peers differ in operation, count, counts, data type, root or quantization
+ *                        (ext. pcclPeerMismatch); and as for pcclAllReduceAsync
  * pcclTooFewPeers        this peer is alone in its group, and alone_ok is false
  * pcclMembersChanged     the members are not those that this peer or another one counts on
  * pcclRankConnectionLost as for pcclAwaitAsyncReduce
@@ -122,6 +125,9 @@ PCCL_EXPORT pcclResult_t pcclAllGather(const void *sendbuf, void *recvbuf, size_
  * Reduces, and gives each member its share: sendbuf has count elements for each member, and rank r
  * gets in recvbuf, which has count elements, the reduction of those from r * count on. recvbuf may
  * be this peer's own share of sendbuf; otherwise they must not overlap.
+ * With counts in the options, shares are of so many elements, any of them 0: count is that of all
+ * together, and the share of a rank begins where that of the rank before it ends. All peers must
+ * pass the same counts. recvbuf may be NULL where the own one is 0.
  * pcclSuccess
  * and the results of pcclBroadcast
  */

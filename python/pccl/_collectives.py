@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 from . import _buffers, _core, _native
 from ._enums import ReduceOp, member, number
@@ -23,6 +23,7 @@ class Options:
         members: Optional[Sequence[str]],
         alone_ok: bool,
         quantization: Optional[QuantizationOptions] = None,
+        counts: Optional[Sequence[int]] = None,
     ) -> None:
         self.where = where
         self.tag = number(f"{where}: tag", tag, 0, 1 << 64)
@@ -43,6 +44,13 @@ class Options:
             raise InvalidArgument(f"{where}: members: the list is empty")
         if quantization is not None:
             self._c.quantization = quantization.to_c()
+        self.counts: Optional[List[int]] = None
+        if counts is not None:
+            self.counts = [number(f"{where}: counts", one, 0, 1 << 63) for one in counts]
+            if members is not None and len(self.counts) != len(members):
+                raise LayoutError(f"{where}: {len(self.counts)} counts for {len(members)} members")
+            self._counts = (ctypes.c_size_t * len(self.counts))(*self.counts)
+            self._c.counts, self._c.counts_length = ctypes.addressof(self._counts), len(self.counts)
 
     def work(
         self, function: str, arguments: Tuple[Any, ...], pins: Any = None, staged: Optional[Staged] = None
@@ -110,16 +118,27 @@ def all_gather(options: Options, send: Any, recv: Any, own_rank: int) -> Work:
     return options.work("pcclAllGather", (*addresses, source.count, source.dtype), (source, target), staged)
 
 
+def _need_shares(where: str, whole: int, counted: int, share: int, own: int) -> None:
+    if whole != counted:
+        raise LayoutError(f"{where}: send has {whole} elements, but the counts make {counted}")
+    if share != own:
+        raise LayoutError(f"{where}: recv has {share} elements, but this peer's count is {own}")
+
+
 def reduce_scatter(options: Options, send: Any, recv: Any, op: Union[ReduceOp, str], own_rank: int) -> Work:
     source, target = _pair(options.where, send, recv)
     assert options.members is not None
-    _need_parts(options.where, ("send", source.count), ("recv", target.count), len(options.members))
+    own, count = own_rank * target.count, target.count
+    if options.counts is None:
+        _need_parts(options.where, ("send", source.count), ("recv", target.count), len(options.members))
+    else:
+        own, count = sum(options.counts[:own_rank]), sum(options.counts)
+        _need_shares(options.where, source.count, count, target.count, options.counts[own_rank])
     staged, addresses = None, (source.address, target.address)
     if on_device(source):
-        own = own_rank * target.count
         staged = Staged(source.count, source.owner, 0, target.owner, own)
         addresses = staged.address(0), staged.address(own)
-    arguments = (*addresses, target.count, source.dtype, member("op", ReduceOp, op))
+    arguments = (*addresses, count, source.dtype, member("op", ReduceOp, op))
     return options.work("pcclReduceScatter", arguments, (source, target), staged)
 
 

@@ -345,6 +345,7 @@ class Communicator:
         recv: Any,
         *,
         op: Union[ReduceOp, str],
+        counts: Optional[Sequence[int]] = None,
         tag: int = 0,
         members: Optional[Sequence[str]] = None,
         alone_ok: bool = False,
@@ -352,8 +353,9 @@ class Communicator:
         label: str = "",
     ) -> OperationInfo:
         """Reduces, and gives each member its share: send has as many elements for each member as recv has, in order of
-        their ranks. recv may be this peer's share of send. The other arguments: as for broadcast."""
-        work = self._reduce_scatter("reduce_scatter", send, recv, op, tag, members, alone_ok, quantization)
+        their ranks; with counts as many as that says, of which any may be 0, alike on all peers. recv may be this
+        peer's share of send. The other arguments: as for broadcast."""
+        work = self._reduce_scatter("reduce_scatter", send, recv, op, counts, tag, members, alone_ok, quantization)
         return self._carry_out("reduce_scatter", work, label)
 
     def reduce_scatter_async(
@@ -362,6 +364,7 @@ class Communicator:
         recv: Any,
         *,
         op: Union[ReduceOp, str],
+        counts: Optional[Sequence[int]] = None,
         tag: int = 0,
         members: Optional[Sequence[str]] = None,
         alone_ok: bool = False,
@@ -369,8 +372,9 @@ class Communicator:
         label: str = "",
     ) -> AsyncReduceHandle:
         """The same without waiting."""
-        work = self._reduce_scatter("reduce_scatter_async", send, recv, op, tag, members, alone_ok, quantization)
-        return self._launch("reduce_scatter_async", work, label)
+        where = "reduce_scatter_async"
+        work = self._reduce_scatter(where, send, recv, op, counts, tag, members, alone_ok, quantization)
+        return self._launch(where, work, label)
 
     def barrier(
         self, *, tag: int = 0, members: Optional[Sequence[str]] = None, alone_ok: bool = False, label: str = ""
@@ -413,13 +417,14 @@ class Communicator:
         send: Any,
         recv: Any,
         op: Union[ReduceOp, str],
+        counts: Optional[Sequence[int]],
         tag: int,
         members: Optional[Sequence[str]],
         alone_ok: bool,
         quantization: Optional[QuantizationOptions],
     ) -> Work:
         ids, rank = self._counted_on(where, members)
-        options = _collectives.Options(where, tag, ids, alone_ok, quantization)
+        options = _collectives.Options(where, tag, ids, alone_ok, quantization, counts)
         return _collectives.reduce_scatter(options, send, recv, op, rank)
 
     # ---- operations of all kinds

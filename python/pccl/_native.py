@@ -56,6 +56,8 @@ class CollectiveOptionsC(ctypes.Structure):
         ("member_count", c_uint32),
         ("alone_ok", c_bool),
         ("quantization", QuantizationOptionsC),
+        ("counts", c_void_p),
+        ("counts_length", c_uint32),
     ]
 
 

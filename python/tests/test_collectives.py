@@ -67,6 +67,48 @@ def test_every_type(group, count):
         three.all(lambda comm, _: comm.update_topology())
 
 
+@pytest.mark.parametrize("counts", [[2, 0, 3], [0, LARGE, 1], [2 * LARGE, 5, 0]])
+def test_given_counts(group, counts):
+    three = group(3)
+
+    def check(comm, i, dtype):
+        whole, at = part(dtype, sum(counts), i), sum(counts[:i])
+        share = np.empty(counts[i], dtype)
+        info = comm.reduce_scatter(whole, share, op="max", counts=counts)
+        assert (share == part(dtype, sum(counts), 2)[at : at + counts[i]]).all()
+        assert info.world_size == 3
+        own = whole[at : at + counts[i]]
+        comm.reduce_scatter_async(whole, own, op="max", counts=counts).result(DEADLINE)
+        assert (own == share).all()
+        assert (whole[:at] == part(dtype, sum(counts), i)[:at]).all()
+
+    for dtype in DTYPES:
+        three.all(lambda comm, i: check(comm, i, dtype))
+
+
+def test_wrong_counts(group):
+    two = group(2)
+    ten, five = np.zeros(10), np.zeros(5)
+    wrong = [
+        ([5, 6], pccl.LayoutError, "the counts make 11"),
+        ([6, 4], pccl.LayoutError, "recv has 5 elements, but this peer's count is 6"),
+        ([5, 3, 2], pccl.LayoutError, "3 counts for 2 members"),
+        ([11, -1], pccl.InvalidArgument, "counts"),
+        (["5", 5], pccl.InvalidArgument, "counts"),
+    ]
+    for counts, kind, words in wrong:
+        with pytest.raises(kind, match=words):
+            two.members[0].reduce_scatter(ten, five, op="sum", counts=counts)
+
+    def differ(comm, i):
+        share = np.zeros(5 if i == 0 else 4)
+        with pytest.raises(pccl.StateMismatch, match="in given shares .* but .* in given shares"):
+            comm.reduce_scatter(np.ones(9 + (i == 0)), share, op="sum", counts=[5, 5] if i == 0 else [5, 4])
+        comm.barrier()
+
+    two.all(differ)
+
+
 def test_in_place(group):
     three = group(3)
 

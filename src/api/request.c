@@ -116,17 +116,47 @@ static enum pccl_status read_members(const pcclCollectiveOptions_t *options, str
     return PCCL_OK;
 }
 
+/* Where the shares begin. */
+static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, struct pccl_request *request,
+                                    struct pccl_text *reason)
+{
+    uint32_t length = options->counts_length;
+    uint64_t all = request->descriptor.count, given = 0;
+    if (!options->counts)
+        return PCCL_OK;
+    if (request->descriptor.collective != PCCL_REDUCE_SCATTER)
+        return refuse(reason, "only a reduce-scatter is given counts");
+    if (length == 0 || length > PCCL_PEERS_MAX)
+        return refuse(reason, length ? "counts are more than any group has members" : "counts are none");
+    uint64_t *starts = pccl_allocate(pccl_heap(), (length + 1) * sizeof *starts);
+    if (!starts) {
+        pccl_text_format(reason, "out of memory for %u counts", length);
+        return PCCL_MEMORY;
+    }
+    request->starts = starts;
+    request->part_count = length;
+    for (uint32_t i = 0; i < length && options->counts[i] <= all - given; i++)
+        starts[i + 1] = given += options->counts[i];
+    if (starts[length] != all) {
+        pccl_text_format(reason, "the counts do not make up the %" PRIu64 " elements", all);
+        return PCCL_ARGUMENT;
+    }
+    request->descriptor.counts = pccl_request_digest(starts, length);
+    return PCCL_OK;
+}
+
 enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_request *request,
                                   struct pccl_text *reason)
 {
     pcclCollectiveOptions_t options;
     struct pccl_asked complete = *asked;
     *request = (struct pccl_request){0};
-    if (asked->collective != PCCL_BARRIER && (!asked->input || !asked->result))
-        return refuse(reason, "a buffer is NULL");
     enum pccl_status status = read_options(asked->options, &options, reason);
     if (status != PCCL_OK)
         return status;
+    bool needs_result = asked->collective != PCCL_BARRIER && !options.counts; /* a share may be empty */
+    if ((asked->collective != PCCL_BARRIER && !asked->input) || (needs_result && !asked->result))
+        return refuse(reason, "a buffer is NULL");
     complete.codec = options.quantization;
     *request = (struct pccl_request){.tag = options.tag,
                                      .input = asked->input,
@@ -138,11 +168,13 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
         return status;
     if (options.label && !pccl_label_of(options.label, &request->descriptor.label))
         return refuse(reason, "a label has at most 32 bytes of printable UTF-8");
-    return read_members(&options, request, reason);
+    status = read_counts(&options, request, reason);
+    return status == PCCL_OK ? read_members(&options, request, reason) : status;
 }
 
 void pccl_api_request_free(struct pccl_request *request)
 {
+    pccl_release(pccl_heap(), (void *)(uintptr_t)request->starts, (request->part_count + 1) * sizeof *request->starts);
     pccl_release(pccl_heap(), (void *)(uintptr_t)request->members, request->member_count * sizeof *request->members);
 }
 

@@ -71,11 +71,13 @@ static void fail_as_different(struct pccl_transfer *transfer, const struct pccl_
 }
 
 /*
- * Different labels or collectives mean two different operations, whatever else they have in common.
+ * Different labels, collectives or lengths of parts mean two different operations, whatever else they
+ * have in common.
  */
 static bool is_another(const struct pccl_descriptor *ours, const struct pccl_descriptor *theirs)
 {
-    return ours->collective != theirs->collective || !pccl_label_equal(&ours->label, &theirs->label);
+    return ours->collective != theirs->collective || !pccl_label_equal(&ours->label, &theirs->label) ||
+           !pccl_id_equal(&ours->counts, &theirs->counts);
 }
 
 static void fail_as_another(struct pccl_transfer *transfer, const struct pccl_id *peer,

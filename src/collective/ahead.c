@@ -26,8 +26,8 @@
 
 static size_t bytes_of(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
-    if (number >= pccl_plan_segments(plan, stripe))
-        return 0; /* nothing in it, or no message */
+    if (!pccl_plan_has_segment(plan, stripe, number))
+        return 0;
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     return pccl_scratch_size(pccl_plan_bytes(plan, 0, segment.count));
 }
@@ -87,7 +87,7 @@ void pccl_ahead_give_back(struct pccl_flow *flow)
 static bool fits(const struct pccl_flow *flow, uint64_t stripe, uint32_t length)
 {
     const struct pccl_plan *plan = &flow->transfer->plan;
-    return stripe < plan->stripes && flow->first < pccl_plan_segments(plan, stripe) &&
+    return stripe < plan->stripes && pccl_plan_has_segment(plan, stripe, flow->first) &&
            length == pccl_plan_bytes(plan, 0, pccl_plan_segment(plan, stripe, flow->first).count);
 }
 

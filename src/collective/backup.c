@@ -91,7 +91,7 @@ static struct pccl_backup_block *allocate(struct pccl_backup_pool *pool, size_t 
 bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *plan, void *elements,
                       struct pccl_backup *backup)
 {
-    size_t size = (size_t)plan->count * plan->element_bytes;
+    size_t size = (size_t)plan->own * plan->element_bytes;
     size_t saved_bytes = (size_t)(plan->stripes * plan->pieces / 64 + 1) * sizeof *backup->saved;
     uint64_t *saved = pccl_allocate(pool->memory, saved_bytes);
     if (saved == NULL)

@@ -123,11 +123,14 @@ struct pccl_transfer_config {
     uint32_t root;              /* of a broadcast: its rank in the ring */
     /* By rank in the ring: which part of the tensor is the rank's. Copied; NULL: it is not in parts. */
     const uint32_t *positions;
+    /* Parts of given lengths: by position, where each begins, and where the last one ends. Copied; NULL: equal. */
+    const uint64_t *starts;
     /*
      * All-reduce: `count` elements each, which may be the same memory. Broadcast: likewise; only the
      * root's input is read, and only the others' result is written if the root's is the input.
      * All-gather: the own part, and all parts; the input may be its part of the result.
      * Reduce-scatter: all parts, and the own share; the result may be its part of the input.
+     * NULL: there are no bytes of it.
      */
     const void *input;
     void *result;

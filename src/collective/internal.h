@@ -137,6 +137,7 @@ struct pccl_transfer {
     struct pccl_plan plan;
     struct pccl_id *ring; /* owned */
     uint32_t *positions;  /* owned; NULL: the tensor is not in parts */
+    uint64_t *starts;     /* owned; NULL: the parts are equal */
     const uint8_t *input;
     uint8_t *result;
     void *user;

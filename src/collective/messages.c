@@ -346,9 +346,8 @@ static void keep_own(struct pccl_stripe *stripe)
     const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
     if (schedule->keeps == NULL)
         return;
-    uint32_t segments = pccl_plan_segments(plan, stripe->number);
-    for (uint32_t number = 0; number < segments; number++)
-        if (schedule->keeps(plan->seat, number))
+    for (uint32_t number = 0; number < plan->pieces; number++)
+        if (schedule->keeps(plan->seat, number) && pccl_plan_has_segment(plan, stripe->number, number))
             pccl_fold_keep(transfer, stripe->number, number);
 }
 

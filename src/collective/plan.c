@@ -31,6 +31,7 @@ static const struct ways ways_of[PCCL_COLLECTIVES] = {
     [PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, .ring_rounds = 2, .direct_steps = 2, .reduces = true},
     [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, .ring_rounds = 1, .direct_steps = 2},
     [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
+    [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
     [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, .ring_rounds = 1, .direct_steps = 1,
                              .in_parts = true, .reduces = true},
 };
@@ -73,14 +74,13 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
         return refuse(reason, "only what is reduced can be quantized");
     if (plan->seat.root >= plan->seat.ranks)
         return refuse(reason, "the root is no member");
-    if (!pccl_id_is_zero(&descriptor->counts))
-        return refuse(reason, "the parts are not equally long");
     plan->datatype = (enum pccl_datatype)descriptor->datatype;
     plan->reduction = (enum pccl_reduce_op)descriptor->operation;
     plan->element_bytes = (uint32_t)pccl_datatype_bytes(plan->datatype);
     plan->reduces = ways->reduces;
-    plan->count = descriptor->count;
-    uint64_t most = (uint64_t)PTRDIFF_MAX / plan->element_bytes / (ways->in_parts ? plan->seat.ranks : 1);
+    plan->count = plan->own = descriptor->count;
+    bool equal_parts = ways->in_parts && pccl_id_is_zero(&descriptor->counts);
+    uint64_t most = (uint64_t)PTRDIFF_MAX / plan->element_bytes / (equal_parts ? plan->seat.ranks : 1);
     if (plan->count == 0 || plan->count > most) {
         pccl_text_format(reason, "%" PRIu64 " elements", plan->count);
         return PCCL_ARGUMENT;
@@ -91,7 +91,47 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
 /* Elements of all parts together. */
 static uint64_t whole_count(const struct pccl_plan *plan)
 {
+    if (plan->starts != NULL)
+        return plan->starts[plan->seat.ranks];
     return plan->count * (plan->positions != NULL ? plan->seat.ranks : 1);
+}
+
+/* The part of a rank, of any length. *first: its first element. */
+static uint64_t part_of(const struct pccl_plan *plan, uint32_t rank, uint64_t *first)
+{
+    uint32_t position = plan->positions[rank];
+    *first = plan->starts != NULL ? plan->starts[position] : position * plan->count;
+    return plan->starts != NULL ? plan->starts[position + 1] - *first : plan->count;
+}
+
+/* Parts of given lengths. */
+static enum pccl_status take_starts(const uint64_t *starts, struct pccl_plan *plan, struct pccl_text *reason)
+{
+    uint64_t all = plan->count;
+    bool fits = starts[0] == 0 && starts[plan->seat.ranks] == all;
+    plan->count = 0;
+    for (uint32_t i = 0; i < plan->seat.ranks; i++) {
+        fits = fits && starts[i] <= starts[i + 1];
+        plan->count = pccl_max_u64(plan->count, starts[i + 1] - starts[i]);
+    }
+    plan->starts = starts;
+    return fits ? PCCL_OK : refuse(reason, "the parts do not make up the tensor");
+}
+
+static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, const uint32_t *positions,
+                                   const uint64_t *starts, struct pccl_plan *plan, struct pccl_text *reason)
+{
+    uint64_t first;
+    bool given = !pccl_id_is_zero(&descriptor->counts);
+    if (given != (starts != NULL))
+        return refuse(reason, "the lengths of the parts are not what the others are told");
+    if (given && take_starts(starts, plan, reason) != PCCL_OK)
+        return PCCL_ARGUMENT;
+    PCCL_ASSERT(positions != NULL);
+    plan->positions = positions;
+    plan->own = part_of(plan, plan->seat.rank, &first);
+    *(plan->reduces ? &plan->result_from : &plan->input_from) = first;
+    return PCCL_OK;
 }
 
 /* Of the tensor, or of each of its parts. */
@@ -148,10 +188,12 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct way
     uint64_t rate = cost->rate != 0 ? pccl_min_u64(cost->rate, rate_most) : rate_default;
     uint64_t mesh_rtt_us = cost->mesh_rtt_us != 0 ? cost->mesh_rtt_us : rtt_us;
     uint64_t mesh_rate = cost->mesh_rate != 0 ? pccl_min_u64(cost->mesh_rate, rate_most) : rate_most;
+    /* What the rank with the longest part has to do, if all had as long ones. */
+    uint64_t part_bytes = plan->starts != NULL ? ranks * pccl_plan_bytes(plan, 0, (uint32_t)plan->count) : bytes;
     uint64_t elements_bytes = steps == 1 ? bytes : ranks * bytes; /* all that the ring moves besides sums */
     uint64_t ring_ns = (elements_bytes + (ranks - 2) * folded_bytes) * 1000000000 / (ranks * rate);
-    uint64_t pair_ns = steps * bytes * 1000000000 / (ranks * mesh_rate);
-    uint64_t direct_ns = pccl_max_u64(steps * (ranks - 1) * bytes * 1000000000 / (ranks * rate), pair_ns);
+    uint64_t pair_ns = steps * part_bytes * 1000000000 / (ranks * mesh_rate);
+    uint64_t direct_ns = pccl_max_u64(steps * (ranks - 1) * part_bytes * 1000000000 / (ranks * rate), pair_ns);
     direct_ns += direct_ns * DIRECT_COST_PERCENT / 100;
     ring_ns += ways->ring_rounds * (ranks - 1) * rtt_us * 500;
     direct_ns += steps * mesh_rtt_us * 500;
@@ -159,8 +201,8 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct way
 }
 
 enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
-                                struct pccl_seat seat, const uint32_t *positions, struct pccl_plan *plan,
-                                struct pccl_text *reason)
+                                struct pccl_seat seat, const uint32_t *positions, const uint64_t *starts,
+                                struct pccl_plan *plan, struct pccl_text *reason)
 {
     PCCL_ASSERT(seat.ranks >= 2 && seat.rank < seat.ranks);
     struct pccl_plan made = {.seat = seat, .long_path = cost->rtt_us >= PCCL_LONG_PATH_RTT_US};
@@ -168,12 +210,10 @@ enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const 
     if (status != PCCL_OK)
         return status;
     const struct ways *ways = &ways_of[descriptor->collective];
-    if (ways->in_parts) {
-        PCCL_ASSERT(positions != NULL);
-        made.positions = positions;
-        uint64_t own = positions[seat.rank] * made.count;
-        *(ways->reduces ? &made.result_from : &made.input_from) = own;
-    }
+    if (ways->in_parts)
+        status = take_parts(descriptor, positions, starts, &made, reason);
+    if (status != PCCL_OK)
+        return status;
     made.large = whole_count(&made) > CACHED_BYTES_MOST / made.element_bytes;
     made.algorithm = ways->ring;
     made.algorithm = choose(&made, ways, cost);
@@ -187,9 +227,11 @@ struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t str
 {
     PCCL_ASSERT(stripe < plan->stripes && number < plan->pieces);
     uint64_t start = stripe * stripe_elements(plan);
-    if (plan->positions != NULL)
-        return (struct pccl_segment){plan->positions[number] * plan->count + start,
-                                     (uint32_t)pccl_min_u64(plan->segment_elements, plan->count - start)};
+    if (plan->positions != NULL) {
+        uint64_t part, length = part_of(plan, number, &part);
+        uint64_t rest = start < length ? length - start : 0;
+        return (struct pccl_segment){part + start, (uint32_t)pccl_min_u64(plan->segment_elements, rest)};
+    }
     if (stripe + 1 < plan->stripes)
         return (struct pccl_segment){start + (uint64_t)number * plan->segment_elements, plan->segment_elements};
     uint64_t rest = plan->count - start, whole = rest / plan->pieces, longer = rest % plan->pieces;
@@ -197,12 +239,9 @@ struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t str
     return (struct pccl_segment){first, (uint32_t)(whole + (number < longer))};
 }
 
-uint32_t pccl_plan_segments(const struct pccl_plan *plan, uint64_t stripe)
+bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
-    PCCL_ASSERT(stripe < plan->stripes);
-    if (plan->positions != NULL || stripe + 1 < plan->stripes)
-        return plan->pieces;
-    return (uint32_t)pccl_min_u64(plan->count - stripe * stripe_elements(plan), plan->pieces);
+    return number != PCCL_NO_PIECE && pccl_plan_segment(plan, stripe, number).count > 0;
 }
 
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step)

@@ -4,13 +4,14 @@
  * asking.
  *
  * An all-reduce and a broadcast are of one tensor of `count` elements. An all-gather and a
- * reduce-scatter are of one tensor in as many parts as there are ranks, of `count` elements each: a
- * rank holds all parts on one side and only its own on the other. Where the part of a rank lies is
- * its position, which need not be its rank.
+ * reduce-scatter are of one tensor in as many parts as there are ranks: a rank holds all parts on
+ * one side and only its own on the other. Where the part of a rank lies is its position, which need
+ * not be its rank. Parts have `count` elements each; or given lengths, any of which may be 0.
  *
  * The elements are cut into stripes of as many segments as the schedule has pieces (at most
  * segment_elements each; the last stripe's are shorter and of almost equal length; empty ones are
- * not sent). In parts, segment p of a stripe is of the part of rank p, and all are equally long.
+ * not sent). In parts, segment p of a stripe is of the part of rank p. There are as many stripes as
+ * the longest part needs; where another one has ended, its segments are empty.
  * Each stripe is a small operation by itself, and a window of stripes is in flight.
  *
  * all-reduce       RING     Each segment travels round the ring twice, as a sum and as a result:
@@ -21,7 +22,7 @@
  *                  SPREAD   Each other rank gets a segment from the root and sends it to all: 2
  *                           steps (spread.c).
  * all-gather       GATHER_RING, GATHER_DIRECT     Each part goes round the ring: ranks - 1 steps;
- *                           or to all: 1 step (gather.c).
+ *                           or to all: 1 step (gather.c). So do blobs, parts of given lengths.
  * reduce-scatter   SCATTER_RING, SCATTER_DIRECT   The first half of RING or DIRECT (scatter.c).
  *
  * An all-reduce folds the parts of segment p in the order p, p + 1 ... p - 1; a reduce-scatter folds
@@ -52,10 +53,12 @@ struct pccl_plan {
     const struct pccl_codec *codec;        /* NULL: elements travel as they are */
     const struct pccl_codec *folded_codec; /* of what is folded so far: as many bytes */
     uint32_t element_bytes;
-    uint64_t count;            /* of the tensor, or of each part */
+    uint64_t count;            /* of the tensor, or of the longest part */
     const uint32_t *positions; /* by rank: which part is the rank's; NULL: the tensor is not in parts. Borrowed */
+    const uint64_t *starts;    /* where each part begins, and where the last one ends; NULL: equal parts. Borrowed */
     /* The element of the whole tensor that comes first in the caller's memory. */
     uint64_t input_from, result_from;
+    uint64_t own;              /* elements of the own part, or of the tensor */
     bool reduces;              /* what is folded here overwrites the own part, in place */
     bool long_path;            /* a round trip to the neighbors takes longer than moving some segments */
     bool large;                /* more than the caches hold, so what is not needed soon may bypass them */
@@ -65,19 +68,21 @@ struct pccl_plan {
 
 /*
  * ARGUMENT with a reason: a descriptor that no caller can have made. positions: a permutation of the
- * ranks, which the plan refers to; only asked for where the tensor is in parts.
+ * ranks; only asked for where the tensor is in parts. starts: one more than there are ranks, by
+ * position; NULL without given lengths. The plan refers to both.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
                                                 struct pccl_seat seat, const uint32_t *positions,
-                                                struct pccl_plan *plan, struct pccl_text *reason);
+                                                const uint64_t *starts, struct pccl_plan *plan,
+                                                struct pccl_text *reason);
 
 struct pccl_segment {
     uint64_t first; /* element of the whole tensor */
     uint32_t count; /* may be 0 */
 };
 struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
-/* How many of a stripe's segments are not empty; those are its first ones. */
-uint32_t pccl_plan_segments(const struct pccl_plan *plan, uint64_t stripe);
+/* Whether there is anything to send in it; not in PCCL_NO_PIECE. */
+bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 /* Whether sums travel in this step that are longer than elements: f32 for f16 or bf16. */
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step);
 /*

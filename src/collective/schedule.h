@@ -7,9 +7,9 @@
  * without the engine (unit/schedule).
  *
  * An operation is cut into stripes (plan.h). Each stripe runs the whole schedule by itself; how
- * many run at a time is the window's business. A stripe has pieces; the last ones may be empty:
- * they are not sent, and nothing of the others may wait for them. A message is named by (sender,
- * receiver, step) and carries one piece.
+ * many run at a time is the window's business. A stripe has pieces; any may be empty: they are not
+ * sent, and nothing of the others may wait for them. A message is named by (sender, receiver, step)
+ * and carries one piece.
  *
  *   Step 0         is what a rank sends by itself: its own part, from its input. Whoever has
  *                  nothing to begin with, sends nothing in it.

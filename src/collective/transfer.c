@@ -79,24 +79,34 @@ static bool make_flows(struct pccl_transfer *transfer)
     return true;
 }
 
-/* The plan refers to the caller's until now. */
-static bool copy_positions(struct pccl_transfer *transfer)
+static size_t positions_bytes(const struct pccl_plan *plan) { return plan->seat.ranks * sizeof *plan->positions; }
+static size_t starts_bytes(const struct pccl_plan *plan) { return (plan->seat.ranks + 1) * sizeof *plan->starts; }
+
+/* NULL: memory is short, or there is nothing to copy. */
+static void *copy(const struct pccl_memory *memory, const void *from, size_t bytes)
 {
+    void *made = from != NULL ? pccl_allocate(memory, bytes) : NULL;
+    if (made != NULL)
+        memcpy(made, from, bytes);
+    return made;
+}
+
+/* The plan refers to the caller's until now. */
+static bool copy_parts(struct pccl_transfer *transfer)
+{
+    const struct pccl_memory *memory = &transfer->exchange->memory;
     struct pccl_plan *plan = &transfer->plan;
-    if (plan->positions == NULL)
-        return true;
-    size_t bytes = plan->seat.ranks * sizeof *transfer->positions;
-    transfer->positions = pccl_allocate(&transfer->exchange->memory, bytes);
-    if (transfer->positions == NULL)
-        return false;
-    memcpy(transfer->positions, plan->positions, bytes);
-    plan->positions = transfer->positions;
-    return true;
+    bool in_parts = plan->positions != NULL, given = plan->starts != NULL;
+    plan->positions = transfer->positions = copy(memory, plan->positions, positions_bytes(plan));
+    plan->starts = transfer->starts = copy(memory, plan->starts, starts_bytes(plan));
+    return in_parts == (plan->positions != NULL) && given == (plan->starts != NULL);
 }
 
 /* Whether the own part of the result lies where the own part of the input does. */
 static bool is_in_place(const struct pccl_plan *plan, const struct pccl_transfer_config *config)
 {
+    if (plan->own == 0)
+        return false;
     const struct pccl_segment own = {.first = pccl_max_u64(plan->input_from, plan->result_from)};
     return (const uint8_t *)config->input + pccl_plan_input_at(plan, &own) ==
            (const uint8_t *)config->result + pccl_plan_result_at(plan, &own);
@@ -112,7 +122,7 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
     if (transfer->ring == NULL || transfer->slots == NULL || transfer->ended == NULL)
         return false;
     memcpy(transfer->ring, config->ring, config->ranks * sizeof *transfer->ring);
-    if (!copy_positions(transfer) || !make_flows(transfer) || !pccl_stripe_reserve(transfer))
+    if (!copy_parts(transfer) || !make_flows(transfer) || !pccl_stripe_reserve(transfer))
         return false;
     if (!transfer->in_place || !transfer->plan.reduces)
         return true;
@@ -130,7 +140,7 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
     const struct pccl_seat seat = {.ranks = config->ranks, .rank = rank, .root = config->root};
     struct pccl_plan plan;
     enum pccl_status status =
-        pccl_plan_make(&config->descriptor, &config->cost, seat, config->positions, &plan, reason);
+        pccl_plan_make(&config->descriptor, &config->cost, seat, config->positions, config->starts, &plan, reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_transfer *made = pccl_allocate(&exchange->memory, sizeof *made);
@@ -248,7 +258,8 @@ void pccl_transfer_free(struct pccl_transfer *transfer)
     pccl_release(memory, transfer->flows, transfer->flow_count * sizeof *transfer->flows);
     pccl_release(memory, transfer->ended, sizeof *transfer->ended);
     pccl_release(memory, transfer->slots, (size_t)transfer->slot_count * sizeof(struct pccl_stripe *));
-    pccl_release(memory, transfer->positions, transfer->plan.seat.ranks * sizeof *transfer->positions);
+    pccl_release(memory, transfer->positions, positions_bytes(&transfer->plan));
+    pccl_release(memory, transfer->starts, starts_bytes(&transfer->plan));
     pccl_release(memory, transfer->ring, transfer->plan.seat.ranks * sizeof *transfer->ring);
     pccl_release(memory, transfer, sizeof *transfer);
     open_stripes(exchange);

@@ -60,14 +60,14 @@ bool pccl_stripe_reserve(struct pccl_transfer *transfer)
 }
 
 /* What the schedule has for a stripe on this flow. A piece that is kept is no result that is waited for. */
-static void count_messages(const struct pccl_flow *flow, uint32_t segments, struct pccl_stripe *stripe)
+static void count_messages(const struct pccl_flow *flow, struct pccl_stripe *stripe)
 {
     const struct pccl_plan *plan = &flow->transfer->plan;
     const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
     uint32_t steps = schedule->steps(plan->seat);
     for (uint32_t step = 0; step < steps; step++) {
-        if (pccl_flow_piece(flow, step) >= segments)
-            continue; /* no message, or nothing in it */
+        if (!pccl_plan_has_segment(plan, stripe->number, pccl_flow_piece(flow, step)))
+            continue;
         if (flow->outgoing) {
             stripe->departures_left++;
             continue;
@@ -81,10 +81,9 @@ static void count_messages(const struct pccl_flow *flow, uint32_t segments, stru
 
 static void set_up_stripe(struct pccl_transfer *transfer, struct pccl_stripe *stripe)
 {
-    uint32_t segments = pccl_plan_segments(&transfer->plan, transfer->granted);
     *stripe = (struct pccl_stripe){.transfer = transfer, .number = transfer->granted};
     for (uint32_t i = 0; i < transfer->flow_count; i++)
-        count_messages(&transfer->flows[i], segments, stripe);
+        count_messages(&transfer->flows[i], stripe);
     stripe->results_left += stripe->parts_left > 0;
     transfer->results_complete += stripe->results_left == 0;
     uint32_t parcels = parcel_count(transfer);

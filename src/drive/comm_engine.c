@@ -50,32 +50,43 @@ void pccl_comm_op_decided(struct pcclComm_t *comm, struct pccl_comm_op *operatio
 
 /* ---- jobs ---- */
 
-static struct pccl_comm_op_job *allocate_job(uint32_t ranks)
+static void release_job(struct pccl_comm_op_job *job, uint32_t ranks)
+{
+    pccl_release(pccl_heap(), job->job.ring, ranks * sizeof *job->job.ring);
+    pccl_release(pccl_heap(), job->positions, ranks * sizeof *job->positions);
+    pccl_release(pccl_heap(), job->starts, job->start_count * sizeof *job->starts);
+    pccl_release(pccl_heap(), job, sizeof *job);
+}
+
+static struct pccl_comm_op_job *allocate_job(uint32_t ranks, uint32_t start_count)
 {
     struct pccl_comm_op_job *job = pccl_allocate(pccl_heap(), sizeof *job);
     if (!job)
         return NULL;
     job->job.ring = pccl_allocate(pccl_heap(), ranks * sizeof *job->job.ring);
     job->positions = pccl_allocate(pccl_heap(), ranks * sizeof *job->positions);
-    if (job->job.ring && job->positions)
+    job->start_count = start_count;
+    job->starts = start_count ? pccl_allocate(pccl_heap(), start_count * sizeof *job->starts) : NULL;
+    if (job->job.ring && job->positions && (job->starts || !start_count))
         return job;
-    pccl_release(pccl_heap(), job->job.ring, ranks * sizeof *job->job.ring);
-    pccl_release(pccl_heap(), job->positions, ranks * sizeof *job->positions);
-    pccl_release(pccl_heap(), job, sizeof *job);
+    release_job(job, ranks);
     return NULL;
 }
 
 struct pccl_comm_op_job *pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                                               const void *input, const struct pccl_descriptor *descriptor)
+                                               const struct pccl_request *request,
+                                               const struct pccl_descriptor *descriptor)
 {
     uint32_t ranks;
     const struct pccl_id *ring = pccl_peer_ring(comm->peer, &ranks);
     bool has_root = descriptor->collective == PCCL_BROADCAST; /* one that is no member is refused by the machine */
-    struct pccl_comm_op_job *job = allocate_job(ranks);
+    struct pccl_comm_op_job *job = allocate_job(ranks, request->starts ? request->part_count + 1 : 0);
     if (!job)
         return NULL;
     memcpy(job->job.ring, ring, ranks * sizeof *ring);
     memcpy(job->positions, pccl_peer_positions(comm->peer), ranks * sizeof *job->positions);
+    if (job->starts)
+        memcpy(job->starts, request->starts, job->start_count * sizeof *job->starts);
     job->job.user = job;
     job->job.config = (struct pccl_transfer_config){.descriptor = *descriptor,
                                                     .cost = pccl_peer_cost(comm->peer),
@@ -83,7 +94,8 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pcclComm_t *comm, struct p
                                                     .ranks = ranks,
                                                     .root = has_root ? pccl_id_find(ring, ranks, &descriptor->root) : 0,
                                                     .positions = job->positions,
-                                                    .input = input,
+                                                    .starts = job->starts,
+                                                    .input = request->input,
                                                     .result = operation->result};
     job->operation = operation;
     operation->job = job;
@@ -102,10 +114,7 @@ static void free_job(struct pcclComm_t *comm, struct pccl_comm_op_job *job)
         comm->data.jobs = job->next;
     if (job->next)
         job->next->previous = job->previous;
-    uint32_t ranks = job->job.config.ranks;
-    pccl_release(pccl_heap(), job->job.ring, ranks * sizeof *job->job.ring);
-    pccl_release(pccl_heap(), job->positions, ranks * sizeof *job->positions);
-    pccl_release(pccl_heap(), job, sizeof *job);
+    release_job(job, job->job.config.ranks);
 }
 
 void pccl_comm_op_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *operation)

@@ -9,6 +9,7 @@
 #include "peer/peer.h"
 
 struct pccl_comm_op;
+struct pccl_request;
 struct pccl_waiter;
 struct pcclComm_t;
 
@@ -21,6 +22,8 @@ struct pccl_comm_op_job {
     struct pccl_comm_op *operation; /* NULL: the operation has ended */
     struct pccl_peer_op *op;        /* until `stopped` */
     uint32_t *positions;            /* owned: which of the members each rank of the ring is */
+    uint64_t *starts;               /* owned: of parts of given lengths; or NULL */
+    uint32_t start_count;
     bool started, stopped, at_rest;
     struct pccl_comm_op_job *previous, *next;
 };
@@ -45,7 +48,8 @@ void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instanc
 void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count);
 /* Makes a job for an operation over the present ring; the launch starts it. NULL: out of memory. */
 struct pccl_comm_op_job *pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                                               const void *input, const struct pccl_descriptor *descriptor);
+                                               const struct pccl_request *request,
+                                               const struct pccl_descriptor *descriptor);
 /* The operation ends. Its job goes on without it, or is freed if it was never started. */
 void pccl_comm_op_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *operation);
 /*

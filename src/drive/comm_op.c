@@ -121,6 +121,11 @@ static enum pccl_status place(const struct pcclComm_t *comm, struct pccl_comm_op
         }
         descriptor->root = operation->members[request->root];
     }
+    if (request->starts && request->part_count != operation->member_count) {
+        pccl_text_format(reason, "counts has %u numbers, but there are %u members", request->part_count,
+                         operation->member_count);
+        return PCCL_ARGUMENT;
+    }
     return pccl_request_check_buffers(request, operation->member_count, operation->rank, reason);
 }
 
@@ -161,7 +166,7 @@ static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_comm_op *ope
         return status;
     plan_tiny(comm, operation, request, &launch);
     if (!operation->tiny && !pccl_peer_is_alone(comm->peer) &&
-        !pccl_comm_op_job_make(comm, operation, request->input, &launch.descriptor))
+        !pccl_comm_op_job_make(comm, operation, request, &launch.descriptor))
         return PCCL_MEMORY;
     struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
     status = pccl_comm_step(comm, &event);

@@ -1,7 +1,22 @@
 #include "drive/request.h"
 
+#include "core/bytes.h"
+#include "core/siphash.h"
 #include "core/status.h"
 #include "kernels/kernels.h"
+
+struct pccl_id pccl_request_digest(const uint64_t *starts, uint32_t part_count)
+{
+    struct pccl_id digest = {{1}};
+    for (uint32_t i = 0; i < part_count; i++) {
+        const struct pccl_id key = digest;
+        uint8_t length[8];
+        pccl_put(length, sizeof length, starts[i + 1] - starts[i]);
+        pccl_siphash(key.bytes, length, sizeof length, digest.bytes);
+    }
+    digest.bytes[0] |= 1;
+    return digest;
+}
 
 bool pccl_request_needs_members(const struct pccl_request *request)
 {
@@ -9,17 +24,21 @@ bool pccl_request_needs_members(const struct pccl_request *request)
     return request->members || (collective != PCCL_ALL_REDUCE && collective != PCCL_BARRIER);
 }
 
+/* Where a part begins, in bytes; or the last one ends. */
+static size_t part_at(const struct pccl_request *request, uint32_t rank)
+{
+    uint64_t elements = request->starts ? request->starts[rank] : rank * request->descriptor.count;
+    return (size_t)elements * pccl_datatype_bytes((enum pccl_datatype)request->descriptor.datatype);
+}
+
 struct pccl_request_extent pccl_request_extent(const struct pccl_request *request, uint32_t world, uint32_t rank)
 {
-    size_t part = request->descriptor.count * pccl_datatype_bytes((enum pccl_datatype)request->descriptor.datatype);
-    struct pccl_request_extent extent = {.input = part, .result = part};
-    if (request->descriptor.collective == PCCL_ALL_GATHER)
-        extent.result = world * part;
-    if (request->descriptor.collective == PCCL_REDUCE_SCATTER)
-        extent.input = world * part;
-    if (extent.result != extent.input)
-        extent.own = rank * part;
-    return extent;
+    bool gathers = request->descriptor.collective == PCCL_ALL_GATHER;
+    bool scatters = request->descriptor.collective == PCCL_REDUCE_SCATTER;
+    if (!gathers && !scatters)
+        return (struct pccl_request_extent){.input = part_at(request, 1), .result = part_at(request, 1)};
+    size_t own = part_at(request, rank), part = part_at(request, rank + 1) - own, all = part_at(request, world);
+    return (struct pccl_request_extent){.input = scatters ? all : part, .result = gathers ? all : part, .own = own};
 }
 
 /* The one place where the other buffer may lie although they overlap. */
@@ -32,11 +51,15 @@ static bool is_in_place(const struct pccl_request *request, const struct pccl_re
 enum pccl_status pccl_request_check_buffers(const struct pccl_request *request, uint32_t world, uint32_t rank,
                                             struct pccl_text *reason)
 {
-    if (request->descriptor.count > SIZE_MAX / 16 / world) {
+    if (request->descriptor.count > SIZE_MAX / 16 / (request->starts ? 1 : world)) {
         pccl_text_format(reason, "count is larger than any memory");
         return PCCL_ARGUMENT;
     }
     struct pccl_request_extent extent = pccl_request_extent(request, world, rank);
+    if (extent.result && !request->result) {
+        pccl_text_format(reason, "a buffer is NULL");
+        return PCCL_ARGUMENT;
+    }
     uintptr_t input = (uintptr_t)request->input, result = (uintptr_t)request->result;
     bool overlap = input < result + extent.result && result < input + extent.input;
     if (!overlap || is_in_place(request, &extent))

@@ -15,7 +15,9 @@ struct pccl_request {
     void *result;
     const struct pccl_id *members; /* in order of their ranks; NULL: as of the last call that has returned */
     uint32_t member_count;
-    uint32_t root; /* its rank */
+    uint32_t root;          /* its rank */
+    const uint64_t *starts; /* of parts of given lengths: where each begins, and where the last one ends; or NULL */
+    uint32_t part_count;
     bool alone_ok; /* a peer that is alone in its group carries it out by itself */
 };
 
@@ -25,6 +27,8 @@ struct pccl_request_extent {
     size_t own; /* where this peer's part begins, in the buffer that has one for each member */
 };
 
+/* Of the lengths of parts, for peers to compare; never zero. */
+struct pccl_id pccl_request_digest(const uint64_t *starts, uint32_t part_count);
 /* Whether ranks matter, so that it can only be carried out by certain members. */
 bool pccl_request_needs_members(const struct pccl_request *request);
 struct pccl_request_extent pccl_request_extent(const struct pccl_request *request, uint32_t world, uint32_t rank);

@@ -50,7 +50,7 @@ static void fold(struct pccl_master *m, const struct pccl_operation *op, const v
                      result);
 }
 
-/* In the order of the ring. */
+/* In the order of the ring; so are shares of given counts, which only the members know. */
 static void reduce(struct pccl_master *m, const struct pccl_operation *op, const void **parts)
 {
     for (uint32_t i = 0; i < op->part_count; i++)
@@ -112,9 +112,11 @@ bool pccl_master_combine(struct pccl_master *m, const struct pccl_peer_group *gr
     size_t bytes = op->part_count * sizeof(void *);
     const void **parts = pccl_allocate(&m->memory, bytes);
     bool made = parts != NULL && make_result(m, op, result_bytes_of(op));
-    if (made && op->descriptor.collective == PCCL_ALL_REDUCE)
+    bool equal_shares = op->descriptor.collective == PCCL_REDUCE_SCATTER && pccl_id_is_zero(&op->descriptor.counts);
+    bool reduces = op->descriptor.collective == PCCL_ALL_REDUCE || op->descriptor.collective == PCCL_REDUCE_SCATTER;
+    if (made && reduces && !equal_shares)
         reduce(m, op, parts);
-    else if (made && op->descriptor.collective == PCCL_REDUCE_SCATTER)
+    else if (made && equal_shares)
         reduce_shares(m, group, op, parts);
     else if (made && op->result != NULL) /* of a barrier it is empty */
         gather(group, op, parts);        /* a broadcast is one, to which only the root contributes */

@@ -42,7 +42,10 @@ const char *pccl_collective_name(uint8_t collective)
     }
 }
 
-/* "sum of 10 f32", "broadcast of 10 f32 from peer a", "barrier" */
+/*
+ * "sum of 10 f32", "broadcast of 10 f32 from peer a", "barrier". Of given shares the digest begins as
+ * shown: that is how two callers see that theirs differ.
+ */
 static void describe_request(struct pccl_text *words, const struct pccl_descriptor *descriptor)
 {
     const char *collective = pccl_collective_name(descriptor->collective);
@@ -59,7 +62,7 @@ static void describe_request(struct pccl_text *words, const struct pccl_descript
     pccl_text_append(words, " of %" PRIu64 " %s", descriptor->count,
                      pccl_datatype_name((enum pccl_datatype)descriptor->datatype));
     if (!pccl_id_is_zero(&descriptor->counts))
-        pccl_text_add(words, " in parts of other sizes");
+        pccl_text_append(words, " in given shares (%s)", pccl_id_str(&descriptor->counts));
     if (descriptor->collective == PCCL_BROADCAST)
         pccl_text_append(words, " from peer %s", pccl_id_str(&descriptor->root));
 }

@@ -112,7 +112,7 @@ static void mend_descriptor(struct pccl_descriptor *descriptor)
     uint8_t collective = descriptor->collective;
     if (collective != PCCL_ALL_REDUCE && collective != PCCL_REDUCE_SCATTER)
         descriptor->operation = 0;
-    if (collective != PCCL_ALL_GATHER && collective != PCCL_REDUCE_SCATTER)
+    if (collective != PCCL_ALL_GATHER_V && collective != PCCL_REDUCE_SCATTER)
         memset(&descriptor->counts, 0, sizeof descriptor->counts);
     if (collective == PCCL_BROADCAST)
         descriptor->root.bytes[0] |= 1;

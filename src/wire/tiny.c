@@ -16,7 +16,10 @@ struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor,
     case PCCL_ALL_REDUCE: return (struct pccl_tiny_sizes){one, one, one};
     case PCCL_BROADCAST: return (struct pccl_tiny_sizes){self_is_root ? one : 0, one, one};
     case PCCL_ALL_GATHER: return (struct pccl_tiny_sizes){one, all, all};
-    case PCCL_REDUCE_SCATTER: return (struct pccl_tiny_sizes){all, all, all};
+    case PCCL_REDUCE_SCATTER:
+        if (!pccl_id_is_zero(&descriptor->counts))
+            all = one;
+        return (struct pccl_tiny_sizes){all, all, all};
     case PCCL_ALL_GATHER_V: {
         uint64_t lengths = descriptor->count == 0 ? world * (uint64_t)LENGTH_BYTES : UINT64_MAX;
         return (struct pccl_tiny_sizes){0, lengths, lengths};

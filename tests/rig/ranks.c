@@ -118,14 +118,14 @@ static bool is_mismatched(const struct rig_attempt *attempt)
 }
 
 /*
- * Whether the attempt cannot be done because of that. Of a broadcast, it is enough that the rank
- * before the odd one and the odd one itself are not.
+ * Whether the attempt cannot be done because of that. Of a broadcast, and where parts may be empty,
+ * it is enough that the rank before the odd one and the odd one itself are not.
  */
 static bool must_notice(const struct rig_attempt *attempt)
 {
     const struct rig_op *op = &attempt->world->spec->ops[attempt->op];
     const struct rig_place *place = &attempt->place;
-    if (!is_mismatched(attempt) || op->descriptor.collective != PCCL_BROADCAST)
+    if (!is_mismatched(attempt) || (op->descriptor.collective != PCCL_BROADCAST && !op->given))
         return is_mismatched(attempt);
     return attempt->odd || place->ring[pccl_seat_next(place->seat, place->seat.rank)] == op->odd_rank;
 }
@@ -304,7 +304,7 @@ static struct rig_attempt *attempt_make(struct rig_rank *rank, uint32_t op)
     attempt->odd = attempt->use == 0 && world->spec->ops[op].odd_rank == rank->number;
     world->attempts = attempt;
     attempt->place = rig_place_of(world->spec, op, attempt->view, rank->number);
-    if (attempt->odd && world->spec->ops[op].odd_in_length && attempt->place.in_parts)
+    if (attempt->odd && world->spec->ops[op].odd_in_length && attempt->place.in_parts && !world->spec->ops[op].given)
         attempt->in_place = false; /* its own part lies elsewhere for it */
     make_buffers(attempt, (op + rank->number) % 9);
     return attempt;
@@ -314,7 +314,9 @@ static struct rig_attempt *attempt_make(struct rig_rank *rank, uint32_t op)
 static void make_odd(struct rig_attempt *attempt, struct pccl_transfer_config *config)
 {
     struct pccl_descriptor *descriptor = &config->descriptor;
-    if (attempt->world->spec->ops[attempt->op].odd_in_length)
+    if (attempt->world->spec->ops[attempt->op].given)
+        descriptor->counts.bytes[1]++;
+    else if (attempt->world->spec->ops[attempt->op].odd_in_length)
         descriptor->count--;
     else if (descriptor->collective == PCCL_BROADCAST)
         config->root = attempt->place.seat.root = pccl_seat_next(attempt->place.seat, config->root);
@@ -329,25 +331,27 @@ static void plant_in(const struct rig_attempt *attempt, struct pccl_transfer_con
     const struct rig_place *place = &attempt->place;
     if (config->descriptor.collective == PCCL_BROADCAST && rig_plant(attempt->world, RIG_PLANT_wrong_root))
         config->root = pccl_seat_next(place->seat, config->root);
-    if (place->in_parts && rig_plant(attempt->world, RIG_PLANT_exchanged)) {
+    if (place->in_parts && rig_starts(place) == NULL && rig_plant(attempt->world, RIG_PLANT_exchanged)) {
         positions[0] = place->positions[1];
         positions[1] = place->positions[0];
     }
 }
 
-static struct pccl_transfer_config config_of(struct rig_attempt *attempt, struct pccl_id *ring, uint32_t *positions)
+static struct pccl_transfer_config config_of(struct rig_attempt *attempt, struct pccl_id *ring, uint32_t *positions,
+                                             uint64_t *starts)
 {
     const struct rig_spec *spec = attempt->world->spec;
     const struct rig_place *place = &attempt->place;
     struct pccl_transfer_config config = {
         .instance = {.group = 1, .tag = attempt->op, .use = attempt->use},
         .view = {.inc = 1, .number = attempt->view_number},
-        .descriptor = spec->ops[attempt->op].descriptor,
+        .descriptor = place->descriptor,
         .cost = rig_cost(spec),
         .ring = ring,
         .ranks = place->seat.ranks,
         .root = place->seat.root,
         .positions = positions,
+        .starts = rig_starts(place) != NULL ? starts : NULL,
         .input = attempt->given,
         .result = attempt->got,
         .user = attempt,
@@ -355,6 +359,7 @@ static struct pccl_transfer_config config_of(struct rig_attempt *attempt, struct
     for (uint32_t i = 0; i < config.ranks; i++)
         ring[i] = spec->ids[place->ring[i]];
     memcpy(positions, place->positions, sizeof place->positions);
+    memcpy(starts, place->starts, sizeof place->starts);
     if (attempt->odd)
         make_odd(attempt, &config);
     if (config.descriptor.collective == PCCL_BROADCAST)
@@ -379,7 +384,8 @@ void rig_start(struct rig_rank *rank, uint32_t op)
     struct rig_attempt *attempt = attempt_make(rank, op);
     struct pccl_id ring[RIG_RANKS_MAX];
     uint32_t positions[RIG_RANKS_MAX];
-    const struct pccl_transfer_config told = config_of(attempt, ring, positions);
+    uint64_t starts[RIG_RANKS_MAX + 1];
+    const struct pccl_transfer_config told = config_of(attempt, ring, positions, starts);
     rig_plan_for(spec, &spec->ops[op]);
     rig_trace(world, "rank %u starts operation %u use %u in view %u", rank->number, op, attempt->use,
               attempt->view_number);
@@ -387,8 +393,9 @@ void rig_start(struct rig_rank *rank, uint32_t op)
     struct pccl_text reason = {0};
     const size_t held = pccl_exchange_ahead_bytes(rank->exchange);
     const enum pccl_status status = pccl_exchange_start(rank->exchange, &told, &attempt->transfer, &reason);
-    memset(ring, 0xee, sizeof ring); /* both were copied */
+    memset(ring, 0xee, sizeof ring); /* all were copied */
     memset(positions, 0xee, sizeof positions);
+    memset(starts, 0xee, sizeof starts);
     world->totals->used += pccl_exchange_ahead_bytes(rank->exchange) < held;
     world->totals->odd_held += pccl_exchange_ahead_bytes(rank->exchange) < held && is_mismatched(attempt);
     if (status == PCCL_OK)

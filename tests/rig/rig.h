@@ -63,8 +63,10 @@ struct rig_op {
     uint32_t segment_elements; /* 0: what the plan says */
     uint32_t in_place;         /* bit for each rank */
     uint32_t root;             /* of a broadcast, while it lives */
-    uint32_t odd_rank;         /* this rank's first attempt asks for a different operation; RIG_NOBODY: none does */
-    bool odd_in_length;        /* by fewer elements; otherwise by another reduction, another root, or a label */
+    bool given; /* parts have these lengths, by rank; the count of the descriptor is that of all of them */
+    uint32_t lengths[RIG_RANKS_MAX];
+    uint32_t odd_rank;  /* this rank's first attempt asks for a different operation; RIG_NOBODY: none does */
+    bool odd_in_length; /* by fewer elements; otherwise by another reduction, another root, or a label */
 };
 
 struct rig_spec {
@@ -96,12 +98,16 @@ struct pccl_cost rig_cost(const struct rig_spec *spec);
 /* One rank's place in an operation and view: whom it names, and what its caller holds. */
 struct rig_place {
     uint32_t ring[RIG_RANKS_MAX], positions[RIG_RANKS_MAX]; /* by rank in the ring */
+    uint64_t starts[RIG_RANKS_MAX + 1];                     /* of parts, by position */
     struct pccl_seat seat;
     bool in_parts, gives; /* whether its input is read */
     size_t input_bytes, result_bytes;
     size_t own; /* where its part lies in the longer of the two */
+    struct pccl_descriptor descriptor;
 };
 struct rig_place rig_place_of(const struct rig_spec *spec, uint32_t op, uint32_t view, uint32_t rank);
+/* What the engine is told of them: NULL for equal parts. */
+const uint64_t *rig_starts(const struct rig_place *place);
 /* Refers to the place. false: alone. */
 bool rig_plan(const struct rig_spec *spec, uint32_t op, const struct rig_place *place, struct pccl_plan *plan);
 /* The exact result that the operation must have for this rank in this view. NULL: none. */

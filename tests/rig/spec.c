@@ -6,11 +6,11 @@
 /* ---- plans for few messages: the linker puts this function in front of the real one ---- */
 
 enum pccl_status __real_pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
-                                       struct pccl_seat seat, const uint32_t *positions, struct pccl_plan *plan,
-                                       struct pccl_text *reason);
+                                       struct pccl_seat seat, const uint32_t *positions, const uint64_t *starts,
+                                       struct pccl_plan *plan, struct pccl_text *reason);
 enum pccl_status __wrap_pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
-                                       struct pccl_seat seat, const uint32_t *positions, struct pccl_plan *plan,
-                                       struct pccl_text *reason);
+                                       struct pccl_seat seat, const uint32_t *positions, const uint64_t *starts,
+                                       struct pccl_plan *plan, struct pccl_text *reason);
 
 static const struct {
     enum pccl_algorithm ring, direct;
@@ -18,6 +18,7 @@ static const struct {
 } collectives[] = {[PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, "all-reduce"},
                    [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, "broadcast"},
                    [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, "all-gather"},
+                   [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, "all-gather of blobs"},
                    [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, "reduce-scatter"}};
 
 static uint32_t planned_segment_elements;
@@ -30,10 +31,10 @@ void rig_plan_for(const struct rig_spec *spec, const struct rig_op *op)
 }
 
 enum pccl_status __wrap_pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
-                                       struct pccl_seat seat, const uint32_t *positions, struct pccl_plan *plan,
-                                       struct pccl_text *reason)
+                                       struct pccl_seat seat, const uint32_t *positions, const uint64_t *starts,
+                                       struct pccl_plan *plan, struct pccl_text *reason)
 {
-    const enum pccl_status status = __real_pccl_plan_make(descriptor, cost, seat, positions, plan, reason);
+    const enum pccl_status status = __real_pccl_plan_make(descriptor, cost, seat, positions, starts, plan, reason);
     if (status != PCCL_OK || planned_segment_elements == 0)
         return status;
     plan->algorithm =
@@ -59,12 +60,6 @@ uint32_t rig_ring_of(const struct rig_spec *spec, uint32_t view, uint32_t *ranks
     return count;
 }
 
-/* Of the tensor, or of one part of it. */
-static size_t part_bytes(const struct rig_op *op)
-{
-    return (size_t)op->descriptor.count * pccl_datatype_bytes((enum pccl_datatype)op->descriptor.datatype);
-}
-
 /* The rank in the ring of the root: if that is dead, of the first that lives. */
 static uint32_t root_of(const struct rig_op *op, uint32_t view, const struct rig_place *place)
 {
@@ -77,11 +72,36 @@ static uint32_t root_of(const struct rig_op *op, uint32_t view, const struct rig
     return at;
 }
 
+/* Of the tensor, or of each part of it. Given lengths are of which members there are. */
+static void measure(const struct rig_spec *spec, const struct rig_op *op, uint32_t view, struct rig_place *place)
+{
+    const enum pccl_collective collective = (enum pccl_collective)op->descriptor.collective;
+    const bool gathers = collective == PCCL_ALL_GATHER || collective == PCCL_ALL_GATHER_V;
+    const bool scatters = collective == PCCL_REDUCE_SCATTER;
+    const size_t bytes = pccl_datatype_bytes((enum pccl_datatype)op->descriptor.datatype);
+    uint32_t position = 0;
+    for (uint32_t rank = 0; rank < spec->ranks; rank++)
+        if ((view >> rank & 1) != 0) {
+            place->starts[position + 1] =
+                place->starts[position] + (op->given ? op->lengths[rank] : op->descriptor.count);
+            position++;
+        }
+    place->in_parts = gathers || scatters;
+    place->descriptor = op->descriptor;
+    if (op->given)
+        place->descriptor.count = place->starts[position];
+    const uint32_t own = place->in_parts ? place->positions[place->seat.rank] : 0;
+    const size_t part = (size_t)(place->starts[own + 1] - place->starts[own]) * bytes;
+    const size_t all = (size_t)place->starts[position] * bytes;
+    place->input_bytes = scatters ? all : part;
+    place->result_bytes = gathers ? all : part;
+    place->own = (size_t)place->starts[own] * bytes;
+}
+
 struct rig_place rig_place_of(const struct rig_spec *spec, uint32_t op, uint32_t view, uint32_t rank)
 {
     const enum pccl_collective collective = (enum pccl_collective)spec->ops[op].descriptor.collective;
-    const size_t part = part_bytes(&spec->ops[op]);
-    struct rig_place place = {.in_parts = collective == PCCL_ALL_GATHER || collective == PCCL_REDUCE_SCATTER};
+    struct rig_place place = {0};
     const uint32_t ranks = rig_ring_of(spec, view, place.ring);
     place.seat.ranks = ranks;
     for (uint32_t i = 0; i < ranks; i++) {
@@ -93,10 +113,13 @@ struct rig_place rig_place_of(const struct rig_spec *spec, uint32_t op, uint32_t
     if (collective == PCCL_BROADCAST)
         place.seat.root = root_of(&spec->ops[op], view, &place);
     place.gives = collective != PCCL_BROADCAST || place.seat.root == place.seat.rank;
-    place.input_bytes = collective == PCCL_REDUCE_SCATTER ? ranks * part : part;
-    place.result_bytes = collective == PCCL_ALL_GATHER ? ranks * part : part;
-    place.own = place.in_parts ? place.positions[place.seat.rank] * part : 0;
+    measure(spec, &spec->ops[op], view, &place);
     return place;
+}
+
+const uint64_t *rig_starts(const struct rig_place *place)
+{
+    return pccl_id_is_zero(&place->descriptor.counts) ? NULL : place->starts;
 }
 
 bool rig_plan(const struct rig_spec *spec, uint32_t op, const struct rig_place *place, struct pccl_plan *plan)
@@ -104,8 +127,8 @@ bool rig_plan(const struct rig_spec *spec, uint32_t op, const struct rig_place *
     const struct pccl_cost cost = rig_cost(spec);
     struct pccl_text reason;
     rig_plan_for(spec, &spec->ops[op]);
-    return place->seat.ranks >= 2 &&
-           pccl_plan_make(&spec->ops[op].descriptor, &cost, place->seat, place->positions, plan, &reason) == PCCL_OK;
+    return place->seat.ranks >= 2 && pccl_plan_make(&place->descriptor, &cost, place->seat, place->positions,
+                                                    rig_starts(place), plan, &reason) == PCCL_OK;
 }
 
 /* ---- what goes in ---- */
@@ -134,9 +157,8 @@ static void make_inputs(struct rig_spec *spec)
         for (uint32_t round = 0; round < spec->rounds; round++)
             for (uint32_t rank = 0; rank < spec->ranks; rank++) {
                 const enum pccl_datatype datatype = (enum pccl_datatype)spec->ops[op].descriptor.datatype;
-                const bool all_parts = spec->ops[op].descriptor.collective == PCCL_REDUCE_SCATTER;
-                const size_t size = part_bytes(&spec->ops[op]) * (all_parts ? spec->ranks : 1);
-                uint8_t *bytes = malloc(size);
+                const size_t size = rig_place_of(spec, op, (UINT32_C(1) << spec->ranks) - 1, rank).input_bytes;
+                uint8_t *bytes = malloc(size + 1);
                 PCCL_ASSERT(bytes != NULL);
                 spec->inputs[op][round][rank] = bytes;
                 for (size_t at = 0; at < size; at += pccl_datatype_bytes(datatype))
@@ -239,7 +261,7 @@ static void copy_segment(const struct reference *reference, const struct pccl_pl
 {
     const struct rig_place *place = reference->place;
     const uint32_t owner = place->in_parts ? number : place->seat.root;
-    const uint64_t from = place->in_parts ? place->positions[number] * plan->count : 0;
+    const uint64_t from = place->in_parts ? place->starts[place->positions[number]] : 0;
     memcpy(reference->result + segment->first * plan->element_bytes,
            reference->inputs[place->ring[owner]] + (segment->first - from) * plan->element_bytes,
            (size_t)segment->count * plan->element_bytes);
@@ -258,8 +280,9 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
                         .packed = malloc(pccl_plan_bytes_most(&plan, plan.segment_elements) + 1),
                         .unpacked = malloc(most * sizeof(double) + 1),
                         .sum = malloc(most * sizeof(double) + 1)};
-    const struct reference reference = {&place, spec->inputs[op][round],
-                                        malloc(part_bytes(&spec->ops[op]) * (place.in_parts ? place.seat.ranks : 1))};
+    const struct reference reference = {
+        &place, spec->inputs[op][round],
+        malloc((size_t)place.starts[place.in_parts ? place.seat.ranks : 1] * plan.element_bytes)};
     PCCL_ASSERT(fold.packed != NULL && fold.unpacked != NULL && fold.sum != NULL && reference.result != NULL);
     for (uint64_t stripe = 0; stripe < plan.stripes; stripe++)
         for (uint32_t number = 0; number < plan.pieces; number++) {
@@ -329,8 +352,22 @@ static void list_all_reduces(struct rig_spec *spec, uint32_t bits)
     }
 }
 
+/* Parts of other lengths than one another. No two are empty: in every view there is something to do. */
+static void give_lengths(const struct rig_spec *spec, struct pccl_prng *prng, uint32_t most, struct rig_op *op)
+{
+    const uint32_t empty = (uint32_t)pccl_prng_below(prng, spec->ranks + 1);
+    op->given = true;
+    op->descriptor.counts.bytes[0] = 1;
+    op->descriptor.count = 0;
+    for (uint32_t rank = 0; rank < spec->ranks; rank++) {
+        op->lengths[rank] = rank == empty ? 0 : 1 + (uint32_t)pccl_prng_below(prng, most);
+        op->descriptor.count += op->lengths[rank];
+    }
+}
+
 /* One of the others: two groups. */
-static void list_another(struct rig_spec *spec, enum pccl_collective collective, uint32_t bits)
+static void list_another(struct rig_spec *spec, struct pccl_prng *prng, enum pccl_collective collective, bool given,
+                         uint32_t bits)
 {
     const bool coded = collective == PCCL_REDUCE_SCATTER && (bits + spec->ranks) % 3 == 0;
     spec->op_count = 1;
@@ -338,18 +375,28 @@ static void list_another(struct rig_spec *spec, enum pccl_collective collective,
     spec->ops[0] =
         listed_op((uint32_t)spec->seed, collective == PCCL_BROADCAST ? 5 * spec->ranks - 6 : 5, coded, (bits & 4) != 0);
     spec->ops[0].descriptor.collective = (uint8_t)collective;
-    if (collective == PCCL_BROADCAST || collective == PCCL_ALL_GATHER)
+    if (collective != PCCL_REDUCE_SCATTER)
         spec->ops[0].descriptor.operation = 0;
+    if (given)
+        give_lengths(spec, prng, 6, &spec->ops[0]);
     spec->ops[0].root = (uint32_t)spec->seed % spec->ranks;
 }
 
 bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
 {
     enum { ALL_REDUCES = 3 * 16, OF_ANOTHER = 3 * 8 };
+    static const struct {
+        enum pccl_collective collective;
+        bool given;
+    } others[] = {{PCCL_BROADCAST, false},
+                  {PCCL_ALL_GATHER, false},
+                  {PCCL_REDUCE_SCATTER, false},
+                  {PCCL_REDUCE_SCATTER, true},
+                  {PCCL_ALL_GATHER_V, true}};
     const bool another = number >= ALL_REDUCES;
-    const uint32_t of_others = another ? number - ALL_REDUCES : 0, collective = PCCL_BROADCAST + of_others / OF_ANOTHER;
+    const uint32_t of_others = another ? number - ALL_REDUCES : 0, other = of_others / OF_ANOTHER;
     const uint32_t bits = another ? of_others % 8 : number % 16;
-    if (collective > PCCL_REDUCE_SCATTER)
+    if (other >= PCCL_COUNT_OF(others))
         return false;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, number);
@@ -366,7 +413,7 @@ bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
                               .scratch_bytes = 1};
     make_ids(spec, &prng);
     if (another)
-        list_another(spec, (enum pccl_collective)collective, bits);
+        list_another(spec, &prng, others[other].collective, others[other].given, bits);
     else
         list_all_reduces(spec, bits);
     make_inputs(spec);
@@ -381,6 +428,11 @@ static void make_another(const struct rig_spec *spec, struct pccl_prng *prng, st
         op->descriptor.count = 2 + op->descriptor.count / spec->ranks;
     if (op->descriptor.collective != PCCL_REDUCE_SCATTER)
         op->descriptor.codec = op->descriptor.codec_datatype = op->descriptor.operation = 0;
+    if (op->descriptor.collective == PCCL_BROADCAST || pccl_prng_below(prng, 2) == 0)
+        return;
+    if (op->descriptor.collective == PCCL_ALL_GATHER)
+        op->descriptor.collective = PCCL_ALL_GATHER_V;
+    give_lengths(spec, prng, 4 * op->segment_elements + 1, op);
 }
 
 static struct rig_op random_op(const struct rig_spec *spec, struct pccl_prng *prng)

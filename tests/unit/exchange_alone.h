@@ -91,7 +91,7 @@ static inline struct pccl_msg ready_of(uint64_t granted)
     const struct pccl_transfer_config *config = &alone.job.config;
     assert_int_equal(pccl_plan_make(&config->descriptor, &config->cost,
                                     (struct pccl_seat){.ranks = config->ranks, .rank = 1, .root = config->root},
-                                    config->positions, &plan, &reason),
+                                    config->positions, config->starts, &plan, &reason),
                      PCCL_OK);
     return (struct pccl_msg){.type = PCCL_MSG_ready,
                              .as.ready = {.instance = an_instance,

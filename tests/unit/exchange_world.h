@@ -59,6 +59,7 @@ struct world {
     struct world_peer peers[RANKS_MOST];
     struct pccl_id ring[RANKS_MOST];
     uint32_t positions[RANKS_MOST], root;
+    const uint64_t *starts; /* of parts of given lengths, or NULL */
     struct pipe_end pipes[PIPES_MOST];
     uint32_t pipe_count;
     uint32_t readies;     /* sent so far */
@@ -311,16 +312,24 @@ static inline void world_run(struct world *w, uint64_t steps)
 
 /* ---- operations ---- */
 
+/* Bytes of the first so many parts. */
+static inline size_t world_parts(const struct world *w, const struct pccl_descriptor *descriptor, uint32_t parts)
+{
+    const uint64_t elements = w->starts != NULL ? w->starts[parts] : parts * descriptor->count;
+    return (size_t)elements * pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
+}
+
 /* The caller's memory: `count` elements on each side, or all parts on one of them. */
 static inline void job_allocate(const struct world *w, struct job *job, uint32_t rank,
                                 const struct pccl_descriptor *descriptor, bool in_place)
 {
-    const size_t part = (size_t)descriptor->count * pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
-    const bool gathers = descriptor->collective == PCCL_ALL_GATHER;
+    const bool gathers = descriptor->collective == PCCL_ALL_GATHER || descriptor->collective == PCCL_ALL_GATHER_V;
     const bool scatters = descriptor->collective == PCCL_REDUCE_SCATTER;
-    const size_t own = gathers || scatters ? w->positions[rank] * part : 0;
-    job->bytes = scatters ? w->ranks * part : part;
-    job->result_bytes = gathers ? w->ranks * part : part;
+    const uint32_t position = gathers || scatters ? w->positions[rank] : 0;
+    const size_t own = world_parts(w, descriptor, position), part = world_parts(w, descriptor, position + 1) - own;
+    const size_t all = world_parts(w, descriptor, w->ranks);
+    job->bytes = scatters ? all : part;
+    job->result_bytes = gathers ? all : part;
     job->block = malloc(job->bytes > job->result_bytes ? job->bytes : job->result_bytes);
     job->other_block = in_place ? NULL : malloc(job->result_bytes);
     job->input = job->block + (in_place && gathers ? own : 0);
@@ -342,6 +351,7 @@ static inline void job_init(struct world *w, struct job *job, uint32_t rank, uin
                                                 .ranks = w->ranks,
                                                 .root = w->root,
                                                 .positions = w->positions,
+                                                .starts = w->starts,
                                                 .input = job->input,
                                                 .result = job->result,
                                                 .user = job};

@@ -168,6 +168,43 @@ static void a_reduce_scatter_gives_each_its_share(void **state)
     }
 }
 
+/* Through the master, and from peer to peer: some get nothing, and say so with NULL. */
+static void shares_may_be_of_given_counts(void **state)
+{
+    struct world *world = *state;
+    static const size_t given[][PEERS] = {{2, 0, 5}, {0, 0, 1}, {LARGE, 0, 7}, {0, 3 * LARGE, 0}, {1, LARGE, 2}};
+    for (size_t c = 0; c < 2 * sizeof given / sizeof *given; c++) {
+        const size_t *shares = given[c / 2], all = shares[0] + shares[1] + shares[2];
+        const bool in_place = c % 2;
+        struct launched launched = {0};
+        pcclCollectiveOptions_t options = tagged(c);
+        options.counts = shares;
+        options.counts_length = PEERS;
+        for (int i = 0; i < PEERS; i++) {
+            const size_t at = (i > 0 ? shares[0] : 0) + (i > 1 ? shares[1] : 0);
+            launched.input[i] = numbers(all, i);
+            launched.result[i] = numbers(shares[i], 7);
+            int32_t *own = in_place ? launched.input[i] + at : shares[i] ? launched.result[i] : NULL;
+            assert_int_equal(pcclReduceScatterAsync(launched.input[i], own, all, pcclInt32, pcclSum, &options,
+                                                    world->peers[i], &launched.handles[i]),
+                             pcclSuccess);
+        }
+        await_all(world, &launched, c);
+        for (int i = 0; i < PEERS; i++) {
+            const size_t at = (i > 0 ? shares[0] : 0) + (i > 1 ? shares[1] : 0);
+            const int32_t *own = in_place ? launched.input[i] + at : launched.result[i];
+            for (size_t k = 0; k < shares[i]; k++)
+                assert_int_equal(own[k], value(0, at + k) + value(1, at + k) + value(2, at + k));
+            for (size_t k = 0; k < all; k++) {
+                if (!in_place || k < at || k >= at + shares[i])
+                    assert_int_equal(launched.input[i][k], value(i, k));
+            }
+            assert_true(launched.result[i][shares[i]] == -7 && launched.input[i][all] == -7);
+        }
+        release(world, &launched);
+    }
+}
+
 static void a_quantized_reduce_scatter_is_close(void **state)
 {
     struct world *world = *state;
@@ -401,6 +438,30 @@ static void wrong_options_are_explained(void **state)
     a_barrier_waits_for_all(state); /* nothing was launched */
 }
 
+static void wrong_counts_are_explained(void **state)
+{
+    struct world *world = *state;
+    pcclComm_t *comm = world->peers[0];
+    static const size_t given[] = {4, 0, 5, 1}, far[] = {SIZE_MAX, 2, 8};
+    int32_t x[20] = {0}, *y = x + 10;
+    pcclCollectiveOptions_t options = tagged(4);
+    options.counts = given;
+    refuse(world, pcclReduceScatter(x, y, 9, pcclInt32, pcclSum, &options, comm, NULL), "counts are none");
+    options.counts_length = 3;
+    refuse(world, pcclReduceScatter(x, y, 8, pcclInt32, pcclSum, &options, comm, NULL), "do not make up the 8");
+    refuse(world, pcclReduceScatter(x, NULL, 9, pcclInt32, pcclSum, &options, comm, NULL), "a buffer is NULL");
+    refuse(world, pcclReduceScatter(x, x + 1, 9, pcclInt32, pcclSum, &options, comm, NULL), "not the part of rank 0");
+    refuse(world, pcclAllGather(x, y, 9, pcclInt32, &options, comm, NULL), "only a reduce-scatter is given counts");
+    options.counts_length = 4;
+    refuse(world, pcclReduceScatter(x, y, 10, pcclInt32, pcclSum, &options, comm, NULL), "4 numbers, but there are 3");
+    options.counts_length = UINT32_MAX;
+    refuse(world, pcclReduceScatter(x, y, 9, pcclInt32, pcclSum, &options, comm, NULL), "more than any group");
+    options.counts = far; /* 9, if they were added without care */
+    options.counts_length = 3;
+    refuse(world, pcclReduceScatter(x, y, 9, pcclInt32, pcclSum, &options, comm, NULL), "do not make up the 9");
+    a_barrier_waits_for_all(state); /* nothing was launched */
+}
+
 static void a_tag_and_a_handle_are_used_once(void **state)
 {
     struct world *world = *state;
@@ -424,8 +485,10 @@ static void peers_that_differ_are_told(void **state)
     static int32_t x[PEERS][PEERS * LARGE], y[PEERS][PEERS * LARGE];
     for (int large = 0; large < 2; large++) {
         const size_t count = large ? LARGE : 3;
-        for (int which = 0; which < 4; which++) {
+        for (int which = 0; which < 5; which++) {
             pcclAsyncReduceOp_t handles[PEERS];
+            pcclCollectiveOptions_t shared = tagged(0);
+            shared.counts_length = PEERS;
             for (int i = 0; i < PEERS; i++) {
                 pcclResult_t result;
                 pcclComm_t *comm = world->peers[i];
@@ -440,6 +503,11 @@ static void peers_that_differ_are_told(void **state)
                     break;
                 case 2:
                     result = pcclAllGatherAsync(x[i], y[i], count - other, pcclInt32, NULL, comm, &handles[i]);
+                    break;
+                case 3:
+                    shared.counts = (const size_t[]){count, other, count - other};
+                    result =
+                        pcclReduceScatterAsync(x[i], y[i], 2 * count, pcclInt32, pcclSum, &shared, comm, &handles[i]);
                     break;
                 default:
                     result = pcclReduceScatterAsync(x[i], y[i], count, other ? pcclUint32 : pcclInt32, pcclSum, NULL,
@@ -522,6 +590,8 @@ int main(void)
         cmocka_unit_test(a_broadcast_brings_the_root_s_buffer_to_all),
         cmocka_unit_test(an_all_gather_brings_all_parts_to_all),
         cmocka_unit_test(a_reduce_scatter_gives_each_its_share),
+        cmocka_unit_test(shares_may_be_of_given_counts),
+        cmocka_unit_test_setup(wrong_counts_are_explained, update),
         cmocka_unit_test(a_quantized_reduce_scatter_is_close),
         cmocka_unit_test(an_all_reduce_says_who_took_part),
         cmocka_unit_test_setup(a_barrier_waits_for_all, update),

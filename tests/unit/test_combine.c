@@ -63,13 +63,14 @@ static void finish(struct fixture *f)
     assert_int_equal(f->memory.live_bytes, 0);
 }
 
-static void test_all_reduce_is_folded_along_the_ring(void **state)
+/* Where the shares of given counts lie the master does not know. */
+static void is_folded_along_the_ring(enum pccl_collective collective, struct pccl_id counts)
 {
-    (void)state;
     struct fixture f;
     float expected[COUNT];
     const void *parts[WORLD];
-    prepare(&f, PCCL_ALL_REDUCE);
+    prepare(&f, collective);
+    f.op.descriptor.counts = counts;
     for (uint32_t i = 0; i < WORLD; i++)
         parts[i] = f.values[i];
     pccl_reduce_all(PCCL_F32, PCCL_SUM, parts, WORLD, COUNT, expected);
@@ -78,6 +79,13 @@ static void test_all_reduce_is_folded_along_the_ring(void **state)
     assert_int_equal(f.op.result_bytes, sizeof expected);
     assert_memory_equal(f.op.result, expected, sizeof expected);
     finish(&f);
+}
+
+static void test_tensors_are_folded_along_the_ring(void **state)
+{
+    (void)state;
+    is_folded_along_the_ring(PCCL_ALL_REDUCE, (struct pccl_id){{0}});
+    is_folded_along_the_ring(PCCL_REDUCE_SCATTER, (struct pccl_id){{1}});
 }
 
 /* A share lies where its owner is in the order of admission, and the owner's part comes last. */
@@ -181,7 +189,7 @@ static void test_short_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_reduce_is_folded_along_the_ring),
+        cmocka_unit_test(test_tensors_are_folded_along_the_ring),
         cmocka_unit_test(test_shares_are_folded_from_the_owners_successor_on),
         cmocka_unit_test(test_parts_lie_in_the_order_of_admission),
         cmocka_unit_test(test_broadcast_is_the_roots),

@@ -132,7 +132,7 @@ static void start(struct scene *scene)
     work_prepare(&scene->work, &scene->node, 1, 2, COUNT, scene->input, scene->result);
     const struct pccl_transfer_config *config = &scene->work.job.config;
     assert_int_equal(pccl_plan_make(&config->descriptor, &config->cost, (struct pccl_seat){.ranks = 2, .rank = 1}, NULL,
-                                    &scene->plan, &reason),
+                                    NULL, &scene->plan, &reason),
                      PCCL_OK);
     work_start(&scene->work);
     hear(scene->from_peer, &msg);

@@ -252,6 +252,7 @@ struct trial {
     bool long_path;  /* of the ring; direct exchange is tried on one */
     bool short_path; /* but not here */
     uint32_t root;
+    const uint64_t *starts; /* of parts of given lengths */
 };
 
 static struct pccl_cost cost_for(const struct trial *trial)
@@ -272,7 +273,7 @@ static struct pccl_plan plan_of(const struct trial *trial)
     struct pccl_seat seat = {.ranks = trial->ranks, .root = trial->root};
     struct pccl_plan plan;
     struct pccl_text reason;
-    enum pccl_status status = pccl_plan_make(&trial->descriptor, &cost, seat, positions, &plan, &reason);
+    enum pccl_status status = pccl_plan_make(&trial->descriptor, &cost, seat, positions, trial->starts, &plan, &reason);
     assert_int_equal(status, PCCL_OK);
     return plan;
 }
@@ -302,18 +303,26 @@ static void check_broadcast(const struct pccl_plan *plan, const struct job *jobs
         assert_memory_equal(jobs[rank].result, jobs[plan->seat.root].before, jobs[0].bytes);
 }
 
+/* Where the part of a rank lies, in bytes. */
+static size_t part_at(const struct pccl_plan *plan, uint32_t rank)
+{
+    const uint32_t position = plan->positions[rank];
+    const uint64_t first = plan->starts != NULL ? plan->starts[position] : position * plan->count;
+    return (size_t)first * plan->element_bytes;
+}
+
 static void check_gathered(const struct pccl_plan *plan, const struct job *jobs)
 {
     for (uint32_t rank = 0; rank < plan->seat.ranks; rank++)
         for (uint32_t i = 0; i < plan->seat.ranks; i++)
-            assert_memory_equal(jobs[rank].result + plan->positions[i] * jobs[i].bytes, jobs[i].before, jobs[i].bytes);
+            assert_memory_equal(jobs[rank].result + part_at(plan, i), jobs[i].before, jobs[i].bytes);
 }
 
 static void check_scattered(const struct pccl_plan *plan, const struct job *jobs)
 {
     uint8_t *whole = malloc(jobs[0].bytes);
     for (uint32_t rank = 0; rank < plan->seat.ranks; rank++)
-        memcpy(whole + plan->positions[rank] * jobs[rank].result_bytes, jobs[rank].result, jobs[rank].result_bytes);
+        memcpy(whole + part_at(plan, rank), jobs[rank].result, jobs[rank].result_bytes);
     check_reduced(plan, jobs, whole, jobs[0].bytes);
     free(whole);
 }
@@ -324,6 +333,7 @@ static const struct {
 } collectives[] = {[PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, check_all_reduced},
                    [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, check_broadcast},
                    [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, check_gathered},
+                   [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, check_gathered},
                    [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, check_scattered}};
 
 /* What a rank puts in is as it was, but where the result of it belongs. */
@@ -387,6 +397,7 @@ static void run_start(const struct trial *trial, struct job *jobs, uint64_t seed
     struct pccl_exchange_config config = {.scratch_bytes_max = SCRATCH, .window_bytes = trial->window_bytes};
     world_init(&world, seed, trial->ranks, trial->connections, trial->direct, &config);
     world.root = trial->root;
+    world.starts = trial->starts;
     for (uint32_t rank = 0; rank < trial->ranks; rank++) {
         job_init(&world, &jobs[rank], rank, 7, &trial->descriptor, &cost, trial->in_place);
         fill_input(&jobs[rank], rank);
@@ -613,6 +624,39 @@ static void the_other_collectives(void **state)
             }
 }
 
+/* Parts of such lengths, by position, again and again: some empty, some long; and what they make up. */
+static void give_lengths(struct trial *trial, const uint32_t *lengths, uint32_t length_count, uint64_t *starts)
+{
+    for (uint32_t i = 0; i < trial->ranks; i++)
+        starts[i + 1] = starts[i] + lengths[i % length_count];
+    trial->starts = starts;
+    trial->descriptor.counts = (struct pccl_id){{1}};
+    trial->descriptor.count = starts[trial->ranks];
+}
+
+static void parts_of_given_lengths(void **state)
+{
+    (void)state;
+    static const uint32_t lengths[][4] = {{0, 5, 0, 0}, {700, 0, 1, 3}, {0, 0, 0, 40000}, {150000, 0, 0, 7}};
+    uint64_t seed = 7000;
+    for (unsigned gathers = 0; gathers < 2; gathers++)
+        for (uint32_t ranks = 2; ranks <= RANKS_MOST; ranks += ranks < 6 ? 1 : 5)
+            for (unsigned i = 0; i < 8 * PCCL_COUNT_OF(lengths); i++, seed++) {
+                const enum pccl_collective collective = gathers != 0 ? PCCL_ALL_GATHER_V : PCCL_REDUCE_SCATTER;
+                struct trial trial = other_trial(collective, ranks, i, seed);
+                uint64_t starts[RANKS_MOST + 1] = {0};
+                if (gathers == 0 && seed % 7 == 0) {
+                    trial.descriptor.datatype = PCCL_F32;
+                    trial.descriptor.codec = PCCL_CODEC_MIN_MAX;
+                    trial.descriptor.codec_datatype = PCCL_U8;
+                }
+                trial.window_bytes = i % 3 == 0 ? 1 : 1 << 20;
+                give_lengths(&trial, lengths[i / 8], 4, starts);
+                if (trial.descriptor.count > 0) /* two ranks may have the first two lengths only */
+                    run_case(&trial, seed);
+            }
+}
+
 static void quantized_shares(void **state)
 {
     (void)state;
@@ -667,6 +711,7 @@ int main(void)
         cmocka_unit_test(halves_are_rounded_once),
         cmocka_unit_test(quantized_halves_are_rounded_at_the_end),
         cmocka_unit_test(windows),
+        cmocka_unit_test(parts_of_given_lengths),
         cmocka_unit_test(the_other_collectives),
         cmocka_unit_test(quantized_shares),
         cmocka_unit_test(the_other_collectives_in_groups),

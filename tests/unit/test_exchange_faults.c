@@ -62,9 +62,9 @@ static void run_many(size_t scratch, bool direct, bool in_place, uint64_t seed)
         for (uint32_t rank = 0; rank < MANY_RANKS; rank++) {
             struct pccl_descriptor descriptor = one_of_many(i);
             struct pccl_plan plan;
-            assert_int_equal(
-                pccl_plan_make(&descriptor, &no_mesh, (struct pccl_seat){.ranks = MANY_RANKS}, NULL, &plan, &reason),
-                PCCL_OK);
+            assert_int_equal(pccl_plan_make(&descriptor, &no_mesh, (struct pccl_seat){.ranks = MANY_RANKS}, NULL, NULL,
+                                            &plan, &reason),
+                             PCCL_OK);
             if (rank == 0)
                 minimal += (MANY_RANKS - 1) * (pccl_plan_bytes(&plan, 0, plan.segment_elements) * 5 / 4 + 256);
             job_stop(&world, &many[i][rank], rank, true);
@@ -206,8 +206,9 @@ static bool is_used(const struct job *job, uint32_t from, uint32_t to)
     struct pccl_plan plan;
     struct pccl_text reason;
     const struct pccl_transfer_config *config = &job->config;
-    assert_int_equal(pccl_plan_make(&config->descriptor, &config->cost, seat, config->positions, &plan, &reason),
-                     PCCL_OK);
+    assert_int_equal(
+        pccl_plan_make(&config->descriptor, &config->cost, seat, config->positions, config->starts, &plan, &reason),
+        PCCL_OK);
     return pccl_plan_schedule(&plan)->sends(seat, from, to);
 }
 

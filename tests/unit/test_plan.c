@@ -29,7 +29,7 @@ static struct pccl_plan make_for(enum pccl_collective collective, uint64_t count
     struct pccl_seat seat = {.ranks = ranks, .rank = rank, .root = 1};
     struct pccl_plan plan;
     struct pccl_text reason;
-    assert_int_equal(pccl_plan_make(&descriptor, cost, seat, mixed(ranks), &plan, &reason), PCCL_OK);
+    assert_int_equal(pccl_plan_make(&descriptor, cost, seat, mixed(ranks), NULL, &plan, &reason), PCCL_OK);
     return plan;
 }
 
@@ -41,7 +41,7 @@ static struct pccl_plan make(uint64_t count, enum pccl_datatype datatype, uint32
     struct pccl_plan plan;
     struct pccl_text reason;
     assert_int_equal(pccl_plan_make(&descriptor, cost != NULL ? cost : &unknown,
-                                    (struct pccl_seat){.ranks = ranks, .rank = rank}, NULL, &plan, &reason),
+                                    (struct pccl_seat){.ranks = ranks, .rank = rank}, NULL, NULL, &plan, &reason),
                      PCCL_OK);
     return plan;
 }
@@ -72,10 +72,10 @@ static void check_cut(const struct pccl_plan *plan)
             assert_true(stripe + 1 == plan->stripes || segment.count == plan->segment_elements);
             shortest = segment.count < shortest ? segment.count : shortest;
             longest = segment.count > longest ? segment.count : longest;
+            assert_int_equal(pccl_plan_has_segment(plan, stripe, number), segment.count > 0);
             if (segment.count > 0)
                 assert_int_equal(filled++, number);
         }
-        assert_int_equal(filled, pccl_plan_segments(plan, stripe));
         assert_true(filled > 0 && longest - shortest <= 1);
     }
     assert_int_equal(next, plan->count);
@@ -101,16 +101,79 @@ static void check_parts(const struct pccl_plan *plan)
     check_sizes(plan);
     uint64_t next[PARTS_MOST] = {0};
     for (uint64_t stripe = 0; stripe < plan->stripes; stripe++) {
-        assert_int_equal(pccl_plan_segments(plan, stripe), plan->seat.ranks);
         for (uint32_t number = 0; number < plan->seat.ranks; number++) {
             struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
-            assert_int_equal(segment.first, mixed(plan->seat.ranks)[number] * plan->count + next[number]);
-            assert_in_range(segment.count, 1, plan->segment_elements);
+            uint64_t position = mixed(plan->seat.ranks)[number];
+            uint64_t part = plan->starts != NULL ? plan->starts[position] : position * plan->count;
+            assert_true(segment.count == 0 || segment.first == part + next[number]);
+            assert_in_range(segment.count, plan->starts == NULL, plan->segment_elements);
+            assert_int_equal(pccl_plan_has_segment(plan, stripe, number), segment.count > 0);
             next[number] += segment.count;
         }
     }
-    for (uint32_t number = 0; number < plan->seat.ranks; number++)
-        assert_int_equal(next[number], plan->count);
+    for (uint32_t number = 0; number < plan->seat.ranks; number++) {
+        uint64_t position = mixed(plan->seat.ranks)[number];
+        assert_int_equal(next[number],
+                         plan->starts != NULL ? plan->starts[position + 1] - plan->starts[position] : plan->count);
+    }
+}
+
+/* Parts of such lengths, again and again. */
+static const uint64_t *starts_of(const uint64_t *lengths, uint32_t length_count, uint32_t ranks)
+{
+    static uint64_t starts[PARTS_MOST + 1];
+    assert_true(ranks <= PARTS_MOST);
+    for (uint32_t i = 0; i < ranks; i++)
+        starts[i + 1] = starts[i] + lengths[i % length_count];
+    return starts;
+}
+
+static enum pccl_status make_given(enum pccl_collective collective, const uint64_t *starts, uint32_t ranks,
+                                   uint32_t rank, const struct pccl_cost *cost, struct pccl_plan *plan)
+{
+    struct pccl_descriptor descriptor = {.collective = (uint8_t)collective, .count = starts[ranks], .counts = {{1}}};
+    struct pccl_text reason;
+    return pccl_plan_make(&descriptor, cost, (struct pccl_seat){.ranks = ranks, .rank = rank}, mixed(ranks), starts,
+                          plan, &reason);
+}
+
+/* Some are empty, some much longer than others. */
+static void parts_of_given_lengths_are_cut(void **state)
+{
+    (void)state;
+    static const uint64_t lengths[][3] = {{0, 1, 0}, {5, 0, 7}, {1 << 20, 0, 3}, {0, 300000, 1}, {64, 64, 64}};
+    const struct pccl_cost costs[] = {{0}, {.rtt_us = 50000}, {.mesh = 1, .rtt_us = 50000}};
+    for (size_t i = 0; i < PCCL_COUNT_OF(lengths); i++)
+        for (uint32_t ranks = 2; ranks <= 9; ranks++)
+            for (size_t k = 0; k < PCCL_COUNT_OF(costs); k++) {
+                const uint64_t *starts = starts_of(lengths[i], 3, ranks);
+                const uint32_t rank = ranks / 2, own = mixed(ranks)[rank];
+                struct pccl_plan plan;
+                assert_int_equal(make_given(PCCL_REDUCE_SCATTER, starts, ranks, rank, &costs[k], &plan), PCCL_OK);
+                check_parts(&plan);
+                assert_int_equal(plan.own, lengths[i][own % 3]);
+                assert_true(plan.result_from == starts[own] && plan.input_from == 0);
+                assert_int_equal(make_given(PCCL_ALL_GATHER_V, starts, ranks, rank, &costs[k], &plan), PCCL_OK);
+                check_parts(&plan);
+                assert_true(plan.input_from == starts[own] && plan.result_from == 0);
+            }
+}
+
+static void given_lengths_must_make_up_the_tensor(void **state)
+{
+    (void)state;
+    static const uint64_t good[] = {0, 3, 7}, late[] = {1, 3, 7}, back[] = {0, 8, 7};
+    const struct pccl_cost cost = {0};
+    struct pccl_plan plan;
+    struct pccl_text reason;
+    struct pccl_descriptor descriptor = {.collective = PCCL_REDUCE_SCATTER, .count = 6, .counts = {{1}}};
+    const struct pccl_seat seat = {.ranks = 2};
+    assert_int_equal(make_given(PCCL_REDUCE_SCATTER, good, 2, 0, &cost, &plan), PCCL_OK);
+    assert_int_equal(make_given(PCCL_REDUCE_SCATTER, late, 2, 0, &cost, &plan), PCCL_ARGUMENT);
+    assert_int_equal(make_given(PCCL_REDUCE_SCATTER, back, 2, 0, &cost, &plan), PCCL_ARGUMENT);
+    assert_int_equal(pccl_plan_make(&descriptor, &cost, seat, mixed(2), good, &plan, &reason), PCCL_ARGUMENT);
+    descriptor = (struct pccl_descriptor){.collective = PCCL_REDUCE_SCATTER, .count = 7};
+    assert_int_equal(pccl_plan_make(&descriptor, &cost, seat, mixed(2), good, &plan, &reason), PCCL_ARGUMENT);
 }
 
 static void other_collectives_are_cut_too(void **state)
@@ -153,7 +216,7 @@ static void codecs_get_whole_blocks(void **state)
         struct pccl_plan plan;
         struct pccl_text reason;
         assert_int_equal(
-            pccl_plan_make(&descriptor, &cost, (struct pccl_seat){.ranks = 3, .rank = 1}, NULL, &plan, &reason),
+            pccl_plan_make(&descriptor, &cost, (struct pccl_seat){.ranks = 3, .rank = 1}, NULL, NULL, &plan, &reason),
             PCCL_OK);
         assert_non_null(plan.codec);
         check_cut(&plan);
@@ -179,8 +242,8 @@ static void sums_of_halves_travel_wide(void **state)
                 const struct pccl_cost cost = {0};
                 struct pccl_plan plan;
                 struct pccl_text reason;
-                if (pccl_plan_make(&descriptor, direct ? &mesh : &cost, (struct pccl_seat){.ranks = ranks}, NULL, &plan,
-                                   &reason) != PCCL_OK)
+                if (pccl_plan_make(&descriptor, direct ? &mesh : &cost, (struct pccl_seat){.ranks = ranks}, NULL, NULL,
+                                   &plan, &reason) != PCCL_OK)
                     continue;
                 for (uint32_t step = 0; step < pccl_plan_schedule(&plan)->steps(plan.seat); step++) {
                     bool between = plan.algorithm == PCCL_RING && step > 0 && step < ranks - 1;
@@ -211,6 +274,14 @@ static void segments_are_as_large_as_they_may_be(void **state)
     assert_int_equal(make(64 * 256 * KIB, PCCL_F32, 4, 0, NULL).segment_elements, 256 * KIB);
 }
 
+static struct pccl_segment last_segment(const struct pccl_plan *plan)
+{
+    uint32_t number = plan->pieces - 1;
+    while (!pccl_plan_has_segment(plan, plan->stripes - 1, number))
+        number--;
+    return pccl_plan_segment(plan, plan->stripes - 1, number);
+}
+
 static void huge_buffers_do_not_overflow(void **state)
 {
     (void)state;
@@ -218,14 +289,13 @@ static void huge_buffers_do_not_overflow(void **state)
     struct pccl_plan plan = make(count, PCCL_U8, 7, 3, NULL);
     struct pccl_segment last = pccl_plan_segment(&plan, plan.stripes - 1, 6);
     assert_true(last.first > UINT32_MAX);
-    uint32_t filled = pccl_plan_segments(&plan, plan.stripes - 1);
-    struct pccl_segment end = pccl_plan_segment(&plan, plan.stripes - 1, filled - 1);
+    struct pccl_segment end = last_segment(&plan);
     assert_true(end.first + end.count == count);
     struct pccl_segment middle = pccl_plan_segment(&plan, plan.stripes / 2, 0);
     struct pccl_segment before = pccl_plan_segment(&plan, plan.stripes / 2 - 1, 6);
     assert_true(before.first + before.count == middle.first);
     plan = make((uint64_t)PTRDIFF_MAX / 8, PCCL_F64, PCCL_PEERS_MAX, 0, NULL);
-    end = pccl_plan_segment(&plan, plan.stripes - 1, pccl_plan_segments(&plan, plan.stripes - 1) - 1);
+    end = last_segment(&plan);
     assert_true(end.first + end.count == plan.count);
 }
 
@@ -329,7 +399,6 @@ static void bad_descriptors_are_refused(void **state)
         {.datatype = PCCL_F64, .count = UINT64_MAX},
         {.datatype = PCCL_I32, .codec = PCCL_CODEC_MIN_MAX, .codec_datatype = PCCL_U8, .count = 1},
         {.collective = PCCL_BARRIER, .count = 1},
-        {.collective = PCCL_ALL_GATHER_V, .count = 1},
         {.collective = PCCL_COLLECTIVES, .count = 1},
         {.collective = PCCL_ALL_GATHER, .count = (uint64_t)PTRDIFF_MAX / 2 + 1},
         {.collective = PCCL_REDUCE_SCATTER, .count = 1, .counts = {{1}}},
@@ -343,7 +412,7 @@ static void bad_descriptors_are_refused(void **state)
     for (size_t i = 0; i < PCCL_COUNT_OF(bad); i++) {
         struct pccl_plan plan = {.count = 77};
         struct pccl_text reason;
-        assert_int_equal(pccl_plan_make(&bad[i], &cost, (struct pccl_seat){.ranks = 2}, mixed(2), &plan, &reason),
+        assert_int_equal(pccl_plan_make(&bad[i], &cost, (struct pccl_seat){.ranks = 2}, mixed(2), NULL, &plan, &reason),
                          PCCL_ARGUMENT);
         assert_true(reason.length > 0);
         assert_int_equal(plan.count, 77);
@@ -352,7 +421,7 @@ static void bad_descriptors_are_refused(void **state)
     struct pccl_plan plan;
     struct pccl_text reason;
     assert_int_equal(
-        pccl_plan_make(&descriptor, &cost, (struct pccl_seat){.ranks = 2, .root = 2}, NULL, &plan, &reason),
+        pccl_plan_make(&descriptor, &cost, (struct pccl_seat){.ranks = 2, .root = 2}, NULL, NULL, &plan, &reason),
         PCCL_ARGUMENT);
 }
 
@@ -362,6 +431,7 @@ int main(void)
         cmocka_unit_test(segments_cover_everything),      cmocka_unit_test(other_collectives_are_cut_too),
         cmocka_unit_test(chains_are_cut_like_rings),      cmocka_unit_test(codecs_get_whole_blocks),
         cmocka_unit_test(sums_of_halves_travel_wide),     cmocka_unit_test(segments_are_as_large_as_they_may_be),
+        cmocka_unit_test(parts_of_given_lengths_are_cut), cmocka_unit_test(given_lengths_must_make_up_the_tensor),
         cmocka_unit_test(huge_buffers_do_not_overflow),   cmocka_unit_test(parts_lie_beyond_4_gib),
         cmocka_unit_test(the_algorithm_follows_the_cost), cmocka_unit_test(the_other_collectives_follow_it_too),
         cmocka_unit_test(bad_descriptors_are_refused),

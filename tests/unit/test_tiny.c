@@ -46,6 +46,9 @@ static void test_sizes(void **state)
     must_be(PCCL_BARRIER, 0, false, 0, 0, 0);
     must_be(PCCL_ALL_GATHER_V, 0, false, 0, 12, 12);
     must_be(PCCL_ALL_GATHER_V, 1, false, 0, UINT64_MAX, UINT64_MAX); /* blobs that go from peer to peer */
+    struct pccl_descriptor shared = descriptor_of(PCCL_REDUCE_SCATTER, 5);
+    shared.counts = peer_a; /* five are all of them */
+    assert_int_equal(pccl_tiny_sizes(&shared, WORLD, false).largest, 20);
     must_be(PCCL_ALL_REDUCE, UINT64_MAX / 2, false, UINT64_MAX, UINT64_MAX, UINT64_MAX);
     must_be(PCCL_ALL_GATHER, UINT64_MAX / 8, false, UINT64_MAX, UINT64_MAX, UINT64_MAX);
 }
@@ -143,7 +146,7 @@ static void test_words_of_differences(void **state)
     descriptor.operation = PCCL_MAX;
     must_say(&descriptor, "reduce-scatter, max of 5 f32");
     descriptor.counts = peer_a;
-    must_say(&descriptor, "reduce-scatter, max of 5 f32 in parts of other sizes");
+    must_say(&descriptor, "reduce-scatter, max of 5 f32 in given shares (01000000)");
     descriptor = descriptor_of(PCCL_BARRIER, 0);
     must_say(&descriptor, "barrier");
     descriptor = descriptor_of(PCCL_ALL_GATHER_V, 0);

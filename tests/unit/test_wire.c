@@ -458,7 +458,7 @@ static void test_descriptors(void **state)
     const struct pccl_id some = {{7}};
     for (uint8_t collective = 0; collective < PCCL_COLLECTIVES; collective++) {
         bool reduces = collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER;
-        bool has_parts = collective == PCCL_ALL_GATHER || collective == PCCL_REDUCE_SCATTER;
+        bool has_parts = collective == PCCL_ALL_GATHER_V || collective == PCCL_REDUCE_SCATTER;
         bool rooted = collective == PCCL_BROADCAST, barrier = collective == PCCL_BARRIER;
         struct pccl_descriptor valid = {.collective = collective};
         valid.root = rooted ? some : valid.root;
@@ -471,7 +471,7 @@ static void test_descriptors(void **state)
         judge_descriptor(&changed, reduces ? NULL : "a reduction in an operation");
         changed = valid;
         changed.counts = some;
-        judge_descriptor(&changed, has_parts ? NULL : "counts of an operation without parts");
+        judge_descriptor(&changed, has_parts ? NULL : "lengths of parts where all are equal");
         changed = valid;
         changed.count = 1;
         judge_descriptor(&changed, barrier ? "a barrier has no elements" : NULL);
