@@ -71,8 +71,10 @@ static void is_folded_along_the_ring(enum pccl_collective collective, struct pcc
     const void *parts[WORLD];
     prepare(&f, collective);
     f.op.descriptor.counts = counts;
-    for (uint32_t i = 0; i < WORLD; i++)
+    for (uint32_t i = 0; i < WORLD; i++) {
         parts[i] = f.values[i];
+        f.parts[i].payload_bytes = sizeof expected;
+    }
     pccl_reduce_all(PCCL_F32, PCCL_SUM, parts, WORLD, COUNT, expected);
     assert_true(pccl_master_combine(&f.master, &f.group, &f.op));
     assert_true(f.op.combined);
