@@ -33,12 +33,11 @@ static const char *wrong_elements(const struct pccl_asked *asked)
 static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_descriptor *descriptor,
                                  struct pccl_text *reason)
 {
-    bool reduces = asked->collective == PCCL_ALL_REDUCE || asked->collective == PCCL_REDUCE_SCATTER;
     bool quantized = asked->codec.algorithm != pcclQuantNone;
     const char *wrong = wrong_elements(asked);
     if (wrong)
         return refuse(reason, wrong);
-    if (quantized && !reduces)
+    if (quantized && !pccl_collective_reduces((uint8_t)asked->collective))
         return refuse(reason, "only reductions can be quantized");
     *descriptor = (struct pccl_descriptor){.collective = (uint8_t)asked->collective,
                                            .datatype = (uint8_t)asked->datatype,
@@ -127,7 +126,7 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
     if (request->descriptor.collective != PCCL_REDUCE_SCATTER)
         return refuse(reason, "only a reduce-scatter is given counts");
     if (length == 0 || length > PCCL_PEERS_MAX)
-        return refuse(reason, length ? "counts are more than any group has members" : "counts are none");
+        return refuse(reason, length ? "counts is longer than any group" : "counts is empty");
     uint64_t *starts = pccl_allocate(pccl_heap(), (length + 1) * sizeof *starts);
     if (!starts) {
         pccl_text_format(reason, "out of memory for %u counts", length);

@@ -84,8 +84,8 @@ static void gather(const struct pccl_peer_group *group, const struct pccl_operat
     for (uint32_t i = 0; i < op->part_count; i++) {
         const struct pccl_part *part = parts[i];
         if (lengths) {
-            pccl_put(at, 4, part->payload_bytes);
-            at += 4;
+            pccl_put(at, PCCL_TINY_LENGTH_BYTES, part->payload_bytes);
+            at += PCCL_TINY_LENGTH_BYTES;
         }
         if (part->payload_bytes > 0)
             memcpy(at, part->payload, part->payload_bytes);
@@ -94,13 +94,15 @@ static void gather(const struct pccl_peer_group *group, const struct pccl_operat
     PCCL_ASSERT(at == op->result + op->result_bytes);
 }
 
-/* A reduction is as long as each part; what is gathered, as all parts, with their lengths if they differ. */
+/*
+ * A reduction is as long as each part; what is gathered, as all parts, with their lengths if they
+ * differ.
+ */
 static uint32_t result_bytes_of(const struct pccl_operation *op)
 {
-    uint8_t collective = op->descriptor.collective;
-    if (collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER)
+    if (pccl_collective_reduces(op->descriptor.collective))
         return op->parts[0].payload_bytes;
-    uint32_t bytes = collective == PCCL_ALL_GATHER_V ? 4 * op->part_count : 0;
+    uint32_t bytes = op->descriptor.collective == PCCL_ALL_GATHER_V ? PCCL_TINY_LENGTH_BYTES * op->part_count : 0;
     for (uint32_t i = 0; i < op->part_count; i++)
         bytes += op->parts[i].payload_bytes;
     return bytes;
@@ -113,13 +115,12 @@ bool pccl_master_combine(struct pccl_master *m, const struct pccl_peer_group *gr
     const void **parts = pccl_allocate(&m->memory, bytes);
     bool made = parts != NULL && make_result(m, op, result_bytes_of(op));
     bool equal_shares = op->descriptor.collective == PCCL_REDUCE_SCATTER && pccl_id_is_zero(&op->descriptor.counts);
-    bool reduces = op->descriptor.collective == PCCL_ALL_REDUCE || op->descriptor.collective == PCCL_REDUCE_SCATTER;
-    if (made && reduces && !equal_shares)
-        reduce(m, op, parts);
-    else if (made && equal_shares)
+    if (made && equal_shares)
         reduce_shares(m, group, op, parts);
+    else if (made && pccl_collective_reduces(op->descriptor.collective))
+        reduce(m, op, parts);
     else if (made && op->result != NULL) /* of a barrier it is empty */
-        gather(group, op, parts);        /* a broadcast is one, to which only the root contributes */
+        gather(group, op, parts);        /* a broadcast gathers what only the root contributes */
     pccl_release(&m->memory, parts, bytes);
     return made;
 }

@@ -39,6 +39,11 @@ uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_i
     return pccl_hash_words(key, words, PCCL_HASH_WORDS);
 }
 
+bool pccl_collective_reduces(uint8_t collective)
+{
+    return collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER;
+}
+
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b)
 {
     return a->collective == b->collective && a->datatype == b->datatype && a->operation == b->operation &&

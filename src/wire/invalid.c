@@ -16,14 +16,13 @@ static const char *invalid_round(uint8_t kind, uint8_t outcome)
 static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
 {
     uint8_t collective = descriptor->collective;
-    bool reduces = collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER;
     bool has_parts = collective == PCCL_ALL_GATHER_V || collective == PCCL_REDUCE_SCATTER;
-    if (!reduces && descriptor->operation != 0)
+    if (!pccl_collective_reduces(collective) && descriptor->operation != 0)
         return "a reduction in an operation that reduces nothing";
     if ((collective == PCCL_BROADCAST) == pccl_id_is_zero(&descriptor->root))
         return "a root is that of a broadcast, and a broadcast has one";
     if (!has_parts && !pccl_id_is_zero(&descriptor->counts))
-        return "lengths of parts where all are equal";
+        return "counts in an operation whose parts are equal";
     if (collective == PCCL_BARRIER && (descriptor->count > 0 || descriptor->datatype != 0 || descriptor->codec != 0))
         return "a barrier has no elements";
     return NULL;

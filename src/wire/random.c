@@ -110,7 +110,7 @@ static struct pccl_descriptor *descriptor_of(struct pccl_msg *msg)
 static void mend_descriptor(struct pccl_descriptor *descriptor)
 {
     uint8_t collective = descriptor->collective;
-    if (collective != PCCL_ALL_REDUCE && collective != PCCL_REDUCE_SCATTER)
+    if (!pccl_collective_reduces(collective))
         descriptor->operation = 0;
     if (collective != PCCL_ALL_GATHER_V && collective != PCCL_REDUCE_SCATTER)
         memset(&descriptor->counts, 0, sizeof descriptor->counts);

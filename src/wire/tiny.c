@@ -3,8 +3,6 @@
 #include "core/bytes.h"
 #include "kernels/reduce.h"
 
-enum { LENGTH_BYTES = 4 }; /* before each blob */
-
 /* What does not fit into 32 bits is far too much. */
 static uint64_t times(uint64_t a, uint32_t b) { return a > UINT32_MAX ? UINT64_MAX : a * b; }
 
@@ -21,7 +19,7 @@ struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor,
             all = one;
         return (struct pccl_tiny_sizes){all, all, all};
     case PCCL_ALL_GATHER_V: {
-        uint64_t lengths = descriptor->count == 0 ? world * (uint64_t)LENGTH_BYTES : UINT64_MAX;
+        uint64_t lengths = descriptor->count == 0 ? world * (uint64_t)PCCL_TINY_LENGTH_BYTES : UINT64_MAX;
         return (struct pccl_tiny_sizes){0, lengths, lengths};
     }
     default: return (struct pccl_tiny_sizes){0, 0, 0}; /* a barrier */
@@ -31,7 +29,7 @@ struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor,
 uint32_t pccl_tiny_blob_most(uint32_t world, uint32_t most)
 {
     uint32_t each = most / world;
-    return each > LENGTH_BYTES ? each - LENGTH_BYTES : 0;
+    return each > PCCL_TINY_LENGTH_BYTES ? each - PCCL_TINY_LENGTH_BYTES : 0;
 }
 
 /* Some way through the master is possible at all. */
@@ -56,9 +54,9 @@ static bool are_blobs(const struct pccl_bytes *result, uint32_t world)
 {
     uint64_t at = 0;
     for (uint32_t i = 0; i < world; i++) {
-        if (result->length < at + LENGTH_BYTES)
+        if (result->length < at + PCCL_TINY_LENGTH_BYTES)
             return false;
-        at += LENGTH_BYTES + pccl_get(result->data + at, LENGTH_BYTES);
+        at += PCCL_TINY_LENGTH_BYTES + pccl_get(result->data + at, PCCL_TINY_LENGTH_BYTES);
     }
     return result->length == at;
 }

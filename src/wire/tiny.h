@@ -8,6 +8,8 @@
 
 #include "wire/wire.h"
 
+enum { PCCL_TINY_LENGTH_BYTES = 4 }; /* of a blob's length, before it in the result of an ALL_GATHER_V */
+
 /* In bytes; UINT64_MAX: far too many to be counted. */
 struct pccl_tiny_sizes {
     uint64_t contribution; /* of this member; of ALL_GATHER_V without its blob */

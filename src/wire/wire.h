@@ -146,6 +146,8 @@ bool pccl_epoch_equal(const struct pccl_epoch *a, const struct pccl_epoch *b);
 enum pccl_call pccl_call_of_round(uint8_t kind);
 bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instance *b);
 uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_instance *instance);
+/* Whether it combines the elements of all with pcclRedOp_t. */
+bool pccl_collective_reduces(uint8_t collective);
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);
 bool pccl_label_equal(const struct pccl_label *a, const struct pccl_label *b);
 /* false: too long, or not printable. */

@@ -446,7 +446,7 @@ static void wrong_counts_are_explained(void **state)
     int32_t x[20] = {0}, *y = x + 10;
     pcclCollectiveOptions_t options = tagged(4);
     options.counts = given;
-    refuse(world, pcclReduceScatter(x, y, 9, pcclInt32, pcclSum, &options, comm, NULL), "counts are none");
+    refuse(world, pcclReduceScatter(x, y, 9, pcclInt32, pcclSum, &options, comm, NULL), "counts is empty");
     options.counts_length = 3;
     refuse(world, pcclReduceScatter(x, y, 8, pcclInt32, pcclSum, &options, comm, NULL), "do not make up the 8");
     refuse(world, pcclReduceScatter(x, NULL, 9, pcclInt32, pcclSum, &options, comm, NULL), "a buffer is NULL");
@@ -455,7 +455,8 @@ static void wrong_counts_are_explained(void **state)
     options.counts_length = 4;
     refuse(world, pcclReduceScatter(x, y, 10, pcclInt32, pcclSum, &options, comm, NULL), "4 numbers, but there are 3");
     options.counts_length = UINT32_MAX;
-    refuse(world, pcclReduceScatter(x, y, 9, pcclInt32, pcclSum, &options, comm, NULL), "more than any group");
+    refuse(world, pcclReduceScatter(x, y, 9, pcclInt32, pcclSum, &options, comm, NULL),
+           "counts is longer than any group");
     options.counts = far; /* 9, if they were added without care */
     options.counts_length = 3;
     refuse(world, pcclReduceScatter(x, y, 9, pcclInt32, pcclSum, &options, comm, NULL), "do not make up the 9");

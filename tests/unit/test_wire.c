@@ -471,7 +471,7 @@ static void test_descriptors(void **state)
         judge_descriptor(&changed, reduces ? NULL : "a reduction in an operation");
         changed = valid;
         changed.counts = some;
-        judge_descriptor(&changed, has_parts ? NULL : "lengths of parts where all are equal");
+        judge_descriptor(&changed, has_parts ? NULL : "counts in an operation whose parts are equal");
         changed = valid;
         changed.count = 1;
         judge_descriptor(&changed, barrier ? "a barrier has no elements" : NULL);

@@ -147,7 +147,7 @@ PLANTS = [
         ["ASSERT", "PEACE"], ["tiny-kinds"],
         [
             ("src/master/tiny.c",
-             "pccl_put(at, 4, part->payload_bytes); at += 4;",
+             "pccl_put(at, PCCL_TINY_LENGTH_BYTES, part->payload_bytes); at += PCCL_TINY_LENGTH_BYTES;",
              ";"),
         ]),
     Bug("sizes_are_not_judged",
