@@ -4,8 +4,6 @@
  */
 #include "collective/schedule.h"
 
-static uint32_t pieces(struct pccl_seat seat) { return seat.ranks; }
-
 static uint32_t steps(struct pccl_seat seat)
 {
     (void)seat;
@@ -17,12 +15,6 @@ static uint32_t steps(struct pccl_seat seat)
  * arrive in the caller's memory.
  */
 static uint32_t buffers(struct pccl_seat seat, bool packed) { return (packed ? 2 : 1) * (seat.ranks - 1); }
-
-static bool sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
-{
-    (void)seat;
-    return sender != receiver;
-}
 
 static uint32_t piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {
@@ -50,10 +42,10 @@ static struct pccl_task arrived(struct pccl_seat seat, uint32_t step)
 }
 
 const struct pccl_schedule pccl_direct = {.name = "direct exchange",
-                                          .pieces = pieces,
+                                          .pieces = pccl_pieces_of_ranks,
                                           .steps = steps,
                                           .buffers = buffers,
-                                          .sends = sends,
+                                          .sends = pccl_sends_to_all,
                                           .piece = piece,
                                           .carries = carries,
                                           .spent = spent,

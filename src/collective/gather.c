@@ -6,33 +6,11 @@
  */
 #include "collective/schedule.h"
 
-static uint32_t pieces(struct pccl_seat seat) { return seat.ranks; }
-
-static enum pccl_content carries(struct pccl_seat seat, uint32_t step)
-{
-    (void)seat;
-    (void)step;
-    return PCCL_CONTENT_RESULT;
-}
-
 static bool keeps(struct pccl_seat seat, uint32_t number) { return number == seat.rank; }
 
 /* ---- along the ring ---- */
 
 static uint32_t ring_steps(struct pccl_seat seat) { return seat.ranks - 1; }
-
-/* What came ahead. */
-static uint32_t ring_buffers(struct pccl_seat seat, bool packed)
-{
-    (void)seat;
-    (void)packed;
-    return 1;
-}
-
-static bool ring_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
-{
-    return receiver == pccl_seat_next(seat, sender);
-}
 
 static uint32_t ring_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {
@@ -49,34 +27,22 @@ static struct pccl_task ring_arrived(struct pccl_seat seat, uint32_t step)
 }
 
 const struct pccl_schedule pccl_gather_ring = {.name = "gathering along the ring",
-                                               .pieces = pieces,
+                                               .pieces = pccl_pieces_of_ranks,
                                                .steps = ring_steps,
-                                               .buffers = ring_buffers,
-                                               .sends = ring_sends,
+                                               .buffers = pccl_one_buffer,
+                                               .sends = pccl_sends_to_next,
                                                .piece = ring_piece,
-                                               .carries = carries,
+                                               .carries = pccl_carries_results,
                                                .keeps = keeps,
                                                .arrived = ring_arrived};
 
 /* ---- directly ---- */
-
-static uint32_t direct_steps(struct pccl_seat seat)
-{
-    (void)seat;
-    return 1;
-}
 
 /* What came ahead. */
 static uint32_t direct_buffers(struct pccl_seat seat, bool packed)
 {
     (void)packed;
     return seat.ranks - 1;
-}
-
-static bool direct_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
-{
-    (void)seat;
-    return sender != receiver;
 }
 
 static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
@@ -95,11 +61,11 @@ static struct pccl_task direct_arrived(struct pccl_seat seat, uint32_t step)
 }
 
 const struct pccl_schedule pccl_gather_direct = {.name = "gathering directly",
-                                                 .pieces = pieces,
-                                                 .steps = direct_steps,
+                                                 .pieces = pccl_pieces_of_ranks,
+                                                 .steps = pccl_one_step,
                                                  .buffers = direct_buffers,
-                                                 .sends = direct_sends,
+                                                 .sends = pccl_sends_to_all,
                                                  .piece = direct_piece,
-                                                 .carries = carries,
+                                                 .carries = pccl_carries_results,
                                                  .keeps = keeps,
                                                  .arrived = direct_arrived};

@@ -1,7 +1,7 @@
 /*
  * What the files of the data plane share: its structs. Each file's functions are in its own header.
  * From below, and each calls only into those before it:
- *   schedule, ring, direct, chain, spread, gather, scatter
+ *   schedule, ring, direct, broadcast, gather, scatter
  *                            what is to be done with a piece; no bytes
  *   plan, scratch, backup    how elements are cut; memory
  *   held, kept               segments and announcements of stripes or operations that have not

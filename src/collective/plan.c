@@ -25,15 +25,15 @@ struct ways {
     enum pccl_algorithm ring, direct;
     uint32_t ring_rounds;  /* times ranks - 1 */
     uint32_t direct_steps; /* each of them moves the whole tensor once */
-    bool in_parts, reduces;
+    bool in_parts;
 };
 static const struct ways ways_of[PCCL_COLLECTIVES] = {
-    [PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, .ring_rounds = 2, .direct_steps = 2, .reduces = true},
+    [PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, .ring_rounds = 2, .direct_steps = 2},
     [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, .ring_rounds = 1, .direct_steps = 2},
     [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
     [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
     [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                             .in_parts = true, .reduces = true},
+                             .in_parts = true},
 };
 
 static uint64_t divide_up(uint64_t value, uint64_t by) { return value / by + (value % by != 0); }
@@ -70,14 +70,14 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
         descriptor->codec >= PCCL_CODEC_KINDS || descriptor->codec_datatype >= PCCL_DATATYPES)
         return refuse(reason, "unknown data type, operation or quantization");
     const struct ways *ways = &ways_of[descriptor->collective];
-    if (!ways->reduces && descriptor->codec != PCCL_CODEC_NONE)
+    plan->reduces = pccl_collective_reduces(descriptor->collective);
+    if (!plan->reduces && descriptor->codec != PCCL_CODEC_NONE)
         return refuse(reason, "only what is reduced can be quantized");
     if (plan->seat.root >= plan->seat.ranks)
         return refuse(reason, "the root is no member");
     plan->datatype = (enum pccl_datatype)descriptor->datatype;
     plan->reduction = (enum pccl_reduce_op)descriptor->operation;
     plan->element_bytes = (uint32_t)pccl_datatype_bytes(plan->datatype);
-    plan->reduces = ways->reduces;
     plan->count = plan->own = descriptor->count;
     bool equal_parts = ways->in_parts && pccl_id_is_zero(&descriptor->counts);
     uint64_t most = (uint64_t)PTRDIFF_MAX / plan->element_bytes / (equal_parts ? plan->seat.ranks : 1);

@@ -18,9 +18,9 @@
  *                           2(ranks - 1) steps (ring.c).
  *                  DIRECT   All parts of a segment go to its owner, and the result from there to
  *                           all: 2 steps (direct.c).
- * broadcast        CHAIN    Each segment is passed on along the ring (chain.c).
+ * broadcast        CHAIN    Each segment is passed on along the ring (broadcast.c).
  *                  SPREAD   Each other rank gets a segment from the root and sends it to all: 2
- *                           steps (spread.c).
+ *                           steps.
  * all-gather       GATHER_RING, GATHER_DIRECT     Each part goes round the ring: ranks - 1 steps;
  *                           or to all: 1 step (gather.c). So do blobs, parts of given lengths.
  * reduce-scatter   SCATTER_RING, SCATTER_DIRECT   The first half of RING or DIRECT (scatter.c).

@@ -5,17 +5,10 @@
  */
 #include "collective/schedule.h"
 
-static uint32_t pieces(struct pccl_seat seat) { return seat.ranks; }
-
 /* Each piece passes over all edges but one as a sum, and over all but one as a result. */
 static uint32_t steps(struct pccl_seat seat) { return 2 * (seat.ranks - 1); }
 
 static uint32_t buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks : seat.ranks - 1; }
-
-static bool sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
-{
-    return receiver == pccl_seat_next(seat, sender);
-}
 
 /* The same formula in both halves: r + 1 - (s - (ranks - 1)) is r - s, modulo ranks. */
 static uint32_t piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
@@ -49,10 +42,10 @@ static struct pccl_task arrived(struct pccl_seat seat, uint32_t step)
 }
 
 const struct pccl_schedule pccl_ring = {.name = "ring",
-                                        .pieces = pieces,
+                                        .pieces = pccl_pieces_of_ranks,
                                         .steps = steps,
                                         .buffers = buffers,
-                                        .sends = sends,
+                                        .sends = pccl_sends_to_next,
                                         .piece = piece,
                                         .carries = carries,
                                         .spent = spent,

@@ -6,8 +6,6 @@
  */
 #include "collective/schedule.h"
 
-static uint32_t pieces(struct pccl_seat seat) { return seat.ranks; }
-
 /* ---- along the ring ---- */
 
 static uint32_t ring_steps(struct pccl_seat seat) { return seat.ranks - 1; }
@@ -16,11 +14,6 @@ static uint32_t buffers(struct pccl_seat seat, bool packed)
 {
     (void)packed;
     return seat.ranks - 1;
-}
-
-static bool ring_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
-{
-    return receiver == pccl_seat_next(seat, sender);
 }
 
 static uint32_t ring_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
@@ -43,27 +36,15 @@ static struct pccl_task ring_arrived(struct pccl_seat seat, uint32_t step)
 }
 
 const struct pccl_schedule pccl_scatter_ring = {.name = "scattering along the ring",
-                                                .pieces = pieces,
+                                                .pieces = pccl_pieces_of_ranks,
                                                 .steps = ring_steps,
                                                 .buffers = buffers,
-                                                .sends = ring_sends,
+                                                .sends = pccl_sends_to_next,
                                                 .piece = ring_piece,
                                                 .carries = ring_carries,
                                                 .arrived = ring_arrived};
 
 /* ---- directly ---- */
-
-static uint32_t direct_steps(struct pccl_seat seat)
-{
-    (void)seat;
-    return 1;
-}
-
-static bool direct_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
-{
-    (void)seat;
-    return sender != receiver;
-}
 
 static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {
@@ -88,10 +69,10 @@ static struct pccl_task direct_arrived(struct pccl_seat seat, uint32_t step)
 }
 
 const struct pccl_schedule pccl_scatter_direct = {.name = "scattering directly",
-                                                  .pieces = pieces,
-                                                  .steps = direct_steps,
+                                                  .pieces = pccl_pieces_of_ranks,
+                                                  .steps = pccl_one_step,
                                                   .buffers = buffers,
-                                                  .sends = direct_sends,
+                                                  .sends = pccl_sends_to_all,
                                                   .piece = direct_piece,
                                                   .carries = direct_carries,
                                                   .arrived = direct_arrived};

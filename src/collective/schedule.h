@@ -114,6 +114,42 @@ struct pccl_schedule {
     struct pccl_task (*arrived)(struct pccl_seat seat, uint32_t step);
 };
 
+/* ---- answers that several rows give ---- */
+
+static inline uint32_t pccl_pieces_of_ranks(struct pccl_seat seat) { return seat.ranks; }
+
+static inline bool pccl_sends_to_next(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
+{
+    return receiver == pccl_seat_next(seat, sender);
+}
+
+static inline bool pccl_sends_to_all(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
+{
+    (void)seat;
+    return sender != receiver;
+}
+
+static inline uint32_t pccl_one_step(struct pccl_seat seat)
+{
+    (void)seat;
+    return 1;
+}
+
+/* Results come in where they belong; only what came ahead is in scratch. */
+static inline uint32_t pccl_one_buffer(struct pccl_seat seat, bool packed)
+{
+    (void)seat;
+    (void)packed;
+    return 1;
+}
+
+static inline enum pccl_content pccl_carries_results(struct pccl_seat seat, uint32_t step)
+{
+    (void)seat;
+    (void)step;
+    return PCCL_CONTENT_RESULT;
+}
+
 /* By enum pccl_algorithm. */
 extern const struct pccl_schedule *const pccl_schedules[PCCL_ALGORITHMS];
 

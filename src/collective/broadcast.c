@@ -1,0 +1,95 @@
+/*
+ * Broadcast (plan.h).
+ *
+ * Along a chain, for long tensors, the root sends each segment to the next rank, and whoever
+ * receives it passes it on, up to the rank before the root: each byte passes each of these links
+ * once. Spread, for short ones, the root sends each of the others a piece of its own, and they send
+ * these to one another.
+ */
+#include "collective/schedule.h"
+
+/* What the root sends, and what the others pass on. */
+static uint32_t steps(struct pccl_seat seat)
+{
+    (void)seat;
+    return 2;
+}
+
+static bool is_sent(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
+{
+    return receiver != seat.root && (sender == seat.root) == (step == 0);
+}
+
+static bool keeps(struct pccl_seat seat, uint32_t number)
+{
+    (void)number;
+    return seat.rank == seat.root;
+}
+
+/* ---- along a chain ---- */
+
+static uint32_t chain_pieces(struct pccl_seat seat)
+{
+    (void)seat;
+    return 1;
+}
+
+static uint32_t chain_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
+{
+    return is_sent(seat, sender, receiver, step) ? 0 : PCCL_NO_PIECE;
+}
+
+static struct pccl_task chain_arrived(struct pccl_seat seat, uint32_t step)
+{
+    (void)step;
+    uint32_t next = pccl_seat_next(seat, seat.rank);
+    return (struct pccl_task){.work = PCCL_WORK_STORE, .step = 1, .to = next, .to_count = next != seat.root};
+}
+
+const struct pccl_schedule pccl_chain = {.name = "chain",
+                                         .pieces = chain_pieces,
+                                         .steps = steps,
+                                         .buffers = pccl_one_buffer,
+                                         .sends = pccl_sends_to_next,
+                                         .piece = chain_piece,
+                                         .carries = pccl_carries_results,
+                                         .keeps = keeps,
+                                         .arrived = chain_arrived};
+
+/* ---- spread: piece p is that of the rank p + 1 places behind the root ---- */
+
+static uint32_t spread_pieces(struct pccl_seat seat) { return seat.ranks - 1; }
+
+/* Nobody sends data to the root; the rank before it has an empty flow to it. */
+static bool spread_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
+{
+    return sender != receiver && (receiver != seat.root || pccl_sends_to_next(seat, sender, receiver));
+}
+
+static uint32_t spread_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
+{
+    if (!is_sent(seat, sender, receiver, step))
+        return PCCL_NO_PIECE;
+    uint32_t owner = step == 0 ? receiver : sender;
+    return (owner + seat.ranks - seat.root - 1) % seat.ranks;
+}
+
+static struct pccl_task spread_arrived(struct pccl_seat seat, uint32_t step)
+{
+    if (step > 0)
+        return (struct pccl_task){.work = PCCL_WORK_STORE};
+    uint32_t next = pccl_seat_next(seat, seat.rank);
+    if (next == seat.root)
+        next = pccl_seat_next(seat, next);
+    return (struct pccl_task){.work = PCCL_WORK_STORE, .step = 1, .to = next, .to_count = seat.ranks - 2};
+}
+
+const struct pccl_schedule pccl_spread = {.name = "spread",
+                                          .pieces = spread_pieces,
+                                          .steps = steps,
+                                          .buffers = pccl_one_buffer,
+                                          .sends = spread_sends,
+                                          .piece = spread_piece,
+                                          .carries = pccl_carries_results,
+                                          .keeps = keeps,
+                                          .arrived = spread_arrived};
