@@ -87,6 +87,12 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_info_begin(const pcclOperationInfo_t *
                                                      struct pccl_text *reason);
 void pccl_api_info_end(const pcclOperationInfo_t *info, pcclOperationInfo_t *given);
 
+/* It is known why already, unless the operation succeeded. */
+pcclResult_t pccl_api_operation_result(const pcclComm_t *comm, enum pccl_status status, const struct pccl_why *why);
+/* Takes the lock itself. info is written if the operation succeeded; NULL: it is not awaited. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_operation(pcclComm_t *comm, const struct pccl_request *request,
+                                                    pcclOperationInfo_t *info, struct pccl_why *why);
+
 /*
  * Takes the lock itself. Carries out the list, repeating what a lost peer broke (PROTOCOL 8); returns when nothing of
  * it runs any more. info is filled on success and TOO_FEW_PEERS, `why`, which was zeroed, on failure.

@@ -1,24 +1,5 @@
 /* Public functions of the collectives other than all-reduce. */
 #include "api/api.h"
-#include "drive/comm_machine.h"
-#include "drive/comm_op.h"
-
-static enum pccl_status launch_and_await(const struct pccl_request *request, pcclComm_t *comm, bool await,
-                                         pcclOperationInfo_t *info, struct pccl_why *why)
-{
-    struct pccl_comm_op *operation;
-    pccl_comm_enter(comm);
-    enum pccl_status status = pccl_comm_op_launch(comm, request, NULL, &operation, why);
-    if (status == PCCL_OK && await)
-        status = pccl_comm_op_await(comm, operation, info, why);
-    pccl_comm_leave(comm);
-    return status;
-}
-
-static pcclResult_t result_of(const pcclComm_t *comm, enum pccl_status status, const struct pccl_why *why)
-{
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail_why(comm, PCCL_FAMILY_REDUCE, status, why);
-}
 
 static pcclResult_t carry_out(const struct pccl_asked *asked, pcclComm_t *comm, pcclOperationInfo_t *info_out)
 {
@@ -29,11 +10,11 @@ static pcclResult_t carry_out(const struct pccl_asked *asked, pcclComm_t *comm, 
     if (status == PCCL_OK)
         status = pccl_api_request(asked, &request, &why.reason);
     if (status == PCCL_OK)
-        status = launch_and_await(&request, comm, true, &info, &why);
+        status = pccl_api_operation(comm, &request, &info, &why);
     if (status == PCCL_OK)
         pccl_api_info_end(&info, info_out);
     pccl_api_request_free(&request);
-    return result_of(comm, status, &why);
+    return pccl_api_operation_result(comm, status, &why);
 }
 
 static pcclResult_t launch(const struct pccl_asked *asked, pcclComm_t *comm, pcclAsyncReduceOp_t *handle)
@@ -44,11 +25,11 @@ static pcclResult_t launch(const struct pccl_asked *asked, pcclComm_t *comm, pcc
         return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
     enum pccl_status status = pccl_api_request(asked, &request, &why.reason);
     if (status == PCCL_OK)
-        status = launch_and_await(&request, comm, false, NULL, &why);
+        status = pccl_api_operation(comm, &request, NULL, &why);
     if (status == PCCL_OK)
         *handle = (pcclAsyncReduceOp_t){.comm = comm, .tag = request.tag};
     pccl_api_request_free(&request);
-    return result_of(comm, status, &why);
+    return pccl_api_operation_result(comm, status, &why);
 }
 
 static struct pccl_asked broadcast(void *buffer, size_t count, pcclDataType_t datatype, uint32_t root,

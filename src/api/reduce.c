@@ -3,31 +3,38 @@
 #include "drive/comm_machine.h"
 #include "drive/comm_op.h"
 
-/* It is known why already, unless the call succeeded. */
-static pcclResult_t result_of(const pcclComm_t *comm, enum pccl_status status, const struct pccl_why *why)
+pcclResult_t pccl_api_operation_result(const pcclComm_t *comm, enum pccl_status status, const struct pccl_why *why)
 {
     return status == PCCL_OK ? pcclSuccess : pccl_api_fail_why(comm, PCCL_FAMILY_REDUCE, status, why);
 }
 
 /* ---- launch ---- */
 
+enum pccl_status pccl_api_operation(pcclComm_t *comm, const struct pccl_request *request, pcclOperationInfo_t *info,
+                                    struct pccl_why *why)
+{
+    struct pccl_comm_op *operation;
+    pccl_comm_enter(comm);
+    enum pccl_status status = pccl_comm_op_launch(comm, request, NULL, &operation, why);
+    if (status == PCCL_OK && info)
+        status = pccl_comm_op_await(comm, operation, info, why);
+    pccl_comm_leave(comm);
+    return status;
+}
+
 static pcclResult_t launch(const void *sendbuf, void *recvbuf, const pcclReduceDescriptor_t *descriptor,
                            pcclComm_t *comm, pcclAsyncReduceOp_t *handle)
 {
     struct pccl_why why = {0};
     struct pccl_request request;
-    struct pccl_comm_op *operation;
     if (!handle)
         return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
     enum pccl_status status = pccl_api_request_reduction(sendbuf, recvbuf, descriptor, &request, &why.reason);
-    if (status == PCCL_OK) {
-        pccl_comm_enter(comm);
-        status = pccl_comm_op_launch(comm, &request, NULL, &operation, &why);
-        pccl_comm_leave(comm);
-    }
+    if (status == PCCL_OK)
+        status = pccl_api_operation(comm, &request, NULL, &why);
     if (status == PCCL_OK)
         *handle = (pcclAsyncReduceOp_t){.comm = comm, .tag = descriptor->tag};
-    return result_of(comm, status, &why);
+    return pccl_api_operation_result(comm, status, &why);
 }
 
 pcclResult_t pcclAllReduceAsync(const void *sendbuf, void *recvbuf, const pcclReduceDescriptor_t *descriptor,
@@ -92,7 +99,7 @@ static pcclResult_t await(const pcclAsyncReduceOp_t *handle, pcclReduceInfo_t *i
     pccl_comm_leave(handle->comm);
     if (status == PCCL_OK)
         reduce_info(&info, info_out);
-    return result_of(handle->comm, status, &why);
+    return pccl_api_operation_result(handle->comm, status, &why);
 }
 
 pcclResult_t pcclAwaitAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle, pcclReduceInfo_t *reduce_info_out)
@@ -188,7 +195,7 @@ static pcclResult_t test(const pcclAsyncReduceOp_t *handle, bool *done)
         *done = operation->over;
     }
     pccl_comm_leave(handle->comm);
-    return result_of(handle->comm, status, &why);
+    return pccl_api_operation_result(handle->comm, status, &why);
 }
 
 pcclResult_t pcclTestAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle, bool *done_out)
@@ -212,7 +219,7 @@ static pcclResult_t abort_all(pcclComm_t *comm)
     else
         status = pccl_comm_why_unconnected(comm, &why.reason);
     pccl_comm_leave(comm);
-    return result_of(comm, status, &why);
+    return pccl_api_operation_result(comm, status, &why);
 }
 
 pcclResult_t pcclAbortOperations(pcclComm_t *comm) { PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, abort_all(comm)); }
@@ -224,19 +231,13 @@ static pcclResult_t all_reduce(const void *sendbuf, void *recvbuf, const pcclRed
 {
     struct pccl_why why = {0};
     struct pccl_request request;
-    struct pccl_comm_op *operation;
     pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
     enum pccl_status status = pccl_api_request_reduction(sendbuf, recvbuf, descriptor, &request, &why.reason);
-    if (status == PCCL_OK) {
-        pccl_comm_enter(comm);
-        status = pccl_comm_op_launch(comm, &request, NULL, &operation, &why);
-        if (status == PCCL_OK)
-            status = pccl_comm_op_await(comm, operation, &info, &why);
-        pccl_comm_leave(comm);
-    }
+    if (status == PCCL_OK)
+        status = pccl_api_operation(comm, &request, &info, &why);
     if (status == PCCL_OK)
         reduce_info(&info, info_out);
-    return result_of(comm, status, &why);
+    return pccl_api_operation_result(comm, status, &why);
 }
 
 pcclResult_t pcclAllReduce(const void *sendbuf, void *recvbuf, const pcclReduceDescriptor_t *descriptor,
@@ -260,7 +261,7 @@ static pcclResult_t reduce_list(const pcclReduceOpDescriptor_t *descriptors, siz
     enum pccl_status status = pccl_api_reduce_list(comm, descriptors, count, (uint32_t)max_in_flight, &info, &why);
     if (info_out && (status == PCCL_OK || status == PCCL_TOO_FEW_PEERS))
         *info_out = info;
-    return result_of(comm, status, &why);
+    return pccl_api_operation_result(comm, status, &why);
 }
 
 pcclResult_t pcclAllReduceMultipleWithRetry(const pcclReduceOpDescriptor_t *descriptors, size_t count,

@@ -65,7 +65,7 @@ void pccl_comm_op_announce_wait(struct pcclComm_t *comm, struct pccl_comm_op *op
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_await(struct pcclComm_t *comm, struct pccl_comm_op *operation,
                                                     pcclOperationInfo_t *info, struct pccl_why *why);
-/* The same for a operation that is over. */
+/* The same for an operation that is over. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_end(struct pcclComm_t *comm, struct pccl_comm_op *operation,
                                                   pcclOperationInfo_t *info, struct pccl_why *why);
 
@@ -85,7 +85,7 @@ void pccl_comm_op_abort(struct pcclComm_t *comm, const struct pccl_comm_op *oper
 /* Asks all peers to abort all undecided operations. */
 void pccl_comm_ops_abort(struct pcclComm_t *comm);
 /*
- * Tells the machine of threads that have stopped awaiting a operation. To be called now and then.
+ * Tells the machine of threads that have stopped awaiting an operation. To be called now and then.
  */
 void pccl_comm_ops_expire_waits(struct pcclComm_t *comm);
 
