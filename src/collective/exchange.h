@@ -28,40 +28,19 @@
  * whole budget, on short ones of 12 MiB, or of one operation's window if that is more, so that many
  * operations do not drive each other out of the caches. A stripe needs as many segments as its
  * schedule has in scratch at once: for an all-reduce ranks - 1, as they travel; with a codec ranks,
- * and 2(ranks - 1) in direct exchange. If a peer is ahead of us in a
- * stripe, segments that are still being sent come on top, one for each connection. So scratch in
- * use is at most the budget, the smallest windows of transfers that found it used up, those
- * segments being sent, and what is held of what was sent ahead; what is kept for reuse never
- * exceeds the budget. In place, a backup as large as the result comes on top (backup.h).
+ * and 2(ranks - 1) in direct exchange. If a peer is ahead of us in a stripe, segments that are still
+ * being sent come on top, one for each connection. So scratch in use is at most the budget, the
+ * smallest windows of transfers that found it used up, those segments being sent, and what is held
+ * of what was sent ahead; what is kept for reuse never exceeds the budget. In place, a backup as
+ * large as the result comes on top (backup.h).
  */
 #ifndef PCCL_COLLECTIVE_EXCHANGE_H
 #define PCCL_COLLECTIVE_EXCHANGE_H
 
 #include "collective/plan.h"
 #include "core/address.h"
+#include "core/limits.h"
 #include "core/memory.h"
-
-enum {
-    /* The most that is sent over a lane before the receiver's READY is here: what a fast path takes in half a round
-       trip. Receivers refuse more, so changing it means a new version of the protocol. */
-    PCCL_AHEAD_BYTES = 4 << 20,
-    PCCL_AHEAD_SEGMENTS = 256, /* the same, however small they are */
-    /*
-     * The most that is held for a lane. The sender no longer counts what was aborted, but the
-     * receiver may still hold it.
-     */
-    PCCL_AHEAD_HELD_BYTES = 4 * PCCL_AHEAD_BYTES,
-    PCCL_AHEAD_HELD_SEGMENTS = 4 * PCCL_AHEAD_SEGMENTS,
-    /* Towards the bound of all lanes, a held segment counts as its bytes plus this. */
-    PCCL_AHEAD_SEGMENT_COST = 4096,
-    /*
-     * What a lane may hold whatever others hold, if its peer is a member or an operation has
-     * received over it: as much as its sender may send ahead.
-     */
-    PCCL_AHEAD_OWN_COST = PCCL_AHEAD_BYTES + PCCL_AHEAD_SEGMENTS * PCCL_AHEAD_SEGMENT_COST,
-    /* What all lanes together may hold beyond that. */
-    PCCL_AHEAD_SPARE_COST = 48 << 20,
-};
 
 struct pccl_exchange; /* collective/internal.h */
 struct pccl_transfer; /* one operation at this peer */

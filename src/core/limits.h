@@ -54,6 +54,29 @@ enum {
     PCCL_NAMES_TOLD_MAX = 1024, /* peers whose names one message tells; also members that are told names */
     PCCL_AUTH_MAX = 1024,       /* bytes of the authentication step in a hello */
 
+    /*
+     * The most that is sent over a lane before the receiver's READY is here: what a fast path takes
+     * in half a round trip. Receivers refuse more, so changing it means a new version of the
+     * protocol.
+     */
+    PCCL_AHEAD_BYTES = 4 << 20,
+    PCCL_AHEAD_SEGMENTS = 256, /* the same, however small they are */
+    /*
+     * The most that is held for a lane. The sender no longer counts what was aborted, but the
+     * receiver may still hold it.
+     */
+    PCCL_AHEAD_HELD_BYTES = 4 * PCCL_AHEAD_BYTES,
+    PCCL_AHEAD_HELD_SEGMENTS = 4 * PCCL_AHEAD_SEGMENTS,
+    /* Towards the bound of all lanes, a held segment counts as its bytes plus this. */
+    PCCL_AHEAD_SEGMENT_COST = 4096,
+    /*
+     * What a lane may hold whatever others hold, if its peer is a member or an operation has
+     * received over it: as much as its sender may send ahead.
+     */
+    PCCL_AHEAD_OWN_COST = PCCL_AHEAD_BYTES + PCCL_AHEAD_SEGMENTS * PCCL_AHEAD_SEGMENT_COST,
+    /* What all lanes together may hold beyond that. */
+    PCCL_AHEAD_SPARE_COST = 48 << 20,
+
     PCCL_FRAME_HEADER_BYTES = 32,
     PCCL_FRAME_HELLO_MAX = 4096,     /* body of a frame before the hello is accepted */
     PCCL_FRAME_BODY_MAX = 320 << 10, /* body of any control frame */
