@@ -15,6 +15,14 @@ struct pccl_reported_op {
     uint8_t bytes[];
 };
 
+/* One subgroup that it has. */
+struct pccl_reported_subgroup {
+    struct pccl_reported_subgroup *next;
+    struct pccl_instance founding;
+    uint32_t length;
+    uint8_t founded[];
+};
+
 /* What a peer of an older boot knows (PROTOCOL 12.2). */
 struct pccl_report {
     bool begun, ended;
@@ -29,6 +37,8 @@ struct pccl_report {
     struct pccl_id *ring;                                  /* owned, fields.ring_count */
     struct pccl_reported_op *ops;                          /* owned, newest first */
     uint32_t op_count, launched_count;                     /* but for the aborted */
+    struct pccl_reported_subgroup *subgroups;              /* owned, newest first */
+    uint32_t subgroup_count, seat_count;
     struct pccl_msg_resume_round rounds[PCCL_ROUND_KINDS]; /* but for the words: */
     struct pccl_text round_reason[PCCL_ROUND_KINDS];
     bool round_known[PCCL_ROUND_KINDS];
@@ -96,6 +106,8 @@ void pccl_master_tell_missed_rounds(struct pccl_master *m);
 
 /* ---- recovery_operations.c: operations from the reports ---- */
 
+/* The subgroups that members report, or whose founding. */
+void pccl_master_rebuild_subgroups(struct pccl_master *m);
 /* What members report as ended (outcomes), and then what is under way. */
 void pccl_master_merge_reports(struct pccl_master *m, bool outcomes);
 /* Outcomes that were reported get a number of this boot; what all have finished is committed. */

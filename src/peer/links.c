@@ -92,7 +92,10 @@ static void dial(struct pccl_peer *p, struct pccl_peer_link *link)
     p->effects.dial_link(p->effects.context, &link->id, &link->ticket, link->candidates, link->candidate_count);
 }
 
-static bool is_wanted(const struct pccl_peer_link *link) { return link->ring || link->mesh || link->warm; }
+static bool is_wanted(const struct pccl_peer_link *link)
+{
+    return link->ring || link->mesh || link->warm || link->subgroups > 0;
+}
 
 static void report_up(struct pccl_peer *p, const struct pccl_peer_link *link)
 {
@@ -141,6 +144,42 @@ void pccl_peer_forget(struct pccl_peer *p, const struct pccl_id *id)
         drop_link(p, link);
 }
 
+/*
+ * What nobody wants here is closed, and dropped if the other side does not hold it: who has dialed
+ * closes it, as a newcomer may be warming up. true: it is dropped.
+ */
+static bool tidy_link(struct pccl_peer *p, struct pccl_peer_link *link)
+{
+    if (is_wanted(link))
+        return false;
+    if (link->out != PCCL_DIAL_DOWN) {
+        p->effects.close_link(p->effects.context, &link->id, false);
+        link->out = PCCL_DIAL_DOWN;
+    }
+    bool drops = !link->in_up;
+    if (drops)
+        drop_link(p, link);
+    return drops;
+}
+
+bool pccl_peer_want_link(struct pccl_peer *p, const struct pccl_id *id)
+{
+    struct pccl_peer_link *link = need_link(p, id);
+    if (link != NULL)
+        link->subgroups++;
+    return link != NULL;
+}
+
+void pccl_peer_unwant_link(struct pccl_peer *p, const struct pccl_id *id)
+{
+    struct pccl_peer_link *link = find_link(p, id);
+    if (link == NULL)
+        return; /* all links are closed */
+    PCCL_ASSERT(link->subgroups > 0);
+    link->subgroups--;
+    (void)tidy_link(p, link);
+}
+
 /* The master that asked for them is gone; the restarted one asks anew. */
 void pccl_peer_forget_warm_ups(struct pccl_peer *p)
 {
@@ -168,13 +207,7 @@ void pccl_peer_links_follow_view(struct pccl_peer *p)
         link->warm = link->warm && !member;         /* the view says which members' links are wanted */
         if (link->ring && link->out == PCCL_DIAL_DOWN && link->candidate_count > 0)
             dial(p, link);
-        if (!is_wanted(link) && link->out != PCCL_DIAL_DOWN) {
-            p->effects.close_link(p->effects.context, &link->id, false);
-            link->out = PCCL_DIAL_DOWN;
-        }
-        if (!is_wanted(link) && !link->in_up) /* the peer that dialed closes it: a newcomer may be warming up */
-            drop_link(p, link);
-        else
+        if (!tidy_link(p, link))
             i++;
     }
 }

@@ -6,6 +6,7 @@
  *   roll                the group in the order of admission, as of the view and as callers see it
  *   calls               what others ask of the calls under way
  *   links               the links to other peers
+ *   subgroups           those that this peer is in
  *   records, progress   the operations that are known here; what the master is told of them
  *   announcements       what others have launched, and this peer has not
  *   where               whom do callers wait for?
@@ -22,6 +23,7 @@
 
 #include "core/names.h"
 #include "peer/peer.h"
+#include "peer/subgroup.h"
 #include "wire/session.h"
 
 enum pccl_peer_state {
@@ -67,6 +69,7 @@ struct pccl_peer_link {
     bool ring;        /* it follows us in the ring */
     bool mesh;        /* it is in our group, which is small */
     bool warm;        /* the master asked for it (`warm_up`) */
+    uint32_t subgroups; /* how many of this peer's rely on it */
     uint64_t tell_us; /* warm: when to log that nobody admits the newcomer; UINT64_MAX: that is done */
     enum pccl_dial_state out;
     bool in_up;
@@ -80,6 +83,7 @@ struct pccl_peer_link {
 
 struct pccl_use {
     struct pccl_table_node by_tag;
+    uint64_t subgroup, tag;
     uint32_t launches;
 };
 
@@ -165,6 +169,10 @@ struct pccl_peer {
     uint32_t op_count, held_count, awaited_count;        /* awaited_count: undecided, with a caller waiting in it */
     uint32_t tombstone_count;                            /* tombstones among the operations */
     uint64_t decisions, stable;
+
+    /* subgroups */
+    struct pccl_table subgroups;        /* by name */
+    uint32_t founded_count, seat_count; /* foundings that are remembered and subgroups that live; their members */
 
     struct pccl_peer_link *links;
     uint32_t link_count, link_capacity;

@@ -2,6 +2,7 @@
 
 #include "core/bytes.h"
 #include "kernels/reduce.h"
+#include "wire/subgroup.h"
 
 /* What does not fit into 32 bits is far too much. */
 static uint64_t times(uint64_t a, uint32_t b) { return a > UINT32_MAX ? UINT64_MAX : a * b; }
@@ -22,6 +23,7 @@ struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor,
         uint64_t lengths = descriptor->count == 0 ? world * (uint64_t)PCCL_TINY_LENGTH_BYTES : UINT64_MAX;
         return (struct pccl_tiny_sizes){0, lengths, lengths};
     }
+    case PCCL_FOUND: return (struct pccl_tiny_sizes){pccl_founding_bytes(world), pccl_founded_bytes(world), 0};
     default: return (struct pccl_tiny_sizes){0, 0, 0}; /* a barrier */
     }
 }

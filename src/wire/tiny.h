@@ -19,7 +19,8 @@ struct pccl_tiny_sizes {
 
 /*
  * An operation may be tiny if `largest` is within tiny_bytes_max: then it is so for every member
- * alike. A barrier always may. self_is_root: of a broadcast. world > 0.
+ * alike. A barrier always may, and a founding whatever the limit is. self_is_root: of a broadcast.
+ * world > 0.
  */
 struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor, uint32_t world, bool self_is_root);
 /* How long one member's blob of an ALL_GATHER_V may be, so that the result is within `most`. */

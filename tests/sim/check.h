@@ -74,8 +74,8 @@ struct sim_checks {
     uint64_t master_boot, master_joint;
 };
 
-struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *lineage, const struct pccl_instance *name,
-                                       bool create);
+struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *lineage, uint32_t group,
+                                       const struct pccl_instance *name, bool create);
 struct sim_launch *sim_launch_of(const struct sim_instance *instance, const struct sim_peer *peer);
 const struct view_seen *sim_view_find(const struct sim *sim, const struct pccl_id *lineage, uint32_t group,
                                       const struct pccl_epoch *view);

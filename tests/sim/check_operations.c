@@ -12,29 +12,33 @@
 
 /* ---- the book of launches ---- */
 
-static uint64_t hash_name(const struct pccl_id *lineage, const struct pccl_instance *name)
+static uint64_t hash_name(const struct pccl_id *lineage, uint32_t group, const struct pccl_instance *name)
 {
-    uint64_t hash = sim_mix(sim_mix(name->group, name->joint), name->sync);
-    hash = sim_mix(hash, name->tag);
+    uint64_t hash = sim_mix(sim_mix(group, name->joint), name->sync);
+    hash = sim_mix(hash, name->tag + name->subgroup);
     return sim_mix(hash ^ lineage->bytes[0] ^ (uint64_t)lineage->bytes[1] << 8, name->use);
 }
 
 const char *sim_instance_text(const struct pccl_instance *name)
 {
-    static char text[2][96];
+    static char text[2][128];
     static int turn;
     turn = 1 - turn;
-    snprintf(text[turn], sizeof text[turn], "(group %u, era %llu %llu, tag %llu, use %u)", name->group,
-             (unsigned long long)name->joint, (unsigned long long)name->sync, (unsigned long long)name->tag, name->use);
+    int length = snprintf(text[turn], sizeof text[turn], "(era %llu %llu, tag %llu, use %u",
+                          (unsigned long long)name->joint, (unsigned long long)name->sync,
+                          (unsigned long long)name->tag, name->use);
+    snprintf(text[turn] + length, sizeof text[turn] - (size_t)length, name->subgroup != 0 ? ", subgroup %llx)" : ")",
+             (unsigned long long)name->subgroup);
     return text[turn];
 }
 
-struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *lineage, const struct pccl_instance *name,
-                                       bool create)
+struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *lineage, uint32_t group,
+                                       const struct pccl_instance *name, bool create)
 {
-    struct sim_instance **bucket = &sim->checks->buckets[hash_name(lineage, name) % INSTANCE_BUCKETS];
+    struct sim_instance **bucket = &sim->checks->buckets[hash_name(lineage, group, name) % INSTANCE_BUCKETS];
     for (struct sim_instance *instance = *bucket; instance != NULL; instance = instance->next_hashed)
-        if (pccl_instance_equal(&instance->name, name) && pccl_id_equal(&instance->lineage, lineage))
+        if (instance->group == group && pccl_instance_equal(&instance->name, name) &&
+            pccl_id_equal(&instance->lineage, lineage))
             return instance;
     if (!create)
         return NULL;
@@ -42,6 +46,7 @@ struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *li
     if (instance == NULL)
         abort();
     instance->name = *name;
+    instance->group = group;
     instance->lineage = *lineage;
     instance->next_hashed = *bucket;
     *bucket = instance;
@@ -59,7 +64,7 @@ struct sim_launch *sim_launch_of(const struct sim_instance *instance, const stru
 
 static struct sim_instance *instance_of(struct sim *sim, const struct sim_peer *peer, const struct pccl_instance *name)
 {
-    return sim_instance_find(sim, &peer->machine->lineage, name, true);
+    return sim_instance_find(sim, &peer->machine->lineage, peer->group, name, true);
 }
 
 /* Aborted before it was launched here: it never starts. */
@@ -75,9 +80,9 @@ static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_
     if (name->use != use->next && !sim->mute_uses)
         sim_fail(sim, "I6 p%u launches %s, expected use %u", peer->process.number, sim_instance_text(name), use->next);
     use->next++;
-    if (name->group != peer->group || name->joint != pccl_peer_joint(peer->machine) ||
+    if (name->joint != pccl_peer_joint(peer->machine) ||
         name->sync != peer->machine->rounds[PCCL_ROUND_SYNC])
-        sim_fail(sim, "I7 p%u launches %s in another era or group", peer->process.number, sim_instance_text(name));
+        sim_fail(sim, "I7 p%u launches %s in another era", peer->process.number, sim_instance_text(name));
     if (peer->machine->calls[PCCL_ROUND_UPDATE].outstanding || peer->machine->calls[PCCL_ROUND_SYNC].outstanding ||
         peer->machine->calls[PCCL_ROUND_OPTIMIZE].outstanding)
         sim_fail(sim, "I7 p%u launches %s while its era is about to change", peer->process.number,
@@ -233,7 +238,7 @@ static void check_list(struct sim *sim, const struct view_seen *view, const stru
 static void expected_result(struct sim *sim, const struct sim_instance *instance, const struct sim_launch *mine,
                             struct outcome *result)
 {
-    const struct view_seen *view = sim_view_find(sim, &instance->lineage, instance->name.group, &mine->start_view);
+    const struct view_seen *view = sim_view_find(sim, &instance->lineage, instance->group, &mine->start_view);
     if (view == NULL)
         sim_fail(sim, "I1 p%u works in a view that nobody has seen", mine->peer->process.number);
     result->length = 0;
@@ -294,14 +299,14 @@ static void check_cause(struct sim *sim, const struct sim_peer *peer, const stru
     if (instance->failure_asked || peer->machine->state != PCCL_PEER_MEMBER)
         return;
     for (const struct view_seen *view = sim->checks->views; view != NULL; view = view->next)
-        if (view->group == instance->name.group && pccl_id_equal(&view->lineage, &instance->lineage) &&
+        if (view->group == instance->group && pccl_id_equal(&view->lineage, &instance->lineage) &&
             pccl_epoch_compare(&view->view, &mine->start_view) > 0)
             return;
     for (const struct sim_launch *launch = instance->launches; launch != NULL; launch = launch->next)
         if (pccl_epoch_compare(&launch->start_view, &mine->start_view) < 0)
             return; /* killed by the view that this one was launched in */
     const struct pccl_peer_group *group =
-        sim_master_is_up(sim) ? pccl_master_group(sim->master->machine, instance->name.group, false) : NULL;
+        sim_master_is_up(sim) ? pccl_master_group(sim->master->machine, instance->group, false) : NULL;
     if (group != NULL && pccl_epoch_compare(&group->view, &mine->start_view) > 0)
         return;
     sim_fail(sim, "I8 p%u: %s was aborted although nothing happened in its group", peer->process.number,
@@ -420,7 +425,7 @@ static void check_counting(struct sim *sim, const struct sim_master *master, con
     if (mine == NULL)
         sim_fail(sim, "I3 p%u is told that %s is committed and never launched it", to->process.number,
                  sim_instance_text(&instance->name));
-    const struct view_seen *view = sim_view_find(sim, &instance->lineage, instance->name.group, &mine->start_view);
+    const struct view_seen *view = sim_view_find(sim, &instance->lineage, instance->group, &mine->start_view);
     for (uint32_t i = 0; view != NULL && i < view->count; i++) {
         const struct pccl_remote *remote = pccl_master_find(master->machine, &view->ring[i]);
         bool needed = mine->tiny || (remote != NULL && pccl_master_is_living_member(remote));
@@ -462,7 +467,7 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
         if (msg.type != PCCL_MSG_outcome || msg.as.outcome.class != PCCL_CLASS_NONE)
             continue;
         const struct sim_instance *instance =
-            sim_instance_find(sim, &master->machine->lineage, &msg.as.outcome.instance, true);
+            sim_instance_find(sim, &master->machine->lineage, to->group, &msg.as.outcome.instance, true);
         check_counting(sim, master, to, instance);
         const struct sim_launch *launch = sim_launch_of(instance, to);
         if (launch != NULL && pccl_epoch_compare(&tap->view, &launch->start_view) > 0)

@@ -494,6 +494,7 @@ struct sim_launch {
 struct sim_instance {
     struct sim_instance *next_hashed;
     struct pccl_id lineage;
+    uint32_t group;
     struct pccl_instance name;
     struct sim_launch *launches;
     bool failure_asked; /* a peer sent FAILED or ABORT_REQ */
