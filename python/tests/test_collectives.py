@@ -156,6 +156,54 @@ def test_quantized_reduce_scatter(group):
     assert all(info.tx_bytes < LARGE * 4 / 3 for info in infos)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_quantized_copies(group, dtype):
+    """All have the same bits, near those that were sent, of which the root keeps none."""
+    three = group(3)
+    given = [np.random.default_rng(i).random(LARGE).astype(dtype) for i in range(3)]
+    told = [each.copy() for each in given]
+    gathered = [np.empty((3, LARGE), dtype) for _ in range(3)]
+    gathered[1][1] = given[1]  # in place
+    options = pccl.QuantizationOptions(pccl.DataType.UINT8, "zero_point_scale")
+
+    def run(comm, i):
+        comm.broadcast(told[i], root=2, quantization=options)
+        mine = gathered[1][1] if i == 1 else given[i].copy()
+        info = comm.all_gather_async(mine, gathered[i], quantization=pccl.QuantizationOptions()).result(DEADLINE)
+        assert i == 1 or (mine == given[i]).all()
+        return info.rx_bytes
+
+    received = three.all(run)
+    assert all(count < 2.1 * LARGE for count in received)
+    assert all((each == told[2]).all() for each in told) and (told[2] != given[2]).any()
+    np.testing.assert_allclose(told[2], given[2], atol=1 / 250)
+    assert all((each == gathered[0]).all() for each in gathered)
+    np.testing.assert_allclose(gathered[0], given, atol=1 / 250)
+
+
+def test_quantized_copies_are_written_by_the_root(group):
+    """Through the master they are exact. A root that cannot be written to is refused; what was sent is as it was after
+    a failure."""
+    three = group(3)
+    tiny = [np.full(3, i + 0.1) for i in range(3)]
+    options = pccl.QuantizationOptions()
+    three.all(lambda comm, i: comm.broadcast(tiny[i], root=0, quantization=options))
+    assert all((each == 0.1).all() for each in tiny)
+    large = np.random.default_rng(1).random(20 * LARGE)
+    given = large.copy()
+    given.flags.writeable = False
+    with pytest.raises(pccl.LayoutError, match="read-only"):
+        three.members[0].broadcast(given, root=0, quantization=options)
+    other = np.empty_like(large)
+    handles = [
+        comm.broadcast_async(buffer, root=0, quantization=options)
+        for comm, buffer in zip(three.members, (large, other))
+    ]
+    three.members.pop().close()
+    assert all(isinstance(handle.exception(DEADLINE), pccl.PeerLostError) for handle in handles)
+    assert (large == given).all()
+
+
 def test_handles(group):
     """Several kinds in flight, awaited in another order and in every way."""
     two = group(2)
