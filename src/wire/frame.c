@@ -27,13 +27,12 @@ size_t pccl_frame_size(const struct pccl_msg *msg) { return HEADER + pccl_wire_s
 
 void pccl_frame_encode(const struct pccl_msg *msg, uint64_t sequence, uint64_t acknowledged, uint8_t *bytes)
 {
-    size_t length = pccl_wire_size(msg);
+    size_t length = pccl_wire_encode(msg, bytes + HEADER);
     pccl_put(bytes, 4, length);
     pccl_put(bytes + 4, 2, msg->type);
     pccl_put(bytes + 6, 2, 0);
     pccl_put(bytes + 8, 8, sequence);
     pccl_put(bytes + 16, 8, acknowledged);
-    pccl_wire_encode(msg, bytes + HEADER);
     pccl_put(bytes + 24, 4, checksum(bytes, bytes + HEADER, length));
     pccl_put(bytes + 28, 4, 0);
 }
