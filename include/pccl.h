@@ -164,9 +164,9 @@ typedef enum pcclDistributionHint_t {
  * parameter `tiny_bytes_max` (8192 bytes), are never packed. Elements are floating point, and
  * packed values are narrower integers; a quantized data type that saves nothing leaves the elements
  * unpacked. Each block of 1024 elements has its own scale. Every step of a reduction packs again,
- * so the error grows with the number of peers; all peers still get the same bits. Meaningless
- * combinations are refused with pcclInvalidArgument. docs/CODECS.md has the formulas and the bounds
- * of the error.
+ * so the error grows with the number of peers; a broadcast or an all-gather packs once. All peers get
+ * the same bits, those too whose elements they are. Meaningless combinations are refused with
+ * pcclInvalidArgument. docs/CODECS.md has the formulas and the bounds of the error.
  */
 typedef enum pcclQuantizationAlgorithm_t {
     pcclQuantNone = 0,          /* elements travel exactly */

@@ -4,17 +4,19 @@
  *
  *   members                  {"members":[ids],"rank":R}
  *   collect KIND TAG COUNT   one of them; options root=RANK, members=ID,ID,..., alone, inplace,
- *                            launched (as of reduce), and wrong: it gives something else than it
- *                            should. {"intact":...,"right":...,"peers":N,"rank":R,"sequence":S}
+ *                            launched (as of reduce), quantized, and wrong: it gives something else
+ *                            than it should.
+ *                            {"intact":...,"right":...,"peers":N,"rank":R,"sequence":S,"digest":D}
  *   mixed SEED OPS COUNT     until stopped: steps of up to OPS of all kinds, of up to COUNT elements
  *                            for each member. What a step is follows from seed and step. All are
  *                            launched, all awaited, and those that failed are launched again, among
  *                            those who are members then. Events:
  *     failed   how many failed in this round, and whether their inputs are as they were
- *     step     {"ops":[[kind,world,digest of who took part],...],"right":...}
+ *     step     {"ops":[[kind,world,digest of who took part and of what all have],...],"right":...}
  */
 #include "loop.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +31,8 @@ struct collective {
     size_t count;
     uint32_t root;
     bool in_place, alone_ok, done, in_flight;
+    bool quantized;  /* a broadcast or gather, of floats */
+    uint64_t digest; /* of a result that is the same everywhere */
     pcclPeerId_t members[MEMBERS_MAX];
     uint32_t world, rank; /* as this peer counts on */
     uint32_t *input, *result;
@@ -55,19 +59,42 @@ static uint64_t base_of(const pcclPeerId_t *id, uint64_t salt)
     return ((uint64_t)mix(salt + 1) << 32) + strtoul(digits, NULL, 16) * UINT64_C(0x9E3779B9);
 }
 
-static void fill(uint32_t *elements, size_t count, const pcclPeerId_t *id, uint64_t salt)
+/* What is quantized lies between 0 and 1. */
+static uint32_t element_of(const struct collective *op, uint64_t number)
 {
-    uint64_t base = base_of(id, salt);
-    for (size_t i = 0; i < count; i++)
-        elements[i] = mix(base + i);
+    uint32_t bits = mix(number);
+    float real = (float)bits * 0x1p-32f;
+    if (op->quantized)
+        memcpy(&bits, &real, sizeof bits);
+    return bits;
 }
 
-static bool is_filled(const uint32_t *elements, size_t first, size_t count, const pcclPeerId_t *id, uint64_t salt)
+static void fill(const struct collective *op, uint32_t *elements, size_t count, const pcclPeerId_t *id)
 {
-    uint64_t base = base_of(id, salt);
+    uint64_t base = base_of(id, op->salt);
     for (size_t i = 0; i < count; i++)
-        if (elements[i] != mix(base + first + i))
+        elements[i] = element_of(op, base + i);
+}
+
+/* Half of a step between two codes, and what is rounded besides. */
+static bool is_near(uint32_t found, uint32_t expected)
+{
+    float real, exact;
+    memcpy(&real, &found, sizeof real);
+    memcpy(&exact, &expected, sizeof exact);
+    return fabsf(real - exact) < 0.5f / 255 + 1e-5f;
+}
+
+/* received: it may be what packed elements are unpacked to. */
+static bool is_filled(const struct collective *op, const uint32_t *elements, size_t first, size_t count,
+                      const pcclPeerId_t *id, bool received)
+{
+    uint64_t base = base_of(id, op->salt);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t expected = element_of(op, base + first + i);
+        if (elements[i] != expected && !(received && op->quantized && is_near(elements[i], expected)))
             return false;
+    }
     return true;
 }
 
@@ -91,10 +118,10 @@ static bool is_right(const struct collective *op)
     if (!right)
         return false;
     switch (op->kind) {
-    case BROADCAST: return is_filled(op->result, 0, op->count, &op->participants[op->root], op->salt);
+    case BROADCAST: return is_filled(op, op->result, 0, op->count, &op->participants[op->root], true);
     case GATHER:
         for (uint32_t k = 0; k < info->world && right; k++)
-            right = is_filled(op->result + k * op->count, 0, op->count, &op->participants[k], op->salt);
+            right = is_filled(op, op->result + k * op->count, 0, op->count, &op->participants[k], true);
         return right;
     case SCATTER: return is_sum(op, info->rank * op->count);
     case ALL_REDUCE: return is_sum(op, 0);
@@ -132,7 +159,7 @@ static void make_buffers(struct collective *op)
             op->result = op->kind == SCATTER ? op->input + op->rank * op->count : op->input;
         }
     }
-    fill(op->input, input, &op->members[op->rank], op->salt);
+    fill(op, op->input, input, &op->members[op->rank]);
 }
 
 static void free_buffers(struct collective *op)
@@ -152,13 +179,13 @@ static bool is_intact(const struct collective *op, bool success)
     if (op->kind == BARRIER)
         return true;
     if (op->kind == BROADCAST)
-        return op->rank != op->root || is_filled(op->input, 0, op->count, own, op->salt);
+        return op->rank != op->root || is_filled(op, op->input, 0, op->count, own, success);
     if (!success || !op->in_place || op->kind == GATHER)
-        return is_filled(op->input, 0, parts(op, SCATTER), own, op->salt);
+        return is_filled(op, op->input, 0, parts(op, SCATTER), own, success && op->in_place);
     if (op->kind == ALL_REDUCE)
         return true;
     for (uint32_t k = 0; k < op->world; k++)
-        if (k != op->rank && !is_filled(op->input + k * op->count, k * op->count, op->count, own, op->salt))
+        if (k != op->rank && !is_filled(op, op->input + k * op->count, k * op->count, op->count, own, false))
             return false;
     return true;
 }
@@ -178,9 +205,11 @@ static pcclResult_t launch(struct collective *op, pcclComm_t *comm)
     options.alone_ok = op->alone_ok;
     options.members = op->members;
     options.member_count = op->world;
+    options.quantization.algorithm = op->quantized ? pcclQuantMinMax : pcclQuantNone; /* in 8 bits */
+    pcclDataType_t type = op->quantized ? pcclFloat : pcclUint32;
     switch (op->kind) {
-    case BROADCAST: return pcclBroadcastAsync(op->result, op->count, pcclUint32, op->root, &options, comm, &op->handle);
-    case GATHER: return pcclAllGatherAsync(op->input, op->result, op->count, pcclUint32, &options, comm, &op->handle);
+    case BROADCAST: return pcclBroadcastAsync(op->result, op->count, type, op->root, &options, comm, &op->handle);
+    case GATHER: return pcclAllGatherAsync(op->input, op->result, op->count, type, &options, comm, &op->handle);
     case SCATTER:
         return pcclReduceScatterAsync(op->input, op->result, op->count, pcclUint32, pcclSum, &options, comm,
                                       &op->handle);
@@ -198,7 +227,10 @@ static pcclResult_t await(struct collective *op)
     op->info = (pcclOperationInfo_t)PCCL_OPERATION_INFO_INIT;
     op->info.participants = op->participants;
     op->info.participants_max = MEMBERS_MAX;
-    return pcclAwaitOperation(&op->handle, UINT32_MAX, &op->info);
+    pcclResult_t result = pcclAwaitOperation(&op->handle, UINT32_MAX, &op->info);
+    if (result == pcclSuccess && op->kind != SCATTER)
+        op->digest = values_digest(op->result, parts(op, GATHER) * sizeof *op->result, 0);
+    return result;
 }
 
 /* ---- verbs ---- */
@@ -248,7 +280,8 @@ void do_collect(struct command *command)
                             .count = number(command, 2),
                             .root = root != NULL ? (uint32_t)strtoul(root, NULL, 10) : 0,
                             .in_place = option(command, "inplace") != NULL,
-                            .alone_ok = option(command, "alone") != NULL};
+                            .alone_ok = option(command, "alone") != NULL,
+                            .quantized = option(command, "quantized") != NULL};
     op.salt = op.tag;
     if (!count_on_members(&op, command->slot->comm))
         op.world = 1; /* unconnected: the launch will say so */
@@ -268,8 +301,8 @@ void do_collect(struct command *command)
     answer(command, &line, result);
     add(&line, ",\"intact\":%s", is_intact(&op, result == pcclSuccess) ? "true" : "false");
     if (result == pcclSuccess)
-        add(&line, ",\"right\":%s,\"peers\":%u,\"rank\":%u,\"sequence\":%" PRIu64, is_right(&op) ? "true" : "false",
-            op.info.world, op.info.rank, op.info.sequence);
+        add(&line, ",\"right\":%s,\"peers\":%u,\"rank\":%u,\"sequence\":%" PRIu64 ",\"digest\":\"%016" PRIx64 "\"",
+            is_right(&op) ? "true" : "false", op.info.world, op.info.rank, op.info.sequence, op.digest);
     end_line(&line);
     free_buffers(&op);
 }
@@ -293,6 +326,7 @@ static void prepare(struct mixed *mixed, uint64_t index)
     op->salt = draw;
     op->count = 1 + sizes % (sizes & 1 << 20 ? mixed->count_max : 200); /* many of them go through the master */
     op->root = mix(draw + 7);
+    op->quantized = op->kind <= GATHER && (mix(draw + 9) & 1) != 0;
 }
 
 /* The list is as of the last call that returned, the same for all who take part; else it fails. */
@@ -368,7 +402,7 @@ static void report_step(const struct mixed *mixed, bool right)
     for (uint64_t i = 0; i < mixed->count; i++) {
         const struct collective *op = &mixed->ops[i];
         add(&line, "%s[\"%s\",%u,\"%016" PRIx64 "\"]", i > 0 ? "," : "", names[op->kind], op->info.world,
-            values_digest(op->participants, op->info.world * sizeof *op->participants, 0));
+            values_digest(op->participants, op->info.world * sizeof *op->participants, op->digest));
     }
     add(&line, "]");
     end_line(&line);
