@@ -14,7 +14,8 @@ struct entry {
 };
 
 struct list {
-    struct pcclComm_t *comm;
+    pcclComm_t *handle;
+    struct pccl_communicator *comm; /* its own */
     const pcclReduceOpDescriptor_t *descriptors;
     size_t count;
     struct entry *entries;
@@ -53,7 +54,7 @@ static void stop(struct list *list, enum pccl_status status, const struct pccl_w
     }
 }
 
-static bool is_aborted(const struct list *list) { return list->comm->operations.aborts != list->aborts; }
+static bool is_aborted(const struct list *list) { return list->handle->aborts != list->aborts; }
 
 /* false: not now, too much is remembered of operations that are over; one of ours in flight will make room. */
 static bool launch(struct list *list, size_t index)
@@ -65,7 +66,7 @@ static bool launch(struct list *list, size_t index)
     enum pccl_status status =
         pccl_api_request_reduction(op->sendbuf, op->recvbuf, &op->descriptor, &request, &why.reason);
     if (status == PCCL_OK)
-        status = pccl_comm_op_launch(list->comm, &request, list->waiter, &entry->operation, &why);
+        status = pccl_comm_op_launch(list->handle, &request, list->waiter, &entry->operation, &why);
     if (status == PCCL_OK) {
         list->in_flight++;
         pccl_comm_op_announce_wait(list->comm, entry->operation);
@@ -115,7 +116,7 @@ static bool finish(struct list *list, struct pccl_comm_op *operation, size_t *in
 {
     pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
     struct pccl_why why;
-    struct pccl_table_node *node = pccl_table_find(&list->by_tag, operation->by_tag.key);
+    struct pccl_table_node *node = pccl_table_find(&list->by_tag, operation->why.details.tag);
     struct entry *entry = PCCL_CONTAINER_OF(node, struct entry, by_tag);
     *index = (size_t)(entry - list->entries);
     enum pccl_status status = pccl_comm_op_end(list->comm, operation, &info, &why);
@@ -178,12 +179,11 @@ static enum pccl_status check_entries(struct list *list, struct pccl_text *messa
 /* What would be refused later, one by one: nothing has been launched yet. Under the lock. */
 static enum pccl_status check_state(const struct list *list, struct pccl_text *reason)
 {
-    const struct pcclComm_t *comm = list->comm;
-    if (!pccl_comm_is_connected(comm))
-        return pccl_comm_why_unconnected(comm, reason);
+    if (!pccl_comm_is_connected(list->comm))
+        return pccl_comm_why_unconnected(list->comm, reason);
     for (size_t i = 0; i < list->count; i++) {
         const pcclReduceDescriptor_t *descriptor = &list->descriptors[i].descriptor;
-        if (pccl_comm_op_find(comm, descriptor->tag)) {
+        if (pccl_comm_op_find(list->handle, descriptor->tag)) {
             pccl_text_format(reason, "entry %zu: the tag %" PRIu64 " is in use: launched and not yet awaited", i,
                              descriptor->tag);
             return PCCL_ARGUMENT;
@@ -194,7 +194,7 @@ static enum pccl_status check_state(const struct list *list, struct pccl_text *r
 
 static void remember_begin(struct list *list)
 {
-    list->aborts = list->comm->operations.aborts;
+    list->aborts = list->handle->aborts;
     list->id = list->comm->id;
     list->known = pccl_peer_attributes(list->comm->peer).epoch;
 }
@@ -208,11 +208,19 @@ static void explain(const struct list *list, struct pccl_why *why)
         pccl_peer_departed(machine, &list->known, NULL, &why->details.departed);
 }
 
-enum pccl_status pccl_api_reduce_list(struct pcclComm_t *comm, const pcclReduceOpDescriptor_t *descriptors,
-                                      size_t count, uint32_t max_in_flight, pcclReduceInfo_t *info,
-                                      struct pccl_why *why)
+static uint32_t world_now(const pcclComm_t *handle)
 {
-    struct list list = {.comm = comm,
+    if (handle->group)
+        return handle->group->count;
+    return handle->comm->peer ? pccl_peer_attributes(handle->comm->peer).group_world : 0;
+}
+
+enum pccl_status pccl_api_reduce_list(pcclComm_t *handle, const pcclReduceOpDescriptor_t *descriptors, size_t count,
+                                      uint32_t max_in_flight, pcclReduceInfo_t *info, struct pccl_why *why)
+{
+    struct pccl_communicator *comm = handle->comm;
+    struct list list = {.handle = handle,
+                        .comm = comm,
                         .descriptors = descriptors,
                         .count = count,
                         .waiter = pccl_caller_waiter(),
@@ -239,7 +247,7 @@ enum pccl_status pccl_api_reduce_list(struct pcclComm_t *comm, const pcclReduceO
         if (status != PCCL_OK)
             explain(&list, why);
         if (status != PCCL_OK || count == 0)
-            list.sum.local_world_size = comm->peer ? pccl_peer_attributes(comm->peer).group_world : 0;
+            list.sum.local_world_size = world_now(handle);
         *info = list.sum;
     }
     pccl_comm_leave(comm);

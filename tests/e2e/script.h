@@ -108,6 +108,7 @@ void do_flood(struct command *command);
 void do_churn(struct command *command);
 void do_loop(struct command *command);
 void do_members(struct command *command);
+void do_group(struct command *command);
 void do_collect(struct command *command);
 void do_mixed(struct command *command);
 void do_stop(struct command *command);

@@ -24,9 +24,9 @@ const char *sim_instance_text(const struct pccl_instance *name)
     static char text[2][128];
     static int turn;
     turn = 1 - turn;
-    int length = snprintf(text[turn], sizeof text[turn], "(era %llu %llu, tag %llu, use %u",
-                          (unsigned long long)name->joint, (unsigned long long)name->sync,
-                          (unsigned long long)name->tag, name->use);
+    int length =
+        snprintf(text[turn], sizeof text[turn], "(era %llu %llu, tag %llu, use %u", (unsigned long long)name->joint,
+                 (unsigned long long)name->sync, (unsigned long long)name->tag, name->use);
     snprintf(text[turn] + length, sizeof text[turn] - (size_t)length, name->subgroup != 0 ? ", subgroup %llx)" : ")",
              (unsigned long long)name->subgroup);
     return text[turn];
@@ -80,8 +80,7 @@ static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_
     if (name->use != use->next && !sim->mute_uses)
         sim_fail(sim, "I6 p%u launches %s, expected use %u", peer->process.number, sim_instance_text(name), use->next);
     use->next++;
-    if (name->joint != pccl_peer_joint(peer->machine) ||
-        name->sync != peer->machine->rounds[PCCL_ROUND_SYNC])
+    if (name->joint != pccl_peer_joint(peer->machine) || name->sync != peer->machine->rounds[PCCL_ROUND_SYNC])
         sim_fail(sim, "I7 p%u launches %s in another era", peer->process.number, sim_instance_text(name));
     if (peer->machine->calls[PCCL_ROUND_UPDATE].outstanding || peer->machine->calls[PCCL_ROUND_SYNC].outstanding ||
         peer->machine->calls[PCCL_ROUND_OPTIMIZE].outstanding)
