@@ -41,7 +41,8 @@ static void note_founded(struct sim *sim, const struct sim_master *master, const
     seen = calloc(1, sizeof *seen);
     uint32_t count = pccl_founded_count(founded);
     struct pccl_id *members = malloc(count * sizeof *members + 1);
-    if (seen == NULL || members == NULL)
+    uint64_t *told_boots = calloc(count + 1, sizeof *told_boots);
+    if (seen == NULL || members == NULL || told_boots == NULL)
         abort();
     for (uint32_t i = 0; i < count; i++) {
         members[i] = pccl_founded_seat(founded, i).id;
@@ -55,6 +56,7 @@ static void note_founded(struct sim *sim, const struct sim_master *master, const
                                    .hash = hash,
                                    .boot = master->config.boot,
                                    .members = members,
+                                   .told_boots = told_boots,
                                    .count = count};
     sim->checks->subgroups = seen;
 }
@@ -92,11 +94,12 @@ void sim_check_subgroups_told(struct sim *sim, const struct sim_master *master, 
         if (!has_cause(master, seen))
             sim_fail(sim, "E3 a subgroup of p%u ends without a cause", to->process.number);
         seen->ended_boot = master->config.boot;
+        seen->told_boots[pccl_id_find(seen->members, seen->count, &to->id)] = master->config.boot;
     } else if (msg->type == PCCL_MSG_outcome && pccl_master_names_subgroup(instance)) {
         const struct subgroup_seen *seen = sim_subgroup_find(sim, &master->machine->lineage, instance->subgroup);
         if (seen == NULL || pccl_id_find(seen->members, seen->count, &to->id) == seen->count)
             sim_fail(sim, "E1 p%u is told an outcome of a subgroup that it is not in", to->process.number);
-        if (seen->ended_boot == master->config.boot)
+        if (seen->told_boots[pccl_id_find(seen->members, seen->count, &to->id)] == master->config.boot)
             sim_fail(sim, "E2 p%u is told an outcome of a subgroup that has ended", to->process.number);
     }
 }
@@ -165,6 +168,7 @@ void sim_check_subgroups_fini(struct sim *sim)
         struct subgroup_seen *seen = sim->checks->subgroups;
         sim->checks->subgroups = seen->next;
         free(seen->members);
+        free(seen->told_boots);
         free(seen);
     }
     for (uint32_t i = 0; i < sim->peer_count; i++)
