@@ -321,7 +321,7 @@ void scenario_subgroup_lists_differ(struct sim *sim)
     MUST(sim, strstr(pccl_peer_waiting(p[0]->machine)->bytes, "founding of a subgroup waits for peer") != NULL);
     MUST(sim, strstr(pccl_peer_waiting(p[0]->machine)->bytes, "'p2'") == NULL);
     MUST(sim, strstr(pccl_peer_waiting(p[1]->machine)->bytes, "'p2'") != NULL);
-    WAIT(sim, 2000, scenario_is_decided(a) && scenario_is_decided(b));
+    WAIT(sim, 3000, scenario_is_decided(a) && scenario_is_decided(b));
     MUST(sim, strstr(a->reason.bytes, "founding of a subgroup waited for peer") != NULL);
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_DEADLINE && scenario_take(sim, p[1], b) == PCCL_CLASS_DEADLINE);
     a = launch_founding(sim, p[1], 3, 0); /* the first launch of this list was aborted here */
