@@ -106,11 +106,8 @@ static int run_frames(unsigned long count)
     struct pccl_msg sent = {.type = PCCL_MSG_data}, got;
     struct pccl_frame_reader reader;
     struct pccl_text reason;
-    sent.as.data = (struct pccl_msg_data){.instance = {.joint = 1, .tag = 1, .use = 1},
-                                          .view = {1, 5},
-                                          .stripe = 3,
-                                          .step = 1,
-                                          .length = 65536};
+    sent.as.data = (struct pccl_msg_data){
+        .instance = {.joint = 1, .tag = 1, .use = 1}, .view = {1, 5}, .stripe = 3, .step = 1, .length = 65536};
     pccl_frame_reader_init(&reader, &memory);
     size_t length = pccl_frame_size(&sent);
     for (unsigned long i = 0; i < count; i++) {

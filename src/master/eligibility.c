@@ -38,8 +38,7 @@ bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_re
 {
     if (from == to || from->group == NULL || from->group != to->group)
         return false;
-    return from->group->cost.mesh != 0 || pccl_master_successor(from) == to ||
-           pccl_master_serves_subgroups(from, to);
+    return from->group->cost.mesh != 0 || pccl_master_successor(from) == to || pccl_master_serves_subgroups(from, to);
 }
 
 bool pccl_master_are_neighbors(const struct pccl_remote *from, const struct pccl_remote *to)

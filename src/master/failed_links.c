@@ -242,8 +242,8 @@ static uint64_t ring_decided_at(const struct pccl_master *m, const struct pccl_p
 
 /*
  * An edge beside the ring: nobody goes. The members just do not exchange directly any more, and subgroups that rely on
- * it end. If the ring is about to change too, or an end to be removed for its silence, that view will do: one death, one
- * failure.
+ * it end. If the ring is about to change too, or an end to be removed for its silence, that view will do: one death,
+ * one failure.
  */
 static void give_up_edges_beside(struct pccl_master *m)
 {

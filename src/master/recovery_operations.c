@@ -61,8 +61,7 @@ static bool has_seat(const struct pccl_operation *op, const struct pccl_remote *
 static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
                        const struct pccl_msg_resume_operation *fields)
 {
-    struct pccl_subgroup *founded =
-        op->decided && op->instance.subgroup == PCCL_FOUNDING ? op->subgroup : NULL;
+    struct pccl_subgroup *founded = op->decided && op->instance.subgroup == PCCL_FOUNDING ? op->subgroup : NULL;
     if (founded != NULL)
         pccl_master_vouch(founded, from); /* it will be told */
     if (op->decided || (op->instance.subgroup == 0 && !pccl_epoch_equal(&fields->view, &from->group->view)))
@@ -115,8 +114,8 @@ void pccl_master_rebuild_subgroups(struct pccl_master *m)
         for (const struct pccl_reported_op *op = remote->report->ops; made && op != NULL; op = op->next)
             if (op->fields.state == PCCL_RESUME_COMMITTED && op->fields.descriptor.collective == PCCL_FOUND &&
                 is_current(m, remote, &op->fields.instance))
-                made = pccl_master_reported_subgroup(m, remote->group, &op->fields.instance, &op->fields.payload) !=
-                       NULL;
+                made =
+                    pccl_master_reported_subgroup(m, remote->group, &op->fields.instance, &op->fields.payload) != NULL;
         if (!made)
             pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "out of memory");
     }
@@ -130,7 +129,8 @@ static bool is_known(struct pccl_master *m, struct pccl_remote *remote, const st
     const struct pccl_subgroup *subgroup = pccl_master_find_subgroup(remote->group, instance->subgroup);
     bool member = subgroup == NULL || pccl_master_seat_in(subgroup, remote) < subgroup->count || remote->departing;
     if (!member)
-        pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported an operation of a subgroup that it is not in");
+        pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL,
+                           "it reported an operation of a subgroup that it is not in");
     return member && subgroup != NULL;
 }
 

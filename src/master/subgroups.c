@@ -197,8 +197,8 @@ static void end(struct pccl_master *m, struct pccl_peer_group *group, struct pcc
                 const struct pccl_text *reason)
 {
     struct pccl_log_fields fields = {.reason = reason->bytes};
-    pccl_master_log(m, PCCL_LOG_INFO, &fields, "a subgroup of %u in group %u ended: %s", subgroup->world,
-                    group->number, reason->bytes);
+    pccl_master_log(m, PCCL_LOG_INFO, &fields, "a subgroup of %u in group %u ended: %s", subgroup->world, group->number,
+                    reason->bytes);
     pccl_master_drop_operations_of(m, group, subgroup);
     struct pccl_msg msg = {.type = PCCL_MSG_subgroup_ended,
                            .as.subgroup_ended = {.subgroup = subgroup->name, .reason = pccl_bytes_of_text(reason)}};
@@ -255,9 +255,9 @@ void pccl_master_end_departed_subgroups(struct pccl_master *m, struct pccl_peer_
     }
     for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL; op = next) {
         next = op == last ? NULL : op->newer;
-        const struct pccl_remote *gone =
-            !op->decided && op->instance.subgroup == PCCL_FOUNDING && op->subgroup != NULL ? departing_of(op->subgroup)
-                                                                                          : NULL;
+        const struct pccl_remote *gone = !op->decided && op->instance.subgroup == PCCL_FOUNDING && op->subgroup != NULL
+                                             ? departing_of(op->subgroup)
+                                             : NULL;
         if (gone == NULL)
             continue;
         pccl_text_format(&reason, "no member (any more): peer %s: %s", pccl_id_str(&gone->id), gone->reason.bytes);

@@ -58,8 +58,7 @@ void pccl_master_add_strangers(const struct pccl_master *m, const struct pccl_pe
  * All have said `done`: makes the result, and the subgroup lives; its links are asked for. false: out
  * of memory, or the name is taken.
  */
-PCCL_MUST_CHECK bool pccl_master_found(struct pccl_master *m, struct pccl_peer_group *group,
-                                       struct pccl_operation *op);
+PCCL_MUST_CHECK bool pccl_master_found(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op);
 /* Of a founding that is not to be. */
 void pccl_master_free_subgroup(struct pccl_master *m, struct pccl_subgroup *subgroup);
 

@@ -89,8 +89,8 @@ static void reduce(struct pccl_master *m, const struct pccl_participants *all, c
  * The share of each member is folded along the ring from its successor on, its own part last, as
  * the peers do it (PROTOCOL 7.8).
  */
-static void reduce_shares(struct pccl_master *m, const struct pccl_participants *all,
-                          const struct pccl_operation *op, const void **parts)
+static void reduce_shares(struct pccl_master *m, const struct pccl_participants *all, const struct pccl_operation *op,
+                          const void **parts)
 {
     size_t bytes = op->result_bytes / op->part_count;
     for (uint32_t owner = 0; owner < op->part_count; owner++) {
@@ -158,7 +158,7 @@ bool pccl_master_combine(struct pccl_master *m, struct pccl_peer_group *group, s
     else if (made && pccl_collective_reduces(op->descriptor.collective))
         reduce(m, &all, op, parts);
     else if (made && op->result != NULL) /* of a barrier it is empty */
-        gather(&all, op, parts);        /* a broadcast gathers what only the root contributes */
+        gather(&all, op, parts);         /* a broadcast gathers what only the root contributes */
     pccl_release(&m->memory, parts, bytes);
     return made;
 }

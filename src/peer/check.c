@@ -56,8 +56,7 @@ static const char *check_members(const struct pccl_peer *p)
 
 static bool is_of_this_era(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    return instance->joint == pccl_peer_joint(p) &&
-           instance->sync == p->rounds[PCCL_ROUND_SYNC];
+    return instance->joint == pccl_peer_joint(p) && instance->sync == p->rounds[PCCL_ROUND_SYNC];
 }
 
 static const char *check_open(const struct pccl_peer *p, const struct pccl_peer_op *op)
@@ -282,9 +281,9 @@ static const char *check_deadlines(const struct pccl_peer *p)
 
 const char *pccl_peer_check(const struct pccl_peer *p)
 {
-    static const char *(*const checks[])(const struct pccl_peer *) = {check_master, check_members,  check_operations,
-                                                                      check_uses,   check_limits,   check_calls,
-                                                                      check_links,  check_subgroups,  check_deadlines};
+    static const char *(*const checks[])(const struct pccl_peer *) = {check_master, check_members,   check_operations,
+                                                                      check_uses,   check_limits,    check_calls,
+                                                                      check_links,  check_subgroups, check_deadlines};
     const char *broken = NULL;
     for (size_t i = 0; broken == NULL && i < PCCL_COUNT_OF(checks); i++)
         broken = checks[i](p);

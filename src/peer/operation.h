@@ -24,7 +24,7 @@ struct pccl_peer_op {
     struct pccl_peer_op *before, *after; /* those whose outcome is not known to all, in order of decision */
     struct pccl_instance instance;
     struct pccl_epoch start_view; /* (0, 0) in a subgroup, which has no views */
-    struct pccl_epoch known; /* of the attributes at launch: the members that the caller counted on */
+    struct pccl_epoch known;      /* of the attributes at launch: the members that the caller counted on */
     struct pccl_descriptor descriptor;
     enum pccl_op_state state;
     enum pccl_class class; /* DECIDED: NONE = committed */

@@ -85,7 +85,7 @@ static enum pccl_status may_launch_in(const struct pccl_peer *p, const struct pc
         return PCCL_PEER_LOST;
     bool has_root = launch->descriptor.collective == PCCL_BROADCAST;
     return has_root && !pccl_peer_is_in_subgroup(p, launch->subgroup, &launch->descriptor.root) ? PCCL_ARGUMENT
-                                                                                                 : PCCL_OK;
+                                                                                                : PCCL_OK;
 }
 
 static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch *launch)
@@ -227,8 +227,7 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
 }
 
 /* The contribution is the list; the master makes of it what all keep (PROTOCOL 15.2). */
-static enum pccl_status launch_founding(struct pccl_peer *p, const struct pccl_launch *launch,
-                                        struct pccl_peer_op **op)
+static enum pccl_status launch_founding(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
 {
     uint32_t count = launch->member_count;
     if (p->state != PCCL_PEER_MEMBER)

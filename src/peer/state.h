@@ -66,11 +66,11 @@ struct pccl_peer_link {
     struct pccl_id ticket; /* for dialing it */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
-    bool ring;        /* it follows us in the ring */
-    bool mesh;        /* it is in our group, which is small */
-    bool warm;        /* the master asked for it (`warm_up`) */
+    bool ring;          /* it follows us in the ring */
+    bool mesh;          /* it is in our group, which is small */
+    bool warm;          /* the master asked for it (`warm_up`) */
     uint32_t subgroups; /* how many of this peer's rely on it */
-    uint64_t tell_us; /* warm: when to log that nobody admits the newcomer; UINT64_MAX: that is done */
+    uint64_t tell_us;   /* warm: when to log that nobody admits the newcomer; UINT64_MAX: that is done */
     enum pccl_dial_state out;
     bool in_up;
     uint64_t retry_us, reported_us;

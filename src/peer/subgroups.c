@@ -123,8 +123,7 @@ static bool fill_in(const struct pccl_peer *p, struct pccl_peer_subgroup *subgro
 /* Does it rely on the link from this peer to the member in this place of its ring? */
 static bool relies_on(const struct pccl_peer_subgroup *subgroup, uint32_t place)
 {
-    return place != subgroup->place &&
-           (subgroup->cost.mesh != 0 || place == (subgroup->place + 1) % subgroup->count);
+    return place != subgroup->place && (subgroup->cost.mesh != 0 || place == (subgroup->place + 1) % subgroup->count);
 }
 
 static enum pccl_status want_links(struct pccl_peer *p, const struct pccl_peer_subgroup *subgroup)
@@ -236,14 +235,13 @@ const struct pccl_peer_subgroup *pccl_peer_subgroup(const struct pccl_peer *p, u
 
 const struct pccl_peer_subgroup *pccl_peer_founded(const struct pccl_peer *p, const struct pccl_peer_op *op)
 {
-    bool founded = op->descriptor.collective == PCCL_FOUND && op->state == PCCL_OP_DECIDED &&
-                   op->class == PCCL_CLASS_NONE;
+    bool founded =
+        op->descriptor.collective == PCCL_FOUND && op->state == PCCL_OP_DECIDED && op->class == PCCL_CLASS_NONE;
     return founded ? pccl_peer_subgroup(p, pccl_subgroup_name(&op->instance)) : NULL;
 }
 
 const struct pccl_peer_subgroup *pccl_peer_next_subgroup(const struct pccl_peer *p,
                                                          const struct pccl_peer_subgroup *after)
 {
-    return of_node(after != NULL ? pccl_table_after(&p->subgroups, &after->by_name)
-                                 : pccl_table_first(&p->subgroups));
+    return of_node(after != NULL ? pccl_table_after(&p->subgroups, &after->by_name) : pccl_table_first(&p->subgroups));
 }

@@ -40,8 +40,8 @@ static uint32_t upper(uint64_t value) { return (uint32_t)(value >> 32); }
 
 uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_instance *i)
 {
-    const uint32_t words[] = {i->use,           (uint32_t)i->subgroup, upper(i->subgroup), (uint32_t)i->joint,
-                              upper(i->joint),  (uint32_t)i->sync,     upper(i->sync),     (uint32_t)i->tag,
+    const uint32_t words[] = {i->use,          (uint32_t)i->subgroup, upper(i->subgroup), (uint32_t)i->joint,
+                              upper(i->joint), (uint32_t)i->sync,     upper(i->sync),     (uint32_t)i->tag,
                               upper(i->tag)};
     _Static_assert(sizeof words == PCCL_HASH_WORDS * sizeof *words, "no more than there are factors");
     return pccl_hash_words(key, words, PCCL_HASH_WORDS);

@@ -45,7 +45,7 @@
     F(U32, largest_group, , )
 
 #define PCCL_FIELDS_instance(F) /* the name of an operation: PROTOCOL 1.5; (joint, sync) is the era */                 \
-    F(U64, subgroup, , ) /* 0: of the whole group; PCCL_FOUNDING: it founds one; else the name of a subgroup */        \
+    F(U64, subgroup, , )        /* 0: of the whole group; PCCL_FOUNDING: it founds one; else the name of a subgroup */ \
     F(U64, joint, , )                                                                                                  \
     F(U64, sync, , )                                                                                                   \
     F(U64, tag, , )                                                                                                    \
@@ -56,10 +56,10 @@
     F(ID, tail, , )
 
 #define PCCL_FIELDS_descriptor(F) /* what the caller asked for; must be equal on all peers, or the operation fails */  \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_FOUND) /* enum pccl_collective */                                   \
-    F(U8, datatype, 0, 11)                                /* pcclDataType_t */                                         \
-    F(U8, operation, 0, 4)                                /* pcclRedOp_t; 0 where nothing is reduced */                \
-    F(U8, codec, 0, 2)                                    /* pcclQuantizationAlgorithm_t */                            \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_FOUND) /* enum pccl_collective */                                          \
+    F(U8, datatype, 0, 11)                         /* pcclDataType_t */                                                \
+    F(U8, operation, 0, 4)                         /* pcclRedOp_t; 0 where nothing is reduced */                       \
+    F(U8, codec, 0, 2)                             /* pcclQuantizationAlgorithm_t */                                   \
     F(U8, codec_datatype, 0, 11)                                                                                       \
     F(U64, count, , ) /* elements: of the tensor; where each member has a part, of one part; with counts, in all */    \
     F(ID, root, , )   /* broadcast: who sends; 0 otherwise */                                                          \
@@ -77,7 +77,7 @@
     F(ID, peer, 1, )                                                                                                   \
     F(U8, state, PCCL_PLACE_HERE, PCCL_PLACE_DISCONNECTED) /* enum pccl_place_state */                                 \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)        /* enum pccl_call that it waits in; NONE: unknown */        \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_FOUND)  /* of an operation */                                       \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_FOUND)         /* of an operation */                                       \
     F(U64, detail, , )                                     /* the call's tag or round */                               \
     F(U64, since_us, , )
 
@@ -216,11 +216,11 @@
     F(U32, rtt_us, , ) /* round trip, as measured by the system; 0: unknown */                                         \
     F(U64, rate, , )   /* bytes per second, measured while data flowed; 0: unknown, as on opening */
 
-#define PCCL_FIELDS_where(F)                              /* "I have been waiting in this call" */                     \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)       /* enum pccl_call; NONE: no longer */                        \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_FOUND) /* of an operation */                                        \
-    F(STRUCT, instance, instance, )                       /* of an operation */                                        \
-    F(U64, round, , )                                     /* of a joint call */                                        \
+#define PCCL_FIELDS_where(F)                        /* "I have been waiting in this call" */                           \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE) /* enum pccl_call; NONE: no longer */                              \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_FOUND)  /* of an operation */                                              \
+    F(STRUCT, instance, instance, )                 /* of an operation */                                              \
+    F(U64, round, , )                               /* of a joint call */                                              \
     F(U64, since_us, , )
 
 #define PCCL_FIELDS_resume(F) /* to a master of another boot: what this peer knows, in several messages */             \
@@ -244,7 +244,7 @@
     F(U8, tiny, 0, 1)                                                                                                  \
     F(U32, world, , )                                                                                                  \
     F(STRUCT, descriptor, descriptor, )                                                                                \
-    F(BYTES, payload, , PCCL_FOUNDED_BYTES_MAX) /* DONE: the contribution; COMMITTED: the result */                       \
+    F(BYTES, payload, , PCCL_FOUNDED_BYTES_MAX) /* DONE: the contribution; COMMITTED: the result */                    \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_resume_round(F) /* the last outcome of a kind of round */                                          \
@@ -255,8 +255,8 @@
     F(U64, revision, , )                                                                                               \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
-#define PCCL_FIELDS_resume_subgroup(F) /* a subgroup that lives, as far as this peer knows */ \
-    F(STRUCT, founding, instance, )    /* the operation that founded it */ \
+#define PCCL_FIELDS_resume_subgroup(F)          /* a subgroup that lives, as far as this peer knows */                 \
+    F(STRUCT, founding, instance, )             /* the operation that founded it */                                    \
     F(BYTES, founded, , PCCL_FOUNDED_BYTES_MAX) /* the result of that: wire/subgroup.h */
 
 #define PCCL_FIELDS_resume_end(F) F(LIST, dead, id, PCCL_PEERS_MAX) /* peers whose listener refuses: evidence */
@@ -295,11 +295,11 @@
     F(U8, class, PCCL_CLASS_NONE, PCCL_CLASS_MEMBERS_CHANGED) /* enum pccl_class; NONE: committed */                   \
     F(U32, world, , )                                         /* committed: members of the view */                     \
     F(U8, tiny, 0, 1) /* committed: 1 if it went through the master, so that `result` is its result */                 \
-    F(BYTES, result, , PCCL_FOUNDED_BYTES_MAX)                                                                            \
+    F(BYTES, result, , PCCL_FOUNDED_BYTES_MAX)                                                                         \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
-#define PCCL_FIELDS_subgroup_ended(F) /* whatever is undecided in it is aborted, as PEER_LOST */ \
-    F(U64, subgroup, 1, PCCL_FOUNDING - 1) \
+#define PCCL_FIELDS_subgroup_ended(F) /* whatever is undecided in it is aborted, as PEER_LOST */                       \
+    F(U64, subgroup, 1, PCCL_FOUNDING - 1)                                                                             \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_round(F)                                                                                           \

@@ -313,8 +313,7 @@ void sim_subgroups_wait(struct sim *sim, struct sim_peer *peer)
             const struct sim_lane *lane = &circle->lanes[tag];
             if (lane->state == SIM_LANE_IDLE && lane->act_at > sim->now)
                 sim_app_later(sim, peer, lane->act_at - sim->now);
-            else if (lane->state == SIM_LANE_FLYING ? lane->decided
-                                                    : tag == 0 && circle->state == SIM_CIRCLE_FOUNDING)
+            else if (lane->state == SIM_LANE_FLYING ? lane->decided : tag == 0 && circle->state == SIM_CIRCLE_FOUNDING)
                 sim_app_later(sim, peer, 0); /* a tombstone; or it is to be founded anew */
         }
     }

@@ -61,8 +61,7 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
     const struct pccl_id *lineage = pccl_peer_lineage(peer->machine);
     for (struct sim_bulk *bulk = sim->bulks; bulk != NULL; bulk = bulk->next)
         if (bulk->group == peer->group && pccl_instance_equal(&bulk->instance, &op->instance) &&
-            pccl_epoch_equal(&bulk->view, &op->start_view) &&
-            pccl_id_equal(&bulk->lineage, lineage))
+            pccl_epoch_equal(&bulk->view, &op->start_view) && pccl_id_equal(&bulk->lineage, lineage))
             return bulk;
     if (!create)
         return NULL;

@@ -34,7 +34,7 @@ struct subgroup_seen {
     uint64_t boot, ended_boot; /* of the master that founded it; of one that said it has ended */
     bool closed;
     struct pccl_id *members; /* owned, in canonical order */
-    uint64_t *told_boots; /* owned: of the master that has told each of them of the end */
+    uint64_t *told_boots;    /* owned: of the master that has told each of them of the end */
     uint32_t count;
 };
 /* What the master last heard of a peer's link. */

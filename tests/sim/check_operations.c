@@ -24,9 +24,9 @@ const char *sim_instance_text(const struct pccl_instance *name)
     static char text[2][128];
     static int turn;
     turn = 1 - turn;
-    int length = snprintf(text[turn], sizeof text[turn], "(era %llu %llu, tag %llu, use %u",
-                          (unsigned long long)name->joint, (unsigned long long)name->sync,
-                          (unsigned long long)name->tag, name->use);
+    int length =
+        snprintf(text[turn], sizeof text[turn], "(era %llu %llu, tag %llu, use %u", (unsigned long long)name->joint,
+                 (unsigned long long)name->sync, (unsigned long long)name->tag, name->use);
     snprintf(text[turn] + length, sizeof text[turn] - (size_t)length, name->subgroup != 0 ? ", subgroup %llx)" : ")",
              (unsigned long long)name->subgroup);
     return text[turn];
@@ -79,8 +79,7 @@ static struct sim_use *use_of(struct sim_peer *peer, const struct pccl_instance 
     use = calloc(1, sizeof *use);
     if (use == NULL)
         abort();
-    *use = (struct sim_use){
-        .next_of_subgroup = peer->subgroup_uses, .subgroup = name->subgroup, .tag = name->tag};
+    *use = (struct sim_use){.next_of_subgroup = peer->subgroup_uses, .subgroup = name->subgroup, .tag = name->tag};
     peer->subgroup_uses = use;
     return use;
 }
@@ -98,15 +97,13 @@ static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_
     if (name->use != use->next && !sim->mute_uses)
         sim_fail(sim, "I6 p%u launches %s, expected use %u", peer->process.number, sim_instance_text(name), use->next);
     use->next++;
-    if (name->joint != pccl_peer_joint(peer->machine) ||
-        name->sync != peer->machine->rounds[PCCL_ROUND_SYNC])
+    if (name->joint != pccl_peer_joint(peer->machine) || name->sync != peer->machine->rounds[PCCL_ROUND_SYNC])
         sim_fail(sim, "I7 p%u launches %s in another era", peer->process.number, sim_instance_text(name));
     if (peer->machine->calls[PCCL_ROUND_UPDATE].outstanding || peer->machine->calls[PCCL_ROUND_SYNC].outstanding ||
         peer->machine->calls[PCCL_ROUND_OPTIMIZE].outstanding)
         sim_fail(sim, "I7 p%u launches %s while its era is about to change", peer->process.number,
                  sim_instance_text(name));
-    if (name->subgroup == 0 && !pccl_peer_is_decided(op) &&
-        !pccl_epoch_equal(&op->start_view, &peer->machine->view))
+    if (name->subgroup == 0 && !pccl_peer_is_decided(op) && !pccl_epoch_equal(&op->start_view, &peer->machine->view))
         sim_fail(sim, "I5 p%u launches %s with a start view that is not its view", peer->process.number,
                  sim_instance_text(name));
 }
@@ -416,7 +413,8 @@ static bool next_frame(struct sim *sim, const uint8_t **bytes, size_t *length, u
                    type == PCCL_MSG_abort_request || type == PCCL_MSG_resume_operation || type == PCCL_MSG_outcome ||
                    type == PCCL_MSG_epoch_change || type == PCCL_MSG_welcome || type == PCCL_MSG_hello_ok ||
                    type == PCCL_MSG_expelled || type == PCCL_MSG_sync_vote || type == PCCL_MSG_sync_plan ||
-                   type == PCCL_MSG_sync_donor || type == PCCL_MSG_subgroup_ended || type == PCCL_MSG_round || type == PCCL_MSG_measure;
+                   type == PCCL_MSG_sync_donor || type == PCCL_MSG_subgroup_ended || type == PCCL_MSG_round ||
+                   type == PCCL_MSG_measure;
     msg->type = type;
     if (body + (size_t)PCCL_FRAME_HEADER_BYTES > *length ||
         (watched &&

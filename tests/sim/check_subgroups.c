@@ -83,7 +83,8 @@ void sim_check_subgroups_told(struct sim *sim, const struct sim_master *master, 
                               const struct pccl_msg *msg)
 {
     const struct pccl_instance *instance = &msg->as.outcome.instance;
-    if (msg->type == PCCL_MSG_outcome && msg->as.outcome.class == PCCL_CLASS_NONE && instance->subgroup == PCCL_FOUNDING)
+    if (msg->type == PCCL_MSG_outcome && msg->as.outcome.class == PCCL_CLASS_NONE &&
+        instance->subgroup == PCCL_FOUNDING)
         note_founded(sim, master, &msg->as.outcome);
     if (sim->lies)
         return;

@@ -65,12 +65,11 @@ static bool depends_on_members(uint8_t collective)
 static struct pccl_descriptor describe(const struct sim_request *request)
 {
     bool reduces = request->collective == PCCL_ALL_REDUCE || request->collective == PCCL_REDUCE_SCATTER;
-    struct pccl_descriptor descriptor = {.collective = request->collective,
-                                         .datatype = request->collective == PCCL_BARRIER || request->collective == PCCL_FOUND
-                                                         ? 0
-                                                         : PCCL_U64,
-                                         .operation = reduces ? (uint8_t)request->reduction : 0,
-                                         .count = request->count};
+    struct pccl_descriptor descriptor = {
+        .collective = request->collective,
+        .datatype = request->collective == PCCL_BARRIER || request->collective == PCCL_FOUND ? 0 : PCCL_U64,
+        .operation = reduces ? (uint8_t)request->reduction : 0,
+        .count = request->count};
     bool labeled = pccl_label_of(request->label != NULL ? request->label : "", &descriptor.label);
     PCCL_ASSERT(labeled);
     return descriptor;

@@ -192,6 +192,7 @@ void scenario_subgroup_link(struct sim *sim);
 void scenario_subgroup_lists_differ(struct sim *sim);
 void scenario_subgroup_idle(struct sim *sim);
 void scenario_subgroup_gone(struct sim *sim);
+void scenario_subgroup_far(struct sim *sim);
 void scenario_subgroup_liars(struct sim *sim);
 void scenario_subgroup_lying_reports(struct sim *sim);
 void scenario_crowd_costs(struct sim *sim);

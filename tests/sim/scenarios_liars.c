@@ -550,12 +550,8 @@ static uint64_t found_two(struct sim *sim)
     struct pccl_peer_op *ops[2];
     uint64_t name = 0;
     for (uint32_t i = 0; i < 2; i++) {
-        struct sim_request request = {.collective = PCCL_FOUND,
-                                      .step = 1,
-                                      .tiny = true,
-                                      .count = 2,
-                                      .members = list,
-                                      .member_count = 2};
+        struct sim_request request = {
+            .collective = PCCL_FOUND, .step = 1, .tiny = true, .count = 2, .members = list, .member_count = 2};
         MUST(sim, sim_app_launch(sim, p[i], &request, &ops[i]) == PCCL_OK);
         sim_process_arm(sim, &p[i]->process);
     }
@@ -583,9 +579,8 @@ void scenario_subgroup_lying_reports(struct sim *sim)
         pccl_ids_sort(list, 2);
         if (i == 1)
             founding.tag = pccl_founding_tag(list, 2);
-        struct pccl_msg lie = {
-            .type = PCCL_MSG_resume_subgroup,
-            .as.resume_subgroup = {.founding = founding, .founded = {founded, sizeof founded}}};
+        struct pccl_msg lie = {.type = PCCL_MSG_resume_subgroup,
+                               .as.resume_subgroup = {.founding = founding, .founded = {founded, sizeof founded}}};
         struct sim_conn *conn = lie_as(sim, liar);
         scenario_say(sim, conn, &report, 1);
         scenario_say(sim, conn, &lie, 2);

@@ -135,7 +135,8 @@ void scenario_subgroup_overlap(struct sim *sim)
     scenario_run_ms(sim, 20);
     sim_peer_kill(sim, p[4], false);
     WAIT(sim, 1000, scenario_is_decided(x) && p[0]->machine->ring_count == 4);
-    MUST(sim, scenario_take(sim, p[1], x) == PCCL_CLASS_PEER_LOST && !scenario_is_decided(a) && !scenario_is_decided(b));
+    MUST(sim,
+         scenario_take(sim, p[1], x) == PCCL_CLASS_PEER_LOST && !scenario_is_decided(a) && !scenario_is_decided(b));
     struct pccl_peer_op *rest[] = {launch_in(sim, p[0], one, 1, 1, true), launch_in(sim, p[2], one, 1, 1, true),
                                    launch_in(sim, p[2], other, 1, 2, true), launch_in(sim, p[3], other, 1, 2, true)};
     for (uint32_t i = 0; i < 4; i++)
@@ -291,7 +292,8 @@ void scenario_subgroup_commit_first(struct sim *sim)
     scenario_run_ms(sim, 20);
     sim_peer_kill(sim, p[2], false);
     WAIT(sim, 1000, scenario_is_decided(ops[0]) && has_ended(p[1], name));
-    MUST(sim, scenario_take(sim, p[0], ops[0]) == PCCL_CLASS_NONE && scenario_take(sim, p[1], ops[1]) == PCCL_CLASS_NONE);
+    MUST(sim,
+         scenario_take(sim, p[0], ops[0]) == PCCL_CLASS_NONE && scenario_take(sim, p[1], ops[1]) == PCCL_CLASS_NONE);
 }
 
 /* The link between two members fails for good: nobody goes, but what relies on that link. */
@@ -363,6 +365,72 @@ void scenario_subgroup_gone(struct sim *sim)
     late = launch_founding(sim, p[2], 2 | 4 | 8, 0);
     MUST(sim, scenario_is_decided(late) && scenario_take(sim, p[2], late) == PCCL_CLASS_MEMBERS_CHANGED);
     commit_in(sim, 7, found(sim, 7), 1, 1);
+}
+
+static bool links_to(struct sim_peer *from, const struct sim_peer *to)
+{
+    for (uint32_t i = 0; i < from->link_count; i++)
+        if (from->links[i].up && !from->links[i].incoming && pccl_id_equal(&from->links[i].peer, &to->id))
+            return true;
+    return false;
+}
+
+/*
+ * In a group without a mesh, three that are no neighbors: they are linked for their subgroup, whatever
+ * views come, and not any more when it has ended; nor is one of them dialed that is dead.
+ */
+void scenario_subgroup_far(struct sim *sim)
+{
+    enum { MEMBERS = 19 };
+    static struct sim_peer *all[MEMBERS];
+    struct pccl_peer_op *ops[3];
+    scenario_cluster(sim, all, MEMBERS, 1);
+    uint32_t count;
+    const struct pccl_id *ring = pccl_peer_ring(all[0]->machine, &count);
+    MUST(sim, count == MEMBERS && pccl_peer_cost(all[0]->machine).mesh == 0);
+    for (uint32_t i = 0; i < 3; i++)
+        p[i] = sim_peer_find(sim, &ring[1 + 4 * i]);
+    struct sim_peer *beside = sim_peer_find(sim, &ring[2]);
+    uint64_t name = found(sim, 7);
+    sim->bulk_by_hand = true;
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        for (uint32_t i = 0; i < 3; i++) {
+            ops[i] = launch_in(sim, p[i], name, 1, turn, false);
+            WAIT(sim, 1000, links_to(p[i], p[(i + 1) % 3]) && !links_to(p[i], p[(i + 2) % 3]));
+        }
+        for (uint32_t i = 0; i < 3; i++)
+            sim_bulk_finish(sim, p[i], ops[i]);
+        for (uint32_t i = 0; i < 3; i++) {
+            WAIT(sim, 1000, scenario_is_decided(ops[i]));
+            MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_NONE);
+        }
+        if (turn == 0)
+            sim_peer_kill(sim, beside, false);
+        WAIT(sim, 3000, turn != 0 || p[0]->machine->ring_count == MEMBERS - 1);
+        scenario_run_ms(sim, 500);
+    }
+    sim_peer_kill(sim, p[1], false);
+    WAIT(sim, 3000, has_ended(p[0], name) && p[2]->machine->ring_count == MEMBERS - 2);
+    scenario_run_ms(sim, 500);
+    uint32_t dials = p[0]->dials;
+    scenario_run_ms(sim, 5000);
+    MUST(sim, p[0]->dials == dials && !links_to(p[2], p[0]));
+    name = found(sim, 1 | 4);
+    WAIT(sim, 1000, links_to(p[0], p[2]) && links_to(p[2], p[0]));
+    scenario_run_ms(sim, 5000);
+    close_it(sim, p[0], name);
+    WAIT(sim, 1000, has_ended(p[2], name));
+    all[0] = beside; /* dead */
+    for (uint32_t i = 1; i < MEMBERS && all[0] == beside; i++)
+        if (all[i] != beside && all[i]->process.alive && all[i] != p[0] && all[i] != p[2])
+            all[0] = all[i];
+    sim_peer_kill(sim, all[0], false);
+    WAIT(sim, 3000, p[0]->machine->ring_count == MEMBERS - 3 && p[2]->machine->ring_count == MEMBERS - 3);
+    scenario_run_ms(sim, 200);
+    uint32_t wanted = 0;
+    for (uint32_t i = 0; i < p[0]->machine->link_count; i++)
+        wanted += p[0]->machine->links[i].subgroups;
+    MUST(sim, wanted == 0 && subgroups_at_master(sim) == 0);
 }
 
 /* ---- who lies goes, and nothing else happens ---- */

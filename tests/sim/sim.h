@@ -245,7 +245,7 @@ struct sim_circle {
     uint64_t name; /* 0: there is none */
     struct pccl_id list[SIM_HOSTS_MAX];
     uint32_t count, foundings;
-    uint32_t made[SIM_CIRCLE_LANES]; /* steps since it was founded */
+    uint32_t made[SIM_CIRCLE_LANES];         /* steps since it was founded */
     struct sim_lane lanes[SIM_CIRCLE_LANES]; /* the first one founds it, too */
 };
 struct sim_app {
@@ -657,8 +657,8 @@ uint32_t sim_population(const struct sim *sim);
 struct sim_totals {
     uint64_t seeds, events, commits, aborts, crashes, departures, kills, joins, expulsions, stops, resets, updates,
         steps, classes[PCCL_CLASS_COUNT], collectives[PCCL_COLLECTIVES], tiny_commits, hash, syncs, syncs_failed,
-        fetches, fetches_failed, elections, state_refusals, foundings, founded, subgroup_commits, subgroups_ended, optimizations, no_rings, optimizations_withdrawn, tests,
-        tests_failed, searches, adoptions, reports;
+        fetches, fetches_failed, elections, state_refusals, foundings, founded, subgroup_commits, subgroups_ended,
+        optimizations, no_rings, optimizations_withdrawn, tests, tests_failed, searches, adoptions, reports;
 };
 
 struct sim {

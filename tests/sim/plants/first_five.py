@@ -82,7 +82,8 @@ void commit_late(struct pccl_master *m, struct pccl_peer_group *group)
              "PCCL_ASSERT(op->part_count > 0 && "),
             ("src/master/tiny.c",
              "parts[i] = op->parts[seat_at(all, i)].payload; fold(",
-             "{ parts[i] = op->parts[seat_at(all, i)].payload; if (parts[i] == NULL) { static uint8_t none[PCCL_TINY_BYTES_MAX]; "
+             "{ parts[i] = op->parts[seat_at(all, i)].payload; if (parts[i] == NULL) { "
+             "static uint8_t none[PCCL_TINY_BYTES_MAX]; "
              "parts[i] = none; } } fold("),
             ("src/master/tiny.c",
              "parts[i] = op->parts[seat_at(all, (owner + 1 + i) % op->part_count)].payload + at;",
