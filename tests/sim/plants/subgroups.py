@@ -176,7 +176,7 @@ PLANTS = [
         ]),
     Bug("names_do_not_bind_members",
         "15.1: a report gives a subgroup other members",
-        [], ["subgroup-lying-reports", "subgroup-liars"],
+        [], ["subgroup-lying-reports"],
         [
             ("src/wire/subgroup.c",
              "return digest_of(list->data, list->length) == founding->tag;",
