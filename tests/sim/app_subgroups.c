@@ -22,8 +22,6 @@ static uint64_t hash_of_step(const struct sim *sim, const struct sim_circle *cir
     return sim_mix(sim_mix(sim->seed ^ circle->name, tag << 20 | circle->made[tag]), salt);
 }
 
-bool sim_has_subgroups(const struct sim *sim) { return sim_mix(sim->seed, 0x5b9) % 2 == 0; }
-
 /* ---- chapters ---- */
 
 static bool lives(const struct sim_peer *peer, const struct sim_circle *circle)
@@ -57,7 +55,7 @@ void sim_subgroups_begin(struct sim *sim, struct sim_peer *peer)
         }
         circle->foundings = 0;
         circle->state = SIM_CIRCLE_OVER;
-        if (!sim_has_subgroups(sim))
+        if (!sim->plan.subgroups)
             continue;
         if (circle->name != 0 && lives(peer, circle)) {
             circle->state = SIM_CIRCLE_WORKING;

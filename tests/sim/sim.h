@@ -426,8 +426,6 @@ void sim_draw_collective(struct sim_request *request, uint64_t hash);
 
 /* ---- app_subgroups.c ---- */
 
-/* Callers found some in this run. */
-bool sim_has_subgroups(const struct sim *sim);
 /* Of the chapter that begins. */
 void sim_subgroups_begin(struct sim *sim, struct sim_peer *peer);
 /* true: there is nothing more to be done in subgroups in this chapter. */
@@ -638,6 +636,7 @@ struct sim_plan {
     uint64_t search_us; /* longest search for a ring */
     uint64_t test_us;   /* longest test; 0: by its limit */
     bool equal_paths;
+    bool subgroups; /* callers found some */
     bool divergent; /* callers' reactions differ between peers: only deadlines bring them together */
     uint32_t population_max;
     struct pccl_master_config master;
