@@ -367,6 +367,8 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
                            const struct pccl_msg_done *done)
 {
     bool founds = op->instance.subgroup == PCCL_FOUNDING;
+    if (founds && from->departing)
+        return; /* it is in nobody's list any more */
     if (founds && op->subgroup == NULL)
         op->subgroup = pccl_master_make_subgroup(m, from->group, &op->instance, &done->payload);
     if (founds && op->subgroup == NULL) {

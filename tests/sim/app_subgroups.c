@@ -77,6 +77,8 @@ void sim_subgroup_close(struct sim *sim, struct sim_peer *peer, struct sim_circl
     sim_check_closing(sim, peer, circle->name);
     sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_SUBGROUP_CLOSE, .subgroup = circle->name});
     circle->name = 0;
+    if (!pccl_peer_is_connected(peer->machine)) /* memory was short for the message */
+        sim_app_later(sim, peer, 0);
 }
 
 /* ---- founding ---- */
