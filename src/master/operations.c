@@ -104,7 +104,7 @@ static void count_under_way(struct pccl_peer_group *group)
     for (uint32_t i = 0; i < group->ring_count; i++)
         group->ring[i]->under_way = 0;
     for (const struct pccl_operation *op = group->oldest; op != NULL; op = op->newer)
-        for (uint32_t i = 0; i < op->part_count; i++)
+        for (uint32_t i = 0; op->subgroup != NULL && i < op->part_count; i++)
             op->subgroup->members[i]->under_way += op->parts[i].done;
 }
 
@@ -367,6 +367,8 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
                            const struct pccl_msg_done *done)
 {
     bool founds = op->instance.subgroup == PCCL_FOUNDING;
+    if (founds && from->departing)
+        return; /* it is in nobody's list any more */
     if (founds && op->subgroup == NULL)
         op->subgroup = pccl_master_make_subgroup(m, from->group, &op->instance, &done->payload);
     if (founds && op->subgroup == NULL) {

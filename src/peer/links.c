@@ -120,7 +120,9 @@ void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_
     struct pccl_peer_link *link = need_link(p, &warm_up->peer);
     if (link == NULL)
         return;
-    if (!link->warm)
+    if (pccl_peer_knows_member(p, &warm_up->peer))
+        link->tell_us = UINT64_MAX; /* nobody has to admit it */
+    else if (!link->warm)
         link->tell_us = p->now_us + p->config.where_ms * UINT64_C(1000);
     link->warm = true;
     pccl_peer_arm(p, link->tell_us);

@@ -2,7 +2,7 @@
  * Rules over several fields of a message, which the ranges of single fields in schema.h cannot
  * express.
  */
-#include "wire/subgroup.h"
+#include "wire/wire.h"
 
 static const char *invalid_round(uint8_t kind, uint8_t outcome)
 {
@@ -44,20 +44,26 @@ static const char *invalid_payload(const struct pccl_instance *instance, uint32_
 static const char *invalid_way(const struct pccl_instance *instance, const struct pccl_descriptor *descriptor,
                                uint8_t tiny, uint32_t payload_bytes)
 {
-    bool founds = descriptor->collective == PCCL_FOUND;
-    if (founds != (instance->subgroup == PCCL_FOUNDING))
-        return "the name of an operation says whether it founds a subgroup";
     if (tiny == 0 && payload_bytes > 0)
         return "a payload in an operation that is not tiny";
-    if (tiny == 0 && (founds || descriptor->collective == PCCL_BARRIER))
+    if (tiny == 0 && (descriptor->collective == PCCL_FOUND || descriptor->collective == PCCL_BARRIER))
         return "a barrier or a founding that is not tiny";
     const char *invalid = invalid_payload(instance, payload_bytes);
     return invalid != NULL ? invalid : invalid_descriptor(descriptor);
 }
 
+/* Of one that was launched. */
+static const char *invalid_launch(const struct pccl_instance *instance, const struct pccl_descriptor *descriptor,
+                                  uint8_t tiny, uint32_t payload_bytes)
+{
+    if ((descriptor->collective == PCCL_FOUND) != (instance->subgroup == PCCL_FOUNDING))
+        return "the name of an operation says whether it founds a subgroup";
+    return invalid_way(instance, descriptor, tiny, payload_bytes);
+}
+
 static const char *invalid_done(const struct pccl_msg_done *done)
 {
-    return invalid_way(&done->instance, &done->descriptor, done->tiny, done->payload.length);
+    return invalid_launch(&done->instance, &done->descriptor, done->tiny, done->payload.length);
 }
 
 static const char *invalid_resume_operation(const struct pccl_msg_resume_operation *operation)
@@ -66,7 +72,9 @@ static const char *invalid_resume_operation(const struct pccl_msg_resume_operati
         return "aborted without a class";
     if (operation->state == PCCL_RESUME_COMMITTED && operation->class != PCCL_CLASS_NONE)
         return "committed with the class of an abort";
-    return invalid_way(&operation->instance, &operation->descriptor, operation->tiny, operation->payload.length);
+    bool launched = operation->state != PCCL_RESUME_ABORTED; /* else the operation may be anything */
+    return (launched ? invalid_launch : invalid_way)(&operation->instance, &operation->descriptor, operation->tiny,
+                                                     operation->payload.length);
 }
 
 static const char *invalid_outcome(const struct pccl_msg_outcome *outcome)
@@ -80,9 +88,7 @@ static const char *invalid_outcome(const struct pccl_msg_outcome *outcome)
 
 static const char *invalid_resume_subgroup(const struct pccl_msg_resume_subgroup *resume)
 {
-    if (resume->founding.subgroup != PCCL_FOUNDING || pccl_founded_count(&resume->founded) < 2)
-        return "not the founding of a subgroup";
-    return NULL;
+    return resume->founding.subgroup != PCCL_FOUNDING ? "not the founding of a subgroup" : NULL;
 }
 
 static const char *invalid_epoch_change(const struct pccl_msg_epoch_change *change)
@@ -117,7 +123,7 @@ const char *pccl_wire_invalid(const struct pccl_msg *msg)
     case PCCL_MSG_round: return invalid_round(msg->as.round.kind, msg->as.round.outcome);
     case PCCL_MSG_sync_plan: return invalid_sync_plan(&msg->as.sync_plan);
     case PCCL_MSG_state_want: return invalid_state_want(&msg->as.state_want);
-    case PCCL_MSG_ready: return invalid_way(&msg->as.ready.instance, &msg->as.ready.descriptor, 0, 0);
+    case PCCL_MSG_ready: return invalid_launch(&msg->as.ready.instance, &msg->as.ready.descriptor, 0, 0);
     case PCCL_MSG_resume_subgroup: return invalid_resume_subgroup(&msg->as.resume_subgroup);
     case PCCL_MSG_outcome: return invalid_outcome(&msg->as.outcome);
     case PCCL_MSG_epoch_change: return invalid_epoch_change(&msg->as.epoch_change);

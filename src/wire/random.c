@@ -1,7 +1,7 @@
 /*
  * Random valid messages, made from the field tables, for round-trip tests and as seeds for fuzzers.
  */
-#include "wire/subgroup.h"
+#include "wire/wire.h"
 
 #include <string.h>
 
@@ -138,24 +138,14 @@ static void mend_resume_operation(struct pccl_msg_resume_operation *operation)
     mend_payload(&operation->instance, &operation->payload);
 }
 
-static void mend_resume_subgroup(struct maker *m, struct pccl_msg_resume_subgroup *resume)
-{
-    resume->founding.subgroup = PCCL_FOUNDING;
-    resume->founded.length = pccl_founded_bytes(2 + (uint32_t)pccl_prng_below(m->prng, 3));
-    uint8_t *bytes = reserve(m, resume->founded.length);
-    for (uint32_t i = 0; i < resume->founded.length; i++)
-        bytes[i] = (uint8_t)pccl_prng_u64(m->prng);
-    resume->founded.data = bytes;
-}
-
-static void mend(struct maker *m, struct pccl_msg *msg)
+static void mend(struct pccl_msg *msg)
 {
     switch (msg->type) {
     case PCCL_MSG_done: mend_done(&msg->as.done); break;
     case PCCL_MSG_resume_operation: mend_resume_operation(&msg->as.resume_operation); break;
     case PCCL_MSG_ready: mend_operation(&msg->as.ready.instance, &msg->as.ready.descriptor); break;
     case PCCL_MSG_outcome: mend_payload(&msg->as.outcome.instance, &msg->as.outcome.result); break;
-    case PCCL_MSG_resume_subgroup: mend_resume_subgroup(m, &msg->as.resume_subgroup); break;
+    case PCCL_MSG_resume_subgroup: msg->as.resume_subgroup.founding.subgroup = PCCL_FOUNDING; break;
     default: break;
     }
 }
@@ -206,6 +196,6 @@ void pccl_wire_random(uint16_t type, struct pccl_prng *prng, struct pccl_wire_sc
         memset(msg, 0, sizeof *msg);
         msg->type = type;
         make_object(&maker, layout, &msg->as);
-        mend(&maker, msg);
+        mend(msg);
     } while (pccl_wire_invalid(msg) != NULL);
 }

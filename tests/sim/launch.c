@@ -65,10 +65,11 @@ static bool depends_on_members(uint8_t collective)
 static struct pccl_descriptor describe(const struct sim_request *request)
 {
     bool reduces = request->collective == PCCL_ALL_REDUCE || request->collective == PCCL_REDUCE_SCATTER;
-    struct pccl_descriptor descriptor = {.collective = request->collective,
-                                         .datatype = request->collective == PCCL_BARRIER ? 0 : PCCL_U64,
-                                         .operation = reduces ? (uint8_t)request->reduction : 0,
-                                         .count = request->count};
+    struct pccl_descriptor descriptor = {
+        .collective = request->collective,
+        .datatype = request->collective == PCCL_BARRIER || request->collective == PCCL_FOUND ? 0 : PCCL_U64,
+        .operation = reduces ? (uint8_t)request->reduction : 0,
+        .count = request->count};
     bool labeled = pccl_label_of(request->label != NULL ? request->label : "", &descriptor.label);
     PCCL_ASSERT(labeled);
     return descriptor;
@@ -79,23 +80,26 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
 {
     static struct pccl_id own[PCCL_PEERS_MAX];
     static uint8_t payload[PCCL_TINY_BYTES_MAX];
-    struct pccl_launch launch = {.tag = request->tag,
+    const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(peer->machine, request->subgroup);
+    struct pccl_launch launch = {.subgroup = request->subgroup,
+                                 .tag = request->tag,
                                  .descriptor = describe(request),
                                  .tiny = request->tiny,
                                  .members = request->members,
                                  .member_count = request->member_count,
                                  .timeout_ms = request->timeout_ms,
                                  .user = request->user};
-    if (launch.members == NULL && (request->counted || depends_on_members(request->collective))) {
+    if (launch.members == NULL && request->subgroup == 0 &&
+        (request->counted || depends_on_members(request->collective))) {
         launch.members = own;
         launch.member_count = sim_members(peer, own, PCCL_PEERS_MAX);
     }
+    uint32_t world = subgroup != NULL ? subgroup->count : launch.member_count;
     if (request->collective == PCCL_BROADCAST)
-        launch.descriptor.root = launch.members[request->root % launch.member_count];
-    uint32_t world = launch.member_count;
-    if (launch.members == NULL)
+        launch.descriptor.root = (subgroup != NULL ? subgroup->members : launch.members)[request->root % world];
+    if (launch.members == NULL && subgroup == NULL)
         (void)pccl_peer_view_members(peer->machine, &world);
-    if (request->tiny) {
+    if (request->tiny && request->collective != PCCL_FOUND) {
         launch.payload_bytes = sim_contribution(&launch.descriptor, request->step, request->tag, world, peer, payload);
         launch.payload = launch.payload_bytes > 0 ? payload : NULL;
     }
