@@ -7,32 +7,6 @@
 
 #include <string.h>
 
-static bool is_of_this_life(const struct pccl_communicator *comm, const struct pccl_group_handle *group)
-{
-    return comm->peer && pccl_id_equal(&comm->id, &group->self);
-}
-
-enum pccl_status pccl_comm_group_check(const struct pccl_communicator *comm, const struct pccl_group_handle *group,
-                                       const struct pccl_peer_subgroup **subgroup, struct pccl_text *reason)
-{
-    *subgroup = NULL;
-    if (!is_of_this_life(comm, group)) {
-        pccl_text_format(reason, "the group is of an earlier connection of its communicator, and over");
-        return PCCL_USAGE;
-    }
-    if (!group->subgroup)
-        return PCCL_OK;
-    *subgroup = pccl_peer_subgroup(comm->peer, group->subgroup);
-    if (!*subgroup) {
-        pccl_text_format(reason, "the group is closed");
-        return PCCL_USAGE;
-    }
-    if (!(*subgroup)->ended)
-        return PCCL_OK;
-    pccl_text_format(reason, "the group has ended: %s", (*subgroup)->reason.bytes);
-    return PCCL_PEER_LOST;
-}
-
 /* ---- founding ---- */
 
 static void take(struct pccl_communicator *comm, struct pccl_group_handle *group)
@@ -115,7 +89,7 @@ enum pccl_status pccl_comm_group_found(struct pccl_communicator *comm, const str
 
 void pccl_comm_group_close(struct pccl_communicator *comm, struct pccl_group_handle *group)
 {
-    bool open = group->open && is_of_this_life(comm, group);
+    bool open = group->open && comm->peer && pccl_id_equal(&comm->id, &group->self);
     group->open = false;
     if (open)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_SUBGROUP_CLOSE, .subgroup = group->subgroup});

@@ -9,14 +9,7 @@
 #include "drive/handle.h"
 
 struct pccl_communicator;
-struct pccl_peer_subgroup;
-
-struct pccl_founding {
-    const struct pccl_id *members; /* in any order, this peer among them */
-    uint32_t count;
-    struct pccl_label label;
-    uint32_t timeout_ms; /* 0: op_timeout_ms */
-};
+struct pccl_founding;
 
 /*
  * Waits until all members have founded it, and fills in the handle, which was made for as many. Not
@@ -31,13 +24,5 @@ void pccl_comm_group_close(struct pccl_communicator *comm, struct pccl_group_han
 void pccl_comm_group_remove(struct pccl_communicator *comm, struct pccl_group_handle *group);
 /* The communicator is about to be freed. */
 void pccl_comm_groups_abandon(struct pccl_communicator *comm);
-/*
- * May an operation be launched in it? If not, with a reason. *subgroup: what the machine knows of
- * it; NULL: this peer is alone in it.
- */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_group_check(const struct pccl_communicator *comm,
-                                                       const struct pccl_group_handle *group,
-                                                       const struct pccl_peer_subgroup **subgroup,
-                                                       struct pccl_text *reason);
 
 #endif

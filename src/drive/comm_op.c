@@ -2,7 +2,6 @@
 #include "drive/comm_op.h"
 #include "drive/comm_callers.h"
 #include "drive/comm_engine.h"
-#include "drive/comm_group.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
 
@@ -60,6 +59,27 @@ static void explain_refusal(const struct pccl_communicator *comm, enum pccl_stat
     }
 }
 
+/* *subgroup: what the machine knows of it; NULL: this peer is alone in it. */
+static enum pccl_status check_open(const struct pccl_communicator *comm, const struct pccl_group_handle *group,
+                                   const struct pccl_peer_subgroup **subgroup, struct pccl_text *reason)
+{
+    if (!pccl_id_equal(&comm->id, &group->self)) {
+        pccl_text_format(reason, "the group is of an earlier connection of its communicator, and over");
+        return PCCL_USAGE;
+    }
+    if (!group->subgroup)
+        return PCCL_OK;
+    *subgroup = pccl_peer_subgroup(comm->peer, group->subgroup);
+    if (!*subgroup) {
+        pccl_text_format(reason, "the group is closed"); /* while this thread was on its way */
+        return PCCL_USAGE;
+    }
+    if (!(*subgroup)->ended)
+        return PCCL_OK;
+    pccl_text_format(reason, "the group has ended: %s", (*subgroup)->reason.bytes);
+    return PCCL_PEER_LOST;
+}
+
 /* The reason for a refusal for which the machine gave none. *subgroup: of a group of several. */
 static enum pccl_status may_launch(const struct pcclComm_t *handle, uint64_t tag,
                                    const struct pccl_peer_subgroup **subgroup, struct pccl_text *reason)
@@ -67,8 +87,7 @@ static enum pccl_status may_launch(const struct pcclComm_t *handle, uint64_t tag
     *subgroup = NULL;
     if (!pccl_comm_is_connected(handle->comm))
         return pccl_comm_why_unconnected(handle->comm, reason);
-    enum pccl_status status =
-        handle->group ? pccl_comm_group_check(handle->comm, handle->group, subgroup, reason) : PCCL_OK;
+    enum pccl_status status = handle->group ? check_open(handle->comm, handle->group, subgroup, reason) : PCCL_OK;
     if (status != PCCL_OK || !pccl_comm_op_find(handle, tag))
         return status;
     explain_refusal(handle->comm, PCCL_ARGUMENT, tag, reason);

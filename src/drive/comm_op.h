@@ -13,7 +13,6 @@
 struct pccl_comm_op_job;
 struct pccl_waiter;
 struct pccl_communicator;
-struct pccl_founding;
 struct pcclComm_t;
 
 struct pccl_comm_op {
@@ -53,6 +52,13 @@ struct pccl_comm_ops {
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle,
                                                      const struct pccl_request *request, struct pccl_waiter *waiter,
                                                      struct pccl_comm_op **operation, struct pccl_why *why);
+struct pccl_founding {
+    const struct pccl_id *members; /* in any order, this peer among them */
+    uint32_t count;
+    struct pccl_label label;
+    uint32_t timeout_ms; /* 0: op_timeout_ms */
+};
+
 /* The founding of a group as an operation of the communicator, in the same way. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm,
                                                               const struct pccl_founding *founding,

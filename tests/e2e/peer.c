@@ -89,6 +89,8 @@ static void *run_command(void *argument)
     return NULL;
 }
 
+struct slot *slot_of(uint64_t number) { return &slots[number % SLOTS]; }
+
 /* NULL: an empty line. */
 static struct command *parse(const char *text, bool *background)
 {
@@ -109,7 +111,7 @@ static struct command *parse(const char *text, bool *background)
     command->slot = &slots[0];
     char *next = strtok_r(NULL, " \n", &rest);
     if (next != NULL && next[0] == '#') {
-        command->slot = &slots[strtoul(next + 1, NULL, 10) % SLOTS];
+        command->slot = slot_of(strtoul(next + 1, NULL, 10));
         next = strtok_r(NULL, " \n", &rest);
     }
     command->verb = next != NULL ? next : "";

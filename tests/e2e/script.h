@@ -72,6 +72,7 @@ struct command {
     uint64_t begun_us;
 };
 
+struct slot *slot_of(uint64_t number);
 /* Ends the process: the script is wrong. */
 _Noreturn void bad_command(const struct command *command, const char *why);
 const char *word(const struct command *command, int index);
