@@ -13,6 +13,7 @@ import time
 
 from . import _core, _logging, _master, _native, _threads, cuda
 from ._communicator import Communicator
+from ._group import Group
 from ._enums import (
     Attribute,
     DataType,
@@ -69,6 +70,7 @@ __all__ = [
     "AsyncReduceHandle",
     "Attribute",
     "Communicator",
+    "Group",
     "ConnectionError_",
     "DTypeError",
     "DataType",

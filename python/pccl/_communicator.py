@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _buffers, _collectives, _core, _native, _threads
 from ._enums import Attribute, ReduceOp, Result, SharedStateSyncStrategy, member, number
@@ -25,11 +25,14 @@ from ._reduce import (
 )
 from ._state import SharedState, SharedStateSyncInfo
 
+if TYPE_CHECKING:
+    from ._group import Group
+
 _RETRY_PAUSE_S = 1.0
 _ATTEMPT_S = 2.0  # on average: where something else than a master listens, an attempt takes ten
 
 
-def _label(where: str, label: str) -> bytes:
+def label_of(where: str, label: str) -> bytes:
     """The library checks the label before anything is launched."""
     written = _core.text(f"{where}: label", label)
     if _native.labeled(written, lambda: 0):
@@ -150,6 +153,15 @@ class Communicator:
                     raise
             room = count.value
 
+    def group(self, ids: Sequence[str], *, timeout: Optional[float] = None, label: str = "") -> Group:
+        """Founds a group of the peers with these ids, this one among them, in any order. Returns
+        when all of them have called it with the same ids; TimeoutError_ if that takes more than so
+        many seconds (by default op_timeout_ms), MembersChangedError if one of them is gone. Ctrl-C
+        aborts it. Updates of the topology neither end groups nor change them."""
+        from . import _group
+
+        return _group.found(self, ids, timeout, label)
+
     def name_of(self, peer: str) -> str:
         """The name of the peer with this id, for example one of an error's `peers`; "" if it is
         unknown."""
@@ -235,7 +247,7 @@ class Communicator:
     ) -> ReduceInfo:
         """Carries out a list of reductions, several at a time, and repeats those that fail because
         a peer was lost. Ctrl-C aborts them, for all peers. label: the label of each reduction."""
-        named = _label("all_reduce_multiple_with_retry", label)
+        named = label_of("all_reduce_multiple_with_retry", label)
         entries = list(descriptors)
         for entry in entries:
             if not isinstance(entry, ReduceOpDescriptor):
@@ -453,14 +465,14 @@ class Communicator:
     # ---- operations of all kinds
 
     def _launch(self, where: str, work: Work, label: str) -> AsyncReduceHandle:
-        handle = AsyncReduceHandle(Operation(self._core, work, _label(where, label), blocking=False))
+        handle = AsyncReduceHandle(Operation(self._core, work, label_of(where, label), blocking=False))
         handle._operation.launch()
         return handle
 
     def _carry_out(self, where: str, work: Work, label: str) -> OperationInfo:
         """The handle is there before the launch: if that is interrupted, it takes care of what was
         launched."""
-        handle = AsyncReduceHandle(Operation(self._core, work, _label(where, label), blocking=True))
+        handle = AsyncReduceHandle(Operation(self._core, work, label_of(where, label), blocking=True))
         try:
             handle._operation.launch()
             handle._operation.wait()

@@ -26,7 +26,7 @@ static void cancel_wait_expiry(struct pccl_communicator *comm, struct pccl_comm_
 /* Any number; handles that use the same tags should not share keys. */
 static uint64_t key_of(const struct pcclComm_t *handle, uint64_t tag)
 {
-    return tag + handle->key * UINT64_C(0x9E3779B97F4A7C15);
+    return handle->group ? tag + handle->key * UINT64_C(0x9E3779B97F4A7C15) : tag;
 }
 
 struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t tag)

@@ -51,7 +51,7 @@ def test_two_overlap(run):
     first, second = peers[:3], peers[1:]
     found(first, FIRST)
     found(second, SECOND)
-    for count in (1, SMALL, BULK, LARGE // 4):
+    for count in (1, SMALL, BULK, LARGE // 16):
         for kind in KINDS:
             calls = [collect(*one, kind, 7, count) for one in ((first, FIRST), (peers, 0), (second, SECOND))]
             for some in calls:
@@ -69,7 +69,7 @@ def lose(run, count, end, **master):
     those who are left found a new one."""
     peers = phases.start(run, 5, **master)
     victim, first, second = peers[0], peers[:3], peers[2:]
-    lost = ids([victim])[0]
+    lost = ids([victim])[0][:8]
     found(first, FIRST)
     found(second, SECOND)
     calls = collect(first[1:], FIRST, "gather", 5, count, "inplace")
@@ -99,7 +99,7 @@ def test_kill_one_tiny(run):
     lose(run, SMALL, lambda peer: peer.kill())
 
 
-def test_stop_one(run):
+def test_slow_stop_one(run):
     """It comes back as a newcomer, and can be in a later group."""
     victim, peers = lose(run, BULK, lambda peer: peer.stop(), **STRICT)
     victim.resume()
@@ -121,14 +121,16 @@ def test_master_restart(run):
     peers = phases.start(run, 4)
     first, second = peers[:3], peers[1:]
     found(first, FIRST)
-    calls = [(collect(first[:2], FIRST, kind, count, count), kind, count) for kind in KINDS for count in (SMALL, BULK)]
+    shapes = [(kind, 10 * number + size, count) for number, kind in enumerate(KINDS)
+              for size, count in enumerate((SMALL, BULK))]
+    calls = [collect(first[:2], FIRST, *shape) for shape in shapes]
     foundings = [peer.start("group", SECOND, ",".join(ids(second))) for peer in second[:2]]
     first[0].until_waiting()
     run.master.kill()
     foundings.append(second[2].start("group", SECOND, ",".join(ids(second))))
     restart(run)
-    for some, kind, count in calls:
-        right(some + collect(first[2:], FIRST, kind, count, count))
+    for some, shape in zip(calls, shapes):
+        right(some + collect(first[2:], FIRST, *shape))
     for call in foundings:
         call.wait(rc=SUCCESS)
     works(second, SECOND)
@@ -143,7 +145,7 @@ def test_close_by_one(run):
     peers[1].until_waiting()
     peers[0].do("destroy", slot=FIRST)
     for result in agree(calls, LOST):
-        check("closed" in result["words"] and ids(peers[:1])[0] in result["words"], result["words"])
+        check("closed" in result["words"] and ids(peers[:1])[0][:8] in result["words"], result["words"])
     for peer in peers[1:]:
         peer.do("destroy", slot=FIRST)
     found(peers, FIRST)
@@ -154,21 +156,21 @@ def test_close_by_one(run):
 def test_founding_fails(run):
     """Ids that differ never meet; labels that differ do; a member that dies ends it."""
     peers = phases.start(run, 4)
-    lists = [ids(peers[:3]), ids(peers[:2])]
+    lists = [ids(peers[:3]), ids([*peers[:2], peers[3]])]
     calls = [peer.start("group", FIRST, ",".join(given), "timeout=300") for peer, given in zip(peers, lists)]
     for call in calls:
         words = call.wait(rc=LOST)["words"]
         check("founding of a subgroup" in words or "deadline" in words, words)
-    calls = [peer.start("group", FIRST, ",".join(lists[1]), f"label={peer.name}") for peer in peers[:2]]
+    calls = [peer.start("group", FIRST, ",".join(ids(peers[:2])), f"label={peer.name}") for peer in peers[:2]]
     for call in calls:
         call.wait(rc=INVALID_USAGE)
     gone = ids(peers[2:3])[0]
-    calls = [peer.start("group", FIRST, ",".join([*ids(peers[:2]), gone])) for peer in peers[:2]]
+    calls = [peer.start("group", FIRST, ",".join(ids(peers))) for peer in peers[:2]]
     peers[0].until_waiting()
     peers[2].kill()
     for call in calls:
         words = call.wait(rc=CHANGED)["words"]
-        check(gone in words, words)
+        check(gone[:8] in words, words)
     found(peers[:2], FIRST)
     works(peers[:2], FIRST)
 
