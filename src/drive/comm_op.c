@@ -151,6 +151,18 @@ static void plan_tiny(const struct pcclComm_t *comm, struct pccl_comm_op *operat
     launch->payload_bytes = (uint32_t)sizes.contribution;
 }
 
+static enum pccl_status prepare(struct pcclComm_t *comm, struct pccl_comm_op *operation,
+                                const struct pccl_request *request, struct pccl_launch *launch,
+                                struct pccl_text *reason)
+{
+    enum pccl_status status = place(comm, operation, request, &launch->descriptor, reason);
+    if (status != PCCL_OK)
+        return status;
+    plan_tiny(comm, operation, request, launch);
+    bool moves = !operation->tiny && !pccl_peer_is_alone(comm->peer);
+    return !moves || pccl_comm_op_job_make(comm, operation, request, &launch->descriptor) ? PCCL_OK : PCCL_MEMORY;
+}
+
 /* The operation is not in the table yet. After a failure its job, if any, is not the engine's. */
 static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_comm_op *operation,
                                const struct pccl_request *request, struct pccl_text *reason)
@@ -160,14 +172,13 @@ static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_comm_op *ope
                                  .descriptor = request->descriptor,
                                  .members = counts_on_members ? operation->members : NULL,
                                  .member_count = counts_on_members ? operation->member_count : 0,
+                                 .given_up = request->given_up,
+                                 .reason = request->reason,
                                  .user = operation};
-    enum pccl_status status = place(comm, operation, request, &launch.descriptor, reason);
+    enum pccl_status status =
+        request->given_up == PCCL_CLASS_NONE ? prepare(comm, operation, request, &launch, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
-    plan_tiny(comm, operation, request, &launch);
-    if (!operation->tiny && !pccl_peer_is_alone(comm->peer) &&
-        !pccl_comm_op_job_make(comm, operation, request, &launch.descriptor))
-        return PCCL_MEMORY;
     struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
     status = pccl_comm_step(comm, &event);
     if (status == PCCL_OK)
@@ -234,7 +245,7 @@ enum pccl_status pccl_comm_op_launch(struct pcclComm_t *comm, const struct pccl_
     operation->result = request->result;
     operation->waiter = waiter;
     status = launch(comm, operation, request, &why->reason);
-    if (status == PCCL_TOO_FEW_PEERS && request->alone_ok)
+    if (status == PCCL_TOO_FEW_PEERS && request->alone_ok && request->given_up == PCCL_CLASS_NONE)
         status = do_alone(comm, operation, request, &why->reason);
     if (status != PCCL_OK) {
         if (!why->reason.length)
@@ -245,6 +256,27 @@ enum pccl_status pccl_comm_op_launch(struct pcclComm_t *comm, const struct pccl_
     begin(comm, operation, request->tag);
     *operation_out = operation;
     return PCCL_OK;
+}
+
+enum pccl_status pccl_comm_op_check(const struct pcclComm_t *comm, const struct pccl_request *request,
+                                    struct pccl_text *reason)
+{
+    struct pccl_descriptor descriptor = request->descriptor;
+    enum pccl_status status = may_launch(comm, request->tag, reason);
+    if (status != PCCL_OK || !pccl_request_needs_members(request))
+        return status;
+    struct pccl_comm_op *operation = allocate(comm, request);
+    status = operation ? place(comm, operation, request, &descriptor, reason) : PCCL_MEMORY;
+    if (operation)
+        release(operation);
+    else
+        explain_refusal(comm, status, request->tag, reason);
+    return status;
+}
+
+bool pccl_comm_op_is_ending(const struct pccl_comm_op *operation)
+{
+    return operation->decided || operation->op->abort_sent;
 }
 
 /* ---- the end ---- */
@@ -424,10 +456,11 @@ void pccl_comm_ops_free(struct pcclComm_t *comm)
     pccl_table_fini(&comm->operations.by_tag);
 }
 
-void pccl_comm_op_abort(struct pcclComm_t *comm, const struct pccl_comm_op *operation, const struct pccl_text *reason)
+void pccl_comm_op_abort(struct pcclComm_t *comm, const struct pccl_comm_op *operation, enum pccl_class class,
+                        const struct pccl_text *reason)
 {
     struct pccl_peer_event event = {
-        .kind = PCCL_PEER_OP_ABORT, .op = operation->op, .class = PCCL_CLASS_ABORTED, .reason = reason};
+        .kind = PCCL_PEER_OP_ABORT, .op = operation->op, .class = class, .reason = reason};
     if (!operation->decided)
         pccl_comm_step(comm, &event);
 }
@@ -437,5 +470,5 @@ void pccl_comm_ops_abort(struct pcclComm_t *comm)
     comm->operations.aborts++;
     for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
          node = pccl_table_after(&comm->operations.by_tag, node))
-        pccl_comm_op_abort(comm, operation_of(node), NULL);
+        pccl_comm_op_abort(comm, operation_of(node), PCCL_CLASS_ABORTED, NULL);
 }

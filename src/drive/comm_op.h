@@ -50,6 +50,17 @@ struct pccl_comm_ops {
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch(struct pcclComm_t *comm, const struct pccl_request *request,
                                                      struct pccl_waiter *waiter, struct pccl_comm_op **operation,
                                                      struct pccl_why *why);
+/*
+ * Would its launch be refused for what the arguments, the members of now and the tags in use show?
+ * OK, or a reason.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_comm_op_check(const struct pcclComm_t *comm, const struct pccl_request *request,
+                                                    struct pccl_text *reason);
+/*
+ * The operation ends without the other peers: it is decided, or the master has been asked to abort
+ * it.
+ */
+bool pccl_comm_op_is_ending(const struct pccl_comm_op *operation);
 /* The launched operation with this tag, or NULL. */
 struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *comm, uint64_t tag);
 /*
@@ -80,8 +91,9 @@ void pccl_comm_ops_give_up(struct pcclComm_t *comm);
 void pccl_comm_ops_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter);
 /* Frees all operations, which nobody will await any more. */
 void pccl_comm_ops_free(struct pcclComm_t *comm);
-/* Asks all peers to abort the operation, unless it is decided. reason may be NULL. */
-void pccl_comm_op_abort(struct pcclComm_t *comm, const struct pccl_comm_op *operation, const struct pccl_text *reason);
+/* Asks all peers to abort the operation, as this class, unless it is decided. reason may be NULL. */
+void pccl_comm_op_abort(struct pcclComm_t *comm, const struct pccl_comm_op *operation, enum pccl_class class,
+                        const struct pccl_text *reason);
 /* Asks all peers to abort all undecided operations. */
 void pccl_comm_ops_abort(struct pcclComm_t *comm);
 /*
