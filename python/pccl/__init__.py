@@ -60,14 +60,19 @@ from ._reduce import (
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
 )
+from ._run import AllGather, AllReduce, Barrier, Broadcast, ReduceScatter
 from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 
 __version__: str = _native.version()
 
 __all__ = [
     "AbortedError",
+    "AllGather",
+    "AllReduce",
     "AsyncReduceHandle",
     "Attribute",
+    "Barrier",
+    "Broadcast",
     "Communicator",
     "ConnectionError_",
     "DTypeError",
@@ -97,6 +102,7 @@ __all__ = [
     "ReduceOp",
     "ReduceOpDescriptor",
     "ReduceOperandDescriptor",
+    "ReduceScatter",
     "RefusedError",
     "Result",
     "SharedState",
