@@ -70,7 +70,7 @@ static const struct {
     {"ping", do_nothing},    {"test", do_test},         {"abort", do_abort},       {"churn", do_churn},
     {"flood", do_flood},     {"state", do_state},       {"poke", do_poke},         {"digests", do_digests},
     {"sync", do_sync},       {"train", do_train},       {"optimize", do_optimize}, {"topology", do_topology},
-    {"members", do_members}, {"collect", do_collect},   {"mixed", do_mixed},
+    {"members", do_members}, {"collect", do_collect},   {"mixed", do_mixed},       {"run", do_run},
 };
 
 static void *run_command(void *argument)
