@@ -242,7 +242,7 @@ typedef struct pcclRebuild_t {
  * leaves the others alone, which have succeeded or may be under way. Tag and collective stay; given
  * members must be rebuild->members. false: it cannot be done, and the list ends for all peers.
  * Called on the thread that is in pcclRunOperations. It may call functions that do not wait for
- * other peers.
+ * other peers, and must not destroy the communicator.
  */
 typedef bool (*pcclRebuildCallback_t)(const pcclRebuild_t *rebuild, void *user_data);
 

@@ -246,7 +246,7 @@ class Run:
             assert made is not None
             kind, tag = type(self._operations[index]), made[0].tag
             replacement = fresh.get(tag)
-            if type(replacement) is not kind:
+            if replacement is None or type(replacement) is not kind:
                 raise InvalidArgument(f"run: entry {index}: rebuild returned no {kind.__name__} with the tag {tag}")
             replacement.info = None
             self._operations[index] = replacement

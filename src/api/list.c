@@ -377,7 +377,8 @@ enum pccl_status pccl_api_list_run(struct pccl_api_list *list, struct pccl_why *
     return status;
 }
 
-enum pccl_status pccl_api_list_init(struct pccl_api_list *list, struct pcclComm_t *comm, size_t count, struct pccl_text *reason)
+enum pccl_status pccl_api_list_init(struct pccl_api_list *list, struct pcclComm_t *comm, size_t count,
+                                    struct pccl_text *reason)
 {
     *list = (struct pccl_api_list){.comm = comm, .waiter = pccl_caller_waiter()};
     pccl_table_init(&list->by_tag, pccl_heap(), &comm->hash);

@@ -63,7 +63,7 @@ struct pccl_api_list {
 
 /* MEMORY with a reason; pccl_api_list_fini in any case. The entries are zeroed, and the caller fills them in. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_list_init(struct pccl_api_list *list, struct pcclComm_t *comm, size_t count,
-                                                struct pccl_text *reason);
+                                                    struct pccl_text *reason);
 /* Releases the requests, too. */
 void pccl_api_list_fini(struct pccl_api_list *list);
 /* It is neither finished nor in flight, and can be carried out by certain members only. */

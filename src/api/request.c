@@ -174,9 +174,8 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
     if (status == PCCL_OK)
         status = read_members(&options, request, reason);
     /* Where ranks matter that is done when they are known. */
-    return status == PCCL_OK && !pccl_request_needs_members(request)
-               ? pccl_request_check_buffers(request, 1, 0, reason)
-               : status;
+    return status == PCCL_OK && !pccl_request_needs_members(request) ? pccl_request_check_buffers(request, 1, 0, reason)
+                                                                     : status;
 }
 
 void pccl_api_request_free(struct pccl_request *request)

@@ -78,8 +78,9 @@ static enum pccl_status read_entry(const struct run *run, size_t index, struct p
 
 static bool is_of(const struct pccl_request *request, const struct pccl_api_list *list)
 {
-    return !request->members || (request->member_count == list->member_count &&
-                                 memcmp(request->members, list->members, list->member_count * sizeof *list->members) == 0);
+    return !request->members ||
+           (request->member_count == list->member_count &&
+            memcmp(request->members, list->members, list->member_count * sizeof *list->members) == 0);
 }
 
 /* Of one that is wrong the others can still be told by what it was. */

@@ -459,8 +459,7 @@ void pccl_comm_ops_free(struct pcclComm_t *comm)
 void pccl_comm_op_abort(struct pcclComm_t *comm, const struct pccl_comm_op *operation, enum pccl_class class,
                         const struct pccl_text *reason)
 {
-    struct pccl_peer_event event = {
-        .kind = PCCL_PEER_OP_ABORT, .op = operation->op, .class = class, .reason = reason};
+    struct pccl_peer_event event = {.kind = PCCL_PEER_OP_ABORT, .op = operation->op, .class = class, .reason = reason};
     if (!operation->decided)
         pccl_comm_step(comm, &event);
 }
