@@ -21,7 +21,7 @@ void pccl_api_list_name_entry(size_t index, struct pccl_text *reason)
 
 /* ---- the end ---- */
 
-/* The others are told that they cannot go on with this list, and if for its members, that it is for these. */
+/* As what the others see their operations end. */
 static enum pccl_class class_of_end(const struct pccl_api_list *list)
 {
     return list->status == PCCL_MEMBERS_CHANGED ? PCCL_CLASS_MEMBERS_CHANGED : PCCL_CLASS_ABORTED;
@@ -104,7 +104,8 @@ static enum pccl_status try_launch(struct pccl_api_list *list, struct pccl_api_e
     enum pccl_status status = pccl_comm_op_launch(list->comm, &request, list->waiter, &entry->operation, why);
     if (status != PCCL_OK) {
         entry->operation = NULL;
-        return status;
+        /* Thrown out of the run between two launches: the same as if it had happened during one. */
+        return status == PCCL_USAGE && !pccl_comm_is_connected(list->comm) ? PCCL_PEER_LOST : status;
     }
     set_state(list, entry, PCCL_API_ENTRY_FLYING);
     list->in_flight++;
@@ -123,9 +124,6 @@ static bool launch(struct pccl_api_list *list, struct pccl_api_entry *entry)
         return false;
     if (status == PCCL_MEMBERS_CHANGED && retries(list, entry, status))
         return true;
-    /* Thrown out of the run between two launches: the same as if it had happened during one. */
-    if (status == PCCL_USAGE && !pccl_comm_is_connected(list->comm))
-        status = PCCL_PEER_LOST;
     stop(list, status, &why);
     return true;
 }
@@ -246,7 +244,7 @@ static enum pccl_status check(const struct pccl_api_list *list, size_t index, st
     return status;
 }
 
-/* While nothing that depends on the members flies any more, unless it is for those of now. */
+/* As soon as nothing in flight is sure to end without other peers. They may come to the rest only after rebuilding. */
 static bool is_rebuild_due(const struct pccl_api_list *list)
 {
     if (list->status != PCCL_OK || !list->aside || is_aborted(list))
@@ -276,7 +274,7 @@ static enum pccl_status check_rebuilt(struct pccl_api_list *list, struct pccl_te
     return status;
 }
 
-/* Operations that do not depend on the members may go on meanwhile: other peers may be in them only after this. */
+/* Without the lock meanwhile, under which operations that do not depend on the members may end. */
 static void rebuild(struct pccl_api_list *list)
 {
     struct pccl_why why = {0};
