@@ -164,9 +164,9 @@ typedef enum pcclDistributionHint_t {
  * parameter `tiny_bytes_max` (8192 bytes), are never packed. Elements are floating point, and
  * packed values are narrower integers; a quantized data type that saves nothing leaves the elements
  * unpacked. Each block of 1024 elements has its own scale. Every step of a reduction packs again,
- * so the error grows with the number of peers; all peers still get the same bits. Meaningless
- * combinations are refused with pcclInvalidArgument. docs/CODECS.md has the formulas and the bounds
- * of the error.
+ * so the error grows with the number of peers; a broadcast or an all-gather packs once. All peers get
+ * the same bits, those too whose elements they are. Meaningless combinations are refused with
+ * pcclInvalidArgument. docs/CODECS.md has the formulas and the bounds of the error.
  */
 typedef enum pcclQuantizationAlgorithm_t {
     pcclQuantNone = 0,          /* elements travel exactly */
@@ -328,12 +328,12 @@ typedef struct pcclFailure_t {
  *
  * peers: the peers that died, were removed or left the caller's group between the start of the call
  * (the launch of a reduction, the start of the list in pcclAllReduceMultipleWithRetry or
- * pcclRunOperations) and its outcome, as far as this peer knew by then, whatever the reason of the failure. So when a death
- * fails a reduction, all survivors name the dead peer, except a survivor that launches the
- * reduction after another call has already shown the death. The list is empty if no peer left (a
- * link broke between two living peers, arguments differ), if the call was refused for its
- * arguments, and for pcclTimeout of pcclAwaitAsyncReduceFor. The library remembers the latest 256
- * peers that left.
+ * pcclRunOperations) and its outcome, as far as this peer knew by then, whatever the reason of the
+ * failure. So when a death fails a reduction, all survivors name the dead peer, except a survivor
+ * that launches the reduction after another call has already shown the death. The list is empty if
+ * no peer left (a link broke between two living peers, arguments differ), if the call was refused
+ * for its arguments, and for pcclTimeout of pcclAwaitAsyncReduceFor. The library remembers the
+ * latest 256 peers that left.
  *
  * precise: the same cause as a code from 13 on, if there is one, whatever the options; it
  * distinguishes a deadline from a death. When `op_timeout_ms` or `stuck_ms` has passed, usually no

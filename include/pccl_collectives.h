@@ -56,7 +56,7 @@ typedef struct pcclCollectiveOptions_t {
     const pcclPeerId_t *members; /* whom this call counts on, in order of their ranks; NULL: see above */
     uint32_t member_count;
     bool alone_ok; /* alone in its group a peer carries the operation out by itself, without pcclTooFewPeers */
-    pcclQuantizationOptions_t quantization; /* of a reduce-scatter */
+    pcclQuantizationOptions_t quantization; /* of what moves elements */
     const size_t *counts;   /* of a reduce-scatter: each member's share, in order of their ranks; NULL: equal shares */
     uint32_t counts_length; /* how many there are: as many as members */
 } pcclCollectiveOptions_t;
@@ -89,7 +89,9 @@ typedef struct pcclOperationInfo_t {
 
 /*
  * Brings the root's buffer to all members. root is a rank. All pass as many elements of the same
- * type. BLOCKS, joint(group), like all calls below; each has a form that only launches.
+ * type. Quantized, the root's buffer too becomes what the packed elements are unpacked to, so that
+ * all have the same bits; otherwise it is only read. BLOCKS, joint(group), like all calls below;
+ * each has a form that only launches.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument    a pointer is NULL; count is 0, or more than any memory has; an unknown data
@@ -114,7 +116,8 @@ PCCL_EXPORT pcclResult_t pcclBroadcast(void *buffer, size_t count, pcclDataType_
 /*
  * Brings the parts of all members to all: sendbuf has count elements; recvbuf has count for each
  * member, and the part of rank r begins at element r * count. sendbuf may be this peer's own part
- * of recvbuf; otherwise they must not overlap.
+ * of recvbuf; otherwise they must not overlap. Quantized, the own part of recvbuf too is what the
+ * packed elements are unpacked to.
  * pcclSuccess
  * and the results of pcclBroadcast
  */

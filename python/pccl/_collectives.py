@@ -60,6 +60,10 @@ class Options:
         """Of the C struct."""
         return ctypes.addressof(self._c)
 
+    @property
+    def quantized(self) -> bool:
+        return bool(self._c.quantization.algorithm)
+
     def work(
         self, function: str, arguments: Tuple[Any, ...], pins: Any = None, staged: Optional[Staged] = None
     ) -> Work:
@@ -77,6 +81,7 @@ def _need_elements(where: str, buffer: _buffers.Buffer) -> None:
 
 
 def broadcast(options: Options, thing: Any, root: Union[int, str], own_rank: int) -> Work:
+    """The root's buffer is only read, unless it becomes what the others unpack."""
     where, members = options.where, options.members
     assert members is not None
     if isinstance(root, str):
@@ -87,12 +92,13 @@ def broadcast(options: Options, thing: Any, root: Union[int, str], own_rank: int
         rank = number(f"{where}: root", root, 0, len(members))
     buffer = _buffers.of(thing, f"{where}: the buffer")
     is_root = rank == own_rank
-    if not is_root:
+    is_written = not is_root or options.quantized
+    if is_written:
         _buffers.need_writable(buffer, thing, f"{where}: the buffer")
     _need_elements(where, buffer)
     staged, address = None, buffer.address
     if on_device(buffer):
-        source, target = (buffer.owner, None) if is_root else (None, buffer.owner)
+        source, target = buffer.owner if is_root else None, buffer.owner if is_written else None
         staged = Staged(buffer.count, source, 0, target, 0)
         address = staged.address(0)
     return options.work("pcclBroadcast", (address, buffer.count, buffer.dtype, rank), buffer, staged)

@@ -258,15 +258,18 @@ class Communicator:
         tag: int = 0,
         members: Optional[Sequence[str]] = None,
         alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
         label: str = "",
     ) -> OperationInfo:
         """Brings the root's content of t to all members. root: a rank, or the id of a peer.
 
         members: whom this call counts on, as members() names them; by default as it does now. If they are others when
         it is launched, all get MembersChangedError, and every input is as it was. alone_ok: a peer that is alone in its
-        group carries it out by itself, without TooFewPeersError. tag, label, failures and Ctrl-C: as for all_reduce.
+        group carries it out by itself, without TooFewPeersError. quantization: all of them, the root too, get what the
+        packed elements are unpacked to. tag, label, failures and Ctrl-C: as for all_reduce.
         """
-        return self._carry_out("broadcast", self._broadcast("broadcast", t, root, tag, members, alone_ok), label)
+        work = self._broadcast("broadcast", t, root, tag, members, alone_ok, quantization)
+        return self._carry_out("broadcast", work, label)
 
     def broadcast_async(
         self,
@@ -276,11 +279,12 @@ class Communicator:
         tag: int = 0,
         members: Optional[Sequence[str]] = None,
         alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
         label: str = "",
     ) -> AsyncReduceHandle:
         """The same without waiting. As with all_reduce_async, the buffers are the library's until the handle has been
         awaited."""
-        work = self._broadcast("broadcast_async", t, root, tag, members, alone_ok)
+        work = self._broadcast("broadcast_async", t, root, tag, members, alone_ok, quantization)
         return self._launch("broadcast_async", work, label)
 
     def all_gather(
@@ -291,11 +295,13 @@ class Communicator:
         tag: int = 0,
         members: Optional[Sequence[str]] = None,
         alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
         label: str = "",
     ) -> OperationInfo:
         """Brings the send of all members to all: recv has room for as many elements of each, in order of their ranks.
         send may be this peer's part of recv. The other arguments: as for broadcast."""
-        return self._carry_out("all_gather", self._all_gather("all_gather", send, recv, tag, members, alone_ok), label)
+        work = self._all_gather("all_gather", send, recv, tag, members, alone_ok, quantization)
+        return self._carry_out("all_gather", work, label)
 
     def all_gather_async(
         self,
@@ -305,10 +311,11 @@ class Communicator:
         tag: int = 0,
         members: Optional[Sequence[str]] = None,
         alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
         label: str = "",
     ) -> AsyncReduceHandle:
         """The same without waiting."""
-        work = self._all_gather("all_gather_async", send, recv, tag, members, alone_ok)
+        work = self._all_gather("all_gather_async", send, recv, tag, members, alone_ok, quantization)
         return self._launch("all_gather_async", work, label)
 
     def reduce_scatter(
@@ -372,16 +379,32 @@ class Communicator:
         return given, given.index(self.id)
 
     def _broadcast(
-        self, where: str, t: Any, root: Union[int, str], tag: int, members: Optional[Sequence[str]], alone_ok: bool
+        self,
+        where: str,
+        t: Any,
+        root: Union[int, str],
+        tag: int,
+        members: Optional[Sequence[str]],
+        alone_ok: bool,
+        quantization: Optional[QuantizationOptions],
     ) -> Work:
         ids, rank = self._counted_on(where, members)
-        return _collectives.broadcast(_collectives.Options(where, tag, ids, alone_ok), t, root, rank)
+        options = _collectives.Options(where, tag, ids, alone_ok, quantization)
+        return _collectives.broadcast(options, t, root, rank)
 
     def _all_gather(
-        self, where: str, send: Any, recv: Any, tag: int, members: Optional[Sequence[str]], alone_ok: bool
+        self,
+        where: str,
+        send: Any,
+        recv: Any,
+        tag: int,
+        members: Optional[Sequence[str]],
+        alone_ok: bool,
+        quantization: Optional[QuantizationOptions],
     ) -> Work:
         ids, rank = self._counted_on(where, members)
-        return _collectives.all_gather(_collectives.Options(where, tag, ids, alone_ok), send, recv, rank)
+        options = _collectives.Options(where, tag, ids, alone_ok, quantization)
+        return _collectives.all_gather(options, send, recv, rank)
 
     def _reduce_scatter(
         self,

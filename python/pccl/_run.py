@@ -86,15 +86,17 @@ class Broadcast(ListedOperation):
         tag: int = 0,
         members: Optional[Sequence[str]] = None,
         alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
         label: str = "",
     ) -> None:
         super().__init__(tag, members, alone_ok, label)
         self.t = t
         self.root = root
+        self.quantization = quantization
 
     def _make(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Options, Work]:
         ids, own = self._counted_on(where, members, rank)
-        options = self._options(where, ids)
+        options = self._options(where, ids, self.quantization)
         return options, _collectives.broadcast(options, self.t, self.root, own)
 
 
@@ -109,15 +111,17 @@ class AllGather(ListedOperation):
         tag: int = 0,
         members: Optional[Sequence[str]] = None,
         alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
         label: str = "",
     ) -> None:
         super().__init__(tag, members, alone_ok, label)
         self.send = send
         self.recv = recv
+        self.quantization = quantization
 
     def _make(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Options, Work]:
         ids, own = self._counted_on(where, members, rank)
-        options = self._options(where, ids)
+        options = self._options(where, ids, self.quantization)
         return options, _collectives.all_gather(options, self.send, self.recv, own)
 
 

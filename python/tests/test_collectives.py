@@ -156,6 +156,63 @@ def test_quantized_reduce_scatter(group):
     assert all(info.tx_bytes < LARGE * 4 / 3 for info in infos)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_quantized_copies(group, dtype):
+    """All have the same bits, near those that were sent, of which the root keeps none."""
+    three = group(3)
+    given = [np.random.default_rng(i).random(LARGE).astype(dtype) for i in range(3)]
+    told = [each.copy() for each in given]
+    gathered = [np.empty((3, LARGE), dtype) for _ in range(3)]
+    gathered[1][1] = given[1]  # in place
+    options = pccl.QuantizationOptions(pccl.DataType.UINT8, "zero_point_scale")
+
+    def run(comm, i):
+        comm.broadcast(told[i], root=2, quantization=options)
+        mine = gathered[1][1] if i == 1 else given[i].copy()
+        info = comm.all_gather_async(mine, gathered[i], quantization=pccl.QuantizationOptions()).result(DEADLINE)
+        assert i == 1 or (mine == given[i]).all()
+        return info.rx_bytes
+
+    received = three.all(run)
+    assert all(count < 2.1 * LARGE for count in received)
+    assert all((each == told[2]).all() for each in told) and (told[2] != given[2]).any()
+    np.testing.assert_allclose(told[2], given[2], atol=1 / 250)
+    assert all((each == gathered[0]).all() for each in gathered)
+    np.testing.assert_allclose(gathered[0], given, atol=1 / 250)
+
+
+def test_quantized_copies_are_written_by_the_root(group):
+    """Through the master they are exact. A root that cannot be written to is refused."""
+    three = group(3)
+    tiny = [np.full(3, i + 0.1) for i in range(3)]
+    options = pccl.QuantizationOptions()
+    three.all(lambda comm, i: comm.broadcast(tiny[i], root=0, quantization=options))
+    assert all((each == 0.1).all() for each in tiny)
+    tiny[0].flags.writeable = False
+    with pytest.raises(pccl.LayoutError, match="read-only"):
+        three.members[0].broadcast(tiny[0], root=0, quantization=options)
+
+
+def test_a_quantized_broadcast_that_fails_restores_the_root(group):
+    """Two are roots, of whom one has the other behind it in the ring, and sends to it although the third is not there:
+    when its buffer has begun to change, the third leaves."""
+    three = group(3)
+    options = pccl.QuantizationOptions()
+    given = [np.random.default_rng(i).random(20 * LARGE) for i in range(2)]
+    buffers = [[given[0].copy(), np.empty_like(given[0])], [np.empty_like(given[1]), given[1].copy()]]
+    handles = [
+        three.members[i].broadcast_async(buffers[root][i], root=root, tag=root, quantization=options)
+        for root in range(2)
+        for i in range(2)
+    ]
+    while all((buffers[root][root] == given[root]).all() for root in range(2)):
+        with pytest.raises(pccl.TimeoutError_):
+            handles[0].result(0.01)
+    three.members.pop().close()
+    assert all(isinstance(handle.exception(DEADLINE), pccl.PeerLostError) for handle in handles)
+    assert all((buffers[root][root] == given[root]).all() for root in range(2))
+
+
 def test_handles(group):
     """Several kinds in flight, awaited in another order and in every way."""
     two = group(2)

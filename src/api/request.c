@@ -37,8 +37,8 @@ static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_des
     const char *wrong = wrong_elements(asked);
     if (wrong)
         return refuse(reason, wrong);
-    if (quantized && !pccl_collective_reduces((uint8_t)asked->collective))
-        return refuse(reason, "only reductions can be quantized");
+    if (quantized && (asked->collective == PCCL_BARRIER || asked->collective == PCCL_ALL_GATHER_V))
+        return refuse(reason, "there is nothing here that can be quantized");
     *descriptor = (struct pccl_descriptor){.collective = (uint8_t)asked->collective,
                                            .datatype = (uint8_t)asked->datatype,
                                            .operation = (uint8_t)asked->op,

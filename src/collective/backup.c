@@ -123,15 +123,22 @@ void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup)
     *backup = (struct pccl_backup){0};
 }
 
+static size_t place_of(const struct pccl_plan *plan, const struct pccl_segment *segment)
+{
+    return (size_t)(segment->first - plan->own_from) * plan->element_bytes;
+}
+
 void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *kernels, const struct pccl_plan *plan,
                       uint64_t stripe, uint32_t number)
 {
     if (backup->block == NULL)
         return;
+    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
+    if (segment.first < plan->own_from || segment.first - plan->own_from >= plan->own)
+        return;
     uint64_t index = stripe * plan->pieces + number, bit = UINT64_C(1) << index % 64;
     backup->saved[index / 64] |= bit;
-    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
-    size_t at = pccl_plan_result_at(plan, &segment);
+    size_t at = place_of(plan, &segment);
     size_t bytes = (size_t)segment.count * plan->element_bytes;
     if (plan->large) {
         pccl_copy_streaming(kernels, bytes_of(backup) + at, backup->elements + at, bytes);
@@ -149,7 +156,7 @@ void pccl_backup_restore(const struct pccl_backup *backup, const struct pccl_pla
         if ((backup->saved[index / 64] >> index % 64 & 1) == 0)
             continue;
         struct pccl_segment segment = pccl_plan_segment(plan, index / plan->pieces, (uint32_t)(index % plan->pieces));
-        size_t at = pccl_plan_result_at(plan, &segment);
+        size_t at = place_of(plan, &segment);
         memcpy(backup->elements + at, bytes_of(backup) + at, (size_t)segment.count * plan->element_bytes);
     }
 }

@@ -22,12 +22,12 @@ struct pccl_backup_pool {
     uint32_t idle_count;
 };
 
-/* The backup of one operation's result. Zeroed: out of place, nothing is ever saved. */
+/* The backup of one operation's own part. Zeroed: nothing overwrites it, and nothing is ever saved. */
 struct pccl_backup {
     struct pccl_backup_block *block;
     uint64_t *saved; /* one bit for each segment */
     size_t saved_bytes;
-    uint8_t *elements; /* the caller's */
+    uint8_t *elements; /* the caller's own part */
 };
 
 void pccl_backup_pool_init(struct pccl_backup_pool *pool, const struct pccl_memory *memory);
@@ -39,7 +39,8 @@ PCCL_MUST_CHECK bool pccl_backup_init(struct pccl_backup_pool *pool, const struc
                                       struct pccl_backup *backup);
 void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup);
 /*
- * Call exactly once for each segment of the caller's memory, before it is overwritten.
+ * Call exactly once for each segment of the caller's memory, before it is overwritten. What is no
+ * part of its own is not saved.
  */
 void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *kernels, const struct pccl_plan *plan,
                       uint64_t stripe, uint32_t number);

@@ -60,6 +60,9 @@ const struct pccl_schedule pccl_chain = {.name = "chain",
 
 static uint32_t spread_pieces(struct pccl_seat seat) { return seat.ranks - 1; }
 
+/* Packed, all pieces. */
+static uint32_t spread_buffers(struct pccl_seat seat, bool packed) { return packed ? spread_pieces(seat) : 1; }
+
 /* Nobody sends data to the root; the rank before it has an empty flow to it. */
 static bool spread_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
 {
@@ -87,7 +90,7 @@ static struct pccl_task spread_arrived(struct pccl_seat seat, uint32_t step)
 const struct pccl_schedule pccl_spread = {.name = "spread",
                                           .pieces = spread_pieces,
                                           .steps = steps,
-                                          .buffers = pccl_one_buffer,
+                                          .buffers = spread_buffers,
                                           .sends = spread_sends,
                                           .piece = spread_piece,
                                           .carries = pccl_carries_results,

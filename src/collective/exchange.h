@@ -17,10 +17,10 @@
  * connections of a lane, and a result only after what it was made of; everything else is refused as
  * malformed, and harms nothing.
  *
- * The caller's memory: `input` is only read, unless the result belongs there, too. In place, what a
- * reduction is about to overwrite is saved first, and pccl_exchange_stop(not committed) puts it back.
- * Whatever else is in `result` is unspecified after an abort. After stop has returned, nothing of
- * this module refers to either.
+ * The caller's memory: `input` is only read, unless the result belongs there, too. In place, what is
+ * about to be overwritten with other elements is saved first, and pccl_exchange_stop(not committed)
+ * puts it back. Whatever else is in `result` is unspecified after an abort. After stop has returned,
+ * nothing of this module refers to either.
  *
  * Memory: segments in flight lie in scratch, shared by all transfers under `scratch_bytes_max`. A
  * transfer always gets what its smallest window (one stripe) needs, so no operation waits for
@@ -28,11 +28,11 @@
  * whole budget, on short ones of 12 MiB, or of one operation's window if that is more, so that many
  * operations do not drive each other out of the caches. A stripe needs as many segments as its
  * schedule has in scratch at once: for an all-reduce ranks - 1, as they travel; with a codec ranks,
- * and 2(ranks - 1) in direct exchange. If a peer is ahead of us in a stripe, segments that are still
- * being sent come on top, one for each connection. So scratch in use is at most the budget, the
- * smallest windows of transfers that found it used up, those segments being sent, and what is held
- * of what was sent ahead; what is kept for reuse never exceeds the budget. In place, a backup as
- * large as the result comes on top (backup.h).
+ * and 2(ranks - 1) in direct exchange; for an all-gather with a codec ranks. If a peer is ahead of us
+ * in a stripe, segments that are still being sent come on top, one for each connection. So scratch in
+ * use is at most the budget, the smallest windows of transfers that found it used up, those segments
+ * being sent, and what is held of what was sent ahead; what is kept for reuse never exceeds the
+ * budget. In place, a backup as large as the own part comes on top (backup.h).
  */
 #ifndef PCCL_COLLECTIVE_EXCHANGE_H
 #define PCCL_COLLECTIVE_EXCHANGE_H
@@ -106,7 +106,7 @@ struct pccl_transfer_config {
     const uint64_t *starts;
     /*
      * All-reduce: `count` elements each, which may be the same memory. Broadcast: likewise; only the
-     * root's input is read, and only the others' result is written if the root's is the input.
+     * root's input is read, and if the root's result is the input it is written with a codec only.
      * All-gather: the own part, and all parts; the input may be its part of the result.
      * Reduce-scatter: all parts, and the own share; the result may be its part of the input.
      * NULL: there are no bytes of it.

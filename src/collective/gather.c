@@ -10,6 +10,9 @@ static bool keeps(struct pccl_seat seat, uint32_t number) { return number == sea
 
 /* ---- along the ring ---- */
 
+/* Packed, all pieces: until they are sent on. */
+static uint32_t ring_buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks : 1; }
+
 static uint32_t ring_steps(struct pccl_seat seat) { return seat.ranks - 1; }
 
 static uint32_t ring_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
@@ -29,7 +32,7 @@ static struct pccl_task ring_arrived(struct pccl_seat seat, uint32_t step)
 const struct pccl_schedule pccl_gather_ring = {.name = "gathering along the ring",
                                                .pieces = pccl_pieces_of_ranks,
                                                .steps = ring_steps,
-                                               .buffers = pccl_one_buffer,
+                                               .buffers = ring_buffers,
                                                .sends = pccl_sends_to_next,
                                                .piece = ring_piece,
                                                .carries = pccl_carries_results,
@@ -38,12 +41,8 @@ const struct pccl_schedule pccl_gather_ring = {.name = "gathering along the ring
 
 /* ---- directly ---- */
 
-/* What came ahead. */
-static uint32_t direct_buffers(struct pccl_seat seat, bool packed)
-{
-    (void)packed;
-    return seat.ranks - 1;
-}
+/* What came ahead; packed, the own piece too. */
+static uint32_t direct_buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks : seat.ranks - 1; }
 
 static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {

@@ -99,8 +99,8 @@ struct pccl_flow {
 /*
  * What is known of one step of a stripe in one column: the n-th outgoing flow and the n-th incoming
  * one. It serves the message that is received and the one that is sent in that step. Only one of
- * the two ever has scratch here: parts are collected in step 0, and what is sent on goes in later
- * steps.
+ * the two ever has scratch here: in step 0 parts are collected, or one that is kept is sent packed, and
+ * what is sent on goes in later steps.
  */
 struct pccl_parcel {
     struct pccl_parcel *next; /* in a flow's queue */

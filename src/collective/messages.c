@@ -49,19 +49,51 @@ static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
                                                       .granted = transfer->granted};
 }
 
-/* The own part of the next stripe: from the caller's memory, or packed. NULL: memory is short. */
-static const uint8_t *first_payload(struct pccl_transfer *transfer, const struct pccl_segment *segment,
-                                    struct pccl_scratch **scratch)
+/* NULL: memory is short. */
+static struct pccl_scratch *pack(struct pccl_transfer *transfer, const struct pccl_segment *segment)
 {
     const struct pccl_plan *plan = &transfer->plan;
-    const uint8_t *own = pccl_input_of(transfer, segment);
-    if (plan->codec == NULL)
-        return own;
-    *scratch = pccl_scratch_take(&transfer->exchange->scratch, pccl_plan_bytes(plan, 0, segment->count));
-    if (*scratch == NULL)
-        return NULL;
-    pccl_codec_encode(plan->codec, transfer->exchange->config.kernels, own, segment->count, (*scratch)->bytes);
-    return (*scratch)->bytes;
+    struct pccl_exchange *exchange = transfer->exchange;
+    struct pccl_scratch *packed = pccl_scratch_take(&exchange->scratch, pccl_plan_bytes(plan, 0, segment->count));
+    if (packed != NULL)
+        pccl_codec_encode(plan->codec, exchange->config.kernels, pccl_input_of(transfer, segment), segment->count,
+                          packed->bytes);
+    return packed;
+}
+
+/* What this flow sends is packed once, for all flows that carry the piece, and unpacked here as it is there. */
+static void keep_packed(struct pccl_flow *flow, struct pccl_stripe *stripe, struct pccl_scratch *packed)
+{
+    struct pccl_transfer *transfer = flow->transfer;
+    for (uint32_t i = 0; i < transfer->outgoing_count; i++) {
+        struct pccl_flow *other = &transfer->flows[i];
+        if (other == flow || other->first != flow->first)
+            continue;
+        pccl_scratch_share(packed);
+        pccl_flow_parcel(other, stripe, 0)->scratch = packed;
+    }
+    pccl_packed_store(transfer, stripe->number, flow->first, packed->bytes);
+    pccl_stripe_result(stripe);
+}
+
+/* The own part of the next stripe: from the caller's memory, or packed. NULL: memory is short. */
+static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *parcel,
+                                    const struct pccl_segment *segment, struct pccl_scratch **scratch)
+{
+    struct pccl_transfer *transfer = flow->transfer;
+    if (transfer->plan.codec == NULL)
+        return pccl_input_of(transfer, segment);
+    bool keeps = pccl_plan_keeps(&transfer->plan, parcel->stripe->number, flow->first);
+    if (keeps) {
+        *scratch = parcel->scratch;
+        parcel->scratch = NULL;
+    }
+    if (*scratch == NULL) {
+        *scratch = pack(transfer, segment);
+        if (keeps && *scratch != NULL)
+            keep_packed(flow, parcel->stripe, *scratch);
+    }
+    return *scratch != NULL ? (*scratch)->bytes : NULL;
 }
 
 /*
@@ -106,7 +138,7 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
     struct pccl_scratch *scratch = NULL;
     const uint8_t *payload = NULL;
     if (first) {
-        payload = first_payload(transfer, &segment, &scratch);
+        payload = first_payload(flow, parcel, &segment, &scratch);
     } else {
         scratch = parcel->scratch;
         parcel->scratch = NULL;
@@ -338,17 +370,18 @@ static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
     is_arriving(flow, stripe, 0, taken.scratch, taken.length);
 }
 
-/* The pieces whose result is this rank's own part. */
+/* The pieces whose result is this rank's own part. With a codec it is known when they are packed. */
 static void keep_own(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;
     const struct pccl_plan *plan = &transfer->plan;
-    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
-    if (schedule->keeps == NULL)
+    if (plan->codec != NULL)
         return;
     for (uint32_t number = 0; number < plan->pieces; number++)
-        if (schedule->keeps(plan->seat, number) && pccl_plan_has_segment(plan, stripe->number, number))
+        if (pccl_plan_keeps(plan, stripe->number, number)) {
             pccl_fold_keep(transfer, stripe->number, number);
+            pccl_stripe_result(stripe);
+        }
 }
 
 void pccl_messages_begin(struct pccl_stripe *stripe)

@@ -71,14 +71,13 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
         return refuse(reason, "unknown data type, operation or quantization");
     const struct ways *ways = &ways_of[descriptor->collective];
     plan->reduces = pccl_collective_reduces(descriptor->collective);
-    if (!plan->reduces && descriptor->codec != PCCL_CODEC_NONE)
-        return refuse(reason, "only what is reduced can be quantized");
     if (plan->seat.root >= plan->seat.ranks)
         return refuse(reason, "the root is no member");
     plan->datatype = (enum pccl_datatype)descriptor->datatype;
     plan->reduction = (enum pccl_reduce_op)descriptor->operation;
     plan->element_bytes = (uint32_t)pccl_datatype_bytes(plan->datatype);
-    plan->count = plan->own = descriptor->count;
+    plan->count = descriptor->count;
+    plan->own = descriptor->collective == PCCL_BROADCAST && plan->seat.rank != plan->seat.root ? 0 : plan->count;
     bool equal_parts = ways->in_parts && pccl_id_is_zero(&descriptor->counts);
     uint64_t most = (uint64_t)PTRDIFF_MAX / plan->element_bytes / (equal_parts ? plan->seat.ranks : 1);
     if (plan->count == 0 || plan->count > most) {
@@ -121,7 +120,6 @@ static enum pccl_status take_starts(const uint64_t *starts, struct pccl_plan *pl
 static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, const uint32_t *positions,
                                    const uint64_t *starts, struct pccl_plan *plan, struct pccl_text *reason)
 {
-    uint64_t first;
     bool given = !pccl_id_is_zero(&descriptor->counts);
     if (given != (starts != NULL))
         return refuse(reason, "the lengths of the parts are not what the others are told");
@@ -129,8 +127,8 @@ static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, con
         return PCCL_ARGUMENT;
     PCCL_ASSERT(positions != NULL);
     plan->positions = positions;
-    plan->own = part_of(plan, plan->seat.rank, &first);
-    *(plan->reduces ? &plan->result_from : &plan->input_from) = first;
+    plan->own = part_of(plan, plan->seat.rank, &plan->own_from);
+    *(plan->reduces ? &plan->result_from : &plan->input_from) = plan->own_from;
     return PCCL_OK;
 }
 
@@ -242,6 +240,13 @@ struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t str
 bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
     return number != PCCL_NO_PIECE && pccl_plan_segment(plan, stripe, number).count > 0;
+}
+
+bool pccl_plan_keeps(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
+{
+    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    return schedule->keeps != NULL && schedule->keeps(plan->seat, number) &&
+           pccl_plan_has_segment(plan, stripe, number);
 }
 
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step)

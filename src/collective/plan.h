@@ -31,8 +31,9 @@
  * bf16 are folded in f32 and rounded when that is finished: along the ring, sums travel as f32, so
  * that they are not rounded at each rank. With a codec everything that travels is packed: a part or
  * a sum by whoever sends it; the result once, by the rank that finishes it, which unpacks it again
- * as all others do; a share of a reduce-scatter does not travel, and is not packed. Parts that are
- * collected are added unpacked, two by two.
+ * as all others do; a share of a reduce-scatter does not travel, and is not packed. What is not folded
+ * is packed once, by the rank that has it, which unpacks it again likewise. Parts that are collected
+ * are added unpacked, two by two.
  */
 #ifndef PCCL_COLLECTIVE_PLAN_H
 #define PCCL_COLLECTIVE_PLAN_H
@@ -58,8 +59,8 @@ struct pccl_plan {
     const uint64_t *starts;    /* where each part begins, and where the last one ends; NULL: equal parts. Borrowed */
     /* The element of the whole tensor that comes first in the caller's memory. */
     uint64_t input_from, result_from;
-    uint64_t own;              /* elements of the own part, or of the tensor */
-    bool reduces;              /* what is folded here overwrites the own part, in place */
+    uint64_t own_from, own;    /* where the own part begins and how many elements it has: all of a tensor; 0: no part */
+    bool reduces;              /* the result of the own part is what it is folded into */
     bool long_path;            /* a round trip to the neighbors takes longer than moving some segments */
     bool large;                /* more than the caches hold, so what is not needed soon may bypass them */
     uint32_t segment_elements; /* of a whole segment */
@@ -83,6 +84,8 @@ struct pccl_segment {
 struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 /* Whether there is anything to send in it; not in PCCL_NO_PIECE. */
 bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
+/* Whether the segment has elements, and they are the own part, which is its result (schedule.h). */
+bool pccl_plan_keeps(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 /* Whether sums travel in this step that are longer than elements: f32 for f16 or bf16. */
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step);
 /*

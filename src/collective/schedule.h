@@ -17,10 +17,11 @@
  *
  * The engine relies on this: all messages of a step carry the same content; where sums travel at
  * all, they do in step 1; parts that are collected come in step 0, one from each rank that sends to
- * this one, fewer than PCCL_MESH_PEERS_MAX; results are folded in the order of the ring, so every
- * schedule gives the same bits. Every rank sends to the next one in the ring, even if it has no
- * piece for it: the receiver of an empty flow says READY like any other, so each rank is compared
- * with the next one, whatever the two plan.
+ * this one, fewer than PCCL_MESH_PEERS_MAX; what is kept is sent in step 0, and who keeps a piece
+ * collects none; results are folded in the order of the ring, so every schedule gives the same bits.
+ * Every rank sends to the next one in the ring, even if it has no piece for it: the receiver of an
+ * empty flow says READY like any other, so each rank is compared with the next one, whatever the two
+ * plan.
  */
 #ifndef PCCL_COLLECTIVE_SCHEDULE_H
 #define PCCL_COLLECTIVE_SCHEDULE_H
@@ -108,7 +109,10 @@ struct pccl_schedule {
      * result belongs. NULL: no result that comes in has a part of this rank in it.
      */
     struct pccl_sending (*spent)(struct pccl_seat seat, uint32_t piece);
-    /* Whether the own part of a piece is its result here, which nobody sends. NULL: never. */
+    /*
+     * Whether the own part of a piece is its result here, which nobody sends; if it is packed, what
+     * it is unpacked to. NULL: never.
+     */
     bool (*keeps)(struct pccl_seat seat, uint32_t piece);
     /* A message of this step came in. */
     struct pccl_task (*arrived)(struct pccl_seat seat, uint32_t step);
@@ -135,7 +139,7 @@ static inline uint32_t pccl_one_step(struct pccl_seat seat)
     return 1;
 }
 
-/* Results come in where they belong; only what came ahead is in scratch. */
+/* Results come in where they belong; only what came ahead is in scratch, or what is packed, until it is sent on. */
 static inline uint32_t pccl_one_buffer(struct pccl_seat seat, bool packed)
 {
     (void)seat;

@@ -102,14 +102,16 @@ static bool copy_parts(struct pccl_transfer *transfer)
     return in_parts == (plan->positions != NULL) && given == (plan->starts != NULL);
 }
 
-/* Whether the own part of the result lies where the own part of the input does. */
+/* Where the result of the own part belongs. */
+static uint8_t *own_result(const struct pccl_plan *plan, const struct pccl_transfer_config *config)
+{
+    return (uint8_t *)config->result + pccl_plan_result_at(plan, &(struct pccl_segment){.first = plan->own_from});
+}
+
 static bool is_in_place(const struct pccl_plan *plan, const struct pccl_transfer_config *config)
 {
-    if (plan->own == 0)
-        return false;
-    const struct pccl_segment own = {.first = pccl_max_u64(plan->input_from, plan->result_from)};
-    return (const uint8_t *)config->input + pccl_plan_input_at(plan, &own) ==
-           (const uint8_t *)config->result + pccl_plan_result_at(plan, &own);
+    const struct pccl_segment own = {.first = plan->own_from};
+    return plan->own > 0 && (const uint8_t *)config->input + pccl_plan_input_at(plan, &own) == own_result(plan, config);
 }
 
 static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_transfer_config *config)
@@ -124,9 +126,10 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
     memcpy(transfer->ring, config->ring, config->ranks * sizeof *transfer->ring);
     if (!copy_parts(transfer) || !make_flows(transfer) || !pccl_stripe_reserve(transfer))
         return false;
-    if (!transfer->in_place || !transfer->plan.reduces)
+    const struct pccl_plan *plan = &transfer->plan;
+    if (!transfer->in_place || (!plan->reduces && plan->codec == NULL))
         return true;
-    return pccl_backup_init(&exchange->backups, &transfer->plan, config->result, &transfer->backup);
+    return pccl_backup_init(&exchange->backups, plan, own_result(plan, config), &transfer->backup);
 }
 
 enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct pccl_transfer_config *config,

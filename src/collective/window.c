@@ -59,7 +59,7 @@ bool pccl_stripe_reserve(struct pccl_transfer *transfer)
     return true;
 }
 
-/* What the schedule has for a stripe on this flow. A piece that is kept is no result that is waited for. */
+/* What the schedule has for a stripe on this flow. */
 static void count_messages(const struct pccl_flow *flow, struct pccl_stripe *stripe)
 {
     const struct pccl_plan *plan = &flow->transfer->plan;
@@ -85,6 +85,8 @@ static void set_up_stripe(struct pccl_transfer *transfer, struct pccl_stripe *st
     for (uint32_t i = 0; i < transfer->flow_count; i++)
         count_messages(&transfer->flows[i], stripe);
     stripe->results_left += stripe->parts_left > 0;
+    for (uint32_t number = 0; number < transfer->plan.pieces; number++)
+        stripe->results_left += pccl_plan_keeps(&transfer->plan, stripe->number, number);
     transfer->results_complete += stripe->results_left == 0;
     uint32_t parcels = parcel_count(transfer);
     for (uint32_t i = 0; i < parcels; i++)

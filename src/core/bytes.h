@@ -4,18 +4,28 @@
 
 #include "core/base.h"
 
+#include <string.h>
+
+/* Swaps the bytes where the processor has the other order. */
+static inline uint64_t pccl_little_endian(uint64_t value)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap64(value);
+#endif
+    return value;
+}
+
 static inline uint64_t pccl_get(const uint8_t *bytes, uint32_t width)
 {
     uint64_t value = 0;
-    for (uint32_t i = 0; i < width; i++)
-        value |= (uint64_t)bytes[i] << (8 * i);
-    return value;
+    memcpy(&value, bytes, width); /* of constant width: one load */
+    return pccl_little_endian(value);
 }
 
 static inline void pccl_put(uint8_t *bytes, uint32_t width, uint64_t value)
 {
-    for (uint32_t i = 0; i < width; i++)
-        bytes[i] = (uint8_t)(value >> (8 * i));
+    value = pccl_little_endian(value);
+    memcpy(bytes, &value, width);
 }
 
 #endif

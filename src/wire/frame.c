@@ -10,12 +10,19 @@
 enum {
     HEADER = PCCL_FRAME_HEADER_BYTES,
     CHECKED = 24,           /* header bytes under the checksum */
+    SHORT_BYTES = 240,      /* that the hash takes whole, without a state */
     BUFFER_LEAST = 1024,    /* a thousand idle connections take a megabyte */
     BUFFER_KEPT = 16 << 10, /* an empty buffer larger than this is freed */
 };
 
 static uint32_t checksum(const uint8_t *header, const uint8_t *body, size_t length)
 {
+    if (CHECKED + length <= SHORT_BYTES) {
+        uint8_t whole[SHORT_BYTES];
+        memcpy(whole, header, CHECKED);
+        memcpy(whole + CHECKED, body, length);
+        return (uint32_t)XXH3_64bits(whole, CHECKED + length);
+    }
     XXH3_state_t state;
     (void)XXH3_64bits_reset(&state);
     (void)XXH3_64bits_update(&state, header, CHECKED);
@@ -27,13 +34,12 @@ size_t pccl_frame_size(const struct pccl_msg *msg) { return HEADER + pccl_wire_s
 
 void pccl_frame_encode(const struct pccl_msg *msg, uint64_t sequence, uint64_t acknowledged, uint8_t *bytes)
 {
-    size_t length = pccl_wire_size(msg);
+    size_t length = pccl_wire_encode(msg, bytes + HEADER);
     pccl_put(bytes, 4, length);
     pccl_put(bytes + 4, 2, msg->type);
     pccl_put(bytes + 6, 2, 0);
     pccl_put(bytes + 8, 8, sequence);
     pccl_put(bytes + 16, 8, acknowledged);
-    pccl_wire_encode(msg, bytes + HEADER);
     pccl_put(bytes + 24, 4, checksum(bytes, bytes + HEADER, length));
     pccl_put(bytes + 28, 4, 0);
 }

@@ -26,31 +26,42 @@ static const uint8_t *items_of(const struct pccl_wire_field *field, const void *
     return items;
 }
 
+/*
+ * What a field takes in any case: its constant size, or the length before the rest. A struct takes
+ * what its fields take.
+ */
+static const uint8_t least_bytes[] = {
+    [PCCL_WIRE_U8] = 1,
+    [PCCL_WIRE_U16] = 2,
+    [PCCL_WIRE_U32] = 4,
+    [PCCL_WIRE_U64] = 8,
+    [PCCL_WIRE_ID] = 16,
+    [PCCL_WIRE_SECRET] = 16,
+    [PCCL_WIRE_ADDRESS] = ADDRESS_BYTES,
+    [PCCL_WIRE_BYTES] = 4,
+    [PCCL_WIRE_TEXT] = 4,
+    [PCCL_WIRE_LIST] = 4,
+    [PCCL_WIRE_STRUCT] = 0,
+};
+
 /* ---- size ---- */
 
 static size_t size_of_object(const struct pccl_wire_layout *layout, const void *object);
 
 static size_t size_of_field(const struct pccl_wire_field *field, const void *object)
 {
-    switch (field->kind) {
-    case PCCL_WIRE_U8: return 1;
-    case PCCL_WIRE_U16: return 2;
-    case PCCL_WIRE_U32: return 4;
-    case PCCL_WIRE_U64: return 8;
-    case PCCL_WIRE_ID:
-    case PCCL_WIRE_SECRET: return sizeof(struct pccl_id);
-    case PCCL_WIRE_ADDRESS: return ADDRESS_BYTES;
-    case PCCL_WIRE_BYTES:
-    case PCCL_WIRE_TEXT: return 4 + ((const struct pccl_bytes *)member(object, field->offset))->length;
-    case PCCL_WIRE_STRUCT: return size_of_object(field->layout(), member(object, field->offset));
-    case PCCL_WIRE_LIST: break;
+    size_t size = least_bytes[field->kind];
+    if (field->kind == PCCL_WIRE_BYTES || field->kind == PCCL_WIRE_TEXT)
+        size += ((const struct pccl_bytes *)member(object, field->offset))->length;
+    if (field->kind == PCCL_WIRE_STRUCT)
+        size += size_of_object(field->layout(), member(object, field->offset));
+    if (field->kind == PCCL_WIRE_LIST) {
+        const struct pccl_wire_layout *item = field->layout();
+        const uint8_t *items = items_of(field, object);
+        uint32_t count = count_of(field, object);
+        for (uint32_t i = 0; i < count; i++)
+            size += size_of_object(item, items + (size_t)i * item->size);
     }
-    const struct pccl_wire_layout *item = field->layout();
-    const uint8_t *items = items_of(field, object);
-    uint32_t count = count_of(field, object);
-    size_t size = 4;
-    for (uint32_t i = 0; i < count; i++)
-        size += size_of_object(item, items + (size_t)i * item->size);
     return size;
 }
 
@@ -75,14 +86,14 @@ size_t pccl_wire_size(const struct pccl_msg *msg)
 
 static uint8_t *encode_object(const struct pccl_wire_layout *layout, const void *object, uint8_t *at);
 
-static uint8_t *encode_bytes(const void *data, size_t length, uint8_t *at)
+static inline uint8_t *encode_bytes(const void *data, size_t length, uint8_t *at)
 {
     if (length > 0)
         memcpy(at, data, length);
     return at + length;
 }
 
-static uint8_t *encode_integer(uint64_t value, uint32_t width, uint8_t *at)
+static inline uint8_t *encode_integer(uint64_t value, uint32_t width, uint8_t *at)
 {
     pccl_put(at, width, value);
     return at + width;
@@ -133,11 +144,11 @@ static uint8_t *encode_object(const struct pccl_wire_layout *layout, const void 
     return at;
 }
 
-void pccl_wire_encode(const struct pccl_msg *msg, uint8_t *body)
+size_t pccl_wire_encode(const struct pccl_msg *msg, uint8_t *body)
 {
     const struct pccl_wire_layout *layout = pccl_wire_layout_of(msg->type);
     PCCL_ASSERT(layout != NULL);
-    (void)encode_object(layout, &msg->as, body);
+    return (size_t)(encode_object(layout, &msg->as, body) - body);
 }
 
 /* ---- decode ---- */
@@ -172,51 +183,22 @@ static const uint8_t *take(struct decoder *d, const struct pccl_wire_field *fiel
     return taken;
 }
 
-static bool decode_integer(struct decoder *d, const struct pccl_wire_field *field, uint32_t width, uint64_t *value)
+static bool is_within(struct decoder *d, const struct pccl_wire_field *field, uint64_t value)
 {
-    const uint8_t *bytes = take(d, field, width);
-    if (bytes == NULL)
-        return false;
-    *value = pccl_get(bytes, width);
-    if (*value < field->least || *value > field->most) {
-        pccl_text_format(d->reason, "%s.%s is %" PRIu64 ", not within %" PRIu64 " and %" PRIu64, d->layout->name,
-                         field->name, *value, field->least, field->most);
-        return false;
-    }
-    return true;
+    if (value >= field->least && value <= field->most)
+        return true;
+    pccl_text_format(d->reason, "%s.%s is %" PRIu64 ", not within %" PRIu64 " and %" PRIu64, d->layout->name,
+                     field->name, value, field->least, field->most);
+    return false;
 }
 
-static bool decode_id(struct decoder *d, const struct pccl_wire_field *field, struct pccl_id *id)
+static bool is_short(struct decoder *d, const struct pccl_wire_field *field, uint32_t length)
 {
-    const uint8_t *bytes = take(d, field, sizeof *id);
-    if (bytes == NULL)
-        return false;
-    memcpy(id, bytes, sizeof *id);
-    return field->least == 0 || !pccl_id_is_zero(id) || fail(d, field, "is zero");
-}
-
-static bool decode_address(struct decoder *d, const struct pccl_wire_field *field, struct pccl_address *address)
-{
-    const uint8_t *bytes = take(d, field, ADDRESS_BYTES);
-    if (bytes == NULL)
-        return false;
-    memcpy(address->ip, bytes, sizeof address->ip);
-    address->port = (uint16_t)pccl_get(bytes + sizeof address->ip, 2);
-    return true;
-}
-
-static bool decode_length(struct decoder *d, const struct pccl_wire_field *field, uint32_t *length)
-{
-    const uint8_t *bytes = take(d, field, 4);
-    if (bytes == NULL)
-        return false;
-    *length = (uint32_t)pccl_get(bytes, 4);
-    if (*length > field->cap) {
-        pccl_text_format(d->reason, "%s.%s has length %u, at most %u is allowed", d->layout->name, field->name, *length,
-                         field->cap);
-        return false;
-    }
-    return true;
+    if (length <= field->cap)
+        return true;
+    pccl_text_format(d->reason, "%s.%s has length %u, at most %u is allowed", d->layout->name, field->name, length,
+                     field->cap);
+    return false;
 }
 
 static bool is_printable(const uint8_t *bytes, size_t length)
@@ -230,11 +212,9 @@ static bool is_printable(const uint8_t *bytes, size_t length)
     return true;
 }
 
-static bool decode_bytes(struct decoder *d, const struct pccl_wire_field *field, struct pccl_bytes *bytes)
+static bool decode_bytes(struct decoder *d, const struct pccl_wire_field *field, uint32_t length,
+                         struct pccl_bytes *bytes)
 {
-    uint32_t length;
-    if (!decode_length(d, field, &length))
-        return false;
     bytes->data = take(d, field, length);
     bytes->length = length;
     if (bytes->data == NULL)
@@ -244,20 +224,20 @@ static bool decode_bytes(struct decoder *d, const struct pccl_wire_field *field,
     return true;
 }
 
-static bool decode_list(struct decoder *d, const struct pccl_wire_field *field, void *object)
+static bool decode_list(struct decoder *d, const struct pccl_wire_field *field, uint32_t count, void *object)
 {
     const struct pccl_wire_layout *item = field->layout();
-    uint32_t count;
-    if (!decode_length(d, field, &count))
-        return false;
     size_t start = (d->scratch_used + 15) / 16 * 16;
     PCCL_ASSERT(start + (size_t)count * item->size <=
                 PCCL_WIRE_SCRATCH_BYTES); /* layout.c proves it for every message */
     uint8_t *items = d->scratch->bytes + start;
     d->scratch_used = start + (size_t)count * item->size;
-    for (uint32_t i = 0; i < count; i++)
-        if (!decode_object(d, item, items + (size_t)i * item->size))
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t *one = items + (size_t)i * item->size;
+        memset(one, 0, item->size);
+        if (!decode_object(d, item, one))
             return false;
+    }
     const void *list = items;
     memcpy((uint8_t *)object + field->offset, &list, sizeof list);
     memcpy((uint8_t *)object + field->count_offset, &count, sizeof count);
@@ -267,40 +247,44 @@ static bool decode_list(struct decoder *d, const struct pccl_wire_field *field, 
 static bool decode_field(struct decoder *d, const struct pccl_wire_field *field, void *object)
 {
     void *target = (uint8_t *)object + field->offset;
-    uint64_t value;
+    const uint8_t *bytes = take(d, field, least_bytes[field->kind]);
+    uint64_t value = 0;
+    if (bytes == NULL)
+        return false;
     switch (field->kind) {
-    case PCCL_WIRE_U8:
-        if (!decode_integer(d, field, 1, &value))
-            return false;
-        *(uint8_t *)target = (uint8_t)value;
-        return true;
-    case PCCL_WIRE_U16:
-        if (!decode_integer(d, field, 2, &value))
-            return false;
-        *(uint16_t *)target = (uint16_t)value;
-        return true;
-    case PCCL_WIRE_U32:
-        if (!decode_integer(d, field, 4, &value))
-            return false;
-        *(uint32_t *)target = (uint32_t)value;
-        return true;
-    case PCCL_WIRE_U64: return decode_integer(d, field, 8, target);
+    case PCCL_WIRE_U8: value = *(uint8_t *)target = bytes[0]; break;
+    case PCCL_WIRE_U16: value = *(uint16_t *)target = (uint16_t)pccl_get(bytes, 2); break;
+    case PCCL_WIRE_U32: value = *(uint32_t *)target = (uint32_t)pccl_get(bytes, 4); break;
+    case PCCL_WIRE_U64: value = *(uint64_t *)target = pccl_get(bytes, 8); break;
     case PCCL_WIRE_ID:
-    case PCCL_WIRE_SECRET: return decode_id(d, field, target);
-    case PCCL_WIRE_ADDRESS: return decode_address(d, field, target);
-    case PCCL_WIRE_BYTES:
-    case PCCL_WIRE_TEXT: return decode_bytes(d, field, target);
-    case PCCL_WIRE_STRUCT: return decode_object(d, field->layout(), target);
-    case PCCL_WIRE_LIST: break;
+    case PCCL_WIRE_SECRET:
+        memcpy(target, bytes, sizeof(struct pccl_id));
+        return field->least == 0 || !pccl_id_is_zero(target) || fail(d, field, "is zero");
+    case PCCL_WIRE_ADDRESS: {
+        struct pccl_address *address = target;
+        memcpy(address->ip, bytes, sizeof address->ip);
+        address->port = (uint16_t)pccl_get(bytes + sizeof address->ip, 2);
+        return true;
     }
-    return decode_list(d, field, object);
+    case PCCL_WIRE_STRUCT: return decode_object(d, field->layout(), target);
+    case PCCL_WIRE_BYTES:
+    case PCCL_WIRE_TEXT:
+    case PCCL_WIRE_LIST: {
+        uint32_t length = (uint32_t)pccl_get(bytes, 4);
+        if (!is_short(d, field, length))
+            return false;
+        return field->kind == PCCL_WIRE_LIST ? decode_list(d, field, length, object)
+                                             : decode_bytes(d, field, length, target);
+    }
+    }
+    return is_within(d, field, value);
 }
 
+/* Into memory that was cleared, padding too, so that equal messages are equal bytes. */
 static bool decode_object(struct decoder *d, const struct pccl_wire_layout *layout, void *object)
 {
     const struct pccl_wire_layout *outer = d->layout;
     d->layout = layout;
-    memset(object, 0, layout->size); /* padding too, so that equal messages are equal bytes */
     for (uint32_t i = 0; i < layout->field_count; i++)
         if (!decode_field(d, &layout->fields[i], object))
             return false;

@@ -73,8 +73,8 @@ struct pccl_wire_scratch {
 
 /* The size of the body in bytes. The message must be valid. */
 size_t pccl_wire_size(const struct pccl_msg *msg);
-/* Writes exactly pccl_wire_size(msg) bytes. */
-void pccl_wire_encode(const struct pccl_msg *msg, uint8_t *body);
+/* Writes exactly pccl_wire_size(msg) bytes; returns how many. */
+size_t pccl_wire_encode(const struct pccl_msg *msg, uint8_t *body);
 /*
  * OK, or MALFORMED with the reason: unknown type, truncated, trailing bytes, a length over its cap,
  * a text that is not printable UTF-8/ASCII, a value that no sender of this version writes (enums,

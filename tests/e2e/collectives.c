@@ -4,8 +4,9 @@
  *
  *   members                  {"members":[ids],"rank":R}
  *   collect KIND TAG COUNT   one of them; options root=RANK, members=ID,ID,..., alone, inplace,
- *                            launched (as of reduce), and wrong: it gives something else than it
- *                            should. {"intact":...,"right":...,"peers":N,"rank":R,"sequence":S}
+ *                            launched (as of reduce), quantized, and wrong: it gives something else
+ *                            than it should.
+ *                            {"intact":...,"right":...,"peers":N,"rank":R,"sequence":S,"digest":D}
  *   run SEED OPS COUNT MAX   a list of OPS of all kinds, which follows from the seed, MAX in flight;
  *                            options rebuild, rebuild=fails.
  *                            {"intact":...,"right":...,"rebuilt":TIMES,"ops":[...] as below}
@@ -14,10 +15,11 @@
  *                            launched, all awaited, and those that failed are launched again, among
  *                            those who are members then. Option listed: all in one call. Events:
  *     failed   how many failed in this round, and whether their inputs are as they were
- *     step     {"ops":[[kind,world,digest of who took part],...],"right":...}
+ *     step     {"ops":[[kind,world,digest of who took part and of what all have],...],"right":...}
  */
 #include "loop.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +34,8 @@ struct collective {
     size_t count;
     uint32_t root, drawn;
     bool in_place, alone_ok, done, in_flight;
+    bool quantized;  /* a broadcast or gather, of floats */
+    uint64_t digest; /* of a result that is the same everywhere */
     pcclPeerId_t members[MEMBERS_MAX];
     uint32_t world, rank; /* as this peer counts on */
     uint32_t *input, *result;
@@ -58,19 +62,42 @@ static uint64_t base_of(const pcclPeerId_t *id, uint64_t salt)
     return ((uint64_t)mix(salt + 1) << 32) + strtoul(digits, NULL, 16) * UINT64_C(0x9E3779B9);
 }
 
-static void fill(uint32_t *elements, size_t count, const pcclPeerId_t *id, uint64_t salt)
+/* What is quantized lies between 0 and 1. */
+static uint32_t element_of(const struct collective *op, uint64_t number)
 {
-    uint64_t base = base_of(id, salt);
-    for (size_t i = 0; i < count; i++)
-        elements[i] = mix(base + i);
+    uint32_t bits = mix(number);
+    float real = (float)bits * 0x1p-32f;
+    if (op->quantized)
+        memcpy(&bits, &real, sizeof bits);
+    return bits;
 }
 
-static bool is_filled(const uint32_t *elements, size_t first, size_t count, const pcclPeerId_t *id, uint64_t salt)
+static void fill(const struct collective *op, uint32_t *elements, size_t count, const pcclPeerId_t *id)
 {
-    uint64_t base = base_of(id, salt);
+    uint64_t base = base_of(id, op->salt);
     for (size_t i = 0; i < count; i++)
-        if (elements[i] != mix(base + first + i))
+        elements[i] = element_of(op, base + i);
+}
+
+/* Half of a step between two codes, and what is rounded besides. */
+static bool is_near(uint32_t found, uint32_t expected)
+{
+    float real, exact;
+    memcpy(&real, &found, sizeof real);
+    memcpy(&exact, &expected, sizeof exact);
+    return fabsf(real - exact) < 0.5f / 255 + 1e-5f;
+}
+
+/* received: it may be what packed elements are unpacked to. */
+static bool is_filled(const struct collective *op, const uint32_t *elements, size_t first, size_t count,
+                      const pcclPeerId_t *id, bool received)
+{
+    uint64_t base = base_of(id, op->salt);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t expected = element_of(op, base + first + i);
+        if (elements[i] != expected && !(received && op->quantized && is_near(elements[i], expected)))
             return false;
+    }
     return true;
 }
 
@@ -94,10 +121,10 @@ static bool is_right(const struct collective *op)
     if (!right)
         return false;
     switch (op->kind) {
-    case BROADCAST: return is_filled(op->result, 0, op->count, &op->participants[op->root], op->salt);
+    case BROADCAST: return is_filled(op, op->result, 0, op->count, &op->participants[op->root], true);
     case GATHER:
         for (uint32_t k = 0; k < info->world && right; k++)
-            right = is_filled(op->result + k * op->count, 0, op->count, &op->participants[k], op->salt);
+            right = is_filled(op, op->result + k * op->count, 0, op->count, &op->participants[k], true);
         return right;
     case SCATTER: return is_sum(op, info->rank * op->count);
     case ALL_REDUCE: return is_sum(op, 0);
@@ -135,7 +162,7 @@ static void make_buffers(struct collective *op)
             op->result = op->kind == SCATTER ? op->input + op->rank * op->count : op->input;
         }
     }
-    fill(op->input, input, &op->members[op->rank], op->salt);
+    fill(op, op->input, input, &op->members[op->rank]);
 }
 
 static void free_buffers(struct collective *op)
@@ -155,13 +182,13 @@ static bool is_intact(const struct collective *op, bool success)
     if (op->kind == BARRIER)
         return true;
     if (op->kind == BROADCAST)
-        return op->rank != op->root || is_filled(op->input, 0, op->count, own, op->salt);
+        return op->rank != op->root || is_filled(op, op->input, 0, op->count, own, success);
     if (!success || !op->in_place || op->kind == GATHER)
-        return is_filled(op->input, 0, parts(op, SCATTER), own, op->salt);
+        return is_filled(op, op->input, 0, parts(op, SCATTER), own, success && op->in_place);
     if (op->kind == ALL_REDUCE)
         return true;
     for (uint32_t k = 0; k < op->world; k++)
-        if (k != op->rank && !is_filled(op->input + k * op->count, k * op->count, op->count, own, op->salt))
+        if (k != op->rank && !is_filled(op, op->input + k * op->count, k * op->count, op->count, own, false))
             return false;
     return true;
 }
@@ -181,9 +208,11 @@ static pcclResult_t launch(struct collective *op, pcclComm_t *comm)
     options.alone_ok = op->alone_ok;
     options.members = op->members;
     options.member_count = op->world;
+    options.quantization.algorithm = op->quantized ? pcclQuantMinMax : pcclQuantNone; /* in 8 bits */
+    pcclDataType_t type = op->quantized ? pcclFloat : pcclUint32;
     switch (op->kind) {
-    case BROADCAST: return pcclBroadcastAsync(op->result, op->count, pcclUint32, op->root, &options, comm, &op->handle);
-    case GATHER: return pcclAllGatherAsync(op->input, op->result, op->count, pcclUint32, &options, comm, &op->handle);
+    case BROADCAST: return pcclBroadcastAsync(op->result, op->count, type, op->root, &options, comm, &op->handle);
+    case GATHER: return pcclAllGatherAsync(op->input, op->result, op->count, type, &options, comm, &op->handle);
     case SCATTER:
         return pcclReduceScatterAsync(op->input, op->result, op->count, pcclUint32, pcclSum, &options, comm,
                                       &op->handle);
@@ -196,12 +225,21 @@ static pcclResult_t launch(struct collective *op, pcclComm_t *comm)
     }
 }
 
+static void note_result(struct collective *op)
+{
+    if (op->kind != SCATTER)
+        op->digest = values_digest(op->result, parts(op, GATHER) * sizeof *op->result, 0);
+}
+
 static pcclResult_t await(struct collective *op)
 {
     op->info = (pcclOperationInfo_t)PCCL_OPERATION_INFO_INIT;
     op->info.participants = op->participants;
     op->info.participants_max = MEMBERS_MAX;
-    return pcclAwaitOperation(&op->handle, UINT32_MAX, &op->info);
+    pcclResult_t result = pcclAwaitOperation(&op->handle, UINT32_MAX, &op->info);
+    if (result == pcclSuccess)
+        note_result(op);
+    return result;
 }
 
 /* ---- verbs ---- */
@@ -251,7 +289,8 @@ void do_collect(struct command *command)
                             .count = number(command, 2),
                             .root = root != NULL ? (uint32_t)strtoul(root, NULL, 10) : 0,
                             .in_place = option(command, "inplace") != NULL,
-                            .alone_ok = option(command, "alone") != NULL};
+                            .alone_ok = option(command, "alone") != NULL,
+                            .quantized = option(command, "quantized") != NULL};
     op.salt = op.tag;
     if (!count_on_members(&op, command->slot->comm))
         op.world = 1; /* unconnected: the launch will say so */
@@ -271,8 +310,8 @@ void do_collect(struct command *command)
     answer(command, &line, result);
     add(&line, ",\"intact\":%s", is_intact(&op, result == pcclSuccess) ? "true" : "false");
     if (result == pcclSuccess)
-        add(&line, ",\"right\":%s,\"peers\":%u,\"rank\":%u,\"sequence\":%" PRIu64, is_right(&op) ? "true" : "false",
-            op.info.world, op.info.rank, op.info.sequence);
+        add(&line, ",\"right\":%s,\"peers\":%u,\"rank\":%u,\"sequence\":%" PRIu64 ",\"digest\":\"%016" PRIx64 "\"",
+            is_right(&op) ? "true" : "false", op.info.world, op.info.rank, op.info.sequence, op.digest);
     end_line(&line);
     free_buffers(&op);
 }
@@ -288,6 +327,7 @@ static void prepare(struct collective *op, uint64_t index, uint64_t draw, uint64
     op->salt = draw;
     op->count = 1 + sizes % (sizes & 1 << 20 ? count_max : 200); /* many of them go through the master */
     op->drawn = mix(draw + 7);
+    op->quantized = op->kind <= GATHER && (mix(draw + 9) & 1) != 0;
 }
 
 /* From now on it counts on these. */
@@ -318,6 +358,7 @@ static void enter(struct list *list, uint64_t index)
     pcclOperation_t *entry = &list->entries[index];
     list->options[index] = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
     list->options[index].tag = op->tag;
+    list->options[index].quantization.algorithm = op->quantized ? pcclQuantMinMax : pcclQuantNone;
     op->info = (pcclOperationInfo_t)PCCL_OPERATION_INFO_INIT;
     op->info.participants = op->participants;
     op->info.participants_max = MEMBERS_MAX;
@@ -326,7 +367,7 @@ static void enter(struct list *list, uint64_t index)
     entry->sendbuf = op->kind == BROADCAST ? NULL : op->input;
     entry->recvbuf = op->result;
     entry->count = op->count;
-    entry->datatype = pcclUint32;
+    entry->datatype = op->quantized ? pcclFloat : pcclUint32;
     entry->root = op->root;
     entry->options = &list->options[index];
     entry->info = &op->info;
@@ -374,6 +415,8 @@ static bool end_list(struct list *list)
         op->done = op->info.world > 0;
         list->intact = is_intact(op, op->done) && list->intact;
         right = (!op->done || is_right(op)) && right;
+        if (op->done)
+            note_result(op);
         free_buffers(op);
     }
     return right;
@@ -384,7 +427,7 @@ static void add_operations(struct line *line, const struct collective *ops, uint
     add(line, ",\"ops\":[");
     for (uint64_t i = 0; i < count; i++)
         add(line, "%s[\"%s\",%u,\"%016" PRIx64 "\"]", i > 0 ? "," : "", names[ops[i].kind], ops[i].info.world,
-            values_digest(ops[i].participants, ops[i].info.world * sizeof *ops[i].participants, 0));
+            values_digest(ops[i].participants, ops[i].info.world * sizeof *ops[i].participants, ops[i].digest));
     add(line, "]");
 }
 
@@ -403,6 +446,7 @@ void do_run(struct command *command)
     for (uint64_t i = 0; i < list->count; i++) {
         prepare(&list->ops[i], i, seed * OPS_MAX + i, count_max);
         list->ops[i].kind = (enum kind)((seed + i) % KINDS); /* each of them, in turn */
+        list->ops[i].quantized = list->ops[i].kind <= GATHER && (i & 1) != 0;
     }
     begin(command);
     pcclResult_t result = run_list(list, command->slot->comm, (uint32_t)number(command, 3), rebuilds != NULL);

@@ -49,6 +49,19 @@ def test_results(run):
         peers.append(run.join(1, peers))
 
 
+def test_quantized(run):
+    """All, the root and the owner of a part too, get the same bits, close to what was sent; through
+    the master they get what was sent."""
+    run.start_master(**PATIENT)
+    peers = run.join(2)
+    for world in range(2, 5):
+        for number, kind in enumerate(KINDS[:2]):
+            for count in (1, SMALL, BULK):
+                for options in ((), ("inplace",)):
+                    right(collect(peers, kind, number, count, "quantized", *options))
+        peers.append(run.join(1, peers))
+
+
 def test_wrong_elements_are_found(run):
     """One wrong element of one peer is seen by all whom it concerns, and nowhere else."""
     run.start_master(**PATIENT)
@@ -66,12 +79,12 @@ def test_wrong_elements_are_found(run):
 # ---- a peer dies or stops
 
 
-def missing(run, kind, count, victim_rank, end, **master):
+def missing(run, kind, count, victim_rank, end, *options, **master):
     """All but one have launched; that one dies or stops."""
     peers = phases.start(run, 4, **master)
     victim = peers.pop(victim_rank)
     before = members(victim)
-    words = [kind, 5, count, f"root={ROOT}", "launched", "inplace"]
+    words = [kind, 5, count, f"root={ROOT}", "launched", "inplace", *options]
     calls = [peer.start("collect", *words) for peer in peers]
     for peer in peers:
         peer.until_waiting()
@@ -83,9 +96,9 @@ def missing(run, kind, count, victim_rank, end, **master):
     return victim, peers
 
 
-def registered(kind, count, size, victim_rank, who):
+def registered(kind, count, size, victim_rank, who, *options):
     def test(run):
-        missing(run, kind, count, victim_rank, lambda peer: peer.kill())
+        missing(run, kind, count, victim_rank, lambda peer: peer.kill(), *options)
 
     globals()[f"test_kill_{who}_in_{kind}{size}"] = test
 
@@ -95,6 +108,8 @@ for _kind in ("broadcast", "gather", "scatter"):
 registered("broadcast", BULK, "", 3, "another")
 registered("broadcast", SMALL, "_tiny", ROOT, "root")
 registered("barrier", SMALL, "", 2, "one")
+for _kind in ("broadcast", "gather"):  # those who are there have begun to overwrite what they send
+    registered(_kind, BULK, "_quantized", 3, "another" if _kind == "broadcast" else "one", "quantized")
 
 
 def stop(run, kind, count, rank):

@@ -86,8 +86,10 @@ def test_collectives(run):
     for arguments, places, share in (
         (("--op", "broadcast", "-N", 3), [True], 1),
         (("--op", "broadcast", "-k", 3, "-d", "u8"), [True], 1),
+        (("--op", "broadcast", "-N", 3, "-q", "zps:u8", "-d", "bf16"), [True], 1),
         (("--op", "all_gather", "-N", 3), [False, True], 2 / 3),
         (("--op", "all_gather", "-k", 4, "-d", "f16"), [False, True], 1 / 2),
+        (("--op", "all_gather", "-N", 3, "-q", "minmax:u8"), [False, True], 2 / 3),
         (("--op", "reduce_scatter", "-N", 3, "--op", "max"), [False, True], 2 / 3),
         (("--op", "reduce_scatter", "-k", 2, "-q", "minmax:u8", "-o", "avg"), [False, True], 1 / 2),
     ):
@@ -159,7 +161,7 @@ def test_wrong_options(run):
         (["--state", "--chaos", "kill"], "three peers"),
         (["--exact"], "--codec"),
         (["--op", "gather"], "all_gather"),
-        (["--op", "broadcast", "-q", "minmax:u8"], "what reduces"),
+        (["--op", "barrier", "-q", "minmax:u8"], "what moves elements"),
         (["--op", "all_gather", "--state"], "another collective"),
         (["--op", "barrier", "limit"], "no limit"),
         (["--topology", "--state"], "--topology goes neither"),

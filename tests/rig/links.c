@@ -150,6 +150,29 @@ static uint32_t get_u16(const uint8_t *bytes) { return bytes[0] | (uint32_t)byte
 
 enum { HEADER_BYTES = 4 }; /* body length, type */
 
+/* Where it shows: the ends of a block of 16 bits are rounded when they are unpacked. */
+static void repack(struct rig_world *world, const struct rig_end *end, uint32_t peer)
+{
+    const struct rig_attempt *attempt = pccl_transfer_user(end->departure.transfer);
+    const struct rig_place *place = &attempt->place;
+    const struct pccl_descriptor *descriptor = &place->descriptor;
+    const struct pccl_msg_data *data = &end->departure.msg.as.data;
+    struct pccl_plan plan;
+    double elements[RIG_PIPE_MAX];
+    uint32_t other = 0;
+    while (place->ring[other] != peer)
+        other++;
+    if (!rig_plan(world->spec, attempt->op, place, &plan) || plan.codec == NULL || plan.reduces ||
+        plan.element_bytes != 2 || descriptor->codec != PCCL_CODEC_ZERO_POINT_SCALE ||
+        !rig_plant(world, RIG_PLANT_repacked))
+        return;
+    const uint32_t number = pccl_plan_schedule(&plan)->piece(place->seat, place->seat.rank, other, data->step);
+    const uint32_t count = pccl_plan_segment(&plan, data->stripe, number).count;
+    PCCL_ASSERT(count <= PCCL_COUNT_OF(elements));
+    pccl_codec_decode(plan.codec, pccl_kernels_for(0), end->departure.payload, count, elements);
+    pccl_codec_encode(plan.codec, pccl_kernels_for(0), elements, count, (uint8_t *)(uintptr_t)end->departure.payload);
+}
+
 void rig_next(struct rig_world *world, struct rig_connection *connection, uint32_t side)
 {
     struct rig_end *end = &connection->ends[side];
@@ -179,6 +202,8 @@ void rig_next(struct rig_world *world, struct rig_connection *connection, uint32
     else
         rig_trace(world, "rank %u expects %u: operation %u use %u, granted %u", rank->number, peer,
                   (uint32_t)msg->as.ready.instance.tag, msg->as.ready.instance.use, (uint32_t)msg->as.ready.granted);
+    if (data && world->plant == RIG_PLANT_repacked)
+        repack(world, end, peer);
     world->totals->messages++;
     const size_t body = pccl_wire_size(msg);
     PCCL_ASSERT(HEADER_BYTES + body <= RIG_FRAME_MAX);

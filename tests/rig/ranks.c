@@ -130,6 +130,14 @@ static bool must_notice(const struct rig_attempt *attempt)
     return attempt->odd || place->ring[pccl_seat_next(place->seat, place->seat.rank)] == op->odd_rank;
 }
 
+/* Whether its own part becomes what it is unpacked to. */
+static bool keeps_packed(const struct rig_attempt *attempt)
+{
+    const struct pccl_descriptor *descriptor = &attempt->place.descriptor;
+    return attempt->place.gives && descriptor->codec != PCCL_CODEC_NONE &&
+           !pccl_collective_reduces(descriptor->collective);
+}
+
 static void on_done(void *context, struct pccl_transfer *transfer)
 {
     struct rig_attempt *attempt = pccl_transfer_user(transfer);
@@ -144,6 +152,8 @@ static void on_done(void *context, struct pccl_transfer *transfer)
     attempt->state = RIG_DONE;
     /* a rank that knows of the abort already may have sent filler (F19) */
     const struct rig_decision *decision = &world->decisions[attempt->op][attempt->use];
+    if (keeps_packed(attempt) && rig_plant(world, RIG_PLANT_exact_own))
+        memcpy(attempt->got + attempt->place.own, original_of(attempt), attempt->place.input_bytes);
     if (attempt->place.result_bytes > attempt->place.input_bytes && rig_plant(world, RIG_PLANT_lost_own))
         attempt->got[attempt->place.own] ^= 1;
     if (decision->aborted_by == 0)
@@ -475,6 +485,11 @@ void rig_stop(struct rig_attempt *attempt, bool committed)
     rank->running[attempt->op] = NULL;
     if (!committed && attempt->in_place && attempt->place.gives && rig_plant(world, RIG_PLANT_unrestored))
         attempt->given[attempt->place.input_bytes / 2] ^= 1;
+    if (!committed && attempt->in_place && keeps_packed(attempt) && rig_plant(world, RIG_PLANT_packed_input))
+        memcpy(attempt->given,
+               rig_reference(world->spec, attempt->op, attempt->round, attempt->view, attempt->rank) +
+                   attempt->place.own,
+               attempt->place.input_bytes);
     point_into(world, attempt);
     check_stopped(attempt, committed);
     buffer_return(&attempt->input);

@@ -46,6 +46,9 @@ enum {
     X(overrun, "a byte behind the result is written")                                                                  \
     X(exchanged, "a rank takes the parts of two members for one another's")                                            \
     X(lost_own, "the own part does not get into a rank's result")                                                      \
+    X(exact_own, "a rank keeps its own part as it was, and the others get it packed")                                  \
+    X(repacked, "a packed piece is unpacked and packed again before it is sent")                                       \
+    X(packed_input, "after an abort a part that is sent packed is as the others would have got it")                    \
     X(wrong_root, "a rank takes the member behind the root for the root")                                              \
     X(leak, "a block is not given back")
 enum rig_plant {

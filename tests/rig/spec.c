@@ -256,15 +256,21 @@ static void reduce_segment(const struct reference *reference, struct fold *fold,
     fold_segment(fold);
 }
 
-static void copy_segment(const struct reference *reference, const struct pccl_plan *plan, uint32_t number,
+/* Packed once, by whoever has it. */
+static void copy_segment(const struct reference *reference, struct fold *fold, uint32_t number,
                          const struct pccl_segment *segment)
 {
     const struct rig_place *place = reference->place;
+    const struct pccl_plan *plan = fold->plan;
     const uint32_t owner = place->in_parts ? number : place->seat.root;
     const uint64_t from = place->in_parts ? place->starts[place->positions[number]] : 0;
-    memcpy(reference->result + segment->first * plan->element_bytes,
-           reference->inputs[place->ring[owner]] + (segment->first - from) * plan->element_bytes,
-           (size_t)segment->count * plan->element_bytes);
+    const uint8_t *given = reference->inputs[place->ring[owner]] + (segment->first - from) * plan->element_bytes;
+    uint8_t *result = reference->result + segment->first * plan->element_bytes;
+    fold->count = segment->count;
+    if (plan->codec != NULL)
+        pass_codec(fold, plan->codec, given, plan->codec, result);
+    else
+        memcpy(result, given, (size_t)segment->count * plan->element_bytes);
 }
 
 /* The whole tensor of results, in parts or not. */
@@ -290,7 +296,7 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
             if (segment.count > 0 && plan.reduces)
                 reduce_segment(&reference, &fold, number, &segment);
             else if (segment.count > 0)
-                copy_segment(&reference, &plan, number, &segment);
+                copy_segment(&reference, &fold, number, &segment);
         }
     free(fold.packed);
     free(fold.unpacked);
@@ -369,7 +375,7 @@ static void give_lengths(const struct rig_spec *spec, struct pccl_prng *prng, ui
 static void list_another(struct rig_spec *spec, struct pccl_prng *prng, enum pccl_collective collective, bool given,
                          uint32_t bits)
 {
-    const bool coded = collective == PCCL_REDUCE_SCATTER && (bits + spec->ranks) % 3 == 0;
+    const bool coded = (bits + spec->ranks) % 3 == 0;
     spec->op_count = 1;
     spec->long_path = (bits & 2) != 0;
     spec->ops[0] =
@@ -427,7 +433,7 @@ static void make_another(const struct rig_spec *spec, struct pccl_prng *prng, st
     if (op->descriptor.collective != PCCL_BROADCAST)
         op->descriptor.count = 2 + op->descriptor.count / spec->ranks;
     if (op->descriptor.collective != PCCL_REDUCE_SCATTER)
-        op->descriptor.codec = op->descriptor.codec_datatype = op->descriptor.operation = 0;
+        op->descriptor.operation = 0;
     if (op->descriptor.collective == PCCL_BROADCAST || pccl_prng_below(prng, 2) == 0)
         return;
     if (op->descriptor.collective == PCCL_ALL_GATHER)

@@ -228,6 +228,71 @@ static void a_quantized_reduce_scatter_is_close(void **state)
     }
 }
 
+static float real_of(int peer, size_t index) { return (float)((index * 7919 + (size_t)peer) % 1009) / 1009; }
+
+static void put_reals(float *at, size_t count, int peer)
+{
+    for (size_t k = 0; k < count; k++)
+        at[k] = real_of(peer, k);
+}
+
+/* Not as they were: 1009 values are more than 8 bits can tell apart. */
+static void check_near(const float *at, size_t count, int peer)
+{
+    size_t differing = 0;
+    for (size_t k = 0; k < count; k++) {
+        assert_true(at[k] > real_of(peer, k) - 0.003f && at[k] < real_of(peer, k) + 0.003f);
+        differing += at[k] != real_of(peer, k);
+    }
+    assert_true(differing > count / 2);
+}
+
+static void a_quantized_broadcast_has_the_same_bits_at_the_root(void **state)
+{
+    struct world *world = *state;
+    static float all[PEERS][LARGE];
+    for (uint32_t root = 0; root < PEERS; root++) {
+        struct launched launched = {0};
+        pcclCollectiveOptions_t options = tagged(root);
+        options.quantization = (pcclQuantizationOptions_t){pcclInt8, pcclQuantZeroPointScale};
+        for (int i = 0; i < PEERS; i++) {
+            put_reals(all[i], LARGE, i);
+            assert_int_equal(
+                pcclBroadcastAsync(all[i], LARGE, pcclFloat, root, &options, world->peers[i], &launched.handles[i]),
+                pcclSuccess);
+        }
+        await_all(world, &launched, root);
+        check_near(all[0], LARGE, (int)root);
+        for (int i = 1; i < PEERS; i++)
+            assert_memory_equal(all[i], all[0], sizeof all[0]);
+    }
+}
+
+static void a_quantized_all_gather_has_the_same_bits_everywhere(void **state)
+{
+    struct world *world = *state;
+    static float all[PEERS][PEERS * LARGE], own[PEERS][LARGE];
+    for (int in_place = 0; in_place < 2; in_place++) {
+        struct launched launched = {0};
+        pcclCollectiveOptions_t options = tagged(4);
+        options.quantization = (pcclQuantizationOptions_t){pcclUint8, pcclQuantMinMax};
+        for (int i = 0; i < PEERS; i++) {
+            float *given = in_place ? all[i] + i * LARGE : own[i];
+            put_reals(given, LARGE, i);
+            assert_int_equal(
+                pcclAllGatherAsync(given, all[i], LARGE, pcclFloat, &options, world->peers[i], &launched.handles[i]),
+                pcclSuccess);
+        }
+        await_all(world, &launched, 4);
+        for (int i = 0; i < PEERS; i++) {
+            check_near(all[0] + i * LARGE, LARGE, i);
+            assert_memory_equal(all[i], all[0], sizeof all[0]);
+            for (size_t k = 0; k < LARGE; k++)
+                assert_true(own[i][k] == real_of(i, k)); /* what is sent is only read */
+        }
+    }
+}
+
 struct barrier {
     pcclComm_t *comm;
     pcclResult_t result;
@@ -411,7 +476,8 @@ static void wrong_options_are_explained(void **state)
     refuse(world, pcclBarrier(&options, comm, NULL), "PCCL_COLLECTIVE_OPTIONS_INIT");
     options = tagged(4);
     options.quantization = (pcclQuantizationOptions_t){pcclUint8, pcclQuantMinMax};
-    refuse(world, pcclBroadcast(x, 4, pcclFloat, 0, &options, comm, NULL), "only reductions can be quantized");
+    refuse(world, pcclBarrier(&options, comm, NULL), "nothing here that can be quantized");
+    refuse(world, pcclBroadcast(x, 4, pcclInt32, 0, &options, comm, NULL), "");
     refuse(world, pcclReduceScatter(x, x, 1, pcclInt32, pcclSum, &options, comm, NULL), "");
     options = tagged(4);
     options.label = "a label of more than thirty-two bytes";
@@ -594,6 +660,8 @@ int main(void)
         cmocka_unit_test(shares_may_be_of_given_counts),
         cmocka_unit_test_setup(wrong_counts_are_explained, update),
         cmocka_unit_test(a_quantized_reduce_scatter_is_close),
+        cmocka_unit_test(a_quantized_broadcast_has_the_same_bits_at_the_root),
+        cmocka_unit_test(a_quantized_all_gather_has_the_same_bits_everywhere),
         cmocka_unit_test(an_all_reduce_says_who_took_part),
         cmocka_unit_test_setup(a_barrier_waits_for_all, update),
         cmocka_unit_test_setup(a_wrong_list_fails_for_all, update),

@@ -297,12 +297,6 @@ static void check_all_reduced(const struct pccl_plan *plan, const struct job *jo
     check_reduced(plan, jobs, jobs[0].result, jobs[0].bytes);
 }
 
-static void check_broadcast(const struct pccl_plan *plan, const struct job *jobs)
-{
-    for (uint32_t rank = 0; rank < plan->seat.ranks; rank++)
-        assert_memory_equal(jobs[rank].result, jobs[plan->seat.root].before, jobs[0].bytes);
-}
-
 /* Where the part of a rank lies, in bytes. */
 static size_t part_at(const struct pccl_plan *plan, uint32_t rank)
 {
@@ -311,11 +305,34 @@ static size_t part_at(const struct pccl_plan *plan, uint32_t rank)
     return (size_t)first * plan->element_bytes;
 }
 
-static void check_gathered(const struct pccl_plan *plan, const struct job *jobs)
+/* What a segment's owner has; packed once and unpacked, with a codec. */
+static void check_copied_segment(const struct pccl_plan *plan, const struct job *jobs, uint32_t piece,
+                                 struct pccl_segment segment)
 {
+    const uint32_t owner = plan->positions != NULL ? piece : plan->seat.root;
+    const size_t at = (size_t)segment.first * plan->element_bytes, bytes = segment.count * plan->element_bytes;
+    const uint8_t *given = jobs[owner].before + at - (plan->positions != NULL ? part_at(plan, owner) : 0);
+    const struct pccl_kernels *kernels = pccl_kernels_for(0);
+    uint8_t *expected = malloc(bytes), *packed = malloc(pccl_plan_bytes(plan, 0, segment.count));
+    assert_true(expected != NULL && packed != NULL);
+    if (plan->codec != NULL) {
+        pccl_codec_encode(plan->codec, kernels, given, segment.count, packed);
+        pccl_codec_decode(plan->codec, kernels, packed, segment.count, expected);
+    } else {
+        memcpy(expected, given, bytes);
+    }
     for (uint32_t rank = 0; rank < plan->seat.ranks; rank++)
-        for (uint32_t i = 0; i < plan->seat.ranks; i++)
-            assert_memory_equal(jobs[rank].result + part_at(plan, i), jobs[i].before, jobs[i].bytes);
+        assert_memory_equal(jobs[rank].result + at, expected, bytes);
+    free(expected);
+    free(packed);
+}
+
+static void check_copied(const struct pccl_plan *plan, const struct job *jobs)
+{
+    for (uint64_t stripe = 0; stripe < plan->stripes; stripe++)
+        for (uint32_t piece = 0; piece < plan->pieces; piece++)
+            if (pccl_plan_has_segment(plan, stripe, piece))
+                check_copied_segment(plan, jobs, piece, pccl_plan_segment(plan, stripe, piece));
 }
 
 static void check_scattered(const struct pccl_plan *plan, const struct job *jobs)
@@ -331,20 +348,22 @@ static const struct {
     enum pccl_algorithm ring, direct;
     void (*check)(const struct pccl_plan *plan, const struct job *jobs);
 } collectives[] = {[PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, check_all_reduced},
-                   [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, check_broadcast},
-                   [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, check_gathered},
-                   [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, check_gathered},
+                   [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, check_copied},
+                   [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, check_copied},
+                   [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, check_copied},
                    [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, check_scattered}};
 
-/* What a rank puts in is as it was, but where the result of it belongs. */
+/* What a rank puts in is as it was, but where the result of it belongs and is another one. */
 static void check_inputs(const struct trial *trial, const struct job *jobs)
 {
+    const bool reduces = pccl_collective_reduces(trial->descriptor.collective);
+    const bool changes = trial->in_place && (reduces || trial->descriptor.codec != PCCL_CODEC_NONE);
     for (uint32_t rank = 0; rank < trial->ranks; rank++) {
         const struct job *job = &jobs[rank];
         size_t own = job->result >= job->input ? (size_t)(job->result - job->input) : job->bytes;
         if (!job->gives)
             continue;
-        if (!trial->in_place || job->bytes < job->result_bytes || trial->descriptor.collective == PCCL_BROADCAST)
+        if (!changes)
             assert_memory_equal(job->input, job->before, job->bytes);
         else if (job->bytes > job->result_bytes)
             assert_memory_equal(job->input, job->before, own);
@@ -645,7 +664,7 @@ static void parts_of_given_lengths(void **state)
                 const enum pccl_collective collective = gathers != 0 ? PCCL_ALL_GATHER_V : PCCL_REDUCE_SCATTER;
                 struct trial trial = other_trial(collective, ranks, i, seed);
                 uint64_t starts[RANKS_MOST + 1] = {0};
-                if (gathers == 0 && seed % 7 == 0) {
+                if (seed % 7 == 0) {
                     trial.descriptor.datatype = PCCL_F32;
                     trial.descriptor.codec = PCCL_CODEC_MIN_MAX;
                     trial.descriptor.codec_datatype = PCCL_U8;
@@ -655,6 +674,31 @@ static void parts_of_given_lengths(void **state)
                 if (trial.descriptor.count > 0) /* two ranks may have the first two lengths only */
                     run_case(&trial, seed);
             }
+}
+
+/* By all codecs, for whatever elements. */
+static void quantized_copies(void **state)
+{
+    (void)state;
+    uint64_t seed = 8000;
+    for (unsigned collective = PCCL_BROADCAST; collective <= PCCL_ALL_GATHER; collective++)
+        for (unsigned kind = PCCL_CODEC_MIN_MAX; kind < PCCL_CODEC_KINDS; kind++)
+            for (unsigned datatype = 0; datatype < PCCL_DATATYPES; datatype++)
+                for (unsigned packed = 0; packed < PCCL_DATATYPES; packed++) {
+                    struct pccl_text reason;
+                    if (pccl_codec_find((enum pccl_codec_kind)kind, (enum pccl_datatype)datatype,
+                                        (enum pccl_datatype)packed, PCCL_SUM, &reason) == NULL)
+                        continue;
+                    for (unsigned i = 0; i < 8; i++, seed++) {
+                        struct trial trial =
+                            other_trial((enum pccl_collective)collective, 2 + (uint32_t)(seed % 4), i, seed);
+                        trial.descriptor.datatype = (uint8_t)datatype;
+                        trial.descriptor.codec = (uint8_t)kind;
+                        trial.descriptor.codec_datatype = (uint8_t)packed;
+                        trial.descriptor.count = 1 + seed * 397 % 6000;
+                        run_case(&trial, seed);
+                    }
+                }
 }
 
 static void quantized_shares(void **state)
@@ -678,10 +722,15 @@ static void the_other_collectives_in_groups(void **state)
     uint64_t seed = 7000;
     for (unsigned collective = PCCL_BROADCAST; collective <= PCCL_REDUCE_SCATTER; collective++)
         for (uint32_t ranks = 2; ranks <= 4; ranks++)
-            for (unsigned i = 0; i < 8; i++, seed++) {
+            for (unsigned i = 0; i < 16; i++, seed++) {
                 struct trial trial = other_trial((enum pccl_collective)collective, ranks, i, seed);
                 trial.descriptor.datatype = PCCL_U32;
                 trial.descriptor.count = collective == PCCL_BROADCAST ? 600001 : 150001;
+                if (i >= 8) { /* the same in what travels */
+                    trial.descriptor.datatype = PCCL_F64;
+                    trial.descriptor.codec = PCCL_CODEC_MIN_MAX;
+                    trial.descriptor.codec_datatype = PCCL_U32;
+                }
                 trial.window_bytes = seed % 2 == 0 ? 1 : 4 << 20;
                 assert_true(plan_of(&trial).stripes >= (trial.direct && ranks > 2 ? 2 : 3));
                 run_case(&trial, seed);
@@ -713,6 +762,7 @@ int main(void)
         cmocka_unit_test(windows),
         cmocka_unit_test(parts_of_given_lengths),
         cmocka_unit_test(the_other_collectives),
+        cmocka_unit_test(quantized_copies),
         cmocka_unit_test(quantized_shares),
         cmocka_unit_test(the_other_collectives_in_groups),
         cmocka_unit_test(credit_is_batched),

@@ -137,7 +137,7 @@ static void set_scene(const struct scene *scene, uint64_t seed, struct job *jobs
     descriptor.collective = (uint8_t)scene->collective;
     if (in_parts(scene))
         descriptor.count = 1 + scene->count / scene->ranks;
-    if (scene->codec && (scene->collective == PCCL_ALL_REDUCE || scene->collective == PCCL_REDUCE_SCATTER)) {
+    if (scene->codec) {
         descriptor.datatype = PCCL_F32;
         descriptor.codec = PCCL_CODEC_MIN_MAX;
         descriptor.codec_datatype = PCCL_U8;

@@ -153,9 +153,11 @@ static void parts_of_given_lengths_are_cut(void **state)
                 check_parts(&plan);
                 assert_int_equal(plan.own, lengths[i][own % 3]);
                 assert_true(plan.result_from == starts[own] && plan.input_from == 0);
+                assert_int_equal(plan.own_from, starts[own]);
                 assert_int_equal(make_given(PCCL_ALL_GATHER_V, starts, ranks, rank, &costs[k], &plan), PCCL_OK);
                 check_parts(&plan);
                 assert_true(plan.input_from == starts[own] && plan.result_from == 0);
+                assert_int_equal(plan.own_from, starts[own]);
             }
 }
 
@@ -299,6 +301,21 @@ static void huge_buffers_do_not_overflow(void **state)
     assert_true(end.first + end.count == plan.count);
 }
 
+/* What may have to be restored. */
+static void a_broadcast_is_of_its_root(void **state)
+{
+    (void)state;
+    const struct pccl_cost cost = {0};
+    struct pccl_descriptor descriptor = {.collective = PCCL_BROADCAST, .count = 5};
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        struct pccl_plan plan;
+        struct pccl_text reason;
+        struct pccl_seat seat = {.ranks = 3, .rank = rank, .root = 1};
+        assert_int_equal(pccl_plan_make(&descriptor, &cost, seat, NULL, NULL, &plan, &reason), PCCL_OK);
+        assert_true(plan.own == (rank == 1 ? 5 : 0) && plan.own_from == 0 && plan.count == 5);
+    }
+}
+
 /* Of one side all parts, of the other one only the own. */
 static void parts_lie_beyond_4_gib(void **state)
 {
@@ -402,11 +419,7 @@ static void bad_descriptors_are_refused(void **state)
         {.collective = PCCL_COLLECTIVES, .count = 1},
         {.collective = PCCL_ALL_GATHER, .count = (uint64_t)PTRDIFF_MAX / 2 + 1},
         {.collective = PCCL_REDUCE_SCATTER, .count = 1, .counts = {{1}}},
-        {.collective = PCCL_BROADCAST,
-         .datatype = PCCL_F32,
-         .codec = PCCL_CODEC_MIN_MAX,
-         .codec_datatype = PCCL_U8,
-         .count = 1},
+        {.collective = PCCL_BROADCAST, .codec = PCCL_CODEC_MIN_MAX, .codec_datatype = PCCL_U16, .count = 1},
     };
     struct pccl_cost cost = {0};
     for (size_t i = 0; i < PCCL_COUNT_OF(bad); i++) {
@@ -434,7 +447,7 @@ int main(void)
         cmocka_unit_test(parts_of_given_lengths_are_cut), cmocka_unit_test(given_lengths_must_make_up_the_tensor),
         cmocka_unit_test(huge_buffers_do_not_overflow),   cmocka_unit_test(parts_lie_beyond_4_gib),
         cmocka_unit_test(the_algorithm_follows_the_cost), cmocka_unit_test(the_other_collectives_follow_it_too),
-        cmocka_unit_test(bad_descriptors_are_refused),
+        cmocka_unit_test(a_broadcast_is_of_its_root),     cmocka_unit_test(bad_descriptors_are_refused),
     };
     pccl_set_assert_handler(test_assert_handler);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -258,6 +258,25 @@ static void sums_travel_in_step_one_if_at_all(void **state)
         }
 }
 
+/* So that what is packed for that can make the result here, too. */
+static void what_is_kept_is_sent_at_once(void **state)
+{
+    (void)state;
+    for (unsigned algorithm = 0; algorithm < PCCL_ALGORITHMS; algorithm++)
+        for (struct pccl_seat seat = {.ranks = 2}; seat.ranks <= RANKS_MOST; seat.ranks++)
+            for (seat.rank = 0; seat.rank < seat.ranks; seat.rank++) {
+                const struct pccl_schedule *schedule = pccl_schedules[algorithm];
+                for (uint32_t piece = 0; schedule->keeps != NULL && piece < schedule->pieces(seat); piece++) {
+                    bool sent = false;
+                    for (uint32_t to = 0; to < seat.ranks; to++)
+                        sent = sent || (schedule->sends(seat, seat.rank, to) &&
+                                        schedule->piece(seat, seat.rank, to, 0) == piece);
+                    assert_true(sent || !schedule->keeps(seat, piece));
+                    assert_true(!schedule->keeps(seat, piece) || schedule->arrived(seat, 0).work != PCCL_WORK_COLLECT);
+                }
+            }
+}
+
 /* So that each rank is compared with the next one, even if that one is the root. */
 static void the_next_rank_is_always_sent_to(void **state)
 {
@@ -274,6 +293,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everybody_gets_every_result),
         cmocka_unit_test(sums_travel_in_step_one_if_at_all),
+        cmocka_unit_test(what_is_kept_is_sent_at_once),
         cmocka_unit_test(the_next_rank_is_always_sent_to),
     };
     pccl_set_assert_handler(test_assert_handler);

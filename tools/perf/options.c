@@ -491,8 +491,8 @@ static const char *misfit(const struct perf_options *options)
         return "--state --chaos does not go with --gate";
     if (options->exact && options->codec.algorithm == pcclQuantNone)
         return "--exact goes with a --codec";
-    if (options->codec.algorithm != pcclQuantNone && !perf_reduces(options))
-        return "--codec goes with what reduces";
+    if (options->codec.algorithm != pcclQuantNone && options->collective == PERF_BARRIER)
+        return "--codec goes with what moves elements";
     if (options->collective != PERF_ALL_REDUCE &&
         (options->state || options->topology || options->solve || options->chaos != PERF_NO_CHAOS))
         return "another collective goes neither with --state nor with --topology, --solve or --chaos";

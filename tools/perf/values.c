@@ -129,10 +129,17 @@ uint64_t perf_values_differ(const void *buffer, size_t count, const struct perf_
     size_t bytes = perf_datatype_bytes(options->datatype);
     uint32_t peer = options->alike ? 0 : options->index;
     uint64_t wrong = 0;
+    struct perf_options once = *options;
+    once.peers = 1;
     for (size_t i = 0; i < count; i++) {
+        const uint8_t *at = (const uint8_t *)buffer + i * bytes;
+        unsigned value = value_of(i, peer, options->operation);
         uint8_t element[8];
-        store(element, options->datatype, value_of(i, peer, options->operation));
-        wrong += memcmp(element, (const uint8_t *)buffer + i * bytes, bytes) != 0;
+        store(element, options->datatype, value);
+        if (options->codec.algorithm == pcclQuantNone)
+            wrong += memcmp(element, at, bytes) != 0;
+        else
+            wrong += !(fabs(load(at, options->datatype) - value) <= tolerance_of(value, &once));
     }
     return wrong;
 }
