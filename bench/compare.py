@@ -218,7 +218,10 @@ def rows_of(text):
     result = json.loads(text)
     if any(row["wrong"] for row in result["rows"]):
         raise Broken("elements are wrong")
-    return {row["bytes"] or BARRIER_SIZE: (row["us"] * 1e-6, row["cpu_us"] * 1e-6, row["p50_us"] * 1e-6) for row in result["rows"]}
+    return {
+        row["bytes"] or BARRIER_SIZE: (row["us"] * 1e-6, row["cpu_us"] * 1e-6, row["p50_us"] * 1e-6)
+        for row in result["rows"]
+    }
 
 
 def run_limit(launch, where, arguments, peers, sizes, iterations, _):

@@ -327,13 +327,13 @@ typedef struct pcclFailure_t {
  * has no number: it is not `launched`.
  *
  * peers: the peers that died, were removed or left the caller's group between the start of the call
- * (the launch of a reduction, the start of the list in pcclAllReduceMultipleWithRetry) and its
- * outcome, as far as this peer knew by then, whatever the reason of the failure. So when a death
- * fails a reduction, all survivors name the dead peer, except a survivor that launches the
- * reduction after another call has already shown the death. The list is empty if no peer left (a
- * link broke between two living peers, arguments differ), if the call was refused for its
- * arguments, and for pcclTimeout of pcclAwaitAsyncReduceFor. The library remembers the latest 256
- * peers that left.
+ * (the launch of a reduction, the start of the list in pcclAllReduceMultipleWithRetry or
+ * pcclRunOperations) and its outcome, as far as this peer knew by then, whatever the reason of the
+ * failure. So when a death fails a reduction, all survivors name the dead peer, except a survivor
+ * that launches the reduction after another call has already shown the death. The list is empty if
+ * no peer left (a link broke between two living peers, arguments differ), if the call was refused
+ * for its arguments, and for pcclTimeout of pcclAwaitAsyncReduceFor. The library remembers the
+ * latest 256 peers that left.
  *
  * precise: the same cause as a code from 13 on, if there is one, whatever the options; it
  * distinguishes a deadline from a death. When `op_timeout_ms` or `stuck_ms` has passed, usually no
@@ -771,8 +771,8 @@ PCCL_EXPORT pcclResult_t pcclTestAsyncReduce(const pcclAsyncReduceOp_t *reduce_h
  * Aborts all operations of this communicator that are launched and undecided, for all peers of the
  * group. It does not wait: each await returns as soon as the peers agree, with
  * pcclRankConnectionLost (ext. pcclAborted), or with pcclSuccess if that had been decided before. A
- * pcclAllReduceMultipleWithRetry under way launches nothing more and returns, on the other peers
- * also. Joint calls go on. Any thread; not from a signal handler. The other peers may have launched
+ * pcclAllReduceMultipleWithRetry or pcclRunOperations under way launches nothing more and returns,
+ * on the other peers also. Joint calls go on. Any thread; not from a signal handler. The other peers may have launched
  * fewer operations than this one, and their next launch of such a tag fails too; pcclUpdateTopology
  * makes a new beginning. Not in PCCL 1.0.
  * pcclSuccess            also when there are none

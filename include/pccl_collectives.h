@@ -1,5 +1,6 @@
 /*
- * PCCL: who the members of the group are, and broadcast, all-gather, reduce-scatter and barrier.
+ * PCCL: who the members of the group are; broadcast, all-gather, reduce-scatter and barrier; lists of
+ * operations of all kinds.
  * pccl.h includes this file and defines the words used here. None of this is in PCCL 1.0.
  *
  * Members and ranks. A peer's rank is its place in the list of its group's members, which is in the
@@ -217,8 +218,8 @@ typedef struct pcclGroupOptions_t {
  * returns when all of them have called it with the same ids; the others need not know. A peer may
  * be in any number of groups, which may overlap.
  *
- * *group_out is a handle that every function for operations takes in place of a communicator's:
- * operations of the group are among its members alone, and tags are its own. pcclGetMembers and the
+ * Every function for operations takes the group in place of a communicator: its operations are
+ * among its members alone, and its tags are its own. pcclGetMembers and the
  * peer-group world size of pcclGetAttribute are the group's; pcclAbortOperations aborts only
  * operations of its handle, as it does for a communicator. Functions that concern the whole run
  * (connecting, updating and optimizing the topology, shared state) fail with pcclInvalidUsage. The
@@ -251,6 +252,106 @@ typedef struct pcclGroupOptions_t {
  */
 PCCL_EXPORT pcclResult_t pcclCreateGroup(const pcclComm_t *comm, const pcclPeerId_t *ids, uint32_t count,
                                          const pcclGroupOptions_t *PCCL_NULLABLE options, pcclComm_t **group_out);
+
+/* -------------------------------------------------------------------------------------------------- lists */
+
+typedef enum pcclCollective_t {
+    pcclCollectiveAllReduce = 0,
+    pcclCollectiveBroadcast = 1,
+    pcclCollectiveAllGather = 2,
+    pcclCollectiveReduceScatter = 3,
+    pcclCollectiveBarrier = 4,
+} pcclCollective_t;
+
+/*
+ * An operation of a list: which one, and the arguments of the function of that name. Later versions
+ * may add members at the end; all entries of a list have the same `size`.
+ */
+typedef struct pcclOperation_t {
+    size_t size; /* set by PCCL_OPERATION_INIT */
+    pcclCollective_t collective;
+    const void *sendbuf; /* NULL in a broadcast, whose buffer is recvbuf, and in a barrier */
+    void *recvbuf;
+    size_t count;
+    pcclDataType_t datatype;
+    pcclRedOp_t op;                         /* of an all-reduce and a reduce-scatter */
+    uint32_t root;                          /* of a broadcast */
+    const pcclCollectiveOptions_t *options; /* with the tag; NULL: the defaults */
+    pcclOperationInfo_t *info;              /* written when the entry has succeeded, whatever the others do; or NULL */
+} pcclOperation_t;
+
+#define PCCL_OPERATION_INIT                                                                                            \
+    {                                                                                                                  \
+        sizeof(pcclOperation_t), pcclCollectiveAllReduce, NULL, NULL, 0, pcclUint8, pcclSum, 0, NULL, NULL             \
+    }
+
+/* What a list is to be rebuilt for. Later versions may add members at the end. */
+typedef struct pcclRebuild_t {
+    size_t size;                 /* of the struct that the library knows */
+    const pcclPeerId_t *members; /* whom the list counts on from now on, in order of their ranks */
+    uint32_t member_count;
+    uint32_t rank;               /* of this peer among them */
+    pcclOperation_t *operations; /* as given to pcclRunOperations */
+    const size_t *entries;       /* which of them are to be rebuilt, the lowest first */
+    size_t entry_count;
+} pcclRebuild_t;
+
+/*
+ * Makes entries of a list anew for other members: changes the buffers, counts, roots and options of
+ * those of rebuild->operations that rebuild->entries names, as the new list of members demands, and
+ * leaves the others alone, which have succeeded or may be under way. Tag and collective stay; given
+ * members must be rebuild->members. false: it cannot be done, and the list ends for all peers.
+ * Called on the thread that is in pcclRunOperations. It may call functions that do not wait for
+ * other peers, and must not destroy the communicator.
+ */
+typedef bool (*pcclRebuildCallback_t)(const pcclRebuild_t *rebuild, void *user_data);
+
+/* How a list is carried out. Later versions may add members at the end, as above. */
+typedef struct pcclRunOptions_t {
+    size_t size;                   /* set by PCCL_RUN_OPTIONS_INIT */
+    uint32_t max_in_flight;        /* how many entries are under way at a time; need not be the same on all peers */
+    pcclRebuildCallback_t rebuild; /* NULL: if the members change while an entry counts on them, the list ends */
+    void *user_data;
+} pcclRunOptions_t;
+
+#define PCCL_RUN_OPTIONS_INIT                                                                                          \
+    {                                                                                                                  \
+        sizeof(pcclRunOptions_t), 4, NULL, NULL                                                                        \
+    }
+
+/*
+ * Carries out a list of operations of all kinds, several at a time in the order of the list, and
+ * repeats those that fail because a peer was lost, until all have succeeded. Joint(group): all peers
+ * pass lists with the same tags and operations, and all with rebuild or all without; tags must be
+ * distinct within the list. BLOCKS. It returns only when none of its operations runs any more.
+ *
+ * All that counts on members counts on one list of them: what pcclGetMembers gives when the call
+ * begins. Entries that do not (all-reduce and barrier, unless they are given members) are repeated
+ * by themselves, among those who are left. When one that does finds other members, rebuild is
+ * called with the list of now, for all such entries that have not succeeded; then they are
+ * launched. That is done again as often as the members change. All who remain agree which entries
+ * have succeeded, so they rebuild the same ones. Without rebuild the list ends on all peers, with
+ * pcclMembersChanged.
+ *
+ * A failure that no retry mends ends the list on all peers and aborts its other operations. What
+ * has not succeeded is as after a failure of the operation: what was to be sent is as it was. The
+ * peers may have launched different parts of the list: call pcclUpdateTopology before using these
+ * tags again.
+ * pcclSuccess            every entry has succeeded
+ * pcclNotInitialized
+ * pcclInvalidArgument    a pointer is NULL, count is 0, a size is not set, max_in_flight is 0, two
+ *                        tags are equal, or an entry is one that the function for it would refuse so
+ *                        ("entry 3: ..."): nothing was launched. Or rebuild has made such an entry
+ * pcclInvalidUsage       unconnected; or a failure that no retry mends, as for pcclBroadcast
+ * pcclTooFewPeers        this peer is or came to be alone in its group, and there is an entry without
+ *                        alone_ok
+ * pcclMembersChanged     the members changed, and there is no rebuild
+ * pcclRankConnectionLost given up (ext. pcclAborted), by rebuild on this peer or another one too; a
+ *                        deadline passed, or this peer was expelled or lost its master (ext. as above)
+ * pcclInternalError      memory is short (ext. pcclOutOfMemory)
+ */
+PCCL_EXPORT pcclResult_t pcclRunOperations(pcclOperation_t *operations, size_t count,
+                                           const pcclRunOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm);
 
 #ifdef __cplusplus
 }

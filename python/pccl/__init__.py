@@ -61,14 +61,19 @@ from ._reduce import (
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
 )
+from ._run import AllGather, AllReduce, Barrier, Broadcast, ReduceScatter
 from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 
 __version__: str = _native.version()
 
 __all__ = [
     "AbortedError",
+    "AllGather",
+    "AllReduce",
     "AsyncReduceHandle",
     "Attribute",
+    "Barrier",
+    "Broadcast",
     "Communicator",
     "Group",
     "ConnectionError_",
@@ -99,6 +104,7 @@ __all__ = [
     "ReduceOp",
     "ReduceOpDescriptor",
     "ReduceOperandDescriptor",
+    "ReduceScatter",
     "RefusedError",
     "Result",
     "SharedState",

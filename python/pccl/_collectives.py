@@ -33,7 +33,9 @@ class Options:
         alone_ok: bool,
         quantization: Optional[QuantizationOptions] = None,
         counts: Optional[Sequence[int]] = None,
+        label: Optional[bytes] = None,
     ) -> None:
+        """label: None, if it is set where the operation is launched."""
         self.where = where
         self.tag = number(f"{where}: tag", tag, 0, 1 << 64)
         self.members = members
@@ -41,6 +43,7 @@ class Options:
         self._c = _native.CollectiveOptionsC(
             size=ctypes.sizeof(_native.CollectiveOptionsC),
             tag=self.tag,
+            label=label,
             members=None if members is None else ctypes.addressof(self._ids),
             member_count=len(self._ids),
             alone_ok=bool(alone_ok),
@@ -58,6 +61,11 @@ class Options:
             self._c.counts, self._c.counts_length = ctypes.addressof(self._counts), len(self.counts)
 
     @property
+    def address(self) -> int:
+        """Of the C struct."""
+        return ctypes.addressof(self._c)
+
+    @property
     def quantized(self) -> bool:
         return bool(self._c.quantization.algorithm)
 
@@ -69,7 +77,7 @@ class Options:
             *arguments, ctypes.byref(self._c), comm, handle
         )
         world = None if self.members is None else len(self.members)
-        return Work(function, self.tag, given, (self, pins), staged, world)
+        return Work(function, self.tag, given, (self, pins), staged, world, arguments)
 
 
 def _need_elements(where: str, buffer: _buffers.Buffer) -> None:

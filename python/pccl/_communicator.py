@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from . import _buffers, _collectives, _core, _native, _threads
+from . import _collectives, _core, _native, _threads
 from ._enums import Attribute, ReduceOp, Result, SharedStateSyncStrategy, member, number
 from ._errors import ConnectionError_, InvalidArgument, PCCLError, VersionMismatchError
 from ._parameters import maximum
@@ -15,14 +15,13 @@ from ._reduce import (
     Operation,
     OperationInfo,
     QuantizationOptions,
-    ReduceDescriptor,
     ReduceInfo,
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
     Work,
-    all_reduce_work,
-    check_descriptor,
+    reduction,
 )
+from ._run import ListedOperation, Run
 from ._state import SharedState, SharedStateSyncInfo
 
 if TYPE_CHECKING:
@@ -30,14 +29,6 @@ if TYPE_CHECKING:
 
 _RETRY_PAUSE_S = 1.0
 _ATTEMPT_S = 2.0  # on average: where something else than a master listens, an attempt takes ten
-
-
-def label_of(where: str, label: str) -> bytes:
-    """The library checks the label before anything is launched."""
-    written = _core.text(f"{where}: label", label)
-    if _native.labeled(written, lambda: 0):
-        raise InvalidArgument(f"{where}: {label!r}: {_native.last_failure().reason}")
-    return written
 
 
 class Communicator:
@@ -222,7 +213,7 @@ class Communicator:
         if it fails; send is then unchanged. Ctrl-C aborts this communicator's reductions, for all
         peers. label: what the program is reducing, for example f"step {step}", at most 32 bytes; if
         peers use different labels, one has skipped something, and all get StateMismatch."""
-        work = self._reduction("all_reduce", send, recv, op, tag, operand_descriptor, quantization_options)
+        work = reduction("all_reduce", send, recv, op, tag, operand_descriptor, quantization_options)
         return self._carry_out("all_reduce", work, label)
 
     def all_reduce_async(
@@ -239,7 +230,7 @@ class Communicator:
         """The same without waiting. send must stay unchanged and recv untouched until the handle has been awaited. A
         tensor may be given other memory meanwhile (`.data = ...`), but its storage must not be resized (resize_()):
         that frees what is being reduced."""
-        work = self._reduction("all_reduce_async", send, recv, op, tag, operand_descriptor, quantization_options)
+        work = reduction("all_reduce_async", send, recv, op, tag, operand_descriptor, quantization_options)
         return self._launch("all_reduce_async", work, label)
 
     def all_reduce_multiple_with_retry(
@@ -247,7 +238,7 @@ class Communicator:
     ) -> ReduceInfo:
         """Carries out a list of reductions, several at a time, and repeats those that fail because
         a peer was lost. Ctrl-C aborts them, for all peers. label: the label of each reduction."""
-        named = label_of("all_reduce_multiple_with_retry", label)
+        named = _core.label("all_reduce_multiple_with_retry", label)
         entries = list(descriptors)
         for entry in entries:
             if not isinstance(entry, ReduceOpDescriptor):
@@ -268,25 +259,6 @@ class Communicator:
         )
         self._await(call, self._give_up)
         return ReduceInfo(info.local_world_size, info.tx_bytes, info.rx_bytes)
-
-    def _reduction(
-        self,
-        where: str,
-        send: Any,
-        recv: Any,
-        op: Union[ReduceOp, str],
-        tag: int,
-        operand_descriptor: Optional[ReduceOperandDescriptor],
-        quantization_options: Optional[QuantizationOptions],
-    ) -> Work:
-        source = _buffers.of(send, f"{where}: send")
-        target = source if recv is send else _buffers.of(recv, f"{where}: recv")
-        _buffers.need_writable(target, recv, f"{where}: recv")
-        _buffers.match(source, target, where)
-        operand = operand_descriptor or ReduceOperandDescriptor(source.dtype)
-        descriptor = ReduceDescriptor(source.count, op, tag, operand, quantization_options)
-        check_descriptor(source, descriptor, where)
-        return all_reduce_work(descriptor, source, target)
 
     # ---- other collectives
 
@@ -464,15 +436,42 @@ class Communicator:
 
     # ---- operations of all kinds
 
+    def run(
+        self,
+        operations: Sequence[ListedOperation],
+        *,
+        max_in_flight: int = 4,
+        rebuild: Optional[Callable[[Tuple[str, ...]], Sequence[ListedOperation]]] = None,
+    ) -> List[OperationInfo]:
+        """Carries out a list of AllReduce, Broadcast, AllGather, ReduceScatter and Barrier, several at a time, and
+        repeats those that fail because a peer was lost; the infos are in the order of the list. Tags must be distinct.
+
+        All that counts on members counts on those of members() when run is called. If they change, rebuild(members) is
+        called on this thread: it returns operations with the tags of those that are to be made anew, which are all that
+        count on members and whose `info` is still None. Others that it returns are not used, so it may return a whole
+        list. It is called as often as the members change. Without it, or if it raises, the list ends for all peers:
+        MembersChangedError, or what it raised. rebuild must not call what waits for other peers. Failures that no retry
+        mends, and Ctrl-C: as for all_reduce_multiple_with_retry.
+        """
+        run = Run(operations, *self._members(), max_in_flight, rebuild)
+        call = self._bound("pcclRunOperations", run.call, run)
+        error = _threads.blocking(call, self._give_up, run.errands)
+        run.end()
+        if run.errands.error is not None:
+            raise run.errands.error
+        if error is not None:
+            raise error
+        return run.infos()
+
     def _launch(self, where: str, work: Work, label: str) -> AsyncReduceHandle:
-        handle = AsyncReduceHandle(Operation(self._core, work, label_of(where, label), blocking=False))
+        handle = AsyncReduceHandle(Operation(self._core, work, _core.label(where, label), blocking=False))
         handle._operation.launch()
         return handle
 
     def _carry_out(self, where: str, work: Work, label: str) -> OperationInfo:
         """The handle is there before the launch: if that is interrupted, it takes care of what was
         launched."""
-        handle = AsyncReduceHandle(Operation(self._core, work, label_of(where, label), blocking=True))
+        handle = AsyncReduceHandle(Operation(self._core, work, _core.label(where, label), blocking=True))
         try:
             handle._operation.launch()
             handle._operation.wait()

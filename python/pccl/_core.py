@@ -36,6 +36,14 @@ def text(what: str, value: Any) -> bytes:
         raise InvalidArgument(f"{what}: {value!r}: {error}") from None
 
 
+def label(where: str, given: str) -> bytes:
+    """The library checks the label before anything is launched."""
+    written = text(f"{where}: label", given)
+    if _native.labeled(written, lambda: 0):
+        raise InvalidArgument(f"{where}: {given!r}: {_native.last_failure().reason}")
+    return written
+
+
 def _option_text(name: str, value: Any) -> bytes:
     if isinstance(value, (str, float)):  # the library itself rejects fractions
         return text(f"option {name}", str(value))

@@ -7,7 +7,7 @@ import math
 from typing import Any, List, Optional, Sequence
 
 from . import _collectives, _core, _native
-from ._communicator import Communicator, label_of
+from ._communicator import Communicator
 from ._enums import Result, number
 from ._errors import InvalidArgument
 
@@ -46,7 +46,7 @@ def found(comm: Communicator, ids: Sequence[str], timeout: Optional[float], labe
     list_c = _collectives.peer_ids("group", ids)
     options = _native.GroupOptionsC(
         size=ctypes.sizeof(_native.GroupOptionsC),
-        label=label_of("group", label),
+        label=_core.label("group", label),
         timeout_ms=_milliseconds(timeout),
     )
     founded: List[Group] = []  # if nobody waits for it any more, it is closed when this is dropped

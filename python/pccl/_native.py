@@ -79,6 +79,45 @@ class OperationInfoC(ctypes.Structure):
     ]
 
 
+class OperationC(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("collective", c_int),
+        ("sendbuf", c_void_p),
+        ("recvbuf", c_void_p),
+        ("count", c_size_t),
+        ("datatype", c_int),
+        ("op", c_int),
+        ("root", c_uint32),
+        ("options", c_void_p),
+        ("info", c_void_p),
+    ]
+
+
+class RebuildC(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("members", POINTER(PeerIdC)),
+        ("member_count", c_uint32),
+        ("rank", c_uint32),
+        ("operations", POINTER(OperationC)),
+        ("entries", POINTER(c_size_t)),
+        ("entry_count", c_size_t),
+    ]
+
+
+RebuildCallback = ctypes.CFUNCTYPE(c_bool, POINTER(RebuildC), c_void_p)
+
+
+class RunOptionsC(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("max_in_flight", c_uint32),
+        ("rebuild", RebuildCallback),
+        ("user_data", c_void_p),
+    ]
+
+
 class AsyncReduceOpC(ctypes.Structure):
     _fields_ = [("comm", c_void_p), ("tag", c_uint64)]
 
@@ -176,6 +215,7 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclAllGatherAsync": [c_void_p, c_void_p, c_size_t, c_int, *_LAUNCH],
     "pcclReduceScatterAsync": [c_void_p, c_void_p, c_size_t, c_int, c_int, *_LAUNCH],
     "pcclBarrierAsync": [*_LAUNCH],
+    "pcclRunOperations": [POINTER(OperationC), c_size_t, POINTER(RunOptionsC), c_void_p],
     "pcclSynchronizeSharedState": [c_void_p, POINTER(SharedStateC), c_int, POINTER(SharedStateSyncInfoC)],
     "pcclCreateMasterWithOptions": [c_char_p, c_void_p, POINTER(c_void_p)],
     "pcclRunMaster": [c_void_p],

@@ -237,6 +237,7 @@ class Work(NamedTuple):
     pins: Any
     staged: Optional[Staged] = None
     world: Optional[int] = None  # how many take part; None: no list of members says it
+    arguments: Tuple[Any, ...] = ()  # of that function, before the options
 
 
 def all_reduce_work(descriptor: ReduceDescriptor, send: _buffers.Buffer, recv: _buffers.Buffer) -> Work:
@@ -248,7 +249,27 @@ def all_reduce_work(descriptor: ReduceDescriptor, send: _buffers.Buffer, recv: _
         code: int = _native.lib.pcclAllReduceAsync(*addresses, ctypes.byref(given), comm, handle)
         return code
 
-    return Work("pcclAllReduce", descriptor.tag, launch, (send, recv), staged)
+    arguments = (*addresses, given.count, given.src_descriptor.datatype, given.op)
+    return Work("pcclAllReduce", descriptor.tag, launch, (send, recv), staged, arguments=arguments)
+
+
+def reduction(
+    where: str,
+    send: Any,
+    recv: Any,
+    op: Union[ReduceOp, str],
+    tag: int,
+    operand_descriptor: Optional[ReduceOperandDescriptor],
+    quantization_options: Optional[QuantizationOptions],
+) -> Work:
+    source = _buffers.of(send, f"{where}: send")
+    target = source if recv is send else _buffers.of(recv, f"{where}: recv")
+    _buffers.need_writable(target, recv, f"{where}: recv")
+    _buffers.match(source, target, where)
+    operand = operand_descriptor or ReduceOperandDescriptor(source.dtype)
+    descriptor = ReduceDescriptor(source.count, op, tag, operand, quantization_options)
+    check_descriptor(source, descriptor, where)
+    return all_reduce_work(descriptor, source, target)
 
 
 class Operation:

@@ -111,7 +111,60 @@ def try_start(call: Callable[[], _T]) -> Optional[Job[_T]]:
     return job
 
 
-def blocking(call: Callable[[], _T], interrupted: Optional[Callable[[], None]] = None) -> _T:
+class Errands:
+    """What a blocking call asks of the thread that waits for it, whichever thread makes the call."""
+
+    def __init__(self) -> None:
+        self._home = threading.current_thread()
+        self._asked: queue.SimpleQueue[Optional[Job[None]]] = queue.SimpleQueue()
+        self._deserted = False
+        self.error: Optional[BaseException] = None  # of the errand that failed
+
+    def ask(self, call: Callable[[], None]) -> bool:
+        """Within the blocking call. False: it raised, or nobody waits any more."""
+        errand = Job(call)
+        if threading.current_thread() is self._home:
+            errand.run(lambda: None)
+        else:
+            self._asked.put(errand)
+        while not errand.wait(SLICE_S):
+            if self._deserted:
+                return False
+        try:
+            errand.value()
+        except BaseException as error:  # raised when the blocking call has ended
+            self.error = error
+        return self.error is None
+
+    def serve(self, job: Job[_T]) -> None:
+        """Until the job ends, which `ending` makes."""
+        try:
+            while True:
+                try:
+                    errand = self._asked.get(timeout=SLICE_S)
+                except queue.Empty:
+                    continue
+                if errand is None:
+                    job.wait()
+                    return
+                errand.run(lambda: None)
+        except BaseException:
+            self._deserted = True
+            raise
+
+    def ending(self, call: Callable[[], _T]) -> Callable[[], _T]:
+        def ends() -> _T:
+            try:
+                return call()
+            finally:
+                self._asked.put(None)
+
+        return ends
+
+
+def blocking(
+    call: Callable[[], _T], interrupted: Optional[Callable[[], None]] = None, errands: Optional[Errands] = None
+) -> _T:
     """Makes a call that may block without limit. If a signal handler raises meanwhile (Ctrl-C), the
     call continues in the background, with all that it holds, and `interrupted` is called. If no
     thread can be started, signals wait for the end of the call."""
@@ -119,8 +172,10 @@ def blocking(call: Callable[[], _T], interrupted: Optional[Callable[[], None]] =
         return call()  # no signal handler runs on this thread
     job: Optional[Job[_T]] = None
     try:
-        job = try_start(call)
-        if job is not None:
+        job = try_start(call if errands is None else errands.ending(call))
+        if job is not None and errands is not None:
+            errands.serve(job)
+        elif job is not None:
             job.wait()
     except BaseException:
         if interrupted is not None:

@@ -62,6 +62,7 @@ else:
         "sync_shared_state": lambda: first.sync_shared_state(state()),
         "all_reduce": lambda: first.all_reduce(memory[0], memory[1], op=ReduceOp.SUM),
         "multiple": lambda: first.all_reduce_multiple_with_retry(a_list()),
+        "run": lambda: first.run([pccl.AllReduce(memory[0], memory[1], op=ReduceOp.SUM)], rebuild=lambda _: []),
         "wait": lambda: handle.wait(),
         "result": lambda: handle.result(1000),
         "future": lambda: handle.future().result(),
@@ -73,7 +74,7 @@ else:
         thread.start()
         assert handle.wait()[0], "the operation went on"
         thread.join()
-    if kind in ("all_reduce", "multiple"):
+    if kind in ("all_reduce", "multiple", "run"):
         try:
             second.all_reduce(memory[1], memory[1], op=ReduceOp.SUM)
         except pccl.PCCLError as error:
@@ -83,7 +84,7 @@ first.close()
 print(f"closed after {time.monotonic() - begin:.3f} s", flush=True)
 """
 CALLS = ["connect", "attempts", "update_topology", "optimize_topology", "are_peers_pending", "sync_shared_state",
-         "all_reduce", "multiple", "wait", "result", "future", "await"]
+         "all_reduce", "multiple", "run", "wait", "result", "future", "await"]
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -94,7 +95,7 @@ def test_ctrl_c(script, address, call):
     peer.kill(signal.SIGINT)
     peer.line("interrupted")
     figure("seconds until Ctrl-C ended the call", time.monotonic() - begin, "s")
-    if call in ("all_reduce", "multiple"):
+    if call in ("all_reduce", "multiple", "run"):
         assert "aborted the operation" in peer.line("the other")
     figure("seconds to close after Ctrl-C", float(peer.line("closed").split()[2]), "s")
     assert peer.end() == 0

@@ -86,6 +86,12 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_request(const struct pccl_asked *asked
                                                   struct pccl_text *reason);
 void pccl_api_request_free(struct pccl_request *request);
 /*
+ * Reads a caller's struct of this or a later version; its first member is its size. ARGUMENT with a reason: that is not
+ * set (`init` is the macro that does it), or it has what we do not know.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_api_struct_read(const void *given, void *known, size_t size, const char *init,
+                                                      struct pccl_text *reason);
+/*
  * A caller's struct, which may be of a later version or NULL, and ours: before the call that fills it in, and after it
  * has succeeded. ARGUMENT with a reason: its size is not set.
  */
@@ -102,13 +108,5 @@ pcclResult_t pccl_api_operation_result(const pcclComm_t *comm, enum pccl_status 
 /* Takes the lock itself. info is written if the operation succeeded; NULL: it is not awaited. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_operation(pcclComm_t *comm, const struct pccl_request *request,
                                                     pcclOperationInfo_t *info, struct pccl_why *why);
-
-/*
- * Takes the lock itself. Carries out the list, repeating what a lost peer broke (PROTOCOL 8); returns when nothing of
- * it runs any more. info is filled on success and TOO_FEW_PEERS, `why`, which was zeroed, on failure.
- */
-PCCL_MUST_CHECK enum pccl_status pccl_api_reduce_list(pcclComm_t *comm, const pcclReduceOpDescriptor_t *descriptors,
-                                                      size_t count, uint32_t max_in_flight, pcclReduceInfo_t *info,
-                                                      struct pccl_why *why);
 
 #endif

@@ -1,5 +1,5 @@
 /* Public functions of reductions, and of all handles: launch, await, poll, abort, and the list with retries. */
-#include "api/api.h"
+#include "api/list.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_op.h"
 
@@ -247,6 +247,21 @@ pcclResult_t pcclAllReduce(const void *sendbuf, void *recvbuf, const pcclReduceD
     PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, all_reduce(sendbuf, recvbuf, descriptor, comm, reduce_info_out));
 }
 
+static enum pccl_status run_list(struct pccl_api_list *list, const pcclReduceOpDescriptor_t *descriptors,
+                                 struct pccl_why *why)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const pcclReduceOpDescriptor_t *op = &descriptors[i];
+        enum pccl_status status = pccl_api_request_reduction(op->sendbuf, op->recvbuf, &op->descriptor,
+                                                             &list->entries[i].request, &why->reason);
+        if (status != PCCL_OK) {
+            pccl_api_list_name_entry(i, &why->reason);
+            return status;
+        }
+    }
+    return pccl_api_list_run(list, why);
+}
+
 static pcclResult_t reduce_list(const pcclReduceOpDescriptor_t *descriptors, size_t count, pcclComm_t *comm,
                                 pcclReduceInfo_t *info_out, int max_in_flight)
 {
@@ -257,10 +272,14 @@ static pcclResult_t reduce_list(const pcclReduceOpDescriptor_t *descriptors, siz
     if (wrong)
         return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, wrong);
     struct pccl_why why = {0};
-    pcclReduceInfo_t info;
-    enum pccl_status status = pccl_api_reduce_list(comm, descriptors, count, (uint32_t)max_in_flight, &info, &why);
+    struct pccl_api_list list;
+    enum pccl_status status = pccl_api_list_init(&list, comm, count, &why.reason);
+    list.max_in_flight = (uint32_t)max_in_flight;
+    if (status == PCCL_OK)
+        status = run_list(&list, descriptors, &why);
     if (info_out && (status == PCCL_OK || status == PCCL_TOO_FEW_PEERS))
-        *info_out = info;
+        *info_out = list.sum;
+    pccl_api_list_fini(&list);
     return pccl_api_operation_result(comm, status, &why);
 }
 

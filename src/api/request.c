@@ -74,19 +74,20 @@ enum pccl_status pccl_api_request_reduction(const void *sendbuf, void *recvbuf,
 
 /* ---- options ---- */
 
-static enum pccl_status read_options(const pcclCollectiveOptions_t *given, pcclCollectiveOptions_t *options,
-                                     struct pccl_text *reason)
+enum pccl_status pccl_api_struct_read(const void *given, void *known, size_t size, const char *init,
+                                      struct pccl_text *reason)
 {
-    *options = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
-    if (!given)
-        return PCCL_OK;
-    if (given->size < sizeof *options || given->size > PCCL_API_STRUCT_MAX)
-        return refuse(reason, "the size of the options is not set; use PCCL_COLLECTIVE_OPTIONS_INIT");
-    for (size_t i = sizeof *options; i < given->size; i++) {
-        if (((const unsigned char *)given)[i] != 0)
-            return refuse(reason, "the options have a member that this version of the library does not know");
+    size_t given_size;
+    memcpy(&given_size, given, sizeof given_size);
+    if (given_size < size || given_size > PCCL_API_STRUCT_MAX) {
+        pccl_text_format(reason, "the size of a struct is not set; use %s", init);
+        return PCCL_ARGUMENT;
     }
-    memcpy(options, given, sizeof *options);
+    for (size_t i = size; i < given_size; i++) {
+        if (((const unsigned char *)given)[i] != 0)
+            return refuse(reason, "a struct has a member that this version of the library does not know");
+    }
+    memcpy(known, given, size);
     return PCCL_OK;
 }
 
@@ -147,10 +148,12 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
 enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_request *request,
                                   struct pccl_text *reason)
 {
-    pcclCollectiveOptions_t options;
+    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
     struct pccl_asked complete = *asked;
+    enum pccl_status status = PCCL_OK;
     *request = (struct pccl_request){0};
-    enum pccl_status status = read_options(asked->options, &options, reason);
+    if (asked->options)
+        status = pccl_api_struct_read(asked->options, &options, sizeof options, "PCCL_COLLECTIVE_OPTIONS_INIT", reason);
     if (status != PCCL_OK)
         return status;
     bool needs_result = asked->collective != PCCL_BARRIER && !options.counts; /* a share may be empty */
@@ -168,7 +171,11 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
     if (options.label && !pccl_label_of(options.label, &request->descriptor.label))
         return refuse(reason, "a label has at most 32 bytes of printable UTF-8");
     status = read_counts(&options, request, reason);
-    return status == PCCL_OK ? read_members(&options, request, reason) : status;
+    if (status == PCCL_OK)
+        status = read_members(&options, request, reason);
+    /* Where ranks matter that is done when they are known. */
+    return status == PCCL_OK && !pccl_request_needs_members(request) ? pccl_request_check_buffers(request, 1, 0, reason)
+                                                                     : status;
 }
 
 void pccl_api_request_free(struct pccl_request *request)

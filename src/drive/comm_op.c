@@ -221,29 +221,43 @@ static enum pccl_status step(struct pccl_communicator *comm, struct pccl_comm_op
     return status;
 }
 
+/* Of one that is meant. */
+static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
+                                const struct pccl_request *request, const struct pccl_peer_subgroup *subgroup,
+                                struct pccl_launch *launch, struct pccl_text *reason)
+{
+    struct pccl_communicator *comm = handle->comm;
+    enum pccl_status status = place(handle, operation, request, &launch->descriptor, reason);
+    if (status != PCCL_OK)
+        return status;
+    plan_tiny(comm, operation, request, launch);
+    bool has_peers = handle->group ? subgroup != NULL : !pccl_peer_is_alone(comm->peer);
+    bool moves = !operation->tiny && has_peers;
+    return !moves || pccl_comm_op_job_make(comm, operation, request, &launch->descriptor, subgroup) ? PCCL_OK
+                                                                                                    : PCCL_MEMORY;
+}
+
 /* The operation is not in the table yet. After a failure its job, if any, is not the engine's. */
 static enum pccl_status launch(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
                                const struct pccl_request *request, const struct pccl_peer_subgroup *subgroup,
                                struct pccl_text *reason)
 {
-    struct pccl_communicator *comm = handle->comm;
     bool counts_on_members = !handle->group && pccl_request_needs_members(request);
     struct pccl_launch launch = {.subgroup = subgroup ? subgroup->name : 0,
                                  .tag = request->tag,
                                  .descriptor = request->descriptor,
                                  .members = counts_on_members ? operation->members : NULL,
                                  .member_count = counts_on_members ? operation->member_count : 0,
+                                 .given_up = request->given_up,
+                                 .reason = request->reason,
                                  .user = operation};
-    enum pccl_status status = place(handle, operation, request, &launch.descriptor, reason);
+    bool is_meant = request->given_up == PCCL_CLASS_NONE;
+    enum pccl_status status = is_meant ? prepare(handle, operation, request, subgroup, &launch, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
-    plan_tiny(comm, operation, request, &launch);
     if (handle->group && !subgroup)
-        return PCCL_TOO_FEW_PEERS; /* of which the machine knows nothing */
-    if (!operation->tiny && (subgroup || !pccl_peer_is_alone(comm->peer)) &&
-        !pccl_comm_op_job_make(comm, operation, request, &launch.descriptor, subgroup))
-        return PCCL_MEMORY;
-    return step(comm, operation, &launch);
+        return PCCL_TOO_FEW_PEERS; /* the machine knows nothing of a group of one */
+    return step(handle->comm, operation, &launch);
 }
 
 /* This peer is alone in its group: it has what the others would send, and nobody need be told. */
@@ -305,7 +319,7 @@ enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const stru
     operation->result = request->result;
     operation->waiter = waiter;
     status = launch(handle, operation, request, subgroup, &why->reason);
-    if (status == PCCL_TOO_FEW_PEERS && request->alone_ok)
+    if (status == PCCL_TOO_FEW_PEERS && request->alone_ok && request->given_up == PCCL_CLASS_NONE)
         status = do_alone(comm, operation, request, &why->reason);
     if (status != PCCL_OK) {
         if (!why->reason.length)
@@ -349,6 +363,28 @@ enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, co
     if (operation)
         refuse(comm, operation, status, &known, why);
     return status;
+}
+
+enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, const struct pccl_request *request,
+                                    struct pccl_text *reason)
+{
+    struct pccl_descriptor descriptor = request->descriptor;
+    const struct pccl_peer_subgroup *subgroup;
+    enum pccl_status status = may_launch(handle, request->tag, &subgroup, reason);
+    if (status != PCCL_OK || !pccl_request_needs_members(request))
+        return status;
+    struct pccl_comm_op *operation = allocate(handle, request);
+    status = operation ? place(handle, operation, request, &descriptor, reason) : PCCL_MEMORY;
+    if (operation)
+        release(operation);
+    else
+        explain_refusal(handle->comm, status, request->tag, reason);
+    return status;
+}
+
+bool pccl_comm_op_is_ending(const struct pccl_comm_op *operation)
+{
+    return operation->decided || operation->op->abort_sent;
 }
 
 /* ---- the end ---- */
@@ -528,11 +564,10 @@ void pccl_comm_ops_free(struct pccl_communicator *comm)
     pccl_table_fini(&comm->operations.by_tag);
 }
 
-void pccl_comm_op_abort(struct pccl_communicator *comm, const struct pccl_comm_op *operation,
+void pccl_comm_op_abort(struct pccl_communicator *comm, const struct pccl_comm_op *operation, enum pccl_class class,
                         const struct pccl_text *reason)
 {
-    struct pccl_peer_event event = {
-        .kind = PCCL_PEER_OP_ABORT, .op = operation->op, .class = PCCL_CLASS_ABORTED, .reason = reason};
+    struct pccl_peer_event event = {.kind = PCCL_PEER_OP_ABORT, .op = operation->op, .class = class, .reason = reason};
     if (!operation->decided)
         pccl_comm_step(comm, &event);
 }
@@ -544,7 +579,7 @@ void pccl_comm_ops_abort(struct pcclComm_t *handle)
     for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
          node = pccl_table_after(&comm->operations.by_tag, node))
         if (operation_of(node)->handle == handle)
-            pccl_comm_op_abort(comm, operation_of(node), NULL);
+            pccl_comm_op_abort(comm, operation_of(node), PCCL_CLASS_ABORTED, NULL);
 }
 
 void pccl_comm_ops_drop(struct pccl_communicator *comm, const struct pcclComm_t *handle)

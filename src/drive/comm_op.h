@@ -59,6 +59,18 @@ struct pccl_founding {
     uint32_t timeout_ms; /* 0: op_timeout_ms */
 };
 
+/*
+ * Would a launch be refused for what the arguments, the members of now and the tags in use show?
+ * OK, or a reason.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, const struct pccl_request *request,
+                                                    struct pccl_text *reason);
+/*
+ * The operation ends without the other peers: it is decided, or the master has been asked to abort
+ * it.
+ */
+bool pccl_comm_op_is_ending(const struct pccl_comm_op *operation);
+
 /* The founding of a group as an operation of the communicator, in the same way. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm,
                                                               const struct pccl_founding *founding,
@@ -94,8 +106,8 @@ void pccl_comm_ops_give_up(struct pccl_communicator *comm);
 void pccl_comm_ops_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter);
 /* Frees all operations, which nobody will await any more. */
 void pccl_comm_ops_free(struct pccl_communicator *comm);
-/* Asks all peers to abort the operation, unless it is decided. reason may be NULL. */
-void pccl_comm_op_abort(struct pccl_communicator *comm, const struct pccl_comm_op *operation,
+/* Asks all peers to abort the operation, as this class, unless it is decided. reason may be NULL. */
+void pccl_comm_op_abort(struct pccl_communicator *comm, const struct pccl_comm_op *operation, enum pccl_class class,
                         const struct pccl_text *reason);
 /* Asks all peers to abort all undecided operations of this handle. */
 void pccl_comm_ops_abort(struct pcclComm_t *handle);

@@ -143,6 +143,12 @@ struct pccl_launch {
     const struct pccl_id *members;
     uint32_t member_count;
     uint32_t timeout_ms; /* 0: the default */
+    /*
+     * NONE: it is meant. Else it never starts, whatever the payload and the members: the master is asked to abort it
+     * as this, so that those who have launched it, or will, do not wait for this peer.
+     */
+    enum pccl_class given_up;
+    const struct pccl_text *reason; /* of giving up; NULL: none */
     void *user;
 };
 

@@ -69,6 +69,8 @@ static uint32_t world_of(const struct pccl_peer *p, const struct pccl_launch *la
 static bool has_fitting_payload(const struct pccl_peer *p, const struct pccl_launch *launch)
 {
     uint32_t world = launch->members != NULL ? launch->member_count : world_of(p, launch);
+    if (launch->given_up != PCCL_CLASS_NONE)
+        return true;
     if (!launch->tiny)
         return launch->descriptor.collective != PCCL_BARRIER;
     return world > 0 && pccl_tiny_contribution_fits(&launch->descriptor, world, is_root(p, &launch->descriptor),
@@ -83,7 +85,7 @@ static enum pccl_status may_launch_in(const struct pccl_peer *p, const struct pc
         return PCCL_ARGUMENT;
     if (subgroup->ended)
         return PCCL_PEER_LOST;
-    bool has_root = launch->descriptor.collective == PCCL_BROADCAST;
+    bool has_root = launch->descriptor.collective == PCCL_BROADCAST && launch->given_up == PCCL_CLASS_NONE;
     return has_root && !pccl_peer_is_in_subgroup(p, launch->subgroup, &launch->descriptor.root) ? PCCL_ARGUMENT
                                                                                                 : PCCL_OK;
 }
@@ -164,11 +166,15 @@ static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *
 }
 
 /*
- * PROTOCOL 5.1: it is under way here, unless its caller counts on other members than the view has.
- * Then it never starts, and the master is asked to abort it for all.
+ * PROTOCOL 5.1: it is under way here, unless its caller gives it up, or counts on other members than
+ * the view has. Then it never starts, and the master is asked to abort it for all.
  */
 static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_launch *launch)
 {
+    if (launch->given_up != PCCL_CLASS_NONE) {
+        pccl_peer_op_abort(p, op, launch->given_up, launch->reason);
+        return;
+    }
     if (launch->members != NULL && !pccl_peer_has_members(p, launch->members, launch->member_count)) {
         op->abort_sent = true;
         op->abort_class = PCCL_CLASS_MEMBERS_CHANGED;

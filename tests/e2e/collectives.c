@@ -9,10 +9,13 @@
  *                            launched (as of reduce), quantized, and wrong: it gives something else
  *                            than it should.
  *                            {"intact":...,"right":...,"peers":N,"rank":R,"sequence":S,"digest":D}
+ *   run SEED OPS COUNT MAX   a list of OPS of all kinds, which follows from the seed, MAX in flight;
+ *                            options rebuild, rebuild=fails.
+ *                            {"intact":...,"right":...,"rebuilt":TIMES,"ops":[...] as below}
  *   mixed SEED OPS COUNT     until stopped: steps of up to OPS of all kinds, of up to COUNT elements
  *                            for each member. What a step is follows from seed and step. All are
  *                            launched, all awaited, and those that failed are launched again, among
- *                            those who are members then. Events:
+ *                            those who are members then. Option listed: all in one call. Events:
  *     failed   how many failed in this round, and whether their inputs are as they were
  *     step     {"ops":[[kind,world,digest of who took part and of what all have],...],"right":...}
  */
@@ -31,7 +34,7 @@ struct collective {
     enum kind kind;
     uint64_t tag, salt;
     size_t count;
-    uint32_t root;
+    uint32_t root, drawn;
     bool in_place, alone_ok, done, in_flight;
     bool quantized;  /* a broadcast or gather, of floats */
     uint64_t digest; /* of a result that is the same everywhere */
@@ -224,14 +227,20 @@ static pcclResult_t launch(struct collective *op, pcclComm_t *comm)
     }
 }
 
+static void note_result(struct collective *op)
+{
+    if (op->kind != SCATTER)
+        op->digest = values_digest(op->result, parts(op, GATHER) * sizeof *op->result, 0);
+}
+
 static pcclResult_t await(struct collective *op)
 {
     op->info = (pcclOperationInfo_t)PCCL_OPERATION_INFO_INIT;
     op->info.participants = op->participants;
     op->info.participants_max = MEMBERS_MAX;
     pcclResult_t result = pcclAwaitOperation(&op->handle, UINT32_MAX, &op->info);
-    if (result == pcclSuccess && op->kind != SCATTER)
-        op->digest = values_digest(op->result, parts(op, GATHER) * sizeof *op->result, 0);
+    if (result == pcclSuccess)
+        note_result(op);
     return result;
 }
 
@@ -334,27 +343,158 @@ void do_collect(struct command *command)
     free_buffers(&op);
 }
 
+/* ---- lists ---- */
+
+static void prepare(struct collective *op, uint64_t index, uint64_t draw, uint64_t count_max)
+{
+    uint32_t sizes = mix(draw + (UINT64_C(1) << 40));
+    memset(op, 0, sizeof *op);
+    op->kind = (enum kind)(mix(draw) % KINDS);
+    op->tag = FIRST_TAG + index;
+    op->salt = draw;
+    op->count = 1 + sizes % (sizes & 1 << 20 ? count_max : 200); /* many of them go through the master */
+    op->drawn = mix(draw + 7);
+    op->quantized = op->kind <= GATHER && (mix(draw + 9) & 1) != 0;
+}
+
+/* From now on it counts on these. */
+static void arrange(struct collective *op, const struct collective *now)
+{
+    memcpy(op->members, now->members, sizeof op->members);
+    op->world = now->world;
+    op->rank = now->rank;
+    op->root = op->drawn % now->world;
+    op->in_place = (mix(op->salt + now->rank) & 1) != 0; /* each peer's own choice */
+    make_buffers(op);
+}
+
+struct list {
+    struct collective ops[OPS_MAX];
+    pcclOperation_t entries[OPS_MAX];
+    pcclCollectiveOptions_t options[OPS_MAX];
+    uint64_t count, rebuilt;
+    bool fails, intact;
+};
+
+static void enter(struct list *list, uint64_t index)
+{
+    static const pcclCollective_t collectives[KINDS] = {pcclCollectiveBroadcast, pcclCollectiveAllGather,
+                                                        pcclCollectiveReduceScatter, pcclCollectiveBarrier,
+                                                        pcclCollectiveAllReduce};
+    struct collective *op = &list->ops[index];
+    pcclOperation_t *entry = &list->entries[index];
+    list->options[index] = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
+    list->options[index].tag = op->tag;
+    list->options[index].quantization.algorithm = op->quantized ? pcclQuantMinMax : pcclQuantNone;
+    op->info = (pcclOperationInfo_t)PCCL_OPERATION_INFO_INIT;
+    op->info.participants = op->participants;
+    op->info.participants_max = MEMBERS_MAX;
+    *entry = (pcclOperation_t)PCCL_OPERATION_INIT;
+    entry->collective = collectives[op->kind];
+    entry->sendbuf = op->kind == BROADCAST ? NULL : op->input;
+    entry->recvbuf = op->result;
+    entry->count = op->count;
+    entry->datatype = op->quantized ? pcclFloat : pcclUint32;
+    entry->root = op->root;
+    entry->options = &list->options[index];
+    entry->info = &op->info;
+}
+
+static bool rebuild_list(const pcclRebuild_t *rebuild, void *user_data)
+{
+    struct list *list = user_data;
+    struct collective now = {.world = rebuild->member_count, .rank = rebuild->rank};
+    memcpy(now.members, rebuild->members, now.world * sizeof *now.members);
+    list->rebuilt++;
+    for (size_t i = 0; i < rebuild->entry_count && !list->fails; i++) {
+        struct collective *op = &list->ops[rebuild->entries[i]];
+        list->intact = is_intact(op, false) && list->intact;
+        free_buffers(op);
+        arrange(op, &now);
+        enter(list, rebuild->entries[i]);
+    }
+    return !list->fails;
+}
+
+/* max_in_flight 0: each peer's own choice. */
+static pcclResult_t run_list(struct list *list, pcclComm_t *comm, uint32_t max_in_flight, bool rebuilds)
+{
+    struct collective now = {0};
+    pcclRunOptions_t options = PCCL_RUN_OPTIONS_INIT;
+    if (!count_on_members(&now, comm))
+        now.world = 1; /* unconnected: the call will say so */
+    for (uint64_t i = 0; i < list->count; i++) {
+        arrange(&list->ops[i], &now);
+        enter(list, i);
+    }
+    options.max_in_flight = max_in_flight != 0 ? max_in_flight : 1 + mix(list->ops[0].salt + now.rank) % OPS_MAX;
+    options.rebuild = rebuilds ? rebuild_list : NULL;
+    options.user_data = list;
+    return pcclRunOperations(list->entries, list->count, &options, comm);
+}
+
+/* What has succeeded is right; the inputs of all others are as they were. */
+static bool end_list(struct list *list)
+{
+    bool right = true;
+    for (uint64_t i = 0; i < list->count; i++) {
+        struct collective *op = &list->ops[i];
+        op->done = op->info.world > 0;
+        list->intact = is_intact(op, op->done) && list->intact;
+        right = (!op->done || is_right(op)) && right;
+        if (op->done)
+            note_result(op);
+        free_buffers(op);
+    }
+    return right;
+}
+
+static void add_operations(struct line *line, const struct collective *ops, uint64_t count)
+{
+    add(line, ",\"ops\":[");
+    for (uint64_t i = 0; i < count; i++)
+        add(line, "%s[\"%s\",%u,\"%016" PRIx64 "\"]", i > 0 ? "," : "", names[ops[i].kind], ops[i].info.world,
+            values_digest(ops[i].participants, ops[i].info.world * sizeof *ops[i].participants, ops[i].digest));
+    add(line, "]");
+}
+
+void do_run(struct command *command)
+{
+    struct list *list = calloc(1, sizeof *list);
+    const char *rebuilds = option(command, "rebuild");
+    uint64_t seed = number(command, 0), count_max = number(command, 2);
+    if (list == NULL)
+        exit(3);
+    list->count = number(command, 1);
+    if (list->count < 1 || list->count > OPS_MAX)
+        bad_command(command, "out of range");
+    list->intact = true;
+    list->fails = rebuilds != NULL && strcmp(rebuilds, "fails") == 0;
+    for (uint64_t i = 0; i < list->count; i++) {
+        prepare(&list->ops[i], i, seed * OPS_MAX + i, count_max);
+        list->ops[i].kind = (enum kind)((seed + i) % KINDS); /* each of them, in turn */
+        list->ops[i].quantized = list->ops[i].kind <= GATHER && (i & 1) != 0;
+    }
+    begin(command);
+    pcclResult_t result = run_list(list, command->slot->comm, (uint32_t)number(command, 3), rebuilds != NULL);
+    bool right = end_list(list);
+    struct line line;
+    answer(command, &line, result);
+    add(&line, ",\"intact\":%s,\"right\":%s,\"rebuilt\":%" PRIu64, list->intact ? "true" : "false",
+        right ? "true" : "false", list->rebuilt);
+    add_operations(&line, list->ops, list->count);
+    end_line(&line);
+    free(list);
+}
+
 /* ---- many of them, while peers come and go ---- */
 
 struct mixed {
     struct loop loop; /* first */
     uint64_t seed, ops_max, count_max, count;
     struct collective ops[OPS_MAX];
+    struct list list;
 };
-
-static void prepare(struct mixed *mixed, uint64_t index)
-{
-    struct collective *op = &mixed->ops[index];
-    uint64_t draw = mixed->seed * 1000003 + mixed->loop.step * OPS_MAX + index;
-    uint32_t sizes = mix(draw + (UINT64_C(1) << 40));
-    memset(op, 0, sizeof *op);
-    op->kind = (enum kind)(mix(draw) % KINDS);
-    op->tag = FIRST_TAG + index;
-    op->salt = draw;
-    op->count = 1 + sizes % (sizes & 1 << 20 ? mixed->count_max : 200); /* many of them go through the master */
-    op->root = mix(draw + 7);
-    op->quantized = op->kind <= GATHER && (mix(draw + 9) & 1) != 0;
-}
 
 /* The list is as of the last call that returned, the same for all who take part; else it fails. */
 static pcclResult_t launch_missing(struct mixed *mixed)
@@ -367,12 +507,7 @@ static pcclResult_t launch_missing(struct mixed *mixed)
         struct collective *op = &mixed->ops[i];
         if (op->done)
             continue;
-        memcpy(op->members, now.members, sizeof op->members);
-        op->world = now.world;
-        op->rank = now.rank;
-        op->root %= now.world;
-        op->in_place = (mix(op->salt + now.rank) & 1) != 0; /* each peer's own choice */
-        make_buffers(op);
+        arrange(op, &now);
         result = launch(op, mixed->loop.comm);
         op->in_flight = result == pcclSuccess;
         if (!op->in_flight)
@@ -420,18 +555,13 @@ static pcclResult_t await_launched(struct mixed *mixed, bool *right)
     return result;
 }
 
-static void report_step(const struct mixed *mixed, bool right)
+static void report_step(const struct mixed *mixed, const struct collective *ops, bool right)
 {
     struct line line;
     begin_line(&line);
-    add(&line, "{\"id\":%s,\"event\":\"step\",\"step\":%" PRIu64 ",\"at\":%" PRIu64 ",\"right\":%s,\"ops\":[",
+    add(&line, "{\"id\":%s,\"event\":\"step\",\"step\":%" PRIu64 ",\"at\":%" PRIu64 ",\"right\":%s",
         mixed->loop.command->id, mixed->loop.step, now_us(), right ? "true" : "false");
-    for (uint64_t i = 0; i < mixed->count; i++) {
-        const struct collective *op = &mixed->ops[i];
-        add(&line, "%s[\"%s\",%u,\"%016" PRIx64 "\"]", i > 0 ? "," : "", names[op->kind], op->info.world,
-            values_digest(op->participants, op->info.world * sizeof *op->participants, op->digest));
-    }
-    add(&line, "]");
+    add_operations(&line, ops, mixed->count);
     end_line(&line);
 }
 
@@ -443,6 +573,20 @@ static bool all_done(const struct mixed *mixed)
     return true;
 }
 
+/* The same by one call, which retries what is broken. */
+static pcclResult_t make_listed_step(struct mixed *mixed)
+{
+    struct list *list = &mixed->list;
+    list->count = mixed->count;
+    list->intact = true;
+    memcpy(list->ops, mixed->ops, sizeof list->ops);
+    pcclResult_t result = run_list(list, mixed->loop.comm, 0, true);
+    bool right = end_list(list);
+    if (result == pcclSuccess)
+        report_step(mixed, list->ops, right && list->intact);
+    return result;
+}
+
 static pcclResult_t make_step(struct loop *loop)
 {
     struct mixed *mixed = (struct mixed *)loop;
@@ -450,7 +594,9 @@ static pcclResult_t make_step(struct loop *loop)
     bool right = true;
     mixed->count = 1 + mix(mixed->seed + loop->step) % mixed->ops_max;
     for (uint64_t i = 0; i < mixed->count; i++)
-        prepare(mixed, i);
+        prepare(&mixed->ops[i], i, mixed->seed * 1000003 + loop->step * OPS_MAX + i, mixed->count_max);
+    if (option(loop->command, "listed") != NULL)
+        return make_listed_step(mixed);
     while (result == pcclSuccess && !all_done(mixed)) {
         pcclResult_t launched = launch_missing(mixed);
         result = await_launched(mixed, &right);
@@ -458,7 +604,7 @@ static pcclResult_t make_step(struct loop *loop)
             result = launched;
     }
     if (result == pcclSuccess)
-        report_step(mixed, right);
+        report_step(mixed, mixed->ops, right);
     return result;
 }
 

@@ -111,6 +111,7 @@ void do_loop(struct command *command);
 void do_members(struct command *command);
 void do_group(struct command *command);
 void do_collect(struct command *command);
+void do_run(struct command *command);
 void do_mixed(struct command *command);
 void do_stop(struct command *command);
 void do_state(struct command *command);

@@ -207,15 +207,28 @@ def test_wrong_calls(run):
     peers[0].do("destroy", slot=FIRST)
 
 
+def lists(peers, slot):
+    """Lists of 40 sums with retry."""
+    return [peer.start("multi", 40, 3, 900, 5000, "i64", "sum", "ramp:1:1", slot=slot) for peer in peers]
+
+
 def test_newcomer(run):
-    """Groups outlive updates; a newcomer is in later ones."""
+    """Groups outlive updates; a newcomer is in later ones. Lists are retried in the whole group; in
+    another one nothing can be."""
     peers = phases.start(run, 2)
     found(peers, FIRST)
     peers.append(run.join(1, peers))
     works(peers[:2], FIRST)
+    for result in agree(lists(peers[:2], FIRST), SUCCESS):
+        equal(result["peers"], 2, "peers of a list")
     found(peers[1:], SECOND)
     works(peers[1:], SECOND)
     works(peers, 0)
+    calls = lists(peers[:1], FIRST)
+    peers[0].until_waiting()
+    peers[1].kill()
+    for result in agree(calls, LOST):
+        check("the group has ended" in result["words"], result["words"])
 
 
 harness.main()

@@ -137,6 +137,8 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
     draw_members(app, lane, &request, sim_mix(hash, 0xc011));
     if (hash / 8192 % 1000 < sim->plan.mismatch_permille && lane->attempt == 0 && sim_chance(sim, 40))
         differ(sim, &request);
+    request.given_up = app->gives_up;
+    app->gives_up = PCCL_CLASS_NONE;
     lane->decided = false;
     lane->since = sim->now;
     enum pccl_status status = sim_app_launch(sim, peer, &request, &lane->op);

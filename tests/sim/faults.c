@@ -249,6 +249,11 @@ static void abort_something(struct sim *sim)
     struct sim_peer *peer = pick_peer(sim, true);
     if (peer == NULL || peer->app.state != SIM_APP_WORKING)
         return;
+    if (sim_chance(sim, 25)) {
+        sim_note(sim, "p%u gives up what it launches next", peer->process.number);
+        peer->app.gives_up = PCCL_CLASS_ABORTED;
+        return;
+    }
     for (uint32_t tag = 0; tag < peer->app.lane_count; tag++) {
         struct sim_lane *lane = &peer->app.lanes[tag];
         if (lane->state != SIM_LANE_FLYING || lane->decided || sim_chance(sim, 30))

@@ -88,6 +88,7 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
                                  .members = request->members,
                                  .member_count = request->member_count,
                                  .timeout_ms = request->timeout_ms,
+                                 .given_up = request->given_up,
                                  .user = request->user};
     if (launch.members == NULL && request->subgroup == 0 &&
         (request->counted || depends_on_members(request->collective))) {
@@ -109,6 +110,8 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
     if (status == PCCL_OK)
         *op = event.op;
     sim_check_launched(sim, peer, status == PCCL_OK ? *op : NULL);
+    if (status == PCCL_OK && request->given_up != PCCL_CLASS_NONE)
+        sim_check_failing(sim, peer, *op);
     sim_note(sim, "p%u launches tag %llu use %d step %llx collective %u %s%s", peer->process.number,
              (unsigned long long)request->tag, status == PCCL_OK ? (int)(*op)->instance.use : -1,
              (unsigned long long)request->step, request->collective,

@@ -663,6 +663,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"members-unheard", "a list is refused in a view that another one has not heard of", scenario_members_unheard},
     {"members-restart", "the master restarts before it hears that a list is refused", scenario_members_restart},
     {"members-alone", "who is alone is told so, whatever it counted on", scenario_members_alone},
+    {"members-given-up", "one launches only to say that it will not take part", scenario_members_given_up},
     {"numbers-restart", "the order of members stays over restarts of the master, and newcomers are last",
      scenario_numbers_restart},
     {"lying-numbers", "a member lies about numbers of admission after a restart", scenario_lying_numbers},

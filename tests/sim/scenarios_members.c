@@ -212,6 +212,30 @@ void scenario_members_alone(struct sim *sim)
     MUST(sim, list_of(p[0]).count == 1);
 }
 
+/*
+ * One goes on no more with what the others are in, or launch later, tiny and bulk: all hear that,
+ * and nothing of it starts.
+ */
+void scenario_members_given_up(struct sim *sim)
+{
+    static const enum pccl_class classes[] = {PCCL_CLASS_ABORTED, PCCL_CLASS_MEMBERS_CHANGED};
+    const struct sim_request requests[] = {gather, bulk_gather, barrier};
+    struct pccl_peer_op *ops[3];
+    cluster(sim, 3);
+    for (uint32_t k = 0; k < 2 * PCCL_COUNT_OF(requests); k++) {
+        struct sim_request request = requests[k / 2];
+        struct sim_request given_up = request;
+        given_up.given_up = classes[k % 2];
+        ops[0] = launch(sim, p[0], request, NULL);
+        ops[1] = launch(sim, p[1], given_up, NULL);
+        MUST(sim, !ops[1]->started && !ops[1]->complete);
+        WAIT(sim, 500, scenario_is_decided(ops[0]));
+        ops[2] = launch(sim, p[2], request, NULL);
+        take_all(sim, p, ops, 3, classes[k % 2]);
+        all_end(sim, p, 3, request, PCCL_CLASS_NONE);
+    }
+}
+
 /* ---- numbers of admission ---- */
 
 static void must_be_in_order(struct sim *sim, const struct sim_peer *of, struct sim_peer *const *order, uint32_t count)

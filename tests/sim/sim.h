@@ -258,6 +258,7 @@ struct sim_app {
     struct sim_circle circles[SIM_CIRCLES];
     struct pccl_id members[SIM_HOSTS_MAX]; /* when the chapter began */
     uint32_t member_count;
+    enum pccl_class gives_up; /* what it launches next; NONE: it is meant */
     bool pending_outstanding, pending_known, pending_value;
     uint64_t wakes_at; /* 0: nothing scheduled */
     bool call_over[8]; /* by enum pccl_call: set by call_done */
@@ -410,7 +411,8 @@ struct sim_request {
     bool counted; /* it counts on the members as of the last call, though its form does not depend on them */
     const struct pccl_id *members; /* ... it counts on these instead */
     uint32_t member_count;
-    uint32_t root; /* of a broadcast: which of the members */
+    uint32_t root;            /* of a broadcast: which of the members */
+    enum pccl_class given_up; /* NONE: it is meant */
     void *user;
 };
 PCCL_MUST_CHECK enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer,

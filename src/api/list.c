@@ -1,0 +1,422 @@
+#include "api/list.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_op.h"
+#include "drive/comm_wait.h"
+#include "net/heap.h"
+#include "peer/queries.h"
+
+#include <string.h>
+
+bool pccl_api_list_is_to_rebuild(const struct pccl_api_entry *entry)
+{
+    bool is_open = entry->state != PCCL_API_ENTRY_FINISHED && entry->state != PCCL_API_ENTRY_FLYING;
+    return is_open && pccl_request_needs_members(&entry->request);
+}
+
+void pccl_api_list_name_entry(size_t index, struct pccl_text *reason)
+{
+    const struct pccl_text words = *reason;
+    pccl_text_format(reason, "entry %zu: %s", index, words.bytes);
+}
+
+/* ---- the end ---- */
+
+/* As what the others see their operations end. */
+static enum pccl_class class_of_end(const struct pccl_api_list *list)
+{
+    return list->status == PCCL_MEMBERS_CHANGED ? PCCL_CLASS_MEMBERS_CHANGED : PCCL_CLASS_ABORTED;
+}
+
+/*
+ * What is in flight is given up, for other peers may have stopped before they launched it. Some of what we see is given
+ * up because of that, so it is no reason if there is a better one.
+ */
+static void stop(struct pccl_api_list *list, enum pccl_status status, const struct pccl_why *why)
+{
+    bool first = list->status == PCCL_OK;
+    if (!first && list->status != PCCL_ABORTED)
+        return;
+    list->status = status;
+    list->why = *why;
+    if (!first)
+        return;
+    pccl_text_format(&list->given_up, "its list of operations has failed: %s", why->reason.bytes);
+    for (size_t i = list->low; i < list->count; i++) {
+        const struct pccl_comm_op *operation = list->entries[i].operation;
+        if (operation)
+            pccl_comm_op_abort(list->comm, operation, class_of_end(list), &list->given_up);
+    }
+}
+
+static bool is_aborted(const struct pccl_api_list *list) { return list->handle->aborts != list->aborts; }
+
+/* ---- launching ---- */
+
+static void set_state(struct pccl_api_list *list, struct pccl_api_entry *entry, enum pccl_api_entry_state state)
+{
+    list->launching += (size_t)(state == PCCL_API_ENTRY_AGAIN) - (size_t)(entry->state == PCCL_API_ENTRY_AGAIN);
+    list->aside += (size_t)(state == PCCL_API_ENTRY_ASIDE) - (size_t)(entry->state == PCCL_API_ENTRY_ASIDE);
+    entry->state = state;
+}
+
+/* With the members that it counts on. */
+static struct pccl_request request_of(const struct pccl_api_list *list, const struct pccl_api_entry *entry)
+{
+    struct pccl_request request = entry->request;
+    if (!request.members && pccl_request_needs_members(&request)) {
+        request.members = list->members;
+        request.member_count = list->member_count;
+    }
+    return request;
+}
+
+/* The members as the caller has seen them last; those of a group never change. */
+static uint32_t present_count(const struct pccl_api_list *list)
+{
+    uint32_t count;
+    if (list->handle->group)
+        return list->handle->group->count;
+    (void)pccl_peer_members(list->comm->peer, &count);
+    return count;
+}
+
+static const struct pccl_id *present_member(const struct pccl_api_list *list, uint32_t rank)
+{
+    uint32_t count;
+    if (list->handle->group)
+        return &list->handle->group->members[rank];
+    return &pccl_peer_members(list->comm->peer, &count)[rank].peer;
+}
+
+/* Whom it counts on are those whom its caller has seen last. */
+static bool is_for_present_members(const struct pccl_api_list *list, const struct pccl_request *request)
+{
+    uint32_t count = present_count(list), i = 0;
+    while (i < count && i < request->member_count && pccl_id_equal(present_member(list, i), &request->members[i]))
+        i++;
+    return i == count && i == request->member_count;
+}
+
+/*
+ * Whether another attempt may succeed. Who has the right list has been told of one who has not, or of an attempt of
+ * before: so it just tries again.
+ */
+static bool retries(struct pccl_api_list *list, struct pccl_api_entry *entry, enum pccl_status status)
+{
+    bool changed = status == PCCL_MEMBERS_CHANGED && list->rebuild;
+    if ((status != PCCL_PEER_LOST && !changed) || !pccl_comm_is_connected(list->comm))
+        return false;
+    const struct pccl_request request = request_of(list, entry);
+    bool outdated = changed && request.members && !is_for_present_members(list, &request);
+    set_state(list, entry, outdated ? PCCL_API_ENTRY_ASIDE : PCCL_API_ENTRY_AGAIN);
+    return true;
+}
+
+static enum pccl_status try_launch(struct pccl_api_list *list, struct pccl_api_entry *entry, enum pccl_class given_up,
+                                   struct pccl_why *why)
+{
+    struct pccl_request request = request_of(list, entry);
+    request.given_up = given_up;
+    request.reason = list->given_up.length ? &list->given_up : NULL;
+    enum pccl_status status = pccl_comm_op_launch(list->handle, &request, list->waiter, &entry->operation, why);
+    if (status != PCCL_OK) {
+        entry->operation = NULL;
+        /* Thrown out of the run between two launches: the same as if it had happened during one. */
+        return status == PCCL_USAGE && !pccl_comm_is_connected(list->comm) ? PCCL_PEER_LOST : status;
+    }
+    set_state(list, entry, PCCL_API_ENTRY_FLYING);
+    list->in_flight++;
+    pccl_comm_op_announce_wait(list->comm, entry->operation);
+    return PCCL_OK;
+}
+
+/* false: not now, too much is remembered of operations that are over; one of ours in flight will make room. */
+static bool launch(struct pccl_api_list *list, struct pccl_api_entry *entry)
+{
+    struct pccl_why why = {0};
+    enum pccl_status status = try_launch(list, entry, PCCL_CLASS_NONE, &why);
+    if (status == PCCL_OK)
+        return true;
+    if (status == PCCL_LIMIT && list->in_flight > 0)
+        return false;
+    if (status == PCCL_MEMBERS_CHANGED && retries(list, entry, status))
+        return true;
+    stop(list, status, &why);
+    return true;
+}
+
+/*
+ * A list that goes on no more, or was aborted while all that was in flight has succeeded: the others are in the lowest
+ * entry that has not, or will come to it. If they do not hear of its end by that, it is launched as one that is given
+ * up.
+ */
+static void tell_others(struct pccl_api_list *list)
+{
+    struct pccl_why why = {0};
+    if (list->low == list->count)
+        return;
+    struct pccl_api_entry *entry = &list->entries[list->low];
+    if (entry->state == PCCL_API_ENTRY_FLYING || entry->state == PCCL_API_ENTRY_FAILED)
+        return;
+    bool is_in_run = pccl_id_equal(&list->comm->id, &list->id);
+    enum pccl_status status = is_in_run ? try_launch(list, entry, class_of_end(list), &why) : PCCL_PEER_LOST;
+    if (status == PCCL_OK)
+        return;
+    set_state(list, entry, PCCL_API_ENTRY_FAILED);
+    stop(list, status, &why);
+}
+
+static bool may_launch(const struct pccl_api_list *list)
+{
+    return list->status == PCCL_OK && !list->aside && !is_aborted(list);
+}
+
+/* Entries that are to be launched again come before all that never were: the lowest unfinished are in flight. */
+static void launch_more(struct pccl_api_list *list)
+{
+    for (size_t i = list->low; i < list->next && list->launching && may_launch(list); i++) {
+        if (list->entries[i].state == PCCL_API_ENTRY_AGAIN && !launch(list, &list->entries[i]))
+            return;
+    }
+    while (may_launch(list) && list->in_flight < list->max_in_flight && list->next < list->count) {
+        if (!launch(list, &list->entries[list->next]))
+            return;
+        list->next++;
+    }
+}
+
+/* ---- what comes of it ---- */
+
+/* As decided, so that all who are told have the same number; 0 is none yet. */
+static uint32_t least(uint32_t before, uint32_t world) { return before == 0 || world < before ? world : before; }
+
+static void take_success(struct pccl_api_list *list, struct pccl_api_entry *entry, const pcclOperationInfo_t *info)
+{
+    set_state(list, entry, PCCL_API_ENTRY_FINISHED);
+    list->sum.tx_bytes += info->tx_bytes;
+    list->sum.rx_bytes += info->rx_bytes;
+    list->sum.local_world_size = least(list->sum.local_world_size, info->world);
+    pccl_api_info_end(info, entry->info);
+    while (list->low < list->count && list->entries[list->low].state == PCCL_API_ENTRY_FINISHED)
+        list->low++;
+}
+
+static void finish(struct pccl_api_list *list, struct pccl_comm_op *operation)
+{
+    pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
+    struct pccl_why why;
+    struct pccl_table_node *node = pccl_table_find(&list->by_tag, operation->why.details.tag);
+    struct pccl_api_entry *entry = PCCL_CONTAINER_OF(node, struct pccl_api_entry, by_tag);
+    if (entry->info) {
+        info.participants = entry->info->participants;
+        info.participants_max = entry->info->participants_max;
+    }
+    enum pccl_status status = pccl_comm_op_end(list->comm, operation, &info, &why);
+    entry->operation = NULL;
+    list->in_flight--;
+    if (status == PCCL_OK) {
+        take_success(list, entry, &info);
+    } else if (!retries(list, entry, status)) {
+        set_state(list, entry, PCCL_API_ENTRY_FAILED);
+        stop(list, status, &why);
+    }
+}
+
+static void finish_all(struct pccl_api_list *list)
+{
+    while (list->waiter->over) {
+        struct pccl_comm_op *over = list->waiter->over;
+        list->waiter->over = over->next_over;
+        finish(list, over);
+    }
+    list->waiter->fired = false;
+}
+
+/* ---- other members ---- */
+
+static enum pccl_status pin(struct pccl_api_list *list, struct pccl_text *reason)
+{
+    uint32_t count = present_count(list);
+    struct pccl_id *pinned = pccl_allocate(pccl_heap(), count * sizeof *pinned);
+    if (!pinned) {
+        pccl_text_format(reason, "out of memory for a list of %u members", count);
+        return PCCL_MEMORY;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        pinned[i] = *present_member(list, i);
+    pccl_release(pccl_heap(), list->members, list->member_count * sizeof *list->members);
+    list->members = pinned;
+    list->member_count = count;
+    return PCCL_OK;
+}
+
+/* All that would refuse its launch, of what can be known before. */
+static enum pccl_status check(const struct pccl_api_list *list, size_t index, struct pccl_text *reason)
+{
+    struct pccl_request request = request_of(list, &list->entries[index]);
+    enum pccl_status status = pccl_comm_op_check(list->handle, &request, reason);
+    if (status != PCCL_OK)
+        pccl_api_list_name_entry(index, reason);
+    return status;
+}
+
+/* As soon as nothing in flight is sure to end without other peers. They may come to the rest only after rebuilding. */
+static bool is_rebuild_due(const struct pccl_api_list *list)
+{
+    if (list->status != PCCL_OK || !list->aside || is_aborted(list))
+        return false;
+    for (size_t i = list->low; i < list->next; i++) {
+        const struct pccl_comm_op *operation = list->entries[i].operation;
+        if (operation && pccl_comm_op_is_ending(operation))
+            return false;
+    }
+    return true;
+}
+
+static enum pccl_status check_rebuilt(struct pccl_api_list *list, struct pccl_text *reason)
+{
+    enum pccl_status status = PCCL_OK;
+    if (!pccl_comm_is_connected(list->comm) || !pccl_id_equal(&list->comm->id, &list->id)) {
+        (void)pccl_comm_why_unconnected(list->comm, reason);
+        return PCCL_PEER_LOST;
+    }
+    for (size_t i = list->low; i < list->count && status == PCCL_OK; i++) {
+        struct pccl_api_entry *entry = &list->entries[i];
+        if (entry->state == PCCL_API_ENTRY_ASIDE || pccl_api_list_is_to_rebuild(entry))
+            status = check(list, i, reason);
+        if (status == PCCL_OK && entry->state == PCCL_API_ENTRY_ASIDE)
+            set_state(list, entry, PCCL_API_ENTRY_AGAIN);
+    }
+    return status;
+}
+
+/* Without the lock meanwhile, under which operations that do not depend on the members may end. */
+static void rebuild(struct pccl_api_list *list)
+{
+    struct pccl_why why = {0};
+    enum pccl_status status = pin(list, &why.reason);
+    if (status == PCCL_OK) {
+        pccl_comm_leave(list->comm);
+        status = list->rebuild(list, &why.reason);
+        pccl_comm_enter(list->comm);
+    }
+    if (status == PCCL_OK)
+        status = check_rebuilt(list, &why.reason);
+    if (status != PCCL_OK)
+        stop(list, status, &why);
+}
+
+/* ---- all of it ---- */
+
+/* Launches and waits until everything has succeeded, or until nothing is in flight after a failure that no retry mends.
+ */
+static void run(struct pccl_api_list *list)
+{
+    for (;;) {
+        launch_more(list);
+        if (list->status != PCCL_OK || (is_aborted(list) && !list->in_flight))
+            tell_others(list);
+        if (is_rebuild_due(list))
+            rebuild(list);
+        else if (!list->in_flight)
+            return;
+        else if (!list->waiter->over)
+            pccl_comm_wait(list->comm, list->waiter);
+        finish_all(list);
+    }
+}
+
+/* What would be refused later, one by one: nothing has been launched yet. Under the lock. */
+static enum pccl_status check_all(struct pccl_api_list *list, struct pccl_text *reason)
+{
+    enum pccl_status status = PCCL_OK;
+    if (!pccl_comm_is_connected(list->comm))
+        return pccl_comm_why_unconnected(list->comm, reason);
+    for (size_t i = 0; i < list->count && status == PCCL_OK; i++) {
+        if (!list->members && pccl_api_list_is_to_rebuild(&list->entries[i]))
+            status = pin(list, reason);
+        if (status == PCCL_OK)
+            status = check(list, i, reason);
+    }
+    return status;
+}
+
+static enum pccl_status check_tags(struct pccl_api_list *list, struct pccl_text *reason)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        struct pccl_api_entry *entry = &list->entries[i];
+        if (pccl_table_find(&list->by_tag, entry->request.tag)) {
+            pccl_text_format(reason, "entry %zu: the tag %" PRIu64 " is used twice", i, entry->request.tag);
+            return PCCL_ARGUMENT;
+        }
+        pccl_table_insert(&list->by_tag, &entry->by_tag, entry->request.tag);
+    }
+    return PCCL_OK;
+}
+
+static void remember_begin(struct pccl_api_list *list)
+{
+    list->aborts = list->handle->aborts;
+    list->id = list->comm->id;
+    list->known = pccl_peer_attributes(list->comm->peer).epoch;
+}
+
+/* For the caller the list is one operation: who was lost to an entry that was repeated is lost to it. */
+static void explain(const struct pccl_api_list *list, struct pccl_why *why)
+{
+    *why = list->why;
+    const struct pccl_peer *machine = list->comm->peer;
+    if (machine && pccl_id_equal(&list->comm->id, &list->id)) /* else another thread has connected anew */
+        pccl_peer_departed(machine, &list->known, NULL, &why->details.departed);
+}
+
+static uint32_t world_now(const struct pccl_api_list *list)
+{
+    if (list->handle->group)
+        return list->handle->group->count;
+    return list->comm->peer ? pccl_peer_attributes(list->comm->peer).group_world : 0;
+}
+
+enum pccl_status pccl_api_list_run(struct pccl_api_list *list, struct pccl_why *why)
+{
+    struct pccl_communicator *comm = list->comm;
+    enum pccl_status status = check_tags(list, &why->reason);
+    if (status != PCCL_OK)
+        return status;
+    pccl_comm_enter(comm);
+    status = check_all(list, &why->reason);
+    if (status == PCCL_OK) {
+        remember_begin(list);
+        run(list);
+        status = list->status;
+        if (status != PCCL_OK) {
+            explain(list, why);
+            list->sum.local_world_size = world_now(list);
+        }
+    }
+    pccl_comm_leave(comm);
+    return status;
+}
+
+enum pccl_status pccl_api_list_init(struct pccl_api_list *list, pcclComm_t *handle, size_t count,
+                                    struct pccl_text *reason)
+{
+    *list = (struct pccl_api_list){.handle = handle, .comm = handle->comm, .waiter = pccl_caller_waiter()};
+    pccl_table_init(&list->by_tag, pccl_heap(), &handle->comm->hash);
+    list->entries = count <= UINT32_MAX ? pccl_allocate(pccl_heap(), count * sizeof *list->entries) : NULL;
+    if (!list->entries) {
+        pccl_text_format(reason, "out of memory for a list of %zu operations", count);
+        return PCCL_MEMORY;
+    }
+    list->count = count;
+    return PCCL_OK;
+}
+
+void pccl_api_list_fini(struct pccl_api_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        pccl_api_request_free(&list->entries[i].request);
+    pccl_table_fini(&list->by_tag);
+    pccl_release(pccl_heap(), list->members, list->member_count * sizeof *list->members);
+    pccl_release(pccl_heap(), list->entries, list->count * sizeof *list->entries);
+}

@@ -1,0 +1,81 @@
+/*
+ * A list of operations, several of them in flight, of which those are repeated that a change of the
+ * members broke (PROTOCOL 8). Knows requests, and no public struct but the one of the results.
+ *
+ * Every peer has the lowest entries that have not succeeded in flight, as many as it wants. So the
+ * lowest one of all is in flight everywhere, sooner or later, and no entry may wait for anything
+ * that another peer does only after it.
+ */
+#ifndef PCCL_API_LIST_H
+#define PCCL_API_LIST_H
+
+#include "api/api.h"
+
+enum pccl_api_entry_state {
+    PCCL_API_ENTRY_NEW,    /* never launched */
+    PCCL_API_ENTRY_FLYING, /* launched, and not known to be over */
+    PCCL_API_ENTRY_AGAIN,  /* to be launched again */
+    PCCL_API_ENTRY_ASIDE,  /* the members are others than it was made for: to be made anew first */
+    PCCL_API_ENTRY_FAILED, /* for all, and for good */
+    PCCL_API_ENTRY_FINISHED
+};
+
+struct pccl_api_entry {
+    struct pccl_request request;
+    pcclOperationInfo_t *info; /* the caller's, written when the entry has succeeded; NULL: not wanted */
+    struct pccl_table_node by_tag;
+    struct pccl_comm_op *operation; /* while it flies */
+    enum pccl_api_entry_state state;
+};
+
+struct pccl_api_list {
+    pcclComm_t *handle;
+    struct pccl_communicator *comm; /* its own */
+    struct pccl_api_entry *entries;
+    size_t count;
+    uint32_t max_in_flight;
+    /*
+     * Makes anew, for `members`, the requests of entries that are to be rebuilt, and leaves all others alone. Called
+     * without the lock. NULL: the list ends where this is due.
+     */
+    enum pccl_status (*rebuild)(struct pccl_api_list *list, struct pccl_text *reason);
+    void *context;
+    /* Of requests that depend on members and name none; NULL: there are none, or not pinned yet. */
+    struct pccl_id *members;
+    uint32_t member_count;
+
+    /* The rest is list.c's. */
+    struct pccl_table by_tag;
+    size_t next;      /* the first that was never launched, by the order of the list */
+    size_t low;       /* all before it have succeeded */
+    size_t launching; /* how many are to be launched again */
+    size_t aside;     /* how many are to be made anew */
+    uint32_t in_flight;
+    struct pccl_waiter *waiter;
+    enum pccl_status status; /* why no more is launched; OK: go on */
+    struct pccl_why why;
+    struct pccl_text given_up; /* what the others are told then */
+    pcclReduceInfo_t sum;
+    /* of the communicator, when the list began: */
+    uint32_t aborts;
+    struct pccl_id id;
+    struct pccl_epoch known; /* of its attributes */
+};
+
+/* MEMORY with a reason; pccl_api_list_fini in any case. The entries are zeroed, and the caller fills them in. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_list_init(struct pccl_api_list *list, pcclComm_t *handle, size_t count,
+                                                    struct pccl_text *reason);
+/* Releases the requests, too. */
+void pccl_api_list_fini(struct pccl_api_list *list);
+/* It is neither finished nor in flight, and can be carried out by certain members only. */
+bool pccl_api_list_is_to_rebuild(const struct pccl_api_entry *entry);
+/*
+ * Takes the lock itself. Refuses what is wrong before anything is launched; returns when nothing of
+ * it runs any more. list->sum is right on success and TOO_FEW_PEERS; `why`, which was zeroed, is
+ * filled in on failure.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_api_list_run(struct pccl_api_list *list, struct pccl_why *why);
+/* Before the reason: which entry it is about. */
+void pccl_api_list_name_entry(size_t index, struct pccl_text *reason);
+
+#endif

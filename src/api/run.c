@@ -1,0 +1,193 @@
+/* The public function that carries out lists of operations of all kinds. */
+#include "api/list.h"
+#include "net/heap.h"
+
+#include <string.h>
+
+/* A list as its caller knows it. */
+struct run {
+    pcclOperation_t *operations;
+    size_t size; /* of each */
+    pcclRunOptions_t options;
+};
+
+static enum pccl_status refuse(struct pccl_text *reason, const char *words)
+{
+    pccl_text_format(reason, "%s", words);
+    return PCCL_ARGUMENT;
+}
+
+/* ---- entries ---- */
+
+static bool collective_of(pcclCollective_t given, enum pccl_collective *collective)
+{
+    switch (given) {
+    case pcclCollectiveAllReduce: *collective = PCCL_ALL_REDUCE; return true;
+    case pcclCollectiveBroadcast: *collective = PCCL_BROADCAST; return true;
+    case pcclCollectiveAllGather: *collective = PCCL_ALL_GATHER; return true;
+    case pcclCollectiveReduceScatter: *collective = PCCL_REDUCE_SCATTER; return true;
+    case pcclCollectiveBarrier: *collective = PCCL_BARRIER; return true;
+    }
+    return false;
+}
+
+static enum pccl_status read_operation(const pcclOperation_t *op, struct pccl_request *request,
+                                       struct pccl_text *reason)
+{
+    struct pccl_asked asked = {.input = op->sendbuf,
+                               .result = op->recvbuf,
+                               .count = op->count,
+                               .datatype = op->datatype,
+                               .op = op->op,
+                               .root = op->root,
+                               .options = op->options};
+    if (!collective_of(op->collective, &asked.collective))
+        return refuse(reason, "unknown collective");
+    if (asked.collective == PCCL_BARRIER)
+        asked = (struct pccl_asked){.collective = PCCL_BARRIER, .options = op->options};
+    if (asked.collective == PCCL_BROADCAST) {
+        if (asked.input && asked.input != asked.result)
+            return refuse(reason, "a broadcast has one buffer, recvbuf");
+        asked.input = asked.result;
+    }
+    return pccl_api_request(&asked, request, reason);
+}
+
+/* As the caller's entry is now. What the request holds must be freed, whatever the result. */
+static enum pccl_status read_entry(const struct run *run, size_t index, struct pccl_request *request,
+                                   pcclOperationInfo_t **info, struct pccl_text *reason)
+{
+    pcclOperation_t op;
+    pcclOperationInfo_t known;
+    const void *given = (const char *)run->operations + index * run->size;
+    enum pccl_status status = pccl_api_struct_read(given, &op, sizeof op, "PCCL_OPERATION_INIT", reason);
+    if (status == PCCL_OK && op.size != run->size)
+        status = refuse(reason, "its size is not that of the first one");
+    if (status == PCCL_OK)
+        status = read_operation(&op, request, reason);
+    if (status == PCCL_OK)
+        status = pccl_api_info_begin(op.info, &known, reason);
+    if (status == PCCL_OK)
+        *info = op.info;
+    else
+        pccl_api_list_name_entry(index, reason);
+    return status;
+}
+
+/* ---- other members ---- */
+
+static bool is_of(const struct pccl_request *request, const struct pccl_api_list *list)
+{
+    return !request->members ||
+           (request->member_count == list->member_count &&
+            memcmp(request->members, list->members, list->member_count * sizeof *list->members) == 0);
+}
+
+/* Of one that is wrong the others can still be told by what it was. */
+static enum pccl_status read_again(struct pccl_api_list *list, size_t index, struct pccl_text *reason)
+{
+    struct pccl_api_entry *entry = &list->entries[index];
+    struct pccl_request given = {0};
+    const char *wrong = NULL;
+    enum pccl_status status = read_entry(list->context, index, &given, &entry->info, reason);
+    if (given.tag != entry->request.tag || given.descriptor.collective != entry->request.descriptor.collective)
+        wrong = "it was rebuilt as another operation, or with another tag";
+    else if (!is_of(&given, list))
+        wrong = "it was rebuilt for other members than rebuild was given";
+    if (status == PCCL_OK && wrong) {
+        status = refuse(reason, wrong);
+        pccl_api_list_name_entry(index, reason);
+    }
+    pccl_api_request_free(status == PCCL_OK ? &entry->request : &given);
+    if (status == PCCL_OK)
+        entry->request = given;
+    return status;
+}
+
+/* The caller's function, with what it is told. */
+static bool call_rebuild(const struct pccl_api_list *list, pcclPeerId_t *members, size_t *entries)
+{
+    const struct run *run = list->context;
+    pcclRebuild_t rebuild = {.size = sizeof rebuild,
+                             .members = members,
+                             .member_count = list->member_count,
+                             .rank = pccl_id_find(list->members, list->member_count, &list->id),
+                             .operations = run->operations,
+                             .entries = entries};
+    for (uint32_t i = 0; i < list->member_count; i++)
+        pccl_id_write(&list->members[i], members[i].digits, PCCL_PEER_ID_SIZE - 1);
+    for (size_t i = 0; i < list->count; i++) {
+        if (pccl_api_list_is_to_rebuild(&list->entries[i]))
+            entries[rebuild.entry_count++] = i;
+    }
+    return run->options.rebuild(&rebuild, run->options.user_data);
+}
+
+static enum pccl_status rebuild(struct pccl_api_list *list, struct pccl_text *reason)
+{
+    enum pccl_status status = PCCL_MEMORY;
+    pcclPeerId_t *members = pccl_allocate(pccl_heap(), list->member_count * sizeof *members);
+    size_t *entries = pccl_allocate(pccl_heap(), list->count * sizeof *entries);
+    pccl_text_format(reason, "out of memory for a list of %zu operations", list->count);
+    if (members && entries) {
+        status = call_rebuild(list, members, entries) ? PCCL_OK : PCCL_ABORTED;
+        pccl_text_format(reason, "its caller could not rebuild it for the %u members that are left",
+                         list->member_count);
+    }
+    for (size_t i = 0; i < list->count && status == PCCL_OK; i++) {
+        if (pccl_api_list_is_to_rebuild(&list->entries[i]))
+            status = read_again(list, i, reason);
+    }
+    pccl_release(pccl_heap(), members, list->member_count * sizeof *members);
+    pccl_release(pccl_heap(), entries, list->count * sizeof *entries);
+    return status;
+}
+
+/* ---- all of it ---- */
+
+static enum pccl_status carry_out(struct pccl_api_list *list, struct pccl_why *why)
+{
+    struct run *run = list->context;
+    list->max_in_flight = run->options.max_in_flight;
+    list->rebuild = run->options.rebuild ? rebuild : NULL;
+    run->size = run->operations->size;
+    for (size_t i = 0; i < list->count; i++) {
+        struct pccl_api_entry *entry = &list->entries[i];
+        enum pccl_status status = read_entry(run, i, &entry->request, &entry->info, &why->reason);
+        if (status != PCCL_OK)
+            return status;
+    }
+    return pccl_api_list_run(list, why);
+}
+
+static pcclResult_t run_operations(pcclOperation_t *operations, size_t count, const pcclRunOptions_t *options,
+                                   pcclComm_t *comm)
+{
+    struct run run = {.operations = operations, .options = PCCL_RUN_OPTIONS_INIT};
+    struct pccl_why why = {0};
+    enum pccl_status status = PCCL_OK;
+    if (options)
+        status = pccl_api_struct_read(options, &run.options, sizeof run.options, "PCCL_RUN_OPTIONS_INIT", &why.reason);
+    const char *wrong = !operations                      ? "operations is NULL"
+                        : count == 0                     ? "the list is empty"
+                        : run.options.max_in_flight == 0 ? "max_in_flight is less than 1"
+                                                         : NULL;
+    if (status == PCCL_OK && wrong)
+        status = refuse(&why.reason, wrong);
+    if (status != PCCL_OK)
+        return pccl_api_operation_result(comm, status, &why);
+    struct pccl_api_list list;
+    status = pccl_api_list_init(&list, comm, count, &why.reason);
+    list.context = &run;
+    if (status == PCCL_OK)
+        status = carry_out(&list, &why);
+    pccl_api_list_fini(&list);
+    return pccl_api_operation_result(comm, status, &why);
+}
+
+pcclResult_t pcclRunOperations(pcclOperation_t *operations, size_t count, const pcclRunOptions_t *options,
+                               const pcclComm_t *comm_const)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, run_operations(operations, count, options, comm));
+}

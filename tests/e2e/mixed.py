@@ -1,0 +1,90 @@
+"""Processes that make steps of mixed collectives, while some are killed and others come."""
+
+import random
+import time
+
+import harness
+from harness import SUCCESS
+from harness import check, equal, say
+from loops import kill_all
+from phases import PATIENT
+
+KINDS = ("broadcast", "gather", "scatter", "barrier")
+BULK = 100000  # elements of 4 bytes for each member
+
+
+class Churn:
+    """The processes."""
+
+    def __init__(self, run, seed, *options):
+        self.run = run
+        self.seed = seed
+        self.options = options
+        self.loops = {}  # peer -> its call; None: it is not in yet
+        self.connects = {}
+        self.dead = {}
+
+    def spawn(self):
+        peer = self.run.peer()
+        peer.create(self.run.address)
+        self.connects[peer] = peer.start("connect")
+        self.loops[peer] = None
+
+    def start_connected(self):
+        for peer, loop in list(self.loops.items()):
+            check(peer.alive(), f"{peer.name} has ended by itself")
+            check(loop is None or loop.result is None, f"{peer.name} has stopped: {loop and loop.result}")
+            if loop is None and self.connects[peer].result:
+                equal(self.connects[peer].result["rc"], SUCCESS, f"connect: {self.connects[peer].result}")
+                self.loops[peer] = peer.start("mixed", self.seed, 6, BULK, *self.options)
+
+    def until_together(self):
+        """Until all have made a step after now of which all are part."""
+        seen = {peer: len(loop.steps) if loop else 0 for peer, loop in self.loops.items()}
+
+        def is_of_all(step):
+            return all(world == len(self.loops) for _, world, _ in step["ops"])
+
+        def done():
+            self.start_connected()
+            return all(
+                loop and any(is_of_all(step) for step in loop.steps[seen[peer] :][-5:])
+                for peer, loop in self.loops.items()
+            )
+
+        harness.wait_until(done, f"a step of {len(self.loops)} peers together")
+
+    def verdict(self):
+        loops = {peer: loop for peer, loop in {**self.loops, **self.dead}.items() if loop}
+        seen = {}
+        for peer, loop in loops.items():
+            for failed in loop.failures:
+                check(failed["intact"], f"{peer.name} has changed inputs: {failed}")
+            for step in loop.steps:
+                check(step["right"], f"{peer.name} has a wrong result: {step}")
+                seen.setdefault(step["step"], set()).add(str(step["ops"]))
+        check(all(len(reports) == 1 for reports in seen.values()), "peers took part in different operations")
+        kinds = {kind for reports in seen.values() for kind in KINDS if any(f"'{kind}'" in one for one in reports)}
+        equal(kinds, set(KINDS), "the kinds that were tried")
+        return len(seen), sum(len(loop.failures) for loop in loops.values())
+
+
+def churn(run, kills, *options):
+    seed = random.SystemRandom().randrange(1 << 32)
+    say(f"seed {seed}")
+    run.environment["PCCL_LOG_LEVEL"] = "WARN"
+    run.start_master(**PATIENT)
+    chance = random.Random(seed)
+    rig = Churn(run, seed, *options)
+    for _ in range(kills):
+        while len(rig.loops) < chance.randint(3, 5):
+            rig.spawn()
+        rig.until_together()
+        time.sleep(chance.uniform(0, 0.05))  # the moment is what the test is about
+        victim = chance.choice(list(rig.loops))
+        victim.kill()
+        rig.dead[victim] = rig.loops.pop(victim)
+    rig.until_together()
+    kill_all(rig.loops, rig.dead)
+    steps, failed = rig.verdict()
+    say(f"{kills} kills, {steps} steps, {failed} times that operations failed")

@@ -1,0 +1,181 @@
+"""Lists of operations of all kinds among processes of which one is killed, whose master is restarted,
+and to which others come: all who remain have the same operations in the end, with every element
+right, or the same error and their inputs as they were."""
+
+import harness
+import phases
+from harness import CHANGED, LARGE, LOST, SUCCESS
+from harness import check, equal, say, wait_ms
+from mixed import churn
+from phases import PATIENT, STRICT, agree, members, named, restart
+
+OPS, BULK = 8, 50000  # elements of 4 bytes for each member
+
+
+def run_list(peers, seed, count=BULK, most=None, options=()):
+    """In flight: at the first peer 1, at the next ones more; or `most` at all."""
+    words = [[most or 1 + 3 * at, *options] for at in range(len(peers))]
+    calls = [peer.start("run", seed, OPS, count, *given) for peer, given in zip(peers, words)]
+    for call in calls:
+        call.begun()
+    return calls
+
+
+def right(calls):
+    """All have succeeded, with the same participants in each operation. The sizes of these."""
+    results = agree(calls, SUCCESS)
+    for result in results:
+        check(result["right"] and result["intact"], f"{result}")
+    equal(len({str(result["ops"]) for result in results}), 1, f"different operations: {results}")
+    return [world for _, world, _ in results[0]["ops"]]
+
+
+def ended(calls, code):
+    for result in agree(calls, code):
+        check(result["right"], f"{result}")
+        yield result
+
+
+def test_results(run):
+    """Whatever is in flight, by two to four."""
+    run.start_master(**PATIENT)
+    peers = run.join(2)
+    for world in range(2, 5):
+        for seed in range(5):
+            equal(right(run_list(peers, seed, most=(1, 2, 8, None)[seed % 4])), [world] * OPS, "worlds")
+        peers.append(run.join(1, peers))
+
+
+# ---- a peer dies
+
+
+def missing(peers, seed, rank, *options):
+    """All but one are in the list; that one is killed."""
+    victim = peers.pop(rank)
+    calls = run_list(peers, seed, options=options)
+    for peer in peers:
+        peer.until_waiting()
+    victim.kill()
+    return calls
+
+
+def test_kill(run):
+    """Who is in the list makes it anew for those who are left. The entry that they wait in counts
+    on members, or is a barrier or an all-reduce, and then those do that come later."""
+    peers = phases.start(run, 4)
+    for seed, rank in enumerate((0, 3, 2, 1, 3)):
+        calls = missing(peers, seed, rank, "rebuild")
+        equal(right(calls), [3] * OPS, "worlds")
+        equal([call.result["rebuilt"] for call in calls], [1] * 3, "times that it was made anew")
+        peers.append(run.join(1, peers))
+
+
+def test_kill_without_rebuild(run):
+    peers = phases.start(run, 4)
+    before = members(peers[0])
+    calls = missing(peers, 0, 1)
+    for result in ended(calls, CHANGED):
+        equal(result["ops"][0][1], 0, "nothing has succeeded")
+    named([call.result for call in calls], before - members(peers[0]))
+    for call in [peer.start("update") for peer in peers]:
+        call.wait(rc=SUCCESS)
+    equal(right(run_list(peers, 0)), [3] * OPS, "worlds")
+
+
+def test_rebuild_fails(run):
+    """At one peer: the list ends for all of them."""
+    peers = phases.start(run, 3)
+    victim = peers.pop()
+    calls = run_list(peers[:1], 0, options=["rebuild=fails"]) + run_list(peers[1:], 0, most=8, options=["rebuild"])
+    for peer in peers:
+        peer.until_waiting()
+    victim.kill()
+    for result in ended(calls, LOST):
+        check("could not rebuild it" in result["words"], f"{result}")
+        equal((result["rebuilt"], result["ops"][0][1]), (1, 0), "what came of it")
+    for call in [peer.start("update") for peer in peers]:
+        call.wait(rc=SUCCESS)
+    equal(right(run_list(peers, 0)), [2] * OPS, "worlds")
+
+
+def in_the_middle(run, turns):
+    """Some milliseconds into large lists, a little later each time; the root of a broadcast, too."""
+    run.start_master(**PATIENT)
+    peers = run.join(4)
+    worlds = []
+    for turn in range(turns):
+        calls = run_list(peers, turn, LARGE // 16, options=["rebuild"])
+        wait_ms(2 + 5 * turn)
+        at = turn % 4
+        peers.pop(at).kill()
+        worlds.append(right(calls[:at] + calls[at + 1 :]))
+        check(set(worlds[-1]) <= {3, 4}, f"{worlds}")
+        for call in [peer.start("update") for peer in peers]:
+            call.wait(rc=SUCCESS)
+        peers.append(run.join(1, peers))
+    say(f"participants: {worlds}")
+
+
+def test_kill_in_the_middle(run):
+    in_the_middle(run, 4)
+
+
+def test_slow_kill_in_the_middle(run):
+    in_the_middle(run, 60)
+
+
+def test_stop(run):
+    """One stops; it comes back as a newcomer, when the list is over, with an error."""
+    peers = phases.start(run, 3, **STRICT)
+    victim = peers.pop(1)
+    calls = run_list(peers, 1, options=["rebuild"])
+    for peer in peers:
+        peer.until_waiting()
+    victim.stop()
+    equal(right(calls), [2] * OPS, "worlds")
+    victim.resume()
+    harness.poll(lambda: victim.do("attr", rc=None)["rc"] != SUCCESS, "the victim to know that it is out")
+    run.admit(victim, peers)
+    equal(right(run_list(peers + [victim], 2)), [3] * OPS, "worlds")
+
+
+# ---- the master
+
+
+def test_master_restart(run):
+    """It dies while all but one are in the list; then that one comes."""
+    peers = phases.start(run, 3)
+    calls = run_list(peers[:2], 3)
+    for peer in peers[:2]:
+        peer.until_waiting()
+    run.master.kill()
+    calls += run_list(peers[2:], 3)
+    restart(run)
+    equal(right(calls), [3] * OPS, "worlds")
+
+
+def test_master_restart_and_a_death(run):
+    """While there is no master the last one dies."""
+    peers = phases.start(run, 3)
+    victim = peers.pop()
+    calls = run_list(peers, 4, options=["rebuild"])
+    for peer in peers:
+        peer.until_waiting()
+    run.master.kill()
+    victim.kill()
+    restart(run)
+    equal(right(calls), [2] * OPS, "worlds")
+
+
+# ---- everything at once
+
+
+def test_churn(run):
+    churn(run, 4, "listed")
+
+
+def test_slow_churn(run):
+    churn(run, 60, "listed")
+
+
+harness.main()
