@@ -467,6 +467,9 @@ def test_groups_overlap(group):
             works.append((places, some.all_reduce_async(np.full(LARGE, float(i)), total, op="sum", tag=1), total))
             info = some.all_gather(np.full(5, float(i)), parts)
             assert (parts[:, 0] == places).all() and info.participants == some.members()
+            counted = [np.empty(LARGE), np.empty(5)]
+            some.run([pccl.AllReduce(np.ones_like(one), one, op="sum", tag=k) for k, one in enumerate(counted, 2)])
+            assert all((one == 3).all() for one in counted)
         for places, work, total in works:
             work.result(DEADLINE)
             assert (total == sum(places)).all()

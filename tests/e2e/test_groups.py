@@ -192,7 +192,8 @@ def test_wrong_calls(run):
     call = peers[0].start("collect", "gather", 1, 5, "launched", slot=FIRST)
     call.begun()
     peers[0].until_waiting()
-    peers[0].do("optimize", rc=PENDING_OPS)
+    for verb in ("optimize", "update"):
+        peers[0].do(verb, rc=PENDING_OPS)
     right([call, *collect(peers[1:2], FIRST, "gather", 1, 5)])
     # Alone.
     peers[0].do("group", SECOND, own)
