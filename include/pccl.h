@@ -772,9 +772,9 @@ PCCL_EXPORT pcclResult_t pcclTestAsyncReduce(const pcclAsyncReduceOp_t *reduce_h
  * group. It does not wait: each await returns as soon as the peers agree, with
  * pcclRankConnectionLost (ext. pcclAborted), or with pcclSuccess if that had been decided before. A
  * pcclAllReduceMultipleWithRetry or pcclRunOperations under way launches nothing more and returns,
- * on the other peers also. Joint calls go on. Any thread; not from a signal handler. The other peers may have launched
- * fewer operations than this one, and their next launch of such a tag fails too; pcclUpdateTopology
- * makes a new beginning. Not in PCCL 1.0.
+ * on the other peers also. Joint calls go on. Any thread; not from a signal handler. The other peers
+ * may have launched fewer operations than this one, and their next launch of such a tag fails too;
+ * pcclUpdateTopology makes a new beginning. Not in PCCL 1.0.
  * pcclSuccess            also when there are none
  * pcclNotInitialized
  * pcclInvalidArgument    comm is NULL

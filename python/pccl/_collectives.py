@@ -80,6 +80,14 @@ class Options:
         return Work(function, self.tag, given, (self, pins), staged, world, arguments)
 
 
+def given_members(where: str, members: Sequence[str], own: str) -> Tuple[Tuple[str, ...], int]:
+    """What a caller counts on, and this peer's rank among them. own: its id."""
+    given = tuple(members)
+    if own not in given:
+        raise InvalidArgument(f"{where}: members: this peer, {own}, is not among them")
+    return given, given.index(own)
+
+
 def _need_elements(where: str, buffer: _buffers.Buffer) -> None:
     if buffer.count == 0:
         raise InvalidArgument(f"{where}: the buffers have no elements")

@@ -383,12 +383,7 @@ class Communicator:
 
     def _counted_on(self, where: str, members: Optional[Sequence[str]]) -> Tuple[Tuple[str, ...], int]:
         """The members, and this peer's rank among them."""
-        if members is None:
-            return self._members()
-        given = tuple(members)
-        if self.id not in given:
-            raise InvalidArgument(f"{where}: members: this peer, {self.id}, is not among them")
-        return given, given.index(self.id)
+        return self._members() if members is None else _collectives.given_members(where, members, self.id)
 
     def _broadcast(
         self,

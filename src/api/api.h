@@ -75,6 +75,8 @@ struct pccl_asked {
 };
 enum { PCCL_API_STRUCT_MAX = 4096 }; /* the largest `size` that a public struct of any version has */
 
+/* ARGUMENT, with these words as the reason. */
+enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words);
 /* Sets the label of what the calling thread launches from now on. */
 void pccl_api_set_label(const struct pccl_label *label);
 /* The request, if the arguments can be meant; else ARGUMENT with a reason. */

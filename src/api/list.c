@@ -308,8 +308,7 @@ static void rebuild(struct pccl_api_list *list)
 
 /* ---- all of it ---- */
 
-/* Launches and waits until everything has succeeded, or until nothing is in flight after a failure that no retry mends.
- */
+/* Until everything has succeeded, or nothing is in flight after a failure that no retry mends. */
 static void run(struct pccl_api_list *list)
 {
     for (;;) {
