@@ -10,6 +10,7 @@
 #ifndef PCCL_KERNELS_LOOPS_H
 #define PCCL_KERNELS_LOOPS_H
 
+#include "kernels/scaled_loops.h"
 #include "kernels/variant.h"
 
 #include <string.h>
@@ -219,6 +220,8 @@ DEFINE_BF16(min, lesser_f32(a, b))
         .narrow = {[PCCL_F16] = narrow_f16, [PCCL_BF16] = narrow_bf16},                                                \
         .digest = digest,                                                                                              \
         .sha256 = sha256,                                                                                              \
+        .scaled_largest = scaled_largest,                                                                              \
+        .scaled = SCALED_ROWS,                                                                                         \
         .copy_streaming = copy_streaming,                                                                              \
         .copied_streaming = copied_streaming,                                                                          \
     };

@@ -8,6 +8,7 @@
 #define PCCL_KERNELS_VARIANT_H
 
 #include "kernels/kernels.h"
+#include "kernels/scaled.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define PCCL_KERNELS_X86 1
@@ -19,6 +20,24 @@
 #else
 #define PCCL_KERNELS_NEON 0
 #endif
+
+/* For one block of a scaled codec: code = rounded |value| * inverse; value = |code| * step, at most top. */
+struct pccl_scaling {
+    float inverse;
+    uint32_t first, keys[2]; /* of random numbers: the first element's place, and what it is mixed with */
+};
+struct pccl_unscaling {
+    float step, top;
+};
+/*
+ * Values are finite floats at any address, as many as a multiple of PCCL_SCALED_BLOCK_MIN.
+ */
+struct pccl_scaled_loops {
+    void (*encode[PCCL_SCALED_ROUNDINGS])(const uint8_t *restrict values, size_t count, const struct pccl_scaling *by,
+                                          uint8_t *restrict codes);
+    void (*decode)(const uint8_t *restrict codes, size_t count, const struct pccl_unscaling *by,
+                   uint8_t *restrict values);
+};
 
 struct pccl_kernels {
     const char *name;
@@ -38,6 +57,9 @@ struct pccl_kernels {
     void (*digest)(const void *bytes, size_t length, uint64_t halves[2]);
     /* The block function of SHA-256 on a block of each lane, `count` times. */
     void (*sha256)(uint32_t state[8][PCCL_SHA256_LANES], const uint8_t *stripes, size_t count);
+    /* The largest magnitude of any values, as the bits of a float. */
+    uint32_t (*scaled_largest)(const uint8_t *values, size_t count);
+    struct pccl_scaled_loops scaled[PCCL_SCALED_FORMATS];
 };
 
 extern const struct pccl_kernels pccl_kernels_scalar;
