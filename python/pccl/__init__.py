@@ -52,6 +52,7 @@ from ._logging import set_log_level
 from ._master import MasterNode
 from ._parameters import Parameter, parameters
 from ._reduce import (
+    AsyncBlobsHandle,
     AsyncReduceHandle,
     OperationInfo,
     QuantizationOptions,
@@ -69,6 +70,7 @@ __all__ = [
     "AbortedError",
     "AllGather",
     "AllReduce",
+    "AsyncBlobsHandle",
     "AsyncReduceHandle",
     "Attribute",
     "Barrier",

@@ -58,7 +58,16 @@ class CollectiveOptionsC(ctypes.Structure):
         ("quantization", QuantizationOptionsC),
         ("counts", c_void_p),
         ("counts_length", c_uint32),
+        ("max_bytes", c_uint64),
     ]
+
+
+class BlobC(ctypes.Structure):
+    _fields_ = [("peer", PeerIdC), ("data", c_void_p), ("length", c_size_t)]
+
+
+class BlobsC(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("count", c_size_t), ("blobs", POINTER(BlobC)), ("bytes", c_size_t)]
 
 
 class OperationInfoC(ctypes.Structure):
@@ -208,6 +217,8 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclGetMembers": [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_uint32)],
     "pcclBroadcastAsync": [c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],
     "pcclAllGatherAsync": [c_void_p, c_void_p, c_size_t, c_int, *_LAUNCH],
+    "pcclAllGatherVAsync": [c_void_p, c_size_t, POINTER(CollectiveOptionsC), c_void_p, c_void_p, c_void_p],
+    "pcclFreeBlobs": [POINTER(BlobsC)],
     "pcclReduceScatterAsync": [c_void_p, c_void_p, c_size_t, c_int, c_int, *_LAUNCH],
     "pcclBarrierAsync": [*_LAUNCH],
     "pcclRunOperations": [POINTER(OperationC), c_size_t, POINTER(RunOptionsC), c_void_p],

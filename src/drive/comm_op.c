@@ -78,6 +78,7 @@ static struct pccl_comm_op *allocate(const struct pcclComm_t *comm, const struct
 
 static void release(struct pccl_comm_op *operation)
 {
+    pccl_comm_blobs_drop(operation);
     pccl_release(pccl_heap(), operation, sizeof *operation + operation->member_count * sizeof *operation->members);
 }
 
@@ -126,7 +127,9 @@ static enum pccl_status place(const struct pcclComm_t *comm, struct pccl_comm_op
                          operation->member_count);
         return PCCL_ARGUMENT;
     }
-    return pccl_request_check_buffers(request, operation->member_count, operation->rank, reason);
+    bool has_buffers = descriptor->collective != PCCL_ALL_GATHER_V;
+    return has_buffers ? pccl_request_check_buffers(request, operation->member_count, operation->rank, reason)
+                       : PCCL_OK;
 }
 
 /*
@@ -158,7 +161,12 @@ static enum pccl_status prepare(struct pcclComm_t *comm, struct pccl_comm_op *op
     enum pccl_status status = place(comm, operation, request, &launch->descriptor, reason);
     if (status != PCCL_OK)
         return status;
-    plan_tiny(comm, operation, request, launch);
+    if (request->descriptor.collective == PCCL_ALL_GATHER_V)
+        status = pccl_comm_blobs_plan(comm, operation, request, launch, reason);
+    else
+        plan_tiny(comm, operation, request, launch);
+    if (status != PCCL_OK)
+        return status;
     bool moves = !operation->tiny && !pccl_peer_is_alone(comm->peer);
     return !moves || pccl_comm_op_job_make(comm, operation, request, &launch->descriptor) ? PCCL_OK : PCCL_MEMORY;
 }
@@ -197,6 +205,9 @@ static enum pccl_status do_alone(struct pcclComm_t *comm, struct pccl_comm_op *o
                          operation->member_count);
         return PCCL_MEMBERS_CHANGED;
     }
+    enum pccl_status status = operation->blobs ? pccl_comm_blobs_alone(operation, reason) : PCCL_OK;
+    if (status != PCCL_OK)
+        return status;
     if (operation->result_bytes && request->result != request->input)
         memmove(request->result, request->input, operation->result_bytes);
     PCCL_ASSERT(operation->member_count == 1);
@@ -306,6 +317,8 @@ static void keep_outcome(const struct pcclComm_t *comm, struct pccl_comm_op *ope
     operation->world = op->world;
     operation->why.reason = op->reason;
     operation->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
+    if (operation->blobs && operation->status == PCCL_OK)
+        operation->status = pccl_comm_blobs_take(operation, op, &operation->why.reason);
     if (operation->status != PCCL_OK)
         pccl_peer_departed(comm->peer, &op->known, &op->attributes.epoch, &operation->why.details.departed);
     if (operation->tiny && operation->status == PCCL_OK && operation->result_bytes) {
@@ -340,6 +353,8 @@ enum pccl_status pccl_comm_op_end(struct pcclComm_t *comm, struct pccl_comm_op *
         *why = operation->why;
     else if (info)
         describe(operation, info);
+    if (status == PCCL_OK && operation->blobs)
+        pccl_comm_blobs_give(operation);
     if (op)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
     pccl_comm_op_job_leave(comm, operation);
@@ -436,7 +451,7 @@ void pccl_comm_ops_give_up(struct pcclComm_t *comm)
     for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
          node = pccl_table_after(&comm->operations.by_tag, node)) {
         struct pccl_comm_op *operation = operation_of(node);
-        if (operation->op) {
+        if (operation->op || !operation->decided) {
             operation->op = NULL;
             operation->status = PCCL_INTERNAL;
             pccl_text_format(&operation->why.reason, "%s", pccl_status_text(PCCL_INTERNAL));

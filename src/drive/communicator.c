@@ -63,8 +63,9 @@ static void effect_call_done(void *context, enum pccl_call call, enum pccl_statu
 
 static void effect_op_decided(void *context, struct pccl_peer_op *op)
 {
-    if (op->user)
-        pccl_comm_op_decided(context, op->user, op->class == PCCL_CLASS_NONE);
+    bool committed = op->class == PCCL_CLASS_NONE;
+    if (op->user && !pccl_comm_blobs_note(context, op->user, committed))
+        pccl_comm_op_decided(context, op->user, committed);
 }
 
 static void effect_log(void *context, enum pccl_log_level level, const char *text)
@@ -358,7 +359,8 @@ enum pccl_status pccl_comm_create_machine(struct pcclComm_t *comm, const struct 
 
 /* ---- life ---- */
 
-static const struct pccl_comm_hooks hooks = {.apply_notes = apply_notes, .give_up = pccl_comm_give_up};
+static const struct pccl_comm_hooks hooks = {
+    .apply_notes = apply_notes, .give_up = pccl_comm_give_up, .go_on = pccl_comm_blobs_go_on};
 static _Atomic uint64_t last_key;
 
 struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,

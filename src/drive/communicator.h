@@ -42,6 +42,7 @@ enum {
 struct pccl_comm_hooks {
     void (*apply_notes)(struct pcclComm_t *comm); /* on the loop: carries out the notes of the machine's effects */
     void (*give_up)(struct pcclComm_t *comm);     /* the machine broke */
+    void (*go_on)(struct pcclComm_t *comm);       /* after a step: it told the lengths of blobs */
 };
 
 struct pcclComm_t {

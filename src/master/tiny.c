@@ -12,8 +12,7 @@ bool pccl_master_contribution_fits(const struct pccl_msg_done *done, const struc
                                    uint32_t most)
 {
     bool is_root = pccl_id_equal(&done->descriptor.root, from);
-    return done->tiny == 0 ||
-           pccl_tiny_contribution_fits(&done->descriptor, world, is_root, done->payload.length, most);
+    return done->tiny == 0 || pccl_tiny_contribution_fits(&done->descriptor, world, is_root, &done->payload, most);
 }
 
 void pccl_master_free_result(struct pccl_master *m, struct pccl_operation *op)
@@ -74,7 +73,7 @@ static void reduce_shares(struct pccl_master *m, const struct pccl_peer_group *g
     }
 }
 
-/* The contributions in canonical order; those of no fixed length behind their lengths. */
+/* The contributions in canonical order; those of different lengths behind them. */
 static void gather(const struct pccl_peer_group *group, const struct pccl_operation *op, const void **parts)
 {
     bool lengths = op->descriptor.collective == PCCL_ALL_GATHER_V;

@@ -128,6 +128,12 @@ struct pccl_launch {
     /* The members, in canonical order, that the form of the buffers depends on; NULL: on none. */
     const struct pccl_id *members;
     uint32_t member_count;
+    /*
+     * An ALL_GATHER_V of this tag that has told the lengths of blobs, and this one moves them: it is
+     * released, without an effect on the attributes, as no call returns. There is room for this one:
+     * no limit refuses it. NULL: none.
+     */
+    struct pccl_peer_op *after;
     uint32_t timeout_ms; /* 0: the default */
     /*
      * NONE: it is meant. Else it never starts, whatever the payload and the members: the master is asked to abort it

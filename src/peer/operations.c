@@ -26,6 +26,31 @@ void pccl_peer_change_era(struct pccl_peer *p)
     pccl_peer_drop_announcements(p, false);
 }
 
+/* ---- its caller ---- */
+
+/* When the lengths of blobs are known, the operation that moves the blobs takes its place: room is kept for that. */
+static bool is_followed(const struct pccl_descriptor *descriptor, bool tiny)
+{
+    return tiny && descriptor->collective == PCCL_ALL_GATHER_V;
+}
+
+static void let_go(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    PCCL_ASSERT(op->held && op->state == PCCL_OP_DECIDED);
+    pccl_table_remove(&p->by_tag, &op->by_tag);
+    op->held = false;
+    p->held_count--;
+    p->followed_count -= is_followed(&op->descriptor, op->tiny);
+}
+
+void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    let_go(p, op);
+    if (pccl_epoch_compare(&op->attributes.epoch, &p->attributes.epoch) > 0)
+        pccl_peer_set_attributes(p, &op->attributes, op->roll);
+    pccl_peer_forget_op(p, op);
+}
+
 /* ---- launching ---- */
 
 /* What the caller will see of the membership when it releases the operation. */
@@ -60,8 +85,9 @@ static bool has_fitting_payload(const struct pccl_peer *p, const struct pccl_lau
         return true;
     if (!launch->tiny)
         return launch->descriptor.collective != PCCL_BARRIER;
+    const struct pccl_bytes contribution = {launch->payload, launch->payload_bytes};
     return world > 0 && pccl_tiny_contribution_fits(&launch->descriptor, world, is_root(p, &launch->descriptor),
-                                                    launch->payload_bytes, p->tiny_bytes_max);
+                                                    &contribution, p->tiny_bytes_max);
 }
 
 static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch *launch)
@@ -94,6 +120,7 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
     op->tiny = launch->tiny;
     op->user = launch->user;
     op->world = p->ring_count;
+    p->followed_count += is_followed(&op->descriptor, op->tiny);
     op->launched_us = p->now_us;
     op->deadline_us = timeout_ms != 0 ? p->now_us + timeout_ms * UINT64_C(1000) : UINT64_MAX;
     op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
@@ -108,7 +135,7 @@ static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *la
     if (launch->descriptor.collective == PCCL_ALL_REDUCE)
         return launch->payload_bytes;
     if (launch->descriptor.collective == PCCL_ALL_GATHER_V)
-        return p->tiny_bytes_max;
+        return PCCL_TINY_BYTES_MAX; /* however long the blobs of the others are */
     uint64_t result = pccl_tiny_sizes(&launch->descriptor, p->ring_count, false).result;
     return pccl_max_u32(launch->payload_bytes, (uint32_t)pccl_min_u64(result, p->tiny_bytes_max));
 }
@@ -160,6 +187,10 @@ static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pcc
 
 enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
 {
+    if (launch->after != NULL) {
+        let_go(p, launch->after);
+        pccl_peer_forget_op(p, launch->after);
+    }
     enum pccl_status status = may_launch(p, launch);
     if (status != PCCL_OK)
         return status;
@@ -174,7 +205,8 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch 
                                      .tag = launch->tag,
                                      .use = use->launches};
     struct pccl_peer_op *tombstone = pccl_peer_find_instance(p, &instance);
-    if (p->op_count - p->tombstone_count >= PCCL_OPS_PER_PEER_MAX)
+    uint32_t needed = is_followed(&launch->descriptor, launch->tiny) ? 2 : 1;
+    if (p->op_count - p->tombstone_count + p->followed_count + needed > PCCL_OPS_PER_PEER_MAX)
         return PCCL_LIMIT; /* also for a tombstone: launching it makes room for another one */
     if (tombstone != NULL) {
         PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
@@ -215,17 +247,6 @@ void pccl_peer_op_await(struct pccl_peer *p, struct pccl_peer_op *op, bool block
         pccl_peer_arm(p, op->where_us);
     else
         pccl_peer_wait_ended(p);
-}
-
-void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
-{
-    PCCL_ASSERT(op->held && op->state == PCCL_OP_DECIDED);
-    pccl_table_remove(&p->by_tag, &op->by_tag);
-    op->held = false;
-    p->held_count--;
-    if (pccl_epoch_compare(&op->attributes.epoch, &p->attributes.epoch) > 0)
-        pccl_peer_set_attributes(p, &op->attributes, op->roll);
-    pccl_peer_forget_op(p, op);
 }
 
 /* ---- decisions ---- */

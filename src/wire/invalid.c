@@ -35,6 +35,9 @@ static const char *invalid_way(const struct pccl_descriptor *descriptor, uint8_t
         return "a payload in an operation that is not tiny";
     if (tiny == 0 && descriptor->collective == PCCL_BARRIER)
         return "a barrier that is not tiny";
+    if (descriptor->collective == PCCL_ALL_GATHER_V && (tiny == 0) == pccl_id_is_zero(&descriptor->counts))
+        return tiny == 0 ? "blobs of unknown lengths in an operation that is not tiny"
+                         : "blobs of known lengths in an operation that is tiny";
     return invalid_descriptor(descriptor);
 }
 

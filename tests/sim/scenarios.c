@@ -675,6 +675,7 @@ const struct sim_scenario sim_scenarios[] = {
      scenario_tiny_commit_restart},
     {"root-dies", "the root of a broadcast dies, before it has contributed and after", scenario_root_dies},
     {"barrier-kill", "one dies on the way to a barrier", scenario_barrier_kill},
+    {"blobs-in-two-steps", "blobs are moved when their lengths are known", scenario_blobs_in_two_steps},
     {"lying-sizes", "contributions of another length than is right", scenario_lying_sizes},
     {"crowd-costs", "newcomers cost by their number, and nothing while nothing changes", scenario_crowd_costs},
     {"crowd-of-a-group", "who comes from elsewhere does not queue behind a crowd", scenario_crowd_of_a_group},

@@ -182,6 +182,7 @@ void scenario_tiny_commit_restart(struct sim *sim);
 void scenario_root_dies(struct sim *sim);
 void scenario_barrier_kill(struct sim *sim);
 void scenario_lying_sizes(struct sim *sim);
+void scenario_blobs_in_two_steps(struct sim *sim);
 void scenario_crowd_costs(struct sim *sim);
 void scenario_crowd_of_a_group(struct sim *sim);
 void scenario_crowd_of_an_address(struct sim *sim);

@@ -435,7 +435,7 @@ static void judge_descriptor(const struct pccl_descriptor *descriptor, const cha
 {
     struct pccl_msg messages[] = {
         {.type = PCCL_MSG_done}, {.type = PCCL_MSG_resume_operation}, {.type = PCCL_MSG_ready}};
-    bool barrier = descriptor->collective == PCCL_BARRIER;
+    bool barrier = descriptor->collective == PCCL_BARRIER, blobs = descriptor->collective == PCCL_ALL_GATHER_V;
     messages[0].as.done.descriptor = *descriptor;
     messages[0].as.done.tiny = 1;
     messages[1].as.resume_operation.descriptor = *descriptor;
@@ -445,6 +445,8 @@ static void judge_descriptor(const struct pccl_descriptor *descriptor, const cha
     for (size_t i = 0; i < PCCL_COUNT_OF(messages); i++) {
         if (i == 2 && barrier)
             must_be_malformed(&messages[i], "a barrier that is not tiny");
+        else if (blobs && (i == 2) == pccl_id_is_zero(&descriptor->counts))
+            must_be_malformed(&messages[i], i == 2 ? "blobs of unknown lengths" : "blobs of known lengths");
         else if (reason != NULL)
             must_be_malformed(&messages[i], reason);
         else
