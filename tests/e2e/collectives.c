@@ -24,6 +24,7 @@
 #include <string.h>
 
 enum kind { BROADCAST, GATHER, SCATTER, BARRIER, BLOBS, ALL_REDUCE, KINDS };
+static const enum kind listed[] = {BROADCAST, GATHER, SCATTER, BARRIER, ALL_REDUCE}; /* what lists may hold */
 static const char *const names[KINDS] = {"broadcast", "gather", "scatter", "barrier", "blobs", "reduce"};
 
 enum { MEMBERS_MAX = 64, OPS_MAX = 8, FIRST_TAG = 2000 };
@@ -390,8 +391,10 @@ struct list {
 
 static void enter(struct list *list, uint64_t index)
 {
-    static const pcclCollective_t collectives[KINDS] = {pcclCollectiveBroadcast, pcclCollectiveAllGather,
-                                                        pcclCollectiveReduceScatter, pcclCollectiveBarrier,
+    static const pcclCollective_t collectives[KINDS] = {[BROADCAST] = pcclCollectiveBroadcast,
+                                                        [GATHER] = pcclCollectiveAllGather,
+                                                        [SCATTER] = pcclCollectiveReduceScatter,
+                                                        [BARRIER] = pcclCollectiveBarrier,
                                                         [ALL_REDUCE] = pcclCollectiveAllReduce};
     struct collective *op = &list->ops[index];
     pcclOperation_t *entry = &list->entries[index];
@@ -484,7 +487,7 @@ void do_run(struct command *command)
     list->fails = rebuilds != NULL && strcmp(rebuilds, "fails") == 0;
     for (uint64_t i = 0; i < list->count; i++) {
         prepare(&list->ops[i], i, seed * OPS_MAX + i, count_max);
-        list->ops[i].kind = (enum kind)((seed + i) % KINDS); /* each of them, in turn */
+        list->ops[i].kind = listed[(seed + i) % (sizeof listed / sizeof *listed)]; /* each of them, in turn */
         list->ops[i].quantized = list->ops[i].kind <= GATHER && (i & 1) != 0;
     }
     begin(command);
