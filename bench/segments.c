@@ -106,11 +106,8 @@ static int run_frames(unsigned long count)
     struct pccl_msg sent = {.type = PCCL_MSG_data}, got;
     struct pccl_frame_reader reader;
     struct pccl_text reason;
-    sent.as.data = (struct pccl_msg_data){.instance = {.group = 1, .joint = 1, .tag = 1, .use = 1},
-                                          .view = {1, 5},
-                                          .stripe = 3,
-                                          .step = 1,
-                                          .length = 65536};
+    sent.as.data = (struct pccl_msg_data){
+        .instance = {.joint = 1, .tag = 1, .use = 1}, .view = {1, 5}, .stripe = 3, .step = 1, .length = 65536};
     pccl_frame_reader_init(&reader, &memory);
     size_t length = pccl_frame_size(&sent);
     for (unsigned long i = 0; i < count; i++) {
@@ -240,7 +237,7 @@ static bool reduce_once(struct world *world, uint32_t use, float *const *buffers
     world->done = 0;
     for (uint32_t i = 0; i < RANKS; i++) {
         struct pccl_transfer_config config = {
-            .instance = {.group = 1, .joint = 1, .tag = 1, .use = use},
+            .instance = {.joint = 1, .tag = 1, .use = use},
             .view = {1, 5},
             .descriptor = {.datatype = PCCL_F32, .operation = PCCL_SUM, .count = JOB_ELEMENTS},
             .ring = world->ids,

@@ -560,7 +560,7 @@ PCCL_EXPORT pcclResult_t pcclConnect(pcclComm_t *comm);
  * unspecified (in place: the original input). comm and the handles of its operations must not be
  * used afterward. Calls on comm that other threads are in fail as if this peer had left the run,
  * and this call BLOCKS until they have returned. So do not destroy a communicator from a log
- * callback.
+ * callback. Of a group (pcclCreateGroup) it ends the group, for all of its members.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm is NULL
@@ -572,7 +572,8 @@ PCCL_EXPORT pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm);
  * Leaves the run, if connected, and ends the calls on comm that other threads are in, but frees
  * nothing: every call on comm fails from now on, and pcclDestroyCommunicator is still required. It
  * is for programs that cannot know whether another thread is about to make a call: they close the
- * communicator, wait for their threads, and then destroy it. Any thread. Does not block.
+ * communicator, wait for their threads, and then destroy it. Of a group it ends the group, and its
+ * operations with it. Any thread. Does not block.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm is NULL
@@ -771,9 +772,9 @@ PCCL_EXPORT pcclResult_t pcclTestAsyncReduce(const pcclAsyncReduceOp_t *reduce_h
  * group. It does not wait: each await returns as soon as the peers agree, with
  * pcclRankConnectionLost (ext. pcclAborted), or with pcclSuccess if that had been decided before. A
  * pcclAllReduceMultipleWithRetry or pcclRunOperations under way launches nothing more and returns,
- * on the other peers also. Joint calls go on. Any thread; not from a signal handler. The other peers may have launched
- * fewer operations than this one, and their next launch of such a tag fails too; pcclUpdateTopology
- * makes a new beginning. Not in PCCL 1.0.
+ * on the other peers also. Joint calls go on. Any thread; not from a signal handler. The other peers
+ * may have launched fewer operations than this one, and their next launch of such a tag fails too;
+ * pcclUpdateTopology makes a new beginning. Not in PCCL 1.0.
  * pcclSuccess            also when there are none
  * pcclNotInitialized
  * pcclInvalidArgument    comm is NULL

@@ -257,6 +257,63 @@ PCCL_EXPORT pcclResult_t pcclBarrierAsync(const pcclCollectiveOptions_t *PCCL_NU
 PCCL_EXPORT pcclResult_t pcclAwaitOperation(const pcclAsyncReduceOp_t *handle, uint32_t timeout_ms,
                                             pcclOperationInfo_t *PCCL_NULLABLE info);
 
+/* ------------------------------------------------------------------------------------------------- groups */
+
+/*
+ * What the founding of a group may be given. Later versions may add members at the end; `size`
+ * tells the library which ones the caller knows.
+ */
+typedef struct pcclGroupOptions_t {
+    size_t size;         /* set by PCCL_GROUP_OPTIONS_INIT */
+    const char *label;   /* as of an operation: all members must give the same; NULL: none */
+    uint32_t timeout_ms; /* how long to wait for the other members; 0: the option op_timeout_ms */
+} pcclGroupOptions_t;
+
+#define PCCL_GROUP_OPTIONS_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(pcclGroupOptions_t), NULL, 0                                                                            \
+    }
+
+/*
+ * Founds a group of some members of this peer's group, this peer among them, in any order. It
+ * returns when all of them have called it with the same ids; the others need not know. A peer may
+ * be in any number of groups, which may overlap.
+ *
+ * Every function for operations takes the group in place of a communicator: its operations are
+ * among its members alone, and its tags are its own. pcclGetMembers and the
+ * peer-group world size of pcclGetAttribute are the group's; pcclAbortOperations aborts only
+ * operations of its handle, as it does for a communicator. Functions that concern the whole run
+ * (connecting, updating and optimizing the topology, shared state) fail with pcclInvalidUsage. The
+ * members of a group never change, so its operations never fail with pcclMembersChanged, unless a
+ * list of others is passed, and go on undisturbed when other peers come, leave or die.
+ *
+ * A group ends for all members when one leaves, dies or closes it, when peers cannot reach one
+ * another for good, and when the communicator is disconnected. Its operations then fail with
+ * pcclRankConnectionLost and say why; those who are left may found another one. Ended or not, each
+ * handle must be passed to pcclDestroyCommunicator once, which closes the group and returns when
+ * its operations are over; after its communicator was destroyed it can still be passed there. A
+ * group of one is allowed: its operations are as those of a peer that is alone.
+ *
+ * pcclUpdateTopology, pcclOptimizeTopology and pcclSynchronizeSharedState need operations of groups
+ * to be awaited, too. They do not end groups.
+ *
+ * BLOCKS, joint(those with these ids). pcclAbortOperations of the communicator ends it.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument    a pointer is NULL; the list is empty, without this peer, names one twice,
+ *                        or one that is not in pcclGetMembers, or has something that is no id; the
+ *                        size of options is not set; a label as for pcclSetOperationLabel; or another
+ *                        thread is founding a group of the same members. Nobody was told
+ * pcclInvalidUsage       unconnected; comm is a group's; the topology is being updated; too many
+ *                        groups; or labels differ (ext. pcclPeerMismatch)
+ * pcclMembersChanged     one of them has left, or died
+ * pcclRankConnectionLost aborted (ext. pcclAborted), or not all have called it in time (ext.
+ *                        pcclTimeout), or this peer is out of the run
+ * pcclInternalError      as for pcclAwaitAsyncReduce
+ */
+PCCL_EXPORT pcclResult_t pcclCreateGroup(const pcclComm_t *comm, const pcclPeerId_t *ids, uint32_t count,
+                                         const pcclGroupOptions_t *PCCL_NULLABLE options, pcclComm_t **group_out);
+
 /* -------------------------------------------------------------------------------------------------- lists */
 
 typedef enum pcclCollective_t {

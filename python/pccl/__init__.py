@@ -13,6 +13,7 @@ import time
 
 from . import _core, _logging, _master, _native, _threads, cuda
 from ._communicator import Communicator
+from ._group import Group
 from ._enums import (
     Attribute,
     DataType,
@@ -76,6 +77,7 @@ __all__ = [
     "Barrier",
     "Broadcast",
     "Communicator",
+    "Group",
     "ConnectionError_",
     "DTypeError",
     "DataType",

@@ -13,6 +13,15 @@ from ._reduce import Blobs, QuantizationOptions, Staged, Work, on_device
 _ID_SIZE = 33  # with its terminator
 
 
+def peer_ids(where: str, given: Sequence[str]) -> Any:
+    """A list of ids as the library takes it."""
+    ids = [_core.text(where, one) for one in given]
+    for one in ids:
+        if len(one) != _ID_SIZE - 1:
+            raise InvalidArgument(f"{where}: {one.decode()!r} is no id of a peer")
+    return (_native.PeerIdC * len(ids))(*[_native.PeerIdC(one) for one in ids])
+
+
 class Options:
     """What operations may be given beside their buffers. Keeps the memory of the C struct."""
 
@@ -30,20 +39,16 @@ class Options:
         self.where = where
         self.tag = number(f"{where}: tag", tag, 0, 1 << 64)
         self.members = members
-        ids = [_core.text(f"{where}: members", one) for one in members or ()]
-        for one in ids:
-            if len(one) != _ID_SIZE - 1:
-                raise InvalidArgument(f"{where}: members: {one.decode()!r} is no id of a peer")
-        self._ids = (_native.PeerIdC * len(ids))(*[_native.PeerIdC(one) for one in ids])
+        self._ids = peer_ids(f"{where}: members", members or ())
         self._c = _native.CollectiveOptionsC(
             size=ctypes.sizeof(_native.CollectiveOptionsC),
             tag=self.tag,
             label=label,
             members=None if members is None else ctypes.addressof(self._ids),
-            member_count=len(ids),
+            member_count=len(self._ids),
             alone_ok=bool(alone_ok),
         )
-        if members is not None and not ids:
+        if members is not None and not len(self._ids):
             raise InvalidArgument(f"{where}: members: the list is empty")
         if quantization is not None:
             self._c.quantization = quantization.to_c()
@@ -82,6 +87,14 @@ class Options:
         )
         world = None if self.members is None else len(self.members)
         return Work(function, self.tag, given, (self, pins), staged, world, arguments, blobs)
+
+
+def given_members(where: str, members: Sequence[str], own: str) -> Tuple[Tuple[str, ...], int]:
+    """What a caller counts on, and this peer's rank among them. own: its id."""
+    given = tuple(members)
+    if own not in given:
+        raise InvalidArgument(f"{where}: members: this peer, {own}, is not among them")
+    return given, given.index(own)
 
 
 def _need_elements(where: str, buffer: _buffers.Buffer) -> None:

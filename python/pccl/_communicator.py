@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+    Union,
+)
 
 from . import _collectives, _core, _native, _threads
 from ._enums import Attribute, ReduceOp, Result, SharedStateSyncStrategy, member, number
@@ -25,6 +37,9 @@ from ._reduce import (
 )
 from ._run import ListedOperation, Run
 from ._state import SharedState, SharedStateSyncInfo
+
+if TYPE_CHECKING:
+    from ._group import Group
 
 _T = TypeVar("_T")
 _RETRY_PAUSE_S = 1.0
@@ -143,6 +158,15 @@ class Communicator:
                 if count.value <= room:
                     raise
             room = count.value
+
+    def group(self, ids: Sequence[str], *, timeout: Optional[float] = None, label: str = "") -> Group:
+        """Founds a group of the peers with these ids, this one among them, in any order. Returns
+        when all of them have called it with the same ids; TimeoutError_ if that takes more than so
+        many seconds (by default op_timeout_ms), MembersChangedError if one of them is gone. Ctrl-C
+        aborts it. Updates of the topology neither end groups nor change them."""
+        from . import _group
+
+        return _group.found(self, ids, timeout, label)
 
     def name_of(self, peer: str) -> str:
         """The name of the peer with this id, for example one of an error's `peers`; "" if it is
@@ -410,12 +434,7 @@ class Communicator:
 
     def _counted_on(self, where: str, members: Optional[Sequence[str]]) -> Tuple[Tuple[str, ...], int]:
         """The members, and this peer's rank among them."""
-        if members is None:
-            return self._members()
-        given = tuple(members)
-        if self.id not in given:
-            raise InvalidArgument(f"{where}: members: this peer, {self.id}, is not among them")
-        return given, given.index(self.id)
+        return self._members() if members is None else _collectives.given_members(where, members, self.id)
 
     def _broadcast(
         self,

@@ -70,6 +70,10 @@ class BlobsC(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("count", c_size_t), ("blobs", POINTER(BlobC)), ("bytes", c_size_t)]
 
 
+class GroupOptionsC(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("label", c_char_p), ("timeout_ms", c_uint32)]
+
+
 class OperationInfoC(ctypes.Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -215,6 +219,7 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclAbortOperations": [c_void_p],
     "pcclAllReduceMultipleWithRetry": [POINTER(ReduceOpDescriptorC), c_size_t, c_void_p, POINTER(ReduceInfoC), c_int],
     "pcclGetMembers": [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_uint32)],
+    "pcclCreateGroup": [c_void_p, c_void_p, c_uint32, POINTER(GroupOptionsC), POINTER(c_void_p)],
     "pcclBroadcastAsync": [c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],
     "pcclAllGatherAsync": [c_void_p, c_void_p, c_size_t, c_int, *_LAUNCH],
     "pcclAllGatherVAsync": [c_void_p, c_size_t, POINTER(CollectiveOptionsC), c_void_p, c_void_p, c_void_p],

@@ -42,10 +42,9 @@ class ListedOperation:
         raise NotImplementedError
 
     def _counted_on(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Tuple[str, ...], int]:
-        given = members if self.members is None else tuple(self.members)
-        if members[rank] not in given:
-            raise InvalidArgument(f"{where}: members: this peer, {members[rank]}, is not among them")
-        return given, given.index(members[rank])
+        if self.members is None:
+            return members, rank
+        return _collectives.given_members(where, self.members, members[rank])
 
 
 class AllReduce(ListedOperation):

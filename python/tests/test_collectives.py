@@ -446,3 +446,79 @@ def test_an_interrupt_of_one_thread_s_wait_leaves_others_alone(group):
     two.members[1].barrier()
     waiting.join(DEADLINE)
     assert handle.result(DEADLINE).world_size == 2
+
+
+# ---- groups of some
+
+
+def test_groups_overlap(group):
+    four = group(4)
+    ids = four.members[0].members()
+
+    def check(comm, i):
+        made = []
+        for places in ((0, 1, 2), (3, 1, 2)):
+            if i in places:
+                made.append((sorted(places), comm.group([ids[k] for k in places], timeout=DEADLINE)))
+        works = []
+        for places, some in made:
+            assert (some.members(), some.rank) == (tuple(ids[k] for k in places), places.index(i))
+            total, parts = np.empty(LARGE), np.empty((3, 5))
+            works.append((places, some.all_reduce_async(np.full(LARGE, float(i)), total, op="sum", tag=1), total))
+            info = some.all_gather(np.full(5, float(i)), parts)
+            assert (parts[:, 0] == places).all() and info.participants == some.members()
+            counted = [np.empty(LARGE), np.empty(5)]
+            some.run([pccl.AllReduce(np.ones_like(one), one, op="sum", tag=k) for k, one in enumerate(counted, 2)])
+            assert all((one == 3).all() for one in counted)
+        for places, work, total in works:
+            work.result(DEADLINE)
+            assert (total == sum(places)).all()
+        comm.barrier()
+        for _, some in made:
+            with pytest.raises(pccl.InvalidUsage, match="a group cannot"):
+                some.update_topology()
+            some.close()
+            with pytest.raises(pccl.PCCLError):
+                some.barrier()
+        assert not comm.closed
+
+    four.all(check)
+    four.all(lambda comm, _: comm.update_topology())
+
+
+def test_a_group_ends_for_all(group):
+    three = group(3)
+    ids = three.members[0].members()
+    groups = three.all(lambda comm, _: comm.group(ids, label="all"))
+    pending = [one.all_reduce_async(np.ones(LARGE), np.empty(LARGE), op="sum") for one in groups[1:]]
+    three.members[0].close()
+    for one, work in zip(groups[1:], pending):
+        with pytest.raises(pccl.PeerLostError, match="gone"):
+            work.result(DEADLINE)
+        with pytest.raises(pccl.PeerLostError, match="the group has ended"):
+            one.barrier()
+        one.close()
+    with pytest.raises(pccl.InvalidUsage):
+        groups[0].barrier()
+    left = three.members[1:]
+    again = parallel([lambda comm=comm: comm.group(ids[1:]) for comm in left])
+    parallel([one.barrier for one in again])
+    for one in (*again, groups[0]):
+        one.close()
+
+
+def test_foundings_that_fail(group):
+    two = group(2)
+    ids = two.members[0].members()
+    comm = two.members[0]
+    for wrong in ([], ids[1:], [ids[0], ids[0]], [ids[0], "0" * 32], [ids[0], "x"]):
+        with pytest.raises(pccl.InvalidArgument):
+            comm.group(wrong)
+    with pytest.raises(pccl.InvalidArgument):
+        comm.group(ids, timeout=0)
+    with pytest.raises(pccl.TimeoutError_):
+        comm.group(ids, timeout=0.1)
+    with comm.group(ids[:1]) as alone:
+        assert alone.barrier(alone_ok=True).participants == ids[:1]
+        with pytest.raises(pccl.TooFewPeersError):
+            alone.barrier()

@@ -8,18 +8,21 @@
 
 bool pccl_api_initialized(void);
 /*
- * The body of a public function on a communicator: `call`, if it can be used here. An invariant that breaks in it ends
- * the communicator. Returns from the function.
+ * The body of a public function on a handle: `call`, if it can be used here. An invariant that breaks in it ends the
+ * communicator. Returns from the function.
  */
-#define PCCL_API_CALL(comm, family, call)                                                                              \
+#define PCCL_API_CALL(handle, family, call) PCCL_API_CALL_OF(handle, family, false, call)
+/* The same for what a communicator can do, and a group cannot. */
+#define PCCL_API_WHOLE_CALL(handle, family, call) PCCL_API_CALL_OF(handle, family, true, call)
+#define PCCL_API_CALL_OF(handle, family, whole, call)                                                                  \
     do {                                                                                                               \
         struct pccl_caller caller;                                                                                     \
-        pcclResult_t refused = pccl_api_begin(&caller, comm, family);                                                  \
+        pcclResult_t refused = pccl_api_begin(&caller, handle, family, whole);                                         \
         if (refused != pcclSuccess)                                                                                    \
             return refused;                                                                                            \
         if (setjmp(caller.guard.place) == 0)                                                                           \
-            return pccl_api_end(&caller, call);                                                                        \
-        return pccl_api_broken(&caller, family);                                                                       \
+            return pccl_api_end(&caller, handle, call);                                                                \
+        return pccl_api_broken(&caller, handle, family);                                                               \
     } while (0)
 /* The same without a communicator: the call fails, and what it worked on stays behind. */
 #define PCCL_API_GUARDED(family, call)                                                                                 \
@@ -32,9 +35,11 @@ bool pccl_api_initialized(void);
     } while (0)
 
 /* What they are made of. begin: pcclSuccess, or the failure, with a reason; end and leave hand the result through. */
-pcclResult_t pccl_api_begin(struct pccl_caller *caller, pcclComm_t *comm, enum pccl_family family);
-pcclResult_t pccl_api_end(const struct pccl_caller *caller, pcclResult_t result);
-pcclResult_t pccl_api_broken(struct pccl_caller *caller, enum pccl_family family);
+pcclResult_t pccl_api_begin(struct pccl_caller *caller, pcclComm_t *handle, enum pccl_family family, bool whole);
+pcclResult_t pccl_api_end(const struct pccl_caller *caller, pcclComm_t *handle, pcclResult_t result);
+pcclResult_t pccl_api_broken(struct pccl_caller *caller, pcclComm_t *handle, enum pccl_family family);
+/* Can this handle be used in this process? pcclSuccess, or the failure, with a reason. */
+pcclResult_t pccl_api_check(const pcclComm_t *handle, enum pccl_family family);
 void pccl_api_enter(struct pccl_guard *guard);
 pcclResult_t pccl_api_leave(const struct pccl_guard *guard, pcclResult_t result);
 
@@ -53,7 +58,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_hosts(const char *list, uint16_t defau
 PCCL_MUST_CHECK enum pccl_status pccl_api_host(const ccoip_socket_address_t *address, struct pccl_host *host,
                                                struct pccl_text *reason);
 /* Connected, and nothing un-awaited? Else USAGE or PENDING_OPS with a reason. world: the snapshot of the run's size. */
-PCCL_MUST_CHECK enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct pccl_text *reason);
+PCCL_MUST_CHECK enum pccl_status pccl_api_check_quiet(struct pccl_communicator *comm, uint32_t *world,
+                                                      struct pccl_text *reason);
 
 /* What a caller asks for by a function that takes options. */
 struct pccl_asked {
@@ -69,6 +75,8 @@ struct pccl_asked {
 };
 enum { PCCL_API_STRUCT_MAX = 4096 }; /* the largest `size` that a public struct of any version has */
 
+/* ARGUMENT, with these words as the reason. */
+enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words);
 /* Sets the label of what the calling thread launches from now on. */
 void pccl_api_set_label(const struct pccl_label *label);
 /* The request, if the arguments can be meant; else ARGUMENT with a reason. */
@@ -92,6 +100,10 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_struct_read(const void *given, void *k
 PCCL_MUST_CHECK enum pccl_status pccl_api_info_begin(const pcclOperationInfo_t *given, pcclOperationInfo_t *info,
                                                      struct pccl_text *reason);
 void pccl_api_info_end(const pcclOperationInfo_t *info, pcclOperationInfo_t *given);
+
+/* pcclCloseCommunicator, inside the call, and pcclDestroyCommunicator for a group. */
+pcclResult_t pccl_api_close_group(pcclComm_t *handle);
+pcclResult_t pccl_api_destroy_group(pcclComm_t *handle);
 
 /* It is known why already, unless the operation succeeded. */
 pcclResult_t pccl_api_operation_result(const pcclComm_t *comm, enum pccl_status status, const struct pccl_why *why);

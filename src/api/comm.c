@@ -17,7 +17,7 @@
 pcclResult_t pccl_api_fail_with(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
                                 const char *reason)
 {
-    return pccl_errors_fail(comm ? comm->key : 0, family, comm && comm->params.extended_results, status, "%s", reason);
+    return pccl_errors_fail(comm ? comm->key : 0, family, comm && comm->extended_results, status, "%s", reason);
 }
 
 pcclResult_t pccl_api_fail(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
@@ -29,11 +29,10 @@ pcclResult_t pccl_api_fail(const pcclComm_t *comm, enum pccl_family family, enum
 pcclResult_t pccl_api_fail_why(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
                                const struct pccl_why *why)
 {
-    return pccl_errors_fail_why(comm->key, family, comm->params.extended_results, status, why);
+    return pccl_errors_fail_why(comm->key, family, comm->extended_results, status, why);
 }
 
-/* Can this communicator be used in this process? pcclSuccess, or the failure, with a reason. */
-static pcclResult_t check(const pcclComm_t *comm, enum pccl_family family)
+pcclResult_t pccl_api_check(const pcclComm_t *comm, enum pccl_family family)
 {
     if (!pccl_api_initialized())
         return pccl_api_fail_with(NULL, family, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
@@ -45,37 +44,40 @@ static pcclResult_t check(const pcclComm_t *comm, enum pccl_family family)
     return pcclSuccess;
 }
 
-pcclResult_t pccl_api_begin(struct pccl_caller *caller, pcclComm_t *comm, enum pccl_family family)
+pcclResult_t pccl_api_begin(struct pccl_caller *caller, pcclComm_t *comm, enum pccl_family family, bool whole)
 {
-    pcclResult_t result = check(comm, family);
+    struct pccl_text reason;
+    pcclResult_t result = pccl_api_check(comm, family);
     if (result != pcclSuccess)
         return result;
-    if (!pccl_comm_call_begin(comm))
-        return pccl_api_fail_with(comm, family, PCCL_USAGE, PCCL_BEING_DESTROYED);
-    pccl_caller_begin(caller, comm);
+    if (whole && comm->group)
+        return pccl_api_fail_with(comm, family, PCCL_USAGE, "a group cannot do this; its communicator can");
+    enum pccl_status status = pccl_handle_enter(comm, &reason);
+    if (status != PCCL_OK)
+        return pccl_api_fail(comm, family, status, &reason);
+    pccl_caller_begin(caller, comm->comm);
     return pcclSuccess;
 }
 
-pcclResult_t pccl_api_end(const struct pccl_caller *caller, pcclResult_t result)
+pcclResult_t pccl_api_end(const struct pccl_caller *caller, pcclComm_t *handle, pcclResult_t result)
 {
     pccl_caller_end(caller);
-    pccl_comm_call_end(caller->comm);
+    pccl_handle_leave(handle);
     return result;
 }
 
-pcclResult_t pccl_api_broken(struct pccl_caller *caller, enum pccl_family family)
+pcclResult_t pccl_api_broken(struct pccl_caller *caller, pcclComm_t *comm, enum pccl_family family)
 {
-    pcclComm_t *comm = caller->comm;
     pccl_caller_broke(caller);
     pcclResult_t result =
         pccl_api_fail_with(comm, family, PCCL_INTERNAL,
                            "internal error in this call; the communicator can only be destroyed, and what was to be "
                            "reduced or synchronized may be partly overwritten");
-    pccl_comm_call_end(comm);
+    pccl_handle_leave(comm);
     return result;
 }
 
-enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct pccl_text *reason)
+enum pccl_status pccl_api_check_quiet(struct pccl_communicator *comm, uint32_t *world, struct pccl_text *reason)
 {
     enum pccl_status status = PCCL_OK;
     pccl_comm_enter(comm);
@@ -110,13 +112,13 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
         params.peer_group = given->peer_group;
         params.connection_pool_size = (uint32_t)pccl_min_u64(given->p2p_connection_pool_size, PCCL_POOL_MAX);
     }
-    pcclComm_t *comm = pccl_comm_create(&params, hosts, count);
+    struct pccl_communicator *comm = pccl_comm_create(&params, hosts, count);
     if (!comm) {
         pccl_text_format(&reason, "out of memory for a communicator");
         return create_failed(PCCL_MEMORY, extended, &reason);
     }
-    pccl_errors_forget(comm->key);
-    *comm_out = comm;
+    pccl_errors_forget(comm->handle.key);
+    *comm_out = &comm->handle;
     return pcclSuccess;
 }
 
@@ -170,10 +172,12 @@ pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_addresses, con
     PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, create_with_options(master_addresses, options, comm_out));
 }
 
-static pcclResult_t close_communicator(pcclComm_t *comm)
+static pcclResult_t close_communicator(pcclComm_t *handle)
 {
-    pccl_comm_refuse_calls(comm);
-    pccl_comm_evict_callers(comm);
+    if (handle->group)
+        return pccl_api_close_group(handle);
+    pccl_comm_refuse_calls(handle->comm);
+    pccl_comm_evict_callers(handle->comm);
     return pcclSuccess;
 }
 
@@ -183,7 +187,7 @@ pcclResult_t pcclCloseCommunicator(pcclComm_t *comm)
 }
 
 /* Whatever breaks there, it is destroyed. */
-static void send_out_guarded(pcclComm_t *comm)
+static void send_out_guarded(struct pccl_communicator *comm)
 {
     struct pccl_caller caller;
     pccl_caller_begin(&caller, comm);
@@ -198,15 +202,17 @@ static void send_out_guarded(pcclComm_t *comm)
 pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm)
 {
     if (!pccl_api_initialized() || !comm)
-        return check(comm, PCCL_FAMILY_GENERAL);
+        return pccl_api_check(comm, PCCL_FAMILY_GENERAL);
     /* In a forked child locks and threads of the parent mean nothing; its sockets are closed here already. */
     if (comm->generation != pccl_fork_generation())
         return pcclSuccess;
-    if (!pccl_comm_begin_destroy(comm))
+    if (comm->group)
+        return pccl_api_destroy_group(comm);
+    if (!pccl_comm_begin_destroy(comm->comm))
         return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_USAGE, PCCL_BEING_DESTROYED);
     pccl_errors_forget(comm->key);
-    send_out_guarded(comm);
-    pccl_comm_destroy(comm);
+    send_out_guarded(comm->comm);
+    pccl_comm_destroy(comm->comm);
     return pcclSuccess;
 }
 
@@ -219,12 +225,14 @@ static pcclResult_t get_attribute(pcclComm_t *comm, pcclAttribute_t attribute, i
     struct pccl_text reason;
     struct pccl_attributes attributes = {0};
     enum pccl_status status = PCCL_OK;
-    pccl_comm_enter(comm);
-    if (pccl_comm_is_connected(comm))
-        attributes = pccl_peer_attributes(comm->peer);
+    pccl_comm_enter(comm->comm);
+    if (pccl_comm_is_connected(comm->comm))
+        attributes = pccl_peer_attributes(comm->comm->peer);
     else
-        status = pccl_comm_why_unconnected(comm, &reason);
-    pccl_comm_leave(comm);
+        status = pccl_comm_why_unconnected(comm->comm, &reason);
+    pccl_comm_leave(comm->comm);
+    if (comm->group)
+        attributes.group_world = comm->group->count;
     uint32_t value;
     switch (attribute) {
     case PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE: value = attributes.world; break;
@@ -249,11 +257,11 @@ static pcclResult_t get_peer_id(pcclComm_t *comm, char *id, size_t size)
 {
     if (!id || size < PCCL_PEER_ID_SIZE)
         return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclGetPeerId: id is NULL or has no room");
-    pccl_comm_enter(comm);
-    bool known = comm->peer != NULL;
+    pccl_comm_enter(comm->comm);
+    bool known = comm->comm->peer != NULL;
     if (known)
-        pccl_id_write(&comm->id, id, PCCL_PEER_ID_SIZE - 1);
-    pccl_comm_leave(comm);
+        pccl_id_write(&comm->comm->id, id, PCCL_PEER_ID_SIZE - 1);
+    pccl_comm_leave(comm->comm);
     if (!known)
         return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_USAGE,
                                   "pcclGetPeerId: there is no id before pcclConnect");
@@ -267,8 +275,30 @@ pcclResult_t pcclGetPeerId(const pcclComm_t *comm_const, char *id, size_t size)
     PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, get_peer_id(comm, id, size));
 }
 
-static enum pccl_status copy_members(const pcclComm_t *comm, pcclPeerId_t *members, size_t max, size_t *count,
-                                     uint32_t *rank, struct pccl_text *reason)
+static void write_id(const struct pccl_id *id, pcclPeerId_t *written)
+{
+    pccl_id_write(id, written->digits, PCCL_PEER_ID_SIZE - 1);
+    written->digits[PCCL_PEER_ID_SIZE - 1] = '\0';
+}
+
+/* They never change, so they are told whatever has become of the group. */
+static enum pccl_status copy_group(const struct pccl_group_handle *group, pcclPeerId_t *members, size_t max,
+                                   size_t *count, uint32_t *rank, struct pccl_text *reason)
+{
+    *count = group->count;
+    if (members && group->count > max) {
+        pccl_text_format(reason, "pcclGetMembers: there are %u members, and room for %zu", group->count, max);
+        return PCCL_ARGUMENT;
+    }
+    if (rank)
+        *rank = group->rank;
+    for (uint32_t i = 0; members && i < group->count; i++)
+        write_id(&group->members[i], &members[i]);
+    return PCCL_OK;
+}
+
+static enum pccl_status copy_members(const struct pccl_communicator *comm, pcclPeerId_t *members, size_t max,
+                                     size_t *count, uint32_t *rank, struct pccl_text *reason)
 {
     uint32_t known_count;
     if (!pccl_comm_is_connected(comm))
@@ -282,10 +312,8 @@ static enum pccl_status copy_members(const pcclComm_t *comm, pcclPeerId_t *membe
     for (uint32_t i = 0; i < known_count; i++) {
         if (rank && pccl_id_equal(&known[i].peer, &comm->id))
             *rank = i;
-        if (!members)
-            continue;
-        pccl_id_write(&known[i].peer, members[i].digits, PCCL_PEER_ID_SIZE - 1);
-        members[i].digits[PCCL_PEER_ID_SIZE - 1] = '\0';
+        if (members)
+            write_id(&known[i].peer, &members[i]);
     }
     return PCCL_OK;
 }
@@ -296,9 +324,10 @@ static pcclResult_t get_members(pcclComm_t *comm, pcclPeerId_t *members, size_t 
     if (!count || (!members && max))
         return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
                                   "pcclGetMembers: count is NULL, or members is NULL and max is not 0");
-    pccl_comm_enter(comm);
-    enum pccl_status status = copy_members(comm, members, max, count, rank, &reason);
-    pccl_comm_leave(comm);
+    pccl_comm_enter(comm->comm);
+    enum pccl_status status = comm->group ? copy_group(comm->group, members, max, count, rank, &reason)
+                                          : copy_members(comm->comm, members, max, count, rank, &reason);
+    pccl_comm_leave(comm->comm);
     return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_GENERAL, status, &reason);
 }
 
@@ -320,10 +349,10 @@ static pcclResult_t get_peer_name(pcclComm_t *comm, const char *digits, char *na
     if (strlen(digits) != PCCL_PEER_ID_SIZE - 1 || !pccl_id_read(digits, PCCL_PEER_ID_SIZE - 1, &id))
         return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
                                   "pcclGetPeerName: an id has 32 lower-case hexadecimal digits");
-    pccl_comm_enter(comm);
-    const char *known = comm->peer ? pccl_peer_name_of(comm->peer, &id) : NULL;
+    pccl_comm_enter(comm->comm);
+    const char *known = comm->comm->peer ? pccl_peer_name_of(comm->comm->peer, &id) : NULL;
     (void)snprintf(name, size, "%s", known ? known : "");
-    pccl_comm_leave(comm);
+    pccl_comm_leave(comm->comm);
     return pcclSuccess;
 }
 
@@ -338,9 +367,9 @@ static pcclResult_t describe_waits(pcclComm_t *comm, char *text, size_t size)
     if (!text || size == 0)
         return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
                                   "pcclDescribeWaits: text is NULL or size is 0");
-    pccl_comm_enter(comm);
-    (void)snprintf(text, size, "%s", comm->peer ? pccl_peer_waiting(comm->peer)->bytes : "");
-    pccl_comm_leave(comm);
+    pccl_comm_enter(comm->comm);
+    (void)snprintf(text, size, "%s", comm->comm->peer ? pccl_peer_waiting(comm->comm->peer)->bytes : "");
+    pccl_comm_leave(comm->comm);
     return pcclSuccess;
 }
 
@@ -352,7 +381,7 @@ pcclResult_t pcclDescribeWaits(const pcclComm_t *comm_const, char *text, size_t 
 
 /* ---- joint calls ---- */
 
-static void explain_failed_call(const pcclComm_t *comm, enum pccl_status status, struct pccl_text *reason)
+static void explain_failed_call(const struct pccl_communicator *comm, enum pccl_status status, struct pccl_text *reason)
 {
     if (status == PCCL_OK)
         return;
@@ -364,7 +393,7 @@ static void explain_failed_call(const pcclComm_t *comm, enum pccl_status status,
 }
 
 /* true: this thread connects now. */
-static bool begin_connect(pcclComm_t *comm, enum pccl_status *status, struct pccl_text *reason)
+static bool begin_connect(struct pccl_communicator *comm, enum pccl_status *status, struct pccl_text *reason)
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_CONNECT];
     *status = PCCL_USAGE;
@@ -381,7 +410,8 @@ static bool begin_connect(pcclComm_t *comm, enum pccl_status *status, struct pcc
     return false;
 }
 
-static enum pccl_status connect_with(pcclComm_t *comm, const struct pccl_peer_config *config, struct pccl_text *reason)
+static enum pccl_status connect_with(struct pccl_communicator *comm, const struct pccl_peer_config *config,
+                                     struct pccl_text *reason)
 {
     enum pccl_status status = pccl_comm_create_machine(comm, config, reason);
     if (status != PCCL_OK)
@@ -393,7 +423,7 @@ static enum pccl_status connect_with(pcclComm_t *comm, const struct pccl_peer_co
     return status;
 }
 
-static pcclResult_t connect_to_run(pcclComm_t *comm)
+static pcclResult_t connect_to_run(struct pccl_communicator *comm)
 {
     struct pccl_text reason;
     struct pccl_peer_config config;
@@ -409,13 +439,17 @@ static pcclResult_t connect_to_run(pcclComm_t *comm)
         comm->calls[PCCL_CALL_CONNECT].outstanding = false;
         pccl_comm_leave(comm);
     }
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_CONNECT, status, &reason);
+    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(&comm->handle, PCCL_FAMILY_CONNECT, status, &reason);
 }
 
-pcclResult_t pcclConnect(pcclComm_t *comm) { PCCL_API_CALL(comm, PCCL_FAMILY_CONNECT, connect_to_run(comm)); }
+pcclResult_t pcclConnect(pcclComm_t *comm)
+{
+    PCCL_API_WHOLE_CALL(comm, PCCL_FAMILY_CONNECT, connect_to_run(comm->comm));
+}
 
 /* Update and pending. */
-static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_family family, bool *value)
+static pcclResult_t joint_call(struct pccl_communicator *comm, enum pccl_call call, enum pccl_family family,
+                               bool *value)
 {
     struct pccl_why why = {0};
     enum pccl_status status = PCCL_USAGE;
@@ -441,23 +475,24 @@ static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_
             *value = slot->value;
     }
     pccl_comm_leave(comm);
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail_why(comm, family, status, &why);
+    return status == PCCL_OK ? pcclSuccess : pccl_api_fail_why(&comm->handle, family, status, &why);
 }
 
 pcclResult_t pcclUpdateTopology(pcclComm_t *comm)
 {
-    PCCL_API_CALL(comm, PCCL_FAMILY_UPDATE, joint_call(comm, PCCL_CALL_UPDATE, PCCL_FAMILY_UPDATE, NULL));
+    PCCL_API_WHOLE_CALL(comm, PCCL_FAMILY_UPDATE, joint_call(comm->comm, PCCL_CALL_UPDATE, PCCL_FAMILY_UPDATE, NULL));
 }
 
-static pcclResult_t are_peers_pending(pcclComm_t *comm, bool *pending_out)
+static pcclResult_t are_peers_pending(struct pccl_communicator *comm, bool *pending_out)
 {
     if (pending_out)
         return joint_call(comm, PCCL_CALL_PENDING, PCCL_FAMILY_PENDING, pending_out);
-    return pccl_api_fail_with(comm, PCCL_FAMILY_PENDING, PCCL_ARGUMENT, "pcclArePeersPending: pending_out is NULL");
+    return pccl_api_fail_with(&comm->handle, PCCL_FAMILY_PENDING, PCCL_ARGUMENT,
+                              "pcclArePeersPending: pending_out is NULL");
 }
 
 pcclResult_t pcclArePeersPending(const pcclComm_t *comm_const, bool *pending_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_CALL(comm, PCCL_FAMILY_PENDING, are_peers_pending(comm, pending_out));
+    PCCL_API_WHOLE_CALL(comm, PCCL_FAMILY_PENDING, are_peers_pending(comm->comm, pending_out));
 }

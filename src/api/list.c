@@ -48,7 +48,7 @@ static void stop(struct pccl_api_list *list, enum pccl_status status, const stru
     }
 }
 
-static bool is_aborted(const struct pccl_api_list *list) { return list->comm->operations.aborts != list->aborts; }
+static bool is_aborted(const struct pccl_api_list *list) { return list->handle->aborts != list->aborts; }
 
 /* ---- launching ---- */
 
@@ -70,12 +70,29 @@ static struct pccl_request request_of(const struct pccl_api_list *list, const st
     return request;
 }
 
+/* The members as the caller has seen them last; those of a group never change. */
+static uint32_t present_count(const struct pccl_api_list *list)
+{
+    uint32_t count;
+    if (list->handle->group)
+        return list->handle->group->count;
+    (void)pccl_peer_members(list->comm->peer, &count);
+    return count;
+}
+
+static const struct pccl_id *present_member(const struct pccl_api_list *list, uint32_t rank)
+{
+    uint32_t count;
+    if (list->handle->group)
+        return &list->handle->group->members[rank];
+    return &pccl_peer_members(list->comm->peer, &count)[rank].peer;
+}
+
 /* Whom it counts on are those whom its caller has seen last. */
 static bool is_for_present_members(const struct pccl_api_list *list, const struct pccl_request *request)
 {
-    uint32_t count, i = 0;
-    const struct pccl_member *present = pccl_peer_members(list->comm->peer, &count);
-    while (i < count && i < request->member_count && pccl_id_equal(&present[i].peer, &request->members[i]))
+    uint32_t count = present_count(list), i = 0;
+    while (i < count && i < request->member_count && pccl_id_equal(present_member(list, i), &request->members[i]))
         i++;
     return i == count && i == request->member_count;
 }
@@ -101,7 +118,7 @@ static enum pccl_status try_launch(struct pccl_api_list *list, struct pccl_api_e
     struct pccl_request request = request_of(list, entry);
     request.given_up = given_up;
     request.reason = list->given_up.length ? &list->given_up : NULL;
-    enum pccl_status status = pccl_comm_op_launch(list->comm, &request, list->waiter, &entry->operation, why);
+    enum pccl_status status = pccl_comm_op_launch(list->handle, &request, list->waiter, &entry->operation, why);
     if (status != PCCL_OK) {
         entry->operation = NULL;
         /* Thrown out of the run between two launches: the same as if it had happened during one. */
@@ -188,7 +205,7 @@ static void finish(struct pccl_api_list *list, struct pccl_comm_op *operation)
 {
     pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
     struct pccl_why why;
-    struct pccl_table_node *node = pccl_table_find(&list->by_tag, operation->by_tag.key);
+    struct pccl_table_node *node = pccl_table_find(&list->by_tag, operation->why.details.tag);
     struct pccl_api_entry *entry = PCCL_CONTAINER_OF(node, struct pccl_api_entry, by_tag);
     if (entry->info) {
         info.participants = entry->info->participants;
@@ -219,15 +236,14 @@ static void finish_all(struct pccl_api_list *list)
 
 static enum pccl_status pin(struct pccl_api_list *list, struct pccl_text *reason)
 {
-    uint32_t count;
-    const struct pccl_member *members = pccl_peer_members(list->comm->peer, &count);
+    uint32_t count = present_count(list);
     struct pccl_id *pinned = pccl_allocate(pccl_heap(), count * sizeof *pinned);
     if (!pinned) {
         pccl_text_format(reason, "out of memory for a list of %u members", count);
         return PCCL_MEMORY;
     }
     for (uint32_t i = 0; i < count; i++)
-        pinned[i] = members[i].peer;
+        pinned[i] = *present_member(list, i);
     pccl_release(pccl_heap(), list->members, list->member_count * sizeof *list->members);
     list->members = pinned;
     list->member_count = count;
@@ -238,7 +254,7 @@ static enum pccl_status pin(struct pccl_api_list *list, struct pccl_text *reason
 static enum pccl_status check(const struct pccl_api_list *list, size_t index, struct pccl_text *reason)
 {
     struct pccl_request request = request_of(list, &list->entries[index]);
-    enum pccl_status status = pccl_comm_op_check(list->comm, &request, reason);
+    enum pccl_status status = pccl_comm_op_check(list->handle, &request, reason);
     if (status != PCCL_OK)
         pccl_api_list_name_entry(index, reason);
     return status;
@@ -292,8 +308,7 @@ static void rebuild(struct pccl_api_list *list)
 
 /* ---- all of it ---- */
 
-/* Launches and waits until everything has succeeded, or until nothing is in flight after a failure that no retry mends.
- */
+/* Until everything has succeeded, or nothing is in flight after a failure that no retry mends. */
 static void run(struct pccl_api_list *list)
 {
     for (;;) {
@@ -340,7 +355,7 @@ static enum pccl_status check_tags(struct pccl_api_list *list, struct pccl_text 
 
 static void remember_begin(struct pccl_api_list *list)
 {
-    list->aborts = list->comm->operations.aborts;
+    list->aborts = list->handle->aborts;
     list->id = list->comm->id;
     list->known = pccl_peer_attributes(list->comm->peer).epoch;
 }
@@ -354,9 +369,16 @@ static void explain(const struct pccl_api_list *list, struct pccl_why *why)
         pccl_peer_departed(machine, &list->known, NULL, &why->details.departed);
 }
 
+static uint32_t world_now(const struct pccl_api_list *list)
+{
+    if (list->handle->group)
+        return list->handle->group->count;
+    return list->comm->peer ? pccl_peer_attributes(list->comm->peer).group_world : 0;
+}
+
 enum pccl_status pccl_api_list_run(struct pccl_api_list *list, struct pccl_why *why)
 {
-    struct pcclComm_t *comm = list->comm;
+    struct pccl_communicator *comm = list->comm;
     enum pccl_status status = check_tags(list, &why->reason);
     if (status != PCCL_OK)
         return status;
@@ -368,18 +390,18 @@ enum pccl_status pccl_api_list_run(struct pccl_api_list *list, struct pccl_why *
         status = list->status;
         if (status != PCCL_OK) {
             explain(list, why);
-            list->sum.local_world_size = comm->peer ? pccl_peer_attributes(comm->peer).group_world : 0;
+            list->sum.local_world_size = world_now(list);
         }
     }
     pccl_comm_leave(comm);
     return status;
 }
 
-enum pccl_status pccl_api_list_init(struct pccl_api_list *list, struct pcclComm_t *comm, size_t count,
+enum pccl_status pccl_api_list_init(struct pccl_api_list *list, pcclComm_t *handle, size_t count,
                                     struct pccl_text *reason)
 {
-    *list = (struct pccl_api_list){.comm = comm, .waiter = pccl_caller_waiter()};
-    pccl_table_init(&list->by_tag, pccl_heap(), &comm->hash);
+    *list = (struct pccl_api_list){.handle = handle, .comm = handle->comm, .waiter = pccl_caller_waiter()};
+    pccl_table_init(&list->by_tag, pccl_heap(), &handle->comm->hash);
     list->entries = count <= UINT32_MAX ? pccl_allocate(pccl_heap(), count * sizeof *list->entries) : NULL;
     if (!list->entries) {
         pccl_text_format(reason, "out of memory for a list of %zu operations", count);

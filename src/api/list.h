@@ -29,7 +29,8 @@ struct pccl_api_entry {
 };
 
 struct pccl_api_list {
-    struct pcclComm_t *comm;
+    pcclComm_t *handle;
+    struct pccl_communicator *comm; /* its own */
     struct pccl_api_entry *entries;
     size_t count;
     uint32_t max_in_flight;
@@ -62,7 +63,7 @@ struct pccl_api_list {
 };
 
 /* MEMORY with a reason; pccl_api_list_fini in any case. The entries are zeroed, and the caller fills them in. */
-PCCL_MUST_CHECK enum pccl_status pccl_api_list_init(struct pccl_api_list *list, struct pcclComm_t *comm, size_t count,
+PCCL_MUST_CHECK enum pccl_status pccl_api_list_init(struct pccl_api_list *list, pcclComm_t *handle, size_t count,
                                                     struct pccl_text *reason);
 /* Releases the requests, too. */
 void pccl_api_list_fini(struct pccl_api_list *list);

@@ -14,11 +14,11 @@ enum pccl_status pccl_api_operation(pcclComm_t *comm, const struct pccl_request 
                                     struct pccl_why *why)
 {
     struct pccl_comm_op *operation;
-    pccl_comm_enter(comm);
+    pccl_comm_enter(comm->comm);
     enum pccl_status status = pccl_comm_op_launch(comm, request, NULL, &operation, why);
     if (status == PCCL_OK && info)
-        status = pccl_comm_op_await(comm, operation, info, why);
-    pccl_comm_leave(comm);
+        status = pccl_comm_op_await(comm->comm, operation, info, why);
+    pccl_comm_leave(comm->comm);
     return status;
 }
 
@@ -62,10 +62,10 @@ static struct pccl_comm_op *find(const pcclAsyncReduceOp_t *handle, enum pccl_st
     *status = PCCL_ARGUMENT;
     if (operation)
         return operation;
-    if (pccl_comm_is_connected(handle->comm))
+    if (pccl_comm_is_connected(handle->comm->comm))
         pccl_text_format(reason, "no operation with tag %" PRIu64 " is launched; was it already awaited?", handle->tag);
     else
-        *status = pccl_comm_why_unconnected(handle->comm, reason);
+        *status = pccl_comm_why_unconnected(handle->comm->comm, reason);
     return NULL;
 }
 
@@ -92,11 +92,11 @@ static pcclResult_t await(const pcclAsyncReduceOp_t *handle, pcclReduceInfo_t *i
     struct pccl_why why = {0};
     pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
     enum pccl_status status;
-    pccl_comm_enter(handle->comm);
+    pccl_comm_enter(handle->comm->comm);
     struct pccl_comm_op *operation = find_to_await(handle, &status, &why.reason);
     if (operation)
-        status = pccl_comm_op_await(handle->comm, operation, &info, &why);
-    pccl_comm_leave(handle->comm);
+        status = pccl_comm_op_await(handle->comm->comm, operation, &info, &why);
+    pccl_comm_leave(handle->comm->comm);
     if (status == PCCL_OK)
         reduce_info(&info, info_out);
     return pccl_api_operation_result(handle->comm, status, &why);
@@ -116,24 +116,24 @@ static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeou
     struct pccl_why why = {0};
     enum pccl_status status;
     bool under_way = false;
-    pccl_comm_enter(handle->comm);
+    pccl_comm_enter(handle->comm->comm);
     struct pccl_comm_op *operation = find_to_await(handle, &status, &why.reason);
     if (operation) {
         uint64_t deadline_us = timeout_ms == UINT32_MAX ? UINT64_MAX : pccl_now_us() + timeout_ms * UINT64_C(1000);
-        under_way = !pccl_comm_op_wait(handle->comm, operation, deadline_us);
+        under_way = !pccl_comm_op_wait(handle->comm->comm, operation, deadline_us);
         if (under_way)
             why.details = operation->why.details;
         else
-            status = pccl_comm_op_end(handle->comm, operation, info, &why);
+            status = pccl_comm_op_end(handle->comm->comm, operation, info, &why);
     }
-    pccl_comm_leave(handle->comm);
+    pccl_comm_leave(handle->comm->comm);
     if (under_way) {
         pccl_text_format(&why.reason, "the operation with tag %" PRIu64 " is still under way after %u ms", handle->tag,
                          timeout_ms);
         return pccl_errors_fail_why(handle->comm->key, PCCL_FAMILY_REDUCE, true, PCCL_TIMEOUT, &why);
     }
     /* pcclTimeout has one meaning here; that the operation's own deadline passed is said like any other failure. */
-    bool extended = handle->comm->params.extended_results && status != PCCL_TIMEOUT;
+    bool extended = handle->comm->extended_results && status != PCCL_TIMEOUT;
     return status == PCCL_OK ? pcclSuccess
                              : pccl_errors_fail_why(handle->comm->key, PCCL_FAMILY_REDUCE, extended, status, &why);
 }
@@ -188,13 +188,13 @@ static pcclResult_t test(const pcclAsyncReduceOp_t *handle, bool *done)
     if (!done)
         return pccl_api_fail_with(handle->comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT,
                                   "pcclTestAsyncReduce: done_out is NULL");
-    pccl_comm_enter(handle->comm);
+    pccl_comm_enter(handle->comm->comm);
     const struct pccl_comm_op *operation = find(handle, &status, &why.reason);
     if (operation) {
         status = PCCL_OK;
         *done = operation->over;
     }
-    pccl_comm_leave(handle->comm);
+    pccl_comm_leave(handle->comm->comm);
     return pccl_api_operation_result(handle->comm, status, &why);
 }
 
@@ -213,12 +213,12 @@ static pcclResult_t abort_all(pcclComm_t *comm)
 {
     struct pccl_why why = {0};
     enum pccl_status status = PCCL_OK;
-    pccl_comm_enter(comm);
-    if (pccl_comm_is_connected(comm))
+    pccl_comm_enter(comm->comm);
+    if (pccl_comm_is_connected(comm->comm))
         pccl_comm_ops_abort(comm);
     else
-        status = pccl_comm_why_unconnected(comm, &why.reason);
-    pccl_comm_leave(comm);
+        status = pccl_comm_why_unconnected(comm->comm, &why.reason);
+    pccl_comm_leave(comm->comm);
     return pccl_api_operation_result(comm, status, &why);
 }
 

@@ -14,7 +14,7 @@ static _Thread_local struct pccl_label label_of_thread;
 
 void pccl_api_set_label(const struct pccl_label *label) { label_of_thread = *label; }
 
-static enum pccl_status refuse(struct pccl_text *reason, const char *words)
+enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words)
 {
     pccl_text_format(reason, "%s", words);
     return PCCL_ARGUMENT;
@@ -38,9 +38,9 @@ static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_des
     bool quantized = asked->codec.algorithm != pcclQuantNone;
     const char *wrong = wrong_elements(asked);
     if (wrong)
-        return refuse(reason, wrong);
+        return pccl_api_refuse(reason, wrong);
     if (quantized && (asked->collective == PCCL_BARRIER || asked->collective == PCCL_ALL_GATHER_V))
-        return refuse(reason, "there is nothing here that can be quantized");
+        return pccl_api_refuse(reason, "there is nothing here that can be quantized");
     *descriptor = (struct pccl_descriptor){.collective = (uint8_t)asked->collective,
                                            .datatype = (uint8_t)asked->datatype,
                                            .operation = (uint8_t)asked->op,
@@ -61,14 +61,14 @@ enum pccl_status pccl_api_request_reduction(const void *sendbuf, void *recvbuf,
                                             struct pccl_text *reason)
 {
     if (!sendbuf || !recvbuf || !descriptor)
-        return refuse(reason, "sendbuf, recvbuf or the descriptor is NULL");
+        return pccl_api_refuse(reason, "sendbuf, recvbuf or the descriptor is NULL");
     struct pccl_asked asked = {.collective = PCCL_ALL_REDUCE,
                                .count = descriptor->count,
                                .datatype = descriptor->src_descriptor.datatype,
                                .op = descriptor->op,
                                .codec = descriptor->quantization_options};
     if ((unsigned)descriptor->src_descriptor.distribution_hint > pcclDistributionUniform)
-        return refuse(reason, "unknown distribution hint");
+        return pccl_api_refuse(reason, "unknown distribution hint");
     *request = (struct pccl_request){.tag = descriptor->tag, .input = sendbuf, .result = recvbuf};
     enum pccl_status status = describe(&asked, &request->descriptor, reason);
     return status == PCCL_OK ? pccl_request_check_buffers(request, 1, 0, reason) : status;
@@ -87,7 +87,7 @@ enum pccl_status pccl_api_struct_read(const void *given, void *known, size_t siz
     }
     for (size_t i = size; i < given_size; i++) {
         if (((const unsigned char *)given)[i] != 0)
-            return refuse(reason, "a struct has a member that this version of the library does not know");
+            return pccl_api_refuse(reason, "a struct has a member that this version of the library does not know");
     }
     memcpy(known, given, size);
     return PCCL_OK;
@@ -99,8 +99,8 @@ static enum pccl_status read_members(const pcclCollectiveOptions_t *options, str
     if (!options->members)
         return PCCL_OK;
     if (options->member_count == 0 || options->member_count > PCCL_PEERS_MAX)
-        return refuse(reason, options->member_count ? "the list of members is longer than any group"
-                                                    : "the list of members is empty");
+        return pccl_api_refuse(reason, options->member_count ? "the list of members is longer than any group"
+                                                             : "the list of members is empty");
     struct pccl_id *members = pccl_allocate(pccl_heap(), options->member_count * sizeof *members);
     if (!members) {
         pccl_text_format(reason, "out of memory for a list of %u members", options->member_count);
@@ -127,9 +127,9 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
     if (!options->counts)
         return PCCL_OK;
     if (request->descriptor.collective != PCCL_REDUCE_SCATTER)
-        return refuse(reason, "only a reduce-scatter is given counts");
+        return pccl_api_refuse(reason, "only a reduce-scatter is given counts");
     if (length == 0 || length > PCCL_PEERS_MAX)
-        return refuse(reason, length ? "counts is longer than any group" : "counts is empty");
+        return pccl_api_refuse(reason, length ? "counts is longer than any group" : "counts is empty");
     uint64_t *starts = pccl_allocate(pccl_heap(), (length + 1) * sizeof *starts);
     if (!starts) {
         pccl_text_format(reason, "out of memory for %u counts", length);
@@ -152,7 +152,7 @@ static enum pccl_status begin_blobs(pcclBlobs_t *blobs, struct pccl_text *reason
 {
     size_t size = blobs->size;
     if (size < sizeof *blobs || size > PCCL_API_STRUCT_MAX)
-        return refuse(reason, "the size of the blobs is not set; use PCCL_BLOBS_INIT");
+        return pccl_api_refuse(reason, "the size of the blobs is not set; use PCCL_BLOBS_INIT");
     memset(blobs, 0, size); /* also members that we do not know */
     blobs->size = size;
     return PCCL_OK;
@@ -181,7 +181,7 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
         return status;
     const char *wrong = missing_buffer(asked, &options);
     if (wrong)
-        return refuse(reason, wrong);
+        return pccl_api_refuse(reason, wrong);
     complete.codec = options.quantization;
     *request = (struct pccl_request){.tag = options.tag,
                                      .input = asked->input,
@@ -199,13 +199,13 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
             return status;
     }
     if (options.label && !pccl_label_of(options.label, &request->descriptor.label))
-        return refuse(reason, "a label has at most 32 bytes of printable UTF-8");
+        return pccl_api_refuse(reason, "a label has at most 32 bytes of printable UTF-8");
     status = read_counts(&options, request, reason);
     if (status == PCCL_OK)
         status = read_members(&options, request, reason);
-    /* Where ranks matter that is done when they are known. */
-    return status == PCCL_OK && !pccl_request_needs_members(request) ? pccl_request_check_buffers(request, 1, 0, reason)
-                                                                     : status;
+    if (status != PCCL_OK || pccl_request_needs_members(request))
+        return status; /* where ranks matter the buffers are checked when these are known */
+    return pccl_request_check_buffers(request, 1, 0, reason);
 }
 
 void pccl_api_request_free(struct pccl_request *request)

@@ -11,12 +11,6 @@ struct run {
     pcclRunOptions_t options;
 };
 
-static enum pccl_status refuse(struct pccl_text *reason, const char *words)
-{
-    pccl_text_format(reason, "%s", words);
-    return PCCL_ARGUMENT;
-}
-
 /* ---- entries ---- */
 
 static bool collective_of(pcclCollective_t given, enum pccl_collective *collective)
@@ -42,12 +36,12 @@ static enum pccl_status read_operation(const pcclOperation_t *op, struct pccl_re
                                .root = op->root,
                                .options = op->options};
     if (!collective_of(op->collective, &asked.collective))
-        return refuse(reason, "unknown collective");
+        return pccl_api_refuse(reason, "unknown collective");
     if (asked.collective == PCCL_BARRIER)
         asked = (struct pccl_asked){.collective = PCCL_BARRIER, .options = op->options};
     if (asked.collective == PCCL_BROADCAST) {
         if (asked.input && asked.input != asked.result)
-            return refuse(reason, "a broadcast has one buffer, recvbuf");
+            return pccl_api_refuse(reason, "a broadcast has one buffer, recvbuf");
         asked.input = asked.result;
     }
     return pccl_api_request(&asked, request, reason);
@@ -62,7 +56,7 @@ static enum pccl_status read_entry(const struct run *run, size_t index, struct p
     const void *given = (const char *)run->operations + index * run->size;
     enum pccl_status status = pccl_api_struct_read(given, &op, sizeof op, "PCCL_OPERATION_INIT", reason);
     if (status == PCCL_OK && op.size != run->size)
-        status = refuse(reason, "its size is not that of the first one");
+        status = pccl_api_refuse(reason, "its size is not that of the first one");
     if (status == PCCL_OK)
         status = read_operation(&op, request, reason);
     if (status == PCCL_OK)
@@ -95,7 +89,7 @@ static enum pccl_status read_again(struct pccl_api_list *list, size_t index, str
     else if (!is_of(&given, list))
         wrong = "it was rebuilt for other members than rebuild was given";
     if (status == PCCL_OK && wrong) {
-        status = refuse(reason, wrong);
+        status = pccl_api_refuse(reason, wrong);
         pccl_api_list_name_entry(index, reason);
     }
     pccl_api_request_free(status == PCCL_OK ? &entry->request : &given);
@@ -173,7 +167,7 @@ static pcclResult_t run_operations(pcclOperation_t *operations, size_t count, co
                         : run.options.max_in_flight == 0 ? "max_in_flight is less than 1"
                                                          : NULL;
     if (status == PCCL_OK && wrong)
-        status = refuse(&why.reason, wrong);
+        status = pccl_api_refuse(&why.reason, wrong);
     if (status != PCCL_OK)
         return pccl_api_operation_result(comm, status, &why);
     struct pccl_api_list list;

@@ -117,8 +117,8 @@ static enum pccl_status check_state(const pcclSharedState_t *state, pcclSharedSt
 /* ---- the call ---- */
 
 /* The failure as a sentence, with what it has left behind in the caller's memory. */
-static void explain(const pcclComm_t *comm, enum pccl_status status, const struct pccl_sync_session *session,
-                    struct pccl_why *why)
+static void explain(const struct pccl_communicator *comm, enum pccl_status status,
+                    const struct pccl_sync_session *session, struct pccl_why *why)
 {
     const struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_SYNC];
     struct pccl_text *reason = &why->reason;
@@ -138,8 +138,9 @@ static void explain(const pcclComm_t *comm, enum pccl_status status, const struc
         why->details.departed = slot->departed;
 }
 
-static enum pccl_status run_session(pcclComm_t *comm, struct pccl_sync_session *session, pcclSharedState_t *state,
-                                    pcclSharedStateSyncStrategy_t strategy, struct pccl_why *why)
+static enum pccl_status run_session(struct pccl_communicator *comm, struct pccl_sync_session *session,
+                                    pcclSharedState_t *state, pcclSharedStateSyncStrategy_t strategy,
+                                    struct pccl_why *why)
 {
     const struct pccl_state *mine = pccl_sync_session_state(session);
     struct pccl_tensor_lines lines;
@@ -172,9 +173,9 @@ static enum pccl_status run_session(pcclComm_t *comm, struct pccl_sync_session *
 
 static void on_broken(void *comm) { pccl_comm_break_session(comm, PCCL_CALL_SYNC); }
 
-static enum pccl_status with_tensors(pcclComm_t *comm, struct pccl_sync_tensor *tensors, pcclSharedState_t *state,
-                                     pcclSharedStateSyncStrategy_t strategy, pcclSharedStateSyncInfo_t *info,
-                                     struct pccl_why *why)
+static enum pccl_status with_tensors(struct pccl_communicator *comm, struct pccl_sync_tensor *tensors,
+                                     pcclSharedState_t *state, pcclSharedStateSyncStrategy_t strategy,
+                                     pcclSharedStateSyncInfo_t *info, struct pccl_why *why)
 {
     struct pccl_sync_session *session;
     struct pccl_sync_config config = {.kernels = pccl_kernels_for(pccl_cpu_features()),
@@ -207,22 +208,22 @@ static enum pccl_status with_tensors(pcclComm_t *comm, struct pccl_sync_tensor *
     return status;
 }
 
-static pcclResult_t synchronize(pcclComm_t *comm, pcclSharedState_t *state, pcclSharedStateSyncStrategy_t strategy,
-                                pcclSharedStateSyncInfo_t *info_out)
+static pcclResult_t synchronize(struct pccl_communicator *comm, pcclSharedState_t *state,
+                                pcclSharedStateSyncStrategy_t strategy, pcclSharedStateSyncInfo_t *info_out)
 {
     struct pccl_why why = {0};
     enum pccl_status status = check_state(state, strategy, &why.reason);
     if (status != PCCL_OK)
-        return pccl_api_fail_why(comm, PCCL_FAMILY_SYNC, status, &why);
+        return pccl_api_fail_why(&comm->handle, PCCL_FAMILY_SYNC, status, &why);
     size_t bytes = state->count * sizeof(struct pccl_sync_tensor);
     struct pccl_sync_tensor *tensors = pccl_allocate(pccl_heap(), bytes + 1);
     if (!tensors)
-        return pccl_api_fail_why(comm, PCCL_FAMILY_SYNC, PCCL_MEMORY, &why);
+        return pccl_api_fail_why(&comm->handle, PCCL_FAMILY_SYNC, PCCL_MEMORY, &why);
     pcclSharedStateSyncInfo_t info = {0};
     status = with_tensors(comm, tensors, state, strategy, &info, &why);
     pccl_release(pccl_heap(), tensors, bytes + 1);
     if (status != PCCL_OK)
-        return pccl_api_fail_why(comm, PCCL_FAMILY_SYNC, status, &why);
+        return pccl_api_fail_why(&comm->handle, PCCL_FAMILY_SYNC, status, &why);
     if (info_out)
         *info_out = info;
     return pcclSuccess;
@@ -232,6 +233,6 @@ pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm_const, pcclShared
                                         pcclSharedStateSyncStrategy_t strategy,
                                         pcclSharedStateSyncInfo_t *sync_info_out)
 {
-    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_CALL(comm, PCCL_FAMILY_SYNC, synchronize(comm, shared_state, strategy, sync_info_out));
+    pcclComm_t *handle = (pcclComm_t *)(uintptr_t)comm_const;
+    PCCL_API_WHOLE_CALL(handle, PCCL_FAMILY_SYNC, synchronize(handle->comm, shared_state, strategy, sync_info_out));
 }

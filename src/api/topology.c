@@ -17,7 +17,8 @@ enum { DIAL_MS_MAX = 2500 };
 static void on_broken(void *comm) { pccl_comm_break_session(comm, PCCL_CALL_OPTIMIZE); }
 
 /* Under the lock: memory and a loop, which takes no time to speak of. */
-static enum pccl_status make_session(pcclComm_t *comm, struct pccl_measure_session **session, struct pccl_text *reason)
+static enum pccl_status make_session(struct pccl_communicator *comm, struct pccl_measure_session **session,
+                                     struct pccl_text *reason)
 {
     struct pccl_measure_config config = {
         .self = comm->id,
@@ -32,7 +33,7 @@ static enum pccl_status make_session(pcclComm_t *comm, struct pccl_measure_sessi
     return pccl_measure_session_create(&config, &events, session, reason);
 }
 
-static void explain(const pcclComm_t *comm, enum pccl_status status, struct pccl_why *why)
+static void explain(const struct pccl_communicator *comm, enum pccl_status status, struct pccl_why *why)
 {
     const struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_OPTIMIZE];
     struct pccl_text *reason = &why->reason;
@@ -47,7 +48,8 @@ static void explain(const pcclComm_t *comm, enum pccl_status status, struct pccl
         why->details.departed = slot->departed;
 }
 
-static enum pccl_status run_session(pcclComm_t *comm, struct pccl_measure_session **session, struct pccl_why *why)
+static enum pccl_status run_session(struct pccl_communicator *comm, struct pccl_measure_session **session,
+                                    struct pccl_why *why)
 {
     if (!pccl_comm_is_connected(comm))
         return pccl_comm_why_unconnected(comm, &why->reason);
@@ -65,34 +67,35 @@ static enum pccl_status run_session(pcclComm_t *comm, struct pccl_measure_sessio
     return status;
 }
 
-static pcclResult_t optimize(pcclComm_t *comm)
+static pcclResult_t optimize(struct pccl_communicator *comm)
 {
     struct pccl_why why = {0};
     struct pccl_measure_session *session = NULL;
     uint32_t world = 0;
     enum pccl_status status = pccl_api_check_quiet(comm, &world, &why.reason);
     if (status != PCCL_OK)
-        return pccl_api_fail_why(comm, PCCL_FAMILY_OPTIMIZE, status, &why);
+        return pccl_api_fail_why(&comm->handle, PCCL_FAMILY_OPTIMIZE, status, &why);
     if (world <= 1)
-        return pccl_api_fail_with(comm, PCCL_FAMILY_OPTIMIZE, PCCL_USAGE,
+        return pccl_api_fail_with(&comm->handle, PCCL_FAMILY_OPTIMIZE, PCCL_USAGE,
                                   "this peer is alone: there is nothing to optimize");
     pccl_comm_enter(comm);
     status = run_session(comm, &session, &why);
     pccl_comm_leave(comm);
     if (session)
         pccl_measure_session_destroy(session);
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail_why(comm, PCCL_FAMILY_OPTIMIZE, status, &why);
+    return status == PCCL_OK ? pcclSuccess : pccl_api_fail_why(&comm->handle, PCCL_FAMILY_OPTIMIZE, status, &why);
 }
 
 pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm_const)
 {
-    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_CALL(comm, PCCL_FAMILY_OPTIMIZE, optimize(comm));
+    pcclComm_t *handle = (pcclComm_t *)(uintptr_t)comm_const;
+    PCCL_API_WHOLE_CALL(handle, PCCL_FAMILY_OPTIMIZE, optimize(handle->comm));
 }
 
 /* ---- what is known of the links ---- */
 
-static enum pccl_status ask_master(pcclComm_t *comm, char **report, size_t *length, struct pccl_text *reason)
+static enum pccl_status ask_master(struct pccl_communicator *comm, char **report, size_t *length,
+                                   struct pccl_text *reason)
 {
     enum pccl_status status = PCCL_OK;
     pccl_comm_enter(comm);
@@ -131,13 +134,13 @@ static enum pccl_status hand_out(const char *report, size_t length, char *text, 
     return PCCL_OK;
 }
 
-static pcclResult_t get_topology(pcclComm_t *comm, char *text, size_t size, size_t *needed)
+static pcclResult_t get_topology(struct pccl_communicator *comm, char *text, size_t size, size_t *needed)
 {
     struct pccl_text reason;
     char *report = NULL;
     size_t length = 0;
     if ((!text && size > 0) || (!text && !needed))
-        return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+        return pccl_api_fail_with(&comm->handle, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
                                   "pcclGetTopology: text is NULL although size is not 0");
     enum pccl_status status = ask_master(comm, &report, &length, &reason);
     if (status == PCCL_OK)
@@ -146,11 +149,11 @@ static pcclResult_t get_topology(pcclComm_t *comm, char *text, size_t size, size
         pccl_release(pccl_heap(), report, length + 1);
     if (status == PCCL_OK)
         return pcclSuccess;
-    return pccl_errors_fail(comm->key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);
+    return pccl_errors_fail(comm->handle.key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);
 }
 
 pcclResult_t pcclGetTopology(const pcclComm_t *comm_const, char *text, size_t size, size_t *needed)
 {
-    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, get_topology(comm, text, size, needed));
+    pcclComm_t *handle = (pcclComm_t *)(uintptr_t)comm_const;
+    PCCL_API_WHOLE_CALL(handle, PCCL_FAMILY_GENERAL, get_topology(handle->comm, text, size, needed));
 }

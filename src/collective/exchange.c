@@ -309,7 +309,8 @@ void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *d
 static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_lane *lane,
                                    const struct pccl_msg_ready *ready, struct pccl_text *reason)
 {
-    if (pccl_epoch_compare(&ready->view, &exchange->view) < 0 || find_ended(exchange, &ready->instance) != NULL)
+    if (pccl_view_is_past(&ready->instance, &ready->view, &exchange->view) ||
+        find_ended(exchange, &ready->instance) != NULL)
         return PCCL_OK;
     bool first = false;
     if (!pccl_kept_add(exchange, lane, ready, &first)) {
@@ -340,7 +341,7 @@ static enum pccl_status receive_early(struct pccl_exchange *exchange, struct pcc
                                       const struct pccl_msg_data *data, struct pccl_arrival *arrival,
                                       struct pccl_text *reason)
 {
-    if (data->step != 0 || pccl_epoch_compare(&data->view, &exchange->view) < 0 ||
+    if (data->step != 0 || pccl_view_is_past(&data->instance, &data->view, &exchange->view) ||
         find_ended(exchange, &data->instance) != NULL)
         return PCCL_OK;
     return pccl_held_add(exchange, lane, data, arrival, reason);
@@ -349,7 +350,8 @@ static enum pccl_status receive_early(struct pccl_exchange *exchange, struct pcc
 bool pccl_exchange_is_due(struct pccl_exchange *exchange, const struct pccl_id *peer, const struct pccl_msg_data *data)
 {
     const struct pccl_lane *lane = pccl_lane_find(exchange, peer, false);
-    return lane == NULL || lane->used || lane->member || pccl_epoch_compare(&data->view, &exchange->view) < 0 ||
+    return lane == NULL || lane->used || lane->member ||
+           pccl_view_is_past(&data->instance, &data->view, &exchange->view) ||
            find_transfer(exchange, &data->instance) != NULL || find_ended(exchange, &data->instance) != NULL;
 }
 

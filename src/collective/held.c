@@ -122,8 +122,7 @@ void pccl_held_drop(struct pccl_held *held)
 static bool is_past(const struct pccl_held *held, const struct pccl_transfer *transfer)
 {
     const struct pccl_instance *then = &held->instance, *now = &transfer->instance;
-    return pccl_epoch_compare(&held->view, &transfer->view) < 0 ||
-           (then->group == now->group && (then->joint < now->joint || then->sync < now->sync));
+    return pccl_view_is_past(then, &held->view, &transfer->view) || then->joint < now->joint || then->sync < now->sync;
 }
 
 void pccl_held_drop_past(struct pccl_lane *lane, const struct pccl_transfer *transfer)

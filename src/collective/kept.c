@@ -61,7 +61,7 @@ void pccl_kept_forget_before(struct pccl_exchange *exchange, struct pccl_lane *l
     for (struct pccl_list_node *link = lane->kept.next; link != &lane->kept; link = after) {
         after = link->next;
         struct pccl_kept *kept = PCCL_CONTAINER_OF(link, struct pccl_kept, link);
-        if (pccl_epoch_compare(&kept->ready.view, view) < 0)
+        if (pccl_view_is_past(&kept->ready.instance, &kept->ready.view, view))
             pccl_kept_free(exchange, lane, kept);
     }
 }

@@ -22,12 +22,17 @@ enum {
     PCCL_OPS_PER_PEER_MAX = 8192,    /* plus ended ones whose outcome others may not know yet: a window more */
     PCCL_OPS_LONE_MAX = 6144,    /* that one peer ends in an era without the others knowing them: half as many more */
     PCCL_TOMBSTONES_MAX = 30720, /* aborted operations that a peer has not launched yet: of five such others */
-    PCCL_TAGS_PER_ERA_MAX = 1 << 20, /* distinct tags between two topology updates */
-    PCCL_TINY_BYTES_MAX = 8192,      /* payload that may travel through the master */
-    PCCL_PLACES_MAX = 16,            /* peers named in one "who is where" */
-    PCCL_OPTIMIZE_PEERS_MAX = 1024,  /* of a group whose links are measured and whose ring is searched */
-    PCCL_MESH_PEERS_MAX = 16,        /* a larger group keeps links to its ring neighbors only */
-    PCCL_POOL_MAX = 64,              /* connections from one peer to another */
+    PCCL_TAGS_PER_ERA_MAX = 1 << 20,   /* distinct tags between two topology updates */
+    PCCL_TINY_BYTES_MAX = 8192,        /* payload that may travel through the master */
+    PCCL_SUBGROUPS_MAX = 4096,         /* that one peer is in, or founds */
+    PCCL_SUBGROUP_SEATS_MAX = 1 << 17, /* their members, in all: a report of them stays short */
+    PCCL_FOUNDED_COST_BYTES = 25,      /* the result of a founding: cost data, ... */
+    PCCL_FOUNDED_SEAT_BYTES = 18,      /* ... and this for each member */
+    PCCL_FOUNDED_BYTES_MAX = PCCL_FOUNDED_COST_BYTES + PCCL_PEERS_MAX * PCCL_FOUNDED_SEAT_BYTES,
+    PCCL_PLACES_MAX = 16,           /* peers named in one "who is where" */
+    PCCL_OPTIMIZE_PEERS_MAX = 1024, /* of a group whose links are measured and whose ring is searched */
+    PCCL_MESH_PEERS_MAX = 16,       /* a larger group keeps links to its ring neighbors only */
+    PCCL_POOL_MAX = 64,             /* connections from one peer to another */
     PCCL_POOL_LAST = PCCL_POOL_MAX - 1,
     PCCL_LINKS_AHEAD_MAX = 64, /* to a peer, from peers that it does not know as members, as its view may be behind */
     PCCL_POOL_AHEAD_MAX = 8,   /* connections of each of these */
@@ -81,7 +86,7 @@ enum {
     PCCL_FRAME_HELLO_MAX = 4096,     /* body of a frame before the hello is accepted */
     PCCL_FRAME_BODY_MAX = 320 << 10, /* body of any control frame */
 
-    PCCL_SESSION_QUEUE_MAX = 40960,    /* unacknowledged messages before a session counts as departed */
+    PCCL_SESSION_QUEUE_MAX = 45056,    /* unacknowledged messages before a session counts as departed */
     PCCL_SESSION_BYTES_MAX = 80 << 20, /* their bytes */
     PCCL_SESSION_ACK_EVERY = 64,       /* received messages after which an acknowledgment is sent at once */
     PCCL_STRANGERS_MAX = 256,          /* connections without an accepted hello */

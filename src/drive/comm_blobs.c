@@ -86,7 +86,7 @@ void pccl_comm_blobs_drop(struct pccl_comm_op *operation)
 
 /* ---- the first step ---- */
 
-enum pccl_status pccl_comm_blobs_plan(const struct pcclComm_t *comm, struct pccl_comm_op *operation,
+enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                       const struct pccl_request *request, struct pccl_launch *launch,
                                       struct pccl_text *reason)
 {
@@ -188,7 +188,7 @@ enum pccl_status pccl_comm_blobs_take(struct pccl_comm_op *operation, const stru
 
 /* ---- the second step ---- */
 
-bool pccl_comm_blobs_note(struct pcclComm_t *comm, struct pccl_comm_op *operation, bool committed)
+bool pccl_comm_blobs_note(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool committed)
 {
     if (!operation->blobs || operation->blobs->is_moving || !committed)
         return false;
@@ -198,8 +198,8 @@ bool pccl_comm_blobs_note(struct pcclComm_t *comm, struct pccl_comm_op *operatio
 }
 
 /* false: out of memory. */
-static bool make_room(struct pcclComm_t *comm, struct pccl_comm_op *operation, const struct lengths *lengths,
-                      const struct pccl_launch *launch)
+static bool make_room(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct lengths *lengths,
+                      const struct pccl_launch *launch, const struct pccl_peer_subgroup *subgroup)
 {
     static const uint8_t nothing;
     struct pccl_comm_blobs *blobs = operation->blobs;
@@ -212,15 +212,18 @@ static bool make_room(struct pcclComm_t *comm, struct pccl_comm_op *operation, c
         return false;
     lay_out(operation, lengths->starts);
     operation->result = data_of(operation);
-    return pccl_comm_op_job_make(comm, operation, &request, &launch->descriptor) != NULL;
+    return pccl_comm_op_job_make(comm, operation, &request, &launch->descriptor, subgroup) != NULL;
 }
 
-/* The others wait for a launch that will never come, unless this peer leaves the run. */
-static void leave(struct pcclComm_t *comm, struct pccl_comm_op *operation, enum pccl_status status)
+/* The others wait for a launch that will never come, unless the group has ended or this peer leaves the run. */
+static void leave(struct pccl_communicator *comm, struct pccl_comm_op *operation, enum pccl_status status)
 {
     operation->status = status;
     if (status == PCCL_USAGE) {
         operation->status = pccl_comm_why_unconnected(comm, &operation->why.reason);
+    } else if (operation->handle->group && !operation->handle->group->open) {
+        operation->status = PCCL_PEER_LOST;
+        pccl_text_format(&operation->why.reason, "the group is closed"); /* by another thread of this peer */
     } else {
         pccl_text_format(&operation->why.reason, "%s; this peer leaves the run", pccl_status_text(status));
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
@@ -231,7 +234,7 @@ static void leave(struct pcclComm_t *comm, struct pccl_comm_op *operation, enum 
 }
 
 /* It has been launched, which nothing at this peer can undo. */
-static void follow(struct pcclComm_t *comm, struct pccl_comm_op *operation, struct pccl_peer_op *op, bool has_room)
+static void follow(struct pccl_communicator *comm, struct pccl_comm_op *operation, struct pccl_peer_op *op, bool has_room)
 {
     operation->op = op;
     operation->why.details.sequence = op->instance.use;
@@ -256,26 +259,29 @@ static void follow(struct pcclComm_t *comm, struct pccl_comm_op *operation, stru
 
 /*
  * All peers do so in the same view, that of the first step: one that has changed would have aborted
- * it. Nothing else can happen in between.
+ * it. Nothing else can happen in between; but this peer may have closed the group before.
  */
-static void move(struct pcclComm_t *comm, struct pccl_comm_op *operation, const struct lengths *lengths)
+static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct lengths *lengths)
 {
     struct pccl_peer_op *first = operation->op;
     uint32_t count = operation->member_count;
     uint64_t now_us = pccl_now_us();
-    struct pccl_launch launch = {.tag = first->instance.tag,
+    const struct pccl_group_handle *group = operation->handle->group;
+    const struct pccl_peer_subgroup *subgroup = group ? pccl_peer_subgroup(comm->peer, group->subgroup) : NULL;
+    struct pccl_launch launch = {.subgroup = first->instance.subgroup,
+                                 .tag = first->instance.tag,
                                  .descriptor = {.collective = PCCL_ALL_GATHER_V,
                                                 .datatype = PCCL_U8,
                                                 .count = lengths->starts[count],
                                                 .counts = pccl_request_digest(lengths->starts, count),
                                                 .label = first->descriptor.label},
-                                 .members = operation->members,
-                                 .member_count = count,
+                                 .members = group ? NULL : operation->members,
+                                 .member_count = group ? 0 : count,
                                  .after = first,
                                  .user = operation};
     if (first->deadline_us != UINT64_MAX) /* it counts from the first launch */
         launch.timeout_ms = first->deadline_us > now_us ? 1 + (uint32_t)((first->deadline_us - now_us) / 1000) : 1;
-    bool has_room = make_room(comm, operation, lengths, &launch);
+    bool has_room = (!group || subgroup) && make_room(comm, operation, lengths, &launch, subgroup);
     struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
     operation->tiny = false;
     operation->blobs->is_moving = true;
@@ -287,7 +293,7 @@ static void move(struct pcclComm_t *comm, struct pccl_comm_op *operation, const 
         leave(comm, operation, status);
 }
 
-void pccl_comm_blobs_go_on(struct pcclComm_t *comm)
+void pccl_comm_blobs_go_on(struct pccl_communicator *comm)
 {
     struct pccl_comm_op *operation = comm->operations.told_lengths;
     struct lengths lengths;

@@ -15,13 +15,13 @@ struct pccl_comm_op;
 struct pccl_launch;
 struct pccl_peer_op;
 struct pccl_request;
-struct pcclComm_t;
+struct pccl_communicator;
 
 /*
  * Gives the operation its part, and fills in the launch of the first step. MEMORY, or LIMIT with a
  * reason: the group is too large.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_plan(const struct pcclComm_t *comm, struct pccl_comm_op *operation,
+PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                       const struct pccl_request *request, struct pccl_launch *launch,
                                                       struct pccl_text *reason);
 /* Alone, it has its own blob. MEMORY, or MISMATCH with a reason: it is longer than it may be. */
@@ -30,9 +30,9 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_alone(struct pccl_comm_op *oper
  * In the step of the machine that tells the outcome. true: it may be that of the first step only, and
  * pccl_comm_blobs_go_on must be called when the machine's step is over.
  */
-bool pccl_comm_blobs_note(struct pcclComm_t *comm, struct pccl_comm_op *operation, bool committed);
+bool pccl_comm_blobs_note(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool committed);
 /* Decides the operation that was noted, or launches its second step. */
-void pccl_comm_blobs_go_on(struct pcclComm_t *comm);
+void pccl_comm_blobs_go_on(struct pccl_communicator *comm);
 /* The operation has committed: takes what came through the master. MISMATCH with a reason: more than it may be. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_take(struct pccl_comm_op *operation, const struct pccl_peer_op *op,
                                                       struct pccl_text *reason);

@@ -6,14 +6,14 @@
 #include "drive/comm_machine.h"
 #include "drive/communicator.h"
 
-static void end_call(struct pcclComm_t *comm, struct pccl_call_slot *slot)
+static void end_call(struct pccl_communicator *comm, struct pccl_call_slot *slot)
 {
     if (slot->outstanding && !slot->done)
         pccl_comm_call_done(comm, slot, PCCL_INTERNAL);
 }
 
 /* The machine is not freed: nothing in its memory can be trusted. */
-void pccl_comm_give_up(struct pcclComm_t *comm)
+void pccl_comm_give_up(struct pccl_communicator *comm)
 {
     comm->defect = true;
     comm->peer = NULL;
@@ -28,7 +28,7 @@ void pccl_comm_give_up(struct pcclComm_t *comm)
     pccl_comm_links_close_all(comm);
 }
 
-void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call)
+void pccl_comm_break_session(struct pccl_communicator *comm, enum pccl_call call)
 {
     bool syncs = call == PCCL_CALL_SYNC;
     pccl_comm_enter_after_fault(comm);
@@ -44,7 +44,7 @@ void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call)
 /* The buffers of operations are not their callers' again until the engine releases them. */
 static void end_all(void *argument)
 {
-    struct pcclComm_t *comm = argument;
+    struct pccl_communicator *comm = argument;
     if (comm->defect)
         pccl_comm_give_up(comm); /* it may have broken in there */
     else
@@ -54,13 +54,13 @@ static void end_all(void *argument)
 
 static void close_listener(void *argument)
 {
-    struct pcclComm_t *comm = argument;
+    struct pccl_communicator *comm = argument;
     pccl_listener_close(&comm->listener);
 }
 
 void pccl_caller_broke(struct pccl_caller *caller)
 {
-    struct pcclComm_t *comm = caller->comm;
+    struct pccl_communicator *comm = caller->comm;
     pccl_caller_left(caller);
     pccl_comm_enter_after_fault(comm);
     pccl_comm_forget_waiter(comm, &caller->waiter);

@@ -15,11 +15,11 @@ void pccl_caller_broke(struct pccl_caller *caller);
  * Under the lock. The machine itself broke, or an earlier run of this function was abandoned:
  * everything that waits ends, without a good-bye to anyone.
  */
-void pccl_comm_give_up(struct pcclComm_t *comm);
+void pccl_comm_give_up(struct pccl_communicator *comm);
 /*
  * On the thread of the call. The session of this call (SYNC or OPTIMIZE) broke; nothing of it is
  * used again.
  */
-void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call);
+void pccl_comm_break_session(struct pccl_communicator *comm, enum pccl_call call);
 
 #endif

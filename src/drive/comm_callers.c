@@ -10,7 +10,7 @@
 static const unsigned SHUT = 1u << 31;  /* no further thread may enter */
 static const unsigned TAKEN = 1u << 30; /* a thread is destroying the communicator */
 
-bool pccl_comm_call_begin(struct pcclComm_t *comm)
+bool pccl_comm_call_begin(struct pccl_communicator *comm)
 {
     unsigned callers = atomic_load(&comm->callers.inside);
     do {
@@ -20,7 +20,7 @@ bool pccl_comm_call_begin(struct pcclComm_t *comm)
     return true;
 }
 
-void pccl_comm_call_end(struct pcclComm_t *comm)
+void pccl_comm_call_end(struct pccl_communicator *comm)
 {
     if (atomic_fetch_sub(&comm->callers.inside, 1) != (SHUT | TAKEN) + 1)
         return;
@@ -30,9 +30,9 @@ void pccl_comm_call_end(struct pcclComm_t *comm)
     uv_mutex_unlock(&comm->lock);
 }
 
-void pccl_comm_refuse_calls(struct pcclComm_t *comm) { (void)atomic_fetch_or(&comm->callers.inside, SHUT); }
+void pccl_comm_refuse_calls(struct pccl_communicator *comm) { (void)atomic_fetch_or(&comm->callers.inside, SHUT); }
 
-bool pccl_comm_begin_destroy(struct pcclComm_t *comm)
+bool pccl_comm_begin_destroy(struct pccl_communicator *comm)
 {
     unsigned callers = atomic_fetch_or(&comm->callers.inside, SHUT | TAKEN);
     if (callers & TAKEN)
@@ -42,7 +42,7 @@ bool pccl_comm_begin_destroy(struct pcclComm_t *comm)
     return true;
 }
 
-void pccl_comm_await_callers(struct pcclComm_t *comm)
+void pccl_comm_await_callers(struct pccl_communicator *comm)
 {
     while (!comm->callers.deserted)
         uv_cond_wait(&comm->changed, &comm->lock);
@@ -52,7 +52,7 @@ void pccl_comm_await_callers(struct pcclComm_t *comm)
 
 static _Thread_local struct pccl_caller *present;
 
-void pccl_caller_begin(struct pccl_caller *caller, struct pcclComm_t *comm)
+void pccl_caller_begin(struct pccl_caller *caller, struct pccl_communicator *comm)
 {
     caller->comm = comm;
     caller->waiter = (struct pccl_waiter){0};

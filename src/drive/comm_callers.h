@@ -30,12 +30,12 @@ struct pccl_comm_callers {
  */
 struct pccl_caller {
     struct pccl_guard guard;
-    struct pcclComm_t *comm;
+    struct pccl_communicator *comm;
     struct pccl_caller *outer; /* the call of this thread that encloses this one, or NULL */
     struct pccl_waiter waiter;
 };
 
-void pccl_caller_begin(struct pccl_caller *caller, struct pcclComm_t *comm);
+void pccl_caller_begin(struct pccl_caller *caller, struct pccl_communicator *comm);
 void pccl_caller_end(const struct pccl_caller *caller);
 /*
  * Takes the place of pccl_caller_end when the call was abandoned and its guard is gone.
@@ -46,14 +46,14 @@ void pccl_caller_left(const struct pccl_caller *caller);
 struct pccl_waiter *pccl_caller_waiter(void);
 
 /* A public call begins. false: the communicator is closed or being destroyed. */
-PCCL_MUST_CHECK bool pccl_comm_call_begin(struct pcclComm_t *comm);
+PCCL_MUST_CHECK bool pccl_comm_call_begin(struct pccl_communicator *comm);
 /* It ends: the communicator must not be touched any more. */
-void pccl_comm_call_end(struct pcclComm_t *comm);
+void pccl_comm_call_end(struct pccl_communicator *comm);
 /* Lets no more calls in. */
-void pccl_comm_refuse_calls(struct pcclComm_t *comm);
+void pccl_comm_refuse_calls(struct pccl_communicator *comm);
 /* The same, and claims the destruction for the caller. false: another thread has claimed it. */
-PCCL_MUST_CHECK bool pccl_comm_begin_destroy(struct pcclComm_t *comm);
+PCCL_MUST_CHECK bool pccl_comm_begin_destroy(struct pccl_communicator *comm);
 /* Waits until no thread is inside. Under the lock, which is released meanwhile. */
-void pccl_comm_await_callers(struct pcclComm_t *comm);
+void pccl_comm_await_callers(struct pccl_communicator *comm);
 
 #endif

@@ -2,7 +2,7 @@
 #include "drive/comm_callers.h"
 #include "drive/communicator.h"
 
-enum pccl_status pccl_comm_await_call(struct pcclComm_t *comm, struct pccl_call_slot *slot)
+enum pccl_status pccl_comm_await_call(struct pccl_communicator *comm, struct pccl_call_slot *slot)
 {
     pccl_comm_check_deadline(comm);
     slot->waiter = pccl_caller_waiter();
@@ -12,7 +12,7 @@ enum pccl_status pccl_comm_await_call(struct pcclComm_t *comm, struct pccl_call_
     return slot->status;
 }
 
-void pccl_comm_serve_call(struct pcclComm_t *comm, struct pccl_call_slot *slot, void (*work)(void *session),
+void pccl_comm_serve_call(struct pccl_communicator *comm, struct pccl_call_slot *slot, void (*work)(void *session),
                           void *session)
 {
     struct pccl_waiter *waiter = pccl_caller_waiter();
@@ -28,14 +28,14 @@ void pccl_comm_serve_call(struct pcclComm_t *comm, struct pccl_call_slot *slot, 
     slot->waiter = NULL;
 }
 
-void pccl_comm_call_done(struct pcclComm_t *comm, struct pccl_call_slot *slot, enum pccl_status status)
+void pccl_comm_call_done(struct pccl_communicator *comm, struct pccl_call_slot *slot, enum pccl_status status)
 {
     slot->done = true;
     slot->status = status;
     pccl_comm_signal(comm, slot->waiter);
 }
 
-void pccl_comm_calls_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
+void pccl_comm_calls_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter)
 {
     for (uint32_t i = 0; i < PCCL_COUNT_OF(comm->calls); i++)
         if (comm->calls[i].waiter == waiter)

@@ -19,16 +19,16 @@ struct pccl_call_slot {
 };
 
 /* Waits for the end of a call that the machine has accepted, and returns its status. */
-enum pccl_status pccl_comm_await_call(struct pcclComm_t *comm, struct pccl_call_slot *slot);
+enum pccl_status pccl_comm_await_call(struct pccl_communicator *comm, struct pccl_call_slot *slot);
 /*
  * Waits until the call is done. Whenever its waiter is fired before that, `work` handles the cause,
  * without the lock.
  */
-void pccl_comm_serve_call(struct pcclComm_t *comm, struct pccl_call_slot *slot, void (*work)(void *session),
+void pccl_comm_serve_call(struct pccl_communicator *comm, struct pccl_call_slot *slot, void (*work)(void *session),
                           void *session);
 /* The machine has ended the call: records its status and wakes its thread. */
-void pccl_comm_call_done(struct pcclComm_t *comm, struct pccl_call_slot *slot, enum pccl_status status);
+void pccl_comm_call_done(struct pccl_communicator *comm, struct pccl_call_slot *slot, enum pccl_status status);
 /* Removes all references to this waiter. */
-void pccl_comm_calls_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter);
+void pccl_comm_calls_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter);
 
 #endif

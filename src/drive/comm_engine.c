@@ -27,7 +27,7 @@ static bool is_over(const struct pccl_comm_op *operation)
     return operation->decided && (!operation->job || (operation->committed && operation->job->at_rest));
 }
 
-static void finish_if_over(struct pccl_comm_op *operation, struct pcclComm_t *comm)
+static void finish_if_over(struct pccl_comm_op *operation, struct pccl_communicator *comm)
 {
     struct pccl_waiter *waiter = operation->waiter;
     if (operation->over || !is_over(operation))
@@ -40,7 +40,7 @@ static void finish_if_over(struct pccl_comm_op *operation, struct pcclComm_t *co
     pccl_comm_signal(comm, waiter);
 }
 
-void pccl_comm_op_decided(struct pcclComm_t *comm, struct pccl_comm_op *operation, bool committed)
+void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool committed)
 {
     PCCL_ASSERT(!operation->decided);
     operation->decided = true;
@@ -73,23 +73,25 @@ static struct pccl_comm_op_job *allocate_job(uint32_t ranks, uint32_t start_coun
     return NULL;
 }
 
-struct pccl_comm_op_job *pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
+struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                const struct pccl_request *request,
-                                               const struct pccl_descriptor *descriptor)
+                                               const struct pccl_descriptor *descriptor,
+                                               const struct pccl_peer_subgroup *subgroup)
 {
-    uint32_t ranks;
-    const struct pccl_id *ring = pccl_peer_ring(comm->peer, &ranks);
+    uint32_t ranks = subgroup ? subgroup->count : 0;
+    const struct pccl_id *ring = subgroup ? subgroup->ring : pccl_peer_ring(comm->peer, &ranks);
+    const uint32_t *positions = subgroup ? subgroup->positions : pccl_peer_positions(comm->peer);
     bool has_root = descriptor->collective == PCCL_BROADCAST; /* one that is no member is refused by the machine */
     struct pccl_comm_op_job *job = allocate_job(ranks, request->starts ? request->part_count + 1 : 0);
     if (!job)
         return NULL;
     memcpy(job->job.ring, ring, ranks * sizeof *ring);
-    memcpy(job->positions, pccl_peer_positions(comm->peer), ranks * sizeof *job->positions);
+    memcpy(job->positions, positions, ranks * sizeof *job->positions);
     if (job->starts)
         memcpy(job->starts, request->starts, job->start_count * sizeof *job->starts);
     job->job.user = job;
     job->job.config = (struct pccl_transfer_config){.descriptor = *descriptor,
-                                                    .cost = pccl_peer_cost(comm->peer),
+                                                    .cost = subgroup ? subgroup->cost : pccl_peer_cost(comm->peer),
                                                     .ring = job->job.ring,
                                                     .ranks = ranks,
                                                     .root = has_root ? pccl_id_find(ring, ranks, &descriptor->root) : 0,
@@ -106,7 +108,7 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pcclComm_t *comm, struct p
     return job;
 }
 
-static void free_job(struct pcclComm_t *comm, struct pccl_comm_op_job *job)
+static void free_job(struct pccl_communicator *comm, struct pccl_comm_op_job *job)
 {
     if (job->previous)
         job->previous->next = job->next;
@@ -117,7 +119,7 @@ static void free_job(struct pcclComm_t *comm, struct pccl_comm_op_job *job)
     release_job(job, job->job.config.ranks);
 }
 
-void pccl_comm_op_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *operation)
+void pccl_comm_op_job_leave(struct pccl_communicator *comm, struct pccl_comm_op *operation)
 {
     struct pccl_comm_op_job *job = operation->job;
     if (!job)
@@ -128,7 +130,7 @@ void pccl_comm_op_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *operat
         free_job(comm, job);
 }
 
-void pccl_comm_jobs_abandon(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
+void pccl_comm_jobs_abandon(struct pccl_communicator *comm, const struct pccl_waiter *waiter)
 {
     for (struct pccl_comm_op_job *job = comm->data.jobs, *next; job; job = next) {
         next = job->next;
@@ -139,14 +141,14 @@ void pccl_comm_jobs_abandon(struct pcclComm_t *comm, const struct pccl_waiter *w
     }
 }
 
-static void stop(struct pcclComm_t *comm, struct pccl_comm_op_job *job, enum pccl_job_end end)
+static void stop(struct pccl_communicator *comm, struct pccl_comm_op_job *job, enum pccl_job_end end)
 {
     job->stopped = true;
     job->op = NULL;
     pccl_engine_stop(comm->data.engine, &job->job, end);
 }
 
-void pccl_comm_op_jobs_stop(struct pcclComm_t *comm)
+void pccl_comm_op_jobs_stop(struct pccl_communicator *comm)
 {
     for (struct pccl_comm_op_job *job = comm->data.jobs; job; job = job->next) {
         if (job->started && !job->stopped)
@@ -154,14 +156,14 @@ void pccl_comm_op_jobs_stop(struct pcclComm_t *comm)
     }
 }
 
-void pccl_comm_op_job_await(struct pcclComm_t *comm, const struct pccl_comm_op *operation)
+void pccl_comm_op_job_await(struct pccl_communicator *comm, const struct pccl_comm_op *operation)
 {
     pccl_comm_flush(comm);
     while (operation->job)
         uv_cond_wait(&comm->changed, &comm->lock);
 }
 
-void pccl_comm_op_jobs_await(struct pcclComm_t *comm)
+void pccl_comm_op_jobs_await(struct pccl_communicator *comm)
 {
     pccl_comm_flush(comm);
     while (comm->data.jobs)
@@ -172,7 +174,7 @@ void pccl_comm_op_jobs_await(struct pcclComm_t *comm)
 
 void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     struct pccl_comm_op *operation = op->user;
     struct pccl_comm_op_job *job = operation->job;
     if (!job)
@@ -198,13 +200,13 @@ void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op)
 
 void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instance)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     pccl_engine_forget(comm->data.engine, instance);
 }
 
 void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     pccl_engine_admit(comm->data.engine, ring, count);
 }
 
@@ -249,7 +251,7 @@ static void on_failed(void *context, struct pccl_engine_job *engine_job, enum pc
 
 static void on_released(void *context, struct pccl_engine_job *engine_job)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     struct pccl_comm_op_job *job = enter(comm, engine_job);
     struct pccl_comm_op *operation = job->operation;
     free_job(comm, job);
@@ -279,7 +281,7 @@ static void on_ended(void *context, const struct pccl_id *peer, bool outgoing, u
 /* The engine is dead and has released everything. */
 static void on_broken(void *context)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     pccl_comm_enter_after_fault(comm);
     pccl_comm_break(comm, "during a data transfer; buffers reduced in place may be partly overwritten");
     while (comm->data.jobs) {
@@ -296,7 +298,7 @@ static void on_broken(void *context)
 
 /* ---- what operations showed of the links ---- */
 
-void pccl_comm_measure(struct pcclComm_t *comm)
+void pccl_comm_measure(struct pccl_communicator *comm)
 {
     struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_MEASURED};
     for (struct pccl_table_node *node = pccl_table_first(&comm->links.by_peer); node;
@@ -310,7 +312,7 @@ void pccl_comm_measure(struct pcclComm_t *comm)
 
 /* ---- starting ---- */
 
-enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_text *reason)
+enum pccl_status pccl_comm_engine_start(struct pccl_communicator *comm, struct pccl_text *reason)
 {
     if (comm->data.engine)
         return PCCL_OK;

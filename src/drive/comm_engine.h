@@ -9,9 +9,10 @@
 #include "peer/peer.h"
 
 struct pccl_comm_op;
+struct pccl_peer_subgroup;
 struct pccl_request;
 struct pccl_waiter;
-struct pcclComm_t;
+struct pccl_communicator;
 
 /*
  * A bulk operation in the engine's hands. It lives from launch until `released`, which may be
@@ -35,38 +36,42 @@ struct pccl_comm_data {
 };
 
 /* Starts the engine if it is not running. SYSTEM or MEMORY with a reason. Without the lock. */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_text *reason);
+PCCL_MUST_CHECK enum pccl_status pccl_comm_engine_start(struct pccl_communicator *comm, struct pccl_text *reason);
 /*
  * To be called before joint calls: tells the machine what operations showed of the links to other
  * peers.
  */
-void pccl_comm_measure(struct pcclComm_t *comm);
+void pccl_comm_measure(struct pccl_communicator *comm);
 /* Effects of the machine. */
 void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instance);
 void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count);
-/* Makes a job for an operation over the present ring; the launch starts it. NULL: out of memory. */
-struct pccl_comm_op_job *pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
+/*
+ * Makes a job for an operation over the present ring, or that of the subgroup; the launch starts
+ * it. NULL: out of memory.
+ */
+struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                const struct pccl_request *request,
-                                               const struct pccl_descriptor *descriptor);
+                                               const struct pccl_descriptor *descriptor,
+                                               const struct pccl_peer_subgroup *subgroup);
 /* The operation ends. Its job goes on without it, or is freed if it was never started. */
-void pccl_comm_op_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *operation);
+void pccl_comm_op_job_leave(struct pccl_communicator *comm, struct pccl_comm_op *operation);
 /*
  * The thread with this waiter was abandoned in the middle of a call: frees the jobs that it had not
  * launched yet.
  */
-void pccl_comm_jobs_abandon(struct pcclComm_t *comm, const struct pccl_waiter *waiter);
+void pccl_comm_jobs_abandon(struct pccl_communicator *comm, const struct pccl_waiter *waiter);
 /* Stops all running jobs, whose operations have failed. */
-void pccl_comm_op_jobs_stop(struct pcclComm_t *comm);
+void pccl_comm_op_jobs_stop(struct pccl_communicator *comm);
 /*
  * Waits until the engine has released the operation's job, or all jobs. The lock is released
  * meanwhile.
  */
-void pccl_comm_op_job_await(struct pcclComm_t *comm, const struct pccl_comm_op *operation);
-void pccl_comm_op_jobs_await(struct pcclComm_t *comm);
+void pccl_comm_op_job_await(struct pccl_communicator *comm, const struct pccl_comm_op *operation);
+void pccl_comm_op_jobs_await(struct pccl_communicator *comm);
 
 /* The operation's outcome is known. To be called once. */
-void pccl_comm_op_decided(struct pcclComm_t *comm, struct pccl_comm_op *operation, bool committed);
+void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool committed);
 
 #endif

@@ -29,7 +29,7 @@ enum {
 
 /* ---- the records ---- */
 
-static struct pccl_comm_link *find(const struct pcclComm_t *comm, const struct pccl_id *peer)
+static struct pccl_comm_link *find(const struct pccl_communicator *comm, const struct pccl_id *peer)
 {
     for (struct pccl_table_node *node = pccl_table_find(&comm->links.by_peer, pccl_id_hash(&comm->hash, peer)); node;
          node = pccl_table_find_next(node)) {
@@ -40,7 +40,7 @@ static struct pccl_comm_link *find(const struct pcclComm_t *comm, const struct p
     return NULL;
 }
 
-static struct pccl_comm_link *find_or_make(struct pcclComm_t *comm, const struct pccl_id *peer)
+static struct pccl_comm_link *find_or_make(struct pccl_communicator *comm, const struct pccl_id *peer)
 {
     struct pccl_comm_link *link = find(comm, peer);
     if (link)
@@ -99,7 +99,7 @@ static void enqueue(struct pccl_comm_link *link)
 void pccl_comm_effect_dial_link(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
                                 const struct pccl_address *candidates, uint32_t count)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     struct pccl_comm_link *link = find_or_make(comm, peer);
     if (!link) {
         comm->starved = true;
@@ -128,7 +128,7 @@ void pccl_comm_effect_close_link(void *context, const struct pccl_id *peer, bool
     enqueue(link);
 }
 
-void pccl_comm_links_close_all(struct pcclComm_t *comm)
+void pccl_comm_links_close_all(struct pccl_communicator *comm)
 {
     for (struct pccl_table_node *node = pccl_table_first(&comm->links.by_peer); node;
          node = pccl_table_after(&comm->links.by_peer, node)) {
@@ -155,7 +155,7 @@ static void link_down(struct pccl_comm_link *link, bool incoming, enum pccl_link
     pccl_comm_step(link->comm, &event);
 }
 
-void pccl_comm_link_ended(struct pcclComm_t *comm, const struct pccl_id *peer, bool outgoing, uint32_t slot,
+void pccl_comm_link_ended(struct pccl_communicator *comm, const struct pccl_id *peer, bool outgoing, uint32_t slot,
                           enum pccl_link_end how, bool purposely)
 {
     struct pccl_comm_link *link = find(comm, peer);
@@ -183,7 +183,7 @@ void pccl_comm_link_ended(struct pcclComm_t *comm, const struct pccl_id *peer, b
  */
 static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *connection, bool outgoing, uint32_t slot)
 {
-    struct pcclComm_t *comm = link->comm;
+    struct pccl_communicator *comm = link->comm;
     struct pccl_handover handover;
     pccl_socket_limit_silence(connection->channel.socket, comm->params.link_silence_ms);
     if (!pccl_connection_detach(connection, &handover)) {
@@ -203,7 +203,7 @@ static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *conne
 }
 
 /* Whether the call that this kind of connection serves is in progress. If not: with a reason. */
-static bool has_use_for(const struct pcclComm_t *comm, uint8_t kind, struct pccl_text *reason)
+static bool has_use_for(const struct pccl_communicator *comm, uint8_t kind, struct pccl_text *reason)
 {
     pccl_text_clear(reason);
     if (kind == PCCL_LINK_STATE && !comm->sync.session)
@@ -214,7 +214,7 @@ static bool has_use_for(const struct pcclComm_t *comm, uint8_t kind, struct pccl
 }
 
 /* Passes the connection to the session of a call. */
-static void pass_to_session(struct pcclComm_t *comm, struct pccl_connection *connection,
+static void pass_to_session(struct pccl_communicator *comm, struct pccl_connection *connection,
                             const struct pccl_msg_link_hello *hello)
 {
     struct pccl_handover handover;
@@ -230,7 +230,7 @@ static void pass_to_session(struct pcclComm_t *comm, struct pccl_connection *con
         pccl_handover_drop(&handover);
 }
 
-static void take_ring_link(struct pcclComm_t *comm, struct pccl_connection *connection,
+static void take_ring_link(struct pccl_communicator *comm, struct pccl_connection *connection,
                            const struct pccl_msg_link_hello *hello)
 {
     struct pccl_comm_link *link = find_or_make(comm, &hello->from);
@@ -248,7 +248,8 @@ static void take_ring_link(struct pcclComm_t *comm, struct pccl_connection *conn
         link_down(link, true, PCCL_LINK_UNREACHABLE, false); /* we closed it ourselves: no evidence */
 }
 
-static void greet(struct pcclComm_t *comm, struct pccl_connection *connection, const struct pccl_msg_link_hello *hello)
+static void greet(struct pccl_communicator *comm, struct pccl_connection *connection,
+                  const struct pccl_msg_link_hello *hello)
 {
     struct pccl_text reason;
     enum pccl_refusal refusal = PCCL_REFUSAL_IDENTITY;
@@ -273,7 +274,7 @@ static void greet(struct pcclComm_t *comm, struct pccl_connection *connection, c
 
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
 {
-    struct pcclComm_t *comm = connection->owner;
+    struct pccl_communicator *comm = connection->owner;
     struct pccl_msg msg;
     struct pccl_text reason;
     bool understood =
@@ -306,7 +307,7 @@ const struct pccl_connection_events pccl_comm_link_events = {
 
 /* ---- dialing ---- */
 
-uint32_t pccl_comm_pool_size(const struct pcclComm_t *comm, uint32_t rtt_us)
+uint32_t pccl_comm_pool_size(const struct pccl_communicator *comm, uint32_t rtt_us)
 {
     if (comm->params.connection_pool_size)
         return (uint32_t)pccl_min_u64(comm->params.connection_pool_size, PCCL_POOL_MAX);
@@ -346,7 +347,7 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
 static bool start_dialing(struct pccl_comm_slot *slot)
 {
     struct pccl_comm_link *link = slot->link;
-    struct pcclComm_t *comm = link->comm;
+    struct pccl_communicator *comm = link->comm;
     struct pccl_msg_link_hello hello = {.lineage = *pccl_peer_lineage(comm->peer),
                                         .from = comm->id,
                                         .to = link->peer,
@@ -370,7 +371,7 @@ static bool start_dialing(struct pccl_comm_slot *slot)
 
 static void dial_for_machine(struct pccl_comm_link *link)
 {
-    struct pcclComm_t *comm = link->comm;
+    struct pccl_communicator *comm = link->comm;
     if (!comm->peer)
         return;
     link->asked = true;
@@ -385,7 +386,7 @@ static void dial_for_machine(struct pccl_comm_link *link)
 /* No slot is dialed in the background until the pause has ended. */
 struct pccl_comm_pause {
     uv_timer_t timer;
-    struct pcclComm_t *comm;
+    struct pccl_communicator *comm;
     struct pccl_comm_link *link; /* NULL: canceled */
 };
 
@@ -406,7 +407,7 @@ static void end_pause(struct pccl_comm_link *link)
 static void on_pause_over(uv_timer_t *timer)
 {
     struct pccl_comm_pause *pause = timer->data;
-    struct pcclComm_t *comm = pause->comm;
+    struct pccl_communicator *comm = pause->comm;
     pccl_comm_loop_enter(comm);
     if (pause->link) { /* entering may have canceled it */
         enqueue(pause->link);
@@ -493,7 +494,7 @@ static void apply(struct pccl_comm_link *link)
         dial_missing_slots(link);
 }
 
-void pccl_comm_links_apply(struct pcclComm_t *comm)
+void pccl_comm_links_apply(struct pccl_communicator *comm)
 {
     while (comm->links.queued) {
         struct pccl_comm_link *link = comm->links.queued;

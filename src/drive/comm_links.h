@@ -9,7 +9,7 @@
 #include "net/dialer.h"
 #include "peer/peer.h"
 
-struct pcclComm_t;
+struct pccl_communicator;
 
 /* One connection of a link to another peer, while it is dialed. */
 struct pccl_comm_slot {
@@ -23,7 +23,7 @@ struct pccl_comm_slot {
  */
 struct pccl_comm_link {
     struct pccl_table_node by_peer;
-    struct pcclComm_t *comm;
+    struct pccl_communicator *comm;
     struct pccl_id peer;
     struct pccl_id ticket; /* for dialing it */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
@@ -50,14 +50,14 @@ struct pccl_comm_links {
 };
 
 /* How many connections a path deserves: a long one needs several to fill it. */
-uint32_t pccl_comm_pool_size(const struct pcclComm_t *comm, uint32_t rtt_us);
+uint32_t pccl_comm_pool_size(const struct pccl_communicator *comm, uint32_t rtt_us);
 /* The engine's event that a connection has ended. Under the lock, on the engine's thread. */
-void pccl_comm_link_ended(struct pcclComm_t *comm, const struct pccl_id *peer, bool outgoing, uint32_t slot,
+void pccl_comm_link_ended(struct pccl_communicator *comm, const struct pccl_id *peer, bool outgoing, uint32_t slot,
                           enum pccl_link_end how, bool purposely);
 /* On the loop: carries out the notes. */
-void pccl_comm_links_apply(struct pcclComm_t *comm);
+void pccl_comm_links_apply(struct pccl_communicator *comm);
 /* Notes that all links are to be closed. */
-void pccl_comm_links_close_all(struct pcclComm_t *comm);
+void pccl_comm_links_close_all(struct pccl_communicator *comm);
 /* The listener has accepted a connection, whose first message must be a hello. */
 void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection);
 extern const struct pccl_connection_events pccl_comm_link_events;

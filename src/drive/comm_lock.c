@@ -4,9 +4,9 @@
 
 #include "log/logger.h"
 
-static _Thread_local const struct pcclComm_t *entered; /* the communicator whose lock this thread holds */
+static _Thread_local const struct pccl_communicator *entered; /* the communicator whose lock this thread holds */
 
-static void unlock_and_log(struct pcclComm_t *comm)
+static void unlock_and_log(struct pccl_communicator *comm)
 {
     struct pccl_comm_log log = comm->log;
     comm->log = (struct pccl_comm_log){0};
@@ -17,7 +17,7 @@ static void unlock_and_log(struct pcclComm_t *comm)
 
 void pccl_comm_on_log(void *context, enum pccl_log_level level, const char *line)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     struct pccl_text reason;
     if (!pccl_logger_wants(level))
         return;
@@ -29,12 +29,12 @@ void pccl_comm_on_log(void *context, enum pccl_log_level level, const char *line
     pccl_logger_write(level, "peer", reason.bytes);
 }
 
-bool pccl_comm_has_notes(const struct pcclComm_t *comm)
+bool pccl_comm_has_notes(const struct pccl_communicator *comm)
 {
     return comm->master.dial || comm->master.cancel || comm->master.closing || comm->links.queued || comm->starved;
 }
 
-void pccl_comm_wake_loop(struct pcclComm_t *comm)
+void pccl_comm_wake_loop(struct pccl_communicator *comm)
 {
     if (!comm->started || comm->is_shut_down || comm->woken)
         return;
@@ -42,32 +42,32 @@ void pccl_comm_wake_loop(struct pcclComm_t *comm)
     pccl_reactor_wake(&comm->reactor);
 }
 
-void pccl_comm_enter(struct pcclComm_t *comm)
+void pccl_comm_enter(struct pccl_communicator *comm)
 {
     uv_mutex_lock(&comm->lock);
     entered = comm;
 }
 
-void pccl_comm_enter_after_fault(struct pcclComm_t *comm)
+void pccl_comm_enter_after_fault(struct pccl_communicator *comm)
 {
     if (entered != comm)
         pccl_comm_enter(comm);
 }
 
-void pccl_comm_flush(struct pcclComm_t *comm)
+void pccl_comm_flush(struct pccl_communicator *comm)
 {
     bool flushed = !comm->master.connection || pccl_connection_flush(comm->master.connection);
     if (!flushed || pccl_comm_has_notes(comm))
         pccl_comm_wake_loop(comm);
 }
 
-void pccl_comm_leave(struct pcclComm_t *comm)
+void pccl_comm_leave(struct pccl_communicator *comm)
 {
     pccl_comm_flush(comm);
     unlock_and_log(comm);
 }
 
-void pccl_comm_check_deadline(struct pcclComm_t *comm)
+void pccl_comm_check_deadline(struct pccl_communicator *comm)
 {
     if (comm->peer && pccl_peer_deadline(comm->peer) < comm->armed_us)
         pccl_comm_wake_loop(comm);
@@ -75,7 +75,7 @@ void pccl_comm_check_deadline(struct pcclComm_t *comm)
 
 void pccl_comm_loop_enter(void *context)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     pccl_comm_enter(comm);
     comm->on_loop = true;
     comm->woken = false;
@@ -85,7 +85,7 @@ void pccl_comm_loop_enter(void *context)
 
 void pccl_comm_loop_leave(void *context)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     comm->hooks->apply_notes(comm);
     comm->on_loop = false;
     unlock_and_log(comm);

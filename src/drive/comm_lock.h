@@ -5,19 +5,19 @@
 #include "core/base.h"
 #include "core/log.h"
 
-struct pcclComm_t;
+struct pccl_communicator;
 
 /*
  * The lock, for application threads. Leaving sends what is queued for the master, wakes the loop if
  * it has work, and writes the log.
  */
-void pccl_comm_enter(struct pcclComm_t *comm);
+void pccl_comm_enter(struct pccl_communicator *comm);
 /* The same for a thread whose call was abandoned (net/guard.h); it may hold the lock already. */
-void pccl_comm_enter_after_fault(struct pcclComm_t *comm);
-void pccl_comm_leave(struct pcclComm_t *comm);
+void pccl_comm_enter_after_fault(struct pccl_communicator *comm);
+void pccl_comm_leave(struct pccl_communicator *comm);
 /* The sending and waking of leaving, for threads that keep the lock but are about to sleep. */
-void pccl_comm_flush(struct pcclComm_t *comm);
-void pccl_comm_wake_loop(struct pcclComm_t *comm);
+void pccl_comm_flush(struct pccl_communicator *comm);
+void pccl_comm_wake_loop(struct pccl_communicator *comm);
 /* The same for callbacks of the loop. */
 void pccl_comm_loop_enter(void *comm);
 void pccl_comm_loop_leave(void *comm);
@@ -25,9 +25,9 @@ void pccl_comm_loop_leave(void *comm);
  * Wakes the loop if the machine's deadline is earlier than the loop's timer. To be called after
  * events that may have moved it.
  */
-void pccl_comm_check_deadline(struct pcclComm_t *comm);
+void pccl_comm_check_deadline(struct pccl_communicator *comm);
 /* Whether the loop has notes to apply. Under the lock. */
-bool pccl_comm_has_notes(const struct pcclComm_t *comm);
+bool pccl_comm_has_notes(const struct pccl_communicator *comm);
 /*
  * Logs a session's line, with the names of the peers that it mentions. On the session's thread,
  * without the lock.

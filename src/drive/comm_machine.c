@@ -20,7 +20,7 @@ static void step_body(void *argument)
     step->status = pccl_peer_step(step->peer, step->event);
 }
 
-enum pccl_status pccl_comm_step(struct pcclComm_t *comm, struct pccl_peer_event *event)
+enum pccl_status pccl_comm_step(struct pccl_communicator *comm, struct pccl_peer_event *event)
 {
     if (!comm->peer)
         return PCCL_INTERNAL;
@@ -33,7 +33,7 @@ enum pccl_status pccl_comm_step(struct pcclComm_t *comm, struct pccl_peer_event 
     return step.status;
 }
 
-void pccl_comm_break(struct pcclComm_t *comm, const char *where)
+void pccl_comm_break(struct pccl_communicator *comm, const char *where)
 {
     if (comm->defect)
         return;
@@ -41,9 +41,12 @@ void pccl_comm_break(struct pcclComm_t *comm, const char *where)
     comm->defect = true;
 }
 
-bool pccl_comm_is_connected(const pcclComm_t *comm) { return comm->peer && pccl_peer_is_connected(comm->peer); }
+bool pccl_comm_is_connected(const struct pccl_communicator *comm)
+{
+    return comm->peer && pccl_peer_is_connected(comm->peer);
+}
 
-enum pccl_status pccl_comm_why_unconnected(const pcclComm_t *comm, struct pccl_text *reason)
+enum pccl_status pccl_comm_why_unconnected(const struct pccl_communicator *comm, struct pccl_text *reason)
 {
     if (comm->defect) {
         const char *why = comm->peer ? pccl_peer_last_reason(comm->peer)->bytes : pccl_status_text(PCCL_INTERNAL);

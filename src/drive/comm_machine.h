@@ -9,16 +9,16 @@
  * more, or an invariant broke in this step, which ends the communicator. The event's `op` is set
  * only with OK.
  */
-enum pccl_status pccl_comm_step(struct pcclComm_t *comm, struct pccl_peer_event *event);
+enum pccl_status pccl_comm_step(struct pccl_communicator *comm, struct pccl_peer_event *event);
 /*
  * Under the lock. An invariant broke outside the machine: everything that waits ends, with a reason
  * that says where it broke.
  */
-void pccl_comm_break(struct pcclComm_t *comm, const char *where);
+void pccl_comm_break(struct pccl_communicator *comm, const char *where);
 
 /* Whether this peer is a member of a run. Under the lock. */
-bool pccl_comm_is_connected(const pcclComm_t *comm);
+bool pccl_comm_is_connected(const struct pccl_communicator *comm);
 /* Why it is not: USAGE, or INTERNAL after a broken invariant, with a reason. */
-enum pccl_status pccl_comm_why_unconnected(const pcclComm_t *comm, struct pccl_text *reason);
+enum pccl_status pccl_comm_why_unconnected(const struct pccl_communicator *comm, struct pccl_text *reason);
 
 #endif

@@ -11,13 +11,13 @@
 
 void pccl_comm_effect_dial_master(void *context)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     comm->master.dial = true;
 }
 
 void pccl_comm_effect_close_master(void *context)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     comm->master.dial = false;
     comm->master.cancel = true;
     if (!comm->master.connection)
@@ -30,14 +30,14 @@ void pccl_comm_effect_close_master(void *context)
 
 void pccl_comm_effect_send_master(void *context, const uint8_t *bytes, size_t length)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     if (comm->master.connection)
         pccl_connection_send(comm->master.connection, bytes, length);
 }
 
 void pccl_comm_effect_accept_master(void *context)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     if (comm->master.connection)
         pccl_connection_raise(comm->master.connection);
 }
@@ -46,7 +46,7 @@ void pccl_comm_effect_accept_master(void *context)
 
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
 {
-    struct pcclComm_t *comm = connection->owner;
+    struct pccl_communicator *comm = connection->owner;
     struct pccl_msg msg;
     struct pccl_text reason;
     if (connection != comm->master.connection)
@@ -60,7 +60,7 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
 
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
-    struct pcclComm_t *comm = connection->owner;
+    struct pccl_communicator *comm = connection->owner;
     if (connection != comm->master.connection)
         return; /* already in the list `closing` */
     pccl_comm_replace_leader(comm);
@@ -75,7 +75,7 @@ static const struct pccl_connection_events master_events = {
 
 /* ---- dialing ---- */
 
-static void master_down(struct pcclComm_t *comm, const struct pccl_text *reason)
+static void master_down(struct pccl_communicator *comm, const struct pccl_text *reason)
 {
     pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_DOWN, .reason = reason});
 }
@@ -83,7 +83,7 @@ static void master_down(struct pcclComm_t *comm, const struct pccl_text *reason)
 static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
                       const struct pccl_text *reason)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     (void)how;
     comm->master.dialer = NULL;
     if (connection) {
@@ -96,14 +96,14 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
     }
 }
 
-static void out_of_memory(struct pcclComm_t *comm)
+static void out_of_memory(struct pccl_communicator *comm)
 {
     struct pccl_text reason;
     pccl_text_format(&reason, "out of memory while dialing");
     master_down(comm, &reason);
 }
 
-static void dial(struct pcclComm_t *comm, const struct pccl_address *addresses, uint32_t count)
+static void dial(struct pccl_communicator *comm, const struct pccl_address *addresses, uint32_t count)
 {
     struct pccl_dial dial = {.addresses = addresses,
                              .count = (uint32_t)pccl_min_u64(count, PCCL_DIAL_ADDRESSES_MAX),
@@ -122,7 +122,7 @@ static void dial(struct pcclComm_t *comm, const struct pccl_address *addresses, 
 static void on_resolved(void *context, const struct pccl_address *addresses, uint32_t count,
                         const struct pccl_text *reason)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     comm->master.resolver = NULL;
     if (count)
         dial(comm, addresses, count);
@@ -130,7 +130,7 @@ static void on_resolved(void *context, const struct pccl_address *addresses, uin
         master_down(comm, reason);
 }
 
-static void start_dialing(struct pcclComm_t *comm)
+static void start_dialing(struct pccl_communicator *comm)
 {
     struct pccl_address addresses[PCCL_MASTER_ADDRESSES_MAX];
     uint32_t numeric = 0;
@@ -168,7 +168,7 @@ void pccl_comm_master_say_last(struct pccl_comm_master *master)
     }
 }
 
-void pccl_comm_master_apply(struct pcclComm_t *comm)
+void pccl_comm_master_apply(struct pccl_communicator *comm)
 {
     while (comm->master.closing) {
         struct pccl_connection *closing = comm->master.closing;

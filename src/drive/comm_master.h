@@ -10,7 +10,7 @@
 
 enum { PCCL_MASTER_ADDRESSES_MAX = 16 };
 
-struct pcclComm_t;
+struct pccl_communicator;
 
 /* A communicator's part. */
 struct pccl_comm_master {
@@ -34,7 +34,7 @@ void pccl_comm_master_arm(struct pccl_comm_master *master);
  */
 void pccl_comm_master_say_last(struct pccl_comm_master *master);
 /* On the loop: carries out the notes. */
-void pccl_comm_master_apply(struct pcclComm_t *comm);
+void pccl_comm_master_apply(struct pccl_communicator *comm);
 /* Effects of the machine. */
 void pccl_comm_effect_dial_master(void *context);
 void pccl_comm_effect_close_master(void *context);

@@ -16,20 +16,31 @@ enum { WAIT_EXPIRY_MS = 500 };
 
 /* ---- launch ---- */
 
-static void cancel_wait_expiry(struct pcclComm_t *comm, struct pccl_comm_op *operation)
+static void cancel_wait_expiry(struct pccl_communicator *comm, struct pccl_comm_op *operation)
 {
     if (operation->wait_expires_us)
         comm->operations.expiring_waits--;
     operation->wait_expires_us = 0;
 }
 
-struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *comm, uint64_t tag)
+/* Any number; handles that use the same tags should not share keys. */
+static uint64_t key_of(const struct pcclComm_t *handle, uint64_t tag)
 {
-    struct pccl_table_node *node = pccl_table_find(&comm->operations.by_tag, tag);
-    return node ? PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag) : NULL;
+    return handle->group ? tag + handle->key * UINT64_C(0x9E3779B97F4A7C15) : tag;
 }
 
-static void explain_refusal(const struct pcclComm_t *comm, enum pccl_status status, uint64_t tag,
+struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t tag)
+{
+    struct pccl_table_node *node = pccl_table_find(&handle->comm->operations.by_tag, key_of(handle, tag));
+    for (; node; node = pccl_table_find_next(node)) {
+        struct pccl_comm_op *operation = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
+        if (operation->handle == handle && !operation->founds && operation->why.details.tag == tag)
+            return operation;
+    }
+    return NULL;
+}
+
+static void explain_refusal(const struct pccl_communicator *comm, enum pccl_status status, uint64_t tag,
                             struct pccl_text *reason)
 {
     switch (status) {
@@ -48,31 +59,62 @@ static void explain_refusal(const struct pcclComm_t *comm, enum pccl_status stat
     }
 }
 
-/* The reason for a refusal for which the machine gave none. */
-static enum pccl_status may_launch(const struct pcclComm_t *comm, uint64_t tag, struct pccl_text *reason)
+/* *subgroup: what the machine knows of it; NULL: this peer is alone in it. */
+static enum pccl_status check_open(const struct pccl_communicator *comm, const struct pccl_group_handle *group,
+                                   const struct pccl_peer_subgroup **subgroup, struct pccl_text *reason)
 {
-    if (!pccl_comm_is_connected(comm))
-        return pccl_comm_why_unconnected(comm, reason);
-    if (!pccl_comm_op_find(comm, tag))
+    if (!pccl_id_equal(&comm->id, &group->self)) {
+        pccl_text_format(reason, "the group is of an earlier connection of its communicator, and over");
+        return PCCL_USAGE;
+    }
+    if (!group->subgroup)
         return PCCL_OK;
-    explain_refusal(comm, PCCL_ARGUMENT, tag, reason);
+    *subgroup = pccl_peer_subgroup(comm->peer, group->subgroup);
+    if (!*subgroup) {
+        pccl_text_format(reason, "the group is closed"); /* while this thread was on its way */
+        return PCCL_USAGE;
+    }
+    if (!(*subgroup)->ended)
+        return PCCL_OK;
+    pccl_text_format(reason, "the group has ended: %s", (*subgroup)->reason.bytes);
+    return PCCL_PEER_LOST;
+}
+
+/* The reason for a refusal for which the machine gave none. *subgroup: of a group of several. */
+static enum pccl_status may_launch(const struct pcclComm_t *handle, uint64_t tag,
+                                   const struct pccl_peer_subgroup **subgroup, struct pccl_text *reason)
+{
+    *subgroup = NULL;
+    if (!pccl_comm_is_connected(handle->comm))
+        return pccl_comm_why_unconnected(handle->comm, reason);
+    enum pccl_status status = handle->group ? check_open(handle->comm, handle->group, subgroup, reason) : PCCL_OK;
+    if (status != PCCL_OK || !pccl_comm_op_find(handle, tag))
+        return status;
+    explain_refusal(handle->comm, PCCL_ARGUMENT, tag, reason);
     return PCCL_ARGUMENT;
 }
 
 /* Whom the caller counts on; where no list matters, who takes part. NULL: out of memory. */
-static struct pccl_comm_op *allocate(const struct pcclComm_t *comm, const struct pccl_request *request)
+static struct pccl_comm_op *allocate(const struct pcclComm_t *handle, const struct pccl_request *request)
 {
+    const struct pccl_peer *peer = handle->comm->peer;
+    const struct pccl_id *given = request->members;
     uint32_t count = request->member_count;
     const struct pccl_member *known = NULL;
-    if (!request->members)
-        known = pccl_request_needs_members(request) ? pccl_peer_members(comm->peer, &count)
-                                                    : pccl_peer_view_members(comm->peer, &count);
+    if (!given && handle->group) {
+        given = handle->group->members;
+        count = handle->group->count;
+    } else if (!given) {
+        known = pccl_request_needs_members(request) ? pccl_peer_members(peer, &count)
+                                                    : pccl_peer_view_members(peer, &count);
+    }
     struct pccl_comm_op *operation = pccl_allocate(pccl_heap(), sizeof *operation + count * sizeof *operation->members);
     if (!operation)
         return NULL;
+    operation->handle = handle;
     operation->member_count = count;
     for (uint32_t i = 0; i < count; i++)
-        operation->members[i] = known ? known[i].peer : request->members[i];
+        operation->members[i] = known ? known[i].peer : given[i];
     return operation;
 }
 
@@ -82,12 +124,28 @@ static void release(struct pccl_comm_op *operation)
     pccl_release(pccl_heap(), operation, sizeof *operation + operation->member_count * sizeof *operation->members);
 }
 
+/* A list that the caller of an operation in a group gave. */
+static enum pccl_status check_group(const struct pccl_group_handle *group, const struct pccl_comm_op *operation,
+                                    struct pccl_text *reason)
+{
+    uint32_t same = 0;
+    while (same < operation->member_count && same < group->count &&
+           pccl_id_equal(&operation->members[same], &group->members[same]))
+        same++;
+    if (same == operation->member_count && same == group->count)
+        return PCCL_OK;
+    pccl_text_format(reason, "the group has other members, which never change, than this call counts on");
+    return PCCL_MEMBERS_CHANGED;
+}
+
 /* A list that the caller gave. One that is wrong in another way is told from the members by all peers alike. */
-static enum pccl_status check_members(const struct pcclComm_t *comm, const struct pccl_comm_op *operation,
+static enum pccl_status check_members(const struct pcclComm_t *handle, const struct pccl_comm_op *operation,
                                       struct pccl_text *reason)
 {
     uint32_t count, i = 0;
-    const struct pccl_member *known = pccl_peer_members(comm->peer, &count);
+    if (handle->group)
+        return check_group(handle->group, operation, reason);
+    const struct pccl_member *known = pccl_peer_members(handle->comm->peer, &count);
     while (i < operation->member_count && i < count && pccl_id_equal(&operation->members[i], &known[i].peer))
         i++; /* none of these comes twice among themselves, and usually these are all */
     for (; i < operation->member_count; i++) {
@@ -100,14 +158,14 @@ static enum pccl_status check_members(const struct pcclComm_t *comm, const struc
 }
 
 /* What depends on who the members are; without ranks nothing does, and the buffers have been checked. */
-static enum pccl_status place(const struct pcclComm_t *comm, struct pccl_comm_op *operation,
+static enum pccl_status place(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
                               const struct pccl_request *request, struct pccl_descriptor *descriptor,
                               struct pccl_text *reason)
 {
-    enum pccl_status status = request->members ? check_members(comm, operation, reason) : PCCL_OK;
+    enum pccl_status status = request->members ? check_members(handle, operation, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
-    operation->rank = pccl_id_find(operation->members, operation->member_count, &comm->id);
+    operation->rank = pccl_id_find(operation->members, operation->member_count, &handle->comm->id);
     if (!pccl_request_needs_members(request))
         return PCCL_OK;
     if (operation->rank == operation->member_count) {
@@ -136,8 +194,8 @@ static enum pccl_status place(const struct pcclComm_t *comm, struct pccl_comm_op
  * Where the outcome of a tiny operation goes. Whether it is one depends only on what all peers have
  * alike.
  */
-static void plan_tiny(const struct pcclComm_t *comm, struct pccl_comm_op *operation, const struct pccl_request *request,
-                      struct pccl_launch *launch)
+static void plan_tiny(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                      const struct pccl_request *request, struct pccl_launch *launch)
 {
     struct pccl_request_extent extent = pccl_request_extent(request, operation->member_count, operation->rank);
     bool is_root = pccl_id_equal(&launch->descriptor.root, &comm->id);
@@ -154,11 +212,25 @@ static void plan_tiny(const struct pcclComm_t *comm, struct pccl_comm_op *operat
     launch->payload_bytes = (uint32_t)sizes.contribution;
 }
 
-static enum pccl_status prepare(struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                                const struct pccl_request *request, struct pccl_launch *launch,
-                                struct pccl_text *reason)
+static enum pccl_status step(struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                             const struct pccl_launch *launch)
 {
-    enum pccl_status status = place(comm, operation, request, &launch->descriptor, reason);
+    struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = launch};
+    enum pccl_status status = pccl_comm_step(comm, &event);
+    if (status == PCCL_OK)
+        operation->op = event.op;
+    else if (operation->job && operation->job->started)
+        pccl_comm_op_job_await(comm, operation); /* the machine broke in this step and stopped the job */
+    return status;
+}
+
+/* Of one that is meant. */
+static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
+                                const struct pccl_request *request, const struct pccl_peer_subgroup *subgroup,
+                                struct pccl_launch *launch, struct pccl_text *reason)
+{
+    struct pccl_communicator *comm = handle->comm;
+    enum pccl_status status = place(handle, operation, request, &launch->descriptor, reason);
     if (status != PCCL_OK)
         return status;
     if (request->descriptor.collective == PCCL_ALL_GATHER_V)
@@ -167,37 +239,37 @@ static enum pccl_status prepare(struct pcclComm_t *comm, struct pccl_comm_op *op
         plan_tiny(comm, operation, request, launch);
     if (status != PCCL_OK)
         return status;
-    bool moves = !operation->tiny && !pccl_peer_is_alone(comm->peer);
-    return !moves || pccl_comm_op_job_make(comm, operation, request, &launch->descriptor) ? PCCL_OK : PCCL_MEMORY;
+    bool has_peers = handle->group ? subgroup != NULL : !pccl_peer_is_alone(comm->peer);
+    bool moves = !operation->tiny && has_peers;
+    return !moves || pccl_comm_op_job_make(comm, operation, request, &launch->descriptor, subgroup) ? PCCL_OK
+                                                                                                    : PCCL_MEMORY;
 }
 
 /* The operation is not in the table yet. After a failure its job, if any, is not the engine's. */
-static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                               const struct pccl_request *request, struct pccl_text *reason)
+static enum pccl_status launch(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
+                               const struct pccl_request *request, const struct pccl_peer_subgroup *subgroup,
+                               struct pccl_text *reason)
 {
-    bool counts_on_members = pccl_request_needs_members(request);
-    struct pccl_launch launch = {.tag = request->tag,
+    bool counts_on_members = !handle->group && pccl_request_needs_members(request);
+    struct pccl_launch launch = {.subgroup = subgroup ? subgroup->name : 0,
+                                 .tag = request->tag,
                                  .descriptor = request->descriptor,
                                  .members = counts_on_members ? operation->members : NULL,
                                  .member_count = counts_on_members ? operation->member_count : 0,
                                  .given_up = request->given_up,
                                  .reason = request->reason,
                                  .user = operation};
-    enum pccl_status status =
-        request->given_up == PCCL_CLASS_NONE ? prepare(comm, operation, request, &launch, reason) : PCCL_OK;
+    bool is_meant = request->given_up == PCCL_CLASS_NONE;
+    enum pccl_status status = is_meant ? prepare(handle, operation, request, subgroup, &launch, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
-    struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
-    status = pccl_comm_step(comm, &event);
-    if (status == PCCL_OK)
-        operation->op = event.op;
-    else if (operation->job && operation->job->started)
-        pccl_comm_op_job_await(comm, operation); /* the machine broke in this step and stopped the job */
-    return status;
+    if (handle->group && !subgroup)
+        return PCCL_TOO_FEW_PEERS; /* the machine knows nothing of a group of one */
+    return step(handle->comm, operation, &launch);
 }
 
 /* This peer is alone in its group: it has what the others would send, and nobody need be told. */
-static enum pccl_status do_alone(struct pcclComm_t *comm, struct pccl_comm_op *operation,
+static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                  const struct pccl_request *request, struct pccl_text *reason)
 {
     if (operation->member_count > 1 && pccl_request_needs_members(request)) {
@@ -217,7 +289,7 @@ static enum pccl_status do_alone(struct pcclComm_t *comm, struct pccl_comm_op *o
     return PCCL_OK;
 }
 
-static void refuse(struct pcclComm_t *comm, struct pccl_comm_op *operation, enum pccl_status status,
+static void refuse(struct pccl_communicator *comm, struct pccl_comm_op *operation, enum pccl_status status,
                    const struct pccl_epoch *known, struct pccl_why *why)
 {
     if (status == PCCL_TOO_FEW_PEERS || status == PCCL_MEMBERS_CHANGED)
@@ -227,35 +299,37 @@ static void refuse(struct pcclComm_t *comm, struct pccl_comm_op *operation, enum
 }
 
 /* From here on it can be found by its tag. */
-static void begin(struct pcclComm_t *comm, struct pccl_comm_op *operation, uint64_t tag)
+static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint64_t tag)
 {
     const struct pccl_peer_op *op = operation->op;
-    pccl_table_insert(&comm->operations.by_tag, &operation->by_tag, tag);
+    pccl_table_insert(&comm->operations.by_tag, &operation->by_tag, key_of(operation->handle, tag));
     operation->why.details = (struct pccl_details){.launched = true, .tag = tag, .sequence = op ? op->instance.use : 0};
     if (operation->job && !operation->job->started) /* decided before it started, or it never will */
         pccl_comm_op_job_leave(comm, operation);
     if (op && op->state == PCCL_OP_DECIDED && !operation->decided)
         pccl_comm_op_decided(comm, operation, op->class == PCCL_CLASS_NONE);
-    if (comm->params.op_timeout_ms)
+    if (op && op->deadline_us != UINT64_MAX)
         pccl_comm_check_deadline(comm);
 }
 
-enum pccl_status pccl_comm_op_launch(struct pcclComm_t *comm, const struct pccl_request *request,
+enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const struct pccl_request *request,
                                      struct pccl_waiter *waiter, struct pccl_comm_op **operation_out,
                                      struct pccl_why *why)
 {
-    enum pccl_status status = may_launch(comm, request->tag, &why->reason);
+    struct pccl_communicator *comm = handle->comm;
+    const struct pccl_peer_subgroup *subgroup;
+    enum pccl_status status = may_launch(handle, request->tag, &subgroup, &why->reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_epoch known = pccl_peer_attributes(comm->peer).epoch;
-    struct pccl_comm_op *operation = allocate(comm, request);
+    struct pccl_comm_op *operation = allocate(handle, request);
     if (!operation) {
         explain_refusal(comm, PCCL_MEMORY, request->tag, &why->reason);
         return PCCL_MEMORY;
     }
     operation->result = request->result;
     operation->waiter = waiter;
-    status = launch(comm, operation, request, &why->reason);
+    status = launch(handle, operation, request, subgroup, &why->reason);
     if (status == PCCL_TOO_FEW_PEERS && request->alone_ok && request->given_up == PCCL_CLASS_NONE)
         status = do_alone(comm, operation, request, &why->reason);
     if (status != PCCL_OK) {
@@ -269,19 +343,53 @@ enum pccl_status pccl_comm_op_launch(struct pcclComm_t *comm, const struct pccl_
     return PCCL_OK;
 }
 
-enum pccl_status pccl_comm_op_check(const struct pcclComm_t *comm, const struct pccl_request *request,
+enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, const struct pccl_founding *founding,
+                                              struct pccl_comm_op **operation_out, struct pccl_why *why)
+{
+    struct pccl_epoch known = pccl_peer_attributes(comm->peer).epoch;
+    struct pccl_launch launch = {
+        .descriptor = {.collective = PCCL_FOUND, .count = founding->count, .label = founding->label},
+        .tiny = true,
+        .members = founding->members,
+        .member_count = founding->count,
+        .timeout_ms = founding->timeout_ms};
+    struct pccl_comm_op *operation = pccl_allocate(pccl_heap(), sizeof *operation);
+    enum pccl_status status = PCCL_MEMORY;
+    if (operation) {
+        *operation = (struct pccl_comm_op){.handle = &comm->handle, .founds = true, .tiny = true};
+        launch.user = operation;
+        status = step(comm, operation, &launch);
+    }
+    if (status == PCCL_OK) {
+        begin(comm, operation, 0);
+        *operation_out = operation;
+        return PCCL_OK;
+    }
+    if (status == PCCL_ARGUMENT) /* the list has been checked */
+        pccl_text_format(&why->reason, "a group of the same members is being founded by another thread");
+    else if (status == PCCL_LIMIT)
+        pccl_text_format(&why->reason, "this peer is in too many groups, or of too many members");
+    else
+        explain_refusal(comm, status, 0, &why->reason);
+    if (operation)
+        refuse(comm, operation, status, &known, why);
+    return status;
+}
+
+enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, const struct pccl_request *request,
                                     struct pccl_text *reason)
 {
     struct pccl_descriptor descriptor = request->descriptor;
-    enum pccl_status status = may_launch(comm, request->tag, reason);
+    const struct pccl_peer_subgroup *subgroup;
+    enum pccl_status status = may_launch(handle, request->tag, &subgroup, reason);
     if (status != PCCL_OK || !pccl_request_needs_members(request))
         return status;
-    struct pccl_comm_op *operation = allocate(comm, request);
-    status = operation ? place(comm, operation, request, &descriptor, reason) : PCCL_MEMORY;
+    struct pccl_comm_op *operation = allocate(handle, request);
+    status = operation ? place(handle, operation, request, &descriptor, reason) : PCCL_MEMORY;
     if (operation)
         release(operation);
     else
-        explain_refusal(comm, status, request->tag, reason);
+        explain_refusal(handle->comm, status, request->tag, reason);
     return status;
 }
 
@@ -307,7 +415,7 @@ static enum pccl_status status_of(enum pccl_class class)
     return PCCL_INTERNAL;
 }
 
-static void keep_outcome(const struct pcclComm_t *comm, struct pccl_comm_op *operation)
+static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_op *operation)
 {
     const struct pccl_peer_op *op = operation->op;
     if (!op)
@@ -343,8 +451,8 @@ static void describe(const struct pccl_comm_op *operation, pcclOperationInfo_t *
     }
 }
 
-enum pccl_status pccl_comm_op_end(struct pcclComm_t *comm, struct pccl_comm_op *operation, pcclOperationInfo_t *info,
-                                  struct pccl_why *why)
+enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                                  pcclOperationInfo_t *info, struct pccl_why *why)
 {
     struct pccl_peer_op *op = operation->op;
     keep_outcome(comm, operation);
@@ -364,13 +472,13 @@ enum pccl_status pccl_comm_op_end(struct pcclComm_t *comm, struct pccl_comm_op *
     return status;
 }
 
-static void tell_awaited(struct pcclComm_t *comm, const struct pccl_comm_op *operation, bool blocked)
+static void tell_awaited(struct pccl_communicator *comm, const struct pccl_comm_op *operation, bool blocked)
 {
     pccl_comm_step(comm,
                    &(struct pccl_peer_event){.kind = PCCL_PEER_OP_AWAIT, .op = operation->op, .blocked = blocked});
 }
 
-void pccl_comm_op_announce_wait(struct pcclComm_t *comm, struct pccl_comm_op *operation)
+void pccl_comm_op_announce_wait(struct pccl_communicator *comm, struct pccl_comm_op *operation)
 {
     operation->awaited = true;
     if (operation->wait_expires_us)
@@ -379,7 +487,7 @@ void pccl_comm_op_announce_wait(struct pcclComm_t *comm, struct pccl_comm_op *op
         tell_awaited(comm, operation, true);
 }
 
-bool pccl_comm_op_wait(struct pcclComm_t *comm, struct pccl_comm_op *operation, uint64_t deadline_us)
+bool pccl_comm_op_wait(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint64_t deadline_us)
 {
     if (operation->over)
         return true;
@@ -396,8 +504,8 @@ bool pccl_comm_op_wait(struct pcclComm_t *comm, struct pccl_comm_op *operation, 
     return false;
 }
 
-enum pccl_status pccl_comm_op_await(struct pcclComm_t *comm, struct pccl_comm_op *operation, pcclOperationInfo_t *info,
-                                    struct pccl_why *why)
+enum pccl_status pccl_comm_op_await(struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                                    pcclOperationInfo_t *info, struct pccl_why *why)
 {
     bool over = pccl_comm_op_wait(comm, operation, UINT64_MAX);
     PCCL_ASSERT(over);
@@ -411,7 +519,7 @@ static struct pccl_comm_op *operation_of(struct pccl_table_node *node)
     return node ? PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag) : NULL;
 }
 
-void pccl_comm_ops_expire_waits(struct pcclComm_t *comm)
+void pccl_comm_ops_expire_waits(struct pccl_communicator *comm)
 {
     if (!comm->operations.expiring_waits)
         return;
@@ -427,14 +535,14 @@ void pccl_comm_ops_expire_waits(struct pcclComm_t *comm)
     }
 }
 
-void pccl_comm_ops_keep_outcomes(struct pcclComm_t *comm)
+void pccl_comm_ops_keep_outcomes(struct pccl_communicator *comm)
 {
     for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
          node = pccl_table_after(&comm->operations.by_tag, node))
         keep_outcome(comm, operation_of(node));
 }
 
-void pccl_comm_ops_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
+void pccl_comm_ops_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter)
 {
     for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
          node = pccl_table_after(&comm->operations.by_tag, node)) {
@@ -446,7 +554,7 @@ void pccl_comm_ops_forget_waiter(struct pcclComm_t *comm, const struct pccl_wait
     }
 }
 
-void pccl_comm_ops_give_up(struct pcclComm_t *comm)
+void pccl_comm_ops_give_up(struct pccl_communicator *comm)
 {
     for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
          node = pccl_table_after(&comm->operations.by_tag, node)) {
@@ -461,7 +569,7 @@ void pccl_comm_ops_give_up(struct pcclComm_t *comm)
     }
 }
 
-void pccl_comm_ops_free(struct pcclComm_t *comm)
+void pccl_comm_ops_free(struct pccl_communicator *comm)
 {
     struct pccl_table_node *node;
     while ((node = pccl_table_first(&comm->operations.by_tag))) {
@@ -471,7 +579,7 @@ void pccl_comm_ops_free(struct pcclComm_t *comm)
     pccl_table_fini(&comm->operations.by_tag);
 }
 
-void pccl_comm_op_abort(struct pcclComm_t *comm, const struct pccl_comm_op *operation, enum pccl_class class,
+void pccl_comm_op_abort(struct pccl_communicator *comm, const struct pccl_comm_op *operation, enum pccl_class class,
                         const struct pccl_text *reason)
 {
     struct pccl_peer_event event = {.kind = PCCL_PEER_OP_ABORT, .op = operation->op, .class = class, .reason = reason};
@@ -479,10 +587,26 @@ void pccl_comm_op_abort(struct pcclComm_t *comm, const struct pccl_comm_op *oper
         pccl_comm_step(comm, &event);
 }
 
-void pccl_comm_ops_abort(struct pcclComm_t *comm)
+void pccl_comm_ops_abort(struct pcclComm_t *handle)
 {
-    comm->operations.aborts++;
+    struct pccl_communicator *comm = handle->comm;
+    handle->aborts++;
     for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
          node = pccl_table_after(&comm->operations.by_tag, node))
-        pccl_comm_op_abort(comm, operation_of(node), PCCL_CLASS_ABORTED, NULL);
+        if (operation_of(node)->handle == handle)
+            pccl_comm_op_abort(comm, operation_of(node), PCCL_CLASS_ABORTED, NULL);
+}
+
+void pccl_comm_ops_drop(struct pccl_communicator *comm, const struct pcclComm_t *handle)
+{
+    struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag);
+    struct pccl_why why;
+    while (node) {
+        struct pccl_comm_op *operation = operation_of(node);
+        bool drop = operation->handle == handle;
+        enum pccl_status unwanted = drop ? pccl_comm_op_await(comm, operation, NULL, &why) : PCCL_OK;
+        (void)unwanted;
+        /* While it waited others may have gone. */
+        node = drop ? pccl_table_first(&comm->operations.by_tag) : pccl_table_after(&comm->operations.by_tag, node);
+    }
 }

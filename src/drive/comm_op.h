@@ -13,11 +13,14 @@
 
 struct pccl_comm_op_job;
 struct pccl_waiter;
+struct pccl_communicator;
 struct pcclComm_t;
 
 struct pccl_comm_op {
     struct pccl_table_node by_tag;
-    struct pccl_peer_op *op; /* held; NULL: its machine is gone, and the next members have the outcome */
+    const struct pcclComm_t *handle; /* by which it was launched */
+    bool founds;                     /* a group; it has no tag */
+    struct pccl_peer_op *op;         /* held; NULL: its machine is gone, and the next members have the outcome */
     enum pccl_status status;
     struct pccl_why why; /* the details, from launch on; after a failure also the reason and who departed */
     uint32_t world, rank;
@@ -40,9 +43,8 @@ struct pccl_comm_op {
 
 /* A communicator's part. */
 struct pccl_comm_ops {
-    struct pccl_table by_tag;          /* struct pccl_comm_op */
+    struct pccl_table by_tag;          /* struct pccl_comm_op, by handle and tag */
     uint32_t expiring_waits;           /* the number of operations with wait_expires_us */
-    uint32_t aborts;                   /* the number of calls of pcclAbortOperations */
     struct pccl_comm_op *told_lengths; /* comm_blobs.h; only while the machine steps */
 };
 
@@ -50,58 +52,76 @@ struct pccl_comm_ops {
  * waiter (may be NULL) is signaled when the operation is over, which may be at once. Not OK:
  * nothing was launched, and `why`, which the caller has zeroed, tells the reason.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch(struct pcclComm_t *comm, const struct pccl_request *request,
-                                                     struct pccl_waiter *waiter, struct pccl_comm_op **operation,
-                                                     struct pccl_why *why);
+PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle,
+                                                     const struct pccl_request *request, struct pccl_waiter *waiter,
+                                                     struct pccl_comm_op **operation, struct pccl_why *why);
+struct pccl_founding {
+    const struct pccl_id *members; /* in any order, this peer among them */
+    uint32_t count;
+    struct pccl_label label;
+    uint32_t timeout_ms; /* 0: op_timeout_ms */
+};
+
 /*
- * Would its launch be refused for what the arguments, the members of now and the tags in use show?
+ * Would a launch be refused for what the arguments, the members of now and the tags in use show?
  * OK, or a reason.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_op_check(const struct pcclComm_t *comm, const struct pccl_request *request,
+PCCL_MUST_CHECK enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, const struct pccl_request *request,
                                                     struct pccl_text *reason);
 /*
  * The operation ends without the other peers: it is decided, or the master has been asked to abort
  * it.
  */
 bool pccl_comm_op_is_ending(const struct pccl_comm_op *operation);
-/* The launched operation with this tag, or NULL. */
-struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *comm, uint64_t tag);
+
+/* The founding of a group as an operation of the communicator, in the same way. */
+PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm,
+                                                              const struct pccl_founding *founding,
+                                                              struct pccl_comm_op **operation, struct pccl_why *why);
+/* The operation with this tag that was launched by this handle, or NULL. */
+struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t tag);
 /*
  * Waits until the operation is over or the deadline has passed. true: it is over, and the caller
  * must end it before the lock is released.
  */
-PCCL_MUST_CHECK bool pccl_comm_op_wait(struct pcclComm_t *comm, struct pccl_comm_op *operation, uint64_t deadline_us);
+PCCL_MUST_CHECK bool pccl_comm_op_wait(struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                                       uint64_t deadline_us);
 /* For a thread that waits in another way: counts it as awaiting the operation. */
-void pccl_comm_op_announce_wait(struct pcclComm_t *comm, struct pccl_comm_op *operation);
+void pccl_comm_op_announce_wait(struct pccl_communicator *comm, struct pccl_comm_op *operation);
 /*
  * Waits for the outcome, writes the result and ends the operation. info may be NULL; it is written
  * on success only.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_op_await(struct pcclComm_t *comm, struct pccl_comm_op *operation,
+PCCL_MUST_CHECK enum pccl_status pccl_comm_op_await(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                     pcclOperationInfo_t *info, struct pccl_why *why);
 /* The same for an operation that is over. */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_op_end(struct pcclComm_t *comm, struct pccl_comm_op *operation,
+PCCL_MUST_CHECK enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                   pcclOperationInfo_t *info, struct pccl_why *why);
 
 /*
  * Keeps the outcomes of all operations, which are over, because their machine is about to be
  * destroyed.
  */
-void pccl_comm_ops_keep_outcomes(struct pcclComm_t *comm);
+void pccl_comm_ops_keep_outcomes(struct pccl_communicator *comm);
 /* The machine broke: all operations have failed, except those decided before. */
-void pccl_comm_ops_give_up(struct pcclComm_t *comm);
+void pccl_comm_ops_give_up(struct pccl_communicator *comm);
 /* Removes all references to this waiter. */
-void pccl_comm_ops_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter);
+void pccl_comm_ops_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter);
 /* Frees all operations, which nobody will await any more. */
-void pccl_comm_ops_free(struct pcclComm_t *comm);
+void pccl_comm_ops_free(struct pccl_communicator *comm);
 /* Asks all peers to abort the operation, as this class, unless it is decided. reason may be NULL. */
-void pccl_comm_op_abort(struct pcclComm_t *comm, const struct pccl_comm_op *operation, enum pccl_class class,
+void pccl_comm_op_abort(struct pccl_communicator *comm, const struct pccl_comm_op *operation, enum pccl_class class,
                         const struct pccl_text *reason);
-/* Asks all peers to abort all undecided operations. */
-void pccl_comm_ops_abort(struct pcclComm_t *comm);
+/* Asks all peers to abort all undecided operations of this handle. */
+void pccl_comm_ops_abort(struct pcclComm_t *handle);
+/*
+ * Waits until all operations of this handle are over, and ends them. Nobody awaits them or launches
+ * more.
+ */
+void pccl_comm_ops_drop(struct pccl_communicator *comm, const struct pcclComm_t *handle);
 /*
  * Tells the machine of threads that have stopped awaiting an operation. To be called now and then.
  */
-void pccl_comm_ops_expire_waits(struct pcclComm_t *comm);
+void pccl_comm_ops_expire_waits(struct pccl_communicator *comm);
 
 #endif

@@ -10,11 +10,11 @@
 #include "peer/queries.h"
 
 /* Wakes the call's thread, because the session may have something to do now. */
-static void signal_call(struct pcclComm_t *comm) { pccl_comm_signal(comm, comm->calls[PCCL_CALL_SYNC].waiter); }
+static void signal_call(struct pccl_communicator *comm) { pccl_comm_signal(comm, comm->calls[PCCL_CALL_SYNC].waiter); }
 
 /* ---- what happens meanwhile ---- */
 
-void pccl_comm_sync_over(struct pcclComm_t *comm)
+void pccl_comm_sync_over(struct pccl_communicator *comm)
 {
     if (comm->sync.session)
         pccl_sync_session_end(comm->sync.session);
@@ -22,7 +22,7 @@ void pccl_comm_sync_over(struct pcclComm_t *comm)
 
 void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     if (!comm->sync.session)
         return;
     pccl_sync_session_plan(comm->sync.session, plan->requests, plan->takes_unequal);
@@ -33,7 +33,7 @@ void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, cons
                                  bool holds_unequal, const struct pccl_proof *proof,
                                  const struct pccl_address *candidates, uint32_t count)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     const struct pccl_sync_named named = {.peer = *peer,
                                           .ticket = *ticket,
                                           .holds_unequal = holds_unequal,
@@ -44,7 +44,7 @@ void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, cons
         pccl_sync_session_donor(comm->sync.session, &named);
 }
 
-enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
+enum pccl_status pccl_comm_sync_accept(struct pccl_communicator *comm, const struct pccl_id *peer,
                                        struct pccl_handover *handover)
 {
     enum pccl_status status = pccl_sync_session_accept(comm->sync.session, peer, handover);
@@ -66,7 +66,7 @@ void pccl_comm_on_touching(void *context)
  */
 void pccl_comm_on_proven(void *context, const struct pccl_proof *proof)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     pccl_comm_enter(comm);
     if (comm->sync.session && !pccl_sync_session_is_replanned(comm->sync.session))
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_SYNC_PROVEN, .proof = proof});
@@ -75,7 +75,7 @@ void pccl_comm_on_proven(void *context, const struct pccl_proof *proof)
 
 void pccl_comm_on_fetched(void *context, bool complete, const struct pccl_text *reason)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     struct pccl_peer_event event = {.kind = PCCL_PEER_SYNC_DONE, .complete = complete, .reason = reason};
     pccl_comm_enter(comm);
     if (comm->sync.session && !pccl_sync_session_is_replanned(comm->sync.session))
@@ -92,7 +92,7 @@ static void work(void *session)
         pccl_sync_session_run(session);
 }
 
-enum pccl_status pccl_comm_synchronize(struct pcclComm_t *comm, struct pccl_sync_session *session,
+enum pccl_status pccl_comm_synchronize(struct pccl_communicator *comm, struct pccl_sync_session *session,
                                        const struct pccl_sync_vote *vote)
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_SYNC];

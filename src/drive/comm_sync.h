@@ -8,7 +8,7 @@
 #include "peer/peer.h"
 #include "sync/session.h"
 
-struct pcclComm_t;
+struct pccl_communicator;
 
 /* A communicator's part. */
 struct pccl_comm_sync {
@@ -19,10 +19,11 @@ struct pccl_comm_sync {
  * Votes with the session's state, then serves and fetches until the call has ended. Blocks; the
  * lock is released meanwhile.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_synchronize(struct pcclComm_t *comm, struct pccl_sync_session *session,
+PCCL_MUST_CHECK enum pccl_status pccl_comm_synchronize(struct pccl_communicator *comm,
+                                                       struct pccl_sync_session *session,
                                                        const struct pccl_sync_vote *vote);
 /* The call has ended, with the status in its slot. */
-void pccl_comm_sync_over(struct pcclComm_t *comm);
+void pccl_comm_sync_over(struct pccl_communicator *comm);
 void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan);
 void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
                                  bool holds_unequal, const struct pccl_proof *proof,
@@ -31,7 +32,7 @@ void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, cons
  * Passes the session a connection of a requester, which has completed its handshake. Not OK: the
  * socket still belongs to the caller.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
+PCCL_MUST_CHECK enum pccl_status pccl_comm_sync_accept(struct pccl_communicator *comm, const struct pccl_id *peer,
                                                        struct pccl_handover *handover);
 /* The session's events, on the thread of the call. */
 void pccl_comm_on_touching(void *comm);

@@ -16,9 +16,12 @@
 /* ---- what happens during an optimization ---- */
 
 /* Wakes the call's thread, because the session may have something to do now. */
-static void signal_call(struct pcclComm_t *comm) { pccl_comm_signal(comm, comm->calls[PCCL_CALL_OPTIMIZE].waiter); }
+static void signal_call(struct pccl_communicator *comm)
+{
+    pccl_comm_signal(comm, comm->calls[PCCL_CALL_OPTIMIZE].waiter);
+}
 
-void pccl_comm_optimize_over(struct pcclComm_t *comm)
+void pccl_comm_optimize_over(struct pccl_communicator *comm)
 {
     if (comm->topology.session)
         pccl_measure_session_end(comm->topology.session);
@@ -26,7 +29,7 @@ void pccl_comm_optimize_over(struct pcclComm_t *comm)
 
 void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     if (!comm->topology.session)
         return;
     struct pccl_measure_order order = {.test = test->number,
@@ -45,7 +48,7 @@ void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
  * A tester waits for echoes before it loads the path, so data that came with the handshake violates
  * the protocol.
  */
-enum pccl_status pccl_comm_measure_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
+enum pccl_status pccl_comm_measure_accept(struct pccl_communicator *comm, const struct pccl_id *peer,
                                           struct pccl_handover *handover)
 {
     if (pccl_handover_has_input(handover))
@@ -77,7 +80,7 @@ static void work(void *session)
         pccl_measure_session_run(session);
 }
 
-enum pccl_status pccl_comm_optimize(struct pcclComm_t *comm, struct pccl_measure_session *session)
+enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm, struct pccl_measure_session *session)
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_OPTIMIZE];
     *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
@@ -96,7 +99,7 @@ enum pccl_status pccl_comm_optimize(struct pcclComm_t *comm, struct pccl_measure
 
 /* ---- the topology report ---- */
 
-void pccl_comm_describe_over(struct pcclComm_t *comm, enum pccl_status status)
+void pccl_comm_describe_over(struct pccl_communicator *comm, enum pccl_status status)
 {
     comm->topology.description.asked = false;
     comm->topology.description.status = status;
@@ -105,7 +108,7 @@ void pccl_comm_describe_over(struct pcclComm_t *comm, enum pccl_status status)
 
 void pccl_comm_effect_described(void *context, const struct pccl_bytes *text)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     struct pccl_comm_description *description = &comm->topology.description;
     enum pccl_status status = text ? PCCL_OK : PCCL_PEER_LOST;
     if (text && description->outstanding) {
@@ -120,7 +123,7 @@ void pccl_comm_effect_described(void *context, const struct pccl_bytes *text)
 }
 
 /* false: the deadline has passed. */
-static bool await_answer(struct pcclComm_t *comm, uint64_t deadline_us)
+static bool await_answer(struct pccl_communicator *comm, uint64_t deadline_us)
 {
     struct pccl_comm_description *description = &comm->topology.description;
     bool answered = true;
@@ -139,7 +142,7 @@ static void drop_text(struct pccl_comm_description *description)
 }
 
 /* Sends one request and waits for its answer. */
-static enum pccl_status ask(struct pcclComm_t *comm, uint64_t deadline_us)
+static enum pccl_status ask(struct pccl_communicator *comm, uint64_t deadline_us)
 {
     struct pccl_comm_description *description = &comm->topology.description;
     description->asked = true;
@@ -151,7 +154,7 @@ static enum pccl_status ask(struct pcclComm_t *comm, uint64_t deadline_us)
     return await_answer(comm, deadline_us) ? description->status : PCCL_TIMEOUT;
 }
 
-enum pccl_status pccl_comm_describe(struct pcclComm_t *comm, char **text, size_t *length)
+enum pccl_status pccl_comm_describe(struct pccl_communicator *comm, char **text, size_t *length)
 {
     struct pccl_comm_description *description = &comm->topology.description;
     uint32_t timeout_ms = comm->params.call_timeout_ms;
@@ -176,7 +179,7 @@ enum pccl_status pccl_comm_describe(struct pcclComm_t *comm, char **text, size_t
     return status;
 }
 
-void pccl_comm_describe_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
+void pccl_comm_describe_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter)
 {
     if (comm->topology.description.waiter == waiter)
         comm->topology.description.waiter = NULL;

@@ -9,7 +9,7 @@
 #include "peer/peer.h"
 
 struct pccl_waiter;
-struct pcclComm_t;
+struct pccl_communicator;
 
 /* The request for the master's report on the group's links, until its answer is taken. */
 struct pccl_comm_description {
@@ -31,15 +31,16 @@ struct pccl_comm_topology {
  * Votes, tests paths and answers tests until the call has ended. Blocks; the lock is released
  * meanwhile.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_optimize(struct pcclComm_t *comm, struct pccl_measure_session *session);
+PCCL_MUST_CHECK enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm,
+                                                    struct pccl_measure_session *session);
 /* The call has ended, with the status in its slot. */
-void pccl_comm_optimize_over(struct pcclComm_t *comm);
+void pccl_comm_optimize_over(struct pccl_communicator *comm);
 void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test);
 /*
  * Passes the session a connection of a tester, which has completed its handshake. Not OK: the
  * socket still belongs to the caller.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_measure_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
+PCCL_MUST_CHECK enum pccl_status pccl_comm_measure_accept(struct pccl_communicator *comm, const struct pccl_id *peer,
                                                           struct pccl_handover *handover);
 /* The session's event, on the thread of the call. */
 void pccl_comm_on_measured(void *comm, const struct pccl_measure_result *result);
@@ -48,11 +49,11 @@ void pccl_comm_on_measured(void *comm, const struct pccl_measure_result *result)
  * bytes, is the caller's to release. USAGE: not in a run, or another thread is asking. PEER_LOST:
  * the run was left meanwhile. TIMEOUT, MEMORY.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_describe(struct pcclComm_t *comm, char **text, size_t *length);
+PCCL_MUST_CHECK enum pccl_status pccl_comm_describe(struct pccl_communicator *comm, char **text, size_t *length);
 void pccl_comm_effect_described(void *context, const struct pccl_bytes *text);
 /* Removes all references to this waiter. */
-void pccl_comm_describe_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter);
+void pccl_comm_describe_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter);
 /* Ends the request, with this status and without an answer. */
-void pccl_comm_describe_over(struct pcclComm_t *comm, enum pccl_status status);
+void pccl_comm_describe_over(struct pccl_communicator *comm, enum pccl_status status);
 
 #endif

@@ -13,7 +13,7 @@
  * A condition variable for each waiter avoids waking the others; a waiter that could not make one
  * uses the communicator's.
  */
-static void signal_waiter(struct pcclComm_t *comm, struct pccl_waiter *waiter)
+static void signal_waiter(struct pccl_communicator *comm, struct pccl_waiter *waiter)
 {
     if (waiter->has_cond)
         uv_cond_signal(&waiter->cond);
@@ -34,7 +34,7 @@ static int left_ms(uint64_t deadline_us)
     return deadline_us == UINT64_MAX ? -1 : (int)pccl_min_u64((left_us(deadline_us) + 999) / 1000, 1 << 30);
 }
 
-static void take_out(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
+static void take_out(struct pccl_communicator *comm, const struct pccl_waiter *waiter)
 {
     for (struct pccl_waiter **i = &comm->waiting.blocked; *i; i = &(*i)->next) {
         if (*i == waiter) {
@@ -44,7 +44,7 @@ static void take_out(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
     }
 }
 
-static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
+static void wait_for_signal(struct pccl_communicator *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
     if (!waiter->has_cond)
         waiter->has_cond = uv_cond_init(&waiter->cond) == 0;
@@ -59,7 +59,7 @@ static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter,
     take_out(comm, waiter);
 }
 
-static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
+static void lead(struct pccl_communicator *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
     struct pccl_connection *connection = comm->master.connection;
     uv_os_sock_t socket = connection->channel.socket;
@@ -88,7 +88,7 @@ static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t d
     comm->waiting.is_led = false;
 }
 
-static bool may_lead(const struct pcclComm_t *comm)
+static bool may_lead(const struct pccl_communicator *comm)
 {
     return !comm->waiting.is_led && comm->waiting.wake >= 0 && comm->master.connection &&
            !comm->master.connection->unread && pccl_connection_watch_input(comm->master.connection, false);
@@ -101,7 +101,7 @@ static void drop_cond(struct pccl_waiter *waiter)
     waiter->has_cond = false;
 }
 
-static bool wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
+static bool wait_until(struct pccl_communicator *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
     while (!waiter->fired && !is_due(deadline_us)) {
         if (may_lead(comm))
@@ -117,14 +117,17 @@ static bool wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint
     return fired;
 }
 
-void pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter) { (void)wait_until(comm, waiter, UINT64_MAX); }
+void pccl_comm_wait(struct pccl_communicator *comm, struct pccl_waiter *waiter)
+{
+    (void)wait_until(comm, waiter, UINT64_MAX);
+}
 
-bool pccl_comm_wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
+bool pccl_comm_wait_until(struct pccl_communicator *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
     return wait_until(comm, waiter, deadline_us);
 }
 
-void pccl_comm_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter)
+void pccl_comm_signal(struct pccl_communicator *comm, struct pccl_waiter *waiter)
 {
     if (!waiter || waiter->fired)
         return;
@@ -137,7 +140,7 @@ void pccl_comm_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter)
         signal_waiter(comm, waiter);
 }
 
-void pccl_comm_replace_leader(struct pcclComm_t *comm)
+void pccl_comm_replace_leader(struct pccl_communicator *comm)
 {
     struct pccl_waiter *leader = comm->waiting.leader;
     if (!leader)
@@ -164,7 +167,7 @@ void pccl_comm_waiting_fini(const struct pccl_comm_waiting *waiting)
 
 /* ---- a waiter that goes away ---- */
 
-void pccl_comm_forget_waiter(struct pcclComm_t *comm, struct pccl_waiter *waiter)
+void pccl_comm_forget_waiter(struct pccl_communicator *comm, struct pccl_waiter *waiter)
 {
     take_out(comm, waiter);
     if (waiter->leads)

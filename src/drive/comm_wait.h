@@ -7,7 +7,7 @@
 #include <uv.h>
 
 struct pccl_comm_op;
-struct pcclComm_t;
+struct pccl_communicator;
 
 /* A thread's waiter, which lives in its caller (comm_callers.h). Touched under the lock. */
 struct pccl_waiter {
@@ -35,16 +35,17 @@ void pccl_comm_waiting_fini(const struct pccl_comm_waiting *waiting);
  * (comm_callers.h). pccl_comm_wait_until also ends at the deadline; it returns false if the waiter
  * has not been signaled.
  */
-void pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter);
-PCCL_MUST_CHECK bool pccl_comm_wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us);
+void pccl_comm_wait(struct pccl_communicator *comm, struct pccl_waiter *waiter);
+PCCL_MUST_CHECK bool pccl_comm_wait_until(struct pccl_communicator *comm, struct pccl_waiter *waiter,
+                                          uint64_t deadline_us);
 /* waiter may be NULL. */
-void pccl_comm_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter);
+void pccl_comm_signal(struct pccl_communicator *comm, struct pccl_waiter *waiter);
 /*
  * The waiter's thread was abandoned in the middle of a call (comm_callers.h): it neither waits nor
  * leads any more.
  */
-void pccl_comm_forget_waiter(struct pcclComm_t *comm, struct pccl_waiter *waiter);
+void pccl_comm_forget_waiter(struct pccl_communicator *comm, struct pccl_waiter *waiter);
 /* The connection that the leader reads is going away. */
-void pccl_comm_replace_leader(struct pcclComm_t *comm);
+void pccl_comm_replace_leader(struct pccl_communicator *comm);
 
 #endif

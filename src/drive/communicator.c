@@ -16,7 +16,6 @@
 
 #include "drive/comm_op.h"
 #include "drive/random.h"
-#include "net/fork.h"
 #include "net/guard.h"
 #include "net/heap.h"
 #include "net/interfaces.h"
@@ -28,7 +27,7 @@
 #include <string.h>
 
 /* Carries out what the machine's effects noted. */
-static void apply_notes(struct pcclComm_t *comm)
+static void apply_notes(struct pccl_communicator *comm)
 {
     for (;;) {
         pccl_comm_master_apply(comm);
@@ -47,7 +46,7 @@ static void apply_notes(struct pcclComm_t *comm)
 
 static void effect_call_done(void *context, enum pccl_call call, enum pccl_status status, bool value)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     struct pccl_call_slot *slot = &comm->calls[call];
     slot->value = value;
     if (status != PCCL_OK)
@@ -68,15 +67,22 @@ static void effect_op_decided(void *context, struct pccl_peer_op *op)
         pccl_comm_op_decided(context, op->user, committed);
 }
 
+/* Its operations have been decided one by one, and what is launched is refused from now on. */
+static void effect_subgroup_ended(void *context, uint64_t name)
+{
+    (void)context;
+    (void)name;
+}
+
 static void effect_log(void *context, enum pccl_log_level level, const char *text)
 {
-    struct pcclComm_t *comm = context;
+    struct pccl_communicator *comm = context;
     pccl_comm_log_note(&comm->log, level, text);
 }
 
 /* ---- the loop ---- */
 
-static void arm(struct pcclComm_t *comm)
+static void arm(struct pccl_communicator *comm)
 {
     uint64_t deadline = comm->peer ? pccl_peer_deadline(comm->peer) : UINT64_MAX;
     if (comm->peer && pccl_peer_is_connected(comm->peer))
@@ -85,7 +91,7 @@ static void arm(struct pcclComm_t *comm)
     pccl_reactor_set_due(&comm->reactor, deadline);
 }
 
-static void begin_shutdown(struct pcclComm_t *comm)
+static void begin_shutdown(struct pccl_communicator *comm)
 {
     comm->is_shut_down = true;
     pccl_listener_close(&comm->listener);
@@ -99,7 +105,7 @@ static void begin_shutdown(struct pcclComm_t *comm)
 
 static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
 {
-    struct pcclComm_t *comm = PCCL_CONTAINER_OF(reactor, struct pcclComm_t, reactor);
+    struct pccl_communicator *comm = PCCL_CONTAINER_OF(reactor, struct pccl_communicator, reactor);
     pccl_comm_loop_enter(comm);
     if (comm->peer && pccl_peer_deadline(comm->peer) <= heard_us)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TICK});
@@ -116,13 +122,13 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
 /* The other sides must not wait for a thread that no longer listens. */
 static void close_doors(void *argument)
 {
-    struct pcclComm_t *comm = argument;
+    struct pccl_communicator *comm = argument;
     pccl_comm_master_say_last(&comm->master);
     pccl_listener_close(&comm->listener);
 }
 
 /* An invariant broke on this thread. The loop and everything in it are left unfreed. */
-static void mark_broken(struct pcclComm_t *comm)
+static void mark_broken(struct pccl_communicator *comm)
 {
     pccl_comm_enter_after_fault(comm);
     comm->on_loop = false;
@@ -134,11 +140,11 @@ static void mark_broken(struct pcclComm_t *comm)
     pccl_comm_leave(comm);
 }
 
-static void free_all(struct pcclComm_t *comm);
+static void free_all(struct pccl_communicator *comm);
 
 static void thread_main(void *argument)
 {
-    struct pcclComm_t *comm = argument;
+    struct pccl_communicator *comm = argument;
     if (!pccl_reactor_run(&comm->reactor))
         mark_broken(comm);
     uv_mutex_lock(&comm->lock);
@@ -152,7 +158,7 @@ static void thread_main(void *argument)
 
 /* ---- starting ---- */
 
-static enum pccl_status open_reactor(struct pcclComm_t *comm, struct pccl_text *reason)
+static enum pccl_status open_reactor(struct pccl_communicator *comm, struct pccl_text *reason)
 {
     static const struct pccl_reactor_events events = {.polled = on_polled};
     int error = pccl_reactor_open(&comm->reactor, &events);
@@ -182,14 +188,14 @@ static uint32_t resolve_list(const char *list, uint16_t port, struct pccl_addres
 }
 
 /* The addresses to listen on: the one asked for, or any address of both families. */
-static uint32_t bind_addresses(const struct pcclComm_t *comm, struct pccl_address *addresses, uint32_t max,
+static uint32_t bind_addresses(const struct pccl_communicator *comm, struct pccl_address *addresses, uint32_t max,
                                struct pccl_text *reason)
 {
     const char *asked = comm->params.bind_address;
     return resolve_list(asked[0] ? asked : "::,0.0.0.0", comm->listener.port, addresses, max, reason);
 }
 
-static enum pccl_status open_listener(struct pcclComm_t *comm, struct pccl_text *reason)
+static enum pccl_status open_listener(struct pccl_communicator *comm, struct pccl_text *reason)
 {
     struct pccl_address addresses[PCCL_LISTEN_ADDRESSES_MAX];
     uint32_t count = bind_addresses(comm, addresses, PCCL_COUNT_OF(addresses), reason);
@@ -212,7 +218,7 @@ static enum pccl_status open_listener(struct pcclComm_t *comm, struct pccl_text 
     return error ? pccl_errors_of_system(error) : PCCL_OK;
 }
 
-static enum pccl_status start(struct pcclComm_t *comm, struct pccl_text *reason)
+static enum pccl_status start(struct pccl_communicator *comm, struct pccl_text *reason)
 {
     enum pccl_status status = open_reactor(comm, reason);
     if (status != PCCL_OK)
@@ -240,7 +246,7 @@ out:
 
 /* ---- a machine ---- */
 
-static enum pccl_status find_candidates(const struct pcclComm_t *comm, struct pccl_peer_config *config,
+static enum pccl_status find_candidates(const struct pccl_communicator *comm, struct pccl_peer_config *config,
                                         struct pccl_text *reason)
 {
     struct pccl_address toward, master;
@@ -271,7 +277,7 @@ static void invent_name(char *name, size_t size)
     (void)snprintf(name, size, "%.48s:%d", host, (int)uv_os_getpid());
 }
 
-static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_peer_config *config,
+static enum pccl_status configure(const struct pccl_communicator *comm, struct pccl_peer_config *config,
                                   struct pccl_text *reason)
 {
     const struct pccl_params *params = &comm->params;
@@ -301,7 +307,7 @@ static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_pee
  * Frees the machine of the last connect, which has ended. The outcomes of its operations that
  * nobody has awaited stay.
  */
-static void retire_machine(struct pcclComm_t *comm)
+static void retire_machine(struct pccl_communicator *comm)
 {
     pccl_comm_ops_keep_outcomes(comm);
     pccl_comm_links_close_all(comm);
@@ -310,13 +316,14 @@ static void retire_machine(struct pcclComm_t *comm)
     comm->peer = NULL;
 }
 
-enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, struct pccl_peer_config *config, struct pccl_text *reason)
+enum pccl_status pccl_comm_prepare(struct pccl_communicator *comm, struct pccl_peer_config *config,
+                                   struct pccl_text *reason)
 {
     enum pccl_status status = comm->started ? PCCL_OK : start(comm, reason);
     return status == PCCL_OK ? configure(comm, config, reason) : status;
 }
 
-enum pccl_status pccl_comm_create_machine(struct pcclComm_t *comm, const struct pccl_peer_config *config,
+enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm, const struct pccl_peer_config *config,
                                           struct pccl_text *reason)
 {
     struct pccl_peer_effects effects = {.context = comm,
@@ -331,6 +338,7 @@ enum pccl_status pccl_comm_create_machine(struct pcclComm_t *comm, const struct 
                                         .op_start = pccl_comm_effect_op_start,
                                         .op_stop = pccl_comm_effect_op_stop,
                                         .op_gone = pccl_comm_effect_op_gone,
+                                        .subgroup_ended = effect_subgroup_ended,
                                         .ring_changed = pccl_comm_effect_ring_changed,
                                         .sync_plan = pccl_comm_effect_sync_plan,
                                         .sync_donor = pccl_comm_effect_sync_donor,
@@ -361,13 +369,12 @@ enum pccl_status pccl_comm_create_machine(struct pcclComm_t *comm, const struct 
 
 static const struct pccl_comm_hooks hooks = {
     .apply_notes = apply_notes, .give_up = pccl_comm_give_up, .go_on = pccl_comm_blobs_go_on};
-static _Atomic uint64_t last_key;
 
-struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
-                                    uint32_t master_count)
+struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
+                                           uint32_t master_count)
 {
     PCCL_ASSERT(master_count > 0 && master_count <= PCCL_MASTER_ADDRESSES_MAX);
-    struct pcclComm_t *comm = pccl_allocate(pccl_heap(), sizeof *comm);
+    struct pccl_communicator *comm = pccl_allocate(pccl_heap(), sizeof *comm);
     if (!comm)
         return NULL;
     comm->scratch = pccl_heap_raw(sizeof *comm->scratch);
@@ -378,14 +385,13 @@ struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const stru
     if (uv_cond_init(&comm->changed) != 0)
         goto no_condition;
     comm->hooks = &hooks;
-    comm->key = atomic_fetch_add(&last_key, 1) + 1;
-    comm->generation = pccl_fork_generation();
+    pccl_handle_init(&comm->handle, comm, params->extended_results);
     comm->params = *params;
     comm->master.host_count = master_count;
     memcpy(comm->master.hosts, masters, master_count * sizeof *masters);
     /* Without entropy connecting will fail too, so no stranger reaches tables with this seed. */
     if (!pccl_random_u64(&comm->hash_seed))
-        comm->hash_seed = comm->key;
+        comm->hash_seed = comm->handle.key;
     pccl_hash_key_init(&comm->hash, comm->hash_seed);
     pccl_table_init(&comm->operations.by_tag, pccl_heap(), &comm->hash);
     pccl_table_init(&comm->links.by_peer, pccl_heap(), &comm->hash);
@@ -403,7 +409,7 @@ no_scratch:
 
 static void free_parts(void *argument)
 {
-    struct pcclComm_t *comm = argument;
+    struct pccl_communicator *comm = argument;
     if (comm->data.engine)
         pccl_engine_destroy(comm->data.engine);
     if (comm->loop_broken)
@@ -425,28 +431,29 @@ static void free_parts(void *argument)
  * No caller is left who could be told of a broken invariant: what has not been freed by then is
  * leaked.
  */
-static void free_all(struct pcclComm_t *comm) { (void)pccl_guard_run(free_parts, comm); }
+static void free_all(struct pccl_communicator *comm) { (void)pccl_guard_run(free_parts, comm); }
 
-static void evict_callers(struct pcclComm_t *comm)
+static void evict_callers(struct pccl_communicator *comm)
 {
     comm->leaving = true;
     if (comm->peer)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
 }
 
-void pccl_comm_evict_callers(struct pcclComm_t *comm)
+void pccl_comm_evict_callers(struct pccl_communicator *comm)
 {
     pccl_comm_enter(comm);
     evict_callers(comm);
     pccl_comm_leave(comm);
 }
 
-void pccl_comm_destroy(struct pcclComm_t *comm)
+void pccl_comm_destroy(struct pccl_communicator *comm)
 {
     pccl_comm_enter(comm);
     evict_callers(comm);
     pccl_comm_op_jobs_await(comm);
     pccl_comm_await_callers(comm);
+    pccl_comm_groups_abandon(comm);
     bool started = comm->started;
     comm->stop = true;
     pccl_comm_wake_loop(comm);

@@ -19,6 +19,7 @@
 #include "drive/comm_callers.h"
 #include "drive/comm_calls.h"
 #include "drive/comm_engine.h"
+#include "drive/comm_group.h"
 #include "drive/comm_links.h"
 #include "drive/comm_lock.h"
 #include "drive/comm_log.h"
@@ -40,16 +41,17 @@ enum {
 
 /* What lower files need of higher ones. Under the lock. */
 struct pccl_comm_hooks {
-    void (*apply_notes)(struct pcclComm_t *comm); /* on the loop: carries out the notes of the machine's effects */
-    void (*give_up)(struct pcclComm_t *comm);     /* the machine broke */
-    void (*go_on)(struct pcclComm_t *comm);       /* after a step: it told the lengths of blobs */
+    /* on the loop: carries out the notes of the machine's effects */
+    void (*apply_notes)(struct pccl_communicator *comm);
+    void (*give_up)(struct pccl_communicator *comm); /* the machine broke */
+    void (*go_on)(struct pccl_communicator *comm);   /* after a step: it told the lengths of blobs */
 };
 
-struct pcclComm_t {
+struct pccl_communicator {
+    struct pcclComm_t handle;
+
     /* constant */
     const struct pccl_comm_hooks *hooks;
-    uint64_t key;        /* identifies it in errors.h */
-    uint32_t generation; /* of the process: net/fork.h */
     struct pccl_params params;
 
     struct pccl_comm_callers callers;
@@ -68,6 +70,7 @@ struct pcclComm_t {
     struct pccl_comm_waiting waiting;
     struct pccl_call_slot calls[PCCL_CALL_OPTIMIZE + 1]; /* by enum pccl_call */
     struct pccl_comm_ops operations;
+    struct pccl_group_handle *groups; /* all that are not destroyed */
     struct pccl_comm_sync sync;
     struct pccl_comm_topology topology;
     struct pccl_comm_master master;
@@ -95,25 +98,26 @@ struct pcclComm_t {
 #define PCCL_BEING_DESTROYED "the communicator is closed or being destroyed"
 
 /* NULL: out of memory. masters: 1..PCCL_MASTER_ADDRESSES_MAX. */
-struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
-                                    uint32_t master_count);
+struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
+                                           uint32_t master_count);
 /* Leaves the run, which ends the waiting calls. Does not wait. */
-void pccl_comm_evict_callers(struct pcclComm_t *comm);
+void pccl_comm_evict_callers(struct pccl_communicator *comm);
 /*
  * Leaves the run, waits until the callers inside have left, ends the threads and frees everything.
  * From any state, after pccl_comm_begin_destroy.
  */
-void pccl_comm_destroy(struct pcclComm_t *comm);
+void pccl_comm_destroy(struct pccl_communicator *comm);
 
 /*
  * Creating a new machine takes two steps, by one thread at a time and only when the last machine
  * has ended. The first, without the lock because it may wait for the resolver, starts the control
  * thread and the listener if needed, and fills in the config. SYSTEM or MEMORY with a reason.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, struct pccl_peer_config *config,
+PCCL_MUST_CHECK enum pccl_status pccl_comm_prepare(struct pccl_communicator *comm, struct pccl_peer_config *config,
                                                    struct pccl_text *reason);
 /* The second, under the lock, creates the machine. MEMORY with a reason. */
-PCCL_MUST_CHECK enum pccl_status
-pccl_comm_create_machine(struct pcclComm_t *comm, const struct pccl_peer_config *config, struct pccl_text *reason);
+PCCL_MUST_CHECK enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm,
+                                                          const struct pccl_peer_config *config,
+                                                          struct pccl_text *reason);
 
 #endif

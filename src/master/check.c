@@ -8,6 +8,7 @@
 #include "master/eligibility.h"
 #include "master/rings.h"
 #include "master/roster.h"
+#include "master/subgroups.h"
 #include "master/sync.h"
 #include "wire/cost.h"
 
@@ -201,7 +202,11 @@ static const char *check_decided(const struct pccl_peer_group *group, const stru
 static const char *check_undecided(const struct pccl_peer_group *group, const struct pccl_operation *op)
 {
     uint32_t done = 0;
-    PCCL_RULE(op->part_count == (op->parts != NULL ? group->ring_count : 0), "an operation has a part for each member");
+    struct pccl_participants all = pccl_master_participants(group, op);
+    PCCL_RULE(op->part_count == (op->parts != NULL ? all.count : 0), "an operation has a part for each participant");
+    PCCL_RULE(op->subgroup == NULL || op->subgroup->founded == pccl_master_names_subgroup(&op->instance),
+              "an operation is of a subgroup that lives, or founds one");
+    PCCL_RULE(op->subgroup != NULL || !pccl_master_names_subgroup(&op->instance), "its subgroup lives");
     for (uint32_t i = 0; i < op->part_count; i++) {
         const struct pccl_part *part = &op->parts[i];
         PCCL_RULE((part->payload != NULL) == (part->payload_bytes > 0), "a payload is as long as it says");
@@ -216,11 +221,13 @@ static const char *check_undecided(const struct pccl_peer_group *group, const st
 }
 
 /* Undecided operations whose part this member has finished. */
-static uint32_t count_under_way(const struct pccl_peer_group *group, uint32_t position)
+static uint32_t count_under_way(const struct pccl_peer_group *group, const struct pccl_remote *remote)
 {
     uint32_t count = 0;
-    for (const struct pccl_operation *op = group->oldest; op != NULL; op = op->newer)
-        count += op->parts != NULL && op->parts[position].done;
+    for (const struct pccl_operation *op = group->oldest; op != NULL; op = op->newer) {
+        uint32_t seat = op->parts != NULL ? pccl_master_seat(op, remote) : 0;
+        count += seat < op->part_count && op->parts[seat].done;
+    }
     return count;
 }
 
@@ -244,9 +251,69 @@ static const char *check_operations(const struct pccl_peer_group *group)
     PCCL_RULE(group->by_instance.count == count, "the table of operations is complete");
     PCCL_RULE(group->held_count == held, "the number of held aborts is right");
     for (uint32_t i = 0; i < group->ring_count; i++)
-        PCCL_RULE(group->ring[i]->under_way == count_under_way(group, i),
+        PCCL_RULE(group->ring[i]->under_way == count_under_way(group, group->ring[i]),
                   "the number of operations under way is right");
     return NULL;
+}
+
+/* ---- subgroups ---- */
+
+static bool relies_on(const struct pccl_subgroup *subgroup, uint32_t from, uint32_t to)
+{
+    return from != to && (subgroup->cost.mesh != 0 || to == (from + 1) % subgroup->count);
+}
+
+static const char *check_subgroup(const struct pccl_peer_group *group, const struct pccl_subgroup *subgroup)
+{
+    PCCL_RULE(pccl_master_find_subgroup(group, subgroup->name) == subgroup, "a subgroup is found by its name");
+    PCCL_RULE(subgroup->founded && subgroup->living && subgroup->count == subgroup->world && subgroup->count > 1,
+              "a subgroup lives, and all who founded it are in it");
+    for (uint32_t i = 0; i < subgroup->count; i++) {
+        const struct pccl_remote *remote = subgroup->members[i];
+        PCCL_RULE(remote->group == group && pccl_master_seat_in(subgroup, remote) == i,
+                  "the members of a subgroup are members of its group, ascending by id");
+        PCCL_RULE(subgroup->knows[i], "all members know of a subgroup that lives");
+        for (uint32_t k = 0; k < subgroup->count; k++) {
+            const struct pccl_remote *from = subgroup->members[subgroup->ring[i]];
+            const struct pccl_remote *to = subgroup->members[subgroup->ring[k]];
+            PCCL_RULE(!relies_on(subgroup, i, k) || from->departing || pccl_master_serves_subgroups(from, to),
+                      "the links that a subgroup relies on are wanted");
+        }
+    }
+    return NULL;
+}
+
+/* What a member is in, and has said `done` to found. */
+static const char *check_seats(const struct pccl_peer_group *group, const struct pccl_remote *remote)
+{
+    uint32_t count = 0, seats = 0;
+    for (struct pccl_table_node *node = pccl_table_first(&group->subgroups); node != NULL;
+         node = pccl_table_after(&group->subgroups, node)) {
+        const struct pccl_subgroup *subgroup = PCCL_CONTAINER_OF(node, const struct pccl_subgroup, by_name);
+        bool member = pccl_master_seat_in(subgroup, remote) < subgroup->count;
+        count += member;
+        seats += member ? subgroup->count : 0;
+    }
+    for (const struct pccl_operation *op = group->oldest; op != NULL; op = op->newer) {
+        uint32_t seat = op->parts != NULL ? pccl_master_seat(op, remote) : 0;
+        bool founds = op->instance.subgroup == PCCL_FOUNDING && seat < op->part_count && op->parts[seat].done;
+        count += founds;
+        seats += founds ? op->subgroup->world : 0;
+    }
+    PCCL_RULE(remote->founded_count == count && remote->seat_count == seats, "the number of subgroups is right");
+    PCCL_RULE(count <= PCCL_SUBGROUPS_MAX && seats <= PCCL_SUBGROUP_SEATS_MAX, "subgroups are within limits.h");
+    return NULL;
+}
+
+static const char *check_subgroups(const struct pccl_peer_group *group)
+{
+    const char *broken = NULL;
+    for (struct pccl_table_node *node = pccl_table_first(&group->subgroups); broken == NULL && node != NULL;
+         node = pccl_table_after(&group->subgroups, node))
+        broken = check_subgroup(group, PCCL_CONTAINER_OF(node, const struct pccl_subgroup, by_name));
+    for (uint32_t i = 0; broken == NULL && i < group->ring_count; i++)
+        broken = check_seats(group, group->ring[i]);
+    return broken;
 }
 
 /* ---- groups ---- */
@@ -265,12 +332,13 @@ static const char *check_ring(const struct pccl_master *m, const struct pccl_pee
                       "ranks are in the order of admission");
         PCCL_RULE(remote->place < group->place_count && group->by_place[remote->place] == remote,
                   "a member is at its place");
-        PCCL_RULE(remote->decision_known <= group->decisions, "no member knows an outcome that is not decided");
+        PCCL_RULE(remote->decision_known <= remote->decision_told && remote->decision_told <= group->decisions,
+                  "no member knows an outcome that it was not told, nor one that is not decided");
         PCCL_RULE(pccl_epoch_compare(&remote->view_acknowledged, &group->view) <= 0,
                   "no member acknowledges a view before it is made");
         PCCL_RULE(!remote->test.running || (to != NULL && to != remote && to->group == group && to->test.loaded),
                   "a test loads the path to another member");
-        behind += remote->decision_known <= group->stable;
+        behind += remote->decision_known < remote->decision_told && remote->decision_known <= group->stable;
         loading += remote->test.running;
         loaded += remote->test.loaded;
     }
@@ -329,6 +397,8 @@ static const char *check_groups(const struct pccl_master *m)
             broken = check_better(group);
         if (broken == NULL && group->ring_count > 0)
             broken = check_operations(group);
+        if (broken == NULL && group->ring_count > 0)
+            broken = check_subgroups(group);
     }
     if (broken != NULL)
         return broken;

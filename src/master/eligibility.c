@@ -28,10 +28,17 @@ struct pccl_remote *pccl_master_successor(const struct pccl_remote *remote)
     return remote->group->ring[(remote->position + 1) % remote->group->ring_count];
 }
 
+bool pccl_master_serves_subgroups(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
+    return intent != NULL && intent->subgroups > 0;
+}
+
 bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_remote *to)
 {
-    return from != to && from->group != NULL && from->group == to->group &&
-           (from->group->cost.mesh != 0 || pccl_master_successor(from) == to);
+    if (from == to || from->group == NULL || from->group != to->group)
+        return false;
+    return from->group->cost.mesh != 0 || pccl_master_successor(from) == to || pccl_master_serves_subgroups(from, to);
 }
 
 bool pccl_master_are_neighbors(const struct pccl_remote *from, const struct pccl_remote *to)

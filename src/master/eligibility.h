@@ -18,7 +18,9 @@ bool pccl_master_holds_link(const struct pccl_remote *from, const struct pccl_re
 struct pccl_remote *pccl_master_successor(const struct pccl_remote *remote);
 /* Both are living members, and `to` follows `from` in the ring of their group. */
 bool pccl_master_are_neighbors(const struct pccl_remote *from, const struct pccl_remote *to);
-/* Does the view of their group rely on this link? */
+/* Do subgroups rely on this link? */
+bool pccl_master_serves_subgroups(const struct pccl_remote *from, const struct pccl_remote *to);
+/* Does the view of their group, or a subgroup, rely on this link? */
 bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_remote *to);
 /* A group of so many keeps links between all its members. */
 static inline bool pccl_master_is_small(uint32_t members) { return members <= PCCL_MESH_PEERS_MAX; }

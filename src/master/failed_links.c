@@ -8,6 +8,7 @@
 #include "master/output.h"
 #include "master/rings.h"
 #include "master/roster.h"
+#include "master/subgroups.h"
 #include "master/views.h"
 #include "topology/ring.h"
 
@@ -180,6 +181,7 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
     if (find_better_ring(m, group)) {
         struct pccl_text why;
         log_avoided(m, from, to, &why);
+        pccl_master_end_linked_subgroups(m, from, to);
         group->changed = true;
         pccl_master_next_epoch(m, NULL, 0, NULL, 0, &why);
         return;
@@ -239,10 +241,11 @@ static uint64_t ring_decided_at(const struct pccl_master *m, const struct pccl_p
 }
 
 /*
- * An edge of the mesh beside the ring: nobody goes, the members just do not exchange directly any more. If the ring is
- * about to change too, or an end to be removed for its silence, that view will do: one death, one failure.
+ * An edge beside the ring: nobody goes. The members just do not exchange directly any more, and subgroups that rely on
+ * it end. If the ring is about to change too, or an end to be removed for its silence, that view will do: one death,
+ * one failure.
  */
-static void give_up_mesh_edges(struct pccl_master *m)
+static void give_up_edges_beside(struct pccl_master *m)
 {
     bool any = false;
     struct pccl_text why;
@@ -252,14 +255,19 @@ static void give_up_mesh_edges(struct pccl_master *m)
         if (!is_due(m, edge))
             continue;
         edge->act_us = 0;
-        if (!pccl_master_ends_of(m, edge, &from, &to) || from->group->cost.mesh == 0 || from->group->changed ||
-            pccl_master_holds_link(from, to))
+        if (!pccl_master_ends_of(m, edge, &from, &to) || pccl_master_holds_link(from, to))
+            continue;
+        bool mesh = from->group->cost.mesh != 0 && !from->group->changed;
+        if (!mesh && !pccl_master_serves_subgroups(from, to))
             continue;
         edge->act_us = ring_decided_at(m, from->group);
         if (edge->act_us == 0 &&
             (!pccl_master_was_heard_since(from, edge->since_us) || !pccl_master_was_heard_since(to, edge->since_us)))
             edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         if (edge->act_us != 0)
+            continue;
+        pccl_master_end_linked_subgroups(m, from, to);
+        if (!mesh)
             continue;
         pccl_text_format(&why, "the link from peer %s to peer %s failed: no direct exchange", pccl_id_str(&from->id),
                          pccl_id_str(&to->id));
@@ -275,7 +283,7 @@ void pccl_master_decide_failed_links(struct pccl_master *m)
 {
     give_up_ring_edges(m);
     if (m->departing_count == 0)
-        give_up_mesh_edges(m);
+        give_up_edges_beside(m);
     for (uint32_t i = 0; i < m->edge_count;) {
         struct pccl_edge *edge = &m->edges[i];
         /* twice the limit: what was fresh when another edge failed bears on that one until it is decided */

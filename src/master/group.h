@@ -19,11 +19,27 @@ struct pccl_part {
     uint32_t payload_bytes;
 };
 
-/* An instance X (PROTOCOL 6). Undecided ones belong to the group's current view. */
+/* A subgroup (PROTOCOL 15), or those who are founding one. */
+struct pccl_subgroup {
+    struct pccl_table_node by_name; /* once it is founded, or reported as founded */
+    uint64_t name;
+    struct pccl_instance founding;
+    uint32_t world;               /* who founded it: more than `count` after a restart, if some are not back */
+    uint32_t count;               /* the living members; these arrays are owned: */
+    struct pccl_remote **members; /* ascending by id, so an index is a seat */
+    bool *knows;                  /* by seat: it has been told that it is founded, and not that it has ended */
+    uint32_t *ring, *ranks;       /* the seat of each place in its ring; of each seat, the rank */
+    struct pccl_cost cost;
+    bool founded; /* it is in the table */
+    bool living;  /* ... and its members are counted; not yet: a restarted master does not know it to be whole */
+};
+
+/* An instance X (PROTOCOL 6). Undecided ones of the whole group belong to its current view. */
 struct pccl_operation {
     struct pccl_table_node by_instance;
     struct pccl_operation *older, *newer;
     struct pccl_instance instance;
+    struct pccl_subgroup *subgroup; /* whose it is, or, owned, who are founding one; NULL: the whole group */
     struct pccl_descriptor descriptor;
     struct pccl_id described_by;
     bool tiny;
@@ -31,7 +47,7 @@ struct pccl_operation {
     enum pccl_class class;
     uint64_t decision;
     uint32_t world;
-    uint32_t part_count, done_count; /* parts by ring position; freed at the decision */
+    uint32_t part_count, done_count; /* parts by seat (subgroups.h); freed at the decision */
     struct pccl_part *parts;
     bool combined;   /* tiny, to be committed or committed: this is its result */
     uint8_t *result; /* owned; NULL: nothing */
@@ -102,10 +118,11 @@ struct pccl_peer_group {
     uint64_t sync_revision;       /* the elected revision, of the open round or the one before */
 
     uint64_t decisions, stable;
-    uint32_t behind; /* how many members know no outcome beyond `stable` */
+    uint32_t behind; /* how many members were told outcomes and know none beyond `stable` */
     uint32_t held_count;
     struct pccl_table by_instance;
     struct pccl_operation *oldest, *newest;
+    struct pccl_table subgroups; /* by name */
 };
 
 #endif

@@ -47,6 +47,24 @@ void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, s
     pccl_master_send(m, from, &msg, 0);
 }
 
+static bool is_of_view(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    return to == pccl_master_successor(from) || pccl_master_is_small(from->group->ring_count);
+}
+
+void pccl_master_count_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, bool more)
+{
+    if (more)
+        pccl_master_request_link(m, from, to);
+    struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
+    if (intent == NULL || from->departing)
+        return;
+    PCCL_ASSERT(more || intent->subgroups > 0);
+    intent->subgroups = more ? intent->subgroups + 1 : intent->subgroups - 1;
+    if (intent->subgroups == 0 && !is_of_view(from, to))
+        drop_intent(from, intent);
+}
+
 void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *gone)
 {
     PCCL_ASSERT(gone->departing);
@@ -74,7 +92,9 @@ void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_grou
         for (uint32_t k = 0; k < from->intent_count;) {
             struct pccl_remote *wanted = pccl_master_find(m, &from->intents[k].to);
             bool member = wanted != NULL && wanted->state == PCCL_REMOTE_MEMBER;
-            if (wanted == NULL || (member && wanted != next && !(mesh && wanted->group == group)))
+            bool needed =
+                wanted == next || (mesh && member && wanted->group == group) || from->intents[k].subgroups > 0;
+            if (wanted == NULL || (member && !needed))
                 drop_intent(from, &from->intents[k]);
             else
                 k++;

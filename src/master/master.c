@@ -8,6 +8,7 @@
 #include "master/recovery.h"
 #include "master/roster.h"
 #include "master/rounds.h"
+#include "master/subgroups.h"
 #include "master/sync.h"
 #include "master/tuning.h"
 #include "master/where.h"
@@ -69,8 +70,11 @@ void pccl_master_destroy(struct pccl_master *m)
         return;
     while (m->oldest_stranger != NULL)
         pccl_master_drop_stranger(m, m->oldest_stranger);
-    for (uint32_t i = 0; i < m->group_count; i++)
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        pccl_master_drop_operations(m, m->groups[i]);
+        pccl_master_drop_subgroups(m, m->groups[i]);
         m->groups[i]->ring_count = 0; /* its members are freed below */
+    }
     while (m->remote_count > 0)
         pccl_master_free_remote(m, m->remotes[m->remote_count - 1]);
     pccl_master_end_run(m);
@@ -274,6 +278,7 @@ static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, con
     case PCCL_MSG_failed: pccl_master_failed(m, from, &msg->as.failed); break;
     case PCCL_MSG_abort_request: pccl_master_abort_requested(m, from, &msg->as.abort_request); break;
     case PCCL_MSG_view_ack: pccl_master_view_acked(m, from, &msg->as.view_ack); break;
+    case PCCL_MSG_subgroup_end: pccl_master_subgroup_closed(m, from, msg->as.subgroup_end.subgroup); break;
     case PCCL_MSG_where: pccl_master_where(m, from, &msg->as.where); break;
     default: pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "a member sent %s", pccl_wire_name(msg->type)); break;
     }

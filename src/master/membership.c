@@ -13,6 +13,7 @@
 #include "master/recovery.h"
 #include "master/rings.h"
 #include "master/roster.h"
+#include "master/subgroups.h"
 #include "master/sync.h"
 #include "master/tuning.h"
 #include "master/views.h"
@@ -116,6 +117,8 @@ void pccl_master_end_run(struct pccl_master *m)
     for (uint32_t i = 0; i < m->group_count; i++) {
         struct pccl_peer_group *group = m->groups[i];
         pccl_master_drop_operations(m, group);
+        pccl_master_drop_subgroups(m, group);
+        pccl_table_fini(&group->subgroups);
         pccl_table_fini(&group->by_instance);
         pccl_master_drop_tuning(m, group);
         pccl_matrix_fini(&group->matrix);
@@ -161,7 +164,8 @@ static void send_farewell(struct pccl_master *m, struct pccl_remote *remote)
 }
 
 /*
- * PROTOCOL 6.2: commits what all who remain have finished, before the view without the departing.
+ * PROTOCOL 6.2, 15.4: commits what all who remain have finished, then ends the subgroups of the
+ * departing, before the view without them.
  */
 static void commit_before_view(struct pccl_master *m)
 {
@@ -170,8 +174,10 @@ static void commit_before_view(struct pccl_master *m)
         bool touched = false;
         for (uint32_t k = 0; k < m->groups[i]->ring_count; k++)
             touched = touched || m->groups[i]->ring[k]->departing;
-        if (touched)
-            pccl_master_commit_remaining(m, m->groups[i]);
+        if (!touched)
+            continue;
+        pccl_master_commit_remaining(m, m->groups[i]);
+        pccl_master_end_departed_subgroups(m, m->groups[i]);
     }
     if (m->departing_count != departing)
         commit_before_view(m); /* sending made more peers depart */

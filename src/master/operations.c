@@ -4,6 +4,7 @@
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/roster.h"
+#include "master/subgroups.h"
 #include "master/where.h"
 #include "wire/describe.h"
 
@@ -39,8 +40,28 @@ static void release_hold(struct pccl_peer_group *group, struct pccl_operation *o
     op->held_until_us = 0;
 }
 
+void pccl_master_count_seats(struct pccl_remote *remote, uint32_t count, bool come)
+{
+    PCCL_ASSERT(come || (remote->founded_count > 0 && remote->seat_count >= count));
+    remote->founded_count = come ? remote->founded_count + 1 : remote->founded_count - 1;
+    remote->seat_count = come ? remote->seat_count + count : remote->seat_count - count;
+}
+
+/* A founding that is not to be. */
+static void give_up_founding(struct pccl_master *m, struct pccl_operation *op)
+{
+    if (op->instance.subgroup != PCCL_FOUNDING || op->subgroup == NULL || op->subgroup->founded)
+        return;
+    for (uint32_t i = 0; i < op->part_count; i++)
+        if (op->parts[i].done)
+            pccl_master_count_seats(op->subgroup->members[i], op->subgroup->world, false);
+    pccl_master_free_subgroup(m, op->subgroup);
+    op->subgroup = NULL;
+}
+
 static void free_operation(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
+    give_up_founding(m, op);
     pccl_table_remove(&group->by_instance, &op->by_instance);
     *(op->older != NULL ? &op->older->newer : &group->oldest) = op->newer;
     *(op->newer != NULL ? &op->newer->older : &group->newest) = op->older;
@@ -68,43 +89,84 @@ struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_
     if (op == NULL)
         return NULL;
     op->instance = *instance;
+    if (pccl_master_names_subgroup(instance)) {
+        op->subgroup = pccl_master_find_subgroup(group, instance->subgroup);
+        PCCL_ASSERT(op->subgroup != NULL);
+    }
     put_last(group, op);
     pccl_table_insert(&group->by_instance, &op->by_instance, pccl_instance_hash(group->by_instance.hash, instance));
     return op;
+}
+
+/* After a change of the ring, to which parts of the whole group do not fit any more. */
+static void count_under_way(struct pccl_peer_group *group)
+{
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        group->ring[i]->under_way = 0;
+    for (const struct pccl_operation *op = group->oldest; op != NULL; op = op->newer)
+        for (uint32_t i = 0; op->subgroup != NULL && i < op->part_count; i++)
+            op->subgroup->members[i]->under_way += op->parts[i].done;
 }
 
 void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_peer_group *group)
 {
     for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
         next = op->newer;
-        if (!op->decided)
+        if (!op->decided && op->instance.subgroup == 0)
             free_operation(m, group, op);
     }
-    for (uint32_t i = 0; i < group->ring_count; i++)
-        group->ring[i]->under_way = 0;
+    count_under_way(group);
 }
 
 void pccl_master_drop_operations(struct pccl_master *m, struct pccl_peer_group *group)
 {
-    pccl_master_drop_undecided(m, group);
     while (group->oldest != NULL)
         free_operation(m, group, group->oldest);
+    count_under_way(group);
+}
+
+void pccl_master_drop_operations_of(struct pccl_master *m, struct pccl_peer_group *group,
+                                    const struct pccl_subgroup *subgroup)
+{
+    for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
+        next = op->newer;
+        if (op->subgroup != subgroup)
+            continue;
+        if (op->instance.subgroup == PCCL_FOUNDING) { /* decided: it stays until all know its outcome */
+            op->subgroup = NULL;
+            continue;
+        }
+        for (uint32_t i = 0; i < op->part_count; i++)
+            subgroup->members[i]->under_way -= op->parts[i].done;
+        free_operation(m, group, op);
+    }
 }
 
 /*
- * Outcomes are numbered in each group. When every member has acknowledged one, members and master
- * forget it. To be called when the ring has changed; otherwise note_known calls it when the last
- * member has caught up.
+ * A member that has acknowledged all that it was told knows whatever was decided since, for that
+ * does not concern it. `behind` the stable outcomes is one that is told something and knows nothing
+ * later.
+ */
+static bool is_behind(const struct pccl_peer_group *group, const struct pccl_remote *remote)
+{
+    return remote->decision_known < remote->decision_told && remote->decision_known <= group->stable;
+}
+
+/*
+ * Outcomes are numbered in each group. When every member that was told of one has acknowledged it,
+ * members and master forget it. To be called when the ring has changed; otherwise note_known calls
+ * it when the last member has caught up.
  */
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_peer_group *group)
 {
     uint64_t known = group->decisions;
     for (uint32_t i = 0; i < group->ring_count; i++)
-        known = pccl_min_u64(known, group->ring[i]->decision_known);
+        if (group->ring[i]->decision_known < group->ring[i]->decision_told)
+            known = pccl_min_u64(known, group->ring[i]->decision_known);
     group->stable = pccl_max_u64(group->stable, known);
     group->behind = 0;
     for (uint32_t i = 0; i < group->ring_count; i++)
-        group->behind += group->ring[i]->decision_known <= group->stable;
+        group->behind += is_behind(group, group->ring[i]);
     for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
         next = op->newer;
         if (op->decided && op->decision <= group->stable)
@@ -115,21 +177,31 @@ void pccl_master_advance_stable(struct pccl_master *m, struct pccl_peer_group *g
 void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, uint64_t decision)
 {
     struct pccl_peer_group *group = remote->group;
-    uint64_t before = remote->decision_known;
-    if (decision <= before)
+    if (decision <= remote->decision_known)
         return;
+    bool was_behind = group != NULL && is_behind(group, remote);
     remote->decision_known = decision;
-    bool catches_up = group != NULL && before <= group->stable && decision > group->stable;
+    bool catches_up = was_behind && !is_behind(group, remote);
     PCCL_ASSERT(!catches_up || group->behind > 0);
     if (catches_up && --group->behind == 0)
         pccl_master_advance_stable(m, group);
 }
 
+/* It is told this outcome. If it had caught up, it knows all before it. */
+static void note_told(struct pccl_peer_group *group, struct pccl_remote *remote, uint64_t decision)
+{
+    group->behind -= is_behind(group, remote);
+    if (remote->decision_known == remote->decision_told)
+        remote->decision_known = decision - 1;
+    remote->decision_told = decision;
+    group->behind += is_behind(group, remote);
+}
+
 /* ---- decisions ---- */
 
-void pccl_master_send_outcome(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
-                              struct pccl_remote *only)
+static void send_outcome(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_operation *op)
 {
+    struct pccl_participants all = pccl_master_participants(group, op);
     PCCL_ASSERT(op->decided);
     struct pccl_msg msg = {.type = PCCL_MSG_outcome,
                            .as.outcome = {.instance = op->instance,
@@ -140,37 +212,37 @@ void pccl_master_send_outcome(struct pccl_master *m, struct pccl_peer_group *gro
                                           .tiny = op->combined,
                                           .result = {op->result, op->result_bytes},
                                           .reason = pccl_bytes_of_text(&op->reason)}};
-    if (only != NULL) {
-        pccl_master_send(m, only, &msg, op->decision);
-        return;
+    for (uint32_t i = 0; i < all.count; i++) {
+        note_told(group, all.members[i], op->decision);
+        pccl_master_send(m, all.members[i], &msg, op->decision);
     }
-    for (uint32_t i = 0; i < group->ring_count; i++)
-        pccl_master_send(m, group->ring[i], &msg, op->decision);
 }
 
 static void decide(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                    enum pccl_class class)
 {
+    struct pccl_participants all = pccl_master_participants(group, op);
     PCCL_ASSERT(!op->decided);
     op->decided = true;
     op->class = class;
     op->decision = ++group->decisions;
     release_hold(group, op);
     for (uint32_t i = 0; i < op->part_count; i++)
-        group->ring[i]->under_way -= op->parts[i].done;
-    free_parts(m, op);
+        all.members[i]->under_way -= op->parts[i].done;
     if (group->newest != op) { /* decided operations are listed in the order of decisions */
         *(op->older != NULL ? &op->older->newer : &group->oldest) = op->newer;
         op->newer->older = op->older;
         put_last(group, op);
     }
     *(class == PCCL_CLASS_NONE ? &m->committed : &m->aborted) += 1;
-    for (uint32_t i = 0; i < group->ring_count; i++) {
-        struct pccl_msg_where *where = &group->ring[i]->where;
+    for (uint32_t i = 0; i < all.count; i++) {
+        struct pccl_msg_where *where = &all.members[i]->where;
         if (where->call == PCCL_CALL_OPERATION && pccl_instance_equal(&where->instance, &op->instance))
             where->call = PCCL_CALL_NONE;
     }
-    pccl_master_send_outcome(m, group, op, NULL);
+    send_outcome(m, group, op);
+    give_up_founding(m, op);
+    free_parts(m, op);
 }
 
 /*
@@ -202,12 +274,12 @@ static void hold(struct pccl_master *m, struct pccl_peer_group *group, struct pc
 /*
  * The class must be the same at all members. A member that has not acknowledged the latest view may
  * be about to decide this operation by it, as PEER_LOST, so an abort with another class is held
- * until all have.
+ * until all have. Views do not decide operations of subgroups.
  */
 void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                        enum pccl_class class, const struct pccl_text *reason)
 {
-    if (class != PCCL_CLASS_PEER_LOST && !is_view_known(group)) {
+    if (class != PCCL_CLASS_PEER_LOST && op->instance.subgroup == 0 && !is_view_known(group)) {
         hold(m, group, op, class, reason, UINT64_MAX);
         return;
     }
@@ -226,7 +298,7 @@ void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, str
 void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
     if (op->world == 0) /* otherwise it is a reported outcome, told again after a restart */
-        op->world = group->ring_count;
+        op->world = pccl_master_participants(group, op).count;
     if (op->tiny && !op->combined && !pccl_master_combine(m, group, op)) {
         struct pccl_text reason;
         pccl_text_format(&reason, "the master is out of memory");
@@ -246,10 +318,11 @@ void pccl_master_commit_remaining(struct pccl_master *m, struct pccl_peer_group 
         next = op->newer;
         if (op->decided || op->tiny || op->done_count == 0)
             continue;
+        struct pccl_participants them = pccl_master_participants(group, op);
         bool all = true, any = false;
-        for (uint32_t i = 0; i < group->ring_count; i++) {
-            any = any || !group->ring[i]->departing;
-            all = all && (group->ring[i]->departing || op->parts[i].done);
+        for (uint32_t i = 0; i < them.count; i++) {
+            any = any || !them.members[i]->departing;
+            all = all && (them.members[i]->departing || op->parts[i].done);
         }
         if (all && any)
             pccl_master_commit(m, group, op);
@@ -258,41 +331,74 @@ void pccl_master_commit_remaining(struct pccl_master *m, struct pccl_peer_group 
 
 /* ---- messages from peers ---- */
 
-/* false: nothing to do: it is of an older era, or breaks the rules, and the sender is removed. */
-static bool concerns(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
+/* false: it is of a subgroup that has ended; or its sender is not in it, and is removed. */
+static bool is_of_subgroup(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
+{
+    const struct pccl_subgroup *subgroup = pccl_master_find_subgroup(from->group, instance->subgroup);
+    if (subgroup == NULL)
+        return false;
+    if (pccl_master_seat_in(subgroup, from) < subgroup->count)
+        return true;
+    pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it named an operation of a subgroup that it is not in");
+    return false;
+}
+
+bool pccl_master_concerns(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
 {
     uint64_t joint = pccl_master_joint(m);
-    if (instance->group != from->group_number || instance->joint > joint || instance->sync > from->group->sync) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it named an operation of another group or of the future");
+    if (instance->joint > joint || instance->sync > from->group->sync) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it named an operation of the future");
         return false;
     }
-    return instance->joint == joint && instance->sync == from->group->sync;
+    return instance->joint == joint && instance->sync == from->group->sync &&
+           (!pccl_master_names_subgroup(instance) || is_of_subgroup(m, from, instance));
+}
+
+/* false: it is in, or founds, too many subgroups, and is removed. */
+static bool may_found(struct pccl_master *m, struct pccl_remote *from, uint32_t world)
+{
+    if (from->founded_count < PCCL_SUBGROUPS_MAX && from->seat_count + world <= PCCL_SUBGROUP_SEATS_MAX)
+        return true;
+    pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it founds too many subgroups");
+    return false;
 }
 
 void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
                            const struct pccl_msg_done *done)
 {
-    struct pccl_peer_group *group = from->group;
+    bool founds = op->instance.subgroup == PCCL_FOUNDING;
+    if (founds && from->departing)
+        return; /* it is in nobody's list any more */
+    if (founds && op->subgroup == NULL)
+        op->subgroup = pccl_master_make_subgroup(m, from->group, &op->instance, &done->payload);
+    if (founds && op->subgroup == NULL) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
+        return;
+    }
     if (op->parts == NULL) {
-        op->parts = pccl_allocate(&m->memory, group->ring_count * sizeof *op->parts);
+        uint32_t count = pccl_master_participants(from->group, op).count;
+        op->parts = pccl_allocate(&m->memory, count * sizeof *op->parts);
         if (op->parts == NULL) {
             pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
             return;
         }
-        op->part_count = group->ring_count;
+        op->part_count = count;
         op->descriptor = done->descriptor;
         op->described_by = from->id;
         op->tiny = done->tiny != 0;
     }
-    struct pccl_part *part = &op->parts[from->position];
-    PCCL_ASSERT(!op->decided && from->position < op->part_count);
-    if (part->done)
+    uint32_t seat = pccl_master_seat(op, from);
+    struct pccl_part *part = &op->parts[seat];
+    PCCL_ASSERT(!op->decided && seat < op->part_count);
+    if (part->done || (founds && !may_found(m, from, op->subgroup->world)))
         return;
     if (from->under_way == PCCL_OPS_HELD_MAX) {
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it has too many operations in flight");
         return;
     }
-    if (done->payload.length > 0) {
+    if (founds) { /* the list is known */
+        pccl_master_count_seats(from, op->subgroup->world, true);
+    } else if (done->payload.length > 0) {
         part->payload = pccl_allocate(&m->memory, done->payload.length);
         if (part->payload == NULL) {
             pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
@@ -306,15 +412,38 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
     from->under_way++;
 }
 
+/* Of as many members as the view, the subgroup or the list has; a list has its sender. */
+static bool fits(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_done *done)
+{
+    const struct pccl_instance *instance = &done->instance;
+    uint32_t world = from->group->ring_count;
+    if (pccl_master_names_subgroup(instance))
+        world = pccl_master_find_subgroup(from->group, instance->subgroup)->world;
+    if (instance->subgroup == PCCL_FOUNDING)
+        world = (uint32_t)done->descriptor.count;
+    return pccl_master_contribution_fits(done, from, world, m->config.tiny_bytes_max);
+}
+
+/* Of a founding by peers of whom some are no members. It counts as one that its sender ends. */
+static void refuse_founding(struct pccl_master *m, struct pccl_remote *from, struct pccl_operation *op,
+                            const struct pccl_bytes *list)
+{
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
+    pccl_master_add_strangers(m, from->group, list, &reason);
+    if (!pccl_master_exceeds_lone_aborts(m, from, op))
+        pccl_master_abort(m, from->group, op, PCCL_CLASS_MEMBERS_CHANGED, &reason);
+}
+
 void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_done *done)
 {
-    if (!concerns(m, from, &done->instance))
+    if (!pccl_master_concerns(m, from, &done->instance))
         return;
     struct pccl_peer_group *group = from->group;
-    int order = pccl_epoch_compare(&done->view, &group->view);
+    int order = done->instance.subgroup == 0 ? pccl_epoch_compare(&done->view, &group->view) : 0;
     if (order < 0)
         return; /* PROTOCOL 6.5: launched before the view; a `view_ack` ends it */
-    if (order > 0 || !pccl_master_contribution_fits(done, &from->id, group->ring_count, m->config.tiny_bytes_max)) {
+    if (order > 0 || !fits(m, from, done)) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it reported an impossible operation");
         return;
     }
@@ -325,6 +454,10 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
     }
     if (op->decided)
         return;
+    if (op->subgroup != NULL && pccl_master_seat_in(op->subgroup, from) == op->subgroup->count) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it founds a subgroup by two lists of one digest");
+        return;
+    }
     bool differs = op->parts != NULL &&
                    (!pccl_descriptor_equal(&op->descriptor, &done->descriptor) || op->tiny != (done->tiny != 0));
     if (differs) {
@@ -335,7 +468,10 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
         return;
     }
     pccl_master_take_part(m, op, from, done);
-    if (op->part_count > 0 && op->done_count == op->part_count)
+    bool all = op->part_count > 0 && op->done_count == op->part_count;
+    if (op->subgroup != NULL && op->part_count > 0 && op->subgroup->count < op->subgroup->world)
+        refuse_founding(m, from, op, &done->payload);
+    else if (all)
         pccl_master_commit(m, group, op);
 }
 
@@ -346,7 +482,7 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
 void pccl_master_note_lone_abort(struct pccl_remote *from, struct pccl_operation *op)
 {
     PCCL_ASSERT(!op->decided);
-    bool own = op->parts != NULL && op->parts[from->position].done;
+    bool own = op->parts != NULL && op->parts[pccl_master_seat(op, from)].done;
     if (op->done_count > (own ? 1 : 0))
         return;
     op->ended_by = op->named_last = from->id;
@@ -397,7 +533,7 @@ void pccl_master_confirm_end(struct pccl_master *m, const struct pccl_remote *fr
     if (pccl_id_is_zero(&op->ended_by) || pccl_id_equal(&op->named_last, &from->id))
         return;
     op->named_last = from->id;
-    if (2 * ++op->named_count <= from->group->ring_count)
+    if (2 * ++op->named_count <= pccl_master_participants(from->group, op).count)
         return;
     struct pccl_remote *first = pccl_master_find(m, &op->ended_by);
     if (first != NULL && first->lone_aborts > 0)
@@ -409,9 +545,14 @@ void pccl_master_confirm_end(struct pccl_master *m, const struct pccl_remote *fr
 static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remote *from,
                                         const struct pccl_instance *instance)
 {
-    if (!concerns(m, from, instance))
+    if (!pccl_master_concerns(m, from, instance))
         return NULL;
-    struct pccl_operation *op = pccl_master_operation(m, from->group, instance, true);
+    bool founds = instance->subgroup == PCCL_FOUNDING; /* then it has said `done`, and what the list is */
+    struct pccl_operation *op = pccl_master_operation(m, from->group, instance, !founds);
+    if (op == NULL && founds) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it ended a founding that it has no part in");
+        return NULL;
+    }
     if (op == NULL) {
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
         return NULL;
@@ -448,7 +589,7 @@ void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const s
     struct pccl_operation *op = undecided(m, from, &failed->instance);
     if (op == NULL)
         return;
-    bool outdated = pccl_epoch_compare(&failed->view, &from->group->view) < 0;
+    bool outdated = pccl_view_is_past(&op->instance, &failed->view, &from->group->view);
     enum pccl_class class = outdated ? PCCL_CLASS_PEER_LOST : (enum pccl_class)failed->class;
     struct pccl_text reason;
     pccl_text_clear(&reason);
@@ -496,7 +637,7 @@ static void release_held(struct pccl_master *m, struct pccl_peer_group *group, c
         next = op == last ? NULL : op->newer;
         if (op->decided || op->held_until_us == 0)
             continue;
-        bool waits_for_view = op->held_class != PCCL_CLASS_PEER_LOST;
+        bool waits_for_view = op->held_class != PCCL_CLASS_PEER_LOST; /* never in a subgroup */
         bool concerned = mended_a != NULL &&
                          (pccl_id_equal(&mended_a->id, &op->failed_by) || pccl_id_equal(&mended_b->id, &op->failed_by));
         if (waits_for_view ? view_known : (concerned && is_mended(m, op)) || !has_to_wait(m, op)) {
@@ -526,7 +667,7 @@ void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from
     struct pccl_operation *op = undecided(m, from, &request->instance);
     if (op == NULL)
         return;
-    bool outdated = pccl_epoch_compare(&request->view, &from->group->view) < 0;
+    bool outdated = pccl_view_is_past(&op->instance, &request->view, &from->group->view);
     enum pccl_class class = outdated ? PCCL_CLASS_PEER_LOST : (enum pccl_class)request->class;
     struct pccl_text reason;
     pccl_text_clear(&reason);
@@ -548,7 +689,11 @@ static bool may_acknowledge(const struct pccl_remote *from, const struct pccl_ms
 
 static void aborted_by_view(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
 {
-    if (!concerns(m, from, instance))
+    if (instance->subgroup != 0) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it let a view abort an operation of a subgroup");
+        return;
+    }
+    if (!pccl_master_concerns(m, from, instance))
         return;
     struct pccl_operation *op = pccl_master_operation(m, from->group, instance, true);
     if (op == NULL) {

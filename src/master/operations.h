@@ -29,14 +29,25 @@ void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, u
 /* A link between these peers stands again: aborts that were held for it are due. */
 void pccl_master_link_mended(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to);
 
+/*
+ * false: nothing is to be done about this instance: it is of an older era, or of a subgroup that has
+ * ended; or it breaks the rules, and the member is removed.
+ */
+bool pccl_master_concerns(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance);
+/* A subgroup of so many that the member is in, or has said `done` to found, has come or gone. */
+void pccl_master_count_seats(struct pccl_remote *remote, uint32_t count, bool come);
+
 /* ---- views, eras, time ---- */
 
 /* To be called before a view without the departing: commits what all the others have finished. */
 void pccl_master_commit_remaining(struct pccl_master *m, struct pccl_peer_group *group);
-/* The view has ended: drops what is undecided, which members abort by themselves. */
+/* The view has ended: drops what is undecided of the whole group, which members abort by themselves. */
 void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_peer_group *group);
 /* The era has ended: drops all operations, since no member needs their outcomes any more. */
 void pccl_master_drop_operations(struct pccl_master *m, struct pccl_peer_group *group);
+/* The subgroup has ended: drops its operations. That all members know their outcomes is of no interest any more. */
+void pccl_master_drop_operations_of(struct pccl_master *m, struct pccl_peer_group *group,
+                                    const struct pccl_subgroup *subgroup);
 /* The ring has changed: forgets outcomes that every present member has acknowledged. */
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_peer_group *group);
 /* Stage: decides held aborts that have waited long enough. */
@@ -75,9 +86,6 @@ void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, st
  */
 void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                        enum pccl_class class, const struct pccl_text *reason);
-/* only: tells this member; NULL: tells all. */
-void pccl_master_send_outcome(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
-                              struct pccl_remote *only);
 
 /* ---- tiny.c ---- */
 
@@ -85,10 +93,10 @@ void pccl_master_send_outcome(struct pccl_master *m, struct pccl_peer_group *gro
  * Does the descriptor allow this contribution of a member to an operation of so many? Of a bulk
  * one: it is empty.
  */
-PCCL_MUST_CHECK bool pccl_master_contribution_fits(const struct pccl_msg_done *done, const struct pccl_id *from,
+PCCL_MUST_CHECK bool pccl_master_contribution_fits(const struct pccl_msg_done *done, const struct pccl_remote *from,
                                                    uint32_t world, uint32_t most);
 /* Makes the result of a tiny operation that has all parts. false: out of memory. */
-PCCL_MUST_CHECK bool pccl_master_combine(struct pccl_master *m, const struct pccl_peer_group *group,
+PCCL_MUST_CHECK bool pccl_master_combine(struct pccl_master *m, struct pccl_peer_group *group,
                                          struct pccl_operation *op);
 /* Sets a result, copied. false: out of memory. */
 PCCL_MUST_CHECK bool pccl_master_set_result(struct pccl_master *m, struct pccl_operation *op,

@@ -10,6 +10,7 @@
 #include "master/output.h"
 #include "master/recovery.h"
 #include "master/roster.h"
+#include "master/subgroups.h"
 #include "master/views.h"
 
 bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run_key)
@@ -72,9 +73,11 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
         pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_FULL, "the master is out of memory");
     for (uint32_t i = 0; i < m->group_count; i++)
         for (uint32_t k = 0; k < m->groups[i]->ring_count; k++)
-            m->groups[i]->ring[k]->decision_known = m->groups[i]->ring[k]->report->fields.decisions;
+            m->groups[i]->ring[k]->decision_known = m->groups[i]->ring[k]->decision_told =
+                m->groups[i]->ring[k]->report->fields.decisions;
     for (uint32_t i = 0; i < m->group_count; i++) /* before the reports: their outcomes have no number yet */
         pccl_master_advance_stable(m, m->groups[i]);
+    pccl_master_rebuild_subgroups(m);
     pccl_master_merge_reports(m, true);
     pccl_master_merge_reports(m, false);
     pccl_master_judge_lone_aborts(m);
@@ -82,7 +85,11 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
     pccl_master_tell_missed_rounds(m);
     for (uint32_t i = 0; i < m->group_count; i++)
         pccl_master_announce_reported(m, m->groups[i]);
+    for (uint32_t i = 0; i < m->group_count; i++)
+        pccl_master_judge_reported_subgroups(m, m->groups[i]);
     pccl_master_recovery_epoch(m, &law_epoch, next_inc(m, highest), m->member_count == law_count);
+    for (uint32_t i = 0; i < m->group_count; i++)
+        pccl_master_request_subgroup_links(m, m->groups[i]);
     tell_recovered(m);
     pccl_master_log(m, PCCL_LOG_INFO, NULL, "run %s goes on: %u of %u members", pccl_id_str(&m->lineage),
                     m->member_count, law_count);

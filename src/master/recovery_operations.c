@@ -6,6 +6,14 @@
 #include "master/output.h"
 #include "master/recovery.h"
 #include "master/roster.h"
+#include "master/subgroups.h"
+#include "wire/subgroup.h"
+
+static bool is_current(const struct pccl_master *m, const struct pccl_remote *remote,
+                       const struct pccl_instance *instance)
+{
+    return instance->joint == pccl_master_joint(m) && instance->sync == remote->group->sync;
+}
 
 static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
                           const struct pccl_msg_resume_operation *fields)
@@ -18,7 +26,7 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
         if (op->class != class)
             pccl_master_log(m, PCCL_LOG_ERROR,
                             &(struct pccl_log_fields){.has_operation = true,
-                                                      .group = op->instance.group,
+                                                      .group = from->group_number,
                                                       .tag = op->instance.tag,
                                                       .use = op->instance.use},
                             "reports disagree on tag %" PRIu64 " use %u", op->instance.tag, op->instance.use);
@@ -34,6 +42,8 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory for a result that it reports");
         return;
     }
+    if (committed && op->instance.subgroup == PCCL_FOUNDING)
+        op->subgroup = pccl_master_find_subgroup(from->group, pccl_subgroup_name(&op->instance));
     op->decided = true; /* announced later, in one order for all */
     op->class = class;
     op->world = fields->world;
@@ -42,10 +52,19 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
         pccl_text_add_bytes(&op->reason, (const char *)fields->reason.data, fields->reason.length);
 }
 
+/* Of a founding there is a list, which may be one of another's: of the same digest. */
+static bool has_seat(const struct pccl_operation *op, const struct pccl_remote *from)
+{
+    return op->subgroup == NULL || pccl_master_seat_in(op->subgroup, from) < op->subgroup->count;
+}
+
 static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
                        const struct pccl_msg_resume_operation *fields)
 {
-    if (op->decided || !pccl_epoch_equal(&fields->view, &from->group->view))
+    struct pccl_subgroup *founded = op->decided && op->instance.subgroup == PCCL_FOUNDING ? op->subgroup : NULL;
+    if (founded != NULL)
+        pccl_master_vouch(founded, from); /* it will be told */
+    if (op->decided || (op->instance.subgroup == 0 && !pccl_epoch_equal(&fields->view, &from->group->view)))
         return;
     struct pccl_msg_done done = {.instance = fields->instance,
                                  .view = fields->view,
@@ -55,7 +74,10 @@ static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct 
     if (op->parts != NULL &&
         (!pccl_descriptor_equal(&op->descriptor, &done.descriptor) || op->tiny != (done.tiny != 0)))
         return; /* it says DONE again after the recovery, and the mismatch is found then */
-    if (!pccl_master_contribution_fits(&done, &from->id, from->group->old_ring_count, PCCL_TINY_BYTES_MAX)) {
+    uint32_t world = from->group->old_ring_count;
+    if (op->instance.subgroup != 0)
+        world = op->instance.subgroup == PCCL_FOUNDING ? (uint32_t)fields->descriptor.count : op->subgroup->world;
+    if (!pccl_master_contribution_fits(&done, from, world, PCCL_TINY_BYTES_MAX) || !has_seat(op, from)) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it reported an impossible operation");
         return;
     }
@@ -73,6 +95,45 @@ static void expel_if_left_out(struct pccl_master *m, struct pccl_remote *remote,
                            "an operation was committed without it before the master restarted");
 }
 
+/* Who came back has it; or another member has heard of its founding. */
+void pccl_master_rebuild_subgroups(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (remote->group == NULL || remote->report == NULL)
+            continue;
+        bool made = true;
+        for (const struct pccl_reported_subgroup *reported = remote->report->subgroups; made && reported != NULL;
+             reported = reported->next) {
+            struct pccl_subgroup *subgroup = pccl_master_reported_subgroup(
+                m, remote->group, &reported->founding, &(struct pccl_bytes){reported->founded, reported->length});
+            made = subgroup != NULL;
+            if (made)
+                pccl_master_vouch(subgroup, remote);
+        }
+        for (const struct pccl_reported_op *op = remote->report->ops; made && op != NULL; op = op->next)
+            if (op->fields.state == PCCL_RESUME_COMMITTED && op->fields.descriptor.collective == PCCL_FOUND &&
+                is_current(m, remote, &op->fields.instance))
+                made =
+                    pccl_master_reported_subgroup(m, remote->group, &op->fields.instance, &op->fields.payload) != NULL;
+        if (!made)
+            pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "out of memory");
+    }
+}
+
+/* Is it of an operation that the others may not know, too? false: of a subgroup that has ended for all. */
+static bool is_known(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_instance *instance)
+{
+    if (!is_current(m, remote, instance) || !pccl_master_names_subgroup(instance))
+        return is_current(m, remote, instance);
+    const struct pccl_subgroup *subgroup = pccl_master_find_subgroup(remote->group, instance->subgroup);
+    bool member = subgroup == NULL || pccl_master_seat_in(subgroup, remote) < subgroup->count || remote->departing;
+    if (!member)
+        pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL,
+                           "it reported an operation of a subgroup that it is not in");
+    return member && subgroup != NULL;
+}
+
 void pccl_master_merge_reports(struct pccl_master *m, bool outcomes)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -84,10 +145,8 @@ void pccl_master_merge_reports(struct pccl_master *m, bool outcomes)
             const struct pccl_instance *instance = &reported->fields.instance;
             bool is_outcome =
                 reported->fields.state == PCCL_RESUME_COMMITTED || reported->fields.state == PCCL_RESUME_ABORTED;
-            bool current = instance->group == remote->group_number && instance->joint == pccl_master_joint(m) &&
-                           instance->sync == remote->group->sync;
             bool running = reported->fields.state == PCCL_RESUME_RUNNING;
-            if (!current || is_outcome != outcomes)
+            if (is_outcome != outcomes || !is_known(m, remote, instance))
                 continue;
             struct pccl_operation *op = pccl_master_operation(m, remote->group, instance, !running);
             if (op != NULL && op->decided && !is_outcome) /* it has launched this one */
@@ -112,7 +171,13 @@ void pccl_master_merge_reports(struct pccl_master *m, bool outcomes)
  */
 static bool is_finished(const struct pccl_peer_group *group, const struct pccl_operation *op)
 {
-    return op->parts != NULL && op->done_count == group->ring_count && group->ring_count == group->old_ring_count;
+    uint32_t world = op->subgroup != NULL ? op->subgroup->world : group->old_ring_count;
+    return op->parts != NULL && op->done_count == op->part_count && op->part_count == world;
+}
+
+static bool lacks_founders(const struct pccl_operation *op)
+{
+    return op->instance.subgroup == PCCL_FOUNDING && op->subgroup != NULL && op->subgroup->count < op->subgroup->world;
 }
 
 void pccl_master_announce_reported(struct pccl_master *m, struct pccl_peer_group *group)
@@ -130,6 +195,10 @@ void pccl_master_announce_reported(struct pccl_master *m, struct pccl_peer_group
             }
         } else if (is_finished(group, op)) {
             pccl_master_commit(m, group, op);
+        } else if (lacks_founders(op)) {
+            struct pccl_text reason;
+            pccl_text_format(&reason, "not all of the list came back after the restart of the master");
+            pccl_master_abort(m, group, op, PCCL_CLASS_MEMBERS_CHANGED, &reason);
         }
     }
 }

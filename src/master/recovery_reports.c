@@ -8,6 +8,7 @@
 #include "master/output.h"
 #include "master/recovery.h"
 #include "master/roster.h"
+#include "wire/subgroup.h"
 #include "wire/tiny.h"
 
 #include <string.h>
@@ -35,6 +36,11 @@ void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote)
         struct pccl_reported_op *op = report->ops;
         report->ops = op->next;
         pccl_release(&m->memory, op, sizeof *op + op->bytes_length);
+    }
+    while (report->subgroups != NULL) {
+        struct pccl_reported_subgroup *subgroup = report->subgroups;
+        report->subgroups = subgroup->next;
+        pccl_release(&m->memory, subgroup, sizeof *subgroup + subgroup->length);
     }
     pccl_release(&m->memory, report, sizeof *report);
     remote->report = NULL;
@@ -88,14 +94,62 @@ static bool is_plausible(const struct pccl_msg_resume_operation *fields)
            pccl_tiny_result_fits(&fields->descriptor, fields->world, &fields->payload, PCCL_TINY_BYTES_MAX);
 }
 
-static enum pccl_status take_operation(struct pccl_master *m, struct pccl_report *report,
+/* The result of a founding that this peer took part in, and the name binds its members. */
+static enum pccl_status judge_founded(struct pccl_master *m, const struct pccl_remote *from,
+                                      const struct pccl_instance *founding, const struct pccl_bytes *founded)
+{
+    uint32_t count = pccl_founded_count(founded);
+    uint32_t bytes = pccl_founding_bytes(count);
+    if (count < 2 || !pccl_founded_has_ring(founded))
+        return PCCL_MALFORMED;
+    struct pccl_id *ids = pccl_allocate(&m->memory, bytes);
+    if (ids == NULL)
+        return PCCL_MEMORY;
+    pccl_founded_list(founded, ids);
+    bool valid = pccl_founding_is_valid(founding, &(struct pccl_bytes){ids->bytes, bytes}) &&
+                 pccl_id_find(ids, count, &from->id) < count;
+    pccl_release(&m->memory, ids, bytes);
+    return valid ? PCCL_OK : PCCL_MALFORMED;
+}
+
+static enum pccl_status take_subgroup(struct pccl_master *m, struct pccl_remote *from,
+                                      const struct pccl_msg_resume_subgroup *fields)
+{
+    struct pccl_report *report = from->report;
+    uint32_t seats = pccl_founded_count(&fields->founded), length = fields->founded.length;
+    if (!report->begun || report->subgroup_count == PCCL_SUBGROUPS_MAX ||
+        report->seat_count + seats > PCCL_SUBGROUP_SEATS_MAX)
+        return PCCL_MALFORMED;
+    enum pccl_status status = judge_founded(m, from, &fields->founding, &fields->founded);
+    if (status != PCCL_OK)
+        return status;
+    struct pccl_reported_subgroup *subgroup = pccl_allocate(&m->memory, sizeof *subgroup + length);
+    if (subgroup == NULL)
+        return PCCL_MEMORY;
+    subgroup->founding = fields->founding;
+    subgroup->length = length;
+    memcpy(subgroup->founded, fields->founded.data, length);
+    subgroup->next = report->subgroups;
+    report->subgroups = subgroup;
+    report->subgroup_count++;
+    report->seat_count += seats;
+    return PCCL_OK;
+}
+
+static enum pccl_status take_operation(struct pccl_master *m, struct pccl_remote *from,
                                        const struct pccl_msg_resume_operation *fields)
 {
+    struct pccl_report *report = from->report;
     uint32_t length = fields->payload.length + fields->reason.length;
     bool aborted = fields->state == PCCL_RESUME_ABORTED;
     if (!report->begun || report->op_count >= PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX ||
         (!aborted && report->launched_count >= PCCL_OPS_PER_PEER_MAX) || !is_plausible(fields))
         return PCCL_MALFORMED;
+    if (fields->state == PCCL_RESUME_COMMITTED && fields->descriptor.collective == PCCL_FOUND) {
+        enum pccl_status status = judge_founded(m, from, &fields->instance, &fields->payload);
+        if (status != PCCL_OK)
+            return status;
+    }
     struct pccl_reported_op *op = pccl_allocate(&m->memory, sizeof *op + length);
     if (op == NULL)
         return PCCL_MEMORY;
@@ -134,7 +188,8 @@ void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from
     PCCL_ASSERT(m->recovering);
     switch (report->ended ? 0 : msg->type) {
     case PCCL_MSG_resume: status = take_resume(m, report, &msg->as.resume); break;
-    case PCCL_MSG_resume_operation: status = take_operation(m, report, &msg->as.resume_operation); break;
+    case PCCL_MSG_resume_operation: status = take_operation(m, from, &msg->as.resume_operation); break;
+    case PCCL_MSG_resume_subgroup: status = take_subgroup(m, from, &msg->as.resume_subgroup); break;
     case PCCL_MSG_resume_round: status = take_round(report, &msg->as.resume_round); break;
     case PCCL_MSG_resume_end:
         report->ended = report->begun;

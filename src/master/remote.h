@@ -18,9 +18,10 @@ struct pccl_sync_part;  /* master/sync.c */
 /* A link that a peer was asked to hold, or says it holds. */
 struct pccl_link_intent {
     struct pccl_id to;
-    bool up, failed; /* failed: the last attempt to dial failed */
-    uint32_t rtt_us; /* as last told; 0: unknown */
-    uint64_t rate;   /* likewise; at most PCCL_RATE_MOST */
+    bool up, failed;    /* failed: the last attempt to dial failed */
+    uint32_t subgroups; /* how many rely on it */
+    uint32_t rtt_us;    /* as last told; 0: unknown */
+    uint64_t rate;      /* likewise; at most PCCL_RATE_MOST */
 };
 
 /* A member's part in the tests of an optimization. */
@@ -80,11 +81,11 @@ struct pccl_remote {
     bool eligible;   /* in a queue: as of the last pccl_master_eligible */
     bool unwelcomed; /* a member that has not been sent `welcome` yet */
     bool untried;    /* a member whose group was empty before it, and that has not called anything yet */
-    uint64_t stable_told, decision_known; /* decision numbers told stable / acknowledged */
-    bool owes_view_ack;                   /* it may still decide operations by the latest view of its group */
-    uint32_t views_owed;                  /* how many views it was told and has not acknowledged; they are ... */
-    struct pccl_epoch view_acknowledged;  /* ... all later than this one */
-    bool verified;                        /* the master has reached its listener once */
+    uint64_t decision_told, decision_known; /* the last outcome that it was told; that it has acknowledged */
+    bool owes_view_ack;                     /* it may still decide operations by the latest view of its group */
+    uint32_t views_owed;                    /* how many views it was told and has not acknowledged; they are ... */
+    struct pccl_epoch view_acknowledged;    /* ... all later than this one */
+    bool verified;                          /* the master has reached its listener once */
     bool probing, probe_again;
     uint64_t unanswered_us; /* when the master's dial to its listener failed; 0: it has not */
     uint64_t look_again_us; /* when to dial its port again: it was closing, or nothing could be dialed; 0: no need */
@@ -95,10 +96,11 @@ struct pccl_remote {
 
     bool votes[PCCL_ROUND_KINDS];
     uint64_t voted_us[PCCL_ROUND_KINDS];
-    struct pccl_sync_part *sync_part; /* sync.c; NULL: it has not voted in the open round */
-    struct pccl_msg_where where;      /* call NONE: not known to wait */
-    uint32_t under_way;               /* undecided operations that it has finished */
-    uint32_t lone_aborts;             /* its lone ends in this era: at most PCCL_OPS_LONE_MAX */
+    struct pccl_sync_part *sync_part;   /* sync.c; NULL: it has not voted in the open round */
+    struct pccl_msg_where where;        /* call NONE: not known to wait */
+    uint32_t under_way;                 /* undecided operations that it has finished */
+    uint32_t founded_count, seat_count; /* subgroups that it is in or has said `done` to found; their members */
+    uint32_t lone_aborts;               /* its lone ends in this era: at most PCCL_OPS_LONE_MAX */
 
     uint32_t place;  /* in the group's matrix */
     uint32_t number; /* its rank among the members in the order of places: for problems and reports */

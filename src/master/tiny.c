@@ -4,15 +4,32 @@
  */
 #include "core/bytes.h"
 #include "master/operations.h"
+#include "master/subgroups.h"
+#include "wire/subgroup.h"
 #include "wire/tiny.h"
 
 #include <string.h>
 
-bool pccl_master_contribution_fits(const struct pccl_msg_done *done, const struct pccl_id *from, uint32_t world,
+static bool is_founder(const struct pccl_msg_done *done, const struct pccl_remote *from)
+{
+    for (uint32_t i = 0; i < done->descriptor.count; i++) {
+        struct pccl_id id = pccl_founding_id(&done->payload, i);
+        if (pccl_id_equal(&id, &from->id))
+            return true;
+    }
+    return false;
+}
+
+bool pccl_master_contribution_fits(const struct pccl_msg_done *done, const struct pccl_remote *from, uint32_t world,
                                    uint32_t most)
 {
-    bool is_root = pccl_id_equal(&done->descriptor.root, from);
-    return done->tiny == 0 || pccl_tiny_contribution_fits(&done->descriptor, world, is_root, &done->payload, most);
+    bool is_root = pccl_id_equal(&done->descriptor.root, &from->id);
+    if (done->tiny == 0)
+        return true;
+    if (!pccl_tiny_contribution_fits(&done->descriptor, world, is_root, &done->payload, most))
+        return false;
+    return done->descriptor.collective != PCCL_FOUND ||
+           (pccl_founding_is_valid(&done->instance, &done->payload) && is_founder(done, from));
 }
 
 void pccl_master_free_result(struct pccl_master *m, struct pccl_operation *op)
@@ -49,11 +66,22 @@ static void fold(struct pccl_master *m, const struct pccl_operation *op, const v
                      result);
 }
 
+static uint32_t seat_at(const struct pccl_participants *all, uint32_t place)
+{
+    return all->ring != NULL ? all->ring[place] : place;
+}
+
+static uint32_t rank_of(const struct pccl_participants *all, uint32_t seat)
+{
+    return all->ranks != NULL ? all->ranks[seat] : all->members[seat]->rank;
+}
+
 /* In the order of the ring; so are shares of given counts, which only the members know. */
-static void reduce(struct pccl_master *m, const struct pccl_operation *op, const void **parts)
+static void reduce(struct pccl_master *m, const struct pccl_participants *all, const struct pccl_operation *op,
+                   const void **parts)
 {
     for (uint32_t i = 0; i < op->part_count; i++)
-        parts[i] = op->parts[i].payload;
+        parts[i] = op->parts[seat_at(all, i)].payload;
     fold(m, op, parts, op->result);
 }
 
@@ -61,25 +89,25 @@ static void reduce(struct pccl_master *m, const struct pccl_operation *op, const
  * The share of each member is folded along the ring from its successor on, its own part last, as
  * the peers do it (PROTOCOL 7.8).
  */
-static void reduce_shares(struct pccl_master *m, const struct pccl_peer_group *group, const struct pccl_operation *op,
+static void reduce_shares(struct pccl_master *m, const struct pccl_participants *all, const struct pccl_operation *op,
                           const void **parts)
 {
     size_t bytes = op->result_bytes / op->part_count;
     for (uint32_t owner = 0; owner < op->part_count; owner++) {
-        size_t at = group->ring[owner]->rank * bytes;
+        size_t at = rank_of(all, seat_at(all, owner)) * bytes;
         for (uint32_t i = 0; i < op->part_count; i++)
-            parts[i] = op->parts[(owner + 1 + i) % op->part_count].payload + at;
+            parts[i] = op->parts[seat_at(all, (owner + 1 + i) % op->part_count)].payload + at;
         fold(m, op, parts, op->result + at);
     }
 }
 
 /* The contributions in canonical order; those of different lengths behind them. */
-static void gather(const struct pccl_peer_group *group, const struct pccl_operation *op, const void **parts)
+static void gather(const struct pccl_participants *all, const struct pccl_operation *op, const void **parts)
 {
     bool lengths = op->descriptor.collective == PCCL_ALL_GATHER_V;
     uint8_t *at = op->result;
     for (uint32_t i = 0; i < op->part_count; i++)
-        parts[group->ring[i]->rank] = &op->parts[i];
+        parts[rank_of(all, i)] = &op->parts[i];
     for (uint32_t i = 0; i < op->part_count; i++) {
         const struct pccl_part *part = parts[i];
         if (lengths) {
@@ -107,19 +135,30 @@ static uint32_t result_bytes_of(const struct pccl_operation *op)
     return bytes;
 }
 
-bool pccl_master_combine(struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_operation *op)
+static bool combine_founding(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
-    PCCL_ASSERT(op->part_count > 0 && op->done_count == op->part_count && op->part_count == group->ring_count);
+    if (make_result(m, op, pccl_founded_bytes(op->part_count)) && pccl_master_found(m, group, op))
+        return true;
+    pccl_master_free_result(m, op);
+    return false;
+}
+
+bool pccl_master_combine(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
+{
+    struct pccl_participants all = pccl_master_participants(group, op);
+    PCCL_ASSERT(op->part_count > 0 && op->done_count == op->part_count && op->part_count == all.count);
+    if (op->descriptor.collective == PCCL_FOUND)
+        return combine_founding(m, group, op);
     size_t bytes = op->part_count * sizeof(void *);
     const void **parts = pccl_allocate(&m->memory, bytes);
     bool made = parts != NULL && make_result(m, op, result_bytes_of(op));
     bool equal_shares = op->descriptor.collective == PCCL_REDUCE_SCATTER && pccl_id_is_zero(&op->descriptor.counts);
     if (made && equal_shares)
-        reduce_shares(m, group, op, parts);
+        reduce_shares(m, &all, op, parts);
     else if (made && pccl_collective_reduces(op->descriptor.collective))
-        reduce(m, op, parts);
+        reduce(m, &all, op, parts);
     else if (made && op->result != NULL) /* of a barrier it is empty */
-        gather(group, op, parts);        /* a broadcast gathers what only the root contributes */
+        gather(&all, op, parts);         /* a broadcast gathers what only the root contributes */
     pccl_release(&m->memory, parts, bytes);
     return made;
 }

@@ -5,6 +5,7 @@
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/roster.h"
+#include "master/subgroups.h"
 #include "master/sync.h"
 #include "master/where.h"
 #include "wire/describe.h"
@@ -61,7 +62,7 @@ static struct pccl_place place_of(const struct pccl_master *m, const struct pccl
 static bool has_finished(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_instance *instance)
 {
     const struct pccl_operation *op = pccl_master_operation(m, remote->group, instance, false);
-    return op != NULL && (op->decided || (op->parts != NULL && op->parts[remote->position].done));
+    return op != NULL && (op->decided || (op->parts != NULL && op->parts[pccl_master_seat(op, remote)].done));
 }
 
 static bool has_come(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_msg_where *where)
@@ -89,10 +90,26 @@ static bool may_have_come(struct pccl_master *m, const struct pccl_remote *remot
                                           !remote->votes[PCCL_ROUND_OPTIMIZE] && remote->sync_part == NULL);
 }
 
-static bool in_scope(const struct pccl_remote *remote, const struct pccl_remote *from, uint8_t call)
+/* Of those in the group, who takes part in the operation. */
+static bool takes_part(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_instance *instance)
 {
-    bool is_of_group = call == PCCL_CALL_OPERATION || call == PCCL_CALL_SYNC;
-    return pccl_master_is_living_member(remote) && (!is_of_group || remote->group == from->group);
+    if (instance->subgroup == 0)
+        return true;
+    const struct pccl_operation *op = pccl_master_operation(m, remote->group, instance, false);
+    const struct pccl_subgroup *subgroup =
+        op != NULL ? op->subgroup : pccl_master_find_subgroup(remote->group, instance->subgroup);
+    return subgroup == NULL || pccl_master_seat_in(subgroup, remote) < subgroup->count;
+}
+
+static bool in_scope(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_remote *from,
+                     const struct pccl_msg_where *where)
+{
+    bool operation = where->call == PCCL_CALL_OPERATION;
+    if (!pccl_master_is_living_member(remote))
+        return false;
+    if (!operation && where->call != PCCL_CALL_SYNC)
+        return true;
+    return remote->group == from->group && (!operation || takes_part(m, remote, &where->instance));
 }
 
 /* come: has_come or may_have_come. */
@@ -100,7 +117,7 @@ static bool all_have(bool (*come)(struct pccl_master *, const struct pccl_remote
                      struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
-        if (in_scope(m->remotes[i], from, where->call) && !come(m, m->remotes[i], where))
+        if (in_scope(m, m->remotes[i], from, where) && !come(m, m->remotes[i], where))
             return false;
     return true;
 }
@@ -138,7 +155,7 @@ static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *fr
     uint32_t missing = 0;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_remote *remote = m->remotes[i];
-        if (!in_scope(remote, from, where->call))
+        if (!in_scope(m, remote, from, where))
             continue;
         if (all_came ? where->call != PCCL_CALL_OPERATION || has_finished(m, remote, &where->instance)
                      : has_come(m, remote, where))
@@ -199,10 +216,8 @@ void pccl_master_tell_who_waits(struct pccl_master *m)
 
 void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_where *where)
 {
-    if (where->call == PCCL_CALL_OPERATION && where->instance.group != from->group_number) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it waits in an operation of another group");
+    if (where->call == PCCL_CALL_OPERATION && !pccl_master_concerns(m, from, &where->instance))
         return;
-    }
     from->where = *where;
     if (where->call == PCCL_CALL_NONE)
         return;

@@ -7,6 +7,7 @@
 #include "peer/members.h"
 #include "peer/progress.h"
 #include "peer/records.h"
+#include "peer/subgroups.h"
 #include "wire/describe.h"
 
 static struct pccl_announcement *of_node(struct pccl_table_node *node)
@@ -39,7 +40,8 @@ static bool is_of_interest(const struct pccl_peer *p, const struct pccl_instance
     uint64_t joint = pccl_peer_joint(p), sync = p->rounds[PCCL_ROUND_SYNC];
     bool joint_ended = instance->joint == joint + 1 && instance->sync == sync;
     bool sync_ended = instance->joint == joint && instance->sync == sync + 1;
-    if (instance->group != p->config.group)
+    const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, instance->subgroup);
+    if (subgroup != NULL && subgroup->ended)
         return false;
     return p->state == PCCL_PEER_PENDING ||
            (p->state == PCCL_PEER_MEMBER && (pccl_peer_is_current(p, instance) || joint_ended || sync_ended));
@@ -91,8 +93,10 @@ void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_peer_op *op,
                                 const struct pccl_announcement *announcement)
 {
     struct pccl_text reason;
-    if (!pccl_peer_is_in_group(p, &announcement->from))
-        return; /* not a member: it takes no part in this operation */
+    uint64_t subgroup = op->instance.subgroup;
+    if (!pccl_peer_is_in_group(p, &announcement->from) ||
+        (subgroup != 0 && !pccl_peer_is_in_subgroup(p, subgroup, &announcement->from)))
+        return; /* it takes no part in this operation */
     pccl_describe_difference(&reason, &(struct pccl_described){&announcement->from, &announcement->descriptor, false},
                              &(struct pccl_described){&p->config.id, &op->descriptor, true});
     pccl_peer_op_abort(p, op, PCCL_CLASS_MISMATCH, &reason);
@@ -108,7 +112,7 @@ void pccl_peer_announced(struct pccl_peer *p, const struct pccl_id *from, const 
         const struct pccl_announcement announcement = {.from = *from, .descriptor = ready->descriptor};
         if (op->tiny)
             pccl_peer_refuse_announced(p, op, &announcement);
-    } else if (!current || ready->instance.use >= pccl_peer_launches_of(p, ready->instance.tag)) {
+    } else if (!current || !pccl_peer_has_launched(p, &ready->instance)) {
         keep(p, from, ready);
     }
 }

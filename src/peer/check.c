@@ -7,7 +7,9 @@
 
 #include "core/check.h"
 #include "peer/members.h"
+#include "peer/queries.h"
 #include "peer/records.h"
+#include "peer/subgroups.h"
 
 /* ---- the master ---- */
 
@@ -54,15 +56,19 @@ static const char *check_members(const struct pccl_peer *p)
 
 static bool is_of_this_era(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    return instance->group == p->config.group && instance->joint == pccl_peer_joint(p) &&
-           instance->sync == p->rounds[PCCL_ROUND_SYNC];
+    return instance->joint == pccl_peer_joint(p) && instance->sync == p->rounds[PCCL_ROUND_SYNC];
 }
 
 static const char *check_open(const struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     PCCL_RULE(p->state == PCCL_PEER_MEMBER, "only a member has undecided operations");
     PCCL_RULE(op->held, "an undecided operation has a caller");
-    PCCL_RULE(pccl_epoch_equal(&op->start_view, &p->view), "an undecided operation was launched in this view");
+    PCCL_RULE(op->instance.subgroup != 0 || pccl_epoch_equal(&op->start_view, &p->view),
+              "an undecided operation of the whole group was launched in this view");
+    PCCL_RULE(op->instance.subgroup == 0 || op->instance.subgroup == PCCL_FOUNDING ||
+                  (pccl_peer_find_subgroup(p, op->instance.subgroup) != NULL &&
+                   !pccl_peer_find_subgroup(p, op->instance.subgroup)->ended),
+              "an undecided operation is of a subgroup that lives");
     PCCL_RULE(op->complete || op->state != PCCL_OP_DONE, "an operation that is done is complete");
     PCCL_RULE((op->payload != NULL) == (op->payload_capacity > 0), "an operation has the room for its payload");
     PCCL_RULE(op->payload_bytes <= op->payload_capacity, "a payload is within its room");
@@ -119,9 +125,7 @@ static const char *check_operations(const struct pccl_peer *p)
 static const char *check_uses(const struct pccl_peer *p)
 {
     for (const struct pccl_peer_op *op = p->oldest; op != NULL && p->state == PCCL_PEER_MEMBER; op = op->newer) {
-        struct pccl_table_node *node = pccl_table_find(&p->uses, op->instance.tag);
-        uint32_t launches = node != NULL ? PCCL_CONTAINER_OF(node, const struct pccl_use, by_tag)->launches : 0;
-        PCCL_RULE((op->instance.use < launches) == (op->state != PCCL_OP_TOMBSTONE),
+        PCCL_RULE(pccl_peer_has_launched(p, &op->instance) == (op->state != PCCL_OP_TOMBSTONE),
                   "launches are counted, and a tombstone is of a launch to come");
     }
     for (struct pccl_table_node *node = pccl_table_first(&p->announcements); node != NULL;
@@ -140,6 +144,8 @@ static const char *check_limits(const struct pccl_peer *p)
     PCCL_RULE(p->held_count <= PCCL_OPS_HELD_MAX, "operations that callers hold are within limits.h");
     PCCL_RULE(p->op_count - p->tombstone_count + p->followed_count <= PCCL_OPS_PER_PEER_MAX,
               "operations, and those that may follow, are within limits.h");
+    PCCL_RULE(p->founded_count <= 2 * PCCL_SUBGROUPS_MAX && p->seat_count <= 2 * PCCL_SUBGROUP_SEATS_MAX,
+              "subgroups, and their foundings, are within limits.h");
     PCCL_RULE(p->tombstone_count <= PCCL_TOMBSTONES_MAX, "tombstones are within limits.h");
     PCCL_RULE(p->announcements.count <= PCCL_OPS_PER_PEER_MAX, "announcements are within limits.h");
     PCCL_RULE(p->uses.count <= PCCL_TAGS_PER_ERA_MAX, "tags of an era are within limits.h");
@@ -170,7 +176,7 @@ static const char *check_calls(const struct pccl_peer *p)
 
 static const char *check_link(const struct pccl_peer *p, const struct pccl_peer_link *link)
 {
-    bool wanted = link->ring || link->mesh || link->warm, down = link->out == PCCL_DIAL_DOWN;
+    bool wanted = link->ring || link->mesh || link->warm || link->subgroups > 0, down = link->out == PCCL_DIAL_DOWN;
     const struct pccl_id *successor = pccl_peer_successor(p);
     PCCL_RULE(wanted || link->in_up, "a link is wanted here, or by the other end");
     PCCL_RULE(wanted || down, "a link that is not wanted here is neither dialed nor up");
@@ -193,6 +199,47 @@ static const char *check_links(const struct pccl_peer *p)
     if (broken != NULL)
         return broken;
     PCCL_RULE(p->state != PCCL_PEER_MEMBER || ring == (p->ring_count > 1), "a member has one link to its successor");
+    return NULL;
+}
+
+/* ---- subgroups ---- */
+
+static bool relies_on(const struct pccl_peer_subgroup *subgroup, const struct pccl_id *id)
+{
+    uint32_t place = pccl_id_find(subgroup->ring, subgroup->count, id);
+    return !subgroup->ended && place < subgroup->count && place != subgroup->place &&
+           (subgroup->cost.mesh != 0 || place == (subgroup->place + 1) % subgroup->count);
+}
+
+static const char *check_subgroups(const struct pccl_peer *p)
+{
+    uint32_t count = 0, seats = 0, links = 0;
+    for (const struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
+        count += op->seats > 0;
+        seats += op->seats;
+    }
+    for (const struct pccl_peer_subgroup *s = NULL; (s = pccl_peer_next_subgroup(p, s)) != NULL;) {
+        count += !s->ended;
+        seats += s->ended ? 0 : s->count;
+        links += s->ended || p->state != PCCL_PEER_MEMBER ? 0 : s->cost.mesh != 0 ? s->count - 1 : 1;
+        PCCL_RULE(!s->ended || !s->closed, "a subgroup that has ended and is closed is forgotten");
+        PCCL_RULE(s->ended || p->state == PCCL_PEER_MEMBER, "subgroups end with the peer's life");
+        PCCL_RULE(s->rank < s->count && pccl_id_equal(&s->members[s->rank], &p->config.id),
+                  "this peer is in its subgroups");
+        for (uint32_t i = 0; i < s->count; i++) {
+            PCCL_RULE(pccl_id_equal(&s->members[s->positions[i]], &s->ring[i]), "the ring is of the members");
+            PCCL_RULE(s->ended || pccl_peer_is_in_group(p, &s->ring[i]), "a subgroup ends before a member leaves");
+        }
+    }
+    PCCL_RULE(p->founded_count == count && p->seat_count == seats, "the number of subgroups is right");
+    for (uint32_t i = 0; i < p->link_count; i++) {
+        uint32_t rely = 0;
+        for (const struct pccl_peer_subgroup *s = NULL; (s = pccl_peer_next_subgroup(p, s)) != NULL;)
+            rely += relies_on(s, &p->links[i].id);
+        PCCL_RULE(p->links[i].subgroups == rely, "the number of subgroups that rely on a link is right");
+        links -= rely;
+    }
+    PCCL_RULE(links == 0, "all links that subgroups rely on are there");
     return NULL;
 }
 
@@ -237,9 +284,9 @@ static const char *check_deadlines(const struct pccl_peer *p)
 
 const char *pccl_peer_check(const struct pccl_peer *p)
 {
-    static const char *(*const checks[])(const struct pccl_peer *) = {check_master, check_members,  check_operations,
-                                                                      check_uses,   check_limits,   check_calls,
-                                                                      check_links,  check_deadlines};
+    static const char *(*const checks[])(const struct pccl_peer *) = {check_master, check_members,   check_operations,
+                                                                      check_uses,   check_limits,    check_calls,
+                                                                      check_links,  check_subgroups, check_deadlines};
     const char *broken = NULL;
     for (size_t i = 0; broken == NULL && i < PCCL_COUNT_OF(checks); i++)
         broken = checks[i](p);

@@ -230,6 +230,7 @@ static void dispatch(struct pccl_peer *p, const struct pccl_msg *msg)
     case PCCL_MSG_expelled: expelled(p, &msg->as.expelled); break;
     case PCCL_MSG_epoch_change: pccl_peer_epoch_change(p, &msg->as.epoch_change); break;
     case PCCL_MSG_outcome: pccl_peer_outcome(p, &msg->as.outcome); break;
+    case PCCL_MSG_subgroup_ended: pccl_peer_subgroup_ended(p, &msg->as.subgroup_ended); break;
     case PCCL_MSG_sync_plan: pccl_peer_sync_planned(p, &msg->as.sync_plan); break;
     case PCCL_MSG_sync_donor: pccl_peer_sync_donor_named(p, &msg->as.sync_donor); break;
     case PCCL_MSG_measure: pccl_peer_measure(p, &msg->as.measure); break;

@@ -58,6 +58,11 @@ struct pccl_peer_effects {
     void (*op_stop)(void *context, struct pccl_peer_op *op);
     /* An operation that was not launched here has ended: it will never start. */
     void (*op_gone)(void *context, const struct pccl_instance *instance);
+    /*
+     * A subgroup has ended: op_decided has been called for what was undecided in it. Not called for
+     * one that its caller has closed.
+     */
+    void (*subgroup_ended)(void *context, uint64_t name);
     /* The group has a new ring. */
     void (*ring_changed)(void *context, const struct pccl_id *ring, uint32_t count);
     /*

@@ -99,6 +99,11 @@ enum pccl_peer_event_kind {
      * until OP_RELEASE; if its outcome came before it, it is decided already, and op_decided is not
      * called for it. One whose list of members is not that of the view never starts, and is aborted
      * for all, as MEMBERS_CHANGED.
+     *   In a subgroup also: PEER_LOST (it has ended, as its `reason` says; not numbered), ARGUMENT
+     *   (there is no such subgroup, or the root is not in it). It is never refused as TOO_FEW_PEERS.
+     *   The founding of one (PCCL_FOUND): ARGUMENT (not two members or more, one of them twice, not
+     *   this peer, or not all of the list that pccl_peer_members gives), LIMIT. When it commits, the
+     *   subgroup is there: pccl_peer_founded.
      */
     PCCL_PEER_LAUNCH,
     /* A caller blocks in it, or has stopped blocking: for "who is where". */
@@ -114,18 +119,27 @@ enum pccl_peer_event_kind {
      */
     PCCL_PEER_OP_RELEASE,
     /*
+     * The caller closes a subgroup that it has founded: it ends for all of its members, and what is
+     * undecided in it as PEER_LOST. The driver must not look at it any more.
+     */
+    PCCL_PEER_SUBGROUP_CLOSE,
+    /*
      * Sends `leave` and becomes unconnected; operations end with PEER_LOST and calls with ABORTED.
      */
     PCCL_PEER_LEAVE,
 };
 
 struct pccl_launch {
-    uint64_t tag;
+    uint64_t subgroup; /* its name; 0: the whole group */
+    uint64_t tag;      /* ignored for a founding, as is `subgroup` */
     struct pccl_descriptor descriptor;
     const uint8_t *payload; /* tiny: what this member contributes (wire/tiny.h), copied; NULL: nothing */
     uint32_t payload_bytes;
-    bool tiny; /* a barrier always is */
-    /* The members, in canonical order, that the form of the buffers depends on; NULL: on none. */
+    bool tiny; /* a barrier and a founding always are */
+    /*
+     * The members, in canonical order, that the form of the buffers depends on; NULL: on none, and
+     * in a subgroup. Of a founding, in any order: who founds it.
+     */
     const struct pccl_id *members;
     uint32_t member_count;
     /*
@@ -169,6 +183,7 @@ struct pccl_peer_event {
     enum pccl_peer_event_kind kind;
     enum pccl_call call; /* CALL, WITHDRAW */
     uint64_t now_us;
+    uint64_t subgroup;                /* SUBGROUP_CLOSE: its name */
     struct pccl_peer_op *op;          /* OP_*; LAUNCH: the answer, if it is OK */
     const struct pccl_launch *launch; /* LAUNCH */
     const struct pccl_frame *frame;   /* MASTER_RECEIVED */

@@ -92,7 +92,10 @@ static void dial(struct pccl_peer *p, struct pccl_peer_link *link)
     p->effects.dial_link(p->effects.context, &link->id, &link->ticket, link->candidates, link->candidate_count);
 }
 
-static bool is_wanted(const struct pccl_peer_link *link) { return link->ring || link->mesh || link->warm; }
+static bool is_wanted(const struct pccl_peer_link *link)
+{
+    return link->ring || link->mesh || link->warm || link->subgroups > 0;
+}
 
 static void report_up(struct pccl_peer *p, const struct pccl_peer_link *link)
 {
@@ -117,7 +120,9 @@ void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_
     struct pccl_peer_link *link = need_link(p, &warm_up->peer);
     if (link == NULL)
         return;
-    if (!link->warm)
+    if (pccl_peer_knows_member(p, &warm_up->peer))
+        link->tell_us = UINT64_MAX; /* nobody has to admit it */
+    else if (!link->warm)
         link->tell_us = p->now_us + p->config.where_ms * UINT64_C(1000);
     link->warm = true;
     pccl_peer_arm(p, link->tell_us);
@@ -139,6 +144,42 @@ void pccl_peer_forget(struct pccl_peer *p, const struct pccl_id *id)
     link->warm = false;
     if (!is_wanted(link))
         drop_link(p, link);
+}
+
+/*
+ * What nobody wants here is closed, and dropped if the other side does not hold it: who has dialed
+ * closes it, as a newcomer may be warming up. true: it is dropped.
+ */
+static bool tidy_link(struct pccl_peer *p, struct pccl_peer_link *link)
+{
+    if (is_wanted(link))
+        return false;
+    if (link->out != PCCL_DIAL_DOWN) {
+        p->effects.close_link(p->effects.context, &link->id, false);
+        link->out = PCCL_DIAL_DOWN;
+    }
+    bool drops = !link->in_up;
+    if (drops)
+        drop_link(p, link);
+    return drops;
+}
+
+bool pccl_peer_want_link(struct pccl_peer *p, const struct pccl_id *id)
+{
+    struct pccl_peer_link *link = need_link(p, id);
+    if (link != NULL)
+        link->subgroups++;
+    return link != NULL;
+}
+
+void pccl_peer_unwant_link(struct pccl_peer *p, const struct pccl_id *id)
+{
+    struct pccl_peer_link *link = find_link(p, id);
+    if (link == NULL)
+        return; /* all links are closed */
+    PCCL_ASSERT(link->subgroups > 0);
+    link->subgroups--;
+    (void)tidy_link(p, link);
 }
 
 /* The master that asked for them is gone; the restarted one asks anew. */
@@ -168,13 +209,7 @@ void pccl_peer_links_follow_view(struct pccl_peer *p)
         link->warm = link->warm && !member;         /* the view says which members' links are wanted */
         if (link->ring && link->out == PCCL_DIAL_DOWN && link->candidate_count > 0)
             dial(p, link);
-        if (!is_wanted(link) && link->out != PCCL_DIAL_DOWN) {
-            p->effects.close_link(p->effects.context, &link->id, false);
-            link->out = PCCL_DIAL_DOWN;
-        }
-        if (!is_wanted(link) && !link->in_up) /* the peer that dialed closes it: a newcomer may be warming up */
-            drop_link(p, link);
-        else
+        if (!tidy_link(p, link))
             i++;
     }
 }

@@ -11,6 +11,12 @@
 /* As LINK_UP, LINK_DOWN and LINK_MEASURED (event.h). */
 void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *event);
 void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_id *id, uint32_t rtt_us, uint64_t rate);
+/*
+ * One subgroup more, or less, relies on the link to this peer. false: out of memory, and the peer
+ * gave up.
+ */
+PCCL_MUST_CHECK bool pccl_peer_want_link(struct pccl_peer *p, const struct pccl_id *id);
+void pccl_peer_unwant_link(struct pccl_peer *p, const struct pccl_id *id);
 /* The master asks for a link (`warm_up`), or takes that back (`forget`). */
 void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_up);
 void pccl_peer_forget(struct pccl_peer *p, const struct pccl_id *id);

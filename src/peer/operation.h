@@ -23,8 +23,8 @@ struct pccl_peer_op {
     struct pccl_peer_op *older, *newer;  /* all operations, in order of creation */
     struct pccl_peer_op *before, *after; /* those whose outcome is not known to all, in order of decision */
     struct pccl_instance instance;
-    struct pccl_epoch start_view;
-    struct pccl_epoch known; /* of the attributes at launch: the members that the caller counted on */
+    struct pccl_epoch start_view; /* (0, 0) in a subgroup, which has no views */
+    struct pccl_epoch known;      /* of the attributes at launch: the members that the caller counted on */
     struct pccl_descriptor descriptor;
     enum pccl_op_state state;
     enum pccl_class class; /* DECIDED: NONE = committed */
@@ -35,11 +35,13 @@ struct pccl_peer_op {
     bool held;      /* the caller has not released it */
     bool confirmed; /* the master's `outcome` has come (a view may have decided before it) */
     bool unstable;  /* ... and is not known to all members: in the list of these */
+    bool orphaned;  /* its subgroup has ended: nothing more is told of it, unless the master restarts */
     bool awaited;   /* a caller is blocked in it */
     bool abort_sent;
     enum pccl_class abort_class;
     struct pccl_text abort_reason;
     uint32_t world;   /* at launch */
+    uint32_t seats;   /* of a founding: the members, counted as long as it is remembered */
     uint8_t *payload; /* owned: the contribution until decided, then the result (tiny; NULL: both are empty) */
     uint32_t payload_bytes, payload_capacity;
     uint64_t launched_us, deadline_us, where_us;

@@ -8,7 +8,9 @@
 #include "peer/queries.h"
 #include "peer/records.h"
 #include "peer/roll.h"
+#include "peer/subgroups.h"
 #include "peer/where.h"
+#include "wire/subgroup.h"
 #include "wire/tiny.h"
 
 #include <string.h>
@@ -28,24 +30,10 @@ void pccl_peer_change_era(struct pccl_peer *p)
 
 /* ---- its caller ---- */
 
-/* When the lengths of blobs are known, the operation that moves the blobs takes its place: room is kept for that. */
-static bool is_followed(const struct pccl_descriptor *descriptor, bool tiny)
-{
-    return tiny && descriptor->collective == PCCL_ALL_GATHER_V;
-}
-
-static void let_go(struct pccl_peer *p, struct pccl_peer_op *op)
-{
-    PCCL_ASSERT(op->held && op->state == PCCL_OP_DECIDED);
-    pccl_table_remove(&p->by_tag, &op->by_tag);
-    op->held = false;
-    p->held_count--;
-    p->followed_count -= is_followed(&op->descriptor, op->tiny);
-}
-
 void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
 {
-    let_go(p, op);
+    PCCL_ASSERT(op->held && op->state == PCCL_OP_DECIDED);
+    pccl_peer_let_op_go(p, op);
     if (pccl_epoch_compare(&op->attributes.epoch, &p->attributes.epoch) > 0)
         pccl_peer_set_attributes(p, &op->attributes, op->roll);
     pccl_peer_forget_op(p, op);
@@ -77,10 +65,21 @@ static bool is_root(const struct pccl_peer *p, const struct pccl_descriptor *des
     return pccl_id_equal(&descriptor->root, &p->config.id);
 }
 
+/* How many take part; 0: there is no such subgroup. */
+static uint32_t world_of(const struct pccl_peer *p, const struct pccl_launch *launch)
+{
+    if (launch->subgroup == 0)
+        return p->ring_count;
+    if (launch->subgroup == PCCL_FOUNDING)
+        return (uint32_t)launch->descriptor.count;
+    const struct pccl_peer_subgroup *subgroup = pccl_peer_open_subgroup(p, launch->subgroup);
+    return subgroup != NULL ? subgroup->count : 0;
+}
+
 /* Of as many members as the caller counts on. */
 static bool has_fitting_payload(const struct pccl_peer *p, const struct pccl_launch *launch)
 {
-    uint32_t world = launch->members != NULL ? launch->member_count : p->ring_count;
+    uint32_t world = launch->members != NULL ? launch->member_count : world_of(p, launch);
     if (launch->given_up != PCCL_CLASS_NONE)
         return true;
     if (!launch->tiny)
@@ -90,17 +89,35 @@ static bool has_fitting_payload(const struct pccl_peer *p, const struct pccl_lau
                                                     &contribution, p->tiny_bytes_max);
 }
 
+/* Of an operation in a subgroup (PROTOCOL 15.3). */
+static enum pccl_status may_launch_in(const struct pccl_peer *p, const struct pccl_launch *launch)
+{
+    const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(p, launch->subgroup);
+    if (subgroup == NULL)
+        return PCCL_ARGUMENT;
+    if (subgroup->ended)
+        return PCCL_PEER_LOST;
+    bool has_root = launch->descriptor.collective == PCCL_BROADCAST && launch->given_up == PCCL_CLASS_NONE;
+    return has_root && !pccl_peer_is_in_subgroup(p, launch->subgroup, &launch->descriptor.root) ? PCCL_ARGUMENT
+                                                                                                : PCCL_OK;
+}
+
 static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch *launch)
 {
     if (p->state != PCCL_PEER_MEMBER)
         return PCCL_USAGE;
     if (pccl_peer_is_in_quiet_call(p))
         return PCCL_USAGE; /* PROTOCOL 5.1: the era is about to change */
-    if (pccl_peer_find_held(p, launch->tag) != NULL)
+    if (launch->subgroup != 0 && launch->subgroup != PCCL_FOUNDING) {
+        enum pccl_status status = may_launch_in(p, launch);
+        if (status != PCCL_OK)
+            return status;
+    }
+    if (pccl_peer_find_held(p, launch->subgroup, launch->tag) != NULL)
         return PCCL_ARGUMENT;
     if (!has_fitting_payload(p, launch))
         return PCCL_ARGUMENT;
-    if (has_too_few_peers(p)) {
+    if (launch->subgroup == 0 && has_too_few_peers(p)) {
         struct pccl_attributes live = pccl_peer_live_attributes(p); /* so that the caller sees that it is alone */
         pccl_peer_set_attributes(p, &live, p->view_roll);
         return PCCL_TOO_FEW_PEERS;
@@ -110,17 +127,14 @@ static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch
 
 static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_launch *launch)
 {
-    PCCL_ASSERT(!op->held);
     uint32_t timeout_ms = launch->timeout_ms != 0 ? launch->timeout_ms : p->config.op_timeout_ms;
-    op->held = true;
-    p->held_count++;
-    pccl_table_insert(&p->by_tag, &op->by_tag, launch->tag);
+    pccl_peer_hold_op(p, op);
     op->known = p->attributes.epoch;
     op->descriptor = launch->descriptor;
     op->tiny = launch->tiny;
     op->user = launch->user;
-    op->world = p->ring_count;
-    p->followed_count += is_followed(&op->descriptor, op->tiny);
+    op->world = world_of(p, launch);
+    p->followed_count += pccl_peer_is_followed(&op->descriptor, op->tiny);
     op->launched_us = p->now_us;
     op->deadline_us = timeout_ms != 0 ? p->now_us + timeout_ms * UINT64_C(1000) : UINT64_MAX;
     op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
@@ -136,7 +150,9 @@ static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *la
         return launch->payload_bytes;
     if (launch->descriptor.collective == PCCL_ALL_GATHER_V)
         return PCCL_TINY_BYTES_MAX; /* however long the blobs of the others are */
-    uint64_t result = pccl_tiny_sizes(&launch->descriptor, p->ring_count, false).result;
+    uint64_t result = pccl_tiny_sizes(&launch->descriptor, world_of(p, launch), false).result;
+    if (launch->subgroup == PCCL_FOUNDING)
+        return (uint32_t)result;
     return pccl_max_u32(launch->payload_bytes, (uint32_t)pccl_min_u64(result, p->tiny_bytes_max));
 }
 
@@ -156,7 +172,8 @@ static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *
     (*op)->payload = payload;
     (*op)->payload_bytes = launch->tiny ? launch->payload_bytes : 0;
     (*op)->payload_capacity = room;
-    (*op)->start_view = p->view;
+    if (launch->subgroup == 0)
+        (*op)->start_view = p->view;
     (*op)->state = PCCL_OP_RUNNING;
     return PCCL_OK;
 }
@@ -178,17 +195,18 @@ static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pcc
     } else if (launch->tiny) {
         op->complete = true;
         op->state = PCCL_OP_DONE;
-    } else if (!pccl_peer_is_alone(p)) {
+    } else if (op->world > 1) {
         op->started = true;
         p->effects.op_start(p->effects.context, op);
     }
     pccl_peer_tell(p, op);
 }
 
-enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
+static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
 {
     if (launch->after != NULL) {
-        let_go(p, launch->after);
+        PCCL_ASSERT(launch->after->state == PCCL_OP_DECIDED);
+        pccl_peer_let_op_go(p, launch->after);
         pccl_peer_forget_op(p, launch->after);
     }
     enum pccl_status status = may_launch(p, launch);
@@ -196,16 +214,16 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch 
         return status;
     if (p->held_count >= PCCL_OPS_HELD_MAX)
         return PCCL_LIMIT;
-    struct pccl_use *use = pccl_peer_need_use(p, launch->tag);
+    struct pccl_use *use = pccl_peer_need_use(p, launch->subgroup, launch->tag);
     if (use == NULL)
         return p->uses.count >= PCCL_TAGS_PER_ERA_MAX ? PCCL_LIMIT : PCCL_MEMORY;
-    struct pccl_instance instance = {.group = p->config.group,
+    struct pccl_instance instance = {.subgroup = launch->subgroup,
                                      .joint = pccl_peer_joint(p),
                                      .sync = p->rounds[PCCL_ROUND_SYNC],
                                      .tag = launch->tag,
                                      .use = use->launches};
     struct pccl_peer_op *tombstone = pccl_peer_find_instance(p, &instance);
-    uint32_t needed = is_followed(&launch->descriptor, launch->tiny) ? 2 : 1;
+    uint32_t needed = pccl_peer_is_followed(&launch->descriptor, launch->tiny) ? 2 : 1;
     if (p->op_count - p->tombstone_count + p->followed_count + needed > PCCL_OPS_PER_PEER_MAX)
         return PCCL_LIMIT; /* also for a tombstone: launching it makes room for another one */
     if (tombstone != NULL) {
@@ -231,6 +249,44 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch 
         pccl_peer_drop_announcement(p, announcement);
     }
     return PCCL_OK;
+}
+
+/* The contribution is the list; the master makes of it what all keep (PROTOCOL 15.2). */
+static enum pccl_status launch_founding(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
+{
+    uint32_t count = launch->member_count;
+    if (p->state != PCCL_PEER_MEMBER)
+        return PCCL_USAGE;
+    if (count < 2 || count > p->roll->count || launch->descriptor.count != count)
+        return PCCL_ARGUMENT;
+    if (!pccl_peer_has_seats(p, count))
+        return PCCL_LIMIT;
+    struct pccl_id *ids = pccl_allocate(&p->memory, pccl_founding_bytes(count));
+    if (ids == NULL)
+        return PCCL_MEMORY;
+    enum pccl_status status = PCCL_ARGUMENT;
+    if (pccl_peer_take_founders(p, launch->members, count, ids)) {
+        struct pccl_launch founding = *launch;
+        founding.subgroup = PCCL_FOUNDING;
+        founding.tag = pccl_founding_tag(ids, count);
+        founding.tiny = true;
+        founding.payload = ids->bytes;
+        founding.payload_bytes = pccl_founding_bytes(count);
+        founding.members = NULL;
+        status = launch_one(p, &founding, op);
+    }
+    pccl_release(&p->memory, ids, pccl_founding_bytes(count));
+    if (status == PCCL_OK) {
+        (*op)->seats = count;
+        pccl_peer_count_seats(p, count, true);
+    }
+    return status;
+}
+
+enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
+{
+    bool founds = launch->descriptor.collective == PCCL_FOUND;
+    return founds ? launch_founding(p, launch, op) : launch_one(p, launch, op);
 }
 
 /* ---- what happens to it ---- */
@@ -293,7 +349,7 @@ static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcom
  */
 static void unknown_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome, const struct pccl_text *reason)
 {
-    if (outcome->instance.use < pccl_peer_launches_of(p, outcome->instance.tag))
+    if (pccl_peer_has_launched(p, &outcome->instance))
         return;
     if (outcome->class == PCCL_CLASS_NONE && outcome->tiny == 0)
         pccl_peer_give_up(p, PCCL_EXPELLED, GONE_ON_WITHOUT);
@@ -301,6 +357,18 @@ static void unknown_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master committed an operation that this peer never launched");
     else
         tombstone(p, outcome, reason);
+}
+
+/* false: the result is none, or there is no memory, and the peer gave up. */
+static bool found(struct pccl_peer *p, const struct pccl_peer_op *op, const struct pccl_bytes *founded)
+{
+    const struct pccl_bytes list = {op->payload, op->payload_bytes};
+    enum pccl_status status = pccl_peer_add_subgroup(p, &op->instance, &list, founded);
+    if (status == PCCL_MALFORMED)
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master founded another subgroup than its members did");
+    else if (status != PCCL_OK)
+        pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
+    return status == PCCL_OK;
 }
 
 /* false: it is not what the operation's descriptor says. */
@@ -334,6 +402,8 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_peer_op *op, const st
         pccl_peer_give_up(p, PCCL_EXPELLED, GONE_ON_WITHOUT);
         return;
     }
+    if (commit && op->instance.subgroup == PCCL_FOUNDING && !found(p, op, &outcome->result))
+        return;
     if (commit && op->tiny) {
         if (!take_result(op, outcome)) {
             pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's result has the wrong size");
@@ -345,16 +415,22 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_peer_op *op, const st
     decide(p, op, (enum pccl_class)outcome->class, reason);
 }
 
+/* More may be launched: in the whole group, or in a subgroup that lives here. */
+static bool has_future(const struct pccl_peer *p, uint64_t subgroup)
+{
+    return subgroup == 0 || subgroup == PCCL_FOUNDING || pccl_peer_open_subgroup(p, subgroup) != NULL;
+}
+
 void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome)
 {
     struct pccl_text reason;
     pccl_peer_take_reason(p, &reason, &outcome->reason);
     p->decisions = pccl_max_u64(p->decisions, outcome->decision);
-    if (outcome->instance.group == p->config.group && pccl_peer_is_current(p, &outcome->instance)) {
+    if (pccl_peer_is_current(p, &outcome->instance)) {
         struct pccl_peer_op *op = pccl_peer_find_instance(p, &outcome->instance);
         if (op != NULL)
             apply_outcome(p, op, outcome, &reason);
-        else
+        else if (has_future(p, outcome->instance.subgroup))
             unknown_outcome(p, outcome, &reason);
     }
     pccl_peer_set_stable(p, outcome->stable);
@@ -370,7 +446,7 @@ void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
     uint32_t count = 0, capacity = 0;
     struct pccl_instance *killed = NULL;
     for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
-        if (pccl_peer_is_decided(op) || pccl_epoch_compare(&op->start_view, &p->view) >= 0)
+        if (pccl_peer_is_decided(op) || !pccl_view_is_past(&op->instance, &op->start_view, &p->view))
             continue;
         struct pccl_instance *more = pccl_grow(&p->memory, killed, &capacity, count + 1, sizeof *killed);
         if (more == NULL) {
@@ -386,6 +462,52 @@ void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
                            .as.view_ack = {.view = p->view, .instances = killed, .instances_count = count}};
     pccl_peer_send(p, &msg); /* also if nothing was aborted: until it comes the master holds aborts of another class */
     pccl_release(&p->memory, killed, capacity * sizeof *killed);
+}
+
+/* ---- the end of a subgroup (PROTOCOL 15.4) ---- */
+
+/*
+ * The order in the session is that of the master's decisions, so whatever is undecided here was not
+ * decided before the end, and is aborted for all members by it.
+ */
+static void end_subgroup(struct pccl_peer *p, struct pccl_peer_subgroup *subgroup, const struct pccl_text *reason)
+{
+    uint64_t name = subgroup->name;
+    pccl_peer_mark_ended(p, subgroup, reason);
+    for (struct pccl_peer_op *op = p->oldest, *next; op != NULL; op = next) {
+        next = op->newer;
+        if (op->instance.subgroup != name)
+            continue;
+        op->orphaned = true;
+        if (!pccl_peer_is_decided(op))
+            decide(p, op, PCCL_CLASS_PEER_LOST, reason);
+        pccl_peer_forget_op(p, op);
+    }
+    pccl_peer_drop_announcements(p, false);
+    if (!subgroup->closed)
+        p->effects.subgroup_ended(p->effects.context, name);
+    pccl_peer_forget_subgroup(p, subgroup);
+}
+
+void pccl_peer_subgroup_ended(struct pccl_peer *p, const struct pccl_msg_subgroup_ended *ended)
+{
+    struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, ended->subgroup);
+    struct pccl_text reason;
+    pccl_peer_take_reason(p, &reason, &ended->reason);
+    if (subgroup == NULL || subgroup->ended)
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master ended a subgroup that this peer is not in");
+    else
+        end_subgroup(p, subgroup, &reason);
+}
+
+void pccl_peer_end_subgroups(struct pccl_peer *p)
+{
+    for (struct pccl_table_node *node = pccl_table_first(&p->subgroups), *next; node != NULL; node = next) {
+        next = pccl_table_after(&p->subgroups, node);
+        struct pccl_peer_subgroup *subgroup = PCCL_CONTAINER_OF(node, struct pccl_peer_subgroup, by_name);
+        if (!subgroup->ended)
+            end_subgroup(p, subgroup, &p->last_reason);
+    }
 }
 
 void pccl_peer_end_operations(struct pccl_peer *p)

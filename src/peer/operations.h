@@ -16,8 +16,11 @@ void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op);
 /* From the master: the outcome of an operation. */
 void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome);
 void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why); /* PROTOCOL 5.4, and VIEW_ACK */
-/* This peer is out of the run: everything undecided ends as PEER_LOST. */
+/* From the master: a subgroup has ended, and everything undecided in it, as PEER_LOST. */
+void pccl_peer_subgroup_ended(struct pccl_peer *p, const struct pccl_msg_subgroup_ended *ended);
+/* This peer is out of the run: everything undecided ends as PEER_LOST, and then all subgroups. */
 void pccl_peer_end_operations(struct pccl_peer *p);
+void pccl_peer_end_subgroups(struct pccl_peer *p);
 void pccl_peer_change_era(struct pccl_peer *p);
 void pccl_peer_tick_operations(struct pccl_peer *p);
 

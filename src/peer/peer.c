@@ -10,6 +10,7 @@
 #include "peer/records.h"
 #include "peer/roll.h"
 #include "peer/rounds.h"
+#include "peer/subgroups.h"
 #include "peer/sync.h"
 #include "peer/where.h"
 
@@ -43,6 +44,7 @@ struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const 
     pccl_table_init(&p->by_instance, &p->memory, &p->hash);
     pccl_table_init(&p->by_tag, &p->memory, &p->hash);
     pccl_table_init(&p->uses, &p->memory, &p->hash);
+    pccl_table_init(&p->subgroups, &p->memory, &p->hash);
     pccl_table_init(&p->announcements, &p->memory, &p->hash);
     pccl_names_init(&p->names, &p->memory, &p->hash);
     pccl_names_set(&p->names, &p->config.id, p->config.name, pccl_bytes_of_string(p->config.name).length);
@@ -55,10 +57,12 @@ void pccl_peer_destroy(struct pccl_peer *p)
         return;
     pccl_peer_free_records(p);
     pccl_peer_drop_announcements(p, true);
+    pccl_peer_free_subgroups(p);
     pccl_table_fini(&p->by_instance);
     pccl_table_fini(&p->by_tag);
     pccl_table_fini(&p->uses);
     pccl_table_fini(&p->announcements);
+    pccl_table_fini(&p->subgroups);
     pccl_names_fini(&p->names);
     pccl_session_fini(&p->session);
     pccl_release(&p->memory, p->members, p->member_capacity * sizeof *p->members);
@@ -151,6 +155,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
     case PCCL_PEER_OP_AWAIT: pccl_peer_op_await(p, event->op, event->blocked); break;
     case PCCL_PEER_OP_ABORT: pccl_peer_op_abort(p, event->op, event->class, event->reason); break;
     case PCCL_PEER_OP_RELEASE: pccl_peer_op_release(p, event->op); break;
+    case PCCL_PEER_SUBGROUP_CLOSE: pccl_peer_close_subgroup(p, event->subgroup); break;
     case PCCL_PEER_LEAVE: pccl_peer_leave(p); break;
     }
     return PCCL_OK;
@@ -165,6 +170,7 @@ static void end_life(struct pccl_peer *p)
     p->up = p->dialing = false;
     pccl_peer_close_links(p);
     pccl_peer_end_operations(p);
+    pccl_peer_end_subgroups(p);
     pccl_peer_end_calls(p);
     p->ending = false;
 }

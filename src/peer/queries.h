@@ -5,6 +5,7 @@
 #define PCCL_PEER_QUERIES_H
 
 #include "peer/peer.h"
+#include "peer/subgroup.h"
 
 /* The peers that left a group between two epochs, in order: how many, and the first of them. */
 struct pccl_departed {
@@ -30,6 +31,14 @@ struct pccl_cost pccl_peer_cost(const struct pccl_peer *peer);
  */
 const struct pccl_member *pccl_peer_view_members(const struct pccl_peer *peer, uint32_t *count);
 const uint32_t *pccl_peer_positions(const struct pccl_peer *peer);
+
+/* The subgroup that this founding has founded: from its commit on. NULL: it has not. */
+const struct pccl_peer_subgroup *pccl_peer_founded(const struct pccl_peer *peer, const struct pccl_peer_op *op);
+/* The subgroup of this name that a caller here has founded and not closed, ended or not; or NULL. */
+const struct pccl_peer_subgroup *pccl_peer_subgroup(const struct pccl_peer *peer, uint64_t name);
+/* Those in the order of their founding: the first (NULL), the one after; NULL: no more. */
+const struct pccl_peer_subgroup *pccl_peer_next_subgroup(const struct pccl_peer *peer,
+                                                         const struct pccl_peer_subgroup *after);
 
 /* The number of the open round: it names a sync call from its vote to its end. */
 uint64_t pccl_peer_sync_round(const struct pccl_peer *peer);

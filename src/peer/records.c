@@ -4,6 +4,7 @@
  */
 #include "peer/records.h"
 #include "peer/roll.h"
+#include "peer/subgroups.h"
 
 /* ---- the table ---- */
 
@@ -21,15 +22,40 @@ struct pccl_peer_op *pccl_peer_find_instance(const struct pccl_peer *p, const st
     return NULL;
 }
 
-struct pccl_peer_op *pccl_peer_find_held(const struct pccl_peer *p, uint64_t tag)
+/* Of a tag: keys of these tables are spread by their hash. */
+static uint64_t key_of(uint64_t subgroup, uint64_t tag) { return subgroup + tag; }
+
+struct pccl_peer_op *pccl_peer_find_held(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag)
 {
-    struct pccl_table_node *node = pccl_table_find(&p->by_tag, tag);
+    struct pccl_table_node *node = pccl_table_find(&p->by_tag, key_of(subgroup, tag));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_peer_op *op = PCCL_CONTAINER_OF(node, struct pccl_peer_op, by_tag);
-        if (op->instance.tag == tag)
+        if (op->instance.tag == tag && op->instance.subgroup == subgroup)
             return op;
     }
     return NULL;
+}
+
+void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    PCCL_ASSERT(!op->held);
+    op->held = true;
+    p->held_count++;
+    pccl_table_insert(&p->by_tag, &op->by_tag, key_of(op->instance.subgroup, op->instance.tag));
+}
+
+bool pccl_peer_is_followed(const struct pccl_descriptor *descriptor, bool tiny)
+{
+    return tiny && descriptor->collective == PCCL_ALL_GATHER_V;
+}
+
+void pccl_peer_let_op_go(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    PCCL_ASSERT(op->held && p->held_count > 0);
+    pccl_table_remove(&p->by_tag, &op->by_tag);
+    op->held = false;
+    p->held_count--;
+    p->followed_count -= pccl_peer_is_followed(&op->descriptor, op->tiny);
 }
 
 bool pccl_peer_is_decided(const struct pccl_peer_op *op)
@@ -90,10 +116,10 @@ static void free_op(struct pccl_peer *p, struct pccl_peer_op *op)
     PCCL_ASSERT(p->op_count > 0);
     be_stable(p, op);
     pccl_table_remove(&p->by_instance, &op->by_instance);
-    if (op->held) {
-        pccl_table_remove(&p->by_tag, &op->by_tag);
-        p->held_count--;
-    }
+    if (op->held)
+        pccl_peer_let_op_go(p, op);
+    if (op->seats > 0)
+        pccl_peer_count_seats(p, op->seats, false);
     *(op->older != NULL ? &op->older->newer : &p->oldest) = op->newer;
     *(op->newer != NULL ? &op->newer->older : &p->newest) = op->older;
     p->tombstone_count -= op->state == PCCL_OP_TOMBSTONE;
@@ -117,6 +143,8 @@ static bool may_forget(const struct pccl_peer *p, const struct pccl_peer_op *op)
     if (op->held || !pccl_peer_is_decided(op))
         return false;
     if (!pccl_peer_is_current(p, &op->instance) || p->state == PCCL_PEER_OVER)
+        return true;
+    if (op->orphaned && (op->state == PCCL_OP_TOMBSTONE || !op->confirmed))
         return true;
     return op->state == PCCL_OP_DECIDED && op->confirmed && op->decision <= p->stable;
 }
@@ -153,28 +181,35 @@ void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable)
 
 /* ---- the counters of launches ---- */
 
-/* The hash spreads tags; the node keeps the tag itself. */
-static struct pccl_use *find_use(const struct pccl_peer *p, uint64_t tag)
+static struct pccl_use *find_use(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag)
 {
-    struct pccl_table_node *node = pccl_table_find(&p->uses, tag);
-    return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_use, by_tag) : NULL;
+    struct pccl_table_node *node = pccl_table_find(&p->uses, key_of(subgroup, tag));
+    for (; node != NULL; node = pccl_table_find_next(node)) {
+        struct pccl_use *use = PCCL_CONTAINER_OF(node, struct pccl_use, by_tag);
+        if (use->tag == tag && use->subgroup == subgroup)
+            return use;
+    }
+    return NULL;
 }
 
-struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, uint64_t tag)
+struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, uint64_t subgroup, uint64_t tag)
 {
-    struct pccl_use *use = find_use(p, tag);
+    struct pccl_use *use = find_use(p, subgroup, tag);
     if (use != NULL || p->uses.count >= PCCL_TAGS_PER_ERA_MAX)
         return use;
     use = pccl_allocate(&p->memory, sizeof *use);
-    if (use != NULL)
-        pccl_table_insert(&p->uses, &use->by_tag, tag);
+    if (use == NULL)
+        return NULL;
+    use->subgroup = subgroup;
+    use->tag = tag;
+    pccl_table_insert(&p->uses, &use->by_tag, key_of(subgroup, tag));
     return use;
 }
 
-uint32_t pccl_peer_launches_of(const struct pccl_peer *p, uint64_t tag)
+bool pccl_peer_has_launched(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    const struct pccl_use *use = find_use(p, tag);
-    return use != NULL ? use->launches : 0;
+    const struct pccl_use *use = find_use(p, instance->subgroup, instance->tag);
+    return use != NULL && instance->use < use->launches;
 }
 
 void pccl_peer_forget_uses(struct pccl_peer *p)

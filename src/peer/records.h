@@ -9,7 +9,12 @@
 
 /* NULL: there is none; of add: out of memory. */
 struct pccl_peer_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct pccl_instance *instance);
-struct pccl_peer_op *pccl_peer_find_held(const struct pccl_peer *p, uint64_t tag);
+/* Held by its caller: of this subgroup, or of the whole group (0). */
+struct pccl_peer_op *pccl_peer_find_held(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag);
+void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op);
+/* When the lengths of blobs are known, the operation that moves the blobs takes its place: room is kept for that. */
+bool pccl_peer_is_followed(const struct pccl_descriptor *descriptor, bool tiny);
+void pccl_peer_let_op_go(struct pccl_peer *p, struct pccl_peer_op *op);
 struct pccl_peer_op *pccl_peer_add_op(struct pccl_peer *p, const struct pccl_instance *instance);
 bool pccl_peer_is_decided(const struct pccl_peer_op *op);
 bool pccl_peer_is_current(const struct pccl_peer *p, const struct pccl_instance *instance); /* of this era */
@@ -25,9 +30,13 @@ void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable);
 void pccl_peer_forget_op(struct pccl_peer *p, struct pccl_peer_op *op);
 void pccl_peer_forget_stable(struct pccl_peer *p);
 
-/* The counter of launches of this tag in this era. NULL: too many tags, or out of memory. */
-struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, uint64_t tag);
-uint32_t pccl_peer_launches_of(const struct pccl_peer *p, uint64_t tag);
+/*
+ * The counter of launches of this tag, of this subgroup, in this era. NULL: too many tags, or out of
+ * memory.
+ */
+struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, uint64_t subgroup, uint64_t tag);
+/* This instance was launched here, or a later one of its tag. */
+bool pccl_peer_has_launched(const struct pccl_peer *p, const struct pccl_instance *instance);
 void pccl_peer_forget_uses(struct pccl_peer *p);
 /* The machine is destroyed. */
 void pccl_peer_free_records(struct pccl_peer *p);

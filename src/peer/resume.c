@@ -9,10 +9,14 @@
 #include "peer/progress.h"
 #include "peer/records.h"
 #include "peer/rounds.h"
+#include "peer/subgroups.h"
 
 /* A report of everything that a peer remembers fits into a new session. */
-_Static_assert(PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX < PCCL_SESSION_QUEUE_MAX, "messages");
-_Static_assert((uint64_t)PCCL_OPS_PER_PEER_MAX *PCCL_TINY_BYTES_MAX < PCCL_SESSION_BYTES_MAX, "their payload");
+_Static_assert(PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX + PCCL_SUBGROUPS_MAX < PCCL_SESSION_QUEUE_MAX, "messages");
+_Static_assert((uint64_t)PCCL_OPS_PER_PEER_MAX *PCCL_TINY_BYTES_MAX +
+                       3 * (uint64_t)PCCL_SUBGROUP_SEATS_MAX * PCCL_FOUNDED_SEAT_BYTES <
+                   PCCL_SESSION_BYTES_MAX,
+               "their payload; seats count at a launch, and again in the subgroup that it founds");
 
 static void resume_operation(struct pccl_peer *p, const struct pccl_peer_op *op)
 {
@@ -94,6 +98,7 @@ void pccl_peer_send_resume(struct pccl_peer *p)
                                          .ring_count = p->ring_count,
                                          .cost = p->cost}};
     pccl_peer_send(p, &msg);
+    pccl_peer_resume_subgroups(p);
     for (const struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer)
         if (pccl_peer_is_current(p, &op->instance))
             resume_operation(p, op);
@@ -120,6 +125,7 @@ void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *r
         return;
     pccl_peer_log(p, PCCL_LOG_INFO, "the run goes on after the restart of the master");
     pccl_peer_resend_operations(p);
+    pccl_peer_resend_closings(p);
     pccl_peer_resend_votes(p);
     pccl_peer_resend_describe(p);
 }

@@ -6,6 +6,7 @@
  *   roll                the group in the order of admission, as of the view and as callers see it
  *   calls               what others ask of the calls under way
  *   links               the links to other peers
+ *   subgroups           those that this peer is in
  *   records, progress   the operations that are known here; what the master is told of them
  *   announcements       what others have launched, and this peer has not
  *   where               whom do callers wait for?
@@ -22,6 +23,7 @@
 
 #include "core/names.h"
 #include "peer/peer.h"
+#include "peer/subgroup.h"
 #include "wire/session.h"
 
 enum pccl_peer_state {
@@ -64,10 +66,11 @@ struct pccl_peer_link {
     struct pccl_id ticket; /* for dialing it */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
-    bool ring;        /* it follows us in the ring */
-    bool mesh;        /* it is in our group, which is small */
-    bool warm;        /* the master asked for it (`warm_up`) */
-    uint64_t tell_us; /* warm: when to log that nobody admits the newcomer; UINT64_MAX: that is done */
+    bool ring;          /* it follows us in the ring */
+    bool mesh;          /* it is in our group, which is small */
+    bool warm;          /* the master asked for it (`warm_up`) */
+    uint32_t subgroups; /* how many of this peer's rely on it */
+    uint64_t tell_us;   /* warm: when to log that nobody admits the newcomer; UINT64_MAX: that is done */
     enum pccl_dial_state out;
     bool in_up;
     uint64_t retry_us, reported_us;
@@ -80,6 +83,7 @@ struct pccl_peer_link {
 
 struct pccl_use {
     struct pccl_table_node by_tag;
+    uint64_t subgroup, tag;
     uint32_t launches;
 };
 
@@ -166,6 +170,10 @@ struct pccl_peer {
     uint32_t followed_count;                             /* held ones that another one may take the place of */
     uint32_t tombstone_count;                            /* tombstones among the operations */
     uint64_t decisions, stable;
+
+    /* subgroups */
+    struct pccl_table subgroups;        /* by name */
+    uint32_t founded_count, seat_count; /* foundings that are remembered and subgroups that live; their members */
 
     struct pccl_peer_link *links;
     uint32_t link_count, link_capacity;

@@ -89,8 +89,10 @@ static bool apply_members(struct pccl_peer *p, const struct pccl_msg_epoch_chang
 {
     if (change->full)
         return pccl_peer_replace_members(p, change->added, change->added_count);
-    for (uint32_t i = 0; i < change->removed_count; i++)
+    for (uint32_t i = 0; i < change->removed_count; i++) {
         pccl_peer_remove_member(p, &change->removed[i]);
+        pccl_peer_forget(p, &change->removed[i]); /* it is no newcomer, if it was asked to be linked to */
+    }
     for (uint32_t i = 0; i < change->added_count; i++)
         if (!pccl_peer_add_member(p, &change->added[i]))
             return false;

@@ -38,6 +38,7 @@ const char *pccl_collective_name(uint8_t collective)
     case PCCL_REDUCE_SCATTER: return "reduce-scatter";
     case PCCL_BARRIER: return "barrier";
     case PCCL_ALL_GATHER_V: return "all-gather of blobs";
+    case PCCL_FOUND: return "founding of a subgroup";
     default: return "operation";
     }
 }
@@ -58,7 +59,10 @@ static void describe_request(struct pccl_text *words, const struct pccl_descript
     if (descriptor->collective == PCCL_ALL_GATHER_V)
         pccl_text_append(words, " of %s%" PRIu64 " bytes in all",
                          pccl_id_is_zero(&descriptor->counts) ? "at most " : "", descriptor->count);
-    if (descriptor->collective == PCCL_BARRIER || descriptor->collective == PCCL_ALL_GATHER_V)
+    if (descriptor->collective == PCCL_FOUND)
+        pccl_text_append(words, " of %" PRIu64, descriptor->count);
+    if (descriptor->collective == PCCL_BARRIER || descriptor->collective == PCCL_ALL_GATHER_V ||
+        descriptor->collective == PCCL_FOUND)
         return;
     pccl_text_append(words, " of %" PRIu64 " %s", descriptor->count,
                      pccl_datatype_name((enum pccl_datatype)descriptor->datatype));
@@ -103,7 +107,9 @@ void pccl_describe_call(struct pccl_text *text, uint8_t call, uint8_t collective
     case PCCL_CALL_SYNC: pccl_text_append(text, "synchronize shared state (round %" PRIu64 ")", detail); break;
     case PCCL_CALL_OPTIMIZE: pccl_text_append(text, "optimize topology (round %" PRIu64 ")", detail); break;
     case PCCL_CALL_OPERATION:
-        pccl_text_append(text, "%s tag %" PRIu64, pccl_collective_name(collective), detail);
+        pccl_text_add(text, pccl_collective_name(collective));
+        if (collective != PCCL_FOUND) /* its tag is a digest */
+            pccl_text_append(text, " tag %" PRIu64, detail);
         break;
     default: pccl_text_append(text, "its own work"); break;
     }

@@ -23,27 +23,50 @@ static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
         return "a root is that of a broadcast, and a broadcast has one";
     if (!has_parts && !pccl_id_is_zero(&descriptor->counts))
         return "counts in an operation whose parts are equal";
-    if (collective == PCCL_BARRIER && (descriptor->count > 0 || descriptor->datatype != 0 || descriptor->codec != 0))
+    bool without_elements = collective == PCCL_BARRIER || collective == PCCL_FOUND;
+    if (without_elements && (descriptor->datatype != 0 || descriptor->codec != 0))
+        return "a data type in an operation without elements";
+    if (collective == PCCL_BARRIER && descriptor->count > 0)
         return "a barrier has no elements";
+    if (collective == PCCL_FOUND && (descriptor->count < 2 || descriptor->count > PCCL_PEERS_MAX))
+        return "a subgroup has two members or more";
     return NULL;
 }
 
+static const char *invalid_payload(const struct pccl_instance *instance, uint32_t payload_bytes)
+{
+    return payload_bytes > PCCL_TINY_BYTES_MAX && instance->subgroup != PCCL_FOUNDING
+               ? "a payload that is too long for anything but a founding"
+               : NULL;
+}
+
 /* Of an operation that goes this way. */
-static const char *invalid_way(const struct pccl_descriptor *descriptor, uint8_t tiny, uint32_t payload_bytes)
+static const char *invalid_way(const struct pccl_instance *instance, const struct pccl_descriptor *descriptor,
+                               uint8_t tiny, uint32_t payload_bytes)
 {
     if (tiny == 0 && payload_bytes > 0)
         return "a payload in an operation that is not tiny";
-    if (tiny == 0 && descriptor->collective == PCCL_BARRIER)
-        return "a barrier that is not tiny";
+    if (tiny == 0 && (descriptor->collective == PCCL_FOUND || descriptor->collective == PCCL_BARRIER))
+        return "a barrier or a founding that is not tiny";
     if (descriptor->collective == PCCL_ALL_GATHER_V && (tiny == 0) == pccl_id_is_zero(&descriptor->counts))
         return tiny == 0 ? "blobs of unknown lengths in an operation that is not tiny"
                          : "blobs of known lengths in an operation that is tiny";
-    return invalid_descriptor(descriptor);
+    const char *invalid = invalid_payload(instance, payload_bytes);
+    return invalid != NULL ? invalid : invalid_descriptor(descriptor);
+}
+
+/* Of one that was launched. */
+static const char *invalid_launch(const struct pccl_instance *instance, const struct pccl_descriptor *descriptor,
+                                  uint8_t tiny, uint32_t payload_bytes)
+{
+    if ((descriptor->collective == PCCL_FOUND) != (instance->subgroup == PCCL_FOUNDING))
+        return "the name of an operation says whether it founds a subgroup";
+    return invalid_way(instance, descriptor, tiny, payload_bytes);
 }
 
 static const char *invalid_done(const struct pccl_msg_done *done)
 {
-    return invalid_way(&done->descriptor, done->tiny, done->payload.length);
+    return invalid_launch(&done->instance, &done->descriptor, done->tiny, done->payload.length);
 }
 
 static const char *invalid_resume_operation(const struct pccl_msg_resume_operation *operation)
@@ -52,7 +75,9 @@ static const char *invalid_resume_operation(const struct pccl_msg_resume_operati
         return "aborted without a class";
     if (operation->state == PCCL_RESUME_COMMITTED && operation->class != PCCL_CLASS_NONE)
         return "committed with the class of an abort";
-    return invalid_way(&operation->descriptor, operation->tiny, operation->payload.length);
+    bool launched = operation->state != PCCL_RESUME_ABORTED; /* else the operation may be anything */
+    return (launched ? invalid_launch : invalid_way)(&operation->instance, &operation->descriptor, operation->tiny,
+                                                     operation->payload.length);
 }
 
 static const char *invalid_outcome(const struct pccl_msg_outcome *outcome)
@@ -61,7 +86,12 @@ static const char *invalid_outcome(const struct pccl_msg_outcome *outcome)
         return "an aborted operation with a result";
     if (outcome->tiny == 0 && outcome->result.length > 0)
         return "a result of an operation that is not tiny";
-    return NULL;
+    return invalid_payload(&outcome->instance, outcome->result.length);
+}
+
+static const char *invalid_resume_subgroup(const struct pccl_msg_resume_subgroup *resume)
+{
+    return resume->founding.subgroup != PCCL_FOUNDING ? "not the founding of a subgroup" : NULL;
 }
 
 static const char *invalid_epoch_change(const struct pccl_msg_epoch_change *change)
@@ -96,7 +126,8 @@ const char *pccl_wire_invalid(const struct pccl_msg *msg)
     case PCCL_MSG_round: return invalid_round(msg->as.round.kind, msg->as.round.outcome);
     case PCCL_MSG_sync_plan: return invalid_sync_plan(&msg->as.sync_plan);
     case PCCL_MSG_state_want: return invalid_state_want(&msg->as.state_want);
-    case PCCL_MSG_ready: return invalid_way(&msg->as.ready.descriptor, 0, 0);
+    case PCCL_MSG_ready: return invalid_launch(&msg->as.ready.instance, &msg->as.ready.descriptor, 0, 0);
+    case PCCL_MSG_resume_subgroup: return invalid_resume_subgroup(&msg->as.resume_subgroup);
     case PCCL_MSG_outcome: return invalid_outcome(&msg->as.outcome);
     case PCCL_MSG_epoch_change: return invalid_epoch_change(&msg->as.epoch_change);
     default: return NULL;

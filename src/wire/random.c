@@ -96,20 +96,14 @@ static struct pccl_bytes make_text(struct maker *m, const struct pccl_wire_field
     return (struct pccl_bytes){bytes, length};
 }
 
-static struct pccl_descriptor *descriptor_of(struct pccl_msg *msg)
-{
-    switch (msg->type) {
-    case PCCL_MSG_done: return &msg->as.done.descriptor;
-    case PCCL_MSG_resume_operation: return &msg->as.resume_operation.descriptor;
-    case PCCL_MSG_ready: return &msg->as.ready.descriptor;
-    default: return NULL;
-    }
-}
-
 /* A descriptor of random fields would rarely be valid: what does not belong to its collective goes. */
-static void mend_descriptor(struct pccl_descriptor *descriptor)
+static void mend_operation(struct pccl_instance *instance, struct pccl_descriptor *descriptor)
 {
     uint8_t collective = descriptor->collective;
+    if (collective == PCCL_FOUND)
+        instance->subgroup = PCCL_FOUNDING;
+    else if (instance->subgroup == PCCL_FOUNDING)
+        instance->subgroup = 0;
     if (!pccl_collective_reduces(collective))
         descriptor->operation = 0;
     bool lengths_are_unknown = collective == PCCL_ALL_GATHER_V && descriptor->count % 2 != 0;
@@ -119,8 +113,42 @@ static void mend_descriptor(struct pccl_descriptor *descriptor)
         descriptor->root.bytes[0] |= 1;
     else
         memset(&descriptor->root, 0, sizeof descriptor->root);
+    if (collective == PCCL_BARRIER || collective == PCCL_FOUND)
+        descriptor->datatype = descriptor->codec = 0;
     if (collective == PCCL_BARRIER)
-        descriptor->count = descriptor->datatype = descriptor->codec = 0;
+        descriptor->count = 0;
+    if (collective == PCCL_FOUND)
+        descriptor->count = 2 + descriptor->count % (PCCL_PEERS_MAX - 1);
+}
+
+static void mend_payload(const struct pccl_instance *instance, struct pccl_bytes *payload)
+{
+    if (instance->subgroup != PCCL_FOUNDING && payload->length > PCCL_TINY_BYTES_MAX)
+        payload->length = PCCL_TINY_BYTES_MAX;
+}
+
+static void mend_done(struct pccl_msg_done *done)
+{
+    mend_operation(&done->instance, &done->descriptor);
+    mend_payload(&done->instance, &done->payload);
+}
+
+static void mend_resume_operation(struct pccl_msg_resume_operation *operation)
+{
+    mend_operation(&operation->instance, &operation->descriptor);
+    mend_payload(&operation->instance, &operation->payload);
+}
+
+static void mend(struct pccl_msg *msg)
+{
+    switch (msg->type) {
+    case PCCL_MSG_done: mend_done(&msg->as.done); break;
+    case PCCL_MSG_resume_operation: mend_resume_operation(&msg->as.resume_operation); break;
+    case PCCL_MSG_ready: mend_operation(&msg->as.ready.instance, &msg->as.ready.descriptor); break;
+    case PCCL_MSG_outcome: mend_payload(&msg->as.outcome.instance, &msg->as.outcome.result); break;
+    case PCCL_MSG_resume_subgroup: msg->as.resume_subgroup.founding.subgroup = PCCL_FOUNDING; break;
+    default: break;
+    }
 }
 
 static void make_list(struct maker *m, const struct pccl_wire_field *field, void *object)
@@ -169,7 +197,6 @@ void pccl_wire_random(uint16_t type, struct pccl_prng *prng, struct pccl_wire_sc
         memset(msg, 0, sizeof *msg);
         msg->type = type;
         make_object(&maker, layout, &msg->as);
-        if (descriptor_of(msg) != NULL)
-            mend_descriptor(descriptor_of(msg));
+        mend(msg);
     } while (pccl_wire_invalid(msg) != NULL);
 }

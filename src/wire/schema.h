@@ -18,6 +18,7 @@
 #include "core/limits.h"
 
 #define PCCL_PROTOCOL_VERSION 7u
+#define PCCL_FOUNDING UINT64_MAX /* in place of the name of a subgroup: the operation founds one */
 #define PCCL_PROTOCOL_MAGIC UINT64_C(0x31306c636370ab89) /* in every hello */
 
 /* ---- structs inside messages ---- */
@@ -44,7 +45,7 @@
     F(U32, largest_group, , )
 
 #define PCCL_FIELDS_instance(F) /* the name of an operation: PROTOCOL 1.5; (joint, sync) is the era */                 \
-    F(U32, group, , )                                                                                                  \
+    F(U64, subgroup, , )        /* 0: of the whole group; PCCL_FOUNDING: it founds one; else the name of a subgroup */ \
     F(U64, joint, , )                                                                                                  \
     F(U64, sync, , )                                                                                                   \
     F(U64, tag, , )                                                                                                    \
@@ -55,10 +56,10 @@
     F(ID, tail, , )
 
 #define PCCL_FIELDS_descriptor(F) /* what the caller asked for; must be equal on all peers, or the operation fails */  \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_ALL_GATHER_V) /* enum pccl_collective */                                   \
-    F(U8, datatype, 0, 11)                                /* pcclDataType_t */                                         \
-    F(U8, operation, 0, 4)                                /* pcclRedOp_t; 0 where nothing is reduced */                \
-    F(U8, codec, 0, 2)                                    /* pcclQuantizationAlgorithm_t */                            \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_FOUND) /* enum pccl_collective */                                          \
+    F(U8, datatype, 0, 11)                         /* pcclDataType_t */                                                \
+    F(U8, operation, 0, 4)                         /* pcclRedOp_t; 0 where nothing is reduced */                       \
+    F(U8, codec, 0, 2)                             /* pcclQuantizationAlgorithm_t */                                   \
     F(U8, codec_datatype, 0, 11)                                                                                       \
     F(U64, count, , ) /* elements: of the tensor; where each member has a part, of one part; with counts, in all */    \
     F(ID, root, , )   /* broadcast: who sends; 0 otherwise */                                                          \
@@ -76,7 +77,7 @@
     F(ID, peer, 1, )                                                                                                   \
     F(U8, state, PCCL_PLACE_HERE, PCCL_PLACE_DISCONNECTED) /* enum pccl_place_state */                                 \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)        /* enum pccl_call that it waits in; NONE: unknown */        \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_ALL_GATHER_V)  /* of an operation */                                       \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_FOUND)         /* of an operation */                                       \
     F(U64, detail, , )                                     /* the call's tag or round */                               \
     F(U64, since_us, , )
 
@@ -185,7 +186,7 @@
     F(STRUCT, view, epoch, ) /* start view */                                                                          \
     F(STRUCT, descriptor, descriptor, )                                                                                \
     F(U8, tiny, 0, 1)                                                                                                  \
-    F(BYTES, payload, , PCCL_TINY_BYTES_MAX)
+    F(BYTES, payload, , PCCL_FOUNDED_BYTES_MAX) /* longer than PCCL_TINY_BYTES_MAX: of a founding */
 
 #define PCCL_FIELDS_failed(F)                                                                                          \
     F(STRUCT, instance, instance, )                                                                                    \
@@ -203,6 +204,8 @@
     F(STRUCT, view, epoch, )                                                                                           \
     F(LIST, instances, instance, PCCL_OPS_PER_PEER_MAX)
 
+#define PCCL_FIELDS_subgroup_end(F) F(U64, subgroup, 1, PCCL_FOUNDING - 1) /* the sender closes it: it ends for all */
+
 #define PCCL_FIELDS_link_lost(F)                                                                                       \
     F(ID, peer, 1, )                                                                                                   \
     F(U8, incoming, 0, 1)                          /* 1: the other side had opened it */                               \
@@ -213,11 +216,11 @@
     F(U32, rtt_us, , ) /* round trip, as measured by the system; 0: unknown */                                         \
     F(U64, rate, , )   /* bytes per second, measured while data flowed; 0: unknown, as on opening */
 
-#define PCCL_FIELDS_where(F)                              /* "I have been waiting in this call" */                     \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)       /* enum pccl_call; NONE: no longer */                        \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_ALL_GATHER_V) /* of an operation */                                        \
-    F(STRUCT, instance, instance, )                       /* of an operation */                                        \
-    F(U64, round, , )                                     /* of a joint call */                                        \
+#define PCCL_FIELDS_where(F)                        /* "I have been waiting in this call" */                           \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE) /* enum pccl_call; NONE: no longer */                              \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_FOUND)  /* of an operation */                                              \
+    F(STRUCT, instance, instance, )                 /* of an operation */                                              \
+    F(U64, round, , )                               /* of a joint call */                                              \
     F(U64, since_us, , )
 
 #define PCCL_FIELDS_resume(F) /* to a master of another boot: what this peer knows, in several messages */             \
@@ -241,7 +244,7 @@
     F(U8, tiny, 0, 1)                                                                                                  \
     F(U32, world, , )                                                                                                  \
     F(STRUCT, descriptor, descriptor, )                                                                                \
-    F(BYTES, payload, , PCCL_TINY_BYTES_MAX) /* DONE: the contribution; COMMITTED: the result */                       \
+    F(BYTES, payload, , PCCL_FOUNDED_BYTES_MAX) /* DONE: the contribution; COMMITTED: the result */                    \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_resume_round(F) /* the last outcome of a kind of round */                                          \
@@ -251,6 +254,10 @@
     F(STRUCT, attributes, attributes, )                                                                                \
     F(U64, revision, , )                                                                                               \
     F(TEXT, reason, , PCCL_REASON_MAX)
+
+#define PCCL_FIELDS_resume_subgroup(F)          /* a subgroup that lives, as far as this peer knows */                 \
+    F(STRUCT, founding, instance, )             /* the operation that founded it */                                    \
+    F(BYTES, founded, , PCCL_FOUNDED_BYTES_MAX) /* the result of that: wire/subgroup.h */
 
 #define PCCL_FIELDS_resume_end(F) F(LIST, dead, id, PCCL_PEERS_MAX) /* peers whose listener refuses: evidence */
 
@@ -288,7 +295,11 @@
     F(U8, class, PCCL_CLASS_NONE, PCCL_CLASS_MEMBERS_CHANGED) /* enum pccl_class; NONE: committed */                   \
     F(U32, world, , )                                         /* committed: members of the view */                     \
     F(U8, tiny, 0, 1) /* committed: 1 if it went through the master, so that `result` is its result */                 \
-    F(BYTES, result, , PCCL_TINY_BYTES_MAX)                                                                            \
+    F(BYTES, result, , PCCL_FOUNDED_BYTES_MAX)                                                                         \
+    F(TEXT, reason, , PCCL_REASON_MAX)
+
+#define PCCL_FIELDS_subgroup_ended(F) /* whatever is undecided in it is aborted, as PEER_LOST */                       \
+    F(U64, subgroup, 1, PCCL_FOUNDING - 1)                                                                             \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_round(F)                                                                                           \
@@ -432,6 +443,8 @@
     X(21, measured, "peer to master")                                                                                  \
     X(22, describe, "peer to master")                                                                                  \
     X(23, sync_proof, "peer to master")                                                                                \
+    X(24, subgroup_end, "peer to master")                                                                              \
+    X(25, resume_subgroup, "peer to master")                                                                           \
     X(32, welcome, "master to peer")                                                                                   \
     X(33, expelled, "master to peer")                                                                                  \
     X(34, epoch_change, "master to peer")                                                                              \
@@ -446,6 +459,7 @@
     X(43, measure, "master to peer")                                                                                   \
     X(44, topology_report, "master to peer")                                                                           \
     X(46, names, "master to peer")                                                                                     \
+    X(47, subgroup_ended, "master to peer")                                                                            \
     X(64, link_hello, "peer to peer (or master to peer, to probe), first on a data connection")                        \
     X(65, link_ok, "answer to link_hello")                                                                             \
     X(66, link_bye, "peer to peer")                                                                                    \
@@ -490,7 +504,8 @@ enum pccl_refusal { PCCL_ENUM_refusal(PCCL_ENUM_VALUE) };
     V(ALL_GATHER, 2, "all get the parts of all, in the order of members")                                              \
     V(REDUCE_SCATTER, 3, "each gets its part of the reduction of all tensors")                                         \
     V(BARRIER, 4, "nobody goes on before all have come")                                                               \
-    V(ALL_GATHER_V, 5, "all get the blobs of all; lengths go first, as a tiny operation")
+    V(ALL_GATHER_V, 5, "all get the blobs of all; lengths go first, as a tiny operation")                              \
+    V(FOUND, 6, "the members of a list found a subgroup")
 enum pccl_collective { PCCL_ENUM_collective(PCCL_ENUM_VALUE) PCCL_COLLECTIVES };
 
 #define PCCL_ENUM_class(V)                                                                                             \

@@ -2,6 +2,7 @@
 
 #include "core/bytes.h"
 #include "kernels/reduce.h"
+#include "wire/subgroup.h"
 
 #include <string.h>
 
@@ -27,6 +28,7 @@ struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor,
         uint64_t lengths = pccl_id_is_zero(&descriptor->counts) ? world * (uint64_t)LENGTHS_BYTES : UINT64_MAX;
         return (struct pccl_tiny_sizes){PCCL_TINY_BLOB_BYTES, lengths, lengths};
     }
+    case PCCL_FOUND: return (struct pccl_tiny_sizes){pccl_founding_bytes(world), pccl_founded_bytes(world), 0};
     default: return (struct pccl_tiny_sizes){0, 0, 0}; /* a barrier */
     }
 }

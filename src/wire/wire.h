@@ -142,6 +142,11 @@ const char *pccl_wire_invalid(const struct pccl_msg *msg);
 /* ---- small helpers ---- */
 int pccl_epoch_compare(const struct pccl_epoch *a, const struct pccl_epoch *b);
 bool pccl_epoch_equal(const struct pccl_epoch *a, const struct pccl_epoch *b);
+/*
+ * Was this start view of an operation before the present one? Operations of subgroups have none.
+ */
+bool pccl_view_is_past(const struct pccl_instance *instance, const struct pccl_epoch *view,
+                       const struct pccl_epoch *present);
 /* The call that waits for rounds of this kind (enum pccl_round_kind). */
 enum pccl_call pccl_call_of_round(uint8_t kind);
 bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instance *b);

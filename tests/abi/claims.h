@@ -196,6 +196,10 @@ MEMBER(pcclFailure_t, precise, 564, 4)
 STRUCT(struct pcclReduceSingleDescriptor_t, 56, 8)
 
 STRUCT(pcclPeerId_t, 33, 1)
+STRUCT(pcclGroupOptions_t, 24, 8)
+MEMBER(pcclGroupOptions_t, size, 0, 8)
+MEMBER(pcclGroupOptions_t, label, 8, 8)
+MEMBER(pcclGroupOptions_t, timeout_ms, 16, 4)
 STRUCT(pcclCollectiveOptions_t, 72, 8)
 MEMBER(pcclCollectiveOptions_t, size, 0, 8)
 MEMBER(pcclCollectiveOptions_t, tag, 8, 8)
@@ -297,6 +301,8 @@ FUNCTION(pcclAllGatherV, (const void *, size_t, const pcclCollectiveOptions_t *,
 FUNCTION(pcclAllGatherVAsync, (const void *, size_t, const pcclCollectiveOptions_t *, const pcclComm_t *, pcclBlobs_t *,
                                pcclAsyncReduceOp_t *))
 FUNCTION(pcclFreeBlobs, (pcclBlobs_t *))
+FUNCTION(pcclCreateGroup,
+         (const pcclComm_t *, const pcclPeerId_t *, uint32_t, const pcclGroupOptions_t *, pcclComm_t **))
 FUNCTION(pcclAwaitOperation, (const pcclAsyncReduceOp_t *, uint32_t, pcclOperationInfo_t *))
 FUNCTION(pcclRunOperations, (pcclOperation_t *, size_t, const pcclRunOptions_t *, const pcclComm_t *))
 FUNCTION(pcclGetTopology, (const pcclComm_t *, char *, size_t, size_t *))

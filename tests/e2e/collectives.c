@@ -3,6 +3,8 @@
  * follows from its id, so that whoever knows who took part can check every element:
  *
  *   members                  {"members":[ids],"rank":R}
+ *   group SLOT ID,ID,...     founds one of these and puts it into the slot, where it is as a
+ *                            communicator; options label=TEXT, timeout=MS
  *   collect KIND TAG COUNT   one of them; options root=RANK, members=ID,ID,..., alone, inplace,
  *                            launched (as of reduce), quantized, max=BYTES of blobs, and wrong: it
  *                            gives something else than it should.
@@ -295,6 +297,31 @@ void do_members(struct command *command)
         add(&line, "%s\"%s\"", i > 0 ? "," : "", ids[i].digits);
     add(&line, "]");
     end_line(&line);
+}
+
+static uint32_t read_ids(const char *list, pcclPeerId_t *ids)
+{
+    uint32_t count = 0;
+    for (; list != NULL && count < MEMBERS_MAX && strlen(list) >= PCCL_PEER_ID_SIZE - 1; count++) {
+        memcpy(ids[count].digits, list, PCCL_PEER_ID_SIZE - 1);
+        ids[count].digits[PCCL_PEER_ID_SIZE - 1] = 0;
+        list = strchr(list, ',');
+        list = list != NULL ? list + 1 : NULL;
+    }
+    return count;
+}
+
+void do_group(struct command *command)
+{
+    pcclPeerId_t ids[MEMBERS_MAX];
+    struct slot *target = slot_of(number(command, 0));
+    pcclGroupOptions_t options = PCCL_GROUP_OPTIONS_INIT;
+    uint32_t count = read_ids(word(command, 1), ids);
+    if (option(command, "timeout") != NULL)
+        options.timeout_ms = (uint32_t)strtoul(option(command, "timeout"), NULL, 10);
+    options.label = option(command, "label");
+    begin(command);
+    answer_only(command, pcclCreateGroup(command->slot->comm, ids, count, &options, &target->comm));
 }
 
 /* Takes the list from the option, if it is given. */

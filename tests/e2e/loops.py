@@ -50,6 +50,17 @@ def all_right(loops):
     check(all(len(digests) == 1 for digests in seen.values()), "different bits in a step")
 
 
+def right_steps(loops):
+    """Every step of these calls, with its peer: a result is right, and a failure has left the input as
+    it was. loops: peer -> its call."""
+    for peer, loop in loops.items():
+        for failed in loop.failures:
+            check(failed["intact"], f"{peer.name} has changed inputs: {failed}")
+        for step in loop.steps:
+            check(step["right"], f"{peer.name} has a wrong result: {step}")
+            yield peer, step
+
+
 def longest_pause_ms(loops):
     pauses = []
     for loop in loops:

@@ -6,7 +6,7 @@ import time
 import harness
 from harness import SUCCESS
 from harness import check, equal, say
-from loops import kill_all
+from loops import kill_all, right_steps
 from phases import PATIENT
 
 KINDS = ("broadcast", "gather", "scatter", "barrier", "blobs")
@@ -57,12 +57,8 @@ class Churn:
     def verdict(self):
         loops = {peer: loop for peer, loop in {**self.loops, **self.dead}.items() if loop}
         seen = {}
-        for peer, loop in loops.items():
-            for failed in loop.failures:
-                check(failed["intact"], f"{peer.name} has changed inputs: {failed}")
-            for step in loop.steps:
-                check(step["right"], f"{peer.name} has a wrong result: {step}")
-                seen.setdefault(step["step"], set()).add(str(step["ops"]))
+        for _, step in right_steps(loops):
+            seen.setdefault(step["step"], set()).add(str(step["ops"]))
         check(all(len(reports) == 1 for reports in seen.values()), "peers took part in different operations")
         kinds = {kind for reports in seen.values() for kind in KINDS if any(f"'{kind}'" in one for one in reports)}
         equal(kinds, set(KINDS), "the kinds that were tried")

@@ -70,7 +70,8 @@ static const struct {
     {"ping", do_nothing},    {"test", do_test},         {"abort", do_abort},       {"churn", do_churn},
     {"flood", do_flood},     {"state", do_state},       {"poke", do_poke},         {"digests", do_digests},
     {"sync", do_sync},       {"train", do_train},       {"optimize", do_optimize}, {"topology", do_topology},
-    {"members", do_members}, {"collect", do_collect},   {"mixed", do_mixed},       {"run", do_run},
+    {"members", do_members}, {"collect", do_collect},   {"mixed", do_mixed},       {"group", do_group},
+    {"run", do_run},
 };
 
 static void *run_command(void *argument)
@@ -88,6 +89,8 @@ static void *run_command(void *argument)
     bad_command(command, "unknown");
     return NULL;
 }
+
+struct slot *slot_of(uint64_t number) { return &slots[number % SLOTS]; }
 
 /* NULL: an empty line. */
 static struct command *parse(const char *text, bool *background)
@@ -109,7 +112,7 @@ static struct command *parse(const char *text, bool *background)
     command->slot = &slots[0];
     char *next = strtok_r(NULL, " \n", &rest);
     if (next != NULL && next[0] == '#') {
-        command->slot = &slots[strtoul(next + 1, NULL, 10) % SLOTS];
+        command->slot = slot_of(strtoul(next + 1, NULL, 10));
         next = strtok_r(NULL, " \n", &rest);
     }
     command->verb = next != NULL ? next : "";

@@ -72,6 +72,7 @@ struct command {
     uint64_t begun_us;
 };
 
+struct slot *slot_of(uint64_t number);
 /* Ends the process: the script is wrong. */
 _Noreturn void bad_command(const struct command *command, const char *why);
 const char *word(const struct command *command, int index);
@@ -108,6 +109,7 @@ void do_flood(struct command *command);
 void do_churn(struct command *command);
 void do_loop(struct command *command);
 void do_members(struct command *command);
+void do_group(struct command *command);
 void do_collect(struct command *command);
 void do_run(struct command *command);
 void do_mixed(struct command *command);

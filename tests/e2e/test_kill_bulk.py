@@ -14,7 +14,7 @@ import time
 import harness
 from harness import SUCCESS
 from harness import check, equal, say
-from loops import kill_all
+from loops import kill_all, right_steps
 from phases import PATIENT
 
 PEERS_MAX = 6
@@ -109,12 +109,8 @@ class Churn:
         """Every step of everybody, living and dead. How many steps and operations."""
         loops = {peer: loop for peer, loop in {**self.loops, **self.dead}.items() if loop}
         seen = {}
-        for peer, loop in loops.items():
-            for failure in loop.failures:
-                check(failure["intact"], f"{peer.name} has changed inputs: {failure}")
-            for step in loop.steps:
-                check(step["right"], f"{peer.name} has a wrong result: {step}")
-                seen.setdefault(step["step"], {})[peer] = step["ops"]
+        for peer, step in right_steps(loops):
+            seen.setdefault(step["step"], {})[peer] = step["ops"]
         for number, reports in seen.items():
             contents = {str(ops) for ops in reports.values()}
             equal(len(contents), 1, f"different results of step {number}: {contents}")

@@ -353,7 +353,7 @@ static struct pccl_transfer_config config_of(struct rig_attempt *attempt, struct
     const struct rig_spec *spec = attempt->world->spec;
     const struct rig_place *place = &attempt->place;
     struct pccl_transfer_config config = {
-        .instance = {.group = 1, .tag = attempt->op, .use = attempt->use},
+        .instance = {.tag = attempt->op, .use = attempt->use},
         .view = {.inc = 1, .number = attempt->view_number},
         .descriptor = place->descriptor,
         .cost = rig_cost(spec),

@@ -29,6 +29,8 @@ static void wait_for_lanes(struct sim *sim, struct sim_peer *peer)
         if (lane->state == SIM_LANE_IDLE || (lane->state == SIM_LANE_FLYING && lane->decided))
             sim_app_later(sim, peer, lane->act_at > sim->now ? lane->act_at - sim->now : 0);
     }
+    if (peer->app.state == SIM_APP_WORKING)
+        sim_subgroups_wait(sim, peer);
 }
 
 static void on_app(struct sim *sim, void *subject, uint64_t at, uint64_t unused)
@@ -75,25 +77,29 @@ void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op
     sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
 }
 
-/* Half of them are all-reduces; some of these count on the members, too. */
-static void draw_collective(const struct sim_app *app, const struct sim_lane *lane, struct sim_request *request,
-                            uint64_t hash)
+void sim_draw_collective(struct sim_request *request, uint64_t hash)
 {
     static const uint8_t others[] = {PCCL_BROADCAST,      PCCL_BROADCAST, PCCL_ALL_GATHER,  PCCL_ALL_GATHER,
                                      PCCL_REDUCE_SCATTER, PCCL_BARRIER,   PCCL_ALL_GATHER_V};
     if (hash % 16 < PCCL_COUNT_OF(others))
         request->collective = others[hash % 16];
-    request->counted = hash % 16 >= 14;
-    if (lane->attempt == 0 && hash / 4096 % 4 == 0) { /* it has asked once; a retry asks again */
-        request->members = app->members;
-        request->member_count = app->member_count;
-    }
     request->root = (uint32_t)(hash / 16);
     if (request->collective == PCCL_BARRIER || request->collective == PCCL_ALL_GATHER_V) {
         request->tiny = true;
         request->count = request->collective == PCCL_BARRIER ? 0 : 1000 + hash % 3; /* a limit */
     } else if (request->tiny && request->collective != PCCL_ALL_REDUCE) {
         request->count = 1 + request->count % 2; /* so that parts of all fit */
+    }
+}
+
+/* Some all-reduces count on the members, too. */
+static void draw_members(const struct sim_app *app, const struct sim_lane *lane, struct sim_request *request,
+                         uint64_t hash)
+{
+    request->counted = hash % 16 >= 14;
+    if (lane->attempt == 0 && hash / 4096 % 4 == 0) { /* it has asked once; a retry asks again */
+        request->members = app->members;
+        request->member_count = app->member_count;
     }
 }
 
@@ -191,7 +197,8 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
                                   .reduction = hash / 128 % 4 == 0 ? PCCL_MAX : PCCL_SUM,
                                   .user = lane};
     request.count = request.tiny ? 1 + hash / 1024 % SIM_ELEMENTS : 100000;
-    draw_collective(app, lane, &request, sim_mix(hash, 0xc011));
+    sim_draw_collective(&request, sim_mix(hash, 0xc011));
+    draw_members(app, lane, &request, sim_mix(hash, 0xc011));
     if (hash / 8192 % 1000 < sim->plan.mismatch_permille && lane->attempt == 0 && sim_chance(sim, 40))
         differ(sim, &request);
     request.given_up = app->gives_up;
@@ -219,8 +226,7 @@ static void take_outcome(struct sim *sim, struct sim_peer *peer, uint32_t tag)
     struct sim_lane *lane = &peer->app.lanes[tag];
     enum pccl_class class = lane->op->class;
     struct sim_request blobs;
-    if (class == PCCL_CLASS_NONE && lane->op->tiny && lane->op->descriptor.collective == PCCL_ALL_GATHER_V &&
-        sim_follows(lane->op, lane->member_count, &blobs)) {
+    if (sim_follows(lane->op, lane->member_count, &blobs)) {
         follow(sim, peer, lane, &blobs);
         return;
     }
@@ -253,6 +259,7 @@ static void begin_chapter(struct sim *sim, struct sim_peer *peer)
     app->lane_count = sim->plan.tags;
     app->member_count = sim_members(peer, app->members, SIM_HOSTS_MAX);
     app->pending_known = false;
+    sim_subgroups_begin(sim, peer);
     for (uint32_t tag = 0; tag < app->lane_count; tag++) {
         struct sim_lane *lane = &app->lanes[tag];
         memset(lane, 0, sizeof *lane);
@@ -436,6 +443,7 @@ static void work_lanes(struct sim *sim, struct sim_peer *peer)
         }
         finished = finished && lane->state == SIM_LANE_FINISHED;
     }
+    finished = sim_subgroups_work(sim, peer) && finished;
     if (!finished || !pccl_peer_is_connected(peer->machine))
         return;
     if (!app->pending_known && !app->pending_outstanding && pending_mode(sim, app) == PENDING_AFTER)
@@ -474,6 +482,7 @@ static void come_back(struct sim *sim, struct sim_peer *peer)
         sim_app_release(sim, peer, lane->op);
         lane->state = SIM_LANE_IDLE;
     }
+    sim_subgroups_over(sim, peer);
     if (app->pending_outstanding && !app->call_over[PCCL_CALL_PENDING])
         sim_fail(sim, "I12 p%u is unconnected and its pending query never ended", peer->process.number);
     if (app->state == SIM_APP_UPDATING && !app->call_over[PCCL_CALL_UPDATE])

@@ -23,6 +23,7 @@ struct part {
 struct sim_bulk {
     struct sim_bulk *next;
     struct pccl_id lineage;
+    uint32_t group;
     struct pccl_instance instance;
     struct pccl_epoch view;
     uint32_t world, started;
@@ -59,8 +60,8 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
 {
     const struct pccl_id *lineage = pccl_peer_lineage(peer->machine);
     for (struct sim_bulk *bulk = sim->bulks; bulk != NULL; bulk = bulk->next)
-        if (pccl_instance_equal(&bulk->instance, &op->instance) && pccl_epoch_equal(&bulk->view, &op->start_view) &&
-            pccl_id_equal(&bulk->lineage, lineage))
+        if (bulk->group == peer->group && pccl_instance_equal(&bulk->instance, &op->instance) &&
+            pccl_epoch_equal(&bulk->view, &op->start_view) && pccl_id_equal(&bulk->lineage, lineage))
             return bulk;
     if (!create)
         return NULL;
@@ -68,16 +69,18 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
     if (bulk == NULL)
         abort();
     bulk->lineage = *lineage;
+    bulk->group = peer->group;
     bulk->instance = op->instance;
     bulk->view = op->start_view;
     bulk->world = op->world;
-    uint32_t count;
-    const struct pccl_id *ring = pccl_peer_ring(peer->machine, &count);
+    const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(peer->machine, op->instance.subgroup);
+    uint32_t count = subgroup != NULL ? subgroup->count : 0;
+    const struct pccl_id *ring = subgroup != NULL ? subgroup->ring : pccl_peer_ring(peer->machine, &count);
     bulk->ring = malloc(count * sizeof *ring);
     if (bulk->ring == NULL || count != op->world)
         abort();
     memcpy(bulk->ring, ring, count * sizeof *ring);
-    bulk->mesh = pccl_peer_cost(peer->machine).mesh != 0;
+    bulk->mesh = (subgroup != NULL ? subgroup->cost : pccl_peer_cost(peer->machine)).mesh != 0;
     bulk->next = sim->bulks;
     sim->bulks = bulk;
     return bulk;

@@ -26,6 +26,17 @@ struct view_seen {
     uint32_t count;
     struct pccl_cost cost;
 };
+/* E1: one result of each founding. */
+struct subgroup_seen {
+    struct subgroup_seen *next;
+    struct pccl_id lineage;
+    uint64_t name, hash;
+    uint64_t boot, ended_boot; /* of the master that founded it; of one that said it has ended */
+    bool closed;
+    struct pccl_id *members; /* owned, in canonical order */
+    uint64_t *told_boots;    /* owned: of the master that has told each of them of the end */
+    uint32_t count;
+};
 /* What the master last heard of a peer's link. */
 struct link_heard {
     struct pccl_id to;
@@ -55,6 +66,7 @@ struct sim_checks {
     struct sim_instance *buckets[INSTANCE_BUCKETS];
     struct epoch_seen *epochs; /* newest first */
     struct view_seen *views;
+    struct subgroup_seen *subgroups;
     struct round_seen *rounds;
     struct conflict *conflicts;
     struct roll *rolls;
@@ -74,11 +86,17 @@ struct sim_checks {
     uint64_t master_boot, master_joint;
 };
 
-struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *lineage, const struct pccl_instance *name,
-                                       bool create);
+struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *lineage, uint32_t group,
+                                       const struct pccl_instance *name, bool create);
 struct sim_launch *sim_launch_of(const struct sim_instance *instance, const struct sim_peer *peer);
 const struct view_seen *sim_view_find(const struct sim *sim, const struct pccl_id *lineage, uint32_t group,
                                       const struct pccl_epoch *view);
+struct subgroup_seen *sim_subgroup_find(const struct sim *sim, const struct pccl_id *lineage, uint64_t name);
+void sim_check_subgroups_told(struct sim *sim, const struct sim_master *master, const struct sim_peer *to,
+                              const struct pccl_msg *msg);
+/* A member succeeds: in a subgroup; in founding one. */
+void sim_check_subgroup_commit(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op);
+void sim_check_subgroup_founded(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op);
 /* A member the master counts on, when it counts at all. */
 bool sim_is_survivor(const struct sim *sim, const struct sim_peer *peer);
 void sim_check_conflicts(struct sim *sim);

@@ -653,6 +653,7 @@ void sim_check_converged(struct sim *sim)
     }
     sim_check_conflicts(sim);
     sim_check_histories(sim);
+    sim_check_subgroups_idle(sim);
 }
 
 /* I11: after a change of era and a few heartbeats nothing is kept. */
@@ -692,6 +693,7 @@ void sim_check_fini(struct sim *sim)
 {
     struct sim_checks *checks = sim->checks;
     sim_check_operations_fini(sim);
+    sim_check_subgroups_fini(sim);
     sim_check_conduct_fini(sim);
     sim_check_sync_fini(sim);
     sim_check_topology_fini(sim);

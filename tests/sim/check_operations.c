@@ -12,29 +12,33 @@
 
 /* ---- the book of launches ---- */
 
-static uint64_t hash_name(const struct pccl_id *lineage, const struct pccl_instance *name)
+static uint64_t hash_name(const struct pccl_id *lineage, uint32_t group, const struct pccl_instance *name)
 {
-    uint64_t hash = sim_mix(sim_mix(name->group, name->joint), name->sync);
-    hash = sim_mix(hash, name->tag);
+    uint64_t hash = sim_mix(sim_mix(group, name->joint), name->sync);
+    hash = sim_mix(hash, name->tag + name->subgroup);
     return sim_mix(hash ^ lineage->bytes[0] ^ (uint64_t)lineage->bytes[1] << 8, name->use);
 }
 
 const char *sim_instance_text(const struct pccl_instance *name)
 {
-    static char text[2][96];
+    static char text[2][128];
     static int turn;
     turn = 1 - turn;
-    snprintf(text[turn], sizeof text[turn], "(group %u, era %llu %llu, tag %llu, use %u)", name->group,
-             (unsigned long long)name->joint, (unsigned long long)name->sync, (unsigned long long)name->tag, name->use);
+    int length =
+        snprintf(text[turn], sizeof text[turn], "(era %llu %llu, tag %llu, use %u", (unsigned long long)name->joint,
+                 (unsigned long long)name->sync, (unsigned long long)name->tag, name->use);
+    snprintf(text[turn] + length, sizeof text[turn] - (size_t)length, name->subgroup != 0 ? ", subgroup %llx)" : ")",
+             (unsigned long long)name->subgroup);
     return text[turn];
 }
 
-struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *lineage, const struct pccl_instance *name,
-                                       bool create)
+struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *lineage, uint32_t group,
+                                       const struct pccl_instance *name, bool create)
 {
-    struct sim_instance **bucket = &sim->checks->buckets[hash_name(lineage, name) % INSTANCE_BUCKETS];
+    struct sim_instance **bucket = &sim->checks->buckets[hash_name(lineage, group, name) % INSTANCE_BUCKETS];
     for (struct sim_instance *instance = *bucket; instance != NULL; instance = instance->next_hashed)
-        if (pccl_instance_equal(&instance->name, name) && pccl_id_equal(&instance->lineage, lineage))
+        if (instance->group == group && pccl_instance_equal(&instance->name, name) &&
+            pccl_id_equal(&instance->lineage, lineage))
             return instance;
     if (!create)
         return NULL;
@@ -42,6 +46,7 @@ struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *li
     if (instance == NULL)
         abort();
     instance->name = *name;
+    instance->group = group;
     instance->lineage = *lineage;
     instance->next_hashed = *bucket;
     *bucket = instance;
@@ -59,30 +64,46 @@ struct sim_launch *sim_launch_of(const struct sim_instance *instance, const stru
 
 static struct sim_instance *instance_of(struct sim *sim, const struct sim_peer *peer, const struct pccl_instance *name)
 {
-    return sim_instance_find(sim, &peer->machine->lineage, name, true);
+    return sim_instance_find(sim, &peer->machine->lineage, peer->group, name, true);
 }
 
-/* Aborted before it was launched here: it never starts. */
-static bool was_a_tombstone(const struct pccl_peer_op *op) { return op->start_view.inc == 0; }
+static struct sim_use *use_of(struct sim_peer *peer, const struct pccl_instance *name)
+{
+    if (name->subgroup == 0)
+        return &peer->uses[name->tag % SIM_TAGS_KNOWN];
+    struct sim_use *use = peer->subgroup_uses;
+    while (use != NULL && (use->subgroup != name->subgroup || use->tag != name->tag))
+        use = use->next_of_subgroup;
+    if (use != NULL)
+        return use;
+    use = calloc(1, sizeof *use);
+    if (use == NULL)
+        abort();
+    *use = (struct sim_use){.next_of_subgroup = peer->subgroup_uses, .subgroup = name->subgroup, .tag = name->tag};
+    peer->subgroup_uses = use;
+    return use;
+}
 
 /* I6: uses of a tag count up from 0 in each era, without a gap. */
 static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     const struct pccl_instance *name = &op->instance;
-    struct sim_use *use = &peer->uses[name->tag % SIM_TAGS_KNOWN];
+    struct sim_use *use = use_of(peer, name);
     if (use->joint != name->joint || use->sync != name->sync || !use->begun)
-        *use = (struct sim_use){.begun = true, .joint = name->joint, .sync = name->sync};
+        use->next = 0;
+    use->begun = true;
+    use->joint = name->joint;
+    use->sync = name->sync;
     if (name->use != use->next && !sim->mute_uses)
         sim_fail(sim, "I6 p%u launches %s, expected use %u", peer->process.number, sim_instance_text(name), use->next);
     use->next++;
-    if (name->group != peer->group || name->joint != pccl_peer_joint(peer->machine) ||
-        name->sync != peer->machine->rounds[PCCL_ROUND_SYNC])
-        sim_fail(sim, "I7 p%u launches %s in another era or group", peer->process.number, sim_instance_text(name));
+    if (name->joint != pccl_peer_joint(peer->machine) || name->sync != peer->machine->rounds[PCCL_ROUND_SYNC])
+        sim_fail(sim, "I7 p%u launches %s in another era", peer->process.number, sim_instance_text(name));
     if (peer->machine->calls[PCCL_ROUND_UPDATE].outstanding || peer->machine->calls[PCCL_ROUND_SYNC].outstanding ||
         peer->machine->calls[PCCL_ROUND_OPTIMIZE].outstanding)
         sim_fail(sim, "I7 p%u launches %s while its era is about to change", peer->process.number,
                  sim_instance_text(name));
-    if (!was_a_tombstone(op) && !pccl_epoch_equal(&op->start_view, &peer->machine->view))
+    if (name->subgroup == 0 && !pccl_peer_is_decided(op) && !pccl_epoch_equal(&op->start_view, &peer->machine->view))
         sim_fail(sim, "I5 p%u launches %s with a start view that is not its view", peer->process.number,
                  sim_instance_text(name));
 }
@@ -102,11 +123,12 @@ static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const str
     if (launch == NULL)
         abort();
     launch->peer = peer;
-    launch->start_view = peer->machine->view;
+    launch->stillborn = pccl_peer_is_decided(op);
+    launch->start_view = op->instance.subgroup == 0 ? peer->machine->view : op->start_view;
     launch->step = checks->step;
     launch->descriptor = op->descriptor;
     launch->tiny = op->tiny;
-    launch->world = peer->machine->ring_count;
+    launch->world = op->instance.subgroup == 0 ? peer->machine->ring_count : op->world;
     if (checks->launch->members != NULL) {
         launch->world = checks->launch->member_count;
         launch->list = malloc(launch->world * sizeof *launch->list + 1);
@@ -218,27 +240,51 @@ static void add_part(struct outcome *result, const struct sim_launch *launch, co
     result->length += length;
 }
 
-/* All that count on members count on those of the view, in their canonical order. */
-static void check_list(struct sim *sim, const struct view_seen *view, const struct sim_instance *instance,
+/* Who takes part in an operation: the members of its start view, of its subgroup, or of its list. */
+struct participants {
+    const struct pccl_id *ids; /* in canonical order; of a list, in any; NULL: not known */
+    uint32_t count;
+};
+
+static struct participants participants_of(const struct sim *sim, const struct sim_instance *instance,
+                                           const struct sim_launch *mine)
+{
+    uint64_t name = instance->name.subgroup;
+    if (name == PCCL_FOUNDING)
+        return (struct participants){mine->list, mine->world};
+    const struct subgroup_seen *seen = name != 0 ? sim_subgroup_find(sim, &instance->lineage, name) : NULL;
+    if (name != 0)
+        return seen != NULL ? (struct participants){seen->members, seen->count} : (struct participants){NULL, 0};
+    const struct view_seen *view = sim_view_find(sim, &instance->lineage, instance->group, &mine->start_view);
+    return view != NULL ? (struct participants){view->order, view->count} : (struct participants){NULL, 0};
+}
+
+/* All that count on members count on those of the view, in their canonical order; or found with the same. */
+static void check_list(struct sim *sim, const struct participants *all, const struct sim_instance *instance,
                        const struct sim_launch *launch)
 {
+    bool differs = false;
     if (launch->list == NULL)
         return;
-    if (launch->world != view->count || memcmp(launch->list, view->order, view->count * sizeof *view->order) != 0)
+    for (uint32_t i = 0; instance->name.subgroup == PCCL_FOUNDING && i < all->count; i++)
+        differs = differs || pccl_id_find(launch->list, launch->world, &all->ids[i]) == launch->world;
+    if (instance->name.subgroup != PCCL_FOUNDING)
+        differs = launch->world != all->count || memcmp(launch->list, all->ids, all->count * sizeof *all->ids) != 0;
+    if (differs || launch->world != all->count)
         sim_fail(sim, "I3 %s committed, and p%u counted on other members than its view has",
                  sim_instance_text(&instance->name), launch->peer->process.number);
 }
 
-/* All members of the start view must have launched the same; what comes out is known then. */
+/* All who take part must have launched the same; what comes out is known then. */
 static void expected_result(struct sim *sim, const struct sim_instance *instance, const struct sim_launch *mine,
                             struct outcome *result)
 {
-    const struct view_seen *view = sim_view_find(sim, &instance->lineage, instance->name.group, &mine->start_view);
-    if (view == NULL)
-        sim_fail(sim, "I1 p%u works in a view that nobody has seen", mine->peer->process.number);
+    struct participants all = participants_of(sim, instance, mine);
+    if (all.ids == NULL)
+        sim_fail(sim, "I1 p%u works in a view or subgroup that nobody has seen", mine->peer->process.number);
     result->length = 0;
-    for (uint32_t i = 0; i < view->count; i++) {
-        const struct sim_launch *launch = sim_launch_of(instance, sim_peer_find(sim, &view->order[i]));
+    for (uint32_t i = 0; i < all.count; i++) {
+        const struct sim_launch *launch = sim_launch_of(instance, sim_peer_find(sim, &all.ids[i]));
         if (launch == NULL)
             sim_fail(sim, "I3 p%u: %s committed, and a member of its view never launched it",
                      mine->peer->process.number, sim_instance_text(&instance->name));
@@ -251,8 +297,8 @@ static void expected_result(struct sim *sim, const struct sim_instance *instance
             sim_fail(sim, "I3 %s committed, but p%u and p%u launched it with a different %s",
                      sim_instance_text(&instance->name), mine->peer->process.number, launch->peer->process.number,
                      differs);
-        check_list(sim, view, instance, launch);
-        if (mine->tiny)
+        check_list(sim, &all, instance, launch);
+        if (mine->tiny && mine->descriptor.collective != PCCL_FOUND)
             add_part(result, launch, instance);
     }
 }
@@ -262,6 +308,12 @@ static void check_commit(struct sim *sim, struct sim_peer *peer, const struct si
 {
     static struct outcome expected;
     expected_result(sim, instance, mine, &expected);
+    if (op->instance.subgroup == PCCL_FOUNDING) {
+        sim_check_subgroup_founded(sim, peer, op);
+        return;
+    }
+    if (op->instance.subgroup != 0)
+        sim_check_subgroup_commit(sim, peer, op);
     if (!op->tiny) {
         if (!mine->complete)
             sim_fail(sim, "I3 p%u: %s committed before its own part was complete", peer->process.number,
@@ -279,7 +331,7 @@ static void check_input(struct sim *sim, struct sim_peer *peer, const struct sim
                         const struct pccl_peer_op *op)
 {
     uint8_t input[PCCL_TINY_BYTES_MAX];
-    if (!op->tiny || was_a_tombstone(op))
+    if (!op->tiny || mine->stillborn || mine->descriptor.collective == PCCL_FOUND)
         return;
     uint32_t length = sim_contribution(&mine->descriptor, mine->step, op->instance.tag, mine->world, peer, input);
     if (op->payload_bytes != length || (length > 0 && memcmp(op->payload, input, length) != 0))
@@ -293,15 +345,18 @@ static void check_cause(struct sim *sim, const struct sim_peer *peer, const stru
 {
     if (instance->failure_asked || peer->machine->state != PCCL_PEER_MEMBER)
         return;
+    const struct subgroup_seen *seen = sim_subgroup_find(sim, &instance->lineage, instance->name.subgroup);
+    if (seen != NULL && seen->ended_boot != 0)
+        return;
     for (const struct view_seen *view = sim->checks->views; view != NULL; view = view->next)
-        if (view->group == instance->name.group && pccl_id_equal(&view->lineage, &instance->lineage) &&
+        if (view->group == instance->group && pccl_id_equal(&view->lineage, &instance->lineage) &&
             pccl_epoch_compare(&view->view, &mine->start_view) > 0)
             return;
     for (const struct sim_launch *launch = instance->launches; launch != NULL; launch = launch->next)
         if (pccl_epoch_compare(&launch->start_view, &mine->start_view) < 0)
             return; /* killed by the view that this one was launched in */
     const struct pccl_peer_group *group =
-        sim_master_is_up(sim) ? pccl_master_group(sim->master->machine, instance->name.group, false) : NULL;
+        sim_master_is_up(sim) ? pccl_master_group(sim->master->machine, instance->group, false) : NULL;
     if (group != NULL && pccl_epoch_compare(&group->view, &mine->start_view) > 0)
         return;
     sim_fail(sim, "I8 p%u: %s was aborted although nothing happened in its group", peer->process.number,
@@ -358,7 +413,8 @@ static bool next_frame(struct sim *sim, const uint8_t **bytes, size_t *length, u
                    type == PCCL_MSG_abort_request || type == PCCL_MSG_resume_operation || type == PCCL_MSG_outcome ||
                    type == PCCL_MSG_epoch_change || type == PCCL_MSG_welcome || type == PCCL_MSG_hello_ok ||
                    type == PCCL_MSG_expelled || type == PCCL_MSG_sync_vote || type == PCCL_MSG_sync_plan ||
-                   type == PCCL_MSG_sync_donor || type == PCCL_MSG_round || type == PCCL_MSG_measure;
+                   type == PCCL_MSG_sync_donor || type == PCCL_MSG_subgroup_ended || type == PCCL_MSG_round ||
+                   type == PCCL_MSG_measure;
     msg->type = type;
     if (body + (size_t)PCCL_FRAME_HEADER_BYTES > *length ||
         (watched &&
@@ -420,11 +476,11 @@ static void check_counting(struct sim *sim, const struct sim_master *master, con
     if (mine == NULL)
         sim_fail(sim, "I3 p%u is told that %s is committed and never launched it", to->process.number,
                  sim_instance_text(&instance->name));
-    const struct view_seen *view = sim_view_find(sim, &instance->lineage, instance->name.group, &mine->start_view);
-    for (uint32_t i = 0; view != NULL && i < view->count; i++) {
-        const struct pccl_remote *remote = pccl_master_find(master->machine, &view->ring[i]);
+    struct participants all = participants_of(sim, instance, mine);
+    for (uint32_t i = 0; i < all.count; i++) {
+        const struct pccl_remote *remote = pccl_master_find(master->machine, &all.ids[i]);
         bool needed = mine->tiny || (remote != NULL && pccl_master_is_living_member(remote));
-        const struct sim_launch *launch = sim_launch_of(instance, sim_peer_find(sim, &view->ring[i]));
+        const struct sim_launch *launch = sim_launch_of(instance, sim_peer_find(sim, &all.ids[i]));
         bool done = launch != NULL && launch->done_sent && pccl_epoch_equal(&launch->start_view, &mine->start_view);
         if (needed && !done)
             sim_fail(sim, "I5 %s is committed, and a member of its view never said DONE",
@@ -457,15 +513,16 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
         if (msg.type == PCCL_MSG_sync_plan || msg.type == PCCL_MSG_sync_donor || msg.type == PCCL_MSG_round)
             sim_check_sync_told(sim, master, to, &msg);
         sim_check_topology_told(sim, master, to, &msg);
+        sim_check_subgroups_told(sim, master, to, &msg);
         if (msg.type == PCCL_MSG_welcome)
             tap->view = msg.as.welcome.view;
         if (msg.type != PCCL_MSG_outcome || msg.as.outcome.class != PCCL_CLASS_NONE)
             continue;
         const struct sim_instance *instance =
-            sim_instance_find(sim, &master->machine->lineage, &msg.as.outcome.instance, true);
+            sim_instance_find(sim, &master->machine->lineage, to->group, &msg.as.outcome.instance, true);
         check_counting(sim, master, to, instance);
         const struct sim_launch *launch = sim_launch_of(instance, to);
-        if (launch != NULL && pccl_epoch_compare(&tap->view, &launch->start_view) > 0)
+        if (launch != NULL && pccl_view_is_past(&instance->name, &launch->start_view, &tap->view))
             sim_fail(sim, "I5 p%u is told of a newer view before the commit of %s", to->process.number,
                      sim_instance_text(&instance->name));
     }

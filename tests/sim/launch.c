@@ -61,7 +61,11 @@ bool sim_follows(const struct pccl_peer_op *op, uint32_t world, struct sim_reque
     bool all_here = true;
     uint64_t digest = 1;
     const uint8_t *at = op->payload;
-    *request = (struct sim_request){.tag = op->instance.tag, .collective = PCCL_ALL_GATHER_V};
+    if (op->class != PCCL_CLASS_NONE || !op->tiny || op->descriptor.collective != PCCL_ALL_GATHER_V)
+        return false;
+    *request = (struct sim_request){.subgroup = op->instance.subgroup,
+                                    .tag = op->instance.tag,
+                                    .collective = PCCL_ALL_GATHER_V};
     for (uint32_t i = 0; i < world; i++) {
         uint32_t contributed;
         uint64_t length;
@@ -97,8 +101,9 @@ static bool depends_on_members(uint8_t collective)
 static struct pccl_descriptor describe(const struct sim_request *request)
 {
     bool reduces = request->collective == PCCL_ALL_REDUCE || request->collective == PCCL_REDUCE_SCATTER;
+    bool without_elements = request->collective == PCCL_BARRIER || request->collective == PCCL_FOUND;
     struct pccl_descriptor descriptor = {.collective = request->collective,
-                                         .datatype = request->collective == PCCL_BARRIER ? 0 : PCCL_U64,
+                                         .datatype = without_elements ? 0 : PCCL_U64,
                                          .operation = reduces ? (uint8_t)request->reduction : 0,
                                          .count = request->count,
                                          .counts = request->counts};
@@ -112,7 +117,9 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
 {
     static struct pccl_id own[PCCL_PEERS_MAX];
     static uint8_t payload[PCCL_TINY_BYTES_MAX];
-    struct pccl_launch launch = {.tag = request->tag,
+    const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(peer->machine, request->subgroup);
+    struct pccl_launch launch = {.subgroup = request->subgroup,
+                                 .tag = request->tag,
                                  .descriptor = describe(request),
                                  .tiny = request->tiny,
                                  .members = request->members,
@@ -121,16 +128,17 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
                                  .timeout_ms = request->timeout_ms,
                                  .given_up = request->given_up,
                                  .user = request->user};
-    if (launch.members == NULL && (request->counted || depends_on_members(request->collective))) {
+    if (launch.members == NULL && request->subgroup == 0 &&
+        (request->counted || depends_on_members(request->collective))) {
         launch.members = own;
         launch.member_count = sim_members(peer, own, PCCL_PEERS_MAX);
     }
+    uint32_t world = subgroup != NULL ? subgroup->count : launch.member_count;
     if (request->collective == PCCL_BROADCAST)
-        launch.descriptor.root = launch.members[request->root % launch.member_count];
-    uint32_t world = launch.member_count;
-    if (launch.members == NULL)
+        launch.descriptor.root = (subgroup != NULL ? subgroup->members : launch.members)[request->root % world];
+    if (launch.members == NULL && subgroup == NULL)
         (void)pccl_peer_view_members(peer->machine, &world);
-    if (request->tiny) {
+    if (request->tiny && request->collective != PCCL_FOUND) {
         launch.payload_bytes = sim_contribution(&launch.descriptor, request->step, request->tag, world, peer, payload);
         launch.payload = launch.payload_bytes > 0 ? payload : NULL;
     }

@@ -80,6 +80,9 @@ static void report(const struct sim_totals *t, double seconds)
            (unsigned long long)t->optimizations_withdrawn, (unsigned long long)t->tests,
            (unsigned long long)t->tests_failed, (unsigned long long)t->searches, (unsigned long long)t->adoptions,
            (unsigned long long)t->reports);
+    printf("  %llu foundings launched, %llu subgroups founded at peers, %llu commits in them, %llu ends\n",
+           (unsigned long long)t->foundings, (unsigned long long)t->founded, (unsigned long long)t->subgroup_commits,
+           (unsigned long long)t->subgroups_ended);
     printf("  %llu master crashes, %llu stops, %llu resets\n", (unsigned long long)t->crashes,
            (unsigned long long)t->stops, (unsigned long long)t->resets);
 }

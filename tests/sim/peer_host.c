@@ -455,6 +455,14 @@ static void on_op_gone(void *context, const struct pccl_instance *instance)
     peer->ops_gone++;
 }
 
+static void on_subgroup_ended(void *context, uint64_t name)
+{
+    struct sim_peer *peer = context;
+    sim_note(peer->process.sim, "p%u: subgroup %llx has ended", peer->process.number, (unsigned long long)name);
+    sim_check_subgroup_ended(peer->process.sim, peer, name);
+    sim_app_later(peer->process.sim, peer, sim_random(peer->process.sim, 200));
+}
+
 static void on_ring_changed(void *context, const struct pccl_id *ring, uint32_t count)
 {
     struct sim_peer *peer = context;
@@ -596,6 +604,7 @@ struct sim_peer *sim_peer_start(struct sim *sim, uint32_t host, uint16_t port, u
                                               .op_start = on_op_start,
                                               .op_stop = on_op_stop,
                                               .op_gone = on_op_gone,
+                                              .subgroup_ended = on_subgroup_ended,
                                               .ring_changed = on_ring_changed,
                                               .sync_plan = on_sync_plan,
                                               .sync_donor = on_sync_donor,

@@ -1,5 +1,6 @@
 /* Scenarios of members that lie: whichever member it is, the others go on. */
 #include "scenarios.h"
+#include "wire/subgroup.h"
 
 static struct sim_peer *p[8]; /* of the running scenario */
 
@@ -539,4 +540,53 @@ void scenario_impostor(struct sim *sim)
     WAIT(sim, 20000, sim->master->machine->member_count == 3 && !sim->master->machine->recovering);
     MUST(sim, pccl_id_equal(&sim->master->machine->lineage, &run) && p[1]->machine->state == PCCL_PEER_MEMBER);
     scenario_commit_all(sim, p, 3, 1, 1);
+}
+
+/* ---- subgroups that are not ---- */
+
+static uint64_t found_two(struct sim *sim)
+{
+    struct pccl_id list[2] = {p[0]->id, p[1]->id};
+    struct pccl_peer_op *ops[2];
+    uint64_t name = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct sim_request request = {
+            .collective = PCCL_FOUND, .step = 1, .tiny = true, .count = 2, .members = list, .member_count = 2};
+        MUST(sim, sim_app_launch(sim, p[i], &request, &ops[i]) == PCCL_OK);
+        sim_process_arm(sim, &p[i]->process);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        WAIT(sim, 1000, scenario_is_decided(ops[i]));
+        name = pccl_peer_founded(p[i]->machine, ops[i])->name;
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_NONE);
+    }
+    return name;
+}
+
+/* Gives one subgroup other members, then reports one that nobody else does. Neither touches anybody. */
+void scenario_subgroup_lying_reports(struct sim *sim)
+{
+    scenario_cluster(sim, p, 5, 1);
+    uint64_t name = found_two(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct sim_peer *liar = p[4 - i];
+        struct pccl_id list[2] = {p[0]->id, liar->id};
+        uint8_t founded[PCCL_FOUNDED_COST_BYTES + 2 * PCCL_FOUNDED_SEAT_BYTES] = {0};
+        struct pccl_instance founding = pccl_peer_subgroup(p[0]->machine, name)->founding;
+        struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
+        for (uint32_t rank = 0; rank < 2; rank++)
+            pccl_founded_put_seat(founded, rank, &(struct pccl_founded_seat){list[rank], rank});
+        pccl_ids_sort(list, 2);
+        if (i == 1)
+            founding.tag = pccl_founding_tag(list, 2);
+        struct pccl_msg lie = {.type = PCCL_MSG_resume_subgroup,
+                               .as.resume_subgroup = {.founding = founding, .founded = {founded, sizeof founded}}};
+        struct sim_conn *conn = lie_as(sim, liar);
+        scenario_say(sim, conn, &report, 1);
+        scenario_say(sim, conn, &lie, 2);
+        scenario_say(sim, conn, &end, 3);
+        WAIT(sim, 15000, p[0]->machine->ring_count == 4 - i && p[1]->machine->ring_count == 4 - i);
+        MUST(sim, !pccl_peer_subgroup(p[0]->machine, name)->ended && !pccl_peer_subgroup(p[1]->machine, name)->ended);
+        MUST(sim, sim->master->machine->groups[0]->subgroups.count == 1);
+    }
 }

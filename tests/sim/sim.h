@@ -239,6 +239,17 @@ enum sim_app_state {
     SIM_APP_RESTING,
     SIM_APP_GONE
 };
+enum { SIM_CIRCLES = 2, SIM_CIRCLE_LANES = 2 };
+enum sim_circle_state { SIM_CIRCLE_OVER, SIM_CIRCLE_FOUNDING, SIM_CIRCLE_WORKING, SIM_CIRCLE_LEAVING };
+/* A subgroup, as its caller sees it. OVER: nothing is done in it in this chapter. */
+struct sim_circle {
+    enum sim_circle_state state;
+    uint64_t name; /* 0: there is none */
+    struct pccl_id list[SIM_HOSTS_MAX];
+    uint32_t count, foundings;
+    uint32_t made[SIM_CIRCLE_LANES];         /* steps since it was founded */
+    struct sim_lane lanes[SIM_CIRCLE_LANES]; /* the first one founds it, too */
+};
 struct sim_app {
     enum sim_app_state state;
     bool manual; /* a scenario holds the strings */
@@ -246,6 +257,7 @@ struct sim_app {
     uint32_t chapter;
     uint32_t lane_count;
     struct sim_lane lanes[SIM_TAGS_MAX];
+    struct sim_circle circles[SIM_CIRCLES];
     struct pccl_id members[SIM_HOSTS_MAX]; /* when the chapter began */
     uint32_t member_count;
     enum pccl_class gives_up; /* what it launches next; NONE: it is meant */
@@ -297,8 +309,10 @@ struct sim_test {
     struct pccl_id peer, ticket;
 };
 
-/* The last use of a tag. */
+/* The last use of a tag, of the whole group or of a subgroup. */
 struct sim_use {
+    struct sim_use *next_of_subgroup;
+    uint64_t subgroup, tag;
     bool begun;
     uint64_t joint, sync;
     uint32_t next;
@@ -327,7 +341,7 @@ struct sim_peer {
     struct sim_state state;
     struct sim_test test;
     /* checkers */
-    struct sim_use uses[SIM_TAGS_KNOWN];
+    struct sim_use uses[SIM_TAGS_KNOWN], *subgroup_uses; /* owned */
     struct sim_tap tap;
     struct pccl_epoch seen_epoch, seen_view;
     uint64_t told_ring; /* its hash, as the machine told its driver */
@@ -388,6 +402,7 @@ uint64_t sim_app_hash(const struct sim *sim, const struct sim_app *app, uint64_t
 /* ---- launch.c: what callers ask for, and what they put in ---- */
 
 struct sim_request {
+    uint64_t subgroup; /* its name; 0: the whole group */
     uint64_t tag, step;
     uint8_t collective; /* enum pccl_collective */
     bool tiny;
@@ -409,13 +424,28 @@ PCCL_MUST_CHECK enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer
 /* The first members, in canonical order, that a peer's callers count on. Returns how many. */
 uint32_t sim_members(const struct sim_peer *peer, struct pccl_id *members, uint32_t most);
 /*
- * What moves the blobs whose lengths this operation has told; false: all of them have come with
- * their lengths.
+ * What moves the blobs whose lengths this operation has told; false: it has told none, or all of
+ * them have come with their lengths.
  */
 bool sim_follows(const struct pccl_peer_op *op, uint32_t world, struct sim_request *request);
 /* What a peer puts into a tiny operation of so many members. Returns how many bytes. */
 uint32_t sim_contribution(const struct pccl_descriptor *descriptor, uint64_t step, uint64_t tag, uint32_t world,
                           const struct sim_peer *peer, uint8_t bytes[PCCL_TINY_BYTES_MAX]);
+
+/* Half of them are all-reduces. */
+void sim_draw_collective(struct sim_request *request, uint64_t hash);
+
+/* ---- app_subgroups.c ---- */
+
+/* Of the chapter that begins. */
+void sim_subgroups_begin(struct sim *sim, struct sim_peer *peer);
+/* true: there is nothing more to be done in subgroups in this chapter. */
+bool sim_subgroups_work(struct sim *sim, struct sim_peer *peer);
+/* When they want to go on by themselves. */
+void sim_subgroups_wait(struct sim *sim, struct sim_peer *peer);
+void sim_subgroup_close(struct sim *sim, struct sim_peer *peer, struct sim_circle *circle);
+/* The communicator is dead: all has ended. */
+void sim_subgroups_over(struct sim *sim, struct sim_peer *peer);
 
 /* ---- app_sync.c: a caller's synchronizations of its shared state ---- */
 
@@ -496,6 +526,7 @@ struct sim_launch {
     bool tiny;
     uint32_t world;       /* that its caller counted on */
     struct pccl_id *list; /* owned; world members; NULL: it did not count on any */
+    bool stillborn;       /* it was aborted before it was launched */
     bool complete;        /* bulk: its own part is */
     bool done_sent;       /* the master was told */
     bool decided;
@@ -505,6 +536,7 @@ struct sim_launch {
 struct sim_instance {
     struct sim_instance *next_hashed;
     struct pccl_id lineage;
+    uint32_t group;
     struct pccl_instance name;
     struct sim_launch *launches;
     bool failure_asked; /* a peer sent FAILED or ABORT_REQ */
@@ -514,6 +546,11 @@ void sim_check_init(struct sim *sim);
 void sim_check_fini(struct sim *sim);
 void sim_check_about_to_launch(struct sim *sim, struct sim_peer *peer, uint64_t step, const struct pccl_launch *launch);
 void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op); /* NULL: refused */
+/* check_subgroups.c */
+void sim_check_closing(struct sim *sim, struct sim_peer *peer, uint64_t name);
+void sim_check_subgroup_ended(struct sim *sim, struct sim_peer *peer, uint64_t name);
+void sim_check_subgroups_idle(struct sim *sim);
+void sim_check_subgroups_fini(struct sim *sim);
 void sim_check_done(struct sim *sim, struct sim_peer *peer,
                     const struct pccl_peer_op *op); /* bulk: the driver said done */
 void sim_check_failing(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
@@ -610,6 +647,7 @@ struct sim_plan {
     uint64_t search_us; /* longest search for a ring */
     uint64_t test_us;   /* longest test; 0: by its limit */
     bool equal_paths;
+    bool subgroups; /* callers found some */
     bool divergent; /* callers' reactions differ between peers: only deadlines bring them together */
     uint32_t population_max;
     struct pccl_master_config master;
@@ -629,8 +667,8 @@ uint32_t sim_population(const struct sim *sim);
 struct sim_totals {
     uint64_t seeds, events, commits, aborts, crashes, departures, kills, joins, expulsions, stops, resets, updates,
         steps, classes[PCCL_CLASS_COUNT], collectives[PCCL_COLLECTIVES], tiny_commits, hash, syncs, syncs_failed,
-        fetches, fetches_failed, elections, state_refusals, optimizations, no_rings, optimizations_withdrawn, tests,
-        tests_failed, searches, adoptions, reports;
+        fetches, fetches_failed, elections, state_refusals, foundings, founded, subgroup_commits, subgroups_ended,
+        optimizations, no_rings, optimizations_withdrawn, tests, tests_failed, searches, adoptions, reports;
 };
 
 struct sim {

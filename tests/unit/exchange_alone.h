@@ -39,7 +39,7 @@ static inline bool is_sum(const struct job *jobs, uint32_t ranks, uint32_t rank)
     return true;
 }
 
-static const struct pccl_instance an_instance = {.group = 1, .joint = 1, .tag = 9, .use = 1};
+static const struct pccl_instance an_instance = {.joint = 1, .tag = 9, .use = 1};
 
 /* A ring, ours the first; the others only say what the test says. */
 struct alone {

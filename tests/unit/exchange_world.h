@@ -343,7 +343,7 @@ static inline void job_init(struct world *w, struct job *job, uint32_t rank, uin
 {
     memset(job, 0, sizeof *job);
     job_allocate(w, job, rank, descriptor, in_place);
-    job->config = (struct pccl_transfer_config){.instance = {.group = 1, .joint = 1, .tag = tag, .use = 1},
+    job->config = (struct pccl_transfer_config){.instance = {.joint = 1, .tag = tag, .use = 1},
                                                 .view = {1, 5},
                                                 .descriptor = *descriptor,
                                                 .cost = *cost,

@@ -650,6 +650,71 @@ static void an_unconnected_communicator_says_so(void **state)
     assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
 }
 
+/* ---- groups ---- */
+
+static void refused_group(struct world *world, const pcclPeerId_t *ids, uint32_t count,
+                          const pcclGroupOptions_t *options, const char *words)
+{
+    pcclComm_t *group = NULL;
+    assert_int_equal(pcclCreateGroup(world->peers[0], ids, count, options, &group), pcclInvalidArgument);
+    assert_non_null(strstr(pcclGetLastError(world->peers[0]), words));
+    assert_null(group);
+}
+
+static void founding_a_group_refuses_bad_arguments(void **state)
+{
+    struct world *world = *state;
+    struct {
+        pcclGroupOptions_t known;
+        uint64_t later;
+    } larger = {.known = PCCL_GROUP_OPTIONS_INIT};
+    pcclGroupOptions_t options = {0};
+    pcclPeerId_t ids[PEERS], wrong[2] = {{"x"}, {"y"}};
+    pcclComm_t *group = NULL;
+    size_t count;
+    assert_int_equal(pcclGetMembers(world->peers[0], ids, PEERS, &count, NULL), pcclSuccess);
+    refused_group(world, NULL, 2, NULL, "ids or group_out is NULL");
+    refused_group(world, ids, 0, NULL, "the list is empty");
+    refused_group(world, ids, UINT32_MAX, NULL, "longer than any group");
+    refused_group(world, wrong, 2, NULL, "hexadecimal");
+    refused_group(world, ids, 2, &options, "PCCL_GROUP_OPTIONS_INIT");
+    larger.known.size = sizeof larger;
+    larger.later = 1;
+    refused_group(world, ids, 2, &larger.known, "does not know");
+    options = larger.known;
+    options.size = sizeof options;
+    options.label = "a label that is longer than any may be";
+    refused_group(world, ids, 2, &options, "32 bytes");
+    refused_group(world, ids + 1, 2, NULL, "this peer is not in the list");
+    refused_group(world, (const pcclPeerId_t[]){ids[0], ids[0]}, 2, NULL, "twice");
+    assert_int_equal(pcclCreateGroup(world->peers[0], ids, 2, NULL, NULL), pcclInvalidArgument);
+    assert_int_equal(pcclCreateGroup(NULL, ids, 2, NULL, &group), pcclInvalidArgument);
+}
+
+static void a_group_of_one_outlives_its_communicator(void **state)
+{
+    struct world *world = *state;
+    pcclPeerId_t own;
+    pcclComm_t *group, *inner;
+    size_t count;
+    int size;
+    assert_int_equal(pcclGetMembers(world->peers[0], &own, 1, &count, NULL), pcclSuccess);
+    assert_int_equal(pcclCreateGroup(world->peers[0], &own, 1, NULL, &group), pcclSuccess);
+    assert_int_equal(pcclGetAttribute(group, PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE, &size), pcclSuccess);
+    assert_int_equal(size, 1);
+    assert_int_equal(pcclBarrier(NULL, group, NULL), pcclTooFewPeers);
+    assert_int_equal(pcclCreateGroup(group, &own, 1, NULL, &inner), pcclInvalidUsage);
+    assert_int_equal(pcclConnect(group), pcclInvalidUsage);
+    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+    options.alone_ok = true;
+    assert_int_equal(pcclBarrier(&options, group, NULL), pcclSuccess);
+    assert_int_equal(pcclDestroyCommunicator(world->peers[0]), pcclSuccess);
+    world->count = 0;
+    assert_int_equal(pcclBarrier(&options, group, NULL), pcclInvalidUsage);
+    assert_non_null(strstr(pcclGetLastError(group), "destroyed"));
+    assert_int_equal(pcclDestroyCommunicator(group), pcclSuccess);
+}
+
 int main(void)
 {
     const struct CMUnitTest three[] = {
@@ -671,8 +736,10 @@ int main(void)
         cmocka_unit_test(a_tag_and_a_handle_are_used_once),
         cmocka_unit_test_setup(peers_that_differ_are_told, update),
         cmocka_unit_test(an_unconnected_communicator_says_so),
+        cmocka_unit_test(founding_a_group_refuses_bad_arguments),
     };
-    const struct CMUnitTest one[] = {cmocka_unit_test(alone_it_is_the_identity_if_that_is_wanted)};
+    const struct CMUnitTest one[] = {cmocka_unit_test(alone_it_is_the_identity_if_that_is_wanted),
+                                     cmocka_unit_test(a_group_of_one_outlives_its_communicator)};
     int failed = cmocka_run_group_tests_name("three peers", three, start_three, end_world);
     return failed + cmocka_run_group_tests_name("one peer", one, start_one, end_world);
 }

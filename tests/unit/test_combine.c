@@ -173,7 +173,7 @@ static void test_a_barrier_has_an_empty_result(void **state)
 static void test_short_memory(void **state)
 {
     (void)state;
-    for (uint8_t collective = 0; collective < PCCL_COLLECTIVES; collective++)
+    for (uint8_t collective = 0; collective < PCCL_FOUND; collective++)
         for (uint64_t fail_at = 1; fail_at <= 2; fail_at++) {
             struct fixture f;
             prepare(&f, collective);

@@ -136,7 +136,7 @@ PASSING(ENGINE, enum pccl_status, pccl_exchange_start,
         (struct pccl_exchange * exchange, const struct pccl_transfer_config *config, struct pccl_transfer **transfer,
          struct pccl_text *reason),
         (exchange, config, transfer, reason))
-PASSING_VOID(CONTROL, pccl_comm_ops_expire_waits, (struct pcclComm_t * comm),
+PASSING_VOID(CONTROL, pccl_comm_ops_expire_waits, (struct pccl_communicator * comm),
              (comm)) /* under the communicator's lock */
 PASSING(CALLER, bool, pccl_connection_take, (struct pccl_connection * connection), (connection)) /* under it, too */
 PASSING(DIGESTS, uint32_t, pccl_state_chunk_length, (const struct pccl_tensor *tensor, uint64_t chunk), (tensor, chunk))
@@ -168,7 +168,7 @@ PASSING(LISTENER, int, pccl_listener_open,
 PASSING(THREAD, int, pccl_thread_start, (uv_thread_t * thread, void (*run)(void *argument), void *argument),
         (thread, run, argument))
 PASSING_VOID(MACHINE, pccl_names_add_to, (const struct pccl_names *names, struct pccl_text *reason), (names, reason))
-PASSING_VOID(GIVING_UP, pccl_comm_links_close_all, (struct pcclComm_t * comm), (comm))
+PASSING_VOID(GIVING_UP, pccl_comm_links_close_all, (struct pccl_communicator * comm), (comm))
 PASSING_VOID(LEAVING, pccl_comm_log_write, (const struct pccl_comm_log *log), (log))
 PASSING(OPTIONS, enum pccl_status, pccl_options_set,
         (struct pcclOptions_t * options, const char *name, const char *value, struct pccl_text *reason),
@@ -187,27 +187,29 @@ struct pccl_table_node *__wrap_pccl_table_find(const struct pccl_table *table, u
 }
 
 /* It is made, and not yet the engine's. */
-struct pccl_comm_op_job *__real_pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                                                      const void *sendbuf, const struct pccl_descriptor *descriptor);
-struct pccl_comm_op_job *__wrap_pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                                                      const void *sendbuf, const struct pccl_descriptor *descriptor)
+struct pccl_comm_op_job *__real_pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                                                      const void *sendbuf, const struct pccl_descriptor *descriptor,
+                                                      const struct pccl_peer_subgroup *subgroup);
+struct pccl_comm_op_job *__wrap_pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                                                      const void *sendbuf, const struct pccl_descriptor *descriptor,
+                                                      const struct pccl_peer_subgroup *subgroup)
 {
-    struct pccl_comm_op_job *job = __real_pccl_comm_op_job_make(comm, operation, sendbuf, descriptor);
+    struct pccl_comm_op_job *job = __real_pccl_comm_op_job_make(comm, operation, sendbuf, descriptor, subgroup);
     pass(LAUNCH);
     return job;
 }
 
 /* Under the communicator's lock, which is released once the thread can be woken. */
-void __real_pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter);
-void __wrap_pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter)
+void __real_pccl_comm_wait(struct pccl_communicator *comm, struct pccl_waiter *waiter);
+void __wrap_pccl_comm_wait(struct pccl_communicator *comm, struct pccl_waiter *waiter)
 {
     if (is_bystander)
         atomic_store(&bystander_waits, true);
     __real_pccl_comm_wait(comm, waiter);
 }
 
-bool __real_pccl_comm_wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us);
-bool __wrap_pccl_comm_wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
+bool __real_pccl_comm_wait_until(struct pccl_communicator *comm, struct pccl_waiter *waiter, uint64_t deadline_us);
+bool __wrap_pccl_comm_wait_until(struct pccl_communicator *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
     if (is_bystander)
         atomic_store(&bystander_waits, true);

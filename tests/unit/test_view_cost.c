@@ -27,9 +27,9 @@ struct peer {
 
 static struct pccl_cost cost_of(pcclComm_t *comm)
 {
-    pccl_comm_enter(comm);
-    struct pccl_cost cost = pccl_peer_cost(comm->peer);
-    pccl_comm_leave(comm);
+    pccl_comm_enter(comm->comm);
+    struct pccl_cost cost = pccl_peer_cost(comm->comm->peer);
+    pccl_comm_leave(comm->comm);
     return cost;
 }
 

@@ -410,6 +410,26 @@ static void test_rules_over_several_fields(void **state)
     msg.as.resume_operation.payload = pccl_bytes_of_string("abcd");
     must_be_malformed(&msg, "not tiny");
 
+    static const uint8_t long_list[PCCL_TINY_BYTES_MAX + 1];
+    msg = (struct pccl_msg){.type = PCCL_MSG_done};
+    msg.as.done.tiny = 1;
+    msg.as.done.payload = (struct pccl_bytes){long_list, sizeof long_list};
+    must_be_malformed(&msg, "too long for anything but a founding");
+    msg.as.done.instance.subgroup = PCCL_FOUNDING;
+    must_be_malformed(&msg, "says whether it founds a subgroup");
+    msg.as.done.descriptor = (struct pccl_descriptor){.collective = PCCL_FOUND, .count = PCCL_PEERS_MAX};
+    round_trip(&msg);
+    msg = (struct pccl_msg){.type = PCCL_MSG_outcome};
+    msg.as.outcome.tiny = 1;
+    msg.as.outcome.result = (struct pccl_bytes){long_list, sizeof long_list};
+    must_be_malformed(&msg, "too long for anything but a founding");
+    msg.as.outcome.instance.subgroup = PCCL_FOUNDING;
+    round_trip(&msg);
+    msg = (struct pccl_msg){.type = PCCL_MSG_resume_subgroup};
+    must_be_malformed(&msg, "not the founding of a subgroup");
+    msg.as.resume_subgroup.founding.subgroup = PCCL_FOUNDING;
+    round_trip(&msg);
+
     msg = (struct pccl_msg){.type = PCCL_MSG_outcome};
     msg.as.outcome.class = PCCL_CLASS_MISMATCH;
     round_trip(&msg);
@@ -436,6 +456,9 @@ static void judge_descriptor(const struct pccl_descriptor *descriptor, const cha
     struct pccl_msg messages[] = {
         {.type = PCCL_MSG_done}, {.type = PCCL_MSG_resume_operation}, {.type = PCCL_MSG_ready}};
     bool barrier = descriptor->collective == PCCL_BARRIER, blobs = descriptor->collective == PCCL_ALL_GATHER_V;
+    bool founds = descriptor->collective == PCCL_FOUND;
+    messages[0].as.done.instance.subgroup = messages[1].as.resume_operation.instance.subgroup =
+        messages[2].as.ready.instance.subgroup = founds ? PCCL_FOUNDING : 0;
     messages[0].as.done.descriptor = *descriptor;
     messages[0].as.done.tiny = 1;
     messages[1].as.resume_operation.descriptor = *descriptor;
@@ -443,8 +466,8 @@ static void judge_descriptor(const struct pccl_descriptor *descriptor, const cha
     messages[2].as.ready.descriptor = *descriptor;
     messages[2].as.ready.segment_elements = 1;
     for (size_t i = 0; i < PCCL_COUNT_OF(messages); i++) {
-        if (i == 2 && barrier)
-            must_be_malformed(&messages[i], "a barrier that is not tiny");
+        if (i == 2 && (barrier || founds))
+            must_be_malformed(&messages[i], "a barrier or a founding that is not tiny");
         else if (blobs && (i == 2) == pccl_id_is_zero(&descriptor->counts))
             must_be_malformed(&messages[i], i == 2 ? "blobs of unknown lengths" : "blobs of known lengths");
         else if (reason != NULL)
@@ -462,7 +485,8 @@ static void test_descriptors(void **state)
         bool reduces = collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER;
         bool has_parts = collective == PCCL_ALL_GATHER_V || collective == PCCL_REDUCE_SCATTER;
         bool rooted = collective == PCCL_BROADCAST, barrier = collective == PCCL_BARRIER;
-        struct pccl_descriptor valid = {.collective = collective};
+        bool founds = collective == PCCL_FOUND;
+        struct pccl_descriptor valid = {.collective = collective, .count = founds ? 2 : 0};
         valid.root = rooted ? some : valid.root;
         judge_descriptor(&valid, NULL);
         struct pccl_descriptor changed = valid;
@@ -476,10 +500,12 @@ static void test_descriptors(void **state)
         judge_descriptor(&changed, has_parts ? NULL : "counts in an operation whose parts are equal");
         changed = valid;
         changed.count = 1;
-        judge_descriptor(&changed, barrier ? "a barrier has no elements" : NULL);
+        judge_descriptor(&changed, barrier  ? "a barrier has no elements"
+                                   : founds ? "a subgroup has two members or more"
+                                            : NULL);
         changed = valid;
         changed.datatype = 1;
-        judge_descriptor(&changed, barrier ? "a barrier has no elements" : NULL);
+        judge_descriptor(&changed, barrier || founds ? "a data type in an operation without elements" : NULL);
     }
 }
 

@@ -5,10 +5,10 @@ edits: file, a text that is there exactly once (white space aside), what replace
 the mistake at its first step, the plant blinds that checker, so that the audit shows the deep one working.
 """
 from . import (crowds, direct_exchange, first_five, liars, machines, members, membership, operations, restart, rounds,
-               shared_state, topology)
+               shared_state, subgroups, topology)
 
 # In the order in which they are planted.
 AREAS = [first_five, operations, members, rounds, membership, crowds, restart, machines, direct_exchange, shared_state,
-         topology, liars]
+         topology, subgroups, liars]
 
 PLANTS = [bug for area in AREAS for bug in area.PLANTS]

@@ -15,8 +15,8 @@ PLANTS = [
         ["D3"], ["mesh-cut", "mesh-cut-stuck"],
         [
             ("src/master/failed_links.c",
-             "|| from->group->cost.mesh == 0 ||",
-             "|| true ||"),
+             "bool mesh = from->group->cost.mesh != 0 &&",
+             "bool mesh = false &&"),
         ], last=12000),
     Bug("mesh_edge_removes_its_end",
         "F14: nobody goes for a link beside the ring",
@@ -93,14 +93,14 @@ PLANTS = [
         [
             ("src/master/operations.c",
              "if (m->now_us >= op->held_until_us && !is_mended(m, op))",
-             "if (false)"),
+             "if (false ||"),
         ]),
     Bug("announcement_is_dropped",
         "the same operation as a tiny one here and as a bulk one there waits for ever",
         ["I12"], ["tiny-against-bulk"],
         [
             ("src/peer/announcements.c",
-             "} else if (!current || ready->instance.use >= pccl_peer_launches_of(p, ready->instance.tag)) {",
+             "} else if (!current || !pccl_peer_has_launched(p, &ready->instance)) {",
              "} else if (false) { (void)current;"),
         ]),
     Bug("loss_behind_done_is_kept_quiet",
@@ -124,15 +124,15 @@ PLANTS = [
         ["I11"], ["announcements"],
         [
             ("src/peer/operations.c",
-             "pccl_peer_drop_announcements(p, false);",
-             ""),
+             "pccl_peer_forget_stable(p); pccl_peer_drop_announcements(p, false);",
+             "pccl_peer_forget_stable(p);"),
         ]),
     Bug("anybody_announces",
         "what no member says aborts an operation of the members",
         [], ["announced-by-others"],
         [
             ("src/peer/announcements.c",
-             "if (!pccl_peer_is_in_group(p, &announcement->from))",
+             "if (!pccl_peer_is_in_group(p, &announcement->from) ||",
              "if (false)"),
         ]),
 

@@ -50,8 +50,8 @@ PLANTS = [
              "if (all && any) pccl_master_commit(m, group, op);",
              "if (all && any) op->world = op->part_count; /* to be committed after the view */"),
             ("src/master/operations.c",
-             "if (!op->decided) free_operation(m, group, op);",
-             "if (!op->decided && op->world == 0) free_operation(m, group, op);"),
+             "if (!op->decided && op->instance.subgroup == 0) free_operation(m, group, op);",
+             "if (!op->decided && op->instance.subgroup == 0 && op->world == 0) free_operation(m, group, op);"),
             ("src/master/operations.c",
              "/* ---- messages from peers ---- */",
              """
@@ -81,13 +81,14 @@ void commit_late(struct pccl_master *m, struct pccl_peer_group *group)
              "PCCL_ASSERT(op->part_count > 0 && op->done_count == op->part_count && ",
              "PCCL_ASSERT(op->part_count > 0 && "),
             ("src/master/tiny.c",
-             "parts[i] = op->parts[i].payload; fold(",
-             "{ parts[i] = op->parts[i].payload; if (parts[i] == NULL) { static uint8_t none[PCCL_TINY_BYTES_MAX]; "
+             "parts[i] = op->parts[seat_at(all, i)].payload; fold(",
+             "{ parts[i] = op->parts[seat_at(all, i)].payload; if (parts[i] == NULL) { "
+             "static uint8_t none[PCCL_TINY_BYTES_MAX]; "
              "parts[i] = none; } } fold("),
             ("src/master/tiny.c",
-             "parts[i] = op->parts[(owner + 1 + i) % op->part_count].payload + at;",
+             "parts[i] = op->parts[seat_at(all, (owner + 1 + i) % op->part_count)].payload + at;",
              "{ static uint8_t none[PCCL_TINY_BYTES_MAX]; "
-             "const uint8_t *part = op->parts[(owner + 1 + i) % op->part_count].payload; "
+             "const uint8_t *part = op->parts[seat_at(all, (owner + 1 + i) % op->part_count)].payload; "
              "parts[i] = (part != NULL ? part : none) + at; }"),
         ]),
 ]

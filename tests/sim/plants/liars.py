@@ -51,7 +51,7 @@ PLANTS = [
         [], ["many-killed"],
         [
             ("src/master/operations.c",
-             "2 * ++op->named_count <= from->group->ring_count",
+             "2 * ++op->named_count <= pccl_master_participants(from->group, op).count",
              "true"),
         ]),
     Bug("room_for_four_liars_is_missing",

@@ -41,7 +41,7 @@ PLANTS = [
         ["STATE"], [],
         [
             ("src/master/operations.c",
-             "group->ring[i]->under_way -= op->parts[i].done;",
+             "all.members[i]->under_way -= op->parts[i].done;",
              ";"),
         ]),
     Bug("held_abort_oversleeps",

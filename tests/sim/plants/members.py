@@ -155,7 +155,7 @@ PLANTS = [
         ["I3"], [],
         [
             ("src/master/tiny.c",
-             "parts[group->ring[i]->rank] = &op->parts[i];",
+             "parts[rank_of(all, i)] = &op->parts[i];",
              "parts[i] = &op->parts[i];"),
         ]),
     Bug("lengths_are_missing",
@@ -171,8 +171,8 @@ PLANTS = [
         [], ["lying-sizes"],
         [
             ("src/master/tiny.c",
-             "return done->tiny == 0 ||",
-             "return true ||"),
+             "if (done->tiny == 0) return true;",
+             "return true;"),
         ]),
     Bug("blobs_are_as_they_say",
         "5.8: a blob shorter than its length is read beyond its end",
@@ -195,7 +195,7 @@ PLANTS = [
         ["PEACE"], ["root-dies"],
         [
             ("src/master/tiny.c",
-             "bool is_root = pccl_id_equal(&done->descriptor.root, from);",
+             "bool is_root = pccl_id_equal(&done->descriptor.root, &from->id);",
              "bool is_root = done->descriptor.collective == PCCL_BROADCAST;"),
         ]),
     Bug("reports_are_of_those_who_are_left",
@@ -203,8 +203,8 @@ PLANTS = [
         ["PEACE"], [],
         [
             ("src/master/recovery_operations.c",
-             "from->group->old_ring_count, PCCL_TINY_BYTES_MAX)",
-             "from->group->ring_count, PCCL_TINY_BYTES_MAX)"),
+             "uint32_t world = from->group->old_ring_count;",
+             "uint32_t world = from->group->ring_count;"),
         ]),
     Bug("no_room_for_results",
         "5.8: the result is longer than what one contributes",

@@ -50,8 +50,8 @@ PLANTS = [
         ["I5", "I3"], [],
         [
             ("src/master/operations.c",
-             "op->done_count == op->part_count) pccl_master_commit(",
-             "op->done_count + (op->part_count > 2 && !op->tiny) == op->part_count) pccl_master_commit("),
+             "op->done_count == op->part_count; if (op->subgroup",
+             "op->done_count + (op->part_count > 2 && !op->tiny) == op->part_count; if (op->subgroup"),
         ]),
     Bug("view_does_not_abort_for_all",
         "R6.4: who launches later what a view has killed waits for ever",
@@ -66,7 +66,7 @@ PLANTS = [
         [], ["class-before-view"],
         [
             ("src/master/operations.c",
-             "class != PCCL_CLASS_PEER_LOST && !is_view_known(group)",
+             "class != PCCL_CLASS_PEER_LOST && op->instance.subgroup == 0 && !is_view_known(group)",
              "false"),
         ]),
     Bug("deadline_names_nobody",

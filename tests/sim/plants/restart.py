@@ -18,8 +18,8 @@ PLANTS = [
         ["I3", "I5"], ["recover-then-crash"],
         [
             ("src/master/recovery_operations.c",
-             "&& group->ring_count == group->old_ring_count;",
-             ";"),
+             "op->subgroup->world : group->old_ring_count;",
+             "op->subgroup->world : group->ring_count;"),
         ]),
     Bug("reported_outcomes_are_ignored",
         "F7: any reported outcome wins",
@@ -124,7 +124,7 @@ PLANTS = [
         [], ["alone-but-counted"],
         [
             ("src/peer/operations.c",
-             "} else if (!pccl_peer_is_alone(p)) {",
+             "} else if (op->world > 1) {",
              "} else {"),
         ]),
     Bug("report_without_end",

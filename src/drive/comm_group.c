@@ -1,0 +1,118 @@
+#include "drive/comm_group.h"
+
+#include "drive/comm_machine.h"
+#include "drive/comm_op.h"
+#include "drive/communicator.h"
+#include "peer/queries.h"
+
+#include <string.h>
+
+/* ---- founding ---- */
+
+static void take(struct pccl_communicator *comm, struct pccl_group_handle *group)
+{
+    pccl_handle_init(&group->handle, comm, comm->params.extended_results);
+    group->self = comm->id;
+    group->next = comm->groups;
+    if (comm->groups)
+        comm->groups->previous = group;
+    comm->groups = group;
+}
+
+static enum pccl_status found_alone(struct pccl_communicator *comm, const struct pccl_founding *founding,
+                                    struct pccl_group_handle *group, struct pccl_text *reason)
+{
+    if (!pccl_id_equal(&founding->members[0], &comm->id)) {
+        pccl_text_format(reason, "this peer is not in the list of members");
+        return PCCL_ARGUMENT;
+    }
+    group->members[0] = comm->id;
+    take(comm, group);
+    return PCCL_OK;
+}
+
+/* The machine says no more than that the list is wrong. */
+static enum pccl_status check_list(const struct pccl_communicator *comm, const struct pccl_founding *founding,
+                                   struct pccl_text *reason)
+{
+    uint32_t known_count;
+    const struct pccl_member *known = pccl_peer_members(comm->peer, &known_count);
+    bool has_self = false;
+    for (uint32_t i = 0; i < founding->count && !reason->length; i++) {
+        const struct pccl_id *id = &founding->members[i];
+        uint32_t rank = 0;
+        while (rank < known_count && !pccl_id_equal(&known[rank].peer, id))
+            rank++;
+        has_self |= pccl_id_equal(id, &comm->id);
+        if (rank == known_count)
+            pccl_text_format(reason, "peer %s is no member of this peer's group", pccl_id_str(id));
+        else if (pccl_id_find(founding->members, founding->count, id) < i)
+            pccl_text_format(reason, "the list of members names peer %s twice", pccl_id_str(id));
+    }
+    if (!reason->length && !has_self)
+        pccl_text_format(reason, "this peer is not in the list of members");
+    return reason->length ? PCCL_ARGUMENT : PCCL_OK;
+}
+
+enum pccl_status pccl_comm_group_found(struct pccl_communicator *comm, const struct pccl_founding *founding,
+                                       struct pccl_group_handle *group, struct pccl_why *why)
+{
+    struct pccl_comm_op *operation;
+    if (!pccl_comm_is_connected(comm))
+        return pccl_comm_why_unconnected(comm, &why->reason);
+    if (founding->count == 1)
+        return found_alone(comm, founding, group, &why->reason);
+    enum pccl_status status = check_list(comm, founding, &why->reason);
+    if (status == PCCL_OK)
+        status = pccl_comm_op_launch_founding(comm, founding, &operation, why);
+    if (status != PCCL_OK)
+        return status;
+    bool over = pccl_comm_op_wait(comm, operation, UINT64_MAX);
+    PCCL_ASSERT(over);
+    const struct pccl_peer_subgroup *founded = operation->op ? pccl_peer_founded(comm->peer, operation->op) : NULL;
+    if (founded) {
+        PCCL_ASSERT(founded->count == group->count);
+        group->subgroup = founded->name;
+        group->rank = founded->rank;
+        memcpy(group->members, founded->members, founded->count * sizeof *founded->members);
+        group->open = true;
+        take(comm, group);
+    }
+    status = pccl_comm_op_end(comm, operation, NULL, why);
+    if (founded || status != PCCL_OK)
+        return status;
+    pccl_text_format(&why->reason, "the communicator was connected anew meanwhile"); /* by another thread */
+    return PCCL_PEER_LOST;
+}
+
+/* ---- the end ---- */
+
+void pccl_comm_group_close(struct pccl_communicator *comm, struct pccl_group_handle *group)
+{
+    bool open = group->open && comm->peer && pccl_id_equal(&comm->id, &group->self);
+    group->open = false;
+    if (open)
+        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_SUBGROUP_CLOSE, .subgroup = group->subgroup});
+}
+
+void pccl_comm_group_remove(struct pccl_communicator *comm, struct pccl_group_handle *group)
+{
+    PCCL_ASSERT(!group->open);
+    pccl_comm_ops_drop(comm, &group->handle);
+    if (group->previous)
+        group->previous->next = group->next;
+    else
+        comm->groups = group->next;
+    if (group->next)
+        group->next->previous = group->previous;
+    pccl_group_handle_free(group);
+}
+
+void pccl_comm_groups_abandon(struct pccl_communicator *comm)
+{
+    for (struct pccl_group_handle *group = comm->groups, *next; group; group = next) {
+        next = group->next;
+        pccl_group_handle_abandon(group);
+    }
+    comm->groups = NULL;
+}

@@ -1,0 +1,247 @@
+#include "peer/subgroups.h"
+
+#include "peer/links.h"
+#include "peer/output.h"
+#include "peer/queries.h"
+#include "peer/roll.h"
+#include "wire/subgroup.h"
+
+#include <string.h>
+
+/* ---- the table ---- */
+
+static struct pccl_peer_subgroup *of_node(struct pccl_table_node *node)
+{
+    return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_peer_subgroup, by_name) : NULL;
+}
+
+struct pccl_peer_subgroup *pccl_peer_find_subgroup(const struct pccl_peer *p, uint64_t name)
+{
+    return of_node(pccl_table_find(&p->subgroups, name));
+}
+
+const struct pccl_peer_subgroup *pccl_peer_open_subgroup(const struct pccl_peer *p, uint64_t name)
+{
+    const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, name);
+    return subgroup != NULL && !subgroup->ended && !subgroup->closed ? subgroup : NULL;
+}
+
+bool pccl_peer_is_in_subgroup(const struct pccl_peer *p, uint64_t name, const struct pccl_id *id)
+{
+    const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, name);
+    return subgroup != NULL && pccl_id_find(subgroup->members, subgroup->count, id) < subgroup->count;
+}
+
+static void free_subgroup(struct pccl_peer *p, struct pccl_peer_subgroup *subgroup)
+{
+    pccl_release(&p->memory, subgroup->members, subgroup->count * sizeof *subgroup->members);
+    pccl_release(&p->memory, subgroup->ring, subgroup->count * sizeof *subgroup->ring);
+    pccl_release(&p->memory, subgroup->positions, subgroup->count * sizeof *subgroup->positions);
+    pccl_release(&p->memory, subgroup, sizeof *subgroup);
+}
+
+void pccl_peer_forget_subgroup(struct pccl_peer *p, struct pccl_peer_subgroup *subgroup)
+{
+    if (!subgroup->ended || !subgroup->closed)
+        return;
+    pccl_table_remove(&p->subgroups, &subgroup->by_name);
+    free_subgroup(p, subgroup);
+}
+
+void pccl_peer_free_subgroups(struct pccl_peer *p)
+{
+    for (struct pccl_table_node *node; (node = pccl_table_first(&p->subgroups)) != NULL;) {
+        pccl_table_remove(&p->subgroups, node);
+        free_subgroup(p, of_node(node));
+    }
+}
+
+bool pccl_peer_has_seats(const struct pccl_peer *p, uint32_t count)
+{
+    return p->founded_count < PCCL_SUBGROUPS_MAX && p->seat_count + count <= PCCL_SUBGROUP_SEATS_MAX;
+}
+
+void pccl_peer_count_seats(struct pccl_peer *p, uint32_t count, bool come)
+{
+    PCCL_ASSERT(come || (p->founded_count > 0 && p->seat_count >= count));
+    p->founded_count = come ? p->founded_count + 1 : p->founded_count - 1;
+    p->seat_count = come ? p->seat_count + count : p->seat_count - count;
+}
+
+/* ---- founding ---- */
+
+/* In a list that is ascending. */
+static bool has_id(const struct pccl_id *ids, uint32_t count, const struct pccl_id *id)
+{
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        bool before = pccl_id_compare(&ids[middle], id) < 0;
+        *(before ? &low : &high) = before ? middle + 1 : middle;
+    }
+    return low < count && pccl_id_equal(&ids[low], id);
+}
+
+bool pccl_peer_take_founders(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count,
+                             struct pccl_id *ids)
+{
+    uint32_t known = 0;
+    memcpy(ids, members, count * sizeof *ids);
+    pccl_ids_sort(ids, count);
+    for (uint32_t i = 0; i + 1 < count; i++)
+        if (pccl_id_equal(&ids[i], &ids[i + 1]))
+            return false;
+    for (uint32_t i = 0; i < p->roll->count; i++)
+        known += has_id(ids, count, &p->roll->members[i].peer);
+    return known == count && has_id(ids, count, &p->config.id);
+}
+
+/* Are these the members of the list, each in a place of its own? Fills in who is where. */
+static bool fill_in(const struct pccl_peer *p, struct pccl_peer_subgroup *subgroup, const struct pccl_bytes *list,
+                    const struct pccl_bytes *founded)
+{
+    uint32_t count = subgroup->count;
+    if (!pccl_founded_has_ring(founded))
+        return false;
+    for (uint32_t rank = 0; rank < count; rank++) {
+        struct pccl_founded_seat seat = pccl_founded_seat(founded, rank);
+        subgroup->members[rank] = subgroup->ring[seat.place] = seat.id;
+        subgroup->positions[seat.place] = rank;
+        if (!pccl_id_equal(&seat.id, &p->config.id))
+            continue;
+        subgroup->rank = rank;
+        subgroup->place = seat.place;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct pccl_id id = pccl_founding_id(list, i); /* each is in the list once, so nobody else is a member */
+        if (pccl_id_find(subgroup->members, count, &id) == count)
+            return false;
+    }
+    return true;
+}
+
+/* Does it rely on the link from this peer to the member in this place of its ring? */
+static bool relies_on(const struct pccl_peer_subgroup *subgroup, uint32_t place)
+{
+    return place != subgroup->place && (subgroup->cost.mesh != 0 || place == (subgroup->place + 1) % subgroup->count);
+}
+
+static enum pccl_status want_links(struct pccl_peer *p, const struct pccl_peer_subgroup *subgroup)
+{
+    for (uint32_t place = 0; place < subgroup->count; place++)
+        if (relies_on(subgroup, place) && !pccl_peer_want_link(p, &subgroup->ring[place]))
+            return PCCL_MEMORY;
+    return PCCL_OK;
+}
+
+enum pccl_status pccl_peer_add_subgroup(struct pccl_peer *p, const struct pccl_instance *founding,
+                                        const struct pccl_bytes *list, const struct pccl_bytes *founded)
+{
+    uint32_t count = pccl_founded_count(founded);
+    uint64_t name = pccl_subgroup_name(founding);
+    if (list->length != pccl_founding_bytes(count) || pccl_peer_find_subgroup(p, name) != NULL)
+        return PCCL_MALFORMED;
+    struct pccl_peer_subgroup *subgroup = pccl_allocate(&p->memory, sizeof *subgroup);
+    if (subgroup == NULL)
+        return PCCL_MEMORY;
+    subgroup->name = name;
+    subgroup->founding = *founding;
+    subgroup->count = count;
+    subgroup->cost = pccl_founded_cost(founded);
+    subgroup->members = pccl_allocate(&p->memory, count * sizeof *subgroup->members);
+    subgroup->ring = pccl_allocate(&p->memory, count * sizeof *subgroup->ring);
+    subgroup->positions = pccl_allocate(&p->memory, count * sizeof *subgroup->positions);
+    bool made = subgroup->members != NULL && subgroup->ring != NULL && subgroup->positions != NULL;
+    if (!made || !fill_in(p, subgroup, list, founded)) {
+        free_subgroup(p, subgroup);
+        return made ? PCCL_MALFORMED : PCCL_MEMORY;
+    }
+    pccl_table_insert(&p->subgroups, &subgroup->by_name, name);
+    pccl_peer_count_seats(p, count, true);
+    return want_links(p, subgroup);
+}
+
+void pccl_peer_mark_ended(struct pccl_peer *p, struct pccl_peer_subgroup *subgroup, const struct pccl_text *reason)
+{
+    PCCL_ASSERT(!subgroup->ended);
+    subgroup->ended = true;
+    subgroup->reason = *reason;
+    pccl_peer_count_seats(p, subgroup->count, false);
+    for (uint32_t place = 0; place < subgroup->count; place++)
+        if (relies_on(subgroup, place))
+            pccl_peer_unwant_link(p, &subgroup->ring[place]);
+}
+
+/* ---- closing, reporting ---- */
+
+static void tell_closed(struct pccl_peer *p, const struct pccl_peer_subgroup *subgroup)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_subgroup_end, .as.subgroup_end = {.subgroup = subgroup->name}};
+    if (!p->resuming)
+        pccl_peer_send(p, &msg);
+}
+
+void pccl_peer_close_subgroup(struct pccl_peer *p, uint64_t name)
+{
+    struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, name);
+    PCCL_ASSERT(subgroup != NULL && !subgroup->closed);
+    subgroup->closed = true;
+    if (!subgroup->ended)
+        tell_closed(p, subgroup);
+    pccl_peer_forget_subgroup(p, subgroup);
+}
+
+void pccl_peer_resend_closings(struct pccl_peer *p)
+{
+    for (struct pccl_table_node *node = pccl_table_first(&p->subgroups); node != NULL;
+         node = pccl_table_after(&p->subgroups, node))
+        if (of_node(node)->closed)
+            tell_closed(p, of_node(node));
+}
+
+static void report(struct pccl_peer *p, const struct pccl_peer_subgroup *subgroup)
+{
+    uint32_t bytes = pccl_founded_bytes(subgroup->count);
+    uint8_t *founded = pccl_allocate(&p->memory, bytes);
+    if (founded == NULL) {
+        pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
+        return;
+    }
+    pccl_founded_put_cost(founded, &subgroup->cost);
+    for (uint32_t place = 0; place < subgroup->count; place++)
+        pccl_founded_put_seat(founded, subgroup->positions[place],
+                              &(struct pccl_founded_seat){subgroup->ring[place], place});
+    struct pccl_msg msg = {.type = PCCL_MSG_resume_subgroup,
+                           .as.resume_subgroup = {.founding = subgroup->founding, .founded = {founded, bytes}}};
+    pccl_peer_send(p, &msg);
+    pccl_release(&p->memory, founded, bytes);
+}
+
+void pccl_peer_resume_subgroups(struct pccl_peer *p)
+{
+    for (struct pccl_table_node *node = pccl_table_first(&p->subgroups); node != NULL;
+         node = pccl_table_after(&p->subgroups, node))
+        if (!of_node(node)->ended && p->state == PCCL_PEER_MEMBER)
+            report(p, of_node(node));
+}
+
+/* ---- queries ---- */
+
+const struct pccl_peer_subgroup *pccl_peer_subgroup(const struct pccl_peer *p, uint64_t name)
+{
+    const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, name);
+    return subgroup != NULL && !subgroup->closed ? subgroup : NULL;
+}
+
+const struct pccl_peer_subgroup *pccl_peer_founded(const struct pccl_peer *p, const struct pccl_peer_op *op)
+{
+    bool founded =
+        op->descriptor.collective == PCCL_FOUND && op->state == PCCL_OP_DECIDED && op->class == PCCL_CLASS_NONE;
+    return founded ? pccl_peer_subgroup(p, pccl_subgroup_name(&op->instance)) : NULL;
+}
+
+const struct pccl_peer_subgroup *pccl_peer_next_subgroup(const struct pccl_peer *p,
+                                                         const struct pccl_peer_subgroup *after)
+{
+    return of_node(after != NULL ? pccl_table_after(&p->subgroups, &after->by_name) : pccl_table_first(&p->subgroups));
+}

@@ -1,0 +1,45 @@
+/*
+ * The subgroups that this peer is in: a table of them, the links that they rely on, and what the
+ * master is told of them. What an end does to their operations is in operations.c.
+ */
+#ifndef PCCL_PEER_SUBGROUPS_H
+#define PCCL_PEER_SUBGROUPS_H
+
+#include "peer/state.h"
+
+/* NULL: this peer is in no such subgroup. */
+struct pccl_peer_subgroup *pccl_peer_find_subgroup(const struct pccl_peer *p, uint64_t name);
+/* It lives, as far as this peer knows, and its caller has not closed it; or NULL. */
+const struct pccl_peer_subgroup *pccl_peer_open_subgroup(const struct pccl_peer *p, uint64_t name);
+bool pccl_peer_is_in_subgroup(const struct pccl_peer *p, uint64_t name, const struct pccl_id *id);
+
+/*
+ * Takes the members of a list, in any order, into `ids`, ascending. false: it is no list to found a
+ * subgroup with (event.h).
+ */
+PCCL_MUST_CHECK bool pccl_peer_take_founders(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count,
+                                             struct pccl_id *ids);
+/* So many members more, of a founding that is remembered or a subgroup that lives, are within limits.h. */
+bool pccl_peer_has_seats(const struct pccl_peer *p, uint32_t count);
+/* Counts one that has come, or gone. */
+void pccl_peer_count_seats(struct pccl_peer *p, uint32_t count, bool come);
+/*
+ * A founding by this list, ascending, has committed. MALFORMED: the result is not of it; MEMORY: for
+ * a link the peer has given up.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_peer_add_subgroup(struct pccl_peer *p, const struct pccl_instance *founding,
+                                                        const struct pccl_bytes *list,
+                                                        const struct pccl_bytes *founded);
+/* It has ended: launches are refused, and its links are not wanted any more. */
+void pccl_peer_mark_ended(struct pccl_peer *p, struct pccl_peer_subgroup *subgroup, const struct pccl_text *reason);
+/* Forgets it, if it has ended and its caller has closed it. */
+void pccl_peer_forget_subgroup(struct pccl_peer *p, struct pccl_peer_subgroup *subgroup);
+void pccl_peer_free_subgroups(struct pccl_peer *p);
+
+/* As SUBGROUP_CLOSE (event.h). */
+void pccl_peer_close_subgroup(struct pccl_peer *p, uint64_t name);
+/* Reports those that live to a restarted master; tells it again, when it has recovered, which are closed. */
+void pccl_peer_resume_subgroups(struct pccl_peer *p);
+void pccl_peer_resend_closings(struct pccl_peer *p);
+
+#endif

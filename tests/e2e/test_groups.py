@@ -1,0 +1,235 @@
+"""Groups of some of the peers: any number at once, overlapping, beside the operations of all. One
+that loses a member ends for all of its members, in words; the others go on undisturbed."""
+
+import harness
+import phases
+from harness import CHANGED, INVALID_ARGUMENT, INVALID_USAGE, LARGE, LOST, MISMATCH, PENDING_OPS, SUCCESS, TOO_FEW
+from harness import check, equal
+from phases import PATIENT, STRICT, agree, restart
+
+KINDS = ("broadcast", "gather", "scatter", "barrier", "reduce")
+SMALL, BULK = 50, 100000  # elements of 4 bytes for each member
+FIRST, SECOND = 1, 2  # slots
+
+
+def ids(peers):
+    told = [peer.do("members") for peer in peers]
+    return [one["members"][one["rank"]] for one in told]
+
+
+def founding(peers, slot, *options):
+    return [peer.start("group", slot, ",".join(ids(peers)), *options) for peer in peers]
+
+
+def found(peers, slot):
+    for call in founding(peers, slot):
+        call.wait(rc=SUCCESS)
+
+
+def collect(peers, slot, kind, tag, count, *options):
+    calls = [peer.start("collect", kind, tag, count, "root=1", "launched", *options, slot=slot) for peer in peers]
+    for call in calls:
+        call.begun()
+    return calls
+
+
+def right(calls):
+    for result in agree(calls, SUCCESS):
+        check(result["right"] and result["peers"] == len(calls), f"{result}")
+
+
+def works(peers, slot):
+    for count in (SMALL, BULK):
+        for number, kind in enumerate(KINDS):
+            right(collect(peers, slot, kind, number, count))
+
+
+def test_two_overlap(run):
+    """Three and four of five peers, and all five, at once, with the same tags: every kind, through
+    the master, directly, and along the ring."""
+    peers = phases.start(run, 5)
+    first, second = peers[:3], peers[1:]
+    found(first, FIRST)
+    found(second, SECOND)
+    for count in (1, SMALL, BULK, LARGE // 16):
+        for kind in KINDS:
+            calls = [collect(*one, kind, 7, count) for one in ((first, FIRST), (peers, 0), (second, SECOND))]
+            for some in calls:
+                right(some)
+    for rank, peer in enumerate(second):
+        told = peer.do("members", slot=SECOND)
+        equal((told["rank"], told["members"]), (rank, ids(second)), "the members of a group")
+        equal(peer.do("attr", slot=SECOND)["group"], 4, "its size")
+    first[0].do("destroy", slot=FIRST)
+    works(second, SECOND)
+
+
+def lose(run, count, end, **master):
+    """One of a group dies while the others wait for it: that group ends, another one goes on, and
+    those who are left found a new one."""
+    peers = phases.start(run, 5, **master)
+    victim, first, second = peers[0], peers[:3], peers[2:]
+    lost = ids([victim])[0][:8]
+    found(first, FIRST)
+    found(second, SECOND)
+    calls = collect(first[1:], FIRST, "gather", 5, count, "inplace")
+    others = collect(second[:-1], SECOND, "scatter", 5, count)
+    first[1].until_waiting()
+    end(victim)
+    agree(calls, LOST)
+    for peer in first[1:]:
+        words = peer.do("collect", "barrier", 6, 1, slot=FIRST, rc=LOST)["words"]
+        check("the group has ended" in words and lost in words, words)
+    right(others + collect(second[-1:], SECOND, "scatter", 5, count))
+    works(second, SECOND)
+    for peer in first[1:]:
+        peer.do("destroy", slot=FIRST)
+    for call in [peer.start("update") for peer in peers[1:]]:
+        call.wait(rc=SUCCESS)
+    found(peers[1:4], FIRST)
+    works(peers[1:4], FIRST)
+    return victim, peers[1:]
+
+
+def test_kill_one(run):
+    lose(run, BULK, lambda peer: peer.kill())
+
+
+def test_kill_one_tiny(run):
+    lose(run, SMALL, lambda peer: peer.kill())
+
+
+def test_slow_stop_one(run):
+    """It comes back as a newcomer, and can be in a later group."""
+    victim, peers = lose(run, BULK, lambda peer: peer.stop(), **STRICT)
+    victim.resume()
+    harness.poll(lambda: victim.do("attr", rc=None)["rc"] != SUCCESS, "the victim to know that it is out")
+    run.admit(victim, peers)
+    words = victim.do("collect", "barrier", 6, 1, slot=FIRST, rc=INVALID_USAGE)["words"]
+    check("an earlier connection" in words, words)
+    victim.do("destroy", slot=FIRST)
+    mixed = [victim, *peers[2:]]
+    for peer in mixed[1:]:
+        peer.do("destroy", slot=SECOND)
+    found(mixed, SECOND)
+    works(sorted(mixed, key=lambda peer: peer.do("members")["rank"]), SECOND)
+
+
+def test_master_restart(run):
+    """The master dies while one of a group has not launched, and another group is being founded by
+    all but one."""
+    peers = phases.start(run, 4)
+    first, second = peers[:3], peers[1:]
+    found(first, FIRST)
+    shapes = [(kind, 10 * number + size, count) for number, kind in enumerate(KINDS)
+              for size, count in enumerate((SMALL, BULK))]
+    calls = [collect(first[:2], FIRST, *shape) for shape in shapes]
+    foundings = [peer.start("group", SECOND, ",".join(ids(second))) for peer in second[:2]]
+    first[0].until_waiting()
+    run.master.kill()
+    foundings.append(second[2].start("group", SECOND, ",".join(ids(second))))
+    restart(run)
+    for some, shape in zip(calls, shapes):
+        right(some + collect(first[2:], FIRST, *shape))
+    for call in foundings:
+        call.wait(rc=SUCCESS)
+    works(second, SECOND)
+    works(first, FIRST)
+
+
+def test_close_by_one(run):
+    """Who closes a group with operations under way gets its buffers back; the others are told."""
+    peers = phases.start(run, 3)
+    found(peers, FIRST)
+    calls = collect(peers[1:], FIRST, "gather", 5, BULK, "inplace")
+    peers[1].until_waiting()
+    peers[0].do("destroy", slot=FIRST)
+    for result in agree(calls, LOST):
+        check("closed" in result["words"] and ids(peers[:1])[0][:8] in result["words"], result["words"])
+    for peer in peers[1:]:
+        peer.do("destroy", slot=FIRST)
+    found(peers, FIRST)
+    works(peers, FIRST)
+    works(peers, 0)
+
+
+def test_founding_fails(run):
+    """Ids that differ never meet; labels that differ do; a member that dies ends it."""
+    peers = phases.start(run, 4)
+    lists = [ids(peers[:3]), ids([*peers[:2], peers[3]])]
+    calls = [peer.start("group", FIRST, ",".join(given), "timeout=300") for peer, given in zip(peers, lists)]
+    for call in calls:
+        words = call.wait(rc=LOST)["words"]
+        check("founding of a subgroup" in words or "deadline" in words, words)
+    calls = [peer.start("group", FIRST, ",".join(ids(peers[:2])), f"label={peer.name}") for peer in peers[:2]]
+    for call in calls:
+        call.wait(rc=INVALID_USAGE)
+    gone = ids(peers[2:3])[0]
+    calls = [peer.start("group", FIRST, ",".join(ids(peers))) for peer in peers[:2]]
+    peers[0].until_waiting()
+    peers[2].kill()
+    for call in calls:
+        words = call.wait(rc=CHANGED)["words"]
+        check(gone[:8] in words, words)
+    found(peers[:2], FIRST)
+    works(peers[:2], FIRST)
+
+
+def test_wrong_calls(run):
+    peers = phases.start(run, 3)
+    own, other, third = ids(peers)
+    for given in (other, f"{own},{own}", f"{own},{'0' * 31}1", f"{own},{'x' * 32}", f"{other},{third}"):
+        peers[0].do("group", FIRST, given, rc=INVALID_ARGUMENT)
+    found(peers[:2], FIRST)
+    for verb in ("connect", "update", "optimize", "pending", "topology"):
+        check("a group cannot" in peers[0].do(verb, slot=FIRST, rc=INVALID_USAGE)["words"], verb)
+    peers[0].do("group", SECOND, f"{own},{other}", slot=FIRST, rc=INVALID_USAGE)
+    words = peers[0].do("collect", "gather", 1, 5, f"members={own},{third}", slot=FIRST, rc=CHANGED)["words"]
+    check("never change" in words, words)
+    peers[0].do("collect", "broadcast", 1, 5, "root=2", slot=FIRST, rc=INVALID_ARGUMENT)
+    works(peers[:2], FIRST)
+    # An operation of a group is one of its communicator, as far as joint calls are concerned.
+    call = peers[0].start("collect", "gather", 1, 5, "launched", slot=FIRST)
+    call.begun()
+    peers[0].until_waiting()
+    for verb in ("optimize", "update"):
+        peers[0].do(verb, rc=PENDING_OPS)
+    right([call, *collect(peers[1:2], FIRST, "gather", 1, 5)])
+    # Alone.
+    peers[0].do("group", SECOND, own)
+    peers[0].do("collect", "gather", 1, BULK, slot=SECOND, rc=TOO_FEW)
+    for kind in KINDS[1:4]:
+        right([peers[0].start("collect", kind, 1, BULK, "alone", slot=SECOND)])
+    # Its communicator ends first.
+    peers[0].do("destroy")
+    words = peers[0].do("collect", "barrier", 1, 1, slot=SECOND, rc=INVALID_USAGE)["words"]
+    check("was destroyed" in words, words)
+    peers[0].do("destroy", slot=SECOND)
+    peers[0].do("destroy", slot=FIRST)
+
+
+def lists(peers, slot):
+    """Lists of 40 sums with retry."""
+    return [peer.start("multi", 40, 3, 900, 5000, "i64", "sum", "ramp:1:1", slot=slot) for peer in peers]
+
+
+def test_newcomer(run):
+    """Groups outlive updates; a newcomer is in later ones. Lists are retried in the whole group; in
+    another one nothing can be."""
+    peers = phases.start(run, 2)
+    found(peers, FIRST)
+    peers.append(run.join(1, peers))
+    works(peers[:2], FIRST)
+    for result in agree(lists(peers[:2], FIRST), SUCCESS):
+        equal(result["peers"], 2, "peers of a list")
+    found(peers[1:], SECOND)
+    works(peers[1:], SECOND)
+    works(peers, 0)
+    calls = lists(peers[:1], FIRST)
+    peers[0].until_waiting()
+    peers[1].kill()
+    for result in agree(calls, LOST):
+        check("the group has ended" in result["words"], result["words"])
+
+
+harness.main()
