@@ -322,6 +322,7 @@ typedef enum pcclCollective_t {
     pcclCollectiveAllGather = 2,
     pcclCollectiveReduceScatter = 3,
     pcclCollectiveBarrier = 4,
+    pcclCollectiveAllGatherV = 5,
 } pcclCollective_t;
 
 /*
@@ -332,18 +333,19 @@ typedef struct pcclOperation_t {
     size_t size; /* set by PCCL_OPERATION_INIT */
     pcclCollective_t collective;
     const void *sendbuf; /* NULL in a broadcast, whose buffer is recvbuf, and in a barrier */
-    void *recvbuf;
-    size_t count;
+    void *recvbuf;       /* NULL in an all-gather of blobs, too */
+    size_t count;        /* of blobs, the length of this peer's */
     pcclDataType_t datatype;
     pcclRedOp_t op;                         /* of an all-reduce and a reduce-scatter */
     uint32_t root;                          /* of a broadcast */
     const pcclCollectiveOptions_t *options; /* with the tag; NULL: the defaults */
     pcclOperationInfo_t *info;              /* written when the entry has succeeded, whatever the others do; or NULL */
+    pcclBlobs_t *blobs; /* of an all-gather of blobs: written as info is, and then to be freed; else NULL */
 } pcclOperation_t;
 
 #define PCCL_OPERATION_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(pcclOperation_t), pcclCollectiveAllReduce, NULL, NULL, 0, pcclUint8, pcclSum, 0, NULL, NULL             \
+        sizeof(pcclOperation_t), pcclCollectiveAllReduce, NULL, NULL, 0, pcclUint8, pcclSum, 0, NULL, NULL, NULL       \
     }
 
 /* What a list is to be rebuilt for. Later versions may add members at the end. */
@@ -387,12 +389,12 @@ typedef struct pcclRunOptions_t {
  * distinct within the list. BLOCKS. It returns only when none of its operations runs any more.
  *
  * All that counts on members counts on one list of them: what pcclGetMembers gives when the call
- * begins. Entries that do not (all-reduce and barrier, unless they are given members) are repeated
- * by themselves, among those who are left. When one that does finds other members, rebuild is
- * called with the list of now, for all such entries that have not succeeded; then they are
- * launched. That is done again as often as the members change. All who remain agree which entries
- * have succeeded, so they rebuild the same ones. Without rebuild the list ends on all peers, with
- * pcclMembersChanged.
+ * begins. Entries that do not (all-reduce, barrier and all-gather of blobs, unless they are given
+ * members) are repeated by themselves, among those who are left. When one that does finds other
+ * members, rebuild is called with the list of now, for all such entries that have not succeeded;
+ * then they are launched. That is done again as often as the members change. All who remain agree
+ * which entries have succeeded, so they rebuild the same ones. Without rebuild the list ends on all
+ * peers, with pcclMembersChanged.
  *
  * A failure that no retry mends ends the list on all peers and aborts its other operations. What
  * has not succeeded is as after a failure of the operation: what was to be sent is as it was. The

@@ -62,7 +62,7 @@ from ._reduce import (
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
 )
-from ._run import AllGather, AllReduce, Barrier, Broadcast, ReduceScatter
+from ._run import AllGather, AllGatherV, AllReduce, Barrier, Broadcast, ReduceScatter
 from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 
 __version__: str = _native.version()
@@ -70,6 +70,7 @@ __version__: str = _native.version()
 __all__ = [
     "AbortedError",
     "AllGather",
+    "AllGatherV",
     "AllReduce",
     "AsyncBlobsHandle",
     "AsyncReduceHandle",

@@ -100,6 +100,7 @@ class OperationC(ctypes.Structure):
         ("root", c_uint32),
         ("options", c_void_p),
         ("info", c_void_p),
+        ("blobs", c_void_p),
     ]
 
 

@@ -128,6 +128,44 @@ def test_one_leaves_meanwhile(group, length):
     assert all(isinstance(handle.exception(DEADLINE), pccl.MembersChangedError) for handle in handles)
 
 
+def test_in_a_group(group):
+    three = group(3)
+    ids = three.members[0].members()
+
+    def run(comm, i):
+        if i == 0:
+            return
+        with comm.group(ids[:0:-1], timeout=DEADLINE) as pair:
+            wanted = {length: [(ids[k], blob(k, length + k)) for k in (1, 2)] for length in (0, 10, 100000)}
+            for length in wanted:
+                assert pair.all_gather_v(blob(i, length + i)) == wanted[length]
+            listed = [pccl.AllGatherV(blob(i, length + i), tag=length) for length in wanted]
+            pair.run(listed)
+            assert [operation.blobs for operation in listed] == list(wanted.values())
+
+    three.all(run)
+
+
+def test_in_a_list_that_fails(group):
+    """What has come stays; nothing is left of the last list."""
+    two = group(2)
+
+    def run(comm, i):
+        good, bad = pccl.AllGatherV(blob(i, 50000), tag=1), pccl.AllGatherV(b"abc", max_bytes=5 + i, tag=2)
+        with pytest.raises(pccl.StateMismatch):
+            comm.run([good, bad], max_in_flight=1)
+        assert [data for _, data in good.blobs] == [blob(k, 50000) for k in range(2)]
+        assert good.info is not None and bad.info is None and bad.blobs == []
+        owner = weakref.ref(good.blobs[0][1].obj.owner)
+        comm.update_topology()
+        bad.max_bytes = 6
+        comm.run([good, bad])
+        gc.collect()
+        assert owner() is None and [data for _, data in bad.blobs] == [b"abc"] * 2
+
+    two.all(run)
+
+
 def test_a_dropped_handle(group):
     """What nobody asks for is freed when it has come."""
     two = group(2)

@@ -185,9 +185,7 @@ static enum pccl_status place(const struct pcclComm_t *handle, struct pccl_comm_
                          operation->member_count);
         return PCCL_ARGUMENT;
     }
-    bool has_buffers = descriptor->collective != PCCL_ALL_GATHER_V;
-    return has_buffers ? pccl_request_check_buffers(request, operation->member_count, operation->rank, reason)
-                       : PCCL_OK;
+    return pccl_request_check_buffers(request, operation->member_count, operation->rank, reason);
 }
 
 /*

@@ -52,6 +52,8 @@ static bool is_in_place(const struct pccl_request *request, const struct pccl_re
 enum pccl_status pccl_request_check_buffers(const struct pccl_request *request, uint32_t world, uint32_t rank,
                                             struct pccl_text *reason)
 {
+    if (request->descriptor.collective == PCCL_ALL_GATHER_V)
+        return PCCL_OK; /* the result is in memory of ours */
     if (request->descriptor.count > SIZE_MAX / 16 / (request->starts ? 1 : world)) {
         pccl_text_format(reason, "count is larger than any memory");
         return PCCL_ARGUMENT;

@@ -26,7 +26,6 @@
 #include <string.h>
 
 enum kind { BROADCAST, GATHER, SCATTER, BARRIER, BLOBS, ALL_REDUCE, KINDS };
-static const enum kind listed[] = {BROADCAST, GATHER, SCATTER, BARRIER, ALL_REDUCE}; /* what lists may hold */
 static const char *const names[KINDS] = {"broadcast", "gather", "scatter", "barrier", "blobs", "reduce"};
 
 enum { MEMBERS_MAX = 64, OPS_MAX = 8, FIRST_TAG = 2000 };
@@ -422,6 +421,7 @@ static void enter(struct list *list, uint64_t index)
                                                         [GATHER] = pcclCollectiveAllGather,
                                                         [SCATTER] = pcclCollectiveReduceScatter,
                                                         [BARRIER] = pcclCollectiveBarrier,
+                                                        [BLOBS] = pcclCollectiveAllGatherV,
                                                         [ALL_REDUCE] = pcclCollectiveAllReduce};
     struct collective *op = &list->ops[index];
     pcclOperation_t *entry = &list->entries[index];
@@ -440,6 +440,13 @@ static void enter(struct list *list, uint64_t index)
     entry->root = op->root;
     entry->options = &list->options[index];
     entry->info = &op->info;
+    if (op->kind != BLOBS)
+        return;
+    list->options[index].max_bytes = op->max_bytes;
+    op->blobs = (pcclBlobs_t)PCCL_BLOBS_INIT;
+    entry->recvbuf = NULL;
+    entry->count = parts(op, SCATTER) * sizeof *op->input;
+    entry->blobs = &op->blobs;
 }
 
 static bool rebuild_list(const pcclRebuild_t *rebuild, void *user_data)
@@ -514,7 +521,7 @@ void do_run(struct command *command)
     list->fails = rebuilds != NULL && strcmp(rebuilds, "fails") == 0;
     for (uint64_t i = 0; i < list->count; i++) {
         prepare(&list->ops[i], i, seed * OPS_MAX + i, count_max);
-        list->ops[i].kind = listed[(seed + i) % (sizeof listed / sizeof *listed)]; /* each of them, in turn */
+        list->ops[i].kind = (enum kind)((seed + i) % KINDS); /* each of them, in turn */
         list->ops[i].quantized = list->ops[i].kind <= GATHER && (i & 1) != 0;
     }
     begin(command);

@@ -7,7 +7,7 @@ from harness import CHANGED, INVALID_ARGUMENT, INVALID_USAGE, LARGE, LOST, MISMA
 from harness import check, equal
 from phases import PATIENT, STRICT, agree, restart
 
-KINDS = ("broadcast", "gather", "scatter", "barrier", "reduce")
+KINDS = ("broadcast", "gather", "scatter", "barrier", "blobs", "reduce")
 SMALL, BULK = 50, 100000  # elements of 4 bytes for each member
 FIRST, SECOND = 1, 2  # slots
 
@@ -198,7 +198,7 @@ def test_wrong_calls(run):
     # Alone.
     peers[0].do("group", SECOND, own)
     peers[0].do("collect", "gather", 1, BULK, slot=SECOND, rc=TOO_FEW)
-    for kind in KINDS[1:4]:
+    for kind in KINDS[1:5]:
         right([peers[0].start("collect", kind, 1, BULK, "alone", slot=SECOND)])
     # Its communicator ends first.
     peers[0].do("destroy")

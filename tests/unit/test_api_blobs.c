@@ -29,14 +29,14 @@ static uint8_t *bytes(int peer, size_t length)
     return made;
 }
 
-/* Of the peers of the world, in the order of their admission, one behind the other. */
-static void are_blobs(const struct world *world, const pcclBlobs_t *blobs, const size_t lengths[PEERS])
+/* Of the peers of the world from this one on, in the order of their admission, one behind the other. */
+static void are_blobs(const struct world *world, int first, const pcclBlobs_t *blobs, const size_t lengths[PEERS])
 {
     char id[PCCL_PEER_ID_SIZE];
     size_t before = 0;
-    assert_int_equal(blobs->count, PEERS);
-    for (int i = 0; i < PEERS; i++) {
-        const pcclBlob_t *blob = &blobs->blobs[i];
+    assert_int_equal(blobs->count, PEERS - first);
+    for (int i = first; i < PEERS; i++) {
+        const pcclBlob_t *blob = &blobs->blobs[i - first];
         assert_int_equal(pcclGetPeerId(world->peers[i], id, sizeof id), pcclSuccess);
         assert_string_equal(blob->peer.digits, id);
         assert_int_equal(blob->length, lengths[i]);
@@ -80,7 +80,7 @@ static void blobs_of_all_lengths_come_to_all(void **state)
                 assert_int_equal(pcclAwaitAsyncReduce(&handles[tag][i], &reduced), pcclSuccess);
                 assert_int_equal(reduced.local_world_size, PEERS);
             }
-            are_blobs(world, &blobs[tag][i], lengths[tag]);
+            are_blobs(world, 0, &blobs[tag][i], lengths[tag]);
             assert_int_equal(pcclFreeBlobs(&blobs[tag][i]), pcclSuccess);
             assert_true(blobs[tag][i].blobs == NULL && blobs[tag][i].count == 0);
             assert_int_equal(pcclFreeBlobs(&blobs[tag][i]), pcclSuccess); /* there are none */
@@ -193,6 +193,107 @@ static void an_abort_ends_it_for_all(void **state)
     blobs_of_all_lengths_come_to_all(state);
 }
 
+/* ---- in a group ---- */
+
+struct founding {
+    pcclComm_t *comm, *group;
+    const pcclPeerId_t *ids;
+};
+
+static void found_thread(void *argument)
+{
+    struct founding *founding = argument;
+    (void)pcclCreateGroup(founding->comm, founding->ids, PEERS - 1, NULL, &founding->group);
+}
+
+/* Of all but the first. */
+static void found(struct world *world, pcclComm_t *groups[PEERS])
+{
+    struct founding foundings[PEERS];
+    pcclPeerId_t ids[PEERS];
+    uv_thread_t threads[PEERS];
+    size_t count;
+    assert_int_equal(pcclGetMembers(world->peers[0], ids, PEERS, &count, NULL), pcclSuccess);
+    for (int i = 1; i < PEERS; i++) {
+        foundings[i] = (struct founding){.comm = world->peers[i], .ids = ids + 1};
+        assert_int_equal(uv_thread_create(&threads[i], found_thread, &foundings[i]), 0);
+    }
+    for (int i = 1; i < PEERS; i++) {
+        assert_int_equal(uv_thread_join(&threads[i]), 0);
+        groups[i] = foundings[i].group;
+        assert_non_null(groups[i]);
+    }
+}
+
+static void launch(pcclComm_t *comm, uint64_t tag, const uint8_t *data, size_t length, pcclBlobs_t *blobs,
+                   pcclAsyncReduceOp_t *handle)
+{
+    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+    options.tag = tag;
+    *blobs = (pcclBlobs_t)PCCL_BLOBS_INIT;
+    assert_int_equal(pcclAllGatherVAsync(data, length, &options, comm, blobs, handle), pcclSuccess);
+}
+
+/* Beside those of all peers, with the same tags. */
+static void a_group_has_the_blobs_of_its_members(void **state)
+{
+    struct world *world = *state;
+    static const size_t some[] = {0, 1, 12, 2718, 5000, LARGE};
+    enum { SOME = sizeof some / sizeof *some };
+    pcclComm_t *groups[PEERS];
+    found(world, groups);
+    for (uint64_t tag = 0; tag < SOME; tag++) {
+        size_t lengths[PEERS];
+        uint8_t *given[PEERS];
+        pcclBlobs_t blobs[2][PEERS];
+        pcclAsyncReduceOp_t handles[2][PEERS];
+        for (int i = 0; i < PEERS; i++) {
+            lengths[i] = some[(tag + (uint64_t)i) % SOME];
+            given[i] = bytes(i, lengths[i]);
+            launch(world->peers[i], tag, given[i], lengths[i], &blobs[0][i], &handles[0][i]);
+            if (i > 0)
+                launch(groups[i], tag, given[i], lengths[i], &blobs[1][i], &handles[1][i]);
+        }
+        for (int of = 1; of >= 0; of--)
+            for (int i = of; i < PEERS; i++) {
+                pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
+                assert_int_equal(pcclAwaitOperation(&handles[of][i], UINT32_MAX, &info), pcclSuccess);
+                assert_true(info.world == (uint32_t)(PEERS - of) && info.rank == (uint32_t)(i - of));
+                are_blobs(world, of, &blobs[of][i], lengths);
+                assert_int_equal(pcclFreeBlobs(&blobs[of][i]), pcclSuccess);
+            }
+        for (int i = 0; i < PEERS; i++)
+            free(given[i]);
+    }
+    for (int i = 1; i < PEERS; i++)
+        assert_int_equal(pcclDestroyCommunicator(groups[i]), pcclSuccess);
+}
+
+/* It has told how long its blob is, and does not move it any more: that ends the group, and nothing else. */
+static void who_closes_a_group_between_the_steps_stays_in_the_run(void **state)
+{
+    struct world *world = *state;
+    uint8_t *data = bytes(0, LARGE);
+    for (int turn = 0; turn < 10; turn++) {
+        pcclComm_t *groups[PEERS];
+        pcclBlobs_t blobs[PEERS];
+        pcclAsyncReduceOp_t handles[PEERS];
+        found(world, groups);
+        for (int i = PEERS - 1; i > 0; i--)
+            launch(groups[i], 0, data, LARGE, &blobs[i], &handles[i]);
+        assert_int_equal(pcclDestroyCommunicator(groups[1]), pcclSuccess);
+        pcclResult_t result = pcclAwaitOperation(&handles[2], UINT32_MAX, NULL);
+        assert_true(result == pcclRankConnectionLost || result == pcclSuccess);
+        assert_int_equal(pcclDestroyCommunicator(groups[2]), pcclSuccess);
+        for (int i = 1; i < PEERS; i++)
+            assert_int_equal(pcclFreeBlobs(&blobs[i]), pcclSuccess);
+    }
+    free(data);
+    blobs_of_all_lengths_come_to_all(state);
+}
+
+/* ---- alone ---- */
+
 static void alone_it_gives_the_own_blob_if_that_is_wanted(void **state)
 {
     struct world *world = *state;
@@ -223,8 +324,14 @@ int main(void)
         cmocka_unit_test(what_all_cannot_have_nobody_gets),
         cmocka_unit_test(wrong_arguments_are_explained),
         cmocka_unit_test(an_abort_ends_it_for_all),
+        cmocka_unit_test(a_group_has_the_blobs_of_its_members),
+        cmocka_unit_test(who_closes_a_group_between_the_steps_stays_in_the_run),
     };
-    const struct CMUnitTest lengths[] = {cmocka_unit_test(blobs_of_all_lengths_come_to_all)};
+    const struct CMUnitTest lengths[] = {
+        cmocka_unit_test(blobs_of_all_lengths_come_to_all),
+        cmocka_unit_test(a_group_has_the_blobs_of_its_members),
+        cmocka_unit_test(who_closes_a_group_between_the_steps_stays_in_the_run),
+    };
     const struct CMUnitTest one[] = {cmocka_unit_test(alone_it_gives_the_own_blob_if_that_is_wanted)};
     int failed = cmocka_run_group_tests_name("three peers", three, start_three, end_world);
     failed += cmocka_run_group_tests_name("nothing is tiny", lengths, start_three_of_lengths, end_world);
