@@ -234,7 +234,8 @@ static void leave(struct pccl_communicator *comm, struct pccl_comm_op *operation
 }
 
 /* It has been launched, which nothing at this peer can undo. */
-static void follow(struct pccl_communicator *comm, struct pccl_comm_op *operation, struct pccl_peer_op *op, bool has_room)
+static void follow(struct pccl_communicator *comm, struct pccl_comm_op *operation, struct pccl_peer_op *op,
+                   bool has_room)
 {
     operation->op = op;
     operation->why.details.sequence = op->instance.use;

@@ -21,7 +21,8 @@ struct pccl_communicator;
  * Gives the operation its part, and fills in the launch of the first step. MEMORY, or LIMIT with a
  * reason: the group is too large.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
+PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm,
+                                                      struct pccl_comm_op *operation,
                                                       const struct pccl_request *request, struct pccl_launch *launch,
                                                       struct pccl_text *reason);
 /* Alone, it has its own blob. MEMORY, or MISMATCH with a reason: it is longer than it may be. */

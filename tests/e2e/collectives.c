@@ -417,12 +417,10 @@ struct list {
 
 static void enter(struct list *list, uint64_t index)
 {
-    static const pcclCollective_t collectives[KINDS] = {[BROADCAST] = pcclCollectiveBroadcast,
-                                                        [GATHER] = pcclCollectiveAllGather,
-                                                        [SCATTER] = pcclCollectiveReduceScatter,
-                                                        [BARRIER] = pcclCollectiveBarrier,
-                                                        [BLOBS] = pcclCollectiveAllGatherV,
-                                                        [ALL_REDUCE] = pcclCollectiveAllReduce};
+    static const pcclCollective_t collectives[KINDS] = {
+        [BROADCAST] = pcclCollectiveBroadcast,   [GATHER] = pcclCollectiveAllGather,
+        [SCATTER] = pcclCollectiveReduceScatter, [BARRIER] = pcclCollectiveBarrier,
+        [BLOBS] = pcclCollectiveAllGatherV,      [ALL_REDUCE] = pcclCollectiveAllReduce};
     struct collective *op = &list->ops[index];
     pcclOperation_t *entry = &list->entries[index];
     list->options[index] = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;

@@ -63,9 +63,8 @@ bool sim_follows(const struct pccl_peer_op *op, uint32_t world, struct sim_reque
     const uint8_t *at = op->payload;
     if (op->class != PCCL_CLASS_NONE || !op->tiny || op->descriptor.collective != PCCL_ALL_GATHER_V)
         return false;
-    *request = (struct sim_request){.subgroup = op->instance.subgroup,
-                                    .tag = op->instance.tag,
-                                    .collective = PCCL_ALL_GATHER_V};
+    *request = (struct sim_request){
+        .subgroup = op->instance.subgroup, .tag = op->instance.tag, .collective = PCCL_ALL_GATHER_V};
     for (uint32_t i = 0; i < world; i++) {
         uint32_t contributed;
         uint64_t length;

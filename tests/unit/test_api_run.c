@@ -18,9 +18,9 @@ static int start_three(void **state) { return start_world(state, 3, "8192"); }
 static int start_one(void **state) { return start_world(state, 1, "8192"); }
 
 static const pcclCollective_t collectives[ENTRIES] = {
-    pcclCollectiveBroadcast, pcclCollectiveAllReduce, pcclCollectiveAllGather, pcclCollectiveReduceScatter,
-    pcclCollectiveBarrier,   pcclCollectiveAllGatherV, pcclCollectiveAllGather, pcclCollectiveAllReduce,
-    pcclCollectiveReduceScatter};
+    pcclCollectiveBroadcast,     pcclCollectiveAllReduce, pcclCollectiveAllGather,
+    pcclCollectiveReduceScatter, pcclCollectiveBarrier,   pcclCollectiveAllGatherV,
+    pcclCollectiveAllGather,     pcclCollectiveAllReduce, pcclCollectiveReduceScatter};
 
 enum conduct { REBUILDS, HAS_NO_REBUILD, FAILS, CHANGES_THE_TAG, KEEPS_OLD_MEMBERS, ABORTS, CLOSES };
 
