@@ -187,7 +187,7 @@ PLANTS = [
         [], ["blobs-in-two-steps"],
         [
             ("src/peer/operations.c",
-             "let_go(p, launch->after); pccl_peer_forget_op(p, launch->after);",
+             "pccl_peer_let_op_go(p, launch->after); pccl_peer_forget_op(p, launch->after);",
              "pccl_peer_op_release(p, launch->after);"),
         ]),
     Bug("all_are_roots",
