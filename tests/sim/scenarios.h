@@ -173,6 +173,7 @@ void scenario_members_restart(struct sim *sim);
 void scenario_members_alone(struct sim *sim);
 void scenario_members_given_up(struct sim *sim);
 void scenario_numbers_restart(struct sim *sim);
+void scenario_numbers_anew(struct sim *sim);
 void scenario_lying_numbers(struct sim *sim);
 void scenario_lying_numbers_tie(struct sim *sim);
 void scenario_tiny_kinds(struct sim *sim);
