@@ -681,6 +681,7 @@ const struct sim_scenario sim_scenarios[] = {
      scenario_subgroup_overlap},
     {"subgroup-two-die", "two members die at once in different subgroups", scenario_subgroup_two_die},
     {"subgroup-closer-dies", "who closes it dies while it does", scenario_subgroup_closer_dies},
+    {"subgroup-close-alone", "who closes it does not wait for a master", scenario_subgroup_close_alone},
     {"subgroup-commit-restart", "the master restarts when one member has heard of the founding",
      scenario_subgroup_commit_restart},
     {"subgroup-end-restart", "the master restarts when one member has heard of the end", scenario_subgroup_end_restart},
