@@ -187,13 +187,13 @@ def test_close_while_master_is_stopped(run):
 
 
 def test_founding_fails(run):
-    """Ids that differ never meet; labels that differ do; a member that dies ends it."""
+    """Ids that differ never meet, and it is said which limit ends that; labels that differ do; a member that dies ends it."""
     peers = phases.start(run, 4)
     lists = [ids(peers[:3]), ids([*peers[:2], peers[3]])]
     calls = [peer.start("group", FIRST, ",".join(given), "timeout=300") for peer, given in zip(peers, lists)]
     for call in calls:
         words = call.wait(rc=LOST)["words"]
-        check("founding of a subgroup" in words or "deadline" in words, words)
+        check("the timeout of the founding" in words and "founding of a subgroup waited for" in words, words)
     calls = [peer.start("group", FIRST, ",".join(ids(peers[:2])), f"label={peer.name}") for peer in peers[:2]]
     for call in calls:
         call.wait(rc=INVALID_USAGE)
