@@ -120,7 +120,8 @@ enum pccl_peer_event_kind {
     PCCL_PEER_OP_RELEASE,
     /*
      * The caller closes a subgroup that it has founded: it ends for all of its members, and what is
-     * undecided in it as PEER_LOST. The driver must not look at it any more.
+     * undecided in it as PEER_LOST. Here that does not wait for a master that is away, or goes away.
+     * The driver must not look at it any more.
      */
     PCCL_PEER_SUBGROUP_CLOSE,
     /*

@@ -428,9 +428,9 @@ void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outco
     p->decisions = pccl_max_u64(p->decisions, outcome->decision);
     if (pccl_peer_is_current(p, &outcome->instance)) {
         struct pccl_peer_op *op = pccl_peer_find_instance(p, &outcome->instance);
-        if (op != NULL)
+        if (op != NULL && op->lost_by == PCCL_OK)
             apply_outcome(p, op, outcome, &reason);
-        else if (has_future(p, outcome->instance.subgroup))
+        else if (op == NULL && has_future(p, outcome->instance.subgroup))
             unknown_outcome(p, outcome, &reason);
     }
     pccl_peer_set_stable(p, outcome->stable);
@@ -465,6 +465,26 @@ void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
 }
 
 /* ---- the end of a subgroup (PROTOCOL 15.4) ---- */
+
+/*
+ * What comes of these for the others is ignored, and a restarted master is not told of them: this
+ * peer alone knows that they are over, and somebody else may have heard of a commit.
+ */
+void pccl_peer_end_closed(struct pccl_peer *p)
+{
+    struct pccl_text reason;
+    if (p->state != PCCL_PEER_MEMBER || (p->greeted && !p->resuming))
+        return;
+    pccl_text_format(&reason, "this peer closed the subgroup while the master was away");
+    for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
+        const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, op->instance.subgroup);
+        if (subgroup == NULL || !subgroup->closed || pccl_peer_is_decided(op))
+            continue;
+        op->lost_by = PCCL_PEER_LOST;
+        op->orphaned = true;
+        decide(p, op, PCCL_CLASS_PEER_LOST, &reason);
+    }
+}
 
 /*
  * The order in the session is that of the master's decisions, so whatever is undecided here was not

@@ -280,6 +280,59 @@ void scenario_numbers_restart(struct sim *sim)
     all_end(sim, p + 1, 5, gather, PCCL_CLASS_NONE);
 }
 
+static void controls(struct sim *sim, uint32_t first, uint32_t end, bool whole)
+{
+    for (uint32_t i = first; i < end; i++)
+        scenario_control(sim, p[i], whole);
+}
+
+/*
+ * A newcomer never hears of its admission, is removed, and is admitted anew after a restart of the
+ * master, by another number. More members sleep through that than go on, and after another restart
+ * they report first. What they say of its number is no lie, and counts for nothing.
+ */
+void scenario_numbers_anew(struct sim *sim)
+{
+    enum { all = 6, awake = 2 };
+    cluster(sim, all);
+    struct sim_peer *newcomer = p[all] = scenario_join(sim, 9, 0);
+    scenario_run_ms(sim, 200);
+    for (uint32_t i = 1; i < all; i++)
+        scenario_update(sim, p[i]);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, newcomer, false);
+    scenario_update(sim, p[0]);
+    for (uint32_t i = 0; i < all; i++)
+        WAIT(sim, 1000, scenario_is_over(p[i], PCCL_CALL_UPDATE) && p[i]->machine->member_count == all + 1);
+    controls(sim, awake, all, false);
+    WAIT(sim, 8000, p[0]->machine->member_count == awake && p[1]->machine->member_count == awake);
+    sim_master_crash(sim, true);
+    scenario_control(sim, newcomer, true);
+    sim_master_start(sim);
+    WAIT(sim, 6000, !sim->master->machine->recovering && sim->master->machine->member_count == awake);
+    WAIT(sim, 6000, sim->master->machine->newcomer_count == 1);
+    scenario_run_ms(sim, 200);
+    scenario_update_all(sim, p, awake);
+    WAIT(sim, 1000, pccl_peer_is_connected(newcomer->machine) && p[0]->machine->member_count == awake + 1);
+    scenario_run_ms(sim, 20);
+    sim_master_crash(sim, true);
+    controls(sim, 0, awake, false);
+    scenario_control(sim, newcomer, false);
+    controls(sim, awake, all, true);
+    sim_master_start(sim);
+    WAIT(sim, 4000, sim->master->machine->remote_count == all - awake);
+    scenario_run_ms(sim, 100);
+    MUST(sim, sim->master->machine->recovering);
+    controls(sim, 0, awake, true);
+    scenario_control(sim, newcomer, true);
+    WAIT(sim, 8000, !sim->master->machine->recovering && sim->master->machine->member_count == awake + 1);
+    for (uint32_t i = awake; i < all; i++)
+        WAIT(sim, 2000, p[i]->machine->state == PCCL_PEER_OVER);
+    p[awake] = newcomer;
+    scenario_run_ms(sim, 50);
+    all_end(sim, p, awake + 1, gather, PCCL_CLASS_NONE);
+}
+
 /*
  * A member reports after a restart that it was admitted before the others, many times over. Its
  * epoch is later than that of the others by so much.
