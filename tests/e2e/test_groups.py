@@ -187,7 +187,7 @@ def test_close_while_master_is_stopped(run):
 
 
 def test_founding_fails(run):
-    """Ids that differ never meet, and it is said which limit ends that; labels that differ do; a member that dies ends it."""
+    """Ids that differ never meet, and it is said which limit ends that; labels that differ do; a death ends it."""
     peers = phases.start(run, 4)
     lists = [ids(peers[:3]), ids([*peers[:2], peers[3]])]
     calls = [peer.start("group", FIRST, ",".join(given), "timeout=300") for peer, given in zip(peers, lists)]
