@@ -666,9 +666,9 @@ static const char *default_reason(enum pccl_class class, const struct pccl_insta
 {
     if (class != PCCL_CLASS_DEADLINE)
         return "its caller aborted the operation";
-    if (instance->subgroup == PCCL_FOUNDING)
-        return "its deadline, the timeout of the founding or else op_timeout_ms, passed";
-    return "its deadline, op_timeout_ms, passed";
+    return instance->subgroup == PCCL_FOUNDING
+               ? "its deadline, the timeout of the founding or else op_timeout_ms, passed"
+               : "its deadline, op_timeout_ms, passed";
 }
 
 void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from,
