@@ -666,12 +666,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"members-given-up", "one launches only to say that it will not take part", scenario_members_given_up},
     {"numbers-restart", "the order of members stays over restarts of the master, and newcomers are last",
      scenario_numbers_restart},
-<<<<<<< HEAD
-    {"numbers-anew", "one never hears of its admission, and comes back by another number", scenario_numbers_anew},
-=======
     {"numbers-anew", "one never hears of its admission, and is admitted again by another number",
      scenario_numbers_anew},
->>>>>>> seed
     {"lying-numbers", "a member lies about numbers of admission after a restart", scenario_lying_numbers},
     {"lying-numbers-tie", "... and there is one word against one", scenario_lying_numbers_tie},
     {"tiny-kinds", "every collective through the master, in a group that has changed", scenario_tiny_kinds},
