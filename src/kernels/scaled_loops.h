@@ -111,7 +111,7 @@ SCALED_INLINED uint32_t scaled_code(uint32_t bits, uint32_t index, struct scaled
     const int32_t low = shape.lowest << 23, mantissa_bits = shape.mantissa_bits;
     float number = scaled_float(scaled_least(scaled_float(bits & 0x7fffffff) * by->inverse, shape.top));
     int32_t exponent = (int32_t)(scaled_bits(number) & 0x7f800000);
-    exponent = exponent > low ? exponent : low;
+    exponent = mantissa_bits < shape.code_bits - 1 && exponent > low ? exponent : low; /* int4: known beforehand */
     if (noisy)
         number += scaled_noise(index, by) * scaled_float((uint32_t)(exponent - ((mantissa_bits + 17) << 23)));
     uint32_t rounder = (uint32_t)(exponent + (((23 - mantissa_bits) << 23) | 0x400000));

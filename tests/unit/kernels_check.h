@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/prng.h"
+#include "kernels/scaled.h"
 #include "kernels/variant.h"
 
 #include "cpu.h"
@@ -666,7 +667,33 @@ static bool hashes(const struct pccl_kernels *kernels)
     return true;
 }
 
+/* Every scaled codec: the bits are these on every machine. */
+static bool packs(const struct pccl_kernels *kernels)
+{
+    enum { COUNT = 1000, FORMATS = PCCL_SCALED_FORMATS * PCCL_SCALED_SCALES * PCCL_SCALED_ROUNDINGS };
+    static const enum pccl_datatype types[] = {PCCL_F32, PCCL_F16, PCCL_BF16};
+    struct pccl_prng prng;
+    uint64_t hash = 0;
+    pccl_prng_seed(&prng, 11);
+    for (uint32_t i = 0; i < 3 * FORMATS; i++) {
+        const struct pccl_scaled codec = {types[i / FORMATS], (enum pccl_scaled_format)(i % PCCL_SCALED_FORMATS),
+                                          (enum pccl_scaled_scale)(i / PCCL_SCALED_FORMATS % PCCL_SCALED_SCALES),
+                                          (enum pccl_scaled_rounding)(i / PCCL_SCALED_FORMATS % 2), 16U << i % 4};
+        fill(&prng, codec.datatype, left.bytes + 1, COUNT);
+        pccl_scaled_encode(&codec, kernels, left.bytes + 1, COUNT, 0, i, right.bytes + 3);
+        pccl_scaled_decode(&codec, kernels, right.bytes + 3, COUNT, result.bytes + 5);
+        for (size_t k = 0; k < pccl_scaled_bytes(&codec, COUNT); k++)
+            hash = (hash ^ right.bytes[3 + k]) * UINT64_C(0x100000001b3);
+        for (size_t k = 0; k < COUNT * pccl_datatype_bytes(codec.datatype); k++)
+            hash = (hash ^ result.bytes[5 + k]) * UINT64_C(0x100000001b3);
+    }
+    if (hash != UINT64_C(0x1f9d35b67357a6ab))
+        printf("%s: packed otherwise: %" PRIx64 "\n", pccl_kernels_name(kernels), hash);
+    return hash == UINT64_C(0x1f9d35b67357a6ab);
+}
+
 static const struct kernels_check kernels_checks[] = {
+    {"packs", packs},
     {"all_pairs_of_bytes", all_pairs_of_bytes},
     {"all_pairs_of_specials", all_pairs_of_specials},
     {"many_random_pairs", many_random_pairs},
