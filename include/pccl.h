@@ -169,9 +169,15 @@ typedef enum pcclDistributionHint_t {
  * pcclInvalidArgument. docs/CODECS.md has the formulas and the bounds of the error.
  */
 typedef enum pcclQuantizationAlgorithm_t {
-    pcclQuantNone = 0,          /* elements travel exactly */
-    pcclQuantMinMax = 1,        /* unsigned integers between the smallest and the largest element */
-    pcclQuantZeroPointScale = 2 /* integers around a zero that is exact; for sums and averages only */
+    pcclQuantNone = 0,           /* elements travel exactly */
+    pcclQuantMinMax = 1,         /* unsigned integers between the smallest and the largest element */
+    pcclQuantZeroPointScale = 2, /* integers around a zero that is exact; for sums and averages only */
+    /* Not in PCCL 1.0: formats of codecs that pcclCreateCodec makes (pccl_collectives.h) */
+    pcclQuantE4M3 = 3, /* eight bits: 4 of exponent, 3 of mantissa */
+    pcclQuantE5M2 = 4,
+    pcclQuantInt4 = 5, /* four bits: -7 to 7 */
+    pcclQuantE3M0 = 6, /* powers of two */
+    pcclQuantE2M1 = 7
 } pcclQuantizationAlgorithm_t;
 
 /* ------------------------------------------------------------------------------------------------ structs */
@@ -194,7 +200,7 @@ typedef struct pcclReduceOperandDescriptor_t {
 } pcclReduceOperandDescriptor_t;
 
 typedef struct pcclQuantizationOptions_t {
-    pcclDataType_t quantized_datatype; /* ignored with pcclQuantNone */
+    pcclDataType_t quantized_datatype; /* ignored with pcclQuantNone; of a codec, what pcclCreateCodec sets */
     pcclQuantizationAlgorithm_t algorithm;
 } pcclQuantizationOptions_t;
 

@@ -1,6 +1,6 @@
 /*
  * PCCL: who the members of the group are; broadcast, all-gather, also of blobs, reduce-scatter and
- * barrier; lists of operations of all kinds.
+ * barrier; lists of operations of all kinds; codecs of eight and of four bits.
  * pccl.h includes this file and defines the words used here. None of this is in PCCL 1.0.
  *
  * Members and ranks. A peer's rank is its place in the list of its group's members, which is in the
@@ -416,6 +416,78 @@ typedef struct pcclRunOptions_t {
  */
 PCCL_EXPORT pcclResult_t pcclRunOperations(pcclOperation_t *operations, size_t count,
                                            const pcclRunOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm);
+
+/* ------------------------------------------------------------------------------------------------- codecs */
+
+/* How the scale of a block travels. */
+typedef enum pcclCodecScale_t {
+    pcclScaleFloat = 0,
+    pcclScaleBFloat16 = 1,
+    pcclScalePowerOfTwo = 2 /* in one byte */
+} pcclCodecScale_t;
+
+typedef enum pcclCodecRounding_t {
+    pcclRoundNearest = 0,
+    /*
+     * Up or down, each the more often the nearer it is: the mean of many roundings is the element. The
+     * choice follows from the operation, the peer and the element's place; a retry chooses anew.
+     */
+    pcclRoundStochastic = 1
+} pcclCodecRounding_t;
+
+/*
+ * A codec of eight or four bits, for elements of float, float16 and bfloat16. Later versions may add
+ * members at the end; `size` tells the library which ones the caller knows.
+ */
+typedef struct pcclCodecParams_t {
+    size_t size;                        /* set by PCCL_CODEC_PARAMS_INIT */
+    pcclQuantizationAlgorithm_t format; /* pcclQuantE4M3 or one that follows it */
+    uint32_t block;                     /* elements that have a scale of their own: 16, 32, 64, 128 or 256 */
+    pcclCodecScale_t scale;
+    pcclCodecRounding_t rounding;
+} pcclCodecParams_t;
+
+#define PCCL_CODEC_PARAMS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(pcclCodecParams_t), pcclQuantInt4, 256, pcclScaleFloat, pcclRoundNearest                                \
+    }
+
+/*
+ * Makes a codec for any operation that takes a quantization, as often as wished, also in other
+ * threads: a plain value that needs no release. Where peers differ in format, block, scale or
+ * rounding, the operation fails for all, as where they differ in any quantization. With it the parts of
+ * a reduction go to one peer each, packed once, which adds them as float and packs the result once
+ * (in groups without links between all, or of more than 16 peers, along the ring instead, where each
+ * peer packs the sum anew). NaN arrives as NaN, an infinity as an infinity with pcclQuantE5M2 and as
+ * NaN with the others. docs/CODECS.md has formats and bounds of the error.
+ * pcclSuccess
+ * pcclInvalidArgument a pointer is NULL, the size is not set, or there is no such codec
+ */
+PCCL_EXPORT pcclResult_t pcclCreateCodec(const pcclCodecParams_t *params, pcclQuantizationOptions_t *codec_out);
+
+/* What coding costs. Later versions may add members at the end, as of pcclOperationInfo_t. */
+typedef struct pcclCodecError_t {
+    size_t size;           /* set by PCCL_CODEC_ERROR_INIT */
+    double largest;        /* the largest error, as a share of the largest magnitude */
+    double rms;            /* the root of the mean square of the errors, as a share of that of the elements */
+    uint64_t not_finite;   /* elements left out: they, or what they became, are NaN or infinite */
+    uint64_t packed_bytes; /* how long the elements are when they travel */
+} pcclCodecError_t;
+
+#define PCCL_CODEC_ERROR_INIT                                                                                          \
+    {                                                                                                                  \
+        sizeof(pcclCodecError_t), 0, 0, 0, 0                                                                           \
+    }
+
+/*
+ * Packs and unpacks these elements, once and for nobody, with any quantization, and tells how far they
+ * come out from what they were. An all-reduce with a codec that pcclCreateCodec made adds the errors of
+ * its peers' parts, and that of its result.
+ * pcclSuccess
+ * pcclInvalidArgument a pointer is NULL, the size is not set, or a quantization that does not fit
+ */
+PCCL_EXPORT pcclResult_t pcclMeasureCodec(const pcclQuantizationOptions_t *codec, const void *elements, size_t count,
+                                          pcclDataType_t datatype, pcclCodecError_t *error_out);
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,6 @@
  * checked here. And the struct in which they are told what became of it.
  */
 #include "api/api.h"
-#include "kernels/codec.h"
 #include "net/heap.h"
 
 #include <string.h>
@@ -24,12 +23,11 @@ static const char *wrong_elements(const struct pccl_asked *asked)
 {
     if (asked->collective == PCCL_BARRIER || asked->collective == PCCL_ALL_GATHER_V)
         return NULL;
-    return asked->count == 0                                            ? "count is 0"
-           : (unsigned)asked->datatype >= PCCL_DATATYPES                ? "unknown data type"
-           : (unsigned)asked->op >= PCCL_REDUCE_OPS                     ? "unknown operation"
-           : (unsigned)asked->codec.algorithm > pcclQuantZeroPointScale ? "unknown quantization algorithm"
-           : asked->count > SIZE_MAX / 16                               ? "count is larger than any memory"
-                                                                        : NULL;
+    return asked->count == 0                             ? "count is 0"
+           : (unsigned)asked->datatype >= PCCL_DATATYPES ? "unknown data type"
+           : (unsigned)asked->op >= PCCL_REDUCE_OPS      ? "unknown operation"
+           : asked->count > SIZE_MAX / 16                ? "count is larger than any memory"
+                                                         : NULL;
 }
 
 static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_descriptor *descriptor,
@@ -44,16 +42,9 @@ static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_des
     *descriptor = (struct pccl_descriptor){.collective = (uint8_t)asked->collective,
                                            .datatype = (uint8_t)asked->datatype,
                                            .operation = (uint8_t)asked->op,
-                                           .codec = (uint8_t)asked->codec.algorithm,
-                                           .codec_datatype = (uint8_t)(quantized ? asked->codec.quantized_datatype : 0),
                                            .count = asked->count,
                                            .label = label_of_thread};
-    pccl_text_clear(reason);
-    if (quantized)
-        (void)pccl_codec_find((enum pccl_codec_kind)asked->codec.algorithm, (enum pccl_datatype)asked->datatype,
-                              (enum pccl_datatype)asked->codec.quantized_datatype, (enum pccl_reduce_op)asked->op,
-                              reason);
-    return reason->length ? PCCL_ARGUMENT : PCCL_OK;
+    return pccl_api_codec(&asked->codec, descriptor, reason);
 }
 
 enum pccl_status pccl_api_request_reduction(const void *sendbuf, void *recvbuf,

@@ -78,7 +78,7 @@ static void fold_one(struct pccl_transfer *transfer, uint64_t stripe, uint32_t n
     bool finish = task->work == PCCL_WORK_FINISH;
     if (step == 0 && pccl_plan_is_wide(&transfer->plan, 1))
         return; /* when it is sent on, into memory of its own */
-    if (transfer->plan.codec == NULL)
+    if (!pccl_packing_packs(&transfer->plan.packing))
         fold_elements(transfer, stripe, number, step, finish, received);
     else
         pccl_packed_fold(transfer, stripe, number, finish, &received->bytes, 1, packed_at(task, received));
@@ -107,7 +107,7 @@ void pccl_fold_keep(struct pccl_transfer *transfer, uint64_t stripe, uint32_t nu
 static void store(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, const struct pccl_scratch *scratch)
 {
     struct pccl_segment segment = pccl_plan_segment(&transfer->plan, stripe, number);
-    if (transfer->plan.codec != NULL)
+    if (pccl_packing_packs(&transfer->plan.packing))
         pccl_packed_store(transfer, stripe, number, scratch->bytes);
     else
         copy_to_result(transfer, &segment, scratch->bytes);
@@ -121,7 +121,7 @@ struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, uint64_t 
     else if (scratch != NULL)
         store(transfer, stripe, number, scratch);
     /* A sum goes on; and so does a result that is packed, or hot where it was made. */
-    if (task->work == PCCL_WORK_FOLD || transfer->plan.codec != NULL ||
+    if (task->work == PCCL_WORK_FOLD || pccl_packing_packs(&transfer->plan.packing) ||
         (task->work == PCCL_WORK_FINISH && pccl_is_streamed(transfer)))
         return scratch;
     pccl_scratch_give(&transfer->exchange->scratch, scratch);
@@ -156,7 +156,7 @@ struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_
                                          const struct pccl_task *task, struct pccl_scratch *const *parts,
                                          uint32_t part_count)
 {
-    bool is_packed = transfer->plan.codec != NULL;
+    bool is_packed = pccl_packing_packs(&transfer->plan.packing);
     if (is_packed)
         fold_all_packed(transfer, stripe, number, task, parts, part_count);
     else

@@ -135,6 +135,7 @@ struct pccl_transfer {
     struct pccl_epoch view;
     struct pccl_descriptor descriptor;
     struct pccl_plan plan;
+    uint64_t seed;        /* of this rank's stochastic rounding */
     struct pccl_id *ring; /* owned */
     uint32_t *positions;  /* owned; NULL: the tensor is not in parts */
     uint64_t *starts;     /* owned; NULL: the parts are equal */

@@ -50,14 +50,14 @@ static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
 }
 
 /* NULL: memory is short. */
-static struct pccl_scratch *pack(struct pccl_transfer *transfer, const struct pccl_segment *segment)
+static struct pccl_scratch *pack(struct pccl_transfer *transfer, const struct pccl_segment *segment, uint64_t place)
 {
     const struct pccl_plan *plan = &transfer->plan;
     struct pccl_exchange *exchange = transfer->exchange;
     struct pccl_scratch *packed = pccl_scratch_take(&exchange->scratch, pccl_plan_bytes(plan, 0, segment->count));
     if (packed != NULL)
-        pccl_codec_encode(plan->codec, exchange->config.kernels, pccl_input_of(transfer, segment), segment->count,
-                          packed->bytes);
+        pccl_packing_encode(&plan->packing, exchange->config.kernels, pccl_input_of(transfer, segment), segment->count,
+                            place, transfer->seed, packed->bytes);
     return packed;
 }
 
@@ -81,7 +81,7 @@ static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *
                                     const struct pccl_segment *segment, struct pccl_scratch **scratch)
 {
     struct pccl_transfer *transfer = flow->transfer;
-    if (transfer->plan.codec == NULL)
+    if (!pccl_packing_packs(&transfer->plan.packing))
         return pccl_input_of(transfer, segment);
     bool keeps = pccl_plan_keeps(&transfer->plan, parcel->stripe->number, flow->first);
     if (keeps) {
@@ -89,7 +89,7 @@ static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *
         parcel->scratch = NULL;
     }
     if (*scratch == NULL) {
-        *scratch = pack(transfer, segment);
+        *scratch = pack(transfer, segment, pccl_plan_place(&transfer->plan, parcel->stripe->number, flow->first));
         if (keeps && *scratch != NULL)
             keep_packed(flow, parcel->stripe, *scratch);
     }
@@ -230,7 +230,8 @@ static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl
 /* Whether it can be received in the result, as no byte of it has to be changed. */
 static bool comes_as_result(const struct pccl_plan *plan, uint32_t step)
 {
-    return plan->codec == NULL && pccl_plan_schedule(plan)->carries(plan->seat, step) == PCCL_CONTENT_RESULT;
+    return !pccl_packing_packs(&plan->packing) &&
+           pccl_plan_schedule(plan)->carries(plan->seat, step) == PCCL_CONTENT_RESULT;
 }
 
 static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *arrival)
@@ -375,7 +376,7 @@ static void keep_own(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;
     const struct pccl_plan *plan = &transfer->plan;
-    if (plan->codec != NULL)
+    if (pccl_packing_packs(&plan->packing))
         return;
     for (uint32_t number = 0; number < plan->pieces; number++)
         if (pccl_plan_keeps(plan, stripe->number, number)) {

@@ -33,7 +33,8 @@
  * a sum by whoever sends it; the result once, by the rank that finishes it, which unpacks it again
  * as all others do; a share of a reduce-scatter does not travel, and is not packed. What is not folded
  * is packed once, by the rank that has it, which unpacks it again likewise. Parts that are collected
- * are added unpacked, two by two.
+ * are added unpacked, two by two. With a scaled codec parts go directly to whoever folds them wherever
+ * they can, so that none is packed twice and there is one sum.
  */
 #ifndef PCCL_COLLECTIVE_PLAN_H
 #define PCCL_COLLECTIVE_PLAN_H
@@ -41,8 +42,7 @@
 #include "collective/schedule.h"
 #include "core/status.h"
 #include "core/text.h"
-#include "kernels/codec.h"
-#include "wire/wire.h"
+#include "wire/packing.h"
 
 struct pccl_plan {
     enum pccl_algorithm algorithm; /* which schedule */
@@ -50,9 +50,9 @@ struct pccl_plan {
     uint32_t pieces; /* segments of a stripe */
     enum pccl_datatype datatype;
     enum pccl_reduce_op reduction;
-    enum pccl_datatype folded_datatype;    /* of what is folded so far */
-    const struct pccl_codec *codec;        /* NULL: elements travel as they are */
-    const struct pccl_codec *folded_codec; /* of what is folded so far: as many bytes */
+    enum pccl_datatype folded_datatype; /* of what is folded so far */
+    struct pccl_packing packing;        /* of elements */
+    struct pccl_packing folded_packing; /* of what is folded so far: as many bytes */
     uint32_t element_bytes;
     uint64_t count;            /* of the tensor, or of the longest part */
     const uint32_t *positions; /* by rank: which part is the rank's; NULL: the tensor is not in parts. Borrowed */
@@ -94,6 +94,12 @@ bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step);
 size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t step, uint32_t count);
 /* The most of that over all steps. */
 size_t pccl_plan_bytes_most(const struct pccl_plan *plan, uint32_t count);
+
+/* What stochastic rounding counts from: elements of different segments have different places. */
+static inline uint64_t pccl_plan_place(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
+{
+    return (stripe * plan->pieces + number) << 32;
+}
 
 /* Where a segment lies in the caller's memory, in bytes, if it lies there at all. */
 static inline size_t pccl_plan_input_at(const struct pccl_plan *plan, const struct pccl_segment *segment)

@@ -127,7 +127,7 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
     if (!copy_parts(transfer) || !make_flows(transfer) || !pccl_stripe_reserve(transfer))
         return false;
     const struct pccl_plan *plan = &transfer->plan;
-    if (!transfer->in_place || (!plan->reduces && plan->codec == NULL))
+    if (!transfer->in_place || (!plan->reduces && !pccl_packing_packs(&plan->packing)))
         return true;
     return pccl_backup_init(&exchange->backups, plan, own_result(plan, config), &transfer->backup);
 }
@@ -153,6 +153,7 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         made->view = config->view;
         made->descriptor = config->descriptor;
         made->plan = plan;
+        made->seed = pccl_packing_seed(&config->instance, rank);
         made->input = config->input;
         made->result = config->result;
         made->user = config->user;

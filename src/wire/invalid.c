@@ -2,7 +2,7 @@
  * Rules over several fields of a message, which the ranges of single fields in schema.h cannot
  * express.
  */
-#include "wire/wire.h"
+#include "wire/packing.h"
 
 static const char *invalid_round(uint8_t kind, uint8_t outcome)
 {
@@ -11,6 +11,20 @@ static const char *invalid_round(uint8_t kind, uint8_t outcome)
     if (outcome == PCCL_ROUND_FAILED && kind != PCCL_ROUND_SYNC && kind != PCCL_ROUND_OPTIMIZE)
         return "only a synchronization or an optimization fails for all";
     return NULL;
+}
+
+/* The fields of another kind of codec are 0. */
+static const char *invalid_codec(const struct pccl_descriptor *descriptor)
+{
+    struct pccl_packing packing;
+    struct pccl_text reason;
+    if (descriptor->codec < PCCL_PACKING_SCALED)
+        return descriptor->codec_scale != 0 || descriptor->codec_rounding != 0 || descriptor->codec_block != 0
+                   ? "scales in a codec without them"
+                   : NULL;
+    if (descriptor->codec_datatype != 0)
+        return "a packed data type in a codec with scales";
+    return pccl_packing_find(descriptor, PCCL_F32, &packing, &reason) ? NULL : "no such codec";
 }
 
 static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
@@ -30,7 +44,7 @@ static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
         return "a barrier has no elements";
     if (collective == PCCL_FOUND && (descriptor->count < 2 || descriptor->count > PCCL_PEERS_MAX))
         return "a subgroup has two members or more";
-    return NULL;
+    return invalid_codec(descriptor);
 }
 
 static const char *invalid_payload(const struct pccl_instance *instance, uint32_t payload_bytes)

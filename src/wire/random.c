@@ -1,7 +1,7 @@
 /*
  * Random valid messages, made from the field tables, for round-trip tests and as seeds for fuzzers.
  */
-#include "wire/wire.h"
+#include "wire/packing.h"
 
 #include <string.h>
 
@@ -96,6 +96,17 @@ static struct pccl_bytes make_text(struct maker *m, const struct pccl_wire_field
     return (struct pccl_bytes){bytes, length};
 }
 
+static void mend_codec(struct pccl_descriptor *descriptor)
+{
+    if (descriptor->codec < PCCL_PACKING_SCALED) {
+        descriptor->codec_scale = descriptor->codec_rounding = 0;
+        descriptor->codec_block = 0;
+    } else {
+        descriptor->codec_datatype = 0;
+        descriptor->codec_block = (uint16_t)(PCCL_SCALED_BLOCK_MIN << descriptor->codec_block % 5);
+    }
+}
+
 /* A descriptor of random fields would rarely be valid: what does not belong to its collective goes. */
 static void mend_operation(struct pccl_instance *instance, struct pccl_descriptor *descriptor)
 {
@@ -115,6 +126,7 @@ static void mend_operation(struct pccl_instance *instance, struct pccl_descripto
         memset(&descriptor->root, 0, sizeof descriptor->root);
     if (collective == PCCL_BARRIER || collective == PCCL_FOUND)
         descriptor->datatype = descriptor->codec = 0;
+    mend_codec(descriptor);
     if (collective == PCCL_BARRIER)
         descriptor->count = 0;
     if (collective == PCCL_FOUND)

@@ -17,7 +17,7 @@
 
 #include "core/limits.h"
 
-#define PCCL_PROTOCOL_VERSION 7u
+#define PCCL_PROTOCOL_VERSION 8u
 #define PCCL_FOUNDING UINT64_MAX /* in place of the name of a subgroup: the operation founds one */
 #define PCCL_PROTOCOL_MAGIC UINT64_C(0x31306c636370ab89) /* in every hello */
 
@@ -59,8 +59,11 @@
     F(U8, collective, PCCL_ALL_REDUCE, PCCL_FOUND) /* enum pccl_collective */                                          \
     F(U8, datatype, 0, 11)                         /* pcclDataType_t */                                                \
     F(U8, operation, 0, 4)                         /* pcclRedOp_t; 0 where nothing is reduced */                       \
-    F(U8, codec, 0, 2)                             /* pcclQuantizationAlgorithm_t */                                   \
-    F(U8, codec_datatype, 0, 11)                                                                                       \
+    F(U8, codec, 0, 7)                             /* pcclQuantizationAlgorithm_t */                                   \
+    F(U8, codec_datatype, 0, 11)                   /* of a codec of PCCL 1.0; 0 otherwise */                           \
+    F(U8, codec_scale, 0, 2)    /* pcclCodecScale_t, of a scaled codec; 0 otherwise, as the next two */                \
+    F(U8, codec_rounding, 0, 1) /* pcclCodecRounding_t */                                                              \
+    F(U16, codec_block, 0, 256) /* elements of a block */                                                              \
     F(U64, count, , ) /* elements: of the tensor; where each member has a part, of one part; with counts, in all */    \
     F(ID, root, , )   /* broadcast: who sends; 0 otherwise */                                                          \
     F(ID, counts, , ) /* digest of the elements of each member's part; 0: equal parts, or no parts */                  \

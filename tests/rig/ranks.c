@@ -93,7 +93,7 @@ static void check_input(struct rig_attempt *attempt, bool overwritten, const cha
 static void check_result(struct rig_attempt *attempt, const char *when)
 {
     const uint8_t *expected =
-        rig_reference(attempt->world->spec, attempt->op, attempt->round, attempt->view, attempt->rank);
+        rig_reference(attempt->world->spec, attempt->op, attempt->round, attempt->use, attempt->view, attempt->rank);
     if (expected == NULL || memcmp(attempt->got, expected, attempt->place.result_bytes) != 0)
         rig_violation(attempt->world, "rank %u: the result of operation %u use %u is wrong %s", attempt->rank,
                       attempt->op, attempt->use, when);
@@ -328,6 +328,8 @@ static void make_odd(struct rig_attempt *attempt, struct pccl_transfer_config *c
         descriptor->counts.bytes[1]++;
     else if (attempt->world->spec->ops[attempt->op].odd_in_length)
         descriptor->count--;
+    else if (descriptor->codec >= PCCL_PACKING_SCALED)
+        descriptor->codec_block *= 2;
     else if (descriptor->collective == PCCL_BROADCAST)
         config->root = attempt->place.seat.root = pccl_seat_next(attempt->place.seat, config->root);
     else if (descriptor->collective == PCCL_ALL_GATHER)
@@ -487,7 +489,7 @@ void rig_stop(struct rig_attempt *attempt, bool committed)
         attempt->given[attempt->place.input_bytes / 2] ^= 1;
     if (!committed && attempt->in_place && keeps_packed(attempt) && rig_plant(world, RIG_PLANT_packed_input))
         memcpy(attempt->given,
-               rig_reference(world->spec, attempt->op, attempt->round, attempt->view, attempt->rank) +
+               rig_reference(world->spec, attempt->op, attempt->round, attempt->use, attempt->view, attempt->rank) +
                    attempt->place.own,
                attempt->place.input_bytes);
     point_into(world, attempt);

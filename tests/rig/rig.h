@@ -69,7 +69,7 @@ struct rig_op {
     bool given; /* parts have these lengths, by rank; the count of the descriptor is that of all of them */
     uint32_t lengths[RIG_RANKS_MAX];
     uint32_t odd_rank;  /* this rank's first attempt asks for a different operation; RIG_NOBODY: none does */
-    bool odd_in_length; /* by fewer elements; otherwise by another reduction, another root, or a label */
+    bool odd_in_length; /* by fewer elements; otherwise by another reduction, root, label or block of the codec */
 };
 
 struct rig_spec {
@@ -88,6 +88,7 @@ struct rig_spec {
     size_t window_bytes, scratch_bytes;
     uint8_t *inputs[RIG_OPS_MAX][RIG_ROUNDS_MAX][RIG_RANKS_MAX];
     uint8_t *references[RIG_OPS_MAX][RIG_ROUNDS_MAX][RIG_VIEWS]; /* made when first needed */
+    uint32_t reference_uses[RIG_OPS_MAX][RIG_ROUNDS_MAX][RIG_VIEWS];
 };
 
 /* A world of the exhaustive part. false: there is none with this number. */
@@ -114,7 +115,8 @@ const uint64_t *rig_starts(const struct rig_place *place);
 /* Refers to the place. false: alone. */
 bool rig_plan(const struct rig_spec *spec, uint32_t op, const struct rig_place *place, struct pccl_plan *plan);
 /* The exact result that the operation must have for this rank in this view. NULL: none. */
-const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t view, uint32_t rank);
+const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t use, uint32_t view,
+                             uint32_t rank);
 /* Plans made from now on are for this operation. */
 void rig_plan_for(const struct rig_spec *spec, const struct rig_op *op);
 

@@ -184,17 +184,24 @@ struct fold {
     const struct pccl_plan *plan;
     const struct pccl_kernels *kernels;
     const void *parts[RIG_RANKS_MAX]; /* of one segment, in the order of the fold */
+    uint32_t ranks[RIG_RANKS_MAX];    /* whose they are */
+    struct pccl_instance instance;
+    uint64_t place;
     size_t count;
     uint8_t *packed, *unpacked, *sum; /* room for a segment */
     uint8_t *result;
 };
 
-/* The elements, or the partial fold, as they arrive at the other side: as these types, or those. */
-static void pass_codec(const struct fold *fold, const struct pccl_codec *by, const void *elements,
-                       const struct pccl_codec *as, void *result)
+/*
+ * The elements, or the partial fold, as they arrive from this rank at the other side: as these types,
+ * or those.
+ */
+static void pass_codec(const struct fold *fold, uint32_t rank, const struct pccl_packing *by, const void *elements,
+                       const struct pccl_packing *as, void *result)
 {
-    pccl_codec_encode(by, fold->kernels, elements, fold->count, fold->packed);
-    pccl_codec_decode(as, fold->kernels, fold->packed, fold->count, result);
+    pccl_packing_encode(by, fold->kernels, elements, fold->count, fold->place, pccl_packing_seed(&fold->instance, rank),
+                        fold->packed);
+    pccl_packing_decode(as, fold->kernels, fold->packed, fold->count, result);
 }
 
 /*
@@ -210,13 +217,13 @@ static void fold_packed(const struct fold *fold)
                              .from = plan->folded_datatype,
                              .to = plan->folded_datatype,
                              .reduction = plan->reduction};
-    pass_codec(fold, plan->codec, fold->parts[0], plan->folded_codec, sum);
+    pass_codec(fold, fold->ranks[0], &plan->packing, fold->parts[0], &plan->folded_packing, sum);
     for (uint32_t i = 1; i + 1 < plan->seat.ranks; i++) {
         if (ring) {
             pccl_combine_step(fold->kernels, &step, sum, sum, fold->parts[i], fold->count);
-            pass_codec(fold, plan->folded_codec, sum, plan->folded_codec, sum);
+            pass_codec(fold, fold->ranks[i], &plan->folded_packing, sum, &plan->folded_packing, sum);
         } else {
-            pass_codec(fold, plan->codec, fold->parts[i], plan->folded_codec, fold->unpacked);
+            pass_codec(fold, fold->ranks[i], &plan->packing, fold->parts[i], &plan->folded_packing, fold->unpacked);
             pccl_combine(fold->kernels, plan->folded_datatype, plan->reduction, sum, sum, fold->unpacked, fold->count);
         }
     }
@@ -224,13 +231,13 @@ static void fold_packed(const struct fold *fold)
     step.ranks = plan->seat.ranks;
     pccl_combine_step(fold->kernels, &step, fold->result, sum, fold->parts[plan->seat.ranks - 1], fold->count);
     if (plan->positions == NULL) /* a share is not sent on */
-        pass_codec(fold, plan->codec, fold->result, plan->codec, fold->result);
+        pass_codec(fold, fold->ranks[plan->seat.ranks - 1], &plan->packing, fold->result, &plan->packing, fold->result);
 }
 
 static void fold_segment(const struct fold *fold)
 {
     const struct pccl_plan *plan = fold->plan;
-    if (plan->codec != NULL)
+    if (pccl_packing_packs(&plan->packing))
         fold_packed(fold);
     else
         pccl_reduce_all(plan->datatype, plan->reduction, fold->parts, plan->seat.ranks, fold->count, fold->result);
@@ -251,8 +258,10 @@ static void reduce_segment(const struct reference *reference, struct fold *fold,
     const size_t at = segment->first * plan->element_bytes;
     fold->count = segment->count;
     fold->result = reference->result + at;
-    for (uint32_t i = 0; i < plan->seat.ranks; i++)
-        fold->parts[i] = reference->inputs[reference->place->ring[(first + i) % plan->seat.ranks]] + at;
+    for (uint32_t i = 0; i < plan->seat.ranks; i++) {
+        fold->ranks[i] = (first + i) % plan->seat.ranks;
+        fold->parts[i] = reference->inputs[reference->place->ring[fold->ranks[i]]] + at;
+    }
     fold_segment(fold);
 }
 
@@ -267,14 +276,14 @@ static void copy_segment(const struct reference *reference, struct fold *fold, u
     const uint8_t *given = reference->inputs[place->ring[owner]] + (segment->first - from) * plan->element_bytes;
     uint8_t *result = reference->result + segment->first * plan->element_bytes;
     fold->count = segment->count;
-    if (plan->codec != NULL)
-        pass_codec(fold, plan->codec, given, plan->codec, result);
+    if (pccl_packing_packs(&plan->packing))
+        pass_codec(fold, owner, &plan->packing, given, &plan->packing, result);
     else
         memcpy(result, given, (size_t)segment->count * plan->element_bytes);
 }
 
 /* The whole tensor of results, in parts or not. */
-static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t view)
+static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t use, uint32_t view)
 {
     const struct rig_place place = rig_place_of(spec, op, view, 0);
     struct pccl_plan plan;
@@ -283,6 +292,7 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
     const size_t most = (size_t)plan.segment_elements;
     struct fold fold = {.plan = &plan,
                         .kernels = pccl_kernels_variant(0, &(uint32_t){0}),
+                        .instance = {.tag = op, .use = use},
                         .packed = malloc(pccl_plan_bytes_most(&plan, plan.segment_elements) + 1),
                         .unpacked = malloc(most * sizeof(double) + 1),
                         .sum = malloc(most * sizeof(double) + 1)};
@@ -293,6 +303,7 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
     for (uint64_t stripe = 0; stripe < plan.stripes; stripe++)
         for (uint32_t number = 0; number < plan.pieces; number++) {
             const struct pccl_segment segment = pccl_plan_segment(&plan, stripe, number);
+            fold.place = pccl_plan_place(&plan, stripe, number);
             if (segment.count > 0 && plan.reduces)
                 reduce_segment(&reference, &fold, number, &segment);
             else if (segment.count > 0)
@@ -304,11 +315,17 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
     return reference.result;
 }
 
-const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t view, uint32_t rank)
+const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t use, uint32_t view,
+                             uint32_t rank)
 {
     uint8_t **reference = &spec->references[op][round][view];
+    if (spec->reference_uses[op][round][view] != use && spec->ops[op].descriptor.codec_rounding != 0) {
+        free(*reference); /* another use rounds otherwise */
+        *reference = NULL;
+    }
     if (*reference == NULL)
-        *reference = make_reference(spec, op, round, view);
+        *reference = make_reference(spec, op, round, use, view);
+    spec->reference_uses[op][round][view] = use;
     const struct rig_place place = rig_place_of(spec, op, view, rank);
     const bool scattered = spec->ops[op].descriptor.collective == PCCL_REDUCE_SCATTER;
     return *reference != NULL ? *reference + (scattered ? place.own : 0) : NULL;
@@ -333,28 +350,46 @@ static void make_ids(struct rig_spec *spec, struct pccl_prng *prng)
 static const enum pccl_datatype datatypes[] = {PCCL_F32, PCCL_BF16, PCCL_I16, PCCL_U8, PCCL_F64};
 static const enum pccl_reduce_op reductions[] = {PCCL_SUM, PCCL_AVG, PCCL_MAX};
 
-static struct rig_op listed_op(uint32_t number, uint64_t count, bool coded, bool in_place)
+enum coding { PLAIN, MIN_MAX, SCALED };
+
+/* The number-th of all scaled codecs and the data types that they pack, so that few numbers show each of them. */
+static void use_scaled(struct pccl_descriptor *descriptor, uint32_t number)
 {
-    return (struct rig_op){.descriptor = {.datatype = (uint8_t)(coded ? PCCL_F32 : datatypes[number % 5]),
-                                          .operation = (uint8_t)reductions[number % 3],
-                                          .codec = coded ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_NONE,
-                                          .codec_datatype = PCCL_U8,
-                                          .count = count},
-                           .segment_elements = 3,
-                           .in_place = in_place ? UINT32_MAX : 0,
-                           .odd_rank = RIG_NOBODY};
+    static const enum pccl_datatype reals[] = {PCCL_F32, PCCL_BF16, PCCL_F16};
+    descriptor->datatype = (uint8_t)reals[number % 3];
+    descriptor->codec = (uint8_t)(PCCL_PACKING_SCALED + number % PCCL_SCALED_FORMATS);
+    descriptor->codec_datatype = 0;
+    descriptor->codec_scale = (uint8_t)(number / 2 % PCCL_SCALED_SCALES);
+    descriptor->codec_rounding = (uint8_t)(number / 3 % PCCL_SCALED_ROUNDINGS);
+    descriptor->codec_block = PCCL_SCALED_BLOCK_MIN;
+}
+
+static struct rig_op listed_op(uint32_t number, uint64_t count, enum coding coding, bool in_place)
+{
+    struct rig_op op = {.descriptor = {.datatype = (uint8_t)(coding != PLAIN ? PCCL_F32 : datatypes[number % 5]),
+                                       .operation = (uint8_t)reductions[number % 3],
+                                       .codec = coding != PLAIN ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_NONE,
+                                       .codec_datatype = PCCL_U8,
+                                       .count = count},
+                        .segment_elements = 3,
+                        .in_place = in_place ? UINT32_MAX : 0,
+                        .odd_rank = RIG_NOBODY};
+    if (coding == SCALED)
+        use_scaled(&op.descriptor, number);
+    return op;
 }
 
 /* All-reduces: one, or three at a time. */
 static void list_all_reduces(struct rig_spec *spec, uint32_t bits)
 {
+    const enum coding coded = (spec->ranks + (bits >> 2)) % 2 == 0 ? MIN_MAX : SCALED;
     spec->op_count = (bits & 8) != 0 ? 3 : 1;
     spec->long_path = ((spec->ranks + (bits >> 3) + (bits >> 2) + (bits >> 1) + bits) & 1) != 0;
     for (uint32_t op = 0; op < spec->op_count; op++) {
         /* one operation: a whole group and one with an empty or a shorter segment */
         const uint64_t count =
             spec->op_count == 1 ? 3 * spec->ranks + 2 * spec->ranks - 3 + bits % 2 : spec->ranks + op;
-        spec->ops[op] = listed_op((uint32_t)spec->seed + op, count, (bits & 2) != 0, (bits & 4) != 0);
+        spec->ops[op] = listed_op((uint32_t)spec->seed + op, count, (bits & 2) != 0 ? coded : PLAIN, (bits & 4) != 0);
     }
 }
 
@@ -375,7 +410,8 @@ static void give_lengths(const struct rig_spec *spec, struct pccl_prng *prng, ui
 static void list_another(struct rig_spec *spec, struct pccl_prng *prng, enum pccl_collective collective, bool given,
                          uint32_t bits)
 {
-    const bool coded = (bits + spec->ranks) % 3 == 0;
+    static const enum coding codings[] = {MIN_MAX, SCALED, PLAIN};
+    const enum coding coded = codings[(bits + spec->ranks) % 3];
     spec->op_count = 1;
     spec->long_path = (bits & 2) != 0;
     spec->ops[0] =
@@ -450,12 +486,15 @@ static struct rig_op random_op(const struct rig_spec *spec, struct pccl_prng *pr
     op.in_place = (uint32_t)pccl_prng_u64(prng);
     if (pccl_prng_below(prng, 3) == 0) {
         static const enum pccl_datatype packed[] = {PCCL_U8, PCCL_I8};
-        const uint32_t kind = (uint32_t)pccl_prng_below(prng, 2);
+        const uint32_t kind = (uint32_t)pccl_prng_below(prng, 3);
         static const enum pccl_datatype reals[] = {PCCL_F16, PCCL_BF16, PCCL_F32, PCCL_F64};
         op.descriptor.datatype = (uint8_t)reals[pccl_prng_below(prng, 4)];
         op.descriptor.operation = (uint8_t)(pccl_prng_below(prng, 2) == 0 ? PCCL_SUM : PCCL_AVG);
         op.descriptor.codec = (uint8_t)(kind == 0 ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_ZERO_POINT_SCALE);
-        op.descriptor.codec_datatype = (uint8_t)packed[kind];
+        if (kind < 2)
+            op.descriptor.codec_datatype = (uint8_t)packed[kind];
+        else
+            use_scaled(&op.descriptor, (uint32_t)pccl_prng_below(prng, 90));
     }
     if (pccl_prng_below(prng, 8) == 0)
         op.segment_elements = 0; /* as in production: one stripe for so few elements */

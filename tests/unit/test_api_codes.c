@@ -681,8 +681,10 @@ static void test_reduce_arguments(void **state)
     reduce.src_descriptor.datatype = (pcclDataType_t)12;
     assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "data type");
     reduce = descriptor(1, 4);
-    reduce.quantization_options.algorithm = (pcclQuantizationAlgorithm_t)3;
+    reduce.quantization_options.algorithm = (pcclQuantizationAlgorithm_t)8;
     assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "quantization");
+    reduce.quantization_options.algorithm = pcclQuantInt4;
+    assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "pcclCreateCodec");
     reduce.quantization_options = (pcclQuantizationOptions_t){(pcclDataType_t)12, pcclQuantMinMax};
     assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "data type");
     reduce = descriptor(1, 3);

@@ -146,9 +146,26 @@ static void round_off(struct numbers *numbers, enum pccl_datatype datatype)
     numbers->error += (number)format.half_ulp * largest(numbers, numbers->error) + 2 * (number)format.smallest;
 }
 
+/*
+ * By a scaled codec. The widest step of its format, as a share of the largest number; all of it under
+ * stochastic rounding, and twice as wide with a power of two as scale.
+ */
+static number scaled_error(const struct pccl_descriptor *descriptor, number most)
+{
+    static const number steps[PCCL_SCALED_FORMATS] = {32 / 448.0L, 8192 / 57344.0L, 1 / 7.0L, 0.5L, 2 / 6.0L};
+    number step = steps[descriptor->codec - PCCL_PACKING_SCALED] * most * 1.01L;
+    if (descriptor->codec_scale == PCCL_SCALED_POWER)
+        step *= 2;
+    return descriptor->codec_rounding == PCCL_SCALED_STOCHASTIC ? step : step / 2;
+}
+
 /* Once packed and unpacked. A block's range is at most that of the segment. */
 static void pack(struct numbers *numbers, const struct pccl_descriptor *descriptor)
 {
+    if (descriptor->codec >= PCCL_PACKING_SCALED) {
+        numbers->error += scaled_error(descriptor, largest(numbers, numbers->error));
+        return;
+    }
     const bool is_double = descriptor->datatype == PCCL_F64;
     const number unit_of_rounding = is_double ? 0x1p-53L : 0x1p-24L;
     const number codes = powl(256, (number)pccl_datatype_bytes((enum pccl_datatype)descriptor->codec_datatype)) - 1;
@@ -280,7 +297,7 @@ static struct pccl_plan plan_of(const struct trial *trial)
 
 static void check_reduced(const struct pccl_plan *plan, const struct job *jobs, const uint8_t *result, size_t bytes)
 {
-    if (plan->codec != NULL) {
+    if (pccl_packing_packs(&plan->packing)) {
         expect_near(plan, jobs, result);
         return;
     }
@@ -306,18 +323,19 @@ static size_t part_at(const struct pccl_plan *plan, uint32_t rank)
 }
 
 /* What a segment's owner has; packed once and unpacked, with a codec. */
-static void check_copied_segment(const struct pccl_plan *plan, const struct job *jobs, uint32_t piece,
-                                 struct pccl_segment segment)
+static void check_copied_segment(const struct pccl_plan *plan, const struct job *jobs, uint64_t stripe, uint32_t piece)
 {
+    const struct pccl_segment segment = pccl_plan_segment(plan, stripe, piece);
     const uint32_t owner = plan->positions != NULL ? piece : plan->seat.root;
     const size_t at = (size_t)segment.first * plan->element_bytes, bytes = segment.count * plan->element_bytes;
     const uint8_t *given = jobs[owner].before + at - (plan->positions != NULL ? part_at(plan, owner) : 0);
     const struct pccl_kernels *kernels = pccl_kernels_for(0);
     uint8_t *expected = malloc(bytes), *packed = malloc(pccl_plan_bytes(plan, 0, segment.count));
     assert_true(expected != NULL && packed != NULL);
-    if (plan->codec != NULL) {
-        pccl_codec_encode(plan->codec, kernels, given, segment.count, packed);
-        pccl_codec_decode(plan->codec, kernels, packed, segment.count, expected);
+    if (pccl_packing_packs(&plan->packing)) {
+        pccl_packing_encode(&plan->packing, kernels, given, segment.count, pccl_plan_place(plan, stripe, piece),
+                            pccl_packing_seed(&jobs[owner].config.instance, owner), packed);
+        pccl_packing_decode(&plan->packing, kernels, packed, segment.count, expected);
     } else {
         memcpy(expected, given, bytes);
     }
@@ -332,7 +350,7 @@ static void check_copied(const struct pccl_plan *plan, const struct job *jobs)
     for (uint64_t stripe = 0; stripe < plan->stripes; stripe++)
         for (uint32_t piece = 0; piece < plan->pieces; piece++)
             if (pccl_plan_has_segment(plan, stripe, piece))
-                check_copied_segment(plan, jobs, piece, pccl_plan_segment(plan, stripe, piece));
+                check_copied_segment(plan, jobs, stripe, piece);
 }
 
 static void check_scattered(const struct pccl_plan *plan, const struct job *jobs)
@@ -390,10 +408,10 @@ static void check_scratch(const struct trial *trial, size_t budget)
 {
     struct pccl_plan plan = plan_of(trial);
     size_t segment = pccl_plan_bytes_most(&plan, plan.segment_elements) * 5 / 4 + 256;
-    size_t buffers = plan.codec == NULL ? plan.seat.ranks - 1 : plan.seat.ranks;
+    size_t buffers = !pccl_packing_packs(&plan.packing) ? plan.seat.ranks - 1 : plan.seat.ranks;
     size_t departing = trial->connections;
     const bool ring = plan.algorithm == collectives[trial->descriptor.collective].ring;
-    if (plan.codec != NULL && !ring) {
+    if (pccl_packing_packs(&plan.packing) && !ring) {
         buffers = 2 * (plan.seat.ranks - 1);
         departing *= plan.seat.ranks - 1;
     }
@@ -513,6 +531,28 @@ static void every_codec_type_and_operation(void **state)
                     found++;
                 }
     assert_int_equal(found, MIN_MAX + ZERO_POINT_SCALE);
+}
+
+/* The i-th scaled codec of all, for the i-th data type that it packs. */
+static void use_scaled(struct pccl_descriptor *descriptor, unsigned i)
+{
+    static const enum pccl_datatype datatypes[] = {PCCL_F32, PCCL_F16, PCCL_BF16};
+    descriptor->datatype = (uint8_t)datatypes[i % 3];
+    descriptor->codec = (uint8_t)(PCCL_PACKING_SCALED + i % PCCL_SCALED_FORMATS);
+    descriptor->codec_datatype = 0;
+    descriptor->codec_scale = i / 2 % PCCL_SCALED_SCALES;
+    descriptor->codec_rounding = i / 3 % PCCL_SCALED_ROUNDINGS;
+    descriptor->codec_block = (uint16_t)(PCCL_SCALED_BLOCK_MIN << i / 7 % 5);
+}
+
+static void every_scaled_codec(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3 * PCCL_SCALED_FORMATS * PCCL_SCALED_SCALES * PCCL_SCALED_ROUNDINGS; i++) {
+        struct pccl_descriptor descriptor = {.operation = (uint8_t)(i / 4 % 2 == 0 ? PCCL_SUM : PCCL_AVG)};
+        use_scaled(&descriptor, i);
+        run_quantized(&descriptor, 2 + i % 4, 9000 + 8 * i);
+    }
 }
 
 static void every_shape(void **state)
@@ -701,6 +741,30 @@ static void quantized_copies(void **state)
                 }
 }
 
+static void scaled_copies(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 240; i++) {
+        const enum pccl_collective collective = i % 2 == 0 ? PCCL_BROADCAST : PCCL_ALL_GATHER;
+        struct trial trial = other_trial(collective, 2 + i % 4, i / 2 % 8, 10000 + i);
+        use_scaled(&trial.descriptor, i);
+        trial.descriptor.count = 1 + i * 397 % 6000;
+        run_case(&trial, 10000 + i);
+    }
+}
+
+static void scaled_shares(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 120; i++) {
+        struct trial trial = other_trial(PCCL_REDUCE_SCATTER, 2 + i % 5, i % 8, 11000 + i);
+        use_scaled(&trial.descriptor, i);
+        trial.descriptor.operation = i % 2 == 0 ? PCCL_SUM : PCCL_AVG;
+        trial.descriptor.count = 1 + i * 397 % 6000;
+        run_case(&trial, 11000 + i);
+    }
+}
+
 static void quantized_shares(void **state)
 {
     (void)state;
@@ -756,6 +820,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_and_operation),
         cmocka_unit_test(every_codec_type_and_operation),
+        cmocka_unit_test(every_scaled_codec),
         cmocka_unit_test(every_shape),
         cmocka_unit_test(halves_are_rounded_once),
         cmocka_unit_test(quantized_halves_are_rounded_at_the_end),
@@ -764,6 +829,8 @@ int main(void)
         cmocka_unit_test(the_other_collectives),
         cmocka_unit_test(quantized_copies),
         cmocka_unit_test(quantized_shares),
+        cmocka_unit_test(scaled_copies),
+        cmocka_unit_test(scaled_shares),
         cmocka_unit_test(the_other_collectives_in_groups),
         cmocka_unit_test(credit_is_batched),
     };

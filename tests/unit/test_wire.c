@@ -11,7 +11,7 @@
 
 #include "support.h"
 #include "wire/frame.h"
-#include "wire/wire.h"
+#include "wire/packing.h"
 
 static struct pccl_wire_scratch made, decoded;
 static uint8_t bytes[PCCL_FRAME_BODY_MAX * 2], again[PCCL_FRAME_BODY_MAX];
@@ -477,6 +477,24 @@ static void judge_descriptor(const struct pccl_descriptor *descriptor, const cha
     }
 }
 
+static void judge_codecs(const struct pccl_descriptor *valid)
+{
+    struct pccl_descriptor changed = *valid;
+    changed.codec_block = 64;
+    judge_descriptor(&changed, "scales in a codec without them");
+    for (unsigned codec = PCCL_PACKING_SCALED; codec < PCCL_PACKING_KINDS; codec++) {
+        changed = *valid;
+        changed.codec = (uint8_t)codec;
+        changed.codec_block = 64;
+        judge_descriptor(&changed, NULL);
+        changed.codec_datatype = 1;
+        judge_descriptor(&changed, "a packed data type in a codec with scales");
+        changed.codec_datatype = 0;
+        changed.codec_block = 63;
+        judge_descriptor(&changed, "no such codec");
+    }
+}
+
 static void test_descriptors(void **state)
 {
     (void)state;
@@ -506,6 +524,8 @@ static void test_descriptors(void **state)
         changed = valid;
         changed.datatype = 1;
         judge_descriptor(&changed, barrier || founds ? "a data type in an operation without elements" : NULL);
+        if (!barrier && !founds)
+            judge_codecs(&valid);
     }
 }
 
@@ -593,12 +613,19 @@ static void test_small_helpers(void **state)
     struct pccl_instance instances[] = {{1, 2, 3, 4, 5}, {9, 2, 3, 4, 5}, {1, 9, 3, 4, 5},
                                         {1, 2, 9, 4, 5}, {1, 2, 3, 9, 5}, {1, 2, 3, 4, 9}};
     const struct pccl_id one = {{1}};
-    struct pccl_descriptor descriptors[] = {
-        {.collective = 1, .count = 5},    {.collective = 2, .count = 5},
-        {.collective = 1, .count = 6},    {.collective = 1, .count = 5, .root = one},
-        {.count = 5, .counts = one},      {.count = 5, .datatype = 2},
-        {.count = 5, .operation = 2},     {.count = 5, .codec = 2},
-        {.count = 5, .codec_datatype = 2}};
+    struct pccl_descriptor descriptors[] = {{.collective = 1, .count = 5},
+                                            {.collective = 2, .count = 5},
+                                            {.collective = 1, .count = 6},
+                                            {.collective = 1, .count = 5, .root = one},
+                                            {.count = 5, .counts = one},
+                                            {.count = 5, .datatype = 2},
+                                            {.count = 5, .operation = 2},
+                                            {.count = 5, .codec = 2},
+                                            {.count = 5, .codec_datatype = 2},
+                                            {.count = 5, .codec = 5, .codec_block = 16},
+                                            {.count = 5, .codec = 5, .codec_block = 32},
+                                            {.count = 5, .codec = 5, .codec_block = 16, .codec_scale = 1},
+                                            {.count = 5, .codec = 5, .codec_block = 16, .codec_rounding = 1}};
     struct pccl_hash_key key;
     pccl_hash_key_init(&key, 1);
     for (size_t i = 0; i < PCCL_COUNT_OF(instances); i++) {
