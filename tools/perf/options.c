@@ -13,7 +13,9 @@ static const unsigned char datatype_bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 
 #define OPERATIONS "sum", "avg", "prod", "max", "min"
 static const char *const operations[] = {OPERATIONS};
 static const char *const collectives[] = {COLLECTIVES};
-static const char *const codecs[] = {"none", "minmax", "zps"};
+static const char *const codecs[] = {"none", "minmax", "zps", "e4m3", "e5m2", "int4", "e3m0", "e2m1"};
+static const char *const scales[] = {"f32", "bf16", "pow2"};
+static const char *const roundings[] = {"nearest", "stochastic"};
 
 static const char help[] =
     "Usage: pccl-perf [options]                  spawns a master and peers here and measures all-reduce, or another\n"
@@ -35,7 +37,8 @@ static const char help[] =
     "                         of what reduces, sum avg prod max min (sum); may be given for both\n"
     "  -c, --check 0|1        verify results (1)\n"
     "  -k, --concurrent K     the bytes as K operations at once (1)\n"
-    "  -q, --codec CODEC      none, minmax:TYPE or zps:TYPE (none)\n"
+    "  -q, --codec CODEC      none, minmax:TYPE, zps:TYPE, or e4m3, e5m2, int4, e3m0, e2m1 with :BLOCK, :SCALE\n"
+    "                         (f32, bf16, pow2) and :ROUNDING (nearest, stochastic) (none)\n"
     "  -p, --pool N           connections to each neighbor, 0 to 64 (0: chosen by the library)\n"
     "  -O, --option NAME=VALUE  a parameter of the library, pccl(7): bind_address=10.0.0.1; may be repeated\n"
     "      --in-place 0|1|both  (both)\n"
@@ -93,15 +96,6 @@ double perf_traffic(const struct perf_options *options, uint32_t peers)
     case PERF_REDUCE_SCATTER: break;
     }
     return (double)(peers - 1) / peers;
-}
-
-const char *perf_codec_text(const pcclQuantizationOptions_t *codec, char *text, size_t size)
-{
-    if (codec->algorithm == pcclQuantNone)
-        (void)snprintf(text, size, "-");
-    else
-        (void)snprintf(text, size, "%s:%s", codecs[codec->algorithm], datatypes[codec->quantized_datatype]);
-    return text;
 }
 
 size_t perf_next_size(const struct perf_options *options, size_t bytes)
@@ -191,24 +185,47 @@ static bool read_name(const char *option, const char *text, const char *const *n
     return false;
 }
 
-static bool read_codec(const char *option, const char *text, pcclQuantizationOptions_t *codec)
+/* BLOCK, SCALE and ROUNDING, the last ones of which may be missing. */
+static bool read_scaled(const char *option, const char *text, unsigned format, char *const *words, size_t count,
+                        pcclQuantizationOptions_t *codec)
 {
-    char kind[16];
-    const char *colon = strchr(text, ':');
-    size_t length = colon ? (size_t)(colon - text) : strlen(text);
+    pcclCodecParams_t params = PCCL_CODEC_PARAMS_INIT;
+    unsigned scale = 0, rounding = 0;
+    if ((count > 1 && !read_name(option, words[1], scales, sizeof scales / sizeof *scales, &scale)) ||
+        (count > 2 && !read_name(option, words[2], roundings, sizeof roundings / sizeof *roundings, &rounding)))
+        return false;
+    params.format = (pcclQuantizationAlgorithm_t)format;
+    params.block = count > 0 ? (uint32_t)strtoul(words[0], NULL, 10) : params.block;
+    params.scale = (pcclCodecScale_t)scale;
+    params.rounding = (pcclCodecRounding_t)rounding;
+    if (count > 3 || pcclCreateCodec(&params, codec) != pcclSuccess)
+        return wrong(option, text, count > 3 ? "too many colons" : pcclGetLastError(NULL));
+    return true;
+}
+
+static bool read_codec(const char *option, const char *text, struct perf_options *options)
+{
+    enum { WORDS = 5 };
+    char copy[64], *words[WORDS] = {copy};
+    size_t count = 1;
     unsigned number, packed = 0;
-    if (length >= sizeof kind)
-        return wrong(option, text, "none, minmax:TYPE or zps:TYPE is expected");
-    memcpy(kind, text, length);
-    kind[length] = 0;
-    if (!read_name(option, kind, codecs, sizeof codecs / sizeof *codecs, &number))
+    if (strlen(text) >= sizeof copy)
+        return wrong(option, text, "a codec is expected");
+    memcpy(copy, text, strlen(text) + 1);
+    for (char *at = copy; count < WORDS && (at = strchr(at, ':')) != NULL; count++) {
+        *at++ = 0;
+        words[count] = at;
+    }
+    if (!read_name(option, words[0], codecs, sizeof codecs / sizeof *codecs, &number))
         return false;
-    if ((number != 0) != (colon != NULL))
+    options->codec_text = number == pcclQuantNone ? "-" : text;
+    if (number >= pcclQuantE4M3)
+        return read_scaled(option, text, number, words + 1, count - 1, &options->codec);
+    if (count != (number == pcclQuantNone ? 1 : 2))
         return wrong(option, text, "none, minmax:TYPE or zps:TYPE is expected");
-    if (colon && !read_name(option, colon + 1, datatypes, sizeof datatypes / sizeof *datatypes, &packed))
+    if (count > 1 && !read_name(option, words[1], datatypes, sizeof datatypes / sizeof *datatypes, &packed))
         return false;
-    codec->algorithm = (pcclQuantizationAlgorithm_t)number;
-    codec->quantized_datatype = (pcclDataType_t)packed;
+    options->codec = (pcclQuantizationOptions_t){(pcclDataType_t)packed, (pcclQuantizationAlgorithm_t)number};
     return true;
 }
 
@@ -413,7 +430,7 @@ static bool read_option(int option, const char *value, struct perf_options *opti
         right = read_u32("--check", value, 0, 1, &flag);
         options->check = flag != 0;
         return right;
-    case 'q': return read_codec("--codec", value, &options->codec);
+    case 'q': return read_codec("--codec", value, options);
     case 'p': options->pool = value; return read_u32("--pool", value, 0, 64, &flag);
     case 'O': return add_setting("--option", value, options);
     case EXACT: options->exact = true; return true;

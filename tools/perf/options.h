@@ -42,7 +42,8 @@ struct perf_options {
     enum perf_collective collective;
     pcclRedOp_t operation;
     pcclQuantizationOptions_t codec;
-    uint32_t concurrent; /* operations that share the bytes of one measurement */
+    const char *codec_text; /* as given, "minmax:u8"; "-" without one */
+    uint32_t concurrent;    /* operations that share the bytes of one measurement */
     bool out_of_place, in_place;
     bool check;
     bool alike;           /* all peers hold the same values, because the peers of a real cluster have no numbers */
@@ -86,8 +87,6 @@ bool perf_reduces(const struct perf_options *options);
 uint32_t perf_parts(const struct perf_options *options);
 /* What travels over each link of a ring or chain, as a share of the size. */
 double perf_traffic(const struct perf_options *options, uint32_t peers);
-/* "-" without a codec, "minmax:u8". The buffer is the caller's. */
-const char *perf_codec_text(const pcclQuantizationOptions_t *codec, char *text, size_t size);
 /* The size after this one; 0: none. The first one is min_bytes. */
 size_t perf_next_size(const struct perf_options *options, size_t bytes);
 /*

@@ -100,6 +100,16 @@ static double expected_of(size_t i, const struct perf_options *options)
     return result;
 }
 
+/* How many steps the codec has at the largest magnitude, where they are the widest. */
+static double levels_of(const pcclQuantizationOptions_t *codec)
+{
+    static const double levels[] = {
+        [pcclQuantE4M3] = 28, [pcclQuantE5M2] = 14, [pcclQuantInt4] = 14, [pcclQuantE3M0] = 4, [pcclQuantE2M1] = 6};
+    if (codec->algorithm < pcclQuantE4M3)
+        return ldexp(1.0, (int)(8 * perf_datatype_bytes(codec->quantized_datatype))) - 1;
+    return levels[codec->algorithm] / 4; /* powers of two as scales double the steps, and so does rounding by chance */
+}
+
 /* Rounding of the data type, or of the codec in every hop. */
 static double tolerance_of(double expected, const struct perf_options *options)
 {
@@ -110,8 +120,7 @@ static double tolerance_of(double expected, const struct perf_options *options)
                                                          : 0;
     if (options->codec.algorithm != pcclQuantNone) {
         double range = options->operation == pcclProd ? pow(2.0, options->peers) : 7.0 * options->peers;
-        double levels = ldexp(1.0, (int)(8 * perf_datatype_bytes(options->codec.quantized_datatype))) - 1;
-        tolerance += range * options->peers / levels;
+        tolerance += range * options->peers / levels_of(&options->codec);
     }
     return tolerance;
 }

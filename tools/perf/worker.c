@@ -358,11 +358,26 @@ static pcclResult_t measure_exact(const struct bench *bench, size_t count, bool 
     return result;
 }
 
+/* In the buffer that what this peer brings is taken from. */
+static pcclResult_t measure_error(const struct bench *bench, size_t count, struct perf_record *record)
+{
+    pcclCodecError_t error = PCCL_CODEC_ERROR_INIT;
+    if (bench->options->codec.algorithm == pcclQuantNone)
+        return pcclSuccess;
+    pcclResult_t result =
+        pcclMeasureCodec(&bench->options->codec, bench->input, count, bench->options->datatype, &error);
+    record->error_largest = error.largest;
+    record->error_rms = error.rms;
+    return result;
+}
+
 static pcclResult_t measure(const struct bench *bench, size_t count, bool in_place, struct perf_record *record,
                             double *times)
 {
+    pcclResult_t result = measure_error(bench, count, record);
     bool is_clear = forget_peak();
-    pcclResult_t result = check(bench, count, in_place, &record->wrong);
+    if (result == pcclSuccess)
+        result = check(bench, count, in_place, &record->wrong);
     for (uint32_t i = 0; i < bench->options->warm_up && result == pcclSuccess; i++)
         result = operate(bench, count, in_place);
     uint32_t before_it = record->iterations / 2;
