@@ -6,9 +6,10 @@ import ctypes
 from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 from . import _buffers, _core, _native
+from ._codec import QuantizationOptions
 from ._enums import ReduceOp, member, number
 from ._errors import InvalidArgument, LayoutError
-from ._reduce import Blobs, QuantizationOptions, Staged, Work, on_device
+from ._reduce import Blobs, Staged, Work, on_device
 
 _ID_SIZE = 33  # with its terminator
 

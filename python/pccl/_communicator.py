@@ -19,6 +19,7 @@ from typing import (
 )
 
 from . import _collectives, _core, _native, _threads
+from ._codec import QuantizationOptions
 from ._enums import Attribute, ReduceOp, Result, SharedStateSyncStrategy, member, number
 from ._errors import ConnectionError_, InvalidArgument, PCCLError, VersionMismatchError
 from ._parameters import maximum
@@ -27,7 +28,6 @@ from ._reduce import (
     AsyncReduceHandle,
     Operation,
     OperationInfo,
-    QuantizationOptions,
     ReduceInfo,
     ReduceOpDescriptor,
     ReduceOperandDescriptor,

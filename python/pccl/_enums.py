@@ -91,6 +91,22 @@ class QuantizationAlgorithm(_Code):
     NONE = 0
     MIN_MAX = 1
     ZERO_POINT_SCALE = 2
+    E4M3 = 3
+    E5M2 = 4
+    INT4 = 5
+    E3M0 = 6
+    E2M1 = 7
+
+
+class CodecScale(_Code):
+    FLOAT = 0
+    BFLOAT16 = 1
+    POWER_OF_TWO = 2
+
+
+class CodecRounding(_Code):
+    NEAREST = 0
+    STOCHASTIC = 1
 
 
 class DataType(_Code):

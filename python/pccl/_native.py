@@ -9,7 +9,7 @@ import ctypes
 import os
 import sys
 import threading
-from ctypes import POINTER, c_bool, c_char, c_char_p, c_int, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_int, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -23,6 +23,20 @@ class ReduceOperandDescriptorC(ctypes.Structure):
 
 class QuantizationOptionsC(ctypes.Structure):
     _fields_ = [("quantized_datatype", c_int), ("algorithm", c_int)]
+
+
+class CodecParamsC(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("format", c_int), ("block", c_uint32), ("scale", c_int), ("rounding", c_int)]
+
+
+class CodecErrorC(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("largest", c_double),
+        ("rms", c_double),
+        ("not_finite", c_uint64),
+        ("packed_bytes", c_uint64),
+    ]
 
 
 class ReduceDescriptorC(ctypes.Structure):
@@ -205,6 +219,8 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclGetOption": [c_void_p, c_char_p, c_char_p, c_size_t],
     "pcclDestroyOptions": [c_void_p],
     "pcclCreateCommunicatorWithOptions": [c_char_p, c_void_p, POINTER(c_void_p)],
+    "pcclCreateCodec": [POINTER(CodecParamsC), POINTER(QuantizationOptionsC)],
+    "pcclMeasureCodec": [POINTER(QuantizationOptionsC), c_void_p, c_size_t, c_int, POINTER(CodecErrorC)],
     "pcclConnect": [c_void_p],
     "pcclCloseCommunicator": [c_void_p],
     "pcclDestroyCommunicator": [c_void_p],

@@ -6,10 +6,11 @@ import ctypes
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _collectives, _core, _native
+from ._codec import QuantizationOptions
 from ._collectives import Options
 from ._enums import ReduceOp, number
 from ._errors import InternalError, InvalidArgument
-from ._reduce import OperationInfo, QuantizationOptions, ReduceOperandDescriptor, Work, reduction
+from ._reduce import OperationInfo, ReduceOperandDescriptor, Work, reduction
 from ._threads import Errands
 
 
