@@ -541,6 +541,7 @@ static bool settings_are_right(const struct perf_options *options)
 bool perf_options_read(int count, char **arguments, struct perf_options *options, bool *answered)
 {
     *options = (struct perf_options){.peers = 2,
+                                     .codec_text = "-",
                                      .min_bytes = 4,
                                      .max_bytes = 64 << 20,
                                      .step_factor = 4,
