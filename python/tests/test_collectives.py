@@ -207,6 +207,19 @@ def test_codecs_with_scales(group, name):
     assert error.packed_bytes == -(-3 * LARGE // 64) * 2 + 3 * LARGE * bits // 8
 
 
+@pytest.mark.parametrize("name", ["e5m2", "e3m0"])
+def test_codecs_show_to_all_what_is_not_finite(group, name):
+    two = group(2)
+    given = [np.ones(LARGE, np.float32) for _ in range(2)]
+    given[1][7], given[0][LARGE - 1] = np.nan, np.inf
+    options = pccl.QuantizationOptions(name)
+    assert pccl.measure_codec(given[1], options).not_finite == 1
+    two.all(lambda comm, i: comm.all_reduce(given[i], given[i], op="sum", quantization_options=options))
+    for result in given:
+        assert np.isnan(result[7]) and (np.isposinf if name == "e5m2" else np.isnan)(result[LARGE - 1])
+        assert (np.delete(result, [7, LARGE - 1]) == 2).all()
+
+
 def test_peers_with_different_codecs(group):
     two = group(2)
     data = [np.ones(LARGE, np.float32) for _ in range(2)]

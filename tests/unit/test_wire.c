@@ -628,9 +628,12 @@ static void test_small_helpers(void **state)
                                             {.count = 5, .codec = 5, .codec_block = 16, .codec_rounding = 1}};
     struct pccl_hash_key key;
     pccl_hash_key_init(&key, 1);
+    assert_true(pccl_packing_seed(&instances[0], 0) == UINT64_C(0xbe60973550b0a242)); /* PROTOCOL 7.9 */
     for (size_t i = 0; i < PCCL_COUNT_OF(instances); i++) {
+        assert_true(pccl_packing_seed(&instances[i], 0) != pccl_packing_seed(&instances[i], 1));
         for (size_t j = 0; j < PCCL_COUNT_OF(instances); j++) {
             assert_int_equal(pccl_instance_equal(&instances[i], &instances[j]), i == j);
+            assert_int_equal(pccl_packing_seed(&instances[i], 0) == pccl_packing_seed(&instances[j], 0), i == j);
             assert_int_equal(pccl_instance_hash(&key, &instances[i]) == pccl_instance_hash(&key, &instances[j]),
                              i == j);
         }
