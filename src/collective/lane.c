@@ -139,9 +139,31 @@ void pccl_flow_wake(struct pccl_flow *flow)
         effects->writable(effects->context, &lane->peer, lane->outgoing);
 }
 
+/*
+ * Before those of later steps: what has the longest way left must not wait, or it would go round
+ * the ring alone when all others are at their end.
+ */
+static void insert_by_step(struct pccl_parcel_queue *queue, struct pccl_parcel *parcel)
+{
+    if (queue->first == NULL || queue->last->step <= parcel->step) {
+        append(queue, parcel);
+        return;
+    }
+    struct pccl_parcel **at = &queue->first;
+    while ((*at)->step <= parcel->step)
+        at = &(*at)->next;
+    parcel->next = *at;
+    *at = parcel;
+}
+
 static void enqueue(struct pccl_flow *flow, struct pccl_parcel *parcel)
 {
-    append(parcel->stripe->number < flow->granted ? &flow->ready : &flow->held, parcel);
+    if (parcel->stripe->number >= flow->granted)
+        append(&flow->held, parcel);
+    else if (flow->transfer->plan.long_path)
+        insert_by_step(&flow->ready, parcel);
+    else
+        append(&flow->ready, parcel);
 }
 
 void pccl_flow_send(struct pccl_flow *flow, struct pccl_parcel *parcel)

@@ -1,7 +1,7 @@
 /*
  * Sends and receives the messages of an operation. Everything is driven by what was sent or came
  * in; the work for one message is constant, or proportional to the number of ranks if it concerns
- * all of them.
+ * all of them; on a long path, to the window at most.
  */
 #include "collective/messages.h"
 
@@ -120,8 +120,8 @@ static void link_departure(struct pccl_transfer *transfer, struct pccl_departure
 }
 
 /*
- * What came in is sent on first, while it is in the caches. On a long path new stripes go first,
- * because stripes begun last would travel round the ring alone.
+ * What came in is sent on first, while it is in the caches. On a long path earlier steps go first,
+ * new stripes before all (lane.c).
  */
 static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
 {

@@ -3,7 +3,7 @@
 enum {
     INTERVAL_LEAST_US = 50000,
     LOOK_EVERY_US = 5000, /* until the first bytes have been delivered */
-    STARVED_MOST = 4,     /* an interval counts if there was nothing to send for at most this fraction of it */
+    STARVED_MOST = 4,     /* an interval without a queue counts if nothing was to be sent for at most this fraction of it */
     GROWTH_PART = 4,      /* more than this fraction is growth */
     FLAT_ENOUGH = 3,      /* intervals */
     HEADROOM_PART = 10,   /* fraction of the achieved rate that the bound adds to it */
@@ -110,7 +110,8 @@ void pccl_pace_look(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered,
         pace->look_us = pace->began_us + interval_us;
         return;
     }
-    if (pace->starved_us <= passed_us / STARVED_MOST)
+    /* Behind a queue the path was full whatever the sender had: the root of a broadcast waits for credit. */
+    if (queued || pace->starved_us <= passed_us / STARVED_MOST)
         take_sample(pace, now_us, (delivered - pace->began_bytes) * SECOND_US / passed_us, queued);
     begin(pace, now_us, delivered, interval_us);
 }
