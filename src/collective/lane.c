@@ -122,6 +122,13 @@ bool pccl_flow_can_begin(struct pccl_flow *flow)
     return flow->begun < end;
 }
 
+bool pccl_flow_awaits_credit(const struct pccl_flow *flow)
+{
+    const struct pccl_transfer *transfer = flow->transfer;
+    bool begins = flow->first != PCCL_NO_PIECE && flow->begun < transfer->plan.stripes;
+    return !transfer->failed && ((begins && flow->begun >= flow->granted) || flow->held.first != NULL);
+}
+
 bool pccl_flow_has_something(struct pccl_flow *flow)
 {
     return flow->outgoing ? flow->ready.first != NULL || pccl_flow_can_begin(flow) : flow->tell;

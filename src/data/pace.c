@@ -3,7 +3,7 @@
 enum {
     INTERVAL_LEAST_US = 50000,
     LOOK_EVERY_US = 5000, /* until the first bytes have been delivered */
-    STARVED_MOST = 4,     /* an interval without a queue counts if nothing was to be sent for at most this fraction of it */
+    STARVED_MOST = 4,     /* an interval counts if there was nothing to send for at most this fraction of it */
     GROWTH_PART = 4,      /* more than this fraction is growth */
     FLAT_ENOUGH = 3,      /* intervals */
     HEADROOM_PART = 10,   /* fraction of the achieved rate that the bound adds to it */
@@ -25,13 +25,15 @@ static void count_starved(struct pccl_pace *pace, uint64_t now_us)
     if (pace->starving_us == 0)
         return;
     pace->starved_us += now_us - pace->starving_us;
+    pace->waited_us += pace->waiting ? now_us - pace->starving_us : 0;
     pace->starving_us = now_us;
 }
 
-void pccl_pace_starve(struct pccl_pace *pace, uint64_t now_us, bool starving)
+void pccl_pace_starve(struct pccl_pace *pace, uint64_t now_us, bool starving, bool waiting)
 {
     count_starved(pace, now_us);
     pace->starving_us = starving ? now_us : 0;
+    pace->waiting = waiting;
 }
 
 /*
@@ -56,7 +58,7 @@ static void begin(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered, u
 {
     pace->began_us = now_us;
     pace->began_bytes = delivered;
-    pace->starved_us = 0;
+    pace->starved_us = pace->waited_us = 0;
     pace->look_us = now_us + next_us;
 }
 
@@ -110,8 +112,9 @@ void pccl_pace_look(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered,
         pace->look_us = pace->began_us + interval_us;
         return;
     }
-    /* Behind a queue the path was full whatever the sender had: the root of a broadcast waits for credit. */
-    if (queued || pace->starved_us <= passed_us / STARVED_MOST)
+    /* Behind a queue who waits for credit has filled the path; the root of a broadcast does nothing else. */
+    uint64_t starved_us = pace->starved_us - (queued ? pace->waited_us : 0);
+    if (starved_us <= passed_us / STARVED_MOST)
         take_sample(pace, now_us, (delivered - pace->began_bytes) * SECOND_US / passed_us, queued);
     begin(pace, now_us, delivered, interval_us);
 }
