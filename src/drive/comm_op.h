@@ -8,6 +8,7 @@
 #include "collective/exchange.h"
 #include "config/errors.h"
 #include "core/table.h"
+#include "drive/comm_blobs.h"
 #include "drive/request.h"
 
 struct pccl_comm_op_job;
@@ -26,7 +27,8 @@ struct pccl_comm_op {
     struct pccl_comm_op_job *job; /* of a bulk operation, as long as the engine has it */
     void *result;
     size_t result_bytes;
-    size_t outcome_skip; /* tiny: where the result begins in what the master tells */
+    size_t outcome_skip;           /* tiny: where the result begins in what the master tells */
+    struct pccl_comm_blobs *blobs; /* owned: of an all-gather of blobs */
     bool tiny;
     bool decided, committed;  /* the outcome is known; the outcome is a success */
     bool over;                /* decided, and the buffers are the caller's again: an await returns at once; set once */
@@ -41,8 +43,9 @@ struct pccl_comm_op {
 
 /* A communicator's part. */
 struct pccl_comm_ops {
-    struct pccl_table by_tag; /* struct pccl_comm_op, by handle and tag */
-    uint32_t expiring_waits;  /* the number of operations with wait_expires_us */
+    struct pccl_table by_tag;          /* struct pccl_comm_op, by handle and tag */
+    uint32_t expiring_waits;           /* the number of operations with wait_expires_us */
+    struct pccl_comm_op *told_lengths; /* comm_blobs.h; only while the machine steps */
 };
 
 /*
