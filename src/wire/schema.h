@@ -216,11 +216,11 @@
     F(U32, rtt_us, , ) /* round trip, as measured by the system; 0: unknown */                                         \
     F(U64, rate, , )   /* bytes per second, measured while data flowed; 0: unknown, as on opening */
 
-#define PCCL_FIELDS_where(F)                        /* "I have been waiting in this call" */                           \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE) /* enum pccl_call; NONE: no longer */                              \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_FOUND)  /* of an operation */                                              \
-    F(STRUCT, instance, instance, )                 /* of an operation */                                              \
-    F(U64, round, , )                               /* of a joint call */                                              \
+#define PCCL_FIELDS_where(F)                            /* "I have been waiting in this call" */                       \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)     /* enum pccl_call; NONE: no longer */                          \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_ALL_TO_ALL) /* of an operation */                                          \
+    F(STRUCT, instance, instance, )                     /* of an operation */                                          \
+    F(U64, round, , )                                   /* of a joint call */                                          \
     F(U64, since_us, , )
 
 #define PCCL_FIELDS_resume(F) /* to a master of another boot: what this peer knows, in several messages */             \
