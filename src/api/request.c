@@ -156,8 +156,11 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
         status = pccl_api_struct_read(asked->options, &options, sizeof options, "PCCL_COLLECTIVE_OPTIONS_INIT", reason);
     if (status != PCCL_OK)
         return status;
-    bool needs_result = asked->collective != PCCL_BARRIER && !options.counts; /* a share may be empty */
-    if ((asked->collective != PCCL_BARRIER && !asked->input) || (needs_result && !asked->result))
+    bool moves = asked->collective != PCCL_BARRIER;
+    bool only_root_puts_in = asked->collective == PCCL_SCATTER;
+    bool only_root_gets = asked->collective == PCCL_REDUCE || asked->collective == PCCL_GATHER;
+    bool needs_result = moves && !only_root_gets && !options.counts; /* a share may be empty */
+    if ((moves && !only_root_puts_in && !asked->input) || (needs_result && !asked->result))
         return pccl_api_refuse(reason, "a buffer is NULL");
     complete.codec = options.quantization;
     *request = (struct pccl_request){.tag = options.tag,

@@ -26,7 +26,9 @@ struct pccl_comm_op {
     struct pccl_comm_op_job *job; /* of a bulk operation, as long as the engine has it */
     void *result;
     size_t result_bytes;
-    size_t outcome_skip; /* tiny: where the result begins in what the master tells */
+    /* tiny: of how many equal parts of what the master tells the result is, and where it begins in each */
+    uint32_t outcome_parts;
+    size_t outcome_skip;
     bool tiny;
     bool decided, committed;  /* the outcome is known; the outcome is a success */
     bool over;                /* decided, and the buffers are the caller's again: an await returns at once; set once */

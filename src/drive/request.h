@@ -11,7 +11,7 @@
 struct pccl_request {
     uint64_t tag;
     struct pccl_descriptor descriptor; /* the root is filled in when the members are known */
-    const void *input;                 /* in a broadcast the same as the result; NULL: a barrier */
+    const void *input;                 /* in a broadcast the same as the result; NULL: nothing is put in here */
     void *result;
     const struct pccl_id *members; /* in order of their ranks; NULL: as of the last call that has returned */
     uint32_t member_count;
