@@ -61,7 +61,7 @@ from ._reduce import (
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
 )
-from ._run import AllGather, AllReduce, Barrier, Broadcast, ReduceScatter
+from ._run import AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather, Reduce, ReduceScatter, Scatter
 from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 
 __version__: str = _native.version()
@@ -70,11 +70,13 @@ __all__ = [
     "AbortedError",
     "AllGather",
     "AllReduce",
+    "AllToAll",
     "AsyncReduceHandle",
     "Attribute",
     "Barrier",
     "Broadcast",
     "Communicator",
+    "Gather",
     "Group",
     "ConnectionError_",
     "DTypeError",
@@ -99,6 +101,7 @@ __all__ = [
     "PendingAsyncOpsError",
     "QuantizationAlgorithm",
     "QuantizationOptions",
+    "Reduce",
     "ReduceDescriptor",
     "ReduceInfo",
     "ReduceOp",
@@ -107,6 +110,7 @@ __all__ = [
     "ReduceScatter",
     "RefusedError",
     "Result",
+    "Scatter",
     "SharedState",
     "SharedStateSyncInfo",
     "SharedStateSyncStrategy",
