@@ -1,6 +1,6 @@
 /*
- * PCCL: who the members of the group are; broadcast, all-gather, reduce-scatter, reduce, gather,
- * scatter, all-to-all and barrier; lists of operations of all kinds.
+ * PCCL: who the members of the group are; broadcast, all-gather, also of blobs, reduce-scatter, reduce,
+ * gather, scatter, all-to-all and barrier; lists of operations of all kinds.
  * pccl.h includes this file and defines the words used here. None of this is in PCCL 1.0.
  *
  * Members and ranks. A peer's rank is its place in the list of its group's members, which is in the
@@ -59,11 +59,12 @@ typedef struct pcclCollectiveOptions_t {
     pcclQuantizationOptions_t quantization; /* of what moves elements */
     const size_t *counts;   /* of a reduce-scatter: each member's share, in order of their ranks; NULL: equal shares */
     uint32_t counts_length; /* how many there are: as many as members */
+    uint64_t max_bytes;     /* of an all-gather of blobs: how long all may be together; 0: 256 MiB */
 } pcclCollectiveOptions_t;
 
 #define PCCL_COLLECTIVE_OPTIONS_INIT                                                                                   \
     {                                                                                                                  \
-        sizeof(pcclCollectiveOptions_t), 0, NULL, NULL, 0, false, {pcclUint8, pcclQuantNone}, NULL, 0                  \
+        sizeof(pcclCollectiveOptions_t), 0, NULL, NULL, 0, false, {pcclUint8, pcclQuantNone}, NULL, 0, 0               \
     }
 
 /*
@@ -100,8 +101,8 @@ typedef struct pcclOperationInfo_t {
  *                        twice, or with something that is no id; root is no rank; buffers that
  *                        overlap in another way than described; a quantization that does not fit;
  *                        counts that are not as many as members, or do not make up count;
- *                        either of something else than a reduce-scatter; or the tag is in use. Nothing was
- *                        launched
+ *                        either of something else than a reduce-scatter; max_bytes of something
+ *                        else than an all-gather of blobs; or the tag is in use. Nothing was launched
  * pcclInvalidUsage       peers differ in operation, count, counts, data type, root or quantization
  *                        (ext. pcclPeerMismatch); and as for pcclAllReduceAsync
  * pcclTooFewPeers        this peer is alone in its group, and alone_ok is false
@@ -138,6 +139,55 @@ PCCL_EXPORT pcclResult_t pcclAllGather(const void *sendbuf, void *recvbuf, size_
 PCCL_EXPORT pcclResult_t pcclReduceScatter(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
                                            pcclRedOp_t op, const pcclCollectiveOptions_t *PCCL_NULLABLE options,
                                            const pcclComm_t *comm, pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/* A member's blob. */
+typedef struct pcclBlob_t {
+    pcclPeerId_t peer;
+    const void *data; /* not NULL, also if it is empty */
+    size_t length;    /* in bytes */
+} pcclBlob_t;
+
+/*
+ * The blobs of all members, in memory of the library's until pcclFreeBlobs. Later versions may add
+ * members at the end; `size` tells the library which ones the caller knows, and the library sets
+ * those that it does not know to 0.
+ */
+typedef struct pcclBlobs_t {
+    size_t size;             /* set by PCCL_BLOBS_INIT */
+    size_t count;            /* of blobs, as many as peers took part */
+    const pcclBlob_t *blobs; /* in order of the ranks of their peers; so their data lies, one behind the other */
+    size_t bytes;            /* of all together */
+} pcclBlobs_t;
+
+#define PCCL_BLOBS_INIT                                                                                                \
+    {                                                                                                                  \
+        sizeof(pcclBlobs_t), 0, NULL, 0                                                                                \
+    }
+
+/*
+ * Brings the blobs of all members to all: any bytes, of lengths that the others need not know, also
+ * none. Short blobs of all go through the master in one round trip. It needs no list of members, so
+ * after pcclRankConnectionLost it can be repeated as it is; if one is given it must be the right one.
+ * All pass the same max_bytes. blobs is not read but for its size; what it holds is written when the
+ * operation has succeeded, and must be freed. It may use up two numbers of its tag's sequence.
+ * pcclSuccess
+ * pcclInvalidArgument    as for pcclBroadcast; or the size of blobs is not set
+ * pcclInvalidUsage       as for pcclBroadcast; or peers differ in max_bytes, or the blobs of all together are longer
+ *                        than that (ext. pcclPeerMismatch), which all are told alike; or the group has more than 682
+ *                        members
+ * pcclInternalError      as for pcclBroadcast; or a peer has no memory for all the blobs
+ * and the other results of pcclBroadcast
+ */
+PCCL_EXPORT pcclResult_t pcclAllGatherV(const void *PCCL_NULLABLE data, size_t length,
+                                        const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                        pcclBlobs_t *blobs, pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/*
+ * Frees what an all-gather of blobs has given, if anything; then there are none. Any thread. Does not
+ * block.
+ * pcclSuccess
+ */
+PCCL_EXPORT pcclResult_t pcclFreeBlobs(pcclBlobs_t *PCCL_NULLABLE blobs);
 
 /*
  * Reduces to the root: all members pass a sendbuf of count elements, and the root gets their
@@ -266,6 +316,17 @@ PCCL_EXPORT pcclResult_t pcclAllToAllAsync(const void *sendbuf, void *recvbuf, s
                                            pcclAsyncReduceOp_t *handle_out);
 
 /*
+ * Launches an all-gather of blobs. data must stay unchanged, and blobs in place, until it has been
+ * awaited; whatever awaits it successfully writes blobs.
+ * pcclSuccess
+ * and the results of pcclBroadcastAsync
+ */
+PCCL_EXPORT pcclResult_t pcclAllGatherVAsync(const void *PCCL_NULLABLE data, size_t length,
+                                             const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                             const pcclComm_t *comm, pcclBlobs_t *blobs,
+                                             pcclAsyncReduceOp_t *handle_out);
+
+/*
  * Launches a barrier.
  * pcclSuccess
  * and the results of pcclBroadcastAsync
@@ -318,7 +379,8 @@ typedef struct pcclGroupOptions_t {
  * another for good, and when the communicator is disconnected. Its operations then fail with
  * pcclRankConnectionLost and say why; those who are left may found another one. Ended or not, each
  * handle must be passed to pcclDestroyCommunicator once, which closes the group and returns when
- * its operations are over; after its communicator was destroyed it can still be passed there. A
+ * its operations are over: as the master says, or, if the master is away, at once, with
+ * pcclRankConnectionLost for this peer alone; after its communicator was destroyed it can still be passed there. A
  * group of one is allowed: its operations are as those of a peer that is alone.
  *
  * pcclUpdateTopology, pcclOptimizeTopology and pcclSynchronizeSharedState need operations of groups
@@ -349,6 +411,7 @@ typedef enum pcclCollective_t {
     pcclCollectiveAllGather = 2,
     pcclCollectiveReduceScatter = 3,
     pcclCollectiveBarrier = 4,
+    pcclCollectiveAllGatherV = 5,
     pcclCollectiveReduce = 6,
     pcclCollectiveGather = 7,
     pcclCollectiveScatter = 8,
@@ -363,18 +426,19 @@ typedef struct pcclOperation_t {
     size_t size; /* set by PCCL_OPERATION_INIT */
     pcclCollective_t collective;
     const void *sendbuf; /* NULL in a broadcast, whose buffer is recvbuf, and in a barrier */
-    void *recvbuf;
-    size_t count;
+    void *recvbuf;       /* NULL in an all-gather of blobs, too */
+    size_t count;        /* of blobs, the length of this peer's */
     pcclDataType_t datatype;
     pcclRedOp_t op;                         /* of an all-reduce, a reduce-scatter and a reduce */
     uint32_t root;                          /* of a broadcast, a reduce, a gather and a scatter */
     const pcclCollectiveOptions_t *options; /* with the tag; NULL: the defaults */
     pcclOperationInfo_t *info;              /* written when the entry has succeeded, whatever the others do; or NULL */
+    pcclBlobs_t *blobs; /* of an all-gather of blobs: written as info is, and then to be freed; else NULL */
 } pcclOperation_t;
 
 #define PCCL_OPERATION_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(pcclOperation_t), pcclCollectiveAllReduce, NULL, NULL, 0, pcclUint8, pcclSum, 0, NULL, NULL             \
+        sizeof(pcclOperation_t), pcclCollectiveAllReduce, NULL, NULL, 0, pcclUint8, pcclSum, 0, NULL, NULL, NULL       \
     }
 
 /* What a list is to be rebuilt for. Later versions may add members at the end. */
@@ -418,12 +482,12 @@ typedef struct pcclRunOptions_t {
  * distinct within the list. BLOCKS. It returns only when none of its operations runs any more.
  *
  * All that counts on members counts on one list of them: what pcclGetMembers gives when the call
- * begins. Entries that do not (all-reduce and barrier, unless they are given members) are repeated
- * by themselves, among those who are left. When one that does finds other members, rebuild is
- * called with the list of now, for all such entries that have not succeeded; then they are
- * launched. That is done again as often as the members change. All who remain agree which entries
- * have succeeded, so they rebuild the same ones. Without rebuild the list ends on all peers, with
- * pcclMembersChanged.
+ * begins. Entries that do not (all-reduce, barrier and all-gather of blobs, unless they are given
+ * members) are repeated by themselves, among those who are left. When one that does finds other
+ * members, rebuild is called with the list of now, for all such entries that have not succeeded;
+ * then they are launched. That is done again as often as the members change. All who remain agree
+ * which entries have succeeded, so they rebuild the same ones. Without rebuild the list ends on all
+ * peers, with pcclMembersChanged.
  *
  * A failure that no retry mends ends the list on all peers and aborts its other operations. What
  * has not succeeded is as after a failure of the operation: what was to be sent is as it was. The

@@ -53,6 +53,7 @@ from ._logging import set_log_level
 from ._master import MasterNode
 from ._parameters import Parameter, parameters
 from ._reduce import (
+    AsyncBlobsHandle,
     AsyncReduceHandle,
     OperationInfo,
     QuantizationOptions,
@@ -61,7 +62,18 @@ from ._reduce import (
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
 )
-from ._run import AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather, Reduce, ReduceScatter, Scatter
+from ._run import (
+    AllGather,
+    AllGatherV,
+    AllReduce,
+    AllToAll,
+    Barrier,
+    Broadcast,
+    Gather,
+    Reduce,
+    ReduceScatter,
+    Scatter,
+)
 from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 
 __version__: str = _native.version()
@@ -69,8 +81,10 @@ __version__: str = _native.version()
 __all__ = [
     "AbortedError",
     "AllGather",
+    "AllGatherV",
     "AllReduce",
     "AllToAll",
+    "AsyncBlobsHandle",
     "AsyncReduceHandle",
     "Attribute",
     "Barrier",

@@ -8,7 +8,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 from . import _buffers, _core, _native
 from ._enums import ReduceOp, member, number
 from ._errors import InvalidArgument, LayoutError
-from ._reduce import QuantizationOptions, Staged, Work, on_device
+from ._reduce import Blobs, QuantizationOptions, Staged, Work, on_device
 
 _ID_SIZE = 33  # with its terminator
 
@@ -60,6 +60,9 @@ class Options:
             self._counts = (ctypes.c_size_t * len(self.counts))(*self.counts)
             self._c.counts, self._c.counts_length = ctypes.addressof(self._counts), len(self.counts)
 
+    def limit(self, max_bytes: int) -> None:
+        self._c.max_bytes = max_bytes
+
     @property
     def address(self) -> int:
         """Of the C struct."""
@@ -70,14 +73,20 @@ class Options:
         return bool(self._c.quantization.algorithm)
 
     def work(
-        self, function: str, arguments: Tuple[Any, ...], pins: Any = None, staged: Optional[Staged] = None
+        self,
+        function: str,
+        arguments: Tuple[Any, ...],
+        pins: Any = None,
+        staged: Optional[Staged] = None,
+        blobs: Optional[Blobs] = None,
     ) -> Work:
         launch = getattr(_native.lib, function + "Async")
+        result = () if blobs is None else (ctypes.byref(blobs.c),)
         given: Callable[[Any, Any], int] = lambda comm, handle: launch(
-            *arguments, ctypes.byref(self._c), comm, handle
+            *arguments, ctypes.byref(self._c), comm, *result, handle
         )
         world = None if self.members is None else len(self.members)
-        return Work(function, self.tag, given, (self, pins), staged, world, arguments)
+        return Work(function, self.tag, given, (self, pins), staged, world, arguments, blobs)
 
 
 def given_members(where: str, members: Sequence[str], own: str) -> Tuple[Tuple[str, ...], int]:
@@ -256,6 +265,18 @@ def all_to_all(options: Options, send: Any, recv: Any) -> Work:
         staged = Staged(2 * source.count, source.owner, 0, target.owner, source.count)
         addresses = staged.address(0), staged.address(source.count)
     return options.work("pcclAllToAll", (*addresses, source.count // world, source.dtype), (source, target), staged)
+
+
+def all_gather_v(options: Options, data: Any, max_bytes: int) -> Work:
+    where = options.where
+    buffer, blobs = _buffers.of(data, f"{where}: data"), Blobs()
+    options.limit(number(f"{where}: max_bytes", max_bytes, 1, 1 << 64))
+    staged, address = None, buffer.address
+    if on_device(buffer):
+        staged = Staged(buffer.count, buffer.owner, 0, None, 0)
+        address = staged.address(0)
+    arguments = address, buffer.count * buffer.dtype.itemsize
+    return options.work("pcclAllGatherV", arguments, buffer, staged, blobs)
 
 
 def barrier(options: Options) -> Work:

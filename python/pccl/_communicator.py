@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+    Union,
+)
 
 from . import _collectives, _core, _native, _threads
 from ._enums import Attribute, ReduceOp, Result, SharedStateSyncStrategy, member, number
 from ._errors import ConnectionError_, InvalidArgument, PCCLError, VersionMismatchError
 from ._parameters import maximum
 from ._reduce import (
+    AsyncBlobsHandle,
     AsyncReduceHandle,
     Operation,
     OperationInfo,
@@ -19,6 +32,7 @@ from ._reduce import (
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
     Work,
+    _Handle,
     reduction,
 )
 from ._run import ListedOperation, Run
@@ -27,6 +41,7 @@ from ._state import SharedState, SharedStateSyncInfo
 if TYPE_CHECKING:
     from ._group import Group
 
+_T = TypeVar("_T")
 _RETRY_PAUSE_S = 1.0
 _ATTEMPT_S = 2.0  # on average: where something else than a master listens, an attempt takes ten
 
@@ -330,6 +345,42 @@ class Communicator:
         work = self._all_gather("all_gather_async", send, recv, tag, members, alone_ok, quantization)
         return self._launch("all_gather_async", work, label)
 
+    def all_gather_v(
+        self,
+        data: Any,
+        *,
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        label: str = "",
+    ) -> List[Tuple[str, memoryview]]:
+        """Brings the data of all members to all: bytes, or any buffer that all_reduce takes, of a length that the
+        others need not know, also empty. Returns the id of each member and its bytes, in order of their ranks. They
+        lie in memory of the library's, which is freed when nothing refers to it any more.
+
+        Without `members` it counts on nobody in particular: it can be repeated as it is when it has failed because a
+        peer was lost. max_bytes: how long all of them may be together; if they are longer, all get StateMismatch. The
+        other arguments: as for broadcast."""
+        work = self._all_gather_v("all_gather_v", data, tag, members, alone_ok, max_bytes)
+        return self._finish(AsyncBlobsHandle(self._operation("all_gather_v", work, label, True)))
+
+    def all_gather_v_async(
+        self,
+        data: Any,
+        *,
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        label: str = "",
+    ) -> AsyncBlobsHandle:
+        """The same without waiting. data must stay unchanged until the handle has been awaited."""
+        work = self._all_gather_v("all_gather_v_async", data, tag, members, alone_ok, max_bytes)
+        handle = AsyncBlobsHandle(self._operation("all_gather_v_async", work, label, False))
+        handle._operation.launch()
+        return handle
+
     def reduce_scatter(
         self,
         send: Any,
@@ -624,6 +675,12 @@ class Communicator:
         options = _collectives.Options(where, tag, ids, alone_ok, quantization, counts)
         return _collectives.reduce_scatter(options, send, recv, op, rank)
 
+    @staticmethod
+    def _all_gather_v(
+        where: str, data: Any, tag: int, members: Optional[Sequence[str]], alone_ok: bool, max_bytes: int
+    ) -> Work:
+        return _collectives.all_gather_v(_collectives.Options(where, tag, members, alone_ok), data, max_bytes)
+
     # ---- operations of all kinds
 
     def run(
@@ -653,15 +710,20 @@ class Communicator:
             raise error
         return run.infos()
 
+    def _operation(self, where: str, work: Work, label: str, blocking: bool) -> Operation:
+        return Operation(self._core, work, _core.label(where, label), blocking)
+
     def _launch(self, where: str, work: Work, label: str) -> AsyncReduceHandle:
-        handle = AsyncReduceHandle(Operation(self._core, work, _core.label(where, label), blocking=False))
+        handle = AsyncReduceHandle(self._operation(where, work, label, False))
         handle._operation.launch()
         return handle
 
     def _carry_out(self, where: str, work: Work, label: str) -> OperationInfo:
+        return self._finish(AsyncReduceHandle(self._operation(where, work, label, True)))
+
+    def _finish(self, handle: _Handle[_T]) -> _T:
         """The handle is there before the launch: if that is interrupted, it takes care of what was
         launched."""
-        handle = AsyncReduceHandle(Operation(self._core, work, _core.label(where, label), blocking=True))
         try:
             handle._operation.launch()
             handle._operation.wait()

@@ -58,7 +58,16 @@ class CollectiveOptionsC(ctypes.Structure):
         ("quantization", QuantizationOptionsC),
         ("counts", c_void_p),
         ("counts_length", c_uint32),
+        ("max_bytes", c_uint64),
     ]
+
+
+class BlobC(ctypes.Structure):
+    _fields_ = [("peer", PeerIdC), ("data", c_void_p), ("length", c_size_t)]
+
+
+class BlobsC(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("count", c_size_t), ("blobs", POINTER(BlobC)), ("bytes", c_size_t)]
 
 
 class GroupOptionsC(ctypes.Structure):
@@ -91,6 +100,7 @@ class OperationC(ctypes.Structure):
         ("root", c_uint32),
         ("options", c_void_p),
         ("info", c_void_p),
+        ("blobs", c_void_p),
     ]
 
 
@@ -213,6 +223,8 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclCreateGroup": [c_void_p, c_void_p, c_uint32, POINTER(GroupOptionsC), POINTER(c_void_p)],
     "pcclBroadcastAsync": [c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],
     "pcclAllGatherAsync": [c_void_p, c_void_p, c_size_t, c_int, *_LAUNCH],
+    "pcclAllGatherVAsync": [c_void_p, c_size_t, POINTER(CollectiveOptionsC), c_void_p, c_void_p, c_void_p],
+    "pcclFreeBlobs": [POINTER(BlobsC)],
     "pcclReduceScatterAsync": [c_void_p, c_void_p, c_size_t, c_int, c_int, *_LAUNCH],
     "pcclReduceAsync": [c_void_p, c_void_p, c_size_t, c_int, c_int, c_uint32, *_LAUNCH],
     "pcclGatherAsync": [c_void_p, c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],

@@ -11,7 +11,7 @@ import threading
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Callable, Generator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Generator, Generic, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _buffers, _native, _threads
 from ._core import Core, open_cores
@@ -213,10 +213,18 @@ class Staged:
 
 
 class Outcome:
-    __slots__ = ("code", "why", "info", "elapsed")
+    __slots__ = ("code", "why", "info", "blobs", "elapsed")
 
-    def __init__(self, code: int, why: _native.Why, info: OperationInfo, elapsed: float) -> None:
+    def __init__(
+        self,
+        code: int,
+        why: _native.Why,
+        info: OperationInfo,
+        blobs: List[Tuple[str, memoryview]],
+        elapsed: float,
+    ) -> None:
         self.code = code
+        self.blobs = blobs
         self.why = why
         self.info = info
         self.elapsed = elapsed
@@ -226,6 +234,28 @@ _NOTHING = OperationInfo(0, 0, 0)
 _CLOSED = Result.ABORTED, _native.Why("the communicator was closed before the operation was awaited"), _NOTHING
 _FOREIGN_WORDS = "this operation belongs to the parent process; after a fork it cannot be awaited"
 _FOREIGN = Result.INVALID_USAGE, _native.Why(_FOREIGN_WORDS), _NOTHING
+
+
+class Blobs:
+    """Those that an all-gather of blobs gives. The memory is the library's, until nothing refers to
+    it any more."""
+
+    def __init__(self) -> None:
+        self.c = _native.BlobsC(size=ctypes.sizeof(_native.BlobsC))
+
+    def __del__(self, free: Callable[[Any], Any] = _native.lib.pcclFreeBlobs) -> None:
+        free(self.c)
+
+    def take(self) -> List[Tuple[str, memoryview]]:
+        taken = [self.c.blobs[i] for i in range(self.c.count)]
+        return [(one.peer.digits.decode(), self._view(one)) for one in taken]
+
+    def _view(self, one: _native.BlobC) -> memoryview:
+        if one.length == 0:
+            return memoryview(bytearray())
+        memory: Any = (ctypes.c_ubyte * one.length).from_address(one.data)
+        memory.owner = self
+        return memoryview(memory).cast("B")
 
 
 class Work(NamedTuple):
@@ -238,6 +268,7 @@ class Work(NamedTuple):
     staged: Optional[Staged] = None
     world: Optional[int] = None  # how many take part; None: no list of members says it
     arguments: Tuple[Any, ...] = ()  # of that function, before the options
+    blobs: Optional[Blobs] = None  # what the library gives, where it is more than an info
 
 
 def all_reduce_work(descriptor: ReduceDescriptor, send: _buffers.Buffer, recv: _buffers.Buffer) -> Work:
@@ -291,6 +322,7 @@ class Operation:
         self._launch: Optional[Callable[[Any, Any], int]] = work.launch
         self._pins: Any = work.pins
         self._staged: Optional[Staged] = work.staged
+        self._blobs = work.blobs
         self._turn = threading.Lock()
         self._mutex = threading.Lock()
         self._callbacks: List[Callable[[], None]] = []
@@ -387,19 +419,22 @@ class Operation:
         # Fields that are not written on failure are zero.
         participants = tuple(one.digits.decode() for one in ids[: info.world])
         numbers = info.world, info.tx_bytes, info.rx_bytes, self.tag, info.sequence, info.rank
+        blobs = self._blobs.take() if self._blobs is not None else []
         self._let_go()
-        self._end(code, why, OperationInfo(*numbers, participants))
+        self._end(code, why, OperationInfo(*numbers, participants), blobs)
 
     def _let_go(self) -> None:
         """Releases its memory, which the library no longer uses."""
-        self._pins = self._staged = None
+        self._pins = self._staged = self._blobs = None
         self._core.release(self)
 
-    def _end(self, code: int, why: _native.Why, info: OperationInfo) -> None:
+    def _end(
+        self, code: int, why: _native.Why, info: OperationInfo, blobs: Sequence[Tuple[str, memoryview]] = ()
+    ) -> None:
         with self._mutex:
             if self.outcome is not None:
                 return
-            self.outcome = Outcome(code, why, info, time.monotonic() - self._begin)
+            self.outcome = Outcome(code, why, info, list(blobs), time.monotonic() - self._begin)
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             try:
@@ -529,33 +564,40 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-class AsyncReduceHandle:
-    """A launched operation. Its buffers stay alive until it has ended, even if the handle is
-    dropped. The communicator does not: dropping or closing it leaves the run, and the operation
-    fails."""
+_T = TypeVar("_T")
+_H = TypeVar("_H", bound="_Handle[Any]")
+
+
+class _Handle(Generic[_T]):
+    """What handles of operations of all kinds do."""
 
     def __init__(self, operation: Operation) -> None:
-        self._future: Optional[Future[OperationInfo]] = None
+        self._future: Optional[Future[_T]] = None
         self._operation = operation
+
+    @staticmethod
+    def _of(outcome: Outcome) -> _T:
+        """What it gives its caller."""
+        raise NotImplementedError
 
     @property
     def tag(self) -> int:
         return self._operation.tag
 
-    def wait(self) -> Tuple[bool, int, OperationInfo]:
-        """Waits for the end: (is_success, status, info). Never raises for an operation that failed;
+    def wait(self) -> Tuple[bool, int, _T]:
+        """Waits for the end: (is_success, status, what result() returns). Never raises for an operation that failed;
         status is the number of its Result. May be called again."""
         self._operation.wait()
         outcome = self._operation.outcome
         assert outcome is not None
         error = self._operation.error()
-        return error is None, int(Result.SUCCESS if error is None else error.result), outcome.info
+        return error is None, int(Result.SUCCESS if error is None else error.result), self._of(outcome)
 
     def test(self) -> bool:
         """Whether wait() would return at once. Does not wait."""
         return self._operation.test()
 
-    def result(self, timeout: Optional[float] = None) -> OperationInfo:
+    def result(self, timeout: Optional[float] = None) -> _T:
         """Waits for the end; PCCLError if the operation failed, TimeoutError_ if it still runs
         after so many seconds."""
         begin = time.monotonic()
@@ -578,21 +620,21 @@ class AsyncReduceHandle:
             return error
         return None
 
-    def _value(self) -> OperationInfo:
+    def _value(self) -> _T:
         error, outcome = self._operation.error(), self._operation.outcome
         if error is not None:
             raise error
         assert outcome is not None
-        return outcome.info
+        return self._of(outcome)
 
-    def future(self) -> Future[OperationInfo]:
-        """The end as a concurrent.futures.Future: result() gives the info or raises PCCLError. It cannot be canceled.
+    def future(self) -> Future[_T]:
+        """The end as a concurrent.futures.Future: result() is that of the handle. It cannot be canceled.
         One thread waits for the futures of all operations; their callbacks run on it."""
         operation = self._operation
         if operation.foreign:
             operation.wait()
         if self._future is None:
-            future: Future[OperationInfo] = Future()
+            future: Future[_T] = Future()
             future.set_running_or_notify_cancel()
 
             def ended() -> None:
@@ -601,7 +643,7 @@ class AsyncReduceHandle:
                 if error is not None:
                     future.set_exception(error)
                 else:
-                    future.set_result(outcome.info)
+                    future.set_result(self._of(outcome))
 
             self._future = future
             operation.when_ended(ended)
@@ -615,7 +657,7 @@ class AsyncReduceHandle:
 
         made: Any = torch.futures.Future()
 
-        def ended(future: Future[OperationInfo]) -> None:
+        def ended(future: Future[_T]) -> None:
             error = future.exception()
             if error is not None:
                 made.set_exception(error)
@@ -625,8 +667,8 @@ class AsyncReduceHandle:
         self.future().add_done_callback(ended)
         return made
 
-    def __await__(self) -> Generator[Any, None, OperationInfo]:
-        """In asyncio: the info, or PCCLError. Canceling the task only stops waiting; the operation
+    def __await__(self) -> Generator[Any, None, _T]:
+        """In asyncio: the result, or PCCLError. Canceling the task only stops waiting; the operation
         continues."""
         return asyncio.wrap_future(self.future()).__await__()
 
@@ -634,7 +676,7 @@ class AsyncReduceHandle:
         """Waits for the end; any number of times."""
         self._operation.wait()
 
-    def __enter__(self) -> AsyncReduceHandle:
+    def __enter__(self: _H) -> _H:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -644,3 +686,22 @@ class AsyncReduceHandle:
         operation = getattr(self, "_operation", None)
         if operation is not None and operation.outcome is None and self._future is None:
             _threads.janitor.put(operation.abandon)
+
+
+class AsyncReduceHandle(_Handle[OperationInfo]):
+    """A launched operation. Its buffers stay alive until it has ended, even if the handle is
+    dropped. The communicator does not: dropping or closing it leaves the run, and the operation
+    fails."""
+
+    @staticmethod
+    def _of(outcome: Outcome) -> OperationInfo:
+        return outcome.info
+
+
+class AsyncBlobsHandle(_Handle[List[Tuple[str, memoryview]]]):
+    """A launched all-gather of blobs, whose result is what all_gather_v returns; empty in wait() of
+    one that failed."""
+
+    @staticmethod
+    def _of(outcome: Outcome) -> List[Tuple[str, memoryview]]:
+        return outcome.blobs

@@ -41,6 +41,10 @@ class ListedOperation:
         """members: of the list, for those who count on any; rank: of this peer."""
         raise NotImplementedError
 
+    def _take(self, info: Optional[OperationInfo], work: Optional[Work] = None) -> None:
+        """What became of it. None: it has not succeeded yet."""
+        self.info = info
+
     def _counted_on(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Tuple[str, ...], int]:
         if self.members is None:
             return members, rank
@@ -274,6 +278,36 @@ class Barrier(ListedOperation):
         return options, _collectives.barrier(options)
 
 
+class AllGatherV(ListedOperation):
+    """Communicator.all_gather_v, in a list.
+
+    blobs   what the method returns; empty until it has succeeded in the last list
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        label: str = "",
+    ) -> None:
+        super().__init__(tag, members, alone_ok, label)
+        self.data = data
+        self.max_bytes = max_bytes
+        self.blobs: List[Tuple[str, memoryview]] = []
+
+    def _make(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Options, Work]:
+        options = self._options(where, self.members)
+        return options, _collectives.all_gather_v(options, self.data, self.max_bytes)
+
+    def _take(self, info: Optional[OperationInfo], work: Optional[Work] = None) -> None:
+        super()._take(info)
+        self.blobs = work.blobs.take() if work is not None and work.blobs is not None else []
+
+
 # The number of the collective, and where its arguments go.
 _FIELDS: Dict[str, Tuple[int, Tuple[str, ...]]] = {
     "pcclAllReduce": (0, ("sendbuf", "recvbuf", "count", "datatype", "op")),
@@ -281,6 +315,7 @@ _FIELDS: Dict[str, Tuple[int, Tuple[str, ...]]] = {
     "pcclAllGather": (2, ("sendbuf", "recvbuf", "count", "datatype")),
     "pcclReduceScatter": (3, ("sendbuf", "recvbuf", "count", "datatype", "op")),
     "pcclBarrier": (4, ()),
+    "pcclAllGatherV": (5, ("sendbuf", "count")),
     "pcclReduce": (6, ("sendbuf", "recvbuf", "count", "datatype", "op", "root")),
     "pcclGather": (7, ("sendbuf", "recvbuf", "count", "datatype", "root")),
     "pcclScatter": (8, ("sendbuf", "recvbuf", "count", "datatype", "root")),
@@ -326,7 +361,7 @@ class Run:
         if rebuild is not None:
             self._options.rebuild = _native.RebuildCallback(self._called)
         for operation in self._operations:
-            operation.info = None
+            operation._take(None)
 
     def _make(self, index: int, members: Tuple[str, ...], rank: int) -> None:
         options, work = self._operations[index]._make(f"run: entry {index}", members, rank)
@@ -338,6 +373,7 @@ class Run:
             collective,
             options=options.address,
             info=ctypes.addressof(info),
+            blobs=None if work.blobs is None else ctypes.addressof(work.blobs.c),
             **dict(zip(names, work.arguments)),
         )
         self._made[index] = options, work
@@ -363,7 +399,7 @@ class Run:
             replacement = fresh.get(tag)
             if replacement is None or type(replacement) is not kind:
                 raise InvalidArgument(f"run: entry {index}: rebuild returned no {kind.__name__} with the tag {tag}")
-            replacement.info = None
+            replacement._take(None)
             self._operations[index] = replacement
             self._make(index, members, given.rank)
 
@@ -384,7 +420,7 @@ class Run:
                     raise InternalError(words) from error
             participants = tuple(one.digits.decode() for one in self._participants[index][: info.world])
             numbers = info.world, info.tx_bytes, info.rx_bytes, info.tag, info.sequence, info.rank
-            operation.info = OperationInfo(*numbers, participants)
+            operation._take(OperationInfo(*numbers, participants), made[1])
 
     def infos(self) -> List[OperationInfo]:
         return [operation.info for operation in self._operations if operation.info is not None]

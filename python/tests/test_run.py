@@ -35,6 +35,9 @@ class Mixed:
     def given(self, peer, count):
         return part(self.number(peer), count)
 
+    def blob(self, peer):
+        return self.given(peer, self.count + self.number(peer)).tobytes()
+
     def make(self, members):
         count, world, mine = self.count, len(members), self.given(self.own, self.count)
         return [
@@ -43,28 +46,29 @@ class Mixed:
             pccl.AllGather(mine.copy(), np.empty((world, count)), tag=BASE + 2, **self.more),
             pccl.ReduceScatter(self.given(self.own, world * count), np.empty(count), op="max", tag=BASE + 3),
             pccl.Barrier(tag=BASE + 4),
+            pccl.AllGatherV(self.blob(self.own), tag=BASE + 5),
             pccl.ReduceScatter(
                 self.given(self.own, sum(range(1, world + 1))),
                 np.empty(members.index(self.own) + 1),
                 op="sum",
                 counts=range(1, world + 1),
-                tag=BASE + 5,
+                tag=BASE + 6,
             ),
-            pccl.Broadcast(mine.copy(), root=0, tag=BASE + 6),
+            pccl.Broadcast(mine.copy(), root=0, tag=BASE + 7),
         ]
 
     def rebuild(self, members):
         self.asked.append(members)
         fresh = self.make(members)
         old = self.operations or fresh
-        alone = (pccl.AllReduce, pccl.Barrier)
+        alone = (pccl.AllReduce, pccl.Barrier, pccl.AllGatherV)
         self.operations = [was if was.info or isinstance(was, alone) else now for was, now in zip(old, fresh)]
         return fresh
 
     def check(self, infos):
-        reduce, told, gather, scatter, barrier, shares, first = self.operations
+        reduce, told, gather, scatter, barrier, blobs, shares, first = self.operations
         assert [operation.info for operation in self.operations] == infos
-        assert [info.tag for info in infos] == [BASE + i for i in range(7)]
+        assert [info.tag for info in infos] == [BASE + i for i in range(8)]
         for info in infos:
             assert info.participants[info.rank] == self.own and info.world_size == len(info.participants)
         sums = lambda info, count: sum(self.given(peer, count) for peer in info.participants)
@@ -75,11 +79,12 @@ class Mixed:
         at = infos[3].rank * self.count
         whole = largest(infos[3], infos[3].world_size * self.count)
         assert (scatter.recv == whole[at : at + self.count]).all()
-        own = infos[5].rank + 1
+        assert blobs.blobs == [(peer, self.blob(peer)) for peer in infos[5].participants]
+        own = infos[6].rank + 1
         at = sum(range(1, own))
-        whole = sums(infos[5], sum(range(1, infos[5].world_size + 1)))
+        whole = sums(infos[6], sum(range(1, infos[6].world_size + 1)))
         assert (shares.recv == whole[at : at + own]).all()
-        assert (first.t == self.given(infos[6].participants[0], self.count)).all()
+        assert (first.t == self.given(infos[7].participants[0], self.count)).all()
 
 
 def ids(group):
@@ -139,7 +144,7 @@ def attempt(call):
         return error
 
 
-@pytest.mark.parametrize("steps", range(7))
+@pytest.mark.parametrize("steps", range(8))
 def test_one_leaves(group, steps):
     """Those who are left rebuild what they have not finished, and finish it."""
     three, lists, outcomes, leaver = leave_meanwhile(group, steps, True)
@@ -147,8 +152,8 @@ def test_one_leaves(group, steps):
         assert isinstance(infos, list), infos
         mixed.check(infos)
         assert all(members == three.members[0].members() for members in mixed.asked)
-        assert [len(info.participants) for info in infos] == [4] * steps + [3] * (7 - steps)
-    # A barrier needs no rebuilding; what comes after it does.
+        assert [len(info.participants) for info in infos] == [4] * steps + [3] * (8 - steps)
+    # Some need no rebuilding; what comes last does.
     assert all(mixed.asked for mixed in lists[:3])
     three.all(lambda comm, _: comm.barrier())
 
@@ -249,6 +254,8 @@ def test_arguments(group):
         (lambda: comm.run([good, pccl.AllGather(five, five)]), pccl.LayoutError, "entry 1: recv has 5 elements"),
         (lambda: comm.run([good, pccl.AllGather(ten[1:6], ten)]), pccl.InvalidArgument, "entry 1: .*overlap"),
         (lambda: comm.run([good, pccl.AllReduce(ten[1:6], ten[:5], op="sum")]), pccl.InvalidArgument, "1: .*overlap"),
+        (lambda: comm.run([good, pccl.AllGatherV("text")]), pccl.DTypeError, "entry 1: data"),
+        (lambda: comm.run([good, pccl.AllGatherV(five, max_bytes=0)]), pccl.InvalidArgument, "entry 1: max_bytes"),
         (lambda: comm.run([good, pccl.ReduceScatter(ten, five, op="x")]), pccl.InvalidArgument, "op"),
         (lambda: comm.run([pccl.Barrier(label="x" * 33)]), pccl.InvalidArgument, "entry 0: .*at most 32"),
         (lambda: comm.run([pccl.Barrier(members=["x"])]), pccl.InvalidArgument, "entry 0: members"),

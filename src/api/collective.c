@@ -190,6 +190,39 @@ pcclResult_t pcclAllToAllAsync(const void *sendbuf, void *recvbuf, size_t count,
     PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
 }
 
+static struct pccl_asked gather_blobs(const void *data, size_t length, const pcclCollectiveOptions_t *options,
+                                      pcclBlobs_t *blobs)
+{
+    return (struct pccl_asked){
+        .collective = PCCL_ALL_GATHER_V, .input = data, .result = blobs, .count = length, .options = options};
+}
+
+pcclResult_t pcclAllGatherV(const void *data, size_t length, const pcclCollectiveOptions_t *options,
+                            const pcclComm_t *comm_const, pcclBlobs_t *blobs, pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = gather_blobs(data, length, options, blobs);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclAllGatherVAsync(const void *data, size_t length, const pcclCollectiveOptions_t *options,
+                                 const pcclComm_t *comm_const, pcclBlobs_t *blobs, pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = gather_blobs(data, length, options, blobs);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
+pcclResult_t pcclFreeBlobs(pcclBlobs_t *blobs)
+{
+    if (!blobs)
+        return pcclSuccess;
+    pccl_comm_blobs_free(blobs->blobs);
+    blobs->count = blobs->bytes = 0;
+    blobs->blobs = NULL;
+    return pcclSuccess;
+}
+
 pcclResult_t pcclBarrier(const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
                          pcclOperationInfo_t *info)
 {

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { BLOBS_BYTES_MAX = 256 << 20 }; /* of all members together, where nothing else is said */
+
 static _Thread_local struct pccl_label label_of_thread;
 
 void pccl_api_set_label(const struct pccl_label *label) { label_of_thread = *label; }
@@ -20,7 +22,7 @@ enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words)
 
 static const char *wrong_elements(const struct pccl_asked *asked)
 {
-    if (asked->collective == PCCL_BARRIER)
+    if (asked->collective == PCCL_BARRIER || asked->collective == PCCL_ALL_GATHER_V)
         return NULL;
     return asked->count == 0                                            ? "count is 0"
            : (unsigned)asked->datatype >= PCCL_DATATYPES                ? "unknown data type"
@@ -145,6 +147,29 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
     return PCCL_OK;
 }
 
+/* What a caller of an all-gather of blobs gets is written when it has succeeded; until then there are none. */
+static enum pccl_status begin_blobs(pcclBlobs_t *blobs, struct pccl_text *reason)
+{
+    size_t size = blobs->size;
+    if (size < sizeof *blobs || size > PCCL_API_STRUCT_MAX)
+        return pccl_api_refuse(reason, "the size of the blobs is not set; use PCCL_BLOBS_INIT");
+    memset(blobs, 0, size); /* also members that we do not know */
+    blobs->size = size;
+    return PCCL_OK;
+}
+
+static const char *missing_buffer(const struct pccl_asked *asked, const pcclCollectiveOptions_t *options)
+{
+    bool blobs = asked->collective == PCCL_ALL_GATHER_V, moves = asked->collective != PCCL_BARRIER;
+    bool only_root_puts_in = asked->collective == PCCL_SCATTER;
+    bool only_root_gets = asked->collective == PCCL_REDUCE || asked->collective == PCCL_GATHER;
+    bool needs_input = blobs ? asked->count > 0 : moves && !only_root_puts_in;
+    bool needs_result = moves && !only_root_gets && !options->counts; /* a share may be empty */
+    return (needs_input && !asked->input) || (needs_result && !asked->result) ? "a buffer is NULL"
+           : options->max_bytes && !blobs ? "only an all-gather of blobs is given max_bytes"
+                                          : NULL;
+}
+
 enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_request *request,
                                   struct pccl_text *reason)
 {
@@ -156,12 +181,9 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
         status = pccl_api_struct_read(asked->options, &options, sizeof options, "PCCL_COLLECTIVE_OPTIONS_INIT", reason);
     if (status != PCCL_OK)
         return status;
-    bool moves = asked->collective != PCCL_BARRIER;
-    bool only_root_puts_in = asked->collective == PCCL_SCATTER;
-    bool only_root_gets = asked->collective == PCCL_REDUCE || asked->collective == PCCL_GATHER;
-    bool needs_result = moves && !only_root_gets && !options.counts; /* a share may be empty */
-    if ((moves && !only_root_puts_in && !asked->input) || (needs_result && !asked->result))
-        return pccl_api_refuse(reason, "a buffer is NULL");
+    const char *wrong = missing_buffer(asked, &options);
+    if (wrong)
+        return pccl_api_refuse(reason, wrong);
     complete.codec = options.quantization;
     *request = (struct pccl_request){.tag = options.tag,
                                      .input = asked->input,
@@ -171,6 +193,13 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
     status = describe(&complete, &request->descriptor, reason);
     if (status != PCCL_OK)
         return status;
+    if (asked->collective == PCCL_ALL_GATHER_V) {
+        request->length = asked->count;
+        request->descriptor.count = options.max_bytes ? options.max_bytes : BLOBS_BYTES_MAX;
+        status = begin_blobs(asked->result, reason);
+        if (status != PCCL_OK)
+            return status;
+    }
     if (options.label && !pccl_label_of(options.label, &request->descriptor.label))
         return pccl_api_refuse(reason, "a label has at most 32 bytes of printable UTF-8");
     status = read_counts(&options, request, reason);

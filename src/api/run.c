@@ -21,6 +21,7 @@ static bool collective_of(pcclCollective_t given, enum pccl_collective *collecti
     case pcclCollectiveAllGather: *collective = PCCL_ALL_GATHER; return true;
     case pcclCollectiveReduceScatter: *collective = PCCL_REDUCE_SCATTER; return true;
     case pcclCollectiveBarrier: *collective = PCCL_BARRIER; return true;
+    case pcclCollectiveAllGatherV: *collective = PCCL_ALL_GATHER_V; return true;
     case pcclCollectiveReduce: *collective = PCCL_REDUCE; return true;
     case pcclCollectiveGather: *collective = PCCL_GATHER; return true;
     case pcclCollectiveScatter: *collective = PCCL_SCATTER; return true;
@@ -43,6 +44,10 @@ static enum pccl_status read_operation(const pcclOperation_t *op, struct pccl_re
         return pccl_api_refuse(reason, "unknown collective");
     if (asked.collective == PCCL_BARRIER)
         asked = (struct pccl_asked){.collective = PCCL_BARRIER, .options = op->options};
+    if (asked.collective == PCCL_ALL_GATHER_V)
+        asked.result = op->blobs;
+    else if (op->blobs)
+        return pccl_api_refuse(reason, "only an all-gather of blobs gives blobs");
     if (asked.collective == PCCL_BROADCAST) {
         if (asked.input && asked.input != asked.result)
             return pccl_api_refuse(reason, "a broadcast has one buffer, recvbuf");

@@ -177,6 +177,8 @@ void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
     struct pccl_communicator *comm = context;
     struct pccl_comm_op *operation = op->user;
     struct pccl_comm_op_job *job = operation->job;
+    if (!job)
+        return; /* out of memory for it: the machine is told when this step is over */
     job->op = op;
     job->started = true;
     job->job.config.instance = op->instance;

@@ -120,6 +120,7 @@ static struct pccl_comm_op *allocate(const struct pcclComm_t *handle, const stru
 
 static void release(struct pccl_comm_op *operation)
 {
+    pccl_comm_blobs_drop(operation);
     pccl_release(pccl_heap(), operation, sizeof *operation + operation->member_count * sizeof *operation->members);
 }
 
@@ -236,7 +237,12 @@ static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_com
     enum pccl_status status = place(handle, operation, request, &launch->descriptor, reason);
     if (status != PCCL_OK)
         return status;
-    plan_tiny(comm, operation, request, launch);
+    if (request->descriptor.collective == PCCL_ALL_GATHER_V)
+        status = pccl_comm_blobs_plan(comm, operation, request, launch, reason);
+    else
+        plan_tiny(comm, operation, request, launch);
+    if (status != PCCL_OK)
+        return status;
     bool has_peers = handle->group ? subgroup != NULL : !pccl_peer_is_alone(comm->peer);
     bool moves = !operation->tiny && has_peers;
     return !moves || pccl_comm_op_job_make(comm, operation, request, &launch->descriptor, subgroup) ? PCCL_OK
@@ -275,6 +281,9 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
                          operation->member_count);
         return PCCL_MEMBERS_CHANGED;
     }
+    enum pccl_status status = operation->blobs ? pccl_comm_blobs_alone(operation, reason) : PCCL_OK;
+    if (status != PCCL_OK)
+        return status;
     if (operation->result_bytes && request->result != request->input)
         memmove(request->result, request->input, operation->result_bytes);
     PCCL_ASSERT(operation->member_count == 1);
@@ -429,6 +438,8 @@ static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_
     operation->world = op->world;
     operation->why.reason = op->reason;
     operation->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
+    if (operation->blobs && operation->status == PCCL_OK)
+        operation->status = pccl_comm_blobs_take(operation, op, &operation->why.reason);
     if (operation->status != PCCL_OK)
         pccl_peer_departed(comm->peer, &op->known, &op->attributes.epoch, &operation->why.details.departed);
     if (operation->tiny && operation->status == PCCL_OK && operation->result_bytes)
@@ -461,6 +472,8 @@ enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm, struct pccl_co
         *why = operation->why;
     else if (info)
         describe(operation, info);
+    if (status == PCCL_OK && operation->blobs)
+        pccl_comm_blobs_give(operation);
     if (op)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
     pccl_comm_op_job_leave(comm, operation);
@@ -557,7 +570,7 @@ void pccl_comm_ops_give_up(struct pccl_communicator *comm)
     for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
          node = pccl_table_after(&comm->operations.by_tag, node)) {
         struct pccl_comm_op *operation = operation_of(node);
-        if (operation->op) {
+        if (operation->op || !operation->decided) {
             operation->op = NULL;
             operation->status = PCCL_INTERNAL;
             pccl_text_format(&operation->why.reason, "%s", pccl_status_text(PCCL_INTERNAL));

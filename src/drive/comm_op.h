@@ -8,6 +8,7 @@
 #include "collective/exchange.h"
 #include "config/errors.h"
 #include "core/table.h"
+#include "drive/comm_blobs.h"
 #include "drive/request.h"
 
 struct pccl_comm_op_job;
@@ -29,6 +30,7 @@ struct pccl_comm_op {
     /* tiny: of how many equal parts of what the master tells the result is, and where it begins in each */
     uint32_t outcome_parts;
     size_t outcome_skip;
+    struct pccl_comm_blobs *blobs; /* owned: of an all-gather of blobs */
     bool tiny;
     bool decided, committed;  /* the outcome is known; the outcome is a success */
     bool over;                /* decided, and the buffers are the caller's again: an await returns at once; set once */
@@ -43,8 +45,9 @@ struct pccl_comm_op {
 
 /* A communicator's part. */
 struct pccl_comm_ops {
-    struct pccl_table by_tag; /* struct pccl_comm_op, by handle and tag */
-    uint32_t expiring_waits;  /* the number of operations with wait_expires_us */
+    struct pccl_table by_tag;          /* struct pccl_comm_op, by handle and tag */
+    uint32_t expiring_waits;           /* the number of operations with wait_expires_us */
+    struct pccl_comm_op *told_lengths; /* comm_blobs.h; only while the machine steps */
 };
 
 /*

@@ -62,8 +62,9 @@ static void effect_call_done(void *context, enum pccl_call call, enum pccl_statu
 
 static void effect_op_decided(void *context, struct pccl_peer_op *op)
 {
-    if (op->user)
-        pccl_comm_op_decided(context, op->user, op->class == PCCL_CLASS_NONE);
+    bool committed = op->class == PCCL_CLASS_NONE;
+    if (op->user && !pccl_comm_blobs_note(context, op->user, committed))
+        pccl_comm_op_decided(context, op->user, committed);
 }
 
 /* Its operations have been decided one by one, and what is launched is refused from now on. */
@@ -366,7 +367,8 @@ enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm, const 
 
 /* ---- life ---- */
 
-static const struct pccl_comm_hooks hooks = {.apply_notes = apply_notes, .give_up = pccl_comm_give_up};
+static const struct pccl_comm_hooks hooks = {
+    .apply_notes = apply_notes, .give_up = pccl_comm_give_up, .go_on = pccl_comm_blobs_go_on};
 
 struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
                                            uint32_t master_count)

@@ -41,9 +41,10 @@ enum {
 
 /* What lower files need of higher ones. Under the lock. */
 struct pccl_comm_hooks {
-    void (*apply_notes)(
-        struct pccl_communicator *comm);             /* on the loop: carries out the notes of the machine's effects */
+    /* on the loop: carries out the notes of the machine's effects */
+    void (*apply_notes)(struct pccl_communicator *comm);
     void (*give_up)(struct pccl_communicator *comm); /* the machine broke */
+    void (*go_on)(struct pccl_communicator *comm);   /* after a step: it told the lengths of blobs */
 };
 
 struct pccl_communicator {

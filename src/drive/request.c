@@ -21,7 +21,8 @@ struct pccl_id pccl_request_digest(const uint64_t *starts, uint32_t part_count)
 bool pccl_request_needs_members(const struct pccl_request *request)
 {
     uint8_t collective = request->descriptor.collective;
-    return request->members || (collective != PCCL_ALL_REDUCE && collective != PCCL_BARRIER);
+    return request->members ||
+           (collective != PCCL_ALL_REDUCE && collective != PCCL_BARRIER && collective != PCCL_ALL_GATHER_V);
 }
 
 /* Where a part begins, in bytes; or the last one ends. */
@@ -61,6 +62,8 @@ static bool is_in_place(const struct pccl_request *request, const struct pccl_re
 enum pccl_status pccl_request_check_buffers(const struct pccl_request *request, uint32_t world, uint32_t rank,
                                             struct pccl_text *reason)
 {
+    if (request->descriptor.collective == PCCL_ALL_GATHER_V)
+        return PCCL_OK; /* the result is in memory of ours */
     if (request->descriptor.count > SIZE_MAX / 16 / (request->starts ? 1 : world)) {
         pccl_text_format(reason, "count is larger than any memory");
         return PCCL_ARGUMENT;

@@ -661,6 +661,16 @@ void pccl_master_link_mended(struct pccl_master *m, const struct pccl_remote *fr
         release_held(m, from->group, from, to);
 }
 
+/* Why its callers say so, if the peer gave no reason. */
+static const char *default_reason(enum pccl_class class, const struct pccl_instance *instance)
+{
+    if (class != PCCL_CLASS_DEADLINE)
+        return "its caller aborted the operation";
+    return instance->subgroup == PCCL_FOUNDING
+               ? "its deadline, the timeout of the founding or else op_timeout_ms, passed"
+               : "its deadline, op_timeout_ms, passed";
+}
+
 void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from,
                                  const struct pccl_msg_abort_request *request)
 {
@@ -671,9 +681,7 @@ void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from
     enum pccl_class class = outdated ? PCCL_CLASS_PEER_LOST : (enum pccl_class)request->class;
     struct pccl_text reason;
     pccl_text_clear(&reason);
-    add_reported(&reason, from, request->class, request->reason,
-                 class == PCCL_CLASS_DEADLINE ? "its deadline, op_timeout_ms, passed"
-                                              : "its caller aborted the operation");
+    add_reported(&reason, from, request->class, request->reason, default_reason(class, &op->instance));
     if (class == PCCL_CLASS_DEADLINE && request->reason.length == 0)
         pccl_master_add_missing(m, from, &request->instance, &reason);
     pccl_master_abort(m, from->group, op, class, &reason);

@@ -369,6 +369,15 @@ static bool has_lists_alike(const struct pccl_report *a, const struct pccl_repor
            memcmp(a->members, b->members, a->fields.members_count * sizeof *a->members) == 0;
 }
 
+/*
+ * Whether this report counts: its sender is in the list that is law. Others may know a number that
+ * ended with an admission of which its peer never heard; it was admitted anew while they were away.
+ */
+static bool knows_numbers(const struct pccl_report *report)
+{
+    return report != NULL && report->ended && report->admitted != 0;
+}
+
 /* How many reports say of each member what the law says, and how many say something else. */
 static void count_numbers(const struct pccl_master *m, const struct pccl_report *law)
 {
@@ -379,18 +388,20 @@ static void count_numbers(const struct pccl_master *m, const struct pccl_report 
             continue;
         report->admitted = 0;
         report->renumbered = false;
-        alike += report->ended && has_lists_alike(report, law);
     }
     for (uint32_t k = 0; k < law->fields.members_count; k++) {
         const struct pccl_remote *named = pccl_master_find(m, &law->members[k].peer);
-        if (named == NULL || named->report == NULL)
-            continue;
-        named->report->admitted = law->members[k].admitted;
-        named->report->confirmed = alike;
+        if (named != NULL && named->report != NULL)
+            named->report->admitted = law->members[k].admitted;
     }
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        alike += knows_numbers(m->remotes[i]->report) && has_lists_alike(m->remotes[i]->report, law);
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (m->remotes[i]->report != NULL)
+            m->remotes[i]->report->confirmed = alike;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_report *report = m->remotes[i]->report;
-        if (report == NULL || !report->ended || has_lists_alike(report, law))
+        if (!knows_numbers(report) || has_lists_alike(report, law))
             continue;
         for (uint32_t k = 0; k < report->fields.members_count; k++) {
             const struct pccl_remote *named = named_first(m, report, k);
@@ -415,7 +426,7 @@ bool pccl_master_expel_misnumberers(struct pccl_master *m)
     count_numbers(m, law);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_report *report = m->remotes[i]->report;
-        if (report == NULL || !report->ended || has_lists_alike(report, law))
+        if (!knows_numbers(report) || has_lists_alike(report, law))
             continue;
         for (uint32_t k = 0; k < report->fields.members_count; k++) {
             const struct pccl_remote *remote = pccl_master_find(m, &report->members[k].peer);

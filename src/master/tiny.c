@@ -26,7 +26,7 @@ bool pccl_master_contribution_fits(const struct pccl_msg_done *done, const struc
     bool is_root = pccl_id_equal(&done->descriptor.root, &from->id);
     if (done->tiny == 0)
         return true;
-    if (!pccl_tiny_contribution_fits(&done->descriptor, world, is_root, done->payload.length, most))
+    if (!pccl_tiny_contribution_fits(&done->descriptor, world, is_root, &done->payload, most))
         return false;
     return done->descriptor.collective != PCCL_FOUND ||
            (pccl_founding_is_valid(&done->instance, &done->payload) && is_founder(done, from));
@@ -101,7 +101,7 @@ static void reduce_shares(struct pccl_master *m, const struct pccl_participants 
     }
 }
 
-/* The contributions in canonical order; those of no fixed length behind their lengths. */
+/* The contributions in canonical order; those of different lengths behind them. */
 static void gather(const struct pccl_participants *all, const struct pccl_operation *op, const void **parts)
 {
     bool lengths = op->descriptor.collective == PCCL_ALL_GATHER_V;

@@ -94,11 +94,12 @@ static const char *check_operations(const struct pccl_peer *p)
 {
     const char *broken = NULL;
     const struct pccl_peer_op *before = NULL;
-    uint32_t count = 0, held = 0, awaited = 0, tombstones = 0, unstable = 0;
+    uint32_t count = 0, held = 0, followed = 0, awaited = 0, tombstones = 0, unstable = 0;
     for (const struct pccl_peer_op *op = p->oldest; broken == NULL && op != NULL; before = op, op = op->newer) {
         PCCL_RULE(op->older == before, "operations are linked both ways");
         count++;
         held += op->held;
+        followed += op->held && op->tiny && op->descriptor.collective == PCCL_ALL_GATHER_V;
         awaited += op->awaited && !pccl_peer_is_decided(op);
         tombstones += op->state == PCCL_OP_TOMBSTONE;
         unstable += op->unstable;
@@ -109,6 +110,7 @@ static const char *check_operations(const struct pccl_peer *p)
     PCCL_RULE(p->newest == before, "the last operation is the newest");
     PCCL_RULE(p->op_count == count && p->by_instance.count == count, "the number of operations is right");
     PCCL_RULE(p->held_count == held && p->by_tag.count == held, "the number of operations that callers hold is right");
+    PCCL_RULE(p->followed_count == followed, "the number of operations that others may follow is right");
     PCCL_RULE(p->awaited_count == awaited, "the number of operations that callers wait in is right");
     PCCL_RULE(p->tombstone_count == tombstones, "the number of tombstones is right");
     before = NULL;
@@ -140,7 +142,8 @@ static const char *check_uses(const struct pccl_peer *p)
 static const char *check_limits(const struct pccl_peer *p)
 {
     PCCL_RULE(p->held_count <= PCCL_OPS_HELD_MAX, "operations that callers hold are within limits.h");
-    PCCL_RULE(p->op_count - p->tombstone_count <= PCCL_OPS_PER_PEER_MAX, "operations are within limits.h");
+    PCCL_RULE(p->op_count - p->tombstone_count + p->followed_count <= PCCL_OPS_PER_PEER_MAX,
+              "operations, and those that may follow, are within limits.h");
     PCCL_RULE(p->founded_count <= 2 * PCCL_SUBGROUPS_MAX && p->seat_count <= 2 * PCCL_SUBGROUP_SEATS_MAX,
               "subgroups, and their foundings, are within limits.h");
     PCCL_RULE(p->tombstone_count <= PCCL_TOMBSTONES_MAX, "tombstones are within limits.h");

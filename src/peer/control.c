@@ -76,6 +76,7 @@ void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason)
         pccl_peer_give_up(p, PCCL_MASTER_UNREACHABLE, "cannot reach the master: %s", reason->bytes);
         return;
     }
+    pccl_peer_end_closed(p);
     if (p->lost_us == 0) {
         p->lost_us = p->now_us;
         p->pause_ms = p->config.dial_ms;

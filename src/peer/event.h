@@ -120,7 +120,8 @@ enum pccl_peer_event_kind {
     PCCL_PEER_OP_RELEASE,
     /*
      * The caller closes a subgroup that it has founded: it ends for all of its members, and what is
-     * undecided in it as PEER_LOST. The driver must not look at it any more.
+     * undecided in it as PEER_LOST. Here that does not wait for a master that is away, or goes away.
+     * The driver must not look at it any more.
      */
     PCCL_PEER_SUBGROUP_CLOSE,
     /*
@@ -142,6 +143,12 @@ struct pccl_launch {
      */
     const struct pccl_id *members;
     uint32_t member_count;
+    /*
+     * An ALL_GATHER_V of this tag that has told the lengths of blobs, and this one moves them: it is
+     * released, without an effect on the attributes, as no call returns. There is room for this one:
+     * no limit refuses it. NULL: none.
+     */
+    struct pccl_peer_op *after;
     uint32_t timeout_ms; /* 0: the default */
     /*
      * NONE: it is meant. Else it never starts, whatever the payload and the members: the master is asked to abort it

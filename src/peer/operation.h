@@ -35,7 +35,7 @@ struct pccl_peer_op {
     bool held;      /* the caller has not released it */
     bool confirmed; /* the master's `outcome` has come (a view may have decided before it) */
     bool unstable;  /* ... and is not known to all members: in the list of these */
-    bool orphaned;  /* its subgroup has ended: nothing more is told of it, unless the master restarts */
+    bool orphaned;  /* its subgroup has ended, or is closed: nothing more counts of it, unless the master restarts */
     bool awaited;   /* a caller is blocked in it */
     bool abort_sent;
     enum pccl_class abort_class;
@@ -47,7 +47,7 @@ struct pccl_peer_op {
     uint64_t launched_us, deadline_us, where_us;
     struct pccl_attributes attributes; /* at the decision */
     struct pccl_roll *roll;            /* the machine's: the members then */
-    enum pccl_status lost_by;          /* not OK: it ended because this peer left the run, with this status */
+    enum pccl_status lost_by;          /* not OK: it ended here alone, as this; its peer left, or closed the subgroup */
     struct pccl_text reason;           /* why it was aborted */
     void *user;                        /* the driver's */
 };

@@ -28,6 +28,17 @@ void pccl_peer_change_era(struct pccl_peer *p)
     pccl_peer_drop_announcements(p, false);
 }
 
+/* ---- its caller ---- */
+
+void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    PCCL_ASSERT(op->held && op->state == PCCL_OP_DECIDED);
+    pccl_peer_let_op_go(p, op);
+    if (pccl_epoch_compare(&op->attributes.epoch, &p->attributes.epoch) > 0)
+        pccl_peer_set_attributes(p, &op->attributes, op->roll);
+    pccl_peer_forget_op(p, op);
+}
+
 /* ---- launching ---- */
 
 /* What the caller will see of the membership when it releases the operation. */
@@ -73,8 +84,9 @@ static bool has_fitting_payload(const struct pccl_peer *p, const struct pccl_lau
         return true;
     if (!launch->tiny)
         return launch->descriptor.collective != PCCL_BARRIER;
+    const struct pccl_bytes contribution = {launch->payload, launch->payload_bytes};
     return world > 0 && pccl_tiny_contribution_fits(&launch->descriptor, world, is_root(p, &launch->descriptor),
-                                                    launch->payload_bytes, p->tiny_bytes_max);
+                                                    &contribution, p->tiny_bytes_max);
 }
 
 /* Of an operation in a subgroup (PROTOCOL 15.3). */
@@ -122,6 +134,7 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
     op->tiny = launch->tiny;
     op->user = launch->user;
     op->world = world_of(p, launch);
+    p->followed_count += pccl_peer_is_followed(&op->descriptor, op->tiny);
     op->launched_us = p->now_us;
     op->deadline_us = timeout_ms != 0 ? p->now_us + timeout_ms * UINT64_C(1000) : UINT64_MAX;
     op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
@@ -136,7 +149,7 @@ static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *la
     if (launch->descriptor.collective == PCCL_ALL_REDUCE)
         return launch->payload_bytes;
     if (launch->descriptor.collective == PCCL_ALL_GATHER_V)
-        return p->tiny_bytes_max;
+        return PCCL_TINY_BYTES_MAX; /* however long the blobs of the others are */
     uint64_t result = pccl_tiny_sizes(&launch->descriptor, world_of(p, launch), false).result;
     if (launch->subgroup == PCCL_FOUNDING)
         return (uint32_t)result;
@@ -191,6 +204,11 @@ static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pcc
 
 static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
 {
+    if (launch->after != NULL) {
+        PCCL_ASSERT(launch->after->state == PCCL_OP_DECIDED);
+        pccl_peer_let_op_go(p, launch->after);
+        pccl_peer_forget_op(p, launch->after);
+    }
     enum pccl_status status = may_launch(p, launch);
     if (status != PCCL_OK)
         return status;
@@ -205,7 +223,8 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
                                      .tag = launch->tag,
                                      .use = use->launches};
     struct pccl_peer_op *tombstone = pccl_peer_find_instance(p, &instance);
-    if (p->op_count - p->tombstone_count >= PCCL_OPS_PER_PEER_MAX)
+    uint32_t needed = pccl_peer_is_followed(&launch->descriptor, launch->tiny) ? 2 : 1;
+    if (p->op_count - p->tombstone_count + p->followed_count + needed > PCCL_OPS_PER_PEER_MAX)
         return PCCL_LIMIT; /* also for a tombstone: launching it makes room for another one */
     if (tombstone != NULL) {
         PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
@@ -284,15 +303,6 @@ void pccl_peer_op_await(struct pccl_peer *p, struct pccl_peer_op *op, bool block
         pccl_peer_arm(p, op->where_us);
     else
         pccl_peer_wait_ended(p);
-}
-
-void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
-{
-    PCCL_ASSERT(op->held && op->state == PCCL_OP_DECIDED);
-    pccl_peer_let_op_go(p, op);
-    if (pccl_epoch_compare(&op->attributes.epoch, &p->attributes.epoch) > 0)
-        pccl_peer_set_attributes(p, &op->attributes, op->roll);
-    pccl_peer_forget_op(p, op);
 }
 
 /* ---- decisions ---- */
@@ -418,9 +428,9 @@ void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outco
     p->decisions = pccl_max_u64(p->decisions, outcome->decision);
     if (pccl_peer_is_current(p, &outcome->instance)) {
         struct pccl_peer_op *op = pccl_peer_find_instance(p, &outcome->instance);
-        if (op != NULL)
+        if (op != NULL && op->lost_by == PCCL_OK)
             apply_outcome(p, op, outcome, &reason);
-        else if (has_future(p, outcome->instance.subgroup))
+        else if (op == NULL && has_future(p, outcome->instance.subgroup))
             unknown_outcome(p, outcome, &reason);
     }
     pccl_peer_set_stable(p, outcome->stable);
@@ -455,6 +465,26 @@ void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
 }
 
 /* ---- the end of a subgroup (PROTOCOL 15.4) ---- */
+
+/*
+ * What comes of these for the others is ignored, and a restarted master is not told of them: this
+ * peer alone knows that they are over, and somebody else may have heard of a commit.
+ */
+void pccl_peer_end_closed(struct pccl_peer *p)
+{
+    struct pccl_text reason;
+    if (p->state != PCCL_PEER_MEMBER || (p->greeted && !p->resuming))
+        return;
+    pccl_text_format(&reason, "this peer closed the subgroup while the master was away");
+    for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
+        const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, op->instance.subgroup);
+        if (subgroup == NULL || !subgroup->closed || pccl_peer_is_decided(op))
+            continue;
+        op->lost_by = PCCL_PEER_LOST;
+        op->orphaned = true;
+        decide(p, op, PCCL_CLASS_PEER_LOST, &reason);
+    }
+}
 
 /*
  * The order in the session is that of the master's decisions, so whatever is undecided here was not

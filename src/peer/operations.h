@@ -18,6 +18,11 @@ void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outco
 void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why); /* PROTOCOL 5.4, and VIEW_ACK */
 /* From the master: a subgroup has ended, and everything undecided in it, as PEER_LOST. */
 void pccl_peer_subgroup_ended(struct pccl_peer *p, const struct pccl_msg_subgroup_ended *ended);
+/*
+ * Unless the master is there and not recovering: whatever is undecided in subgroups that this peer
+ * has closed ends, as PEER_LOST, here alone.
+ */
+void pccl_peer_end_closed(struct pccl_peer *p);
 /* This peer is out of the run: everything undecided ends as PEER_LOST, and then all subgroups. */
 void pccl_peer_end_operations(struct pccl_peer *p);
 void pccl_peer_end_subgroups(struct pccl_peer *p);

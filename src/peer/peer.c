@@ -155,7 +155,10 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
     case PCCL_PEER_OP_AWAIT: pccl_peer_op_await(p, event->op, event->blocked); break;
     case PCCL_PEER_OP_ABORT: pccl_peer_op_abort(p, event->op, event->class, event->reason); break;
     case PCCL_PEER_OP_RELEASE: pccl_peer_op_release(p, event->op); break;
-    case PCCL_PEER_SUBGROUP_CLOSE: pccl_peer_close_subgroup(p, event->subgroup); break;
+    case PCCL_PEER_SUBGROUP_CLOSE:
+        pccl_peer_close_subgroup(p, event->subgroup);
+        pccl_peer_end_closed(p);
+        break;
     case PCCL_PEER_LEAVE: pccl_peer_leave(p); break;
     }
     return PCCL_OK;

@@ -44,12 +44,18 @@ void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op)
     pccl_table_insert(&p->by_tag, &op->by_tag, key_of(op->instance.subgroup, op->instance.tag));
 }
 
+bool pccl_peer_is_followed(const struct pccl_descriptor *descriptor, bool tiny)
+{
+    return tiny && descriptor->collective == PCCL_ALL_GATHER_V;
+}
+
 void pccl_peer_let_op_go(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     PCCL_ASSERT(op->held && p->held_count > 0);
     pccl_table_remove(&p->by_tag, &op->by_tag);
     op->held = false;
     p->held_count--;
+    p->followed_count -= pccl_peer_is_followed(&op->descriptor, op->tiny);
 }
 
 bool pccl_peer_is_decided(const struct pccl_peer_op *op)

@@ -167,6 +167,7 @@ struct pccl_peer {
     struct pccl_peer_op *oldest, *newest;                /* in order of creation */
     struct pccl_peer_op *first_unstable, *last_unstable; /* confirmed, not known to all members; in order of decision */
     uint32_t op_count, held_count, awaited_count;        /* awaited_count: undecided, with a caller waiting in it */
+    uint32_t followed_count;                             /* held ones that another one may take the place of */
     uint32_t tombstone_count;                            /* tombstones among the operations */
     uint64_t decisions, stable;
 

@@ -61,8 +61,9 @@ static void describe_request(struct pccl_text *words, const struct pccl_descript
     case PCCL_REDUCE_SCATTER: pccl_text_append(words, "%s, %s", collective, reduction); break;
     default: pccl_text_add(words, collective); break;
     }
-    if (descriptor->collective == PCCL_ALL_GATHER_V && descriptor->count > 0)
-        pccl_text_append(words, ", %" PRIu64 " bytes in all", descriptor->count);
+    if (descriptor->collective == PCCL_ALL_GATHER_V)
+        pccl_text_append(words, " of %s%" PRIu64 " bytes in all",
+                         pccl_id_is_zero(&descriptor->counts) ? "at most " : "", descriptor->count);
     if (descriptor->collective == PCCL_FOUND)
         pccl_text_append(words, " of %" PRIu64, descriptor->count);
     if (descriptor->collective == PCCL_BARRIER || descriptor->collective == PCCL_ALL_GATHER_V ||

@@ -48,6 +48,9 @@ static const char *invalid_way(const struct pccl_instance *instance, const struc
         return "a payload in an operation that is not tiny";
     if (tiny == 0 && (descriptor->collective == PCCL_FOUND || descriptor->collective == PCCL_BARRIER))
         return "a barrier or a founding that is not tiny";
+    if (descriptor->collective == PCCL_ALL_GATHER_V && (tiny == 0) == pccl_id_is_zero(&descriptor->counts))
+        return tiny == 0 ? "blobs of unknown lengths in an operation that is not tiny"
+                         : "blobs of known lengths in an operation that is tiny";
     const char *invalid = invalid_payload(instance, payload_bytes);
     return invalid != NULL ? invalid : invalid_descriptor(descriptor);
 }

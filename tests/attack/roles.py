@@ -256,4 +256,4 @@ class Member(Outsider):
     def instance(self, tag=messages.TAG, use=0):
         """The name of an operation that its group may launch now."""
         joint, sync = self.votes[0] + self.admitted["optimize"], self.admitted["sync"]
-        return {"group": self.identity.get("group", 0), "joint": joint, "sync": sync, "tag": tag, "use": use}
+        return {"joint": joint, "sync": sync, "tag": tag, "use": use}

@@ -362,7 +362,7 @@ def test_segments_that_do_not_fit(run):
         for back in range(4):  # the view of the others is not told to it: there is a tag for each that may be
             view = {**liar.view, "number": liar.view["number"] - back}
             for use in range(50):
-                instance = {**liar.instance(100 + back, use), "group": 0}
+                instance = liar.instance(100 + back, use)
                 frames.append(messages.frame("data", instance=instance, view=view, length=1) + b"x")
         pour(links[-1], b"".join(frames))
     honest.go_on(newcomer=False)

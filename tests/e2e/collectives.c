@@ -1,13 +1,13 @@
 /*
- * The verbs of broadcast, all-gather, reduce-scatter and barrier. What a peer contributes follows
- * from its id, so that whoever knows who took part can check every element:
+ * The verbs of broadcast, all-gather, also of blobs, reduce-scatter and barrier. What a peer contributes
+ * follows from its id, so that whoever knows who took part can check every element:
  *
  *   members                  {"members":[ids],"rank":R}
  *   group SLOT ID,ID,...     founds one of these and puts it into the slot, where it is as a
  *                            communicator; options label=TEXT, timeout=MS
  *   collect KIND TAG COUNT   one of them; options root=RANK, members=ID,ID,..., alone, inplace,
- *                            launched (as of reduce), quantized, and wrong: it gives something else
- *                            than it should.
+ *                            launched (as of reduce), quantized, max=BYTES of blobs, and wrong: it
+ *                            gives something else than it should.
  *                            {"intact":...,"right":...,"peers":N,"rank":R,"sequence":S,"digest":D}
  *   run SEED OPS COUNT MAX   a list of OPS of all kinds, which follows from the seed, MAX in flight;
  *                            options rebuild, rebuild=fails.
@@ -25,8 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { BROADCAST, GATHER, SCATTER, BARRIER, ALL_REDUCE, KINDS };
-static const char *const names[KINDS] = {"broadcast", "gather", "scatter", "barrier", "reduce"};
+enum kind { BROADCAST, GATHER, SCATTER, BARRIER, BLOBS, ALL_REDUCE, KINDS };
+static const char *const names[KINDS] = {"broadcast", "gather", "scatter", "barrier", "blobs", "reduce"};
 
 enum { MEMBERS_MAX = 64, OPS_MAX = 8, FIRST_TAG = 2000 };
 
@@ -35,12 +35,14 @@ struct collective {
     uint64_t tag, salt;
     size_t count;
     uint32_t root, drawn;
-    bool in_place, alone_ok, done, in_flight;
-    bool quantized;  /* a broadcast or gather, of floats */
-    uint64_t digest; /* of a result that is the same everywhere */
+    bool in_place, alone_ok, listed, done, in_flight; /* listed: its caller wants these members, whatever its kind */
+    bool quantized;                                   /* a broadcast or gather, of floats */
+    uint64_t digest;                                  /* of a result that is the same everywhere */
+    uint64_t max_bytes;
     pcclPeerId_t members[MEMBERS_MAX];
     uint32_t world, rank; /* as this peer counts on */
     uint32_t *input, *result;
+    pcclBlobs_t blobs;
     pcclAsyncReduceOp_t handle;
     pcclPeerId_t participants[MEMBERS_MAX];
     pcclOperationInfo_t info;
@@ -115,6 +117,29 @@ static bool is_sum(const struct collective *op, size_t first)
     return true;
 }
 
+/* The elements of this peer's blob, which the others learn only by it: some, or with odd tags perhaps none. */
+static size_t blob_count(const struct collective *op, const pcclPeerId_t *id)
+{
+    uint32_t draw = mix(base_of(id, op->salt + 1));
+    return op->count * (op->tag % 2 != 0 ? draw % 4 : 1 + draw % 3);
+}
+
+static bool are_blobs(const struct collective *op)
+{
+    size_t bytes = 0;
+    bool right = op->blobs.count == op->info.world;
+    for (uint32_t k = 0; k < op->info.world && right; k++) {
+        const pcclBlob_t *blob = &op->blobs.blobs[k];
+        size_t count = blob_count(op, &op->participants[k]);
+        right = strcmp(blob->peer.digits, op->participants[k].digits) == 0 &&
+                blob->length == count * sizeof(uint32_t) &&
+                (const char *)blob->data == (const char *)op->blobs.blobs[0].data + bytes &&
+                is_filled(op, blob->data, 0, count, &op->participants[k], true);
+        bytes += blob->length;
+    }
+    return right && op->blobs.bytes == bytes;
+}
+
 static bool is_right(const struct collective *op)
 {
     const pcclOperationInfo_t *info = &op->info;
@@ -130,6 +155,7 @@ static bool is_right(const struct collective *op)
         return right;
     case SCATTER: return is_sum(op, info->rank * op->count);
     case ALL_REDUCE: return is_sum(op, 0);
+    case BLOBS: return are_blobs(op);
     default: return true;
     }
 }
@@ -138,6 +164,8 @@ static bool is_right(const struct collective *op)
 
 static size_t parts(const struct collective *op, enum kind of_all)
 {
+    if (op->kind == BLOBS)
+        return of_all == SCATTER ? blob_count(op, &op->members[op->rank]) : 0;
     return op->kind == BARRIER ? 0 : op->kind == of_all ? op->world * op->count : op->count;
 }
 
@@ -155,7 +183,7 @@ static void make_buffers(struct collective *op)
     size_t input = parts(op, SCATTER), result = parts(op, GATHER);
     op->input = allocate(input);
     op->result = allocate(result);
-    if (op->in_place || op->kind == BROADCAST) {
+    if ((op->in_place && op->kind != BLOBS) || op->kind == BROADCAST) {
         if (op->kind == GATHER) {
             free(op->input);
             op->input = op->result + op->rank * op->count;
@@ -169,7 +197,8 @@ static void make_buffers(struct collective *op)
 
 static void free_buffers(struct collective *op)
 {
-    bool shared = op->in_place || op->kind == BROADCAST;
+    bool shared = (op->in_place && op->kind != BLOBS) || op->kind == BROADCAST;
+    (void)pcclFreeBlobs(&op->blobs);
     if (!shared || op->kind != GATHER)
         free(op->input);
     if (!shared || op->kind == GATHER)
@@ -185,7 +214,7 @@ static bool is_intact(const struct collective *op, bool success)
         return true;
     if (op->kind == BROADCAST)
         return op->rank != op->root || is_filled(op, op->input, 0, op->count, own, success);
-    if (!success || !op->in_place || op->kind == GATHER)
+    if (!success || !op->in_place || op->kind == GATHER || op->kind == BLOBS)
         return is_filled(op, op->input, 0, parts(op, SCATTER), own, success && op->in_place);
     if (op->kind == ALL_REDUCE)
         return true;
@@ -208,8 +237,12 @@ static pcclResult_t launch(struct collective *op, pcclComm_t *comm)
     pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
     options.tag = op->tag;
     options.alone_ok = op->alone_ok;
-    options.members = op->members;
-    options.member_count = op->world;
+    if (op->kind != BLOBS || op->listed) {
+        options.members = op->members;
+        options.member_count = op->world;
+    }
+    if (op->kind == BLOBS)
+        options.max_bytes = op->max_bytes;
     options.quantization.algorithm = op->quantized ? pcclQuantMinMax : pcclQuantNone; /* in 8 bits */
     pcclDataType_t type = op->quantized ? pcclFloat : pcclUint32;
     switch (op->kind) {
@@ -219,6 +252,10 @@ static pcclResult_t launch(struct collective *op, pcclComm_t *comm)
         return pcclReduceScatterAsync(op->input, op->result, op->count, pcclUint32, pcclSum, &options, comm,
                                       &op->handle);
     case BARRIER: return pcclBarrierAsync(&options, comm, &op->handle);
+    case BLOBS:
+        op->blobs = (pcclBlobs_t)PCCL_BLOBS_INIT;
+        return pcclAllGatherVAsync(op->input, parts(op, SCATTER) * sizeof *op->input, &options, comm, &op->blobs,
+                                   &op->handle);
     default: {
         pcclReduceDescriptor_t descriptor = {
             .count = op->count, .tag = op->tag, .src_descriptor = {pcclUint32, pcclDistributionNone}};
@@ -310,13 +347,15 @@ static enum kind kind_of(const struct command *command, const char *name)
 
 void do_collect(struct command *command)
 {
-    const char *root = option(command, "root"), *list = option(command, "members");
+    const char *root = option(command, "root"), *list = option(command, "members"), *max = option(command, "max");
     struct collective op = {.kind = kind_of(command, word(command, 0)),
                             .tag = number(command, 1),
                             .count = number(command, 2),
                             .root = root != NULL ? (uint32_t)strtoul(root, NULL, 10) : 0,
                             .in_place = option(command, "inplace") != NULL,
                             .alone_ok = option(command, "alone") != NULL,
+                            .listed = list != NULL,
+                            .max_bytes = max != NULL ? strtoull(max, NULL, 10) : 0,
                             .quantized = option(command, "quantized") != NULL};
     op.salt = op.tag;
     if (!count_on_members(&op, command->slot->comm))
@@ -378,9 +417,10 @@ struct list {
 
 static void enter(struct list *list, uint64_t index)
 {
-    static const pcclCollective_t collectives[KINDS] = {pcclCollectiveBroadcast, pcclCollectiveAllGather,
-                                                        pcclCollectiveReduceScatter, pcclCollectiveBarrier,
-                                                        pcclCollectiveAllReduce};
+    static const pcclCollective_t collectives[KINDS] = {
+        [BROADCAST] = pcclCollectiveBroadcast,   [GATHER] = pcclCollectiveAllGather,
+        [SCATTER] = pcclCollectiveReduceScatter, [BARRIER] = pcclCollectiveBarrier,
+        [BLOBS] = pcclCollectiveAllGatherV,      [ALL_REDUCE] = pcclCollectiveAllReduce};
     struct collective *op = &list->ops[index];
     pcclOperation_t *entry = &list->entries[index];
     list->options[index] = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
@@ -398,6 +438,13 @@ static void enter(struct list *list, uint64_t index)
     entry->root = op->root;
     entry->options = &list->options[index];
     entry->info = &op->info;
+    if (op->kind != BLOBS)
+        return;
+    list->options[index].max_bytes = op->max_bytes;
+    op->blobs = (pcclBlobs_t)PCCL_BLOBS_INIT;
+    entry->recvbuf = NULL;
+    entry->count = parts(op, SCATTER) * sizeof *op->input;
+    entry->blobs = &op->blobs;
 }
 
 static bool rebuild_list(const pcclRebuild_t *rebuild, void *user_data)

@@ -9,7 +9,7 @@ from harness import check, equal, say
 from loops import kill_all, right_steps
 from phases import PATIENT
 
-KINDS = ("broadcast", "gather", "scatter", "barrier")
+KINDS = ("broadcast", "gather", "scatter", "barrier", "blobs")
 BULK = 100000  # elements of 4 bytes for each member
 
 

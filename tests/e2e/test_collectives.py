@@ -1,14 +1,15 @@
-"""Broadcast, all-gather, reduce-scatter and barrier among processes of which one is killed or
+"""Broadcast, all-gather, also of blobs, reduce-scatter and barrier among processes of which one is killed or
 stopped, whose master is restarted, and to which others come: one outcome for all, inputs as they
 were, every element right, and the next operation works."""
 
 import harness
 import phases
-from harness import CHANGED, LARGE, LOST, SUCCESS, TOO_FEW
+from harness import CHANGED, INVALID_USAGE, LARGE, LOST, SUCCESS, TOO_FEW
 from harness import check, equal, say, wait_ms
 from mixed import KINDS, churn
 from phases import PATIENT, STRICT, agree, knew, members, named, restart
 
+MOVING = ("broadcast", "gather", "scatter", "blobs")  # those that move data in bulk
 SMALL, BULK = 50, 100000  # elements of 4 bytes for each member
 ROOT = 1
 
@@ -108,6 +109,8 @@ for _kind in ("broadcast", "gather", "scatter"):
 registered("broadcast", BULK, "", 3, "another")
 registered("broadcast", SMALL, "_tiny", ROOT, "root")
 registered("barrier", SMALL, "", 2, "one")
+registered("blobs", BULK, "", 2, "one")
+registered("blobs", SMALL, "_tiny", 1, "one")
 for _kind in ("broadcast", "gather"):  # those who are there have begun to overwrite what they send
     registered(_kind, BULK, "_quantized", 3, "another" if _kind == "broadcast" else "one", "quantized")
 
@@ -129,15 +132,46 @@ def test_stop_another(run):
     stop(run, "scatter", BULK, 3)
 
 
+def test_stop_before_blobs(run):
+    stop(run, "blobs", BULK, 2)
+
+
+def test_stop_while_blobs_move(run):
+    """The lengths are known, and one stops: the others are told."""
+    peers = phases.start(run, 4, **STRICT)
+    calls = collect(peers, "blobs", 5, LARGE // 8)
+    wait_ms(5)
+    peers.pop(2).stop()
+    calls.pop(2)
+    if agree(calls, LOST, SUCCESS)[0]["rc"] == SUCCESS:  # they had come before
+        agree(collect(peers, "blobs", 5, LARGE // 8), LOST)
+    all_kinds_work(peers)
+
+
+def test_limits_of_blobs(run):
+    """Too many bytes in all, or limits that differ: all are told the same, and the next one works."""
+    run.start_master(**PATIENT)
+    peers = run.join(3)
+    for count in (SMALL, BULK):
+        right(collect(peers, "blobs", 6, count))
+        words = [result["words"] for result in agree(collect(peers, "blobs", 6, count, "max=1"), INVALID_USAGE)]
+        check(words == words[:1] * 3 and "more than the 1 that max_bytes permits" in words[0], f"{words}")
+        calls = [peer.start("collect", "blobs", 6, count, f"max={10**9 + (peer is peers[0])}") for peer in peers]
+        for result in agree(calls, INVALID_USAGE):
+            check("at most 1000000001 bytes" in result["words"], result["words"])
+        right(collect(peers, "blobs", 6, count))
+
+
 def in_the_middle(run, turns, choose):
     """A few milliseconds into a large operation of each kind, a little later each time."""
     run.start_master(**PATIENT)
     peers = run.join(4)
     codes = []
     for turn in range(turns):
-        for kind in KINDS[:3]:
+        for kind in MOVING:
             before = members(peers[0])
-            calls = collect(peers, kind, 1, LARGE // 4, *(["inplace"] if turn % 2 else []))
+            count = LARGE // (8 if kind == "blobs" else 4)
+            calls = collect(peers, kind, 1, count, *(["inplace"] if turn % 2 else []))
             wait_ms(3 + 12 * turn)
             victim = choose(peers)
             at = peers.index(victim)
@@ -206,9 +240,9 @@ def test_master_restart_in_the_middle(run):
     """The same a few milliseconds into large operations: they go on without a master."""
     run.start_master(**PATIENT)
     peers = run.join(3)
-    for kind in KINDS[:3]:
-        calls = collect(peers, kind, 1, LARGE // 2)
-        wait_ms(5)
+    for kind, after_ms in [(kind, 5) for kind in MOVING] + [("blobs", 0), ("blobs", 1), ("blobs", 2)]:
+        calls = collect(peers, kind, 1, LARGE // (8 if kind == "blobs" else 2))
+        wait_ms(after_ms)
         run.master.kill()
         restart(run)
         right(calls)

@@ -153,14 +153,46 @@ def test_close_by_one(run):
     works(peers, 0)
 
 
+def close_alone(run, count, away, back):
+    """Who closes a group does not wait for a master that is away. The others are told when it is
+    back; what is beside the group goes on."""
+    run.environment["PCCL_MASTER_LOST_MS"] = "600000"
+    peers = phases.start(run, 3, **STRICT)
+    closer, others = peers[0], peers[1:]
+    found(peers, FIRST)
+    what = (5, count, "i32", "sum", "rand:1", "inplace")
+    closer.do("launch", *what, slot=FIRST)
+    calls = [others[0].start("reduce", *what, slot=FIRST)]
+    beside = collect(others, 0, "scatter", 5, count)
+    others[0].until_waiting()
+    away(run.master)
+    closer.do("destroy", slot=FIRST)
+    back()
+    agree(calls, LOST)
+    right(beside + collect([closer], 0, "scatter", 5, count))
+    for peer in others:
+        peer.do("destroy", slot=FIRST)
+    found(peers, FIRST)
+    works(peers, FIRST)
+
+
+def test_close_while_master_is_dead(run):
+    close_alone(run, BULK, lambda master: master.kill(), lambda: restart(run))
+
+
+def test_close_while_master_is_stopped(run):
+    close_alone(run, SMALL, lambda master: master.stop(), lambda: run.master.resume())
+
+
 def test_founding_fails(run):
-    """Ids that differ never meet; labels that differ do; a member that dies ends it."""
+    """Ids that differ never meet, and it is said which limit ends that. Labels that differ do meet; a
+    member that dies ends it."""
     peers = phases.start(run, 4)
     lists = [ids(peers[:3]), ids([*peers[:2], peers[3]])]
     calls = [peer.start("group", FIRST, ",".join(given), "timeout=300") for peer, given in zip(peers, lists)]
     for call in calls:
         words = call.wait(rc=LOST)["words"]
-        check("founding of a subgroup" in words or "deadline" in words, words)
+        check("the timeout of the founding" in words and "founding of a subgroup waited for" in words, words)
     calls = [peer.start("group", FIRST, ",".join(ids(peers[:2])), f"label={peer.name}") for peer in peers[:2]]
     for call in calls:
         call.wait(rc=INVALID_USAGE)

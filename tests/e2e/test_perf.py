@@ -90,6 +90,8 @@ def test_collectives(run):
         (("--op", "all_gather", "-N", 3), [False, True], 2 / 3),
         (("--op", "all_gather", "-k", 4, "-d", "f16"), [False, True], 1 / 2),
         (("--op", "all_gather", "-N", 3, "-q", "minmax:u8"), [False, True], 2 / 3),
+        (("--op", "all_gather_v", "-N", 3), [False], 2 / 3),
+        (("--op", "all_gather_v", "-k", 4, "-d", "f16"), [False], 1 / 2),
         (("--op", "reduce_scatter", "-N", 3, "--op", "max"), [False, True], 2 / 3),
         (("--op", "reduce_scatter", "-k", 2, "-q", "minmax:u8", "-o", "avg"), [False, True], 1 / 2),
     ):

@@ -1,9 +1,12 @@
 /*
  * A type byte and a body: it is refused with a reason, or printed, and written again as the same
- * bytes.
+ * bytes. What it carries of the founding of a subgroup, or of a tiny operation, is read as those who
+ * receive it do.
  */
 #include "fuzz.h"
 
+#include "wire/subgroup.h"
+#include "wire/tiny.h"
 #include "wire/wire.h"
 
 #include <string.h>
@@ -17,6 +20,48 @@ static void expect_printable(const struct pccl_text *text)
     for (size_t at = 0; at < text->length; at += size) {
         size = pccl_text_character(text->bytes + at, text->length - at);
         EXPECT(size > 0);
+    }
+}
+
+/* Whatever the bytes are: members in order and, in a ring, each in a place of its own. */
+static void read_founded(const struct pccl_bytes *founded)
+{
+    static struct pccl_id ids[PCCL_PEERS_MAX];
+    uint32_t count = pccl_founded_count(founded);
+    uint64_t places = 0;
+    if (count == 0)
+        return;
+    EXPECT(count <= PCCL_PEERS_MAX && founded->length == pccl_founded_bytes(count));
+    (void)pccl_founded_cost(founded);
+    pccl_founded_list(founded, ids);
+    for (uint32_t i = 0; i + 1 < count; i++)
+        EXPECT(pccl_id_compare(&ids[i], &ids[i + 1]) <= 0);
+    for (uint32_t rank = 0; rank < count; rank++)
+        places += pccl_founded_seat(founded, rank).place;
+    EXPECT(!pccl_founded_has_ring(founded) || places == (uint64_t)count * (count - 1) / 2);
+}
+
+static void read_list(const struct pccl_instance *founding, const struct pccl_bytes *list)
+{
+    if (pccl_founding_is_valid(founding, list))
+        EXPECT(pccl_founding_tag((const struct pccl_id *)list->data, list->length / sizeof(struct pccl_id)) ==
+               founding->tag);
+}
+
+static void read_payload(const struct pccl_msg *msg)
+{
+    const struct pccl_msg_resume_operation *report = &msg->as.resume_operation;
+    switch (msg->type) {
+    case PCCL_MSG_done: read_list(&msg->as.done.instance, &msg->as.done.payload); break;
+    case PCCL_MSG_outcome: read_founded(&msg->as.outcome.result); break;
+    case PCCL_MSG_resume_subgroup: read_founded(&msg->as.resume_subgroup.founded); break;
+    case PCCL_MSG_resume_operation:
+        read_list(&report->instance, &report->payload);
+        read_founded(&report->payload);
+        if (report->world > 0)
+            (void)!pccl_tiny_result_fits(&report->descriptor, report->world, &report->payload, PCCL_TINY_BYTES_MAX);
+        break;
+    default: break;
     }
 }
 
@@ -40,6 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pccl_wire_print(&msg, &text);
     expect_printable(&text);
     EXPECT(pccl_wire_size(&msg) == length);
+    read_payload(&msg);
     uint8_t *again = malloc(length + 1);
     EXPECT(again != NULL);
     pccl_wire_encode(&msg, again);

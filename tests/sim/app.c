@@ -87,7 +87,7 @@ void sim_draw_collective(struct sim_request *request, uint64_t hash)
     request->root = (uint32_t)(hash / 16);
     if (request->collective == PCCL_BARRIER || request->collective == PCCL_ALL_GATHER_V) {
         request->tiny = true;
-        request->count = 0;
+        request->count = request->collective == PCCL_BARRIER ? 0 : 1000 + hash % 3; /* a limit */
     } else if (request->tiny && request->collective != PCCL_ALL_REDUCE) {
         request->count = 1 + request->count % 2; /* so that parts of all fit */
     }
@@ -107,6 +107,12 @@ static void draw_members(const struct sim_app *app, const struct sim_lane *lane,
 /* Its caller is at another step than the others, or has a bug. */
 static void differ(struct sim *sim, struct sim_request *request)
 {
+    if (request->collective == PCCL_ALL_GATHER_V && sim_chance(sim, 50)) {
+        request->count--; /* another limit */
+        return;
+    }
+    if (request->collective == PCCL_ALL_GATHER_V)
+        request->count = 1;
     if (request->count == 0 || sim_chance(sim, 20)) {
         request->collective = request->collective == PCCL_ALL_REDUCE ? PCCL_ALL_GATHER : PCCL_ALL_REDUCE;
         request->count = pccl_max_u64(1, request->count);
@@ -123,26 +129,9 @@ static void differ(struct sim *sim, struct sim_request *request)
     }
 }
 
-static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
+/* What a caller does when it has launched, or not. */
+static void take_launched(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane, enum pccl_status status)
 {
-    struct sim_app *app = &peer->app;
-    struct sim_lane *lane = &app->lanes[tag];
-    uint64_t hash = sim_app_hash(sim, app, tag * 100 + lane->step);
-    struct sim_request request = {.tag = tag,
-                                  .step = app->joint << 24 | app->chapter << 8 | lane->step,
-                                  .tiny = hash % 100 >= sim->plan.bulk_percent,
-                                  .reduction = hash / 128 % 4 == 0 ? PCCL_MAX : PCCL_SUM,
-                                  .user = lane};
-    request.count = request.tiny ? 1 + hash / 1024 % SIM_ELEMENTS : 100000;
-    sim_draw_collective(&request, sim_mix(hash, 0xc011));
-    draw_members(app, lane, &request, sim_mix(hash, 0xc011));
-    if (hash / 8192 % 1000 < sim->plan.mismatch_permille && lane->attempt == 0 && sim_chance(sim, 40))
-        differ(sim, &request);
-    request.given_up = app->gives_up;
-    app->gives_up = PCCL_CLASS_NONE;
-    lane->decided = false;
-    lane->since = sim->now;
-    enum pccl_status status = sim_app_launch(sim, peer, &request, &lane->op);
     switch (status) {
     case PCCL_OK:
         lane->state = SIM_LANE_FLYING;
@@ -167,6 +156,60 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
     }
 }
 
+static uint64_t step_of(const struct sim_app *app, const struct sim_lane *lane)
+{
+    return app->joint << 24 | app->chapter << 8 | lane->step;
+}
+
+/* The lengths of blobs are known: the same caller moves the blobs, or leaves the run if it cannot. */
+static void follow(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane, struct sim_request *request)
+{
+    request->step = step_of(&peer->app, lane);
+    request->members = lane->members;
+    request->member_count = lane->member_count;
+    request->user = lane;
+    request->after = lane->op;
+    lane->op = NULL;
+    lane->state = SIM_LANE_IDLE;
+    lane->decided = false;
+    lane->since = sim->now;
+    enum pccl_status status = sim_app_launch(sim, peer, request, &lane->op);
+    take_launched(sim, peer, lane, status);
+    if (status == PCCL_MEMORY)
+        sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
+}
+
+/* Whose lengths it will tell, if it does. */
+static void note_members(const struct sim_peer *peer, struct sim_lane *lane)
+{
+    const struct pccl_member *members = pccl_peer_view_members(peer->machine, &lane->member_count);
+    for (uint32_t i = 0; i < lane->member_count; i++)
+        lane->members[i] = members[i].peer;
+}
+
+static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
+{
+    struct sim_app *app = &peer->app;
+    struct sim_lane *lane = &app->lanes[tag];
+    uint64_t hash = sim_app_hash(sim, app, tag * 100 + lane->step);
+    struct sim_request request = {.tag = tag,
+                                  .step = step_of(app, lane),
+                                  .tiny = hash % 100 >= sim->plan.bulk_percent,
+                                  .reduction = hash / 128 % 4 == 0 ? PCCL_MAX : PCCL_SUM,
+                                  .user = lane};
+    request.count = request.tiny ? 1 + hash / 1024 % SIM_ELEMENTS : 100000;
+    sim_draw_collective(&request, sim_mix(hash, 0xc011));
+    draw_members(app, lane, &request, sim_mix(hash, 0xc011));
+    if (hash / 8192 % 1000 < sim->plan.mismatch_permille && lane->attempt == 0 && sim_chance(sim, 40))
+        differ(sim, &request);
+    request.given_up = app->gives_up;
+    app->gives_up = PCCL_CLASS_NONE;
+    lane->decided = false;
+    lane->since = sim->now;
+    note_members(peer, lane);
+    take_launched(sim, peer, lane, sim_app_launch(sim, peer, &request, &lane->op));
+}
+
 /* Same at all callers that see the same outcomes (not if divergent). */
 static bool retries(struct sim *sim, struct sim_peer *peer, const struct sim_lane *lane, uint32_t tag,
                     enum pccl_class class)
@@ -183,6 +226,11 @@ static void take_outcome(struct sim *sim, struct sim_peer *peer, uint32_t tag)
 {
     struct sim_lane *lane = &peer->app.lanes[tag];
     enum pccl_class class = lane->op->class;
+    struct sim_request blobs;
+    if (sim_follows(lane->op, lane->member_count, &blobs)) {
+        follow(sim, peer, lane, &blobs);
+        return;
+    }
     sim_app_release(sim, peer, lane->op);
     lane->op = NULL;
     lane->state = SIM_LANE_IDLE;

@@ -165,23 +165,9 @@ static void take_founded(struct sim *sim, struct sim_peer *peer, struct sim_circ
 
 /* ---- working ---- */
 
-static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t slot, uint32_t tag)
+static void take_launched(struct sim *sim, struct sim_peer *peer, const struct sim_circle *circle,
+                          struct sim_lane *lane, enum pccl_status status)
 {
-    struct sim_circle *circle = &peer->app.circles[slot];
-    struct sim_lane *lane = &circle->lanes[tag];
-    uint64_t hash = hash_of_step(sim, circle, tag, 1);
-    struct sim_request request = {.subgroup = circle->name,
-                                  .tag = tag,
-                                  .step = circle->name ^ circle->made[tag],
-                                  .timeout_ms = TIMEOUT_MS,
-                                  .tiny = hash % 100 >= sim->plan.bulk_percent,
-                                  .reduction = hash / 128 % 4 == 0 ? PCCL_MAX : PCCL_SUM,
-                                  .user = lane};
-    request.count = request.tiny ? 1 + hash / 1024 % SIM_ELEMENTS : 100000;
-    sim_draw_collective(&request, sim_mix(hash, 0xc012));
-    lane->decided = false;
-    lane->since = sim->now;
-    enum pccl_status status = sim_app_launch(sim, peer, &request, &lane->op);
     switch (status) {
     case PCCL_OK:
         lane->state = SIM_LANE_FLYING;
@@ -206,12 +192,56 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t slot, u
     }
 }
 
+static uint64_t step_of(const struct sim_circle *circle, uint32_t tag) { return circle->name ^ circle->made[tag]; }
+
+/* The lengths of blobs are known: the same caller moves the blobs, or leaves the run if it cannot. */
+static void follow(struct sim *sim, struct sim_peer *peer, const struct sim_circle *circle, struct sim_lane *lane,
+                   struct sim_request *request)
+{
+    request->step = step_of(circle, (uint32_t)request->tag);
+    request->timeout_ms = TIMEOUT_MS;
+    request->user = lane;
+    request->after = lane->op;
+    lane->op = NULL;
+    lane->state = SIM_LANE_IDLE;
+    lane->decided = false;
+    lane->since = sim->now;
+    enum pccl_status status = sim_app_launch(sim, peer, request, &lane->op);
+    take_launched(sim, peer, circle, lane, status);
+    if (status == PCCL_MEMORY)
+        sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
+}
+
+static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t slot, uint32_t tag)
+{
+    struct sim_circle *circle = &peer->app.circles[slot];
+    struct sim_lane *lane = &circle->lanes[tag];
+    uint64_t hash = hash_of_step(sim, circle, tag, 1);
+    struct sim_request request = {.subgroup = circle->name,
+                                  .tag = tag,
+                                  .step = step_of(circle, tag),
+                                  .timeout_ms = TIMEOUT_MS,
+                                  .tiny = hash % 100 >= sim->plan.bulk_percent,
+                                  .reduction = hash / 128 % 4 == 0 ? PCCL_MAX : PCCL_SUM,
+                                  .user = lane};
+    request.count = request.tiny ? 1 + hash / 1024 % SIM_ELEMENTS : 100000;
+    sim_draw_collective(&request, sim_mix(hash, 0xc012));
+    lane->decided = false;
+    lane->since = sim->now;
+    take_launched(sim, peer, circle, lane, sim_app_launch(sim, peer, &request, &lane->op));
+}
+
 /* As all others in it decide, who see the same. */
 static void take_outcome(struct sim *sim, struct sim_peer *peer, uint32_t slot, uint32_t tag)
 {
     struct sim_circle *circle = &peer->app.circles[slot];
     struct sim_lane *lane = &circle->lanes[tag];
     enum pccl_class class = lane->op->class;
+    struct sim_request blobs;
+    if (sim_follows(lane->op, pccl_peer_subgroup(peer->machine, circle->name)->count, &blobs)) {
+        follow(sim, peer, circle, lane, &blobs);
+        return;
+    }
     sim_app_release(sim, peer, lane->op);
     lane->op = NULL;
     lane->state = SIM_LANE_IDLE;

@@ -5,6 +5,7 @@
 #include "master/roster.h"
 #include "check.h"
 #include "peer/records.h"
+#include "peer/subgroups.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -344,7 +345,7 @@ static void check_input(struct sim *sim, struct sim_peer *peer, const struct sim
 static void check_cause(struct sim *sim, const struct sim_peer *peer, const struct sim_instance *instance,
                         const struct sim_launch *mine)
 {
-    if (instance->failure_asked || peer->machine->state != PCCL_PEER_MEMBER)
+    if (instance->failure_asked)
         return;
     const struct subgroup_seen *seen = sim_subgroup_find(sim, &instance->lineage, instance->name.subgroup);
     if (seen != NULL && seen->ended_boot != 0)
@@ -364,6 +365,20 @@ static void check_cause(struct sim *sim, const struct sim_peer *peer, const stru
              sim_instance_text(&instance->name));
 }
 
+/* PROTOCOL 5.5, 15.4: a dead communicator ends everything alone, and so does who closes a subgroup without a master. */
+static bool is_ended_alone(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op)
+{
+    const struct pccl_peer *p = peer->machine;
+    if (p->state != PCCL_PEER_MEMBER)
+        return true;
+    if (op->lost_by == PCCL_OK)
+        return false;
+    const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, op->instance.subgroup);
+    if (subgroup == NULL || !subgroup->closed || (p->greeted && !p->resuming))
+        sim_fail(sim, "I2 p%u ends %s alone", peer->process.number, sim_instance_text(&op->instance));
+    return true;
+}
+
 void sim_check_decided(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     struct sim_instance *instance = instance_of(sim, peer, &op->instance);
@@ -381,11 +396,11 @@ void sim_check_decided(struct sim *sim, struct sim_peer *peer, const struct pccl
         check_commit(sim, peer, instance, mine, op);
     } else {
         check_input(sim, peer, mine, op);
-        if (op->class == PCCL_CLASS_PEER_LOST)
-            check_cause(sim, peer, instance, mine);
     }
-    if (peer->machine->state != PCCL_PEER_MEMBER)
-        return; /* a dead communicator ends everything alone (PROTOCOL 5.5) */
+    if (is_ended_alone(sim, peer, op))
+        return;
+    if (op->class == PCCL_CLASS_PEER_LOST)
+        check_cause(sim, peer, instance, mine);
     mine->counts = true;
     for (const struct sim_launch *other = instance->launches; other != NULL; other = other->next)
         if (other->counts && other->class != mine->class)
@@ -594,6 +609,8 @@ void sim_check_histories(struct sim *sim)
                 if (!launch->decided)
                     sim_fail(sim, "I6 everything is idle and p%u has never decided %s", launch->peer->process.number,
                              sim_instance_text(&instance->name));
+                if (!launch->counts)
+                    continue;
                 if (first != NULL && first->class != launch->class)
                     sim_fail(sim, "I6 the histories of p%u and p%u differ at %s", first->peer->process.number,
                              launch->peer->process.number, sim_instance_text(&instance->name));

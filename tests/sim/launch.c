@@ -12,8 +12,18 @@ enum { ELEMENT_BYTES = 8, BLOB_BYTES_MAX = 40 };
 static uint32_t blob_bytes_most(const struct sim_peer *peer, uint32_t world)
 {
     uint32_t each = peer->process.sim->plan.master.tiny_bytes_max / world;
-    PCCL_ASSERT(each >= 4);
-    return each - 4 < BLOB_BYTES_MAX ? each - 4 : BLOB_BYTES_MAX;
+    return each < 12 ? 0 : each - 12 < BLOB_BYTES_MAX ? each - 12 : BLOB_BYTES_MAX;
+}
+
+/* A length, and mostly the blob; some peers only say how long it is. */
+static uint32_t contribute_blob(uint64_t drawn, uint32_t most, uint8_t *bytes)
+{
+    uint64_t length = drawn % 4 == 0 ? drawn / 4 % 1000 : drawn / 4 % (most + 1);
+    bool here = length <= most;
+    memcpy(bytes, &length, sizeof length);
+    for (uint32_t i = 0; here && i < length; i++)
+        bytes[8 + i] = (uint8_t)(sim_mix(drawn, i / 8) >> i % 8 * 8);
+    return here ? 8 + (uint32_t)length : 8;
 }
 
 static uint64_t element(uint64_t step, uint64_t tag, const struct sim_peer *peer, uint32_t i)
@@ -40,13 +50,38 @@ uint32_t sim_contribution(const struct pccl_descriptor *descriptor, uint64_t ste
 {
     uint32_t length = ELEMENT_BYTES * elements_of(descriptor, world, peer);
     if (descriptor->collective == PCCL_ALL_GATHER_V)
-        length = (uint32_t)(element(step, tag, peer, 0) % (blob_bytes_most(peer, world) + 1));
+        return contribute_blob(element(step, tag, peer, 0), blob_bytes_most(peer, world), bytes);
     PCCL_ASSERT(length <= PCCL_TINY_BYTES_MAX);
     for (uint32_t i = 0; i * ELEMENT_BYTES < length; i++) {
         uint64_t value = element(step, tag, peer, i);
         memcpy(bytes + i * ELEMENT_BYTES, &value, pccl_min_u64(ELEMENT_BYTES, length - i * ELEMENT_BYTES));
     }
     return length;
+}
+
+bool sim_follows(const struct pccl_peer_op *op, uint32_t world, struct sim_request *request)
+{
+    bool all_here = true;
+    uint64_t digest = 1;
+    const uint8_t *at = op->payload;
+    if (op->class != PCCL_CLASS_NONE || !op->tiny || op->descriptor.collective != PCCL_ALL_GATHER_V)
+        return false;
+    *request = (struct sim_request){
+        .subgroup = op->instance.subgroup, .tag = op->instance.tag, .collective = PCCL_ALL_GATHER_V};
+    for (uint32_t i = 0; i < world; i++) {
+        uint32_t contributed;
+        uint64_t length;
+        memcpy(&contributed, at, sizeof contributed);
+        memcpy(&length, at + sizeof contributed, sizeof length);
+        at += sizeof contributed + contributed;
+        all_here = all_here && contributed == sizeof length + length;
+        request->count += length;
+        digest = sim_mix(digest, length);
+    }
+    PCCL_ASSERT(at == op->payload + op->payload_bytes);
+    memcpy(request->counts.bytes, &digest, sizeof digest);
+    request->counts.bytes[8] = 1;
+    return !all_here;
 }
 
 uint32_t sim_members(const struct sim_peer *peer, struct pccl_id *members, uint32_t most)
@@ -61,7 +96,7 @@ uint32_t sim_members(const struct sim_peer *peer, struct pccl_id *members, uint3
 /* Where the buffers have a part for each member, or one of them is the root. */
 static bool depends_on_members(uint8_t collective)
 {
-    return collective != PCCL_ALL_REDUCE && collective != PCCL_BARRIER;
+    return collective != PCCL_ALL_REDUCE && collective != PCCL_BARRIER && collective != PCCL_ALL_GATHER_V;
 }
 
 /* Callers fill in only what their operation has. */
@@ -69,11 +104,12 @@ static struct pccl_descriptor describe(const struct sim_request *request)
 {
     bool reduces = request->collective == PCCL_ALL_REDUCE || request->collective == PCCL_REDUCE_SCATTER ||
                    request->collective == PCCL_REDUCE;
-    struct pccl_descriptor descriptor = {
-        .collective = request->collective,
-        .datatype = request->collective == PCCL_BARRIER || request->collective == PCCL_FOUND ? 0 : PCCL_U64,
-        .operation = reduces ? (uint8_t)request->reduction : 0,
-        .count = request->count};
+    bool without_elements = request->collective == PCCL_BARRIER || request->collective == PCCL_FOUND;
+    struct pccl_descriptor descriptor = {.collective = request->collective,
+                                         .datatype = without_elements ? 0 : PCCL_U64,
+                                         .operation = reduces ? (uint8_t)request->reduction : 0,
+                                         .count = request->count,
+                                         .counts = request->counts};
     bool labeled = pccl_label_of(request->label != NULL ? request->label : "", &descriptor.label);
     PCCL_ASSERT(labeled);
     return descriptor;
@@ -91,6 +127,7 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
                                  .tiny = request->tiny,
                                  .members = request->members,
                                  .member_count = request->member_count,
+                                 .after = request->after,
                                  .timeout_ms = request->timeout_ms,
                                  .given_up = request->given_up,
                                  .user = request->user};

@@ -1,4 +1,5 @@
 /* Scenarios of lists of members, and of the collectives whose data goes through the master. */
+#include "core/bytes.h"
 #include "scenarios.h"
 #include "master/roster.h"
 
@@ -74,7 +75,8 @@ static const struct sim_request bulk_gather = {.tag = 2, .step = 1, .collective 
 static const struct sim_request barrier = {.tag = 3, .step = 1, .collective = PCCL_BARRIER, .tiny = true};
 static const struct sim_request broadcast = {
     .tag = 4, .step = 1, .collective = PCCL_BROADCAST, .tiny = true, .count = 2, .root = 2};
-static const struct sim_request blobs = {.tag = 5, .step = 1, .collective = PCCL_ALL_GATHER_V, .tiny = true};
+static const struct sim_request blobs = {
+    .tag = 5, .step = 1, .collective = PCCL_ALL_GATHER_V, .tiny = true, .count = 5000, .counted = true};
 static const struct sim_request scatter = {
     .tag = 6, .step = 1, .collective = PCCL_REDUCE_SCATTER, .tiny = true, .count = 2};
 
@@ -287,6 +289,59 @@ void scenario_numbers_restart(struct sim *sim)
     all_end(sim, p + 1, 5, gather, PCCL_CLASS_NONE);
 }
 
+static void controls(struct sim *sim, uint32_t first, uint32_t end, bool whole)
+{
+    for (uint32_t i = first; i < end; i++)
+        scenario_control(sim, p[i], whole);
+}
+
+/*
+ * A newcomer never hears of its admission, is removed, and is admitted anew after a restart of the
+ * master, by another number. More members sleep through that than go on, and after another restart
+ * they report first. What they say of its number is no lie, and counts for nothing.
+ */
+void scenario_numbers_anew(struct sim *sim)
+{
+    enum { all = 6, awake = 2 };
+    cluster(sim, all);
+    struct sim_peer *newcomer = p[all] = scenario_join(sim, 9, 0);
+    scenario_run_ms(sim, 200);
+    for (uint32_t i = 1; i < all; i++)
+        scenario_update(sim, p[i]);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, newcomer, false);
+    scenario_update(sim, p[0]);
+    for (uint32_t i = 0; i < all; i++)
+        WAIT(sim, 1000, scenario_is_over(p[i], PCCL_CALL_UPDATE) && p[i]->machine->member_count == all + 1);
+    controls(sim, awake, all, false);
+    WAIT(sim, 8000, p[0]->machine->member_count == awake && p[1]->machine->member_count == awake);
+    sim_master_crash(sim, true);
+    scenario_control(sim, newcomer, true);
+    sim_master_start(sim);
+    WAIT(sim, 6000, !sim->master->machine->recovering && sim->master->machine->member_count == awake);
+    WAIT(sim, 6000, sim->master->machine->newcomer_count == 1);
+    scenario_run_ms(sim, 200);
+    scenario_update_all(sim, p, awake);
+    WAIT(sim, 1000, pccl_peer_is_connected(newcomer->machine) && p[0]->machine->member_count == awake + 1);
+    scenario_run_ms(sim, 20);
+    sim_master_crash(sim, true);
+    controls(sim, 0, awake, false);
+    scenario_control(sim, newcomer, false);
+    controls(sim, awake, all, true);
+    sim_master_start(sim);
+    WAIT(sim, 4000, sim->master->machine->remote_count == all - awake);
+    scenario_run_ms(sim, 100);
+    MUST(sim, sim->master->machine->recovering);
+    controls(sim, 0, awake, true);
+    scenario_control(sim, newcomer, true);
+    WAIT(sim, 8000, !sim->master->machine->recovering && sim->master->machine->member_count == awake + 1);
+    for (uint32_t i = awake; i < all; i++)
+        WAIT(sim, 2000, p[i]->machine->state == PCCL_PEER_OVER);
+    p[awake] = newcomer;
+    scenario_run_ms(sim, 50);
+    all_end(sim, p, awake + 1, gather, PCCL_CLASS_NONE);
+}
+
 /*
  * A member reports after a restart that it was admitted before the others, many times over. Its
  * epoch is later than that of the others by so much.
@@ -392,6 +447,7 @@ void scenario_tiny_limits(struct sim *sim)
     static uint8_t payload[PCCL_TINY_BYTES_MAX];
     uint32_t most = sim->plan.master.tiny_bytes_max;
     struct list list = list_of(p[0]);
+    pccl_put(payload, 8, most / 3 - 3 - 8);
     struct pccl_launch launch = {
         .tag = 1, .tiny = true, .payload = payload, .members = list.members, .member_count = 3};
     struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
@@ -404,7 +460,8 @@ void scenario_tiny_limits(struct sim *sim)
         {PCCL_ALL_GATHER, most / 8 / 3 + 1, (most / 8 / 3 + 1) * 8, false},  /* the result is too long */
         {PCCL_ALL_GATHER, 2, 48, false},                                     /* it is not of all */
         {PCCL_REDUCE_SCATTER, 2, 16, false},                                 /* it is of all */
-        {PCCL_ALL_GATHER_V, 0, most / 3 - 3, false},                         /* with its length it is too long */
+        {PCCL_ALL_GATHER_V, 9, most / 3 - 3, false},                         /* with its length it is too long */
+        {PCCL_ALL_GATHER_V, 9, most / 3 - 5, false},                         /* it is shorter than it says */
         {PCCL_ALL_TO_ALL, 2, 16, false},                                     /* it is not for all */
         {PCCL_ALL_TO_ALL, most / 8 / 9 + 1, (most / 8 / 9 + 1) * 24, false}, /* the result is too long */
         {PCCL_BARRIER, 0, 1, false},
@@ -468,6 +525,82 @@ void scenario_tiny_commit_restart(struct sim *sim)
     }
 }
 
+/* Moves the blobs whose lengths are known. */
+static struct pccl_peer_op *follow(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op,
+                                   const struct list *list)
+{
+    struct sim_request request;
+    MUST(sim, scenario_is_decided(op) && op->class == PCCL_CLASS_NONE);
+    MUST(sim, sim_follows(op, list->count, &request));
+    request.step = 1;
+    request.after = op;
+    return launch(sim, peer, request, list);
+}
+
+/* A step in which somebody only says how long its blob is. */
+static struct sim_request long_blobs(struct sim *sim, struct sim_peer **peers, uint32_t count)
+{
+    static uint8_t part[PCCL_TINY_BYTES_MAX];
+    struct sim_request request = blobs;
+    request.counted = false;
+    for (bool some_are_long = false; !some_are_long;) {
+        request.step++;
+        MUST(sim, request.step < 100);
+        struct pccl_descriptor descriptor = {.collective = PCCL_ALL_GATHER_V};
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t bytes = sim_contribution(&descriptor, request.step, request.tag, count, peers[i], part);
+            some_are_long = some_are_long || (bytes == 8 && pccl_get(part, 8) > 0);
+        }
+    }
+    return request;
+}
+
+/*
+ * Blobs that are moved when their lengths are known: undisturbed, when the master restarts before all
+ * know them, and when one dies then. Those who are left hear who they are only when that call ends.
+ */
+void scenario_blobs_in_two_steps(struct sim *sim)
+{
+    struct pccl_peer_op *ops[4];
+    cluster(sim, 5);
+    sim_peer_kill(sim, p[4], false);
+    WAIT(sim, 1000, p[0]->machine->ring_count == 4);
+    scenario_run_ms(sim, 20);
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        uint32_t count, left = turn == 2 ? 3 : 4;
+        struct list list = {.count = 4};
+        const struct pccl_member *members = pccl_peer_view_members(p[0]->machine, &count);
+        MUST(sim, count == 4);
+        for (uint32_t i = 0; i < count; i++)
+            list.members[i] = members[i].peer;
+        const struct sim_request request = long_blobs(sim, p, 4);
+        for (uint32_t i = 0; i < 4; i++) {
+            ops[i] = launch(sim, p[i], request, NULL);
+            if (turn == 1 && i == 2) {
+                scenario_run_ms(sim, 20);
+                scenario_control(sim, p[0], false);
+            }
+        }
+        WAIT(sim, 500, scenario_is_decided(ops[3]));
+        ops[3] = follow(sim, p[3], ops[3], &list);
+        scenario_run_ms(sim, 20);
+        if (turn == 1) {
+            sim_master_crash(sim, true);
+            scenario_control(sim, p[0], true);
+            sim_master_start(sim);
+        }
+        WAIT(sim, 6000, scenario_is_decided(ops[0]) && scenario_is_decided(ops[1]) && scenario_is_decided(ops[2]));
+        for (uint32_t i = 0; i < 3; i++)
+            ops[i] = follow(sim, p[i], ops[i], &list);
+        if (turn == 2)
+            sim_peer_kill(sim, p[3], false);
+        for (uint32_t i = 0; i < 4 && turn < 2; i++)
+            sim_bulk_finish(sim, p[i], ops[i]);
+        take_all(sim, p, ops, left, turn == 2 ? PCCL_CLASS_PEER_LOST : PCCL_CLASS_NONE);
+    }
+    all_end(sim, p, 3, blobs, PCCL_CLASS_NONE);
+}
+
 /* The root dies, before it has contributed and after: it is in no list any more. */
 void scenario_root_dies(struct sim *sim)
 {
@@ -516,12 +649,13 @@ void scenario_barrier_kill(struct sim *sim)
 void scenario_lying_sizes(struct sim *sim)
 {
     static const uint8_t payload[64];
-    const struct sim_request *const kinds[] = {&gather,  &broadcast, &scatter,    &blobs,
-                                               &barrier, &from_root, &all_to_all, &reduce};
-    static const uint32_t lengths[] = {8, 16, 32, 342, 8, 48, 16, 8};
+    const struct sim_request *const kinds[] = {&gather, &broadcast, &scatter,   &blobs,      &blobs,
+                                               &blobs,  &barrier,   &from_root, &all_to_all, &reduce};
+    static const uint32_t lengths[] = {8, 16, 32, 342, 333, 7, 8, 48, 16, 8};
     struct pccl_peer_op *ops[2];
     static uint8_t blob[512];
     cluster(sim, 2);
+    pccl_put(blob, 8, 342 - 8); /* too long, or not as long as it says */
     for (uint32_t kind = 0; kind < PCCL_COUNT_OF(kinds); kind++) {
         p[2] = scenario_join(sim, 6 + kind, 0);
         scenario_run_ms(sim, 200);
@@ -533,13 +667,12 @@ void scenario_lying_sizes(struct sim *sim)
         for (uint32_t i = 0; i < 2; i++)
             ops[i] = launch(sim, p[i], request, NULL);
         scenario_lie(sim, p[2]);
-        struct pccl_msg done = {
-            .type = PCCL_MSG_done,
-            .as.done = {.instance = ops[0]->instance,
-                        .view = p[2]->machine->view,
-                        .descriptor = ops[0]->descriptor,
-                        .tiny = 1,
-                        .payload = {lengths[kind] <= sizeof payload ? payload : blob, lengths[kind]}}};
+        struct pccl_msg done = {.type = PCCL_MSG_done,
+                                .as.done = {.instance = ops[0]->instance,
+                                            .view = p[2]->machine->view,
+                                            .descriptor = ops[0]->descriptor,
+                                            .tiny = 1,
+                                            .payload = {kinds[kind] == &blobs ? blob : payload, lengths[kind]}}};
         scenario_forge(sim, p[2], &done);
         take_all(sim, p, ops, 2, PCCL_CLASS_PEER_LOST);
         WAIT(sim, 1000, !pccl_peer_is_connected(p[2]->machine));

@@ -196,6 +196,43 @@ void scenario_subgroup_closer_dies(struct sim *sim)
     commit_in(sim, 1 | 2, found(sim, 1 | 2), 1, 1);
 }
 
+/*
+ * Who closes it while the master is away, or until it is away, does not wait for it: not even for a
+ * commit that the others have heard of, which the next master tells it in vain.
+ */
+void scenario_subgroup_close_alone(struct sim *sim)
+{
+    struct pccl_peer_op *x[3];
+    scenario_cluster(sim, p, 4, 1);
+    uint64_t one = found(sim, 7), other = found(sim, 1 | 8);
+    struct pccl_peer_op *y = launch_in(sim, p[0], other, 1, 1, false), *z = launch_in(sim, p[3], other, 1, 1, false);
+    for (uint32_t i = 0; i < 3; i++)
+        x[i] = launch_in(sim, p[i], one, 1, 2, false);
+    sim_bulk_finish(sim, p[0], x[0]);
+    scenario_run_ms(sim, 50);
+    scenario_control(sim, p[0], false);
+    for (uint32_t i = 1; i < 3; i++)
+        sim_bulk_finish(sim, p[i], x[i]);
+    WAIT(sim, 200, scenario_is_decided(x[1]) && scenario_is_decided(x[2]));
+    close_it(sim, p[0], one);
+    MUST(sim, p[0]->machine->greeted && !scenario_is_decided(x[0]));
+    WAIT(sim, 4000, !p[0]->machine->greeted);
+    MUST(sim, scenario_is_decided(x[0]) && !scenario_is_decided(y));
+    close_it(sim, p[0], other);
+    MUST(sim, scenario_is_decided(y));
+    sim_master_crash(sim, true);
+    scenario_control(sim, p[0], true);
+    sim_master_start(sim);
+    WAIT(sim, 5000, has_ended(p[1], one) && has_ended(p[2], one) && has_ended(p[3], other));
+    MUST(sim, scenario_take(sim, p[0], x[0]) == PCCL_CLASS_PEER_LOST);
+    MUST(sim, scenario_take(sim, p[0], y) == PCCL_CLASS_PEER_LOST);
+    MUST(sim, scenario_take(sim, p[1], x[1]) == PCCL_CLASS_NONE && scenario_take(sim, p[2], x[2]) == PCCL_CLASS_NONE);
+    MUST(sim, scenario_take(sim, p[3], z) == PCCL_CLASS_PEER_LOST);
+    MUST(sim, subgroups_at_master(sim) == 0 && sim->master->machine->member_count == 4);
+    scenario_update_all(sim, p, 4);
+    commit_in(sim, 7, found(sim, 7), 1, 1);
+}
+
 /* The commit of its founding reaches one member, which launches in it; then the master is another. */
 void scenario_subgroup_commit_restart(struct sim *sim)
 {

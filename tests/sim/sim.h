@@ -223,6 +223,8 @@ struct sim_lane {
     enum sim_lane_state state;
     uint32_t step, steps, attempt;
     struct pccl_peer_op *op;
+    struct pccl_id members[SIM_HOSTS_MAX]; /* whose lengths of blobs `op` tells */
+    uint32_t member_count;
     bool decided;
     uint64_t act_at; /* not before */
     uint64_t since;
@@ -405,20 +407,27 @@ struct sim_request {
     uint8_t collective; /* enum pccl_collective */
     bool tiny;
     uint64_t count;
+    struct pccl_id counts;
     enum pccl_reduce_op reduction;
     const char *label; /* NULL: none */
     uint32_t timeout_ms;
     bool counted; /* it counts on the members as of the last call, though its form does not depend on them */
     const struct pccl_id *members; /* ... it counts on these instead */
     uint32_t member_count;
-    uint32_t root;            /* where there is one: which of the members */
-    enum pccl_class given_up; /* NONE: it is meant */
+    uint32_t root;              /* where there is one: which of the members */
+    enum pccl_class given_up;   /* NONE: it is meant */
+    struct pccl_peer_op *after; /* it told the lengths of the blobs */
     void *user;
 };
 PCCL_MUST_CHECK enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer,
                                                 const struct sim_request *request, struct pccl_peer_op **op);
 /* The first members, in canonical order, that a peer's callers count on. Returns how many. */
 uint32_t sim_members(const struct sim_peer *peer, struct pccl_id *members, uint32_t most);
+/*
+ * What moves the blobs whose lengths this operation has told; false: it has told none, or all of
+ * them have come with their lengths.
+ */
+bool sim_follows(const struct pccl_peer_op *op, uint32_t world, struct sim_request *request);
 /* What a peer puts into a tiny operation of so many members. Returns how many bytes. */
 uint32_t sim_contribution(const struct pccl_descriptor *descriptor, uint64_t step, uint64_t tag, uint32_t world,
                           const struct sim_peer *peer, uint8_t bytes[PCCL_TINY_BYTES_MAX]);

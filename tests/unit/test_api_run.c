@@ -12,18 +12,22 @@
 
 #include <stdlib.h>
 
-enum { ENTRIES = 8, SMALL = 5, LARGE = 4099, FIRST_TAG = 10 };
+enum { ENTRIES = 9, SMALL = 5, LARGE = 4099, FIRST_TAG = 10 };
 
 static int start_three(void **state) { return start_world(state, 3, "8192"); }
 static int start_one(void **state) { return start_world(state, 1, "8192"); }
 
 static const pcclCollective_t collectives[ENTRIES] = {
-    pcclCollectiveBroadcast, pcclCollectiveAllReduce, pcclCollectiveAllGather, pcclCollectiveReduceScatter,
-    pcclCollectiveBarrier,   pcclCollectiveAllGather, pcclCollectiveAllReduce, pcclCollectiveReduceScatter};
+    pcclCollectiveBroadcast,     pcclCollectiveAllReduce, pcclCollectiveAllGather,
+    pcclCollectiveReduceScatter, pcclCollectiveBarrier,   pcclCollectiveAllGatherV,
+    pcclCollectiveAllGather,     pcclCollectiveAllReduce, pcclCollectiveReduceScatter};
 
 enum conduct { REBUILDS, HAS_NO_REBUILD, FAILS, CHANGES_THE_TAG, KEEPS_OLD_MEMBERS, ABORTS, CLOSES };
 
-/* What one peer brings, and finds in the end. Each element that a peer brings is its number plus one. */
+/*
+ * What one peer brings, and finds in the end. Each element that a peer brings is its number plus one, and its blob has
+ * as many elements more than the others' arrays.
+ */
 struct list {
     pcclComm_t *comm;
     int peer;
@@ -36,6 +40,7 @@ struct list {
     pcclOperationInfo_t infos[ENTRIES];
     pcclPeerId_t participants[ENTRIES][PEERS];
     int32_t *input[ENTRIES], *output[ENTRIES];
+    pcclBlobs_t blobs;
     int rebuilds;
     uint32_t world; /* of the last rebuild */
     bool told_right;
@@ -67,6 +72,9 @@ static size_t count_of(const struct list *list, size_t index)
     return collectives[index] == pcclCollectiveBarrier ? 0 : index < 4 ? SMALL : list->count;
 }
 
+/* Of the blob that this peer brings. */
+static size_t blob_bytes(const struct list *list, int peer) { return (list->count + (size_t)peer) * sizeof(int32_t); }
+
 static void arrange(struct list *list, size_t index, uint32_t world)
 {
     size_t count = count_of(list, index);
@@ -75,7 +83,7 @@ static void arrange(struct list *list, size_t index, uint32_t world)
     bool gathers = collectives[index] == pcclCollectiveAllGather;
     free(list->input[index]);
     free(list->output[index]);
-    list->input[index] = filled(scatters ? world * count : count, list->peer + 1);
+    list->input[index] = filled(scatters ? world * count : count + PEERS, list->peer + 1);
     list->output[index] = filled(gathers ? world * count : count, list->peer + 1);
     list->options[index] = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
     list->options[index].tag = FIRST_TAG + index;
@@ -91,6 +99,14 @@ static void arrange(struct list *list, size_t index, uint32_t world)
     entry->datatype = pcclInt32;
     entry->options = &list->options[index];
     entry->info = &list->infos[index];
+    if (entry->collective != pcclCollectiveAllGatherV)
+        return;
+    (void)pcclFreeBlobs(&list->blobs);
+    list->blobs = (pcclBlobs_t)PCCL_BLOBS_INIT;
+    entry->recvbuf = NULL;
+    entry->count = blob_bytes(list, list->peer);
+    entry->datatype = pcclUint8;
+    entry->blobs = &list->blobs;
 }
 
 static bool rebuild(const pcclRebuild_t *given, void *user_data)
@@ -109,7 +125,8 @@ static bool rebuild(const pcclRebuild_t *given, void *user_data)
                        count == given->member_count && rank == given->rank;
     for (size_t i = 0; i < given->entry_count; i++) {
         size_t index = given->entries[i];
-        bool depends = collectives[index] != pcclCollectiveAllReduce && collectives[index] != pcclCollectiveBarrier;
+        bool depends = collectives[index] != pcclCollectiveAllReduce && collectives[index] != pcclCollectiveBarrier &&
+                       collectives[index] != pcclCollectiveAllGatherV;
         if (list->infos[index].world > 0 || !depends)
             list->told_right = false;
         arrange(list, index, given->member_count);
@@ -161,9 +178,20 @@ static void begin(struct list *list, uint32_t world, uv_thread_t *thread)
 
 static void release(struct list *list)
 {
+    (void)pcclFreeBlobs(&list->blobs);
     for (size_t i = 0; i < ENTRIES; i++) {
         free(list->input[i]);
         free(list->output[i]);
+    }
+}
+
+static void check_blobs(const struct list *list, uint32_t world)
+{
+    assert_int_equal(list->blobs.count, world);
+    for (uint32_t k = 0; k < world; k++) {
+        const pcclBlob_t *blob = &list->blobs.blobs[k];
+        assert_int_equal(blob->length, blob_bytes(list, (int)k));
+        assert_true(are_all(blob->data, blob->length / sizeof(int32_t), (int32_t)k + 1));
     }
 }
 
@@ -177,6 +205,7 @@ static void check_entry(const struct list *list, size_t index)
     assert_true(info->size == sizeof *info && info->tag == FIRST_TAG + index && info->rank == (uint32_t)list->peer);
     switch (collectives[index]) {
     case pcclCollectiveBroadcast: assert_true(are_all(output, count, 1)); break;
+    case pcclCollectiveAllGatherV: check_blobs(list, info->world); break;
     case pcclCollectiveAllGather:
         for (uint32_t k = 0; k < info->world; k++)
             assert_true(are_all(output + k * count, count, (int32_t)k + 1));
@@ -274,7 +303,12 @@ static void what_is_wrong_is_explained(void **state)
     WRONG(2, recvbuf, NULL, "entry 2: a buffer is NULL");
     WRONG(3, op, (pcclRedOp_t)77, "entry 3: unknown operation");
     WRONG(3, count, 0, "entry 3: count is 0");
+    WRONG(5, blobs, NULL, "entry 5: a buffer is NULL");
+    WRONG(6, blobs, &list.blobs, "entry 6: only an all-gather of blobs gives blobs");
     WRONG(7, options, &list.options[6], "entry 7: the tag 16 is used twice");
+    list.blobs.size = 1;
+    refuse(comm, entries, ENTRIES, NULL, "entry 5: the size of the blobs is not set; use PCCL_BLOBS_INIT");
+    arrange(&list, 5, PEERS);
     list.options[7].size = 1;
     refuse(comm, entries, ENTRIES, NULL, "entry 7: the size of a struct is not set; use PCCL_COLLECTIVE_OPTIONS_INIT");
     arrange(&list, 7, PEERS);

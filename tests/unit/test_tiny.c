@@ -49,8 +49,11 @@ static void test_sizes(void **state)
     must_be(PCCL_SCATTER, 5, false, 0, 60, 60);
     must_be(PCCL_ALL_TO_ALL, 5, false, 60, 180, 180);
     must_be(PCCL_BARRIER, 0, false, 0, 0, 0);
-    must_be(PCCL_ALL_GATHER_V, 0, false, 0, 12, 12);
-    must_be(PCCL_ALL_GATHER_V, 1, false, 0, UINT64_MAX, UINT64_MAX); /* blobs that go from peer to peer */
+    must_be(PCCL_ALL_GATHER_V, 0, false, 8, 36, 36);
+    must_be(PCCL_ALL_GATHER_V, UINT64_MAX, false, 8, 36, 36); /* only a limit */
+    struct pccl_descriptor known = descriptor_of(PCCL_ALL_GATHER_V, 5);
+    known.counts = peer_a; /* blobs that go from peer to peer */
+    assert_int_equal(pccl_tiny_sizes(&known, WORLD, false).largest, UINT64_MAX);
     struct pccl_descriptor shared = descriptor_of(PCCL_REDUCE_SCATTER, 5);
     shared.counts = peer_a; /* five are all of them */
     assert_int_equal(pccl_tiny_sizes(&shared, WORLD, false).largest, 20);
@@ -61,8 +64,18 @@ static void test_sizes(void **state)
 
 static bool fits(uint8_t collective, uint64_t count, bool is_root, uint32_t length, uint32_t most)
 {
+    static const uint8_t data[MOST + 1];
     struct pccl_descriptor descriptor = descriptor_of(collective, count);
-    return pccl_tiny_contribution_fits(&descriptor, WORLD, is_root, length, most);
+    return pccl_tiny_contribution_fits(&descriptor, WORLD, is_root, &(struct pccl_bytes){data, length}, most);
+}
+
+/* A contribution of so many bytes that names a blob's length. */
+static bool blob_fits(uint32_t length, uint64_t named, uint32_t world, uint32_t most)
+{
+    uint8_t data[MOST + 1] = {0};
+    struct pccl_descriptor descriptor = descriptor_of(PCCL_ALL_GATHER_V, 5);
+    pccl_put(data, 8, named);
+    return pccl_tiny_contribution_fits(&descriptor, world, false, &(struct pccl_bytes){data, length}, most);
 }
 
 static void test_contributions(void **state)
@@ -89,13 +102,66 @@ static void test_contributions(void **state)
     assert_false(fits(PCCL_REDUCE_SCATTER, UINT64_MAX / 4, false, 0, MOST));
     assert_true(fits(PCCL_BARRIER, 0, false, 0, 0)); /* whatever the limit is */
     assert_false(fits(PCCL_BARRIER, 0, false, 1, MOST));
-    assert_int_equal(pccl_tiny_blob_most(WORLD, MOST), 29);
-    assert_int_equal(pccl_tiny_blob_most(WORLD, 11), 0);
-    assert_true(fits(PCCL_ALL_GATHER_V, 0, false, 0, MOST));
-    assert_true(fits(PCCL_ALL_GATHER_V, 0, false, 29, MOST));
-    assert_false(fits(PCCL_ALL_GATHER_V, 0, false, 30, MOST));
-    assert_false(fits(PCCL_ALL_GATHER_V, 0, false, 0, 11)); /* not even lengths */
-    assert_false(fits(PCCL_ALL_GATHER_V, 5, false, 5, MOST));
+}
+
+static void test_contributions_of_blobs(void **state)
+{
+    (void)state;
+    assert_true(blob_fits(8, 0, WORLD, MOST));
+    assert_true(blob_fits(8, UINT64_MAX, WORLD, MOST)); /* only the length */
+    assert_true(blob_fits(29, 21, WORLD, MOST));
+    assert_false(blob_fits(30, 22, WORLD, MOST)); /* if all were so long, the result would be too long */
+    assert_false(blob_fits(7, 0, WORLD, MOST));
+    assert_false(blob_fits(0, 0, WORLD, MOST));
+    assert_false(blob_fits(20, 11, WORLD, MOST)); /* neither nothing nor the blob */
+    assert_false(blob_fits(20, 13, WORLD, MOST));
+    assert_true(blob_fits(8, 5, WORLD, 0)); /* lengths always fit */
+    assert_false(blob_fits(9, 1, WORLD, 0));
+    assert_true(blob_fits(8, 5, PCCL_TINY_BLOBS_MAX, 0));
+    assert_false(blob_fits(8, 5, PCCL_TINY_BLOBS_MAX + 1, PCCL_TINY_BYTES_MAX)); /* except of too many */
+    struct pccl_descriptor known = descriptor_of(PCCL_ALL_GATHER_V, 5);
+    known.counts = peer_a;
+    const uint8_t data[8] = {0};
+    assert_false(pccl_tiny_contribution_fits(&known, WORLD, false, &(struct pccl_bytes){data, 8}, MOST));
+}
+
+/* What members put and what others read of it; with so many bytes for all. */
+static void round_trip(const uint32_t lengths[WORLD], uint32_t most, uint32_t expected_bytes)
+{
+    uint8_t blob[MOST], result[PCCL_TINY_BYTES_MAX];
+    uint32_t length = 0;
+    struct pccl_descriptor descriptor = descriptor_of(PCCL_ALL_GATHER_V, 5);
+    for (uint32_t i = 0; i < WORLD; i++) {
+        memset(blob, (int)i + 1, sizeof blob);
+        uint32_t bytes = pccl_tiny_put_blob(result + length + 4, blob, lengths[i], WORLD, most);
+        assert_true(pccl_tiny_contribution_fits(&descriptor, WORLD, false,
+                                                &(struct pccl_bytes){result + length + 4, bytes}, most));
+        pccl_put(result + length, 4, bytes);
+        length += 4 + bytes;
+    }
+    assert_int_equal(length, expected_bytes);
+    assert_true(pccl_tiny_result_fits(&descriptor, WORLD, &(struct pccl_bytes){result, length}, most));
+    const uint8_t *at = result;
+    for (uint32_t i = 0; i < WORLD; i++) {
+        struct pccl_tiny_blob read;
+        at = pccl_tiny_next_blob(at, &read);
+        assert_int_equal(read.length, lengths[i]);
+        memset(blob, (int)i + 1, sizeof blob);
+        assert_int_equal(read.data != NULL, lengths[i] + 12 <= pccl_tiny_most(&descriptor, WORLD, most) / WORLD);
+        if (read.data != NULL)
+            assert_memory_equal(read.data, blob, lengths[i]);
+    }
+    assert_ptr_equal(at, result + length);
+}
+
+static void test_blobs_are_read_as_they_were_put(void **state)
+{
+    (void)state;
+    round_trip((const uint32_t[]){0, 0, 0}, MOST, 36);
+    round_trip((const uint32_t[]){1, 0, 21}, MOST, 58);
+    round_trip((const uint32_t[]){21, 21, 21}, MOST, 99);
+    round_trip((const uint32_t[]){21, 22, 21}, MOST, 78);
+    round_trip((const uint32_t[]){1, 0, 2}, 0, 36);
 }
 
 static bool is_result(uint8_t collective, uint64_t count, const uint8_t *data, uint32_t length)
@@ -115,19 +181,24 @@ static void test_results(void **state)
     assert_true(is_result(PCCL_REDUCE_SCATTER, 5, data, 60));
     assert_true(is_result(PCCL_BARRIER, 0, NULL, 0));
     assert_false(is_result(PCCL_BARRIER, 0, data, 1));
-    assert_true(is_result(PCCL_ALL_GATHER_V, 0, data, 12)); /* three that are empty */
-    assert_false(is_result(PCCL_ALL_GATHER_V, 0, data, 11));
-    assert_false(is_result(PCCL_ALL_GATHER_V, 0, data, 13));
-    pccl_put(data, 4, 2);
-    pccl_put(data + 10, 4, 1);
-    assert_true(is_result(PCCL_ALL_GATHER_V, 0, data, 15));
-    assert_false(is_result(PCCL_ALL_GATHER_V, 0, data, 14));
-    assert_false(is_result(PCCL_ALL_GATHER_V, 0, data, 16));
-    pccl_put(data, 4, UINT32_MAX); /* a length beyond the end is not followed */
-    assert_false(is_result(PCCL_ALL_GATHER_V, 0, data, 15));
-    memset(data, 0, sizeof data);
-    pccl_put(data + 8, 4, MOST + 1 - 12);
-    assert_false(is_result(PCCL_ALL_GATHER_V, 0, data, MOST + 1)); /* whole, and too long */
+    for (uint32_t i = 0; i < WORLD; i++)
+        pccl_put(data + 12 * i, 4, 8);
+    assert_true(is_result(PCCL_ALL_GATHER_V, 5, data, 36)); /* three that are empty */
+    assert_false(is_result(PCCL_ALL_GATHER_V, 5, data, 35));
+    assert_false(is_result(PCCL_ALL_GATHER_V, 5, data, 37));
+    assert_false(is_result(PCCL_ALL_GATHER_V, 5, data, 24));
+    pccl_put(data + 24, 4, 10); /* the last one has two bytes */
+    assert_false(is_result(PCCL_ALL_GATHER_V, 5, data, 38));
+    pccl_put(data + 28, 8, 2);
+    assert_true(is_result(PCCL_ALL_GATHER_V, 5, data, 38));
+    assert_false(is_result(PCCL_ALL_GATHER_V, 5, data, 36));
+    pccl_put(data + 24, 4, UINT32_MAX); /* a length beyond the end is not followed */
+    assert_false(is_result(PCCL_ALL_GATHER_V, 5, data, 38));
+    pccl_put(data + 24, 4, 7);
+    assert_false(is_result(PCCL_ALL_GATHER_V, 5, data, 35)); /* less than a length */
+    pccl_put(data + 24, 4, MOST + 1 - 28);
+    pccl_put(data + 28, 8, MOST + 1 - 36);
+    assert_false(is_result(PCCL_ALL_GATHER_V, 5, data, MOST + 1)); /* whole, and too long */
 }
 
 static void must_say(const struct pccl_descriptor *descriptor, const char *expected)
@@ -168,9 +239,10 @@ static void test_words_of_differences(void **state)
     descriptor = descriptor_of(PCCL_BARRIER, 0);
     must_say(&descriptor, "barrier");
     descriptor = descriptor_of(PCCL_ALL_GATHER_V, 0);
-    must_say(&descriptor, "all-gather of blobs");
     descriptor.count = 70;
-    must_say(&descriptor, "all-gather of blobs, 70 bytes in all");
+    must_say(&descriptor, "all-gather of blobs of at most 70 bytes in all");
+    descriptor.counts = peer_a;
+    must_say(&descriptor, "all-gather of blobs of 70 bytes in all");
 }
 
 static void test_words_of_places(void **state)
@@ -197,8 +269,12 @@ static void test_words_of_places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),           cmocka_unit_test(test_contributions),
-        cmocka_unit_test(test_results),         cmocka_unit_test(test_words_of_differences),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_contributions),
+        cmocka_unit_test(test_contributions_of_blobs),
+        cmocka_unit_test(test_blobs_are_read_as_they_were_put),
+        cmocka_unit_test(test_results),
+        cmocka_unit_test(test_words_of_differences),
         cmocka_unit_test(test_words_of_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

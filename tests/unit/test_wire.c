@@ -455,7 +455,8 @@ static void judge_descriptor(const struct pccl_descriptor *descriptor, const cha
 {
     struct pccl_msg messages[] = {
         {.type = PCCL_MSG_done}, {.type = PCCL_MSG_resume_operation}, {.type = PCCL_MSG_ready}};
-    bool barrier = descriptor->collective == PCCL_BARRIER, founds = descriptor->collective == PCCL_FOUND;
+    bool barrier = descriptor->collective == PCCL_BARRIER, blobs = descriptor->collective == PCCL_ALL_GATHER_V;
+    bool founds = descriptor->collective == PCCL_FOUND;
     messages[0].as.done.instance.subgroup = messages[1].as.resume_operation.instance.subgroup =
         messages[2].as.ready.instance.subgroup = founds ? PCCL_FOUNDING : 0;
     messages[0].as.done.descriptor = *descriptor;
@@ -467,6 +468,8 @@ static void judge_descriptor(const struct pccl_descriptor *descriptor, const cha
     for (size_t i = 0; i < PCCL_COUNT_OF(messages); i++) {
         if (i == 2 && (barrier || founds))
             must_be_malformed(&messages[i], "a barrier or a founding that is not tiny");
+        else if (blobs && (i == 2) == pccl_id_is_zero(&descriptor->counts))
+            must_be_malformed(&messages[i], i == 2 ? "blobs of unknown lengths" : "blobs of known lengths");
         else if (reason != NULL)
             must_be_malformed(&messages[i], reason);
         else

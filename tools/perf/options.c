@@ -9,7 +9,7 @@
 static const char *const datatypes[] = {"u8",  "i8",  "i16", "u16",  "u32", "i32",
                                         "u64", "i64", "f16", "bf16", "f32", "f64"};
 static const unsigned char datatype_bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
-#define COLLECTIVES "all_reduce", "broadcast", "all_gather", "reduce_scatter", "barrier"
+#define COLLECTIVES "all_reduce", "broadcast", "all_gather", "all_gather_v", "reduce_scatter", "barrier"
 #define OPERATIONS "sum", "avg", "prod", "max", "min"
 static const char *const operations[] = {OPERATIONS};
 static const char *const collectives[] = {COLLECTIVES};
@@ -31,9 +31,8 @@ static const char help[] =
     "  -n, --iters N          timed operations for each size (20; fewer for very large ones)\n"
     "  -w, --warmup_iters N   operations before those (5)\n"
     "  -d, --datatype TYPE    u8 i8 i16 u16 u32 i32 u64 i64 f16 bf16 f32 f64 (f32)\n"
-    "  -o, --op OP            all_reduce broadcast all_gather reduce_scatter barrier (all_reduce); or, of what "
-    "reduces,\n"
-    "                         sum avg prod max min (sum); may be given for both\n"
+    "  -o, --op OP            all_reduce broadcast all_gather all_gather_v reduce_scatter barrier (all_reduce); or,\n"
+    "                         of what reduces, sum avg prod max min (sum); may be given for both\n"
     "  -c, --check 0|1        verify results (1)\n"
     "  -k, --concurrent K     the bytes as K operations at once (1)\n"
     "  -q, --codec CODEC      none, minmax:TYPE or zps:TYPE (none)\n"
@@ -79,8 +78,8 @@ bool perf_reduces(const struct perf_options *options)
 
 uint32_t perf_parts(const struct perf_options *options)
 {
-    bool in_parts = options->collective == PERF_ALL_GATHER || options->collective == PERF_REDUCE_SCATTER;
-    return in_parts ? options->peers : 1;
+    bool whole = options->collective == PERF_ALL_REDUCE || options->collective == PERF_BROADCAST;
+    return whole || options->collective == PERF_BARRIER ? 1 : options->peers;
 }
 
 double perf_traffic(const struct perf_options *options, uint32_t peers)
@@ -90,6 +89,7 @@ double perf_traffic(const struct perf_options *options, uint32_t peers)
     case PERF_BROADCAST: return 1;
     case PERF_BARRIER: return 0;
     case PERF_ALL_GATHER:
+    case PERF_ALL_GATHER_V:
     case PERF_REDUCE_SCATTER: break;
     }
     return (double)(peers - 1) / peers;
@@ -491,7 +491,8 @@ static const char *misfit(const struct perf_options *options)
         return "--state --chaos does not go with --gate";
     if (options->exact && options->codec.algorithm == pcclQuantNone)
         return "--exact goes with a --codec";
-    if (options->codec.algorithm != pcclQuantNone && options->collective == PERF_BARRIER)
+    if (options->codec.algorithm != pcclQuantNone &&
+        (options->collective == PERF_BARRIER || options->collective == PERF_ALL_GATHER_V))
         return "--codec goes with what moves elements";
     if (options->collective != PERF_ALL_REDUCE &&
         (options->state || options->topology || options->solve || options->chaos != PERF_NO_CHAOS))
@@ -566,6 +567,10 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
     if (options->collective == PERF_BROADCAST || options->collective == PERF_BARRIER) {
         options->in_place = true; /* there is one buffer, or none */
         options->out_of_place = false;
+    }
+    if (options->collective == PERF_ALL_GATHER_V) {
+        options->in_place = false; /* the result is in memory of the library's */
+        options->out_of_place = true;
     }
     if (options->collective == PERF_BARRIER) {
         options->min_bytes = options->max_bytes = perf_datatype_bytes(options->datatype); /* one row */

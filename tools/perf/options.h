@@ -17,7 +17,14 @@ enum perf_mode {
 };
 
 /* What is measured, if it is an operation. */
-enum perf_collective { PERF_ALL_REDUCE, PERF_BROADCAST, PERF_ALL_GATHER, PERF_REDUCE_SCATTER, PERF_BARRIER };
+enum perf_collective {
+    PERF_ALL_REDUCE,
+    PERF_BROADCAST,
+    PERF_ALL_GATHER,
+    PERF_ALL_GATHER_V,
+    PERF_REDUCE_SCATTER,
+    PERF_BARRIER
+};
 
 enum { PERF_SIZES_MAX = 64, PERF_SETTINGS_MAX = 16 };
 

@@ -173,6 +173,7 @@ struct bench {
     char *input, *output;
     uint64_t resident_bytes; /* when the buffers had been touched and the library had done nothing yet; 0: not known */
     pcclAsyncReduceOp_t *handles;
+    pcclBlobs_t *blobs; /* of each operation, what it gave last */
 };
 
 static pcclResult_t meet(const struct bench *bench)
@@ -200,7 +201,7 @@ static pcclResult_t launch_all_reduce(const struct bench *bench, const void *inp
  * Elements `first` and so many more of each part, as one operation. Without a handle it is awaited.
  * Each operation has a range of the larger buffer of its own, of as many parts.
  */
-static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t count, bool in_place, uint64_t tag,
+static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t count, bool in_place, uint32_t tag,
                                pcclAsyncReduceOp_t *handle)
 {
     const struct perf_options *options = bench->options;
@@ -223,6 +224,11 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
     case PERF_ALL_GATHER:
         return handle ? pcclAllGatherAsync(part, output + whole, count, datatype, &more, comm, handle)
                       : pcclAllGather(part, output + whole, count, datatype, &more, comm, NULL);
+    case PERF_ALL_GATHER_V:
+        more.max_bytes = UINT64_MAX;
+        (void)pcclFreeBlobs(&bench->blobs[tag]);
+        return handle ? pcclAllGatherVAsync(part, count * bytes, &more, comm, &bench->blobs[tag], handle)
+                      : pcclAllGatherV(part, count * bytes, &more, comm, &bench->blobs[tag], NULL);
     case PERF_REDUCE_SCATTER:
         return handle ? pcclReduceScatterAsync(input + whole, share, count, datatype, options->operation, &more, comm,
                                                handle)
@@ -279,7 +285,21 @@ static void fill(const struct bench *bench, char *buffer, size_t first, size_t c
         perf_values_fill(buffer + (first * parts + part * count) * bytes, count, &bench->values);
 }
 
-static uint64_t wrong_in(const struct bench *bench, size_t first, size_t count, bool in_place)
+/* Of the blobs that this operation gave. */
+static uint64_t wrong_blobs(const struct bench *bench, uint32_t number, size_t count)
+{
+    const pcclBlobs_t *blobs = &bench->blobs[number];
+    struct perf_options giver = bench->values;
+    uint64_t wrong = 0;
+    for (giver.index = 0; giver.index < bench->options->peers; giver.index++) {
+        bool there = giver.index < blobs->count &&
+                     blobs->blobs[giver.index].length == count * perf_datatype_bytes(giver.datatype);
+        wrong += there ? perf_values_differ(blobs->blobs[giver.index].data, count, &giver) : count;
+    }
+    return wrong;
+}
+
+static uint64_t wrong_in(const struct bench *bench, uint32_t number, size_t first, size_t count, bool in_place)
 {
     const struct perf_options *options = bench->options;
     size_t bytes = perf_datatype_bytes(options->datatype);
@@ -289,6 +309,7 @@ static uint64_t wrong_in(const struct bench *bench, size_t first, size_t count, 
     uint64_t wrong = 0;
     switch (options->collective) {
     case PERF_BARRIER: return 0;
+    case PERF_ALL_GATHER_V: return wrong_blobs(bench, number, count);
     case PERF_ALL_REDUCE: return perf_values_wrong(whole, count, options);
     case PERF_REDUCE_SCATTER:
         whole = in_place ? whole + bench->rank * count * bytes : bench->output + first * bytes;
@@ -307,12 +328,13 @@ static pcclResult_t check(const struct bench *bench, size_t count, bool in_place
     if (!bench->options->check)
         return pcclSuccess;
     memset(bench->output, 0xa5, bytes);
-    for (size_t i = 0, first = 0; i < bench->options->concurrent; first += share_of(bench, count, (uint32_t)i++))
-        fill(bench, in_place ? bench->output : bench->input, first, share_of(bench, count, (uint32_t)i));
+    size_t first = 0;
+    for (uint32_t i = 0; i < bench->options->concurrent; first += share_of(bench, count, i++))
+        fill(bench, in_place ? bench->output : bench->input, first, share_of(bench, count, i));
     pcclResult_t result = operate(bench, count, in_place);
-    *wrong = 0;
-    for (size_t i = 0, first = 0; i < bench->options->concurrent; first += share_of(bench, count, (uint32_t)i++))
-        *wrong += result == pcclSuccess ? wrong_in(bench, first, share_of(bench, count, (uint32_t)i), in_place) : 0;
+    *wrong = first = 0;
+    for (uint32_t i = 0; i < bench->options->concurrent; first += share_of(bench, count, i++))
+        *wrong += result == pcclSuccess ? wrong_in(bench, i, first, share_of(bench, count, i), in_place) : 0;
     return result;
 }
 
@@ -426,12 +448,15 @@ int perf_worker_run(const struct perf_options *options, perf_sink sink, void *co
                           .values = *options,
                           .input = malloc(bytes),
                           .output = malloc(bytes),
-                          .handles = calloc(options->concurrent, sizeof *bench.handles)};
+                          .handles = calloc(options->concurrent, sizeof *bench.handles),
+                          .blobs = calloc(options->concurrent, sizeof *bench.blobs)};
     int code = 1;
-    if (!bench.input || !bench.output || !bench.handles) {
+    if (!bench.input || !bench.output || !bench.handles || !bench.blobs) {
         (void)fprintf(stderr, "pccl-perf: out of memory for two buffers of %zu bytes\n", bytes);
         goto out;
     }
+    for (uint32_t i = 0; i < options->concurrent; i++)
+        bench.blobs[i] = (pcclBlobs_t)PCCL_BLOBS_INIT;
     perf_values_fill(bench.input, bytes / perf_datatype_bytes(options->datatype), options);
     memset(bench.output, 1, bytes); /* zeros could come untouched, and count as the library's later */
     bench.resident_bytes = status_bytes("VmRSS");
@@ -442,8 +467,11 @@ int perf_worker_run(const struct perf_options *options, perf_sink sink, void *co
     if (result == pcclSuccess)
         result = measure_all(&bench, sink, context);
     code = result == pcclSuccess ? 0 : perf_worker_complain(bench.comm, "an operation failed", result);
+    for (uint32_t i = 0; i < options->concurrent; i++)
+        (void)pcclFreeBlobs(&bench.blobs[i]);
     (void)pcclDestroyCommunicator(bench.comm);
 out:
+    free(bench.blobs);
     free(bench.handles);
     free(bench.output);
     free(bench.input);

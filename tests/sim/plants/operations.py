@@ -118,7 +118,8 @@ PLANTS = [
         [], ["late-launches"],
         [
             ("src/peer/operations.c",
-             "if (p->op_count - p->tombstone_count >= PCCL_OPS_PER_PEER_MAX)",
-             "if (tombstone == NULL && p->op_count - p->tombstone_count >= PCCL_OPS_PER_PEER_MAX)"),
+             "if (p->op_count - p->tombstone_count + p->followed_count + needed > PCCL_OPS_PER_PEER_MAX)",
+             "if (tombstone == NULL && p->op_count - p->tombstone_count + p->followed_count + needed > "
+             "PCCL_OPS_PER_PEER_MAX)"),
         ]),
 ]

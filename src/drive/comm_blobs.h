@@ -1,0 +1,47 @@
+/*
+ * The all-gather of blobs, whose lengths only their owners know. It has two steps, an operation of
+ * the machine each (PROTOCOL 5.8): the first, tiny, tells the lengths, and the blobs themselves if
+ * all are short; otherwise the second, in bulk, moves them. Under the communicator's lock.
+ */
+#ifndef PCCL_DRIVE_COMM_BLOBS_H
+#define PCCL_DRIVE_COMM_BLOBS_H
+
+#include "core/status.h"
+#include "core/text.h"
+#include "pccl.h"
+
+struct pccl_comm_blobs;
+struct pccl_comm_op;
+struct pccl_launch;
+struct pccl_peer_op;
+struct pccl_request;
+struct pccl_communicator;
+
+/*
+ * Gives the operation its part, and fills in the launch of the first step. MEMORY, or LIMIT with a
+ * reason: the group is too large.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm,
+                                                      struct pccl_comm_op *operation,
+                                                      const struct pccl_request *request, struct pccl_launch *launch,
+                                                      struct pccl_text *reason);
+/* Alone, it has its own blob. MEMORY, or MISMATCH with a reason: it is longer than it may be. */
+PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_alone(struct pccl_comm_op *operation, struct pccl_text *reason);
+/*
+ * In the step of the machine that tells the outcome. true: it may be that of the first step only, and
+ * pccl_comm_blobs_go_on must be called when the machine's step is over.
+ */
+bool pccl_comm_blobs_note(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool committed);
+/* Decides the operation that was noted, or launches its second step. */
+void pccl_comm_blobs_go_on(struct pccl_communicator *comm);
+/* The operation has committed: takes what came through the master. MISMATCH with a reason: more than it may be. */
+PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_take(struct pccl_comm_op *operation, const struct pccl_peer_op *op,
+                                                      struct pccl_text *reason);
+/* Tells the caller where its blobs are; they are the caller's from now on. */
+void pccl_comm_blobs_give(struct pccl_comm_op *operation);
+/* Frees the operation's part. */
+void pccl_comm_blobs_drop(struct pccl_comm_op *operation);
+/* Frees what a caller was given; NULL: nothing. Any thread, without the lock. */
+void pccl_comm_blobs_free(const pcclBlob_t *blobs);
+
+#endif
