@@ -62,7 +62,18 @@ from ._reduce import (
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
 )
-from ._run import AllGather, AllGatherV, AllReduce, Barrier, Broadcast, ReduceScatter
+from ._run import (
+    AllGather,
+    AllGatherV,
+    AllReduce,
+    AllToAll,
+    Barrier,
+    Broadcast,
+    Gather,
+    Reduce,
+    ReduceScatter,
+    Scatter,
+)
 from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 
 __version__: str = _native.version()
@@ -72,12 +83,14 @@ __all__ = [
     "AllGather",
     "AllGatherV",
     "AllReduce",
+    "AllToAll",
     "AsyncBlobsHandle",
     "AsyncReduceHandle",
     "Attribute",
     "Barrier",
     "Broadcast",
     "Communicator",
+    "Gather",
     "Group",
     "ConnectionError_",
     "DTypeError",
@@ -102,6 +115,7 @@ __all__ = [
     "PendingAsyncOpsError",
     "QuantizationAlgorithm",
     "QuantizationOptions",
+    "Reduce",
     "ReduceDescriptor",
     "ReduceInfo",
     "ReduceOp",
@@ -110,6 +124,7 @@ __all__ = [
     "ReduceScatter",
     "RefusedError",
     "Result",
+    "Scatter",
     "SharedState",
     "SharedStateSyncInfo",
     "SharedStateSyncStrategy",

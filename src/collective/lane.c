@@ -117,7 +117,7 @@ bool pccl_flow_can_begin(struct pccl_flow *flow)
     const struct pccl_transfer *transfer = flow->transfer;
     const struct pccl_plan *plan = &transfer->plan;
     uint64_t end = pccl_min_u64(pccl_max_u64(flow->granted, flow->ahead), transfer->granted);
-    while (flow->begun < end && !pccl_plan_has_segment(plan, flow->begun, flow->first))
+    while (flow->begun < end && !pccl_plan_has_segment(plan, flow->begun, pccl_flow_piece(flow, flow->begun, 0)))
         flow->begun++; /* the segment is empty, so there is nothing to send */
     return flow->begun < end;
 }
