@@ -11,11 +11,11 @@ file (bench/plot.py draws it). Every program runs the same number of times after
 and checks its result; its time is that of the slowest process, its processor time that of all
 processes in the timed loop.
 
---op: all_reduce (the default), broadcast, all_gather, reduce_scatter or barrier. A size is that of
-the larger buffer, as in nccl-tests. Gloo scatters wrongly unless the peers are a power of two; that
-row is left out then.
+--op: all_reduce (the default), broadcast, all_gather, reduce_scatter, reduce, gather, scatter,
+all_to_all or barrier. A size is that of the larger buffer, as in nccl-tests. Gloo's reduce-scatter
+is wrong unless the peers are a power of two; that row is left out then.
 
-Rows: limit        plain sockets that move the same traffic in a ring, and do nothing else
+Rows: limit        plain sockets that move the same traffic, and do nothing else
       pccl         this library (pccl-u8: with the codec minmax:u8)
       gloo-*       Gloo: ring, ring_chunked, halving_doubling, bcube; gloo: what others than
                    all_reduce have
@@ -49,12 +49,16 @@ TORCH = ROOT / "build" / "venv" / "bin" / "python"
 GLOO = ("ring", "ring_chunked", "halving_doubling", "bcube")
 ALL_ROWS = ["limit", "pccl", *(f"gloo-{name}" for name in GLOO), "mpi", "mpi-ring", "torch"]
 OTHER_ROWS = ["limit", "pccl", "gloo", "mpi", "torch"]  # of all but all_reduce
-# What the busiest link carries at least, as a multiple of the size.
+# What the busiest peer sends or receives at least, as a multiple of the size.
 BUS = {
     "all_reduce": lambda peers: 2 * (peers - 1) / peers,
     "broadcast": lambda peers: 1,
     "all_gather": lambda peers: (peers - 1) / peers,
     "reduce_scatter": lambda peers: (peers - 1) / peers,
+    "reduce": lambda peers: 1,
+    "gather": lambda peers: (peers - 1) / peers,
+    "scatter": lambda peers: (peers - 1) / peers,
+    "all_to_all": lambda peers: (peers - 1) / peers,
     "barrier": lambda peers: 0,
 }
 SIZES = "4,4K,64K,1M,16M,64M,256M"
@@ -62,6 +66,9 @@ SIZES = "4,4K,64K,1M,16M,64M,256M"
 ITERATIONS = [(1 << 16, 200), (1 << 20, 40), (1 << 24, 10), (1 << 26, 5), (1 << 62, 3)]
 ITERATIONS_WAN = [(1 << 16, 10), (1 << 62, 3)]
 WARM_UP = 2
+IN_PARTS = ("reduce_scatter", "gather", "scatter", "all_to_all")
+# What all peers together send, the same way, where that is not the size for each peer but one.
+MOVED = {"all_reduce": lambda peers: 2 * (peers - 1), "gather": BUS["gather"], "scatter": BUS["scatter"]}
 BARRIER_SIZE = 4  # what the table calls a barrier, which moves nothing
 LAUNCH_SECONDS = 300
 
@@ -258,7 +265,7 @@ def run_pccl(launch, where, arguments, peers, sizes, iterations, kind):
 
 
 def run_gloo(launch, where, arguments, peers, sizes, iterations, kind):
-    if kind in ("halving_doubling", "ring_chunked") or arguments.op == "reduce_scatter":
+    if kind in ("halving_doubling", "ring_chunked") or arguments.op in IN_PARTS:
         sizes = [size for size in sizes if size >= 4 * peers]  # they want an element for each process
     if arguments.op == "reduce_scatter" and peers & (peers - 1):
         return {}  # its results are wrong
@@ -432,7 +439,7 @@ def table(arguments, peers, results):
     yield f"| size | {' | '.join(rows)} |"
     yield f"|---|{'---|' * len(rows)}"
     for size in large:
-        moved = (2 if arguments.op == "all_reduce" else 1) * (peers - 1) * size * 1e-9
+        moved = MOVED.get(arguments.op, lambda peers: peers - 1)(peers) * size * 1e-9
         cells = [results[row].get(size) for row in rows]
         texts = [f"{median(cell, 'cpu_s') / moved:.3g}" if cell else "-" for cell in cells]
         yield f"| {size_text(size)} | {' | '.join(texts)} |"

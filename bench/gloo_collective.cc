@@ -1,19 +1,22 @@
 // A collective with Gloo over TCP, for comparison: one process of it. compare.py compiles and runs it.
 //   gloo_collective RANK RANKS STORE_FOLDER ADDRESS NAME ALGORITHM WARM_UP BYTES:ITERATIONS ...
-// NAME is all_reduce, broadcast, all_gather, reduce_scatter or barrier; only all_reduce has several algorithms. BYTES
-// are those of the larger buffer. Prints, for each size: bytes, iterations, seconds of all, CPU seconds of all, wrong
-// elements.
+// NAME is one of compare.py's; only all_reduce has several algorithms. BYTES are those of the larger buffer. Prints,
+// for each size: bytes, iterations, seconds of all, CPU seconds of all, wrong elements.
 #include <gloo/algorithm.h>
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/allreduce_ring_chunked.h>
+#include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/gather.h>
 #include <gloo/math.h>
+#include <gloo/reduce.h>
 #include <gloo/reduce_scatter.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
+#include <gloo/scatter.h>
 #include <gloo/transport/tcp/device.h>
 #include <sys/resource.h>
 
@@ -82,25 +85,86 @@ struct Collective {
     Buffer input, output;
     std::function<void()> run;
     std::function<float(size_t)> expected;
+
+    void fill(int rank, size_t in, size_t out)
+    {
+        input.resize(in);
+        output.assign(out, 0);
+        for (size_t i = 0; i < in; i++)
+            input[i] = value(i, rank);
+    }
 };
+
+// Those with a root at which something ends or begins, and all-to-all. false: it is another one.
+static bool prepare_parts(Collective &it, const std::string &name, const Context &context, size_t count)
+{
+    const int rank = context->rank, ranks = context->size;
+    const size_t part = count / static_cast<size_t>(ranks), whole = part * static_cast<size_t>(ranks);
+    const size_t own = static_cast<size_t>(rank) * part;
+    if (name == "reduce") { // everybody's output is worked in
+        it.fill(rank, count, count);
+        it.run = [&it, context] {
+            gloo::ReduceOptions options(context);
+            options.setInput(it.input.data(), it.input.size());
+            options.setOutput(it.output.data(), it.output.size());
+            options.setReduceFunction(
+                static_cast<void (*)(void *, const void *, const void *, size_t)>(&gloo::sum<float>));
+            options.setRoot(0);
+            gloo::reduce(options);
+        };
+        it.expected = [ranks](size_t i) { return sum_of_values(i, ranks); };
+    } else if (name == "gather") {
+        it.fill(rank, part, rank == 0 ? whole : 0);
+        it.run = [&it, context, rank] {
+            gloo::GatherOptions options(context);
+            options.setInput(it.input.data(), it.input.size());
+            if (rank == 0)
+                options.setOutput(it.output.data(), it.output.size());
+            options.setRoot(0);
+            gloo::gather(options);
+        };
+        it.expected = [part](size_t i) { return value(i % part, static_cast<int>(i / part)); };
+    } else if (name == "scatter") {
+        it.fill(rank, rank == 0 ? whole : 0, part);
+        it.run = [&it, context, part, rank, ranks] {
+            gloo::ScatterOptions options(context);
+            if (rank == 0) {
+                std::vector<float *> parts;
+                for (int to = 0; to < ranks; to++)
+                    parts.push_back(it.input.data() + static_cast<size_t>(to) * part);
+                options.setInputs(parts, part);
+            }
+            options.setOutput(it.output.data(), it.output.size());
+            options.setRoot(0);
+            gloo::scatter(options);
+        };
+        it.expected = [own](size_t i) { return value(own + i, 0); };
+    } else if (name == "all_to_all") {
+        it.fill(rank, whole, whole);
+        it.run = [&it, context] {
+            gloo::AlltoallOptions options(context);
+            options.setInput(it.input.data(), it.input.size());
+            options.setOutput(it.output.data(), it.output.size());
+            gloo::alltoall(options);
+        };
+        it.expected = [own, part](size_t i) { return value(own + i % part, static_cast<int>(i / part)); };
+    }
+    return it.run != nullptr;
+}
 
 static void prepare(Collective &it, const std::string &name, const std::string &algorithm, const Context &context,
                     size_t count)
 {
     const int rank = context->rank, ranks = context->size;
     const size_t part = count / static_cast<size_t>(ranks), whole = part * static_cast<size_t>(ranks);
-    const auto fill = [&it, rank](size_t in, size_t out) {
-        it.input.resize(in);
-        it.output.assign(out, 0);
-        for (size_t i = 0; i < in; i++)
-            it.input[i] = value(i, rank);
-    };
+    if (prepare_parts(it, name, context, count))
+        return;
     if (name == "all_reduce") {
-        fill(count, count);
+        it.fill(rank, count, count);
         it.run = all_reduce(algorithm, context, it.input, it.output);
         it.expected = [ranks](size_t i) { return sum_of_values(i, ranks); };
     } else if (name == "broadcast") {
-        fill(count, count);
+        it.fill(rank, count, count);
         it.run = [&it, context, rank] {
             gloo::BroadcastOptions options(context);
             if (rank == 0)
@@ -111,7 +175,7 @@ static void prepare(Collective &it, const std::string &name, const std::string &
         };
         it.expected = [](size_t i) { return value(i, 0); };
     } else if (name == "all_gather") {
-        fill(part, whole);
+        it.fill(rank, part, whole);
         it.run = [&it, context] {
             gloo::AllgatherOptions options(context);
             options.setInput(it.input.data(), it.input.size());
@@ -120,7 +184,7 @@ static void prepare(Collective &it, const std::string &name, const std::string &
         };
         it.expected = [part](size_t i) { return value(i % part, static_cast<int>(i / part)); };
     } else if (name == "reduce_scatter") { // in place, and the share comes to the beginning
-        fill(0, whole);
+        it.fill(rank, 0, whole);
         for (size_t i = 0; i < whole; i++)
             it.output[i] = value(i, rank);
         auto kept = std::make_shared<gloo::ReduceScatterHalvingDoubling<float>>(
@@ -147,8 +211,9 @@ static void measure(const std::string &name, const std::string &algorithm, const
     prepare(it, name, algorithm, context, bytes / sizeof(float));
     it.run();
     size_t wrong = 0;
-    const size_t results =
-        name == "reduce_scatter" ? it.output.size() / static_cast<size_t>(context->size) : it.output.size();
+    const size_t results = name == "reduce_scatter" ? it.output.size() / static_cast<size_t>(context->size)
+                           : name == "reduce" && context->rank > 0 ? 0
+                                                                   : it.output.size();
     for (size_t i = 0; i < results; i++)
         wrong += it.output[i] != it.expected(i);
     for (int i = 0; i < warm_up; i++)

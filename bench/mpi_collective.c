@@ -1,9 +1,8 @@
 /*
  * A collective with MPI, for comparison: one process of it. compare.py compiles and runs it.
  *   mpi_collective NAME WARM_UP BYTES:ITERATIONS ...
- * NAME is all_reduce, broadcast, all_gather, reduce_scatter or barrier; BYTES are those of the
- * larger buffer. Prints, for each size: bytes, iterations, seconds of all, CPU seconds of all,
- * wrong elements.
+ * NAME is one of compare.py's; BYTES are those of the larger buffer. Prints, for each size: bytes,
+ * iterations, seconds of all, CPU seconds of all, wrong elements.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -11,8 +10,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
+/* In order of the names. */
+enum collective { ALL_REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, REDUCE, GATHER, SCATTER, ALL_TO_ALL, BARRIER };
+static const char *const names[] = {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce",
+                                    "gather",     "scatter",   "all_to_all", "barrier"};
+
 struct call {
-    const char *name;
+    enum collective collective;
     int rank, ranks;
     size_t part, inputs, outputs; /* elements */
     float *input, *output;
@@ -36,48 +40,61 @@ static float sum_of_values(size_t i, int ranks)
     return sum;
 }
 
-static int is(const struct call *call, const char *name) { return strcmp(call->name, name) == 0; }
-
 static void shape(struct call *call, size_t count)
 {
     call->part = count / (size_t)call->ranks;
     size_t whole = call->part * (size_t)call->ranks;
-    call->inputs = is(call, "reduce_scatter") ? whole : is(call, "all_gather") ? call->part : count;
-    call->outputs = is(call, "reduce_scatter") ? call->part : is(call, "all_gather") ? whole : count;
-    if (is(call, "barrier"))
-        call->inputs = call->outputs = 0;
+    int is_root = call->rank == 0;
+    call->inputs = call->outputs = 0;
+    switch (call->collective) {
+    case ALL_REDUCE:
+    case BROADCAST: call->inputs = call->outputs = count; break;
+    case REDUCE: call->inputs = count, call->outputs = is_root ? count : 0; break;
+    case ALL_GATHER: call->inputs = call->part, call->outputs = whole; break;
+    case GATHER: call->inputs = call->part, call->outputs = is_root ? whole : 0; break;
+    case REDUCE_SCATTER: call->inputs = whole, call->outputs = call->part; break;
+    case SCATTER: call->inputs = is_root ? whole : 0, call->outputs = call->part; break;
+    case ALL_TO_ALL: call->inputs = call->outputs = whole; break;
+    case BARRIER: break;
+    }
 }
 
 static void run(const struct call *call)
 {
-    int count = (int)call->outputs, part = (int)call->part;
-    if (is(call, "all_reduce"))
-        (void)MPI_Allreduce(call->input, call->output, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    else if (is(call, "broadcast"))
-        (void)MPI_Bcast(call->rank == 0 ? call->input : call->output, count, MPI_FLOAT, 0, MPI_COMM_WORLD);
-    else if (is(call, "all_gather"))
-        (void)MPI_Allgather(call->input, part, MPI_FLOAT, call->output, part, MPI_FLOAT, MPI_COMM_WORLD);
-    else if (is(call, "reduce_scatter"))
-        (void)MPI_Reduce_scatter_block(call->input, call->output, part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    else
-        (void)MPI_Barrier(MPI_COMM_WORLD);
+    float *input = call->input, *output = call->output;
+    int inputs = (int)call->inputs, part = (int)call->part;
+    MPI_Comm all = MPI_COMM_WORLD;
+    switch (call->collective) {
+    case ALL_REDUCE: (void)MPI_Allreduce(input, output, inputs, MPI_FLOAT, MPI_SUM, all); break;
+    case BROADCAST: (void)MPI_Bcast(call->rank == 0 ? input : output, inputs, MPI_FLOAT, 0, all); break;
+    case ALL_GATHER: (void)MPI_Allgather(input, part, MPI_FLOAT, output, part, MPI_FLOAT, all); break;
+    case REDUCE_SCATTER: (void)MPI_Reduce_scatter_block(input, output, part, MPI_FLOAT, MPI_SUM, all); break;
+    case REDUCE: (void)MPI_Reduce(input, output, inputs, MPI_FLOAT, MPI_SUM, 0, all); break;
+    case GATHER: (void)MPI_Gather(input, part, MPI_FLOAT, output, part, MPI_FLOAT, 0, all); break;
+    case SCATTER: (void)MPI_Scatter(input, part, MPI_FLOAT, output, part, MPI_FLOAT, 0, all); break;
+    case ALL_TO_ALL: (void)MPI_Alltoall(input, part, MPI_FLOAT, output, part, MPI_FLOAT, all); break;
+    case BARRIER: (void)MPI_Barrier(all); break;
+    }
 }
 
 static float expected(const struct call *call, size_t i)
 {
-    if (is(call, "all_reduce"))
-        return sum_of_values(i, call->ranks);
-    if (is(call, "broadcast"))
-        return value(i, 0);
-    if (is(call, "all_gather"))
-        return value(i % call->part, (int)(i / call->part));
-    return sum_of_values((size_t)call->rank * call->part + i, call->ranks);
+    size_t own = (size_t)call->rank * call->part;
+    switch (call->collective) {
+    case BROADCAST: return value(i, 0);
+    case ALL_GATHER:
+    case GATHER: return value(i % call->part, (int)(i / call->part));
+    case REDUCE_SCATTER: return sum_of_values(own + i, call->ranks);
+    case SCATTER: return value(own + i, 0);
+    case ALL_TO_ALL: return value(own + i % call->part, (int)(i / call->part));
+    default: return sum_of_values(i, call->ranks);
+    }
 }
 
 static size_t count_wrong(const struct call *call)
 {
     size_t wrong = 0;
-    const float *output = is(call, "broadcast") && call->rank == 0 ? call->input : call->output;
+    const float *output = call->collective == BROADCAST && call->rank == 0 ? call->input : call->output;
     for (size_t i = 0; i < call->outputs; i++)
         wrong += output[i] < expected(call, i) || output[i] > expected(call, i);
     return wrong;
@@ -116,7 +133,9 @@ static int measure(struct call *call, size_t bytes, long warm_up, long iteration
 int main(int count, char **arguments)
 {
     (void)MPI_Init(&count, &arguments);
-    struct call call = {.name = count > 1 ? arguments[1] : "barrier"};
+    struct call call = {.collective = ALL_REDUCE};
+    while (count > 1 && call.collective < BARRIER && strcmp(names[call.collective], arguments[1]) != 0)
+        call.collective++;
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &call.rank);
     (void)MPI_Comm_size(MPI_COMM_WORLD, &call.ranks);
     int code = 0;

@@ -1,9 +1,8 @@
 """A collective with torch.distributed over gloo, for comparison: one process of it. compare.py runs
 it.
     torch_collective.py RANK RANKS STORE_FILE INTERFACE NAME WARM_UP BYTES:ITERATIONS ...
-NAME is all_reduce, broadcast, all_gather, reduce_scatter or barrier; BYTES are those of the larger
-buffer. Prints, for each size: bytes, iterations, seconds of all, CPU seconds of all, wrong
-elements."""
+NAME is one of compare.py's; BYTES are those of the larger buffer. Prints, for each size: bytes,
+iterations, seconds of all, CPU seconds of all, wrong elements."""
 
 import os
 import sys
@@ -35,14 +34,30 @@ def prepare(torch, name, count):
     if name == "reduce_scatter":
         send, tensor = values(0, part * ranks, rank), torch.zeros(part)
         return lambda: dist.reduce_scatter_tensor(tensor, send), tensor, summed(rank * part, part)
+    if name == "reduce":
+        tensor = values(0, count, rank)
+        return lambda: dist.reduce(tensor, 0), tensor, summed(0, count) if rank == 0 else None
+    if name == "gather":
+        send, tensor = values(0, part, rank), torch.zeros(part * ranks if rank == 0 else 0)
+        into = list(tensor.chunk(ranks)) if rank == 0 else None
+        gathered = torch.cat([values(0, part, of) for of in range(ranks)])
+        return lambda: dist.gather(send, into, 0), tensor, gathered[: len(tensor)]
+    if name == "scatter":
+        send, tensor = values(0, part * ranks, 0), torch.zeros(part)
+        parts = list(send.chunk(ranks)) if rank == 0 else None
+        return lambda: dist.scatter(tensor, parts, 0), tensor, send[rank * part : (rank + 1) * part]
+    if name == "all_to_all":
+        send, tensor = values(0, part * ranks, rank), torch.zeros(part * ranks)
+        exchanged = torch.cat([values(rank * part, part, of) for of in range(ranks)])
+        return lambda: dist.all_to_all_single(tensor, send), tensor, exchanged
     return dist.barrier, torch.zeros(0), torch.zeros(0)
 
 
 def measure(torch, name, size, warm_up, iterations):
     run, tensor, expected = prepare(torch, name, size // 4)
     run()
-    wrong = int((tensor != expected).sum())
-    if name == "all_reduce":
+    wrong = int((tensor != expected).sum()) if expected is not None else 0
+    if name in ("all_reduce", "reduce"):
         tensor.zero_()  # in place: it would grow
     for _ in range(warm_up):
         run()

@@ -1,6 +1,7 @@
 /*
- * PCCL: who the members of the group are; broadcast, all-gather, also of blobs, reduce-scatter and
- * barrier; lists of operations of all kinds; codecs of eight and of four bits.
+ * PCCL: who the members of the group are; broadcast, all-gather, also of blobs, reduce-scatter, reduce,
+ * gather, scatter, all-to-all and barrier; lists of operations of all kinds; codecs of eight and of
+ * four bits.
  * pccl.h includes this file and defines the words used here. None of this is in PCCL 1.0.
  *
  * Members and ranks. A peer's rank is its place in the list of its group's members, which is in the
@@ -190,6 +191,55 @@ PCCL_EXPORT pcclResult_t pcclAllGatherV(const void *PCCL_NULLABLE data, size_t l
 PCCL_EXPORT pcclResult_t pcclFreeBlobs(pcclBlobs_t *PCCL_NULLABLE blobs);
 
 /*
+ * Reduces to the root: all members pass a sendbuf of count elements, and the root gets their
+ * reduction in recvbuf, which has as many and may be its sendbuf; otherwise they must not overlap.
+ * root is a rank. recvbuf of the others is not used and may be NULL.
+ * pcclSuccess
+ * and the results of pcclBroadcast
+ */
+PCCL_EXPORT pcclResult_t pcclReduce(const void *sendbuf, void *PCCL_NULLABLE recvbuf, size_t count,
+                                    pcclDataType_t datatype, pcclRedOp_t op, uint32_t root,
+                                    const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                    pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/*
+ * Brings the parts of all members to the root: sendbuf has count elements; recvbuf of the root has
+ * count for each member, and the part of rank r begins at element r * count. The root's sendbuf may be
+ * its own part of recvbuf; otherwise they must not overlap. recvbuf of the others is not used and may
+ * be NULL. Quantized, the root's own part is as it was.
+ * pcclSuccess
+ * and the results of pcclBroadcast
+ */
+PCCL_EXPORT pcclResult_t pcclGather(const void *sendbuf, void *PCCL_NULLABLE recvbuf, size_t count,
+                                    pcclDataType_t datatype, uint32_t root,
+                                    const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                    pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/*
+ * Gives each member its part of the root's buffer: sendbuf of the root has count elements for each
+ * member, and rank r gets in recvbuf, which has count elements, those from r * count on. The root's
+ * recvbuf may be its own part of sendbuf; otherwise they must not overlap. sendbuf of the others is not
+ * used and may be NULL. Quantized, the root's own part is as it was.
+ * pcclSuccess
+ * and the results of pcclBroadcast
+ */
+PCCL_EXPORT pcclResult_t pcclScatter(const void *PCCL_NULLABLE sendbuf, void *recvbuf, size_t count,
+                                     pcclDataType_t datatype, uint32_t root,
+                                     const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                     pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/*
+ * Brings a part of each member to each: sendbuf has count elements for each member, and rank r gets
+ * those from r * count on; so recvbuf has count elements of each member, those of rank r from
+ * r * count on. The two must not overlap. Quantized, what stays is as it was.
+ * pcclSuccess
+ * and the results of pcclBroadcast
+ */
+PCCL_EXPORT pcclResult_t pcclAllToAll(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                      const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                      pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/*
  * Returns when all members have called it. It needs no list of members; if one is given it must be
  * the right one.
  * pcclSuccess
@@ -226,6 +276,45 @@ PCCL_EXPORT pcclResult_t pcclReduceScatterAsync(const void *sendbuf, void *recvb
                                                 pcclDataType_t datatype, pcclRedOp_t op,
                                                 const pcclCollectiveOptions_t *PCCL_NULLABLE options,
                                                 const pcclComm_t *comm, pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Launches a reduce.
+ * pcclSuccess
+ * and the results of pcclBroadcastAsync
+ */
+PCCL_EXPORT pcclResult_t pcclReduceAsync(const void *sendbuf, void *PCCL_NULLABLE recvbuf, size_t count,
+                                         pcclDataType_t datatype, pcclRedOp_t op, uint32_t root,
+                                         const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                         pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Launches a gather.
+ * pcclSuccess
+ * and the results of pcclBroadcastAsync
+ */
+PCCL_EXPORT pcclResult_t pcclGatherAsync(const void *sendbuf, void *PCCL_NULLABLE recvbuf, size_t count,
+                                         pcclDataType_t datatype, uint32_t root,
+                                         const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                         pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Launches a scatter.
+ * pcclSuccess
+ * and the results of pcclBroadcastAsync
+ */
+PCCL_EXPORT pcclResult_t pcclScatterAsync(const void *PCCL_NULLABLE sendbuf, void *recvbuf, size_t count,
+                                          pcclDataType_t datatype, uint32_t root,
+                                          const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                          pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Launches an all-to-all.
+ * pcclSuccess
+ * and the results of pcclBroadcastAsync
+ */
+PCCL_EXPORT pcclResult_t pcclAllToAllAsync(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                           const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                           pcclAsyncReduceOp_t *handle_out);
 
 /*
  * Launches an all-gather of blobs. data must stay unchanged, and blobs in place, until it has been
@@ -324,6 +413,10 @@ typedef enum pcclCollective_t {
     pcclCollectiveReduceScatter = 3,
     pcclCollectiveBarrier = 4,
     pcclCollectiveAllGatherV = 5,
+    pcclCollectiveReduce = 6,
+    pcclCollectiveGather = 7,
+    pcclCollectiveScatter = 8,
+    pcclCollectiveAllToAll = 9,
 } pcclCollective_t;
 
 /*
@@ -337,8 +430,8 @@ typedef struct pcclOperation_t {
     void *recvbuf;       /* NULL in an all-gather of blobs, too */
     size_t count;        /* of blobs, the length of this peer's */
     pcclDataType_t datatype;
-    pcclRedOp_t op;                         /* of an all-reduce and a reduce-scatter */
-    uint32_t root;                          /* of a broadcast */
+    pcclRedOp_t op;                         /* of an all-reduce, a reduce-scatter and a reduce */
+    uint32_t root;                          /* of a broadcast, a reduce, a gather and a scatter */
     const pcclCollectiveOptions_t *options; /* with the tag; NULL: the defaults */
     pcclOperationInfo_t *info;              /* written when the entry has succeeded, whatever the others do; or NULL */
     pcclBlobs_t *blobs; /* of an all-gather of blobs: written as info is, and then to be freed; else NULL */

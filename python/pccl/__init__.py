@@ -64,7 +64,18 @@ from ._reduce import (
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
 )
-from ._run import AllGather, AllGatherV, AllReduce, Barrier, Broadcast, ReduceScatter
+from ._run import (
+    AllGather,
+    AllGatherV,
+    AllReduce,
+    AllToAll,
+    Barrier,
+    Broadcast,
+    Gather,
+    Reduce,
+    ReduceScatter,
+    Scatter,
+)
 from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 
 __version__: str = _native.version()
@@ -74,6 +85,7 @@ __all__ = [
     "AllGather",
     "AllGatherV",
     "AllReduce",
+    "AllToAll",
     "AsyncBlobsHandle",
     "AsyncReduceHandle",
     "Attribute",
@@ -83,6 +95,7 @@ __all__ = [
     "CodecRounding",
     "CodecScale",
     "Communicator",
+    "Gather",
     "Group",
     "ConnectionError_",
     "DTypeError",
@@ -107,6 +120,7 @@ __all__ = [
     "PendingAsyncOpsError",
     "QuantizationAlgorithm",
     "QuantizationOptions",
+    "Reduce",
     "ReduceDescriptor",
     "ReduceInfo",
     "ReduceOp",
@@ -115,6 +129,7 @@ __all__ = [
     "ReduceScatter",
     "RefusedError",
     "Result",
+    "Scatter",
     "SharedState",
     "SharedStateSyncInfo",
     "SharedStateSyncStrategy",

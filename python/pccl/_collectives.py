@@ -1,4 +1,4 @@
-"""What broadcast, all-gather, reduce-scatter and barrier are made of, and the all-gather of blobs."""
+"""What all collectives but all-reduce are made of."""
 
 from __future__ import annotations
 
@@ -103,16 +103,19 @@ def _need_elements(where: str, buffer: _buffers.Buffer) -> None:
         raise InvalidArgument(f"{where}: the buffers have no elements")
 
 
-def broadcast(options: Options, thing: Any, root: Union[int, str], own_rank: int) -> Work:
-    """The root's buffer is only read, unless it becomes what the others unpack."""
+def _rank_of(options: Options, root: Union[int, str]) -> int:
     where, members = options.where, options.members
     assert members is not None
-    if isinstance(root, str):
-        if root not in members:
-            raise InvalidArgument(f"{where}: root: {root!r} is none of the members")
-        rank = members.index(root)
-    else:
-        rank = number(f"{where}: root", root, 0, len(members))
+    if not isinstance(root, str):
+        return number(f"{where}: root", root, 0, len(members))
+    if root not in members:
+        raise InvalidArgument(f"{where}: root: {root!r} is none of the members")
+    return members.index(root)
+
+
+def broadcast(options: Options, thing: Any, root: Union[int, str], own_rank: int) -> Work:
+    """The root's buffer is only read, unless it becomes what the others unpack."""
+    where, rank = options.where, _rank_of(options, root)
     buffer = _buffers.of(thing, f"{where}: the buffer")
     is_root = rank == own_rank
     is_written = not is_root or options.quantized
@@ -177,6 +180,92 @@ def reduce_scatter(options: Options, send: Any, recv: Any, op: Union[ReduceOp, s
         addresses = staged.address(0), staged.address(own)
     arguments = (*addresses, count, source.dtype, member("op", ReduceOp, op))
     return options.work("pcclReduceScatter", arguments, (source, target), staged)
+
+
+def _one(where: str, thing: Any, what: str, written: bool) -> _buffers.Buffer:
+    """The only buffer of a peer beside the root."""
+    buffer = _buffers.of(thing, f"{where}: {what}")
+    if written:
+        _buffers.need_writable(buffer, thing, f"{where}: {what}")
+    _need_elements(where, buffer)
+    return buffer
+
+
+def _need_equal(where: str, source: _buffers.Buffer, target: _buffers.Buffer) -> None:
+    if source.count != target.count:
+        raise LayoutError(f"{where}: send has {source.count} elements and recv {target.count}")
+
+
+def reduce(
+    options: Options, send: Any, recv: Any, root: Union[int, str], op: Union[ReduceOp, str], own_rank: int
+) -> Work:
+    """recv is the root's alone."""
+    where, rank = options.where, _rank_of(options, root)
+    target: Optional[_buffers.Buffer] = None
+    if rank == own_rank:
+        source, target = _pair(where, send, recv)
+        _need_equal(where, source, target)
+    else:
+        source = _one(where, send, "send", False)
+    staged = None
+    addresses: Tuple[Optional[int], Optional[int]] = source.address, target.address if target else None
+    if on_device(source):
+        staged = Staged(source.count, source.owner, 0, target and target.owner, 0)
+        addresses = staged.address(0), staged.address(0) if target else None
+    arguments = (*addresses, source.count, source.dtype, member("op", ReduceOp, op), rank)
+    return options.work("pcclReduce", arguments, (source, target), staged)
+
+
+def gather(options: Options, send: Any, recv: Any, root: Union[int, str], own_rank: int) -> Work:
+    """recv is the root's alone."""
+    where, rank = options.where, _rank_of(options, root)
+    assert options.members is not None
+    target: Optional[_buffers.Buffer] = None
+    if rank == own_rank:
+        source, target = _pair(where, send, recv)
+        _need_parts(where, ("recv", target.count), ("send", source.count), len(options.members))
+    else:
+        source = _one(where, send, "send", False)
+    staged = None
+    addresses: Tuple[Optional[int], Optional[int]] = source.address, target.address if target else None
+    if on_device(source):
+        own = own_rank * source.count if target else 0
+        staged = Staged(target.count if target else source.count, source.owner, own, target and target.owner, 0)
+        addresses = staged.address(own), staged.address(0) if target else None
+    return options.work("pcclGather", (*addresses, source.count, source.dtype, rank), (source, target), staged)
+
+
+def scatter(options: Options, send: Any, recv: Any, root: Union[int, str], own_rank: int) -> Work:
+    """send is the root's alone."""
+    where, rank = options.where, _rank_of(options, root)
+    assert options.members is not None
+    source: Optional[_buffers.Buffer] = None
+    if rank == own_rank:
+        source, target = _pair(where, send, recv)
+        _need_parts(where, ("send", source.count), ("recv", target.count), len(options.members))
+    else:
+        target = _one(where, recv, "recv", True)
+    staged = None
+    addresses: Tuple[Optional[int], Optional[int]] = source.address if source else None, target.address
+    if on_device(target):
+        own = own_rank * target.count if source else 0
+        staged = Staged(source.count if source else target.count, source and source.owner, 0, target.owner, own)
+        addresses = staged.address(0) if source else None, staged.address(own)
+    return options.work("pcclScatter", (*addresses, target.count, target.dtype, rank), (source, target), staged)
+
+
+def all_to_all(options: Options, send: Any, recv: Any) -> Work:
+    source, target = _pair(options.where, send, recv)
+    assert options.members is not None
+    world = len(options.members)
+    _need_equal(options.where, source, target)
+    if source.count % world:
+        raise LayoutError(f"{options.where}: {source.count} elements are no equal parts for {world} members")
+    staged, addresses = None, (source.address, target.address)
+    if on_device(source):
+        staged = Staged(2 * source.count, source.owner, 0, target.owner, source.count)
+        addresses = staged.address(0), staged.address(source.count)
+    return options.work("pcclAllToAll", (*addresses, source.count // world, source.dtype), (source, target), staged)
 
 
 def all_gather_v(options: Options, data: Any, max_bytes: int) -> Work:

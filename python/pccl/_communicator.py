@@ -418,6 +418,141 @@ class Communicator:
         work = self._reduce_scatter(where, send, recv, op, counts, tag, members, alone_ok, quantization)
         return self._launch(where, work, label)
 
+    def reduce(
+        self,
+        send: Any,
+        recv: Any = None,
+        *,
+        root: Union[int, str],
+        op: Union[ReduceOp, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+    ) -> OperationInfo:
+        """Reduces to the root, which alone needs recv; it may be its send. root: a rank or an id. The other
+        arguments: as for broadcast."""
+        work = self._reduce("reduce", send, recv, root, op, tag, members, alone_ok, quantization)
+        return self._carry_out("reduce", work, label)
+
+    def reduce_async(
+        self,
+        send: Any,
+        recv: Any = None,
+        *,
+        root: Union[int, str],
+        op: Union[ReduceOp, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+    ) -> AsyncReduceHandle:
+        """The same without waiting."""
+        work = self._reduce("reduce_async", send, recv, root, op, tag, members, alone_ok, quantization)
+        return self._launch("reduce_async", work, label)
+
+    def gather(
+        self,
+        send: Any,
+        recv: Any = None,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+    ) -> OperationInfo:
+        """Brings the parts of all members to the root, which alone needs recv: as many elements for each member as
+        send has, in order of their ranks. The root's send may be its part of recv. The other arguments: as for
+        broadcast."""
+        work = self._gather("gather", send, recv, root, tag, members, alone_ok, quantization)
+        return self._carry_out("gather", work, label)
+
+    def gather_async(
+        self,
+        send: Any,
+        recv: Any = None,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+    ) -> AsyncReduceHandle:
+        """The same without waiting."""
+        work = self._gather("gather_async", send, recv, root, tag, members, alone_ok, quantization)
+        return self._launch("gather_async", work, label)
+
+    def scatter(
+        self,
+        send: Any,
+        recv: Any,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+    ) -> OperationInfo:
+        """Gives each member its part of the root's send, which has as many elements for each member as recv has, in
+        order of their ranks. The others may pass None. The root's recv may be its part of send. The other arguments:
+        as for broadcast."""
+        work = self._scatter("scatter", send, recv, root, tag, members, alone_ok, quantization)
+        return self._carry_out("scatter", work, label)
+
+    def scatter_async(
+        self,
+        send: Any,
+        recv: Any,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+    ) -> AsyncReduceHandle:
+        """The same without waiting."""
+        work = self._scatter("scatter_async", send, recv, root, tag, members, alone_ok, quantization)
+        return self._launch("scatter_async", work, label)
+
+    def all_to_all(
+        self,
+        send: Any,
+        recv: Any,
+        *,
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+    ) -> OperationInfo:
+        """Brings a part of each member to each: send is in equal parts for the members in order of their ranks, and so
+        is recv, with what each of them has for this peer. The two must not overlap. The other arguments: as for
+        broadcast."""
+        work = self._all_to_all("all_to_all", send, recv, tag, members, alone_ok, quantization)
+        return self._carry_out("all_to_all", work, label)
+
+    def all_to_all_async(
+        self,
+        send: Any,
+        recv: Any,
+        *,
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+    ) -> AsyncReduceHandle:
+        """The same without waiting."""
+        work = self._all_to_all("all_to_all_async", send, recv, tag, members, alone_ok, quantization)
+        return self._launch("all_to_all_async", work, label)
+
     def barrier(
         self, *, tag: int = 0, members: Optional[Sequence[str]] = None, alone_ok: bool = False, label: str = ""
     ) -> OperationInfo:
@@ -463,6 +598,66 @@ class Communicator:
         ids, rank = self._counted_on(where, members)
         options = _collectives.Options(where, tag, ids, alone_ok, quantization)
         return _collectives.all_gather(options, send, recv, rank)
+
+    def _reduce(
+        self,
+        where: str,
+        send: Any,
+        recv: Any,
+        root: Union[int, str],
+        op: Union[ReduceOp, str],
+        tag: int,
+        members: Optional[Sequence[str]],
+        alone_ok: bool,
+        quantization: Optional[QuantizationOptions],
+    ) -> Work:
+        ids, rank = self._counted_on(where, members)
+        options = _collectives.Options(where, tag, ids, alone_ok, quantization)
+        return _collectives.reduce(options, send, recv, root, op, rank)
+
+    def _gather(
+        self,
+        where: str,
+        send: Any,
+        recv: Any,
+        root: Union[int, str],
+        tag: int,
+        members: Optional[Sequence[str]],
+        alone_ok: bool,
+        quantization: Optional[QuantizationOptions],
+    ) -> Work:
+        ids, rank = self._counted_on(where, members)
+        options = _collectives.Options(where, tag, ids, alone_ok, quantization)
+        return _collectives.gather(options, send, recv, root, rank)
+
+    def _scatter(
+        self,
+        where: str,
+        send: Any,
+        recv: Any,
+        root: Union[int, str],
+        tag: int,
+        members: Optional[Sequence[str]],
+        alone_ok: bool,
+        quantization: Optional[QuantizationOptions],
+    ) -> Work:
+        ids, rank = self._counted_on(where, members)
+        options = _collectives.Options(where, tag, ids, alone_ok, quantization)
+        return _collectives.scatter(options, send, recv, root, rank)
+
+    def _all_to_all(
+        self,
+        where: str,
+        send: Any,
+        recv: Any,
+        tag: int,
+        members: Optional[Sequence[str]],
+        alone_ok: bool,
+        quantization: Optional[QuantizationOptions],
+    ) -> Work:
+        ids, _ = self._counted_on(where, members)
+        options = _collectives.Options(where, tag, ids, alone_ok, quantization)
+        return _collectives.all_to_all(options, send, recv)
 
     def _reduce_scatter(
         self,

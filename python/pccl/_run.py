@@ -158,6 +158,114 @@ class ReduceScatter(ListedOperation):
         return options, _collectives.reduce_scatter(options, self.send, self.recv, self.op, own)
 
 
+class Reduce(ListedOperation):
+    """Communicator.reduce, in a list."""
+
+    def __init__(
+        self,
+        send: Any,
+        recv: Any = None,
+        *,
+        root: Union[int, str],
+        op: Union[ReduceOp, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+    ) -> None:
+        super().__init__(tag, members, alone_ok, label)
+        self.send = send
+        self.recv = recv
+        self.root = root
+        self.op = op
+        self.quantization = quantization
+
+    def _make(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Options, Work]:
+        ids, own = self._counted_on(where, members, rank)
+        options = self._options(where, ids, self.quantization)
+        return options, _collectives.reduce(options, self.send, self.recv, self.root, self.op, own)
+
+
+class Gather(ListedOperation):
+    """Communicator.gather, in a list."""
+
+    def __init__(
+        self,
+        send: Any,
+        recv: Any = None,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+    ) -> None:
+        super().__init__(tag, members, alone_ok, label)
+        self.send = send
+        self.recv = recv
+        self.root = root
+        self.quantization = quantization
+
+    def _make(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Options, Work]:
+        ids, own = self._counted_on(where, members, rank)
+        options = self._options(where, ids, self.quantization)
+        return options, _collectives.gather(options, self.send, self.recv, self.root, own)
+
+
+class Scatter(ListedOperation):
+    """Communicator.scatter, in a list."""
+
+    def __init__(
+        self,
+        send: Any,
+        recv: Any,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+    ) -> None:
+        super().__init__(tag, members, alone_ok, label)
+        self.send = send
+        self.recv = recv
+        self.root = root
+        self.quantization = quantization
+
+    def _make(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Options, Work]:
+        ids, own = self._counted_on(where, members, rank)
+        options = self._options(where, ids, self.quantization)
+        return options, _collectives.scatter(options, self.send, self.recv, self.root, own)
+
+
+class AllToAll(ListedOperation):
+    """Communicator.all_to_all, in a list."""
+
+    def __init__(
+        self,
+        send: Any,
+        recv: Any,
+        *,
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+    ) -> None:
+        super().__init__(tag, members, alone_ok, label)
+        self.send = send
+        self.recv = recv
+        self.quantization = quantization
+
+    def _make(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Options, Work]:
+        ids, _ = self._counted_on(where, members, rank)
+        options = self._options(where, ids, self.quantization)
+        return options, _collectives.all_to_all(options, self.send, self.recv)
+
+
 class Barrier(ListedOperation):
     """Communicator.barrier, in a list."""
 
@@ -209,6 +317,10 @@ _FIELDS: Dict[str, Tuple[int, Tuple[str, ...]]] = {
     "pcclReduceScatter": (3, ("sendbuf", "recvbuf", "count", "datatype", "op")),
     "pcclBarrier": (4, ()),
     "pcclAllGatherV": (5, ("sendbuf", "count")),
+    "pcclReduce": (6, ("sendbuf", "recvbuf", "count", "datatype", "op", "root")),
+    "pcclGather": (7, ("sendbuf", "recvbuf", "count", "datatype", "root")),
+    "pcclScatter": (8, ("sendbuf", "recvbuf", "count", "datatype", "root")),
+    "pcclAllToAll": (9, ("sendbuf", "recvbuf", "count", "datatype")),
 }
 
 

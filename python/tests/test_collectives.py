@@ -67,6 +67,75 @@ def test_every_type(group, count):
         three.all(lambda comm, _: comm.update_topology())
 
 
+@pytest.mark.parametrize("count", [3, LARGE])
+@pytest.mark.parametrize("root", [0, 2])
+def test_roots_and_all_to_all(group, count, root):
+    three = group(3)
+    ids = three.members[0].members()
+
+    def check(comm, i, dtype):
+        is_root = i == root
+        whole = np.concatenate([part(dtype, count, k) for k in range(3)])
+        result = np.empty(count, dtype) if is_root else None
+        infos = [comm.reduce(part(dtype, count, i), result, root=root, op="max")]
+        assert result is None or (result == part(dtype, count, 2)).all()
+        gathered = np.empty_like(whole) if is_root else None
+        infos.append(comm.gather(part(dtype, count, i), gathered, root=ids[root]))
+        assert gathered is None or (gathered == whole).all()
+        own = np.empty(count, dtype)
+        infos.append(comm.scatter_async(whole if is_root else None, own, root=root).result(DEADLINE))
+        assert (own == part(dtype, count, i)).all()
+        sent = np.concatenate([part(dtype, count, 3 * i + k) for k in range(3)])
+        exchanged = np.empty_like(sent)
+        infos.append(comm.all_to_all(sent, exchanged))
+        assert (exchanged == np.concatenate([part(dtype, count, 3 * k + i) for k in range(3)])).all()
+        for number, info in enumerate(infos):
+            assert (info.world_size, info.rank, info.participants, info.sequence) == (3, i, ids, number)
+
+    for dtype in DTYPES:
+        three.all(lambda comm, i: check(comm, i, dtype))
+        three.all(lambda comm, _: comm.update_topology())
+
+
+def test_roots_and_all_to_all_in_lists(group):
+    three = group(3)
+
+    def check(comm, i, count):
+        whole = np.concatenate([part("float32", count, k) for k in range(3)])
+        summed, gathered, own, exchanged = (np.zeros(n * count, "float32") for n in (1, 3, 1, 3))
+        comm.run(
+            [
+                pccl.Reduce(part("float32", count, i), summed if i == 0 else None, root=0, op="sum", tag=1),
+                pccl.Gather(part("float32", count, i), gathered if i == 1 else None, root=1, tag=2),
+                pccl.Scatter(whole if i == 2 else None, own, root=2, tag=3),
+                pccl.AllToAll(whole, exchanged, tag=4),
+            ]
+        )
+        assert i != 0 or (summed == sum(part("float32", count, k) for k in range(3))).all()
+        assert i != 1 or (gathered == whole).all()
+        assert (own == part("float32", count, i)).all()
+        assert (exchanged.reshape(3, count) == part("float32", count, i)).all()
+
+    for count in (3, LARGE):
+        three.all(lambda comm, i: check(comm, i, count))
+
+
+def test_wrong_arguments_of_roots_and_all_to_all(group):
+    two = group(2)
+    comm, four, two_elements = two.members[0], np.zeros(4), np.zeros(2)
+    for call, words in (
+        (lambda: comm.reduce(four, two_elements, root=0, op="sum"), "send has 4 elements and recv 2"),
+        (lambda: comm.reduce(four, root=0, op="sum"), "recv"),
+        (lambda: comm.gather(two_elements, two_elements, root=0), "it must have 4"),
+        (lambda: comm.scatter(two_elements, two_elements, root=0), "it must have 4"),
+        (lambda: comm.scatter(None, four, root="nobody"), "none of the members"),
+        (lambda: comm.all_to_all(np.zeros(3), np.zeros(3)), "no equal parts"),
+        (lambda: comm.all_to_all(four, four), "overlap"),
+    ):
+        with pytest.raises(pccl.PCCLError, match=words):
+            call()
+
+
 @pytest.mark.parametrize("counts", [[2, 0, 3], [0, LARGE, 1], [2 * LARGE, 5, 0]])
 def test_given_counts(group, counts):
     three = group(3)

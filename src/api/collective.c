@@ -62,10 +62,10 @@ pcclResult_t pcclBroadcastAsync(void *buffer, size_t count, pcclDataType_t datat
     PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
 }
 
-static struct pccl_asked gather(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
-                                const pcclCollectiveOptions_t *options)
+static struct pccl_asked from_to(enum pccl_collective collective, const void *sendbuf, void *recvbuf, size_t count,
+                                 pcclDataType_t datatype, const pcclCollectiveOptions_t *options)
 {
-    return (struct pccl_asked){.collective = PCCL_ALL_GATHER,
+    return (struct pccl_asked){.collective = collective,
                                .input = sendbuf,
                                .result = recvbuf,
                                .count = count,
@@ -78,7 +78,7 @@ pcclResult_t pcclAllGather(const void *sendbuf, void *recvbuf, size_t count, pcc
                            pcclOperationInfo_t *info)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    struct pccl_asked asked = gather(sendbuf, recvbuf, count, datatype, options);
+    struct pccl_asked asked = from_to(PCCL_ALL_GATHER, sendbuf, recvbuf, count, datatype, options);
     PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
 }
 
@@ -87,20 +87,8 @@ pcclResult_t pcclAllGatherAsync(const void *sendbuf, void *recvbuf, size_t count
                                 pcclAsyncReduceOp_t *handle_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    struct pccl_asked asked = gather(sendbuf, recvbuf, count, datatype, options);
+    struct pccl_asked asked = from_to(PCCL_ALL_GATHER, sendbuf, recvbuf, count, datatype, options);
     PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
-}
-
-static struct pccl_asked scatter(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
-                                 pcclRedOp_t op, const pcclCollectiveOptions_t *options)
-{
-    return (struct pccl_asked){.collective = PCCL_REDUCE_SCATTER,
-                               .input = sendbuf,
-                               .result = recvbuf,
-                               .count = count,
-                               .datatype = datatype,
-                               .op = op,
-                               .options = options};
 }
 
 pcclResult_t pcclReduceScatter(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
@@ -108,7 +96,8 @@ pcclResult_t pcclReduceScatter(const void *sendbuf, void *recvbuf, size_t count,
                                pcclOperationInfo_t *info)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    struct pccl_asked asked = scatter(sendbuf, recvbuf, count, datatype, op, options);
+    struct pccl_asked asked = from_to(PCCL_REDUCE_SCATTER, sendbuf, recvbuf, count, datatype, options);
+    asked.op = op;
     PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
 }
 
@@ -117,7 +106,87 @@ pcclResult_t pcclReduceScatterAsync(const void *sendbuf, void *recvbuf, size_t c
                                     const pcclComm_t *comm_const, pcclAsyncReduceOp_t *handle_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    struct pccl_asked asked = scatter(sendbuf, recvbuf, count, datatype, op, options);
+    struct pccl_asked asked = from_to(PCCL_REDUCE_SCATTER, sendbuf, recvbuf, count, datatype, options);
+    asked.op = op;
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
+pcclResult_t pcclReduce(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype, pcclRedOp_t op,
+                        uint32_t root, const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                        pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = from_to(PCCL_REDUCE, sendbuf, recvbuf, count, datatype, options);
+    asked.op = op;
+    asked.root = root;
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclReduceAsync(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype, pcclRedOp_t op,
+                             uint32_t root, const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                             pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = from_to(PCCL_REDUCE, sendbuf, recvbuf, count, datatype, options);
+    asked.op = op;
+    asked.root = root;
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
+pcclResult_t pcclGather(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype, uint32_t root,
+                        const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const, pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = from_to(PCCL_GATHER, sendbuf, recvbuf, count, datatype, options);
+    asked.root = root;
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclGatherAsync(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype, uint32_t root,
+                             const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                             pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = from_to(PCCL_GATHER, sendbuf, recvbuf, count, datatype, options);
+    asked.root = root;
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
+pcclResult_t pcclScatter(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype, uint32_t root,
+                         const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                         pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = from_to(PCCL_SCATTER, sendbuf, recvbuf, count, datatype, options);
+    asked.root = root;
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclScatterAsync(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype, uint32_t root,
+                              const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                              pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = from_to(PCCL_SCATTER, sendbuf, recvbuf, count, datatype, options);
+    asked.root = root;
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
+pcclResult_t pcclAllToAll(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                          const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                          pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = from_to(PCCL_ALL_TO_ALL, sendbuf, recvbuf, count, datatype, options);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclAllToAllAsync(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                               const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                               pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = from_to(PCCL_ALL_TO_ALL, sendbuf, recvbuf, count, datatype, options);
     PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
 }
 

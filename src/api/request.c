@@ -151,9 +151,11 @@ static enum pccl_status begin_blobs(pcclBlobs_t *blobs, struct pccl_text *reason
 
 static const char *missing_buffer(const struct pccl_asked *asked, const pcclCollectiveOptions_t *options)
 {
-    bool blobs = asked->collective == PCCL_ALL_GATHER_V;
-    bool needs_result = asked->collective != PCCL_BARRIER && !options->counts; /* a share may be empty */
-    bool needs_input = blobs ? asked->count > 0 : asked->collective != PCCL_BARRIER;
+    bool blobs = asked->collective == PCCL_ALL_GATHER_V, moves = asked->collective != PCCL_BARRIER;
+    bool only_root_puts_in = asked->collective == PCCL_SCATTER;
+    bool only_root_gets = asked->collective == PCCL_REDUCE || asked->collective == PCCL_GATHER;
+    bool needs_input = blobs ? asked->count > 0 : moves && !only_root_puts_in;
+    bool needs_result = moves && !only_root_gets && !options->counts; /* a share may be empty */
     return (needs_input && !asked->input) || (needs_result && !asked->result) ? "a buffer is NULL"
            : options->max_bytes && !blobs ? "only an all-gather of blobs is given max_bytes"
                                           : NULL;

@@ -22,6 +22,10 @@ static bool collective_of(pcclCollective_t given, enum pccl_collective *collecti
     case pcclCollectiveReduceScatter: *collective = PCCL_REDUCE_SCATTER; return true;
     case pcclCollectiveBarrier: *collective = PCCL_BARRIER; return true;
     case pcclCollectiveAllGatherV: *collective = PCCL_ALL_GATHER_V; return true;
+    case pcclCollectiveReduce: *collective = PCCL_REDUCE; return true;
+    case pcclCollectiveGather: *collective = PCCL_GATHER; return true;
+    case pcclCollectiveScatter: *collective = PCCL_SCATTER; return true;
+    case pcclCollectiveAllToAll: *collective = PCCL_ALL_TO_ALL; return true;
     }
     return false;
 }

@@ -84,7 +84,7 @@ static void fail_as_another(struct pccl_transfer *transfer, const struct pccl_id
 static void fail_as_rooted_elsewhere(struct pccl_transfer *transfer, const struct pccl_id *peer,
                                      const struct pccl_id *theirs)
 {
-    pccl_outcome_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s expects the tensor of peer %s, peer %s that of peer %s",
+    pccl_outcome_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s takes peer %s for the root, peer %s takes peer %s",
                       pccl_id_str(&transfer->exchange->config.self), pccl_id_str(&transfer->descriptor.root),
                       pccl_id_str(peer), pccl_id_str(theirs));
 }

@@ -24,8 +24,10 @@
 
 /* ---- sending ---- */
 
-static size_t bytes_of(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
+static size_t bytes_of(const struct pccl_flow *flow, uint64_t stripe)
 {
+    const struct pccl_plan *plan = &flow->transfer->plan;
+    uint32_t number = pccl_flow_piece(flow, stripe, 0);
     if (!pccl_plan_has_segment(plan, stripe, number))
         return 0;
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
@@ -47,7 +49,7 @@ void pccl_ahead_allow(struct pccl_flow *flow)
         return;
     uint64_t stripes = pccl_ahead_stripes(plan);
     for (; flow->ahead < stripes; flow->ahead++) {
-        size_t bytes = bytes_of(plan, flow->ahead, flow->first);
+        size_t bytes = bytes_of(flow, flow->ahead);
         uint32_t segments = bytes > 0;
         if (lane->ahead_bytes + bytes > PCCL_AHEAD_BYTES || lane->ahead_segments + segments > PCCL_AHEAD_SEGMENTS)
             break;
@@ -87,8 +89,9 @@ void pccl_ahead_give_back(struct pccl_flow *flow)
 static bool fits(const struct pccl_flow *flow, uint64_t stripe, uint32_t length)
 {
     const struct pccl_plan *plan = &flow->transfer->plan;
-    return stripe < plan->stripes && pccl_plan_has_segment(plan, stripe, flow->first) &&
-           length == pccl_plan_bytes(plan, 0, pccl_plan_segment(plan, stripe, flow->first).count);
+    uint32_t number = pccl_flow_piece(flow, stripe, 0);
+    return stripe < plan->stripes && pccl_plan_has_segment(plan, stripe, number) &&
+           length == pccl_plan_bytes(plan, 0, pccl_plan_segment(plan, stripe, number).count);
 }
 
 bool pccl_ahead_is_foreign(const struct pccl_flow *flow, const struct pccl_msg_data *data)

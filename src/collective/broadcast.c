@@ -28,12 +28,6 @@ static bool keeps(struct pccl_seat seat, uint32_t number)
 
 /* ---- along a chain ---- */
 
-static uint32_t chain_pieces(struct pccl_seat seat)
-{
-    (void)seat;
-    return 1;
-}
-
 static uint32_t chain_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {
     return is_sent(seat, sender, receiver, step) ? 0 : PCCL_NO_PIECE;
@@ -47,7 +41,7 @@ static struct pccl_task chain_arrived(struct pccl_seat seat, uint32_t step)
 }
 
 const struct pccl_schedule pccl_chain = {.name = "chain",
-                                         .pieces = chain_pieces,
+                                         .pieces = pccl_one_piece,
                                          .steps = steps,
                                          .buffers = pccl_one_buffer,
                                          .sends = pccl_sends_to_next,

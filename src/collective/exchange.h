@@ -99,7 +99,7 @@ struct pccl_transfer_config {
     struct pccl_cost cost;
     const struct pccl_id *ring; /* of the view; copied */
     uint32_t ranks;             /* >= 2; self is one of them */
-    uint32_t root;              /* of a broadcast: its rank in the ring */
+    uint32_t root;              /* where there is one: its rank in the ring */
     /* By rank in the ring: which part of the tensor is the rank's. Copied; NULL: it is not in parts. */
     const uint32_t *positions;
     /* Parts of given lengths: by position, where each begins, and where the last one ends. Copied; NULL: equal. */
@@ -109,6 +109,9 @@ struct pccl_transfer_config {
      * root's input is read, and if the root's result is the input it is written with a codec only.
      * All-gather: the own part, and all parts; the input may be its part of the result.
      * Reduce-scatter: all parts, and the own share; the result may be its part of the input.
+     * Reduce, gather: as all-reduce and all-gather, but only the root has a result. Scatter: all parts,
+     * of which only the root has any, and the own one, which may be its part of the input.
+     * All-to-all: all parts on both sides, which are not the same memory.
      * NULL: there are no bytes of it.
      */
     const void *input;
@@ -209,6 +212,8 @@ void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pcc
 /* The next frame for an idle connection of this lane. false: nothing now; `writable` will tell. */
 PCCL_MUST_CHECK bool pccl_exchange_next(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
                                         struct pccl_departure *departure);
+/* Whether there is more to be sent to this peer for which it has given no credit yet. */
+PCCL_MUST_CHECK bool pccl_exchange_awaits_credit(struct pccl_exchange *exchange, const struct pccl_id *peer);
 /* The connection has taken all of it. */
 void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *departure);
 

@@ -116,6 +116,8 @@ static void store(struct pccl_transfer *transfer, uint64_t stripe, uint32_t numb
 struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step,
                                        const struct pccl_task *task, struct pccl_scratch *scratch)
 {
+    if (task->work == PCCL_WORK_PASS)
+        return scratch;
     if (task->work != PCCL_WORK_STORE)
         fold_one(transfer, stripe, number, step, task, scratch);
     else if (scratch != NULL)

@@ -1,7 +1,7 @@
 /*
  * What the files of the data plane share: its structs. Each file's functions are in its own header.
  * From below, and each calls only into those before it:
- *   schedule, ring, direct, broadcast, gather, scatter
+ *   schedule, ring, direct, broadcast, gather, scatter, to_root, from_root, all_to_all
  *                            what is to be done with a piece; no bytes
  *   plan, scratch, backup    how elements are cut; memory
  *   held, kept               segments and announcements of stripes or operations that have not
@@ -79,7 +79,6 @@ struct pccl_flow {
     struct pccl_lane *lane;
     uint32_t other;  /* rank */
     uint32_t column; /* among those of its direction */
-    uint32_t first;  /* the piece of step 0, or PCCL_NO_PIECE */
     bool outgoing;
     struct pccl_list_node on_lane, in_queue;
     /* outgoing */
@@ -89,7 +88,7 @@ struct pccl_flow {
     size_t ahead_bytes; /* of the lane's, for that */
     uint32_t ahead_segments;
     uint64_t begun;                 /* stripes below this have their first step sent */
-    struct pccl_parcel_queue ready; /* later steps that may be sent now */
+    struct pccl_parcel_queue ready; /* later steps that may be sent now; on a long path by step */
     struct pccl_parcel_queue held;  /* of stripes that are not granted yet */
     /* incoming */
     uint64_t told; /* stripes below this are granted to the sender */
@@ -192,12 +191,12 @@ struct pccl_exchange {
 };
 
 /* The piece of its message in a step that there is, or PCCL_NO_PIECE. */
-static inline uint32_t pccl_flow_piece(const struct pccl_flow *flow, uint32_t step)
+static inline uint32_t pccl_flow_piece(const struct pccl_flow *flow, uint64_t stripe, uint32_t step)
 {
     const struct pccl_plan *plan = &flow->transfer->plan;
     uint32_t rank = plan->seat.rank, other = flow->other;
-    return pccl_plan_schedule(plan)->piece(plan->seat, flow->outgoing ? rank : other, flow->outgoing ? other : rank,
-                                           step);
+    return pccl_plan_schedule(plan)->piece(pccl_plan_seat(plan, stripe), flow->outgoing ? rank : other,
+                                           flow->outgoing ? other : rank, step);
 }
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Sends and receives the messages of an operation. Everything is driven by what was sent or came
  * in; the work for one message is constant, or proportional to the number of ranks if it concerns
- * all of them.
+ * all of them; on a long path, to the window at most.
  */
 #include "collective/messages.h"
 
@@ -65,14 +65,15 @@ static struct pccl_scratch *pack(struct pccl_transfer *transfer, const struct pc
 static void keep_packed(struct pccl_flow *flow, struct pccl_stripe *stripe, struct pccl_scratch *packed)
 {
     struct pccl_transfer *transfer = flow->transfer;
+    uint32_t number = pccl_flow_piece(flow, stripe->number, 0);
     for (uint32_t i = 0; i < transfer->outgoing_count; i++) {
         struct pccl_flow *other = &transfer->flows[i];
-        if (other == flow || other->first != flow->first)
+        if (other == flow || pccl_flow_piece(other, stripe->number, 0) != number)
             continue;
         pccl_scratch_share(packed);
         pccl_flow_parcel(other, stripe, 0)->scratch = packed;
     }
-    pccl_packed_store(transfer, stripe->number, flow->first, packed->bytes);
+    pccl_packed_store(transfer, stripe->number, number, packed->bytes);
     pccl_stripe_result(stripe);
 }
 
@@ -83,13 +84,15 @@ static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *
     struct pccl_transfer *transfer = flow->transfer;
     if (!pccl_packing_packs(&transfer->plan.packing))
         return pccl_input_of(transfer, segment);
-    bool keeps = pccl_plan_keeps(&transfer->plan, parcel->stripe->number, flow->first);
+    uint64_t stripe = parcel->stripe->number;
+    uint32_t number = pccl_flow_piece(flow, stripe, 0);
+    bool keeps = pccl_plan_keeps(&transfer->plan, stripe, number);
     if (keeps) {
         *scratch = parcel->scratch;
         parcel->scratch = NULL;
     }
     if (*scratch == NULL) {
-        *scratch = pack(transfer, segment, pccl_plan_place(&transfer->plan, parcel->stripe->number, flow->first));
+        *scratch = pack(transfer, segment, pccl_plan_place(&transfer->plan, stripe, number));
         if (keeps && *scratch != NULL)
             keep_packed(flow, parcel->stripe, *scratch);
     }
@@ -120,8 +123,8 @@ static void link_departure(struct pccl_transfer *transfer, struct pccl_departure
 }
 
 /*
- * What came in is sent on first, while it is in the caches. On a long path new stripes go first,
- * because stripes begun last would travel round the ring alone.
+ * What came in is sent on first, while it is in the caches. On a long path earlier steps go first,
+ * new stripes before all (lane.c).
  */
 static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
 {
@@ -132,7 +135,7 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
     if (first)
         parcel = pccl_flow_parcel(flow, pccl_stripe_of(transfer, flow->begun++), 0);
     struct pccl_stripe *stripe = parcel->stripe;
-    uint32_t number = pccl_flow_piece(flow, parcel->step);
+    uint32_t number = pccl_flow_piece(flow, stripe->number, parcel->step);
     PCCL_ASSERT(!parcel->handed);
     struct pccl_segment segment = pccl_plan_segment(plan, stripe->number, number);
     struct pccl_scratch *scratch = NULL;
@@ -197,9 +200,10 @@ static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_st
 {
     const struct pccl_plan *plan = &transfer->plan;
     const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
-    if (schedule->spent == NULL || schedule->carries(plan->seat, step) != PCCL_CONTENT_RESULT)
+    const struct pccl_seat seat = pccl_plan_seat(plan, stripe->number);
+    if (schedule->spent == NULL || schedule->carries(seat, step) != PCCL_CONTENT_RESULT)
         return false;
-    struct pccl_sending spent = schedule->spent(plan->seat, number);
+    struct pccl_sending spent = schedule->spent(seat, number);
     return !pccl_flow_parcel(pccl_flow_to(transfer, spent.to), stripe, spent.step)->handed;
 }
 
@@ -213,7 +217,7 @@ static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl
         return "more than was granted";
     if (data->step >= pccl_plan_schedule(plan)->steps(plan->seat))
         return "no such step";
-    *number = pccl_flow_piece(flow, data->step);
+    *number = pccl_flow_piece(flow, data->stripe, data->step);
     if (*number == PCCL_NO_PIECE)
         return "no such step";
     struct pccl_segment segment = pccl_plan_segment(plan, data->stripe, *number);
@@ -228,10 +232,10 @@ static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl
 }
 
 /* Whether it can be received in the result, as no byte of it has to be changed. */
-static bool comes_as_result(const struct pccl_plan *plan, uint32_t step)
+static bool comes_as_result(const struct pccl_plan *plan, uint64_t stripe, uint32_t step)
 {
     return !pccl_packing_packs(&plan->packing) &&
-           pccl_plan_schedule(plan)->carries(plan->seat, step) == PCCL_CONTENT_RESULT;
+           pccl_plan_schedule(plan)->carries(pccl_plan_seat(plan, stripe), step) == PCCL_CONTENT_RESULT;
 }
 
 static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *arrival)
@@ -258,7 +262,7 @@ enum pccl_status pccl_messages_receive(struct pccl_flow *flow, const struct pccl
     if (data->stripe >= transfer->granted)
         return pccl_held_add(transfer->exchange, flow->lane, data, arrival, reason);
     *arrival = (struct pccl_arrival){.length = data->length, .flow = flow, .stripe = data->stripe, .step = data->step};
-    if (comes_as_result(&transfer->plan, data->step)) {
+    if (comes_as_result(&transfer->plan, data->stripe, data->step)) {
         struct pccl_segment segment = pccl_plan_segment(&transfer->plan, data->stripe, number);
         pccl_fold_save(transfer, data->stripe, number);
         arrival->payload = pccl_result_of(transfer, &segment);
@@ -326,9 +330,9 @@ static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint
 {
     struct pccl_transfer *transfer = flow->transfer;
     const struct pccl_plan *plan = &transfer->plan;
-    struct pccl_task task = pccl_plan_schedule(plan)->arrived(plan->seat, step);
-    uint32_t number = pccl_flow_piece(flow, step);
     PCCL_ASSERT(stripe != NULL && stripe->arrivals_left > 0);
+    struct pccl_task task = pccl_plan_schedule(plan)->arrived(pccl_plan_seat(plan, stripe->number), step);
+    uint32_t number = pccl_flow_piece(flow, stripe->number, step);
     stripe->arrivals_left--;
     transfer->traffic.received_bytes += length;
     if (task.work != PCCL_WORK_COLLECT) {
@@ -341,7 +345,7 @@ static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint
         scratch = fold_collected(transfer, stripe, number, &task);
     }
     send_on(transfer, stripe, &task, scratch);
-    if (task.work != PCCL_WORK_FOLD)
+    if (task.work != PCCL_WORK_FOLD && task.work != PCCL_WORK_PASS)
         pccl_stripe_result(stripe);
 }
 
@@ -371,12 +375,12 @@ static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
     is_arriving(flow, stripe, 0, taken.scratch, taken.length);
 }
 
-/* The pieces whose result is this rank's own part. With a codec it is known when they are packed. */
+/* The pieces whose result is this rank's own part. If they are sent packed it is known when that is done. */
 static void keep_own(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;
     const struct pccl_plan *plan = &transfer->plan;
-    if (pccl_packing_packs(&plan->packing))
+    if (pccl_plan_packs_own(plan))
         return;
     for (uint32_t number = 0; number < plan->pieces; number++)
         if (pccl_plan_keeps(plan, stripe->number, number)) {

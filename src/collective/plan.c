@@ -26,6 +26,8 @@ struct ways {
     uint32_t ring_rounds;  /* times ranks - 1 */
     uint32_t direct_steps; /* each of them moves the whole tensor once */
     bool in_parts;
+    bool scatters; /* the result is the own part */
+    bool relays;   /* along the ring, ranks pass on what is for others and never theirs */
 };
 static const struct ways ways_of[PCCL_COLLECTIVES] = {
     [PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, .ring_rounds = 2, .direct_steps = 2},
@@ -33,7 +35,14 @@ static const struct ways ways_of[PCCL_COLLECTIVES] = {
     [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
     [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
     [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                             .in_parts = true},
+                             .in_parts = true, .scatters = true},
+    [PCCL_REDUCE] = {PCCL_REDUCE_CHAIN, PCCL_REDUCE_DIRECT, .ring_rounds = 1, .direct_steps = 1},
+    [PCCL_GATHER] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true,
+                     .relays = true},
+    [PCCL_SCATTER] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1,
+                      .in_parts = true, .scatters = true, .relays = true},
+    [PCCL_ALL_TO_ALL] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, .ring_rounds = 1, .direct_steps = 1,
+                         .in_parts = true, .relays = true},
 };
 
 static uint64_t divide_up(uint64_t value, uint64_t by) { return value / by + (value % by != 0); }
@@ -59,6 +68,13 @@ static enum pccl_status take_codec(const struct pccl_descriptor *descriptor, str
     return found ? PCCL_OK : PCCL_ARGUMENT;
 }
 
+/* Whether what this peer puts in has a place in its result. */
+static bool has_own_part(const struct pccl_descriptor *descriptor, const struct pccl_plan *plan)
+{
+    bool is_elsewhere = pccl_collective_has_root(descriptor->collective) && plan->seat.rank != plan->seat.root;
+    return !is_elsewhere && !plan->exchanges;
+}
+
 static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor, struct pccl_plan *plan,
                                         struct pccl_text *reason)
 {
@@ -76,9 +92,12 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
     plan->reduction = (enum pccl_reduce_op)descriptor->operation;
     plan->element_bytes = (uint32_t)pccl_datatype_bytes(plan->datatype);
     plan->count = descriptor->count;
-    plan->own = descriptor->collective == PCCL_BROADCAST && plan->seat.rank != plan->seat.root ? 0 : plan->count;
+    plan->exchanges = descriptor->collective == PCCL_ALL_TO_ALL;
+    plan->own = has_own_part(descriptor, plan) ? plan->count : 0;
     bool equal_parts = ways->in_parts && pccl_id_is_zero(&descriptor->counts);
     uint64_t most = (uint64_t)PTRDIFF_MAX / plan->element_bytes / (equal_parts ? plan->seat.ranks : 1);
+    if (plan->exchanges)
+        most /= plan->seat.ranks; /* elements are numbered by sender and receiver */
     if (plan->count == 0 || plan->count > most) {
         pccl_text_format(reason, "%" PRIu64 " elements", plan->count);
         return PCCL_ARGUMENT;
@@ -102,6 +121,12 @@ static uint64_t part_of(const struct pccl_plan *plan, uint32_t rank, uint64_t *f
     return plan->starts != NULL ? plan->starts[position + 1] - *first : plan->count;
 }
 
+/* Of an all-to-all: what the rank sends is all of the tensor's parts that begin here. */
+static uint64_t sent_from(const struct pccl_plan *plan, uint32_t rank)
+{
+    return plan->positions[rank] * plan->count * plan->seat.ranks;
+}
+
 /* Parts of given lengths. */
 static enum pccl_status take_starts(const uint64_t *starts, struct pccl_plan *plan, struct pccl_text *reason)
 {
@@ -116,8 +141,9 @@ static enum pccl_status take_starts(const uint64_t *starts, struct pccl_plan *pl
     return fits ? PCCL_OK : refuse(reason, "the parts do not make up the tensor");
 }
 
-static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, const uint32_t *positions,
-                                   const uint64_t *starts, struct pccl_plan *plan, struct pccl_text *reason)
+static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, const struct ways *ways,
+                                   const uint32_t *positions, const uint64_t *starts, struct pccl_plan *plan,
+                                   struct pccl_text *reason)
 {
     bool given = !pccl_id_is_zero(&descriptor->counts);
     if (given != (starts != NULL))
@@ -126,8 +152,11 @@ static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, con
         return PCCL_ARGUMENT;
     PCCL_ASSERT(positions != NULL);
     plan->positions = positions;
-    plan->own = part_of(plan, plan->seat.rank, &plan->own_from);
-    *(plan->reduces ? &plan->result_from : &plan->input_from) = plan->own_from;
+    uint64_t length = part_of(plan, plan->seat.rank, &plan->own_from);
+    plan->own = plan->own > 0 ? length : 0;
+    *(ways->scatters ? &plan->result_from : &plan->input_from) = plan->own_from;
+    if (plan->exchanges)
+        plan->input_from = sent_from(plan, plan->seat.rank);
     return PCCL_OK;
 }
 
@@ -164,39 +193,47 @@ static void cut(struct pccl_plan *plan)
     bool whole_blocks = pccl_packing_packs(&plan->packing) && elements > PCCL_PACKING_BLOCK;
     elements = round_up(elements, whole_blocks ? PCCL_PACKING_BLOCK : SEGMENT_BYTES_STEP / plan->element_bytes);
     plan->segment_elements = (uint32_t)elements;
-    plan->stripes = divide_up(plan->count, stripe_elements(plan));
+    plan->stripes = divide_up(plan->count, stripe_elements(plan)) * plan->turns;
 }
 
 /*
  * Going directly saves latency, as it takes one or two steps, and bytes where the ring's sums are
- * wide. Its cost is on the links: it uses all of them, not only those of the ring, and runs at the
- * pace of the slowest pair, where that is known. Reductions with a scaled codec go directly wherever
- * they can, whatever it costs: along the ring each rank would pack the sum anew. The plan passed in
- * is that of the ring.
+ * wide, or where ranks of the ring pass on what is not for them. Its cost is on the links: it uses
+ * all of them, not only those of the ring, and runs at the pace of the slowest pair, where that is
+ * known. Reductions with a scaled codec go directly wherever they can, whatever it costs: along the
+ * ring each rank would pack the sum anew. The plan passed in is that of the ring.
  */
 static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct ways *ways, const struct pccl_cost *cost)
 {
-    uint64_t bytes_most = pccl_plan_is_wide(plan, 1) ? DIRECT_WIDE_BYTES_MOST : DIRECT_BYTES_MOST;
+    bool may_be_long = pccl_plan_is_wide(plan, 1) || ways->relays;
+    uint64_t most = (may_be_long ? DIRECT_WIDE_BYTES_MOST : DIRECT_BYTES_MOST) / plan->element_bytes;
+    uint64_t whole = whole_count(plan);
     if (plan->seat.ranks == 2 || cost->mesh == 0 || plan->seat.ranks > PCCL_MESH_PEERS_MAX)
         return ways->ring;
     if (plan->reduces && pccl_packing_is_scaled(&plan->packing))
         return ways->direct;
-    if (whole_count(plan) > bytes_most / plan->element_bytes)
+    if (whole > most && !ways->relays)
         return ways->ring;
+    whole = pccl_min_u64(whole, most); /* longer ones compare in the same way */
     uint64_t ranks = plan->seat.ranks, steps = ways->direct_steps;
-    uint64_t bytes = pccl_plan_bytes(plan, 0, (uint32_t)whole_count(plan));
-    uint64_t folded_bytes = pccl_plan_bytes_most(plan, (uint32_t)whole_count(plan));
+    uint64_t bytes = pccl_plan_bytes(plan, 0, (uint32_t)whole);
+    uint64_t folded_bytes = pccl_plan_bytes_most(plan, (uint32_t)whole);
     uint64_t rtt_us = cost->rtt_us != 0 ? cost->rtt_us : RTT_US_DEFAULT;
     uint64_t rate = cost->rate != 0 ? pccl_min_u64(cost->rate, rate_most) : rate_default;
     uint64_t mesh_rtt_us = cost->mesh_rtt_us != 0 ? cost->mesh_rtt_us : rtt_us;
     uint64_t mesh_rate = cost->mesh_rate != 0 ? pccl_min_u64(cost->mesh_rate, rate_most) : rate_most;
     /* What the rank with the longest part has to do, if all had as long ones. */
     uint64_t part_bytes = plan->starts != NULL ? ranks * pccl_plan_bytes(plan, 0, (uint32_t)plan->count) : bytes;
-    uint64_t elements_bytes = steps == 1 ? bytes : ranks * bytes; /* all that the ring moves besides sums */
-    uint64_t ring_ns = (elements_bytes + (ranks - 2) * folded_bytes) * 1000000000 / (ranks * rate);
+    if (ways->direct == PCCL_REDUCE_DIRECT)
+        part_bytes *= ranks;                                          /* the root gets the tensors of all */
+    uint64_t elements_bytes = ways->in_parts ? bytes : ranks * bytes; /* all that the ring moves besides sums */
+    uint64_t ring_bytes = elements_bytes + (ranks - 2) * folded_bytes;
+    if (plan->exchanges)
+        ring_bytes = ring_bytes * ranks / 2; /* what is for all others goes half round the ring on average */
+    uint64_t ring_ns = ring_bytes * 1000000000 / (ranks * rate);
     uint64_t pair_ns = steps * part_bytes * 1000000000 / (ranks * mesh_rate);
     uint64_t direct_ns = pccl_max_u64(steps * (ranks - 1) * part_bytes * 1000000000 / (ranks * rate), pair_ns);
-    direct_ns += direct_ns * DIRECT_COST_PERCENT / 100;
+    direct_ns += ways->relays ? 0 : direct_ns * DIRECT_COST_PERCENT / 100;
     ring_ns += ways->ring_rounds * (ranks - 1) * rtt_us * 500;
     direct_ns += steps * mesh_rtt_us * 500;
     return direct_ns < ring_ns ? ways->direct : ways->ring;
@@ -213,13 +250,15 @@ enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const 
         return status;
     const struct ways *ways = &ways_of[descriptor->collective];
     if (ways->in_parts)
-        status = take_parts(descriptor, positions, starts, &made, reason);
+        status = take_parts(descriptor, ways, positions, starts, &made, reason);
     if (status != PCCL_OK)
         return status;
     made.large = whole_count(&made) > CACHED_BYTES_MOST / made.element_bytes;
     made.algorithm = ways->ring;
     made.algorithm = choose(&made, ways, cost);
-    made.pieces = pccl_plan_schedule(&made)->pieces(made.seat);
+    const struct pccl_schedule *schedule = pccl_plan_schedule(&made);
+    made.pieces = schedule->pieces(made.seat);
+    made.turns = schedule->turns != NULL ? schedule->turns(made.seat) : 1;
     cut(&made);
     *plan = made;
     return PCCL_OK;
@@ -228,9 +267,12 @@ enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const 
 struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
     PCCL_ASSERT(stripe < plan->stripes && number < plan->pieces);
-    uint64_t start = stripe * stripe_elements(plan);
+    uint64_t start = (plan->turns > 1 ? stripe / plan->turns : stripe) * stripe_elements(plan);
     if (plan->positions != NULL) {
-        uint64_t part, length = part_of(plan, number, &part);
+        struct pccl_seat seat = pccl_plan_seat(plan, stripe);
+        uint32_t owner = plan->exchanges ? (number + pccl_exchange_places(seat)) % seat.ranks : number;
+        uint64_t part, length = part_of(plan, owner, &part);
+        part += plan->exchanges ? sent_from(plan, number) : 0;
         uint64_t rest = start < length ? length - start : 0;
         return (struct pccl_segment){part + start, (uint32_t)pccl_min_u64(plan->segment_elements, rest)};
     }
@@ -249,8 +291,13 @@ bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32
 bool pccl_plan_keeps(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
     const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
-    return schedule->keeps != NULL && schedule->keeps(plan->seat, number) &&
+    return schedule->keeps != NULL && schedule->keeps(pccl_plan_seat(plan, stripe), number) &&
            pccl_plan_has_segment(plan, stripe, number);
+}
+
+bool pccl_plan_packs_own(const struct pccl_plan *plan)
+{
+    return pccl_packing_packs(&plan->packing) && !pccl_plan_schedule(plan)->keeps_unsent;
 }
 
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step)

@@ -3,16 +3,19 @@
  * Pure arithmetic on what all members of a view agree on, so every peer makes the same plan without
  * asking.
  *
- * An all-reduce and a broadcast are of one tensor of `count` elements. An all-gather and a
- * reduce-scatter are of one tensor in as many parts as there are ranks: a rank holds all parts on
- * one side and only its own on the other. Where the part of a rank lies is its position, which need
- * not be its rank. Parts have `count` elements each; or given lengths, any of which may be 0.
+ * An all-reduce, a reduce and a broadcast are of one tensor of `count` elements. An all-gather, a
+ * reduce-scatter, a gather and a scatter are of one tensor in as many parts as there are ranks: a rank
+ * holds all parts on one side, if it is the root where there is one, and only its own on the other. In
+ * an all-to-all it holds a part for every rank on one side, and one of every rank on the other. Where
+ * the part of a rank lies is its position, which need not be its rank. Parts have `count` elements
+ * each; or given lengths, any of which may be 0.
  *
  * The elements are cut into stripes of as many segments as the schedule has pieces (at most
  * segment_elements each; the last stripe's are shorter and of almost equal length; empty ones are
- * not sent). In parts, segment p of a stripe is of the part of rank p. There are as many stripes as
- * the longest part needs; where another one has ended, its segments are empty.
- * Each stripe is a small operation by itself, and a window of stripes is in flight.
+ * not sent). In parts, segment p of a stripe is of the part of rank p, or, in an all-to-all, of what
+ * rank p sends in the stripe's turn. There are as many stripes as the longest part needs, times the
+ * turns; where another one has ended, its segments are empty. Each stripe is a small operation by
+ * itself, and a window of stripes is in flight.
  *
  * all-reduce       RING     Each segment travels round the ring twice, as a sum and as a result:
  *                           2(ranks - 1) steps (ring.c).
@@ -24,17 +27,25 @@
  * all-gather       GATHER_RING, GATHER_DIRECT     Each part goes round the ring: ranks - 1 steps;
  *                           or to all: 1 step (gather.c). So do blobs, parts of given lengths.
  * reduce-scatter   SCATTER_RING, SCATTER_DIRECT   The first half of RING or DIRECT (scatter.c).
+ * reduce           REDUCE_CHAIN, REDUCE_DIRECT    Each segment is folded along the ring up to the root;
+ *                           or the root gets all parts of it (to_root.c).
+ * gather           TO_ROOT_CHAIN, TO_ROOT_DIRECT  Each part is passed on to the root, or sent there
+ *                           (to_root.c).
+ * scatter          FROM_ROOT_CHAIN, FROM_ROOT_DIRECT     The same from the root (from_root.c).
+ * all-to-all       EXCHANGE_RING, EXCHANGE_DIRECT Each part is passed on along the ring, or sent
+ *                           (all_to_all.c).
  *
  * An all-reduce folds the parts of segment p in the order p, p + 1 ... p - 1; a reduce-scatter folds
- * the share of rank p in the order p + 1, p + 2 ... p. So in both the rank that ends with the result
- * folds its own part last, and all schedules of a collective give the same bits. Elements of f16 and
- * bf16 are folded in f32 and rounded when that is finished: along the ring, sums travel as f32, so
- * that they are not rounded at each rank. With a codec everything that travels is packed: a part or
- * a sum by whoever sends it; the result once, by the rank that finishes it, which unpacks it again
- * as all others do; a share of a reduce-scatter does not travel, and is not packed. What is not folded
- * is packed once, by the rank that has it, which unpacks it again likewise. Parts that are collected
- * are added unpacked, two by two. With a scaled codec parts go directly to whoever folds them wherever
- * they can, so that none is packed twice and there is one sum.
+ * the share of rank p in the order p + 1, p + 2 ... p, and so does a reduce for the root. So the rank
+ * that ends with the result folds its own part last, and all schedules of a collective give the same
+ * bits. Elements of f16 and bf16 are folded in f32 and rounded when that is finished: along the ring,
+ * sums travel as f32, so that they are not rounded at each rank. With a codec everything that travels
+ * is packed: a part or a sum by whoever sends it; the result once, by the rank that finishes it, which
+ * unpacks it again as all others do. What nobody else gets is not packed: a share of a reduce-scatter,
+ * the result of a reduce, the own part of a root that gathers or scatters, what stays in an all-to-all.
+ * What is not folded is packed once, by the rank that has it, which unpacks it again likewise. Parts
+ * that are collected are added unpacked, two by two. With a scaled codec parts go directly to whoever
+ * folds them wherever they can, so that none is packed twice and there is one sum.
  */
 #ifndef PCCL_COLLECTIVE_PLAN_H
 #define PCCL_COLLECTIVE_PLAN_H
@@ -48,6 +59,7 @@ struct pccl_plan {
     enum pccl_algorithm algorithm; /* which schedule */
     struct pccl_seat seat;
     uint32_t pieces; /* segments of a stripe */
+    uint32_t turns;  /* stripes that make up a segment of every part; 1: each does */
     enum pccl_datatype datatype;
     enum pccl_reduce_op reduction;
     enum pccl_datatype folded_datatype; /* of what is folded so far */
@@ -61,6 +73,7 @@ struct pccl_plan {
     uint64_t input_from, result_from;
     uint64_t own_from, own;    /* where the own part begins and how many elements it has: all of a tensor; 0: no part */
     bool reduces;              /* the result of the own part is what it is folded into */
+    bool exchanges;            /* both sides are in parts: a tensor of parts of parts, by who sends and who receives */
     bool long_path;            /* a round trip to the neighbors takes longer than moving some segments */
     bool large;                /* more than the caches hold, so what is not needed soon may bypass them */
     uint32_t segment_elements; /* of a whole segment */
@@ -77,6 +90,14 @@ PCCL_MUST_CHECK enum pccl_status pccl_plan_make(const struct pccl_descriptor *de
                                                 const uint64_t *starts, struct pccl_plan *plan,
                                                 struct pccl_text *reason);
 
+/* For the schedule: this peer's place, in this stripe. */
+static inline struct pccl_seat pccl_plan_seat(const struct pccl_plan *plan, uint64_t stripe)
+{
+    struct pccl_seat seat = plan->seat;
+    seat.turn = plan->turns > 1 ? (uint32_t)(stripe % plan->turns) : 0;
+    return seat;
+}
+
 struct pccl_segment {
     uint64_t first; /* element of the whole tensor */
     uint32_t count; /* may be 0 */
@@ -86,6 +107,8 @@ struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t str
 bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 /* Whether the segment has elements, and they are the own part, which is its result (schedule.h). */
 bool pccl_plan_keeps(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
+/* Whether what is kept is packed first, since it is sent, too. */
+bool pccl_plan_packs_own(const struct pccl_plan *plan);
 /* Whether sums travel in this step that are longer than elements: f32 for f16 or bf16. */
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step);
 /*
@@ -108,7 +131,10 @@ static inline size_t pccl_plan_input_at(const struct pccl_plan *plan, const stru
 }
 static inline size_t pccl_plan_result_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
 {
-    return (size_t)(segment->first - plan->result_from) * plan->element_bytes;
+    uint64_t first = segment->first - plan->result_from;
+    if (plan->exchanges) /* of each sender's parts only the own one */
+        first = segment->first / (plan->count * plan->seat.ranks) * plan->count + segment->first % plan->count;
+    return (size_t)first * plan->element_bytes;
 }
 
 static inline const struct pccl_schedule *pccl_plan_schedule(const struct pccl_plan *plan)

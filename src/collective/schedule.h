@@ -12,13 +12,14 @@
  * and carries one piece.
  *
  *   Step 0         is what a rank sends by itself: its own part, from its input. Whoever has
- *                  nothing to begin with, sends nothing in it.
+ *                  nothing to begin with, sends nothing in it. So a rank with several pieces for one
+ *                  neighbor sends them in several stripes, which take turns (`turns`).
  *   A later step   is sent because a piece came in, and carries that same piece (pccl_task).
  *
- * The engine relies on this: all messages of a step carry the same content; where sums travel at
- * all, they do in step 1; parts that are collected come in step 0, one from each rank that sends to
- * this one, fewer than PCCL_MESH_PEERS_MAX; what is kept is sent in step 0, and who keeps a piece
- * collects none; results are folded in the order of the ring, so every schedule gives the same bits.
+ * The engine relies on this: all messages of a step that come to a rank carry the same content; where
+ * sums travel at all, they do in step 1; parts that are collected come in step 0, one from each rank
+ * that sends to this one, fewer than PCCL_MESH_PEERS_MAX; what is kept is sent in step 0 or never, and
+ * who keeps a piece collects none; results are folded in the order of the ring, so every schedule gives the same bits.
  * Every rank sends to the next one in the ring, even if it has no piece for it: the receiver of an
  * empty flow says READY like any other, so each rank is compared with the next one, whatever the two
  * plan.
@@ -38,14 +39,23 @@ enum pccl_algorithm {
     PCCL_GATHER_DIRECT,
     PCCL_SCATTER_RING,
     PCCL_SCATTER_DIRECT,
+    PCCL_REDUCE_CHAIN,
+    PCCL_REDUCE_DIRECT,
+    PCCL_TO_ROOT_CHAIN,
+    PCCL_TO_ROOT_DIRECT,
+    PCCL_FROM_ROOT_CHAIN,
+    PCCL_FROM_ROOT_DIRECT,
+    PCCL_EXCHANGE_RING,
+    PCCL_EXCHANGE_DIRECT,
     PCCL_ALGORITHMS
 };
 
 #define PCCL_NO_PIECE UINT32_MAX
 
-/* How many take part, as which rank, and which rank is the root, where there is one. */
+/* How many take part, as which rank, which rank is the root, where there is one, and whose turn the stripe is. */
 struct pccl_seat {
     uint32_t ranks, rank, root; /* the ring's order; ranks >= 2 */
+    uint32_t turn;              /* the turns follow one another from stripe to stripe, from 0 on */
 };
 
 static inline uint32_t pccl_seat_next(struct pccl_seat seat, uint32_t rank)
@@ -53,8 +63,17 @@ static inline uint32_t pccl_seat_next(struct pccl_seat seat, uint32_t rank)
     return rank + 1 < seat.ranks ? rank + 1 : 0;
 }
 
+/* How far it is along the ring. */
+static inline uint32_t pccl_seat_distance(struct pccl_seat seat, uint32_t from, uint32_t to)
+{
+    return to >= from ? to - from : to + seat.ranks - from;
+}
+
+/* In an all-to-all: how many places farther on along the ring belongs what is sent in this turn. */
+static inline uint32_t pccl_exchange_places(struct pccl_seat seat) { return seat.ranks - 1 - seat.turn; }
+
 enum pccl_content {
-    PCCL_CONTENT_PART,   /* of one rank */
+    PCCL_CONTENT_PART,   /* of one rank: to be folded, or passed on */
     PCCL_CONTENT_SUM,    /* folded so far */
     PCCL_CONTENT_RESULT, /* final; also the part of one rank where nothing is folded */
 };
@@ -68,11 +87,12 @@ enum pccl_work {
      */
     PCCL_WORK_COLLECT,
     PCCL_WORK_STORE, /* It is the result as it is. */
+    PCCL_WORK_PASS,  /* It is for others. */
 };
 
 /*
- * What is to be done with a piece that came in. All but PCCL_WORK_FOLD make one result of this
- * rank.
+ * What is to be done with a piece that came in. All but PCCL_WORK_FOLD and PCCL_WORK_PASS make one
+ * result of this rank.
  */
 struct pccl_task {
     enum pccl_work work; /* first */
@@ -90,6 +110,7 @@ struct pccl_schedule {
     const char *name; /* for messages */
     uint32_t (*pieces)(struct pccl_seat seat);
     uint32_t (*steps)(struct pccl_seat seat);
+    uint32_t (*turns)(struct pccl_seat seat); /* stripes with other pieces, one after the other; NULL: one */
     /*
      * Pieces of a stripe that may be in scratch at once: parts and sums; if they are packed,
      * results as well.
@@ -110,10 +131,11 @@ struct pccl_schedule {
      */
     struct pccl_sending (*spent)(struct pccl_seat seat, uint32_t piece);
     /*
-     * Whether the own part of a piece is its result here, which nobody sends; if it is packed, what
-     * it is unpacked to. NULL: never.
+     * Whether the own part of a piece is its result here, which nobody sends; if it is sent packed,
+     * what it is unpacked to. NULL: never.
      */
     bool (*keeps)(struct pccl_seat seat, uint32_t piece);
+    bool keeps_unsent; /* what is kept is never sent, and so not packed; else it is sent in step 0 */
     /* A message of this step came in. */
     struct pccl_task (*arrived)(struct pccl_seat seat, uint32_t step);
 };
@@ -139,6 +161,12 @@ static inline uint32_t pccl_one_step(struct pccl_seat seat)
     return 1;
 }
 
+static inline uint32_t pccl_one_piece(struct pccl_seat seat)
+{
+    (void)seat;
+    return 1;
+}
+
 /* Results come in where they belong; only what came ahead is in scratch, or what is packed, until it is sent on. */
 static inline uint32_t pccl_one_buffer(struct pccl_seat seat, bool packed)
 {
@@ -157,10 +185,14 @@ static inline enum pccl_content pccl_carries_results(struct pccl_seat seat, uint
 /* By enum pccl_algorithm. */
 extern const struct pccl_schedule *const pccl_schedules[PCCL_ALGORITHMS];
 
-/* ---- the rows: all-reduce, broadcast, all-gather, reduce-scatter ---- */
+/* ---- the rows: all-reduce, broadcast, all-gather, reduce-scatter, reduce, gather, scatter, all-to-all ---- */
 extern const struct pccl_schedule pccl_ring, pccl_direct;
 extern const struct pccl_schedule pccl_chain, pccl_spread;
 extern const struct pccl_schedule pccl_gather_ring, pccl_gather_direct;
 extern const struct pccl_schedule pccl_scatter_ring, pccl_scatter_direct;
+extern const struct pccl_schedule pccl_reduce_chain, pccl_reduce_direct;
+extern const struct pccl_schedule pccl_to_root_chain, pccl_to_root_direct;
+extern const struct pccl_schedule pccl_from_root_chain, pccl_from_root_direct;
+extern const struct pccl_schedule pccl_exchange_ring, pccl_exchange_direct;
 
 #endif

@@ -56,7 +56,6 @@ static void list_flows(struct pccl_transfer *transfer, bool outgoing, struct pcc
         flow->other = other;
         flow->column = count++;
         flow->outgoing = outgoing;
-        flow->first = pccl_flow_piece(flow, 0);
         pccl_list_init(&flow->on_lane);
         pccl_list_init(&flow->in_queue);
     }
@@ -119,15 +118,18 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
     struct pccl_exchange *exchange = transfer->exchange;
     const struct pccl_memory *memory = &exchange->memory;
     transfer->ring = pccl_allocate(memory, config->ranks * sizeof *transfer->ring);
-    transfer->slots = pccl_allocate(memory, (size_t)transfer->slot_count * sizeof(struct pccl_stripe *));
     transfer->ended = pccl_allocate(memory, sizeof *transfer->ended);
-    if (transfer->ring == NULL || transfer->slots == NULL || transfer->ended == NULL)
+    if (transfer->ring == NULL || transfer->ended == NULL)
         return false;
     memcpy(transfer->ring, config->ring, config->ranks * sizeof *transfer->ring);
-    if (!copy_parts(transfer) || !make_flows(transfer) || !pccl_stripe_reserve(transfer))
+    if (!copy_parts(transfer) || !make_flows(transfer))
+        return false;
+    pccl_window_size(transfer);
+    transfer->slots = pccl_allocate(memory, (size_t)transfer->slot_count * sizeof(struct pccl_stripe *));
+    if (transfer->slots == NULL || !pccl_stripe_reserve(transfer))
         return false;
     const struct pccl_plan *plan = &transfer->plan;
-    if (!transfer->in_place || (!plan->reduces && !pccl_packing_packs(&plan->packing)))
+    if (!transfer->in_place || (!plan->reduces && !pccl_plan_packs_own(plan)))
         return true;
     return pccl_backup_init(&exchange->backups, plan, own_result(plan, config), &transfer->backup);
 }
@@ -159,7 +161,6 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         made->user = config->user;
         made->in_place = is_in_place(&plan, config);
         pccl_list_init(&made->wanting);
-        pccl_window_size(made);
         if (allocate_parts(made, config)) {
             *transfer = made;
             return PCCL_OK;

@@ -64,15 +64,16 @@ static void count_messages(const struct pccl_flow *flow, struct pccl_stripe *str
 {
     const struct pccl_plan *plan = &flow->transfer->plan;
     const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
-    uint32_t steps = schedule->steps(plan->seat);
+    const struct pccl_seat seat = pccl_plan_seat(plan, stripe->number);
+    uint32_t steps = schedule->steps(seat);
     for (uint32_t step = 0; step < steps; step++) {
-        if (!pccl_plan_has_segment(plan, stripe->number, pccl_flow_piece(flow, step)))
+        if (!pccl_plan_has_segment(plan, stripe->number, pccl_flow_piece(flow, stripe->number, step)))
             continue;
         if (flow->outgoing) {
             stripe->departures_left++;
             continue;
         }
-        enum pccl_work work = schedule->arrived(plan->seat, step).work;
+        enum pccl_work work = schedule->arrived(seat, step).work;
         stripe->arrivals_left++;
         stripe->parts_left += work == PCCL_WORK_COLLECT;
         stripe->results_left += work == PCCL_WORK_FINISH || work == PCCL_WORK_STORE;
@@ -216,12 +217,15 @@ void pccl_window_size(struct pccl_transfer *transfer)
     size_t segment_bytes = pccl_plan_bytes_most(plan, plan->segment_elements);
     /*
      * Each step of a stripe is one trip; the credit that follows its end is another one, on which
-     * nothing is moved.
+     * nothing is moved. The fewer steps, the more that is; and then the less is there to fill the
+     * link while the last stripes are on their way.
      */
     uint64_t steps = schedule->steps(plan->seat), window_bytes = transfer->exchange->config.window_bytes;
-    uint64_t window = (window_bytes + window_bytes / steps) / segment_bytes;
+    uint64_t window = (window_bytes + 2 * window_bytes / steps) / segment_bytes;
     if (!plan->long_path)
         window = pccl_min_u64(window, SHORT_PATH_WINDOW);
+    /* Turns that go over different links should not wait for one another. */
+    window *= pccl_min_u64(plan->turns, transfer->outgoing_count);
     transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->stripes);
     transfer->stripe_scratch =
         schedule->buffers(plan->seat, pccl_packing_packs(&plan->packing)) * pccl_scratch_size(segment_bytes);

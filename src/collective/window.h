@@ -7,7 +7,7 @@
 
 #include "collective/internal.h"
 
-/* Computes how many stripes may be open, and how much scratch each needs. */
+/* Computes how many stripes may be open, and how much scratch each needs. The flows are there. */
 void pccl_window_size(struct pccl_transfer *transfer);
 /* Makes a record for one more stripe. false: memory is short. */
 PCCL_MUST_CHECK bool pccl_stripe_reserve(struct pccl_transfer *transfer);

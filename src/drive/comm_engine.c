@@ -81,7 +81,7 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
     uint32_t ranks = subgroup ? subgroup->count : 0;
     const struct pccl_id *ring = subgroup ? subgroup->ring : pccl_peer_ring(comm->peer, &ranks);
     const uint32_t *positions = subgroup ? subgroup->positions : pccl_peer_positions(comm->peer);
-    bool has_root = descriptor->collective == PCCL_BROADCAST; /* one that is no member is refused by the machine */
+    bool has_root = pccl_collective_has_root(descriptor->collective); /* no member: refused by the machine */
     struct pccl_comm_op_job *job = allocate_job(ranks, request->starts ? request->part_count + 1 : 0);
     if (!job)
         return NULL;

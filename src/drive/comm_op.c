@@ -172,7 +172,7 @@ static enum pccl_status place(const struct pcclComm_t *handle, struct pccl_comm_
         pccl_text_format(reason, "this peer is not in the list of members");
         return PCCL_ARGUMENT;
     }
-    if (descriptor->collective == PCCL_BROADCAST) {
+    if (pccl_collective_has_root(descriptor->collective)) {
         if (request->root >= operation->member_count) {
             pccl_text_format(reason, "the root is rank %u, but there are %u members", request->root,
                              operation->member_count);
@@ -202,8 +202,14 @@ static void plan_tiny(const struct pccl_communicator *comm, struct pccl_comm_op 
     operation->result_bytes = extent.result;
     if (!operation->tiny)
         return;
-    if (request->descriptor.collective == PCCL_REDUCE_SCATTER)
+    uint8_t collective = request->descriptor.collective;
+    operation->outcome_parts = 1;
+    if (collective == PCCL_REDUCE_SCATTER || collective == PCCL_SCATTER)
         operation->outcome_skip = extent.own;
+    if (collective == PCCL_ALL_TO_ALL) { /* one from each contribution */
+        operation->outcome_parts = operation->member_count;
+        operation->outcome_skip = extent.result / operation->member_count * operation->rank;
+    }
     operation->traffic = (struct pccl_traffic){sizes.contribution, sizes.result};
     launch->tiny = true;
     launch->payload = sizes.contribution ? request->input : NULL;
@@ -413,6 +419,15 @@ static enum pccl_status status_of(enum pccl_class class)
     return PCCL_INTERNAL;
 }
 
+static void take_result(const struct pccl_comm_op *operation, const struct pccl_peer_op *op)
+{
+    size_t part = operation->result_bytes / operation->outcome_parts,
+           all = op->payload_bytes / operation->outcome_parts;
+    PCCL_ASSERT(operation->outcome_skip + part <= all);
+    for (uint32_t i = 0; i < operation->outcome_parts; i++)
+        memcpy((uint8_t *)operation->result + i * part, op->payload + i * all + operation->outcome_skip, part);
+}
+
 static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_op *operation)
 {
     const struct pccl_peer_op *op = operation->op;
@@ -427,10 +442,8 @@ static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_
         operation->status = pccl_comm_blobs_take(operation, op, &operation->why.reason);
     if (operation->status != PCCL_OK)
         pccl_peer_departed(comm->peer, &op->known, &op->attributes.epoch, &operation->why.details.departed);
-    if (operation->tiny && operation->status == PCCL_OK && operation->result_bytes) {
-        PCCL_ASSERT(operation->outcome_skip + operation->result_bytes <= op->payload_bytes);
-        memcpy(operation->result, op->payload + operation->outcome_skip, operation->result_bytes);
-    }
+    if (operation->tiny && operation->status == PCCL_OK && operation->result_bytes)
+        take_result(operation, op);
 }
 
 static void describe(const struct pccl_comm_op *operation, pcclOperationInfo_t *info)

@@ -27,7 +27,9 @@ struct pccl_comm_op {
     struct pccl_comm_op_job *job; /* of a bulk operation, as long as the engine has it */
     void *result;
     size_t result_bytes;
-    size_t outcome_skip;           /* tiny: where the result begins in what the master tells */
+    /* tiny: of how many equal parts of what the master tells the result is, and where it begins in each */
+    uint32_t outcome_parts;
+    size_t outcome_skip;
     struct pccl_comm_blobs *blobs; /* owned: of an all-gather of blobs */
     bool tiny;
     bool decided, committed;  /* the outcome is known; the outcome is a success */

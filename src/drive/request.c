@@ -34,18 +34,28 @@ static size_t part_at(const struct pccl_request *request, uint32_t rank)
 
 struct pccl_request_extent pccl_request_extent(const struct pccl_request *request, uint32_t world, uint32_t rank)
 {
-    bool gathers = request->descriptor.collective == PCCL_ALL_GATHER;
-    bool scatters = request->descriptor.collective == PCCL_REDUCE_SCATTER;
-    if (!gathers && !scatters)
-        return (struct pccl_request_extent){.input = part_at(request, 1), .result = part_at(request, 1)};
-    size_t own = part_at(request, rank), part = part_at(request, rank + 1) - own, all = part_at(request, world);
-    return (struct pccl_request_extent){.input = scatters ? all : part, .result = gathers ? all : part, .own = own};
+    uint8_t collective = request->descriptor.collective;
+    bool exchanges = collective == PCCL_ALL_TO_ALL;
+    bool gathers = collective == PCCL_ALL_GATHER || collective == PCCL_GATHER;
+    bool scatters = collective == PCCL_REDUCE_SCATTER || collective == PCCL_SCATTER;
+    bool is_beside_root = pccl_collective_has_root(collective) && rank != request->root;
+    size_t own = gathers || scatters ? part_at(request, rank) : 0, all = part_at(request, world);
+    size_t part = gathers || scatters ? part_at(request, rank + 1) - own : part_at(request, 1);
+    struct pccl_request_extent extent = {
+        .input = scatters || exchanges ? all : part, .result = gathers || exchanges ? all : part, .own = own};
+    if (is_beside_root && collective == PCCL_SCATTER)
+        extent.input = 0;
+    if (is_beside_root && (collective == PCCL_REDUCE || collective == PCCL_GATHER))
+        extent.result = 0;
+    return extent;
 }
 
 /* The one place where the other buffer may lie although they overlap. */
 static bool is_in_place(const struct pccl_request *request, const struct pccl_request_extent *extent)
 {
     uintptr_t input = (uintptr_t)request->input, result = (uintptr_t)request->result;
+    if (request->descriptor.collective == PCCL_ALL_TO_ALL)
+        return false;
     return extent->input < extent->result ? input == result + extent->own : result == input + extent->own;
 }
 
@@ -59,15 +69,18 @@ enum pccl_status pccl_request_check_buffers(const struct pccl_request *request, 
         return PCCL_ARGUMENT;
     }
     struct pccl_request_extent extent = pccl_request_extent(request, world, rank);
-    if (extent.result && !request->result) {
+    if ((extent.result && !request->result) || (extent.input && !request->input)) {
         pccl_text_format(reason, "a buffer is NULL");
         return PCCL_ARGUMENT;
     }
     uintptr_t input = (uintptr_t)request->input, result = (uintptr_t)request->result;
-    bool overlap = input < result + extent.result && result < input + extent.input;
+    bool both = extent.input && extent.result;
+    bool overlap = both && input < result + extent.result && result < input + extent.input;
     if (!overlap || is_in_place(request, &extent))
         return PCCL_OK;
-    if (extent.own || extent.input != extent.result)
+    if (request->descriptor.collective == PCCL_ALL_TO_ALL)
+        pccl_text_format(reason, "sendbuf and recvbuf of an all-to-all overlap");
+    else if (extent.own || extent.input != extent.result)
         pccl_text_format(reason, "sendbuf and recvbuf overlap, and the smaller one is not the part of rank %u", rank);
     else
         pccl_text_format(reason, "sendbuf and recvbuf overlap partly");

@@ -11,10 +11,10 @@
 struct pccl_request {
     uint64_t tag;
     struct pccl_descriptor descriptor; /* the root is filled in when the members are known */
-    const void *input;                 /* in a broadcast the same as the result; NULL: a barrier */
+    const void *input;                 /* in a broadcast the same as the result; NULL: nothing is put in here */
     void *result;                      /* of blobs the caller's pcclBlobs_t */
-    uint64_t length;               /* of a blob, in bytes; the descriptor's count is what all may come to together */
-    const struct pccl_id *members; /* in order of their ranks; NULL: as of the last call that has returned */
+    uint64_t length;                   /* of a blob, in bytes; the descriptor's count is that of all together */
+    const struct pccl_id *members;     /* in order of their ranks; NULL: as of the last call that has returned */
     uint32_t member_count;
     uint32_t root;          /* its rank */
     const uint64_t *starts; /* of parts of given lengths: where each begins, and where the last one ends; or NULL */

@@ -158,7 +158,7 @@ bool pccl_master_combine(struct pccl_master *m, struct pccl_peer_group *group, s
     else if (made && pccl_collective_reduces(op->descriptor.collective))
         reduce(m, &all, op, parts);
     else if (made && op->result != NULL) /* of a barrier it is empty */
-        gather(&all, op, parts);         /* a broadcast gathers what only the root contributes */
+        gather(&all, op, parts);         /* a broadcast or scatter gathers what only the root contributes */
     pccl_release(&m->memory, parts, bytes);
     return made;
 }

@@ -97,7 +97,7 @@ static enum pccl_status may_launch_in(const struct pccl_peer *p, const struct pc
         return PCCL_ARGUMENT;
     if (subgroup->ended)
         return PCCL_PEER_LOST;
-    bool has_root = launch->descriptor.collective == PCCL_BROADCAST && launch->given_up == PCCL_CLASS_NONE;
+    bool has_root = pccl_collective_has_root(launch->descriptor.collective) && launch->given_up == PCCL_CLASS_NONE;
     return has_root && !pccl_peer_is_in_subgroup(p, launch->subgroup, &launch->descriptor.root) ? PCCL_ARGUMENT
                                                                                                 : PCCL_OK;
 }

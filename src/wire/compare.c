@@ -49,7 +49,13 @@ uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_i
 
 bool pccl_collective_reduces(uint8_t collective)
 {
-    return collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER;
+    return collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE;
+}
+
+bool pccl_collective_has_root(uint8_t collective)
+{
+    return collective == PCCL_BROADCAST || collective == PCCL_REDUCE || collective == PCCL_GATHER ||
+           collective == PCCL_SCATTER;
 }
 
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b)

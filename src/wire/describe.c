@@ -38,6 +38,10 @@ const char *pccl_collective_name(uint8_t collective)
     case PCCL_BARRIER: return "barrier";
     case PCCL_ALL_GATHER_V: return "all-gather of blobs";
     case PCCL_FOUND: return "founding of a subgroup";
+    case PCCL_REDUCE: return "reduce";
+    case PCCL_GATHER: return "gather";
+    case PCCL_SCATTER: return "scatter";
+    case PCCL_ALL_TO_ALL: return "all-to-all";
     default: return "operation";
     }
 }
@@ -52,6 +56,7 @@ static void describe_request(struct pccl_text *words, const struct pccl_descript
     const char *reduction = pccl_reduce_op_name((enum pccl_reduce_op)descriptor->operation);
     switch (descriptor->collective) {
     case PCCL_ALL_REDUCE: pccl_text_add(words, reduction); break;
+    case PCCL_REDUCE:
     case PCCL_REDUCE_SCATTER: pccl_text_append(words, "%s, %s", collective, reduction); break;
     default: pccl_text_add(words, collective); break;
     }
@@ -67,8 +72,9 @@ static void describe_request(struct pccl_text *words, const struct pccl_descript
                      pccl_datatype_name((enum pccl_datatype)descriptor->datatype));
     if (!pccl_id_is_zero(&descriptor->counts))
         pccl_text_append(words, " in given shares (%s)", pccl_id_str(&descriptor->counts));
-    if (descriptor->collective == PCCL_BROADCAST)
-        pccl_text_append(words, " from peer %s", pccl_id_str(&descriptor->root));
+    bool receives = descriptor->collective == PCCL_REDUCE || descriptor->collective == PCCL_GATHER;
+    if (pccl_collective_has_root(descriptor->collective))
+        pccl_text_append(words, " %s peer %s", receives ? "to" : "from", pccl_id_str(&descriptor->root));
 }
 
 static void describe(struct pccl_text *words, const struct pccl_described *one, struct details details)

@@ -33,8 +33,8 @@ static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
     bool has_parts = collective == PCCL_ALL_GATHER_V || collective == PCCL_REDUCE_SCATTER;
     if (!pccl_collective_reduces(collective) && descriptor->operation != 0)
         return "a reduction in an operation that reduces nothing";
-    if ((collective == PCCL_BROADCAST) == pccl_id_is_zero(&descriptor->root))
-        return "a root is that of a broadcast, and a broadcast has one";
+    if (pccl_collective_has_root(collective) == pccl_id_is_zero(&descriptor->root))
+        return "a root where there is none, or none where there is one";
     if (!has_parts && !pccl_id_is_zero(&descriptor->counts))
         return "counts in an operation whose parts are equal";
     bool without_elements = collective == PCCL_BARRIER || collective == PCCL_FOUND;

@@ -120,7 +120,7 @@ static void mend_operation(struct pccl_instance *instance, struct pccl_descripto
     bool lengths_are_unknown = collective == PCCL_ALL_GATHER_V && descriptor->count % 2 != 0;
     if ((collective != PCCL_ALL_GATHER_V && collective != PCCL_REDUCE_SCATTER) || lengths_are_unknown)
         memset(&descriptor->counts, 0, sizeof descriptor->counts);
-    if (collective == PCCL_BROADCAST)
+    if (pccl_collective_has_root(collective))
         descriptor->root.bytes[0] |= 1;
     else
         memset(&descriptor->root, 0, sizeof descriptor->root);

@@ -17,9 +17,13 @@ struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor,
     uint64_t one = times(descriptor->count, (uint32_t)pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype));
     uint64_t all = times(one, world);
     switch (descriptor->collective) {
-    case PCCL_ALL_REDUCE: return (struct pccl_tiny_sizes){one, one, one};
+    case PCCL_ALL_REDUCE:
+    case PCCL_REDUCE: return (struct pccl_tiny_sizes){one, one, one};
     case PCCL_BROADCAST: return (struct pccl_tiny_sizes){self_is_root ? one : 0, one, one};
-    case PCCL_ALL_GATHER: return (struct pccl_tiny_sizes){one, all, all};
+    case PCCL_ALL_GATHER:
+    case PCCL_GATHER: return (struct pccl_tiny_sizes){one, all, all};
+    case PCCL_SCATTER: return (struct pccl_tiny_sizes){self_is_root ? all : 0, all, all};
+    case PCCL_ALL_TO_ALL: return (struct pccl_tiny_sizes){all, times(all, world), times(all, world)};
     case PCCL_REDUCE_SCATTER:
         if (!pccl_id_is_zero(&descriptor->counts))
             all = one;

@@ -27,7 +27,7 @@ struct pccl_tiny_sizes {
 
 /*
  * An operation may be tiny if `largest` is within pccl_tiny_most: then it is so for every member
- * alike. A barrier always may, and a founding whatever the limit is. self_is_root: of a broadcast.
+ * alike. A barrier always may, and a founding whatever the limit is. self_is_root: where there is one.
  * world > 0.
  */
 struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor, uint32_t world, bool self_is_root);

@@ -153,6 +153,8 @@ bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instan
 uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_instance *instance);
 /* Whether it combines the elements of all with pcclRedOp_t. */
 bool pccl_collective_reduces(uint8_t collective);
+/* Whether one member, the root, sends or receives what the others do not. */
+bool pccl_collective_has_root(uint8_t collective);
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);
 bool pccl_label_equal(const struct pccl_label *a, const struct pccl_label *b);
 /* false: too long, or not printable. */

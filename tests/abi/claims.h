@@ -251,6 +251,10 @@ VALUE(pcclCollectiveAllGather, 2)
 VALUE(pcclCollectiveReduceScatter, 3)
 VALUE(pcclCollectiveBarrier, 4)
 VALUE(pcclCollectiveAllGatherV, 5)
+VALUE(pcclCollectiveReduce, 6)
+VALUE(pcclCollectiveGather, 7)
+VALUE(pcclCollectiveScatter, 8)
+VALUE(pcclCollectiveAllToAll, 9)
 STRUCT(pcclOperation_t, 80, 8)
 MEMBER(pcclOperation_t, size, 0, 8)
 MEMBER(pcclOperation_t, collective, 8, 4)
@@ -323,6 +327,22 @@ FUNCTION(pcclAllGatherAsync, (const void *, void *, size_t, pcclDataType_t, cons
                               const pcclComm_t *, pcclAsyncReduceOp_t *))
 FUNCTION(pcclReduceScatterAsync, (const void *, void *, size_t, pcclDataType_t, pcclRedOp_t,
                                   const pcclCollectiveOptions_t *, const pcclComm_t *, pcclAsyncReduceOp_t *))
+FUNCTION(pcclReduce, (const void *, void *, size_t, pcclDataType_t, pcclRedOp_t, uint32_t,
+                      const pcclCollectiveOptions_t *, const pcclComm_t *, pcclOperationInfo_t *))
+FUNCTION(pcclGather, (const void *, void *, size_t, pcclDataType_t, uint32_t, const pcclCollectiveOptions_t *,
+                      const pcclComm_t *, pcclOperationInfo_t *))
+FUNCTION(pcclScatter, (const void *, void *, size_t, pcclDataType_t, uint32_t, const pcclCollectiveOptions_t *,
+                       const pcclComm_t *, pcclOperationInfo_t *))
+FUNCTION(pcclAllToAll, (const void *, void *, size_t, pcclDataType_t, const pcclCollectiveOptions_t *,
+                        const pcclComm_t *, pcclOperationInfo_t *))
+FUNCTION(pcclReduceAsync, (const void *, void *, size_t, pcclDataType_t, pcclRedOp_t, uint32_t,
+                           const pcclCollectiveOptions_t *, const pcclComm_t *, pcclAsyncReduceOp_t *))
+FUNCTION(pcclGatherAsync, (const void *, void *, size_t, pcclDataType_t, uint32_t, const pcclCollectiveOptions_t *,
+                           const pcclComm_t *, pcclAsyncReduceOp_t *))
+FUNCTION(pcclScatterAsync, (const void *, void *, size_t, pcclDataType_t, uint32_t, const pcclCollectiveOptions_t *,
+                            const pcclComm_t *, pcclAsyncReduceOp_t *))
+FUNCTION(pcclAllToAllAsync, (const void *, void *, size_t, pcclDataType_t, const pcclCollectiveOptions_t *,
+                             const pcclComm_t *, pcclAsyncReduceOp_t *))
 FUNCTION(pcclBarrierAsync, (const pcclCollectiveOptions_t *, const pcclComm_t *, pcclAsyncReduceOp_t *))
 FUNCTION(pcclAllGatherV, (const void *, size_t, const pcclCollectiveOptions_t *, const pcclComm_t *, pcclBlobs_t *,
                           pcclOperationInfo_t *))

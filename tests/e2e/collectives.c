@@ -1,6 +1,6 @@
 /*
- * The verbs of broadcast, all-gather, also of blobs, reduce-scatter and barrier. What a peer contributes
- * follows from its id, so that whoever knows who took part can check every element:
+ * The verbs of all collectives. What a peer contributes follows from its id, so that whoever knows who
+ * took part can check every element:
  *
  *   members                  {"members":[ids],"rank":R}
  *   group SLOT ID,ID,...     founds one of these and puts it into the slot, where it is as a
@@ -25,8 +25,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { BROADCAST, GATHER, SCATTER, BARRIER, BLOBS, ALL_REDUCE, KINDS };
-static const char *const names[KINDS] = {"broadcast", "gather", "scatter", "barrier", "blobs", "reduce"};
+/* Up to LAST_QUANTIZED nothing is added, so that what is quantized can be checked here. */
+enum kind {
+    BROADCAST,
+    GATHER,
+    ROOT_GATHER,
+    ROOT_SCATTER,
+    ALL_TO_ALL,
+    SCATTER,
+    ROOT_SUM,
+    BARRIER,
+    BLOBS,
+    ALL_REDUCE,
+    KINDS,
+    LAST_QUANTIZED = ALL_TO_ALL
+};
+static const struct {
+    const char *name;
+    pcclCollective_t collective;
+} kinds[KINDS] = {
+    [BROADCAST] = {"broadcast", pcclCollectiveBroadcast},  [GATHER] = {"gather", pcclCollectiveAllGather},
+    [ROOT_GATHER] = {"root_gather", pcclCollectiveGather}, [ROOT_SCATTER] = {"root_scatter", pcclCollectiveScatter},
+    [ALL_TO_ALL] = {"all_to_all", pcclCollectiveAllToAll}, [SCATTER] = {"scatter", pcclCollectiveReduceScatter},
+    [ROOT_SUM] = {"root_sum", pcclCollectiveReduce},       [BARRIER] = {"barrier", pcclCollectiveBarrier},
+    [BLOBS] = {"blobs", pcclCollectiveAllGatherV},         [ALL_REDUCE] = {"reduce", pcclCollectiveAllReduce}};
 
 enum { MEMBERS_MAX = 64, OPS_MAX = 8, FIRST_TAG = 2000 };
 
@@ -36,7 +58,7 @@ struct collective {
     size_t count;
     uint32_t root, drawn;
     bool in_place, alone_ok, listed, done, in_flight; /* listed: its caller wants these members, whatever its kind */
-    bool quantized;                                   /* a broadcast or gather, of floats */
+    bool quantized;                                   /* of floats */
     uint64_t digest;                                  /* of a result that is the same everywhere */
     uint64_t max_bytes;
     pcclPeerId_t members[MEMBERS_MAX];
@@ -140,6 +162,15 @@ static bool are_blobs(const struct collective *op)
     return right && op->blobs.bytes == bytes;
 }
 
+/* Of each participant one that begins there in what it has given. */
+static bool are_parts(const struct collective *op, size_t first)
+{
+    bool right = true;
+    for (uint32_t k = 0; k < op->info.world && right; k++)
+        right = is_filled(op, op->result + k * op->count, first, op->count, &op->participants[k], true);
+    return right;
+}
+
 static bool is_right(const struct collective *op)
 {
     const pcclOperationInfo_t *info = &op->info;
@@ -147,14 +178,17 @@ static bool is_right(const struct collective *op)
                  strcmp(op->participants[info->rank].digits, op->members[op->rank].digits) == 0;
     if (!right)
         return false;
+    bool is_root = op->rank == op->root;
     switch (op->kind) {
     case BROADCAST: return is_filled(op, op->result, 0, op->count, &op->participants[op->root], true);
-    case GATHER:
-        for (uint32_t k = 0; k < info->world && right; k++)
-            right = is_filled(op, op->result + k * op->count, 0, op->count, &op->participants[k], true);
-        return right;
+    case ROOT_SCATTER:
+        return is_filled(op, op->result, op->rank * op->count, op->count, &op->participants[op->root], true);
+    case GATHER: return are_parts(op, 0);
+    case ROOT_GATHER: return !is_root || are_parts(op, 0);
+    case ALL_TO_ALL: return are_parts(op, op->rank * op->count);
     case SCATTER: return is_sum(op, info->rank * op->count);
     case ALL_REDUCE: return is_sum(op, 0);
+    case ROOT_SUM: return !is_root || is_sum(op, 0);
     case BLOBS: return are_blobs(op);
     default: return true;
     }
@@ -162,11 +196,33 @@ static bool is_right(const struct collective *op)
 
 /* ---- one operation ---- */
 
-static size_t parts(const struct collective *op, enum kind of_all)
+/* How many elements this peer gives. */
+static size_t inputs(const struct collective *op)
 {
-    if (op->kind == BLOBS)
-        return of_all == SCATTER ? blob_count(op, &op->members[op->rank]) : 0;
-    return op->kind == BARRIER ? 0 : op->kind == of_all ? op->world * op->count : op->count;
+    size_t all = op->world * op->count;
+    switch (op->kind) {
+    case BARRIER: return 0;
+    case BLOBS: return blob_count(op, &op->members[op->rank]);
+    case ROOT_SCATTER: return op->rank == op->root ? all : 0;
+    case SCATTER:
+    case ALL_TO_ALL: return all;
+    default: return op->count;
+    }
+}
+
+/* ... and gets, in a buffer of its own. */
+static size_t results(const struct collective *op)
+{
+    size_t all = op->world * op->count;
+    switch (op->kind) {
+    case BARRIER:
+    case BLOBS: return 0;
+    case ROOT_SUM: return op->rank == op->root ? op->count : 0;
+    case ROOT_GATHER: return op->rank == op->root ? all : 0;
+    case GATHER:
+    case ALL_TO_ALL: return all;
+    default: return op->count;
+    }
 }
 
 static uint32_t *allocate(size_t count)
@@ -178,30 +234,32 @@ static uint32_t *allocate(size_t count)
 }
 
 /* In place: the smaller buffer is this peer's part of the larger one, or the only one. */
+static bool shares_buffer(const struct collective *op)
+{
+    bool has_two = inputs(op) > 0 && results(op) > 0;
+    return op->kind == BROADCAST || (op->in_place && has_two && op->kind != ALL_TO_ALL);
+}
+
+static bool gathers(const struct collective *op) { return op->kind == GATHER || op->kind == ROOT_GATHER; }
+
 static void make_buffers(struct collective *op)
 {
-    size_t input = parts(op, SCATTER), result = parts(op, GATHER);
-    op->input = allocate(input);
-    op->result = allocate(result);
-    if ((op->in_place && op->kind != BLOBS) || op->kind == BROADCAST) {
-        if (op->kind == GATHER) {
-            free(op->input);
-            op->input = op->result + op->rank * op->count;
-        } else {
-            free(op->result);
-            op->result = op->kind == SCATTER ? op->input + op->rank * op->count : op->input;
-        }
-    }
-    fill(op, op->input, input, &op->members[op->rank]);
+    size_t own = op->rank * op->count;
+    bool shared = shares_buffer(op), scatters = op->kind == SCATTER || op->kind == ROOT_SCATTER;
+    op->result = shared && !gathers(op) ? NULL : allocate(results(op));
+    op->input = shared && gathers(op) ? op->result + own : allocate(inputs(op));
+    if (op->result == NULL)
+        op->result = op->input + (scatters ? own : 0);
+    fill(op, op->input, inputs(op), &op->members[op->rank]);
 }
 
 static void free_buffers(struct collective *op)
 {
-    bool shared = (op->in_place && op->kind != BLOBS) || op->kind == BROADCAST;
+    bool shared = shares_buffer(op);
     (void)pcclFreeBlobs(&op->blobs);
-    if (!shared || op->kind != GATHER)
+    if (!shared || !gathers(op))
         free(op->input);
-    if (!shared || op->kind == GATHER)
+    if (!shared || gathers(op))
         free(op->result);
     op->input = op->result = NULL;
 }
@@ -210,14 +268,13 @@ static void free_buffers(struct collective *op)
 static bool is_intact(const struct collective *op, bool success)
 {
     const pcclPeerId_t *own = &op->members[op->rank];
-    if (op->kind == BARRIER)
-        return true;
+    bool overwritten = success && shares_buffer(op);
     if (op->kind == BROADCAST)
         return op->rank != op->root || is_filled(op, op->input, 0, op->count, own, success);
-    if (!success || !op->in_place || op->kind == GATHER || op->kind == BLOBS)
-        return is_filled(op, op->input, 0, parts(op, SCATTER), own, success && op->in_place);
-    if (op->kind == ALL_REDUCE)
+    if (overwritten && (op->kind == ALL_REDUCE || op->kind == ROOT_SUM))
         return true;
+    if (!overwritten || op->kind != SCATTER)
+        return is_filled(op, op->input, 0, inputs(op), own, overwritten && op->kind == GATHER);
     for (uint32_t k = 0; k < op->world; k++)
         if (k != op->rank && !is_filled(op, op->input + k * op->count, k * op->count, op->count, own, false))
             return false;
@@ -251,11 +308,17 @@ static pcclResult_t launch(struct collective *op, pcclComm_t *comm)
     case SCATTER:
         return pcclReduceScatterAsync(op->input, op->result, op->count, pcclUint32, pcclSum, &options, comm,
                                       &op->handle);
+    case ROOT_SUM:
+        return pcclReduceAsync(op->input, op->result, op->count, type, pcclSum, op->root, &options, comm, &op->handle);
+    case ROOT_GATHER:
+        return pcclGatherAsync(op->input, op->result, op->count, type, op->root, &options, comm, &op->handle);
+    case ROOT_SCATTER:
+        return pcclScatterAsync(op->input, op->result, op->count, type, op->root, &options, comm, &op->handle);
+    case ALL_TO_ALL: return pcclAllToAllAsync(op->input, op->result, op->count, type, &options, comm, &op->handle);
     case BARRIER: return pcclBarrierAsync(&options, comm, &op->handle);
     case BLOBS:
         op->blobs = (pcclBlobs_t)PCCL_BLOBS_INIT;
-        return pcclAllGatherVAsync(op->input, parts(op, SCATTER) * sizeof *op->input, &options, comm, &op->blobs,
-                                   &op->handle);
+        return pcclAllGatherVAsync(op->input, inputs(op) * sizeof *op->input, &options, comm, &op->blobs, &op->handle);
     default: {
         pcclReduceDescriptor_t descriptor = {
             .count = op->count, .tag = op->tag, .src_descriptor = {pcclUint32, pcclDistributionNone}};
@@ -266,8 +329,8 @@ static pcclResult_t launch(struct collective *op, pcclComm_t *comm)
 
 static void note_result(struct collective *op)
 {
-    if (op->kind != SCATTER)
-        op->digest = values_digest(op->result, parts(op, GATHER) * sizeof *op->result, 0);
+    if (op->kind == BROADCAST || op->kind == GATHER || op->kind == ALL_REDUCE)
+        op->digest = values_digest(op->result, results(op) * sizeof *op->result, 0);
 }
 
 static pcclResult_t await(struct collective *op)
@@ -340,7 +403,7 @@ static void count_on_given(struct collective *op, const char *list)
 static enum kind kind_of(const struct command *command, const char *name)
 {
     for (int kind = 0; kind < KINDS; kind++)
-        if (strcmp(names[kind], name) == 0)
+        if (strcmp(kinds[kind].name, name) == 0)
             return (enum kind)kind;
     bad_command(command, "no such collective");
 }
@@ -363,7 +426,7 @@ void do_collect(struct command *command)
     if (list != NULL)
         count_on_given(&op, list);
     make_buffers(&op);
-    if (option(command, "wrong") != NULL && op.kind != BARRIER)
+    if (option(command, "wrong") != NULL && inputs(&op) > 0)
         op.input[op.count - 1]++;
     if (option(command, "launched") == NULL)
         begin(command);
@@ -393,7 +456,7 @@ static void prepare(struct collective *op, uint64_t index, uint64_t draw, uint64
     op->salt = draw;
     op->count = 1 + sizes % (sizes & 1 << 20 ? count_max : 200); /* many of them go through the master */
     op->drawn = mix(draw + 7);
-    op->quantized = op->kind <= GATHER && (mix(draw + 9) & 1) != 0;
+    op->quantized = op->kind <= LAST_QUANTIZED && (mix(draw + 9) & 1) != 0;
 }
 
 /* From now on it counts on these. */
@@ -417,10 +480,6 @@ struct list {
 
 static void enter(struct list *list, uint64_t index)
 {
-    static const pcclCollective_t collectives[KINDS] = {
-        [BROADCAST] = pcclCollectiveBroadcast,   [GATHER] = pcclCollectiveAllGather,
-        [SCATTER] = pcclCollectiveReduceScatter, [BARRIER] = pcclCollectiveBarrier,
-        [BLOBS] = pcclCollectiveAllGatherV,      [ALL_REDUCE] = pcclCollectiveAllReduce};
     struct collective *op = &list->ops[index];
     pcclOperation_t *entry = &list->entries[index];
     list->options[index] = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
@@ -430,7 +489,7 @@ static void enter(struct list *list, uint64_t index)
     op->info.participants = op->participants;
     op->info.participants_max = MEMBERS_MAX;
     *entry = (pcclOperation_t)PCCL_OPERATION_INIT;
-    entry->collective = collectives[op->kind];
+    entry->collective = kinds[op->kind].collective;
     entry->sendbuf = op->kind == BROADCAST ? NULL : op->input;
     entry->recvbuf = op->result;
     entry->count = op->count;
@@ -443,7 +502,7 @@ static void enter(struct list *list, uint64_t index)
     list->options[index].max_bytes = op->max_bytes;
     op->blobs = (pcclBlobs_t)PCCL_BLOBS_INIT;
     entry->recvbuf = NULL;
-    entry->count = parts(op, SCATTER) * sizeof *op->input;
+    entry->count = inputs(op) * sizeof *op->input;
     entry->blobs = &op->blobs;
 }
 
@@ -500,7 +559,7 @@ static void add_operations(struct line *line, const struct collective *ops, uint
 {
     add(line, ",\"ops\":[");
     for (uint64_t i = 0; i < count; i++)
-        add(line, "%s[\"%s\",%u,\"%016" PRIx64 "\"]", i > 0 ? "," : "", names[ops[i].kind], ops[i].info.world,
+        add(line, "%s[\"%s\",%u,\"%016" PRIx64 "\"]", i > 0 ? "," : "", kinds[ops[i].kind].name, ops[i].info.world,
             values_digest(ops[i].participants, ops[i].info.world * sizeof *ops[i].participants, ops[i].digest));
     add(line, "]");
 }
@@ -520,7 +579,7 @@ void do_run(struct command *command)
     for (uint64_t i = 0; i < list->count; i++) {
         prepare(&list->ops[i], i, seed * OPS_MAX + i, count_max);
         list->ops[i].kind = (enum kind)((seed + i) % KINDS); /* each of them, in turn */
-        list->ops[i].quantized = list->ops[i].kind <= GATHER && (i & 1) != 0;
+        list->ops[i].quantized = list->ops[i].kind <= LAST_QUANTIZED && (i & 1) != 0;
     }
     begin(command);
     pcclResult_t result = run_list(list, command->slot->comm, (uint32_t)number(command, 3), rebuilds != NULL);

@@ -9,7 +9,8 @@ from harness import check, equal, say
 from loops import kill_all, right_steps
 from phases import PATIENT
 
-KINDS = ("broadcast", "gather", "scatter", "barrier", "blobs")
+QUANTIZED = ("broadcast", "gather", "root_gather", "root_scatter", "all_to_all")
+KINDS = (*QUANTIZED, "scatter", "root_sum", "barrier", "blobs")
 BULK = 100000  # elements of 4 bytes for each member
 
 

@@ -1,15 +1,16 @@
-"""Broadcast, all-gather, also of blobs, reduce-scatter and barrier among processes of which one is killed or
-stopped, whose master is restarted, and to which others come: one outcome for all, inputs as they
-were, every element right, and the next operation works."""
+"""All collectives but all-reduce among processes of which one is killed or stopped, whose master is
+restarted, and to which others come: one outcome for all, inputs as they were, every element right,
+and the next operation works."""
 
 import harness
 import phases
 from harness import CHANGED, INVALID_USAGE, LARGE, LOST, SUCCESS, TOO_FEW
 from harness import check, equal, say, wait_ms
-from mixed import KINDS, churn
+from mixed import KINDS, QUANTIZED, churn
 from phases import PATIENT, STRICT, agree, knew, members, named, restart
 
 MOVING = ("broadcast", "gather", "scatter", "blobs")  # those that move data in bulk
+ROOTED = ("root_sum", "root_gather", "root_scatter", "all_to_all")  # so do these
 SMALL, BULK = 50, 100000  # elements of 4 bytes for each member
 ROOT = 1
 
@@ -56,7 +57,7 @@ def test_quantized(run):
     run.start_master(**PATIENT)
     peers = run.join(2)
     for world in range(2, 5):
-        for number, kind in enumerate(KINDS[:2]):
+        for number, kind in enumerate(QUANTIZED):
             for count in (1, SMALL, BULK):
                 for options in ((), ("inplace",)):
                     right(collect(peers, kind, number, count, "quantized", *options))
@@ -65,28 +66,36 @@ def test_quantized(run):
 
 def test_wrong_elements_are_found(run):
     """One wrong element of one peer is seen by all whom it concerns, and nowhere else."""
+    all_three, first, root = [True] * 3, [True, False, False], [False, True, False]
     run.start_master(**PATIENT)
     peers = run.join(3)
-    for number, kind in enumerate(KINDS[:3]):
+    for number, (kind, who) in enumerate((
+        ("broadcast", all_three),
+        ("gather", all_three),
+        ("scatter", first),  # the part in which it lies is that of the first
+        ("root_scatter", first),
+        ("all_to_all", first),
+        ("root_gather", root),
+        ("root_sum", root),
+    )):
         for count in (1, BULK):
             words = ["collect", kind, number, count, f"root={ROOT}"]
             calls = [peer.start(*words, *(["wrong"] if rank == ROOT else [])) for rank, peer in enumerate(peers)]
             found = [not call.wait(rc=SUCCESS)["right"] for call in calls]
-            # The share in which it lies is that of the first.
-            equal(found, [True] * 3 if kind != "scatter" else [True, False, False], f"who saw it in {kind} of {count}")
+            equal(found, who, f"who saw it in {kind} of {count}")
             right(collect(peers, kind, number, count))
 
 
 # ---- a peer dies or stops
 
 
-def missing(run, kind, count, victim_rank, end, *options, **master):
-    """All but one have launched; that one dies or stops."""
+def missing(run, kinds, count, victim_rank, end, *options, **master):
+    """All but one have launched these; that one dies or stops."""
     peers = phases.start(run, 4, **master)
     victim = peers.pop(victim_rank)
     before = members(victim)
-    words = [kind, 5, count, f"root={ROOT}", "launched", "inplace", *options]
-    calls = [peer.start("collect", *words) for peer in peers]
+    words = [count, f"root={ROOT}", "launched", "inplace", *options]
+    calls = [peer.start("collect", kind, 5 + at, *words) for at, kind in enumerate(kinds) for peer in peers]
     for peer in peers:
         peer.until_waiting()
     since_us = end(victim)
@@ -97,9 +106,9 @@ def missing(run, kind, count, victim_rank, end, *options, **master):
     return victim, peers
 
 
-def registered(kind, count, size, victim_rank, who, *options):
+def registered(kind, count, size, victim_rank, who, *options, kinds=()):
     def test(run):
-        missing(run, kind, count, victim_rank, lambda peer: peer.kill(), *options)
+        missing(run, kinds or [kind], count, victim_rank, lambda peer: peer.kill(), *options)
 
     globals()[f"test_kill_{who}_in_{kind}{size}"] = test
 
@@ -111,13 +120,17 @@ registered("broadcast", SMALL, "_tiny", ROOT, "root")
 registered("barrier", SMALL, "", 2, "one")
 registered("blobs", BULK, "", 2, "one")
 registered("blobs", SMALL, "_tiny", 1, "one")
+for _count, _size in ((BULK, ""), (SMALL, "_tiny")):
+    registered("rooted", _count, _size, ROOT, "root", kinds=ROOTED)
+    registered("rooted", _count, _size, 3, "another", kinds=ROOTED)
+registered("rooted", BULK, "_quantized", 2, "one", "quantized", kinds=ROOTED[1:])
 for _kind in ("broadcast", "gather"):  # those who are there have begun to overwrite what they send
     registered(_kind, BULK, "_quantized", 3, "another" if _kind == "broadcast" else "one", "quantized")
 
 
-def stop(run, kind, count, rank):
+def stop(run, kinds, count, rank):
     """The others are told when the silence limit has passed; it comes back as a newcomer."""
-    victim, peers = missing(run, kind, count, rank, lambda peer: peer.stop(), **STRICT)
+    victim, peers = missing(run, kinds, count, rank, lambda peer: peer.stop(), **STRICT)
     victim.resume()
     harness.poll(lambda: victim.do("attr", rc=None)["rc"] != SUCCESS, "the victim to know that it is out")
     run.admit(victim, peers)
@@ -125,15 +138,15 @@ def stop(run, kind, count, rank):
 
 
 def test_stop_root(run):
-    stop(run, "broadcast", BULK, ROOT)
+    stop(run, ["broadcast", *ROOTED], BULK, ROOT)
 
 
 def test_stop_another(run):
-    stop(run, "scatter", BULK, 3)
+    stop(run, ["scatter", *ROOTED], BULK, 3)
 
 
 def test_stop_before_blobs(run):
-    stop(run, "blobs", BULK, 2)
+    stop(run, ["blobs"], BULK, 2)
 
 
 def test_stop_while_blobs_move(run):
@@ -162,15 +175,15 @@ def test_limits_of_blobs(run):
         right(collect(peers, "blobs", 6, count))
 
 
-def in_the_middle(run, turns, choose):
+def in_the_middle(run, turns, choose, kinds=MOVING):
     """A few milliseconds into a large operation of each kind, a little later each time."""
     run.start_master(**PATIENT)
     peers = run.join(4)
     codes = []
     for turn in range(turns):
-        for kind in MOVING:
+        for kind in kinds:
             before = members(peers[0])
-            count = LARGE // (8 if kind == "blobs" else 4)
+            count = LARGE // (8 if kind in ("blobs", "all_to_all") else 4)
             calls = collect(peers, kind, 1, count, *(["inplace"] if turn % 2 else []))
             wait_ms(3 + 12 * turn)
             victim = choose(peers)
@@ -196,6 +209,14 @@ def test_kill_root_in_the_middle(run):
 
 def test_kill_another_in_the_middle(run):
     in_the_middle(run, 2, lambda peers: peers[2])
+
+
+def test_kill_root_in_the_middle_of_rooted(run):
+    in_the_middle(run, 2, lambda peers: peers[ROOT], ROOTED)
+
+
+def test_kill_another_in_the_middle_of_rooted(run):
+    in_the_middle(run, 2, lambda peers: peers[2], ROOTED)
 
 
 def test_all_but_one_die(run):
@@ -240,8 +261,8 @@ def test_master_restart_in_the_middle(run):
     """The same a few milliseconds into large operations: they go on without a master."""
     run.start_master(**PATIENT)
     peers = run.join(3)
-    for kind, after_ms in [(kind, 5) for kind in MOVING] + [("blobs", 0), ("blobs", 1), ("blobs", 2)]:
-        calls = collect(peers, kind, 1, LARGE // (8 if kind == "blobs" else 2))
+    for kind, after_ms in [(kind, 5) for kind in MOVING + ROOTED] + [("blobs", 0), ("blobs", 1), ("blobs", 2)]:
+        calls = collect(peers, kind, 1, LARGE // (8 if kind in ("blobs", "all_to_all") else 2))
         wait_ms(after_ms)
         run.master.kill()
         restart(run)

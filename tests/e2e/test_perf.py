@@ -98,6 +98,10 @@ def test_collectives(run):
         (("--op", "reduce_scatter", "-k", 2, "-q", "minmax:u8", "-o", "avg"), [False, True], 1 / 2),
         (("--op", "reduce_scatter", "-N", 3, "-q", "e2m1:16:pow2"), [False, True], 2 / 3),
         (("--op", "broadcast", "-N", 3, "-q", "e4m3:32", "-d", "f16"), [True], 1),
+        (("--op", "reduce", "-N", 3, "-k", 2, "-o", "max"), [False, True], 1),
+        (("--op", "gather", "-N", 3, "-k", 2, "-d", "f16"), [False, True], 2 / 3),
+        (("--op", "scatter", "-N", 3, "-q", "minmax:u8"), [False, True], 2 / 3),
+        (("--op", "all_to_all", "-N", 4, "-k", 3), [False], 3 / 4),
     ):
         result = measured("--sizes", "96,120000", "-n", 2, "-w", 0, "--no-limit", *arguments)
         equal(result["collective"], arguments[1], "collective")
@@ -109,8 +113,9 @@ def test_collectives(run):
     rows = measured("--op", "barrier", "-N", 3, "-n", 5)["rows"]
     equal([(row["bytes"], row["busbw"]) for row in rows], [(0, 0)], "rows of a barrier")
     check(rows[0]["us"] > 0, f"time of a barrier: {rows}")
-    row = measured("--op", "broadcast", "-N", 3, "--sizes", "256K", "-n", 2, "--limit-cpu", 1000)["rows"][0]
-    check(row["limit_us"] > 0 and row["share_of_limit"] > 0, f"limit of a broadcast: {row}")
+    for name in ("broadcast", "gather", "scatter", "all_to_all"):
+        row = measured("--op", name, "-N", 3, "--sizes", "256K", "-n", 2, "--limit-cpu", 1000)["rows"][0]
+        check(row["limit_us"] > 0 and row["share_of_limit"] > 0, f"limit of {name}: {row}")
 
 
 def test_exact(run):
@@ -169,7 +174,7 @@ def test_wrong_options(run):
         (["--state", "--chaos", "kill", "-N", 3, "--gate", "x"], "--gate"),
         (["--state", "--chaos", "kill"], "three peers"),
         (["--exact"], "--codec"),
-        (["--op", "gather"], "all_gather"),
+        (["--op", "gather_all"], "all_gather"),
         (["--op", "barrier", "-q", "minmax:u8"], "what moves elements"),
         (["--op", "all_gather", "--state"], "another collective"),
         (["--op", "barrier", "limit"], "no limit"),

@@ -166,7 +166,8 @@ static void repack(struct rig_world *world, const struct rig_end *end, uint32_t 
         plan.element_bytes != 2 || descriptor->codec != PCCL_CODEC_ZERO_POINT_SCALE ||
         !rig_plant(world, RIG_PLANT_repacked))
         return;
-    const uint32_t number = pccl_plan_schedule(&plan)->piece(place->seat, place->seat.rank, other, data->step);
+    const uint32_t number =
+        pccl_plan_schedule(&plan)->piece(pccl_plan_seat(&plan, data->stripe), place->seat.rank, other, data->step);
     const uint32_t count = pccl_plan_segment(&plan, data->stripe, number).count;
     PCCL_ASSERT(count <= PCCL_COUNT_OF(elements));
     pccl_codec_decode(plan.packing.codec, pccl_kernels_for(0), end->departure.payload, count, elements);

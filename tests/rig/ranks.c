@@ -118,14 +118,14 @@ static bool is_mismatched(const struct rig_attempt *attempt)
 }
 
 /*
- * Whether the attempt cannot be done because of that. Of a broadcast, and where parts may be empty,
- * it is enough that the rank before the odd one and the odd one itself are not.
+ * Whether the attempt cannot be done because of that. Where there is a root, and where parts may be
+ * empty, it is enough that the rank before the odd one and the odd one itself are not.
  */
 static bool must_notice(const struct rig_attempt *attempt)
 {
     const struct rig_op *op = &attempt->world->spec->ops[attempt->op];
     const struct rig_place *place = &attempt->place;
-    if (!is_mismatched(attempt) || (op->descriptor.collective != PCCL_BROADCAST && !op->given))
+    if (!is_mismatched(attempt) || (!pccl_collective_has_root(op->descriptor.collective) && !op->given))
         return is_mismatched(attempt);
     return attempt->odd || place->ring[pccl_seat_next(place->seat, place->seat.rank)] == op->odd_rank;
 }
@@ -134,8 +134,19 @@ static bool must_notice(const struct rig_attempt *attempt)
 static bool keeps_packed(const struct rig_attempt *attempt)
 {
     const struct pccl_descriptor *descriptor = &attempt->place.descriptor;
-    return attempt->place.gives && descriptor->codec != PCCL_CODEC_NONE &&
-           !pccl_collective_reduces(descriptor->collective);
+    const bool sends = descriptor->collective == PCCL_BROADCAST || descriptor->collective == PCCL_ALL_GATHER ||
+                       descriptor->collective == PCCL_ALL_GATHER_V;
+    return attempt->place.gives && descriptor->codec != PCCL_CODEC_NONE && sends;
+}
+
+static void swap_parts(const struct rig_attempt *attempt)
+{
+    const size_t part = attempt->place.part;
+    for (size_t i = 0; i < part; i++) {
+        const uint8_t swapped = attempt->got[i];
+        attempt->got[i] = attempt->got[part + i];
+        attempt->got[part + i] = swapped;
+    }
 }
 
 static void on_done(void *context, struct pccl_transfer *transfer)
@@ -154,8 +165,11 @@ static void on_done(void *context, struct pccl_transfer *transfer)
     const struct rig_decision *decision = &world->decisions[attempt->op][attempt->use];
     if (keeps_packed(attempt) && rig_plant(world, RIG_PLANT_exact_own))
         memcpy(attempt->got + attempt->place.own, original_of(attempt), attempt->place.input_bytes);
-    if (attempt->place.result_bytes > attempt->place.input_bytes && rig_plant(world, RIG_PLANT_lost_own))
+    const bool has_parts = attempt->place.in_parts && attempt->place.result_bytes >= 2 * attempt->place.part;
+    if (has_parts && rig_plant(world, RIG_PLANT_lost_own))
         attempt->got[attempt->place.own] ^= 1;
+    if (has_parts && rig_starts(&attempt->place) == NULL && rig_plant(world, RIG_PLANT_swapped))
+        swap_parts(attempt);
     if (decision->aborted_by == 0)
         check_result(attempt, "when done");
     if (rig_plant(world, RIG_PLANT_overrun)) {
@@ -188,7 +202,7 @@ static void on_failed(void *context, struct pccl_transfer *transfer, enum pccl_c
      * It fails although it was done: what it had sent, or has still to send, may be lost with a
      * connection; and who has its own share may lack the memory to pass others on.
      */
-    const bool relays = world->spec->ops[attempt->op].descriptor.collective == PCCL_REDUCE_SCATTER;
+    const bool relays = rig_passes_on(&world->spec->ops[attempt->op]);
     const bool after_done = attempt->state == RIG_DONE && !attempt->lost &&
                             (class == PCCL_CLASS_PEER_LOST || (relays && class == PCCL_CLASS_INTERNAL));
     if (attempt->state != RIG_RUNNING && !after_done) {
@@ -311,10 +325,14 @@ static struct rig_attempt *attempt_make(struct rig_rank *rank, uint32_t op)
                                     .view = rank->view,
                                     .in_place = (world->spec->ops[op].in_place >> rank->number & 1) != 0,
                                     .next = world->attempts};
-    attempt->odd = attempt->use == 0 && world->spec->ops[op].odd_rank == rank->number;
+    const struct rig_op *asked = &world->spec->ops[op];
+    attempt->odd = attempt->use == 0 && asked->odd_rank == rank->number;
     world->attempts = attempt;
-    attempt->place = rig_place_of(world->spec, op, attempt->view, rank->number);
-    if (attempt->odd && world->spec->ops[op].odd_in_length && attempt->place.in_parts && !world->spec->ops[op].given)
+    const bool is_elsewhere = attempt->odd && !asked->odd_in_length;
+    attempt->place = (is_elsewhere ? rig_odd_place_of : rig_place_of)(world->spec, op, attempt->view, rank->number);
+    if (attempt->place.input_bytes == 0 || !attempt->place.gets || asked->descriptor.collective == PCCL_ALL_TO_ALL)
+        attempt->in_place = false;
+    if (attempt->odd && asked->odd_in_length && attempt->place.in_parts && !asked->given)
         attempt->in_place = false; /* its own part lies elsewhere for it */
     make_buffers(attempt, (op + rank->number) % 9);
     return attempt;
@@ -330,9 +348,9 @@ static void make_odd(struct rig_attempt *attempt, struct pccl_transfer_config *c
         descriptor->count--;
     else if (descriptor->codec >= PCCL_PACKING_SCALED)
         descriptor->codec_block *= 2;
-    else if (descriptor->collective == PCCL_BROADCAST)
-        config->root = attempt->place.seat.root = pccl_seat_next(attempt->place.seat, config->root);
-    else if (descriptor->collective == PCCL_ALL_GATHER)
+    else if (pccl_collective_has_root(descriptor->collective))
+        return; /* its place has another root */
+    else if (!pccl_collective_reduces(descriptor->collective))
         descriptor->label.head.bytes[0]++;
     else
         descriptor->operation = descriptor->operation == PCCL_SUM ? PCCL_AVG : PCCL_SUM;
@@ -374,7 +392,7 @@ static struct pccl_transfer_config config_of(struct rig_attempt *attempt, struct
     memcpy(starts, place->starts, sizeof place->starts);
     if (attempt->odd)
         make_odd(attempt, &config);
-    if (config.descriptor.collective == PCCL_BROADCAST)
+    if (pccl_collective_has_root(config.descriptor.collective))
         config.descriptor.root = ring[config.root];
     plant_in(attempt, &config, positions);
     return config;

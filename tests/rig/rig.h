@@ -49,6 +49,7 @@ enum {
     X(exact_own, "a rank keeps its own part as it was, and the others get it packed")                                  \
     X(repacked, "a packed piece is unpacked and packed again before it is sent")                                       \
     X(packed_input, "after an abort a part that is sent packed is as the others would have got it")                    \
+    X(swapped, "two parts of a rank's result have changed places")                                                     \
     X(wrong_root, "a rank takes the member behind the root for the root")                                              \
     X(leak, "a block is not given back")
 enum rig_plant {
@@ -65,7 +66,7 @@ struct rig_op {
     struct pccl_descriptor descriptor;
     uint32_t segment_elements; /* 0: what the plan says */
     uint32_t in_place;         /* bit for each rank */
-    uint32_t root;             /* of a broadcast, while it lives */
+    uint32_t root;             /* where there is one, while it lives */
     bool given; /* parts have these lengths, by rank; the count of the descriptor is that of all of them */
     uint32_t lengths[RIG_RANKS_MAX];
     uint32_t odd_rank;  /* this rank's first attempt asks for a different operation; RIG_NOBODY: none does */
@@ -104,12 +105,18 @@ struct rig_place {
     uint32_t ring[RIG_RANKS_MAX], positions[RIG_RANKS_MAX]; /* by rank in the ring */
     uint64_t starts[RIG_RANKS_MAX + 1];                     /* of parts, by position */
     struct pccl_seat seat;
-    bool in_parts, gives; /* whether its input is read */
+    bool in_parts;    /* the tensor is */
+    bool gives, gets; /* whether its input is read, and whether it has a result */
     size_t input_bytes, result_bytes;
-    size_t own; /* where its part lies in the longer of the two */
+    size_t own; /* where its part lies in the longer of the two, or in the root's */
+    size_t part;
     struct pccl_descriptor descriptor;
 };
 struct rig_place rig_place_of(const struct rig_spec *spec, uint32_t op, uint32_t view, uint32_t rank);
+/* The same for a rank that takes the next one for the root. */
+struct rig_place rig_odd_place_of(const struct rig_spec *spec, uint32_t op, uint32_t view, uint32_t rank);
+/* Whether a rank may have its result while it still has to pass on those of others. */
+bool rig_passes_on(const struct rig_op *op);
 /* What the engine is told of them: NULL for equal parts. */
 const uint64_t *rig_starts(const struct rig_place *place);
 /* Refers to the place. false: alone. */

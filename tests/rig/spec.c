@@ -19,7 +19,11 @@ static const struct {
                    [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, "broadcast"},
                    [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, "all-gather"},
                    [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, "all-gather of blobs"},
-                   [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, "reduce-scatter"}};
+                   [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, "reduce-scatter"},
+                   [PCCL_REDUCE] = {PCCL_REDUCE_CHAIN, PCCL_REDUCE_DIRECT, "reduce"},
+                   [PCCL_GATHER] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, "gather"},
+                   [PCCL_SCATTER] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, "scatter"},
+                   [PCCL_ALL_TO_ALL] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, "all-to-all"}};
 
 static uint32_t planned_segment_elements;
 static bool planned_direct;
@@ -39,10 +43,12 @@ enum pccl_status __wrap_pccl_plan_make(const struct pccl_descriptor *descriptor,
         return status;
     plan->algorithm =
         planned_direct ? collectives[descriptor->collective].direct : collectives[descriptor->collective].ring;
-    plan->pieces = pccl_plan_schedule(plan)->pieces(seat);
+    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    plan->pieces = schedule->pieces(seat);
+    plan->turns = schedule->turns != NULL ? schedule->turns(seat) : 1;
     const uint64_t stripe = (uint64_t)planned_segment_elements * (plan->positions != NULL ? 1 : plan->pieces);
     plan->segment_elements = planned_segment_elements;
-    plan->stripes = (plan->count + stripe - 1) / stripe;
+    plan->stripes = (plan->count + stripe - 1) / stripe * plan->turns;
     return status;
 }
 
@@ -72,12 +78,20 @@ static uint32_t root_of(const struct rig_op *op, uint32_t view, const struct rig
     return at;
 }
 
+bool rig_passes_on(const struct rig_op *op)
+{
+    const uint8_t collective = op->descriptor.collective;
+    return collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE || collective == PCCL_GATHER ||
+           collective == PCCL_SCATTER || collective == PCCL_ALL_TO_ALL;
+}
+
 /* Of the tensor, or of each part of it. Given lengths are of which members there are. */
 static void measure(const struct rig_spec *spec, const struct rig_op *op, uint32_t view, struct rig_place *place)
 {
     const enum pccl_collective collective = (enum pccl_collective)op->descriptor.collective;
-    const bool gathers = collective == PCCL_ALL_GATHER || collective == PCCL_ALL_GATHER_V;
-    const bool scatters = collective == PCCL_REDUCE_SCATTER;
+    const bool exchanges = collective == PCCL_ALL_TO_ALL;
+    const bool gathers = collective == PCCL_ALL_GATHER || collective == PCCL_ALL_GATHER_V || collective == PCCL_GATHER;
+    const bool scatters = collective == PCCL_REDUCE_SCATTER || collective == PCCL_SCATTER;
     const size_t bytes = pccl_datatype_bytes((enum pccl_datatype)op->descriptor.datatype);
     uint32_t position = 0;
     for (uint32_t rank = 0; rank < spec->ranks; rank++)
@@ -86,19 +100,20 @@ static void measure(const struct rig_spec *spec, const struct rig_op *op, uint32
                 place->starts[position] + (op->given ? op->lengths[rank] : op->descriptor.count);
             position++;
         }
-    place->in_parts = gathers || scatters;
+    place->in_parts = gathers || scatters || exchanges;
     place->descriptor = op->descriptor;
     if (op->given)
         place->descriptor.count = place->starts[position];
     const uint32_t own = place->in_parts ? place->positions[place->seat.rank] : 0;
     const size_t part = (size_t)(place->starts[own + 1] - place->starts[own]) * bytes;
     const size_t all = (size_t)place->starts[position] * bytes;
-    place->input_bytes = scatters ? all : part;
-    place->result_bytes = gathers ? all : part;
+    place->input_bytes = collective == PCCL_SCATTER && !place->gives ? 0 : scatters || exchanges ? all : part;
+    place->result_bytes = !place->gets ? 0 : gathers || exchanges ? all : part;
     place->own = (size_t)place->starts[own] * bytes;
+    place->part = part;
 }
 
-struct rig_place rig_place_of(const struct rig_spec *spec, uint32_t op, uint32_t view, uint32_t rank)
+static struct rig_place place_of(const struct rig_spec *spec, uint32_t op, uint32_t view, uint32_t rank, bool odd)
 {
     const enum pccl_collective collective = (enum pccl_collective)spec->ops[op].descriptor.collective;
     struct rig_place place = {0};
@@ -110,11 +125,26 @@ struct rig_place rig_place_of(const struct rig_spec *spec, uint32_t op, uint32_t
         if (place.ring[i] == rank)
             place.seat.rank = i;
     }
-    if (collective == PCCL_BROADCAST)
+    const bool has_root = pccl_collective_has_root(spec->ops[op].descriptor.collective);
+    if (has_root)
         place.seat.root = root_of(&spec->ops[op], view, &place);
-    place.gives = collective != PCCL_BROADCAST || place.seat.root == place.seat.rank;
+    if (has_root && odd)
+        place.seat.root = pccl_seat_next(place.seat, place.seat.root);
+    const bool is_root = !has_root || place.seat.root == place.seat.rank;
+    place.gives = is_root || (collective != PCCL_BROADCAST && collective != PCCL_SCATTER);
+    place.gets = is_root || (collective != PCCL_REDUCE && collective != PCCL_GATHER);
     measure(spec, &spec->ops[op], view, &place);
     return place;
+}
+
+struct rig_place rig_place_of(const struct rig_spec *spec, uint32_t op, uint32_t view, uint32_t rank)
+{
+    return place_of(spec, op, view, rank, false);
+}
+
+struct rig_place rig_odd_place_of(const struct rig_spec *spec, uint32_t op, uint32_t view, uint32_t rank)
+{
+    return place_of(spec, op, view, rank, true);
 }
 
 const uint64_t *rig_starts(const struct rig_place *place)
@@ -157,7 +187,9 @@ static void make_inputs(struct rig_spec *spec)
         for (uint32_t round = 0; round < spec->rounds; round++)
             for (uint32_t rank = 0; rank < spec->ranks; rank++) {
                 const enum pccl_datatype datatype = (enum pccl_datatype)spec->ops[op].descriptor.datatype;
-                const size_t size = rig_place_of(spec, op, (UINT32_C(1) << spec->ranks) - 1, rank).input_bytes;
+                const struct rig_place place = rig_place_of(spec, op, (UINT32_C(1) << spec->ranks) - 1, rank);
+                const bool scatters = spec->ops[op].descriptor.collective == PCCL_SCATTER; /* any may become the root */
+                const size_t size = scatters ? place.part * spec->ranks : place.input_bytes;
                 uint8_t *bytes = malloc(size + 1);
                 PCCL_ASSERT(bytes != NULL);
                 spec->inputs[op][round][rank] = bytes;
@@ -211,7 +243,8 @@ static void pass_codec(const struct fold *fold, uint32_t rank, const struct pccl
 static void fold_packed(const struct fold *fold)
 {
     const struct pccl_plan *plan = fold->plan;
-    const bool ring = plan->algorithm == PCCL_RING || plan->algorithm == PCCL_SCATTER_RING;
+    const bool ring =
+        plan->algorithm == PCCL_RING || plan->algorithm == PCCL_SCATTER_RING || plan->algorithm == PCCL_REDUCE_CHAIN;
     uint8_t *sum = fold->sum;
     struct pccl_step step = {.datatype = plan->datatype,
                              .from = plan->folded_datatype,
@@ -230,7 +263,7 @@ static void fold_packed(const struct fold *fold)
     step.to = plan->datatype;
     step.ranks = plan->seat.ranks;
     pccl_combine_step(fold->kernels, &step, fold->result, sum, fold->parts[plan->seat.ranks - 1], fold->count);
-    if (plan->positions == NULL) /* a share is not sent on */
+    if (plan->algorithm == PCCL_RING || plan->algorithm == PCCL_DIRECT) /* what others do not get is not packed */
         pass_codec(fold, fold->ranks[plan->seat.ranks - 1], &plan->packing, fold->result, &plan->packing, fold->result);
 }
 
@@ -249,12 +282,13 @@ struct reference {
     uint8_t *result;        /* of the whole tensor */
 };
 
-/* The parts in the order in which they are folded: the owner of a share comes last. */
+/* The parts in the order in which they are folded: the owner of a share comes last, and so does a root. */
 static void reduce_segment(const struct reference *reference, struct fold *fold, uint32_t number,
                            const struct pccl_segment *segment)
 {
     const struct pccl_plan *plan = fold->plan;
-    const uint32_t first = number + (plan->positions != NULL);
+    const bool has_root = pccl_collective_has_root(reference->place->descriptor.collective);
+    const uint32_t first = has_root ? plan->seat.root + 1 : number + (plan->positions != NULL);
     const size_t at = segment->first * plan->element_bytes;
     fold->count = segment->count;
     fold->result = reference->result + at;
@@ -282,6 +316,39 @@ static void copy_segment(const struct reference *reference, struct fold *fold, u
         memcpy(result, given, (size_t)segment->count * plan->element_bytes);
 }
 
+/* What a rank gives to one, cut as it is sent; packed unless it stays. */
+static void move_part(struct fold *fold, const uint8_t *given, bool stays, uint8_t *result)
+{
+    const struct pccl_plan *plan = fold->plan;
+    for (uint64_t first = 0; first < plan->count; first += plan->segment_elements) {
+        const size_t at = (size_t)first * plan->element_bytes;
+        fold->count = (size_t)pccl_min_u64(plan->segment_elements, plan->count - first);
+        if (pccl_packing_packs(&plan->packing) && !stays)
+            pass_codec(fold, 0, &plan->packing, given + at, &plan->packing, result + at); /* to the nearest */
+        else
+            memcpy(result + at, given + at, fold->count * plan->element_bytes);
+    }
+}
+
+/* The parts of each result behind one another: of all ranks, or of the root. */
+static void move_parts(const struct reference *reference, struct fold *fold)
+{
+    const struct rig_place *place = reference->place;
+    const uint32_t ranks = place->seat.ranks, root = place->seat.root;
+    const uint8_t collective = place->descriptor.collective;
+    for (uint32_t from = 0; from < ranks; from++)
+        for (uint32_t to = 0; to < ranks; to++) {
+            const uint8_t *given = reference->inputs[place->ring[from]];
+            const size_t here = place->positions[from] * place->part, there = place->positions[to] * place->part;
+            if (collective == PCCL_ALL_TO_ALL)
+                move_part(fold, given + there, from == to, reference->result + there * ranks + here);
+            else if (collective == PCCL_GATHER && to == root)
+                move_part(fold, given, from == to, reference->result + here);
+            else if (collective == PCCL_SCATTER && from == root)
+                move_part(fold, given + there, from == to, reference->result + there);
+        }
+}
+
 /* The whole tensor of results, in parts or not. */
 static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t use, uint32_t view)
 {
@@ -296,11 +363,14 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
                         .packed = malloc(pccl_plan_bytes_most(&plan, plan.segment_elements) + 1),
                         .unpacked = malloc(most * sizeof(double) + 1),
                         .sum = malloc(most * sizeof(double) + 1)};
-    const struct reference reference = {
-        &place, spec->inputs[op][round],
-        malloc((size_t)place.starts[place.in_parts ? place.seat.ranks : 1] * plan.element_bytes)};
+    const size_t whole = (size_t)place.starts[place.in_parts ? place.seat.ranks : 1] * plan.element_bytes;
+    const struct reference reference = {&place, spec->inputs[op][round],
+                                        malloc(plan.exchanges ? whole * place.seat.ranks : whole)};
+    const bool moves = pccl_plan_schedule(&plan)->keeps_unsent;
     PCCL_ASSERT(fold.packed != NULL && fold.unpacked != NULL && fold.sum != NULL && reference.result != NULL);
-    for (uint64_t stripe = 0; stripe < plan.stripes; stripe++)
+    if (moves)
+        move_parts(&reference, &fold);
+    for (uint64_t stripe = 0; stripe < plan.stripes && !moves; stripe++)
         for (uint32_t number = 0; number < plan.pieces; number++) {
             const struct pccl_segment segment = pccl_plan_segment(&plan, stripe, number);
             fold.place = pccl_plan_place(&plan, stripe, number);
@@ -327,8 +397,11 @@ const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round,
         *reference = make_reference(spec, op, round, use, view);
     spec->reference_uses[op][round][view] = use;
     const struct rig_place place = rig_place_of(spec, op, view, rank);
-    const bool scattered = spec->ops[op].descriptor.collective == PCCL_REDUCE_SCATTER;
-    return *reference != NULL ? *reference + (scattered ? place.own : 0) : NULL;
+    const uint8_t collective = spec->ops[op].descriptor.collective;
+    const size_t own = collective == PCCL_REDUCE_SCATTER || collective == PCCL_SCATTER ? place.own
+                       : collective == PCCL_ALL_TO_ALL ? place.positions[place.seat.rank] * place.result_bytes
+                                                       : 0;
+    return *reference != NULL ? *reference + own : NULL;
 }
 
 /* ---- the worlds ---- */
@@ -393,6 +466,14 @@ static void list_all_reduces(struct rig_spec *spec, uint32_t bits)
     }
 }
 
+/* The reference does not know from where stochastic rounding counts in parts that are moved. */
+static void round_to_nearest(struct pccl_descriptor *descriptor)
+{
+    const uint8_t collective = descriptor->collective;
+    if (collective == PCCL_GATHER || collective == PCCL_SCATTER || collective == PCCL_ALL_TO_ALL)
+        descriptor->codec_rounding = PCCL_SCALED_NEAREST;
+}
+
 /* Parts of other lengths than one another. No two are empty: in every view there is something to do. */
 static void give_lengths(const struct rig_spec *spec, struct pccl_prng *prng, uint32_t most, struct rig_op *op)
 {
@@ -414,11 +495,12 @@ static void list_another(struct rig_spec *spec, struct pccl_prng *prng, enum pcc
     const enum coding coded = codings[(bits + spec->ranks) % 3];
     spec->op_count = 1;
     spec->long_path = (bits & 2) != 0;
-    spec->ops[0] =
-        listed_op((uint32_t)spec->seed, collective == PCCL_BROADCAST ? 5 * spec->ranks - 6 : 5, coded, (bits & 4) != 0);
+    const uint64_t count = collective == PCCL_BROADCAST ? 5 * spec->ranks - 6 : 5;
+    spec->ops[0] = listed_op((uint32_t)spec->seed, count, coded, (bits & 4) != 0);
     spec->ops[0].descriptor.collective = (uint8_t)collective;
-    if (collective != PCCL_REDUCE_SCATTER)
+    if (!pccl_collective_reduces((uint8_t)collective))
         spec->ops[0].descriptor.operation = 0;
+    round_to_nearest(&spec->ops[0].descriptor);
     if (given)
         give_lengths(spec, prng, 6, &spec->ops[0]);
     spec->ops[0].root = (uint32_t)spec->seed % spec->ranks;
@@ -430,11 +512,9 @@ bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
     static const struct {
         enum pccl_collective collective;
         bool given;
-    } others[] = {{PCCL_BROADCAST, false},
-                  {PCCL_ALL_GATHER, false},
-                  {PCCL_REDUCE_SCATTER, false},
-                  {PCCL_REDUCE_SCATTER, true},
-                  {PCCL_ALL_GATHER_V, true}};
+    } others[] = {{PCCL_BROADCAST, false},     {PCCL_ALL_GATHER, false},  {PCCL_REDUCE_SCATTER, false},
+                  {PCCL_REDUCE_SCATTER, true}, {PCCL_ALL_GATHER_V, true}, {PCCL_REDUCE, false},
+                  {PCCL_GATHER, false},        {PCCL_SCATTER, false},     {PCCL_ALL_TO_ALL, false}};
     const bool another = number >= ALL_REDUCES;
     const uint32_t of_others = another ? number - ALL_REDUCES : 0, other = of_others / OF_ANOTHER;
     const uint32_t bits = another ? of_others % 8 : number % 16;
@@ -464,13 +544,17 @@ bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
 
 static void make_another(const struct rig_spec *spec, struct pccl_prng *prng, struct rig_op *op)
 {
-    op->descriptor.collective = (uint8_t)(PCCL_BROADCAST + pccl_prng_below(prng, 3));
+    static const enum pccl_collective kinds[] = {PCCL_BROADCAST, PCCL_ALL_GATHER, PCCL_REDUCE_SCATTER, PCCL_REDUCE,
+                                                 PCCL_GATHER,    PCCL_SCATTER,    PCCL_ALL_TO_ALL};
+    const enum pccl_collective kind = kinds[pccl_prng_below(prng, PCCL_COUNT_OF(kinds))];
+    op->descriptor.collective = (uint8_t)kind;
     op->root = (uint32_t)pccl_prng_below(prng, spec->ranks);
-    if (op->descriptor.collective != PCCL_BROADCAST)
+    if (kind != PCCL_BROADCAST && kind != PCCL_REDUCE)
         op->descriptor.count = 2 + op->descriptor.count / spec->ranks;
-    if (op->descriptor.collective != PCCL_REDUCE_SCATTER)
+    if (!pccl_collective_reduces(op->descriptor.collective))
         op->descriptor.operation = 0;
-    if (op->descriptor.collective == PCCL_BROADCAST || pccl_prng_below(prng, 2) == 0)
+    round_to_nearest(&op->descriptor);
+    if ((kind != PCCL_ALL_GATHER && kind != PCCL_REDUCE_SCATTER) || pccl_prng_below(prng, 2) == 0)
         return;
     if (op->descriptor.collective == PCCL_ALL_GATHER)
         op->descriptor.collective = PCCL_ALL_GATHER_V;

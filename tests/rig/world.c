@@ -336,12 +336,12 @@ static void count_disturbances(struct rig_world *world)
     bool odd = false, relays = false;
     for (uint32_t op = 0; op < world->spec->op_count; op++) {
         odd = odd || world->spec->ops[op].odd_rank != RIG_NOBODY;
-        relays = relays || world->spec->ops[op].descriptor.collective == PCCL_REDUCE_SCATTER;
+        relays = relays || rig_passes_on(&world->spec->ops[op]);
     }
     world->disturbances = odd;
     for (uint32_t i = 0; i < world->fault_count; i++) {
         const enum rig_fault_kind kind = world->faults[i].kind;
-        /* a commit without the dead one cuts connections of living ranks that pass on its share */
+        /* a commit without the dead one cuts connections of living ranks that pass on what it had */
         const bool cuts = relays && (kind == RIG_KILL || kind == RIG_FREEZE);
         world->disturbances += each[kind] + cuts;
     }

@@ -223,7 +223,8 @@ static void add_part(struct outcome *result, const struct sim_launch *launch, co
     uint8_t part[PCCL_TINY_BYTES_MAX];
     const struct pccl_descriptor *descriptor = &launch->descriptor;
     uint32_t length = sim_contribution(descriptor, launch->step, instance->name.tag, launch->world, launch->peer, part);
-    bool reduces = descriptor->collective == PCCL_ALL_REDUCE || descriptor->collective == PCCL_REDUCE_SCATTER;
+    bool reduces = descriptor->collective == PCCL_ALL_REDUCE || descriptor->collective == PCCL_REDUCE_SCATTER ||
+                   descriptor->collective == PCCL_REDUCE;
     for (uint32_t at = 0; reduces && at < length && result->length > 0; at += sizeof(uint64_t)) {
         uint64_t value, into;
         memcpy(&value, part + at, sizeof value);

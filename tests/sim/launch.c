@@ -35,9 +35,12 @@ static uint64_t element(uint64_t step, uint64_t tag, const struct sim_peer *peer
 /* In elements of this size, without looking at how the machines count them. */
 static uint32_t elements_of(const struct pccl_descriptor *descriptor, uint32_t world, const struct sim_peer *peer)
 {
+    bool is_root = pccl_id_equal(&descriptor->root, &peer->id);
     switch (descriptor->collective) {
+    case PCCL_ALL_TO_ALL:
     case PCCL_REDUCE_SCATTER: return (uint32_t)descriptor->count * world;
-    case PCCL_BROADCAST: return pccl_id_equal(&descriptor->root, &peer->id) ? (uint32_t)descriptor->count : 0;
+    case PCCL_BROADCAST: return is_root ? (uint32_t)descriptor->count : 0;
+    case PCCL_SCATTER: return is_root ? (uint32_t)descriptor->count * world : 0;
     case PCCL_BARRIER: return 0;
     default: return (uint32_t)descriptor->count;
     }
@@ -110,7 +113,8 @@ static void use_codec(struct pccl_descriptor *descriptor, uint64_t number)
 /* Callers fill in only what their operation has. */
 static struct pccl_descriptor describe(const struct sim_request *request)
 {
-    bool reduces = request->collective == PCCL_ALL_REDUCE || request->collective == PCCL_REDUCE_SCATTER;
+    bool reduces = request->collective == PCCL_ALL_REDUCE || request->collective == PCCL_REDUCE_SCATTER ||
+                   request->collective == PCCL_REDUCE;
     bool without_elements = request->collective == PCCL_BARRIER || request->collective == PCCL_FOUND;
     struct pccl_descriptor descriptor = {.collective = request->collective,
                                          .datatype = without_elements ? 0 : PCCL_U64,
@@ -146,11 +150,15 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
         launch.member_count = sim_members(peer, own, PCCL_PEERS_MAX);
     }
     uint32_t world = subgroup != NULL ? subgroup->count : launch.member_count;
-    if (request->collective == PCCL_BROADCAST)
+    if (pccl_collective_has_root(request->collective))
         launch.descriptor.root = (subgroup != NULL ? subgroup->members : launch.members)[request->root % world];
     if (launch.members == NULL && subgroup == NULL)
         (void)pccl_peer_view_members(peer->machine, &world);
-    if (request->tiny && request->collective != PCCL_FOUND) {
+    /* What each has for each: of many, more than goes through the master. */
+    uint64_t all_to_all = request->count * world * world * ELEMENT_BYTES;
+    if (request->collective == PCCL_ALL_TO_ALL && all_to_all > sim->plan.master.tiny_bytes_max)
+        launch.tiny = false;
+    if (launch.tiny && request->collective != PCCL_FOUND) {
         launch.payload_bytes = sim_contribution(&launch.descriptor, request->step, request->tag, world, peer, payload);
         launch.payload = launch.payload_bytes > 0 ? payload : NULL;
     }

@@ -80,6 +80,15 @@ static const struct sim_request blobs = {
 static const struct sim_request scatter = {
     .tag = 6, .step = 1, .collective = PCCL_REDUCE_SCATTER, .tiny = true, .count = 2};
 
+static const struct sim_request reduce = {
+    .tag = 7, .step = 1, .collective = PCCL_REDUCE, .tiny = true, .count = 2, .root = 2};
+static const struct sim_request to_root = {
+    .tag = 8, .step = 1, .collective = PCCL_GATHER, .tiny = true, .count = 2, .root = 1};
+static const struct sim_request from_root = {
+    .tag = 9, .step = 1, .collective = PCCL_SCATTER, .tiny = true, .count = 2, .root = 2};
+static const struct sim_request all_to_all = {
+    .tag = 10, .step = 1, .collective = PCCL_ALL_TO_ALL, .tiny = true, .count = 2};
+
 static bool names(const struct pccl_peer_op *op, const char *words, const struct sim_peer *peer)
 {
     struct pccl_text expected;
@@ -411,7 +420,8 @@ void scenario_lying_numbers_tie(struct sim *sim)
 /* Every kind, in a group that has lost one, has a newcomer, and has another ring than at first. */
 void scenario_tiny_kinds(struct sim *sim)
 {
-    const struct sim_request *const kinds[] = {&gather, &barrier, &broadcast, &blobs, &scatter};
+    const struct sim_request *const kinds[] = {&gather, &barrier, &broadcast, &blobs,     &scatter,
+                                               &reduce, &to_root, &from_root, &all_to_all};
     cluster(sim, 5);
     sim_peer_kill(sim, p[1], false);
     p[1] = p[4];
@@ -447,11 +457,13 @@ void scenario_tiny_limits(struct sim *sim)
         uint32_t payload_bytes;
         bool bulk;
     } refused[] = {
-        {PCCL_ALL_GATHER, most / 8 / 3 + 1, (most / 8 / 3 + 1) * 8, false}, /* the result is too long */
-        {PCCL_ALL_GATHER, 2, 48, false},                                    /* it is not of all */
-        {PCCL_REDUCE_SCATTER, 2, 16, false},                                /* it is of all */
-        {PCCL_ALL_GATHER_V, 9, most / 3 - 3, false},                        /* with its length it is too long */
-        {PCCL_ALL_GATHER_V, 9, most / 3 - 5, false},                        /* it is shorter than it says */
+        {PCCL_ALL_GATHER, most / 8 / 3 + 1, (most / 8 / 3 + 1) * 8, false},  /* the result is too long */
+        {PCCL_ALL_GATHER, 2, 48, false},                                     /* it is not of all */
+        {PCCL_REDUCE_SCATTER, 2, 16, false},                                 /* it is of all */
+        {PCCL_ALL_GATHER_V, 9, most / 3 - 3, false},                         /* with its length it is too long */
+        {PCCL_ALL_GATHER_V, 9, most / 3 - 5, false},                         /* it is shorter than it says */
+        {PCCL_ALL_TO_ALL, 2, 16, false},                                     /* it is not for all */
+        {PCCL_ALL_TO_ALL, most / 8 / 9 + 1, (most / 8 / 9 + 1) * 24, false}, /* the result is too long */
         {PCCL_BARRIER, 0, 1, false},
         {PCCL_BARRIER, 0, 0, true},
     };
@@ -469,7 +481,8 @@ void scenario_tiny_limits(struct sim *sim)
 /* The master restarts when some have contributed: they report it, and the others come. */
 void scenario_tiny_restart(struct sim *sim)
 {
-    const struct sim_request *const kinds[] = {&gather, &broadcast, &blobs, &scatter, &barrier};
+    const struct sim_request *const kinds[] = {&gather, &broadcast, &blobs,     &scatter,   &barrier,
+                                               &reduce, &to_root,   &from_root, &all_to_all};
     struct pccl_peer_op *ops[3];
     cluster(sim, 3);
     for (uint32_t kind = 0; kind < PCCL_COUNT_OF(kinds); kind++) {
@@ -636,8 +649,9 @@ void scenario_barrier_kill(struct sim *sim)
 void scenario_lying_sizes(struct sim *sim)
 {
     static const uint8_t payload[64];
-    const struct sim_request *const kinds[] = {&gather, &broadcast, &scatter, &blobs, &blobs, &blobs, &barrier};
-    static const uint32_t lengths[] = {8, 16, 32, 342, 333, 7, 8};
+    const struct sim_request *const kinds[] = {&gather, &broadcast, &scatter,   &blobs,      &blobs,
+                                               &blobs,  &barrier,   &from_root, &all_to_all, &reduce};
+    static const uint32_t lengths[] = {8, 16, 32, 342, 333, 7, 8, 48, 16, 8};
     struct pccl_peer_op *ops[2];
     static uint8_t blob[512];
     cluster(sim, 2);

@@ -414,7 +414,7 @@ struct sim_request {
     bool counted; /* it counts on the members as of the last call, though its form does not depend on them */
     const struct pccl_id *members; /* ... it counts on these instead */
     uint32_t member_count;
-    uint32_t root;              /* of a broadcast: which of the members */
+    uint32_t root;              /* where there is one: which of the members */
     enum pccl_class given_up;   /* NONE: it is meant */
     struct pccl_peer_op *after; /* it told the lengths of the blobs */
     void *user;

@@ -38,7 +38,7 @@ struct job {
     uint8_t *block, *other_block; /* the caller's memory: one block in place */
     uint8_t *input, *before, *result;
     size_t bytes, result_bytes; /* of the input, of the result */
-    bool gives;                 /* its input is read */
+    bool gives, in_place;       /* its input is read; its result belongs into the same block */
     bool done, at_rest, failed, stopped;
     enum pccl_class class;
     struct pccl_text reason;
@@ -319,23 +319,28 @@ static inline size_t world_parts(const struct world *w, const struct pccl_descri
     return (size_t)elements * pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
 }
 
-/* The caller's memory: `count` elements on each side, or all parts on one of them. */
+/* The caller's memory: `count` elements on each side, or all parts on one of them, or on both. */
 static inline void job_allocate(const struct world *w, struct job *job, uint32_t rank,
                                 const struct pccl_descriptor *descriptor, bool in_place)
 {
-    const bool gathers = descriptor->collective == PCCL_ALL_GATHER || descriptor->collective == PCCL_ALL_GATHER_V;
-    const bool scatters = descriptor->collective == PCCL_REDUCE_SCATTER;
+    const enum pccl_collective collective = (enum pccl_collective)descriptor->collective;
+    const bool is_root = !pccl_collective_has_root(descriptor->collective) || rank == w->root;
+    const bool exchanges = collective == PCCL_ALL_TO_ALL;
+    const bool gathers = collective == PCCL_ALL_GATHER || collective == PCCL_ALL_GATHER_V || collective == PCCL_GATHER;
+    const bool scatters = collective == PCCL_REDUCE_SCATTER || collective == PCCL_SCATTER;
     const uint32_t position = gathers || scatters ? w->positions[rank] : 0;
     const size_t own = world_parts(w, descriptor, position), part = world_parts(w, descriptor, position + 1) - own;
     const size_t all = world_parts(w, descriptor, w->ranks);
-    job->bytes = scatters ? all : part;
-    job->result_bytes = gathers ? all : part;
+    const bool gets = is_root || (collective != PCCL_REDUCE && collective != PCCL_GATHER);
+    job->gives = is_root || (collective != PCCL_BROADCAST && collective != PCCL_SCATTER);
+    job->bytes = collective == PCCL_SCATTER && !is_root ? 0 : scatters || exchanges ? all : part;
+    job->result_bytes = !gets ? 0 : gathers || exchanges ? all : part;
+    job->in_place = in_place && !exchanges && gets && job->bytes > 0;
     job->block = malloc(job->bytes > job->result_bytes ? job->bytes : job->result_bytes);
-    job->other_block = in_place ? NULL : malloc(job->result_bytes);
-    job->input = job->block + (in_place && gathers ? own : 0);
-    job->result = in_place ? job->block + (scatters ? own : 0) : job->other_block;
+    job->other_block = job->in_place ? NULL : malloc(job->result_bytes);
+    job->input = job->block + (job->in_place && gathers ? own : 0);
+    job->result = job->in_place ? job->block + (scatters ? own : 0) : job->other_block;
     job->before = malloc(job->bytes);
-    job->gives = descriptor->collective != PCCL_BROADCAST || rank == w->root;
 }
 
 static inline void job_init(struct world *w, struct job *job, uint32_t rank, uint64_t tag,
@@ -355,7 +360,7 @@ static inline void job_init(struct world *w, struct job *job, uint32_t rank, uin
                                                 .input = job->input,
                                                 .result = job->result,
                                                 .user = job};
-    if (descriptor->collective == PCCL_BROADCAST)
+    if (pccl_collective_has_root(descriptor->collective))
         job->config.descriptor.root = w->ring[w->root];
 }
 

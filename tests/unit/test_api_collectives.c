@@ -1,5 +1,5 @@
 /*
- * Members, broadcast, all-gather, reduce-scatter and barrier through the public functions: three
+ * Members and all collectives but all-reduce through the public functions: three
  * peers here, with payloads that go through the master and such that do not.
  */
 #include <stdarg.h>
@@ -131,6 +131,113 @@ static void an_all_gather_brings_all_parts_to_all(void **state)
             for (int k = 0; k < PEERS; k++)
                 assert_true(are_numbers(launched.result[i] + (size_t)k * count, count, k));
             assert_true(are_numbers(launched.input[i], count, i));
+            assert_int_equal(launched.result[i][PEERS * count], -7);
+        }
+        release(world, &launched);
+    }
+}
+
+/* The root's in place or not; the others pass no buffer that they do not need. */
+static void a_reduce_is_the_roots(void **state)
+{
+    struct world *world = *state;
+    for (size_t c = 0; c < 2 * sizeof counts / sizeof *counts; c++) {
+        const size_t count = counts[c / 2];
+        const uint32_t root = c % PEERS;
+        struct launched launched = {0};
+        for (uint32_t i = 0; i < PEERS; i++) {
+            int32_t *own = launched.input[i] = numbers(count, (int)i), *result = own;
+            if (c % 2 == 0)
+                result = launched.result[i] = i == root ? numbers(count, 7) : NULL;
+            assert_int_equal(pcclReduceAsync(own, i == root ? result : NULL, count, pcclInt32, pcclSum, root, NULL,
+                                             world->peers[i], &launched.handles[i]),
+                             pcclSuccess);
+        }
+        await_all(world, &launched, 0);
+        const int32_t *result = c % 2 == 0 ? launched.result[root] : launched.input[root];
+        for (size_t k = 0; k < count; k++)
+            assert_int_equal(result[k], value(0, k) + value(1, k) + value(2, k));
+        assert_int_equal(result[count], -7);
+        for (uint32_t i = 0; i < PEERS; i++)
+            assert_true(are_numbers(launched.input[i], count, (int)i) || (i == root && c % 2 == 1));
+        release(world, &launched);
+    }
+}
+
+static void a_gather_brings_all_parts_to_the_root(void **state)
+{
+    struct world *world = *state;
+    for (size_t c = 0; c < 2 * sizeof counts / sizeof *counts; c++) {
+        const size_t count = counts[c / 2];
+        const uint32_t root = c % PEERS;
+        struct launched launched = {0};
+        for (uint32_t i = 0; i < PEERS; i++) {
+            int32_t *all = launched.result[i] = i == root ? numbers(PEERS * count, 7) : NULL;
+            int32_t *own = launched.input[i] = numbers(count, (int)i);
+            if (c % 2 && all) { /* in place */
+                memcpy(all + i * count, own, count * sizeof *own);
+                own = all + i * count;
+            }
+            assert_int_equal(
+                pcclGatherAsync(own, all, count, pcclInt32, root, NULL, world->peers[i], &launched.handles[i]),
+                pcclSuccess);
+        }
+        await_all(world, &launched, 0);
+        for (int k = 0; k < PEERS; k++) {
+            assert_true(are_numbers(launched.result[root] + (size_t)k * count, count, k));
+            assert_true(are_numbers(launched.input[k], count, k));
+        }
+        assert_int_equal(launched.result[root][PEERS * count], -7);
+        release(world, &launched);
+    }
+}
+
+static void a_scatter_gives_each_its_part(void **state)
+{
+    struct world *world = *state;
+    for (size_t c = 0; c < 2 * sizeof counts / sizeof *counts; c++) {
+        const size_t count = counts[c / 2];
+        const uint32_t root = c % PEERS;
+        struct launched launched = {0};
+        for (uint32_t i = 0; i < PEERS; i++) {
+            int32_t *all = launched.input[i] = i == root ? numbers(PEERS * count, 5) : NULL;
+            int32_t *own = launched.result[i] = numbers(count, 7);
+            if (c % 2 && all)
+                own = all + i * count;
+            assert_int_equal(
+                pcclScatterAsync(all, own, count, pcclInt32, root, NULL, world->peers[i], &launched.handles[i]),
+                pcclSuccess);
+        }
+        await_all(world, &launched, 0);
+        assert_true(are_numbers(launched.input[root], PEERS * count, 5));
+        for (uint32_t i = 0; i < PEERS; i++) {
+            const bool stays = c % 2 && i == root;
+            for (size_t k = 0; k < count; k++)
+                assert_int_equal(launched.result[i][k], stays ? value(7, k) : value(5, i * count + k));
+            assert_int_equal(launched.result[i][count], -7);
+        }
+        release(world, &launched);
+    }
+}
+
+static void an_all_to_all_brings_a_part_of_each_to_each(void **state)
+{
+    struct world *world = *state;
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        const size_t count = counts[c];
+        struct launched launched = {0};
+        for (int i = 0; i < PEERS; i++) {
+            launched.input[i] = numbers(PEERS * count, i);
+            launched.result[i] = numbers(PEERS * count, 7);
+            assert_int_equal(pcclAllToAllAsync(launched.input[i], launched.result[i], count, pcclInt32, NULL,
+                                               world->peers[i], &launched.handles[i]),
+                             pcclSuccess);
+        }
+        await_all(world, &launched, 0);
+        for (size_t i = 0; i < PEERS; i++) {
+            for (size_t k = 0; k < PEERS * count; k++)
+                assert_int_equal(launched.result[i][k], value((int)(k / count), i * count + k % count));
+            assert_true(are_numbers(launched.input[i], PEERS * count, (int)i));
             assert_int_equal(launched.result[i][PEERS * count], -7);
         }
         release(world, &launched);
@@ -458,6 +565,18 @@ static void wrong_buffers_are_explained(void **state)
     refuse(world, pcclReduceScatter(x, x + 5, 5, pcclInt32, pcclSum, NULL, comm, NULL), "not the part of rank 0");
     refuse(world, pcclReduceScatter(x, x + 20, 5, pcclInt32, (pcclRedOp_t)9, NULL, comm, NULL), "unknown operation");
     refuse(world, pcclReduceScatterAsync(x, x, 5, pcclInt32, pcclSum, NULL, comm, NULL), "the handle is NULL");
+    refuse(world, pcclReduce(x, NULL, 5, pcclInt32, pcclSum, 0, NULL, comm, NULL), "a buffer is NULL");
+    refuse(world, pcclReduce(NULL, x, 5, pcclInt32, pcclSum, 1, NULL, comm, NULL), "a buffer is NULL");
+    refuse(world, pcclReduce(x, x + 1, 5, pcclInt32, pcclSum, 0, NULL, comm, NULL), "overlap partly");
+    refuse(world, pcclReduce(x, x, 5, pcclInt32, pcclSum, 3, NULL, comm, NULL), "the root is rank 3");
+    refuse(world, pcclGather(x, x + 1, 5, pcclInt32, 0, NULL, comm, NULL), "not the part of rank 0");
+    refuse(world, pcclGather(x, NULL, 5, pcclInt32, 0, NULL, comm, NULL), "a buffer is NULL");
+    refuse(world, pcclScatter(NULL, x, 5, pcclInt32, 0, NULL, comm, NULL), "a buffer is NULL");
+    refuse(world, pcclScatter(NULL, NULL, 5, pcclInt32, 1, NULL, comm, NULL), "a buffer is NULL");
+    refuse(world, pcclScatter(x, x + 5, 5, pcclInt32, 0, NULL, comm, NULL), "not the part of rank 0");
+    refuse(world, pcclAllToAll(x, x, 5, pcclInt32, NULL, comm, NULL), "of an all-to-all overlap");
+    refuse(world, pcclAllToAll(x, NULL, 5, pcclInt32, NULL, comm, NULL), "a buffer is NULL");
+    refuse(world, pcclAllToAllAsync(x, x + 20, 5, pcclInt32, NULL, comm, NULL), "the handle is NULL");
     refuse(world, pcclBarrierAsync(NULL, comm, NULL), "the handle is NULL");
 }
 
@@ -552,7 +671,7 @@ static void peers_that_differ_are_told(void **state)
     static int32_t x[PEERS][PEERS * LARGE], y[PEERS][PEERS * LARGE];
     for (int large = 0; large < 2; large++) {
         const size_t count = large ? LARGE : 3;
-        for (int which = 0; which < 5; which++) {
+        for (int which = 0; which < 9; which++) {
             pcclAsyncReduceOp_t handles[PEERS];
             pcclCollectiveOptions_t shared = tagged(0);
             shared.counts_length = PEERS;
@@ -575,6 +694,20 @@ static void peers_that_differ_are_told(void **state)
                     shared.counts = (const size_t[]){count, other, count - other};
                     result =
                         pcclReduceScatterAsync(x[i], y[i], 2 * count, pcclInt32, pcclSum, &shared, comm, &handles[i]);
+                    break;
+                case 4: /* each takes itself for the root, or the first one */
+                    result =
+                        pcclReduceAsync(x[i], y[i], count, pcclInt32, pcclSum, other ? 2 : 0, NULL, comm, &handles[i]);
+                    break;
+                case 5:
+                    result = pcclGatherAsync(x[i], y[i], count, pcclInt32, other ? 2 : 0, NULL, comm, &handles[i]);
+                    break;
+                case 6:
+                    result = pcclScatterAsync(x[i], y[i], count - other, pcclInt32, 0, NULL, comm, &handles[i]);
+                    break;
+                case 7:
+                    result = other ? pcclAllToAllAsync(x[i], y[i], count, pcclInt32, NULL, comm, &handles[i])
+                                   : pcclScatterAsync(x[i], y[i], count, pcclInt32, 1, NULL, comm, &handles[i]);
                     break;
                 default:
                     result = pcclReduceScatterAsync(x[i], y[i], count, other ? pcclUint32 : pcclInt32, pcclSum, NULL,
@@ -624,6 +757,15 @@ static void alone_it_is_the_identity_if_that_is_wanted(void **state)
     assert_int_equal(pcclAwaitOperation(&handle, 0, &info), pcclSuccess);
     assert_memory_equal(x, y, sizeof x);
     assert_int_equal(pcclBarrier(&options, comm, &info), pcclSuccess);
+    memset(y, 0, sizeof y);
+    assert_int_equal(pcclScatter(x, y, 3, pcclInt32, 0, &options, comm, &info), pcclSuccess);
+    assert_memory_equal(x, y, sizeof x);
+    memset(y, 0, sizeof y);
+    assert_int_equal(pcclAllToAll(x, y, 3, pcclInt32, &options, comm, &info), pcclSuccess);
+    assert_memory_equal(x, y, sizeof x);
+    assert_int_equal(pcclReduce(x, x, 3, pcclInt32, pcclSum, 0, &options, comm, &info), pcclSuccess);
+    assert_int_equal(pcclGather(x, x, 3, pcclInt32, 0, &options, comm, &info), pcclSuccess);
+    assert_memory_equal(x, y, sizeof x);
     size_t count;
     assert_int_equal(pcclGetMembers(comm, ids, 1, &count, NULL), pcclSuccess);
     options.members = ids;
@@ -722,6 +864,10 @@ int main(void)
         cmocka_unit_test(a_broadcast_brings_the_root_s_buffer_to_all),
         cmocka_unit_test(an_all_gather_brings_all_parts_to_all),
         cmocka_unit_test(a_reduce_scatter_gives_each_its_share),
+        cmocka_unit_test(a_reduce_is_the_roots),
+        cmocka_unit_test(a_gather_brings_all_parts_to_the_root),
+        cmocka_unit_test(a_scatter_gives_each_its_part),
+        cmocka_unit_test(an_all_to_all_brings_a_part_of_each_to_each),
         cmocka_unit_test(shares_may_be_of_given_counts),
         cmocka_unit_test_setup(wrong_counts_are_explained, update),
         cmocka_unit_test(a_quantized_reduce_scatter_is_close),

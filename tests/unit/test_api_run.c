@@ -295,7 +295,7 @@ static void what_is_wrong_is_explained(void **state)
     WRONG(0, size, 8, "entry 0: the size of a struct is not set; use PCCL_OPERATION_INIT");
     WRONG(2, size, 8, "entry 2: the size");
     WRONG(2, size, sizeof(struct later), "entry 2: ");
-    WRONG(3, collective, (pcclCollective_t)9, "entry 3: unknown collective");
+    WRONG(3, collective, (pcclCollective_t)99, "entry 3: unknown collective");
     WRONG(0, sendbuf, list.input[1], "entry 0: a broadcast has one buffer");
     WRONG(0, root, PEERS, "entry 0: the root is rank 3");
     WRONG(1, sendbuf, list.output[1] + 1, "entry 1: sendbuf and recvbuf overlap partly");

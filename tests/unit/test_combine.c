@@ -87,6 +87,7 @@ static void test_tensors_are_folded_along_the_ring(void **state)
 {
     (void)state;
     is_folded_along_the_ring(PCCL_ALL_REDUCE, (struct pccl_id){{0}});
+    is_folded_along_the_ring(PCCL_REDUCE, (struct pccl_id){{0}});
     is_folded_along_the_ring(PCCL_REDUCE_SCATTER, (struct pccl_id){{1}});
 }
 
@@ -116,29 +117,45 @@ static void test_shares_are_folded_from_the_owners_successor_on(void **state)
     finish(&f);
 }
 
-static void test_parts_lie_in_the_order_of_admission(void **state)
+/* parts: of each contribution */
+static void lie_in_the_order_of_admission(enum pccl_collective collective, uint32_t parts)
 {
-    (void)state;
+    const size_t bytes = parts * COUNT * sizeof(float);
     struct fixture f;
-    prepare(&f, PCCL_ALL_GATHER);
+    prepare(&f, collective);
     assert_true(pccl_master_combine(&f.master, &f.group, &f.op));
-    assert_int_equal(f.op.result_bytes, WORLD * COUNT * sizeof(float));
+    assert_int_equal(f.op.result_bytes, WORLD * bytes);
     for (uint32_t i = 0; i < WORLD; i++)
-        assert_memory_equal(f.op.result + ranks[i] * COUNT * sizeof(float), f.values[i], COUNT * sizeof(float));
+        assert_memory_equal(f.op.result + ranks[i] * bytes, f.values[i], bytes);
     finish(&f);
 }
 
-static void test_broadcast_is_the_roots(void **state)
+static void test_parts_lie_in_the_order_of_admission(void **state)
 {
     (void)state;
+    lie_in_the_order_of_admission(PCCL_ALL_GATHER, 1);
+    lie_in_the_order_of_admission(PCCL_GATHER, 1);
+    lie_in_the_order_of_admission(PCCL_ALL_TO_ALL, WORLD);
+}
+
+static void is_the_roots(enum pccl_collective collective, uint32_t parts)
+{
+    const size_t bytes = parts * COUNT * sizeof(float);
     struct fixture f;
-    prepare(&f, PCCL_BROADCAST);
+    prepare(&f, collective);
     assert_int_equal(f.parts[1].payload_bytes, 0);
     f.parts[1].payload = NULL;
     assert_true(pccl_master_combine(&f.master, &f.group, &f.op));
-    assert_int_equal(f.op.result_bytes, COUNT * sizeof(float));
-    assert_memory_equal(f.op.result, f.values[0], COUNT * sizeof(float));
+    assert_int_equal(f.op.result_bytes, bytes);
+    assert_memory_equal(f.op.result, f.values[0], bytes);
     finish(&f);
+}
+
+static void test_broadcasts_and_scatters_are_the_roots(void **state)
+{
+    (void)state;
+    is_the_roots(PCCL_BROADCAST, 1);
+    is_the_roots(PCCL_SCATTER, WORLD);
 }
 
 static void test_blobs_lie_behind_the_lengths_of_contributions(void **state)
@@ -173,8 +190,8 @@ static void test_a_barrier_has_an_empty_result(void **state)
 static void test_short_memory(void **state)
 {
     (void)state;
-    for (uint8_t collective = 0; collective < PCCL_FOUND; collective++)
-        for (uint64_t fail_at = 1; fail_at <= 2; fail_at++) {
+    for (uint8_t collective = 0; collective < PCCL_COLLECTIVES; collective++)
+        for (uint64_t fail_at = 1; fail_at <= 2 && collective != PCCL_FOUND; fail_at++) {
             struct fixture f;
             prepare(&f, collective);
             f.memory.fail_at = fail_at;
@@ -192,7 +209,7 @@ int main(void)
         cmocka_unit_test(test_tensors_are_folded_along_the_ring),
         cmocka_unit_test(test_shares_are_folded_from_the_owners_successor_on),
         cmocka_unit_test(test_parts_lie_in_the_order_of_admission),
-        cmocka_unit_test(test_broadcast_is_the_roots),
+        cmocka_unit_test(test_broadcasts_and_scatters_are_the_roots),
         cmocka_unit_test(test_blobs_lie_behind_the_lengths_of_contributions),
         cmocka_unit_test(test_a_barrier_has_an_empty_result),
         cmocka_unit_test(test_short_memory),

@@ -87,16 +87,22 @@ static void fold_half(const struct pccl_plan *plan, const void *const *parts, si
         memcpy(result + index * sizeof nan_bits, &nan_bits, sizeof nan_bits);
 }
 
-/* The i-th rank whose part is folded into this segment: the owner of a share comes last. */
+static bool is_reduce(const struct pccl_plan *plan)
+{
+    return plan->algorithm == PCCL_REDUCE_CHAIN || plan->algorithm == PCCL_REDUCE_DIRECT;
+}
+
+/* The i-th rank whose part is folded into this segment: the owner of a share comes last, and so does a root. */
 static uint32_t rank_folded(const struct pccl_plan *plan, uint32_t piece, uint32_t i)
 {
-    return (piece + (plan->positions != NULL) + i) % plan->seat.ranks;
+    uint32_t first = is_reduce(plan) ? plan->seat.root + 1 : piece + (plan->positions != NULL);
+    return (first + i) % plan->seat.ranks;
 }
 
 static void expect_fold(const struct pccl_plan *plan, const struct job *jobs, uint8_t *result)
 {
     for (uint64_t stripe = 0; stripe < plan->stripes; stripe++)
-        for (uint32_t piece = 0; piece < plan->seat.ranks; piece++) {
+        for (uint32_t piece = 0; piece < plan->pieces; piece++) {
             struct pccl_segment segment = pccl_plan_segment(plan, stripe, piece);
             size_t at = (size_t)segment.first * plan->element_bytes;
             const void *parts[RANKS_MOST];
@@ -205,14 +211,15 @@ static struct numbers numbers_of(const struct pccl_plan *plan, const struct job 
 
 /*
  * Along the ring sums are packed; in direct exchange the parts of all but the owner; at last the
- * result is, unless it is a share that nobody else gets. Of 16 bits, sums are floats, and rounded
+ * result is, unless nobody else gets it. Of 16 bits, sums are floats, and rounded
  * are the result and what is unpacked of it.
  */
 static struct numbers fold_numbers(const struct pccl_plan *plan, const struct job *jobs, uint32_t piece,
                                    struct pccl_segment segment)
 {
     const struct pccl_descriptor *descriptor = &jobs->config.descriptor;
-    const bool ring = plan->algorithm == PCCL_RING || plan->algorithm == PCCL_SCATTER_RING;
+    const bool ring =
+        plan->algorithm == PCCL_RING || plan->algorithm == PCCL_SCATTER_RING || plan->algorithm == PCCL_REDUCE_CHAIN;
     const enum pccl_datatype sums = is_half(plan->datatype) ? PCCL_F32 : plan->datatype;
     struct numbers sum = numbers_of(plan, &jobs[rank_folded(plan, piece, 0)], segment);
     for (uint32_t i = 1; i < plan->seat.ranks; i++) {
@@ -233,7 +240,7 @@ static struct numbers fold_numbers(const struct pccl_plan *plan, const struct jo
     }
     if (is_half(plan->datatype))
         round_off(&sum, plan->datatype);
-    if (plan->positions != NULL)
+    if (plan->positions != NULL || is_reduce(plan))
         return sum;
     pack(&sum, descriptor);
     if (is_half(plan->datatype))
@@ -244,7 +251,7 @@ static struct numbers fold_numbers(const struct pccl_plan *plan, const struct jo
 static void expect_near(const struct pccl_plan *plan, const struct job *jobs, const uint8_t *result)
 {
     for (uint64_t stripe = 0; stripe < plan->stripes; stripe++)
-        for (uint32_t piece = 0; piece < plan->seat.ranks; piece++) {
+        for (uint32_t piece = 0; piece < plan->pieces; piece++) {
             const struct pccl_segment segment = pccl_plan_segment(plan, stripe, piece);
             if (segment.count == 0)
                 continue;
@@ -307,6 +314,12 @@ static void check_reduced(const struct pccl_plan *plan, const struct job *jobs, 
     free(expected);
 }
 
+static void check_reduced_at_root(const struct pccl_plan *plan, const struct job *jobs)
+{
+    const struct job *root = &jobs[plan->seat.root];
+    check_reduced(plan, jobs, root->result, root->result_bytes);
+}
+
 static void check_all_reduced(const struct pccl_plan *plan, const struct job *jobs)
 {
     for (uint32_t rank = 0; rank < plan->seat.ranks; rank++)
@@ -322,27 +335,72 @@ static size_t part_at(const struct pccl_plan *plan, uint32_t rank)
     return (size_t)first * plan->element_bytes;
 }
 
-/* What a segment's owner has; packed once and unpacked, with a codec. */
+/* From where in the plan stochastic rounding counts, and whose it is. */
+struct packed_by {
+    uint64_t place, seed;
+};
+
+/* What somebody has; packed once and unpacked, with a codec, unless nobody sends it. */
+static void check_copy(const struct pccl_plan *plan, const uint8_t *given, uint32_t count, const struct packed_by *by,
+                       const uint8_t *result)
+{
+    const size_t bytes = count * plan->element_bytes;
+    const struct pccl_kernels *kernels = pccl_kernels_for(0);
+    uint8_t *expected = malloc(bytes), *packed = malloc(pccl_plan_bytes(plan, 0, count));
+    assert_true(expected != NULL && packed != NULL);
+    if (pccl_packing_packs(&plan->packing) && by != NULL) {
+        pccl_packing_encode(&plan->packing, kernels, given, count, by->place, by->seed, packed);
+        pccl_packing_decode(&plan->packing, kernels, packed, count, expected);
+    } else {
+        memcpy(expected, given, bytes);
+    }
+    assert_memory_equal(result, expected, bytes);
+    free(expected);
+    free(packed);
+}
+
+/* What a segment's owner has, everybody has. */
 static void check_copied_segment(const struct pccl_plan *plan, const struct job *jobs, uint64_t stripe, uint32_t piece)
 {
     const struct pccl_segment segment = pccl_plan_segment(plan, stripe, piece);
     const uint32_t owner = plan->positions != NULL ? piece : plan->seat.root;
-    const size_t at = (size_t)segment.first * plan->element_bytes, bytes = segment.count * plan->element_bytes;
+    const size_t at = (size_t)segment.first * plan->element_bytes;
     const uint8_t *given = jobs[owner].before + at - (plan->positions != NULL ? part_at(plan, owner) : 0);
-    const struct pccl_kernels *kernels = pccl_kernels_for(0);
-    uint8_t *expected = malloc(bytes), *packed = malloc(pccl_plan_bytes(plan, 0, segment.count));
-    assert_true(expected != NULL && packed != NULL);
-    if (pccl_packing_packs(&plan->packing)) {
-        pccl_packing_encode(&plan->packing, kernels, given, segment.count, pccl_plan_place(plan, stripe, piece),
-                            pccl_packing_seed(&jobs[owner].config.instance, owner), packed);
-        pccl_packing_decode(&plan->packing, kernels, packed, segment.count, expected);
-    } else {
-        memcpy(expected, given, bytes);
-    }
+    const struct packed_by by = {pccl_plan_place(plan, stripe, piece),
+                                 pccl_packing_seed(&jobs[owner].config.instance, owner)};
     for (uint32_t rank = 0; rank < plan->seat.ranks; rank++)
-        assert_memory_equal(jobs[rank].result + at, expected, bytes);
-    free(expected);
-    free(packed);
+        check_copy(plan, given, segment.count, &by, jobs[rank].result + at);
+}
+
+/* The part of one rank at another one, where it lies there and here, cut as it was. */
+static void check_part(const struct pccl_plan *plan, const struct job *from, size_t from_at, const struct job *to,
+                       size_t to_at)
+{
+    for (uint64_t first = 0; first < plan->count; first += plan->segment_elements) {
+        const uint32_t count = (uint32_t)pccl_min_u64(plan->segment_elements, plan->count - first);
+        const size_t at = (size_t)first * plan->element_bytes;
+        const struct packed_by nearest = {0, 0};
+        check_copy(plan, from->before + from_at + at, count, from != to ? &nearest : NULL, to->result + to_at + at);
+    }
+}
+
+static void check_gathered(const struct pccl_plan *plan, const struct job *jobs)
+{
+    for (uint32_t rank = 0; rank < plan->seat.ranks; rank++)
+        check_part(plan, &jobs[rank], 0, &jobs[plan->seat.root], part_at(plan, rank));
+}
+
+static void check_given_out(const struct pccl_plan *plan, const struct job *jobs)
+{
+    for (uint32_t rank = 0; rank < plan->seat.ranks; rank++)
+        check_part(plan, &jobs[plan->seat.root], part_at(plan, rank), &jobs[rank], 0);
+}
+
+static void check_exchanged(const struct pccl_plan *plan, const struct job *jobs)
+{
+    for (uint32_t from = 0; from < plan->seat.ranks; from++)
+        for (uint32_t to = 0; to < plan->seat.ranks; to++)
+            check_part(plan, &jobs[from], part_at(plan, to), &jobs[to], part_at(plan, from));
 }
 
 static void check_copied(const struct pccl_plan *plan, const struct job *jobs)
@@ -369,15 +427,22 @@ static const struct {
                    [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, check_copied},
                    [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, check_copied},
                    [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, check_copied},
-                   [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, check_scattered}};
+                   [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, check_scattered},
+                   [PCCL_REDUCE] = {PCCL_REDUCE_CHAIN, PCCL_REDUCE_DIRECT, check_reduced_at_root},
+                   [PCCL_GATHER] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, check_gathered},
+                   [PCCL_SCATTER] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, check_given_out},
+                   [PCCL_ALL_TO_ALL] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, check_exchanged}};
+
+static const enum pccl_collective others[] = {PCCL_BROADCAST, PCCL_ALL_GATHER, PCCL_REDUCE_SCATTER, PCCL_REDUCE,
+                                              PCCL_GATHER,    PCCL_SCATTER,    PCCL_ALL_TO_ALL};
 
 /* What a rank puts in is as it was, but where the result of it belongs and is another one. */
 static void check_inputs(const struct trial *trial, const struct job *jobs)
 {
-    const bool reduces = pccl_collective_reduces(trial->descriptor.collective);
-    const bool changes = trial->in_place && (reduces || trial->descriptor.codec != PCCL_CODEC_NONE);
+    const struct pccl_plan plan = plan_of(trial);
     for (uint32_t rank = 0; rank < trial->ranks; rank++) {
         const struct job *job = &jobs[rank];
+        const bool changes = job->in_place && (plan.reduces || pccl_plan_packs_own(&plan));
         size_t own = job->result >= job->input ? (size_t)(job->result - job->input) : job->bytes;
         if (!job->gives)
             continue;
@@ -671,13 +736,13 @@ static void the_other_collectives(void **state)
 {
     (void)state;
     uint64_t seed = 5000;
-    for (unsigned collective = PCCL_BROADCAST; collective <= PCCL_REDUCE_SCATTER; collective++)
+    for (unsigned other = 0; other < PCCL_COUNT_OF(others); other++)
         for (uint32_t ranks = 2; ranks <= RANKS_MOST; ranks += ranks < 6 ? 1 : 5)
             for (unsigned i = 0; i < 3 * 8; i++, seed++) {
-                struct trial trial = other_trial((enum pccl_collective)collective, ranks, i, seed);
+                struct trial trial = other_trial(others[other], ranks, i, seed);
                 const uint64_t counts[3] = {1 + seed % (ranks - 1), ranks + seed % 3, 1001};
                 trial.descriptor.count = counts[i / 8];
-                if (collective == PCCL_REDUCE_SCATTER)
+                if (pccl_collective_reduces(trial.descriptor.collective))
                     trial.descriptor.operation = seed % PCCL_REDUCE_OPS;
                 run_case(&trial, seed);
             }
@@ -721,17 +786,17 @@ static void quantized_copies(void **state)
 {
     (void)state;
     uint64_t seed = 8000;
-    for (unsigned collective = PCCL_BROADCAST; collective <= PCCL_ALL_GATHER; collective++)
+    for (unsigned other = 0; other < PCCL_COUNT_OF(others); other++)
         for (unsigned kind = PCCL_CODEC_MIN_MAX; kind < PCCL_CODEC_KINDS; kind++)
             for (unsigned datatype = 0; datatype < PCCL_DATATYPES; datatype++)
                 for (unsigned packed = 0; packed < PCCL_DATATYPES; packed++) {
                     struct pccl_text reason;
-                    if (pccl_codec_find((enum pccl_codec_kind)kind, (enum pccl_datatype)datatype,
+                    if (pccl_collective_reduces((uint8_t)others[other]) ||
+                        pccl_codec_find((enum pccl_codec_kind)kind, (enum pccl_datatype)datatype,
                                         (enum pccl_datatype)packed, PCCL_SUM, &reason) == NULL)
                         continue;
                     for (unsigned i = 0; i < 8; i++, seed++) {
-                        struct trial trial =
-                            other_trial((enum pccl_collective)collective, 2 + (uint32_t)(seed % 4), i, seed);
+                        struct trial trial = other_trial(others[other], 2 + (uint32_t)(seed % 4), i, seed);
                         trial.descriptor.datatype = (uint8_t)datatype;
                         trial.descriptor.codec = (uint8_t)kind;
                         trial.descriptor.codec_datatype = (uint8_t)packed;
@@ -744,10 +809,14 @@ static void quantized_copies(void **state)
 static void scaled_copies(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < 240; i++) {
-        const enum pccl_collective collective = i % 2 == 0 ? PCCL_BROADCAST : PCCL_ALL_GATHER;
-        struct trial trial = other_trial(collective, 2 + i % 4, i / 2 % 8, 10000 + i);
-        use_scaled(&trial.descriptor, i);
+    static const enum pccl_collective collectives_that_move[] = {PCCL_BROADCAST, PCCL_ALL_GATHER, PCCL_GATHER,
+                                                                 PCCL_SCATTER, PCCL_ALL_TO_ALL};
+    for (unsigned i = 0; i < 360; i++) {
+        const enum pccl_collective collective = collectives_that_move[i % 5];
+        struct trial trial = other_trial(collective, 2 + i % 4, i / 5 % 8, 10000 + i);
+        use_scaled(&trial.descriptor, i / 2);
+        if (i % 5 > 1)
+            trial.descriptor.codec_rounding = PCCL_SCALED_NEAREST;
         trial.descriptor.count = 1 + i * 397 % 6000;
         run_case(&trial, 10000 + i);
     }
@@ -768,8 +837,8 @@ static void scaled_shares(void **state)
 static void quantized_shares(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < 48; i++) {
-        struct trial trial = other_trial(PCCL_REDUCE_SCATTER, 2 + i / 8, i, 6000 + i);
+    for (unsigned i = 0; i < 2 * 48; i++) {
+        struct trial trial = other_trial(i < 48 ? PCCL_REDUCE_SCATTER : PCCL_REDUCE, 2 + i % 48 / 8, i, 6000 + i);
         trial.descriptor.datatype = i % 3 == 0 ? PCCL_F16 : PCCL_F32;
         trial.descriptor.operation = PCCL_AVG;
         trial.descriptor.codec = PCCL_CODEC_MIN_MAX;
@@ -784,12 +853,13 @@ static void the_other_collectives_in_groups(void **state)
 {
     (void)state;
     uint64_t seed = 7000;
-    for (unsigned collective = PCCL_BROADCAST; collective <= PCCL_REDUCE_SCATTER; collective++)
+    for (unsigned other = 0; other < PCCL_COUNT_OF(others); other++)
         for (uint32_t ranks = 2; ranks <= 4; ranks++)
             for (unsigned i = 0; i < 16; i++, seed++) {
-                struct trial trial = other_trial((enum pccl_collective)collective, ranks, i, seed);
+                struct trial trial = other_trial(others[other], ranks, i, seed);
+                bool whole = others[other] == PCCL_BROADCAST || others[other] == PCCL_REDUCE;
                 trial.descriptor.datatype = PCCL_U32;
-                trial.descriptor.count = collective == PCCL_BROADCAST ? 600001 : 150001;
+                trial.descriptor.count = whole ? 600001 : 150001;
                 if (i >= 8) { /* the same in what travels */
                     trial.descriptor.datatype = PCCL_F64;
                     trial.descriptor.codec = PCCL_CODEC_MIN_MAX;
@@ -807,12 +877,12 @@ static void credit_is_batched(void **state)
     (void)state;
     struct trial trial = {.ranks = 2,
                           .connections = 1,
-                          .window_bytes = 2 << 20,
+                          .window_bytes = 3 << 19,
                           .long_path = true,
                           .descriptor = {.datatype = PCCL_U8, .operation = PCCL_MAX, .count = 96 * 2 * (64 << 10)}};
     assert_int_equal(plan_of(&trial).stripes, 96);
     run_trial(&trial, 4000);
-    assert_in_range(world.readies, 2 * 10, 2 * 40); /* 32 groups at once, then 2 at a time */
+    assert_in_range(world.readies, 2 * 10, 2 * 40); /* 48 groups at once, then 3 at a time */
 }
 
 int main(void)

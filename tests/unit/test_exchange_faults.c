@@ -96,16 +96,22 @@ struct scene {
     bool direct, long_path, in_place, codec, half; /* direct exchange is on a long path */
     bool near;                                     /* but not here */
     uint64_t count;
+    uint32_t root, odd; /* the odd rank takes itself for the root; the root: nobody does */
 };
 
-enum { LAST_ALL_REDUCE = 200, LAST_SEED = 300 }; /* later seeds are of the other collectives */
+enum { LAST_ALL_REDUCE = 200, LAST_SEED = 420 }; /* later seeds are of the other collectives */
+static const enum pccl_collective others[] = {PCCL_BROADCAST, PCCL_ALL_GATHER, PCCL_REDUCE_SCATTER, PCCL_REDUCE,
+                                              PCCL_GATHER,    PCCL_SCATTER,    PCCL_ALL_TO_ALL};
 
 static struct scene scene_of(uint64_t seed)
 {
     /* packed, the last group needs scratch of another size */
     uint64_t two_groups = (seed & 16) != 0 ? 324700 : 80000;
-    return (struct scene){.collective = seed > LAST_ALL_REDUCE ? PCCL_BROADCAST + seed % 3 : PCCL_ALL_REDUCE,
-                          .ranks = 2 + (uint32_t)(seed % 4),
+    const uint32_t ranks = 2 + (uint32_t)(seed % 4), root = (uint32_t)(seed % ranks);
+    return (struct scene){.collective = seed > LAST_ALL_REDUCE ? others[seed % PCCL_COUNT_OF(others)] : PCCL_ALL_REDUCE,
+                          .ranks = ranks,
+                          .root = root,
+                          .odd = root,
                           .direct = (seed & 4) != 0,
                           .long_path = (seed & 64) != 0,
                           .in_place = (seed & 8) != 0,
@@ -124,7 +130,8 @@ static const struct pccl_cost *cost_of(const struct scene *scene)
 
 static bool in_parts(const struct scene *scene)
 {
-    return scene->collective == PCCL_ALL_GATHER || scene->collective == PCCL_REDUCE_SCATTER;
+    return scene->collective != PCCL_ALL_REDUCE && scene->collective != PCCL_BROADCAST &&
+           scene->collective != PCCL_REDUCE;
 }
 
 static void set_scene(const struct scene *scene, uint64_t seed, struct job *jobs)
@@ -132,7 +139,6 @@ static void set_scene(const struct scene *scene, uint64_t seed, struct job *jobs
     struct pccl_exchange_config config = {.scratch_bytes_max = 1 << 20, .window_bytes = (seed & 32) != 0 ? 1 << 20 : 1};
     world_init(&world, seed, scene->ranks, 2, scene->direct, &config);
     world.expects_trouble = true;
-    world.root = (uint32_t)(seed % scene->ranks);
     struct pccl_descriptor descriptor = sum_of(scene->count);
     descriptor.collective = (uint8_t)scene->collective;
     if (in_parts(scene))
@@ -145,6 +151,7 @@ static void set_scene(const struct scene *scene, uint64_t seed, struct job *jobs
     if (scene->half)
         descriptor.datatype = PCCL_BF16;
     for (uint32_t rank = 0; rank < scene->ranks; rank++) {
+        world.root = rank == scene->odd ? scene->odd : scene->root;
         job_init(&world, &jobs[rank], rank, 3, &descriptor, cost_of(scene), scene->in_place);
         fill(&jobs[rank], rank);
     }
@@ -350,18 +357,18 @@ static void peers_that_differ_are_named(void **state)
 }
 
 /* The callers of the others mean the first root. Nobody is done whose successor means another one. */
-static void run_odd_root(uint32_t ranks, uint32_t odd, bool long_path, bool direct, uint64_t seed)
+static void run_odd_root(enum pccl_collective collective, uint32_t ranks, uint32_t odd, bool long_path, bool direct,
+                         uint64_t seed)
 {
-    const struct scene scene = {.collective = PCCL_BROADCAST,
+    const struct scene scene = {.collective = collective,
+                                .odd = odd,
                                 .ranks = ranks,
                                 .long_path = long_path,
                                 .near = !long_path,
                                 .direct = direct,
                                 .count = 5000};
     struct job jobs[RANKS_MOST];
-    set_scene(&scene, seed * ranks, jobs); /* the root is 0 */
-    jobs[odd].config.root = odd;
-    jobs[odd].config.descriptor.root = world.ring[odd];
+    set_scene(&scene, seed, jobs);
     start_all(jobs);
     world_run(&world, 0);
     assert_false(jobs[(odd + ranks - 1) % ranks].done);
@@ -369,7 +376,7 @@ static void run_odd_root(uint32_t ranks, uint32_t odd, bool long_path, bool dire
     for (uint32_t rank = 0; rank < ranks; rank++) {
         assert_true(!jobs[rank].failed || jobs[rank].class == PCCL_CLASS_MISMATCH);
         if (jobs[rank].failed && !long_path) /* else what came ahead may have shown it */
-            assert_non_null(strstr(jobs[rank].reason.bytes, "expects the tensor of peer"));
+            assert_non_null(strstr(jobs[rank].reason.bytes, "for the root"));
         failed += jobs[rank].failed;
     }
     assert_true(failed > 0);
@@ -380,10 +387,12 @@ static void run_odd_root(uint32_t ranks, uint32_t odd, bool long_path, bool dire
 static void roots_that_differ_are_noticed(void **state)
 {
     (void)state;
-    for (uint32_t ranks = 2; ranks <= 5; ranks++)
-        for (uint32_t odd = 1; odd < ranks; odd++)
-            for (uint64_t seed = 0; seed < 8; seed++)
-                run_odd_root(ranks, odd, (seed & 1) != 0, (seed & 2) != 0, seed + 1);
+    static const enum pccl_collective rooted[] = {PCCL_BROADCAST, PCCL_REDUCE, PCCL_GATHER, PCCL_SCATTER};
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(rooted); i++)
+        for (uint32_t ranks = 2; ranks <= 5; ranks++)
+            for (uint32_t odd = 1; odd < ranks; odd++)
+                for (uint64_t seed = 0; seed < 8; seed++)
+                    run_odd_root(rooted[i], ranks, odd, (seed & 1) != 0, (seed & 2) != 0, (seed + 1) * ranks);
 }
 
 /* The flow to the root is for its READY alone. */

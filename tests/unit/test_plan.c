@@ -119,6 +119,32 @@ static void check_parts(const struct pccl_plan *plan)
     }
 }
 
+/* Each of the turns cuts what all ranks get in it, and each pair of an all-to-all has a turn. */
+static void check_turns(const struct pccl_plan *plan)
+{
+    const uint64_t ranks = plan->seat.ranks, rounds = plan->stripes / plan->turns;
+    check_sizes(plan);
+    assert_int_equal(plan->stripes % plan->turns, 0);
+    assert_true((rounds - 1) * plan->segment_elements < plan->count && plan->count <= rounds * plan->segment_elements);
+    for (uint64_t stripe = 0; stripe < plan->stripes; stripe += 1 + stripe % 7)
+        for (uint32_t number = 0; number < ranks; number++) {
+            const struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
+            const uint64_t within = stripe / plan->turns * plan->segment_elements;
+            const uint32_t places = pccl_exchange_places(pccl_plan_seat(plan, stripe));
+            const uint64_t sender = mixed(plan->seat.ranks)[number];
+            const uint64_t receiver = mixed(plan->seat.ranks)[(number + places) % ranks];
+            const uint64_t part = plan->exchanges ? sender * ranks + receiver : sender;
+            assert_int_equal(segment.first, part * plan->count + within);
+            assert_int_equal(segment.count, pccl_min_u64(plan->segment_elements, plan->count - within));
+            if (plan->exchanges && number == plan->seat.rank)
+                assert_int_equal(pccl_plan_input_at(plan, &segment),
+                                 (receiver * plan->count + within) * plan->element_bytes);
+            if (plan->exchanges && (number + places) % ranks == plan->seat.rank)
+                assert_int_equal(pccl_plan_result_at(plan, &segment),
+                                 (sender * plan->count + within) * plan->element_bytes);
+        }
+}
+
 /* Parts of such lengths, again and again. */
 static const uint64_t *starts_of(const uint64_t *lengths, uint32_t length_count, uint32_t ranks)
 {
@@ -192,6 +218,14 @@ static void other_collectives_are_cut_too(void **state)
                 check_parts(&plan);
                 plan = make_for(PCCL_REDUCE_SCATTER, count, PCCL_BF16, ranks, ranks - 1, &costs[i]);
                 check_parts(&plan);
+                plan = make_for(PCCL_REDUCE, count, PCCL_F16, ranks, ranks - 1, &costs[i]);
+                check_cut(&plan);
+                plan = make_for(PCCL_GATHER, count, PCCL_U32, ranks, ranks - 1, &costs[i]);
+                check_parts(&plan);
+                plan = make_for(PCCL_SCATTER, count, PCCL_I8, ranks, ranks - 1, &costs[i]);
+                check_turns(&plan);
+                plan = make_for(PCCL_ALL_TO_ALL, count, PCCL_F64, ranks, ranks - 1, &costs[i]);
+                check_turns(&plan);
             }
 }
 
@@ -333,18 +367,17 @@ static void huge_buffers_do_not_overflow(void **state)
 }
 
 /* What may have to be restored. */
-static void a_broadcast_is_of_its_root(void **state)
+static void only_the_root_has_both_sides(void **state)
 {
     (void)state;
     const struct pccl_cost cost = {0};
-    struct pccl_descriptor descriptor = {.collective = PCCL_BROADCAST, .count = 5};
-    for (uint32_t rank = 0; rank < 3; rank++) {
-        struct pccl_plan plan;
-        struct pccl_text reason;
-        struct pccl_seat seat = {.ranks = 3, .rank = rank, .root = 1};
-        assert_int_equal(pccl_plan_make(&descriptor, &cost, seat, NULL, NULL, &plan, &reason), PCCL_OK);
-        assert_true(plan.own == (rank == 1 ? 5 : 0) && plan.own_from == 0 && plan.count == 5);
-    }
+    static const enum pccl_collective rooted[] = {PCCL_BROADCAST, PCCL_REDUCE, PCCL_GATHER, PCCL_SCATTER};
+    for (size_t i = 0; i < PCCL_COUNT_OF(rooted); i++)
+        for (uint32_t rank = 0; rank < 3; rank++) {
+            const struct pccl_plan plan = make_for(rooted[i], 5, PCCL_U8, 3, rank, &cost);
+            assert_true(plan.own == (rank == 1 ? 5 : 0) && plan.count == 5);
+        }
+    assert_int_equal(make_for(PCCL_ALL_TO_ALL, 5, PCCL_U8, 3, 1, &cost).own, 0);
 }
 
 /* Of one side all parts, of the other one only the own. */
@@ -413,26 +446,44 @@ static void the_other_collectives_follow_it_too(void **state)
     const struct pccl_cost lan = {.mesh = 1}, no_mesh = {.rtt_us = 50000, .rate = 125000000};
     const struct pccl_cost long_link = {.mesh = 1, .rtt_us = 50000, .rate = 125000000};
     const struct pccl_cost slow_pair = {
-        .mesh = 1, .rtt_us = 50000, .rate = 50000000, .mesh_rtt_us = 50000, .mesh_rate = 2500000};
+        .mesh = 1, .rtt_us = 50000, .rate = 50000000, .mesh_rtt_us = 50000, .mesh_rate = 1000000};
     static const struct {
         enum pccl_collective collective;
         enum pccl_algorithm ring, direct;
-    } rows[] = {{PCCL_BROADCAST, PCCL_CHAIN, PCCL_SPREAD},
-                {PCCL_ALL_GATHER, PCCL_GATHER_RING, PCCL_GATHER_DIRECT},
-                {PCCL_REDUCE_SCATTER, PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT}};
+        bool relays; /* directly each byte goes over fewer links, however many there are */
+    } rows[] = {{PCCL_BROADCAST, PCCL_CHAIN, PCCL_SPREAD, false},
+                {PCCL_ALL_GATHER, PCCL_GATHER_RING, PCCL_GATHER_DIRECT, false},
+                {PCCL_REDUCE_SCATTER, PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, false},
+                {PCCL_GATHER, PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, true},
+                {PCCL_SCATTER, PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, true},
+                {PCCL_ALL_TO_ALL, PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, true}};
     for (size_t i = 0; i < PCCL_COUNT_OF(rows); i++) {
         const enum pccl_collective collective = rows[i].collective;
         const uint32_t whole = collective == PCCL_BROADCAST ? 1 : 8; /* parts of 8 peers */
         assert_int_equal(make_for(collective, 1000, PCCL_F32, 4, 0, &lan).algorithm, rows[i].direct);
-        assert_int_equal(make_for(collective, (2 << 20) / whole, PCCL_F32, 4, 0, &lan).algorithm, rows[i].ring);
+        const enum pccl_algorithm long_one = rows[i].relays ? rows[i].direct : rows[i].ring;
+        assert_int_equal(make_for(collective, (2 << 20) / whole, PCCL_F32, 4, 0, &lan).algorithm, long_one);
         assert_int_equal(make_for(collective, (2 << 20) / whole, PCCL_F32, 8, 0, &long_link).algorithm, rows[i].direct);
-        assert_int_equal(make_for(collective, (2 << 20) / whole + 1, PCCL_F32, 8, 0, &long_link).algorithm,
-                         rows[i].ring);
+        assert_int_equal(make_for(collective, (2 << 20) / whole + 1, PCCL_F32, 8, 0, &long_link).algorithm, long_one);
+        assert_int_equal(make_for(collective, UINT64_C(1) << 40, PCCL_F32, 8, 0, &long_link).algorithm, long_one);
         assert_int_equal(make_for(collective, 1000, PCCL_F32, 8, 0, &no_mesh).algorithm, rows[i].ring);
         assert_int_equal(make_for(collective, 1000, PCCL_F32, 2, 0, &long_link).algorithm, rows[i].ring);
         assert_int_equal(make_for(collective, 1000, PCCL_F32, 17, 0, &long_link).algorithm, rows[i].ring);
         assert_int_equal(make_for(collective, (1 << 21) / whole, PCCL_F32, 8, 0, &slow_pair).algorithm, rows[i].ring);
     }
+}
+
+/* Directly the root's link carries the tensors of all, along the chain one. */
+static void a_long_reduce_goes_along_the_chain(void **state)
+{
+    (void)state;
+    const struct pccl_cost lan = {.mesh = 1}, no_mesh = {.rtt_us = 50000};
+    const struct pccl_cost long_link = {.mesh = 1, .rtt_us = 50000, .rate = 125000000};
+    assert_int_equal(make_for(PCCL_REDUCE, 1000, PCCL_F32, 4, 0, &lan).algorithm, PCCL_REDUCE_DIRECT);
+    assert_int_equal(make_for(PCCL_REDUCE, 1 << 18, PCCL_F32, 4, 0, &lan).algorithm, PCCL_REDUCE_CHAIN);
+    assert_int_equal(make_for(PCCL_REDUCE, 1 << 18, PCCL_F32, 4, 0, &long_link).algorithm, PCCL_REDUCE_DIRECT);
+    assert_int_equal(make_for(PCCL_REDUCE, 2 << 20, PCCL_F32, 4, 0, &long_link).algorithm, PCCL_REDUCE_CHAIN);
+    assert_int_equal(make_for(PCCL_REDUCE, 1000, PCCL_F32, 4, 0, &no_mesh).algorithm, PCCL_REDUCE_CHAIN);
 }
 
 static void bad_descriptors_are_refused(void **state)
@@ -451,6 +502,7 @@ static void bad_descriptors_are_refused(void **state)
         {.collective = PCCL_BARRIER, .count = 1},
         {.collective = PCCL_COLLECTIVES, .count = 1},
         {.collective = PCCL_ALL_GATHER, .count = (uint64_t)PTRDIFF_MAX / 2 + 1},
+        {.collective = PCCL_ALL_TO_ALL, .count = (uint64_t)PTRDIFF_MAX / 4 + 1},
         {.collective = PCCL_REDUCE_SCATTER, .count = 1, .counts = {{1}}},
         {.collective = PCCL_BROADCAST, .codec = PCCL_CODEC_MIN_MAX, .codec_datatype = PCCL_U16, .count = 1},
     };
@@ -474,11 +526,11 @@ static void bad_descriptors_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scaled_codecs_reduce_directly),
         cmocka_unit_test(segments_cover_everything),
         cmocka_unit_test(other_collectives_are_cut_too),
         cmocka_unit_test(chains_are_cut_like_rings),
         cmocka_unit_test(codecs_get_whole_blocks),
-        cmocka_unit_test(scaled_codecs_reduce_directly),
         cmocka_unit_test(sums_of_halves_travel_wide),
         cmocka_unit_test(segments_are_as_large_as_they_may_be),
         cmocka_unit_test(parts_of_given_lengths_are_cut),
@@ -487,7 +539,8 @@ int main(void)
         cmocka_unit_test(parts_lie_beyond_4_gib),
         cmocka_unit_test(the_algorithm_follows_the_cost),
         cmocka_unit_test(the_other_collectives_follow_it_too),
-        cmocka_unit_test(a_broadcast_is_of_its_root),
+        cmocka_unit_test(a_long_reduce_goes_along_the_chain),
+        cmocka_unit_test(only_the_root_has_both_sides),
         cmocka_unit_test(bad_descriptors_are_refused),
     };
     pccl_set_assert_handler(test_assert_handler);

@@ -16,11 +16,24 @@
 enum { RANKS_MOST = 17, STEPS_MOST = 2 * RANKS_MOST, MESSAGES_MOST = 4096 };
 
 /* What a schedule is for. */
-enum goal { REDUCE, BROADCAST, GATHER, SCATTER };
+enum goal { REDUCE, GATHER, SCATTER, EXCHANGE, BROADCAST, REDUCE_TO_ROOT, GATHER_TO_ROOT, SCATTER_FROM_ROOT };
 static const enum goal goals[PCCL_ALGORITHMS] = {
-    [PCCL_RING] = REDUCE,          [PCCL_DIRECT] = REDUCE,          [PCCL_CHAIN] = BROADCAST,
-    [PCCL_SPREAD] = BROADCAST,     [PCCL_GATHER_RING] = GATHER,     [PCCL_GATHER_DIRECT] = GATHER,
-    [PCCL_SCATTER_RING] = SCATTER, [PCCL_SCATTER_DIRECT] = SCATTER,
+    [PCCL_RING] = REDUCE,
+    [PCCL_DIRECT] = REDUCE,
+    [PCCL_CHAIN] = BROADCAST,
+    [PCCL_SPREAD] = BROADCAST,
+    [PCCL_GATHER_RING] = GATHER,
+    [PCCL_GATHER_DIRECT] = GATHER,
+    [PCCL_SCATTER_RING] = SCATTER,
+    [PCCL_SCATTER_DIRECT] = SCATTER,
+    [PCCL_REDUCE_CHAIN] = REDUCE_TO_ROOT,
+    [PCCL_REDUCE_DIRECT] = REDUCE_TO_ROOT,
+    [PCCL_TO_ROOT_CHAIN] = GATHER_TO_ROOT,
+    [PCCL_TO_ROOT_DIRECT] = GATHER_TO_ROOT,
+    [PCCL_FROM_ROOT_CHAIN] = SCATTER_FROM_ROOT,
+    [PCCL_FROM_ROOT_DIRECT] = SCATTER_FROM_ROOT,
+    [PCCL_EXCHANGE_RING] = EXCHANGE,
+    [PCCL_EXCHANGE_DIRECT] = EXCHANGE,
 };
 
 struct parts {
@@ -38,21 +51,21 @@ struct seat {
     uint32_t collected_count;
     bool sent[RANKS_MOST][STEPS_MOST]; /* by receiver */
     bool received[RANKS_MOST][STEPS_MOST];
-    struct parts results[RANKS_MOST]; /* by piece */
 };
 
 struct group {
     const struct pccl_schedule *schedule;
     enum goal goal;
-    uint32_t ranks, root, pieces; /* that are not empty */
+    uint32_t ranks, root, turn, pieces; /* that are not empty */
     struct seat seats[RANKS_MOST];
+    struct parts results[RANKS_MOST][RANKS_MOST]; /* by rank and piece, of all turns */
     struct message messages[MESSAGES_MOST];
     uint32_t message_count, sent_count;
 };
 
 static struct pccl_seat seat_of(const struct group *group, uint32_t rank)
 {
-    return (struct pccl_seat){.ranks = group->ranks, .rank = rank, .root = group->root};
+    return (struct pccl_seat){.ranks = group->ranks, .rank = rank, .root = group->root, .turn = group->turn};
 }
 
 static uint32_t piece_of(const struct group *group, uint32_t sender, uint32_t receiver, uint32_t step)
@@ -73,6 +86,14 @@ static void send_message(struct group *group, uint32_t sender, uint32_t receiver
     group->messages[group->message_count++] = (struct message){sender, receiver, step, piece, *parts};
 }
 
+static void set_result(struct group *group, uint32_t rank, uint32_t piece, const struct parts *parts)
+{
+    uint32_t places = pccl_exchange_places(seat_of(group, rank));
+    assert_true(group->goal != EXCHANGE || rank == (piece + places) % group->ranks);
+    assert_int_equal(group->results[rank][piece].count, 0);
+    group->results[rank][piece] = *parts;
+}
+
 /* What each rank has and sends on its own. */
 static void begin(struct group *group)
 {
@@ -81,7 +102,7 @@ static void begin(struct group *group)
         struct parts own = {{(uint8_t)rank}, 1};
         for (uint32_t piece = 0; piece < group->pieces; piece++)
             if (schedule->keeps != NULL && schedule->keeps(seat_of(group, rank), piece))
-                group->seats[rank].results[piece] = own;
+                set_result(group, rank, piece, &own);
         for (uint32_t receiver = 0; receiver < group->ranks; receiver++) {
             uint32_t piece = piece_of(group, rank, receiver, 0);
             if (piece < group->pieces)
@@ -109,11 +130,16 @@ static struct parts all_from(const struct group *group, uint32_t first)
 /* What must be the rank's result of the piece; of no part: it has none. */
 static struct parts expected_at(const struct group *group, uint32_t rank, uint32_t piece)
 {
+    const struct parts none = {.count = 0};
     switch (group->goal) {
     case REDUCE: return all_from(group, piece);
     case BROADCAST: return (struct parts){{(uint8_t)group->root}, 1};
-    case GATHER: return (struct parts){{(uint8_t)piece}, 1};
-    default: return rank == piece ? all_from(group, rank + 1) : (struct parts){.count = 0};
+    case GATHER:
+    case EXCHANGE: return (struct parts){{(uint8_t)piece}, 1};
+    case SCATTER: return rank == piece ? all_from(group, rank + 1) : none;
+    case REDUCE_TO_ROOT: return rank == group->root ? all_from(group, rank + 1) : none;
+    case GATHER_TO_ROOT: return rank == group->root ? (struct parts){{(uint8_t)piece}, 1} : none;
+    default: return rank == piece ? (struct parts){{(uint8_t)group->root}, 1} : none;
     }
 }
 
@@ -175,10 +201,8 @@ static void deliver(struct group *group, const struct message *message)
     }
     if (!do_work(group, message, task.work, &parts))
         return;
-    if (task.work != PCCL_WORK_FOLD) {
-        assert_int_equal(receiver->results[message->piece].count, 0);
-        receiver->results[message->piece] = parts;
-    }
+    if (task.work != PCCL_WORK_FOLD && task.work != PCCL_WORK_PASS)
+        set_result(group, rank, message->piece, &parts);
     for (uint32_t to = task.to, left = task.to_count; left > 0; to = pccl_seat_next(seat, to)) {
         assert_int_not_equal(to, rank);
         if (!schedule->sends(seat, rank, to)) {
@@ -191,7 +215,7 @@ static void deliver(struct group *group, const struct message *message)
     }
 }
 
-static void check_end(const struct group *group)
+static void check_sent(const struct group *group)
 {
     uint32_t expected = 0;
     for (uint32_t sender = 0; sender < group->ranks; sender++)
@@ -199,13 +223,22 @@ static void check_end(const struct group *group)
             for (uint32_t step = 0; step < group->schedule->steps(seat_of(group, 0)); step++)
                 expected += piece_of(group, sender, receiver, step) < group->pieces;
     assert_int_equal(group->sent_count, expected);
+}
+
+static void check_results(const struct group *group)
+{
     for (uint32_t rank = 0; rank < group->ranks; rank++)
         for (uint32_t piece = 0; piece < group->pieces; piece++) {
-            const struct parts result = group->seats[rank].results[piece];
+            const struct parts result = group->results[rank][piece];
             const struct parts right = expected_at(group, rank, piece);
             assert_int_equal(result.count, right.count);
             assert_memory_equal(result.ranks, right.ranks, right.count);
         }
+}
+
+static uint32_t turns_of(const struct pccl_schedule *schedule, struct pccl_seat seat)
+{
+    return schedule->turns != NULL ? schedule->turns(seat) : 1;
 }
 
 static void run(unsigned algorithm, struct pccl_seat seat, uint32_t pieces, struct pccl_prng *prng)
@@ -217,14 +250,19 @@ static void run(unsigned algorithm, struct pccl_seat seat, uint32_t pieces, stru
     group.ranks = seat.ranks;
     group.root = seat.root;
     group.pieces = pieces;
-    begin(&group);
-    while (group.message_count > 0) {
-        uint32_t i = (uint32_t)pccl_prng_below(prng, group.message_count);
-        struct message message = group.messages[i];
-        group.messages[i] = group.messages[--group.message_count];
-        deliver(&group, &message);
+    for (; group.turn < turns_of(group.schedule, seat); group.turn++) {
+        memset(group.seats, 0, sizeof group.seats);
+        group.sent_count = 0;
+        begin(&group);
+        while (group.message_count > 0) {
+            uint32_t i = (uint32_t)pccl_prng_below(prng, group.message_count);
+            struct message message = group.messages[i];
+            group.messages[i] = group.messages[--group.message_count];
+            deliver(&group, &message);
+        }
+        check_sent(&group);
     }
-    check_end(&group);
+    check_results(&group);
 }
 
 /* All results come, folded in one order, whatever comes first, and nothing is left over. */
@@ -235,7 +273,7 @@ static void everybody_gets_every_result(void **state)
     pccl_prng_seed(&prng, 1);
     for (unsigned algorithm = 0; algorithm < PCCL_ALGORITHMS; algorithm++)
         for (struct pccl_seat seat = {.ranks = 2}; seat.ranks <= RANKS_MOST; seat.ranks++)
-            for (seat.root = 0; seat.root < (goals[algorithm] == BROADCAST ? seat.ranks : 1); seat.root++) {
+            for (seat.root = 0; seat.root < (goals[algorithm] >= BROADCAST ? seat.ranks : 1); seat.root++) {
                 uint32_t pieces = pccl_schedules[algorithm]->pieces(seat);
                 for (uint32_t filled = 1; filled <= pieces; filled++)
                     run(algorithm, seat, filled, &prng);
@@ -258,23 +296,37 @@ static void sums_travel_in_step_one_if_at_all(void **state)
         }
 }
 
+static bool is_sent(const struct pccl_schedule *schedule, struct pccl_seat seat, uint32_t piece, uint32_t step)
+{
+    for (uint32_t to = 0; to < seat.ranks; to++)
+        if (schedule->sends(seat, seat.rank, to) && schedule->piece(seat, seat.rank, to, step) == piece)
+            return true;
+    return false;
+}
+
+static void check_kept(const struct pccl_schedule *schedule, struct pccl_seat seat)
+{
+    for (uint32_t piece = 0; piece < schedule->pieces(seat); piece++) {
+        if (!schedule->keeps(seat, piece))
+            continue;
+        assert_int_equal(is_sent(schedule, seat, piece, 0), !schedule->keeps_unsent);
+        for (uint32_t step = 1; step < schedule->steps(seat); step++)
+            assert_false(is_sent(schedule, seat, piece, step));
+        assert_int_not_equal(schedule->arrived(seat, 0).work, PCCL_WORK_COLLECT);
+    }
+}
+
 /* So that what is packed for that can make the result here, too. */
-static void what_is_kept_is_sent_at_once(void **state)
+static void what_is_kept_is_sent_at_once_or_never(void **state)
 {
     (void)state;
     for (unsigned algorithm = 0; algorithm < PCCL_ALGORITHMS; algorithm++)
         for (struct pccl_seat seat = {.ranks = 2}; seat.ranks <= RANKS_MOST; seat.ranks++)
-            for (seat.rank = 0; seat.rank < seat.ranks; seat.rank++) {
-                const struct pccl_schedule *schedule = pccl_schedules[algorithm];
-                for (uint32_t piece = 0; schedule->keeps != NULL && piece < schedule->pieces(seat); piece++) {
-                    bool sent = false;
-                    for (uint32_t to = 0; to < seat.ranks; to++)
-                        sent = sent || (schedule->sends(seat, seat.rank, to) &&
-                                        schedule->piece(seat, seat.rank, to, 0) == piece);
-                    assert_true(sent || !schedule->keeps(seat, piece));
-                    assert_true(!schedule->keeps(seat, piece) || schedule->arrived(seat, 0).work != PCCL_WORK_COLLECT);
-                }
-            }
+            for (seat.rank = 0; seat.rank < seat.ranks; seat.rank++)
+                for (seat.root = 0; seat.root < seat.ranks; seat.root++)
+                    for (seat.turn = 0; seat.turn < turns_of(pccl_schedules[algorithm], seat); seat.turn++)
+                        if (pccl_schedules[algorithm]->keeps != NULL)
+                            check_kept(pccl_schedules[algorithm], seat);
 }
 
 /* So that each rank is compared with the next one, even if that one is the root. */
@@ -293,7 +345,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everybody_gets_every_result),
         cmocka_unit_test(sums_travel_in_step_one_if_at_all),
-        cmocka_unit_test(what_is_kept_is_sent_at_once),
+        cmocka_unit_test(what_is_kept_is_sent_at_once_or_never),
         cmocka_unit_test(the_next_rank_is_always_sent_to),
     };
     pccl_set_assert_handler(test_assert_handler);

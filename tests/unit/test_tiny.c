@@ -18,7 +18,7 @@ static const struct pccl_id root = {{0xab, 0xcd}}, peer_a = {{1}}, peer_b = {{2}
 static struct pccl_descriptor descriptor_of(uint8_t collective, uint64_t count)
 {
     struct pccl_descriptor descriptor = {.collective = collective, .datatype = PCCL_F32, .count = count};
-    if (collective == PCCL_BROADCAST)
+    if (pccl_collective_has_root(collective))
         descriptor.root = root;
     if (collective == PCCL_BARRIER)
         descriptor.datatype = 0;
@@ -43,6 +43,11 @@ static void test_sizes(void **state)
     must_be(PCCL_BROADCAST, 5, false, 0, 20, 20);
     must_be(PCCL_ALL_GATHER, 5, false, 20, 60, 60);
     must_be(PCCL_REDUCE_SCATTER, 5, false, 60, 60, 60);
+    must_be(PCCL_REDUCE, 5, false, 20, 20, 20);
+    must_be(PCCL_GATHER, 5, false, 20, 60, 60);
+    must_be(PCCL_SCATTER, 5, true, 60, 60, 60);
+    must_be(PCCL_SCATTER, 5, false, 0, 60, 60);
+    must_be(PCCL_ALL_TO_ALL, 5, false, 60, 180, 180);
     must_be(PCCL_BARRIER, 0, false, 0, 0, 0);
     must_be(PCCL_ALL_GATHER_V, 0, false, 8, 36, 36);
     must_be(PCCL_ALL_GATHER_V, UINT64_MAX, false, 8, 36, 36); /* only a limit */
@@ -54,6 +59,7 @@ static void test_sizes(void **state)
     assert_int_equal(pccl_tiny_sizes(&shared, WORLD, false).largest, 20);
     must_be(PCCL_ALL_REDUCE, UINT64_MAX / 2, false, UINT64_MAX, UINT64_MAX, UINT64_MAX);
     must_be(PCCL_ALL_GATHER, UINT64_MAX / 8, false, UINT64_MAX, UINT64_MAX, UINT64_MAX);
+    must_be(PCCL_ALL_TO_ALL, UINT32_MAX / 4, false, UINT64_C(12884901876), UINT64_MAX, UINT64_MAX);
 }
 
 static bool fits(uint8_t collective, uint64_t count, bool is_root, uint32_t length, uint32_t most)
@@ -89,6 +95,10 @@ static void test_contributions(void **state)
     assert_false(fits(PCCL_ALL_GATHER, 9, false, 36, MOST)); /* the result is too long */
     assert_true(fits(PCCL_REDUCE_SCATTER, 8, false, 96, MOST));
     assert_false(fits(PCCL_REDUCE_SCATTER, 8, false, 32, MOST));
+    assert_true(fits(PCCL_SCATTER, 8, true, 96, MOST));
+    assert_false(fits(PCCL_SCATTER, 8, false, 96, MOST));
+    assert_true(fits(PCCL_ALL_TO_ALL, 2, false, 24, MOST));
+    assert_false(fits(PCCL_ALL_TO_ALL, 3, false, 36, MOST)); /* the result is too long */
     assert_false(fits(PCCL_REDUCE_SCATTER, UINT64_MAX / 4, false, 0, MOST));
     assert_true(fits(PCCL_BARRIER, 0, false, 0, 0)); /* whatever the limit is */
     assert_false(fits(PCCL_BARRIER, 0, false, 1, MOST));
@@ -211,6 +221,14 @@ static void test_words_of_differences(void **state)
     (void)state;
     struct pccl_descriptor descriptor = descriptor_of(PCCL_BROADCAST, 5);
     must_say(&descriptor, "broadcast of 5 f32 from peer abcd0000");
+    descriptor = descriptor_of(PCCL_SCATTER, 5);
+    must_say(&descriptor, "scatter of 5 f32 from peer abcd0000");
+    descriptor = descriptor_of(PCCL_GATHER, 5);
+    must_say(&descriptor, "gather of 5 f32 to peer abcd0000");
+    descriptor = descriptor_of(PCCL_REDUCE, 5);
+    must_say(&descriptor, "reduce, sum of 5 f32 to peer abcd0000");
+    descriptor = descriptor_of(PCCL_ALL_TO_ALL, 5);
+    must_say(&descriptor, "all-to-all of 5 f32");
     descriptor = descriptor_of(PCCL_ALL_GATHER, 5);
     must_say(&descriptor, "all-gather of 5 f32");
     descriptor = descriptor_of(PCCL_REDUCE_SCATTER, 5);

@@ -500,16 +500,18 @@ static void test_descriptors(void **state)
     (void)state;
     const struct pccl_id some = {{7}};
     for (uint8_t collective = 0; collective < PCCL_COLLECTIVES; collective++) {
-        bool reduces = collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER;
+        bool receives = collective == PCCL_REDUCE || collective == PCCL_GATHER;
+        bool reduces = collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE;
         bool has_parts = collective == PCCL_ALL_GATHER_V || collective == PCCL_REDUCE_SCATTER;
-        bool rooted = collective == PCCL_BROADCAST, barrier = collective == PCCL_BARRIER;
+        bool rooted = receives || collective == PCCL_BROADCAST || collective == PCCL_SCATTER;
+        bool barrier = collective == PCCL_BARRIER;
         bool founds = collective == PCCL_FOUND;
         struct pccl_descriptor valid = {.collective = collective, .count = founds ? 2 : 0};
         valid.root = rooted ? some : valid.root;
         judge_descriptor(&valid, NULL);
         struct pccl_descriptor changed = valid;
         changed.root = rooted ? changed.counts : some;
-        judge_descriptor(&changed, "a root is that of a broadcast");
+        judge_descriptor(&changed, "a root where there is none, or none where there is one");
         changed = valid;
         changed.operation = 1;
         judge_descriptor(&changed, reduces ? NULL : "a reduction in an operation");

@@ -25,7 +25,7 @@ struct report {
 
 /* A request to a process. */
 struct request {
-    uint64_t to_send, to_receive;
+    uint64_t each; /* bytes, over each connection */
     uint64_t span; /* of memory to walk through */
 };
 
@@ -39,6 +39,18 @@ struct perf_ring {
     struct perf_limit_setting setting;
     struct process processes[];
 };
+
+static bool sends_to(const struct perf_ring *ring, uint32_t from, uint32_t to)
+{
+    switch (ring->setting.traffic.shape) {
+    case PERF_RING: return to == (from + 1) % ring->peers;
+    case PERF_CHAIN: return to == from + 1;
+    case PERF_FAN_IN: return from != to && to == ring->peers - 1;
+    case PERF_FAN_OUT: return from != to && from == 0;
+    case PERF_MESH: break;
+    }
+    return from != to;
+}
 
 /* ---- one process of the ring ---- */
 
@@ -72,11 +84,11 @@ struct buffers {
     size_t bytes; /* of each; longer messages wrap around */
 };
 
-/* The connections of a process: in a ring or chain one of each, in a fan either one out or all in. */
+/* The connections of a process. */
 struct ends {
-    int out; /* -1: none */
-    uint32_t in_count;
-    struct pollfd *polled; /* the incoming ones, then `out` */
+    uint32_t out_count, in_count;
+    size_t *to_send;       /* what is left, of each outgoing one */
+    struct pollfd *polled; /* the outgoing ones, then the incoming ones */
 };
 
 static size_t call_at(const struct buffers *buffers, size_t done, size_t left, size_t call_bytes, size_t *offset)
@@ -87,12 +99,12 @@ static size_t call_at(const struct buffers *buffers, size_t done, size_t left, s
 }
 
 /* One call on each incoming connection. false: one of them is gone. */
-static bool receive_some(const struct ends *ends, const struct request *request, size_t *left, size_t call_bytes,
+static bool receive_some(const struct ends *ends, size_t all, size_t *left, size_t call_bytes,
                          const struct buffers *buffers)
 {
     for (uint32_t i = 0; i<ends->in_count && * left> 0; i++) {
-        size_t offset, length = call_at(buffers, (size_t)request->to_receive - *left, *left, call_bytes, &offset);
-        ssize_t got = read(ends->polled[i].fd, buffers->to + offset, length);
+        size_t offset, length = call_at(buffers, all - *left, *left, call_bytes, &offset);
+        ssize_t got = read(ends->polled[ends->out_count + i].fd, buffers->to + offset, length);
         if (got == 0 || (got < 0 && !blocked(got)))
             return false;
         *left -= got > 0 ? (size_t)got : 0;
@@ -100,34 +112,45 @@ static bool receive_some(const struct ends *ends, const struct request *request,
     return true;
 }
 
-static bool send_some(const struct ends *ends, const struct request *request, size_t *left, size_t call_bytes,
+/* One call on each outgoing connection that has something left. */
+static bool send_some(const struct ends *ends, size_t each, size_t *left, size_t call_bytes,
                       const struct buffers *buffers)
 {
-    size_t offset, length = call_at(buffers, (size_t)request->to_send - *left, *left, call_bytes, &offset);
-    ssize_t sent = write(ends->out, buffers->from + offset, length);
-    if (sent < 0 && !blocked(sent))
-        return false;
-    *left -= sent > 0 ? (size_t)sent : 0;
+    for (uint32_t i = 0; i < ends->out_count; i++) {
+        size_t own = ends->to_send[i];
+        size_t offset, length = call_at(buffers, i * each + each - own, own, call_bytes, &offset);
+        ssize_t sent = own > 0 ? write(ends->polled[i].fd, buffers->from + offset, length) : 0;
+        if (sent < 0 && !blocked(sent))
+            return false;
+        ends->to_send[i] -= sent > 0 ? (size_t)sent : 0;
+        *left -= sent > 0 ? (size_t)sent : 0;
+    }
     return true;
 }
 
-/* Sends and receives what is requested, both as fast as possible. */
-static bool move(const struct ends *ends, const struct request *request, size_t call_bytes,
-                 const struct buffers *buffers)
+static void wait_for_some(const struct ends *ends, bool receives)
 {
-    size_t to_send = (size_t)request->to_send, to_receive = (size_t)request->to_receive;
+    for (uint32_t i = 0; i < ends->out_count; i++)
+        ends->polled[i].events = ends->to_send[i] > 0 ? POLLOUT : 0;
+    for (uint32_t i = 0; i < ends->in_count; i++)
+        ends->polled[ends->out_count + i].events = receives ? POLLIN : 0;
+    (void)poll(ends->polled, ends->out_count + ends->in_count, -1);
+}
+
+/* Sends and receives what is requested, both as fast as possible. */
+static bool move(const struct ends *ends, size_t each, size_t call_bytes, const struct buffers *buffers)
+{
+    size_t all = ends->in_count * each, to_send = ends->out_count * each, to_receive = all;
+    for (uint32_t i = 0; i < ends->out_count; i++)
+        ends->to_send[i] = each;
     while (to_send || to_receive) {
         size_t before = to_send + to_receive;
-        if (to_receive && !receive_some(ends, request, &to_receive, call_bytes, buffers))
+        if (to_receive && !receive_some(ends, all, &to_receive, call_bytes, buffers))
             return false;
-        if (to_send && !send_some(ends, request, &to_send, call_bytes, buffers))
+        if (to_send && !send_some(ends, each, &to_send, call_bytes, buffers))
             return false;
-        if (before == to_send + to_receive) {
-            for (uint32_t i = 0; i < ends->in_count; i++)
-                ends->polled[i].events = to_receive ? POLLIN : 0;
-            ends->polled[ends->in_count] = (struct pollfd){.fd = to_send ? ends->out : -1, .events = POLLOUT};
-            (void)poll(ends->polled, ends->in_count + 1, -1);
-        }
+        if (before == to_send + to_receive)
+            wait_for_some(ends, to_receive > 0);
     }
     return true;
 }
@@ -140,7 +163,7 @@ static void serve(const struct ends *ends, int channel, size_t call_bytes, const
         own.bytes = request.span < own.bytes ? (size_t)request.span : own.bytes;
         double cpu_s = perf_cpu_s();
         struct report report = {.start_s = perf_now_s()};
-        if (!move(ends, &request, call_bytes, &own))
+        if (!move(ends, (size_t)request.each, call_bytes, &own))
             return;
         report.end_s = perf_now_s();
         report.cpu_s = perf_cpu_s() - cpu_s;
@@ -149,33 +172,42 @@ static void serve(const struct ends *ends, int channel, size_t call_bytes, const
     }
 }
 
-/* Port 0: nobody to dial. */
-static bool connect_ends(struct ends *ends, int listening, uint16_t next_port, const struct perf_limit_setting *setting)
+static bool add_end(struct pollfd *end, int descriptor)
 {
-    ends->polled = calloc(ends->in_count + 1, sizeof *ends->polled);
-    ends->out = next_port ? dial(next_port, setting) : -1;
-    if (!ends->polled || (next_port && ends->out < 0))
+    end->fd = descriptor;
+    return descriptor >= 0 && fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0;
+}
+
+static bool connect_ends(struct ends *ends, const struct perf_ring *ring, uint32_t index, int listening,
+                         const uint16_t *ports)
+{
+    ends->polled = calloc(2 * ring->peers, sizeof *ends->polled);
+    ends->to_send = calloc(ring->peers, sizeof *ends->to_send);
+    if (!ends->polled || !ends->to_send)
         return false;
-    for (uint32_t i = 0; i < ends->in_count; i++) {
-        int in = ends->polled[i].fd = accept(listening, NULL, NULL);
-        if (in < 0 || !set_up(in, setting))
+    for (uint32_t to = 0; to < ring->peers; to++)
+        if (sends_to(ring, index, to) && !add_end(&ends->polled[ends->out_count++], dial(ports[to], &ring->setting)))
             return false;
-        (void)fcntl(in, F_SETFL, O_NONBLOCK);
+    for (uint32_t from = 0; from < ring->peers; from++) {
+        if (!sends_to(ring, from, index))
+            continue;
+        int in = accept(listening, NULL, NULL);
+        if (!add_end(&ends->polled[ends->out_count + ends->in_count++], in) || !set_up(in, &ring->setting))
+            return false;
     }
-    if (ends->out >= 0)
-        (void)fcntl(ends->out, F_SETFL, O_NONBLOCK);
     return true;
 }
 
-_Noreturn static void run_process(int listening, uint16_t next_port, uint32_t in_count,
-                                  const struct perf_limit_setting *setting, int channel)
+_Noreturn static void run_process(const struct perf_ring *ring, uint32_t index, int listening, const uint16_t *ports,
+                                  int channel)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const struct perf_limit_setting *setting = &ring->setting;
     struct buffers buffers = {.bytes = setting->memory_bytes ? setting->memory_bytes : setting->call_bytes};
-    struct ends ends = {.in_count = in_count};
+    struct ends ends = {0};
     buffers.from = malloc(buffers.bytes);
     buffers.to = malloc(buffers.bytes);
-    char ready = buffers.from && buffers.to && connect_ends(&ends, listening, next_port, setting);
+    char ready = buffers.from && buffers.to && connect_ends(&ends, ring, index, listening, ports);
     if (ready) {
         memset(buffers.from, 1, buffers.bytes);
         memset(buffers.to, 1, buffers.bytes);
@@ -199,8 +231,8 @@ static bool listen_on(int *listening, uint16_t *port)
     return true;
 }
 
-static bool start_process(int listening, uint16_t next_port, uint32_t in_count,
-                          const struct perf_limit_setting *setting, struct process *process)
+static bool start_process(const struct perf_ring *ring, uint32_t index, int listening, const uint16_t *ports,
+                          struct process *process)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
@@ -208,7 +240,7 @@ static bool start_process(int listening, uint16_t next_port, uint32_t in_count,
     process->id = fork();
     if (process->id == 0) {
         (void)close(pair[0]);
-        run_process(listening, next_port, in_count, setting, pair[1]);
+        run_process(ring, index, listening, ports, pair[1]);
     }
     (void)close(pair[1]);
     process->channel = pair[0];
@@ -218,14 +250,9 @@ static bool start_process(int listening, uint16_t next_port, uint32_t in_count,
 static bool start_processes(struct perf_ring *ring, const int *listening, const uint16_t *ports)
 {
     char ready = 1;
-    uint32_t last = ring->peers - 1;
-    for (uint32_t i = 0; i < ring->peers; i++) {
-        bool fan = ring->setting.traffic.shape == PERF_FAN;
-        uint16_t next_port = !fan ? ports[(i + 1) % ring->peers] : i < last ? ports[last] : 0;
-        uint32_t in_count = !fan ? 1 : i < last ? 0 : last;
-        if (!start_process(listening[i], next_port, in_count, &ring->setting, &ring->processes[i]))
+    for (uint32_t i = 0; i < ring->peers; i++)
+        if (!start_process(ring, i, listening[i], ports, &ring->processes[i]))
             return false;
-    }
     for (uint32_t i = 0; i < ring->peers && ready; i++)
         if (!perf_read_all(ring->processes[i].channel, &ready, 1))
             return false;
@@ -273,34 +300,22 @@ void perf_ring_stop(struct perf_ring *ring)
 
 /* ---- measuring ---- */
 
-/* What process `index` sends and receives. */
-static struct request request_for(const struct perf_ring *ring, uint32_t index, size_t bytes)
+/* Over each connection. */
+static uint64_t each_of(const struct perf_ring *ring, size_t bytes)
 {
-    uint32_t senders = ring->peers - 1;
-    struct request request = {.span = bytes};
     const struct perf_limit_traffic *traffic = &ring->setting.traffic;
-    if (traffic->shape == PERF_FAN) {
-        request.to_send = index < senders ? bytes / senders + (index < bytes % senders) : 0;
-        request.to_receive = index < senders ? 0 : bytes;
-    } else {
-        uint64_t each = (uint64_t)((double)bytes * traffic->share);
-        request.to_send = request.to_receive = each ? each : 1;
-        if (traffic->shape == PERF_CHAIN && index == senders)
-            request.to_send = 0;
-        if (traffic->shape == PERF_CHAIN && index == 0)
-            request.to_receive = 0;
-    }
-    return request;
+    bool passes_on = traffic->shape == PERF_RING || traffic->shape == PERF_CHAIN;
+    double each = (double)bytes * traffic->share / (passes_on ? 1 : ring->peers - 1);
+    return each < 1 ? 1 : (uint64_t)each;
 }
 
 static bool run_once(struct perf_ring *ring, size_t bytes, struct report *total)
 {
+    const struct request request = {.each = each_of(ring, bytes), .span = bytes};
     *total = (struct report){0};
-    for (uint32_t i = 0; i < ring->peers; i++) {
-        struct request request = request_for(ring, i, bytes);
+    for (uint32_t i = 0; i < ring->peers; i++)
         if (!perf_write_all(ring->processes[i].channel, &request, sizeof request))
             return false;
-    }
     for (uint32_t i = 0; i < ring->peers; i++) {
         struct report one;
         if (!perf_read_all(ring->processes[i].channel, &one, sizeof one))
@@ -332,9 +347,10 @@ double perf_limit_median(struct perf_limit_samples *samples) { return perf_media
 
 double perf_limit_cpu_per_gb(const struct perf_ring *ring, size_t bytes, const struct perf_limit_samples *samples)
 {
-    double moved = 0;
-    for (uint32_t i = 0; i < ring->peers; i++)
-        moved += (double)request_for(ring, i, bytes).to_send * samples->count;
+    uint32_t connections = 0;
+    for (uint32_t i = 0; i < ring->peers * ring->peers; i++)
+        connections += sends_to(ring, i / ring->peers, i % ring->peers);
+    double moved = (double)each_of(ring, bytes) * connections * samples->count;
     return moved > 0 ? samples->cpu_s / (moved * 1e-9) : 0;
 }
 
@@ -367,8 +383,9 @@ struct perf_ring *perf_ring_best(uint32_t peers, size_t bytes, bool cached, stru
 
 void perf_limit_text(const struct perf_ring *ring, char *text, size_t size)
 {
+    static const char *const shapes[] = {"in a ring", "in a chain", "to one", "from one", "between all"};
     const struct perf_limit_setting *setting = &ring->setting;
-    (void)snprintf(text, size, "%zu KiB calls, %s, %s buffers%s", setting->call_bytes >> 10,
-                   setting->congestion ? setting->congestion : "default", setting->buffer_bytes ? "512 KiB" : "default",
-                   setting->memory_bytes ? "" : ", within the cache");
+    (void)snprintf(text, size, "%s, %zu KiB calls, %s, %s buffers%s", shapes[setting->traffic.shape],
+                   setting->call_bytes >> 10, setting->congestion ? setting->congestion : "default",
+                   setting->buffer_bytes ? "512 KiB" : "default", setting->memory_bytes ? "" : ", within the cache");
 }

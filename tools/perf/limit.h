@@ -1,11 +1,10 @@
 /*
- * Measures what plain sockets reach on this machine: n processes in a ring each send what a
- * collective along a ring would send and receive as much, and do nothing else with it. For a
- * broadcast they form a chain: the first one only sends, the last one only receives. They walk
- * through as much memory as the collective has to read and write, because sockets are twice as fast
- * from and to the cache. The processes and their connections stay, so that every measurement finds
- * them as warm as the library's. For shared state they form a fan: all but the last send an equal
- * part to the last.
+ * Measures what plain sockets reach on this machine: n processes send each other what those of a
+ * collective would, and do nothing else with it: in a ring; in a chain, which is the same without
+ * the last link; all to the last one, as of shared state; the first one to all; or all to all. They
+ * walk through as much memory as the collective has to read and write, because sockets are twice as
+ * fast from and to the cache. The processes and their connections stay, so that every measurement
+ * finds them as warm as the library's.
  */
 #ifndef PCCL_TOOLS_PERF_LIMIT_H
 #define PCCL_TOOLS_PERF_LIMIT_H
@@ -14,11 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum perf_limit_shape { PERF_RING, PERF_CHAIN, PERF_FAN };
+enum perf_limit_shape { PERF_RING, PERF_CHAIN, PERF_FAN_IN, PERF_FAN_OUT, PERF_MESH };
 
 struct perf_limit_traffic {
     enum perf_limit_shape shape;
-    double share; /* of the bytes, that travels over each link of a ring or chain */
+    double share; /* of the bytes, that the busiest process sends or receives */
 };
 
 struct perf_limit_setting {
@@ -52,8 +51,8 @@ struct perf_ring *perf_ring_start(uint32_t peers, const struct perf_limit_settin
 /* Ends the processes. NULL is allowed. */
 void perf_ring_stop(struct perf_ring *ring);
 /*
- * A few times the traffic of an operation of so many bytes (a fan moves just these); adds to the
- * samples. false: a process is gone.
+ * A few times the traffic of an operation of so many bytes; adds to the samples. false: a process is
+ * gone.
  */
 bool perf_ring_measure(struct perf_ring *ring, size_t bytes, struct perf_limit_samples *samples);
 

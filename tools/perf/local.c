@@ -219,8 +219,10 @@ static bool is_honest(const struct perf_options *options, double cpu_per_gb)
 
 static struct perf_limit_traffic traffic_of(const struct perf_options *options)
 {
-    return (struct perf_limit_traffic){.shape = options->collective == PERF_BROADCAST ? PERF_CHAIN : PERF_RING,
-                                       .share = perf_traffic(options, options->peers)};
+    static const enum perf_limit_shape shapes[] = {
+        [PERF_BROADCAST] = PERF_CHAIN, [PERF_REDUCE] = PERF_CHAIN,    [PERF_GATHER] = PERF_FAN_IN,
+        [PERF_SCATTER] = PERF_FAN_OUT, [PERF_ALL_TO_ALL] = PERF_MESH, [PERF_BARRIER] = PERF_RING};
+    return (struct perf_limit_traffic){shapes[options->collective], perf_traffic(options, options->peers)};
 }
 
 static void find_limit(struct run *run)
@@ -337,7 +339,7 @@ int perf_limit_run(const struct perf_options *options)
     if (!ring)
         return 1;
     perf_limit_text(ring, text, sizeof text);
-    (void)fprintf(out, "# plain sockets, %u processes in a ring, the traffic of %s; best setting at %zu bytes: %s\n",
+    (void)fprintf(out, "# plain sockets, %u processes, the traffic of %s; best setting at %zu bytes: %s\n",
                   options->peers, perf_collective_name(options->collective), options->max_bytes, text);
     (void)fprintf(out, "#%11s %11s %8s %9s\n", "size", "time", "busbw", "CPU-s/GB");
     for (size_t bytes = options->min_bytes; bytes && good; bytes = perf_next_size(options, bytes)) {

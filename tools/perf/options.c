@@ -9,7 +9,9 @@
 static const char *const datatypes[] = {"u8",  "i8",  "i16", "u16",  "u32", "i32",
                                         "u64", "i64", "f16", "bf16", "f32", "f64"};
 static const unsigned char datatype_bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
-#define COLLECTIVES "all_reduce", "broadcast", "all_gather", "all_gather_v", "reduce_scatter", "barrier"
+#define COLLECTIVES                                                                                                    \
+    "all_reduce", "broadcast", "all_gather", "all_gather_v", "reduce_scatter", "reduce", "gather", "scatter",          \
+        "all_to_all", "barrier"
 #define OPERATIONS "sum", "avg", "prod", "max", "min"
 static const char *const operations[] = {OPERATIONS};
 static const char *const collectives[] = {COLLECTIVES};
@@ -21,7 +23,7 @@ static const char help[] =
     "Usage: pccl-perf [options]                  spawns a master and peers here and measures all-reduce, or another\n"
     "                                            collective (--op)\n"
     "       pccl-perf --connect HOST:PORT [...]  runs as one peer of a real cluster (start one on each machine)\n"
-    "       pccl-perf limit [options]            only plain sockets that move the same ring traffic\n"
+    "       pccl-perf limit [options]            only plain sockets that move the same traffic\n"
     "       pccl-perf --solve FILE [...]         only the search for a ring, over links as FILE tells\n"
     "\n"
     "  -N, --peers N          peers (2); with --connect how many to wait for\n"
@@ -33,8 +35,9 @@ static const char help[] =
     "  -n, --iters N          timed operations for each size (20; fewer for very large ones)\n"
     "  -w, --warmup_iters N   operations before those (5)\n"
     "  -d, --datatype TYPE    u8 i8 i16 u16 u32 i32 u64 i64 f16 bf16 f32 f64 (f32)\n"
-    "  -o, --op OP            all_reduce broadcast all_gather all_gather_v reduce_scatter barrier (all_reduce); or,\n"
-    "                         of what reduces, sum avg prod max min (sum); may be given for both\n"
+    "  -o, --op OP            all_reduce broadcast all_gather all_gather_v reduce_scatter reduce gather scatter\n"
+    "                         all_to_all barrier (all_reduce); or, of what reduces, sum avg prod max min (sum);\n"
+    "                         may be given for both\n"
     "  -c, --check 0|1        verify results (1)\n"
     "  -k, --concurrent K     the bytes as K operations at once (1)\n"
     "  -q, --codec CODEC      none, minmax:TYPE, zps:TYPE, or e4m3, e5m2, int4, e3m0, e2m1 with :BLOCK, :SCALE\n"
@@ -76,12 +79,14 @@ const char *perf_collective_name(enum perf_collective collective) { return colle
 
 bool perf_reduces(const struct perf_options *options)
 {
-    return options->collective == PERF_ALL_REDUCE || options->collective == PERF_REDUCE_SCATTER;
+    return options->collective == PERF_ALL_REDUCE || options->collective == PERF_REDUCE_SCATTER ||
+           options->collective == PERF_REDUCE;
 }
 
 uint32_t perf_parts(const struct perf_options *options)
 {
-    bool whole = options->collective == PERF_ALL_REDUCE || options->collective == PERF_BROADCAST;
+    bool whole = options->collective == PERF_ALL_REDUCE || options->collective == PERF_BROADCAST ||
+                 options->collective == PERF_REDUCE;
     return whole || options->collective == PERF_BARRIER ? 1 : options->peers;
 }
 
@@ -89,13 +94,22 @@ double perf_traffic(const struct perf_options *options, uint32_t peers)
 {
     switch (options->collective) {
     case PERF_ALL_REDUCE: return 2.0 * (peers - 1) / peers;
-    case PERF_BROADCAST: return 1;
+    case PERF_BROADCAST:
+    case PERF_REDUCE: return 1;
     case PERF_BARRIER: return 0;
-    case PERF_ALL_GATHER:
-    case PERF_ALL_GATHER_V:
-    case PERF_REDUCE_SCATTER: break;
+    default: return (double)(peers - 1) / peers;
     }
-    return (double)(peers - 1) / peers;
+}
+
+uint32_t perf_senders(const struct perf_options *options)
+{
+    switch (options->collective) {
+    case PERF_BROADCAST:
+    case PERF_REDUCE: return options->peers - 1;
+    case PERF_GATHER:
+    case PERF_SCATTER: return 1;
+    default: return options->peers;
+    }
 }
 
 size_t perf_next_size(const struct perf_options *options, size_t bytes)
@@ -586,8 +600,8 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
         options->in_place = true; /* there is one buffer, or none */
         options->out_of_place = false;
     }
-    if (options->collective == PERF_ALL_GATHER_V) {
-        options->in_place = false; /* the result is in memory of the library's */
+    if (options->collective == PERF_ALL_GATHER_V || options->collective == PERF_ALL_TO_ALL) {
+        options->in_place = false; /* the result is in memory of the library's, or must be elsewhere */
         options->out_of_place = true;
     }
     if (options->collective == PERF_BARRIER) {

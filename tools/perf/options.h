@@ -23,6 +23,10 @@ enum perf_collective {
     PERF_ALL_GATHER,
     PERF_ALL_GATHER_V,
     PERF_REDUCE_SCATTER,
+    PERF_REDUCE,
+    PERF_GATHER,
+    PERF_SCATTER,
+    PERF_ALL_TO_ALL,
     PERF_BARRIER
 };
 
@@ -85,8 +89,10 @@ const char *perf_collective_name(enum perf_collective collective); /* "all_reduc
 bool perf_reduces(const struct perf_options *options);
 /* Into how many parts, one of each peer, the elements are divided: as many as peers, or one. */
 uint32_t perf_parts(const struct perf_options *options);
-/* What travels over each link of a ring or chain, as a share of the size. */
+/* What the busiest peer sends or receives at least, as a share of the size. */
 double perf_traffic(const struct perf_options *options, uint32_t peers);
+/* How often that travels, among all peers. */
+uint32_t perf_senders(const struct perf_options *options);
 /* The size after this one; 0: none. The first one is min_bytes. */
 size_t perf_next_size(const struct perf_options *options, size_t bytes);
 /*

@@ -11,8 +11,8 @@
 void perf_row_finish(struct perf_row *row, const struct perf_options *options, double *times, size_t count,
                      double cpu_s)
 {
-    uint32_t links = options->collective == PERF_BROADCAST ? options->peers - 1 : options->peers;
-    double share = perf_traffic(options, options->peers), moved = share * links * (double)row->bytes;
+    double share = perf_traffic(options, options->peers);
+    double moved = share * perf_senders(options) * (double)row->bytes;
     if (count > 0) {
         row->p50_s = perf_median_s(times, count); /* sorts them */
         row->p99_s = times[count - 1 - count / 100];
@@ -62,7 +62,7 @@ void perf_report_header(const struct perf_options *options, const struct perf_ri
         (void)fprintf(out, "# this peer's own figures; CPU: of this peer, times the number of peers\n");
     if (ring) {
         perf_limit_text(ring, text, sizeof text);
-        (void)fprintf(out, "# limit: plain sockets in a ring, %s, %.2f CPU-s/GB; %%limit = their time / ours\n", text,
+        (void)fprintf(out, "# limit: plain sockets %s, %.2f CPU-s/GB; %%limit = their time / ours\n", text,
                       ring_cpu_per_gb);
     }
     (void)fprintf(out, "#%11s %12s %5s %5s %6s %11s %11s %11s %8s %8s %9s %7s %7s %7s %8s %8s %7s\n", "size", "count",

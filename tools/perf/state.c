@@ -263,8 +263,8 @@ static void report_header(const struct run *run)
     (void)fprintf(out, "# shared state, %u peers; times in us, GB/s (1e9) of content\n", run->options->peers);
     if (run->fan) {
         perf_limit_text(run->fan, text, sizeof text);
-        (void)fprintf(out, "# limit: plain sockets from %u to one, %s; %%limit = their time / ours\n",
-                      run->options->peers - 1, text);
+        (void)fprintf(out, "# limit: plain sockets from %u %s; %%limit = their time / ours\n", run->options->peers - 1,
+                      text);
     }
     (void)fprintf(out, "#%11s %-9s %11s %11s %7s %8s %7s %8s %7s\n", "size", "case", "time", "digest", "ratio", "GB/s",
                   "%limit", "%moved", "#wrong");
@@ -526,7 +526,7 @@ static void find_limit(struct run *run)
         return;
     perf_progress("looking for the fastest plain sockets");
     run->fan = perf_ring_best(options->peers, options->max_bytes, options->limit_cache,
-                              (struct perf_limit_traffic){.shape = PERF_FAN});
+                              (struct perf_limit_traffic){.shape = PERF_FAN_IN, .share = 1});
     perf_progress("");
 }
 

@@ -233,6 +233,20 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
         return handle ? pcclReduceScatterAsync(input + whole, share, count, datatype, options->operation, &more, comm,
                                                handle)
                       : pcclReduceScatter(input + whole, share, count, datatype, options->operation, &more, comm, NULL);
+    case PERF_REDUCE:
+        return handle ? pcclReduceAsync(input + whole, output + whole, count, datatype, options->operation, 0, &more,
+                                        comm, handle)
+                      : pcclReduce(input + whole, output + whole, count, datatype, options->operation, 0, &more, comm,
+                                   NULL);
+    case PERF_GATHER:
+        return handle ? pcclGatherAsync(part, output + whole, count, datatype, 0, &more, comm, handle)
+                      : pcclGather(part, output + whole, count, datatype, 0, &more, comm, NULL);
+    case PERF_SCATTER:
+        return handle ? pcclScatterAsync(input + whole, share, count, datatype, 0, &more, comm, handle)
+                      : pcclScatter(input + whole, share, count, datatype, 0, &more, comm, NULL);
+    case PERF_ALL_TO_ALL:
+        return handle ? pcclAllToAllAsync(input + whole, output + whole, count, datatype, &more, comm, handle)
+                      : pcclAllToAll(input + whole, output + whole, count, datatype, &more, comm, NULL);
     case PERF_BARRIER: return handle ? pcclBarrierAsync(&more, comm, handle) : pcclBarrier(&more, comm, NULL);
     }
     return launch_all_reduce(bench, input + whole, output + whole, count, tag, handle);
@@ -276,13 +290,23 @@ uint32_t perf_iterations(const struct perf_options *options, size_t bytes)
     return options->iterations < most ? options->iterations : (uint32_t)most;
 }
 
+/* From which values follow that a peer gives this rank; where nothing is added, each other ones. */
+static uint32_t values_for(const struct bench *bench, uint32_t giver, uint32_t rank)
+{
+    enum perf_collective collective = bench->options->collective;
+    return giver + (collective == PERF_SCATTER || collective == PERF_ALL_TO_ALL ? 3 * rank : 0);
+}
+
 /* What this peer brings to one operation; its values begin anew in each part. */
 static void fill(const struct bench *bench, char *buffer, size_t first, size_t count)
 {
     size_t bytes = perf_datatype_bytes(bench->options->datatype);
     uint32_t parts = perf_parts(bench->options);
-    for (uint32_t part = 0; part < parts; part++)
-        perf_values_fill(buffer + (first * parts + part * count) * bytes, count, &bench->values);
+    struct perf_options values = bench->values;
+    for (uint32_t part = 0; part < parts; part++) {
+        values.index = values_for(bench, bench->values.index, part);
+        perf_values_fill(buffer + (first * parts + part * count) * bytes, count, &values);
+    }
 }
 
 /* Of the blobs that this operation gave. */
@@ -303,22 +327,30 @@ static uint64_t wrong_in(const struct bench *bench, uint32_t number, size_t firs
 {
     const struct perf_options *options = bench->options;
     size_t bytes = perf_datatype_bytes(options->datatype);
-    uint32_t parts = perf_parts(options);
+    uint32_t parts = perf_parts(options), givers = parts;
     const char *whole = bench->output + first * parts * bytes;
+    const char *share = in_place ? whole + bench->rank * count * bytes : bench->output + first * bytes;
     struct perf_options giver = bench->values;
     uint64_t wrong = 0;
     switch (options->collective) {
     case PERF_BARRIER: return 0;
     case PERF_ALL_GATHER_V: return wrong_blobs(bench, number, count);
     case PERF_ALL_REDUCE: return perf_values_wrong(whole, count, options);
-    case PERF_REDUCE_SCATTER:
-        whole = in_place ? whole + bench->rank * count * bytes : bench->output + first * bytes;
-        return perf_values_wrong(whole, count, &bench->values);
+    case PERF_REDUCE_SCATTER: return perf_values_wrong(share, count, &bench->values);
+    case PERF_REDUCE: return bench->rank == 0 ? perf_values_wrong(whole, count, &bench->values) : 0;
+    case PERF_GATHER: givers = bench->rank == 0 ? parts : 0; break;
+    case PERF_SCATTER:
+        whole = share;
+        givers = 1;
+        break;
     case PERF_BROADCAST:
-    case PERF_ALL_GATHER: break;
+    case PERF_ALL_GATHER:
+    case PERF_ALL_TO_ALL: break;
     }
-    for (giver.index = 0; giver.index < parts; giver.index++) /* the first one is the root, too */
-        wrong += perf_values_differ(whole + giver.index * count * bytes, count, &giver);
+    for (uint32_t i = 0; i < givers; i++) { /* the first one is the root, too */
+        giver.index = values_for(bench, i, bench->rank);
+        wrong += perf_values_differ(whole + i * count * bytes, count, &giver);
+    }
     return wrong;
 }
 

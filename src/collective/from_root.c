@@ -1,0 +1,98 @@
+/*
+ * Scatter (plan.h): each rank gets its part of the root's tensor. Piece p is of the part of rank p.
+ *
+ * Along a chain, a stripe has the part of one rank, those of the farthest ones first; the ranks
+ * before that one pass it on. Directly, the root sends each rank its part.
+ */
+#include "collective/schedule.h"
+
+/* ---- along a chain ---- */
+
+/* What the root sends, and what the others pass on. */
+static uint32_t chain_steps(struct pccl_seat seat)
+{
+    (void)seat;
+    return 2;
+}
+
+/* Whose part the stripe has. The last turn is the root's own. */
+static uint32_t receiver_of(struct pccl_seat seat) { return (seat.root + seat.ranks - 1 - seat.turn) % seat.ranks; }
+
+static bool chain_keeps(struct pccl_seat seat, uint32_t number)
+{
+    return seat.rank == seat.root && number == seat.root && receiver_of(seat) == seat.root;
+}
+
+static uint32_t chain_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
+{
+    uint32_t last = receiver_of(seat);
+    (void)receiver;
+    bool is_on_the_way = pccl_seat_distance(seat, seat.root, sender) < pccl_seat_distance(seat, seat.root, last);
+    return is_on_the_way && (sender == seat.root) == (step == 0) ? last : PCCL_NO_PIECE;
+}
+
+static enum pccl_content chain_carries(struct pccl_seat seat, uint32_t step)
+{
+    (void)step;
+    return seat.rank == receiver_of(seat) ? PCCL_CONTENT_RESULT : PCCL_CONTENT_PART;
+}
+
+static struct pccl_task chain_arrived(struct pccl_seat seat, uint32_t step)
+{
+    (void)step;
+    if (seat.rank == receiver_of(seat))
+        return (struct pccl_task){.work = PCCL_WORK_STORE};
+    return (struct pccl_task){.work = PCCL_WORK_PASS, .step = 1, .to = pccl_seat_next(seat, seat.rank), .to_count = 1};
+}
+
+const struct pccl_schedule pccl_from_root_chain = {.name = "scattering from the root along a chain",
+                                                   .pieces = pccl_pieces_of_ranks,
+                                                   .steps = chain_steps,
+                                                   .turns = pccl_pieces_of_ranks,
+                                                   .buffers = pccl_one_buffer,
+                                                   .sends = pccl_sends_to_next,
+                                                   .piece = chain_piece,
+                                                   .carries = chain_carries,
+                                                   .keeps = chain_keeps,
+                                                   .keeps_unsent = true,
+                                                   .arrived = chain_arrived};
+
+/* ---- directly ---- */
+
+static bool direct_keeps(struct pccl_seat seat, uint32_t number)
+{
+    return seat.rank == seat.root && number == seat.root;
+}
+
+/* The others have empty flows to the next one. */
+static bool direct_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
+{
+    return sender != receiver && (sender == seat.root || pccl_sends_to_next(seat, sender, receiver));
+}
+
+/* What came ahead; packed, what the root sends. */
+static uint32_t direct_buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks - 1 : 1; }
+
+static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
+{
+    (void)step;
+    return sender == seat.root ? receiver : PCCL_NO_PIECE;
+}
+
+static struct pccl_task direct_arrived(struct pccl_seat seat, uint32_t step)
+{
+    (void)seat;
+    (void)step;
+    return (struct pccl_task){.work = PCCL_WORK_STORE};
+}
+
+const struct pccl_schedule pccl_from_root_direct = {.name = "scattering from the root directly",
+                                                    .pieces = pccl_pieces_of_ranks,
+                                                    .steps = pccl_one_step,
+                                                    .buffers = direct_buffers,
+                                                    .sends = direct_sends,
+                                                    .piece = direct_piece,
+                                                    .carries = pccl_carries_results,
+                                                    .keeps = direct_keeps,
+                                                    .keeps_unsent = true,
+                                                    .arrived = direct_arrived};

@@ -1,0 +1,145 @@
+/*
+ * Reduce and gather (plan.h): what the root gets from all.
+ *
+ * Along a chain, everything goes from rank to rank toward the root, beginning behind it. Directly,
+ * every rank sends its own part to the root.
+ */
+#include "collective/schedule.h"
+
+/* The next rank is sent to as well, even if nothing goes that way: the root sends nothing. */
+static bool sends_to_root(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
+{
+    return sender != receiver && (receiver == seat.root || pccl_sends_to_next(seat, sender, receiver));
+}
+
+/* Of a rank to which all send. */
+static uint32_t buffers(struct pccl_seat seat, bool packed)
+{
+    (void)packed;
+    return seat.ranks - 1;
+}
+
+static uint32_t chain_steps(struct pccl_seat seat) { return seat.ranks - 1; }
+
+/* ---- reduce: one piece, which is folded from the rank behind the root to the root ---- */
+
+/* In step s the rank s + 1 places behind the root sends. */
+static uint32_t reduce_chain_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
+{
+    (void)receiver;
+    return pccl_seat_distance(seat, seat.root, sender) == step + 1 ? 0 : PCCL_NO_PIECE;
+}
+
+static enum pccl_content reduce_chain_carries(struct pccl_seat seat, uint32_t step)
+{
+    return step > 0 && step < chain_steps(seat) ? PCCL_CONTENT_SUM : PCCL_CONTENT_PART;
+}
+
+static struct pccl_task reduce_chain_arrived(struct pccl_seat seat, uint32_t step)
+{
+    if (seat.rank == seat.root)
+        return (struct pccl_task){.work = PCCL_WORK_FINISH};
+    return (struct pccl_task){
+        .work = PCCL_WORK_FOLD, .step = step + 1, .to = pccl_seat_next(seat, seat.rank), .to_count = 1};
+}
+
+const struct pccl_schedule pccl_reduce_chain = {.name = "reducing along a chain",
+                                                .pieces = pccl_one_piece,
+                                                .steps = chain_steps,
+                                                .buffers = pccl_one_buffer,
+                                                .sends = pccl_sends_to_next,
+                                                .piece = reduce_chain_piece,
+                                                .carries = reduce_chain_carries,
+                                                .arrived = reduce_chain_arrived};
+
+static uint32_t reduce_direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
+{
+    (void)sender;
+    (void)step;
+    return receiver == seat.root ? 0 : PCCL_NO_PIECE;
+}
+
+static enum pccl_content carries_parts(struct pccl_seat seat, uint32_t step)
+{
+    (void)seat;
+    (void)step;
+    return PCCL_CONTENT_PART;
+}
+
+static struct pccl_task reduce_direct_arrived(struct pccl_seat seat, uint32_t step)
+{
+    (void)seat;
+    (void)step;
+    return (struct pccl_task){.work = PCCL_WORK_COLLECT};
+}
+
+const struct pccl_schedule pccl_reduce_direct = {.name = "reducing directly",
+                                                 .pieces = pccl_one_piece,
+                                                 .steps = pccl_one_step,
+                                                 .buffers = buffers,
+                                                 .sends = sends_to_root,
+                                                 .piece = reduce_direct_piece,
+                                                 .carries = carries_parts,
+                                                 .arrived = reduce_direct_arrived};
+
+/* ---- gather: piece p is of the part of rank p ---- */
+
+/* The root has its own part. */
+static bool keeps(struct pccl_seat seat, uint32_t number) { return seat.rank == seat.root && number == seat.root; }
+
+/* A rank sends its own piece first, and passes on those from farther behind, up to that of the rank behind the root. */
+static uint32_t chain_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
+{
+    (void)receiver;
+    bool is_sent = step < pccl_seat_distance(seat, seat.root, sender);
+    return is_sent ? (sender + seat.ranks - step) % seat.ranks : PCCL_NO_PIECE;
+}
+
+static enum pccl_content chain_carries(struct pccl_seat seat, uint32_t step)
+{
+    (void)step;
+    return seat.rank == seat.root ? PCCL_CONTENT_RESULT : PCCL_CONTENT_PART;
+}
+
+static struct pccl_task chain_arrived(struct pccl_seat seat, uint32_t step)
+{
+    if (seat.rank == seat.root)
+        return (struct pccl_task){.work = PCCL_WORK_STORE};
+    return (struct pccl_task){
+        .work = PCCL_WORK_PASS, .step = step + 1, .to = pccl_seat_next(seat, seat.rank), .to_count = 1};
+}
+
+const struct pccl_schedule pccl_to_root_chain = {.name = "gathering at the root along a chain",
+                                                 .pieces = pccl_pieces_of_ranks,
+                                                 .steps = chain_steps,
+                                                 .buffers = buffers,
+                                                 .sends = pccl_sends_to_next,
+                                                 .piece = chain_piece,
+                                                 .carries = chain_carries,
+                                                 .keeps = keeps,
+                                                 .keeps_unsent = true,
+                                                 .arrived = chain_arrived};
+
+static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
+{
+    (void)step;
+    return receiver == seat.root ? sender : PCCL_NO_PIECE;
+}
+
+static struct pccl_task direct_arrived(struct pccl_seat seat, uint32_t step)
+{
+    (void)seat;
+    (void)step;
+    return (struct pccl_task){.work = PCCL_WORK_STORE};
+}
+
+const struct pccl_schedule pccl_to_root_direct = {.name = "gathering at the root directly",
+                                                  .pieces = pccl_pieces_of_ranks,
+                                                  .steps = pccl_one_step,
+                                                  .buffers = buffers,
+                                                  .sends = sends_to_root,
+                                                  .piece = direct_piece,
+                                                  .carries = pccl_carries_results,
+                                                  .keeps = keeps,
+                                                  .keeps_unsent = true,
+                                                  .arrived = direct_arrived};
