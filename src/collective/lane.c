@@ -125,8 +125,9 @@ bool pccl_flow_can_begin(struct pccl_flow *flow)
 bool pccl_flow_awaits_credit(const struct pccl_flow *flow)
 {
     const struct pccl_transfer *transfer = flow->transfer;
-    bool begins = flow->first != PCCL_NO_PIECE && flow->begun < transfer->plan.stripes;
-    return !transfer->failed && ((begins && flow->begun >= flow->granted) || flow->held.first != NULL);
+    bool begins = flow->begun >= flow->granted && flow->begun < transfer->plan.stripes &&
+                  pccl_flow_piece(flow, flow->begun, 0) != PCCL_NO_PIECE;
+    return !transfer->failed && (begins || flow->held.first != NULL);
 }
 
 bool pccl_flow_has_something(struct pccl_flow *flow)
