@@ -117,7 +117,7 @@ bool pccl_flow_can_begin(struct pccl_flow *flow)
     const struct pccl_transfer *transfer = flow->transfer;
     const struct pccl_plan *plan = &transfer->plan;
     uint64_t end = pccl_min_u64(pccl_max_u64(flow->granted, flow->ahead), transfer->granted);
-    while (flow->begun < end && !pccl_plan_has_segment(plan, flow->begun, pccl_flow_piece(flow, flow->begun, 0)))
+    while (flow->begun < end && !pccl_plan_has_segment(plan, flow->begun, pccl_flow_first_piece(flow, flow->begun)))
         flow->begun++; /* the segment is empty, so there is nothing to send */
     return flow->begun < end;
 }
@@ -125,8 +125,9 @@ bool pccl_flow_can_begin(struct pccl_flow *flow)
 bool pccl_flow_awaits_credit(const struct pccl_flow *flow)
 {
     const struct pccl_transfer *transfer = flow->transfer;
-    bool begins = flow->begun < transfer->plan.stripes && pccl_flow_piece(flow, flow->begun, 0) != PCCL_NO_PIECE;
-    return !transfer->failed && ((begins && flow->begun >= flow->granted) || flow->held.first != NULL);
+    bool begins = flow->begun >= flow->granted && flow->begun < transfer->plan.stripes &&
+                  pccl_flow_first_piece(flow, flow->begun) != PCCL_NO_PIECE;
+    return !transfer->failed && (begins || flow->held.first != NULL);
 }
 
 bool pccl_flow_has_something(struct pccl_flow *flow)

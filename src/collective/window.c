@@ -67,7 +67,7 @@ static void count_messages(const struct pccl_flow *flow, struct pccl_stripe *str
     const struct pccl_seat seat = pccl_plan_seat(plan, stripe->number);
     uint32_t steps = schedule->steps(seat);
     for (uint32_t step = 0; step < steps; step++) {
-        if (!pccl_plan_has_segment(plan, stripe->number, pccl_flow_piece(flow, stripe->number, step)))
+        if (!pccl_plan_has_segment(plan, stripe->number, pccl_flow_piece(flow, seat, step)))
             continue;
         if (flow->outgoing) {
             stripe->departures_left++;
