@@ -85,7 +85,8 @@ static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *
     if (!pccl_packing_packs(&transfer->plan.packing))
         return pccl_input_of(transfer, segment);
     uint64_t stripe = parcel->stripe->number;
-    bool keeps = pccl_plan_keeps(&transfer->plan, stripe, pccl_flow_first_piece(flow, stripe));
+    uint32_t number = pccl_flow_first_piece(flow, stripe);
+    bool keeps = pccl_plan_keeps(&transfer->plan, stripe, number);
     if (keeps) {
         *scratch = parcel->scratch;
         parcel->scratch = NULL;
