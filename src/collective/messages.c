@@ -233,8 +233,7 @@ static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl
 /* Whether it can be received in the result, as no byte of it has to be changed. */
 static bool comes_as_result(const struct pccl_plan *plan, struct pccl_seat seat, uint32_t step)
 {
-    return !pccl_packing_packs(&plan->packing) &&
-           pccl_plan_schedule(plan)->carries(seat, step) == PCCL_CONTENT_RESULT;
+    return !pccl_packing_packs(&plan->packing) && pccl_plan_schedule(plan)->carries(seat, step) == PCCL_CONTENT_RESULT;
 }
 
 static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *arrival)
