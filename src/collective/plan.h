@@ -27,9 +27,10 @@
  *
  * An all-reduce folds the parts of segment p in the order p, p + 1 ... p - 1; a reduce-scatter folds
  * the share of rank p in the order p + 1, p + 2 ... p. So in both the rank that ends with the result
- * folds its own part last, and all schedules of a collective give the same bits. Elements of f16 and
- * bf16 are folded in f32 and rounded when that is finished: along the ring, sums travel as f32, so
- * that they are not rounded at each rank. With a codec everything that travels is packed: a part or
+ * folds its own part last, and all schedules of a collective give the same bits. Narrow floats, of 8
+ * and 16 bits, are folded in f32 and rounded when that is finished: along the ring, sums travel as f32, so
+ * that they are not rounded at each rank. To a premultiplied sum each rank contributes its elements
+ * times its factor, rounded to their type. With a codec everything that travels is packed: a part or
  * a sum by whoever sends it; the result once, by the rank that finishes it, which unpacks it again
  * as all others do; a share of a reduce-scatter does not travel, and is not packed. What is not folded
  * is packed once, by the rank that has it, which unpacks it again likewise. Parts that are collected
@@ -86,7 +87,7 @@ struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t str
 bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 /* Whether the segment has elements, and they are the own part, which is its result (schedule.h). */
 bool pccl_plan_keeps(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
-/* Whether sums travel in this step that are longer than elements: f32 for f16 or bf16. */
+/* Whether sums travel in this step that are longer than elements: f32 for narrow floats. */
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step);
 /*
  * How many bytes travel in this step for `count` elements, whether as elements, packed, or as sums.

@@ -4,7 +4,9 @@
 #include "drive/comm_engine.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
+#include "drive/cpu.h"
 
+#include "kernels/kernels.h"
 #include "net/heap.h"
 #include "peer/queries.h"
 #include "wire/tiny.h"
@@ -121,6 +123,7 @@ static struct pccl_comm_op *allocate(const struct pcclComm_t *handle, const stru
 static void release(struct pccl_comm_op *operation)
 {
     pccl_comm_blobs_drop(operation);
+    pccl_release(pccl_heap(), operation->scaled, operation->scaled_bytes);
     pccl_release(pccl_heap(), operation, sizeof *operation + operation->member_count * sizeof *operation->members);
 }
 
@@ -188,12 +191,20 @@ static enum pccl_status place(const struct pcclComm_t *handle, struct pccl_comm_
     return pccl_request_check_buffers(request, operation->member_count, operation->rank, reason);
 }
 
+/* Multiplies elements of the caller's that go into a premultiplied sum. */
+static void scale(const struct pccl_request *request, void *result, size_t bytes)
+{
+    enum pccl_datatype datatype = (enum pccl_datatype)request->descriptor.datatype;
+    pccl_scale(pccl_kernels_for(pccl_cpu_features()), datatype, result, request->input,
+               bytes / pccl_datatype_bytes(datatype), request->factor);
+}
+
 /*
  * Where the outcome of a tiny operation goes. Whether it is one depends only on what all peers have
  * alike.
  */
-static void plan_tiny(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                      const struct pccl_request *request, struct pccl_launch *launch)
+static enum pccl_status plan_tiny(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                                  const struct pccl_request *request, struct pccl_launch *launch)
 {
     struct pccl_request_extent extent = pccl_request_extent(request, operation->member_count, operation->rank);
     bool is_root = pccl_id_equal(&launch->descriptor.root, &comm->id);
@@ -201,13 +212,20 @@ static void plan_tiny(const struct pccl_communicator *comm, struct pccl_comm_op 
     operation->tiny = sizes.largest <= pccl_peer_tiny_bytes_max(comm->peer);
     operation->result_bytes = extent.result;
     if (!operation->tiny)
-        return;
+        return PCCL_OK;
     if (request->descriptor.collective == PCCL_REDUCE_SCATTER)
         operation->outcome_skip = extent.own;
     operation->traffic = (struct pccl_traffic){sizes.contribution, sizes.result};
     launch->tiny = true;
     launch->payload = sizes.contribution ? request->input : NULL;
     launch->payload_bytes = (uint32_t)sizes.contribution;
+    if (launch->descriptor.operation != PCCL_PREMUL_SUM)
+        return PCCL_OK;
+    operation->scaled_bytes = launch->payload_bytes;
+    launch->payload = operation->scaled = pccl_allocate(pccl_heap(), launch->payload_bytes);
+    if (operation->scaled)
+        scale(request, operation->scaled, launch->payload_bytes);
+    return operation->scaled ? PCCL_OK : PCCL_MEMORY;
 }
 
 static enum pccl_status step(struct pccl_communicator *comm, struct pccl_comm_op *operation,
@@ -234,7 +252,7 @@ static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_com
     if (request->descriptor.collective == PCCL_ALL_GATHER_V)
         status = pccl_comm_blobs_plan(comm, operation, request, launch, reason);
     else
-        plan_tiny(comm, operation, request, launch);
+        status = plan_tiny(comm, operation, request, launch);
     if (status != PCCL_OK)
         return status;
     bool has_peers = handle->group ? subgroup != NULL : !pccl_peer_is_alone(comm->peer);
@@ -266,6 +284,18 @@ static enum pccl_status launch(const struct pcclComm_t *handle, struct pccl_comm
     return step(handle->comm, operation, &launch);
 }
 
+/* The reduction of what this peer alone contributes. */
+static void reduce_alone(const struct pccl_request *request, size_t bytes)
+{
+    const struct pccl_descriptor *descriptor = &request->descriptor;
+    if (descriptor->operation == PCCL_PREMUL_SUM)
+        scale(request, request->result, bytes);
+    else if (descriptor->datatype == PCCL_BOOL && pccl_collective_reduces(descriptor->collective))
+        pccl_combine_all(pccl_kernels_for(0), PCCL_BOOL, PCCL_OR, &request->input, 1, bytes, request->result);
+    else if (bytes && request->result != request->input)
+        memmove(request->result, request->input, bytes);
+}
+
 /* This peer is alone in its group: it has what the others would send, and nobody need be told. */
 static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                  const struct pccl_request *request, struct pccl_text *reason)
@@ -278,8 +308,7 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
     enum pccl_status status = operation->blobs ? pccl_comm_blobs_alone(operation, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
-    if (operation->result_bytes && request->result != request->input)
-        memmove(request->result, request->input, operation->result_bytes);
+    reduce_alone(request, operation->result_bytes);
     PCCL_ASSERT(operation->member_count == 1);
     operation->world = 1;
     operation->traffic = (struct pccl_traffic){0};
