@@ -214,6 +214,9 @@ DEFINE_BF16(min, lesser_f32(a, b))
  */
 
 #define F8_NAN 0x7f
+/* As a mask: behind a branch compilers would compute only what is chosen, and not vectorize it. */
+static inline uint32_t choose(int32_t which, uint32_t yes, uint32_t no) { return no ^ ((yes ^ no) & -(uint32_t)which); }
+
 #define DEFINE_F8(name, fraction_bits, rebias, top, least, ruler, infinity, greatest)                                  \
     static void widen_##name(float *to, const void *from, size_t count)                                                \
     {                                                                                                                  \
@@ -225,9 +228,9 @@ DEFINE_BF16(min, lesser_f32(a, b))
             const uint32_t sign = (uint32_t)(byte & 0x80) << 24;                                                       \
             const uint32_t normal = ((uint32_t)rest << (23 - (fraction_bits))) + ((uint32_t)(rebias) << 23);           \
             const uint32_t subnormal = bits_of_f32((float)rest * (least));                                             \
-            const uint32_t number = rest < 1 << (fraction_bits) ? subnormal : normal;                                  \
-            const uint32_t beyond = rest == (top) ? (infinity) : UINT32_C(0x7fc00000);                                 \
-            const uint32_t bits = sign | (rest < (top) ? number : beyond);                                             \
+            const uint32_t number = choose(rest < 1 << (fraction_bits), subnormal, normal);                            \
+            const uint32_t beyond = choose(rest == (top), infinity, UINT32_C(0x7fc00000));                             \
+            const uint32_t bits = sign | choose(rest < (top), number, beyond);                                         \
             STORE(to, i, bits);                                                                                        \
         }                                                                                                              \
     }                                                                                                                  \
@@ -236,17 +239,18 @@ DEFINE_BF16(min, lesser_f32(a, b))
         enum { SHIFT = 23 - (fraction_bits), HALF = (1 << (SHIFT - 1)) - 1 };                                          \
         ELEMENTS_ARE_INDEPENDENT                                                                                       \
         for (size_t i = 0; i < count; i++) {                                                                           \
-            uint32_t bits;                                                                                             \
+            int32_t bits;                                                                                              \
             float magnitude;                                                                                           \
             LOAD(bits, from, i);                                                                                       \
-            const int32_t sign = (int32_t)(bits >> 24 & 0x80), rest = (int32_t)(bits & 0x7fffffff);                    \
+            const int32_t rest = bits & 0x7fffffff;                                                                    \
+            const uint32_t sign = (uint32_t)bits >> 24 & 0x80;                                                         \
             memcpy(&magnitude, &rest, sizeof magnitude);                                                               \
             const int32_t odd = rest >> SHIFT & 1;                                                                     \
             const int32_t normal = (rest - ((rebias) << 23) + HALF + odd) >> SHIFT;                                    \
-            const int32_t subnormal = (int32_t)(bits_of_f32(magnitude + (ruler)) - bits_of_f32(ruler));                \
-            const int32_t number = rest < ((rebias) + 1) << 23 ? subnormal : normal;                                   \
-            const int32_t beyond = rest > 0x7f800000 ? F8_NAN : sign | (greatest);                                     \
-            const uint8_t byte = (uint8_t)(number < (top) ? sign | number : beyond);                                   \
+            const uint32_t subnormal = bits_of_f32(magnitude + (ruler)) - bits_of_f32(ruler);                          \
+            const uint32_t number = choose(rest < ((rebias) + 1) << 23, subnormal, (uint32_t)normal);                  \
+            const uint32_t beyond = choose(rest > 0x7f800000, F8_NAN, sign | (greatest));                              \
+            const uint8_t byte = (uint8_t)choose((int32_t)number < (top), sign | number, beyond);                      \
             STORE(to, i, byte);                                                                                        \
         }                                                                                                              \
     }
