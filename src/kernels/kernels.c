@@ -166,6 +166,10 @@ static void step_narrow(const struct pccl_kernels *kernels, const struct pccl_st
 static void assert_valid(enum pccl_datatype datatype, enum pccl_reduce_op reduction)
 {
     PCCL_ASSERT((unsigned)datatype < PCCL_DATATYPES && (unsigned)reduction < PCCL_REDUCE_OPS);
+}
+
+static void assert_fits(enum pccl_datatype datatype, enum pccl_reduce_op reduction)
+{
     PCCL_ASSERT(pccl_reduction_misfit(datatype, reduction) == NULL);
 }
 
@@ -187,6 +191,7 @@ void pccl_combine_step(const struct pccl_kernels *kernels, const struct pccl_ste
         if (divides)
             kernels->divide[datatype](result, result, count, step->ranks);
     } else {
+        assert_fits(datatype, step->reduction);
         step_narrow(kernels, step, result, folded, part, count);
     }
     pccl_float_mode_end(mode);
@@ -216,6 +221,7 @@ void pccl_scale(const struct pccl_kernels *kernels, enum pccl_datatype datatype,
                 size_t count, double factor)
 {
     assert_valid(datatype, PCCL_PREMUL_SUM);
+    assert_fits(datatype, PCCL_PREMUL_SUM);
     uint64_t mode = pccl_float_mode_begin();
     if (is_narrow(datatype))
         scale_narrow(kernels, datatype, result, source, count, factor);
@@ -235,6 +241,7 @@ void pccl_combine_all(const struct pccl_kernels *kernels, enum pccl_datatype dat
                       const void *const *parts, uint32_t part_count, size_t count, void *result)
 {
     assert_valid(datatype, reduction);
+    assert_fits(datatype, reduction);
     PCCL_ASSERT(part_count > 0);
     uint32_t divisor = reduction == PCCL_AVG ? part_count : 0;
     uint64_t mode = pccl_float_mode_begin();
