@@ -123,7 +123,6 @@ static struct pccl_comm_op *allocate(const struct pcclComm_t *handle, const stru
 static void release(struct pccl_comm_op *operation)
 {
     pccl_comm_blobs_drop(operation);
-    pccl_release(pccl_heap(), operation->scaled, operation->scaled_bytes);
     pccl_release(pccl_heap(), operation, sizeof *operation + operation->member_count * sizeof *operation->members);
 }
 
@@ -203,8 +202,8 @@ static void scale(const struct pccl_request *request, void *result, size_t bytes
  * Where the outcome of a tiny operation goes. Whether it is one depends only on what all peers have
  * alike.
  */
-static enum pccl_status plan_tiny(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                  const struct pccl_request *request, struct pccl_launch *launch)
+static void plan_tiny(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                      const struct pccl_request *request, struct pccl_launch *launch)
 {
     struct pccl_request_extent extent = pccl_request_extent(request, operation->member_count, operation->rank);
     bool is_root = pccl_id_equal(&launch->descriptor.root, &comm->id);
@@ -212,20 +211,13 @@ static enum pccl_status plan_tiny(const struct pccl_communicator *comm, struct p
     operation->tiny = sizes.largest <= pccl_peer_tiny_bytes_max(comm->peer);
     operation->result_bytes = extent.result;
     if (!operation->tiny)
-        return PCCL_OK;
+        return;
     if (request->descriptor.collective == PCCL_REDUCE_SCATTER)
         operation->outcome_skip = extent.own;
     operation->traffic = (struct pccl_traffic){sizes.contribution, sizes.result};
     launch->tiny = true;
     launch->payload = sizes.contribution ? request->input : NULL;
     launch->payload_bytes = (uint32_t)sizes.contribution;
-    if (launch->descriptor.operation != PCCL_PREMUL_SUM)
-        return PCCL_OK;
-    operation->scaled_bytes = launch->payload_bytes;
-    launch->payload = operation->scaled = pccl_allocate(pccl_heap(), launch->payload_bytes);
-    if (operation->scaled)
-        scale(request, operation->scaled, launch->payload_bytes);
-    return operation->scaled ? PCCL_OK : PCCL_MEMORY;
 }
 
 static enum pccl_status step(struct pccl_communicator *comm, struct pccl_comm_op *operation,
@@ -252,7 +244,7 @@ static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_com
     if (request->descriptor.collective == PCCL_ALL_GATHER_V)
         status = pccl_comm_blobs_plan(comm, operation, request, launch, reason);
     else
-        status = plan_tiny(comm, operation, request, launch);
+        plan_tiny(comm, operation, request, launch);
     if (status != PCCL_OK)
         return status;
     bool has_peers = handle->group ? subgroup != NULL : !pccl_peer_is_alone(comm->peer);
@@ -275,12 +267,17 @@ static enum pccl_status launch(const struct pcclComm_t *handle, struct pccl_comm
                                  .given_up = request->given_up,
                                  .reason = request->reason,
                                  .user = operation};
+    uint8_t scaled[PCCL_TINY_BYTES_MAX];
     bool is_meant = request->given_up == PCCL_CLASS_NONE;
     enum pccl_status status = is_meant ? prepare(handle, operation, request, subgroup, &launch, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
     if (handle->group && !subgroup)
         return PCCL_TOO_FEW_PEERS; /* the machine knows nothing of a group of one */
+    if (launch.payload && launch.descriptor.operation == PCCL_PREMUL_SUM) {
+        scale(request, scaled, launch.payload_bytes);
+        launch.payload = scaled;
+    }
     return step(handle->comm, operation, &launch);
 }
 

@@ -29,8 +29,6 @@ struct pccl_comm_op {
     size_t result_bytes;
     size_t outcome_skip;           /* tiny: where the result begins in what the master tells */
     struct pccl_comm_blobs *blobs; /* owned: of an all-gather of blobs */
-    void *scaled;                  /* owned: what it contributes to a tiny premultiplied sum */
-    size_t scaled_bytes;
     bool tiny;
     bool decided, committed;  /* the outcome is known; the outcome is a success */
     bool over;                /* decided, and the buffers are the caller's again: an await returns at once; set once */
