@@ -620,7 +620,7 @@ static void test_shared_state(void **state)
     tensor.data = NULL;
     assert_fails(comm, pcclSynchronizeSharedState(comm, &shared, popular, NULL), pcclInvalidArgument, "data");
     tensor = good;
-    tensor.datatype = (pcclDataType_t)12;
+    tensor.datatype = (pcclDataType_t)15;
     assert_fails(comm, pcclSynchronizeSharedState(comm, &shared, popular, NULL), pcclInvalidArgument, "data type");
     tensor = good;
     tensor.device_type = pcclDeviceCuda;
@@ -675,15 +675,15 @@ static void test_reduce_arguments(void **state)
     reduce.count = SIZE_MAX / 2;
     assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "");
     reduce = descriptor(1, 4);
-    reduce.op = (pcclRedOp_t)5;
+    reduce.op = (pcclRedOp_t)9;
     assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "operation");
     reduce = descriptor(1, 4);
-    reduce.src_descriptor.datatype = (pcclDataType_t)12;
+    reduce.src_descriptor.datatype = (pcclDataType_t)15;
     assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "data type");
     reduce = descriptor(1, 4);
     reduce.quantization_options.algorithm = (pcclQuantizationAlgorithm_t)3;
     assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "quantization");
-    reduce.quantization_options = (pcclQuantizationOptions_t){(pcclDataType_t)12, pcclQuantMinMax};
+    reduce.quantization_options = (pcclQuantizationOptions_t){(pcclDataType_t)15, pcclQuantMinMax};
     assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "data type");
     reduce = descriptor(1, 3);
     assert_fails(a, pcclAllReduce(send, send + 1, &reduce, a, NULL), pcclInvalidArgument, "overlap");
