@@ -1,7 +1,7 @@
 /*
- * PCCL: who the members of the group are; broadcast, all-gather, also of blobs, reduce-scatter, reduce,
- * gather, scatter, all-to-all and barrier; lists of operations of all kinds; codecs of eight and of
- * four bits.
+ * PCCL: who the members of the group are; all-reduce with options, broadcast, all-gather, also of
+ * blobs, reduce-scatter, reduce, gather, scatter, all-to-all and barrier; lists of operations of all
+ * kinds; codecs of eight and of four bits.
  * pccl.h includes this file and defines the words used here. None of this is in PCCL 1.0.
  *
  * Members and ranks. A peer's rank is its place in the list of its group's members, which is in the
@@ -61,11 +61,12 @@ typedef struct pcclCollectiveOptions_t {
     const size_t *counts;   /* of a reduce-scatter: each member's share, in order of their ranks; NULL: equal shares */
     uint32_t counts_length; /* how many there are: as many as members */
     uint64_t max_bytes;     /* of an all-gather of blobs: how long all may be together; 0: 256 MiB */
+    double factor;          /* of a premultiplied sum: what this peer's elements are multiplied by; otherwise 1 */
 } pcclCollectiveOptions_t;
 
 #define PCCL_COLLECTIVE_OPTIONS_INIT                                                                                   \
     {                                                                                                                  \
-        sizeof(pcclCollectiveOptions_t), 0, NULL, NULL, 0, false, {pcclUint8, pcclQuantNone}, NULL, 0, 0               \
+        sizeof(pcclCollectiveOptions_t), 0, NULL, NULL, 0, false, {pcclUint8, pcclQuantNone}, NULL, 0, 0, 1            \
     }
 
 /*
@@ -90,6 +91,17 @@ typedef struct pcclOperationInfo_t {
     }
 
 /*
+ * pcclAllReduce with options; a premultiplied sum needs them. Unless it is given members, it counts on
+ * nobody in particular.
+ * pcclSuccess
+ * and the results of pcclBroadcast
+ */
+PCCL_EXPORT pcclResult_t pcclAllReduceWithOptions(const void *sendbuf, void *recvbuf, size_t count,
+                                                  pcclDataType_t datatype, pcclRedOp_t op,
+                                                  const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                                  const pcclComm_t *comm, pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/*
  * Brings the root's buffer to all members. root is a rank. All pass as many elements of the same
  * type. Quantized, the root's buffer too becomes what the packed elements are unpacked to, so that
  * all have the same bits; otherwise it is only read. BLOCKS, joint(group), like all calls below;
@@ -103,7 +115,9 @@ typedef struct pcclOperationInfo_t {
  *                        overlap in another way than described; a quantization that does not fit;
  *                        counts that are not as many as members, or do not make up count;
  *                        either of something else than a reduce-scatter; max_bytes of something
- *                        else than an all-gather of blobs; or the tag is in use. Nothing was launched
+ *                        else than an all-gather of blobs; a reduction that does not fit the data
+ *                        type, or a factor of something else than a premultiplied sum; or the tag is
+ *                        in use. Nothing was launched
  * pcclInvalidUsage       peers differ in operation, count, counts, data type, root or quantization
  *                        (ext. pcclPeerMismatch); and as for pcclAllReduceAsync
  * pcclTooFewPeers        this peer is alone in its group, and alone_ok is false
@@ -257,6 +271,16 @@ PCCL_EXPORT pcclResult_t pcclBarrier(const pcclCollectiveOptions_t *PCCL_NULLABL
 PCCL_EXPORT pcclResult_t pcclBroadcastAsync(void *buffer, size_t count, pcclDataType_t datatype, uint32_t root,
                                             const pcclCollectiveOptions_t *PCCL_NULLABLE options,
                                             const pcclComm_t *comm, pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Launches an all-reduce with options.
+ * pcclSuccess
+ * and the results of pcclBroadcastAsync
+ */
+PCCL_EXPORT pcclResult_t pcclAllReduceWithOptionsAsync(const void *sendbuf, void *recvbuf, size_t count,
+                                                       pcclDataType_t datatype, pcclRedOp_t op,
+                                                       const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                                       const pcclComm_t *comm, pcclAsyncReduceOp_t *handle_out);
 
 /*
  * Launches an all-gather.

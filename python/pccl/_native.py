@@ -73,6 +73,7 @@ class CollectiveOptionsC(ctypes.Structure):
         ("counts", c_void_p),
         ("counts_length", c_uint32),
         ("max_bytes", c_uint64),
+        ("factor", c_double),
     ]
 
 
@@ -237,6 +238,7 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclAllReduceMultipleWithRetry": [POINTER(ReduceOpDescriptorC), c_size_t, c_void_p, POINTER(ReduceInfoC), c_int],
     "pcclGetMembers": [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_uint32)],
     "pcclCreateGroup": [c_void_p, c_void_p, c_uint32, POINTER(GroupOptionsC), POINTER(c_void_p)],
+    "pcclAllReduceWithOptionsAsync": [c_void_p, c_void_p, c_size_t, c_int, c_int, *_LAUNCH],
     "pcclBroadcastAsync": [c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],
     "pcclAllGatherAsync": [c_void_p, c_void_p, c_size_t, c_int, *_LAUNCH],
     "pcclAllGatherVAsync": [c_void_p, c_size_t, POINTER(CollectiveOptionsC), c_void_p, c_void_p, c_void_p],

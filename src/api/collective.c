@@ -1,4 +1,4 @@
-/* Public functions of the collectives other than all-reduce. */
+/* Public functions of collectives with options. */
 #include "api/api.h"
 
 static pcclResult_t carry_out(const struct pccl_asked *asked, pcclComm_t *comm, pcclOperationInfo_t *info_out)
@@ -30,6 +30,36 @@ static pcclResult_t launch(const struct pccl_asked *asked, pcclComm_t *comm, pcc
         *handle = (pcclAsyncReduceOp_t){.comm = comm, .tag = request.tag};
     pccl_api_request_free(&request);
     return pccl_api_operation_result(comm, status, &why);
+}
+
+static struct pccl_asked reduce(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                pcclRedOp_t op, const pcclCollectiveOptions_t *options)
+{
+    return (struct pccl_asked){.collective = PCCL_ALL_REDUCE,
+                               .input = sendbuf,
+                               .result = recvbuf,
+                               .count = count,
+                               .datatype = datatype,
+                               .op = op,
+                               .options = options};
+}
+
+pcclResult_t pcclAllReduceWithOptions(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                      pcclRedOp_t op, const pcclCollectiveOptions_t *options,
+                                      const pcclComm_t *comm_const, pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = reduce(sendbuf, recvbuf, count, datatype, op, options);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclAllReduceWithOptionsAsync(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                           pcclRedOp_t op, const pcclCollectiveOptions_t *options,
+                                           const pcclComm_t *comm_const, pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = reduce(sendbuf, recvbuf, count, datatype, op, options);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
 }
 
 static struct pccl_asked broadcast(void *buffer, size_t count, pcclDataType_t datatype, uint32_t root,

@@ -34,14 +34,17 @@ static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_des
                                  struct pccl_text *reason)
 {
     bool quantized = asked->codec.algorithm != pcclQuantNone;
+    pcclRedOp_t op = pccl_collective_reduces((uint8_t)asked->collective) ? asked->op : pcclSum;
     const char *wrong = wrong_elements(asked);
+    if (!wrong)
+        wrong = pccl_reduction_misfit((enum pccl_datatype)asked->datatype, (enum pccl_reduce_op)op);
     if (wrong)
         return pccl_api_refuse(reason, wrong);
     if (quantized && (asked->collective == PCCL_BARRIER || asked->collective == PCCL_ALL_GATHER_V))
         return pccl_api_refuse(reason, "there is nothing here that can be quantized");
     *descriptor = (struct pccl_descriptor){.collective = (uint8_t)asked->collective,
                                            .datatype = (uint8_t)asked->datatype,
-                                           .operation = (uint8_t)asked->op,
+                                           .operation = (uint8_t)op,
                                            .count = asked->count,
                                            .label = label_of_thread};
     return pccl_api_codec(&asked->codec, descriptor, reason);
@@ -60,6 +63,8 @@ enum pccl_status pccl_api_request_reduction(const void *sendbuf, void *recvbuf,
                                .codec = descriptor->quantization_options};
     if ((unsigned)descriptor->src_descriptor.distribution_hint > pcclDistributionUniform)
         return pccl_api_refuse(reason, "unknown distribution hint");
+    if (descriptor->op == pcclPremulSum)
+        return pccl_api_refuse(reason, "a premultiplied sum is given its factor by pcclAllReduceWithOptions");
     *request = (struct pccl_request){.tag = descriptor->tag, .input = sendbuf, .result = recvbuf};
     enum pccl_status status = describe(&asked, &request->descriptor, reason);
     return status == PCCL_OK ? pccl_request_check_buffers(request, 1, 0, reason) : status;
@@ -180,10 +185,13 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
                                      .input = asked->input,
                                      .result = asked->result,
                                      .root = asked->root,
-                                     .alone_ok = options.alone_ok};
+                                     .alone_ok = options.alone_ok,
+                                     .factor = options.factor};
     status = describe(&complete, &request->descriptor, reason);
     if (status != PCCL_OK)
         return status;
+    if (request->descriptor.operation != PCCL_PREMUL_SUM && options.factor != 1)
+        return pccl_api_refuse(reason, "only a premultiplied sum is given a factor");
     if (asked->collective == PCCL_ALL_GATHER_V) {
         request->length = asked->count;
         request->descriptor.count = options.max_bytes ? options.max_bytes : BLOBS_BYTES_MAX;

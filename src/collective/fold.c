@@ -19,16 +19,36 @@ static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, boo
                               .ranks = finish ? plan->seat.ranks : 0};
 }
 
+/* So many elements at once: of what a rank does not contribute as it is, what has room. */
+static uint32_t elements_at_once(const struct pccl_transfer *transfer, const struct pccl_segment *segment)
+{
+    return transfer->scales ? FOLD_BYTES / transfer->plan.element_bytes : segment->count;
+}
+
+/* Both are elements; the sum may be longer. */
+static void widen(const struct pccl_transfer *transfer, const struct pccl_segment *segment, const uint8_t *received,
+                  uint8_t *sum)
+{
+    _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
+    const struct pccl_plan *plan = &transfer->plan;
+    const struct pccl_step work = work_of(plan, 0, false);
+    const uint8_t *own = pccl_input_of(transfer, segment);
+    const uint32_t most = elements_at_once(transfer, segment);
+    for (uint32_t first = 0, count = 0; first < segment->count; first += count) {
+        const size_t at = (size_t)first * plan->element_bytes;
+        count = (uint32_t)pccl_min_u64(most, segment->count - first);
+        pccl_combine_step(transfer->exchange->config.kernels, &work, sum + first * pccl_datatype_bytes(work.to),
+                          received + at, pccl_contribution_of(transfer, own + at, count, room), count);
+    }
+}
+
 struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struct pccl_segment *segment,
                                      struct pccl_scratch *received)
 {
-    const struct pccl_plan *plan = &transfer->plan;
     struct pccl_scratch_pool *pool = &transfer->exchange->scratch;
-    const struct pccl_step work = work_of(plan, 0, false);
-    struct pccl_scratch *wide = pccl_scratch_take(pool, pccl_plan_bytes(plan, 1, segment->count));
+    struct pccl_scratch *wide = pccl_scratch_take(pool, pccl_plan_bytes(&transfer->plan, 1, segment->count));
     if (wide != NULL)
-        pccl_combine_step(transfer->exchange->config.kernels, &work, wide->bytes, received->bytes,
-                          pccl_input_of(transfer, segment), segment->count);
+        widen(transfer, segment, received->bytes, wide->bytes);
     pccl_scratch_give(pool, received);
     return wide;
 }
@@ -42,6 +62,7 @@ static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint3
 {
     const struct pccl_plan *plan = &transfer->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
+    _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     const uint8_t *own = pccl_input_of(transfer, &segment);
     uint8_t *result = pccl_result_of(transfer, &segment);
@@ -57,8 +78,8 @@ static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint3
         size_t at = (size_t)first * plan->element_bytes, bytes = (size_t)count * plan->element_bytes;
         if (first + count < segment.count)
             pccl_prefetch(own + at + bytes, bytes);
-        pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes, own + at,
-                          count);
+        pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes,
+                          pccl_contribution_of(transfer, own + at, count, room), count);
         if (away)
             pccl_copy_streaming(kernels, result + at, sum + at, bytes);
     }
@@ -135,13 +156,20 @@ static void fold_all_elements(struct pccl_transfer *transfer, uint64_t stripe, u
 {
     const struct pccl_plan *plan = &transfer->plan;
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
+    _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
+    const uint8_t *own = pccl_input_of(transfer, &segment);
     const void *bytes[PCCL_MESH_PEERS_MAX];
-    for (uint32_t i = 0; i < part_count; i++)
-        bytes[i] = parts[i]->bytes;
-    bytes[part_count] = pccl_input_of(transfer, &segment);
+    const uint32_t most = elements_at_once(transfer, &segment);
     pccl_fold_save(transfer, stripe, number);
-    pccl_combine_all(transfer->exchange->config.kernels, plan->datatype, plan->reduction, bytes, part_count + 1,
-                     segment.count, pccl_result_of(transfer, &segment));
+    for (uint32_t first = 0, count = 0; first < segment.count; first += count) {
+        const size_t at = (size_t)first * plan->element_bytes;
+        count = (uint32_t)pccl_min_u64(most, segment.count - first);
+        for (uint32_t i = 0; i < part_count; i++)
+            bytes[i] = parts[i]->bytes + at;
+        bytes[part_count] = pccl_contribution_of(transfer, own + at, count, room);
+        pccl_combine_all(transfer->exchange->config.kernels, plan->datatype, plan->reduction, bytes, part_count + 1,
+                         count, pccl_result_of(transfer, &segment) + at);
+    }
 }
 
 static void fold_all_packed(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,

@@ -142,6 +142,8 @@ struct pccl_transfer {
     uint8_t *result;
     void *user;
     bool in_place; /* what this rank puts in lies where the result of it belongs */
+    bool scales;   /* it contributes its elements times `factor` */
+    double factor;
     bool failed, done, at_rest;
     struct pccl_traffic traffic;
     struct pccl_backup backup;

@@ -49,16 +49,17 @@ static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
                                                       .granted = transfer->granted};
 }
 
-/* NULL: memory is short. */
-static struct pccl_scratch *pack(struct pccl_transfer *transfer, const struct pccl_segment *segment, uint64_t place)
+/* What this rank contributes, where that is not its input. NULL: memory is short. */
+static struct pccl_scratch *make_own(struct pccl_transfer *transfer, const struct pccl_segment *segment, uint64_t place)
 {
     const struct pccl_plan *plan = &transfer->plan;
-    struct pccl_exchange *exchange = transfer->exchange;
-    struct pccl_scratch *packed = pccl_scratch_take(&exchange->scratch, pccl_plan_bytes(plan, 0, segment->count));
-    if (packed != NULL)
-        pccl_packing_encode(&plan->packing, exchange->config.kernels, pccl_input_of(transfer, segment), segment->count,
-                            place, transfer->seed, packed->bytes);
-    return packed;
+    struct pccl_scratch *own =
+        pccl_scratch_take(&transfer->exchange->scratch, pccl_plan_bytes(plan, 0, segment->count));
+    if (own != NULL && pccl_packing_packs(&plan->packing))
+        pccl_packed_own(transfer, segment, place, own->bytes);
+    else if (own != NULL)
+        (void)pccl_contribution_of(transfer, pccl_input_of(transfer, segment), segment->count, own->bytes);
+    return own;
 }
 
 /* What this flow sends is packed once, for all flows that carry the piece, and unpacked here as it is there. */
@@ -77,12 +78,12 @@ static void keep_packed(struct pccl_flow *flow, struct pccl_stripe *stripe, stru
     pccl_stripe_result(stripe);
 }
 
-/* The own part of the next stripe: from the caller's memory, or packed. NULL: memory is short. */
+/* The own part of the next stripe: from the caller's memory, or made of it. NULL: memory is short. */
 static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *parcel,
                                     const struct pccl_segment *segment, struct pccl_scratch **scratch)
 {
     struct pccl_transfer *transfer = flow->transfer;
-    if (!pccl_packing_packs(&transfer->plan.packing))
+    if (!pccl_packing_packs(&transfer->plan.packing) && !transfer->scales)
         return pccl_input_of(transfer, segment);
     uint64_t stripe = parcel->stripe->number;
     uint32_t number = pccl_flow_first_piece(flow, stripe);
@@ -92,7 +93,7 @@ static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *
         parcel->scratch = NULL;
     }
     if (*scratch == NULL) {
-        *scratch = pack(transfer, segment, pccl_plan_place(&transfer->plan, stripe, number));
+        *scratch = make_own(transfer, segment, pccl_plan_place(&transfer->plan, stripe, number));
         if (keeps && *scratch != NULL)
             keep_packed(flow, parcel->stripe, *scratch);
     }

@@ -41,6 +41,26 @@ static void stored(const struct pccl_transfer *transfer)
         pccl_copied_streaming(transfer->exchange->config.kernels);
 }
 
+void pccl_packed_own(const struct pccl_transfer *transfer, const struct pccl_segment *segment, uint64_t place,
+                     uint8_t *packed)
+{
+    const struct pccl_plan *plan = &transfer->plan;
+    const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
+    const uint8_t *own = pccl_input_of(transfer, segment);
+    _Alignas(PCCL_CACHE_LINE) uint8_t room[WORK_BYTES];
+    struct block block = {0, 0, 0};
+    if (!transfer->scales) {
+        pccl_packing_encode(&plan->packing, kernels, own, segment->count, place, transfer->seed, packed);
+        return;
+    }
+    while (next_block(plan, segment->count, &block)) {
+        const uint8_t *elements = own + (size_t)block.first * plan->element_bytes;
+        elements = pccl_contribution_of(transfer, elements, block.count, room);
+        pccl_packing_encode(&plan->packing, kernels, elements, block.count, place + block.first, transfer->seed,
+                            packed + block.at);
+    }
+}
+
 void pccl_packed_store(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, const uint8_t *packed)
 {
     const struct pccl_plan *plan = &transfer->plan;
@@ -55,7 +75,7 @@ void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t stripe, uint32_t 
 {
     const struct pccl_plan *plan = &transfer->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
-    _Alignas(PCCL_CACHE_LINE) uint8_t sum[WORK_BYTES], part[WORK_BYTES];
+    _Alignas(PCCL_CACHE_LINE) uint8_t sum[WORK_BYTES], part[WORK_BYTES]; /* the own part at last */
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     if (finish)
         pccl_fold_save(transfer, stripe, number);
@@ -81,7 +101,8 @@ void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t stripe, uint32_t 
             pccl_packing_decode(&plan->folded_packing, kernels, parts[i] + block.at, block.count, part);
             pccl_combine(kernels, plan->folded_datatype, plan->reduction, sum, sum, part, block.count);
         }
-        pccl_combine_step(kernels, &step, packed != NULL ? sum : result + at, sum, own + at, block.count);
+        pccl_combine_step(kernels, &step, packed != NULL ? sum : result + at, sum,
+                          pccl_contribution_of(transfer, own + at, block.count, part), block.count);
         if (packed == NULL)
             continue;
         pccl_packing_encode(finish ? &plan->packing : &plan->folded_packing, kernels, sum, block.count,

@@ -84,6 +84,9 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
     if (descriptor->datatype >= PCCL_DATATYPES || descriptor->operation >= PCCL_REDUCE_OPS ||
         descriptor->codec >= PCCL_PACKING_KINDS || descriptor->codec_datatype >= PCCL_DATATYPES)
         return refuse(reason, "unknown data type, operation or quantization");
+    const char *misfit = pccl_reduction_misfit(descriptor->datatype, descriptor->operation);
+    if (misfit != NULL)
+        return refuse(reason, misfit);
     const struct ways *ways = &ways_of[descriptor->collective];
     plan->reduces = pccl_collective_reduces(descriptor->collective);
     if (plan->seat.root >= plan->seat.ranks)

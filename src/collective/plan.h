@@ -38,8 +38,9 @@
  * An all-reduce folds the parts of segment p in the order p, p + 1 ... p - 1; a reduce-scatter folds
  * the share of rank p in the order p + 1, p + 2 ... p, and so does a reduce for the root. So the rank
  * that ends with the result folds its own part last, and all schedules of a collective give the same
- * bits. Elements of f16 and bf16 are folded in f32 and rounded when that is finished: along the ring,
- * sums travel as f32, so that they are not rounded at each rank. With a codec everything that travels
+ * bits. Narrow floats, of 8 and 16 bits, are folded in f32 and rounded when that is finished: along the
+ * ring, sums travel as f32, so that they are not rounded at each rank. To a premultiplied sum each rank
+ * contributes its elements times its factor, rounded to their type. With a codec everything that travels
  * is packed: a part or a sum by whoever sends it; the result once, by the rank that finishes it, which
  * unpacks it again as all others do. What nobody else gets is not packed: a share of a reduce-scatter,
  * the result of a reduce, the own part of a root that gathers or scatters, what stays in an all-to-all.
@@ -110,7 +111,7 @@ bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32
 bool pccl_plan_keeps(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 /* Whether what is kept is packed first, since it is sent, too. */
 bool pccl_plan_packs_own(const struct pccl_plan *plan);
-/* Whether sums travel in this step that are longer than elements: f32 for f16 or bf16. */
+/* Whether sums travel in this step that are longer than elements: f32 for narrow floats. */
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step);
 /*
  * How many bytes travel in this step for `count` elements, whether as elements, packed, or as sums.

@@ -42,13 +42,18 @@ struct pccl_scaled_loops {
 struct pccl_kernels {
     const char *name;
     uint32_t features; /* a set of enum pccl_cpu_feature, all needed */
-    /* result[i] = a[i] op b[i]; NULL for f16, which is combined as f32. result may be a or b. */
-    void (*combine[PCCL_DATATYPES][PCCL_REDUCE_OPS])(void *result, const void *a, const void *b, size_t count);
-    /* result[i] = source[i] / divisor; NULL for f16 and bf16. result may be source. divisor > 0 */
-    void (*divide[PCCL_DATATYPES])(void *result, const void *source, size_t count, uint32_t divisor);
     /*
-     * f16 and bf16 only, NULL for the others: like pccl_f16_to_f32 and its counterparts. No
-     * overlap.
+     * result[i] = a[i] op b[i]; NULL for f16 and floats of 8 bits, which are combined as f32. result
+     * may be a or b.
+     */
+    void (*combine[PCCL_DATATYPES][PCCL_REDUCE_OPS])(void *result, const void *a, const void *b, size_t count);
+    /* result[i] = source[i] / divisor; NULL for narrow floats. result may be source. divisor > 0 */
+    void (*divide[PCCL_DATATYPES])(void *result, const void *source, size_t count, uint32_t divisor);
+    /* result[i] = source[i] * factor; f32 and f64 only. result may be source. */
+    void (*scale[PCCL_DATATYPES])(void *result, const void *source, size_t count, double factor);
+    /*
+     * Narrow floats only, those of 8 and 16 bits; NULL for the others: like pccl_f16_to_f32 and its
+     * counterparts. No overlap.
      */
     void (*widen[PCCL_DATATYPES])(float *to, const void *from, size_t count);
     void (*narrow[PCCL_DATATYPES])(void *to, const float *from, size_t count);

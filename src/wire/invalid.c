@@ -2,6 +2,7 @@
  * Rules over several fields of a message, which the ranges of single fields in schema.h cannot
  * express.
  */
+#include "kernels/reduce.h"
 #include "wire/packing.h"
 
 static const char *invalid_round(uint8_t kind, uint8_t outcome)
@@ -33,6 +34,9 @@ static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
     bool has_parts = collective == PCCL_ALL_GATHER_V || collective == PCCL_REDUCE_SCATTER;
     if (!pccl_collective_reduces(collective) && descriptor->operation != 0)
         return "a reduction in an operation that reduces nothing";
+    const char *misfit = pccl_reduction_misfit(descriptor->datatype, descriptor->operation);
+    if (misfit != NULL)
+        return misfit;
     if (pccl_collective_has_root(collective) == pccl_id_is_zero(&descriptor->root))
         return "a root where there is none, or none where there is one";
     if (!has_parts && !pccl_id_is_zero(&descriptor->counts))

@@ -1,6 +1,7 @@
 /*
  * Random valid messages, made from the field tables, for round-trip tests and as seeds for fuzzers.
  */
+#include "kernels/reduce.h"
 #include "wire/packing.h"
 
 #include <string.h>
@@ -126,6 +127,8 @@ static void mend_operation(struct pccl_instance *instance, struct pccl_descripto
         memset(&descriptor->root, 0, sizeof descriptor->root);
     if (collective == PCCL_BARRIER || collective == PCCL_FOUND)
         descriptor->datatype = descriptor->codec = 0;
+    if (pccl_reduction_misfit(descriptor->datatype, descriptor->operation) != NULL)
+        descriptor->operation = PCCL_MAX;
     mend_codec(descriptor);
     if (collective == PCCL_BARRIER)
         descriptor->count = 0;

@@ -352,13 +352,17 @@ static void make_odd(struct rig_attempt *attempt, struct pccl_transfer_config *c
         return; /* its place has another root */
     else if (!pccl_collective_reduces(descriptor->collective))
         descriptor->label.head.bytes[0]++;
+    else if (descriptor->operation != PCCL_SUM)
+        descriptor->operation = PCCL_SUM;
     else
-        descriptor->operation = descriptor->operation == PCCL_SUM ? PCCL_AVG : PCCL_SUM;
+        descriptor->operation = descriptor->datatype == PCCL_BOOL ? PCCL_XOR : PCCL_AVG;
 }
 
 static void plant_in(const struct rig_attempt *attempt, struct pccl_transfer_config *config, uint32_t *positions)
 {
     const struct rig_place *place = &attempt->place;
+    if (config->descriptor.operation == PCCL_PREMUL_SUM && rig_plant(attempt->world, RIG_PLANT_unscaled))
+        config->factor = 1;
     if (config->descriptor.collective == PCCL_BROADCAST && rig_plant(attempt->world, RIG_PLANT_wrong_root))
         config->root = pccl_seat_next(place->seat, config->root);
     if (place->in_parts && rig_starts(place) == NULL && rig_plant(attempt->world, RIG_PLANT_exchanged)) {
@@ -384,6 +388,7 @@ static struct pccl_transfer_config config_of(struct rig_attempt *attempt, struct
         .starts = rig_starts(place) != NULL ? starts : NULL,
         .input = attempt->given,
         .result = attempt->got,
+        .factor = rig_factor(attempt->rank),
         .user = attempt,
     };
     for (uint32_t i = 0; i < config.ranks; i++)

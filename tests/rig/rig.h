@@ -50,6 +50,7 @@ enum {
     X(repacked, "a packed piece is unpacked and packed again before it is sent")                                       \
     X(packed_input, "after an abort a part that is sent packed is as the others would have got it")                    \
     X(swapped, "two parts of a rank's result have changed places")                                                     \
+    X(unscaled, "a rank contributes its elements to a premultiplied sum as they are")                                  \
     X(wrong_root, "a rank takes the member behind the root for the root")                                              \
     X(leak, "a block is not given back")
 enum rig_plant {
@@ -117,6 +118,8 @@ struct rig_place rig_place_of(const struct rig_spec *spec, uint32_t op, uint32_t
 struct rig_place rig_odd_place_of(const struct rig_spec *spec, uint32_t op, uint32_t view, uint32_t rank);
 /* Whether a rank may have its result while it still has to pass on those of others. */
 bool rig_passes_on(const struct rig_op *op);
+/* By which a rank multiplies what it contributes to a premultiplied sum. */
+static inline double rig_factor(uint32_t rank) { return 1.75 - 0.75 * rank; }
 /* What the engine is told of them: NULL for equal parts. */
 const uint64_t *rig_starts(const struct rig_place *place);
 /* Refers to the place. false: alone. */

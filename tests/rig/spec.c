@@ -221,6 +221,7 @@ struct fold {
     uint64_t place;
     size_t count;
     uint8_t *packed, *unpacked, *sum; /* room for a segment */
+    uint8_t *scaled;                  /* room for one of each rank */
     uint8_t *result;
 };
 
@@ -294,7 +295,13 @@ static void reduce_segment(const struct reference *reference, struct fold *fold,
     fold->result = reference->result + at;
     for (uint32_t i = 0; i < plan->seat.ranks; i++) {
         fold->ranks[i] = (first + i) % plan->seat.ranks;
-        fold->parts[i] = reference->inputs[reference->place->ring[fold->ranks[i]]] + at;
+        const uint32_t rank = reference->place->ring[fold->ranks[i]];
+        fold->parts[i] = reference->inputs[rank] + at;
+        if (plan->reduction != PCCL_PREMUL_SUM)
+            continue;
+        uint8_t *scaled = fold->scaled + (size_t)i * plan->segment_elements * plan->element_bytes;
+        pccl_scale(fold->kernels, plan->datatype, scaled, fold->parts[i], fold->count, rig_factor(rank));
+        fold->parts[i] = scaled;
     }
     fold_segment(fold);
 }
@@ -362,12 +369,14 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
                         .instance = {.tag = op, .use = use},
                         .packed = malloc(pccl_plan_bytes_most(&plan, plan.segment_elements) + 1),
                         .unpacked = malloc(most * sizeof(double) + 1),
-                        .sum = malloc(most * sizeof(double) + 1)};
+                        .sum = malloc(most * sizeof(double) + 1),
+                        .scaled = malloc(most * sizeof(double) * RIG_RANKS_MAX + 1)};
     const size_t whole = (size_t)place.starts[place.in_parts ? place.seat.ranks : 1] * plan.element_bytes;
     const struct reference reference = {&place, spec->inputs[op][round],
                                         malloc(plan.exchanges ? whole * place.seat.ranks : whole)};
     const bool moves = pccl_plan_schedule(&plan)->keeps_unsent;
-    PCCL_ASSERT(fold.packed != NULL && fold.unpacked != NULL && fold.sum != NULL && reference.result != NULL);
+    PCCL_ASSERT(fold.packed != NULL && fold.unpacked != NULL && fold.sum != NULL && fold.scaled != NULL &&
+                reference.result != NULL);
     if (moves)
         move_parts(&reference, &fold);
     for (uint64_t stripe = 0; stripe < plan.stripes && !moves; stripe++)
@@ -382,6 +391,7 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
     free(fold.packed);
     free(fold.unpacked);
     free(fold.sum);
+    free(fold.scaled);
     return reference.result;
 }
 
@@ -439,8 +449,10 @@ static void use_scaled(struct pccl_descriptor *descriptor, uint32_t number)
 
 static struct rig_op listed_op(uint32_t number, uint64_t count, enum coding coding, bool in_place)
 {
-    struct rig_op op = {.descriptor = {.datatype = (uint8_t)(coding != PLAIN ? PCCL_F32 : datatypes[number % 5]),
-                                       .operation = (uint8_t)reductions[number % 3],
+    const enum pccl_datatype datatype = coding != PLAIN ? PCCL_F32 : datatypes[number % 5];
+    const bool scales = number / 15 % 2 == 1 && reductions[number % 3] == PCCL_SUM && pccl_datatype_is_float(datatype);
+    struct rig_op op = {.descriptor = {.datatype = (uint8_t)datatype,
+                                       .operation = (uint8_t)(scales ? PCCL_PREMUL_SUM : reductions[number % 3]),
                                        .codec = coding != PLAIN ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_NONE,
                                        .codec_datatype = PCCL_U8,
                                        .count = count},
@@ -566,6 +578,8 @@ static struct rig_op random_op(const struct rig_spec *spec, struct pccl_prng *pr
     struct rig_op op = {.segment_elements = 1 + (uint32_t)pccl_prng_below(prng, 24), .odd_rank = RIG_NOBODY};
     op.descriptor.datatype = (uint8_t)pccl_prng_below(prng, PCCL_DATATYPES);
     op.descriptor.operation = (uint8_t)pccl_prng_below(prng, PCCL_REDUCE_OPS);
+    if (pccl_reduction_misfit(op.descriptor.datatype, op.descriptor.operation) != NULL)
+        op.descriptor.operation = PCCL_MIN;
     op.descriptor.count = 2 + pccl_prng_below(prng, 4 * op.segment_elements * spec->ranks);
     op.in_place = (uint32_t)pccl_prng_u64(prng);
     if (pccl_prng_below(prng, 3) == 0) {
@@ -573,7 +587,8 @@ static struct rig_op random_op(const struct rig_spec *spec, struct pccl_prng *pr
         const uint32_t kind = (uint32_t)pccl_prng_below(prng, 3);
         static const enum pccl_datatype reals[] = {PCCL_F16, PCCL_BF16, PCCL_F32, PCCL_F64};
         op.descriptor.datatype = (uint8_t)reals[pccl_prng_below(prng, 4)];
-        op.descriptor.operation = (uint8_t)(pccl_prng_below(prng, 2) == 0 ? PCCL_SUM : PCCL_AVG);
+        static const enum pccl_reduce_op sums[] = {PCCL_SUM, PCCL_AVG, PCCL_PREMUL_SUM};
+        op.descriptor.operation = (uint8_t)sums[pccl_prng_below(prng, 3)];
         op.descriptor.codec = (uint8_t)(kind == 0 ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_ZERO_POINT_SCALE);
         if (kind < 2)
             op.descriptor.codec_datatype = (uint8_t)packed[kind];

@@ -123,7 +123,7 @@ static void what_cannot_be_measured(void **state)
     is_refused(pcclMeasureCodec(&int4, &value, 1, pcclFloat, NULL), "NULL");
     is_refused(pcclMeasureCodec(&bare, &value, 1, pcclFloat, &error), "pcclCreateCodec");
     is_refused(pcclMeasureCodec(&unknown, &value, 1, pcclFloat, &error), "unknown quantization");
-    is_refused(pcclMeasureCodec(&int4, &value, 1, (pcclDataType_t)12, &error), "unknown data type");
+    is_refused(pcclMeasureCodec(&int4, &value, 1, (pcclDataType_t)15, &error), "unknown data type");
     is_refused(pcclMeasureCodec(&int4, &value, 0, pcclDouble, &error), "int4 packs f16, bf16 and f32, not f64");
     error.size = 1;
     is_refused(pcclMeasureCodec(&int4, &value, 1, pcclFloat, &error), "PCCL_CODEC_ERROR_INIT");

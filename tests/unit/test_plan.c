@@ -290,7 +290,7 @@ static void scaled_codecs_reduce_directly(void **state)
 }
 
 /* Only intermediate results, only if they would be rounded, and never with a codec. */
-static void sums_of_halves_travel_wide(void **state)
+static void sums_of_narrow_floats_travel_wide(void **state)
 {
     (void)state;
     const struct pccl_cost mesh = {.mesh = 1, .rtt_us = 100000, .rate = 1000000000};
@@ -298,7 +298,7 @@ static void sums_of_halves_travel_wide(void **state)
         for (unsigned datatype = 0; datatype < PCCL_DATATYPES; datatype++)
             for (unsigned variant = 0; variant < 8; variant++) {
                 const bool direct = (variant & 1) != 0, greatest = (variant & 2) != 0, quantized = (variant & 4) != 0;
-                const bool half = datatype == PCCL_F16 || datatype == PCCL_BF16;
+                const bool narrow = pccl_datatype_is_float(datatype) && pccl_datatype_bytes(datatype) < 4;
                 struct pccl_descriptor descriptor = {.datatype = (uint8_t)datatype,
                                                      .operation = greatest ? PCCL_MAX : PCCL_AVG,
                                                      .codec = quantized ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_NONE,
@@ -312,7 +312,7 @@ static void sums_of_halves_travel_wide(void **state)
                     continue;
                 for (uint32_t step = 0; step < pccl_plan_schedule(&plan)->steps(plan.seat); step++) {
                     bool between = plan.algorithm == PCCL_RING && step > 0 && step < ranks - 1;
-                    bool wide = half && !greatest && !quantized && between;
+                    bool wide = narrow && !greatest && !pccl_packing_packs(&plan.packing) && between;
                     assert_int_equal(pccl_plan_is_wide(&plan, step), wide);
                     size_t bytes = quantized && plan.packing.codec != NULL ? pccl_codec_bytes(plan.packing.codec, 1000)
                                                                            : 1000 * (wide ? 4 : plan.element_bytes);
@@ -490,12 +490,15 @@ static void bad_descriptors_are_refused(void **state)
 {
     (void)state;
     const struct pccl_descriptor bad[] = {
-        {.datatype = 12, .count = 1},
-        {.operation = 5, .count = 1},
+        {.datatype = 15, .count = 1},
+        {.operation = 9, .count = 1},
+        {.datatype = PCCL_F32, .operation = PCCL_XOR, .count = 1},
+        {.datatype = PCCL_BOOL, .operation = PCCL_AVG, .count = 1},
+        {.datatype = PCCL_I32, .operation = PCCL_PREMUL_SUM, .count = 1},
         {.codec = PCCL_PACKING_KINDS, .count = 1},
         {.datatype = PCCL_F32, .codec = PCCL_PACKING_SCALED, .count = 1},
         {.datatype = PCCL_F64, .codec = PCCL_PACKING_SCALED, .codec_block = 64, .count = 1},
-        {.codec_datatype = 12, .count = 1},
+        {.codec_datatype = 15, .count = 1},
         {.count = 0},
         {.datatype = PCCL_F64, .count = UINT64_MAX},
         {.datatype = PCCL_I32, .codec = PCCL_CODEC_MIN_MAX, .codec_datatype = PCCL_U8, .count = 1},
@@ -531,7 +534,7 @@ int main(void)
         cmocka_unit_test(other_collectives_are_cut_too),
         cmocka_unit_test(chains_are_cut_like_rings),
         cmocka_unit_test(codecs_get_whole_blocks),
-        cmocka_unit_test(sums_of_halves_travel_wide),
+        cmocka_unit_test(sums_of_narrow_floats_travel_wide),
         cmocka_unit_test(segments_are_as_large_as_they_may_be),
         cmocka_unit_test(parts_of_given_lengths_are_cut),
         cmocka_unit_test(given_lengths_must_make_up_the_tensor),

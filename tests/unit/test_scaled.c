@@ -52,7 +52,8 @@ static void codecs_are_checked(void **state)
     } refusals[] = {
         {PCCL_F64, 0, 0, 0, 16, "e4m3 packs f16, bf16 and f32, not f64"},
         {PCCL_U8, 2, 0, 0, 16, "int4 packs f16, bf16 and f32, not u8"},
-        {12, 0, 0, 0, 16, "no such data type: 12"},
+        {PCCL_DATATYPES, 0, 0, 0, 16, "no such data type: 15"},
+        {PCCL_F8_E4M3FN, 0, 0, 0, 16, "e4m3 packs f16, bf16 and f32, not f8e4m3fn"},
         {PCCL_F32, 5, 0, 0, 16, "no such format: 5"},
         {PCCL_F32, 0, 3, 0, 16, "no such scale: 3"},
         {PCCL_F32, 0, 0, 2, 16, "no such rounding: 2"},

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "kernels/reduce.h"
 #include "support.h"
 #include "wire/frame.h"
 #include "wire/packing.h"
@@ -531,6 +532,18 @@ static void test_descriptors(void **state)
     }
 }
 
+/* A reduction comes with all types that have it, and with no others. */
+static void test_reductions(void **state)
+{
+    (void)state;
+    for (int type = 0; type < PCCL_DATATYPES; type++)
+        for (int reduction = 0; reduction < PCCL_REDUCE_OPS; reduction++) {
+            struct pccl_descriptor one = {.datatype = (uint8_t)type, .operation = (uint8_t)reduction, .count = 1};
+            judge_descriptor(&one, pccl_reduction_misfit((enum pccl_datatype)type, (enum pccl_reduce_op)reduction));
+        }
+    judge_descriptor(&(struct pccl_descriptor){.datatype = PCCL_F32, .operation = PCCL_AND}, "no floats");
+}
+
 static void set_round(struct pccl_msg *msg, uint16_t type, uint8_t kind, uint8_t outcome)
 {
     *msg = (struct pccl_msg){.type = type};
@@ -769,6 +782,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_shared_states_at_their_caps),
         cmocka_unit_test(test_rules_over_several_fields),
         cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_outcomes_of_rounds),
         cmocka_unit_test(test_peek_hello),
         cmocka_unit_test(test_print_hides_the_token),

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const datatypes[] = {"u8",  "i8",  "i16", "u16",  "u32", "i32",
-                                        "u64", "i64", "f16", "bf16", "f32", "f64"};
-static const unsigned char datatype_bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
+static const char *const datatypes[] = {"u8",  "i8",   "i16", "u16", "u32",  "i32",      "u64",   "i64",
+                                        "f16", "bf16", "f32", "f64", "bool", "f8e4m3fn", "f8e5m2"};
+static const unsigned char datatype_bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1};
 #define COLLECTIVES                                                                                                    \
     "all_reduce", "broadcast", "all_gather", "all_gather_v", "reduce_scatter", "reduce", "gather", "scatter",          \
         "all_to_all", "barrier"
-#define OPERATIONS "sum", "avg", "prod", "max", "min"
+#define OPERATIONS "sum", "avg", "prod", "max", "min", "and", "or", "xor", "premul_sum"
 static const char *const operations[] = {OPERATIONS};
 static const char *const collectives[] = {COLLECTIVES};
 static const char *const codecs[] = {"none", "minmax", "zps", "e4m3", "e5m2", "int4", "e3m0", "e2m1"};
@@ -34,10 +34,10 @@ static const char help[] =
     "      --sizes LIST       or just these, rising: 4,64K,1M\n"
     "  -n, --iters N          timed operations for each size (20; fewer for very large ones)\n"
     "  -w, --warmup_iters N   operations before those (5)\n"
-    "  -d, --datatype TYPE    u8 i8 i16 u16 u32 i32 u64 i64 f16 bf16 f32 f64 (f32)\n"
+    "  -d, --datatype TYPE    u8 i8 i16 u16 u32 i32 u64 i64 f16 bf16 f32 f64 bool f8e4m3fn f8e5m2 (f32)\n"
     "  -o, --op OP            all_reduce broadcast all_gather all_gather_v reduce_scatter reduce gather scatter\n"
-    "                         all_to_all barrier (all_reduce); or, of what reduces, sum avg prod max min (sum);\n"
-    "                         may be given for both\n"
+    "                         all_to_all barrier (all_reduce); or, of what reduces, sum avg prod max min and or\n"
+    "                         xor premul_sum (sum); may be given for both\n"
     "  -c, --check 0|1        verify results (1)\n"
     "  -k, --concurrent K     the bytes as K operations at once (1)\n"
     "  -q, --codec CODEC      none, minmax:TYPE, zps:TYPE, or e4m3, e5m2, int4, e3m0, e2m1 with :BLOCK, :SCALE\n"

@@ -85,6 +85,7 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
 size_t perf_datatype_bytes(pcclDataType_t datatype);
 const char *perf_datatype_name(pcclDataType_t datatype);
 const char *perf_operation_name(pcclRedOp_t operation);
+#define PERF_FACTOR 0.5 /* by which each peer multiplies its elements, where that is asked for */
 const char *perf_collective_name(enum perf_collective collective); /* "all_reduce" */
 bool perf_reduces(const struct perf_options *options);
 /* Into how many parts, one of each peer, the elements are divided: as many as peers, or one. */
