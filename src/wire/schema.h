@@ -58,7 +58,7 @@
 #define PCCL_FIELDS_descriptor(F) /* what the caller asked for; must be equal on all peers, or the operation fails */  \
     F(U8, collective, PCCL_ALL_REDUCE, PCCL_ALL_TO_ALL) /* enum pccl_collective */                                     \
     F(U8, datatype, 0, 14)                              /* pcclDataType_t */                                           \
-    F(U8, operation, 0, 8)                              /* pcclRedOp_t that fits it; 0 where nothing is reduced */  \
+    F(U8, operation, 0, 8)                              /* pcclRedOp_t that fits it; 0 where nothing is reduced */     \
     F(U8, codec, 0, 2)                                  /* pcclQuantizationAlgorithm_t */                              \
     F(U8, codec_datatype, 0, 11)                                                                                       \
     F(U64, count, , ) /* elements: of the tensor; where each member has a part, of one part; with counts, in all */    \
