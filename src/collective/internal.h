@@ -88,6 +88,7 @@ struct pccl_flow {
     size_t ahead_bytes; /* of the lane's, for that */
     uint32_t ahead_segments;
     uint64_t begun;                 /* stripes below this have their first step sent */
+    uint64_t to_begin;              /* the next one + 1, once it is known that there is something to send in it */
     struct pccl_parcel_queue ready; /* later steps that may be sent now; on a long path by step */
     struct pccl_parcel_queue held;  /* of stripes that are not granted yet */
     /* incoming */

@@ -8,9 +8,9 @@
  * part, because processors differ in which NaN an addition returns. The thread's float mode
  * (rounding, flushed subnormals, traps) does not matter and is left as it was.
  *
- * f8e4m3fn has no infinity: what is too large for it becomes its greatest number. A bool is a byte that is true unless
- * it is 0; results are 0 or 1, and SUM and MAX are OR, PROD and MIN are AND. PREMUL_SUM is a SUM here: whoever
- * contributes a part multiplies it first (pccl_scale).
+ * f8e4m3fn has no infinity: what is too large for it becomes its greatest number. A bool is a byte
+ * that is true unless it is 0; results are 0 or 1, and SUM and MAX are OR, PROD and MIN are AND.
+ * PREMUL_SUM is a SUM here: whoever contributes a part multiplies it first (pccl_scale).
  */
 #ifndef PCCL_KERNELS_REDUCE_H
 #define PCCL_KERNELS_REDUCE_H
