@@ -48,6 +48,10 @@ enum {
     X(lost_own, "the own part does not get into a rank's result")                                                      \
     X(exact_own, "a rank keeps its own part as it was, and the others get it packed")                                  \
     X(repacked, "a packed piece is unpacked and packed again before it is sent")                                       \
+    X(exact_sum, "who finishes a sum keeps it as it was, and the others get it packed")                                \
+    X(recounted, "a rank counts its random numbers from elsewhere")                                                    \
+    X(reseeded, "a rank rounds by another seed than that of the operation and its own")                                \
+    X(hidden, "what is not finite is packed as if it were")                                                            \
     X(packed_input, "after an abort a part that is sent packed is as the others would have got it")                    \
     X(swapped, "two parts of a rank's result have changed places")                                                     \
     X(unscaled, "a rank contributes its elements to a premultiplied sum as they are")                                  \
@@ -129,6 +133,8 @@ const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round,
                              uint32_t rank);
 /* Plans made from now on are for this operation. */
 void rig_plan_for(const struct rig_spec *spec, const struct rig_op *op);
+/* packing.c: elements are packed by the ranks of this world from now on; NULL: by a reference. Returns who did. */
+struct rig_world *rig_packs_for(struct rig_world *world);
 
 /* ---- faults ---- */
 

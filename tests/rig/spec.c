@@ -1,6 +1,7 @@
 /* The worlds, what their callers put in, and what must come out. */
 #include "rig.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* ---- plans for few messages: the linker puts this function in front of the real one ---- */
@@ -163,10 +164,13 @@ bool rig_plan(const struct rig_spec *spec, uint32_t op, const struct rig_place *
 
 /* ---- what goes in ---- */
 
+/* One in a hundred is not finite. */
 static void put_value(struct pccl_prng *prng, enum pccl_datatype datatype, uint8_t *element)
 {
+    static const double odd[] = {(double)INFINITY, -(double)INFINITY, (double)NAN};
     const uint64_t bits = pccl_prng_u64(prng);
-    const double real = ((double)(bits % 2000001) - 1000000) / 977;
+    const bool is_odd = (bits >> 32) % 100 == 0;
+    const double real = is_odd ? odd[bits % 3] : ((double)(bits % 2000001) - 1000000) / 977;
     const float single = (float)real;
     uint16_t half;
     switch (datatype) {
@@ -323,37 +327,43 @@ static void copy_segment(const struct reference *reference, struct fold *fold, u
         memcpy(result, given, (size_t)segment->count * plan->element_bytes);
 }
 
-/* What a rank gives to one, cut as it is sent; packed unless it stays. */
-static void move_part(struct fold *fold, const uint8_t *given, bool stays, uint8_t *result)
+/* Whether the rank packs the piece for others in this stripe. */
+static bool is_sent(const struct pccl_plan *plan, uint64_t stripe, uint32_t number, uint32_t rank)
 {
-    const struct pccl_plan *plan = fold->plan;
-    for (uint64_t first = 0; first < plan->count; first += plan->segment_elements) {
-        const size_t at = (size_t)first * plan->element_bytes;
-        fold->count = (size_t)pccl_min_u64(plan->segment_elements, plan->count - first);
-        if (pccl_packing_packs(&plan->packing) && !stays)
-            pass_codec(fold, 0, &plan->packing, given + at, &plan->packing, result + at); /* to the nearest */
-        else
-            memcpy(result + at, given + at, fold->count * plan->element_bytes);
-    }
+    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    const struct pccl_seat seat = pccl_plan_seat(plan, stripe);
+    for (uint32_t to = 0; to < seat.ranks; to++)
+        if (to != rank && schedule->sends(seat, rank, to) && schedule->piece(seat, rank, to, 0) == number)
+            return true;
+    return false;
 }
 
-/* The parts of each result behind one another: of all ranks, or of the root. */
-static void move_parts(const struct reference *reference, struct fold *fold)
+/* What one rank gives to one, cut as it is sent; packed unless it stays. */
+static void move_segment(const struct reference *reference, struct fold *fold, uint64_t stripe, uint32_t number)
 {
     const struct rig_place *place = reference->place;
+    const struct pccl_plan *plan = fold->plan;
+    const struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     const uint32_t ranks = place->seat.ranks, root = place->seat.root;
     const uint8_t collective = place->descriptor.collective;
-    for (uint32_t from = 0; from < ranks; from++)
-        for (uint32_t to = 0; to < ranks; to++) {
-            const uint8_t *given = reference->inputs[place->ring[from]];
-            const size_t here = place->positions[from] * place->part, there = place->positions[to] * place->part;
-            if (collective == PCCL_ALL_TO_ALL)
-                move_part(fold, given + there, from == to, reference->result + there * ranks + here);
-            else if (collective == PCCL_GATHER && to == root)
-                move_part(fold, given, from == to, reference->result + here);
-            else if (collective == PCCL_SCATTER && from == root)
-                move_part(fold, given + there, from == to, reference->result + there);
-        }
+    const uint32_t from = collective == PCCL_SCATTER ? root : number;
+    const uint64_t part = segment.first / plan->count, start = segment.first % plan->count;
+    uint64_t at = segment.first, to = segment.first; /* in what the rank gives, and in the results */
+    bool stays = number == root;
+    if (collective == PCCL_GATHER)
+        at = start;
+    if (plan->exchanges) {
+        at = part % ranks * plan->count + start;
+        to = (part % ranks * ranks + part / ranks) * plan->count + start;
+        stays = part % ranks == part / ranks;
+    }
+    const uint8_t *given = reference->inputs[place->ring[from]] + at * plan->element_bytes;
+    uint8_t *result = reference->result + to * plan->element_bytes;
+    fold->count = segment.count;
+    if (stays || !pccl_packing_packs(&plan->packing))
+        memcpy(result, given, segment.count * plan->element_bytes);
+    else if (is_sent(plan, stripe, number, from))
+        pass_codec(fold, from, &plan->packing, given, &plan->packing, result);
 }
 
 /* The whole tensor of results, in parts or not. */
@@ -377,13 +387,13 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
     const bool moves = pccl_plan_schedule(&plan)->keeps_unsent;
     PCCL_ASSERT(fold.packed != NULL && fold.unpacked != NULL && fold.sum != NULL && fold.scaled != NULL &&
                 reference.result != NULL);
-    if (moves)
-        move_parts(&reference, &fold);
-    for (uint64_t stripe = 0; stripe < plan.stripes && !moves; stripe++)
+    for (uint64_t stripe = 0; stripe < plan.stripes; stripe++)
         for (uint32_t number = 0; number < plan.pieces; number++) {
             const struct pccl_segment segment = pccl_plan_segment(&plan, stripe, number);
             fold.place = pccl_plan_place(&plan, stripe, number);
-            if (segment.count > 0 && plan.reduces)
+            if (segment.count > 0 && moves)
+                move_segment(&reference, &fold, stripe, number);
+            else if (segment.count > 0 && plan.reduces)
                 reduce_segment(&reference, &fold, number, &segment);
             else if (segment.count > 0)
                 copy_segment(&reference, &fold, number, &segment);
@@ -403,8 +413,11 @@ const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round,
         free(*reference); /* another use rounds otherwise */
         *reference = NULL;
     }
-    if (*reference == NULL)
+    if (*reference == NULL) {
+        struct rig_world *world = rig_packs_for(NULL);
         *reference = make_reference(spec, op, round, use, view);
+        rig_packs_for(world);
+    }
     spec->reference_uses[op][round][view] = use;
     const struct rig_place place = rig_place_of(spec, op, view, rank);
     const uint8_t collective = spec->ops[op].descriptor.collective;
@@ -478,14 +491,6 @@ static void list_all_reduces(struct rig_spec *spec, uint32_t bits)
     }
 }
 
-/* The reference does not know from where stochastic rounding counts in parts that are moved. */
-static void round_to_nearest(struct pccl_descriptor *descriptor)
-{
-    const uint8_t collective = descriptor->collective;
-    if (collective == PCCL_GATHER || collective == PCCL_SCATTER || collective == PCCL_ALL_TO_ALL)
-        descriptor->codec_rounding = PCCL_SCALED_NEAREST;
-}
-
 /* Parts of other lengths than one another. No two are empty: in every view there is something to do. */
 static void give_lengths(const struct rig_spec *spec, struct pccl_prng *prng, uint32_t most, struct rig_op *op)
 {
@@ -512,7 +517,6 @@ static void list_another(struct rig_spec *spec, struct pccl_prng *prng, enum pcc
     spec->ops[0].descriptor.collective = (uint8_t)collective;
     if (!pccl_collective_reduces((uint8_t)collective))
         spec->ops[0].descriptor.operation = 0;
-    round_to_nearest(&spec->ops[0].descriptor);
     if (given)
         give_lengths(spec, prng, 6, &spec->ops[0]);
     spec->ops[0].root = (uint32_t)spec->seed % spec->ranks;
@@ -565,7 +569,6 @@ static void make_another(const struct rig_spec *spec, struct pccl_prng *prng, st
         op->descriptor.count = 2 + op->descriptor.count / spec->ranks;
     if (!pccl_collective_reduces(op->descriptor.collective))
         op->descriptor.operation = 0;
-    round_to_nearest(&op->descriptor);
     if ((kind != PCCL_ALL_GATHER && kind != PCCL_REDUCE_SCATTER) || pccl_prng_below(prng, 2) == 0)
         return;
     if (op->descriptor.collective == PCCL_ALL_GATHER)

@@ -106,6 +106,7 @@ static void use_codec(struct pccl_descriptor *descriptor, uint64_t number)
     descriptor->codec = (uint8_t)(number % PCCL_PACKING_KINDS);
     if (descriptor->codec >= PCCL_PACKING_SCALED) {
         descriptor->codec_scale = (uint8_t)(number % PCCL_SCALED_SCALES);
+        descriptor->codec_rounding = (uint8_t)(number / 2 % PCCL_SCALED_ROUNDINGS);
         descriptor->codec_block = PCCL_SCALED_BLOCK_MIN;
     }
 }
