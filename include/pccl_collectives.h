@@ -1,7 +1,7 @@
 /*
  * PCCL: who the members of the group are; all-reduce with options, broadcast, all-gather, also of
- * blobs, reduce-scatter, reduce, gather, scatter, all-to-all and barrier; lists of operations of all
- * kinds; codecs of eight and of four bits.
+ * blobs, reduce-scatter, reduce, gather, scatter, all-to-all and barrier; lists of operations of
+ * all kinds; codecs of eight and of four bits.
  * pccl.h includes this file and defines the words used here. None of this is in PCCL 1.0.
  *
  * Members and ranks. A peer's rank is its place in the list of its group's members, which is in the
@@ -91,8 +91,8 @@ typedef struct pcclOperationInfo_t {
     }
 
 /*
- * pcclAllReduce with options; a premultiplied sum needs them. Unless it is given members, it counts on
- * nobody in particular.
+ * pcclAllReduce with options; a premultiplied sum needs them. Unless it is given members, it counts
+ * on nobody in particular.
  * pcclSuccess
  * and the results of pcclBroadcast
  */

@@ -112,7 +112,7 @@ static struct pccl_parcel *take(struct pccl_parcel_queue *queue)
     return parcel;
 }
 
-/* It is asked often before the stripe begins. */
+/* Looked up once, as it is asked often before the stripe begins. */
 static bool has_first_segment(struct pccl_flow *flow)
 {
     uint64_t stripe = flow->begun;

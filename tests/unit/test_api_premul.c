@@ -59,6 +59,15 @@ static void check_input(int peer, size_t count)
         assert_true(buffers.in[peer][k] == value(peer, k));
 }
 
+/* An all-reduce of one peer. */
+static void launch(struct world *world, int peer, float *result, size_t count, pcclRedOp_t op,
+                   const pcclCollectiveOptions_t *options, pcclAsyncReduceOp_t *handle)
+{
+    assert_int_equal(pcclAllReduceWithOptionsAsync(buffers.in[peer], result, count, pcclFloat, op, options,
+                                                   world->peers[peer], handle),
+                     pcclSuccess);
+}
+
 static void await_all(pcclAsyncReduceOp_t *handles, pcclResult_t result)
 {
     for (int i = 0; i < PEERS; i++)
@@ -76,9 +85,7 @@ static void each_contribution_is_multiplied(void **state)
         for (int i = 0; i < PEERS; i++) {
             pcclCollectiveOptions_t options = options_of(i, 1);
             float *to = in_place ? buffers.in[i] : buffers.out[i];
-            assert_int_equal(pcclAllReduceWithOptionsAsync(buffers.in[i], to, count, pcclFloat, pcclPremulSum, &options,
-                                                           world->peers[i], &handles[i]),
-                             pcclSuccess);
+            launch(world, i, to, count, pcclPremulSum, &options, &handles[i]);
         }
         await_all(handles, pcclSuccess);
         for (int i = 0; i < PEERS; i++) {
@@ -125,9 +132,7 @@ static void quantized_it_is_close(void **state)
     for (int i = 0; i < PEERS; i++) {
         pcclCollectiveOptions_t options = options_of(i, 3);
         options.quantization = (pcclQuantizationOptions_t){pcclUint16, pcclQuantZeroPointScale};
-        assert_int_equal(pcclAllReduceWithOptionsAsync(buffers.in[i], buffers.out[i], LARGE, pcclFloat, pcclPremulSum,
-                                                       &options, world->peers[i], &handles[i]),
-                         pcclSuccess);
+        launch(world, i, buffers.out[i], LARGE, pcclPremulSum, &options, &handles[i]);
     }
     await_all(handles, pcclSuccess);
     for (size_t k = 0; k < LARGE; k++)
@@ -189,10 +194,7 @@ static void who_does_not_multiply_is_told(void **state)
         for (int i = 0; i < PEERS; i++) {
             pcclCollectiveOptions_t options = options_of(i, 7);
             options.factor = i == 0 ? 3 : 1;
-            assert_int_equal(pcclAllReduceWithOptionsAsync(buffers.in[i], buffers.in[i], counts[c], pcclFloat,
-                                                           i == 0 ? pcclPremulSum : pcclSum, &options, world->peers[i],
-                                                           &handles[i]),
-                             pcclSuccess);
+            launch(world, i, buffers.in[i], counts[c], i == 0 ? pcclPremulSum : pcclSum, &options, &handles[i]);
         }
         for (int i = 0; i < PEERS; i++) {
             pcclResult_t expected = i == 2 ? pcclPeerMismatch : pcclInvalidUsage;

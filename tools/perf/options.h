@@ -31,6 +31,7 @@ enum perf_collective {
 };
 
 enum { PERF_SIZES_MAX = 64, PERF_SETTINGS_MAX = 16 };
+#define PERF_FACTOR 0.5 /* by which each peer multiplies its elements in a premultiplied sum */
 
 enum perf_chaos { PERF_NO_CHAOS, PERF_CHAOS_KILL, PERF_CHAOS_STOP };
 
@@ -85,7 +86,6 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
 size_t perf_datatype_bytes(pcclDataType_t datatype);
 const char *perf_datatype_name(pcclDataType_t datatype);
 const char *perf_operation_name(pcclRedOp_t operation);
-#define PERF_FACTOR 0.5 /* by which each peer multiplies its elements, where that is asked for */
 const char *perf_collective_name(enum perf_collective collective); /* "all_reduce" */
 bool perf_reduces(const struct perf_options *options);
 /* Into how many parts, one of each peer, the elements are divided: as many as peers, or one. */
