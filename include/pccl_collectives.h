@@ -562,11 +562,19 @@ typedef struct pcclCodecParams_t {
     uint32_t block;                     /* elements that have a scale of their own: 16, 32, 64, 128 or 256 */
     pcclCodecScale_t scale;
     pcclCodecRounding_t rounding;
+    /*
+     * Sums and averages: what packing takes from what this peer packs is kept for the tag, and added to
+     * its next contribution with it; so over many operations nothing is lost. An operation that fails
+     * changes nothing. Local: each peer keeps its own, or none. It takes 8 bytes for each element of each
+     * tag, until the handle is destroyed; the option feedback_mib bounds it. If the tag is used for
+     * another count, type or codec, what was kept is dropped, and a warning logged.
+     */
+    bool feedback;
 } pcclCodecParams_t;
 
 #define PCCL_CODEC_PARAMS_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(pcclCodecParams_t), pcclQuantInt4, 256, pcclScaleFloat, pcclRoundNearest                                \
+        sizeof(pcclCodecParams_t), pcclQuantInt4, 256, pcclScaleFloat, pcclRoundNearest, false                         \
     }
 
 /*
@@ -605,6 +613,25 @@ typedef struct pcclCodecError_t {
  */
 PCCL_EXPORT pcclResult_t pcclMeasureCodec(const pcclQuantizationOptions_t *codec, const void *elements, size_t count,
                                           pcclDataType_t datatype, pcclCodecError_t *error_out);
+
+/*
+ * What error feedback keeps for a tag, for a checkpoint. *count: how many floats feedback_out takes;
+ * set to how many are kept, 0 if none are. feedback_out may be NULL, to ask for that.
+ * pcclSuccess
+ * pcclInvalidArgument so many floats are not kept, or count is NULL
+ */
+PCCL_EXPORT pcclResult_t pcclGetFeedback(const pcclComm_t *comm, uint64_t tag, float *PCCL_NULLABLE feedback_out,
+                                         size_t *count);
+/*
+ * Keeps these instead, for the next operation with the tag if it has as many elements; none if count is
+ * 0.
+ * pcclSuccess
+ * pcclInvalidArgument feedback is NULL
+ * pcclInvalidUsage    an operation with the tag is not yet awaited
+ * pcclInternalError   out of memory, or of what feedback_mib allows (ext. pcclOutOfMemory)
+ */
+PCCL_EXPORT pcclResult_t pcclSetFeedback(const pcclComm_t *comm, uint64_t tag, const float *PCCL_NULLABLE feedback,
+                                         size_t count);
 
 #ifdef __cplusplus
 }

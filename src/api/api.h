@@ -81,6 +81,8 @@ enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words);
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec,
                                                 struct pccl_descriptor *descriptor, struct pccl_text *reason);
+/* Whether with it, what packing takes is kept for the next use of the tag. */
+bool pccl_api_codec_feeds_back(const pcclQuantizationOptions_t *codec);
 /* Sets the label of what the calling thread launches from now on. */
 void pccl_api_set_label(const struct pccl_label *label);
 /* The request, if the arguments can be meant; else ARGUMENT with a reason. */

@@ -10,7 +10,28 @@
 #include <string.h>
 
 /* pcclQuantizationOptions_t.quantized_datatype of a scaled codec; no data type is so large. */
-enum { MADE = 1 << 12, BLOCK_SHIFT = 3, ROUNDING_SHIFT = 2, BLOCK_MASK = 0x1ff, ROUNDING_MASK = 1, SCALE_MASK = 3 };
+enum {
+    FEEDBACK = 1 << 13,
+    MADE = 1 << 12,
+    BLOCK_SHIFT = 3,
+    ROUNDING_SHIFT = 2,
+    BLOCK_MASK = 0x1ff,
+    ROUNDING_MASK = 1,
+    SCALE_MASK = 3
+};
+
+bool pccl_api_codec_feeds_back(const pcclQuantizationOptions_t *codec)
+{
+    return (unsigned)codec->algorithm >= PCCL_PACKING_SCALED && ((unsigned)codec->quantized_datatype & FEEDBACK) != 0;
+}
+
+/* Sums, for what one operation leaves out the next one can add. */
+static bool can_feed_back(const struct pccl_descriptor *descriptor)
+{
+    return pccl_collective_reduces(descriptor->collective) &&
+           (descriptor->operation == PCCL_SUM || descriptor->operation == PCCL_AVG ||
+            descriptor->operation == PCCL_PREMUL_SUM);
+}
 
 enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec, struct pccl_descriptor *descriptor,
                                 struct pccl_text *reason)
@@ -28,8 +49,10 @@ enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec, struct p
         }
         descriptor->codec_datatype = (uint8_t)(kind != PCCL_CODEC_NONE ? number : 0);
     } else {
-        if ((number & MADE) == 0 || number >= 2 * MADE)
+        if ((number & MADE) == 0 || number >= 2 * FEEDBACK)
             return pccl_api_refuse(reason, "a codec with scales is made by pcclCreateCodec");
+        if ((number & FEEDBACK) != 0 && !can_feed_back(descriptor))
+            return pccl_api_refuse(reason, "error feedback is for reductions that are a sum or an average");
         descriptor->codec_scale = number & SCALE_MASK;
         descriptor->codec_rounding = number >> ROUNDING_SHIFT & ROUNDING_MASK;
         descriptor->codec_block = number >> BLOCK_SHIFT & BLOCK_MASK;
@@ -60,7 +83,8 @@ static enum pccl_status create(const pcclCodecParams_t *given, pcclQuantizationO
                                        .block = params.block};
     if (!pccl_scaled_is_valid(&scaled, reason))
         return PCCL_ARGUMENT;
-    unsigned number = MADE | params.block << BLOCK_SHIFT | (unsigned)params.rounding << ROUNDING_SHIFT | params.scale;
+    unsigned number = (params.feedback ? FEEDBACK : 0) | MADE | params.block << BLOCK_SHIFT |
+                      (unsigned)params.rounding << ROUNDING_SHIFT | params.scale;
     *codec = (pcclQuantizationOptions_t){(pcclDataType_t)number, params.format};
     return PCCL_OK;
 }
@@ -137,4 +161,48 @@ pcclResult_t pcclMeasureCodec(const pcclQuantizationOptions_t *codec, const void
     pccl_text_clear(&reason);
     PCCL_API_GUARDED(PCCL_FAMILY_GENERAL,
                      answer(measure_for(codec, elements, count, datatype, error_out, &reason), &reason));
+}
+
+/* ---- error feedback ---- */
+
+static pcclResult_t get_feedback(const pcclComm_t *comm, uint64_t tag, float *feedback_out, size_t *count)
+{
+    struct pccl_text reason;
+    uint64_t kept_count;
+    if (!count)
+        return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclGetFeedback: count is NULL");
+    pccl_comm_enter(comm->comm);
+    const float *kept = pccl_comm_feedback_kept(comm, tag, &kept_count);
+    bool fits = !feedback_out || *count == kept_count;
+    if (fits && feedback_out && kept)
+        memcpy(feedback_out, kept, kept_count * sizeof *kept);
+    pccl_comm_leave(comm->comm);
+    if (!fits) {
+        pccl_text_format(&reason, "pcclGetFeedback: of the tag %" PRIu64 ", %" PRIu64 " floats are kept, not %zu", tag,
+                         kept_count, *count);
+        return pccl_api_fail(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, &reason);
+    }
+    *count = kept_count;
+    return pcclSuccess;
+}
+
+pcclResult_t pcclGetFeedback(const pcclComm_t *comm, uint64_t tag, float *feedback_out, size_t *count)
+{
+    PCCL_API_CALL((pcclComm_t *)(uintptr_t)comm, PCCL_FAMILY_GENERAL, get_feedback(comm, tag, feedback_out, count));
+}
+
+static pcclResult_t set_feedback(const pcclComm_t *comm, uint64_t tag, const float *feedback, size_t count)
+{
+    struct pccl_text reason;
+    if (!feedback && count > 0)
+        return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclSetFeedback: feedback is NULL");
+    pccl_comm_enter(comm->comm);
+    enum pccl_status status = pccl_comm_feedback_set(comm, tag, feedback, count, &reason);
+    pccl_comm_leave(comm->comm);
+    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_GENERAL, status, &reason);
+}
+
+pcclResult_t pcclSetFeedback(const pcclComm_t *comm, uint64_t tag, const float *feedback, size_t count)
+{
+    PCCL_API_CALL((pcclComm_t *)(uintptr_t)comm, PCCL_FAMILY_GENERAL, set_feedback(comm, tag, feedback, count));
 }

@@ -65,7 +65,10 @@ enum pccl_status pccl_api_request_reduction(const void *sendbuf, void *recvbuf,
         return pccl_api_refuse(reason, "unknown distribution hint");
     if (descriptor->op == pcclPremulSum)
         return pccl_api_refuse(reason, "a premultiplied sum is given its factor by pcclAllReduceWithOptions");
-    *request = (struct pccl_request){.tag = descriptor->tag, .input = sendbuf, .result = recvbuf};
+    *request = (struct pccl_request){.tag = descriptor->tag,
+                                     .input = sendbuf,
+                                     .result = recvbuf,
+                                     .feedback = pccl_api_codec_feeds_back(&asked.codec)};
     enum pccl_status status = describe(&asked, &request->descriptor, reason);
     return status == PCCL_OK ? pccl_request_check_buffers(request, 1, 0, reason) : status;
 }
@@ -186,7 +189,8 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
                                      .result = asked->result,
                                      .root = asked->root,
                                      .alone_ok = options.alone_ok,
-                                     .factor = options.factor};
+                                     .factor = options.factor,
+                                     .feedback = pccl_api_codec_feeds_back(&options.quantization)};
     status = describe(&complete, &request->descriptor, reason);
     if (status != PCCL_OK)
         return status;

@@ -37,6 +37,7 @@
 #ifndef PCCL_COLLECTIVE_EXCHANGE_H
 #define PCCL_COLLECTIVE_EXCHANGE_H
 
+#include "collective/feedback.h"
 #include "collective/plan.h"
 #include "core/address.h"
 #include "core/limits.h"
@@ -117,6 +118,7 @@ struct pccl_transfer_config {
     const void *input;
     void *result;
     double factor; /* of a premultiplied sum: what this rank's elements are multiplied by; it may differ from others' */
+    struct pccl_feedback feedback; /* of a reduction with a scaled codec, for each element of the input */
     void *user;
 };
 

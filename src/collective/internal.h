@@ -145,6 +145,7 @@ struct pccl_transfer {
     bool in_place; /* what this rank puts in lies where the result of it belongs */
     bool scales;   /* it contributes its elements times `factor` */
     double factor;
+    struct pccl_feedback feedback; /* with a scaled codec */
     bool failed, done, at_rest;
     struct pccl_traffic traffic;
     struct pccl_backup backup;

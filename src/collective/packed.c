@@ -6,6 +6,8 @@
 
 #include "kernels/prefetch.h"
 
+#include <string.h>
+
 enum { WORK_BYTES = PCCL_PACKING_BLOCK * sizeof(double) };
 
 /*
@@ -41,23 +43,69 @@ static void stored(const struct pccl_transfer *transfer)
         pccl_copied_streaming(transfer->exchange->config.kernels);
 }
 
+static bool feeds_back(const struct pccl_transfer *transfer) { return pccl_feedback_is_kept(&transfer->feedback); }
+
+/* Where feedback has its floats of a block. */
+static size_t feedback_at(const struct pccl_plan *plan, const struct pccl_segment *segment, const struct block *block)
+{
+    return pccl_plan_input_at(plan, segment) / plan->element_bytes + block->first;
+}
+
+/* What this rank contributes of a block: elements, or with feedback floats; room for both is in `room`. */
+static const uint8_t *contribution_of(const struct pccl_transfer *transfer, const struct pccl_segment *segment,
+                                      const struct block *block, uint8_t *room)
+{
+    const struct pccl_plan *plan = &transfer->plan;
+    uint8_t *scaled = room + WORK_BYTES / 2;
+    const uint8_t *elements = pccl_input_of(transfer, segment) + (size_t)block->first * plan->element_bytes;
+    elements = pccl_contribution_of(transfer, elements, block->count, feeds_back(transfer) ? scaled : room);
+    if (!feeds_back(transfer))
+        return elements;
+    pccl_feedback_add(transfer->exchange->config.kernels, plan->datatype, elements,
+                      transfer->feedback.kept + feedback_at(plan, segment, block), block->count, (float *)(void *)room);
+    return room;
+}
+
+/*
+ * With feedback: keeps what packing took from these floats, if they were packed. Who finishes a sum
+ * keeps what all miss of it.
+ */
+static void keep(const struct pccl_transfer *transfer, const struct pccl_segment *segment, const struct block *block,
+                 bool finished, float *meant, const uint8_t *packed)
+{
+    const struct pccl_plan *plan = &transfer->plan;
+    const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
+    float *next = transfer->feedback.next + feedback_at(plan, segment, block);
+    _Alignas(PCCL_CACHE_LINE) uint8_t came[WORK_BYTES];
+    const struct pccl_packing *packing = finished ? &plan->packing : &plan->folded_packing;
+    const float times = finished && plan->reduction == PCCL_AVG ? (float)plan->seat.ranks : 1;
+    if (packed == NULL) {
+        memset(next, 0, block->count * sizeof *next);
+        return;
+    }
+    pccl_packing_decode(packing, kernels, packed, block->count, came);
+    pccl_feedback_keep(kernels, finished ? plan->datatype : PCCL_F32, meant, came, block->count, times, next);
+}
+
 void pccl_packed_own(const struct pccl_transfer *transfer, const struct pccl_segment *segment, uint64_t place,
                      uint8_t *packed)
 {
     const struct pccl_plan *plan = &transfer->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
-    const uint8_t *own = pccl_input_of(transfer, segment);
+    const struct pccl_packing *packing = feeds_back(transfer) ? &plan->folded_packing : &plan->packing;
     _Alignas(PCCL_CACHE_LINE) uint8_t room[WORK_BYTES];
     struct block block = {0, 0, 0};
-    if (!transfer->scales) {
-        pccl_packing_encode(&plan->packing, kernels, own, segment->count, place, transfer->seed, packed);
+    if (!transfer->scales && !feeds_back(transfer)) {
+        pccl_packing_encode(packing, kernels, pccl_input_of(transfer, segment), segment->count, place, transfer->seed,
+                            packed);
         return;
     }
     while (next_block(plan, segment->count, &block)) {
-        const uint8_t *elements = own + (size_t)block.first * plan->element_bytes;
-        elements = pccl_contribution_of(transfer, elements, block.count, room);
-        pccl_packing_encode(&plan->packing, kernels, elements, block.count, place + block.first, transfer->seed,
+        const uint8_t *elements = contribution_of(transfer, segment, &block, room);
+        pccl_packing_encode(packing, kernels, elements, block.count, place + block.first, transfer->seed,
                             packed + block.at);
+        if (feeds_back(transfer))
+            keep(transfer, segment, &block, false, (float *)(void *)room, packed + block.at);
     }
 }
 
@@ -81,9 +129,10 @@ void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t stripe, uint32_t 
         pccl_fold_save(transfer, stripe, number);
     const uint8_t *own = pccl_input_of(transfer, &segment);
     uint8_t *result = pccl_result_of(transfer, &segment);
-    const struct pccl_step step = {.datatype = plan->datatype,
+    const bool rounds = finish && !(feeds_back(transfer) && packed != NULL); /* not before feedback has seen the sum */
+    const struct pccl_step step = {.datatype = feeds_back(transfer) ? PCCL_F32 : plan->datatype,
                                    .from = plan->folded_datatype,
-                                   .to = finish ? plan->datatype : plan->folded_datatype,
+                                   .to = rounds ? plan->datatype : plan->folded_datatype,
                                    .reduction = plan->reduction,
                                    .ranks = finish ? plan->seat.ranks : 0};
     const uint64_t place = pccl_plan_place(plan, stripe, number);
@@ -102,13 +151,14 @@ void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t stripe, uint32_t 
             pccl_combine(kernels, plan->folded_datatype, plan->reduction, sum, sum, part, block.count);
         }
         pccl_combine_step(kernels, &step, packed != NULL ? sum : result + at, sum,
-                          pccl_contribution_of(transfer, own + at, block.count, part), block.count);
-        if (packed == NULL)
-            continue;
-        pccl_packing_encode(finish ? &plan->packing : &plan->folded_packing, kernels, sum, block.count,
-                            place + block.first, transfer->seed, packed + block.at);
-        if (finish)
+                          contribution_of(transfer, &segment, &block, part), block.count);
+        if (packed != NULL)
+            pccl_packing_encode(rounds ? &plan->packing : &plan->folded_packing, kernels, sum, block.count,
+                                place + block.first, transfer->seed, packed + block.at);
+        if (finish && packed != NULL)
             store(transfer, packed + block.at, block.count, result + at);
+        if (feeds_back(transfer))
+            keep(transfer, &segment, &block, finish, (float *)(void *)sum, packed != NULL ? packed + block.at : NULL);
     }
     stored(transfer);
 }

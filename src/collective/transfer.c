@@ -161,6 +161,7 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         made->user = config->user;
         made->in_place = is_in_place(&plan, config);
         made->factor = config->factor;
+        made->feedback = config->feedback;
         made->scales = plan.reduces && plan.reduction == PCCL_PREMUL_SUM && config->factor != 1;
         pccl_list_init(&made->wanting);
         if (allocate_parts(made, config)) {

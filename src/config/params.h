@@ -68,6 +68,8 @@
       "bytes of a reduction in flight on each link, with two peers twice that; exceed bandwidth times round trip")     \
     X(COMMUNICATOR, U32, scratch_bytes, "PCCL_SCRATCH_BYTES", "50331648", 1048576, 4294967295,                         \
       "memory for the data in flight of all reductions together; each always gets its smallest window")                \
+    X(COMMUNICATOR, U32, feedback_mib, "PCCL_FEEDBACK_MIB", "4096", 0, 16777216,                                       \
+      "memory in MiB that the error feedback of all tags together may take: 8 bytes for each element")                 \
     X(COMMUNICATOR, HOST, bind_address, "PCCL_BIND_ADDRESS", "", 0, 1,                                                 \
       "local address to listen on for peers; empty: all")                                                              \
     X(COMMUNICATOR, HOSTS, advertise_addresses, "PCCL_ADVERTISE_ADDRESSES", "", 0, 16,                                 \

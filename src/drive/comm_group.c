@@ -99,6 +99,7 @@ void pccl_comm_group_remove(struct pccl_communicator *comm, struct pccl_group_ha
 {
     PCCL_ASSERT(!group->open);
     pccl_comm_ops_drop(comm, &group->handle);
+    pccl_comm_feedbacks_drop(comm, &group->handle);
     if (group->previous)
         group->previous->next = group->next;
     else

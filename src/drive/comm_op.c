@@ -123,6 +123,7 @@ static struct pccl_comm_op *allocate(const struct pcclComm_t *handle, const stru
 static void release(struct pccl_comm_op *operation)
 {
     pccl_comm_blobs_drop(operation);
+    pccl_comm_feedback_end(operation->feedback, operation->contributed);
     pccl_release(pccl_heap(), operation, sizeof *operation + operation->member_count * sizeof *operation->members);
 }
 
@@ -190,12 +191,20 @@ static enum pccl_status place(const struct pcclComm_t *handle, struct pccl_comm_
     return pccl_request_check_buffers(request, operation->member_count, operation->rank, reason);
 }
 
-/* Multiplies elements of the caller's that go into a premultiplied sum. */
-static void scale(const struct pccl_request *request, void *result, size_t bytes)
+/* What the caller contributes to a reduction may be made of its elements; false: it is they themselves. */
+static bool make_contribution(const struct pccl_request *request, const struct pccl_comm_op *operation, void *result,
+                              size_t bytes)
 {
     enum pccl_datatype datatype = (enum pccl_datatype)request->descriptor.datatype;
-    pccl_scale(pccl_kernels_for(pccl_cpu_features()), datatype, result, request->input,
-               bytes / pccl_datatype_bytes(datatype), request->factor);
+    const struct pccl_kernels *kernels = pccl_kernels_for(pccl_cpu_features());
+    const struct pccl_feedback feedback = pccl_comm_feedback_memory(operation->feedback);
+    const size_t count = bytes / pccl_datatype_bytes(datatype);
+    const bool scales = request->descriptor.operation == PCCL_PREMUL_SUM;
+    if (scales)
+        pccl_scale(kernels, datatype, result, request->input, count, request->factor);
+    if (operation->feedback)
+        pccl_feedback_apply(kernels, datatype, &feedback, scales ? result : request->input, count, result);
+    return scales || operation->feedback;
 }
 
 /*
@@ -238,6 +247,15 @@ static enum pccl_status step(struct pccl_communicator *comm, struct pccl_comm_op
     return status;
 }
 
+static enum pccl_status begin_feedback(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
+                                       const struct pccl_request *request, const struct pccl_descriptor *descriptor,
+                                       struct pccl_text *reason)
+{
+    struct pccl_request_extent extent = pccl_request_extent(request, operation->member_count, operation->rank);
+    uint64_t count = extent.input / pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
+    return pccl_comm_feedback_begin(handle, request->tag, descriptor, count, &operation->feedback, reason);
+}
+
 /* Of one that is meant. */
 static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
                                 const struct pccl_request *request, const struct pccl_peer_subgroup *subgroup,
@@ -245,6 +263,10 @@ static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_com
 {
     struct pccl_communicator *comm = handle->comm;
     enum pccl_status status = place(handle, operation, request, &launch->descriptor, reason);
+    if (status != PCCL_OK)
+        return status;
+    if (request->feedback)
+        status = begin_feedback(handle, operation, request, &launch->descriptor, reason);
     if (status != PCCL_OK)
         return status;
     if (request->descriptor.collective == PCCL_ALL_GATHER_V)
@@ -273,27 +295,26 @@ static enum pccl_status launch(const struct pcclComm_t *handle, struct pccl_comm
                                  .given_up = request->given_up,
                                  .reason = request->reason,
                                  .user = operation};
-    uint8_t scaled[PCCL_TINY_BYTES_MAX];
+    uint8_t made[PCCL_TINY_BYTES_MAX];
     bool is_meant = request->given_up == PCCL_CLASS_NONE;
     enum pccl_status status = is_meant ? prepare(handle, operation, request, subgroup, &launch, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
     if (handle->group && !subgroup)
         return PCCL_TOO_FEW_PEERS; /* the machine knows nothing of a group of one */
-    if (launch.payload && launch.descriptor.operation == PCCL_PREMUL_SUM) {
-        scale(request, scaled, launch.payload_bytes);
-        launch.payload = scaled;
-    }
+    if (launch.payload && make_contribution(request, operation, made, launch.payload_bytes))
+        launch.payload = made;
     return step(handle->comm, operation, &launch);
 }
 
 /* The reduction of what this peer alone contributes. */
-static void reduce_alone(const struct pccl_request *request, size_t bytes)
+static void reduce_alone(const struct pccl_request *request, const struct pccl_comm_op *operation)
 {
     const struct pccl_descriptor *descriptor = &request->descriptor;
-    if (descriptor->operation == PCCL_PREMUL_SUM)
-        scale(request, request->result, bytes);
-    else if (descriptor->datatype == PCCL_BOOL && pccl_collective_reduces(descriptor->collective))
+    const size_t bytes = operation->result_bytes;
+    if (make_contribution(request, operation, request->result, bytes))
+        return;
+    if (descriptor->datatype == PCCL_BOOL && pccl_collective_reduces(descriptor->collective))
         pccl_combine_all(pccl_kernels_for(0), PCCL_BOOL, PCCL_OR, &request->input, 1, bytes, request->result);
     else if (bytes && request->result != request->input)
         memmove(request->result, request->input, bytes);
@@ -311,7 +332,7 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
     enum pccl_status status = operation->blobs ? pccl_comm_blobs_alone(operation, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
-    reduce_alone(request, operation->result_bytes);
+    reduce_alone(request, operation);
     PCCL_ASSERT(operation->member_count == 1);
     operation->world = 1;
     operation->traffic = (struct pccl_traffic){0};
@@ -498,6 +519,7 @@ enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm, struct pccl_co
         *why = operation->why;
     else if (info)
         describe(operation, info);
+    operation->contributed = status == PCCL_OK;
     if (status == PCCL_OK && operation->blobs)
         pccl_comm_blobs_give(operation);
     if (op)

@@ -9,6 +9,7 @@
 #include "config/errors.h"
 #include "core/table.h"
 #include "drive/comm_blobs.h"
+#include "drive/comm_feedback.h"
 #include "drive/request.h"
 
 struct pccl_comm_op_job;
@@ -30,7 +31,9 @@ struct pccl_comm_op {
     /* tiny: of how many equal parts of what the master tells the result is, and where it begins in each */
     uint32_t outcome_parts;
     size_t outcome_skip;
-    struct pccl_comm_blobs *blobs; /* owned: of an all-gather of blobs */
+    struct pccl_comm_feedback *feedback; /* NULL: it has none */
+    bool contributed;                    /* it has ended well */
+    struct pccl_comm_blobs *blobs;       /* owned: of an all-gather of blobs */
     bool tiny;
     bool decided, committed;  /* the outcome is known; the outcome is a success */
     bool over;                /* decided, and the buffers are the caller's again: an await returns at once; set once */

@@ -394,6 +394,7 @@ struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, con
         comm->hash_seed = comm->handle.key;
     pccl_hash_key_init(&comm->hash, comm->hash_seed);
     pccl_table_init(&comm->operations.by_tag, pccl_heap(), &comm->hash);
+    pccl_table_init(&comm->feedbacks.by_tag, pccl_heap(), &comm->hash);
     pccl_table_init(&comm->links.by_peer, pccl_heap(), &comm->hash);
     pccl_comm_waiting_init(&comm->waiting);
     return comm;
@@ -419,6 +420,8 @@ static void free_parts(void *argument)
     if (comm->peer)
         pccl_peer_destroy(comm->peer);
     pccl_comm_ops_free(comm);
+    pccl_comm_feedbacks_drop(comm, NULL);
+    pccl_table_fini(&comm->feedbacks.by_tag);
     pccl_table_fini(&comm->links.by_peer);
     pccl_comm_waiting_fini(&comm->waiting);
     uv_cond_destroy(&comm->changed);

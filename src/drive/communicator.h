@@ -70,6 +70,7 @@ struct pccl_communicator {
     struct pccl_comm_waiting waiting;
     struct pccl_call_slot calls[PCCL_CALL_OPTIMIZE + 1]; /* by enum pccl_call */
     struct pccl_comm_ops operations;
+    struct pccl_comm_feedbacks feedbacks;
     struct pccl_group_handle *groups; /* all that are not destroyed */
     struct pccl_comm_sync sync;
     struct pccl_comm_topology topology;

@@ -58,7 +58,7 @@ struct pccl_step {
  */
 enum pccl_datatype pccl_folded_type(enum pccl_datatype datatype, enum pccl_reduce_op reduction);
 /*
- * result may be `folded`, unless it is longer; and part, if all are of one type. No overlap
+ * result may be `folded`, unless it is longer; and part, if it is of the same type. No overlap
  * otherwise.
  */
 void pccl_combine_step(const struct pccl_kernels *kernels, const struct pccl_step *step, void *result,

@@ -1,0 +1,45 @@
+#include "collective/feedback.h"
+
+enum { AT_ONCE = 512 };
+
+/* A sum of floats and elements, as floats. */
+static void add(const struct pccl_kernels *kernels, enum pccl_datatype datatype, const float *floats,
+                const void *elements, size_t count, enum pccl_datatype to, void *sum)
+{
+    const struct pccl_step step = {.datatype = datatype, .from = PCCL_F32, .to = to, .reduction = PCCL_SUM};
+    pccl_combine_step(kernels, &step, sum, floats, elements, count);
+}
+
+void pccl_feedback_add(const struct pccl_kernels *kernels, enum pccl_datatype datatype, const void *elements,
+                       const float *kept, size_t count, float *contribution)
+{
+    add(kernels, datatype, kept, elements, count, PCCL_F32, contribution);
+}
+
+void pccl_feedback_keep(const struct pccl_kernels *kernels, enum pccl_datatype datatype, float *meant, const void *came,
+                        size_t count, float times, float *next)
+{
+    for (size_t i = 0; i < count; i++)
+        meant[i] = -meant[i];
+    add(kernels, datatype, meant, came, count, PCCL_F32, meant);
+    for (size_t i = 0; i < count; i++) {
+        float missing = -meant[i] * times;
+        next[i] = missing - missing == 0 ? missing : 0;
+    }
+}
+
+void pccl_feedback_apply(const struct pccl_kernels *kernels, enum pccl_datatype datatype,
+                         const struct pccl_feedback *feedback, const void *elements, size_t count, void *result)
+{
+    const size_t element_bytes = pccl_datatype_bytes(datatype);
+    for (size_t first = 0, part; first < count; first += part) {
+        float meant[AT_ONCE];
+        uint8_t *to = (uint8_t *)result + first * element_bytes;
+        part = count - first < AT_ONCE ? count - first : AT_ONCE;
+        pccl_feedback_add(kernels, datatype, (const uint8_t *)elements + first * element_bytes, feedback->kept + first,
+                          part, meant);
+        add(kernels, datatype, feedback->kept + first, (const uint8_t *)elements + first * element_bytes, part,
+            datatype, to);
+        pccl_feedback_keep(kernels, datatype, meant, to, part, 1, feedback->next + first);
+    }
+}

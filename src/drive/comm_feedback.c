@@ -1,0 +1,165 @@
+#include "drive/comm_feedback.h"
+
+#include "drive/communicator.h"
+#include "net/heap.h"
+#include "wire/packing.h"
+
+#include <string.h>
+
+struct pccl_comm_feedback {
+    struct pccl_table_node by_tag;
+    const struct pcclComm_t *handle;
+    uint64_t tag;
+    bool in_use;
+    bool adopted; /* the descriptor is that of what it was kept of */
+    struct pccl_descriptor adopter;
+    uint64_t count;
+    float *kept, *next; /* owned, in one piece */
+};
+
+static uint64_t bytes_of(uint64_t count) { return count * 2 * sizeof(float); }
+
+static struct pccl_comm_feedback *find(const struct pcclComm_t *handle, uint64_t tag)
+{
+    struct pccl_table_node *node = pccl_table_find(&handle->comm->feedbacks.by_tag, tag);
+    for (; node; node = pccl_table_find_next(node)) {
+        struct pccl_comm_feedback *feedback = PCCL_CONTAINER_OF(node, struct pccl_comm_feedback, by_tag);
+        if (feedback->handle == handle)
+            return feedback;
+    }
+    return NULL;
+}
+
+static void drop(struct pccl_communicator *comm, struct pccl_comm_feedback *feedback)
+{
+    PCCL_ASSERT(!feedback->in_use);
+    pccl_table_remove(&comm->feedbacks.by_tag, &feedback->by_tag);
+    comm->feedbacks.bytes -= bytes_of(feedback->count);
+    float *memory = feedback->kept < feedback->next ? feedback->kept : feedback->next;
+    pccl_release(pccl_heap(), memory, bytes_of(feedback->count));
+    pccl_release(pccl_heap(), feedback, sizeof *feedback);
+}
+
+/* NULL: memory is short, or may not be taken; with a reason. Zeros are kept. */
+static struct pccl_comm_feedback *make(const struct pcclComm_t *handle, uint64_t tag, uint64_t count,
+                                       struct pccl_text *reason)
+{
+    struct pccl_communicator *comm = handle->comm;
+    const uint64_t most = (uint64_t)comm->params.feedback_mib << 20;
+    if (count > most / bytes_of(1) || comm->feedbacks.bytes + bytes_of(count) > most) {
+        pccl_text_format(reason,
+                         "error feedback of %" PRIu64 " elements takes %" PRIu64 " bytes; with the %" PRIu64
+                         " of other tags that is more than feedback_mib allows",
+                         count, bytes_of(count), comm->feedbacks.bytes);
+        return NULL;
+    }
+    struct pccl_comm_feedback *feedback = pccl_allocate(pccl_heap(), sizeof *feedback);
+    float *memory = pccl_allocate(pccl_heap(), bytes_of(count));
+    if (!feedback || !memory) {
+        pccl_release(pccl_heap(), feedback, sizeof *feedback);
+        pccl_release(pccl_heap(), memory, bytes_of(count));
+        pccl_text_format(reason, "out of memory for the error feedback of %" PRIu64 " elements", count);
+        return NULL;
+    }
+    *feedback = (struct pccl_comm_feedback){
+        .handle = handle, .tag = tag, .count = count, .kept = memory, .next = memory + count};
+    comm->feedbacks.bytes += bytes_of(count);
+    pccl_table_insert(&comm->feedbacks.by_tag, &feedback->by_tag, tag);
+    return feedback;
+}
+
+static bool is_of(const struct pccl_comm_feedback *feedback, const struct pccl_descriptor *descriptor, uint64_t count)
+{
+    const struct pccl_descriptor *adopter = &feedback->adopter;
+    return feedback->count == count && (!feedback->adopted || (adopter->datatype == descriptor->datatype &&
+                                                               pccl_packing_equal(adopter, descriptor)));
+}
+
+static void drop_misfit(struct pccl_communicator *comm, struct pccl_comm_feedback *feedback, uint64_t count)
+{
+    struct pccl_text words;
+    pccl_text_format(
+        &words, "tag %" PRIu64 ": what error feedback kept of %" PRIu64 " elements is dropped, as the tag is used ",
+        feedback->tag, feedback->count);
+    if (feedback->count != count)
+        pccl_text_append(&words, "for %" PRIu64 " now", count);
+    else
+        pccl_text_append(&words, "with another codec or data type now");
+    pccl_comm_log_note(&comm->log, PCCL_LOG_WARN, words.bytes);
+    drop(comm, feedback);
+}
+
+enum pccl_status pccl_comm_feedback_begin(const struct pcclComm_t *handle, uint64_t tag,
+                                          const struct pccl_descriptor *descriptor, uint64_t count,
+                                          struct pccl_comm_feedback **feedback_out, struct pccl_text *reason)
+{
+    struct pccl_comm_feedback *feedback = find(handle, tag);
+    if (feedback && !is_of(feedback, descriptor, count)) {
+        drop_misfit(handle->comm, feedback, count);
+        feedback = NULL;
+    }
+    if (!feedback)
+        feedback = make(handle, tag, count, reason);
+    if (!feedback)
+        return PCCL_MEMORY;
+    PCCL_ASSERT(!feedback->in_use);
+    feedback->in_use = true;
+    feedback->adopted = true;
+    feedback->adopter = *descriptor;
+    *feedback_out = feedback;
+    return PCCL_OK;
+}
+
+struct pccl_feedback pccl_comm_feedback_memory(const struct pccl_comm_feedback *feedback)
+{
+    return feedback ? (struct pccl_feedback){feedback->kept, feedback->next} : (struct pccl_feedback){0};
+}
+
+void pccl_comm_feedback_end(struct pccl_comm_feedback *feedback, bool committed)
+{
+    if (!feedback)
+        return;
+    feedback->in_use = false;
+    if (!committed)
+        return;
+    float *before = feedback->kept;
+    feedback->kept = feedback->next;
+    feedback->next = before;
+}
+
+const float *pccl_comm_feedback_kept(const struct pcclComm_t *handle, uint64_t tag, uint64_t *count)
+{
+    const struct pccl_comm_feedback *feedback = find(handle, tag);
+    *count = feedback ? feedback->count : 0;
+    return feedback ? feedback->kept : NULL;
+}
+
+enum pccl_status pccl_comm_feedback_set(const struct pcclComm_t *handle, uint64_t tag, const float *kept,
+                                        uint64_t count, struct pccl_text *reason)
+{
+    struct pccl_comm_feedback *feedback = find(handle, tag);
+    if (feedback && feedback->in_use) {
+        pccl_text_format(reason, "an operation with the tag %" PRIu64 " is launched and not yet awaited", tag);
+        return PCCL_USAGE;
+    }
+    if (feedback)
+        drop(handle->comm, feedback);
+    if (count == 0)
+        return PCCL_OK;
+    feedback = make(handle, tag, count, reason);
+    if (!feedback)
+        return PCCL_MEMORY;
+    memcpy(feedback->kept, kept, count * sizeof *kept);
+    return PCCL_OK;
+}
+
+void pccl_comm_feedbacks_drop(struct pccl_communicator *comm, const struct pcclComm_t *handle)
+{
+    struct pccl_table_node *node = pccl_table_first(&comm->feedbacks.by_tag), *next;
+    for (; node; node = next) {
+        struct pccl_comm_feedback *feedback = PCCL_CONTAINER_OF(node, struct pccl_comm_feedback, by_tag);
+        next = pccl_table_after(&comm->feedbacks.by_tag, node);
+        if (!handle || feedback->handle == handle)
+            drop(comm, feedback);
+    }
+}
