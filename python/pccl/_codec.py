@@ -16,7 +16,9 @@ class QuantizationOptions:
     """How the elements of large payloads are packed for transport: as a narrower integer, by an
     algorithm of PCCL 1.0; or in a format of eight or four bits, which is given in place of the data
     type: QuantizationOptions("int4", block=64, scale="bfloat16", rounding="stochastic"). A block of
-    so many elements has a scale of its own, which travels as this type.
+    so many elements has a scale of its own, which travels as this type. With feedback, for sums and
+    averages, what packing takes is part of this peer's next contribution with the same tag; that
+    takes 8 bytes for each element (Communicator.get_feedback).
     """
 
     quantized_datatype: Union[DataType, QuantizationAlgorithm, str] = DataType.UINT8
@@ -24,6 +26,7 @@ class QuantizationOptions:
     block: int = 256
     scale: Union[CodecScale, str] = CodecScale.FLOAT
     rounding: Union[CodecRounding, str] = CodecRounding.NEAREST
+    feedback: bool = False
 
     def __post_init__(self) -> None:
         given = self.quantized_datatype
@@ -35,6 +38,8 @@ class QuantizationOptions:
     def to_c(self) -> _native.QuantizationOptionsC:
         algorithm = member("algorithm", QuantizationAlgorithm, self.algorithm)
         if algorithm < QuantizationAlgorithm.E4M3:
+            if self.feedback:
+                raise InvalidArgument("error feedback is for formats of eight and of four bits")
             return _native.QuantizationOptionsC(data_type("quantized_datatype", self.quantized_datatype), algorithm)
         params = _native.CodecParamsC(
             ctypes.sizeof(_native.CodecParamsC),
@@ -42,6 +47,7 @@ class QuantizationOptions:
             number("block", self.block, 0, 1 << 32),
             member("scale", CodecScale, self.scale),
             member("rounding", CodecRounding, self.rounding),
+            self.feedback,
         )
         codec = _native.QuantizationOptionsC()
         code = _native.lib.pcclCreateCodec(ctypes.byref(params), ctypes.byref(codec))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import ctypes
 import time
 from typing import (
@@ -18,9 +19,9 @@ from typing import (
     Union,
 )
 
-from . import _collectives, _core, _native, _threads
+from . import _buffers, _collectives, _core, _native, _threads
 from ._codec import QuantizationOptions
-from ._enums import Attribute, ReduceOp, Result, SharedStateSyncStrategy, member, number
+from ._enums import Attribute, DataType, DeviceType, ReduceOp, Result, SharedStateSyncStrategy, member, number
 from ._errors import ConnectionError_, InvalidArgument, PCCLError, VersionMismatchError
 from ._parameters import maximum
 from ._reduce import (
@@ -186,6 +187,28 @@ class Communicator:
         """Aborts all launched operations without an outcome, for all peers of the group.
         Does not wait."""
         self._core.call("pcclAbortOperations")
+
+    def get_feedback(self, tag: int) -> "array.array[float]":
+        """What error feedback (QuantizationOptions) keeps for a tag, for a checkpoint; nothing if it
+        keeps none."""
+        count = ctypes.c_size_t()
+        tag = number("tag", tag, 0, 1 << 64)
+        self._core.call("pcclGetFeedback", tag, None, ctypes.byref(count))
+        kept = array.array("f", bytes(4 * count.value))
+        self._core.call("pcclGetFeedback", tag, kept.buffer_info()[0], ctypes.byref(count))
+        return kept
+
+    def set_feedback(self, tag: int, kept: Any) -> None:
+        """Keeps these float32 elements, in the host's memory, instead, for the next operation with
+        the tag, which must have as many; nothing if kept is empty or None."""
+        tag = number("tag", tag, 0, 1 << 64)
+        if kept is None or len(kept) == 0:
+            self._core.call("pcclSetFeedback", tag, None, 0)
+            return
+        buffer = _buffers.of(kept, "set_feedback: kept")
+        if buffer.device is not DeviceType.CPU or buffer.dtype is not DataType.FLOAT:
+            raise InvalidArgument("set_feedback: kept must be float32 in the host's memory")
+        self._core.call("pcclSetFeedback", tag, buffer.address, buffer.count)
 
     # ---- shared state
 

@@ -26,7 +26,14 @@ class QuantizationOptionsC(ctypes.Structure):
 
 
 class CodecParamsC(ctypes.Structure):
-    _fields_ = [("size", c_size_t), ("format", c_int), ("block", c_uint32), ("scale", c_int), ("rounding", c_int)]
+    _fields_ = [
+        ("size", c_size_t),
+        ("format", c_int),
+        ("block", c_uint32),
+        ("scale", c_int),
+        ("rounding", c_int),
+        ("feedback", c_bool),
+    ]
 
 
 class CodecErrorC(ctypes.Structure):
@@ -221,6 +228,8 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclDestroyOptions": [c_void_p],
     "pcclCreateCommunicatorWithOptions": [c_char_p, c_void_p, POINTER(c_void_p)],
     "pcclCreateCodec": [POINTER(CodecParamsC), POINTER(QuantizationOptionsC)],
+    "pcclGetFeedback": [c_void_p, c_uint64, c_void_p, POINTER(c_size_t)],
+    "pcclSetFeedback": [c_void_p, c_uint64, c_void_p, c_size_t],
     "pcclMeasureCodec": [POINTER(QuantizationOptionsC), c_void_p, c_size_t, c_int, POINTER(CodecErrorC)],
     "pcclConnect": [c_void_p],
     "pcclCloseCommunicator": [c_void_p],

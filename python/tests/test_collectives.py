@@ -289,6 +289,36 @@ def test_codecs_show_to_all_what_is_not_finite(group, name):
         assert (np.delete(result, [7, LARGE - 1]) == 2).all()
 
 
+def test_error_feedback_for_a_checkpoint(group):
+    """The same follows from what was handed out and in; an operation that fails changes nothing."""
+    two = group(2)
+    given = [np.random.default_rng(i).standard_normal(LARGE, np.float32) for i in range(2)]
+    sums = [[np.empty(LARGE, np.float32) for _ in range(2)] for _ in range(3)]
+    options = pccl.QuantizationOptions("int4", feedback=True)
+
+    def reduce(comm, i, into):
+        comm.all_reduce(given[i], into[i], op="sum", tag=3, quantization_options=options)
+
+    def run(comm, i):
+        assert len(comm.get_feedback(3)) == 0
+        reduce(comm, i, sums[0])
+        kept = comm.get_feedback(3)
+        with pytest.raises(pccl.PCCLError):
+            comm.all_reduce(given[i], sums[1][i], op=("sum", "avg")[i], tag=3, quantization_options=options)
+        reduce(comm, i, sums[1])
+        comm.set_feedback(3, kept)
+        reduce(comm, i, sums[2])
+        comm.set_feedback(3, None)
+        assert len(comm.get_feedback(3)) == 0
+        with pytest.raises(pccl.InvalidArgument, match="float32"):
+            comm.set_feedback(3, np.zeros(LARGE))
+        return np.frombuffer(kept, np.float32)
+
+    kept = two.all(run)
+    np.testing.assert_allclose(sums[0][0] + kept[0] + kept[1], given[0] + given[1], atol=1e-5)
+    assert (sums[1][0] == sums[2][0]).all() and (sums[1][0] != sums[0][0]).any()
+
+
 def test_peers_with_different_codecs(group):
     two = group(2)
     data = [np.ones(LARGE, np.float32) for _ in range(2)]
@@ -305,6 +335,8 @@ def test_codecs_that_there_are_not():
     for wrong in ({"block": 100}, {"scale": "x"}, {"rounding": "x"}):
         with pytest.raises(pccl.InvalidArgument):
             pccl.QuantizationOptions("e3m0", **wrong).to_c()
+    with pytest.raises(pccl.InvalidArgument, match="eight and of four bits"):
+        pccl.QuantizationOptions("uint8", feedback=True).to_c()
     with pytest.raises(pccl.PCCLError):
         pccl.measure_codec(np.ones(5), pccl.QuantizationOptions("e3m0"))
 

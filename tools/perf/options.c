@@ -41,7 +41,8 @@ static const char help[] =
     "  -c, --check 0|1        verify results (1)\n"
     "  -k, --concurrent K     the bytes as K operations at once (1)\n"
     "  -q, --codec CODEC      none, minmax:TYPE, zps:TYPE, or e4m3, e5m2, int4, e3m0, e2m1 with :BLOCK, :SCALE\n"
-    "                         (f32, bf16, pow2) and :ROUNDING (nearest, stochastic) (none)\n"
+    "                         (f32, bf16, pow2) and :ROUNDING (nearest, stochastic), or :feedback in any\n"
+    "                         of these places (none)\n"
     "  -p, --pool N           connections to each neighbor, 0 to 64 (0: chosen by the library)\n"
     "  -O, --option NAME=VALUE  a parameter of the library, pccl(7): bind_address=10.0.0.1; may be repeated\n"
     "      --in-place 0|1|both  (both)\n"
@@ -205,6 +206,8 @@ static bool read_scaled(const char *option, const char *text, unsigned format, c
 {
     pcclCodecParams_t params = PCCL_CODEC_PARAMS_INIT;
     unsigned scale = 0, rounding = 0;
+    params.feedback = count > 0 && strcmp(words[count - 1], "feedback") == 0;
+    count -= params.feedback;
     if ((count > 1 && !read_name(option, words[1], scales, sizeof scales / sizeof *scales, &scale)) ||
         (count > 2 && !read_name(option, words[2], roundings, sizeof roundings / sizeof *roundings, &rounding)))
         return false;
@@ -219,7 +222,7 @@ static bool read_scaled(const char *option, const char *text, unsigned format, c
 
 static bool read_codec(const char *option, const char *text, struct perf_options *options)
 {
-    enum { WORDS = 5 };
+    enum { WORDS = 6 };
     char copy[64], *words[WORDS] = {copy};
     size_t count = 1;
     unsigned number, packed = 0;
