@@ -37,7 +37,7 @@
 #ifndef PCCL_COLLECTIVE_EXCHANGE_H
 #define PCCL_COLLECTIVE_EXCHANGE_H
 
-#include "collective/feedback.h"
+#include "kernels/feedback.h"
 #include "collective/plan.h"
 #include "core/address.h"
 #include "core/limits.h"

@@ -71,7 +71,7 @@ static const uint8_t *contribution_of(const struct pccl_transfer *transfer, cons
  * keeps what all miss of it.
  */
 static void keep(const struct pccl_transfer *transfer, const struct pccl_segment *segment, const struct block *block,
-                 bool finished, float *meant, const uint8_t *packed)
+                 bool finished, const float *meant, const uint8_t *packed)
 {
     const struct pccl_plan *plan = &transfer->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
@@ -105,7 +105,7 @@ void pccl_packed_own(const struct pccl_transfer *transfer, const struct pccl_seg
         pccl_packing_encode(packing, kernels, elements, block.count, place + block.first, transfer->seed,
                             packed + block.at);
         if (feeds_back(transfer))
-            keep(transfer, segment, &block, false, (float *)(void *)room, packed + block.at);
+            keep(transfer, segment, &block, false, (const float *)(const void *)room, packed + block.at);
     }
 }
 
@@ -158,7 +158,8 @@ void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t stripe, uint32_t 
         if (finish && packed != NULL)
             store(transfer, packed + block.at, block.count, result + at);
         if (feeds_back(transfer))
-            keep(transfer, &segment, &block, finish, (float *)(void *)sum, packed != NULL ? packed + block.at : NULL);
+            keep(transfer, &segment, &block, finish, (const float *)(const void *)sum,
+                 packed != NULL ? packed + block.at : NULL);
     }
     stored(transfer);
 }

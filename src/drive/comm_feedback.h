@@ -1,12 +1,12 @@
 /*
- * What error feedback (collective/feedback.h) keeps from one reduction to the next, for each handle
+ * What error feedback (kernels/feedback.h) keeps from one reduction to the next, for each handle
  * and tag. A caller's local matter: other peers know nothing of it, and keep their own. Under the
  * communicator's lock.
  */
 #ifndef PCCL_DRIVE_COMM_FEEDBACK_H
 #define PCCL_DRIVE_COMM_FEEDBACK_H
 
-#include "collective/feedback.h"
+#include "kernels/feedback.h"
 #include "core/status.h"
 #include "core/table.h"
 #include "core/text.h"

@@ -1,4 +1,9 @@
-#include "collective/feedback.h"
+#include "kernels/feedback.h"
+
+#include "kernels/float_mode.h"
+#include "kernels/variant.h"
+
+#include <string.h>
 
 enum { AT_ONCE = 512 };
 
@@ -16,16 +21,37 @@ void pccl_feedback_add(const struct pccl_kernels *kernels, enum pccl_datatype da
     add(kernels, datatype, kept, elements, count, PCCL_F32, contribution);
 }
 
-void pccl_feedback_keep(const struct pccl_kernels *kernels, enum pccl_datatype datatype, float *meant, const void *came,
-                        size_t count, float times, float *next)
+/* One NaN does not stay forever. */
+static void keep_floats(const float *restrict meant, const uint8_t *restrict came, size_t count, float times,
+                        float *restrict next)
 {
-    for (size_t i = 0; i < count; i++)
-        meant[i] = -meant[i];
-    add(kernels, datatype, meant, came, count, PCCL_F32, meant);
     for (size_t i = 0; i < count; i++) {
-        float missing = -meant[i] * times;
-        next[i] = missing - missing == 0 ? missing : 0;
+        float what;
+        uint32_t bits;
+        memcpy(&what, came + i * sizeof what, sizeof what);
+        what = (meant[i] - what) * times;
+        memcpy(&bits, &what, sizeof bits);
+        bits &= (uint32_t) - ((bits & 0x7f800000) != 0x7f800000);
+        memcpy(next + i, &bits, sizeof bits);
     }
+}
+
+void pccl_feedback_keep(const struct pccl_kernels *kernels, enum pccl_datatype datatype, const float *meant,
+                        const void *came, size_t count, float times, float *next)
+{
+    const size_t element_bytes = pccl_datatype_bytes(datatype);
+    uint64_t mode = pccl_float_mode_begin();
+    for (size_t first = 0, part; first < count; first += part) {
+        float widened[AT_ONCE];
+        const uint8_t *floats = (const uint8_t *)came + first * element_bytes;
+        part = count - first < AT_ONCE ? count - first : AT_ONCE;
+        if (datatype != PCCL_F32) {
+            kernels->widen[datatype](widened, floats, part);
+            floats = (const uint8_t *)widened;
+        }
+        keep_floats(meant + first, floats, part, times, next + first);
+    }
+    pccl_float_mode_end(mode);
 }
 
 void pccl_feedback_apply(const struct pccl_kernels *kernels, enum pccl_datatype datatype,

@@ -4,8 +4,8 @@
  * packs each element once at most, so over many operations only what is kept last is missing. Kept
  * as float, in the places of the elements. Pure.
  */
-#ifndef PCCL_COLLECTIVE_FEEDBACK_H
-#define PCCL_COLLECTIVE_FEEDBACK_H
+#ifndef PCCL_KERNELS_FEEDBACK_H
+#define PCCL_KERNELS_FEEDBACK_H
 
 #include "kernels/kernels.h"
 
@@ -22,10 +22,10 @@ void pccl_feedback_add(const struct pccl_kernels *kernels, enum pccl_datatype da
                        const float *kept, size_t count, float *contribution);
 /*
  * Keeps `times` of what was meant and has not come; where it is not finite nothing, so that one NaN
- * does not stay forever. Overwrites `meant`.
+ * does not stay forever.
  */
-void pccl_feedback_keep(const struct pccl_kernels *kernels, enum pccl_datatype datatype, float *meant, const void *came,
-                        size_t count, float times, float *next);
+void pccl_feedback_keep(const struct pccl_kernels *kernels, enum pccl_datatype datatype, const float *meant,
+                        const void *came, size_t count, float times, float *next);
 /* For elements that travel as they are: the result is the contribution. It may be the elements. */
 void pccl_feedback_apply(const struct pccl_kernels *kernels, enum pccl_datatype datatype,
                          const struct pccl_feedback *feedback, const void *elements, size_t count, void *result);
