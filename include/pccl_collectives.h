@@ -380,8 +380,8 @@ typedef struct pcclGroupOptions_t {
  * pcclRankConnectionLost and say why; those who are left may found another one. Ended or not, each
  * handle must be passed to pcclDestroyCommunicator once, which closes the group and returns when
  * its operations are over: as the master says, or, if the master is away, at once, with
- * pcclRankConnectionLost for this peer alone; after its communicator was destroyed it can still be passed there. A
- * group of one is allowed: its operations are as those of a peer that is alone.
+ * pcclRankConnectionLost for this peer alone; after its communicator was destroyed it can still be
+ * passed there. A group of one is allowed: its operations are as those of a peer that is alone.
  *
  * pcclUpdateTopology, pcclOptimizeTopology and pcclSynchronizeSharedState need operations of groups
  * to be awaited, too. They do not end groups.

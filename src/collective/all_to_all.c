@@ -63,13 +63,6 @@ static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t re
     return pccl_seat_distance(seat, sender, receiver) == pccl_exchange_places(seat) ? sender : PCCL_NO_PIECE;
 }
 
-static struct pccl_task direct_arrived(struct pccl_seat seat, uint32_t step)
-{
-    (void)seat;
-    (void)step;
-    return (struct pccl_task){.work = PCCL_WORK_STORE};
-}
-
 const struct pccl_schedule pccl_exchange_direct = {.name = "exchanging directly",
                                                    .pieces = pccl_pieces_of_ranks,
                                                    .steps = pccl_one_step,
@@ -80,4 +73,4 @@ const struct pccl_schedule pccl_exchange_direct = {.name = "exchanging directly"
                                                    .carries = pccl_carries_results,
                                                    .keeps = keeps,
                                                    .keeps_unsent = true,
-                                                   .arrived = direct_arrived};
+                                                   .arrived = pccl_stores};

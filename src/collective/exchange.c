@@ -299,6 +299,17 @@ bool pccl_exchange_next(struct pccl_exchange *exchange, const struct pccl_id *pe
     return false;
 }
 
+bool pccl_exchange_awaits_credit(struct pccl_exchange *exchange, const struct pccl_id *peer)
+{
+    const struct pccl_lane *lane = pccl_lane_find(exchange, peer, true);
+    if (lane == NULL)
+        return false;
+    for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next)
+        if (pccl_flow_awaits_credit(PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane)))
+            return true;
+    return false;
+}
+
 void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *departure)
 {
     (void)exchange;

@@ -212,6 +212,8 @@ void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pcc
 /* The next frame for an idle connection of this lane. false: nothing now; `writable` will tell. */
 PCCL_MUST_CHECK bool pccl_exchange_next(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
                                         struct pccl_departure *departure);
+/* Whether there is more to be sent to this peer for which it has given no credit yet. */
+PCCL_MUST_CHECK bool pccl_exchange_awaits_credit(struct pccl_exchange *exchange, const struct pccl_id *peer);
 /* The connection has taken all of it. */
 void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *departure);
 

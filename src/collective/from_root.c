@@ -20,7 +20,7 @@ static uint32_t receiver_of(struct pccl_seat seat) { return (seat.root + seat.ra
 
 static bool chain_keeps(struct pccl_seat seat, uint32_t number)
 {
-    return seat.rank == seat.root && number == seat.root && receiver_of(seat) == seat.root;
+    return pccl_root_keeps(seat, number) && receiver_of(seat) == seat.root;
 }
 
 static uint32_t chain_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
@@ -59,11 +59,6 @@ const struct pccl_schedule pccl_from_root_chain = {.name = "scattering from the 
 
 /* ---- directly ---- */
 
-static bool direct_keeps(struct pccl_seat seat, uint32_t number)
-{
-    return seat.rank == seat.root && number == seat.root;
-}
-
 /* The others have empty flows to the next one. */
 static bool direct_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
 {
@@ -79,13 +74,6 @@ static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t re
     return sender == seat.root ? receiver : PCCL_NO_PIECE;
 }
 
-static struct pccl_task direct_arrived(struct pccl_seat seat, uint32_t step)
-{
-    (void)seat;
-    (void)step;
-    return (struct pccl_task){.work = PCCL_WORK_STORE};
-}
-
 const struct pccl_schedule pccl_from_root_direct = {.name = "scattering from the root directly",
                                                     .pieces = pccl_pieces_of_ranks,
                                                     .steps = pccl_one_step,
@@ -93,6 +81,6 @@ const struct pccl_schedule pccl_from_root_direct = {.name = "scattering from the
                                                     .sends = direct_sends,
                                                     .piece = direct_piece,
                                                     .carries = pccl_carries_results,
-                                                    .keeps = direct_keeps,
+                                                    .keeps = pccl_root_keeps,
                                                     .keeps_unsent = true,
-                                                    .arrived = direct_arrived};
+                                                    .arrived = pccl_stores};

@@ -52,13 +52,6 @@ static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t re
     return sender;
 }
 
-static struct pccl_task direct_arrived(struct pccl_seat seat, uint32_t step)
-{
-    (void)seat;
-    (void)step;
-    return (struct pccl_task){.work = PCCL_WORK_STORE};
-}
-
 const struct pccl_schedule pccl_gather_direct = {.name = "gathering directly",
                                                  .pieces = pccl_pieces_of_ranks,
                                                  .steps = pccl_one_step,
@@ -67,4 +60,4 @@ const struct pccl_schedule pccl_gather_direct = {.name = "gathering directly",
                                                  .piece = direct_piece,
                                                  .carries = pccl_carries_results,
                                                  .keeps = keeps,
-                                                 .arrived = direct_arrived};
+                                                 .arrived = pccl_stores};

@@ -88,7 +88,7 @@ struct pccl_flow {
     size_t ahead_bytes; /* of the lane's, for that */
     uint32_t ahead_segments;
     uint64_t begun;                 /* stripes below this have their first step sent */
-    struct pccl_parcel_queue ready; /* later steps that may be sent now */
+    struct pccl_parcel_queue ready; /* later steps that may be sent now; on a long path by step */
     struct pccl_parcel_queue held;  /* of stripes that are not granted yet */
     /* incoming */
     uint64_t told; /* stripes below this are granted to the sender */
@@ -189,13 +189,17 @@ struct pccl_exchange {
     uint64_t room; /* counts up when room may have become free, or usable for others */
 };
 
-/* The piece of its message in a step that there is, or PCCL_NO_PIECE. */
-static inline uint32_t pccl_flow_piece(const struct pccl_flow *flow, uint64_t stripe, uint32_t step)
+/* The piece of its message in a step that there is, or PCCL_NO_PIECE; the seat is that of a stripe. */
+static inline uint32_t pccl_flow_piece(const struct pccl_flow *flow, struct pccl_seat seat, uint32_t step)
 {
-    const struct pccl_plan *plan = &flow->transfer->plan;
-    uint32_t rank = plan->seat.rank, other = flow->other;
-    return pccl_plan_schedule(plan)->piece(pccl_plan_seat(plan, stripe), flow->outgoing ? rank : other,
-                                           flow->outgoing ? other : rank, step);
+    uint32_t sender = flow->outgoing ? seat.rank : flow->other, receiver = flow->outgoing ? flow->other : seat.rank;
+    return pccl_plan_schedule(&flow->transfer->plan)->piece(seat, sender, receiver, step);
+}
+
+/* That of the first step, which its sender begins by itself. */
+static inline uint32_t pccl_flow_first_piece(const struct pccl_flow *flow, uint64_t stripe)
+{
+    return pccl_flow_piece(flow, pccl_plan_seat(&flow->transfer->plan, stripe), 0);
 }
 
 #endif

@@ -117,9 +117,17 @@ bool pccl_flow_can_begin(struct pccl_flow *flow)
     const struct pccl_transfer *transfer = flow->transfer;
     const struct pccl_plan *plan = &transfer->plan;
     uint64_t end = pccl_min_u64(pccl_max_u64(flow->granted, flow->ahead), transfer->granted);
-    while (flow->begun < end && !pccl_plan_has_segment(plan, flow->begun, pccl_flow_piece(flow, flow->begun, 0)))
+    while (flow->begun < end && !pccl_plan_has_segment(plan, flow->begun, pccl_flow_first_piece(flow, flow->begun)))
         flow->begun++; /* the segment is empty, so there is nothing to send */
     return flow->begun < end;
+}
+
+bool pccl_flow_awaits_credit(const struct pccl_flow *flow)
+{
+    const struct pccl_transfer *transfer = flow->transfer;
+    bool begins = flow->begun >= flow->granted && flow->begun < transfer->plan.stripes &&
+                  pccl_flow_first_piece(flow, flow->begun) != PCCL_NO_PIECE;
+    return !transfer->failed && (begins || flow->held.first != NULL);
 }
 
 bool pccl_flow_has_something(struct pccl_flow *flow)
@@ -139,9 +147,31 @@ void pccl_flow_wake(struct pccl_flow *flow)
         effects->writable(effects->context, &lane->peer, lane->outgoing);
 }
 
+/*
+ * Before those of later steps: what has the longest way left must not wait, or it would go round
+ * the ring alone when all others are at their end.
+ */
+static void insert_by_step(struct pccl_parcel_queue *queue, struct pccl_parcel *parcel)
+{
+    if (queue->first == NULL || queue->last->step <= parcel->step) {
+        append(queue, parcel);
+        return;
+    }
+    struct pccl_parcel **at = &queue->first;
+    while ((*at)->step <= parcel->step)
+        at = &(*at)->next;
+    parcel->next = *at;
+    *at = parcel;
+}
+
 static void enqueue(struct pccl_flow *flow, struct pccl_parcel *parcel)
 {
-    append(parcel->stripe->number < flow->granted ? &flow->ready : &flow->held, parcel);
+    if (parcel->stripe->number >= flow->granted)
+        append(&flow->held, parcel);
+    else if (flow->transfer->plan.long_path)
+        insert_by_step(&flow->ready, parcel);
+    else
+        append(&flow->ready, parcel);
 }
 
 void pccl_flow_send(struct pccl_flow *flow, struct pccl_parcel *parcel)

@@ -25,9 +25,14 @@ struct pccl_flow *pccl_flow_to(const struct pccl_transfer *transfer, uint32_t ra
 bool pccl_flow_has_something(struct pccl_flow *flow);
 /* Whether the first step of another stripe may be sent. */
 bool pccl_flow_can_begin(struct pccl_flow *flow);
+/* Whether something of an outgoing flow waits only for the receiver to grant its stripe. */
+bool pccl_flow_awaits_credit(const struct pccl_flow *flow);
 /* Puts it into the lane's queue if it has something to send and is not there. */
 void pccl_flow_wake(struct pccl_flow *flow);
-/* The parcel may be sent, as soon as its stripe is granted. */
+/*
+ * The parcel may be sent, as soon as its stripe is granted: on a long path behind those of its step
+ * and of earlier ones.
+ */
 void pccl_flow_send(struct pccl_flow *flow, struct pccl_parcel *parcel);
 /* Takes the next parcel that may be sent now, first steps of stripes excepted. NULL: none. */
 struct pccl_parcel *pccl_flow_take(struct pccl_flow *flow);

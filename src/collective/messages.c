@@ -1,7 +1,7 @@
 /*
  * Sends and receives the messages of an operation. Everything is driven by what was sent or came
  * in; the work for one message is constant, or proportional to the number of ranks if it concerns
- * all of them.
+ * all of them; on a long path, to the window at most.
  */
 #include "collective/messages.h"
 
@@ -65,10 +65,10 @@ static struct pccl_scratch *pack(struct pccl_transfer *transfer, const struct pc
 static void keep_packed(struct pccl_flow *flow, struct pccl_stripe *stripe, struct pccl_scratch *packed)
 {
     struct pccl_transfer *transfer = flow->transfer;
-    uint32_t number = pccl_flow_piece(flow, stripe->number, 0);
+    uint32_t number = pccl_flow_first_piece(flow, stripe->number);
     for (uint32_t i = 0; i < transfer->outgoing_count; i++) {
         struct pccl_flow *other = &transfer->flows[i];
-        if (other == flow || pccl_flow_piece(other, stripe->number, 0) != number)
+        if (other == flow || pccl_flow_first_piece(other, stripe->number) != number)
             continue;
         pccl_scratch_share(packed);
         pccl_flow_parcel(other, stripe, 0)->scratch = packed;
@@ -85,7 +85,7 @@ static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *
     if (transfer->plan.codec == NULL)
         return pccl_input_of(transfer, segment);
     uint64_t stripe = parcel->stripe->number;
-    bool keeps = pccl_plan_keeps(&transfer->plan, stripe, pccl_flow_piece(flow, stripe, 0));
+    bool keeps = pccl_plan_keeps(&transfer->plan, stripe, pccl_flow_first_piece(flow, stripe));
     if (keeps) {
         *scratch = parcel->scratch;
         parcel->scratch = NULL;
@@ -122,8 +122,8 @@ static void link_departure(struct pccl_transfer *transfer, struct pccl_departure
 }
 
 /*
- * What came in is sent on first, while it is in the caches. On a long path new stripes go first,
- * because stripes begun last would travel round the ring alone.
+ * What came in is sent on first, while it is in the caches. On a long path earlier steps go first,
+ * new stripes before all (lane.c).
  */
 static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
 {
@@ -134,7 +134,7 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
     if (first)
         parcel = pccl_flow_parcel(flow, pccl_stripe_of(transfer, flow->begun++), 0);
     struct pccl_stripe *stripe = parcel->stripe;
-    uint32_t number = pccl_flow_piece(flow, stripe->number, parcel->step);
+    uint32_t number = pccl_flow_piece(flow, pccl_plan_seat(plan, stripe->number), parcel->step);
     PCCL_ASSERT(!parcel->handed);
     struct pccl_segment segment = pccl_plan_segment(plan, stripe->number, number);
     struct pccl_scratch *scratch = NULL;
@@ -194,29 +194,28 @@ void pccl_departure_release(struct pccl_departure *departure)
 /* ---- receiving ---- */
 
 /* Whether this is a result whose sender cannot have had this rank's part of it. */
-static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_stripe *stripe, uint32_t step,
-                            uint32_t number)
+static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_stripe *stripe, struct pccl_seat seat,
+                            uint32_t step, uint32_t number)
 {
-    const struct pccl_plan *plan = &transfer->plan;
-    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
-    const struct pccl_seat seat = pccl_plan_seat(plan, stripe->number);
+    const struct pccl_schedule *schedule = pccl_plan_schedule(&transfer->plan);
     if (schedule->spent == NULL || schedule->carries(seat, step) != PCCL_CONTENT_RESULT)
         return false;
     struct pccl_sending spent = schedule->spent(seat, number);
     return !pccl_flow_parcel(pccl_flow_to(transfer, spent.to), stripe, spent.step)->handed;
 }
 
-/* NULL: nothing. *number: which segment of its stripe it is. */
-static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl_msg_data *data, uint32_t *number)
+/* NULL: nothing. The seat is that of its stripe; *number: which segment of that it is. */
+static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl_msg_data *data, struct pccl_seat seat,
+                                 uint32_t *number)
 {
     const struct pccl_transfer *transfer = flow->transfer;
     const struct pccl_plan *plan = &transfer->plan;
     bool is_ahead = data->step == 0 && data->stripe < pccl_ahead_stripes(plan);
     if (data->stripe >= flow->told && !is_ahead)
         return "more than was granted";
-    if (data->step >= pccl_plan_schedule(plan)->steps(plan->seat))
+    if (data->step >= pccl_plan_schedule(plan)->steps(seat))
         return "no such step";
-    *number = pccl_flow_piece(flow, data->stripe, data->step);
+    *number = pccl_flow_piece(flow, seat, data->step);
     if (*number == PCCL_NO_PIECE)
         return "no such step";
     struct pccl_segment segment = pccl_plan_segment(plan, data->stripe, *number);
@@ -227,14 +226,13 @@ static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl
     struct pccl_stripe *stripe = pccl_stripe_of(transfer, data->stripe);
     if (stripe == NULL || pccl_flow_parcel(flow, stripe, data->step)->arrived)
         return "the same segment twice";
-    return comes_too_early(transfer, stripe, data->step, *number) ? "a result before its parts" : NULL;
+    return comes_too_early(transfer, stripe, seat, data->step, *number) ? "a result before its parts" : NULL;
 }
 
 /* Whether it can be received in the result, as no byte of it has to be changed. */
-static bool comes_as_result(const struct pccl_plan *plan, uint64_t stripe, uint32_t step)
+static bool comes_as_result(const struct pccl_plan *plan, struct pccl_seat seat, uint32_t step)
 {
-    return plan->codec == NULL &&
-           pccl_plan_schedule(plan)->carries(pccl_plan_seat(plan, stripe), step) == PCCL_CONTENT_RESULT;
+    return plan->codec == NULL && pccl_plan_schedule(plan)->carries(seat, step) == PCCL_CONTENT_RESULT;
 }
 
 static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *arrival)
@@ -251,8 +249,9 @@ enum pccl_status pccl_messages_receive(struct pccl_flow *flow, const struct pccl
                                        struct pccl_arrival *arrival, struct pccl_text *reason)
 {
     struct pccl_transfer *transfer = flow->transfer;
+    const struct pccl_seat seat = pccl_plan_seat(&transfer->plan, data->stripe);
     uint32_t number = 0;
-    const char *wrong = what_is_wrong(flow, data, &number);
+    const char *wrong = what_is_wrong(flow, data, seat, &number);
     if (wrong != NULL) {
         pccl_text_format(reason, "peer %s sent %s: group %" PRIu64 ", step %u, %u bytes",
                          pccl_id_str(&flow->lane->peer), wrong, data->stripe, data->step, data->length);
@@ -261,7 +260,7 @@ enum pccl_status pccl_messages_receive(struct pccl_flow *flow, const struct pccl
     if (data->stripe >= transfer->granted)
         return pccl_held_add(transfer->exchange, flow->lane, data, arrival, reason);
     *arrival = (struct pccl_arrival){.length = data->length, .flow = flow, .stripe = data->stripe, .step = data->step};
-    if (comes_as_result(&transfer->plan, data->stripe, data->step)) {
+    if (comes_as_result(&transfer->plan, seat, data->step)) {
         struct pccl_segment segment = pccl_plan_segment(&transfer->plan, data->stripe, number);
         pccl_fold_save(transfer, data->stripe, number);
         arrival->payload = pccl_result_of(transfer, &segment);
@@ -330,8 +329,9 @@ static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint
     struct pccl_transfer *transfer = flow->transfer;
     const struct pccl_plan *plan = &transfer->plan;
     PCCL_ASSERT(stripe != NULL && stripe->arrivals_left > 0);
-    struct pccl_task task = pccl_plan_schedule(plan)->arrived(pccl_plan_seat(plan, stripe->number), step);
-    uint32_t number = pccl_flow_piece(flow, stripe->number, step);
+    const struct pccl_seat seat = pccl_plan_seat(plan, stripe->number);
+    struct pccl_task task = pccl_plan_schedule(plan)->arrived(seat, step);
+    uint32_t number = pccl_flow_piece(flow, seat, step);
     stripe->arrivals_left--;
     transfer->traffic.received_bytes += length;
     if (task.work != PCCL_WORK_COLLECT) {

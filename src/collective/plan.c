@@ -264,15 +264,16 @@ enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const 
 struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
     PCCL_ASSERT(stripe < plan->stripes && number < plan->pieces);
-    uint64_t start = (plan->turns > 1 ? stripe / plan->turns : stripe) * stripe_elements(plan);
     if (plan->positions != NULL) {
         struct pccl_seat seat = pccl_plan_seat(plan, stripe);
+        uint64_t start = (plan->turns > 1 ? stripe / plan->turns : stripe) * plan->segment_elements;
         uint32_t owner = plan->exchanges ? (number + pccl_exchange_places(seat)) % seat.ranks : number;
         uint64_t part, length = part_of(plan, owner, &part);
         part += plan->exchanges ? sent_from(plan, number) : 0;
         uint64_t rest = start < length ? length - start : 0;
         return (struct pccl_segment){part + start, (uint32_t)pccl_min_u64(plan->segment_elements, rest)};
     }
+    uint64_t start = stripe * stripe_elements(plan);
     if (stripe + 1 < plan->stripes)
         return (struct pccl_segment){start + (uint64_t)number * plan->segment_elements, plan->segment_elements};
     uint64_t rest = plan->count - start, whole = rest / plan->pieces, longer = rest % plan->pieces;

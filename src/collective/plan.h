@@ -94,7 +94,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_plan_make(const struct pccl_descriptor *de
 static inline struct pccl_seat pccl_plan_seat(const struct pccl_plan *plan, uint64_t stripe)
 {
     struct pccl_seat seat = plan->seat;
-    seat.turn = plan->turns > 1 ? (uint32_t)(stripe % plan->turns) : 0;
+    if (plan->turns > 1)
+        seat.turn = (uint32_t)(stripe % plan->turns);
     return seat;
 }
 

@@ -54,25 +54,11 @@ static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t re
     return receiver;
 }
 
-static enum pccl_content direct_carries(struct pccl_seat seat, uint32_t step)
-{
-    (void)seat;
-    (void)step;
-    return PCCL_CONTENT_PART;
-}
-
-static struct pccl_task direct_arrived(struct pccl_seat seat, uint32_t step)
-{
-    (void)seat;
-    (void)step;
-    return (struct pccl_task){.work = PCCL_WORK_COLLECT};
-}
-
 const struct pccl_schedule pccl_scatter_direct = {.name = "scattering directly",
                                                   .pieces = pccl_pieces_of_ranks,
                                                   .steps = pccl_one_step,
                                                   .buffers = buffers,
                                                   .sends = pccl_sends_to_all,
                                                   .piece = direct_piece,
-                                                  .carries = direct_carries,
-                                                  .arrived = direct_arrived};
+                                                  .carries = pccl_carries_parts,
+                                                  .arrived = pccl_collects};

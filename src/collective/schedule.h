@@ -19,7 +19,8 @@
  * The engine relies on this: all messages of a step that come to a rank carry the same content; where
  * sums travel at all, they do in step 1; parts that are collected come in step 0, one from each rank
  * that sends to this one, fewer than PCCL_MESH_PEERS_MAX; what is kept is sent in step 0 or never, and
- * who keeps a piece collects none; results are folded in the order of the ring, so every schedule gives the same bits.
+ * who keeps a piece collects none; results are folded in the order of the ring, so every schedule
+ * gives the same bits.
  * Every rank sends to the next one in the ring, even if it has no piece for it: the receiver of an
  * empty flow says READY like any other, so each rank is compared with the next one, whatever the two
  * plan.
@@ -180,6 +181,33 @@ static inline enum pccl_content pccl_carries_results(struct pccl_seat seat, uint
     (void)seat;
     (void)step;
     return PCCL_CONTENT_RESULT;
+}
+
+static inline enum pccl_content pccl_carries_parts(struct pccl_seat seat, uint32_t step)
+{
+    (void)seat;
+    (void)step;
+    return PCCL_CONTENT_PART;
+}
+
+/* Of a root, whose own part nobody else gets. */
+static inline bool pccl_root_keeps(struct pccl_seat seat, uint32_t piece)
+{
+    return seat.rank == seat.root && piece == seat.root;
+}
+
+static inline struct pccl_task pccl_stores(struct pccl_seat seat, uint32_t step)
+{
+    (void)seat;
+    (void)step;
+    return (struct pccl_task){.work = PCCL_WORK_STORE};
+}
+
+static inline struct pccl_task pccl_collects(struct pccl_seat seat, uint32_t step)
+{
+    (void)seat;
+    (void)step;
+    return (struct pccl_task){.work = PCCL_WORK_COLLECT};
 }
 
 /* By enum pccl_algorithm. */

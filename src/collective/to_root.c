@@ -59,33 +59,16 @@ static uint32_t reduce_direct_piece(struct pccl_seat seat, uint32_t sender, uint
     return receiver == seat.root ? 0 : PCCL_NO_PIECE;
 }
 
-static enum pccl_content carries_parts(struct pccl_seat seat, uint32_t step)
-{
-    (void)seat;
-    (void)step;
-    return PCCL_CONTENT_PART;
-}
-
-static struct pccl_task reduce_direct_arrived(struct pccl_seat seat, uint32_t step)
-{
-    (void)seat;
-    (void)step;
-    return (struct pccl_task){.work = PCCL_WORK_COLLECT};
-}
-
 const struct pccl_schedule pccl_reduce_direct = {.name = "reducing directly",
                                                  .pieces = pccl_one_piece,
                                                  .steps = pccl_one_step,
                                                  .buffers = buffers,
                                                  .sends = sends_to_root,
                                                  .piece = reduce_direct_piece,
-                                                 .carries = carries_parts,
-                                                 .arrived = reduce_direct_arrived};
+                                                 .carries = pccl_carries_parts,
+                                                 .arrived = pccl_collects};
 
 /* ---- gather: piece p is of the part of rank p ---- */
-
-/* The root has its own part. */
-static bool keeps(struct pccl_seat seat, uint32_t number) { return seat.rank == seat.root && number == seat.root; }
 
 /* A rank sends its own piece first, and passes on those from farther behind, up to that of the rank behind the root. */
 static uint32_t chain_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
@@ -116,7 +99,7 @@ const struct pccl_schedule pccl_to_root_chain = {.name = "gathering at the root 
                                                  .sends = pccl_sends_to_next,
                                                  .piece = chain_piece,
                                                  .carries = chain_carries,
-                                                 .keeps = keeps,
+                                                 .keeps = pccl_root_keeps,
                                                  .keeps_unsent = true,
                                                  .arrived = chain_arrived};
 
@@ -126,13 +109,6 @@ static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t re
     return receiver == seat.root ? sender : PCCL_NO_PIECE;
 }
 
-static struct pccl_task direct_arrived(struct pccl_seat seat, uint32_t step)
-{
-    (void)seat;
-    (void)step;
-    return (struct pccl_task){.work = PCCL_WORK_STORE};
-}
-
 const struct pccl_schedule pccl_to_root_direct = {.name = "gathering at the root directly",
                                                   .pieces = pccl_pieces_of_ranks,
                                                   .steps = pccl_one_step,
@@ -140,6 +116,6 @@ const struct pccl_schedule pccl_to_root_direct = {.name = "gathering at the root
                                                   .sends = sends_to_root,
                                                   .piece = direct_piece,
                                                   .carries = pccl_carries_results,
-                                                  .keeps = keeps,
+                                                  .keeps = pccl_root_keeps,
                                                   .keeps_unsent = true,
-                                                  .arrived = direct_arrived};
+                                                  .arrived = pccl_stores};

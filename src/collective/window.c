@@ -67,7 +67,7 @@ static void count_messages(const struct pccl_flow *flow, struct pccl_stripe *str
     const struct pccl_seat seat = pccl_plan_seat(plan, stripe->number);
     uint32_t steps = schedule->steps(seat);
     for (uint32_t step = 0; step < steps; step++) {
-        if (!pccl_plan_has_segment(plan, stripe->number, pccl_flow_piece(flow, stripe->number, step)))
+        if (!pccl_plan_has_segment(plan, stripe->number, pccl_flow_piece(flow, seat, step)))
             continue;
         if (flow->outgoing) {
             stripe->departures_left++;
@@ -217,10 +217,11 @@ void pccl_window_size(struct pccl_transfer *transfer)
     size_t segment_bytes = pccl_plan_bytes_most(plan, plan->segment_elements);
     /*
      * Each step of a stripe is one trip; the credit that follows its end is another one, on which
-     * nothing is moved.
+     * nothing is moved. The fewer steps, the more that is; and then the less is there to fill the
+     * link while the last stripes are on their way.
      */
     uint64_t steps = schedule->steps(plan->seat), window_bytes = transfer->exchange->config.window_bytes;
-    uint64_t window = (window_bytes + window_bytes / steps) / segment_bytes;
+    uint64_t window = (window_bytes + 2 * window_bytes / steps) / segment_bytes;
     if (!plan->long_path)
         window = pccl_min_u64(window, SHORT_PATH_WINDOW);
     /* Turns that go over different links should not wait for one another. */

@@ -64,8 +64,8 @@
       "reductions happen among peers with the same number")                                                            \
     X(COMMUNICATOR, U32, connection_pool_size, "PCCL_CONNECTION_POOL_SIZE", "0", 0, 64,                                \
       "connections to each neighbor; 0: the library chooses")                                                          \
-    X(COMMUNICATOR, U32, window_bytes, "PCCL_WINDOW_BYTES", "11534336", 65536, 1073741824,                             \
-      "bytes of a reduction in flight on each link, half more with two peers; exceed bandwidth times round trip")      \
+    X(COMMUNICATOR, U32, window_bytes, "PCCL_WINDOW_BYTES", "8388608", 65536, 1073741824,                              \
+      "bytes of a reduction in flight on each link, with two peers twice that; exceed bandwidth times round trip")     \
     X(COMMUNICATOR, U32, scratch_bytes, "PCCL_SCRATCH_BYTES", "50331648", 1048576, 4294967295,                         \
       "memory for the data in flight of all reductions together; each always gets its smallest window")                \
     X(COMMUNICATOR, HOST, bind_address, "PCCL_BIND_ADDRESS", "", 0, 1,                                                 \

@@ -236,5 +236,7 @@ void pccl_bundle_pump(struct pccl_engine *engine, struct pccl_bundle *bundle)
     uint64_t now_us = uv_now(&engine->reactor.loop) * 1000;
     if (pccl_pace_is_due(&bundle->pace, now_us))
         look_at_pace(bundle, now_us);
-    pccl_pace_starve(&bundle->pace, now_us, send_on_idle(engine, bundle));
+    bool starving = send_on_idle(engine, bundle);
+    pccl_pace_starve(&bundle->pace, now_us, starving,
+                     starving && pccl_exchange_awaits_credit(engine->exchange, &bundle->peer));
 }

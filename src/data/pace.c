@@ -25,13 +25,15 @@ static void count_starved(struct pccl_pace *pace, uint64_t now_us)
     if (pace->starving_us == 0)
         return;
     pace->starved_us += now_us - pace->starving_us;
+    pace->waited_us += pace->waiting ? now_us - pace->starving_us : 0;
     pace->starving_us = now_us;
 }
 
-void pccl_pace_starve(struct pccl_pace *pace, uint64_t now_us, bool starving)
+void pccl_pace_starve(struct pccl_pace *pace, uint64_t now_us, bool starving, bool waiting)
 {
     count_starved(pace, now_us);
     pace->starving_us = starving ? now_us : 0;
+    pace->waiting = waiting;
 }
 
 /*
@@ -56,7 +58,7 @@ static void begin(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered, u
 {
     pace->began_us = now_us;
     pace->began_bytes = delivered;
-    pace->starved_us = 0;
+    pace->starved_us = pace->waited_us = 0;
     pace->look_us = now_us + next_us;
 }
 
@@ -110,7 +112,9 @@ void pccl_pace_look(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered,
         pace->look_us = pace->began_us + interval_us;
         return;
     }
-    if (pace->starved_us <= passed_us / STARVED_MOST)
+    /* Behind a queue who waits for credit has filled the path; the root of a broadcast does nothing else. */
+    uint64_t starved_us = pace->starved_us - (queued ? pace->waited_us : 0);
+    if (starved_us <= passed_us / STARVED_MOST)
         take_sample(pace, now_us, (delivered - pace->began_bytes) * SECOND_US / passed_us, queued);
     begin(pace, now_us, delivered, interval_us);
 }

@@ -27,6 +27,8 @@ struct pccl_pace {    /* zeroed at first */
     uint64_t began_bytes;
     uint64_t starving_us;              /* since when there is nothing to send; 0: there is something */
     uint64_t starved_us;               /* for how long there was nothing to send in this interval */
+    bool waiting;                      /* it starves for credit only */
+    uint64_t waited_us;                /* for how long, of starved_us */
     uint64_t rates[PCCL_PACE_SAMPLES]; /* of the last intervals that had enough to send, in no order */
     uint64_t samples;                  /* their number, ever */
     uint64_t most;                     /* the highest rate */
@@ -35,8 +37,11 @@ struct pccl_pace {    /* zeroed at first */
     uint32_t flat; /* the number of intervals in a row without growth */
 };
 
-/* Whether there is nothing to send now. now_us > 0 here and below, and never goes back. */
-void pccl_pace_starve(struct pccl_pace *pace, uint64_t now_us, bool starving);
+/*
+ * Whether there is nothing to send now; and if so, whether that is because the receiver has given no
+ * credit for it. now_us > 0 here and below, and never goes back.
+ */
+void pccl_pace_starve(struct pccl_pace *pace, uint64_t now_us, bool starving, bool waiting);
 /* The connections have changed, or nothing runs: a new interval begins. */
 void pccl_pace_interrupt(struct pccl_pace *pace);
 static inline bool pccl_pace_is_due(const struct pccl_pace *pace, uint64_t now_us) { return now_us >= pace->look_us; }

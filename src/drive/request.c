@@ -38,14 +38,13 @@ struct pccl_request_extent pccl_request_extent(const struct pccl_request *reques
     bool exchanges = collective == PCCL_ALL_TO_ALL;
     bool gathers = collective == PCCL_ALL_GATHER || collective == PCCL_GATHER;
     bool scatters = collective == PCCL_REDUCE_SCATTER || collective == PCCL_SCATTER;
-    bool is_beside_root = pccl_collective_has_root(collective) && rank != request->root;
     size_t own = gathers || scatters ? part_at(request, rank) : 0, all = part_at(request, world);
     size_t part = gathers || scatters ? part_at(request, rank + 1) - own : part_at(request, 1);
     struct pccl_request_extent extent = {
         .input = scatters || exchanges ? all : part, .result = gathers || exchanges ? all : part, .own = own};
-    if (is_beside_root && collective == PCCL_SCATTER)
+    if (collective == PCCL_SCATTER && rank != request->root)
         extent.input = 0;
-    if (is_beside_root && (collective == PCCL_REDUCE || collective == PCCL_GATHER))
+    if ((collective == PCCL_REDUCE || collective == PCCL_GATHER) && rank != request->root)
         extent.result = 0;
     return extent;
 }

@@ -21,9 +21,10 @@ static inline struct pccl_descriptor sum_of(uint64_t count)
 
 static inline void fill(struct job *job, uint32_t seed)
 {
-    uint32_t *elements = (uint32_t *)(void *)job->input;
-    for (size_t i = 0; i < job->bytes / 4; i++)
-        elements[i] = (uint32_t)i * 2654435761u + seed;
+    for (size_t i = 0; i < job->bytes / 4; i++) {
+        uint32_t element = (uint32_t)i * 2654435761u + seed;
+        memcpy(job->input + 4 * i, &element, sizeof element); /* a part of 16-bit elements may begin anywhere */
+    }
     job_keep_input(job);
 }
 

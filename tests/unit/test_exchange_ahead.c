@@ -81,6 +81,67 @@ static void later_steps_wait_for_ready(void **state)
     end_alone();
 }
 
+/* The step of the next segment to the next rank. */
+static uint32_t next_step(void)
+{
+    struct pccl_departure departure;
+    assert_true(next_to(1, true, &departure));
+    pccl_exchange_sent(mine(), &departure);
+    return departure.msg.as.data.step;
+}
+
+/* What has the longest way left goes first; on a short path what came in first. */
+static void earlier_steps_go_first(void **state)
+{
+    (void)state;
+    for (int is_long = 0; is_long < 2; is_long++) {
+        const uint32_t segment = is_long ? SEGMENT : 4 * SEGMENT;
+        be_alone_with(2 * 3 * (segment / 4), is_long ? &long_ring : &no_mesh, &roomy);
+        start_alone();
+        struct pccl_msg ready = ready_of(2);
+        assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+        assert_int_equal(send_all(0), 2);
+        struct pccl_departure ours; /* READY */
+        assert_true(next_to(2, false, &ours));
+        pccl_exchange_sent(mine(), &ours);
+        hear(2, 0, 0, segment);
+        hear(2, 0, 1, segment);
+        hear(2, 1, 0, segment);
+        assert_int_equal(next_step(), 1);
+        assert_int_equal(next_step(), is_long ? 1 : 2);
+        assert_int_equal(next_step(), is_long ? 2 : 1);
+        end_alone();
+    }
+}
+
+static bool awaits_credit(void) { return pccl_exchange_awaits_credit(mine(), &alone.world.ring[1]); }
+
+static void it_is_known_who_waits_for_credit(void **state)
+{
+    (void)state;
+    be_alone_with(elements_of(3, 2 * MOST), &long_ring, &roomy);
+    assert_false(awaits_credit());
+    start_alone();
+    assert_int_equal(send_all(0), MOST);
+    assert_true(awaits_credit());
+    struct pccl_msg ready = ready_of(MOST + 1);
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    assert_false(awaits_credit()); /* it has something to send */
+    assert_int_equal(send_all(0), 1);
+    assert_true(awaits_credit());
+    ready = ready_of(2 * MOST);
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    assert_int_equal(send_all(0), MOST - 1);
+    assert_false(awaits_credit());
+    end_alone();
+    be_alone_with(elements_of(3, 1), &long_ring, &roomy);
+    start_alone();
+    assert_int_equal(send_all(0), 1);
+    hear(2, 0, 0, SEGMENT);
+    assert_true(awaits_credit()); /* the next step of it */
+    end_alone();
+}
+
 static struct pccl_transfer *start_another(uint64_t tag)
 {
     struct pccl_transfer_config config = alone.job.config;
@@ -756,6 +817,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_part_is_sent_without_ready),
         cmocka_unit_test(later_steps_wait_for_ready),
+        cmocka_unit_test(earlier_steps_go_first),
+        cmocka_unit_test(it_is_known_who_waits_for_credit),
         cmocka_unit_test(nothing_more_is_sent_ahead_behind_ready),
         cmocka_unit_test(operations_share_what_may_be_sent_ahead),
         cmocka_unit_test(ready_that_is_here_leaves_the_bound_to_others),

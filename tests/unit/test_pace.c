@@ -19,6 +19,7 @@ struct path {
     uint64_t rate, burst_us;
     uint64_t percent; /* of what it may send, it sends */
     bool starving;
+    bool waits; /* for credit */
 };
 
 static struct path path_of(uint64_t rate)
@@ -31,7 +32,7 @@ static void run(struct path *path, uint64_t ms)
     for (uint64_t i = 0; i < ms; i++) {
         uint64_t rate = path->pace.bound != 0 ? pccl_min_u64(path->pace.bound, path->rate) : path->rate;
         path->now_us += STEP_US;
-        pccl_pace_starve(&path->pace, path->now_us, path->starving);
+        pccl_pace_starve(&path->pace, path->now_us, path->starving, path->waits);
         path->sent += rate * STEP_US / 1000000 * path->percent / 100;
         if (path->now_us % path->burst_us == 0)
             path->delivered = path->sent;
@@ -70,6 +71,25 @@ static void little_to_send_bounds_nothing(void **state)
         run(&path, 1);
     }
     assert_int_equal(path.pace.bound, 0);
+}
+
+/* The root of a broadcast: the line is full, and it has nothing to send that was granted. */
+static void who_waits_behind_a_queue_is_bounded(void **state)
+{
+    (void)state;
+    for (int queue = 0; queue < 2; queue++) {
+        struct path path = path_of(10 * MB);
+        path.waits = true;
+        path.percent = queue ? 100 : 90;
+        for (int i = 0; i < 2000; i++) {
+            path.starving = i % 2 == 0;
+            run(&path, 1);
+        }
+        if (queue)
+            assert_near(path.pace.bound, 11 * MB, 3);
+        else
+            assert_int_equal(path.pace.bound, 0);
+    }
 }
 
 static void bursts_do_not_matter(void **state)
@@ -185,11 +205,17 @@ static void without_samples_it_is_lifted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_bound_before_it_is_known),  cmocka_unit_test(little_to_send_bounds_nothing),
-        cmocka_unit_test(bursts_do_not_matter),         cmocka_unit_test(the_bound_follows_the_path),
-        cmocka_unit_test(losses_do_not_bring_it_down),  cmocka_unit_test(others_do_not_keep_it_down),
-        cmocka_unit_test(pauses_leave_it_as_it_is),     cmocka_unit_test(a_long_pause_forgets),
-        cmocka_unit_test(without_samples_it_is_lifted), cmocka_unit_test(it_does_not_sink_at_once),
+        cmocka_unit_test(no_bound_before_it_is_known),
+        cmocka_unit_test(little_to_send_bounds_nothing),
+        cmocka_unit_test(bursts_do_not_matter),
+        cmocka_unit_test(the_bound_follows_the_path),
+        cmocka_unit_test(losses_do_not_bring_it_down),
+        cmocka_unit_test(others_do_not_keep_it_down),
+        cmocka_unit_test(pauses_leave_it_as_it_is),
+        cmocka_unit_test(a_long_pause_forgets),
+        cmocka_unit_test(who_waits_behind_a_queue_is_bounded),
+        cmocka_unit_test(without_samples_it_is_lifted),
+        cmocka_unit_test(it_does_not_sink_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
