@@ -2,7 +2,7 @@
  * Rules over several fields of a message, which the ranges of single fields in schema.h cannot
  * express.
  */
-#include "wire/wire.h"
+#include "wire/subgroup.h"
 
 static const char *invalid_round(uint8_t kind, uint8_t outcome)
 {
@@ -21,6 +21,8 @@ static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
         return "a reduction in an operation that reduces nothing";
     if (pccl_collective_has_root(collective) == pccl_id_is_zero(&descriptor->root))
         return "a root where there is none, or none where there is one";
+    if (collective == PCCL_SEND && (descriptor->codec != 0 || descriptor->codec_datatype != 0))
+        return "quantization in a send, whose source would see its own tensor rounded";
     if (!has_parts && !pccl_id_is_zero(&descriptor->counts))
         return "counts in an operation whose parts are equal";
     bool without_elements = collective == PCCL_BARRIER || collective == PCCL_FOUND;
@@ -61,6 +63,8 @@ static const char *invalid_launch(const struct pccl_instance *instance, const st
 {
     if ((descriptor->collective == PCCL_FOUND) != (instance->subgroup == PCCL_FOUNDING))
         return "the name of an operation says whether it founds a subgroup";
+    if ((descriptor->collective == PCCL_SEND) != pccl_is_pair(instance->subgroup))
+        return "the name of an operation says whether it is of a pair";
     return invalid_way(instance, descriptor, tiny, payload_bytes);
 }
 

@@ -1,7 +1,7 @@
 /*
  * Random valid messages, made from the field tables, for round-trip tests and as seeds for fuzzers.
  */
-#include "wire/wire.h"
+#include "wire/subgroup.h"
 
 #include <string.h>
 
@@ -102,8 +102,10 @@ static void mend_operation(struct pccl_instance *instance, struct pccl_descripto
     uint8_t collective = descriptor->collective;
     if (collective == PCCL_FOUND)
         instance->subgroup = PCCL_FOUNDING;
-    else if (instance->subgroup == PCCL_FOUNDING)
-        instance->subgroup = 0;
+    else if (collective == PCCL_SEND)
+        instance->subgroup = PCCL_PAIR_BIT | instance->subgroup / 4;
+    else
+        instance->subgroup &= ~PCCL_PAIR_BIT;
     if (!pccl_collective_reduces(collective))
         descriptor->operation = 0;
     bool lengths_are_unknown = collective == PCCL_ALL_GATHER_V && descriptor->count % 2 != 0;
@@ -115,6 +117,8 @@ static void mend_operation(struct pccl_instance *instance, struct pccl_descripto
         memset(&descriptor->root, 0, sizeof descriptor->root);
     if (collective == PCCL_BARRIER || collective == PCCL_FOUND)
         descriptor->datatype = descriptor->codec = 0;
+    if (collective == PCCL_SEND)
+        descriptor->codec = descriptor->codec_datatype = 0;
     if (collective == PCCL_BARRIER)
         descriptor->count = 0;
     if (collective == PCCL_FOUND)
