@@ -14,6 +14,9 @@
 /* A caller that polls with short awaits counts as waiting in between. */
 enum { WAIT_EXPIRY_MS = 500 };
 
+/* Names of sends begin here: callers are not expected to choose such tags. */
+#define SEND_NAMES UINT64_C(0x9C5EAD0000000000)
+
 /* ---- launch ---- */
 
 static void cancel_wait_expiry(struct pccl_communicator *comm, struct pccl_comm_op *operation)
@@ -24,20 +27,34 @@ static void cancel_wait_expiry(struct pccl_communicator *comm, struct pccl_comm_
 }
 
 /* Any number; handles that use the same tags should not share keys. */
-static uint64_t key_of(const struct pcclComm_t *handle, uint64_t tag)
+static uint64_t key_of(const struct pcclComm_t *handle, uint64_t name)
 {
-    return handle->group ? tag + handle->key * UINT64_C(0x9E3779B97F4A7C15) : tag;
+    return handle->group ? name + handle->key * UINT64_C(0x9E3779B97F4A7C15) : name;
 }
 
-struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t tag)
+struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t name)
 {
-    struct pccl_table_node *node = pccl_table_find(&handle->comm->operations.by_tag, key_of(handle, tag));
+    struct pccl_table_node *node = pccl_table_find(&handle->comm->operations.by_tag, key_of(handle, name));
     for (; node; node = pccl_table_find_next(node)) {
         struct pccl_comm_op *operation = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
-        if (operation->handle == handle && !operation->founds && operation->why.details.tag == tag)
+        if (operation->handle == handle && !operation->founds && operation->name == name)
             return operation;
     }
     return NULL;
+}
+
+static bool is_send(const struct pccl_request *request) { return request->descriptor.collective == PCCL_SEND; }
+
+/* Many of one tag may be under way, so each gets a name that no operation of the handle has. */
+static uint64_t name_of(const struct pcclComm_t *handle, const struct pccl_request *request)
+{
+    struct pccl_comm_ops *operations = &handle->comm->operations;
+    if (!is_send(request))
+        return request->tag;
+    do
+        operations->last_send++;
+    while (pccl_comm_op_find(handle, SEND_NAMES + operations->last_send));
+    return SEND_NAMES + operations->last_send;
 }
 
 static void explain_refusal(const struct pccl_communicator *comm, enum pccl_status status, uint64_t tag,
@@ -81,16 +98,16 @@ static enum pccl_status check_open(const struct pccl_communicator *comm, const s
 }
 
 /* The reason for a refusal for which the machine gave none. *subgroup: of a group of several. */
-static enum pccl_status may_launch(const struct pcclComm_t *handle, uint64_t tag,
+static enum pccl_status may_launch(const struct pcclComm_t *handle, const struct pccl_request *request,
                                    const struct pccl_peer_subgroup **subgroup, struct pccl_text *reason)
 {
     *subgroup = NULL;
     if (!pccl_comm_is_connected(handle->comm))
         return pccl_comm_why_unconnected(handle->comm, reason);
     enum pccl_status status = handle->group ? check_open(handle->comm, handle->group, subgroup, reason) : PCCL_OK;
-    if (status != PCCL_OK || !pccl_comm_op_find(handle, tag))
+    if (status != PCCL_OK || is_send(request) || !pccl_comm_op_find(handle, request->tag))
         return status;
-    explain_refusal(handle->comm, PCCL_ARGUMENT, tag, reason);
+    explain_refusal(handle->comm, PCCL_ARGUMENT, request->tag, reason);
     return PCCL_ARGUMENT;
 }
 
@@ -188,6 +205,50 @@ static enum pccl_status place(const struct pcclComm_t *handle, struct pccl_comm_
     return pccl_request_check_buffers(request, operation->member_count, operation->rank, reason);
 }
 
+/* The two, the source first, by the list of members that the caller counts on. */
+static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct pccl_request *request,
+                                  struct pccl_id pair[2], struct pccl_text *reason)
+{
+    const struct pccl_id *self = &handle->comm->id, *given = request->members;
+    uint32_t count = request->member_count;
+    const struct pccl_member *known = NULL;
+    if (!given && handle->group) {
+        given = handle->group->members;
+        count = handle->group->count;
+    } else if (!given) {
+        known = pccl_peer_members(handle->comm->peer, &count);
+    }
+    if (count < 2)
+        return PCCL_TOO_FEW_PEERS;
+    if (request->root >= count) {
+        pccl_text_format(reason, "the other peer is rank %u, but there are %u members", request->root, count);
+        return PCCL_ARGUMENT;
+    }
+    const struct pccl_id *other = known ? &known[request->root].peer : &given[request->root];
+    if (pccl_id_equal(other, self)) {
+        pccl_text_format(reason, "rank %u is this peer, which cannot send to itself", request->root);
+        return PCCL_ARGUMENT;
+    }
+    pair[0] = request->sends ? *self : *other;
+    pair[1] = request->sends ? *other : *self;
+    return PCCL_OK;
+}
+
+static void explain_refused_send(const struct pccl_communicator *comm, enum pccl_status status,
+                                 const struct pccl_id *other, bool tiny, struct pccl_text *reason)
+{
+    uint32_t count;
+    (void)pccl_peer_view_members(comm->peer, &count);
+    if (status == PCCL_PEER_LOST)
+        pccl_text_format(reason, "peer %s is no member of the group any more", pccl_id_str(other));
+    else if (status == PCCL_LIMIT && !tiny && count > PCCL_MESH_PEERS_MAX)
+        pccl_text_format(reason,
+                         "in a group of %u peers, more than %d, not all pairs have links: what is sent has %u bytes at "
+                         "most",
+                         count, PCCL_MESH_PEERS_MAX, pccl_peer_tiny_bytes_max(comm->peer));
+    pccl_peer_add_names(comm->peer, reason);
+}
+
 /*
  * Where the outcome of a tiny operation goes. Whether it is one depends only on what all peers have
  * alike.
@@ -234,7 +295,15 @@ static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_com
                                 struct pccl_launch *launch, struct pccl_text *reason)
 {
     struct pccl_communicator *comm = handle->comm;
-    enum pccl_status status = place(handle, operation, request, &launch->descriptor, reason);
+    enum pccl_status status = PCCL_OK;
+    if (is_send(request)) {
+        operation->rank = request->sends ? 0 : 1;
+        launch->descriptor.root = operation->members[0];
+        launch->other = operation->members[1 - operation->rank];
+        status = pccl_request_check_buffers(request, 2, operation->rank, reason);
+    } else {
+        status = place(handle, operation, request, &launch->descriptor, reason);
+    }
     if (status != PCCL_OK)
         return status;
     if (request->descriptor.collective == PCCL_ALL_GATHER_V)
@@ -244,7 +313,7 @@ static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_com
     if (status != PCCL_OK)
         return status;
     bool has_peers = handle->group ? subgroup != NULL : !pccl_peer_is_alone(comm->peer);
-    bool moves = !operation->tiny && has_peers;
+    bool moves = !operation->tiny && (has_peers || is_send(request));
     return !moves || pccl_comm_op_job_make(comm, operation, request, &launch->descriptor, subgroup) ? PCCL_OK
                                                                                                     : PCCL_MEMORY;
 }
@@ -269,7 +338,10 @@ static enum pccl_status launch(const struct pcclComm_t *handle, struct pccl_comm
         return status;
     if (handle->group && !subgroup)
         return PCCL_TOO_FEW_PEERS; /* the machine knows nothing of a group of one */
-    return step(handle->comm, operation, &launch);
+    status = step(handle->comm, operation, &launch);
+    if (status != PCCL_OK && is_send(request))
+        explain_refused_send(handle->comm, status, &launch.other, launch.tiny, reason);
+    return status;
 }
 
 /* This peer is alone in its group: it has what the others would send, and nobody need be told. */
@@ -296,17 +368,18 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
 static void refuse(struct pccl_communicator *comm, struct pccl_comm_op *operation, enum pccl_status status,
                    const struct pccl_epoch *known, struct pccl_why *why)
 {
-    if (status == PCCL_TOO_FEW_PEERS || status == PCCL_MEMBERS_CHANGED)
+    if (status == PCCL_TOO_FEW_PEERS || status == PCCL_MEMBERS_CHANGED || status == PCCL_PEER_LOST)
         pccl_peer_departed(comm->peer, known, NULL, &why->details.departed);
     pccl_comm_op_job_leave(comm, operation);
     release(operation);
 }
 
-/* From here on it can be found by its tag. */
-static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint64_t tag)
+/* From here on it can be found by its name. */
+static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint64_t tag, uint64_t name)
 {
     const struct pccl_peer_op *op = operation->op;
-    pccl_table_insert(&comm->operations.by_tag, &operation->by_tag, key_of(operation->handle, tag));
+    operation->name = name;
+    pccl_table_insert(&comm->operations.by_tag, &operation->by_tag, key_of(operation->handle, name));
     operation->why.details = (struct pccl_details){.launched = true, .tag = tag, .sequence = op ? op->instance.use : 0};
     if (operation->job && !operation->job->started) /* decided before it started, or it never will */
         pccl_comm_op_job_leave(comm, operation);
@@ -316,15 +389,30 @@ static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation
         pccl_comm_check_deadline(comm);
 }
 
-enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const struct pccl_request *request,
+enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const struct pccl_request *asked,
                                      struct pccl_waiter *waiter, struct pccl_comm_op **operation_out,
                                      struct pccl_why *why)
 {
     struct pccl_communicator *comm = handle->comm;
     const struct pccl_peer_subgroup *subgroup;
-    enum pccl_status status = may_launch(handle, request->tag, &subgroup, &why->reason);
+    const struct pccl_request *request = asked;
+    struct pccl_request send;
+    struct pccl_id pair[2];
+    enum pccl_status status = may_launch(handle, request, &subgroup, &why->reason);
     if (status != PCCL_OK)
         return status;
+    if (is_send(asked)) {
+        status = find_pair(handle, asked, pair, &why->reason);
+        send = *asked;
+        send.members = pair;
+        send.member_count = 2;
+        request = &send;
+    }
+    if (status != PCCL_OK) {
+        if (!why->reason.length)
+            explain_refusal(comm, status, asked->tag, &why->reason);
+        return status;
+    }
     struct pccl_epoch known = pccl_peer_attributes(comm->peer).epoch;
     struct pccl_comm_op *operation = allocate(handle, request);
     if (!operation) {
@@ -342,7 +430,7 @@ enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const stru
         refuse(comm, operation, status, &known, why);
         return status;
     }
-    begin(comm, operation, request->tag);
+    begin(comm, operation, request->tag, name_of(handle, request));
     *operation_out = operation;
     return PCCL_OK;
 }
@@ -365,7 +453,7 @@ enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, co
         status = step(comm, operation, &launch);
     }
     if (status == PCCL_OK) {
-        begin(comm, operation, 0);
+        begin(comm, operation, 0, 0);
         *operation_out = operation;
         return PCCL_OK;
     }
@@ -385,7 +473,7 @@ enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, const struc
 {
     struct pccl_descriptor descriptor = request->descriptor;
     const struct pccl_peer_subgroup *subgroup;
-    enum pccl_status status = may_launch(handle, request->tag, &subgroup, reason);
+    enum pccl_status status = may_launch(handle, request, &subgroup, reason);
     if (status != PCCL_OK || !pccl_request_needs_members(request))
         return status;
     struct pccl_comm_op *operation = allocate(handle, request);
@@ -606,6 +694,17 @@ void pccl_comm_ops_abort(struct pcclComm_t *handle)
          node = pccl_table_after(&comm->operations.by_tag, node))
         if (operation_of(node)->handle == handle)
             pccl_comm_op_abort(comm, operation_of(node), PCCL_CLASS_ABORTED, NULL);
+}
+
+void pccl_comm_sends_abort(const struct pcclComm_t *handle)
+{
+    struct pccl_communicator *comm = handle->comm;
+    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
+         node = pccl_table_after(&comm->operations.by_tag, node)) {
+        const struct pccl_comm_op *operation = operation_of(node);
+        if (operation->handle == handle && operation->op && operation->op->descriptor.collective == PCCL_SEND)
+            pccl_comm_op_abort(comm, operation, PCCL_CLASS_ABORTED, NULL);
+    }
 }
 
 void pccl_comm_ops_drop(struct pccl_communicator *comm, const struct pcclComm_t *handle)

@@ -21,8 +21,8 @@ struct pccl_id pccl_request_digest(const uint64_t *starts, uint32_t part_count)
 bool pccl_request_needs_members(const struct pccl_request *request)
 {
     uint8_t collective = request->descriptor.collective;
-    return request->members ||
-           (collective != PCCL_ALL_REDUCE && collective != PCCL_BARRIER && collective != PCCL_ALL_GATHER_V);
+    return request->members || (collective != PCCL_ALL_REDUCE && collective != PCCL_BARRIER &&
+                                collective != PCCL_ALL_GATHER_V && collective != PCCL_SEND);
 }
 
 /* Where a part begins, in bytes; or the last one ends. */
@@ -46,6 +46,8 @@ struct pccl_request_extent pccl_request_extent(const struct pccl_request *reques
         extent.input = 0;
     if ((collective == PCCL_REDUCE || collective == PCCL_GATHER) && rank != request->root)
         extent.result = 0;
+    if (collective == PCCL_SEND) /* rank 0 is the source */
+        *(rank == 0 ? &extent.result : &extent.input) = 0;
     return extent;
 }
 
