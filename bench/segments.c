@@ -3,6 +3,8 @@
  *   bench_segments combine:VARIANT N    N times 64 KiB of f32 are added
  *   bench_segments encode:VARIANT N     N times 64 KiB of f32 are packed as u8
  *   bench_segments decode:VARIANT N     and unpacked
+ *   bench_segments encode-int4:VARIANT N, decode-e3m0:VARIANT N...
+ *                                       the same with a scaled codec, in blocks of 256
  *   bench_segments digest:VARIANT N     N chunks of a shared state, of 1 MiB, are digested, 64 of
  *                                       them by turns
  *   bench_segments prove:VARIANT N      and have their proofs made
@@ -14,6 +16,7 @@
  */
 #include "collective/exchange.h"
 #include "kernels/codec.h"
+#include "kernels/scaled.h"
 #include "kernels/variant.h"
 #include "state/state.h"
 #include "wire/frame.h"
@@ -73,6 +76,28 @@ static int run_kernel(char kind, const struct pccl_kernels *kernels, unsigned lo
         else
             pccl_codec_decode(codec, kernels, packed, PIECE_ELEMENTS, other);
     }
+    (void)printf("%lu\n", count);
+    return 0;
+}
+
+/* `name` is that of a format, followed by something. */
+static int run_scaled(bool decodes, const char *name, const struct pccl_kernels *kernels, unsigned long count)
+{
+    static float values[PIECE_ELEMENTS];
+    static uint8_t packed[PIECE_ELEMENTS * 2];
+    struct pccl_scaled codec = {.datatype = PCCL_F32, .block = PCCL_SCALED_BLOCK_MAX};
+    while (codec.format < PCCL_SCALED_FORMATS && strncmp(name, pccl_scaled_format_name(codec.format), 4) != 0)
+        codec.format++;
+    if (codec.format == PCCL_SCALED_FORMATS || !kernels)
+        return fail("no such kernels, or no such format");
+    for (size_t i = 0; i < PIECE_ELEMENTS; i++)
+        values[i] = (float)(i % 1000) * 0.001f;
+    pccl_scaled_encode(&codec, kernels, values, PIECE_ELEMENTS, 0, 0, packed);
+    for (unsigned long i = 0; i < count; i++)
+        if (decodes)
+            pccl_scaled_decode(&codec, kernels, packed, PIECE_ELEMENTS, values);
+        else
+            pccl_scaled_encode(&codec, kernels, values, PIECE_ELEMENTS, 0, 0, packed);
     (void)printf("%lu\n", count);
     return 0;
 }
@@ -289,6 +314,9 @@ int main(int count, char **arguments)
     const char *colon = strchr(arguments[1], ':');
     if (strncmp(arguments[1], "digest:", 7) == 0 || strncmp(arguments[1], "prove:", 6) == 0)
         return run_hash(arguments[1][0] == 'p', find_kernels(colon + 1), times);
+    const char *dash = strchr(arguments[1], '-');
+    if (colon && dash)
+        return run_scaled(arguments[1][0] == 'd', dash + 1, find_kernels(colon + 1), times);
     if (colon)
         return run_kernel(arguments[1][0], find_kernels(colon + 1), times);
     if (strcmp(arguments[1], "frame") == 0)

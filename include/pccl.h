@@ -123,17 +123,39 @@ typedef enum pcclDataType_t {
     pcclFloat16 = 8,  /* IEEE 754 binary16 */
     pcclBFloat16 = 9, /* the upper half of a binary32 */
     pcclFloat = 10,
-    pcclDouble = 11
+    pcclDouble = 11,
+    /* not in PCCL 1.0: */
+    pcclBool = 12,         /* a byte: true unless it is 0; results of reductions are 0 or 1 */
+    pcclFloat8E4M3FN = 13, /* 4 bits of exponent, 3 of fraction, no infinity: up to 448 */
+    pcclFloat8E5M2 = 14    /* the upper half of a binary16: up to 57344, and infinity */
 } pcclDataType_t;
 
 typedef enum pcclDeviceType_t { pcclDeviceCpu = 0, pcclDeviceCuda = 1 } pcclDeviceType_t;
 
 /*
  * Integers wrap. Avg is the sum divided by the number of peers; for integers the wrapped sum,
- * truncated toward zero. Float16 and BFloat16 are computed in single precision and rounded once.
+ * truncated toward zero. Floats of 8 and 16 bits are computed in single precision and rounded once,
+ * to nearest even; what is too large for Float8E4M3FN, also an infinity, becomes 448 with its sign.
  * Max and Min return NaN when any operand is NaN and order -0 below +0.
+ *
+ * And, Or and Xor are of the bits of integers, and of bools; floats are refused. Of bools Sum and Max
+ * are Or, Prod and Min are And, and Avg is refused. PremulSum is the sum of what each peer makes of its
+ * elements by multiplying them with a factor of its own (pcclCollectiveOptions_t), rounded to their
+ * type; floats narrower than double are multiplied in single precision; integers and bools are
+ * refused.
  */
-typedef enum pcclRedOp_t { pcclSum = 0, pcclAvg = 1, pcclProd = 2, pcclMax = 3, pcclMin = 4 } pcclRedOp_t;
+typedef enum pcclRedOp_t {
+    pcclSum = 0,
+    pcclAvg = 1,
+    pcclProd = 2,
+    pcclMax = 3,
+    pcclMin = 4,
+    /* not in PCCL 1.0: */
+    pcclAnd = 5,
+    pcclOr = 6,
+    pcclXor = 7,
+    pcclPremulSum = 8
+} pcclRedOp_t;
 
 /* The four numbers of pcclGetAttribute. They count accepted peers only, never those that wait for admission. */
 typedef enum pcclAttribute_t {
@@ -169,9 +191,15 @@ typedef enum pcclDistributionHint_t {
  * pcclInvalidArgument. docs/CODECS.md has the formulas and the bounds of the error.
  */
 typedef enum pcclQuantizationAlgorithm_t {
-    pcclQuantNone = 0,          /* elements travel exactly */
-    pcclQuantMinMax = 1,        /* unsigned integers between the smallest and the largest element */
-    pcclQuantZeroPointScale = 2 /* integers around a zero that is exact; for sums and averages only */
+    pcclQuantNone = 0,           /* elements travel exactly */
+    pcclQuantMinMax = 1,         /* unsigned integers between the smallest and the largest element */
+    pcclQuantZeroPointScale = 2, /* integers around a zero that is exact; for sums and averages only */
+    /* Not in PCCL 1.0: formats of codecs that pcclCreateCodec makes (pccl_collectives.h) */
+    pcclQuantE4M3 = 3, /* eight bits: 4 of exponent, 3 of mantissa */
+    pcclQuantE5M2 = 4,
+    pcclQuantInt4 = 5, /* four bits: -7 to 7 */
+    pcclQuantE3M0 = 6, /* powers of two */
+    pcclQuantE2M1 = 7
 } pcclQuantizationAlgorithm_t;
 
 /* ------------------------------------------------------------------------------------------------ structs */
@@ -194,7 +222,7 @@ typedef struct pcclReduceOperandDescriptor_t {
 } pcclReduceOperandDescriptor_t;
 
 typedef struct pcclQuantizationOptions_t {
-    pcclDataType_t quantized_datatype; /* ignored with pcclQuantNone */
+    pcclDataType_t quantized_datatype; /* ignored with pcclQuantNone; of a codec, what pcclCreateCodec sets */
     pcclQuantizationAlgorithm_t algorithm;
 } pcclQuantizationOptions_t;
 
@@ -695,8 +723,9 @@ PCCL_EXPORT pcclResult_t pcclGetTopology(const pcclComm_t *comm, char *PCCL_NULL
  * pcclSuccess         *reduce_handle_out must be awaited exactly once
  * pcclNotInitialized
  * pcclInvalidArgument a pointer is NULL; count is 0; an unknown data type, operation or algorithm;
- *                     quantization that does not fit data type or operation; the buffers overlap
- *                     partly; or the tag is in use (launched and not yet awaited)
+ *                     an operation that does not fit the data type, or is pcclPremulSum; quantization
+ *                     that does not fit data type or operation; the buffers overlap partly; or the
+ *                     tag is in use (launched and not yet awaited)
  * pcclInvalidUsage    unconnected, pcclUpdateTopology, pcclOptimizeTopology or
  *                     pcclSynchronizeSharedState of another thread is outstanding, or too many
  *                     operations are outstanding

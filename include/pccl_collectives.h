@@ -1,6 +1,7 @@
 /*
- * PCCL: who the members of the group are; broadcast, all-gather, also of blobs, reduce-scatter, reduce,
- * gather, scatter, all-to-all and barrier; send and receive; lists of operations of all kinds.
+ * PCCL: who the members of the group are; all-reduce with options, broadcast, all-gather, also of
+ * blobs, reduce-scatter, reduce, gather, scatter, all-to-all and barrier; send and receive; lists of
+ * operations of all kinds; codecs of eight and of four bits.
  * pccl.h includes this file and defines the words used here. None of this is in PCCL 1.0.
  *
  * Members and ranks. A peer's rank is its place in the list of its group's members, which is in the
@@ -60,11 +61,12 @@ typedef struct pcclCollectiveOptions_t {
     const size_t *counts;   /* of a reduce-scatter: each member's share, in order of their ranks; NULL: equal shares */
     uint32_t counts_length; /* how many there are: as many as members */
     uint64_t max_bytes;     /* of an all-gather of blobs: how long all may be together; 0: 256 MiB */
+    double factor;          /* of a premultiplied sum: what this peer's elements are multiplied by; otherwise 1 */
 } pcclCollectiveOptions_t;
 
 #define PCCL_COLLECTIVE_OPTIONS_INIT                                                                                   \
     {                                                                                                                  \
-        sizeof(pcclCollectiveOptions_t), 0, NULL, NULL, 0, false, {pcclUint8, pcclQuantNone}, NULL, 0, 0               \
+        sizeof(pcclCollectiveOptions_t), 0, NULL, NULL, 0, false, {pcclUint8, pcclQuantNone}, NULL, 0, 0, 1            \
     }
 
 /*
@@ -89,6 +91,17 @@ typedef struct pcclOperationInfo_t {
     }
 
 /*
+ * pcclAllReduce with options; a premultiplied sum needs them. Unless it is given members, it counts
+ * on nobody in particular.
+ * pcclSuccess
+ * and the results of pcclBroadcast
+ */
+PCCL_EXPORT pcclResult_t pcclAllReduceWithOptions(const void *sendbuf, void *recvbuf, size_t count,
+                                                  pcclDataType_t datatype, pcclRedOp_t op,
+                                                  const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                                  const pcclComm_t *comm, pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/*
  * Brings the root's buffer to all members. root is a rank. All pass as many elements of the same
  * type. Quantized, the root's buffer too becomes what the packed elements are unpacked to, so that
  * all have the same bits; otherwise it is only read. BLOCKS, joint(group), like all calls below;
@@ -102,7 +115,9 @@ typedef struct pcclOperationInfo_t {
  *                        overlap in another way than described; a quantization that does not fit;
  *                        counts that are not as many as members, or do not make up count;
  *                        either of something else than a reduce-scatter; max_bytes of something
- *                        else than an all-gather of blobs; or the tag is in use. Nothing was launched
+ *                        else than an all-gather of blobs; a reduction that does not fit the data
+ *                        type, or a factor of something else than a premultiplied sum; or the tag is
+ *                        in use. Nothing was launched
  * pcclInvalidUsage       peers differ in operation, count, counts, data type, root or quantization
  *                        (ext. pcclPeerMismatch); and as for pcclAllReduceAsync
  * pcclTooFewPeers        this peer is alone in its group, and alone_ok is false
@@ -288,6 +303,16 @@ PCCL_EXPORT pcclResult_t pcclBarrier(const pcclCollectiveOptions_t *PCCL_NULLABL
 PCCL_EXPORT pcclResult_t pcclBroadcastAsync(void *buffer, size_t count, pcclDataType_t datatype, uint32_t root,
                                             const pcclCollectiveOptions_t *PCCL_NULLABLE options,
                                             const pcclComm_t *comm, pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Launches an all-reduce with options.
+ * pcclSuccess
+ * and the results of pcclBroadcastAsync
+ */
+PCCL_EXPORT pcclResult_t pcclAllReduceWithOptionsAsync(const void *sendbuf, void *recvbuf, size_t count,
+                                                       pcclDataType_t datatype, pcclRedOp_t op,
+                                                       const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                                       const pcclComm_t *comm, pcclAsyncReduceOp_t *handle_out);
 
 /*
  * Launches an all-gather.
@@ -559,6 +584,78 @@ typedef struct pcclRunOptions_t {
  */
 PCCL_EXPORT pcclResult_t pcclRunOperations(pcclOperation_t *operations, size_t count,
                                            const pcclRunOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm);
+
+/* ------------------------------------------------------------------------------------------------- codecs */
+
+/* How the scale of a block travels. */
+typedef enum pcclCodecScale_t {
+    pcclScaleFloat = 0,
+    pcclScaleBFloat16 = 1,
+    pcclScalePowerOfTwo = 2 /* in one byte */
+} pcclCodecScale_t;
+
+typedef enum pcclCodecRounding_t {
+    pcclRoundNearest = 0,
+    /*
+     * Up or down, each the more often the nearer it is: the mean of many roundings is the element. The
+     * choice follows from the operation, the peer and the element's place; a retry chooses anew.
+     */
+    pcclRoundStochastic = 1
+} pcclCodecRounding_t;
+
+/*
+ * A codec of eight or four bits, for elements of float, float16 and bfloat16. Later versions may add
+ * members at the end; `size` tells the library which ones the caller knows.
+ */
+typedef struct pcclCodecParams_t {
+    size_t size;                        /* set by PCCL_CODEC_PARAMS_INIT */
+    pcclQuantizationAlgorithm_t format; /* pcclQuantE4M3 or one that follows it */
+    uint32_t block;                     /* elements that have a scale of their own: 16, 32, 64, 128 or 256 */
+    pcclCodecScale_t scale;
+    pcclCodecRounding_t rounding;
+} pcclCodecParams_t;
+
+#define PCCL_CODEC_PARAMS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(pcclCodecParams_t), pcclQuantInt4, 256, pcclScaleFloat, pcclRoundNearest                                \
+    }
+
+/*
+ * Makes a codec for any operation that takes a quantization, as often as wished, also in other
+ * threads: a plain value that needs no release. Where peers differ in format, block, scale or
+ * rounding, the operation fails for all, as where they differ in any quantization. With it the parts of
+ * a reduction go to one peer each, packed once, which adds them as float and packs the result once
+ * (in groups without links between all, or of more than 16 peers, along the ring instead, where each
+ * peer packs the sum anew). NaN arrives as NaN, an infinity as an infinity with pcclQuantE5M2 and as
+ * NaN with the others. docs/CODECS.md has formats and bounds of the error.
+ * pcclSuccess
+ * pcclInvalidArgument a pointer is NULL, the size is not set, or there is no such codec
+ */
+PCCL_EXPORT pcclResult_t pcclCreateCodec(const pcclCodecParams_t *params, pcclQuantizationOptions_t *codec_out);
+
+/* What coding costs. Later versions may add members at the end, as of pcclOperationInfo_t. */
+typedef struct pcclCodecError_t {
+    size_t size;           /* set by PCCL_CODEC_ERROR_INIT */
+    double largest;        /* the largest error, as a share of the largest magnitude */
+    double rms;            /* the root of the mean square of the errors, as a share of that of the elements */
+    uint64_t not_finite;   /* elements left out: they, or what they became, are NaN or infinite */
+    uint64_t packed_bytes; /* how long the elements are when they travel */
+} pcclCodecError_t;
+
+#define PCCL_CODEC_ERROR_INIT                                                                                          \
+    {                                                                                                                  \
+        sizeof(pcclCodecError_t), 0, 0, 0, 0                                                                           \
+    }
+
+/*
+ * Packs and unpacks these elements, once and for nobody, with any quantization, and tells how far they
+ * come out from what they were. An all-reduce with a codec that pcclCreateCodec made adds the errors of
+ * its peers' parts, and that of its result.
+ * pcclSuccess
+ * pcclInvalidArgument a pointer is NULL, the size is not set, or a quantization that does not fit
+ */
+PCCL_EXPORT pcclResult_t pcclMeasureCodec(const pcclQuantizationOptions_t *codec, const void *elements, size_t count,
+                                          pcclDataType_t datatype, pcclCodecError_t *error_out);
 
 #ifdef __cplusplus
 }

@@ -149,6 +149,7 @@ int main(void)
     print_enumerations();
     printf("The datatypes, reductions and codecs of [descriptor](#descriptor) are the values of `pcclDataType_t`, "
            "`pcclRedOp_t` and\n"
-           "`pcclQuantizationAlgorithm_t` in `include/pccl.h`.\n");
+           "`pcclQuantizationAlgorithm_t` in `include/pccl.h`, and `pcclCodecScale_t` and `pcclCodecRounding_t` in\n"
+           "`include/pccl_collectives.h`.\n");
     return 0;
 }

@@ -12,10 +12,13 @@ import threading
 import time
 
 from . import _core, _logging, _master, _native, _threads, cuda
+from ._codec import CodecError, QuantizationOptions, measure_codec
 from ._communicator import Communicator
 from ._group import Group
 from ._enums import (
     Attribute,
+    CodecRounding,
+    CodecScale,
     DataType,
     DeviceType,
     DistributionHint,
@@ -56,7 +59,6 @@ from ._reduce import (
     AsyncBlobsHandle,
     AsyncReduceHandle,
     OperationInfo,
-    QuantizationOptions,
     ReduceDescriptor,
     ReduceInfo,
     ReduceOpDescriptor,
@@ -89,6 +91,9 @@ __all__ = [
     "Attribute",
     "Barrier",
     "Broadcast",
+    "CodecError",
+    "CodecRounding",
+    "CodecScale",
     "Communicator",
     "Gather",
     "Group",
@@ -137,6 +142,7 @@ __all__ = [
     "VersionMismatchError",
     "__version__",
     "cuda",
+    "measure_codec",
     "parameters",
     "set_log_level",
 ]

@@ -14,7 +14,7 @@ from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint
 from ctypes import c_uint64, c_void_p, py_object
 from typing import Any, Callable, Iterable, Optional, Sequence, Tuple
 
-from ._enums import DataType, DeviceType, by_name, known_names, number
+from ._enums import DataType, DeviceType, by_name, known_names, number, of_ml_dtypes
 from ._errors import DTypeError, InvalidArgument, LayoutError
 
 
@@ -185,8 +185,14 @@ def _of_numpy(array: Any, argument: str) -> Buffer:
     return Buffer(int(array.ctypes.data), int(array.size), dtype, array, obstacle=obstacle)
 
 
-_KINDS = {"i": "int", "u": "uint", "f": "float"}
+_KINDS = {"i": "int", "u": "uint", "f": "float", "b": "bool"}
 _OTHER_ORDER = ">" if sys.byteorder == "little" else "<"
+
+
+def _of_kind(kind: Optional[str], bits: int) -> Optional[DataType]:
+    """The type of a kind that comes in several sizes, or in one of 8 bits."""
+    found = by_name(f"{kind}{bits}")
+    return by_name(kind) if found is None and kind is not None and bits == 8 else found
 
 
 def _product(shape: Sequence[int]) -> int:
@@ -213,9 +219,10 @@ def _of_array_interface(thing: Any, argument: str) -> Buffer:
     interface = thing.__array_interface__
     typestr, shape = interface["typestr"], tuple(interface["shape"])
     itemsize = int(typestr[2:])
-    dtype = by_name(_KINDS.get(typestr[1], "?") + str(8 * itemsize))
-    if dtype is None and itemsize == 2 and "bfloat16" in str(getattr(thing, "dtype", "")):
-        dtype = DataType.BFLOAT16  # the interface itself has no letter for it
+    dtype = _of_kind(_KINDS.get(typestr[1]), 8 * itemsize)
+    if dtype is None:
+        named = of_ml_dtypes(str(getattr(thing, "dtype", "")))  # the interface itself has no letter for it
+        dtype = named if named is not None and named.itemsize == itemsize else None
     if dtype is None or typestr[0] == _OTHER_ORDER:
         raise _bad_dtype(thing, argument, f"no data type of PCCL (typestr {typestr})")
     strides = interface.get("strides")
@@ -253,7 +260,7 @@ _get_buffer.argtypes, _get_buffer.restype = [py_object, POINTER(_PyBuffer), c_in
 _release_buffer = ctypes.pythonapi.PyBuffer_Release
 _release_buffer.argtypes, _release_buffer.restype = [POINTER(_PyBuffer)], None
 
-_FORMATS = {"f": "float", "d": "float", "e": "float"}
+_FORMATS = {"f": "float", "d": "float", "e": "float", "?": "bool"}
 _FORMATS.update({letter: "int" for letter in "bhilqn"})
 _FORMATS.update({letter: "uint" for letter in "BHILQN"})
 
@@ -272,7 +279,7 @@ def _of_memoryview(view: memoryview, thing: Any, argument: str) -> Buffer:
     letters = view.format.lstrip("@=<>!")
     foreign = view.format[:1] in ("<", ">", "!") and view.format[:1].replace("!", ">") == _OTHER_ORDER
     kind = _FORMATS.get(letters)
-    dtype = by_name(f"{kind}{8 * view.itemsize}") if kind and not foreign else None
+    dtype = _of_kind(kind, 8 * view.itemsize) if kind and not foreign else None
     if dtype is None:
         raise _bad_dtype(thing, argument, f"no data type of PCCL (format {view.format!r})")
     if not view.c_contiguous:
@@ -322,7 +329,7 @@ _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.argtypes, _capsule_pointer.restype = [py_object, c_char_p], c_void_p
 
 _DL_CPU, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED = 1, 2, 3, 13
-_DL_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}
+_DL_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool", 10: "float8_e4m3fn", 12: "float8_e5m2"}
 _DL_READ_ONLY, _DL_IS_COPIED = 1, 2
 
 
@@ -365,7 +372,7 @@ def _of_dlpack(thing: Any, argument: str) -> Buffer:
     if tensor.device.device_type not in (_DL_CPU, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED):
         raise _bad_layout(thing, argument, "neither in memory nor on a CUDA device")
     kind = _DL_KINDS.get(tensor.dtype.code)
-    dtype = by_name(f"{kind}{tensor.dtype.bits}") if kind and tensor.dtype.lanes == 1 else None
+    dtype = _of_kind(kind, tensor.dtype.bits) if tensor.dtype.lanes == 1 else None
     if dtype is None:
         raise _bad_dtype(thing, argument, "no data type of PCCL")
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))

@@ -1,4 +1,4 @@
-"""What all collectives but all-reduce are made of."""
+"""What all operations with options are made of."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import ctypes
 from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 from . import _buffers, _core, _native
+from ._codec import QuantizationOptions
 from ._enums import ReduceOp, member, number
 from ._errors import InvalidArgument, LayoutError
-from ._reduce import Blobs, QuantizationOptions, Staged, Work, on_device
+from ._reduce import Blobs, Staged, Work, on_device
 
 _ID_SIZE = 33  # with its terminator
 
@@ -34,6 +35,7 @@ class Options:
         quantization: Optional[QuantizationOptions] = None,
         counts: Optional[Sequence[int]] = None,
         label: Optional[bytes] = None,
+        factor: float = 1.0,
     ) -> None:
         """label: None, if it is set where the operation is launched."""
         self.where = where
@@ -47,6 +49,7 @@ class Options:
             members=None if members is None else ctypes.addressof(self._ids),
             member_count=len(self._ids),
             alone_ok=bool(alone_ok),
+            factor=factor,
         )
         if members is not None and not len(self._ids):
             raise InvalidArgument(f"{where}: members: the list is empty")
@@ -95,6 +98,23 @@ def given_members(where: str, members: Sequence[str], own: str) -> Tuple[Tuple[s
     if own not in given:
         raise InvalidArgument(f"{where}: members: this peer, {own}, is not among them")
     return given, given.index(own)
+
+
+def factor_of(where: str, op: Union[ReduceOp, str], factor: Optional[float]) -> float:
+    """The factor that such a reduction is given."""
+    is_wanted = member("op", ReduceOp, op) == ReduceOp.PREMUL_SUM
+    if is_wanted != (factor is not None):
+        words = "a premultiplied sum needs one" if is_wanted else "only a premultiplied sum has one"
+        raise InvalidArgument(f"{where}: factor: {words}")
+    try:
+        return 1.0 if factor is None else float(factor)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"{where}: factor: expected a number, not {factor!r}") from None
+
+
+def all_reduce(options: Options, reduction: Work) -> Work:
+    """What is described without options, with them."""
+    return options.work("pcclAllReduceWithOptions", reduction.arguments, reduction.pins, reduction.staged)
 
 
 def _need_elements(where: str, buffer: _buffers.Buffer) -> None:

@@ -19,6 +19,7 @@ from typing import (
 )
 
 from . import _collectives, _core, _native, _threads
+from ._codec import QuantizationOptions
 from ._enums import Attribute, ReduceOp, Result, SharedStateSyncStrategy, member, number
 from ._errors import ConnectionError_, InvalidArgument, PCCLError, VersionMismatchError
 from ._parameters import maximum
@@ -27,7 +28,6 @@ from ._reduce import (
     AsyncReduceHandle,
     Operation,
     OperationInfo,
-    QuantizationOptions,
     ReduceInfo,
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
@@ -223,12 +223,16 @@ class Communicator:
         operand_descriptor: Optional[ReduceOperandDescriptor] = None,
         quantization_options: Optional[QuantizationOptions] = None,
         label: str = "",
+        factor: Optional[float] = None,
     ) -> OperationInfo:
         """Reduces send of all peers of the group into recv, which may be the same buffer. PCCLError
         if it fails; send is then unchanged. Ctrl-C aborts this communicator's reductions, for all
         peers. label: what the program is reducing, for example f"step {step}", at most 32 bytes; if
-        peers use different labels, one has skipped something, and all get StateMismatch."""
-        work = reduction("all_reduce", send, recv, op, tag, operand_descriptor, quantization_options)
+        peers use different labels, one has skipped something, and all get StateMismatch. factor: of
+        op="premul_sum", what this peer's elements are multiplied by; peers may have different ones."""
+        work = self._all_reduce(
+            "all_reduce", send, recv, op, tag, operand_descriptor, quantization_options, factor
+        )
         return self._carry_out("all_reduce", work, label)
 
     def all_reduce_async(
@@ -241,12 +245,33 @@ class Communicator:
         operand_descriptor: Optional[ReduceOperandDescriptor] = None,
         quantization_options: Optional[QuantizationOptions] = None,
         label: str = "",
+        factor: Optional[float] = None,
     ) -> AsyncReduceHandle:
         """The same without waiting. send must stay unchanged and recv untouched until the handle has been awaited. A
         tensor may be given other memory meanwhile (`.data = ...`), but its storage must not be resized (resize_()):
         that frees what is being reduced."""
-        work = reduction("all_reduce_async", send, recv, op, tag, operand_descriptor, quantization_options)
+        work = self._all_reduce(
+            "all_reduce_async", send, recv, op, tag, operand_descriptor, quantization_options, factor
+        )
         return self._launch("all_reduce_async", work, label)
+
+    @staticmethod
+    def _all_reduce(
+        where: str,
+        send: Any,
+        recv: Any,
+        op: Union[ReduceOp, str],
+        tag: int,
+        operand_descriptor: Optional[ReduceOperandDescriptor],
+        quantization: Optional[QuantizationOptions],
+        factor: Optional[float],
+    ) -> Work:
+        given = _collectives.factor_of(where, op, factor)
+        work = reduction(where, send, recv, op, tag, operand_descriptor, quantization)
+        if factor is None:
+            return work
+        options = _collectives.Options(where, tag, None, False, quantization, factor=given)
+        return _collectives.all_reduce(options, work)
 
     def all_reduce_multiple_with_retry(
         self, descriptors: Sequence[ReduceOpDescriptor], *, max_in_flight: int = 4, label: str = ""
@@ -393,11 +418,14 @@ class Communicator:
         alone_ok: bool = False,
         quantization: Optional[QuantizationOptions] = None,
         label: str = "",
+        factor: Optional[float] = None,
     ) -> OperationInfo:
         """Reduces, and gives each member its share: send has as many elements for each member as recv has, in order of
         their ranks; with counts as many as that says, of which any may be 0, alike on all peers. recv may be this
-        peer's share of send. The other arguments: as for broadcast."""
-        work = self._reduce_scatter("reduce_scatter", send, recv, op, counts, tag, members, alone_ok, quantization)
+        peer's share of send. factor: as for all_reduce. The other arguments: as for broadcast."""
+        work = self._reduce_scatter(
+            "reduce_scatter", send, recv, op, counts, tag, members, alone_ok, quantization, factor
+        )
         return self._carry_out("reduce_scatter", work, label)
 
     def reduce_scatter_async(
@@ -412,10 +440,11 @@ class Communicator:
         alone_ok: bool = False,
         quantization: Optional[QuantizationOptions] = None,
         label: str = "",
+        factor: Optional[float] = None,
     ) -> AsyncReduceHandle:
         """The same without waiting."""
         where = "reduce_scatter_async"
-        work = self._reduce_scatter(where, send, recv, op, counts, tag, members, alone_ok, quantization)
+        work = self._reduce_scatter(where, send, recv, op, counts, tag, members, alone_ok, quantization, factor)
         return self._launch(where, work, label)
 
     def reduce(
@@ -430,10 +459,11 @@ class Communicator:
         alone_ok: bool = False,
         quantization: Optional[QuantizationOptions] = None,
         label: str = "",
+        factor: Optional[float] = None,
     ) -> OperationInfo:
-        """Reduces to the root, which alone needs recv; it may be its send. root: a rank or an id. The other
-        arguments: as for broadcast."""
-        work = self._reduce("reduce", send, recv, root, op, tag, members, alone_ok, quantization)
+        """Reduces to the root, which alone needs recv; it may be its send. root: a rank or an id. factor: as for
+        all_reduce. The other arguments: as for broadcast."""
+        work = self._reduce("reduce", send, recv, root, op, tag, members, alone_ok, quantization, factor)
         return self._carry_out("reduce", work, label)
 
     def reduce_async(
@@ -448,9 +478,10 @@ class Communicator:
         alone_ok: bool = False,
         quantization: Optional[QuantizationOptions] = None,
         label: str = "",
+        factor: Optional[float] = None,
     ) -> AsyncReduceHandle:
         """The same without waiting."""
-        work = self._reduce("reduce_async", send, recv, root, op, tag, members, alone_ok, quantization)
+        work = self._reduce("reduce_async", send, recv, root, op, tag, members, alone_ok, quantization, factor)
         return self._launch("reduce_async", work, label)
 
     def gather(
@@ -635,9 +666,11 @@ class Communicator:
         members: Optional[Sequence[str]],
         alone_ok: bool,
         quantization: Optional[QuantizationOptions],
+        factor: Optional[float],
     ) -> Work:
         ids, rank = self._counted_on(where, members)
-        options = _collectives.Options(where, tag, ids, alone_ok, quantization)
+        given = _collectives.factor_of(where, op, factor)
+        options = _collectives.Options(where, tag, ids, alone_ok, quantization, factor=given)
         return _collectives.reduce(options, send, recv, root, op, rank)
 
     def _gather(
@@ -695,9 +728,11 @@ class Communicator:
         members: Optional[Sequence[str]],
         alone_ok: bool,
         quantization: Optional[QuantizationOptions],
+        factor: Optional[float],
     ) -> Work:
         ids, rank = self._counted_on(where, members)
-        options = _collectives.Options(where, tag, ids, alone_ok, quantization, counts)
+        given = _collectives.factor_of(where, op, factor)
+        options = _collectives.Options(where, tag, ids, alone_ok, quantization, counts, factor=given)
         return _collectives.reduce_scatter(options, send, recv, op, rank)
 
     @staticmethod

@@ -50,6 +50,10 @@ class ReduceOp(_Code):
     PROD = 2
     MAX = 3
     MIN = 4
+    AND = 5
+    OR = 6
+    XOR = 7
+    PREMUL_SUM = 8
 
 
 class Attribute(_Code):
@@ -91,6 +95,22 @@ class QuantizationAlgorithm(_Code):
     NONE = 0
     MIN_MAX = 1
     ZERO_POINT_SCALE = 2
+    E4M3 = 3
+    E5M2 = 4
+    INT4 = 5
+    E3M0 = 6
+    E2M1 = 7
+
+
+class CodecScale(_Code):
+    FLOAT = 0
+    BFLOAT16 = 1
+    POWER_OF_TWO = 2
+
+
+class CodecRounding(_Code):
+    NEAREST = 0
+    STOCHASTIC = 1
 
 
 class DataType(_Code):
@@ -106,6 +126,9 @@ class DataType(_Code):
     BFLOAT16 = 9
     FLOAT = 10
     DOUBLE = 11
+    BOOL = 12
+    FLOAT8_E4M3FN = 13
+    FLOAT8_E5M2 = 14
     FLOAT32 = 10
     FLOAT64 = 11
 
@@ -133,16 +156,17 @@ class DataType(_Code):
         return kind
 
     def to_numpy_dtype(self) -> Any:
-        """The numpy.dtype. bfloat16 is ml_dtypes' where that is installed, otherwise ValueError."""
+        """The numpy.dtype. bfloat16 and the floats of 8 bits are ml_dtypes' where that is installed,
+        otherwise ValueError."""
         import numpy
 
-        if self is not DataType.BFLOAT16:
+        if self not in _OF_ML_DTYPES:
             return numpy.dtype(_NAMES[self])
         try:
             import ml_dtypes
         except ImportError:
-            raise ValueError("numpy itself has no bfloat16; install ml_dtypes") from None
-        return numpy.dtype(ml_dtypes.bfloat16)
+            raise ValueError(f"numpy itself has no {_NAMES[self]}; install ml_dtypes") from None
+        return numpy.dtype(getattr(ml_dtypes, _NAMES[self]))
 
     @classmethod
     def from_numpy_dtype(cls, dtype: Any) -> DataType:
@@ -172,10 +196,14 @@ _NAMES = {
     DataType.BFLOAT16: "bfloat16",
     DataType.FLOAT: "float32",
     DataType.DOUBLE: "float64",
+    DataType.BOOL: "bool",
+    DataType.FLOAT8_E4M3FN: "float8_e4m3fn",
+    DataType.FLOAT8_E5M2: "float8_e5m2",
 }
+_OF_ML_DTYPES = DataType.BFLOAT16, DataType.FLOAT8_E4M3FN, DataType.FLOAT8_E5M2
 _BY_NAME = {name: kind for kind, name in _NAMES.items()}
 _ITEMSIZES = {
-    kind: 1 if name.endswith("t8") else 2 if name.endswith("16") else 4 if name.endswith("32") else 8
+    kind: 2 if name.endswith("16") else 4 if name.endswith("32") else 8 if name.endswith("64") else 1
     for kind, name in _NAMES.items()
 }
 
@@ -187,6 +215,11 @@ def known_names() -> str:
 def by_name(name: str) -> DataType | None:
     """The type with this name in numpy and torch."""
     return _BY_NAME.get(name)
+
+
+def of_ml_dtypes(text: str) -> DataType | None:
+    """The type of ml_dtypes whose name is in the text."""
+    return next((kind for kind in _OF_ML_DTYPES if _NAMES[kind] in text), None)
 
 
 _E = TypeVar("_E", bound=_Code)

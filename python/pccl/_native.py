@@ -9,7 +9,7 @@ import ctypes
 import os
 import sys
 import threading
-from ctypes import POINTER, c_bool, c_char, c_char_p, c_int, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_int, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -23,6 +23,20 @@ class ReduceOperandDescriptorC(ctypes.Structure):
 
 class QuantizationOptionsC(ctypes.Structure):
     _fields_ = [("quantized_datatype", c_int), ("algorithm", c_int)]
+
+
+class CodecParamsC(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("format", c_int), ("block", c_uint32), ("scale", c_int), ("rounding", c_int)]
+
+
+class CodecErrorC(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("largest", c_double),
+        ("rms", c_double),
+        ("not_finite", c_uint64),
+        ("packed_bytes", c_uint64),
+    ]
 
 
 class ReduceDescriptorC(ctypes.Structure):
@@ -59,6 +73,7 @@ class CollectiveOptionsC(ctypes.Structure):
         ("counts", c_void_p),
         ("counts_length", c_uint32),
         ("max_bytes", c_uint64),
+        ("factor", c_double),
     ]
 
 
@@ -205,6 +220,8 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclGetOption": [c_void_p, c_char_p, c_char_p, c_size_t],
     "pcclDestroyOptions": [c_void_p],
     "pcclCreateCommunicatorWithOptions": [c_char_p, c_void_p, POINTER(c_void_p)],
+    "pcclCreateCodec": [POINTER(CodecParamsC), POINTER(QuantizationOptionsC)],
+    "pcclMeasureCodec": [POINTER(QuantizationOptionsC), c_void_p, c_size_t, c_int, POINTER(CodecErrorC)],
     "pcclConnect": [c_void_p],
     "pcclCloseCommunicator": [c_void_p],
     "pcclDestroyCommunicator": [c_void_p],
@@ -221,6 +238,7 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclAllReduceMultipleWithRetry": [POINTER(ReduceOpDescriptorC), c_size_t, c_void_p, POINTER(ReduceInfoC), c_int],
     "pcclGetMembers": [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_uint32)],
     "pcclCreateGroup": [c_void_p, c_void_p, c_uint32, POINTER(GroupOptionsC), POINTER(c_void_p)],
+    "pcclAllReduceWithOptionsAsync": [c_void_p, c_void_p, c_size_t, c_int, c_int, *_LAUNCH],
     "pcclBroadcastAsync": [c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],
     "pcclAllGatherAsync": [c_void_p, c_void_p, c_size_t, c_int, *_LAUNCH],
     "pcclAllGatherVAsync": [c_void_p, c_size_t, POINTER(CollectiveOptionsC), c_void_p, c_void_p, c_void_p],

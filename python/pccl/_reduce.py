@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Callable, Generator, Generic, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _buffers, _native, _threads
+from ._codec import QuantizationOptions
 from ._core import Core, open_cores
 from ._enums import (
     DataType,
     DeviceType,
     DistributionHint,
-    QuantizationAlgorithm,
     ReduceOp,
     Result,
     data_type,
@@ -75,18 +75,6 @@ class ReduceOperandDescriptor:
 
 
 @dataclass
-class QuantizationOptions:
-    """How the elements of large payloads are packed for transport."""
-
-    quantized_datatype: DataType = DataType.UINT8
-    algorithm: QuantizationAlgorithm = QuantizationAlgorithm.MIN_MAX
-
-    def to_c(self) -> _native.QuantizationOptionsC:
-        algorithm = member("algorithm", QuantizationAlgorithm, self.algorithm)
-        return _native.QuantizationOptionsC(data_type("quantized_datatype", self.quantized_datatype), algorithm)
-
-
-@dataclass
 class ReduceDescriptor:
     """One reduction. All members must be equal on all peers of the group."""
 
@@ -100,7 +88,7 @@ class ReduceDescriptor:
         quantization = self.quantization_options
         if quantization is None:
             datatype = self.operand_descriptor.datatype
-            quantization = QuantizationOptions(datatype, QuantizationAlgorithm.NONE)
+            quantization = QuantizationOptions(datatype, "none")
         tag = number("tag", self.tag, 0, 1 << 64)
         count = number("count", self.count, 0, 1 << 63)
         return _native.ReduceDescriptorC(

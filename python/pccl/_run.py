@@ -6,10 +6,11 @@ import ctypes
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _collectives, _core, _native
+from ._codec import QuantizationOptions
 from ._collectives import Options
 from ._enums import ReduceOp, number
 from ._errors import InternalError, InvalidArgument
-from ._reduce import OperationInfo, QuantizationOptions, ReduceOperandDescriptor, Work, reduction
+from ._reduce import OperationInfo, ReduceOperandDescriptor, Work, reduction
 from ._threads import Errands
 
 
@@ -33,9 +34,10 @@ class ListedOperation:
         members: Optional[Sequence[str]],
         quantization: Optional[QuantizationOptions] = None,
         counts: Optional[Sequence[int]] = None,
+        factor: float = 1.0,
     ) -> Options:
         label = _core.label(where, self.label) or None
-        return Options(where, self.tag, members, self.alone_ok, quantization, counts, label)
+        return Options(where, self.tag, members, self.alone_ok, quantization, counts, label, factor)
 
     def _make(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Options, Work]:
         """members: of the list, for those who count on any; rank: of this peer."""
@@ -64,6 +66,7 @@ class AllReduce(ListedOperation):
         operand_descriptor: Optional[ReduceOperandDescriptor] = None,
         quantization_options: Optional[QuantizationOptions] = None,
         label: str = "",
+        factor: Optional[float] = None,
     ) -> None:
         super().__init__(tag, None, False, label)
         self.send = send
@@ -71,11 +74,13 @@ class AllReduce(ListedOperation):
         self.op = op
         self.operand_descriptor = operand_descriptor
         self.quantization_options = quantization_options
+        self.factor = factor
 
     def _make(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Options, Work]:
         operand, quantization = self.operand_descriptor, self.quantization_options
+        factor = _collectives.factor_of(where, self.op, self.factor)
         work = reduction(where, self.send, self.recv, self.op, self.tag, operand, quantization)
-        return self._options(where, None, quantization), work
+        return self._options(where, None, quantization, factor=factor), work
 
 
 class Broadcast(ListedOperation):
@@ -143,6 +148,7 @@ class ReduceScatter(ListedOperation):
         alone_ok: bool = False,
         quantization: Optional[QuantizationOptions] = None,
         label: str = "",
+        factor: Optional[float] = None,
     ) -> None:
         super().__init__(tag, members, alone_ok, label)
         self.send = send
@@ -150,10 +156,12 @@ class ReduceScatter(ListedOperation):
         self.op = op
         self.counts = counts
         self.quantization = quantization
+        self.factor = factor
 
     def _make(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Options, Work]:
         ids, own = self._counted_on(where, members, rank)
-        options = self._options(where, ids, self.quantization, self.counts)
+        factor = _collectives.factor_of(where, self.op, self.factor)
+        options = self._options(where, ids, self.quantization, self.counts, factor)
         return options, _collectives.reduce_scatter(options, self.send, self.recv, self.op, own)
 
 
@@ -172,6 +180,7 @@ class Reduce(ListedOperation):
         alone_ok: bool = False,
         quantization: Optional[QuantizationOptions] = None,
         label: str = "",
+        factor: Optional[float] = None,
     ) -> None:
         super().__init__(tag, members, alone_ok, label)
         self.send = send
@@ -179,10 +188,12 @@ class Reduce(ListedOperation):
         self.root = root
         self.op = op
         self.quantization = quantization
+        self.factor = factor
 
     def _make(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Options, Work]:
         ids, own = self._counted_on(where, members, rank)
-        options = self._options(where, ids, self.quantization)
+        factor = _collectives.factor_of(where, self.op, self.factor)
+        options = self._options(where, ids, self.quantization, factor=factor)
         return options, _collectives.reduce(options, self.send, self.recv, self.root, self.op, own)
 
 

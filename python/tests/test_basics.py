@@ -20,9 +20,9 @@ def test_version_is_that_of_the_header():
 
 
 def test_names_of_pccl_1_0():
-    assert [member.value for member in pccl.DataType] == list(range(12))
+    assert [member.value for member in pccl.DataType] == list(range(15))
     assert pccl.DataType.INT16 == 2 and pccl.DataType.UINT16 == 3 and pccl.DataType.FLOAT32 is pccl.DataType.FLOAT
-    assert [op.name for op in pccl.ReduceOp] == ["SUM", "AVG", "PROD", "MAX", "MIN"]
+    assert [op.name for op in pccl.ReduceOp] == "SUM AVG PROD MAX MIN AND OR XOR PREMUL_SUM".split()
     assert pccl.Attribute.LOCAL_WORLD_SIZE == 2 and pccl.DeviceType.CUDA == 1
     assert [s.name for s in pccl.SharedStateSyncStrategy] == ["ENFORCE_POPULAR", "RECEIVE_ONLY", "SEND_ONLY"]
     assert pccl.QuantizationOptions() == pccl.QuantizationOptions(

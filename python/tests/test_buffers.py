@@ -130,9 +130,9 @@ def test_layouts(alone):
 
 
 def test_dtypes(alone):
-    for thing in (np.zeros(4, bool), np.zeros(4, complex), np.zeros(4, "datetime64[s]"), np.zeros(4, object),
+    for thing in (np.zeros(4, complex), np.zeros(4, "datetime64[s]"), np.zeros(4, object),
                   OnlyInterface(np.zeros(4, complex)), OnlyDLPack(np.zeros(4, complex)),
-                  memoryview(bytearray(4)).cast("?"), np.zeros(4, ">f4" if np.dtype("<f4").isnative else "<f4"),
+                  memoryview(bytearray(4)).cast("c"), np.zeros(4, ">f4" if np.dtype("<f4").isnative else "<f4"),
                   [1.0, 2.0], None, 7):
         for kind in (ValueError, TypeError):
             error = alone.refused(kind, "send: ", thing, thing if thing is not None else bytearray(1))
@@ -325,3 +325,10 @@ def test_what_is_no_descriptor(alone):
     for pointer in (-1, 1 << 64, None):
         with pytest.raises(pccl.InvalidArgument, match="_ptr"):
             pccl.ReduceOpDescriptor(pointer, pointer, whole).to_c()
+
+
+def test_bools_of_all_producers():
+    memory = np.array([True, False, True])
+    for thing in (memory, OnlyInterface(memory), OnlyDLPack(memory), memoryview(memory)):
+        buffer = _buffers.of(thing, "x")
+        assert (buffer.dtype, buffer.count, buffer.address) == (pccl.DataType.BOOL, 3, memory.ctypes.data)

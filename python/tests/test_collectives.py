@@ -250,6 +250,65 @@ def test_quantized_copies(group, dtype):
     np.testing.assert_allclose(gathered[0], given, atol=1 / 250)
 
 
+@pytest.mark.parametrize("name", ["e4m3", "e5m2", "int4", "e3m0", "e2m1"])
+def test_codecs_with_scales(group, name):
+    """All have the same bits, near the exact ones, in as few bytes as is said."""
+    three = group(3)
+    given = [np.random.default_rng(i).standard_normal(3 * LARGE, np.float32) for i in range(3)]
+    options = pccl.QuantizationOptions(name, block=64, scale="bfloat16", rounding="stochastic")
+    error = pccl.measure_codec(given[0], options)
+    results = [np.empty(3 * LARGE, np.float32) for _ in range(3)]
+    told = [each.copy() for each in given]
+
+    def run(comm, i):
+        info = comm.all_reduce(given[i], results[i], op="sum", quantization_options=options)
+        comm.broadcast(told[i], root=1, quantization=options)
+        return info.tx_bytes
+
+    sent = three.all(run)
+    assert all((each == results[0]).all() for each in results)
+    assert all((each == told[1]).all() for each in told) and (told[1] != given[1]).any()
+    assert 0 < error.rms < 0.5 and error.largest < 0.5 and error.not_finite == 0
+    off = results[0] - sum(given)
+    assert np.sqrt(np.mean(off**2) / np.mean(sum(given) ** 2)) < 2 * error.rms
+    assert all(count < 4 / 3 * error.packed_bytes + 1000 for count in sent)
+    bits = 8 if name in ("e4m3", "e5m2") else 4
+    assert error.packed_bytes == -(-3 * LARGE // 64) * 2 + 3 * LARGE * bits // 8
+
+
+@pytest.mark.parametrize("name", ["e5m2", "e3m0"])
+def test_codecs_show_to_all_what_is_not_finite(group, name):
+    two = group(2)
+    given = [np.ones(LARGE, np.float32) for _ in range(2)]
+    given[1][7], given[0][LARGE - 1] = np.nan, np.inf
+    options = pccl.QuantizationOptions(name)
+    assert pccl.measure_codec(given[1], options).not_finite == 1
+    two.all(lambda comm, i: comm.all_reduce(given[i], given[i], op="sum", quantization_options=options))
+    for result in given:
+        assert np.isnan(result[7]) and (np.isposinf if name == "e5m2" else np.isnan)(result[LARGE - 1])
+        assert (np.delete(result, [7, LARGE - 1]) == 2).all()
+
+
+def test_peers_with_different_codecs(group):
+    two = group(2)
+    data = [np.ones(LARGE, np.float32) for _ in range(2)]
+
+    def run(comm, i):
+        options = pccl.QuantizationOptions("int4", block=64 << i)
+        with pytest.raises(pccl.PCCLError, match="int4 in blocks of 64 .* int4 in blocks of 128|128 .* blocks of 64"):
+            comm.all_reduce(data[i], data[i], op="sum", quantization_options=options)
+
+    two.all(run)
+
+
+def test_codecs_that_there_are_not():
+    for wrong in ({"block": 100}, {"scale": "x"}, {"rounding": "x"}):
+        with pytest.raises(pccl.InvalidArgument):
+            pccl.QuantizationOptions("e3m0", **wrong).to_c()
+    with pytest.raises(pccl.PCCLError):
+        pccl.measure_codec(np.ones(5), pccl.QuantizationOptions("e3m0"))
+
+
 def test_quantized_copies_are_written_by_the_root(group):
     """Through the master they are exact. A root that cannot be written to is refused."""
     three = group(3)

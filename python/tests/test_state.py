@@ -93,7 +93,7 @@ def test_refused():
     with pytest.raises(AssertionError, match="TensorInfo: x: .*not contiguous"):
         TensorInfo.from_numpy(tensor[:, :2], "x")
     with pytest.raises(TypeError, match="TensorInfo: x"):
-        TensorInfo.from_numpy(np.zeros(3, bool), "x")
+        TensorInfo.from_numpy(np.zeros(3, complex), "x")
     tensor.flags.writeable = False
     with pytest.raises(AssertionError, match="read-only"):
         TensorInfo.from_numpy(tensor, "x")

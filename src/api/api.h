@@ -78,6 +78,10 @@ enum { PCCL_API_STRUCT_MAX = 4096 }; /* the largest `size` that a public struct 
 
 /* ARGUMENT, with these words as the reason. */
 enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words);
+/* What a caller names as codec, as fields of a descriptor that has its data type and operation. ARGUMENT with a reason.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec,
+                                                struct pccl_descriptor *descriptor, struct pccl_text *reason);
 /* Sets the label of what the calling thread launches from now on. */
 void pccl_api_set_label(const struct pccl_label *label);
 /* The request, if the arguments can be meant; else ARGUMENT with a reason. */

@@ -1,4 +1,4 @@
-/* Public functions of the collectives other than all-reduce. */
+/* Public functions of collectives with options. */
 #include "api/api.h"
 
 static pcclResult_t carry_out(const struct pccl_asked *asked, pcclComm_t *comm, pcclOperationInfo_t *info_out)
@@ -33,36 +33,6 @@ static pcclResult_t launch(const struct pccl_asked *asked, pcclComm_t *comm, pcc
     return pccl_api_operation_result(comm, status, &why);
 }
 
-static struct pccl_asked broadcast(void *buffer, size_t count, pcclDataType_t datatype, uint32_t root,
-                                   const pcclCollectiveOptions_t *options)
-{
-    return (struct pccl_asked){.collective = PCCL_BROADCAST,
-                               .input = buffer,
-                               .result = buffer,
-                               .count = count,
-                               .datatype = datatype,
-                               .root = root,
-                               .options = options};
-}
-
-pcclResult_t pcclBroadcast(void *buffer, size_t count, pcclDataType_t datatype, uint32_t root,
-                           const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
-                           pcclOperationInfo_t *info)
-{
-    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    struct pccl_asked asked = broadcast(buffer, count, datatype, root, options);
-    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
-}
-
-pcclResult_t pcclBroadcastAsync(void *buffer, size_t count, pcclDataType_t datatype, uint32_t root,
-                                const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
-                                pcclAsyncReduceOp_t *handle_out)
-{
-    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    struct pccl_asked asked = broadcast(buffer, count, datatype, root, options);
-    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
-}
-
 static struct pccl_asked from_to(enum pccl_collective collective, const void *sendbuf, void *recvbuf, size_t count,
                                  pcclDataType_t datatype, const pcclCollectiveOptions_t *options)
 {
@@ -72,6 +42,46 @@ static struct pccl_asked from_to(enum pccl_collective collective, const void *se
                                .count = count,
                                .datatype = datatype,
                                .options = options};
+}
+
+pcclResult_t pcclAllReduceWithOptions(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                      pcclRedOp_t op, const pcclCollectiveOptions_t *options,
+                                      const pcclComm_t *comm_const, pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = from_to(PCCL_ALL_REDUCE, sendbuf, recvbuf, count, datatype, options);
+    asked.op = op;
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclAllReduceWithOptionsAsync(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                           pcclRedOp_t op, const pcclCollectiveOptions_t *options,
+                                           const pcclComm_t *comm_const, pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = from_to(PCCL_ALL_REDUCE, sendbuf, recvbuf, count, datatype, options);
+    asked.op = op;
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
+pcclResult_t pcclBroadcast(void *buffer, size_t count, pcclDataType_t datatype, uint32_t root,
+                           const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                           pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = from_to(PCCL_BROADCAST, buffer, buffer, count, datatype, options);
+    asked.root = root;
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclBroadcastAsync(void *buffer, size_t count, pcclDataType_t datatype, uint32_t root,
+                                const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                                pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = from_to(PCCL_BROADCAST, buffer, buffer, count, datatype, options);
+    asked.root = root;
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
 }
 
 pcclResult_t pcclAllGather(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,

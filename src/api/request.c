@@ -3,7 +3,6 @@
  * checked here. And the struct in which they are told what became of it.
  */
 #include "api/api.h"
-#include "kernels/codec.h"
 #include "net/heap.h"
 
 #include <string.h>
@@ -24,19 +23,21 @@ static const char *wrong_elements(const struct pccl_asked *asked)
 {
     if (asked->collective == PCCL_BARRIER || asked->collective == PCCL_ALL_GATHER_V)
         return NULL;
-    return asked->count == 0                                            ? "count is 0"
-           : (unsigned)asked->datatype >= PCCL_DATATYPES                ? "unknown data type"
-           : (unsigned)asked->op >= PCCL_REDUCE_OPS                     ? "unknown operation"
-           : (unsigned)asked->codec.algorithm > pcclQuantZeroPointScale ? "unknown quantization algorithm"
-           : asked->count > SIZE_MAX / 16                               ? "count is larger than any memory"
-                                                                        : NULL;
+    return asked->count == 0                             ? "count is 0"
+           : (unsigned)asked->datatype >= PCCL_DATATYPES ? "unknown data type"
+           : (unsigned)asked->op >= PCCL_REDUCE_OPS      ? "unknown operation"
+           : asked->count > SIZE_MAX / 16                ? "count is larger than any memory"
+                                                         : NULL;
 }
 
 static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_descriptor *descriptor,
                                  struct pccl_text *reason)
 {
     bool quantized = asked->codec.algorithm != pcclQuantNone;
+    pcclRedOp_t op = pccl_collective_reduces((uint8_t)asked->collective) ? asked->op : pcclSum;
     const char *wrong = wrong_elements(asked);
+    if (!wrong)
+        wrong = pccl_reduction_misfit((enum pccl_datatype)asked->datatype, (enum pccl_reduce_op)op);
     if (wrong)
         return pccl_api_refuse(reason, wrong);
     if (quantized && (asked->collective == PCCL_BARRIER || asked->collective == PCCL_ALL_GATHER_V))
@@ -45,17 +46,10 @@ static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_des
         return pccl_api_refuse(reason, "what is sent to one peer is not quantized");
     *descriptor = (struct pccl_descriptor){.collective = (uint8_t)asked->collective,
                                            .datatype = (uint8_t)asked->datatype,
-                                           .operation = (uint8_t)asked->op,
-                                           .codec = (uint8_t)asked->codec.algorithm,
-                                           .codec_datatype = (uint8_t)(quantized ? asked->codec.quantized_datatype : 0),
+                                           .operation = (uint8_t)op,
                                            .count = asked->count,
                                            .label = label_of_thread};
-    pccl_text_clear(reason);
-    if (quantized)
-        (void)pccl_codec_find((enum pccl_codec_kind)asked->codec.algorithm, (enum pccl_datatype)asked->datatype,
-                              (enum pccl_datatype)asked->codec.quantized_datatype, (enum pccl_reduce_op)asked->op,
-                              reason);
-    return reason->length ? PCCL_ARGUMENT : PCCL_OK;
+    return pccl_api_codec(&asked->codec, descriptor, reason);
 }
 
 enum pccl_status pccl_api_request_reduction(const void *sendbuf, void *recvbuf,
@@ -71,6 +65,8 @@ enum pccl_status pccl_api_request_reduction(const void *sendbuf, void *recvbuf,
                                .codec = descriptor->quantization_options};
     if ((unsigned)descriptor->src_descriptor.distribution_hint > pcclDistributionUniform)
         return pccl_api_refuse(reason, "unknown distribution hint");
+    if (descriptor->op == pcclPremulSum)
+        return pccl_api_refuse(reason, "a premultiplied sum is given its factor by pcclAllReduceWithOptions");
     *request = (struct pccl_request){.tag = descriptor->tag, .input = sendbuf, .result = recvbuf};
     enum pccl_status status = describe(&asked, &request->descriptor, reason);
     return status == PCCL_OK ? pccl_request_check_buffers(request, 1, 0, reason) : status;
@@ -192,10 +188,13 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
                                      .result = asked->result,
                                      .root = asked->root,
                                      .sends = asked->sends,
-                                     .alone_ok = options.alone_ok && asked->collective != PCCL_SEND};
+                                     .alone_ok = options.alone_ok && asked->collective != PCCL_SEND,
+                                     .factor = options.factor};
     status = describe(&complete, &request->descriptor, reason);
     if (status != PCCL_OK)
         return status;
+    if (request->descriptor.operation != PCCL_PREMUL_SUM && options.factor != 1)
+        return pccl_api_refuse(reason, "only a premultiplied sum is given a factor");
     if (asked->collective == PCCL_ALL_GATHER_V) {
         request->length = asked->count;
         request->descriptor.count = options.max_bytes ? options.max_bytes : BLOBS_BYTES_MAX;

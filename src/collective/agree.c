@@ -5,6 +5,7 @@
 #include "collective/lane.h"
 #include "collective/outcome.h"
 #include "wire/describe.h"
+#include "wire/packing.h"
 
 /* One thing in which two peers differ: as a name, or as a number. */
 struct difference {
@@ -37,16 +38,6 @@ static bool find_difference(const struct pccl_transfer *transfer, const struct p
             "asks for the", pccl_reduce_op_name(ours->operation), pccl_reduce_op_name(theirs->operation), 0, 0, NULL};
     else if (ours->count != theirs->count)
         *found = (struct difference){"has", NULL, NULL, ours->count, theirs->count, "elements"};
-    else if (ours->codec != theirs->codec)
-        *found = (struct difference){
-            "quantizes by", pccl_codec_kind_name(ours->codec), pccl_codec_kind_name(theirs->codec), 0, 0, NULL};
-    else if (ours->codec_datatype != theirs->codec_datatype)
-        *found = (struct difference){"quantizes to",
-                                     pccl_datatype_name(ours->codec_datatype),
-                                     pccl_datatype_name(theirs->codec_datatype),
-                                     0,
-                                     0,
-                                     NULL};
     else if (plan->algorithm != ready->algorithm)
         *found =
             (struct difference){"plans", pccl_plan_schedule(plan)->name, schedule_name(ready->algorithm), 0, 0, NULL};
@@ -71,13 +62,13 @@ static void fail_as_different(struct pccl_transfer *transfer, const struct pccl_
 }
 
 /*
- * Different labels, collectives or lengths of parts mean two different operations, whatever else they
- * have in common.
+ * Different labels, collectives, codecs or lengths of parts mean two different operations, whatever
+ * else they have in common.
  */
 static bool is_another(const struct pccl_descriptor *ours, const struct pccl_descriptor *theirs)
 {
     return ours->collective != theirs->collective || !pccl_label_equal(&ours->label, &theirs->label) ||
-           !pccl_id_equal(&ours->counts, &theirs->counts);
+           !pccl_packing_equal(ours, theirs) || !pccl_id_equal(&ours->counts, &theirs->counts);
 }
 
 static void fail_as_another(struct pccl_transfer *transfer, const struct pccl_id *peer,

@@ -116,6 +116,7 @@ struct pccl_transfer_config {
      */
     const void *input;
     void *result;
+    double factor; /* of a premultiplied sum: what this rank's elements are multiplied by; it may differ from others' */
     void *user;
 };
 

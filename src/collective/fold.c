@@ -19,16 +19,36 @@ static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, boo
                               .ranks = finish ? plan->seat.ranks : 0};
 }
 
+/* So many elements at once: of what a rank does not contribute as it is, what has room. */
+static uint32_t elements_at_once(const struct pccl_transfer *transfer, const struct pccl_segment *segment)
+{
+    return transfer->scales ? FOLD_BYTES / transfer->plan.element_bytes : segment->count;
+}
+
+/* Both are elements; the sum may be longer. */
+static void widen(const struct pccl_transfer *transfer, const struct pccl_segment *segment, const uint8_t *received,
+                  uint8_t *sum)
+{
+    _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
+    const struct pccl_plan *plan = &transfer->plan;
+    const struct pccl_step work = work_of(plan, 0, false);
+    const uint8_t *own = pccl_input_of(transfer, segment);
+    const uint32_t most = elements_at_once(transfer, segment);
+    for (uint32_t first = 0, count = 0; first < segment->count; first += count) {
+        const size_t at = (size_t)first * plan->element_bytes;
+        count = (uint32_t)pccl_min_u64(most, segment->count - first);
+        pccl_combine_step(transfer->exchange->config.kernels, &work, sum + first * pccl_datatype_bytes(work.to),
+                          received + at, pccl_contribution_of(transfer, own + at, count, room), count);
+    }
+}
+
 struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struct pccl_segment *segment,
                                      struct pccl_scratch *received)
 {
-    const struct pccl_plan *plan = &transfer->plan;
     struct pccl_scratch_pool *pool = &transfer->exchange->scratch;
-    const struct pccl_step work = work_of(plan, 0, false);
-    struct pccl_scratch *wide = pccl_scratch_take(pool, pccl_plan_bytes(plan, 1, segment->count));
+    struct pccl_scratch *wide = pccl_scratch_take(pool, pccl_plan_bytes(&transfer->plan, 1, segment->count));
     if (wide != NULL)
-        pccl_combine_step(transfer->exchange->config.kernels, &work, wide->bytes, received->bytes,
-                          pccl_input_of(transfer, segment), segment->count);
+        widen(transfer, segment, received->bytes, wide->bytes);
     pccl_scratch_give(pool, received);
     return wide;
 }
@@ -42,6 +62,7 @@ static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint3
 {
     const struct pccl_plan *plan = &transfer->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
+    _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     const uint8_t *own = pccl_input_of(transfer, &segment);
     uint8_t *result = pccl_result_of(transfer, &segment);
@@ -57,8 +78,8 @@ static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint3
         size_t at = (size_t)first * plan->element_bytes, bytes = (size_t)count * plan->element_bytes;
         if (first + count < segment.count)
             pccl_prefetch(own + at + bytes, bytes);
-        pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes, own + at,
-                          count);
+        pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes,
+                          pccl_contribution_of(transfer, own + at, count, room), count);
         if (away)
             pccl_copy_streaming(kernels, result + at, sum + at, bytes);
     }
@@ -78,7 +99,7 @@ static void fold_one(struct pccl_transfer *transfer, uint64_t stripe, uint32_t n
     bool finish = task->work == PCCL_WORK_FINISH;
     if (step == 0 && pccl_plan_is_wide(&transfer->plan, 1))
         return; /* when it is sent on, into memory of its own */
-    if (transfer->plan.codec == NULL)
+    if (!pccl_packing_packs(&transfer->plan.packing))
         fold_elements(transfer, stripe, number, step, finish, received);
     else
         pccl_packed_fold(transfer, stripe, number, finish, &received->bytes, 1, packed_at(task, received));
@@ -107,7 +128,7 @@ void pccl_fold_keep(struct pccl_transfer *transfer, uint64_t stripe, uint32_t nu
 static void store(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, const struct pccl_scratch *scratch)
 {
     struct pccl_segment segment = pccl_plan_segment(&transfer->plan, stripe, number);
-    if (transfer->plan.codec != NULL)
+    if (pccl_packing_packs(&transfer->plan.packing))
         pccl_packed_store(transfer, stripe, number, scratch->bytes);
     else
         copy_to_result(transfer, &segment, scratch->bytes);
@@ -123,7 +144,7 @@ struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, uint64_t 
     else if (scratch != NULL)
         store(transfer, stripe, number, scratch);
     /* A sum goes on; and so does a result that is packed, or hot where it was made. */
-    if (task->work == PCCL_WORK_FOLD || transfer->plan.codec != NULL ||
+    if (task->work == PCCL_WORK_FOLD || pccl_packing_packs(&transfer->plan.packing) ||
         (task->work == PCCL_WORK_FINISH && pccl_is_streamed(transfer)))
         return scratch;
     pccl_scratch_give(&transfer->exchange->scratch, scratch);
@@ -135,13 +156,20 @@ static void fold_all_elements(struct pccl_transfer *transfer, uint64_t stripe, u
 {
     const struct pccl_plan *plan = &transfer->plan;
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
+    _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
+    const uint8_t *own = pccl_input_of(transfer, &segment);
     const void *bytes[PCCL_MESH_PEERS_MAX];
-    for (uint32_t i = 0; i < part_count; i++)
-        bytes[i] = parts[i]->bytes;
-    bytes[part_count] = pccl_input_of(transfer, &segment);
+    const uint32_t most = elements_at_once(transfer, &segment);
     pccl_fold_save(transfer, stripe, number);
-    pccl_combine_all(transfer->exchange->config.kernels, plan->datatype, plan->reduction, bytes, part_count + 1,
-                     segment.count, pccl_result_of(transfer, &segment));
+    for (uint32_t first = 0, count = 0; first < segment.count; first += count) {
+        const size_t at = (size_t)first * plan->element_bytes;
+        count = (uint32_t)pccl_min_u64(most, segment.count - first);
+        for (uint32_t i = 0; i < part_count; i++)
+            bytes[i] = parts[i]->bytes + at;
+        bytes[part_count] = pccl_contribution_of(transfer, own + at, count, room);
+        pccl_combine_all(transfer->exchange->config.kernels, plan->datatype, plan->reduction, bytes, part_count + 1,
+                         count, pccl_result_of(transfer, &segment) + at);
+    }
 }
 
 static void fold_all_packed(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,
@@ -158,7 +186,7 @@ struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_
                                          const struct pccl_task *task, struct pccl_scratch *const *parts,
                                          uint32_t part_count)
 {
-    bool is_packed = transfer->plan.codec != NULL;
+    bool is_packed = pccl_packing_packs(&transfer->plan.packing);
     if (is_packed)
         fold_all_packed(transfer, stripe, number, task, parts, part_count);
     else

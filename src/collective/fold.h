@@ -17,6 +17,19 @@ static inline uint8_t *pccl_result_of(const struct pccl_transfer *transfer, cons
     return transfer->result + pccl_plan_result_at(&transfer->plan, segment);
 }
 
+/*
+ * What this rank contributes of some elements of its input: they themselves; to a premultiplied sum
+ * what it makes of them, in `room`, which is as large.
+ */
+static inline const uint8_t *pccl_contribution_of(const struct pccl_transfer *transfer, const uint8_t *elements,
+                                                  size_t count, uint8_t *room)
+{
+    if (!transfer->scales)
+        return elements;
+    pccl_scale(transfer->exchange->config.kernels, transfer->plan.datatype, room, elements, count, transfer->factor);
+    return room;
+}
+
 /* Before a segment of the result is overwritten: in place, it is still the input. */
 static inline void pccl_fold_save(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number)
 {
@@ -40,7 +53,7 @@ struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_
                                          uint32_t part_count);
 /*
  * Folds the first part, which came in as elements, and the own one into a sum whose elements are
- * longer (f32 for f16 and bf16). Takes over the scratch; NULL: memory is short.
+ * longer (f32 for narrow floats). Takes over the scratch; NULL: memory is short.
  */
 struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struct pccl_segment *segment,
                                      struct pccl_scratch *received);
@@ -63,6 +76,9 @@ static inline bool pccl_is_streamed(const struct pccl_transfer *transfer)
  */
 void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, bool finish,
                       uint8_t *const *parts, uint32_t part_count, uint8_t *packed);
+/* Packs what this rank contributes of a segment, which has this place (pccl_plan_place). */
+void pccl_packed_own(const struct pccl_transfer *transfer, const struct pccl_segment *segment, uint64_t place,
+                     uint8_t *packed);
 /* A finished segment. */
 void pccl_packed_store(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, const uint8_t *packed);
 

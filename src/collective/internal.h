@@ -88,6 +88,7 @@ struct pccl_flow {
     size_t ahead_bytes; /* of the lane's, for that */
     uint32_t ahead_segments;
     uint64_t begun;                 /* stripes below this have their first step sent */
+    uint64_t to_begin;              /* the next one + 1, once it is known that there is something to send in it */
     struct pccl_parcel_queue ready; /* later steps that may be sent now; on a long path by step */
     struct pccl_parcel_queue held;  /* of stripes that are not granted yet */
     /* incoming */
@@ -134,6 +135,7 @@ struct pccl_transfer {
     struct pccl_epoch view;
     struct pccl_descriptor descriptor;
     struct pccl_plan plan;
+    uint64_t seed;        /* of this rank's stochastic rounding */
     struct pccl_id *ring; /* owned */
     uint32_t *positions;  /* owned; NULL: the tensor is not in parts */
     uint64_t *starts;     /* owned; NULL: the parts are equal */
@@ -141,6 +143,8 @@ struct pccl_transfer {
     uint8_t *result;
     void *user;
     bool in_place; /* what this rank puts in lies where the result of it belongs */
+    bool scales;   /* it contributes its elements times `factor` */
+    double factor;
     bool failed, done, at_rest;
     struct pccl_traffic traffic;
     struct pccl_backup backup;

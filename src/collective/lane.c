@@ -112,12 +112,21 @@ static struct pccl_parcel *take(struct pccl_parcel_queue *queue)
     return parcel;
 }
 
+/* Looked up once, as it is asked often before the stripe begins. */
+static bool has_first_segment(struct pccl_flow *flow)
+{
+    uint64_t stripe = flow->begun;
+    if (flow->to_begin != stripe + 1 &&
+        pccl_plan_has_segment(&flow->transfer->plan, stripe, pccl_flow_first_piece(flow, stripe)))
+        flow->to_begin = stripe + 1;
+    return flow->to_begin == stripe + 1;
+}
+
 bool pccl_flow_can_begin(struct pccl_flow *flow)
 {
     const struct pccl_transfer *transfer = flow->transfer;
-    const struct pccl_plan *plan = &transfer->plan;
     uint64_t end = pccl_min_u64(pccl_max_u64(flow->granted, flow->ahead), transfer->granted);
-    while (flow->begun < end && !pccl_plan_has_segment(plan, flow->begun, pccl_flow_first_piece(flow, flow->begun)))
+    while (flow->begun < end && !has_first_segment(flow))
         flow->begun++; /* the segment is empty, so there is nothing to send */
     return flow->begun < end;
 }

@@ -49,16 +49,17 @@ static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
                                                       .granted = transfer->granted};
 }
 
-/* NULL: memory is short. */
-static struct pccl_scratch *pack(struct pccl_transfer *transfer, const struct pccl_segment *segment)
+/* What this rank contributes, where that is not its input. NULL: memory is short. */
+static struct pccl_scratch *make_own(struct pccl_transfer *transfer, const struct pccl_segment *segment, uint64_t place)
 {
     const struct pccl_plan *plan = &transfer->plan;
-    struct pccl_exchange *exchange = transfer->exchange;
-    struct pccl_scratch *packed = pccl_scratch_take(&exchange->scratch, pccl_plan_bytes(plan, 0, segment->count));
-    if (packed != NULL)
-        pccl_codec_encode(plan->codec, exchange->config.kernels, pccl_input_of(transfer, segment), segment->count,
-                          packed->bytes);
-    return packed;
+    struct pccl_scratch *own =
+        pccl_scratch_take(&transfer->exchange->scratch, pccl_plan_bytes(plan, 0, segment->count));
+    if (own != NULL && pccl_packing_packs(&plan->packing))
+        pccl_packed_own(transfer, segment, place, own->bytes);
+    else if (own != NULL)
+        (void)pccl_contribution_of(transfer, pccl_input_of(transfer, segment), segment->count, own->bytes);
+    return own;
 }
 
 /* What this flow sends is packed once, for all flows that carry the piece, and unpacked here as it is there. */
@@ -77,21 +78,22 @@ static void keep_packed(struct pccl_flow *flow, struct pccl_stripe *stripe, stru
     pccl_stripe_result(stripe);
 }
 
-/* The own part of the next stripe: from the caller's memory, or packed. NULL: memory is short. */
+/* The own part of the next stripe: from the caller's memory, or made of it. NULL: memory is short. */
 static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *parcel,
                                     const struct pccl_segment *segment, struct pccl_scratch **scratch)
 {
     struct pccl_transfer *transfer = flow->transfer;
-    if (transfer->plan.codec == NULL)
+    if (!pccl_packing_packs(&transfer->plan.packing) && !transfer->scales)
         return pccl_input_of(transfer, segment);
     uint64_t stripe = parcel->stripe->number;
-    bool keeps = pccl_plan_keeps(&transfer->plan, stripe, pccl_flow_first_piece(flow, stripe));
+    uint32_t number = pccl_flow_first_piece(flow, stripe);
+    bool keeps = pccl_plan_keeps(&transfer->plan, stripe, number);
     if (keeps) {
         *scratch = parcel->scratch;
         parcel->scratch = NULL;
     }
     if (*scratch == NULL) {
-        *scratch = pack(transfer, segment);
+        *scratch = make_own(transfer, segment, pccl_plan_place(&transfer->plan, stripe, number));
         if (keeps && *scratch != NULL)
             keep_packed(flow, parcel->stripe, *scratch);
     }
@@ -232,7 +234,7 @@ static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl
 /* Whether it can be received in the result, as no byte of it has to be changed. */
 static bool comes_as_result(const struct pccl_plan *plan, struct pccl_seat seat, uint32_t step)
 {
-    return plan->codec == NULL && pccl_plan_schedule(plan)->carries(seat, step) == PCCL_CONTENT_RESULT;
+    return !pccl_packing_packs(&plan->packing) && pccl_plan_schedule(plan)->carries(seat, step) == PCCL_CONTENT_RESULT;
 }
 
 static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *arrival)

@@ -59,15 +59,14 @@ static enum pccl_status refuse(struct pccl_text *reason, const char *words)
 static enum pccl_status take_codec(const struct pccl_descriptor *descriptor, struct pccl_plan *plan,
                                    struct pccl_text *reason)
 {
-    enum pccl_codec_kind kind = (enum pccl_codec_kind)descriptor->codec;
-    enum pccl_datatype packed = (enum pccl_datatype)descriptor->codec_datatype;
     plan->folded_datatype = pccl_folded_type(plan->datatype, plan->reduction);
-    plan->codec = pccl_codec_find(kind, plan->datatype, packed, plan->reduction, reason);
-    if (plan->codec == NULL)
-        return reason->length > 0 ? PCCL_ARGUMENT : PCCL_OK;
+    if (!pccl_packing_find(descriptor, plan->datatype, &plan->packing, reason))
+        return PCCL_ARGUMENT;
+    if (!pccl_packing_packs(&plan->packing))
+        return PCCL_OK;
     plan->folded_datatype = pccl_folded_type(plan->datatype, PCCL_SUM); /* what is unpacked is not an element */
-    plan->folded_codec = pccl_codec_find(kind, plan->folded_datatype, packed, plan->reduction, reason);
-    return PCCL_OK;
+    bool found = pccl_packing_find(descriptor, plan->folded_datatype, &plan->folded_packing, reason);
+    return found ? PCCL_OK : PCCL_ARGUMENT;
 }
 
 /* Whether what this peer puts in has a place in its result. */
@@ -84,8 +83,11 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
     if (descriptor->collective >= PCCL_COLLECTIVES || ways_of[descriptor->collective].ring_rounds == 0)
         return refuse(reason, "no such operation between peers");
     if (descriptor->datatype >= PCCL_DATATYPES || descriptor->operation >= PCCL_REDUCE_OPS ||
-        descriptor->codec >= PCCL_CODEC_KINDS || descriptor->codec_datatype >= PCCL_DATATYPES)
+        descriptor->codec >= PCCL_PACKING_KINDS || descriptor->codec_datatype >= PCCL_DATATYPES)
         return refuse(reason, "unknown data type, operation or quantization");
+    const char *misfit = pccl_reduction_misfit(descriptor->datatype, descriptor->operation);
+    if (misfit != NULL)
+        return refuse(reason, misfit);
     const struct ways *ways = &ways_of[descriptor->collective];
     plan->reduces = pccl_collective_reduces(descriptor->collective);
     if (plan->seat.root >= plan->seat.ranks)
@@ -188,12 +190,12 @@ static uint64_t share_of(const struct pccl_plan *plan)
  */
 static void cut(struct pccl_plan *plan)
 {
-    uint64_t traveling = pccl_plan_bytes_most(plan, PCCL_CODEC_BLOCK) / PCCL_CODEC_BLOCK; /* bytes of an element */
-    uint64_t most = (plan->long_path ? LONG_SEGMENT_BYTES_MOST : SEGMENT_BYTES_MOST) / traveling;
+    uint64_t traveling = pccl_plan_bytes_most(plan, PCCL_PACKING_BLOCK) / PCCL_PACKING_BLOCK; /* bytes of an element */
+    uint64_t most = (plan->long_path ? LONG_SEGMENT_BYTES_MOST : SEGMENT_BYTES_MOST) / pccl_max_u64(traveling, 1);
     uint64_t share = share_of(plan);
     uint64_t elements = divide_up(share, divide_up(share, most));
-    bool whole_blocks = plan->codec != NULL && elements > PCCL_CODEC_BLOCK;
-    elements = round_up(elements, whole_blocks ? PCCL_CODEC_BLOCK : SEGMENT_BYTES_STEP / plan->element_bytes);
+    bool whole_blocks = pccl_packing_packs(&plan->packing) && elements > PCCL_PACKING_BLOCK;
+    elements = round_up(elements, whole_blocks ? PCCL_PACKING_BLOCK : SEGMENT_BYTES_STEP / plan->element_bytes);
     plan->segment_elements = (uint32_t)elements;
     plan->stripes = divide_up(plan->count, stripe_elements(plan)) * plan->turns;
 }
@@ -202,15 +204,19 @@ static void cut(struct pccl_plan *plan)
  * Going directly saves latency, as it takes one or two steps, and bytes where the ring's sums are
  * wide, or where ranks of the ring pass on what is not for them. Its cost is on the links: it uses
  * all of them, not only those of the ring, and runs at the pace of the slowest pair, where that is
- * known. The plan passed in is that of the ring.
+ * known. Reductions with a scaled codec go directly wherever they can, whatever it costs: along the
+ * ring each rank would pack the sum anew. The plan passed in is that of the ring.
  */
 static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct ways *ways, const struct pccl_cost *cost)
 {
     bool may_be_long = pccl_plan_is_wide(plan, 1) || ways->relays;
     uint64_t most = (may_be_long ? DIRECT_WIDE_BYTES_MOST : DIRECT_BYTES_MOST) / plan->element_bytes;
     uint64_t whole = whole_count(plan);
-    if (plan->seat.ranks == 2 || cost->mesh == 0 || plan->seat.ranks > PCCL_MESH_PEERS_MAX ||
-        (whole > most && !ways->relays))
+    if (plan->seat.ranks == 2 || cost->mesh == 0 || plan->seat.ranks > PCCL_MESH_PEERS_MAX)
+        return ways->ring;
+    if (plan->reduces && pccl_packing_is_scaled(&plan->packing))
+        return ways->direct;
+    if (whole > most && !ways->relays)
         return ways->ring;
     whole = pccl_min_u64(whole, most); /* longer ones compare in the same way */
     uint64_t ranks = plan->seat.ranks, steps = ways->direct_steps;
@@ -296,19 +302,19 @@ bool pccl_plan_keeps(const struct pccl_plan *plan, uint64_t stripe, uint32_t num
 
 bool pccl_plan_packs_own(const struct pccl_plan *plan)
 {
-    return plan->codec != NULL && !pccl_plan_schedule(plan)->keeps_unsent;
+    return pccl_packing_packs(&plan->packing) && !pccl_plan_schedule(plan)->keeps_unsent;
 }
 
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step)
 {
-    return plan->codec == NULL && plan->folded_datatype != plan->datatype &&
+    return !pccl_packing_packs(&plan->packing) && plan->folded_datatype != plan->datatype &&
            pccl_plan_schedule(plan)->carries(plan->seat, step) == PCCL_CONTENT_SUM;
 }
 
 size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t step, uint32_t count)
 {
-    if (plan->codec != NULL)
-        return pccl_codec_bytes(plan->codec, count);
+    if (pccl_packing_packs(&plan->packing))
+        return pccl_packing_bytes(&plan->packing, count);
     return count * (pccl_plan_is_wide(plan, step) ? pccl_datatype_bytes(plan->folded_datatype) : plan->element_bytes);
 }
 

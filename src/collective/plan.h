@@ -38,13 +38,15 @@
  * An all-reduce folds the parts of segment p in the order p, p + 1 ... p - 1; a reduce-scatter folds
  * the share of rank p in the order p + 1, p + 2 ... p, and so does a reduce for the root. So the rank
  * that ends with the result folds its own part last, and all schedules of a collective give the same
- * bits. Elements of f16 and bf16 are folded in f32 and rounded when that is finished: along the ring,
- * sums travel as f32, so that they are not rounded at each rank. With a codec everything that travels
+ * bits. Narrow floats, of 8 and 16 bits, are folded in f32 and rounded when that is finished: along the
+ * ring, sums travel as f32, so that they are not rounded at each rank. To a premultiplied sum each rank
+ * contributes its elements times its factor, rounded to their type. With a codec everything that travels
  * is packed: a part or a sum by whoever sends it; the result once, by the rank that finishes it, which
  * unpacks it again as all others do. What nobody else gets is not packed: a share of a reduce-scatter,
  * the result of a reduce, the own part of a root that gathers or scatters, what stays in an all-to-all.
  * What is not folded is packed once, by the rank that has it, which unpacks it again likewise. Parts
- * that are collected are added unpacked, two by two.
+ * that are collected are added unpacked, two by two. With a scaled codec parts go directly to whoever
+ * folds them wherever they can, so that none is packed twice and there is one sum.
  */
 #ifndef PCCL_COLLECTIVE_PLAN_H
 #define PCCL_COLLECTIVE_PLAN_H
@@ -52,8 +54,7 @@
 #include "collective/schedule.h"
 #include "core/status.h"
 #include "core/text.h"
-#include "kernels/codec.h"
-#include "wire/wire.h"
+#include "wire/packing.h"
 
 struct pccl_plan {
     enum pccl_algorithm algorithm; /* which schedule */
@@ -62,9 +63,9 @@ struct pccl_plan {
     uint32_t turns;  /* stripes that make up a segment of every part; 1: each does */
     enum pccl_datatype datatype;
     enum pccl_reduce_op reduction;
-    enum pccl_datatype folded_datatype;    /* of what is folded so far */
-    const struct pccl_codec *codec;        /* NULL: elements travel as they are */
-    const struct pccl_codec *folded_codec; /* of what is folded so far: as many bytes */
+    enum pccl_datatype folded_datatype; /* of what is folded so far */
+    struct pccl_packing packing;        /* of elements */
+    struct pccl_packing folded_packing; /* of what is folded so far: as many bytes */
     uint32_t element_bytes;
     uint64_t count;            /* of the tensor, or of the longest part */
     const uint32_t *positions; /* by rank: which part is the rank's; NULL: the tensor is not in parts. Borrowed */
@@ -110,7 +111,7 @@ bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32
 bool pccl_plan_keeps(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 /* Whether what is kept is packed first, since it is sent, too. */
 bool pccl_plan_packs_own(const struct pccl_plan *plan);
-/* Whether sums travel in this step that are longer than elements: f32 for f16 or bf16. */
+/* Whether sums travel in this step that are longer than elements: f32 for narrow floats. */
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step);
 /*
  * How many bytes travel in this step for `count` elements, whether as elements, packed, or as sums.
@@ -118,6 +119,12 @@ bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step);
 size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t step, uint32_t count);
 /* The most of that over all steps. */
 size_t pccl_plan_bytes_most(const struct pccl_plan *plan, uint32_t count);
+
+/* What stochastic rounding counts from: elements of different segments have different places. */
+static inline uint64_t pccl_plan_place(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
+{
+    return (stripe * plan->pieces + number) << 32;
+}
 
 /* Where a segment lies in the caller's memory, in bytes, if it lies there at all. */
 static inline size_t pccl_plan_input_at(const struct pccl_plan *plan, const struct pccl_segment *segment)

@@ -155,10 +155,13 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         made->view = config->view;
         made->descriptor = config->descriptor;
         made->plan = plan;
+        made->seed = pccl_packing_seed(&config->instance, rank);
         made->input = config->input;
         made->result = config->result;
         made->user = config->user;
         made->in_place = is_in_place(&plan, config);
+        made->factor = config->factor;
+        made->scales = plan.reduces && plan.reduction == PCCL_PREMUL_SUM && config->factor != 1;
         pccl_list_init(&made->wanting);
         if (allocate_parts(made, config)) {
             *transfer = made;

@@ -227,7 +227,9 @@ void pccl_window_size(struct pccl_transfer *transfer)
     /* Turns that go over different links should not wait for one another. */
     window *= pccl_min_u64(plan->turns, transfer->outgoing_count);
     transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->stripes);
-    transfer->stripe_scratch = schedule->buffers(plan->seat, plan->codec != NULL) * pccl_scratch_size(segment_bytes);
+    bool makes_own =
+        pccl_packing_packs(&plan->packing) || transfer->scales; /* what it sends of its own is in scratch, too */
+    transfer->stripe_scratch = schedule->buffers(plan->seat, makes_own) * pccl_scratch_size(segment_bytes);
     transfer->slot_count = 1;
     while (transfer->slot_count < pccl_min_u64(transfer->window * SLOTS_PER_OPEN_STRIPE, plan->stripes))
         transfer->slot_count *= 2;

@@ -107,7 +107,8 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
                                                     .positions = job->positions,
                                                     .starts = job->starts,
                                                     .input = request->input,
-                                                    .result = operation->result};
+                                                    .result = operation->result,
+                                                    .factor = request->factor};
     job->operation = operation;
     operation->job = job;
     job->next = comm->data.jobs;

@@ -4,7 +4,9 @@
 #include "drive/comm_engine.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
+#include "drive/cpu.h"
 
+#include "kernels/kernels.h"
 #include "net/heap.h"
 #include "peer/queries.h"
 #include "wire/tiny.h"
@@ -249,6 +251,14 @@ static void explain_refused_send(const struct pccl_communicator *comm, enum pccl
     pccl_peer_add_names(comm->peer, reason);
 }
 
+/* Multiplies elements of the caller's that go into a premultiplied sum. */
+static void scale(const struct pccl_request *request, void *result, size_t bytes)
+{
+    enum pccl_datatype datatype = (enum pccl_datatype)request->descriptor.datatype;
+    pccl_scale(pccl_kernels_for(pccl_cpu_features()), datatype, result, request->input,
+               bytes / pccl_datatype_bytes(datatype), request->factor);
+}
+
 /*
  * Where the outcome of a tiny operation goes. Whether it is one depends only on what all peers have
  * alike.
@@ -332,16 +342,33 @@ static enum pccl_status launch(const struct pcclComm_t *handle, struct pccl_comm
                                  .given_up = request->given_up,
                                  .reason = request->reason,
                                  .user = operation};
+    uint8_t scaled[PCCL_TINY_BYTES_MAX];
     bool is_meant = request->given_up == PCCL_CLASS_NONE;
     enum pccl_status status = is_meant ? prepare(handle, operation, request, subgroup, &launch, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
     if (handle->group && !subgroup)
         return PCCL_TOO_FEW_PEERS; /* the machine knows nothing of a group of one */
+    if (launch.payload && launch.descriptor.operation == PCCL_PREMUL_SUM) {
+        scale(request, scaled, launch.payload_bytes);
+        launch.payload = scaled;
+    }
     status = step(handle->comm, operation, &launch);
     if (status != PCCL_OK && is_send(request))
         explain_refused_send(handle->comm, status, &launch.other, launch.tiny, reason);
     return status;
+}
+
+/* The reduction of what this peer alone contributes. */
+static void reduce_alone(const struct pccl_request *request, size_t bytes)
+{
+    const struct pccl_descriptor *descriptor = &request->descriptor;
+    if (descriptor->operation == PCCL_PREMUL_SUM)
+        scale(request, request->result, bytes);
+    else if (descriptor->datatype == PCCL_BOOL && pccl_collective_reduces(descriptor->collective))
+        pccl_combine_all(pccl_kernels_for(0), PCCL_BOOL, PCCL_OR, &request->input, 1, bytes, request->result);
+    else if (bytes && request->result != request->input)
+        memmove(request->result, request->input, bytes);
 }
 
 /* This peer is alone in its group: it has what the others would send, and nobody need be told. */
@@ -356,8 +383,7 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
     enum pccl_status status = operation->blobs ? pccl_comm_blobs_alone(operation, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
-    if (operation->result_bytes && request->result != request->input)
-        memmove(request->result, request->input, operation->result_bytes);
+    reduce_alone(request, operation->result_bytes);
     PCCL_ASSERT(operation->member_count == 1);
     operation->world = 1;
     operation->traffic = (struct pccl_traffic){0};

@@ -21,6 +21,7 @@ struct pccl_request {
     const uint64_t *starts; /* of parts of given lengths: where each begins, and where the last one ends; or NULL */
     uint32_t part_count;
     bool alone_ok; /* a peer that is alone in its group carries it out by itself */
+    double factor; /* of a premultiplied sum: what the elements of this peer are multiplied by */
     /* NONE: it is meant. Else its launch touches no buffer, and only tells the others to end it so. */
     enum pccl_class given_up;
     const struct pccl_text *reason; /* of giving up; NULL: none */

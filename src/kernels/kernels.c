@@ -94,9 +94,9 @@ static void fold_block(const struct fold *fold, size_t offset_bytes, size_t coun
     }
 }
 
-/* A block of f16 or bf16, computed in f32. */
-static void step_half_block(const struct pccl_kernels *kernels, const struct pccl_step *step, char *result,
-                            const void *folded, const void *part, size_t count)
+/* A block of narrow floats, computed in f32. */
+static void step_narrow_block(const struct pccl_kernels *kernels, const struct pccl_step *step, char *result,
+                              const void *folded, const void *part, size_t count)
 {
     _Alignas(PCCL_CACHE_LINE) float left[BLOCK_FLOATS];
     _Alignas(PCCL_CACHE_LINE) float right[BLOCK_FLOATS];
@@ -116,7 +116,7 @@ static void step_half_block(const struct pccl_kernels *kernels, const struct pcc
     }
 }
 
-static void fold_half_block(const struct fold *fold, size_t offset_bytes, size_t count, char *result)
+static void fold_narrow_block(const struct fold *fold, size_t offset_bytes, size_t count, char *result)
 {
     _Alignas(PCCL_CACHE_LINE) float block[BLOCK_FLOATS];
     const uint32_t first = second_of(fold), last = fold->part_count - 1;
@@ -128,31 +128,36 @@ static void fold_half_block(const struct fold *fold, size_t offset_bytes, size_t
                                  .reduction = step_of(fold),
                                  .ranks = part == last ? fold->divisor : 0};
         char *to = part == last ? result : (char *)block;
-        step_half_block(fold->kernels, &step, to, folded, part_at(fold, part, offset_bytes), count);
+        step_narrow_block(fold->kernels, &step, to, folded, part_at(fold, part, offset_bytes), count);
         folded = block;
     }
 }
 
-static bool is_half(enum pccl_datatype datatype) { return datatype == PCCL_F16 || datatype == PCCL_BF16; }
+/* Floats that are computed in f32. */
+static bool is_narrow(enum pccl_datatype datatype)
+{
+    return pccl_datatype_is_float(datatype) && datatype != PCCL_F32 && datatype != PCCL_F64;
+}
 
 static void fold_all(const struct fold *fold, size_t count, void *result)
 {
     const size_t size = pccl_datatype_bytes(fold->datatype);
-    const size_t block = is_half(fold->datatype) ? BLOCK_FLOATS : BLOCK_BYTES / size;
+    const size_t block = is_narrow(fold->datatype) ? BLOCK_FLOATS : BLOCK_BYTES / size;
     for (size_t done = 0; done < count; done += block) {
         size_t now = count - done < block ? count - done : block;
-        (is_half(fold->datatype) ? fold_half_block : fold_block)(fold, done * size, now, (char *)result + done * size);
+        (is_narrow(fold->datatype) ? fold_narrow_block : fold_block)(fold, done * size, now,
+                                                                     (char *)result + done * size);
     }
 }
 
-static void step_halves(const struct pccl_kernels *kernels, const struct pccl_step *step, char *result,
+static void step_narrow(const struct pccl_kernels *kernels, const struct pccl_step *step, char *result,
                         const char *folded, const char *part, size_t count)
 {
     const size_t size = pccl_datatype_bytes(step->datatype);
     const size_t from_size = pccl_datatype_bytes(step->from), to_size = pccl_datatype_bytes(step->to);
     for (size_t done = 0; done < count; done += BLOCK_FLOATS) {
         size_t now = count - done < BLOCK_FLOATS ? count - done : BLOCK_FLOATS;
-        step_half_block(kernels, step, result + done * to_size, folded + done * from_size, part + done * size, now);
+        step_narrow_block(kernels, step, result + done * to_size, folded + done * from_size, part + done * size, now);
     }
 }
 
@@ -163,9 +168,14 @@ static void assert_valid(enum pccl_datatype datatype, enum pccl_reduce_op reduct
     PCCL_ASSERT((unsigned)datatype < PCCL_DATATYPES && (unsigned)reduction < PCCL_REDUCE_OPS);
 }
 
+static void assert_fits(enum pccl_datatype datatype, enum pccl_reduce_op reduction)
+{
+    PCCL_ASSERT(pccl_reduction_misfit(datatype, reduction) == NULL);
+}
+
 enum pccl_datatype pccl_folded_type(enum pccl_datatype datatype, enum pccl_reduce_op reduction)
 {
-    return is_half(datatype) && reduction != PCCL_MAX && reduction != PCCL_MIN ? PCCL_F32 : datatype;
+    return is_narrow(datatype) && reduction != PCCL_MAX && reduction != PCCL_MIN ? PCCL_F32 : datatype;
 }
 
 void pccl_combine_step(const struct pccl_kernels *kernels, const struct pccl_step *step, void *result,
@@ -174,14 +184,15 @@ void pccl_combine_step(const struct pccl_kernels *kernels, const struct pccl_ste
     const enum pccl_datatype datatype = step->datatype;
     assert_valid(datatype, step->reduction);
     const bool divides = step->ranks != 0 && step->reduction == PCCL_AVG;
-    const bool alike = step->from == datatype && step->to == datatype && !(divides && is_half(datatype));
+    const bool alike = step->from == datatype && step->to == datatype && !(divides && is_narrow(datatype));
     uint64_t mode = pccl_float_mode_begin();
     if (alike && kernels->combine[datatype][step->reduction] != NULL) {
         kernels->combine[datatype][step->reduction](result, folded, part, count);
         if (divides)
             kernels->divide[datatype](result, result, count, step->ranks);
     } else {
-        step_halves(kernels, step, result, folded, part, count);
+        assert_fits(datatype, step->reduction);
+        step_narrow(kernels, step, result, folded, part, count);
     }
     pccl_float_mode_end(mode);
 }
@@ -191,6 +202,32 @@ void pccl_combine(const struct pccl_kernels *kernels, enum pccl_datatype datatyp
 {
     const struct pccl_step step = {.datatype = datatype, .from = datatype, .to = datatype, .reduction = reduction};
     pccl_combine_step(kernels, &step, result, a, b, count);
+}
+
+static void scale_narrow(const struct pccl_kernels *kernels, enum pccl_datatype datatype, char *result,
+                         const char *source, size_t count, double factor)
+{
+    _Alignas(PCCL_CACHE_LINE) float block[BLOCK_FLOATS];
+    const size_t size = pccl_datatype_bytes(datatype);
+    for (size_t done = 0; done < count; done += BLOCK_FLOATS) {
+        size_t now = count - done < BLOCK_FLOATS ? count - done : BLOCK_FLOATS;
+        kernels->widen[datatype](block, source + done * size, now);
+        kernels->scale[PCCL_F32](block, block, now, factor);
+        kernels->narrow[datatype](result + done * size, block, now);
+    }
+}
+
+void pccl_scale(const struct pccl_kernels *kernels, enum pccl_datatype datatype, void *result, const void *source,
+                size_t count, double factor)
+{
+    assert_valid(datatype, PCCL_PREMUL_SUM);
+    assert_fits(datatype, PCCL_PREMUL_SUM);
+    uint64_t mode = pccl_float_mode_begin();
+    if (is_narrow(datatype))
+        scale_narrow(kernels, datatype, result, source, count, factor);
+    else
+        kernels->scale[datatype](result, source, count, factor);
+    pccl_float_mode_end(mode);
 }
 
 void pccl_copy_streaming(const struct pccl_kernels *kernels, void *to, const void *from, size_t bytes)
@@ -204,6 +241,7 @@ void pccl_combine_all(const struct pccl_kernels *kernels, enum pccl_datatype dat
                       const void *const *parts, uint32_t part_count, size_t count, void *result)
 {
     assert_valid(datatype, reduction);
+    assert_fits(datatype, reduction);
     PCCL_ASSERT(part_count > 0);
     uint32_t divisor = reduction == PCCL_AVG ? part_count : 0;
     uint64_t mode = pccl_float_mode_begin();

@@ -33,26 +33,27 @@ const struct pccl_kernels *pccl_kernels_variant(uint32_t index, uint32_t *featur
 
 /*
  * result[i] = a[i] op b[i]; AVG adds, the division comes at the end. result may be a or b, and does
- * not overlap them otherwise. f16 and bf16 are combined in f32 and rounded once. Here and below:
- * elements need no alignment; a result that is NaN is the one quiet NaN of kernels/reduce.h; the
- * thread's float mode does not matter and is left as it was.
+ * not overlap them otherwise. Narrow floats, of 8 and 16 bits, are combined in f32 and rounded once.
+ * Here and below: the reduction fits the type; elements need no alignment; a result that is NaN is
+ * the one quiet NaN of kernels/reduce.h; the thread's float mode does not matter and is left as it
+ * was.
  */
 void pccl_combine(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduce_op reduction,
                   void *result, const void *a, const void *b, size_t count);
 /*
  * One step of a fold whose parts come one after the other: the sum so far op the next part; at the
  * end AVG divides by the number of ranks (integers truncate toward zero). Parts are elements. The
- * sum so far, before and after, is of elements or, for f16 and bf16, of f32: it is rounded when it
+ * sum so far, before and after, is of elements or, for narrow floats, of f32: it is rounded when it
  * becomes elements.
  */
 struct pccl_step {
     enum pccl_datatype datatype; /* of the elements */
-    enum pccl_datatype from, to; /* of the sum before and after: datatype; or f32, for f16 and bf16 */
+    enum pccl_datatype from, to; /* of the sum before and after: datatype; or f32, for narrow floats */
     enum pccl_reduce_op reduction;
     uint32_t ranks; /* 0: this is not the end */
 };
 /*
- * The type of sums before the end, in which nothing is rounded: f32 for f16 and bf16, except under
+ * The type of sums before the end, in which nothing is rounded: f32 for narrow floats, except under
  * MAX and MIN, which do not round.
  */
 enum pccl_datatype pccl_folded_type(enum pccl_datatype datatype, enum pccl_reduce_op reduction);
@@ -63,13 +64,21 @@ enum pccl_datatype pccl_folded_type(enum pccl_datatype datatype, enum pccl_reduc
 void pccl_combine_step(const struct pccl_kernels *kernels, const struct pccl_step *step, void *result,
                        const void *folded, const void *part, size_t count);
 /*
- * Folds and divides for an owner that has all parts, like pccl_reduce_all: from the left, for f16
- * and bf16 in f32 with one rounding at the end. result may be parts[k]. part_count > 0. Works in
+ * Folds and divides for an owner that has all parts, like pccl_reduce_all: from the left, for
+ * narrow floats in f32 with one rounding at the end. result may be parts[k]. part_count > 0. Works in
  * blocks that stay in the first cache, so each part is read once from memory and the result is
  * written once.
  */
 void pccl_combine_all(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduce_op reduction,
                       const void *const *parts, uint32_t part_count, size_t count, void *result);
+
+/*
+ * What a member contributes to a premultiplied sum: result[i] = source[i] * factor, rounded to the
+ * type of the elements, which are floats. Narrower ones than f64 are multiplied in f32, by the
+ * factor as an f32. result may be source.
+ */
+void pccl_scale(const struct pccl_kernels *kernels, enum pccl_datatype datatype, void *result, const void *source,
+                size_t count, double factor);
 
 /*
  * memcpy for bytes that nobody will read soon and that exceed the caches anyway. They are written

@@ -10,6 +10,7 @@
 #ifndef PCCL_KERNELS_LOOPS_H
 #define PCCL_KERNELS_LOOPS_H
 
+#include "kernels/scaled_loops.h"
 #include "kernels/variant.h"
 
 #include <string.h>
@@ -60,17 +61,34 @@
         }                                                                                                              \
     }
 
+/* `product` is an expression in a and f, the factor as `type`. */
+#define DEFINE_SCALE(name, type, result_type, product)                                                                 \
+    static void name(void *result, const void *source, size_t count, double factor)                                    \
+    {                                                                                                                  \
+        const type f = (type)factor;                                                                                   \
+        ELEMENTS_ARE_INDEPENDENT                                                                                       \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            type a;                                                                                                    \
+            LOAD(a, source, i);                                                                                        \
+            result_type scaled = product;                                                                              \
+            STORE(result, i, scaled);                                                                                  \
+        }                                                                                                              \
+    }
+
 /* ---- integers; the computation is unsigned and 32 or 64 bits wide, so that it wraps ---- */
 
 #define DEFINE_INTEGER_ARITHMETIC(name, type, wide)                                                                    \
     DEFINE_COMBINE(sum_##name, type, type, (type)((wide)a + (wide)b))                                                  \
-    DEFINE_COMBINE(prod_##name, type, type, (type)((wide)a * (wide)b))
+    DEFINE_COMBINE(prod_##name, type, type, (type)((wide)a * (wide)b))                                                 \
+    DEFINE_COMBINE(and_##name, type, type, (type)(a & b))                                                              \
+    DEFINE_COMBINE(or_##name, type, type, (type)(a | b))                                                               \
+    DEFINE_COMBINE(xor_##name, type, type, (type)(a ^ b))
 
 #define DEFINE_INTEGER_ORDER(name, type)                                                                               \
     DEFINE_COMBINE(max_##name, type, type, a > b ? a : b)                                                              \
     DEFINE_COMBINE(min_##name, type, type, a < b ? a : b)
 
-/* Signed and unsigned integers have the same sums and products. */
+/* Signed and unsigned integers have the same sums, products and bits. */
 DEFINE_INTEGER_ARITHMETIC(u8, uint8_t, uint32_t)
 DEFINE_INTEGER_ARITHMETIC(u16, uint16_t, uint32_t)
 DEFINE_INTEGER_ARITHMETIC(u32, uint32_t, uint32_t)
@@ -83,6 +101,11 @@ DEFINE_INTEGER_ORDER(u32, uint32_t)
 DEFINE_INTEGER_ORDER(i32, int32_t)
 DEFINE_INTEGER_ORDER(u64, uint64_t)
 DEFINE_INTEGER_ORDER(i64, int64_t)
+
+/* A bool is true unless it is 0, and 0 or 1 as a result. */
+DEFINE_COMBINE(and_bool, uint8_t, uint8_t, (uint8_t)((a != 0) & (b != 0)))
+DEFINE_COMBINE(or_bool, uint8_t, uint8_t, (uint8_t)((a | b) != 0))
+DEFINE_COMBINE(xor_bool, uint8_t, uint8_t, (uint8_t)((a != 0) ^ (b != 0)))
 
 /*
  * No processor divides vectors of integers, but all divide vectors of floats. Truncated toward
@@ -129,7 +152,8 @@ DEFINE_DIVIDE(divide_i64, int64_t, int64_t, int64_t, a / d)
     DEFINE_COMBINE(prod_##name, type, bits_type, one_nan_##name(a *b))                                                 \
     DEFINE_COMBINE(max_##name, type, bits_type, greater_##name(a, b))                                                  \
     DEFINE_COMBINE(min_##name, type, bits_type, lesser_##name(a, b))                                                   \
-    DEFINE_DIVIDE(divide_##name, type, type, bits_type, one_nan_##name(a / d))
+    DEFINE_DIVIDE(divide_##name, type, type, bits_type, one_nan_##name(a / d))                                         \
+    DEFINE_SCALE(scale_##name, type, bits_type, one_nan_##name(a *f))
 
 DEFINE_FLOAT(f32, float, uint32_t, UINT32_C(0x7fc00000))
 DEFINE_FLOAT(f64, double, uint64_t, UINT64_C(0x7ff8000000000000))
@@ -182,12 +206,76 @@ DEFINE_BF16(max, greater_f32(a, b))
 DEFINE_BF16(min, lesser_f32(a, b))
 
 /*
- * ---- the table, in the order of enum pccl_reduce_op; an average is a sum until the end ----
+ * ---- floats of 8 bits, which have so many bits of fraction; f32 has exponents larger by `rebias`.
+ * From the number `top` on there are only infinity, if there is one, and NaN; what is too large becomes
+ * `greatest` ----
+ *
+ * A small f32 is rounded to a multiple of the least subnormal by adding `ruler`, whose last bit is
+ * that much. Of each number both ways are computed, and the valid one is chosen.
+ */
+
+#define F8_NAN 0x7f
+/* As a mask: behind a branch compilers would compute only what is chosen, and not vectorize it. */
+static inline uint32_t choose(int32_t which, uint32_t yes, uint32_t no) { return no ^ ((yes ^ no) & -(uint32_t)which); }
+
+#define DEFINE_F8(name, fraction_bits, rebias, top, least, ruler, infinity, greatest)                                  \
+    static void widen_##name(float *to, const void *from, size_t count)                                                \
+    {                                                                                                                  \
+        ELEMENTS_ARE_INDEPENDENT                                                                                       \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            uint8_t byte;                                                                                              \
+            LOAD(byte, from, i);                                                                                       \
+            const int32_t rest = byte & 0x7f;                                                                          \
+            const uint32_t sign = (uint32_t)(byte & 0x80) << 24;                                                       \
+            const uint32_t normal = ((uint32_t)rest << (23 - (fraction_bits))) + ((uint32_t)(rebias) << 23);           \
+            const uint32_t subnormal = bits_of_f32((float)rest * (least));                                             \
+            const uint32_t number = choose(rest < 1 << (fraction_bits), subnormal, normal);                            \
+            const uint32_t beyond = choose(rest == (top), infinity, UINT32_C(0x7fc00000));                             \
+            const uint32_t bits = sign | choose(rest < (top), number, beyond);                                         \
+            STORE(to, i, bits);                                                                                        \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void narrow_##name(void *to, const float *from, size_t count)                                               \
+    {                                                                                                                  \
+        enum { SHIFT = 23 - (fraction_bits), HALF = (1 << (SHIFT - 1)) - 1 };                                          \
+        ELEMENTS_ARE_INDEPENDENT                                                                                       \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            int32_t bits;                                                                                              \
+            float magnitude;                                                                                           \
+            LOAD(bits, from, i);                                                                                       \
+            const int32_t rest = bits & 0x7fffffff;                                                                    \
+            const uint32_t sign = (uint32_t)bits >> 24 & 0x80;                                                         \
+            memcpy(&magnitude, &rest, sizeof magnitude);                                                               \
+            const int32_t odd = rest >> SHIFT & 1;                                                                     \
+            const int32_t normal = (rest - ((rebias) << 23) + HALF + odd) >> SHIFT;                                    \
+            const uint32_t subnormal = bits_of_f32(magnitude + (ruler)) - bits_of_f32(ruler);                          \
+            const uint32_t number = choose(rest < ((rebias) + 1) << 23, subnormal, (uint32_t)normal);                  \
+            const uint32_t beyond = choose(rest > 0x7f800000, F8_NAN, sign | (greatest));                              \
+            const uint8_t byte = (uint8_t)choose((int32_t)number < (top), sign | number, beyond);                      \
+            STORE(to, i, byte);                                                                                        \
+        }                                                                                                              \
+    }
+
+DEFINE_F8(f8_e4m3fn, 3, 120, 0x7f, 0x1p-9f, 0x1p14f, UINT32_C(0x7fc00000), 0x7e)
+DEFINE_F8(f8_e5m2, 2, 112, 0x7c, 0x1p-16f, 0x1p7f, UINT32_C(0x7f800000), 0x7c)
+
+/*
+ * ---- the table, in the order of enum pccl_reduce_op; an average is a sum until the end, and a
+ * premultiplied sum is one of what was multiplied before. NULL: it does not fit the type ----
  */
 
 #define COMBINE_ROW(arithmetic, order)                                                                                 \
     {                                                                                                                  \
-        sum_##arithmetic, sum_##arithmetic, prod_##arithmetic, max_##order, min_##order                                \
+        sum_##arithmetic, sum_##arithmetic, prod_##arithmetic, max_##order, min_##order, and_##arithmetic,             \
+            or_##arithmetic, xor_##arithmetic, NULL                                                                    \
+    }
+#define COMBINE_FLOATS(name)                                                                                           \
+    {                                                                                                                  \
+        sum_##name, sum_##name, prod_##name, max_##name, min_##name, NULL, NULL, NULL, sum_##name                      \
+    }
+#define COMBINE_BOOLS                                                                                                  \
+    {                                                                                                                  \
+        or_bool, NULL, and_bool, or_bool, and_bool, and_bool, or_bool, xor_bool, NULL                                  \
     }
 
 #define DEFINE_VARIANT(variant, needs)                                                                                 \
@@ -202,9 +290,10 @@ DEFINE_BF16(min, lesser_f32(a, b))
                     [PCCL_I32] = COMBINE_ROW(u32, i32),                                                                \
                     [PCCL_U64] = COMBINE_ROW(u64, u64),                                                                \
                     [PCCL_I64] = COMBINE_ROW(u64, i64),                                                                \
-                    [PCCL_BF16] = COMBINE_ROW(bf16, bf16),                                                             \
-                    [PCCL_F32] = COMBINE_ROW(f32, f32),                                                                \
-                    [PCCL_F64] = COMBINE_ROW(f64, f64)},                                                               \
+                    [PCCL_BF16] = COMBINE_FLOATS(bf16),                                                                \
+                    [PCCL_F32] = COMBINE_FLOATS(f32),                                                                  \
+                    [PCCL_F64] = COMBINE_FLOATS(f64),                                                                  \
+                    [PCCL_BOOL] = COMBINE_BOOLS},                                                                      \
         .divide = {[PCCL_U8] = divide_u8,                                                                              \
                    [PCCL_I8] = divide_i8,                                                                              \
                    [PCCL_I16] = divide_i16,                                                                            \
@@ -215,10 +304,19 @@ DEFINE_BF16(min, lesser_f32(a, b))
                    [PCCL_I64] = divide_i64,                                                                            \
                    [PCCL_F32] = divide_f32,                                                                            \
                    [PCCL_F64] = divide_f64},                                                                           \
-        .widen = {[PCCL_F16] = widen_f16, [PCCL_BF16] = widen_bf16},                                                   \
-        .narrow = {[PCCL_F16] = narrow_f16, [PCCL_BF16] = narrow_bf16},                                                \
+        .scale = {[PCCL_F32] = scale_f32, [PCCL_F64] = scale_f64},                                                     \
+        .widen = {[PCCL_F16] = widen_f16,                                                                              \
+                  [PCCL_BF16] = widen_bf16,                                                                            \
+                  [PCCL_F8_E4M3FN] = widen_f8_e4m3fn,                                                                  \
+                  [PCCL_F8_E5M2] = widen_f8_e5m2},                                                                     \
+        .narrow = {[PCCL_F16] = narrow_f16,                                                                            \
+                   [PCCL_BF16] = narrow_bf16,                                                                          \
+                   [PCCL_F8_E4M3FN] = narrow_f8_e4m3fn,                                                                \
+                   [PCCL_F8_E5M2] = narrow_f8_e5m2},                                                                   \
         .digest = digest,                                                                                              \
         .sha256 = sha256,                                                                                              \
+        .scaled_largest = scaled_largest,                                                                              \
+        .scaled = SCALED_ROWS,                                                                                         \
         .copy_streaming = copy_streaming,                                                                              \
         .copied_streaming = copied_streaming,                                                                          \
     };

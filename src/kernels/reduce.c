@@ -10,21 +10,39 @@ _Static_assert(FLT_EVAL_METHOD == 0,
 
 size_t pccl_datatype_bytes(enum pccl_datatype datatype)
 {
-    static const uint8_t bytes[PCCL_DATATYPES] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
+    static const uint8_t bytes[PCCL_DATATYPES] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1};
     return (unsigned)datatype < PCCL_DATATYPES ? bytes[datatype] : 0;
 }
 
 const char *pccl_datatype_name(enum pccl_datatype datatype)
 {
-    static const char *const names[PCCL_DATATYPES] = {"u8",  "i8",  "i16", "u16",  "u32", "i32",
-                                                      "u64", "i64", "f16", "bf16", "f32", "f64"};
+    static const char *const names[PCCL_DATATYPES] = {"u8",  "i8",   "i16", "u16", "u32",  "i32",      "u64",   "i64",
+                                                      "f16", "bf16", "f32", "f64", "bool", "f8e4m3fn", "f8e5m2"};
     return (unsigned)datatype < PCCL_DATATYPES ? names[datatype] : "?";
 }
 
 const char *pccl_reduce_op_name(enum pccl_reduce_op reduction)
 {
-    static const char *const names[PCCL_REDUCE_OPS] = {"sum", "avg", "prod", "max", "min"};
+    static const char *const names[PCCL_REDUCE_OPS] = {
+        "sum", "avg", "prod", "max", "min", "and", "or", "xor", "premultiplied sum"};
     return (unsigned)reduction < PCCL_REDUCE_OPS ? names[reduction] : "?";
+}
+
+bool pccl_datatype_is_float(enum pccl_datatype datatype)
+{
+    return (datatype >= PCCL_F16 && datatype <= PCCL_F64) || datatype == PCCL_F8_E4M3FN || datatype == PCCL_F8_E5M2;
+}
+
+const char *pccl_reduction_misfit(enum pccl_datatype datatype, enum pccl_reduce_op reduction)
+{
+    switch (reduction) {
+    case PCCL_AVG: return datatype == PCCL_BOOL ? "bool has no average" : NULL;
+    case PCCL_AND:
+    case PCCL_OR:
+    case PCCL_XOR: return pccl_datatype_is_float(datatype) ? "and, or and xor take integers and bool, no floats" : NULL;
+    case PCCL_PREMUL_SUM: return pccl_datatype_is_float(datatype) ? NULL : "a premultiplied sum takes floats only";
+    default: return NULL;
+    }
 }
 
 /* ---- 16-bit floats ---- */
@@ -94,6 +112,53 @@ uint16_t pccl_f32_to_bf16(float value)
 }
 
 /*
+ * ---- 8-bit floats: so many bits of fraction, and by how much the exponents of an f32 are larger.
+ * From the number `top` on there is none but infinity, if the type has it, and NaN ----
+ */
+
+struct format {
+    uint32_t fraction_bits, rebias, top;
+    bool has_infinity;
+    float least; /* subnormal */
+};
+static const struct format f8_e4m3fn = {3, 120, 0x7f, false, 0x1p-9f}, f8_e5m2 = {2, 112, 0x7c, true, 0x1p-16f};
+enum { F8_NAN = 0x7f };
+
+static float f8_to_f32(const struct format *format, uint8_t bits)
+{
+    uint32_t sign = (uint32_t)(bits & 0x80) << 24, rest = bits & 0x7f, shift = 23 - format->fraction_bits;
+    if (rest >= format->top)
+        return f32_of_bits(sign | (rest == format->top && format->has_infinity ? 0x7f800000 : 0x7fc00000));
+    if (rest >> format->fraction_bits != 0)
+        return f32_of_bits(sign | ((rest << shift) + (format->rebias << 23)));
+    return f32_of_bits(sign | bits_of_f32((float)rest * format->least));
+}
+
+static uint8_t f32_to_f8(const struct format *format, float value)
+{
+    uint32_t sign = (bits_of_f32(value) >> 24) & 0x80, rest = bits_of_f32(value) & 0x7fffffff;
+    uint32_t shift = 23 - format->fraction_bits, least = format->rebias + 1; /* exponent of what is normal */
+    if (rest > 0x7f800000)
+        return F8_NAN;
+    uint32_t small = rest - (format->rebias << 23);
+    if (rest >> 23 < least) {
+        shift += least - (rest >> 23);
+        small = (rest & 0x7fffff) | 0x800000;
+    }
+    uint32_t kept = shift < 32 ? small >> shift : 0;
+    uint32_t lost = shift < 32 ? small & ((UINT32_C(1) << shift) - 1) : 0, tie = UINT32_C(1) << ((shift - 1) & 31);
+    kept += lost > tie || (lost == tie && (kept & 1) != 0);
+    if (kept >= format->top)
+        return (uint8_t)(sign | (format->has_infinity ? format->top : format->top - 1));
+    return (uint8_t)(sign | kept);
+}
+
+float pccl_f8_e4m3fn_to_f32(uint8_t bits) { return f8_to_f32(&f8_e4m3fn, bits); }
+uint8_t pccl_f32_to_f8_e4m3fn(float value) { return f32_to_f8(&f8_e4m3fn, value); }
+float pccl_f8_e5m2_to_f32(uint8_t bits) { return f8_to_f32(&f8_e5m2, bits); }
+uint8_t pccl_f32_to_f8_e5m2(float value) { return f32_to_f8(&f8_e5m2, value); }
+
+/*
  * ---- minimum and maximum in the IEEE total order, except that NaN always wins; and one NaN for
  * all results, as which one an addition returns differs between processors ----
  */
@@ -161,7 +226,10 @@ DEFINE_FLOAT_STEPS(double, uint64_t, UINT64_C(0x7ff8000000000000))
     DEFINE_FOLD(avg_##name, type, type, bits, (type)((uint64_t)a + (uint64_t)b), (type)((wide)a / (wide)part_count))   \
     DEFINE_FOLD(prod_##name, type, type, bits, (type)((uint64_t)a * (uint64_t)b), a)                                   \
     DEFINE_FOLD(max_##name, type, type, bits, a > b ? a : b, a)                                                        \
-    DEFINE_FOLD(min_##name, type, type, bits, a < b ? a : b, a)
+    DEFINE_FOLD(min_##name, type, type, bits, a < b ? a : b, a)                                                        \
+    DEFINE_FOLD(and_##name, type, type, bits, (type)(a & b), a)                                                        \
+    DEFINE_FOLD(or_##name, type, type, bits, (type)(a | b), a)                                                         \
+    DEFINE_FOLD(xor_##name, type, type, bits, (type)(a ^ b), a)
 
 #define DEFINE_FLOAT_FOLDS(name, element, value, load, round)                                                          \
     DEFINE_FOLD(sum_##name, element, value, load(bits), a + b, round(one_nan_##value(a)))                              \
@@ -184,24 +252,50 @@ DEFINE_FLOAT_FOLDS(f16, uint16_t, float, pccl_f16_to_f32, pccl_f32_to_f16)
 DEFINE_FLOAT_FOLDS(bf16, uint16_t, float, pccl_bf16_to_f32, pccl_f32_to_bf16)
 DEFINE_FLOAT_FOLDS(f32, float, float, AS_IT_IS, AS_IT_IS)
 DEFINE_FLOAT_FOLDS(f64, double, double, AS_IT_IS, AS_IT_IS)
+DEFINE_FLOAT_FOLDS(f8_e4m3fn, uint8_t, float, pccl_f8_e4m3fn_to_f32, pccl_f32_to_f8_e4m3fn)
+DEFINE_FLOAT_FOLDS(f8_e5m2, uint8_t, float, pccl_f8_e5m2_to_f32, pccl_f32_to_f8_e5m2)
+DEFINE_FOLD(and_bool, uint8_t, bool, bits != 0, a &&b, a)
+DEFINE_FOLD(or_bool, uint8_t, bool, bits != 0, a || b, a)
+DEFINE_FOLD(xor_bool, uint8_t, bool, bits != 0, a != b, a)
 
-/* In the order of enum pccl_reduce_op. */
+/* In the order of enum pccl_reduce_op; NULL where the reduction does not fit the type. */
 #define FOLDS(name)                                                                                                    \
     {                                                                                                                  \
-        sum_##name, avg_##name, prod_##name, max_##name, min_##name                                                    \
+        sum_##name, avg_##name, prod_##name, max_##name, min_##name, and_##name, or_##name, xor_##name, NULL           \
+    }
+#define FLOAT_FOLDS(name)                                                                                              \
+    {                                                                                                                  \
+        sum_##name, avg_##name, prod_##name, max_##name, min_##name, NULL, NULL, NULL, sum_##name                      \
+    }
+#define BOOL_FOLDS                                                                                                     \
+    {                                                                                                                  \
+        or_bool, NULL, and_bool, or_bool, and_bool, and_bool, or_bool, xor_bool, NULL                                  \
     }
 
 static void (*const folds[PCCL_DATATYPES][PCCL_REDUCE_OPS])(const void *const *parts, uint32_t part_count, size_t count,
                                                             void *result) = {
-    [PCCL_U8] = FOLDS(u8),   [PCCL_I8] = FOLDS(i8),     [PCCL_I16] = FOLDS(i16), [PCCL_U16] = FOLDS(u16),
-    [PCCL_U32] = FOLDS(u32), [PCCL_I32] = FOLDS(i32),   [PCCL_U64] = FOLDS(u64), [PCCL_I64] = FOLDS(i64),
-    [PCCL_F16] = FOLDS(f16), [PCCL_BF16] = FOLDS(bf16), [PCCL_F32] = FOLDS(f32), [PCCL_F64] = FOLDS(f64),
+    [PCCL_U8] = FOLDS(u8),
+    [PCCL_I8] = FOLDS(i8),
+    [PCCL_I16] = FOLDS(i16),
+    [PCCL_U16] = FOLDS(u16),
+    [PCCL_U32] = FOLDS(u32),
+    [PCCL_I32] = FOLDS(i32),
+    [PCCL_U64] = FOLDS(u64),
+    [PCCL_I64] = FOLDS(i64),
+    [PCCL_F16] = FLOAT_FOLDS(f16),
+    [PCCL_BF16] = FLOAT_FOLDS(bf16),
+    [PCCL_F32] = FLOAT_FOLDS(f32),
+    [PCCL_F64] = FLOAT_FOLDS(f64),
+    [PCCL_BOOL] = BOOL_FOLDS,
+    [PCCL_F8_E4M3FN] = FLOAT_FOLDS(f8_e4m3fn),
+    [PCCL_F8_E5M2] = FLOAT_FOLDS(f8_e5m2),
 };
 
 void pccl_reduce_all(enum pccl_datatype datatype, enum pccl_reduce_op reduction, const void *const *parts,
                      uint32_t part_count, size_t count, void *result)
 {
     PCCL_ASSERT((unsigned)datatype < PCCL_DATATYPES && (unsigned)reduction < PCCL_REDUCE_OPS && part_count > 0);
+    PCCL_ASSERT(folds[datatype][reduction] != NULL);
     uint64_t mode = pccl_float_mode_begin();
     folds[datatype][reduction](parts, part_count, count, result);
     pccl_float_mode_end(mode);

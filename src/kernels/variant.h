@@ -8,6 +8,7 @@
 #define PCCL_KERNELS_VARIANT_H
 
 #include "kernels/kernels.h"
+#include "kernels/scaled.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define PCCL_KERNELS_X86 1
@@ -20,16 +21,39 @@
 #define PCCL_KERNELS_NEON 0
 #endif
 
+/* For one block of a scaled codec: code = rounded |value| * inverse; value = |code| * step, at most top. */
+struct pccl_scaling {
+    float inverse;
+    uint32_t first, keys[2]; /* of random numbers: the first element's place, and what it is mixed with */
+};
+struct pccl_unscaling {
+    float step, top;
+};
+/*
+ * Values are finite floats at any address, as many as a multiple of PCCL_SCALED_BLOCK_MIN.
+ */
+struct pccl_scaled_loops {
+    void (*encode[PCCL_SCALED_ROUNDINGS])(const uint8_t *restrict values, size_t count, const struct pccl_scaling *by,
+                                          uint8_t *restrict codes);
+    void (*decode)(const uint8_t *restrict codes, size_t count, const struct pccl_unscaling *by,
+                   uint8_t *restrict values);
+};
+
 struct pccl_kernels {
     const char *name;
     uint32_t features; /* a set of enum pccl_cpu_feature, all needed */
-    /* result[i] = a[i] op b[i]; NULL for f16, which is combined as f32. result may be a or b. */
-    void (*combine[PCCL_DATATYPES][PCCL_REDUCE_OPS])(void *result, const void *a, const void *b, size_t count);
-    /* result[i] = source[i] / divisor; NULL for f16 and bf16. result may be source. divisor > 0 */
-    void (*divide[PCCL_DATATYPES])(void *result, const void *source, size_t count, uint32_t divisor);
     /*
-     * f16 and bf16 only, NULL for the others: like pccl_f16_to_f32 and its counterparts. No
-     * overlap.
+     * result[i] = a[i] op b[i]; NULL for f16 and floats of 8 bits, which are combined as f32. result
+     * may be a or b.
+     */
+    void (*combine[PCCL_DATATYPES][PCCL_REDUCE_OPS])(void *result, const void *a, const void *b, size_t count);
+    /* result[i] = source[i] / divisor; NULL for narrow floats. result may be source. divisor > 0 */
+    void (*divide[PCCL_DATATYPES])(void *result, const void *source, size_t count, uint32_t divisor);
+    /* result[i] = source[i] * factor; f32 and f64 only. result may be source. */
+    void (*scale[PCCL_DATATYPES])(void *result, const void *source, size_t count, double factor);
+    /*
+     * Narrow floats only, those of 8 and 16 bits; NULL for the others: like pccl_f16_to_f32 and its
+     * counterparts. No overlap.
      */
     void (*widen[PCCL_DATATYPES])(float *to, const void *from, size_t count);
     void (*narrow[PCCL_DATATYPES])(void *to, const float *from, size_t count);
@@ -38,6 +62,9 @@ struct pccl_kernels {
     void (*digest)(const void *bytes, size_t length, uint64_t halves[2]);
     /* The block function of SHA-256 on a block of each lane, `count` times. */
     void (*sha256)(uint32_t state[8][PCCL_SHA256_LANES], const uint8_t *stripes, size_t count);
+    /* The largest magnitude of any values, as the bits of a float. */
+    uint32_t (*scaled_largest)(const uint8_t *values, size_t count);
+    struct pccl_scaled_loops scaled[PCCL_SCALED_FORMATS];
 };
 
 extern const struct pccl_kernels pccl_kernels_scalar;

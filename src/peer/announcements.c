@@ -94,9 +94,10 @@ static void keep(struct pccl_peer *p, const struct pccl_id *from, const struct p
 /* Does it take part in an operation of this subgroup, this pair, or the whole group? */
 static bool takes_part(const struct pccl_peer *p, uint64_t subgroup, const struct pccl_id *id)
 {
-    const struct pccl_id *other = pccl_is_pair(subgroup) ? pccl_peer_other_of(p, subgroup) : NULL;
-    if (pccl_is_pair(subgroup))
+    if (pccl_is_pair(subgroup)) {
+        const struct pccl_id *other = pccl_peer_other_of(p, subgroup);
         return other != NULL && pccl_id_equal(other, id);
+    }
     return pccl_peer_is_in_group(p, id) && (subgroup == 0 || pccl_peer_is_in_subgroup(p, subgroup, id));
 }
 

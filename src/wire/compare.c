@@ -1,5 +1,5 @@
 /* Equality, order and hashes of the small structs of the schema. */
-#include "wire/wire.h"
+#include "wire/packing.h"
 
 #include <string.h>
 
@@ -61,9 +61,8 @@ bool pccl_collective_has_root(uint8_t collective)
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b)
 {
     return a->collective == b->collective && a->datatype == b->datatype && a->operation == b->operation &&
-           a->codec == b->codec && a->codec_datatype == b->codec_datatype && a->count == b->count &&
-           pccl_id_equal(&a->root, &b->root) && pccl_id_equal(&a->counts, &b->counts) &&
-           pccl_label_equal(&a->label, &b->label);
+           pccl_packing_equal(a, b) && a->count == b->count && pccl_id_equal(&a->root, &b->root) &&
+           pccl_id_equal(&a->counts, &b->counts) && pccl_label_equal(&a->label, &b->label);
 }
 
 bool pccl_label_equal(const struct pccl_label *a, const struct pccl_label *b)

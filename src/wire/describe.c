@@ -1,6 +1,6 @@
 #include "wire/describe.h"
 
-#include "kernels/codec.h"
+#include "wire/packing.h"
 
 #include <string.h>
 
@@ -11,10 +11,9 @@ struct details {
 
 static void describe_codec(struct pccl_text *words, const struct pccl_descriptor *descriptor)
 {
-    pccl_text_append(words, " (quantization %s", pccl_codec_kind_name((enum pccl_codec_kind)descriptor->codec));
-    if (descriptor->codec != PCCL_CODEC_NONE)
-        pccl_text_append(words, " to %s", pccl_datatype_name((enum pccl_datatype)descriptor->codec_datatype));
-    pccl_text_append(words, ")");
+    pccl_text_add(words, " (quantization ");
+    pccl_packing_describe(words, descriptor);
+    pccl_text_add(words, ")");
 }
 
 static void describe_label(struct pccl_text *words, const struct pccl_label *label)
@@ -99,8 +98,7 @@ static void describe(struct pccl_text *words, const struct pccl_described *one, 
 void pccl_describe_difference(struct pccl_text *words, const struct pccl_described *a, const struct pccl_described *b)
 {
     const struct details details = {
-        .codec = a->descriptor->codec != b->descriptor->codec ||
-                 a->descriptor->codec_datatype != b->descriptor->codec_datatype,
+        .codec = !pccl_packing_equal(a->descriptor, b->descriptor),
         .way = a->tiny != b->tiny,
         .label = !pccl_label_equal(&a->descriptor->label, &b->descriptor->label),
     };

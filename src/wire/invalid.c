@@ -2,6 +2,8 @@
  * Rules over several fields of a message, which the ranges of single fields in schema.h cannot
  * express.
  */
+#include "kernels/reduce.h"
+#include "wire/packing.h"
 #include "wire/subgroup.h"
 
 static const char *invalid_round(uint8_t kind, uint8_t outcome)
@@ -13,12 +15,29 @@ static const char *invalid_round(uint8_t kind, uint8_t outcome)
     return NULL;
 }
 
+/* The fields of another kind of codec are 0. */
+static const char *invalid_codec(const struct pccl_descriptor *descriptor)
+{
+    struct pccl_packing packing;
+    struct pccl_text reason;
+    if (descriptor->codec < PCCL_PACKING_SCALED)
+        return descriptor->codec_scale != 0 || descriptor->codec_rounding != 0 || descriptor->codec_block != 0
+                   ? "scales in a codec without them"
+                   : NULL;
+    if (descriptor->codec_datatype != 0)
+        return "a packed data type in a codec with scales";
+    return pccl_packing_find(descriptor, PCCL_F32, &packing, &reason) ? NULL : "no such codec";
+}
+
 static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
 {
     uint8_t collective = descriptor->collective;
     bool has_parts = collective == PCCL_ALL_GATHER_V || collective == PCCL_REDUCE_SCATTER;
     if (!pccl_collective_reduces(collective) && descriptor->operation != 0)
         return "a reduction in an operation that reduces nothing";
+    const char *misfit = pccl_reduction_misfit(descriptor->datatype, descriptor->operation);
+    if (misfit != NULL)
+        return misfit;
     if (pccl_collective_has_root(collective) == pccl_id_is_zero(&descriptor->root))
         return "a root where there is none, or none where there is one";
     if (collective == PCCL_SEND && (descriptor->codec != 0 || descriptor->codec_datatype != 0))
@@ -32,7 +51,7 @@ static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
         return "a barrier has no elements";
     if (collective == PCCL_FOUND && (descriptor->count < 2 || descriptor->count > PCCL_PEERS_MAX))
         return "a subgroup has two members or more";
-    return NULL;
+    return invalid_codec(descriptor);
 }
 
 static const char *invalid_payload(const struct pccl_instance *instance, uint32_t payload_bytes)

@@ -1,6 +1,8 @@
 /*
  * Random valid messages, made from the field tables, for round-trip tests and as seeds for fuzzers.
  */
+#include "kernels/reduce.h"
+#include "wire/packing.h"
 #include "wire/subgroup.h"
 
 #include <string.h>
@@ -96,6 +98,17 @@ static struct pccl_bytes make_text(struct maker *m, const struct pccl_wire_field
     return (struct pccl_bytes){bytes, length};
 }
 
+static void mend_codec(struct pccl_descriptor *descriptor)
+{
+    if (descriptor->codec < PCCL_PACKING_SCALED) {
+        descriptor->codec_scale = descriptor->codec_rounding = 0;
+        descriptor->codec_block = 0;
+    } else {
+        descriptor->codec_datatype = 0;
+        descriptor->codec_block = (uint16_t)(PCCL_SCALED_BLOCK_MIN << descriptor->codec_block % 5);
+    }
+}
+
 /* A descriptor of random fields would rarely be valid: what does not belong to its collective goes. */
 static void mend_operation(struct pccl_instance *instance, struct pccl_descriptor *descriptor)
 {
@@ -119,6 +132,9 @@ static void mend_operation(struct pccl_instance *instance, struct pccl_descripto
         descriptor->datatype = descriptor->codec = 0;
     if (collective == PCCL_SEND)
         descriptor->codec = descriptor->codec_datatype = 0;
+    if (pccl_reduction_misfit(descriptor->datatype, descriptor->operation) != NULL)
+        descriptor->operation = PCCL_MAX;
+    mend_codec(descriptor);
     if (collective == PCCL_BARRIER)
         descriptor->count = 0;
     if (collective == PCCL_FOUND)

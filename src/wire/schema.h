@@ -57,10 +57,13 @@
 
 #define PCCL_FIELDS_descriptor(F) /* what the caller asked for; must be equal on all peers, or the operation fails */  \
     F(U8, collective, PCCL_ALL_REDUCE, PCCL_SEND) /* enum pccl_collective */                                           \
-    F(U8, datatype, 0, 11)                        /* pcclDataType_t */                                                 \
-    F(U8, operation, 0, 4)                        /* pcclRedOp_t; 0 where nothing is reduced */                        \
-    F(U8, codec, 0, 2)                            /* pcclQuantizationAlgorithm_t */                                    \
-    F(U8, codec_datatype, 0, 11)                                                                                       \
+    F(U8, datatype, 0, 14)                        /* pcclDataType_t */                                                 \
+    F(U8, operation, 0, 8)                        /* pcclRedOp_t that fits it; 0 where nothing is reduced */           \
+    F(U8, codec, 0, 7)                            /* pcclQuantizationAlgorithm_t */                                    \
+    F(U8, codec_datatype, 0, 11)                  /* of a codec of PCCL 1.0; 0 otherwise */                            \
+    F(U8, codec_scale, 0, 2)    /* pcclCodecScale_t, of a scaled codec; 0 otherwise, as the next two */                \
+    F(U8, codec_rounding, 0, 1) /* pcclCodecRounding_t */                                                              \
+    F(U16, codec_block, 0, 256) /* elements of a block */                                                              \
     F(U64, count, , ) /* elements: of the tensor; where each member has a part, of one part; with counts, in all */    \
     F(ID, root, , )   /* who alone sends (broadcast, scatter, send) or receives (reduce, gather); else 0 */            \
     F(ID, counts, , ) /* digest of the elements of each member's part; 0: equal parts, or no parts */                  \
@@ -93,7 +96,7 @@
 
 #define PCCL_FIELDS_tensor_line(F) /* a tensor, described for messages to people */                                    \
     F(TEXT, name, , PCCL_TENSOR_NAME_MAX)                                                                              \
-    F(U8, datatype, 0, 11) /* pcclDataType_t */                                                                        \
+    F(U8, datatype, 0, 14) /* pcclDataType_t */                                                                        \
     F(U8, unequal, 0, 1)   /* 1: it need not be the same everywhere */                                                 \
     F(U64, count, , )      /* elements */
 

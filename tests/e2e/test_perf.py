@@ -76,6 +76,8 @@ def test_kinds(run):
         ("-d", "i64", "-o", "min", "-p", 2),
         ("-q", "minmax:u8", "-O", "window_bytes=1048576"),
         ("-q", "zps:i8", "-o", "avg", "-k", 2),
+        ("-q", "int4", "-N", 3),
+        ("-q", "e3m0:64:bf16:stochastic", "-o", "avg", "-d", "bf16"),
     ):
         result = measured("--sizes", "64,100000", "-n", 2, "-w", 0, "--no-limit", *arguments)
         equal([row["wrong"] for row in result["rows"]], [0, 0, 0, 0], f"wrong elements with {arguments}")
@@ -94,6 +96,8 @@ def test_collectives(run):
         (("--op", "all_gather_v", "-k", 4, "-d", "f16"), [False], 1 / 2),
         (("--op", "reduce_scatter", "-N", 3, "--op", "max"), [False, True], 2 / 3),
         (("--op", "reduce_scatter", "-k", 2, "-q", "minmax:u8", "-o", "avg"), [False, True], 1 / 2),
+        (("--op", "reduce_scatter", "-N", 3, "-q", "e2m1:16:pow2"), [False, True], 2 / 3),
+        (("--op", "broadcast", "-N", 3, "-q", "e4m3:32", "-d", "f16"), [True], 1),
         (("--op", "reduce", "-N", 3, "-k", 2, "-o", "max"), [False, True], 1),
         (("--op", "gather", "-N", 3, "-k", 2, "-d", "f16"), [False, True], 2 / 3),
         (("--op", "scatter", "-N", 3, "-q", "minmax:u8"), [False, True], 2 / 3),
@@ -121,6 +125,9 @@ def test_exact(run):
     row = measured(*arguments, "--exact")["rows"][0]
     check(row["exact_us"] > 0 and abs(row["share_of_exact"] - row["us"] / row["exact_us"]) < 0.01, f"row: {row}")
     equal(row["wrong"], 0, "wrong elements")
+    check(0 < row["error_rms"] < 0.01 and 0 < row["error_largest"] < 0.01, f"errors: {row}")
+    row = measured(*arguments[:-1], "e3m0")["rows"][0]
+    check(0.01 < row["error_rms"] < 0.3 and row["error_largest"] < 0.3, f"errors: {row}")
 
 
 def test_memory(run):
@@ -151,8 +158,8 @@ def test_wrong_options(run):
         (["--sizes", "4,4"], "must rise"),
         (["--sizes", ""], "a size like"),
         (["--sizes", "4,,8"], "a size like"),
-        (["-d", "f8"], "f64 is expected"),
-        (["-o", "xor"], "is expected"),
+        (["-d", "f8"], "f8e5m2 is expected"),
+        (["-o", "nor"], "is expected"),
         (["-q", "minmax"], "minmax:TYPE"),
         (["-q", "fp8:u8"], "is expected"),
         (["-p", 65], "from 0 to 64"),

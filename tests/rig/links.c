@@ -162,7 +162,7 @@ static void repack(struct rig_world *world, const struct rig_end *end, uint32_t 
     uint32_t other = 0;
     while (place->ring[other] != peer)
         other++;
-    if (!rig_plan(world->spec, attempt->op, place, &plan) || plan.codec == NULL || plan.reduces ||
+    if (!rig_plan(world->spec, attempt->op, place, &plan) || plan.packing.codec == NULL || plan.reduces ||
         plan.element_bytes != 2 || descriptor->codec != PCCL_CODEC_ZERO_POINT_SCALE ||
         !rig_plant(world, RIG_PLANT_repacked))
         return;
@@ -170,8 +170,9 @@ static void repack(struct rig_world *world, const struct rig_end *end, uint32_t 
         pccl_plan_schedule(&plan)->piece(pccl_plan_seat(&plan, data->stripe), place->seat.rank, other, data->step);
     const uint32_t count = pccl_plan_segment(&plan, data->stripe, number).count;
     PCCL_ASSERT(count <= PCCL_COUNT_OF(elements));
-    pccl_codec_decode(plan.codec, pccl_kernels_for(0), end->departure.payload, count, elements);
-    pccl_codec_encode(plan.codec, pccl_kernels_for(0), elements, count, (uint8_t *)(uintptr_t)end->departure.payload);
+    pccl_codec_decode(plan.packing.codec, pccl_kernels_for(0), end->departure.payload, count, elements);
+    pccl_codec_encode(plan.packing.codec, pccl_kernels_for(0), elements, count,
+                      (uint8_t *)(uintptr_t)end->departure.payload);
 }
 
 void rig_next(struct rig_world *world, struct rig_connection *connection, uint32_t side)

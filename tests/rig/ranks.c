@@ -93,7 +93,7 @@ static void check_input(struct rig_attempt *attempt, bool overwritten, const cha
 static void check_result(struct rig_attempt *attempt, const char *when)
 {
     const uint8_t *expected =
-        rig_reference(attempt->world->spec, attempt->op, attempt->round, attempt->view, attempt->rank);
+        rig_reference(attempt->world->spec, attempt->op, attempt->round, attempt->use, attempt->view, attempt->rank);
     if (expected == NULL || memcmp(attempt->got, expected, attempt->place.result_bytes) != 0)
         rig_violation(attempt->world, "rank %u: the result of operation %u use %u is wrong %s", attempt->rank,
                       attempt->op, attempt->use, when);
@@ -346,17 +346,23 @@ static void make_odd(struct rig_attempt *attempt, struct pccl_transfer_config *c
         descriptor->counts.bytes[1]++;
     else if (attempt->world->spec->ops[attempt->op].odd_in_length)
         descriptor->count--;
+    else if (descriptor->codec >= PCCL_PACKING_SCALED)
+        descriptor->codec_block *= 2;
     else if (pccl_collective_has_root(descriptor->collective))
         return; /* its place has another root */
     else if (!pccl_collective_reduces(descriptor->collective))
         descriptor->label.head.bytes[0]++;
+    else if (descriptor->operation != PCCL_SUM)
+        descriptor->operation = PCCL_SUM;
     else
-        descriptor->operation = descriptor->operation == PCCL_SUM ? PCCL_AVG : PCCL_SUM;
+        descriptor->operation = descriptor->datatype == PCCL_BOOL ? PCCL_XOR : PCCL_AVG;
 }
 
 static void plant_in(const struct rig_attempt *attempt, struct pccl_transfer_config *config, uint32_t *positions)
 {
     const struct rig_place *place = &attempt->place;
+    if (config->descriptor.operation == PCCL_PREMUL_SUM && rig_plant(attempt->world, RIG_PLANT_unscaled))
+        config->factor = 1;
     if (config->descriptor.collective == PCCL_BROADCAST && rig_plant(attempt->world, RIG_PLANT_wrong_root))
         config->root = pccl_seat_next(place->seat, config->root);
     if (place->in_parts && rig_starts(place) == NULL && rig_plant(attempt->world, RIG_PLANT_exchanged)) {
@@ -382,6 +388,7 @@ static struct pccl_transfer_config config_of(struct rig_attempt *attempt, struct
         .starts = rig_starts(place) != NULL ? starts : NULL,
         .input = attempt->given,
         .result = attempt->got,
+        .factor = rig_factor(attempt->rank),
         .user = attempt,
     };
     for (uint32_t i = 0; i < config.ranks; i++)
@@ -505,7 +512,7 @@ void rig_stop(struct rig_attempt *attempt, bool committed)
         attempt->given[attempt->place.input_bytes / 2] ^= 1;
     if (!committed && attempt->in_place && keeps_packed(attempt) && rig_plant(world, RIG_PLANT_packed_input))
         memcpy(attempt->given,
-               rig_reference(world->spec, attempt->op, attempt->round, attempt->view, attempt->rank) +
+               rig_reference(world->spec, attempt->op, attempt->round, attempt->use, attempt->view, attempt->rank) +
                    attempt->place.own,
                attempt->place.input_bytes);
     point_into(world, attempt);

@@ -48,8 +48,13 @@ enum {
     X(lost_own, "the own part does not get into a rank's result")                                                      \
     X(exact_own, "a rank keeps its own part as it was, and the others get it packed")                                  \
     X(repacked, "a packed piece is unpacked and packed again before it is sent")                                       \
+    X(exact_sum, "who finishes a sum keeps it as it was, and the others get it packed")                                \
+    X(recounted, "a rank counts its random numbers from elsewhere")                                                    \
+    X(reseeded, "a rank rounds by another seed than that of the operation and its own")                                \
+    X(hidden, "what is not finite is packed as if it were")                                                            \
     X(packed_input, "after an abort a part that is sent packed is as the others would have got it")                    \
     X(swapped, "two parts of a rank's result have changed places")                                                     \
+    X(unscaled, "a rank contributes its elements to a premultiplied sum as they are")                                  \
     X(wrong_root, "a rank takes the member behind the root for the root")                                              \
     X(leak, "a block is not given back")
 enum rig_plant {
@@ -70,7 +75,7 @@ struct rig_op {
     bool given; /* parts have these lengths, by rank; the count of the descriptor is that of all of them */
     uint32_t lengths[RIG_RANKS_MAX];
     uint32_t odd_rank;  /* this rank's first attempt asks for a different operation; RIG_NOBODY: none does */
-    bool odd_in_length; /* by fewer elements; otherwise by another reduction, another root, or a label */
+    bool odd_in_length; /* by fewer elements; otherwise by another reduction, root, label or block of the codec */
 };
 
 struct rig_spec {
@@ -89,6 +94,7 @@ struct rig_spec {
     size_t window_bytes, scratch_bytes;
     uint8_t *inputs[RIG_OPS_MAX][RIG_ROUNDS_MAX][RIG_RANKS_MAX];
     uint8_t *references[RIG_OPS_MAX][RIG_ROUNDS_MAX][RIG_VIEWS]; /* made when first needed */
+    uint32_t reference_uses[RIG_OPS_MAX][RIG_ROUNDS_MAX][RIG_VIEWS];
 };
 
 /* A world of the exhaustive part. false: there is none with this number. */
@@ -116,14 +122,19 @@ struct rig_place rig_place_of(const struct rig_spec *spec, uint32_t op, uint32_t
 struct rig_place rig_odd_place_of(const struct rig_spec *spec, uint32_t op, uint32_t view, uint32_t rank);
 /* Whether a rank may have its result while it still has to pass on those of others. */
 bool rig_passes_on(const struct rig_op *op);
+/* By which a rank multiplies what it contributes to a premultiplied sum. */
+static inline double rig_factor(uint32_t rank) { return 1.75 - 0.75 * rank; }
 /* What the engine is told of them: NULL for equal parts. */
 const uint64_t *rig_starts(const struct rig_place *place);
 /* Refers to the place. false: alone. */
 bool rig_plan(const struct rig_spec *spec, uint32_t op, const struct rig_place *place, struct pccl_plan *plan);
 /* The exact result that the operation must have for this rank in this view. NULL: none. */
-const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t view, uint32_t rank);
+const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t use, uint32_t view,
+                             uint32_t rank);
 /* Plans made from now on are for this operation. */
 void rig_plan_for(const struct rig_spec *spec, const struct rig_op *op);
+/* packing.c: elements are packed by the ranks of this world from now on; NULL: by a reference. Returns who did. */
+struct rig_world *rig_packs_for(struct rig_world *world);
 
 /* ---- faults ---- */
 

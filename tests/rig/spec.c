@@ -1,6 +1,7 @@
 /* The worlds, what their callers put in, and what must come out. */
 #include "rig.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* ---- plans for few messages: the linker puts this function in front of the real one ---- */
@@ -163,10 +164,13 @@ bool rig_plan(const struct rig_spec *spec, uint32_t op, const struct rig_place *
 
 /* ---- what goes in ---- */
 
+/* One in a hundred is not finite. */
 static void put_value(struct pccl_prng *prng, enum pccl_datatype datatype, uint8_t *element)
 {
+    static const double odd[] = {(double)INFINITY, -(double)INFINITY, (double)NAN};
     const uint64_t bits = pccl_prng_u64(prng);
-    const double real = ((double)(bits % 2000001) - 1000000) / 977;
+    const bool is_odd = (bits >> 32) % 100 == 0;
+    const double real = is_odd ? odd[bits % 3] : ((double)(bits % 2000001) - 1000000) / 977;
     const float single = (float)real;
     uint16_t half;
     switch (datatype) {
@@ -216,17 +220,25 @@ struct fold {
     const struct pccl_plan *plan;
     const struct pccl_kernels *kernels;
     const void *parts[RIG_RANKS_MAX]; /* of one segment, in the order of the fold */
+    uint32_t ranks[RIG_RANKS_MAX];    /* whose they are */
+    struct pccl_instance instance;
+    uint64_t place;
     size_t count;
     uint8_t *packed, *unpacked, *sum; /* room for a segment */
+    uint8_t *scaled;                  /* room for one of each rank */
     uint8_t *result;
 };
 
-/* The elements, or the partial fold, as they arrive at the other side: as these types, or those. */
-static void pass_codec(const struct fold *fold, const struct pccl_codec *by, const void *elements,
-                       const struct pccl_codec *as, void *result)
+/*
+ * The elements, or the partial fold, as they arrive from this rank at the other side: as these types,
+ * or those.
+ */
+static void pass_codec(const struct fold *fold, uint32_t rank, const struct pccl_packing *by, const void *elements,
+                       const struct pccl_packing *as, void *result)
 {
-    pccl_codec_encode(by, fold->kernels, elements, fold->count, fold->packed);
-    pccl_codec_decode(as, fold->kernels, fold->packed, fold->count, result);
+    pccl_packing_encode(by, fold->kernels, elements, fold->count, fold->place, pccl_packing_seed(&fold->instance, rank),
+                        fold->packed);
+    pccl_packing_decode(as, fold->kernels, fold->packed, fold->count, result);
 }
 
 /*
@@ -243,13 +255,13 @@ static void fold_packed(const struct fold *fold)
                              .from = plan->folded_datatype,
                              .to = plan->folded_datatype,
                              .reduction = plan->reduction};
-    pass_codec(fold, plan->codec, fold->parts[0], plan->folded_codec, sum);
+    pass_codec(fold, fold->ranks[0], &plan->packing, fold->parts[0], &plan->folded_packing, sum);
     for (uint32_t i = 1; i + 1 < plan->seat.ranks; i++) {
         if (ring) {
             pccl_combine_step(fold->kernels, &step, sum, sum, fold->parts[i], fold->count);
-            pass_codec(fold, plan->folded_codec, sum, plan->folded_codec, sum);
+            pass_codec(fold, fold->ranks[i], &plan->folded_packing, sum, &plan->folded_packing, sum);
         } else {
-            pass_codec(fold, plan->codec, fold->parts[i], plan->folded_codec, fold->unpacked);
+            pass_codec(fold, fold->ranks[i], &plan->packing, fold->parts[i], &plan->folded_packing, fold->unpacked);
             pccl_combine(fold->kernels, plan->folded_datatype, plan->reduction, sum, sum, fold->unpacked, fold->count);
         }
     }
@@ -257,13 +269,13 @@ static void fold_packed(const struct fold *fold)
     step.ranks = plan->seat.ranks;
     pccl_combine_step(fold->kernels, &step, fold->result, sum, fold->parts[plan->seat.ranks - 1], fold->count);
     if (plan->algorithm == PCCL_RING || plan->algorithm == PCCL_DIRECT) /* what others do not get is not packed */
-        pass_codec(fold, plan->codec, fold->result, plan->codec, fold->result);
+        pass_codec(fold, fold->ranks[plan->seat.ranks - 1], &plan->packing, fold->result, &plan->packing, fold->result);
 }
 
 static void fold_segment(const struct fold *fold)
 {
     const struct pccl_plan *plan = fold->plan;
-    if (plan->codec != NULL)
+    if (pccl_packing_packs(&plan->packing))
         fold_packed(fold);
     else
         pccl_reduce_all(plan->datatype, plan->reduction, fold->parts, plan->seat.ranks, fold->count, fold->result);
@@ -285,8 +297,16 @@ static void reduce_segment(const struct reference *reference, struct fold *fold,
     const size_t at = segment->first * plan->element_bytes;
     fold->count = segment->count;
     fold->result = reference->result + at;
-    for (uint32_t i = 0; i < plan->seat.ranks; i++)
-        fold->parts[i] = reference->inputs[reference->place->ring[(first + i) % plan->seat.ranks]] + at;
+    for (uint32_t i = 0; i < plan->seat.ranks; i++) {
+        fold->ranks[i] = (first + i) % plan->seat.ranks;
+        const uint32_t rank = reference->place->ring[fold->ranks[i]];
+        fold->parts[i] = reference->inputs[rank] + at;
+        if (plan->reduction != PCCL_PREMUL_SUM)
+            continue;
+        uint8_t *scaled = fold->scaled + (size_t)i * plan->segment_elements * plan->element_bytes;
+        pccl_scale(fold->kernels, plan->datatype, scaled, fold->parts[i], fold->count, rig_factor(rank));
+        fold->parts[i] = scaled;
+    }
     fold_segment(fold);
 }
 
@@ -301,47 +321,53 @@ static void copy_segment(const struct reference *reference, struct fold *fold, u
     const uint8_t *given = reference->inputs[place->ring[owner]] + (segment->first - from) * plan->element_bytes;
     uint8_t *result = reference->result + segment->first * plan->element_bytes;
     fold->count = segment->count;
-    if (plan->codec != NULL)
-        pass_codec(fold, plan->codec, given, plan->codec, result);
+    if (pccl_packing_packs(&plan->packing))
+        pass_codec(fold, owner, &plan->packing, given, &plan->packing, result);
     else
         memcpy(result, given, (size_t)segment->count * plan->element_bytes);
 }
 
-/* What a rank gives to one, cut as it is sent; packed unless it stays. */
-static void move_part(struct fold *fold, const uint8_t *given, bool stays, uint8_t *result)
+/* Whether the rank packs the piece for others in this stripe. */
+static bool is_sent(const struct pccl_plan *plan, uint64_t stripe, uint32_t number, uint32_t rank)
 {
-    const struct pccl_plan *plan = fold->plan;
-    for (uint64_t first = 0; first < plan->count; first += plan->segment_elements) {
-        const size_t at = (size_t)first * plan->element_bytes;
-        fold->count = (size_t)pccl_min_u64(plan->segment_elements, plan->count - first);
-        if (plan->codec != NULL && !stays)
-            pass_codec(fold, plan->codec, given + at, plan->codec, result + at);
-        else
-            memcpy(result + at, given + at, fold->count * plan->element_bytes);
-    }
+    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    const struct pccl_seat seat = pccl_plan_seat(plan, stripe);
+    for (uint32_t to = 0; to < seat.ranks; to++)
+        if (to != rank && schedule->sends(seat, rank, to) && schedule->piece(seat, rank, to, 0) == number)
+            return true;
+    return false;
 }
 
-/* The parts of each result behind one another: of all ranks, or of the root. */
-static void move_parts(const struct reference *reference, struct fold *fold)
+/* What one rank gives to one, cut as it is sent; packed unless it stays. */
+static void move_segment(const struct reference *reference, struct fold *fold, uint64_t stripe, uint32_t number)
 {
     const struct rig_place *place = reference->place;
+    const struct pccl_plan *plan = fold->plan;
+    const struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     const uint32_t ranks = place->seat.ranks, root = place->seat.root;
     const uint8_t collective = place->descriptor.collective;
-    for (uint32_t from = 0; from < ranks; from++)
-        for (uint32_t to = 0; to < ranks; to++) {
-            const uint8_t *given = reference->inputs[place->ring[from]];
-            const size_t here = place->positions[from] * place->part, there = place->positions[to] * place->part;
-            if (collective == PCCL_ALL_TO_ALL)
-                move_part(fold, given + there, from == to, reference->result + there * ranks + here);
-            else if (collective == PCCL_GATHER && to == root)
-                move_part(fold, given, from == to, reference->result + here);
-            else if (collective == PCCL_SCATTER && from == root)
-                move_part(fold, given + there, from == to, reference->result + there);
-        }
+    const uint32_t from = collective == PCCL_SCATTER ? root : number;
+    const uint64_t part = segment.first / plan->count, start = segment.first % plan->count;
+    uint64_t at = segment.first, to = segment.first; /* in what the rank gives, and in the results */
+    bool stays = number == root;
+    if (collective == PCCL_GATHER)
+        at = start;
+    if (plan->exchanges) {
+        at = part % ranks * plan->count + start;
+        to = (part % ranks * ranks + part / ranks) * plan->count + start;
+        stays = part % ranks == part / ranks;
+    }
+    const uint8_t *given = reference->inputs[place->ring[from]] + at * plan->element_bytes;
+    uint8_t *result = reference->result + to * plan->element_bytes;
+    fold->count = segment.count;
+    if (stays || !pccl_packing_packs(&plan->packing))
+        memcpy(result, given, segment.count * plan->element_bytes);
+    else if (is_sent(plan, stripe, number, from))
+        pass_codec(fold, from, &plan->packing, given, &plan->packing, result);
 }
 
 /* The whole tensor of results, in parts or not. */
-static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t view)
+static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t use, uint32_t view)
 {
     const struct rig_place place = rig_place_of(spec, op, view, 0);
     struct pccl_plan plan;
@@ -350,20 +376,24 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
     const size_t most = (size_t)plan.segment_elements;
     struct fold fold = {.plan = &plan,
                         .kernels = pccl_kernels_variant(0, &(uint32_t){0}),
+                        .instance = {.tag = op, .use = use},
                         .packed = malloc(pccl_plan_bytes_most(&plan, plan.segment_elements) + 1),
                         .unpacked = malloc(most * sizeof(double) + 1),
-                        .sum = malloc(most * sizeof(double) + 1)};
+                        .sum = malloc(most * sizeof(double) + 1),
+                        .scaled = malloc(most * sizeof(double) * RIG_RANKS_MAX + 1)};
     const size_t whole = (size_t)place.starts[place.in_parts ? place.seat.ranks : 1] * plan.element_bytes;
     const struct reference reference = {&place, spec->inputs[op][round],
                                         malloc(plan.exchanges ? whole * place.seat.ranks : whole)};
     const bool moves = pccl_plan_schedule(&plan)->keeps_unsent;
-    PCCL_ASSERT(fold.packed != NULL && fold.unpacked != NULL && fold.sum != NULL && reference.result != NULL);
-    if (moves)
-        move_parts(&reference, &fold);
-    for (uint64_t stripe = 0; stripe < plan.stripes && !moves; stripe++)
+    PCCL_ASSERT(fold.packed != NULL && fold.unpacked != NULL && fold.sum != NULL && fold.scaled != NULL &&
+                reference.result != NULL);
+    for (uint64_t stripe = 0; stripe < plan.stripes; stripe++)
         for (uint32_t number = 0; number < plan.pieces; number++) {
             const struct pccl_segment segment = pccl_plan_segment(&plan, stripe, number);
-            if (segment.count > 0 && plan.reduces)
+            fold.place = pccl_plan_place(&plan, stripe, number);
+            if (segment.count > 0 && moves)
+                move_segment(&reference, &fold, stripe, number);
+            else if (segment.count > 0 && plan.reduces)
                 reduce_segment(&reference, &fold, number, &segment);
             else if (segment.count > 0)
                 copy_segment(&reference, &fold, number, &segment);
@@ -371,14 +401,24 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
     free(fold.packed);
     free(fold.unpacked);
     free(fold.sum);
+    free(fold.scaled);
     return reference.result;
 }
 
-const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t view, uint32_t rank)
+const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t use, uint32_t view,
+                             uint32_t rank)
 {
     uint8_t **reference = &spec->references[op][round][view];
-    if (*reference == NULL)
-        *reference = make_reference(spec, op, round, view);
+    if (spec->reference_uses[op][round][view] != use && spec->ops[op].descriptor.codec_rounding != 0) {
+        free(*reference); /* another use rounds otherwise */
+        *reference = NULL;
+    }
+    if (*reference == NULL) {
+        struct rig_world *world = rig_packs_for(NULL);
+        *reference = make_reference(spec, op, round, use, view);
+        rig_packs_for(world);
+    }
+    spec->reference_uses[op][round][view] = use;
     const struct rig_place place = rig_place_of(spec, op, view, rank);
     const uint8_t collective = spec->ops[op].descriptor.collective;
     const size_t own = collective == PCCL_REDUCE_SCATTER || collective == PCCL_SCATTER ? place.own
@@ -406,28 +446,48 @@ static void make_ids(struct rig_spec *spec, struct pccl_prng *prng)
 static const enum pccl_datatype datatypes[] = {PCCL_F32, PCCL_BF16, PCCL_I16, PCCL_U8, PCCL_F64};
 static const enum pccl_reduce_op reductions[] = {PCCL_SUM, PCCL_AVG, PCCL_MAX};
 
-static struct rig_op listed_op(uint32_t number, uint64_t count, bool coded, bool in_place)
+enum coding { PLAIN, MIN_MAX, SCALED };
+
+/* The number-th of all scaled codecs and the data types that they pack, so that few numbers show each of them. */
+static void use_scaled(struct pccl_descriptor *descriptor, uint32_t number)
 {
-    return (struct rig_op){.descriptor = {.datatype = (uint8_t)(coded ? PCCL_F32 : datatypes[number % 5]),
-                                          .operation = (uint8_t)reductions[number % 3],
-                                          .codec = coded ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_NONE,
-                                          .codec_datatype = PCCL_U8,
-                                          .count = count},
-                           .segment_elements = 3,
-                           .in_place = in_place ? UINT32_MAX : 0,
-                           .odd_rank = RIG_NOBODY};
+    static const enum pccl_datatype reals[] = {PCCL_F32, PCCL_BF16, PCCL_F16};
+    descriptor->datatype = (uint8_t)reals[number % 3];
+    descriptor->codec = (uint8_t)(PCCL_PACKING_SCALED + number % PCCL_SCALED_FORMATS);
+    descriptor->codec_datatype = 0;
+    descriptor->codec_scale = (uint8_t)(number / 2 % PCCL_SCALED_SCALES);
+    descriptor->codec_rounding = (uint8_t)(number / 3 % PCCL_SCALED_ROUNDINGS);
+    descriptor->codec_block = PCCL_SCALED_BLOCK_MIN;
+}
+
+static struct rig_op listed_op(uint32_t number, uint64_t count, enum coding coding, bool in_place)
+{
+    const enum pccl_datatype datatype = coding != PLAIN ? PCCL_F32 : datatypes[number % 5];
+    const bool scales = number / 15 % 2 == 1 && reductions[number % 3] == PCCL_SUM && pccl_datatype_is_float(datatype);
+    struct rig_op op = {.descriptor = {.datatype = (uint8_t)datatype,
+                                       .operation = (uint8_t)(scales ? PCCL_PREMUL_SUM : reductions[number % 3]),
+                                       .codec = coding != PLAIN ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_NONE,
+                                       .codec_datatype = PCCL_U8,
+                                       .count = count},
+                        .segment_elements = 3,
+                        .in_place = in_place ? UINT32_MAX : 0,
+                        .odd_rank = RIG_NOBODY};
+    if (coding == SCALED)
+        use_scaled(&op.descriptor, number);
+    return op;
 }
 
 /* All-reduces: one, or three at a time. */
 static void list_all_reduces(struct rig_spec *spec, uint32_t bits)
 {
+    const enum coding coded = (spec->ranks + (bits >> 2)) % 2 == 0 ? MIN_MAX : SCALED;
     spec->op_count = (bits & 8) != 0 ? 3 : 1;
     spec->long_path = ((spec->ranks + (bits >> 3) + (bits >> 2) + (bits >> 1) + bits) & 1) != 0;
     for (uint32_t op = 0; op < spec->op_count; op++) {
         /* one operation: a whole group and one with an empty or a shorter segment */
         const uint64_t count =
             spec->op_count == 1 ? 3 * spec->ranks + 2 * spec->ranks - 3 + bits % 2 : spec->ranks + op;
-        spec->ops[op] = listed_op((uint32_t)spec->seed + op, count, (bits & 2) != 0, (bits & 4) != 0);
+        spec->ops[op] = listed_op((uint32_t)spec->seed + op, count, (bits & 2) != 0 ? coded : PLAIN, (bits & 4) != 0);
     }
 }
 
@@ -448,7 +508,8 @@ static void give_lengths(const struct rig_spec *spec, struct pccl_prng *prng, ui
 static void list_another(struct rig_spec *spec, struct pccl_prng *prng, enum pccl_collective collective, bool given,
                          uint32_t bits)
 {
-    const bool coded = (bits + spec->ranks) % 3 == 0;
+    static const enum coding codings[] = {MIN_MAX, SCALED, PLAIN};
+    const enum coding coded = codings[(bits + spec->ranks) % 3];
     spec->op_count = 1;
     spec->long_path = (bits & 2) != 0;
     const uint64_t count = collective == PCCL_BROADCAST ? 5 * spec->ranks - 6 : 5;
@@ -520,16 +581,22 @@ static struct rig_op random_op(const struct rig_spec *spec, struct pccl_prng *pr
     struct rig_op op = {.segment_elements = 1 + (uint32_t)pccl_prng_below(prng, 24), .odd_rank = RIG_NOBODY};
     op.descriptor.datatype = (uint8_t)pccl_prng_below(prng, PCCL_DATATYPES);
     op.descriptor.operation = (uint8_t)pccl_prng_below(prng, PCCL_REDUCE_OPS);
+    if (pccl_reduction_misfit(op.descriptor.datatype, op.descriptor.operation) != NULL)
+        op.descriptor.operation = PCCL_MIN;
     op.descriptor.count = 2 + pccl_prng_below(prng, 4 * op.segment_elements * spec->ranks);
     op.in_place = (uint32_t)pccl_prng_u64(prng);
     if (pccl_prng_below(prng, 3) == 0) {
         static const enum pccl_datatype packed[] = {PCCL_U8, PCCL_I8};
-        const uint32_t kind = (uint32_t)pccl_prng_below(prng, 2);
+        const uint32_t kind = (uint32_t)pccl_prng_below(prng, 3);
         static const enum pccl_datatype reals[] = {PCCL_F16, PCCL_BF16, PCCL_F32, PCCL_F64};
         op.descriptor.datatype = (uint8_t)reals[pccl_prng_below(prng, 4)];
-        op.descriptor.operation = (uint8_t)(pccl_prng_below(prng, 2) == 0 ? PCCL_SUM : PCCL_AVG);
+        static const enum pccl_reduce_op sums[] = {PCCL_SUM, PCCL_AVG, PCCL_PREMUL_SUM};
+        op.descriptor.operation = (uint8_t)sums[pccl_prng_below(prng, 3)];
         op.descriptor.codec = (uint8_t)(kind == 0 ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_ZERO_POINT_SCALE);
-        op.descriptor.codec_datatype = (uint8_t)packed[kind];
+        if (kind < 2)
+            op.descriptor.codec_datatype = (uint8_t)packed[kind];
+        else
+            use_scaled(&op.descriptor, (uint32_t)pccl_prng_below(prng, 90));
     }
     if (pccl_prng_below(prng, 8) == 0)
         op.segment_elements = 0; /* as in production: one stripe for so few elements */

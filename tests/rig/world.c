@@ -368,6 +368,7 @@ static void set_up(struct rig_world *world)
     memset(world->stale, 0, sizeof world->stale);
     memset(world->possible, 0, sizeof world->possible);
     rig_links_init(world);
+    rig_packs_for(world);
     look_everywhere(world);
 }
 

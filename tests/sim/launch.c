@@ -3,6 +3,7 @@
  * checkers know it, too.
  */
 #include "sim.h"
+#include "wire/packing.h"
 
 #include <string.h>
 
@@ -101,6 +102,17 @@ static bool depends_on_members(uint8_t collective)
            collective != PCCL_SEND;
 }
 
+/* Every codec there is, by turns: in the simulator it is a part of the descriptor only. */
+static void use_codec(struct pccl_descriptor *descriptor, uint64_t number)
+{
+    descriptor->codec = (uint8_t)(number % PCCL_PACKING_KINDS);
+    if (descriptor->codec >= PCCL_PACKING_SCALED) {
+        descriptor->codec_scale = (uint8_t)(number % PCCL_SCALED_SCALES);
+        descriptor->codec_rounding = (uint8_t)(number / 2 % PCCL_SCALED_ROUNDINGS);
+        descriptor->codec_block = PCCL_SCALED_BLOCK_MIN;
+    }
+}
+
 /* Callers fill in only what their operation has. */
 static struct pccl_descriptor describe(const struct sim_request *request)
 {
@@ -114,6 +126,8 @@ static struct pccl_descriptor describe(const struct sim_request *request)
                                          .counts = request->counts};
     bool labeled = pccl_label_of(request->label != NULL ? request->label : "", &descriptor.label);
     PCCL_ASSERT(labeled);
+    if (reduces)
+        use_codec(&descriptor, request->tag);
     return descriptor;
 }
 

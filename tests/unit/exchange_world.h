@@ -359,6 +359,7 @@ static inline void job_init(struct world *w, struct job *job, uint32_t rank, uin
                                                 .starts = w->starts,
                                                 .input = job->input,
                                                 .result = job->result,
+                                                .factor = 1.75 - 0.75 * rank,
                                                 .user = job};
     if (pccl_collective_has_root(descriptor->collective))
         job->config.descriptor.root = w->ring[w->root];

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/prng.h"
+#include "kernels/scaled.h"
 #include "kernels/variant.h"
 
 #include "cpu.h"
@@ -43,6 +44,9 @@ static uint64_t special(enum pccl_datatype type, uint64_t choice)
         {0, 1, 0x7fffff, 0x800000, 0x3f800000, 0x7f7fffff, 0x7f800000, 0x7f800001, 0x7fc01234},
         {0, 1, 0xfffffffffffff, 0x10000000000000, 0x3ff0000000000000, 0x7fefffffffffffff, 0x7ff0000000000000,
          0x7ff0000000000001, 0x7ff8000000012345},
+        {0, 1, 2, 3, 0x7f, 0x7e, 0x55, 0xaa, 0x70}, /* bools */
+        {0, 1, 7, 8, 0x38, 0x7d, 0x7e, 0x7f, 0x7f},
+        {0, 1, 3, 4, 0x3c, 0x7b, 0x7c, 0x7d, 0x7f},
     };
     const size_t size = pccl_datatype_bytes(type);
     const uint64_t sign = UINT64_C(1) << (size * 8 - 1);
@@ -121,7 +125,8 @@ static bool for_each(const struct pccl_kernels *kernels, bool (*check)(struct su
 {
     for (int type = 0; type < PCCL_DATATYPES; type++) {
         for (int reduction = 0; reduction < PCCL_REDUCE_OPS; reduction++) {
-            if (!check((struct subject){kernels, (enum pccl_datatype)type, (enum pccl_reduce_op)reduction})) {
+            const struct subject s = {kernels, (enum pccl_datatype)type, (enum pccl_reduce_op)reduction};
+            if (pccl_reduction_misfit(s.type, s.reduction) == NULL && !check(s)) {
                 return false;
             }
         }
@@ -259,7 +264,7 @@ static bool all_parts_at_once_of(struct subject s)
 {
     static struct buffer buffers[PARTS];
     const size_t size = pccl_datatype_bytes(s.type);
-    const size_t block = s.type == PCCL_F16 || s.type == PCCL_BF16 ? 1024 : 8192 / size;
+    const size_t block = pccl_folded_type(s.type, PCCL_SUM) != s.type ? 1024 : 8192 / size;
     const size_t counts[] = {0, block - 1, 1, block, 7, block + 1, 2 * block + 17};
     const void *parts[PARTS];
     struct pccl_prng prng;
@@ -347,7 +352,7 @@ static bool finishes(struct subject s, const uint8_t *source, uint32_t ranks, si
     static const void *parts[RANKS_MAX];
     uint8_t *to = result.bytes + GUARD_BYTES;
     for (size_t i = 0; i < count; i++) {
-        put(nothing.bytes, i, size, s.type >= PCCL_F16 ? special(s.type, 1) : 0);
+        put(nothing.bytes, i, size, pccl_datatype_is_float(s.type) ? special(s.type, 1) : 0);
     }
     for (uint32_t part = 0; part < ranks; part++) {
         parts[part] = part == 0 ? source : nothing.bytes;
@@ -403,7 +408,7 @@ static bool integers_divide_of(struct subject s)
                                      256, 257, 32767, 65535, 16777216, 16777217, 2147483647, 2147483648, 4294967295};
     const size_t size = pccl_datatype_bytes(s.type), count = size <= 2 ? 65536 : 8192;
     const bool is_signed = s.type == PCCL_I8 || s.type == PCCL_I16 || s.type == PCCL_I32 || s.type == PCCL_I64;
-    if (s.type >= PCCL_F16 || s.reduction != PCCL_AVG) {
+    if (pccl_datatype_is_float(s.type) || s.reduction != PCCL_AVG) {
         return true;
     }
     struct pccl_prng prng;
@@ -481,6 +486,109 @@ static bool conversions(const struct pccl_kernels *kernels)
     return true;
 }
 
+/* The same of floats of 8 bits. */
+static bool narrow_conversions(const struct pccl_kernels *kernels)
+{
+    enum { STEPS = 5, COUNT = 256 * STEPS + 100000 };
+    static float wide[COUNT];
+    for (int type = PCCL_F8_E4M3FN; type <= PCCL_F8_E5M2; type++) {
+        const struct subject s = {kernels, (enum pccl_datatype)type, PCCL_SUM};
+        const bool e4m3fn = type == PCCL_F8_E4M3FN;
+        const uint32_t half_step = e4m3fn ? 0x80000 : 0x100000;
+        const uint32_t steps[STEPS] = {0, half_step, half_step - 1, half_step + 1, half_step / 2};
+        struct pccl_prng prng;
+        pccl_prng_seed(&prng, 11);
+        for (uint32_t bits = 0; bits < 256; bits++) {
+            const float value = e4m3fn ? pccl_f8_e4m3fn_to_f32((uint8_t)bits) : pccl_f8_e5m2_to_f32((uint8_t)bits);
+            left.bytes[1 + bits] = (uint8_t)bits;
+            memcpy(expected.bytes + bits * sizeof value, &value, sizeof value);
+        }
+        kernels->widen[type](wide, left.bytes + 1, 256);
+        if (!same((struct subject){kernels, PCCL_F32, PCCL_SUM}, "widened", (const uint8_t *)wide, expected.bytes,
+                  256)) {
+            return false;
+        }
+        for (uint32_t i = 256; i < COUNT; i++) { /* what follows each value, and any floats, many of them small */
+            uint32_t bits;
+            memcpy(&bits, &wide[i % 256], sizeof bits);
+            wide[i] =
+                float_of(i < 256 * STEPS ? bits + steps[i / 256]
+                                         : (uint32_t)pccl_prng_u64(&prng) & (i % 2 != 0 ? 0xbfffffff : 0xffffffff));
+        }
+        for (uint32_t i = 0; i < COUNT; i++) {
+            expected.bytes[i] = e4m3fn ? pccl_f32_to_f8_e4m3fn(wide[i]) : pccl_f32_to_f8_e5m2(wide[i]);
+        }
+        kernels->narrow[type](result.bytes + 1, wide, COUNT);
+        if (!same(s, "narrowed", result.bytes + 1, expected.bytes, COUNT)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A product with 1 in two steps: what a member contributes, and the sum of it and of nothing. */
+static bool scales_of(struct subject s)
+{
+    static const double factors[] = {1, 0.5, -3, 1.0 / 3, 0, 1e300, 1e-40};
+    const size_t size = pccl_datatype_bytes(s.type);
+    static struct buffer factor;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 12);
+    if (s.reduction != PCCL_PREMUL_SUM) {
+        return true;
+    }
+    for (size_t i = 0; i < PCCL_COUNT_OF(factors); i++) {
+        const size_t count = i % 2 == 0 ? 3001 : 131;
+        const double wide = s.type == PCCL_F64 ? factors[i] : (double)(float)factors[i];
+        const float single = (float)wide;
+        const bool is_wide = pccl_datatype_bytes(s.type) >= 4;
+        fill(&prng, s.type, left.bytes + i, count);
+        for (size_t at = 0; at < count; at++) {
+            float element = 0, product;
+            const uint8_t *from = left.bytes + i + at * size;
+            uint16_t half = 0;
+            memcpy(&half, from, size < 2 ? size : 2);
+            if (s.type == PCCL_F64) {
+                memcpy(factor.bytes + at * size, &wide, size);
+            } else if (s.type == PCCL_F32) {
+                memcpy(factor.bytes + at * size, &single, size);
+            } else {
+                element = s.type == PCCL_F16         ? pccl_f16_to_f32(half)
+                          : s.type == PCCL_BF16      ? pccl_bf16_to_f32(half)
+                          : s.type == PCCL_F8_E4M3FN ? pccl_f8_e4m3fn_to_f32((uint8_t)half)
+                                                     : pccl_f8_e5m2_to_f32((uint8_t)half);
+                product = element * single;
+                if (product != product)
+                    product = float_of(0x7fc00000);
+                put(expected.bytes, at, size,
+                    s.type == PCCL_F16         ? pccl_f32_to_f16(product)
+                    : s.type == PCCL_BF16      ? pccl_f32_to_bf16(product)
+                    : s.type == PCCL_F8_E4M3FN ? pccl_f32_to_f8_e4m3fn(product)
+                                               : pccl_f32_to_f8_e5m2(product));
+            }
+        }
+        if (is_wide) {
+            pccl_reduce_all(s.type, PCCL_PROD, (const void *const[]){left.bytes + i, factor.bytes}, 2, count,
+                            expected.bytes);
+        }
+        uint8_t *to = result.bytes + GUARD_BYTES + i;
+        memset(to - GUARD_BYTES, GUARD, count * size + 2 * GUARD_BYTES);
+        pccl_scale(s.kernels, s.type, to, left.bytes + i, count, factors[i]);
+        if (!same(s, "scaled", to, expected.bytes, count) || !untouched(to - GUARD_BYTES) ||
+            !untouched(to + count * size)) {
+            return false;
+        }
+        memcpy(to, left.bytes + i, count * size);
+        pccl_scale(s.kernels, s.type, to, to, count, factors[i]);
+        if (!same(s, "scaled in place", to, expected.bytes, count)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool scales(const struct pccl_kernels *kernels) { return for_each(kernels, scales_of); }
+
 /* ---- the float mode of the thread ---- */
 
 #if defined(__x86_64__)
@@ -521,6 +629,8 @@ static bool float_mode_does_not_matter(const struct pccl_kernels *kernels)
         for (int reduction = 0; reduction < PCCL_REDUCE_OPS; reduction++) {
             const struct subject s = {kernels, (enum pccl_datatype)type, (enum pccl_reduce_op)reduction};
             static struct buffer reference;
+            if (pccl_reduction_misfit(s.type, s.reduction) != NULL)
+                continue;
             fill(&prng, s.type, left.bytes, COUNT);
             fill(&prng, s.type, right.bytes, COUNT);
             const void *const parts[] = {left.bytes, right.bytes};
@@ -666,7 +776,33 @@ static bool hashes(const struct pccl_kernels *kernels)
     return true;
 }
 
+/* Every scaled codec: the bits are these on every machine. */
+static bool packs(const struct pccl_kernels *kernels)
+{
+    enum { COUNT = 1000, FORMATS = PCCL_SCALED_FORMATS * PCCL_SCALED_SCALES * PCCL_SCALED_ROUNDINGS };
+    static const enum pccl_datatype types[] = {PCCL_F32, PCCL_F16, PCCL_BF16};
+    struct pccl_prng prng;
+    uint64_t hash = 0;
+    pccl_prng_seed(&prng, 11);
+    for (uint32_t i = 0; i < 3 * FORMATS; i++) {
+        const struct pccl_scaled codec = {types[i / FORMATS], (enum pccl_scaled_format)(i % PCCL_SCALED_FORMATS),
+                                          (enum pccl_scaled_scale)(i / PCCL_SCALED_FORMATS % PCCL_SCALED_SCALES),
+                                          (enum pccl_scaled_rounding)(i / PCCL_SCALED_FORMATS % 2), 16U << i % 4};
+        fill(&prng, codec.datatype, left.bytes + 1, COUNT);
+        pccl_scaled_encode(&codec, kernels, left.bytes + 1, COUNT, 0, i, right.bytes + 3);
+        pccl_scaled_decode(&codec, kernels, right.bytes + 3, COUNT, result.bytes + 5);
+        for (size_t k = 0; k < pccl_scaled_bytes(&codec, COUNT); k++)
+            hash = (hash ^ right.bytes[3 + k]) * UINT64_C(0x100000001b3);
+        for (size_t k = 0; k < COUNT * pccl_datatype_bytes(codec.datatype); k++)
+            hash = (hash ^ result.bytes[5 + k]) * UINT64_C(0x100000001b3);
+    }
+    if (hash != UINT64_C(0x1f9d35b67357a6ab))
+        printf("%s: packed otherwise: %" PRIx64 "\n", pccl_kernels_name(kernels), hash);
+    return hash == UINT64_C(0x1f9d35b67357a6ab);
+}
+
 static const struct kernels_check kernels_checks[] = {
+    {"packs", packs},
     {"all_pairs_of_bytes", all_pairs_of_bytes},
     {"all_pairs_of_specials", all_pairs_of_specials},
     {"many_random_pairs", many_random_pairs},
@@ -677,6 +813,8 @@ static const struct kernels_check kernels_checks[] = {
     {"the_end", the_end},
     {"integers_divide", integers_divide},
     {"conversions", conversions},
+    {"narrow_conversions", narrow_conversions},
+    {"scales", scales},
     {"float_mode_does_not_matter", float_mode_does_not_matter},
     {"copies_away", copies_away},
     {"digests", digests},

@@ -449,8 +449,8 @@ static void wrong_arguments_launch_nothing(void **state)
     } while (0)
     REFUSED(bad.count = 0);
     REFUSED(bad.count = SIZE_MAX);
-    REFUSED(bad.op = (pcclRedOp_t)5);
-    REFUSED(bad.src_descriptor.datatype = (pcclDataType_t)12);
+    REFUSED(bad.op = (pcclRedOp_t)9);
+    REFUSED(bad.src_descriptor.datatype = (pcclDataType_t)15);
     REFUSED(bad.src_descriptor.distribution_hint = (pcclDistributionHint_t)3);
     REFUSED(bad.quantization_options.algorithm = (pcclQuantizationAlgorithm_t)3);
     REFUSED((bad.quantization_options.algorithm = pcclQuantMinMax,

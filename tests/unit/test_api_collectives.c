@@ -553,7 +553,7 @@ static void wrong_buffers_are_explained(void **state)
     struct world *world = *state;
     pcclComm_t *comm = world->peers[0];
     static int32_t x[40];
-    const pcclDataType_t none = (pcclDataType_t)12;
+    const pcclDataType_t none = (pcclDataType_t)15;
     refuse(world, pcclBroadcast(NULL, 1, pcclInt32, 0, NULL, comm, NULL), "a buffer is NULL");
     refuse(world, pcclBroadcast(x, 0, pcclInt32, 0, NULL, comm, NULL), "count is 0");
     refuse(world, pcclBroadcast(x, 1, none, 0, NULL, comm, NULL), "unknown data type");

@@ -39,15 +39,18 @@ enum answer { PACKED, AS_IT_IS, REFUSED };
 
 static enum answer expected_answer(int kind, int datatype, int packed, int reduction)
 {
-    static const bool is_float[PCCL_DATATYPES] = {
-        [PCCL_F16] = true, [PCCL_BF16] = true, [PCCL_F32] = true, [PCCL_F64] = true};
+    static const bool is_float[PCCL_DATATYPES] = {[PCCL_F16] = true, [PCCL_BF16] = true,      [PCCL_F32] = true,
+                                                  [PCCL_F64] = true, [PCCL_F8_E4M3FN] = true, [PCCL_F8_E5M2] = true};
     static const bool is_signed[PCCL_DATATYPES] = {
         [PCCL_I8] = true, [PCCL_I16] = true, [PCCL_I32] = true, [PCCL_I64] = true};
     if (kind == PCCL_CODEC_NONE || packed == datatype)
         return AS_IT_IS;
-    if (!is_float[datatype] || is_float[packed] || (kind == PCCL_CODEC_MIN_MAX && is_signed[packed]))
+    if (!is_float[datatype] || is_float[packed] || packed == PCCL_BOOL ||
+        (kind == PCCL_CODEC_MIN_MAX && is_signed[packed]))
         return REFUSED;
-    if (kind == PCCL_CODEC_ZERO_POINT_SCALE && reduction != PCCL_SUM && reduction != PCCL_AVG)
+    bool is_bitwise = reduction == PCCL_AND || reduction == PCCL_OR || reduction == PCCL_XOR;
+    bool is_sum = reduction == PCCL_SUM || reduction == PCCL_AVG || reduction == PCCL_PREMUL_SUM;
+    if (is_bitwise || (kind == PCCL_CODEC_ZERO_POINT_SCALE && !is_sum))
         return REFUSED;
     bool narrower = pccl_datatype_bytes((enum pccl_datatype)packed) < pccl_datatype_bytes((enum pccl_datatype)datatype);
     return narrower ? PACKED : AS_IT_IS;
@@ -72,10 +75,10 @@ static void every_combination_has_its_answer(void **state)
                         assert_int_equal(reason.length, 0);
                 }
     /*
-     * widths below each float: f16 1, bf16 1, f32 2, f64 3; MinMax in 5 reductions, the other in 2
+     * widths below each float: f16 1, bf16 1, f32 2, f64 3; MinMax in 6 reductions, the other in 3
      * and both signs
      */
-    assert_int_equal(found, 7 * 5 + 7 * 2 * 2);
+    assert_int_equal(found, 7 * 6 + 7 * 3 * 2);
 }
 
 static void refusals_say_why(void **state)
@@ -90,9 +93,11 @@ static void refusals_say_why(void **state)
         {1, PCCL_F32, PCCL_I8, PCCL_SUM, "minmax packs into unsigned integers, not i8"},
         {2, PCCL_F32, PCCL_U8, PCCL_MAX, "zeropointscale can only sum and average; for max there is minmax"},
         {3, PCCL_F32, PCCL_U8, PCCL_SUM, "no such quantization: 3"},
-        {1, 12, PCCL_U8, PCCL_SUM, "no such data type: 12"},
+        {1, 15, PCCL_U8, PCCL_SUM, "no such data type: 15"},
+        {1, PCCL_BOOL, PCCL_U8, PCCL_SUM, "minmax quantizes floats, not bool"},
+        {1, PCCL_F32, PCCL_U8, PCCL_XOR, "and, or and xor take integers and bool, no floats"},
         {1, PCCL_F32, 77, PCCL_SUM, "no such quantized data type: 77"},
-        {1, PCCL_F32, PCCL_U8, 5, "no such reduction: 5"},
+        {1, PCCL_F32, PCCL_U8, 9, "no such reduction: 9"},
     };
     for (size_t i = 0; i < PCCL_COUNT_OF(refusals); i++) {
         struct pccl_text reason;

@@ -45,13 +45,16 @@ static inline void put_element(enum pccl_datatype datatype, void *elements, size
 {
     char *to = (char *)elements + index * pccl_datatype_bytes(datatype);
     float f = (float)value;
-    uint16_t half = datatype == PCCL_F16 ? pccl_f32_to_f16(f) : pccl_f32_to_bf16(f);
+    uint16_t half = datatype == PCCL_F16         ? pccl_f32_to_f16(f)
+                    : datatype == PCCL_F8_E4M3FN ? pccl_f32_to_f8_e4m3fn(f)
+                    : datatype == PCCL_F8_E5M2   ? pccl_f32_to_f8_e5m2(f)
+                                                 : pccl_f32_to_bf16(f);
     if (datatype == PCCL_F64)
         memcpy(to, &value, sizeof value);
     else if (datatype == PCCL_F32)
         memcpy(to, &f, sizeof f);
     else
-        memcpy(to, &half, sizeof half);
+        memcpy(to, &half, pccl_datatype_bytes(datatype)); /* little-endian machines only */
 }
 
 static inline double get_element(enum pccl_datatype datatype, const void *elements, size_t index)
@@ -59,15 +62,18 @@ static inline double get_element(enum pccl_datatype datatype, const void *elemen
     const char *from = (const char *)elements + index * pccl_datatype_bytes(datatype);
     double value;
     float f;
-    uint16_t half;
+    uint16_t half = 0;
     if (datatype == PCCL_F64) {
         memcpy(&value, from, sizeof value);
     } else if (datatype == PCCL_F32) {
         memcpy(&f, from, sizeof f);
         value = (double)f;
     } else {
-        memcpy(&half, from, sizeof half);
-        value = (double)(datatype == PCCL_F16 ? pccl_f16_to_f32(half) : pccl_bf16_to_f32(half));
+        memcpy(&half, from, pccl_datatype_bytes(datatype));
+        value = (double)(datatype == PCCL_F16         ? pccl_f16_to_f32(half)
+                         : datatype == PCCL_F8_E4M3FN ? pccl_f8_e4m3fn_to_f32((uint8_t)half)
+                         : datatype == PCCL_F8_E5M2   ? pccl_f8_e5m2_to_f32((uint8_t)half)
+                                                      : pccl_bf16_to_f32(half));
     }
     return value;
 }

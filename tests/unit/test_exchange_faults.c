@@ -334,7 +334,12 @@ static void peers_that_differ_are_named(void **state)
         expect_mismatch(&msg, 1, before, "none", "minmax");
         msg = same;
         msg.as.ready.descriptor.codec_datatype = PCCL_U16;
-        expect_mismatch(&msg, 1, before, "u8", "u16");
+        expect_mismatch(&msg, 1, before, "none)", "none to u16");
+        msg = same;
+        msg.as.ready.descriptor.codec = PCCL_PACKING_SCALED;
+        msg.as.ready.descriptor.codec_block = 32;
+        msg.as.ready.descriptor.codec_rounding = PCCL_SCALED_STOCHASTIC;
+        expect_mismatch(&msg, 1, before, "none)", "e4m3 in blocks of 32 with f32 scales, rounded stochastically");
         msg = same;
         msg.as.ready.algorithm = PCCL_DIRECT;
         expect_mismatch(&msg, 2, before, "ring", "direct"); /* it is not even ours to send to */

@@ -48,13 +48,14 @@ static struct pccl_plan make(uint64_t count, enum pccl_datatype datatype, uint32
 
 static void check_sizes(const struct pccl_plan *plan)
 {
-    size_t most = plan->codec != NULL ? pccl_plan_bytes(plan, 0, 256 << 10) : 256 << 10; /* heads of blocks on top */
+    size_t most = pccl_packing_packs(&plan->packing) ? pccl_plan_bytes(plan, 0, 256 << 10)
+                                                     : 256 << 10; /* heads of blocks on top */
     for (uint32_t step = 0; step < pccl_plan_schedule(plan)->steps(plan->seat); step++) {
         assert_true(pccl_plan_bytes(plan, step, plan->segment_elements) <= most);
         assert_true(pccl_plan_bytes(plan, step, 77) <= pccl_plan_bytes_most(plan, 77));
     }
     assert_int_equal(plan->segment_elements * plan->element_bytes % 64, 0);
-    if (plan->codec != NULL && plan->segment_elements > PCCL_CODEC_BLOCK)
+    if (pccl_packing_packs(&plan->packing) && plan->segment_elements > PCCL_CODEC_BLOCK)
         assert_int_equal(plan->segment_elements % PCCL_CODEC_BLOCK, 0);
 }
 
@@ -254,14 +255,42 @@ static void codecs_get_whole_blocks(void **state)
         assert_int_equal(
             pccl_plan_make(&descriptor, &cost, (struct pccl_seat){.ranks = 3, .rank = 1}, NULL, NULL, &plan, &reason),
             PCCL_OK);
-        assert_non_null(plan.codec);
+        assert_non_null(plan.packing.codec);
         check_cut(&plan);
-        assert_int_equal(pccl_plan_bytes(&plan, 1, 5000), pccl_codec_bytes(plan.codec, 5000));
+        assert_int_equal(pccl_plan_bytes(&plan, 1, 5000), pccl_codec_bytes(plan.packing.codec, 5000));
     }
 }
 
+/* Directly wherever that can be, so that nothing is packed twice; along the ring otherwise. */
+static void scaled_codecs_reduce_directly(void **state)
+{
+    (void)state;
+    const struct pccl_cost mesh = {.mesh = 1, .rtt_us = 1, .rate = 1000000}, none = {.rtt_us = 1, .rate = 1000000};
+    for (uint32_t ranks = 2; ranks <= 20; ranks++)
+        for (unsigned format = 0; format < PCCL_SCALED_FORMATS; format++)
+            for (uint64_t count = 1; count < 40000000; count = count * 7 + 1) {
+                struct pccl_descriptor descriptor = {.datatype = format % 2 == 0 ? PCCL_F32 : PCCL_BF16,
+                                                     .codec = (uint8_t)(PCCL_PACKING_SCALED + format),
+                                                     .codec_block = 64,
+                                                     .count = count};
+                const struct pccl_seat seat = {.ranks = ranks, .rank = 1};
+                const bool direct = ranks > 2 && ranks <= PCCL_MESH_PEERS_MAX;
+                struct pccl_plan plan;
+                struct pccl_text reason;
+                assert_int_equal(pccl_plan_make(&descriptor, &mesh, seat, NULL, NULL, &plan, &reason), PCCL_OK);
+                assert_int_equal(plan.algorithm, direct ? PCCL_DIRECT : PCCL_RING);
+                assert_int_equal(plan.folded_datatype, PCCL_F32);
+                check_cut(&plan);
+                descriptor.collective = PCCL_REDUCE_SCATTER;
+                assert_int_equal(pccl_plan_make(&descriptor, &mesh, seat, mixed(ranks), NULL, &plan, &reason), PCCL_OK);
+                assert_int_equal(plan.algorithm, direct ? PCCL_SCATTER_DIRECT : PCCL_SCATTER_RING);
+                assert_int_equal(pccl_plan_make(&descriptor, &none, seat, mixed(ranks), NULL, &plan, &reason), PCCL_OK);
+                assert_int_equal(plan.algorithm, PCCL_SCATTER_RING);
+            }
+}
+
 /* Only intermediate results, only if they would be rounded, and never with a codec. */
-static void sums_of_halves_travel_wide(void **state)
+static void sums_of_narrow_floats_travel_wide(void **state)
 {
     (void)state;
     const struct pccl_cost mesh = {.mesh = 1, .rtt_us = 100000, .rate = 1000000000};
@@ -269,7 +298,7 @@ static void sums_of_halves_travel_wide(void **state)
         for (unsigned datatype = 0; datatype < PCCL_DATATYPES; datatype++)
             for (unsigned variant = 0; variant < 8; variant++) {
                 const bool direct = (variant & 1) != 0, greatest = (variant & 2) != 0, quantized = (variant & 4) != 0;
-                const bool half = datatype == PCCL_F16 || datatype == PCCL_BF16;
+                const bool narrow = pccl_datatype_is_float(datatype) && pccl_datatype_bytes(datatype) < 4;
                 struct pccl_descriptor descriptor = {.datatype = (uint8_t)datatype,
                                                      .operation = greatest ? PCCL_MAX : PCCL_AVG,
                                                      .codec = quantized ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_NONE,
@@ -283,15 +312,17 @@ static void sums_of_halves_travel_wide(void **state)
                     continue;
                 for (uint32_t step = 0; step < pccl_plan_schedule(&plan)->steps(plan.seat); step++) {
                     bool between = plan.algorithm == PCCL_RING && step > 0 && step < ranks - 1;
-                    bool wide = half && !greatest && !quantized && between;
+                    bool wide = narrow && !greatest && !pccl_packing_packs(&plan.packing) && between;
                     assert_int_equal(pccl_plan_is_wide(&plan, step), wide);
-                    size_t bytes = quantized && plan.codec != NULL ? pccl_codec_bytes(plan.codec, 1000)
-                                                                   : 1000 * (wide ? 4 : plan.element_bytes);
+                    size_t bytes = quantized && plan.packing.codec != NULL ? pccl_codec_bytes(plan.packing.codec, 1000)
+                                                                           : 1000 * (wide ? 4 : plan.element_bytes);
                     assert_int_equal(pccl_plan_bytes(&plan, step, 1000), bytes);
                 }
-                assert_int_equal(plan.folded_codec != NULL, plan.codec != NULL);
-                if (plan.codec != NULL)
-                    assert_int_equal(pccl_codec_bytes(plan.folded_codec, 2500), pccl_codec_bytes(plan.codec, 2500));
+                const bool packs = pccl_packing_packs(&plan.packing);
+                assert_int_equal(pccl_packing_packs(&plan.folded_packing), packs);
+                if (packs)
+                    assert_int_equal(pccl_packing_bytes(&plan.folded_packing, 2500),
+                                     pccl_packing_bytes(&plan.packing, 2500));
             }
 }
 
@@ -470,10 +501,15 @@ static void bad_descriptors_are_refused(void **state)
 {
     (void)state;
     const struct pccl_descriptor bad[] = {
-        {.datatype = 12, .count = 1},
-        {.operation = 5, .count = 1},
-        {.codec = 3, .count = 1},
-        {.codec_datatype = 12, .count = 1},
+        {.datatype = 15, .count = 1},
+        {.operation = 9, .count = 1},
+        {.datatype = PCCL_F32, .operation = PCCL_XOR, .count = 1},
+        {.datatype = PCCL_BOOL, .operation = PCCL_AVG, .count = 1},
+        {.datatype = PCCL_I32, .operation = PCCL_PREMUL_SUM, .count = 1},
+        {.codec = PCCL_PACKING_KINDS, .count = 1},
+        {.datatype = PCCL_F32, .codec = PCCL_PACKING_SCALED, .count = 1},
+        {.datatype = PCCL_F64, .codec = PCCL_PACKING_SCALED, .codec_block = 64, .count = 1},
+        {.codec_datatype = 15, .count = 1},
         {.count = 0},
         {.datatype = PCCL_F64, .count = UINT64_MAX},
         {.datatype = PCCL_I32, .codec = PCCL_CODEC_MIN_MAX, .codec_datatype = PCCL_U8, .count = 1},
@@ -504,14 +540,23 @@ static void bad_descriptors_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(segments_cover_everything),          cmocka_unit_test(other_collectives_are_cut_too),
-        cmocka_unit_test(chains_are_cut_like_rings),          cmocka_unit_test(codecs_get_whole_blocks),
-        cmocka_unit_test(sums_of_halves_travel_wide),         cmocka_unit_test(segments_are_as_large_as_they_may_be),
-        cmocka_unit_test(parts_of_given_lengths_are_cut),     cmocka_unit_test(given_lengths_must_make_up_the_tensor),
-        cmocka_unit_test(huge_buffers_do_not_overflow),       cmocka_unit_test(parts_lie_beyond_4_gib),
-        cmocka_unit_test(the_algorithm_follows_the_cost),     cmocka_unit_test(the_other_collectives_follow_it_too),
-        cmocka_unit_test(a_long_reduce_goes_along_the_chain), cmocka_unit_test(a_send_goes_along_a_chain_of_two),
-        cmocka_unit_test(only_the_root_has_both_sides),       cmocka_unit_test(bad_descriptors_are_refused),
+        cmocka_unit_test(scaled_codecs_reduce_directly),
+        cmocka_unit_test(segments_cover_everything),
+        cmocka_unit_test(other_collectives_are_cut_too),
+        cmocka_unit_test(chains_are_cut_like_rings),
+        cmocka_unit_test(codecs_get_whole_blocks),
+        cmocka_unit_test(sums_of_narrow_floats_travel_wide),
+        cmocka_unit_test(segments_are_as_large_as_they_may_be),
+        cmocka_unit_test(parts_of_given_lengths_are_cut),
+        cmocka_unit_test(given_lengths_must_make_up_the_tensor),
+        cmocka_unit_test(huge_buffers_do_not_overflow),
+        cmocka_unit_test(parts_lie_beyond_4_gib),
+        cmocka_unit_test(the_algorithm_follows_the_cost),
+        cmocka_unit_test(the_other_collectives_follow_it_too),
+        cmocka_unit_test(a_long_reduce_goes_along_the_chain),
+        cmocka_unit_test(a_send_goes_along_a_chain_of_two),
+        cmocka_unit_test(only_the_root_has_both_sides),
+        cmocka_unit_test(bad_descriptors_are_refused),
     };
     pccl_set_assert_handler(test_assert_handler);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,10 +133,11 @@ static void narrowing_of_extremes(void **state)
 static void names_and_sizes(void **state)
 {
     (void)state;
-    static const size_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
-    static const char *const names[] = {"u8",  "i8",  "i16", "u16",  "u32", "i32",
-                                        "u64", "i64", "f16", "bf16", "f32", "f64"};
-    static const char *const reductions[] = {"sum", "avg", "prod", "max", "min"};
+    static const size_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1};
+    static const char *const names[] = {"u8",  "i8",   "i16", "u16", "u32",  "i32",      "u64",   "i64",
+                                        "f16", "bf16", "f32", "f64", "bool", "f8e4m3fn", "f8e5m2"};
+    static const char *const reductions[] = {
+        "sum", "avg", "prod", "max", "min", "and", "or", "xor", "premultiplied sum"};
     for (int i = 0; i < PCCL_DATATYPES; i++) {
         assert_int_equal(pccl_datatype_bytes((enum pccl_datatype)i), sizes[i]);
         assert_string_equal(pccl_datatype_name((enum pccl_datatype)i), names[i]);
@@ -147,6 +148,107 @@ static void names_and_sizes(void **state)
     assert_int_equal(pccl_datatype_bytes(PCCL_DATATYPES), 0);
     assert_string_equal(pccl_datatype_name(PCCL_DATATYPES), "?");
     assert_string_equal(pccl_reduce_op_name(PCCL_REDUCE_OPS), "?");
+}
+
+/* ---- floats of 8 bits and bools ---- */
+
+/* The value from the definition of the format; of e4m3fn only the last code is no number. */
+static double meaning_of_f8(enum pccl_datatype type, uint8_t bits)
+{
+    const uint16_t sign = (uint16_t)(bits & 0x80) << 8;
+    if (type == PCCL_F8_E5M2)
+        return meaning((uint16_t)(bits << 8), 5, 10); /* half of a binary16 */
+    if ((bits & 0x7f) == 0x7f)
+        return (double)NAN;
+    if ((bits & 0x78) == 0x78) /* one more exponent */
+        return ldexp(sign != 0 ? -8 - (bits & 7) : 8 + (bits & 7), 5);
+    return meaning((uint16_t)(sign | (bits & 0x7f)), 4, 3);
+}
+
+static float widen_f8(enum pccl_datatype type, uint8_t bits)
+{
+    return type == PCCL_F8_E5M2 ? pccl_f8_e5m2_to_f32(bits) : pccl_f8_e4m3fn_to_f32(bits);
+}
+
+static uint8_t narrow_f8(enum pccl_datatype type, float value)
+{
+    return type == PCCL_F8_E5M2 ? pccl_f32_to_f8_e5m2(value) : pccl_f32_to_f8_e4m3fn(value);
+}
+
+static void floats_of_8_bits_are_converted(void **state)
+{
+    (void)state;
+    for (enum pccl_datatype type = PCCL_F8_E4M3FN; type <= PCCL_F8_E5M2; type++) {
+        const uint32_t beyond = type == PCCL_F8_E5M2 ? 0x7c : 0x7f;   /* there are no more numbers */
+        const uint32_t greatest = type == PCCL_F8_E5M2 ? 0x7c : 0x7e; /* what is too large becomes this */
+        for (uint32_t bits = 0; bits < 256; bits++) {
+            double expected = meaning_of_f8(type, (uint8_t)bits);
+            float got = widen_f8(type, (uint8_t)bits);
+            assert_true(isnan(expected) ? isnan(got) : (double)got == expected && !signbit(got) == !(bits & 0x80));
+            assert_int_equal(narrow_f8(type, got), isnan(got) ? 0x7f : bits);
+        }
+        for (uint32_t low = 0; low < beyond; low++) { /* as of 16 bits */
+            double below = meaning_of_f8(type, (uint8_t)low);
+            double above = low + 1 < beyond ? meaning_of_f8(type, (uint8_t)(low + 1))
+                                            : 2 * below - meaning_of_f8(type, (uint8_t)(low - 1));
+            float middle = (float)((below + above) / 2);
+            assert_int_equal(narrow_f8(type, middle), low + low % 2);
+            assert_int_equal(narrow_f8(type, float_of(bits_of(middle) - 1)), low);
+            assert_int_equal(narrow_f8(type, float_of(bits_of(middle) + 1)), low + 1 < beyond ? low + 1 : greatest);
+        }
+        assert_int_equal(narrow_f8(type, INFINITY), greatest);
+        assert_int_equal(narrow_f8(type, -INFINITY), greatest | 0x80);
+        assert_int_equal(narrow_f8(type, -1e30f), greatest | 0x80);
+        assert_int_equal(narrow_f8(type, -0x1p-149f), 0x80);
+    }
+}
+
+/* In e4m3fn 288 + 288 is too large, and their average is not. */
+static void averages_of_8_bits_are_rounded_once(void **state)
+{
+    (void)state;
+    const uint8_t large = pccl_f32_to_f8_e4m3fn(288), one = 0x38, sixteen = pccl_f32_to_f8_e4m3fn(16);
+    const void *two[] = {&large, &large}, *four[] = {&sixteen, &one, &one, &one};
+    uint8_t out = 0;
+    pccl_reduce_all(PCCL_F8_E4M3FN, PCCL_AVG, two, 2, 1, &out);
+    assert_int_equal(out, large);
+    pccl_reduce_all(PCCL_F8_E4M3FN, PCCL_SUM, two, 2, 1, &out);
+    assert_int_equal(out, 0x7e); /* 448 */
+    pccl_reduce_all(PCCL_F8_E4M3FN, PCCL_SUM, four, 4, 1, &out);
+    assert_true(pccl_f8_e4m3fn_to_f32(out) == 20); /* 19 to the even one; rounded in between it would stay 16 */
+}
+
+static void bools_are_true_or_false(void **state)
+{
+    (void)state;
+    for (uint32_t pair = 0; pair < 65536; pair++) {
+        const uint8_t a = (uint8_t)pair, b = (uint8_t)(pair >> 8);
+        const bool and = a != 0 && b != 0, or = a != 0 || b != 0, xor = (a != 0) != (b != 0);
+        const int expected[PCCL_REDUCE_OPS] = { or, -1, and, or, and, and, or, xor, -1};
+        const void *parts[] = {&a, &b};
+        for (int op = 0; op < PCCL_REDUCE_OPS; op++) {
+            uint8_t out = 0xee;
+            assert_int_equal(pccl_reduction_misfit(PCCL_BOOL, (enum pccl_reduce_op)op) != NULL, expected[op] < 0);
+            if (expected[op] < 0)
+                continue;
+            pccl_reduce_all(PCCL_BOOL, (enum pccl_reduce_op)op, parts, 2, 1, &out);
+            assert_int_equal(out, expected[op]);
+        }
+    }
+}
+
+static void reductions_fit_types(void **state)
+{
+    (void)state;
+    for (int type = 0; type < PCCL_DATATYPES; type++) {
+        const bool is_float = pccl_datatype_is_float((enum pccl_datatype)type);
+        const bool fits[PCCL_REDUCE_OPS] = {true,      type != PCCL_BOOL, true,      true,    true,
+                                            !is_float, !is_float,         !is_float, is_float};
+        assert_int_equal(is_float, (type >= PCCL_F16 && type <= PCCL_F64) || type >= PCCL_F8_E4M3FN);
+        for (int op = 0; op < PCCL_REDUCE_OPS; op++)
+            assert_int_equal(pccl_reduction_misfit((enum pccl_datatype)type, (enum pccl_reduce_op)op) == NULL,
+                             fits[op]);
+    }
 }
 
 /* ---- integers: each type against arithmetic in 128 bits, cut to the type ---- */
@@ -184,6 +286,10 @@ static wide expected_integer(enum pccl_datatype type, enum pccl_reduce_op reduct
         case PCCL_PROD: result = cut((wide)((unsigned_wide)result * (unsigned_wide)values[i]), type); break;
         case PCCL_MAX: result = values[i] > result ? values[i] : result; break;
         case PCCL_MIN: result = values[i] < result ? values[i] : result; break;
+        case PCCL_AND: result &= values[i]; break;
+        case PCCL_OR: result |= values[i]; break;
+        case PCCL_XOR: result ^= values[i]; break;
+        case PCCL_PREMUL_SUM:
         case PCCL_REDUCE_OPS: break;
         }
     }
@@ -219,7 +325,7 @@ static void integers_wrap_and_divide_at_the_end(void **state)
     static uint8_t result[ELEMENTS * 8 + 8];
     for (size_t t = 0; t < PCCL_COUNT_OF(integers); t++) {
         size_t size = pccl_datatype_bytes(integers[t]);
-        for (int op = 0; op < PCCL_REDUCE_OPS; op++) {
+        for (int op = 0; op < PCCL_PREMUL_SUM; op++) {
             for (uint32_t count = 1; count <= PARTS_MAX; count++) {
                 fill(&parts, &prng);
                 memset(result, 0xa5, sizeof result);
@@ -319,7 +425,7 @@ static void float_arrays_match_plain_arithmetic(void **state)
     for (int i = 0; i < ELEMENTS * 3; i++) {
         values[i / ELEMENTS][i % ELEMENTS] = (float)(int32_t)pccl_prng_u64(&prng) / 1000.0f;
     }
-    for (int op = 0; op < PCCL_REDUCE_OPS; op++) {
+    for (int op = 0; op < PCCL_AND; op++) {
         pccl_reduce_all(PCCL_F32, (enum pccl_reduce_op)op, parts, 3, ELEMENTS, out);
         for (int i = 0; i < ELEMENTS; i++) {
             float a = values[0][i], b = values[1][i], c = values[2][i];
@@ -376,6 +482,8 @@ static const struct specials specials[] = {
     {PCCL_F32, 0, 0x80000000, 0x3f800000, 0x7fc00000, 0xffc00001, 0x7f800001, 0x7f800000},
     {PCCL_F64, 0, UINT64_C(1) << 63, UINT64_C(0x3ff0000000000000), UINT64_C(0x7ff8000000000000),
      UINT64_C(0xfff8000000000001), UINT64_C(0x7ff0000000000001), UINT64_C(0x7ff0000000000000)},
+    {PCCL_F8_E5M2, 0, 0x80, 0x3c, 0x7f, 0xfe, 0x7d, 0x7c},
+    {PCCL_F8_E4M3FN, 0, 0x80, 0x38, 0x7f, 0xff, 0x7f, 0x7f}, /* without an infinity */
 };
 
 static uint64_t reduce_bits(enum pccl_datatype type, enum pccl_reduce_op reduction, uint64_t a, uint64_t b, uint64_t c)
@@ -419,6 +527,8 @@ static void results_that_are_nan_are_one_nan(void **state)
         const uint64_t minus_infinity = s->infinity | s->minus_zero;
         for (int op = 0; op < PCCL_REDUCE_OPS; op++) {
             enum pccl_reduce_op reduction = (enum pccl_reduce_op)op;
+            if (pccl_reduction_misfit(s->type, reduction) != NULL)
+                continue;
             for (size_t n = 0; n < PCCL_COUNT_OF(nans); n++) {
                 assert_true(reduce_bits(s->type, reduction, nans[n], s->one, s->one) == s->quiet);
                 assert_true(reduce_bits(s->type, reduction, s->one, nans[n], nans[(n + 1) % 3]) == s->quiet);
@@ -447,6 +557,8 @@ static void result_may_be_any_part(void **state)
     for (int type = 0; type < PCCL_DATATYPES; type++) {
         size_t length = ELEMENTS * pccl_datatype_bytes((enum pccl_datatype)type);
         for (int op = 0; op < PCCL_REDUCE_OPS; op++) {
+            if (pccl_reduction_misfit((enum pccl_datatype)type, (enum pccl_reduce_op)op) != NULL)
+                continue;
             fill(&kept, &prng);
             pccl_reduce_all((enum pccl_datatype)type, (enum pccl_reduce_op)op, kept.pointers, PARTS_MAX, ELEMENTS,
                             apart);
@@ -483,6 +595,10 @@ int main(void)
         cmocka_unit_test(narrowing_rounds_to_nearest_even),
         cmocka_unit_test(narrowing_of_extremes),
         cmocka_unit_test(names_and_sizes),
+        cmocka_unit_test(floats_of_8_bits_are_converted),
+        cmocka_unit_test(averages_of_8_bits_are_rounded_once),
+        cmocka_unit_test(bools_are_true_or_false),
+        cmocka_unit_test(reductions_fit_types),
         cmocka_unit_test(integers_wrap_and_divide_at_the_end),
         cmocka_unit_test(average_of_integers_truncates_toward_zero),
         cmocka_unit_test(average_over_more_parts_than_the_type_holds),

@@ -9,10 +9,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "kernels/reduce.h"
 #include "support.h"
-#include "wire/subgroup.h"
 #include "wire/frame.h"
-#include "wire/wire.h"
+#include "wire/packing.h"
+#include "wire/subgroup.h"
 
 static struct pccl_wire_scratch made, decoded;
 static uint8_t bytes[PCCL_FRAME_BODY_MAX * 2], again[PCCL_FRAME_BODY_MAX];
@@ -485,6 +486,24 @@ static void judge_descriptor(const struct pccl_descriptor *descriptor, const cha
     }
 }
 
+static void judge_codecs(const struct pccl_descriptor *valid)
+{
+    struct pccl_descriptor changed = *valid;
+    changed.codec_block = 64;
+    judge_descriptor(&changed, "scales in a codec without them");
+    for (unsigned codec = PCCL_PACKING_SCALED; codec < PCCL_PACKING_KINDS; codec++) {
+        changed = *valid;
+        changed.codec = (uint8_t)codec;
+        changed.codec_block = 64;
+        judge_descriptor(&changed, NULL);
+        changed.codec_datatype = 1;
+        judge_descriptor(&changed, "a packed data type in a codec with scales");
+        changed.codec_datatype = 0;
+        changed.codec_block = 63;
+        judge_descriptor(&changed, "no such codec");
+    }
+}
+
 static void test_descriptors(void **state)
 {
     (void)state;
@@ -519,7 +538,21 @@ static void test_descriptors(void **state)
         changed = valid;
         changed.datatype = 1;
         judge_descriptor(&changed, barrier || founds ? "a data type in an operation without elements" : NULL);
+        if (!barrier && !founds && collective != PCCL_SEND)
+            judge_codecs(&valid);
     }
+}
+
+/* A reduction comes with all types that have it, and with no others. */
+static void test_reductions(void **state)
+{
+    (void)state;
+    for (int type = 0; type < PCCL_DATATYPES; type++)
+        for (int reduction = 0; reduction < PCCL_REDUCE_OPS; reduction++) {
+            struct pccl_descriptor one = {.datatype = (uint8_t)type, .operation = (uint8_t)reduction, .count = 1};
+            judge_descriptor(&one, pccl_reduction_misfit((enum pccl_datatype)type, (enum pccl_reduce_op)reduction));
+        }
+    judge_descriptor(&(struct pccl_descriptor){.datatype = PCCL_F32, .operation = PCCL_AND}, "no floats");
 }
 
 static void set_round(struct pccl_msg *msg, uint16_t type, uint8_t kind, uint8_t outcome)
@@ -606,17 +639,27 @@ static void test_small_helpers(void **state)
     struct pccl_instance instances[] = {{1, 2, 3, 4, 5}, {9, 2, 3, 4, 5}, {1, 9, 3, 4, 5},
                                         {1, 2, 9, 4, 5}, {1, 2, 3, 9, 5}, {1, 2, 3, 4, 9}};
     const struct pccl_id one = {{1}};
-    struct pccl_descriptor descriptors[] = {
-        {.collective = 1, .count = 5},    {.collective = 2, .count = 5},
-        {.collective = 1, .count = 6},    {.collective = 1, .count = 5, .root = one},
-        {.count = 5, .counts = one},      {.count = 5, .datatype = 2},
-        {.count = 5, .operation = 2},     {.count = 5, .codec = 2},
-        {.count = 5, .codec_datatype = 2}};
+    struct pccl_descriptor descriptors[] = {{.collective = 1, .count = 5},
+                                            {.collective = 2, .count = 5},
+                                            {.collective = 1, .count = 6},
+                                            {.collective = 1, .count = 5, .root = one},
+                                            {.count = 5, .counts = one},
+                                            {.count = 5, .datatype = 2},
+                                            {.count = 5, .operation = 2},
+                                            {.count = 5, .codec = 2},
+                                            {.count = 5, .codec_datatype = 2},
+                                            {.count = 5, .codec = 5, .codec_block = 16},
+                                            {.count = 5, .codec = 5, .codec_block = 32},
+                                            {.count = 5, .codec = 5, .codec_block = 16, .codec_scale = 1},
+                                            {.count = 5, .codec = 5, .codec_block = 16, .codec_rounding = 1}};
     struct pccl_hash_key key;
     pccl_hash_key_init(&key, 1);
+    assert_true(pccl_packing_seed(&instances[0], 0) == UINT64_C(0xbe60973550b0a242)); /* PROTOCOL 7.9 */
     for (size_t i = 0; i < PCCL_COUNT_OF(instances); i++) {
+        assert_true(pccl_packing_seed(&instances[i], 0) != pccl_packing_seed(&instances[i], 1));
         for (size_t j = 0; j < PCCL_COUNT_OF(instances); j++) {
             assert_int_equal(pccl_instance_equal(&instances[i], &instances[j]), i == j);
+            assert_int_equal(pccl_packing_seed(&instances[i], 0) == pccl_packing_seed(&instances[j], 0), i == j);
             assert_int_equal(pccl_instance_hash(&key, &instances[i]) == pccl_instance_hash(&key, &instances[j]),
                              i == j);
         }
@@ -750,6 +793,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_shared_states_at_their_caps),
         cmocka_unit_test(test_rules_over_several_fields),
         cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_outcomes_of_rounds),
         cmocka_unit_test(test_peek_hello),
         cmocka_unit_test(test_print_hides_the_token),

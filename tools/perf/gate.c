@@ -181,11 +181,10 @@ static bool read_goal(struct reader *reader, struct goal *goal)
 
 static bool applies(const struct goal *goal, const struct perf_options *options)
 {
-    char codec[32];
     return goal->peers == options->peers && goal->concurrent == options->concurrent &&
            strcmp(goal->datatype, perf_datatype_name(options->datatype)) == 0 &&
            strcmp(goal->operation, perf_operation_name(options->operation)) == 0 &&
-           strcmp(goal->codec, perf_codec_text(&options->codec, codec, sizeof codec)) == 0;
+           strcmp(goal->codec, options->codec_text) == 0;
 }
 
 enum verdict { MET, MISSED, PASSED_OVER };

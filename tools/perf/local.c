@@ -151,6 +151,8 @@ static bool take_record(const struct run *run, uint32_t index, struct perf_row *
     double exact_s = record.exact_s / record.iterations;
     row->exact_s = exact_s > row->exact_s ? exact_s : row->exact_s;
     row->memory_bytes = record.memory_bytes > row->memory_bytes ? record.memory_bytes : row->memory_bytes;
+    row->error_largest = fmax(record.error_largest, row->error_largest);
+    row->error_rms = fmax(record.error_rms, row->error_rms);
     return true;
 }
 
@@ -286,6 +288,8 @@ static void take_own_record(void *context, const struct perf_record *record, dou
                                  .wrong = record->wrong,
                                  .seconds = record->total_s / record->iterations,
                                  .exact_s = record->exact_s / record->iterations,
+                                 .error_largest = record->error_largest,
+                                 .error_rms = record->error_rms,
                                  .memory_bytes = record->memory_bytes};
         perf_row_finish(row, peer->options, times, record->iterations, record->cpu_s * peer->options->peers);
         perf_report_row(peer->options, row);

@@ -6,16 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const datatypes[] = {"u8",  "i8",  "i16", "u16",  "u32", "i32",
-                                        "u64", "i64", "f16", "bf16", "f32", "f64"};
-static const unsigned char datatype_bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
+static const char *const datatypes[] = {"u8",  "i8",   "i16", "u16", "u32",  "i32",      "u64",   "i64",
+                                        "f16", "bf16", "f32", "f64", "bool", "f8e4m3fn", "f8e5m2"};
+static const unsigned char datatype_bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1};
 #define COLLECTIVES                                                                                                    \
     "all_reduce", "broadcast", "all_gather", "all_gather_v", "reduce_scatter", "reduce", "gather", "scatter",          \
         "all_to_all", "barrier"
-#define OPERATIONS "sum", "avg", "prod", "max", "min"
+#define OPERATIONS "sum", "avg", "prod", "max", "min", "and", "or", "xor", "premul_sum"
 static const char *const operations[] = {OPERATIONS};
 static const char *const collectives[] = {COLLECTIVES};
-static const char *const codecs[] = {"none", "minmax", "zps"};
+static const char *const codecs[] = {"none", "minmax", "zps", "e4m3", "e5m2", "int4", "e3m0", "e2m1"};
+static const char *const scales[] = {"f32", "bf16", "pow2"};
+static const char *const roundings[] = {"nearest", "stochastic"};
 
 static const char help[] =
     "Usage: pccl-perf [options]                  spawns a master and peers here and measures all-reduce, or another\n"
@@ -32,13 +34,14 @@ static const char help[] =
     "      --sizes LIST       or just these, rising: 4,64K,1M\n"
     "  -n, --iters N          timed operations for each size (20; fewer for very large ones)\n"
     "  -w, --warmup_iters N   operations before those (5)\n"
-    "  -d, --datatype TYPE    u8 i8 i16 u16 u32 i32 u64 i64 f16 bf16 f32 f64 (f32)\n"
+    "  -d, --datatype TYPE    u8 i8 i16 u16 u32 i32 u64 i64 f16 bf16 f32 f64 bool f8e4m3fn f8e5m2 (f32)\n"
     "  -o, --op OP            all_reduce broadcast all_gather all_gather_v reduce_scatter reduce gather scatter\n"
-    "                         all_to_all barrier (all_reduce); or, of what reduces, sum avg prod max min (sum);\n"
-    "                         may be given for both\n"
+    "                         all_to_all barrier (all_reduce); or, of what reduces, sum avg prod max min and or\n"
+    "                         xor premul_sum (sum); may be given for both\n"
     "  -c, --check 0|1        verify results (1)\n"
     "  -k, --concurrent K     the bytes as K operations at once (1)\n"
-    "  -q, --codec CODEC      none, minmax:TYPE or zps:TYPE (none)\n"
+    "  -q, --codec CODEC      none, minmax:TYPE, zps:TYPE, or e4m3, e5m2, int4, e3m0, e2m1 with :BLOCK, :SCALE\n"
+    "                         (f32, bf16, pow2) and :ROUNDING (nearest, stochastic) (none)\n"
     "  -p, --pool N           connections to each neighbor, 0 to 64 (0: chosen by the library)\n"
     "  -O, --option NAME=VALUE  a parameter of the library, pccl(7): bind_address=10.0.0.1; may be repeated\n"
     "      --in-place 0|1|both  (both)\n"
@@ -107,15 +110,6 @@ uint32_t perf_senders(const struct perf_options *options)
     case PERF_SCATTER: return 1;
     default: return options->peers;
     }
-}
-
-const char *perf_codec_text(const pcclQuantizationOptions_t *codec, char *text, size_t size)
-{
-    if (codec->algorithm == pcclQuantNone)
-        (void)snprintf(text, size, "-");
-    else
-        (void)snprintf(text, size, "%s:%s", codecs[codec->algorithm], datatypes[codec->quantized_datatype]);
-    return text;
 }
 
 size_t perf_next_size(const struct perf_options *options, size_t bytes)
@@ -205,24 +199,47 @@ static bool read_name(const char *option, const char *text, const char *const *n
     return false;
 }
 
-static bool read_codec(const char *option, const char *text, pcclQuantizationOptions_t *codec)
+/* BLOCK, SCALE and ROUNDING, the last ones of which may be missing. */
+static bool read_scaled(const char *option, const char *text, unsigned format, char *const *words, size_t count,
+                        pcclQuantizationOptions_t *codec)
 {
-    char kind[16];
-    const char *colon = strchr(text, ':');
-    size_t length = colon ? (size_t)(colon - text) : strlen(text);
+    pcclCodecParams_t params = PCCL_CODEC_PARAMS_INIT;
+    unsigned scale = 0, rounding = 0;
+    if ((count > 1 && !read_name(option, words[1], scales, sizeof scales / sizeof *scales, &scale)) ||
+        (count > 2 && !read_name(option, words[2], roundings, sizeof roundings / sizeof *roundings, &rounding)))
+        return false;
+    params.format = (pcclQuantizationAlgorithm_t)format;
+    params.block = count > 0 ? (uint32_t)strtoul(words[0], NULL, 10) : params.block;
+    params.scale = (pcclCodecScale_t)scale;
+    params.rounding = (pcclCodecRounding_t)rounding;
+    if (count > 3 || pcclCreateCodec(&params, codec) != pcclSuccess)
+        return wrong(option, text, count > 3 ? "too many colons" : pcclGetLastError(NULL));
+    return true;
+}
+
+static bool read_codec(const char *option, const char *text, struct perf_options *options)
+{
+    enum { WORDS = 5 };
+    char copy[64], *words[WORDS] = {copy};
+    size_t count = 1;
     unsigned number, packed = 0;
-    if (length >= sizeof kind)
-        return wrong(option, text, "none, minmax:TYPE or zps:TYPE is expected");
-    memcpy(kind, text, length);
-    kind[length] = 0;
-    if (!read_name(option, kind, codecs, sizeof codecs / sizeof *codecs, &number))
+    if (strlen(text) >= sizeof copy)
+        return wrong(option, text, "a codec is expected");
+    memcpy(copy, text, strlen(text) + 1);
+    for (char *at = copy; count < WORDS && (at = strchr(at, ':')) != NULL; count++) {
+        *at++ = 0;
+        words[count] = at;
+    }
+    if (!read_name(option, words[0], codecs, sizeof codecs / sizeof *codecs, &number))
         return false;
-    if ((number != 0) != (colon != NULL))
+    options->codec_text = number == pcclQuantNone ? "-" : text;
+    if (number >= pcclQuantE4M3)
+        return read_scaled(option, text, number, words + 1, count - 1, &options->codec);
+    if (count != (number == pcclQuantNone ? 1 : 2))
         return wrong(option, text, "none, minmax:TYPE or zps:TYPE is expected");
-    if (colon && !read_name(option, colon + 1, datatypes, sizeof datatypes / sizeof *datatypes, &packed))
+    if (count > 1 && !read_name(option, words[1], datatypes, sizeof datatypes / sizeof *datatypes, &packed))
         return false;
-    codec->algorithm = (pcclQuantizationAlgorithm_t)number;
-    codec->quantized_datatype = (pcclDataType_t)packed;
+    options->codec = (pcclQuantizationOptions_t){(pcclDataType_t)packed, (pcclQuantizationAlgorithm_t)number};
     return true;
 }
 
@@ -427,7 +444,7 @@ static bool read_option(int option, const char *value, struct perf_options *opti
         right = read_u32("--check", value, 0, 1, &flag);
         options->check = flag != 0;
         return right;
-    case 'q': return read_codec("--codec", value, &options->codec);
+    case 'q': return read_codec("--codec", value, options);
     case 'p': options->pool = value; return read_u32("--pool", value, 0, 64, &flag);
     case 'O': return add_setting("--option", value, options);
     case EXACT: options->exact = true; return true;
@@ -538,6 +555,7 @@ static bool settings_are_right(const struct perf_options *options)
 bool perf_options_read(int count, char **arguments, struct perf_options *options, bool *answered)
 {
     *options = (struct perf_options){.peers = 2,
+                                     .codec_text = "-",
                                      .min_bytes = 4,
                                      .max_bytes = 64 << 20,
                                      .step_factor = 4,

@@ -31,6 +31,7 @@ enum perf_collective {
 };
 
 enum { PERF_SIZES_MAX = 64, PERF_SETTINGS_MAX = 16 };
+#define PERF_FACTOR 0.5 /* by which each peer multiplies its elements in a premultiplied sum */
 
 enum perf_chaos { PERF_NO_CHAOS, PERF_CHAOS_KILL, PERF_CHAOS_STOP };
 
@@ -46,7 +47,8 @@ struct perf_options {
     enum perf_collective collective;
     pcclRedOp_t operation;
     pcclQuantizationOptions_t codec;
-    uint32_t concurrent; /* operations that share the bytes of one measurement */
+    const char *codec_text; /* as given, "minmax:u8"; "-" without one */
+    uint32_t concurrent;    /* operations that share the bytes of one measurement */
     bool out_of_place, in_place;
     bool check;
     bool alike;           /* all peers hold the same values, because the peers of a real cluster have no numbers */
@@ -92,8 +94,6 @@ uint32_t perf_parts(const struct perf_options *options);
 double perf_traffic(const struct perf_options *options, uint32_t peers);
 /* How often that travels, among all peers. */
 uint32_t perf_senders(const struct perf_options *options);
-/* "-" without a codec, "minmax:u8". The buffer is the caller's. */
-const char *perf_codec_text(const pcclQuantizationOptions_t *codec, char *text, size_t size);
 /* The size after this one; 0: none. The first one is min_bytes. */
 size_t perf_next_size(const struct perf_options *options, size_t bytes);
 /*

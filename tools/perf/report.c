@@ -52,13 +52,12 @@ const char *perf_size_text(size_t bytes, char *text, size_t size)
 
 void perf_report_header(const struct perf_options *options, const struct perf_ring *ring, double ring_cpu_per_gb)
 {
-    char codec[32], text[96];
+    char text[96];
     FILE *out = perf_table(options);
     (void)fprintf(out, "# %s, %u peers, %s %s, codec %s, %u at once, pool %s; times in us, bandwidths in GB/s (1e9)\n",
                   perf_collective_name(options->collective), options->peers, perf_datatype_name(options->datatype),
-                  perf_reduces(options) ? perf_operation_name(options->operation) : "-",
-                  perf_codec_text(&options->codec, codec, sizeof codec), options->concurrent,
-                  options->pool ? options->pool : "automatic");
+                  perf_reduces(options) ? perf_operation_name(options->operation) : "-", options->codec_text,
+                  options->concurrent, options->pool ? options->pool : "automatic");
     if (options->mode == PERF_PEER)
         (void)fprintf(out, "# this peer's own figures; CPU: of this peer, times the number of peers\n");
     if (ring) {
@@ -66,15 +65,15 @@ void perf_report_header(const struct perf_options *options, const struct perf_ri
         (void)fprintf(out, "# limit: plain sockets %s, %.2f CPU-s/GB; %%limit = their time / ours\n", text,
                       ring_cpu_per_gb);
     }
-    (void)fprintf(out, "#%11s %12s %5s %5s %6s %11s %11s %11s %8s %8s %9s %7s %7s %7s %7s\n", "size", "count", "type",
-                  "redop", "place", "time", "p50", "p99", "algbw", "busbw", "CPU-s/GB", "%limit", "%exact", "MiB",
-                  "#wrong");
+    (void)fprintf(out, "#%11s %12s %5s %5s %6s %11s %11s %11s %8s %8s %9s %7s %7s %7s %8s %8s %7s\n", "size", "count",
+                  "type", "redop", "place", "time", "p50", "p99", "algbw", "busbw", "CPU-s/GB", "%limit", "%exact",
+                  "MiB", "maxerr", "rmserr", "#wrong");
     (void)fflush(out);
 }
 
 void perf_report_row(const struct perf_options *options, const struct perf_row *row)
 {
-    char share[16] = "-", exact[16] = "-", memory[16] = "-", wrong[24] = "-";
+    char share[16] = "-", exact[16] = "-", memory[16] = "-", largest[16] = "-", rms[16] = "-", wrong[24] = "-";
     FILE *out = perf_table(options);
     if (row->limit_s > 0)
         (void)snprintf(share, sizeof share, "%.0f%s", 100 * perf_row_share(row),
@@ -83,14 +82,19 @@ void perf_report_row(const struct perf_options *options, const struct perf_row *
         (void)snprintf(exact, sizeof exact, "%.0f", 100 * row->seconds / row->exact_s);
     if (row->memory_bytes > 0)
         (void)snprintf(memory, sizeof memory, "%.1f", (double)row->memory_bytes / (1 << 20));
+    if (options->codec.algorithm != pcclQuantNone) {
+        (void)snprintf(largest, sizeof largest, "%.1e", row->error_largest);
+        (void)snprintf(rms, sizeof rms, "%.1e", row->error_rms);
+    }
     if (options->check)
         (void)snprintf(wrong, sizeof wrong, "%llu", (unsigned long long)row->wrong);
     perf_progress("");
-    (void)fprintf(out, "%12zu %12zu %5s %5s %6s %11.1f %11.1f %11.1f %8.3f %8.3f %9.3f %7s %7s %7s %7s\n", row->bytes,
-                  row->bytes / perf_datatype_bytes(options->datatype), perf_datatype_name(options->datatype),
+    (void)fprintf(out, "%12zu %12zu %5s %5s %6s %11.1f %11.1f %11.1f %8.3f %8.3f %9.3f %7s %7s %7s %8s %8s %7s\n",
+                  row->bytes, row->bytes / perf_datatype_bytes(options->datatype),
+                  perf_datatype_name(options->datatype),
                   perf_reduces(options) ? perf_operation_name(options->operation) : "-", row->in_place ? "in" : "out",
                   row->seconds * 1e6, row->p50_s * 1e6, row->p99_s * 1e6, row->algbw, row->busbw, row->cpu_per_gb,
-                  share, exact, memory, wrong);
+                  share, exact, memory, largest, rms, wrong);
     (void)fflush(out);
 }
 
@@ -171,7 +175,7 @@ bool perf_json_close(const struct perf_options *options, FILE *file)
     return written;
 }
 
-static void write_row(FILE *file, const struct perf_row *row)
+static void write_row(FILE *file, const struct perf_options *options, const struct perf_row *row)
 {
     (void)fprintf(file,
                   "  {\"bytes\": %zu, \"in_place\": %s, \"iterations\": %u, \"us\": %.3f, \"p50_us\": %.3f, "
@@ -186,6 +190,8 @@ static void write_row(FILE *file, const struct perf_row *row)
     if (row->exact_s > 0)
         (void)fprintf(file, "\"exact_us\": %.3f, \"share_of_exact\": %.4f, ", row->exact_s * 1e6,
                       row->seconds / row->exact_s);
+    if (options->codec.algorithm != pcclQuantNone)
+        (void)fprintf(file, "\"error_largest\": %.6e, \"error_rms\": %.6e, ", row->error_largest, row->error_rms);
     if (row->memory_bytes > 0)
         (void)fprintf(file, "\"memory_bytes\": %llu, ", (unsigned long long)row->memory_bytes);
     (void)fprintf(file, "\"wrong\": %llu}", (unsigned long long)row->wrong);
@@ -194,7 +200,7 @@ static void write_row(FILE *file, const struct perf_row *row)
 bool perf_report_json(const struct perf_options *options, const struct perf_ring *ring, const struct perf_row *rows,
                       size_t count)
 {
-    char codec[32], text[96] = "";
+    char text[96] = "";
     if (!options->json)
         return true;
     FILE *file = perf_json_open(options);
@@ -209,10 +215,10 @@ bool perf_report_json(const struct perf_options *options, const struct perf_ring
                   "\"limit_setting\": \"%s\", \"rows\": [\n",
                   version / 10000, version / 100 % 100, version % 100, perf_collective_name(options->collective),
                   options->peers, perf_datatype_name(options->datatype), perf_operation_name(options->operation),
-                  perf_codec_text(&options->codec, codec, sizeof codec), options->concurrent,
-                  options->pool ? options->pool : "0", options->check ? "true" : "false", text);
+                  options->codec_text, options->concurrent, options->pool ? options->pool : "0",
+                  options->check ? "true" : "false", text);
     for (size_t i = 0; i < count; i++) {
-        write_row(file, &rows[i]);
+        write_row(file, options, &rows[i]);
         (void)fputs(i + 1 < count ? ",\n" : "\n", file);
     }
     (void)fputs("]}\n", file);

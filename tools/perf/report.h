@@ -12,16 +12,17 @@ struct perf_row {
     size_t bytes;
     bool in_place;
     uint32_t iterations;
-    double seconds;             /* of one operation: the slowest peer's loop divided by its length */
-    double p50_s, p99_s, max_s; /* over all operations of all peers */
-    double algbw, busbw;        /* 1e9 bytes per second */
-    double cpu_s;               /* of one operation, all processes, master included */
-    double master_s;            /* the master's part of that; 0: not known */
-    double cpu_per_gb;          /* the same per 1e9 bytes moved */
-    double limit_s;             /* 0: not measured */
-    double limit_spread;        /* the limit before and after: the larger median divided by the smaller */
-    double exact_s;             /* the same operation without a codec; 0: not measured */
-    uint64_t memory_bytes;      /* the largest that a peer needed beyond the caller's buffers; 0: not known */
+    double seconds;                  /* of one operation: the slowest peer's loop divided by its length */
+    double p50_s, p99_s, max_s;      /* over all operations of all peers */
+    double algbw, busbw;             /* 1e9 bytes per second */
+    double cpu_s;                    /* of one operation, all processes, master included */
+    double master_s;                 /* the master's part of that; 0: not known */
+    double cpu_per_gb;               /* the same per 1e9 bytes moved */
+    double limit_s;                  /* 0: not measured */
+    double limit_spread;             /* the limit before and after: the larger median divided by the smaller */
+    double exact_s;                  /* the same operation without a codec; 0: not measured */
+    double error_largest, error_rms; /* of what a peer brings, by coding it once: the largest of all peers */
+    uint64_t memory_bytes;           /* the largest that a peer needed beyond the caller's buffers; 0: not known */
     uint64_t wrong;
 };
 

@@ -6,12 +6,13 @@
 enum { PATTERN = 251, PERIOD = PATTERN * 7 }; /* of the values, in elements */
 
 /*
- * 1 or 2 for products, 0 to 7 otherwise: exact in every data type for up to eight peers and more.
+ * 1 or 2 for products, 0 to 7 otherwise, of bools 0 or 1: exact in every data type of 16 bits and more
+ * for up to eight peers and more.
  */
-static unsigned value_of(size_t i, uint32_t peer, pcclRedOp_t operation)
+static unsigned value_of(size_t i, uint32_t peer, const struct perf_options *options)
 {
     unsigned value = (unsigned)((i % PATTERN * 5 + peer * 3 + i % 7) % 8);
-    return operation == pcclProd ? 1 + value % 2 : value;
+    return options->datatype == pcclBool ? value % 2 : options->operation == pcclProd ? 1 + value % 2 : value;
 }
 
 static uint16_t half_of(float value)
@@ -22,6 +23,21 @@ static uint16_t half_of(float value)
         return (uint16_t)(bits >> 16);
     int exponent = (int)(bits >> 23 & 0xff) - 127; /* whole numbers below 2048 only: always normal */
     return (uint16_t)((uint32_t)(exponent + 15) << 10 | (bits >> 13 & 0x3ff));
+}
+
+/* The upper half of an f16 has the sign, the exponent and what e5m2 has of the fraction. */
+static uint8_t f8_of(unsigned value, bool e5m2)
+{
+    uint16_t half = half_of((float)value);
+    int exponent = half >> 10;
+    return (uint8_t)(e5m2 ? half >> 8 : value ? (exponent - 15 + 7) << 3 | (half >> 7 & 7) : 0);
+}
+
+static double of_f8(uint8_t bits, bool e5m2)
+{
+    const int fraction = e5m2 ? 2 : 3, bias = e5m2 ? 15 : 7, least = 1 - bias - fraction; /* all are positive */
+    const int low = bits & ((1 << fraction) - 1), exponent = bits >> fraction;
+    return ldexp(exponent ? low + (1 << fraction) : low, least + (exponent ? exponent - 1 : 0));
 }
 
 static double of_half(uint16_t bits)
@@ -50,6 +66,8 @@ static void store(uint8_t *at, pcclDataType_t datatype, unsigned value)
         upper = (uint16_t)(bits >> 16);
         memcpy(at, &upper, sizeof upper);
         break;
+    case pcclFloat8E4M3FN:
+    case pcclFloat8E5M2: *at = f8_of(value, datatype == pcclFloat8E5M2); break;
     default: memcpy(at, &whole, perf_datatype_bytes(datatype)); break; /* little-endian */
     }
 }
@@ -70,25 +88,35 @@ static double load(const uint8_t *at, pcclDataType_t datatype)
         bits = (uint32_t)upper << 16;
         memcpy(&single, &bits, sizeof single);
         return (double)single;
+    case pcclFloat8E4M3FN:
+    case pcclFloat8E5M2: return of_f8(*at, datatype == pcclFloat8E5M2);
     default: memcpy(&whole, at, perf_datatype_bytes(datatype)); return (double)whole; /* never negative here */
     }
 }
 
-static bool is_whole(pcclDataType_t datatype) { return datatype < pcclFloat16; }
+static bool is_whole(pcclDataType_t datatype) { return datatype < pcclFloat16 || datatype == pcclBool; }
 
 static double expected_of(size_t i, const struct perf_options *options)
 {
-    double result = value_of(i, 0, options->operation);
+    double result = value_of(i, 0, options);
     for (uint32_t peer = 1; peer < options->peers; peer++) {
-        double value = value_of(i, options->alike ? 0 : peer, options->operation);
+        double value = value_of(i, options->alike ? 0 : peer, options);
         switch (options->operation) {
         case pcclSum:
-        case pcclAvg: result += value; break;
+        case pcclAvg:
+        case pcclPremulSum: result += value; break;
         case pcclProd: result *= value; break;
         case pcclMax: result = value > result ? value : result; break;
         case pcclMin: result = value < result ? value : result; break;
+        case pcclAnd: result = (unsigned)result & (unsigned)value; break;
+        case pcclOr: result = (unsigned)result | (unsigned)value; break;
+        case pcclXor: result = (unsigned)result ^ (unsigned)value; break;
         }
     }
+    if (options->datatype == pcclBool && result > 1)
+        result = 1;
+    if (options->operation == pcclPremulSum)
+        result *= PERF_FACTOR;
     unsigned bits = (unsigned)(8 * perf_datatype_bytes(options->datatype));
     if (is_whole(options->datatype) && bits < 53) { /* integers wrap, signed ones into what load() would read */
         result = fmod(result, ldexp(1.0, (int)bits));
@@ -100,18 +128,30 @@ static double expected_of(size_t i, const struct perf_options *options)
     return result;
 }
 
+/* How many steps the codec has at the largest magnitude, where they are the widest. */
+static double levels_of(const pcclQuantizationOptions_t *codec)
+{
+    static const double levels[] = {
+        [pcclQuantE4M3] = 28, [pcclQuantE5M2] = 14, [pcclQuantInt4] = 14, [pcclQuantE3M0] = 4, [pcclQuantE2M1] = 6};
+    if (codec->algorithm < pcclQuantE4M3)
+        return ldexp(1.0, (int)(8 * perf_datatype_bytes(codec->quantized_datatype))) - 1;
+    return levels[codec->algorithm] / 4; /* powers of two as scales double the steps, and so does rounding by chance */
+}
+
 /* Rounding of the data type, or of the codec in every hop. */
 static double tolerance_of(double expected, const struct perf_options *options)
 {
-    static const double relative[] = {[pcclFloat16] = 2e-3, [pcclBFloat16] = 2e-2, [pcclFloat] = 1e-6};
-    double tolerance = options->datatype >= pcclFloat16 && options->datatype <= pcclFloat
-                           ? relative[options->datatype] * (fabs(expected) + 1)
-                       : options->datatype == pcclDouble ? 1e-12 * fabs(expected)
-                                                         : 0;
+    static const double relative[] = {[pcclFloat16] = 2e-3,
+                                      [pcclBFloat16] = 2e-2,
+                                      [pcclFloat] = 1e-6,
+                                      [pcclFloat8E4M3FN] = 7e-2,
+                                      [pcclFloat8E5M2] = 0.13};
+    double tolerance = options->datatype == pcclDouble ? 1e-12 * fabs(expected)
+                       : is_whole(options->datatype)   ? 0
+                                                       : relative[options->datatype] * (fabs(expected) + 1);
     if (options->codec.algorithm != pcclQuantNone) {
         double range = options->operation == pcclProd ? pow(2.0, options->peers) : 7.0 * options->peers;
-        double levels = ldexp(1.0, (int)(8 * perf_datatype_bytes(options->codec.quantized_datatype))) - 1;
-        tolerance += range * options->peers / levels;
+        tolerance += range * options->peers / levels_of(&options->codec);
     }
     return tolerance;
 }
@@ -121,7 +161,7 @@ void perf_values_fill(void *buffer, size_t count, const struct perf_options *opt
     size_t bytes = perf_datatype_bytes(options->datatype);
     uint32_t peer = options->alike ? 0 : options->index;
     for (size_t i = 0; i < count; i++)
-        store((uint8_t *)buffer + i * bytes, options->datatype, value_of(i, peer, options->operation));
+        store((uint8_t *)buffer + i * bytes, options->datatype, value_of(i, peer, options));
 }
 
 uint64_t perf_values_differ(const void *buffer, size_t count, const struct perf_options *options)
@@ -133,7 +173,7 @@ uint64_t perf_values_differ(const void *buffer, size_t count, const struct perf_
     once.peers = 1;
     for (size_t i = 0; i < count; i++) {
         const uint8_t *at = (const uint8_t *)buffer + i * bytes;
-        unsigned value = value_of(i, peer, options->operation);
+        unsigned value = value_of(i, peer, options);
         uint8_t element[8];
         store(element, options->datatype, value);
         if (options->codec.algorithm == pcclQuantNone)

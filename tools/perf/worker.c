@@ -184,19 +184,6 @@ static pcclResult_t meet(const struct bench *bench)
     return pcclAllReduce(&one, &all, &descriptor, bench->comm, NULL);
 }
 
-static pcclResult_t launch_all_reduce(const struct bench *bench, const void *input, void *output, size_t count,
-                                      uint64_t tag, pcclAsyncReduceOp_t *handle)
-{
-    pcclReduceDescriptor_t descriptor = {.count = count,
-                                         .op = bench->options->operation,
-                                         .tag = tag,
-                                         .src_descriptor = {.datatype = bench->options->datatype},
-                                         .quantization_options = bench->options->codec};
-    if (handle)
-        return pcclAllReduceAsync(input, output, &descriptor, bench->comm, handle);
-    return pcclAllReduce(input, output, &descriptor, bench->comm, NULL);
-}
-
 /*
  * Elements `first` and so many more of each part, as one operation. Without a handle it is awaited.
  * Each operation has a range of the larger buffer of its own, of as many parts.
@@ -213,11 +200,16 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
     pcclCollectiveOptions_t more = PCCL_COLLECTIVE_OPTIONS_INIT;
     more.tag = tag;
     more.quantization = options->codec;
+    more.factor = options->operation == pcclPremulSum && perf_reduces(options) ? PERF_FACTOR : 1;
     const char *input = in_place ? output : bench->input;
     const char *part = in_place ? output + own : bench->input + whole;
     char *share = in_place ? output + own : output + first * bytes;
     switch (options->collective) {
-    case PERF_ALL_REDUCE: break;
+    case PERF_ALL_REDUCE:
+        return handle ? pcclAllReduceWithOptionsAsync(input + whole, output + whole, count, datatype,
+                                                      options->operation, &more, comm, handle)
+                      : pcclAllReduceWithOptions(input + whole, output + whole, count, datatype, options->operation,
+                                                 &more, comm, NULL);
     case PERF_BROADCAST:
         return handle ? pcclBroadcastAsync(output + whole, count, datatype, 0, &more, comm, handle)
                       : pcclBroadcast(output + whole, count, datatype, 0, &more, comm, NULL);
@@ -247,9 +239,9 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
     case PERF_ALL_TO_ALL:
         return handle ? pcclAllToAllAsync(input + whole, output + whole, count, datatype, &more, comm, handle)
                       : pcclAllToAll(input + whole, output + whole, count, datatype, &more, comm, NULL);
-    case PERF_BARRIER: return handle ? pcclBarrierAsync(&more, comm, handle) : pcclBarrier(&more, comm, NULL);
+    case PERF_BARRIER: break;
     }
-    return launch_all_reduce(bench, input + whole, output + whole, count, tag, handle);
+    return handle ? pcclBarrierAsync(&more, comm, handle) : pcclBarrier(&more, comm, NULL);
 }
 
 /* The elements of each part that are the `number`th operation's: an equal share, as far as there are any. */
@@ -390,11 +382,26 @@ static pcclResult_t measure_exact(const struct bench *bench, size_t count, bool 
     return result;
 }
 
+/* In the buffer that what this peer brings is taken from. */
+static pcclResult_t measure_error(const struct bench *bench, size_t count, struct perf_record *record)
+{
+    pcclCodecError_t error = PCCL_CODEC_ERROR_INIT;
+    if (bench->options->codec.algorithm == pcclQuantNone)
+        return pcclSuccess;
+    pcclResult_t result =
+        pcclMeasureCodec(&bench->options->codec, bench->input, count, bench->options->datatype, &error);
+    record->error_largest = error.largest;
+    record->error_rms = error.rms;
+    return result;
+}
+
 static pcclResult_t measure(const struct bench *bench, size_t count, bool in_place, struct perf_record *record,
                             double *times)
 {
+    pcclResult_t result = measure_error(bench, count, record);
     bool is_clear = forget_peak();
-    pcclResult_t result = check(bench, count, in_place, &record->wrong);
+    if (result == pcclSuccess)
+        result = check(bench, count, in_place, &record->wrong);
     for (uint32_t i = 0; i < bench->options->warm_up && result == pcclSuccess; i++)
         result = operate(bench, count, in_place);
     uint32_t before_it = record->iterations / 2;

@@ -6,11 +6,11 @@ from array import array
 from dataclasses import dataclass
 from typing import Callable, List, Optional, Union
 
+from .._codec import QuantizationOptions
 from .._communicator import Communicator
 from .._enums import DataType, QuantizationAlgorithm, ReduceOp
 from .._errors import InvalidArgument, TooFewPeersError
 from .._reduce import (
-    QuantizationOptions,
     ReduceDescriptor,
     ReduceInfo,
     ReduceOpDescriptor,

@@ -19,10 +19,11 @@ from typing import Any, Deque, Dict, List, Optional, Tuple
 import torch
 
 from .. import _threads
+from .._codec import QuantizationOptions
 from .._communicator import Communicator
 from .._enums import ReduceOp, Result
 from .._errors import AbortedError, InvalidArgument, InvalidUsage, PCCLError
-from .._reduce import QuantizationOptions, ReduceInfo
+from .._reduce import ReduceInfo
 from ._gradients import BUCKET_BYTES, Bucket, make_buckets, trainable
 
 _PAUSE_S = 0.02

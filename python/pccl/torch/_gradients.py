@@ -6,11 +6,11 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import torch
 
+from .._codec import QuantizationOptions
 from .._communicator import Communicator
 from .._enums import Attribute, DataType, ReduceOp
 from .._errors import InvalidArgument
 from .._reduce import (
-    QuantizationOptions,
     ReduceDescriptor,
     ReduceInfo,
     ReduceOpDescriptor,

@@ -1,0 +1,140 @@
+/*
+ * Codecs as callers name them. What pcclCreateCodec registers is all in the number that it returns, so
+ * there is nothing to free, to share or to look up; only this file knows how.
+ */
+#include "api/api.h"
+#include "drive/cpu.h"
+#include "kernels/codec_error.h"
+#include "wire/packing.h"
+
+#include <string.h>
+
+/* pcclQuantizationOptions_t.quantized_datatype of a scaled codec; no data type is so large. */
+enum { MADE = 1 << 12, BLOCK_SHIFT = 3, ROUNDING_SHIFT = 2, BLOCK_MASK = 0x1ff, ROUNDING_MASK = 1, SCALE_MASK = 3 };
+
+enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec, struct pccl_descriptor *descriptor,
+                                struct pccl_text *reason)
+{
+    struct pccl_packing packing;
+    const unsigned kind = (unsigned)codec->algorithm, number = (unsigned)codec->quantized_datatype;
+    pccl_text_clear(reason);
+    if (kind >= PCCL_PACKING_KINDS)
+        return pccl_api_refuse(reason, "unknown quantization algorithm");
+    descriptor->codec = (uint8_t)kind;
+    if (kind < PCCL_PACKING_SCALED) {
+        if (kind != PCCL_CODEC_NONE && number >= PCCL_DATATYPES) {
+            pccl_text_format(reason, "no such quantized data type: %u", number);
+            return PCCL_ARGUMENT;
+        }
+        descriptor->codec_datatype = (uint8_t)(kind != PCCL_CODEC_NONE ? number : 0);
+    } else {
+        if ((number & MADE) == 0 || number >= 2 * MADE)
+            return pccl_api_refuse(reason, "a codec with scales is made by pcclCreateCodec");
+        descriptor->codec_scale = number & SCALE_MASK;
+        descriptor->codec_rounding = number >> ROUNDING_SHIFT & ROUNDING_MASK;
+        descriptor->codec_block = number >> BLOCK_SHIFT & BLOCK_MASK;
+    }
+    return pccl_packing_find(descriptor, (enum pccl_datatype)descriptor->datatype, &packing, reason) ? PCCL_OK
+                                                                                                     : PCCL_ARGUMENT;
+}
+
+static pcclResult_t answer(enum pccl_status status, const struct pccl_text *reason)
+{
+    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(NULL, PCCL_FAMILY_GENERAL, status, reason);
+}
+
+static enum pccl_status create(const pcclCodecParams_t *given, pcclQuantizationOptions_t *codec,
+                               struct pccl_text *reason)
+{
+    pcclCodecParams_t params;
+    if (!given || !codec)
+        return pccl_api_refuse(reason, "the parameters or the codec is NULL");
+    enum pccl_status status = pccl_api_struct_read(given, &params, sizeof params, "PCCL_CODEC_PARAMS_INIT", reason);
+    if (status != PCCL_OK)
+        return status;
+    const struct pccl_scaled scaled = {.datatype = PCCL_F32,
+                                       .format =
+                                           (enum pccl_scaled_format)((unsigned)params.format - PCCL_PACKING_SCALED),
+                                       .scale = (enum pccl_scaled_scale)params.scale,
+                                       .rounding = (enum pccl_scaled_rounding)params.rounding,
+                                       .block = params.block};
+    if (!pccl_scaled_is_valid(&scaled, reason))
+        return PCCL_ARGUMENT;
+    unsigned number = MADE | params.block << BLOCK_SHIFT | (unsigned)params.rounding << ROUNDING_SHIFT | params.scale;
+    *codec = (pcclQuantizationOptions_t){(pcclDataType_t)number, params.format};
+    return PCCL_OK;
+}
+
+pcclResult_t pcclCreateCodec(const pcclCodecParams_t *params, pcclQuantizationOptions_t *codec_out)
+{
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, answer(create(params, codec_out, &reason), &reason));
+}
+
+/* Newton's, from above; not negative. */
+static double root(double square)
+{
+    double above = square > 1 ? square : 1, next = (above + square / above) / 2;
+    while (next < above) {
+        above = next;
+        next = (above + square / above) / 2;
+    }
+    return square > 0 ? above : 0;
+}
+
+static void measure(const struct pccl_packing *packing, enum pccl_datatype datatype, const void *elements, size_t count,
+                    struct pccl_codec_error *error)
+{
+    const struct pccl_kernels *kernels = pccl_kernels_for(pccl_cpu_features());
+    const size_t element_bytes = pccl_datatype_bytes(datatype);
+    for (size_t first = 0, part; first < count; first += part) {
+        uint8_t packed[PCCL_PACKING_BLOCK * sizeof(double)], unpacked[PCCL_PACKING_BLOCK * sizeof(double)];
+        const uint8_t *from = (const uint8_t *)elements + first * element_bytes;
+        part = count - first < PCCL_PACKING_BLOCK ? count - first : PCCL_PACKING_BLOCK;
+        PCCL_ASSERT(pccl_packing_bytes(packing, part) <= sizeof packed);
+        pccl_packing_encode(packing, kernels, from, part, first, 0, packed);
+        pccl_packing_decode(packing, kernels, packed, part, unpacked);
+        pccl_codec_error_add(error, datatype, from, unpacked, part);
+    }
+}
+
+static enum pccl_status measure_for(const pcclQuantizationOptions_t *codec, const void *elements, size_t count,
+                                    pcclDataType_t datatype, pcclCodecError_t *given, struct pccl_text *reason)
+{
+    struct pccl_descriptor descriptor = {.datatype = (uint8_t)datatype, .operation = PCCL_SUM};
+    struct pccl_packing packing;
+    struct pccl_codec_error error = {0};
+    if (!codec || !elements || !given)
+        return pccl_api_refuse(reason, "the codec, the elements or the error is NULL");
+    if (given->size < sizeof *given || given->size > PCCL_API_STRUCT_MAX)
+        return pccl_api_refuse(reason, "the size of the error is not set; use PCCL_CODEC_ERROR_INIT");
+    if ((unsigned)datatype >= PCCL_DATATYPES)
+        return pccl_api_refuse(reason, "unknown data type");
+    enum pccl_status status = pccl_api_codec(codec, &descriptor, reason);
+    if (status != PCCL_OK || !pccl_packing_find(&descriptor, (enum pccl_datatype)datatype, &packing, reason))
+        return PCCL_ARGUMENT;
+    const bool packs = pccl_packing_packs(&packing);
+    if (packs)
+        measure(&packing, (enum pccl_datatype)datatype, elements, count, &error);
+    const size_t size = given->size;
+    memset(given, 0, size); /* also members that we do not know */
+    *given = (pcclCodecError_t){
+        .size = size,
+        .largest = error.largest > 0 ? error.largest_error / error.largest : 0,
+        .rms = error.squares > 0 ? root(error.squares_of_error / error.squares) : 0,
+        .not_finite = error.not_finite,
+        .packed_bytes =
+            packs ? pccl_packing_bytes(&packing, count) : count * pccl_datatype_bytes((enum pccl_datatype)datatype),
+    };
+    return PCCL_OK;
+}
+
+pcclResult_t pcclMeasureCodec(const pcclQuantizationOptions_t *codec, const void *elements, size_t count,
+                              pcclDataType_t datatype, pcclCodecError_t *error_out)
+{
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL,
+                     answer(measure_for(codec, elements, count, datatype, error_out, &reason), &reason));
+}
