@@ -113,28 +113,72 @@ static enum pccl_status may_launch(const struct pcclComm_t *handle, const struct
     return PCCL_ARGUMENT;
 }
 
-/* Whom the caller counts on; where no list matters, who takes part. NULL: out of memory. */
-static struct pccl_comm_op *allocate(const struct pcclComm_t *handle, const struct pccl_request *request)
+/* Peers in order of their ranks, from one of two sources. */
+struct peers {
+    const struct pccl_id *given;
+    const struct pccl_member *known;
+    uint32_t count;
+};
+
+static const struct pccl_id *peer_of_rank(const struct peers *peers, uint32_t rank)
+{
+    return peers->given ? &peers->given[rank] : &peers->known[rank].peer;
+}
+
+/* Whom the caller counts on; where no list matters, who takes part. */
+static struct peers peers_of(const struct pcclComm_t *handle, const struct pccl_request *request)
 {
     const struct pccl_peer *peer = handle->comm->peer;
-    const struct pccl_id *given = request->members;
-    uint32_t count = request->member_count;
-    const struct pccl_member *known = NULL;
-    if (!given && handle->group) {
-        given = handle->group->members;
-        count = handle->group->count;
-    } else if (!given) {
-        known = pccl_request_needs_members(request) ? pccl_peer_members(peer, &count)
-                                                    : pccl_peer_view_members(peer, &count);
+    struct peers peers = {.given = request->members, .count = request->member_count};
+    if (peers.given)
+        return peers;
+    if (handle->group)
+        return (struct peers){.given = handle->group->members, .count = handle->group->count};
+    peers.known = pccl_request_needs_members(request) ? pccl_peer_members(peer, &peers.count)
+                                                      : pccl_peer_view_members(peer, &peers.count);
+    return peers;
+}
+
+/* The two of a send, the source first. */
+static enum pccl_status find_pair(const struct pccl_communicator *comm, const struct pccl_request *request,
+                                  const struct peers *peers, struct pccl_id pair[2], struct pccl_text *reason)
+{
+    if (peers->count < 2)
+        return PCCL_TOO_FEW_PEERS;
+    if (request->root >= peers->count) {
+        pccl_text_format(reason, "the other peer is rank %u, but there are %u members", request->root, peers->count);
+        return PCCL_ARGUMENT;
     }
-    struct pccl_comm_op *operation = pccl_allocate(pccl_heap(), sizeof *operation + count * sizeof *operation->members);
+    pair[request->sends ? 0 : 1] = comm->id;
+    pair[request->sends ? 1 : 0] = *peer_of_rank(peers, request->root);
+    if (!pccl_id_equal(&pair[0], &pair[1]))
+        return PCCL_OK;
+    pccl_text_format(reason, "rank %u is this peer, which cannot send to itself", request->root);
+    return PCCL_ARGUMENT;
+}
+
+/* It is not launched yet. */
+static enum pccl_status make(const struct pcclComm_t *handle, const struct pccl_request *request,
+                             struct pccl_comm_op **made, struct pccl_text *reason)
+{
+    struct peers peers = peers_of(handle, request);
+    struct pccl_id pair[2];
+    if (is_send(request)) {
+        enum pccl_status status = find_pair(handle->comm, request, &peers, pair, reason);
+        if (status != PCCL_OK)
+            return status;
+        peers = (struct peers){.given = pair, .count = PCCL_COUNT_OF(pair)};
+    }
+    struct pccl_comm_op *operation =
+        pccl_allocate(pccl_heap(), sizeof *operation + peers.count * sizeof *operation->members);
     if (!operation)
-        return NULL;
+        return PCCL_MEMORY;
     operation->handle = handle;
-    operation->member_count = count;
-    for (uint32_t i = 0; i < count; i++)
-        operation->members[i] = known ? known[i].peer : given[i];
-    return operation;
+    operation->member_count = peers.count;
+    for (uint32_t i = 0; i < peers.count; i++)
+        operation->members[i] = *peer_of_rank(&peers, i);
+    *made = operation;
+    return PCCL_OK;
 }
 
 static void release(struct pccl_comm_op *operation)
@@ -207,33 +251,13 @@ static enum pccl_status place(const struct pcclComm_t *handle, struct pccl_comm_
     return pccl_request_check_buffers(request, operation->member_count, operation->rank, reason);
 }
 
-/* The two, the source first, by the list of members that the caller counts on. */
-static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct pccl_request *request,
-                                  struct pccl_id pair[2], struct pccl_text *reason)
+static enum pccl_status place_in_pair(struct pccl_comm_op *operation, const struct pccl_request *request,
+                                      struct pccl_launch *launch, struct pccl_text *reason)
 {
-    const struct pccl_id *self = &handle->comm->id, *given = request->members;
-    uint32_t count = request->member_count;
-    const struct pccl_member *known = NULL;
-    if (!given && handle->group) {
-        given = handle->group->members;
-        count = handle->group->count;
-    } else if (!given) {
-        known = pccl_peer_members(handle->comm->peer, &count);
-    }
-    if (count < 2)
-        return PCCL_TOO_FEW_PEERS;
-    if (request->root >= count) {
-        pccl_text_format(reason, "the other peer is rank %u, but there are %u members", request->root, count);
-        return PCCL_ARGUMENT;
-    }
-    const struct pccl_id *other = known ? &known[request->root].peer : &given[request->root];
-    if (pccl_id_equal(other, self)) {
-        pccl_text_format(reason, "rank %u is this peer, which cannot send to itself", request->root);
-        return PCCL_ARGUMENT;
-    }
-    pair[0] = request->sends ? *self : *other;
-    pair[1] = request->sends ? *other : *self;
-    return PCCL_OK;
+    operation->rank = request->sends ? 0 : 1;
+    launch->descriptor.root = operation->members[0];
+    launch->other = operation->members[1 - operation->rank];
+    return pccl_request_check_buffers(request, operation->member_count, operation->rank, reason);
 }
 
 static void explain_refused_send(const struct pccl_communicator *comm, enum pccl_status status,
@@ -305,15 +329,8 @@ static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_com
                                 struct pccl_launch *launch, struct pccl_text *reason)
 {
     struct pccl_communicator *comm = handle->comm;
-    enum pccl_status status = PCCL_OK;
-    if (is_send(request)) {
-        operation->rank = request->sends ? 0 : 1;
-        launch->descriptor.root = operation->members[0];
-        launch->other = operation->members[1 - operation->rank];
-        status = pccl_request_check_buffers(request, 2, operation->rank, reason);
-    } else {
-        status = place(handle, operation, request, &launch->descriptor, reason);
-    }
+    enum pccl_status status = is_send(request) ? place_in_pair(operation, request, launch, reason)
+                                               : place(handle, operation, request, &launch->descriptor, reason);
     if (status != PCCL_OK)
         return status;
     if (request->descriptor.collective == PCCL_ALL_GATHER_V)
@@ -323,7 +340,7 @@ static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_com
     if (status != PCCL_OK)
         return status;
     bool has_peers = handle->group ? subgroup != NULL : !pccl_peer_is_alone(comm->peer);
-    bool moves = !operation->tiny && (has_peers || is_send(request));
+    bool moves = !operation->tiny && has_peers;
     return !moves || pccl_comm_op_job_make(comm, operation, request, &launch->descriptor, subgroup) ? PCCL_OK
                                                                                                     : PCCL_MEMORY;
 }
@@ -391,11 +408,14 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
     return PCCL_OK;
 }
 
+/* operation: NULL if there is none. */
 static void refuse(struct pccl_communicator *comm, struct pccl_comm_op *operation, enum pccl_status status,
                    const struct pccl_epoch *known, struct pccl_why *why)
 {
     if (status == PCCL_TOO_FEW_PEERS || status == PCCL_MEMBERS_CHANGED || status == PCCL_PEER_LOST)
         pccl_peer_departed(comm->peer, known, NULL, &why->details.departed);
+    if (!operation)
+        return;
     pccl_comm_op_job_leave(comm, operation);
     release(operation);
 }
@@ -415,41 +435,25 @@ static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation
         pccl_comm_check_deadline(comm);
 }
 
-enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const struct pccl_request *asked,
+enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const struct pccl_request *request,
                                      struct pccl_waiter *waiter, struct pccl_comm_op **operation_out,
                                      struct pccl_why *why)
 {
     struct pccl_communicator *comm = handle->comm;
+    struct pccl_comm_op *operation = NULL;
     const struct pccl_peer_subgroup *subgroup;
-    const struct pccl_request *request = asked;
-    struct pccl_request send;
-    struct pccl_id pair[2];
     enum pccl_status status = may_launch(handle, request, &subgroup, &why->reason);
     if (status != PCCL_OK)
         return status;
-    if (is_send(asked)) {
-        status = find_pair(handle, asked, pair, &why->reason);
-        send = *asked;
-        send.members = pair;
-        send.member_count = 2;
-        request = &send;
-    }
-    if (status != PCCL_OK) {
-        if (!why->reason.length)
-            explain_refusal(comm, status, asked->tag, &why->reason);
-        return status;
-    }
     struct pccl_epoch known = pccl_peer_attributes(comm->peer).epoch;
-    struct pccl_comm_op *operation = allocate(handle, request);
-    if (!operation) {
-        explain_refusal(comm, PCCL_MEMORY, request->tag, &why->reason);
-        return PCCL_MEMORY;
+    status = make(handle, request, &operation, &why->reason);
+    if (operation) {
+        operation->result = request->result;
+        operation->waiter = waiter;
+        status = launch(handle, operation, request, subgroup, &why->reason);
+        if (status == PCCL_TOO_FEW_PEERS && request->alone_ok && request->given_up == PCCL_CLASS_NONE)
+            status = do_alone(comm, operation, request, &why->reason);
     }
-    operation->result = request->result;
-    operation->waiter = waiter;
-    status = launch(handle, operation, request, subgroup, &why->reason);
-    if (status == PCCL_TOO_FEW_PEERS && request->alone_ok && request->given_up == PCCL_CLASS_NONE)
-        status = do_alone(comm, operation, request, &why->reason);
     if (status != PCCL_OK) {
         if (!why->reason.length)
             explain_refusal(comm, status, request->tag, &why->reason);
@@ -489,8 +493,7 @@ enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, co
         pccl_text_format(&why->reason, "this peer is in too many groups, or of too many members");
     else
         explain_refusal(comm, status, 0, &why->reason);
-    if (operation)
-        refuse(comm, operation, status, &known, why);
+    refuse(comm, operation, status, &known, why);
     return status;
 }
 
@@ -502,12 +505,14 @@ enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, const struc
     enum pccl_status status = may_launch(handle, request, &subgroup, reason);
     if (status != PCCL_OK || !pccl_request_needs_members(request))
         return status;
-    struct pccl_comm_op *operation = allocate(handle, request);
-    status = operation ? place(handle, operation, request, &descriptor, reason) : PCCL_MEMORY;
-    if (operation)
+    struct pccl_comm_op *operation = NULL;
+    status = make(handle, request, &operation, reason);
+    if (operation) {
+        status = place(handle, operation, request, &descriptor, reason);
         release(operation);
-    else
+    } else {
         explain_refusal(handle->comm, status, request->tag, reason);
+    }
     return status;
 }
 

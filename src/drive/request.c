@@ -21,8 +21,8 @@ struct pccl_id pccl_request_digest(const uint64_t *starts, uint32_t part_count)
 bool pccl_request_needs_members(const struct pccl_request *request)
 {
     uint8_t collective = request->descriptor.collective;
-    return request->members || (collective != PCCL_ALL_REDUCE && collective != PCCL_BARRIER &&
-                                collective != PCCL_ALL_GATHER_V && collective != PCCL_SEND);
+    return request->members ||
+           (collective != PCCL_ALL_REDUCE && collective != PCCL_BARRIER && collective != PCCL_ALL_GATHER_V);
 }
 
 /* Where a part begins, in bytes; or the last one ends. */

@@ -121,8 +121,8 @@ static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch
     if (p->state != PCCL_PEER_MEMBER)
         return PCCL_USAGE;
     if (pccl_peer_is_in_quiet_call(p))
-        return PCCL_USAGE;                         /* PROTOCOL 5.1: the era is about to change */
-    bool of_pair = pccl_is_pair(launch->subgroup); /* any number, which meet in the order of their launch */
+        return PCCL_USAGE; /* PROTOCOL 5.1: the era is about to change */
+    bool of_pair = pccl_is_pair(launch->subgroup);
     if (launch->subgroup != 0 && launch->subgroup != PCCL_FOUNDING && !of_pair) {
         enum pccl_status status = may_launch_in(p, launch);
         if (status != PCCL_OK)
@@ -149,7 +149,7 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
     op->deadline_us = timeout_ms != 0 ? p->now_us + timeout_ms * UINT64_C(1000) : UINT64_MAX;
     op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
     pccl_peer_arm(p, pccl_min_u64(op->deadline_us, op->where_us));
-    if (pccl_is_pair(launch->subgroup))
+    if (pccl_is_pair(launch->subgroup) && !op->tiny)
         pccl_peer_arm(p, op->launched_us + PATIENCE_US);
 }
 
@@ -600,16 +600,16 @@ void pccl_peer_end_operations(struct pccl_peer *p)
  */
 static void look_for_link(struct pccl_peer *p, struct pccl_peer_op *op)
 {
-    const struct pccl_id *other = pccl_is_pair(op->instance.subgroup) && op->state == PCCL_OP_RUNNING && op->started
-                                      ? pccl_peer_other_of(p, op->instance.subgroup)
-                                      : NULL;
-    uint64_t until_us = op->launched_us + PATIENCE_US;
+    struct pccl_text reason;
+    if (!pccl_is_pair(op->instance.subgroup) || op->state != PCCL_OP_RUNNING || !op->started)
+        return;
+    const struct pccl_id *other = pccl_peer_other_of(p, op->instance.subgroup);
     if (other == NULL || pccl_peer_holds_link(p, other))
         return;
-    pccl_peer_arm(p, pccl_max_u64(p->now_us, until_us));
-    if (p->now_us < until_us)
+    if (p->now_us < op->launched_us + PATIENCE_US) {
+        pccl_peer_arm(p, op->launched_us + PATIENCE_US);
         return;
-    struct pccl_text reason;
+    }
     pccl_text_format(&reason, "it has no link to peer %s", pccl_id_str(other));
     pccl_peer_op_failed(p, op, PCCL_CLASS_PEER_LOST, &reason);
 }
