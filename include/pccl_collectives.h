@@ -266,8 +266,8 @@ PCCL_EXPORT pcclResult_t pcclAllToAll(const void *sendbuf, void *recvbuf, size_t
  * pcclInvalidUsage       the two differ in count, data type or label, or one of them goes through the master and
  *                        the other does not (ext. pcclPeerMismatch); more than 4096 operations of this peer are
  *                        launched and not awaited; in a group of more than 16 members it is longer than
- *                        what goes through the master (then nothing was launched); and as for
- *                        pcclAllReduceAsync
+ *                        what goes through the master, and no group of the two (pcclCreateGroup) is open
+ *                        (then nothing was launched); and as for pcclAllReduceAsync
  * pcclTooFewPeers        this peer is alone in its group
  * pcclRankConnectionLost the other peer is gone; and as for pcclAwaitAsyncReduce
  * pcclInternalError      as for pcclAwaitAsyncReduce

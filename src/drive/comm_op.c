@@ -267,11 +267,11 @@ static void explain_refused_send(const struct pccl_communicator *comm, enum pccl
     (void)pccl_peer_view_members(comm->peer, &count);
     if (status == PCCL_PEER_LOST)
         pccl_text_format(reason, "peer %s is no member of the group any more", pccl_id_str(other));
-    else if (status == PCCL_LIMIT && !tiny && count > PCCL_MESH_PEERS_MAX)
+    else if (status == PCCL_LIMIT && !tiny && !pccl_peer_has_links_with(comm->peer, other))
         pccl_text_format(reason,
-                         "in a group of %u peers, more than %d, not all pairs have links: what is sent has %u bytes at "
-                         "most",
-                         count, PCCL_MESH_PEERS_MAX, pccl_peer_tiny_bytes_max(comm->peer));
+                         "in a group of %u peers not all pairs have links: send %u bytes at most, or create a group of "
+                         "the two first",
+                         count, pccl_peer_tiny_bytes_max(comm->peer));
     pccl_peer_add_names(comm->peer, reason);
 }
 

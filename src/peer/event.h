@@ -102,8 +102,8 @@ enum pccl_peer_event_kind {
      *   In a subgroup also: PEER_LOST (it has ended, as its `reason` says; not numbered), ARGUMENT
      *   (there is no such subgroup, or the root is not in it). It is never refused as TOO_FEW_PEERS.
      *   A send (PCCL_SEND), of which any number of one tag may be held: PEER_LOST (the other is no
-     *   member of the group), LIMIT (also: it is not tiny, and in this view not all pairs of
-     *   members hold links), ARGUMENT (the other is this peer, or neither is the root).
+     *   member of the group), LIMIT (also: it is not tiny, and pccl_peer_has_links_with says no),
+     *   ARGUMENT (the other is this peer, or neither is the root).
      *   The founding of one (PCCL_FOUND): ARGUMENT (not two members or more, one of them twice, not
      *   this peer, or not all of the list that pccl_peer_members gives), LIMIT. When it commits, the
      *   subgroup is there: pccl_peer_founded.

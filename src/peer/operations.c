@@ -295,7 +295,7 @@ static enum pccl_status launch_founding(struct pccl_peer *p, const struct pccl_l
     return status;
 }
 
-/* PROTOCOL 16.2. What is not tiny needs the links that all pairs of a small group hold. */
+/* PROTOCOL 16.2. */
 static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
 {
     struct pccl_launch send = *launch;
@@ -310,7 +310,7 @@ static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launc
     enum pccl_status status = pccl_peer_name_pair(p, &launch->other, sends, &send.subgroup);
     if (status != PCCL_OK)
         return status;
-    if (!launch->tiny && p->ring_count > PCCL_MESH_PEERS_MAX)
+    if (!launch->tiny && !pccl_peer_has_links_with(p, &launch->other))
         return PCCL_LIMIT;
     send.members = NULL;
     return launch_one(p, &send, op);

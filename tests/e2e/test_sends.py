@@ -163,6 +163,27 @@ def test_master_restart(run):
     works(peers, 5)
 
 
+def test_large_group(run):
+    """Not all pairs have a link: two that send each other much found a group first, whoever else dies."""
+    peers = phases.start(run, 18)
+    words = peers[2].do("send", 9, 1, BULK, 1, rc=INVALID_USAGE)["words"]
+    check("in a group of 18 peers" in words and "create a group of the two" in words, words)
+    meet(begun(peers[2], "send", 9, 1, SMALL, 5), peers[9].start("recv", 2, 1, SMALL))
+    two = [peers[2], peers[9]]
+    ids = peers[2].do("members")["members"]
+    for call in [peer.start("group", 1, f"{ids[2]},{ids[9]}") for peer in two]:
+        call.wait(rc=SUCCESS)
+    meet(begun(peers[2], "send", 9, 1, BULK, 5), peers[9].start("recv", 2, 1, BULK))
+    stream = [two[0].start("stream", 1, 4, BULK, slot=1), two[1].start("stream", 0, 4, BULK, slot=1)]
+    for victim in peers[16:]:
+        seen = [len(call.steps) for call in stream]
+        victim.kill()
+        harness.wait_until(lambda: all(len(call.steps) > had + 2 for call, had in zip(stream, seen)), "more turns")
+    two[0].do("stop", slot=1)
+    for call in stream:
+        check(call.wait(rc=SUCCESS)["right"], f"{call!r} has got something else")
+
+
 def test_deadline(run):
     """A receiver that does not call: its sender is told whom it waited for, and the next ones meet."""
     run.environment["PCCL_OP_TIMEOUT_MS"] = "700"

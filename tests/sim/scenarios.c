@@ -704,6 +704,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"pair-given-up", "one end gives up a send that the other launches later", scenario_pair_given_up},
     {"pair-mismatch", "the two ends differ", scenario_pair_mismatch},
     {"pair-link", "the link of a pair cannot be dialed", scenario_pair_link},
+    {"pair-large-group", "a pair of a group without a mesh founds a subgroup", scenario_pair_large_group},
     {"pair-restart", "the master restarts between two ends", scenario_pair_restart},
     {"pair-liars", "whoever names a pair that it is not in goes", scenario_pair_liars},
     {"crowd-costs", "newcomers cost by their number, and nothing while nothing changes", scenario_crowd_costs},

@@ -205,6 +205,7 @@ void scenario_pair_end_dies(struct sim *sim);
 void scenario_pair_given_up(struct sim *sim);
 void scenario_pair_mismatch(struct sim *sim);
 void scenario_pair_link(struct sim *sim);
+void scenario_pair_large_group(struct sim *sim);
 void scenario_pair_restart(struct sim *sim);
 void scenario_pair_liars(struct sim *sim);
 void scenario_crowd_costs(struct sim *sim);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static struct sim_peer *p[8]; /* of the running scenario */
+static struct sim_peer *p[PCCL_MESH_PEERS_MAX + 2]; /* of the running scenario */
 
 /* Ten steps share a tag. */
 static struct pccl_peer_op *launch(struct sim *sim, struct sim_peer *peer, const struct sim_peer *other, bool sends,
@@ -86,7 +86,6 @@ void scenario_pair_crossing(struct sim *sim)
 void scenario_pair_third_dies(struct sim *sim)
 {
     scenario_cluster(sim, p, 6, 1);
-    sim->bulk_by_hand = true;
     struct pccl_peer_op *lone = send(sim, 0, 1, 1, true), *out = send(sim, 1, 2, 2, false);
     struct pccl_peer_op *in = receive(sim, 2, 1, 2, false);
     scenario_run_ms(sim, 20);
@@ -108,7 +107,6 @@ void scenario_pair_third_dies(struct sim *sim)
 void scenario_pair_end_dies(struct sim *sim)
 {
     scenario_cluster(sim, p, 6, 1);
-    sim->bulk_by_hand = true;
     struct pccl_peer_op *lone = send(sim, 0, 5, 1, true), *waits = receive(sim, 1, 5, 2, true);
     struct pccl_peer_op *beside = send(sim, 0, 1, 7, true);
     scenario_run_ms(sim, 20);
@@ -190,6 +188,70 @@ void scenario_pair_link(struct sim *sim)
     MUST(sim, scenario_take(sim, one, out) == PCCL_CLASS_NONE && scenario_take(sim, other, in) == PCCL_CLASS_NONE);
 }
 
+static enum pccl_status try_bulk(struct sim *sim, uint32_t from, uint32_t to)
+{
+    struct sim_request request = {
+        .tag = 9, .step = 90, .collective = PCCL_SEND, .other = p[to]->id, .sends = true, .count = 100000};
+    struct pccl_peer_op *op = NULL;
+    return sim_app_launch(sim, p[from], &request, &op);
+}
+
+/* Both found a subgroup of themselves; its name. */
+static uint64_t found_two(struct sim *sim, uint32_t one, uint32_t other)
+{
+    const struct pccl_id list[] = {p[one]->id, p[other]->id};
+    const struct sim_request request = {
+        .collective = PCCL_FOUND, .step = 1, .tiny = true, .count = 2, .members = list, .member_count = 2};
+    struct pccl_peer_op *ops[2] = {NULL, NULL};
+    for (uint32_t i = 0; i < 2; i++)
+        MUST(sim, sim_app_launch(sim, p[i == 0 ? one : other], &request, &ops[i]) == PCCL_OK);
+    WAIT(sim, 1000, scenario_is_decided(ops[0]) && scenario_is_decided(ops[1]));
+    const struct pccl_peer_subgroup *founded = pccl_peer_founded(p[one]->machine, ops[0]);
+    MUST(sim, founded != NULL);
+    uint64_t name = founded->name;
+    MUST(sim, scenario_take(sim, p[one], ops[0]) == PCCL_CLASS_NONE);
+    MUST(sim, scenario_take(sim, p[other], ops[1]) == PCCL_CLASS_NONE);
+    return name;
+}
+
+/*
+ * Where not all pairs have links, two that found a subgroup send each other whatever they like, until
+ * it ends: what is under way then goes on, if its links last; the next view lets them go.
+ */
+void scenario_pair_large_group(struct sim *sim)
+{
+    scenario_cluster(sim, p, PCCL_MESH_PEERS_MAX + 2, 1);
+    uint32_t count;
+    const struct pccl_id *ring = pccl_peer_ring(p[0]->machine, &count);
+    uint32_t one = 0, other = 0, third = 0;
+    while (!pccl_id_equal(&p[one]->id, &ring[0]))
+        one++;
+    while (!pccl_id_equal(&p[other]->id, &ring[8]))
+        other++;
+    while (third == one || third == other)
+        third++;
+    MUST(sim, try_bulk(sim, one, other) == PCCL_LIMIT && try_bulk(sim, other, one) == PCCL_LIMIT);
+    exchange(sim, one, other, 1);
+    uint64_t name = found_two(sim, one, other);
+    MUST(sim, try_bulk(sim, one, third) == PCCL_LIMIT);
+    sim->bulk_by_hand = false;
+    struct pccl_peer_op *out = send(sim, one, other, 2, false), *in = receive(sim, other, one, 2, false);
+    must_end(sim, one, out, PCCL_CLASS_NONE, "");
+    must_end(sim, other, in, PCCL_CLASS_NONE, "");
+    sim->bulk_by_hand = true;
+    out = send(sim, one, other, 3, false);
+    in = receive(sim, other, one, 3, false);
+    scenario_run_ms(sim, 20);
+    sim_check_closing(sim, p[one], name);
+    sim_peer_tell(sim, p[one], &(struct pccl_peer_event){.kind = PCCL_PEER_SUBGROUP_CLOSE, .subgroup = name});
+    scenario_run_ms(sim, 12000);
+    MUST(sim, try_bulk(sim, one, other) == PCCL_LIMIT && !scenario_is_decided(out) && !scenario_is_decided(in));
+    sim_peer_kill(sim, p[third], false);
+    must_end(sim, one, out, PCCL_CLASS_PEER_LOST, "it has no link to peer");
+    must_end(sim, other, in, PCCL_CLASS_PEER_LOST, "it has no link to peer");
+    exchange(sim, one, other, 4);
+}
+
 /*
  * The master restarts: what both ends have done is committed, what one of them knows to be committed
  * is so for the other, and what is open goes on. One that does not come back ends its pairs only.
@@ -197,7 +259,6 @@ void scenario_pair_link(struct sim *sim)
 void scenario_pair_restart(struct sim *sim)
 {
     scenario_cluster(sim, p, 5, 1);
-    sim->bulk_by_hand = true;
     struct pccl_peer_op *open = send(sim, 0, 1, 10, true), *lost = receive(sim, 3, 4, 20, true);
     struct pccl_peer_op *out = send(sim, 0, 1, 30, false), *in = receive(sim, 1, 0, 30, false);
     struct pccl_peer_op *half = send(sim, 3, 4, 40, false), *dead = receive(sim, 4, 3, 40, false);
