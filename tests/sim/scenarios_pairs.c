@@ -244,8 +244,9 @@ void scenario_pair_large_group(struct sim *sim)
     scenario_run_ms(sim, 20);
     sim_check_closing(sim, p[one], name);
     sim_peer_tell(sim, p[one], &(struct pccl_peer_event){.kind = PCCL_PEER_SUBGROUP_CLOSE, .subgroup = name});
+    MUST(sim, try_bulk(sim, one, other) == PCCL_LIMIT);
     scenario_run_ms(sim, 12000);
-    MUST(sim, try_bulk(sim, one, other) == PCCL_LIMIT && !scenario_is_decided(out) && !scenario_is_decided(in));
+    MUST(sim, try_bulk(sim, other, one) == PCCL_LIMIT && !scenario_is_decided(out) && !scenario_is_decided(in));
     sim_peer_kill(sim, p[third], false);
     must_end(sim, one, out, PCCL_CLASS_PEER_LOST, "it has no link to peer");
     must_end(sim, other, in, PCCL_CLASS_PEER_LOST, "it has no link to peer");
