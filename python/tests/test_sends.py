@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+import support
 
 import pccl
 
@@ -99,6 +100,37 @@ def test_alone(group):
     for call in (comm.send, comm.recv):
         with pytest.raises(pccl.TooFewPeersError, match="alone in its group"):
             call(np.zeros(3), 1)
+
+
+VICTIM = """
+import sys, pccl
+comm = pccl.Communicator(sys.argv[1])
+comm.connect()
+while True:
+    comm.send(bytearray(400000), 0)
+"""
+
+
+def test_the_other_peer_is_killed(group, script, address):
+    """Whoever waits for it is told; two others are not disturbed."""
+    two = group(2)
+    victim = script(VICTIM, address, env={"PCCL_LOG_LEVEL": "NONE"})
+    while support.world(two.members[0]) < 3:
+        two.all(lambda comm, _: comm.update_topology())
+    first, second = two.members
+    gone = first.members()[2]
+    first.recv(bytearray(400000), gone)
+    beside, x = first.recv_async(np.zeros(LARGE), 1), np.ones(LARGE)
+    handles = [first.recv_async(bytearray(count), gone, tag=1) for count in (8, 400000)]
+    handles.append(second.send_async(x, gone))
+    victim.kill()
+    for handle in handles:
+        with pytest.raises(pccl.PeerLostError, match=gone[:8]) as caught:
+            handle.result()
+        assert caught.value.peers == (gone,)
+    two.all(lambda comm, i: comm.send(x, 0) if i else beside.result())
+    with pytest.raises(pccl.InvalidArgument, match="none of the members"):
+        first.send(x, gone)
 
 
 def test_of_a_group(group):
