@@ -12,8 +12,9 @@ and checks its result; its time is that of the slowest process, its processor ti
 processes in the timed loop.
 
 --op: all_reduce (the default), broadcast, all_gather, reduce_scatter, reduce, gather, scatter,
-all_to_all or barrier. A size is that of the larger buffer, as in nccl-tests. Gloo's reduce-scatter
-is wrong unless the peers are a power of two; that row is left out then.
+all_to_all, send (of each two processes the first one to the second) or barrier. A size is that of
+the larger buffer, as in nccl-tests. Gloo's reduce-scatter is wrong unless the peers are a power of
+two; that row is left out then.
 
 Rows: limit        plain sockets that move the same traffic, and do nothing else
       pccl         this library (pccl-u8: with the codec minmax:u8)
@@ -59,6 +60,7 @@ BUS = {
     "gather": lambda peers: (peers - 1) / peers,
     "scatter": lambda peers: (peers - 1) / peers,
     "all_to_all": lambda peers: (peers - 1) / peers,
+    "send": lambda peers: 1,
     "barrier": lambda peers: 0,
 }
 SIZES = "4,4K,64K,1M,16M,64M,256M"
@@ -68,7 +70,12 @@ ITERATIONS_WAN = [(1 << 16, 10), (1 << 62, 3)]
 WARM_UP = 2
 IN_PARTS = ("reduce_scatter", "gather", "scatter", "all_to_all")
 # What all peers together send, the same way, where that is not the size for each peer but one.
-MOVED = {"all_reduce": lambda peers: 2 * (peers - 1), "gather": BUS["gather"], "scatter": BUS["scatter"]}
+MOVED = {
+    "all_reduce": lambda peers: 2 * (peers - 1),
+    "gather": BUS["gather"],
+    "scatter": BUS["scatter"],
+    "send": lambda peers: peers / 2,
+}
 BARRIER_SIZE = 4  # what the table calls a barrier, which moves nothing
 LAUNCH_SECONDS = 300
 

@@ -38,6 +38,7 @@ PERF = [
         )
     ),
     "-N 4 --sizes 64M --in-place 0 -q minmax:u8 --exact",
+    "-N 2 --op send --sizes 4,64M",
     "-N 4 -e 64M --chaos kill",
     "-N 2 --topology",
     "-N 4 --topology",

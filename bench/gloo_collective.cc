@@ -95,7 +95,7 @@ struct Collective {
     }
 };
 
-// Those with a root at which something ends or begins, and all-to-all. false: it is another one.
+// Those with a root at which something ends or begins, all-to-all and send. false: it is another one.
 static bool prepare_parts(Collective &it, const std::string &name, const Context &context, size_t count)
 {
     const int rank = context->rank, ranks = context->size;
@@ -148,6 +148,22 @@ static bool prepare_parts(Collective &it, const std::string &name, const Context
             gloo::alltoall(options);
         };
         it.expected = [own, part](size_t i) { return value(own + i % part, static_cast<int>(i / part)); };
+    } else if (name == "send") { // of each two the first one to the second
+        const bool sends = rank % 2 == 0;
+        it.fill(rank, sends ? count : 0, sends ? 0 : count);
+        void *data = sends ? it.input.data() : it.output.data();
+        std::shared_ptr<gloo::transport::UnboundBuffer> buffer =
+            context->createUnboundBuffer(data, count * sizeof(float));
+        it.run = [buffer, rank, sends] {
+            if (sends) {
+                buffer->send(rank + 1, 0);
+                buffer->waitSend();
+            } else {
+                buffer->recv(rank - 1, 0);
+                buffer->waitRecv();
+            }
+        };
+        it.expected = [rank](size_t i) { return value(i, rank - 1); };
     }
     return it.run != nullptr;
 }

@@ -11,9 +11,20 @@
 #include <sys/resource.h>
 
 /* In order of the names. */
-enum collective { ALL_REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, REDUCE, GATHER, SCATTER, ALL_TO_ALL, BARRIER };
+enum collective {
+    ALL_REDUCE,
+    BROADCAST,
+    ALL_GATHER,
+    REDUCE_SCATTER,
+    REDUCE,
+    GATHER,
+    SCATTER,
+    ALL_TO_ALL,
+    SEND,
+    BARRIER
+};
 static const char *const names[] = {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce",
-                                    "gather",     "scatter",   "all_to_all", "barrier"};
+                                    "gather",     "scatter",   "all_to_all", "send",           "barrier"};
 
 struct call {
     enum collective collective;
@@ -40,6 +51,9 @@ static float sum_of_values(size_t i, int ranks)
     return sum;
 }
 
+/* Of each two the first one sends to the second. */
+static int sends(const struct call *call) { return call->rank % 2 == 0; }
+
 static void shape(struct call *call, size_t count)
 {
     call->part = count / (size_t)call->ranks;
@@ -55,6 +69,7 @@ static void shape(struct call *call, size_t count)
     case REDUCE_SCATTER: call->inputs = whole, call->outputs = call->part; break;
     case SCATTER: call->inputs = is_root ? whole : 0, call->outputs = call->part; break;
     case ALL_TO_ALL: call->inputs = call->outputs = whole; break;
+    case SEND: *(sends(call) ? &call->inputs : &call->outputs) = count; break;
     case BARRIER: break;
     }
 }
@@ -73,6 +88,12 @@ static void run(const struct call *call)
     case GATHER: (void)MPI_Gather(input, part, MPI_FLOAT, output, part, MPI_FLOAT, 0, all); break;
     case SCATTER: (void)MPI_Scatter(input, part, MPI_FLOAT, output, part, MPI_FLOAT, 0, all); break;
     case ALL_TO_ALL: (void)MPI_Alltoall(input, part, MPI_FLOAT, output, part, MPI_FLOAT, all); break;
+    case SEND:
+        if (sends(call))
+            (void)MPI_Send(input, inputs, MPI_FLOAT, call->rank + 1, 0, all);
+        else
+            (void)MPI_Recv(output, (int)call->outputs, MPI_FLOAT, call->rank - 1, 0, all, MPI_STATUS_IGNORE);
+        break;
     case BARRIER: (void)MPI_Barrier(all); break;
     }
 }
@@ -87,6 +108,7 @@ static float expected(const struct call *call, size_t i)
     case REDUCE_SCATTER: return sum_of_values(own + i, call->ranks);
     case SCATTER: return value(own + i, 0);
     case ALL_TO_ALL: return value(own + i % call->part, (int)(i / call->part));
+    case SEND: return value(i, call->rank - 1);
     default: return sum_of_values(i, call->ranks);
     }
 }

@@ -50,6 +50,10 @@ def prepare(torch, name, count):
         send, tensor = values(0, part * ranks, rank), torch.zeros(part * ranks)
         exchanged = torch.cat([values(rank * part, part, of) for of in range(ranks)])
         return lambda: dist.all_to_all_single(tensor, send), tensor, exchanged
+    if name == "send":  # of each two the first one to the second
+        tensor = values(0, count, rank)
+        run = (lambda: dist.recv(tensor, rank - 1)) if rank % 2 else (lambda: dist.send(tensor, rank + 1))
+        return run, tensor, values(0, count, rank - rank % 2)
     return dist.barrier, torch.zeros(0), torch.zeros(0)
 
 

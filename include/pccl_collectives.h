@@ -1,7 +1,7 @@
 /*
  * PCCL: who the members of the group are; all-reduce with options, broadcast, all-gather, also of
- * blobs, reduce-scatter, reduce, gather, scatter, all-to-all and barrier; lists of operations of
- * all kinds; codecs of eight and of four bits.
+ * blobs, reduce-scatter, reduce, gather, scatter, all-to-all and barrier; send and receive; lists of
+ * operations of all kinds; codecs of eight and of four bits.
  * pccl.h includes this file and defines the words used here. None of this is in PCCL 1.0.
  *
  * Members and ranks. A peer's rank is its place in the list of its group's members, which is in the
@@ -254,6 +254,38 @@ PCCL_EXPORT pcclResult_t pcclAllToAll(const void *sendbuf, void *recvbuf, size_t
                                       pcclOperationInfo_t *PCCL_NULLABLE info);
 
 /*
+ * Sends to one peer, which calls pcclRecv with this one's rank, as many elements of the same type, and
+ * the same tag. peer is a rank; options->members only says whose. BLOCKS until the other one has all of
+ * it. The n-th send of a tag meets the n-th receive of it by that peer from this one (since the last
+ * update of the topology, as for reductions), whichever of their handles they use; both succeed, or
+ * both fail. Any number of one tag may be under way. Nobody else takes part or is held up: the death of
+ * a third peer disturbs neither. If one of the two dies or leaves, the other one fails and is told who.
+ * The buffer is only read. There is no quantization, and alone_ok means nothing.
+ * pcclSuccess
+ * pcclInvalidArgument    as for pcclBroadcast; or peer is this peer's own rank
+ * pcclInvalidUsage       the two differ in count, data type or label, or one of them goes through the master and
+ *                        the other does not (ext. pcclPeerMismatch); more than 4096 operations of this peer are
+ *                        launched and not awaited; in a group of more than 16 members it is longer than
+ *                        what goes through the master, and no group of the two (pcclCreateGroup) is open
+ *                        (then nothing was launched); and as for pcclAllReduceAsync
+ * pcclTooFewPeers        this peer is alone in its group
+ * pcclRankConnectionLost the other peer is gone; and as for pcclAwaitAsyncReduce
+ * pcclInternalError      as for pcclAwaitAsyncReduce
+ */
+PCCL_EXPORT pcclResult_t pcclSend(const void *buffer, size_t count, pcclDataType_t datatype, uint32_t peer,
+                                  const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                  pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/*
+ * Receives from one peer, which calls pcclSend with this one's rank. peer is a rank. BLOCKS.
+ * pcclSuccess
+ * and the results of pcclSend
+ */
+PCCL_EXPORT pcclResult_t pcclRecv(void *buffer, size_t count, pcclDataType_t datatype, uint32_t peer,
+                                  const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                  pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/*
  * Returns when all members have called it. It needs no list of members; if one is given it must be
  * the right one.
  * pcclSuccess
@@ -339,6 +371,25 @@ PCCL_EXPORT pcclResult_t pcclScatterAsync(const void *PCCL_NULLABLE sendbuf, voi
 PCCL_EXPORT pcclResult_t pcclAllToAllAsync(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
                                            const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
                                            pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Launches a send. Any number of one tag may be launched and not awaited; they may be awaited in any
+ * order. The handle's `tag` is not the tag, but a number of this send alone.
+ * pcclSuccess
+ * and the results of pcclSend that say that nothing was launched
+ */
+PCCL_EXPORT pcclResult_t pcclSendAsync(const void *buffer, size_t count, pcclDataType_t datatype, uint32_t peer,
+                                       const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                       pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Launches a receive, in the same way.
+ * pcclSuccess
+ * and the results of pcclSendAsync
+ */
+PCCL_EXPORT pcclResult_t pcclRecvAsync(void *buffer, size_t count, pcclDataType_t datatype, uint32_t peer,
+                                       const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                       pcclAsyncReduceOp_t *handle_out);
 
 /*
  * Launches an all-gather of blobs. data must stay unchanged, and blobs in place, until it has been

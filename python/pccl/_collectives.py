@@ -122,13 +122,13 @@ def _need_elements(where: str, buffer: _buffers.Buffer) -> None:
         raise InvalidArgument(f"{where}: the buffers have no elements")
 
 
-def _rank_of(options: Options, root: Union[int, str]) -> int:
+def _rank_of(options: Options, root: Union[int, str], what: str = "root") -> int:
     where, members = options.where, options.members
     assert members is not None
     if not isinstance(root, str):
-        return number(f"{where}: root", root, 0, len(members))
+        return number(f"{where}: {what}", root, 0, len(members))
     if root not in members:
-        raise InvalidArgument(f"{where}: root: {root!r} is none of the members")
+        raise InvalidArgument(f"{where}: {what}: {root!r} is none of the members")
     return members.index(root)
 
 
@@ -285,6 +285,23 @@ def all_to_all(options: Options, send: Any, recv: Any) -> Work:
         staged = Staged(2 * source.count, source.owner, 0, target.owner, source.count)
         addresses = staged.address(0), staged.address(source.count)
     return options.work("pcclAllToAll", (*addresses, source.count // world, source.dtype), (source, target), staged)
+
+
+def transfer(options: Options, thing: Any, peer: Union[int, str], sends: bool) -> Work:
+    """A send to the peer, or a receive from it."""
+    where = options.where
+    assert options.members is not None
+    if len(options.members) < 2:
+        rank = 0  # whoever is meant: the library says that this peer is alone
+    else:
+        rank = _rank_of(options, peer, "peer")
+    buffer = _one(where, thing, "t", not sends)
+    staged, address = None, buffer.address
+    if on_device(buffer):
+        staged = Staged(buffer.count, buffer.owner if sends else None, 0, None if sends else buffer.owner, 0)
+        address = staged.address(0)
+    function = "pcclSend" if sends else "pcclRecv"
+    return options.work(function, (address, buffer.count, buffer.dtype, rank), buffer, staged)._replace(world=2)
 
 
 def all_gather_v(options: Options, data: Any, max_bytes: int) -> Work:

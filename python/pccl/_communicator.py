@@ -607,6 +607,27 @@ class Communicator:
         work = self._all_to_all("all_to_all_async", send, recv, tag, members, alone_ok, quantization)
         return self._launch("all_to_all_async", work, label)
 
+    def send(self, t: Any, peer: Union[int, str], *, tag: int = 0, label: str = "") -> OperationInfo:
+        """Sends a buffer to one peer, a rank or an id, which calls recv with one of as many elements of the same type.
+
+        The n-th send of a tag to a peer meets its n-th recv of that tag from this one, so any number may be under way
+        at once (send_async). Both succeed, or both fail, and it returns when the other one has all of it. Nobody else
+        takes part: the death of a third peer disturbs neither. In a group, peer is a rank of the group, but a tag of
+        two peers is the same one whether they use the group or its communicator."""
+        return self._carry_out("send", self._transfer("send", t, peer, tag, True), label)
+
+    def send_async(self, t: Any, peer: Union[int, str], *, tag: int = 0, label: str = "") -> AsyncReduceHandle:
+        """The same without waiting."""
+        return self._launch("send_async", self._transfer("send_async", t, peer, tag, True), label)
+
+    def recv(self, t: Any, peer: Union[int, str], *, tag: int = 0, label: str = "") -> OperationInfo:
+        """Receives into a buffer what the peer, a rank or an id, sends to this one."""
+        return self._carry_out("recv", self._transfer("recv", t, peer, tag, False), label)
+
+    def recv_async(self, t: Any, peer: Union[int, str], *, tag: int = 0, label: str = "") -> AsyncReduceHandle:
+        """The same without waiting."""
+        return self._launch("recv_async", self._transfer("recv_async", t, peer, tag, False), label)
+
     def barrier(
         self, *, tag: int = 0, members: Optional[Sequence[str]] = None, alone_ok: bool = False, label: str = ""
     ) -> OperationInfo:
@@ -624,6 +645,10 @@ class Communicator:
     def _counted_on(self, where: str, members: Optional[Sequence[str]]) -> Tuple[Tuple[str, ...], int]:
         """The members, and this peer's rank among them."""
         return self._members() if members is None else _collectives.given_members(where, members, self.id)
+
+    def _transfer(self, where: str, t: Any, peer: Union[int, str], tag: int, sends: bool) -> Work:
+        ids, _ = self._members()
+        return _collectives.transfer(_collectives.Options(where, tag, ids, False), t, peer, sends)
 
     def _broadcast(
         self,

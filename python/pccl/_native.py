@@ -257,6 +257,8 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclGatherAsync": [c_void_p, c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],
     "pcclScatterAsync": [c_void_p, c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],
     "pcclAllToAllAsync": [c_void_p, c_void_p, c_size_t, c_int, *_LAUNCH],
+    "pcclSendAsync": [c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],
+    "pcclRecvAsync": [c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],
     "pcclBarrierAsync": [*_LAUNCH],
     "pcclRunOperations": [POINTER(OperationC), c_size_t, POINTER(RunOptionsC), c_void_p],
     "pcclSynchronizeSharedState": [c_void_p, POINTER(SharedStateC), c_int, POINTER(SharedStateSyncInfoC)],

@@ -69,7 +69,8 @@ struct pccl_asked {
     size_t count; /* of blobs, the bytes of this one */
     pcclDataType_t datatype;
     pcclRedOp_t op;
-    uint32_t root;
+    uint32_t root; /* of a send: the other peer */
+    bool sends;
     pcclQuantizationOptions_t codec;
     const pcclCollectiveOptions_t *options;
 };
@@ -113,8 +114,11 @@ pcclResult_t pccl_api_destroy_group(pcclComm_t *handle);
 
 /* It is known why already, unless the operation succeeded. */
 pcclResult_t pccl_api_operation_result(const pcclComm_t *comm, enum pccl_status status, const struct pccl_why *why);
-/* Takes the lock itself. info is written if the operation succeeded; NULL: it is not awaited. */
+/* Launch and await. Takes the lock itself. info is written if the operation succeeded. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_operation(pcclComm_t *comm, const struct pccl_request *request,
                                                     pcclOperationInfo_t *info, struct pccl_why *why);
+/* Only launches. name: for the handle. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_launch(pcclComm_t *comm, const struct pccl_request *request, uint64_t *name,
+                                                 struct pccl_why *why);
 
 #endif

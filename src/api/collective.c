@@ -21,13 +21,14 @@ static pcclResult_t launch(const struct pccl_asked *asked, pcclComm_t *comm, pcc
 {
     struct pccl_why why = {0};
     struct pccl_request request = {0};
+    uint64_t name = 0;
     if (!handle)
         return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
     enum pccl_status status = pccl_api_request(asked, &request, &why.reason);
     if (status == PCCL_OK)
-        status = pccl_api_operation(comm, &request, NULL, &why);
+        status = pccl_api_launch(comm, &request, &name, &why);
     if (status == PCCL_OK)
-        *handle = (pcclAsyncReduceOp_t){.comm = comm, .tag = request.tag};
+        *handle = (pcclAsyncReduceOp_t){.comm = comm, .tag = name};
     pccl_api_request_free(&request);
     return pccl_api_operation_result(comm, status, &why);
 }
@@ -197,6 +198,54 @@ pcclResult_t pcclAllToAllAsync(const void *sendbuf, void *recvbuf, size_t count,
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
     struct pccl_asked asked = from_to(PCCL_ALL_TO_ALL, sendbuf, recvbuf, count, datatype, options);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
+/* Between this peer and the one of this rank. */
+static struct pccl_asked transfer(const void *buffer, bool sends, size_t count, pcclDataType_t datatype, uint32_t peer,
+                                  const pcclCollectiveOptions_t *options)
+{
+    return (struct pccl_asked){.collective = PCCL_SEND,
+                               .input = buffer,
+                               .result = (void *)(uintptr_t)buffer, /* of a send it is only read */
+                               .count = count,
+                               .datatype = datatype,
+                               .root = peer,
+                               .sends = sends,
+                               .options = options};
+}
+
+pcclResult_t pcclSend(const void *buffer, size_t count, pcclDataType_t datatype, uint32_t peer,
+                      const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const, pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = transfer(buffer, true, count, datatype, peer, options);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclSendAsync(const void *buffer, size_t count, pcclDataType_t datatype, uint32_t peer,
+                           const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                           pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = transfer(buffer, true, count, datatype, peer, options);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
+pcclResult_t pcclRecv(void *buffer, size_t count, pcclDataType_t datatype, uint32_t peer,
+                      const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const, pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = transfer(buffer, false, count, datatype, peer, options);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclRecvAsync(void *buffer, size_t count, pcclDataType_t datatype, uint32_t peer,
+                           const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                           pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = transfer(buffer, false, count, datatype, peer, options);
     PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
 }
 

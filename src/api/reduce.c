@@ -16,8 +16,20 @@ enum pccl_status pccl_api_operation(pcclComm_t *comm, const struct pccl_request 
     struct pccl_comm_op *operation;
     pccl_comm_enter(comm->comm);
     enum pccl_status status = pccl_comm_op_launch(comm, request, NULL, &operation, why);
-    if (status == PCCL_OK && info)
+    if (status == PCCL_OK)
         status = pccl_comm_op_await(comm->comm, operation, info, why);
+    pccl_comm_leave(comm->comm);
+    return status;
+}
+
+enum pccl_status pccl_api_launch(pcclComm_t *comm, const struct pccl_request *request, uint64_t *name,
+                                 struct pccl_why *why)
+{
+    struct pccl_comm_op *operation;
+    pccl_comm_enter(comm->comm);
+    enum pccl_status status = pccl_comm_op_launch(comm, request, NULL, &operation, why);
+    if (status == PCCL_OK)
+        *name = operation->name;
     pccl_comm_leave(comm->comm);
     return status;
 }
@@ -27,13 +39,14 @@ static pcclResult_t launch(const void *sendbuf, void *recvbuf, const pcclReduceD
 {
     struct pccl_why why = {0};
     struct pccl_request request;
+    uint64_t name = 0;
     if (!handle)
         return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
     enum pccl_status status = pccl_api_request_reduction(sendbuf, recvbuf, descriptor, &request, &why.reason);
     if (status == PCCL_OK)
-        status = pccl_api_operation(comm, &request, NULL, &why);
+        status = pccl_api_launch(comm, &request, &name, &why);
     if (status == PCCL_OK)
-        *handle = (pcclAsyncReduceOp_t){.comm = comm, .tag = descriptor->tag};
+        *handle = (pcclAsyncReduceOp_t){.comm = comm, .tag = name};
     return pccl_api_operation_result(comm, status, &why);
 }
 

@@ -42,6 +42,8 @@ static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_des
         return pccl_api_refuse(reason, wrong);
     if (quantized && (asked->collective == PCCL_BARRIER || asked->collective == PCCL_ALL_GATHER_V))
         return pccl_api_refuse(reason, "there is nothing here that can be quantized");
+    if (quantized && asked->collective == PCCL_SEND)
+        return pccl_api_refuse(reason, "what is sent to one peer is not quantized");
     *descriptor = (struct pccl_descriptor){.collective = (uint8_t)asked->collective,
                                            .datatype = (uint8_t)asked->datatype,
                                            .operation = (uint8_t)op,
@@ -188,7 +190,8 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
                                      .input = asked->input,
                                      .result = asked->result,
                                      .root = asked->root,
-                                     .alone_ok = options.alone_ok,
+                                     .sends = asked->sends,
+                                     .alone_ok = options.alone_ok && asked->collective != PCCL_SEND,
                                      .factor = options.factor,
                                      .feedback = pccl_api_codec_feeds_back(&options.quantization)};
     status = describe(&complete, &request->descriptor, reason);

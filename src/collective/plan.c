@@ -32,6 +32,7 @@ struct ways {
 static const struct ways ways_of[PCCL_COLLECTIVES] = {
     [PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, .ring_rounds = 2, .direct_steps = 2},
     [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, .ring_rounds = 1, .direct_steps = 2},
+    [PCCL_SEND] = {PCCL_CHAIN, PCCL_CHAIN, .ring_rounds = 1, .direct_steps = 1}, /* of two ranks */
     [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
     [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
     [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, .ring_rounds = 1, .direct_steps = 1,

@@ -78,9 +78,18 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
                                                const struct pccl_descriptor *descriptor,
                                                const struct pccl_peer_subgroup *subgroup)
 {
+    static const uint32_t positions_of_pair[] = {0, 1};
+    bool is_pair = descriptor->collective == PCCL_SEND;
     uint32_t ranks = subgroup ? subgroup->count : 0;
     const struct pccl_id *ring = subgroup ? subgroup->ring : pccl_peer_ring(comm->peer, &ranks);
     const uint32_t *positions = subgroup ? subgroup->positions : pccl_peer_positions(comm->peer);
+    struct pccl_cost cost = subgroup ? subgroup->cost : pccl_peer_cost(comm->peer);
+    if (is_pair) {
+        ranks = 2;
+        ring = operation->members;
+        positions = positions_of_pair;
+        cost = (struct pccl_cost){0}; /* both ends plan alike, whatever view they are in */
+    }
     bool has_root = pccl_collective_has_root(descriptor->collective); /* no member: refused by the machine */
     struct pccl_comm_op_job *job = allocate_job(ranks, request->starts ? request->part_count + 1 : 0);
     if (!job)
@@ -91,7 +100,7 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
         memcpy(job->starts, request->starts, job->start_count * sizeof *job->starts);
     job->job.user = job;
     job->job.config = (struct pccl_transfer_config){.descriptor = *descriptor,
-                                                    .cost = subgroup ? subgroup->cost : pccl_peer_cost(comm->peer),
+                                                    .cost = cost,
                                                     .ring = job->job.ring,
                                                     .ranks = ranks,
                                                     .root = has_root ? pccl_id_find(ring, ranks, &descriptor->root) : 0,

@@ -48,8 +48,8 @@ void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instance);
 void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count);
 /*
- * Makes a job for an operation over the present ring, or that of the subgroup; the launch starts
- * it. NULL: out of memory.
+ * Makes a job for an operation over the present ring, or that of the subgroup; for a send, between
+ * the two. The launch starts it. NULL: out of memory.
  */
 struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                const struct pccl_request *request,

@@ -16,6 +16,9 @@
 /* A caller that polls with short awaits counts as waiting in between. */
 enum { WAIT_EXPIRY_MS = 500 };
 
+/* Names of sends begin here: callers are not expected to choose such tags. */
+#define SEND_NAMES UINT64_C(0x9C5EAD0000000000)
+
 /* ---- launch ---- */
 
 static void cancel_wait_expiry(struct pccl_communicator *comm, struct pccl_comm_op *operation)
@@ -26,20 +29,34 @@ static void cancel_wait_expiry(struct pccl_communicator *comm, struct pccl_comm_
 }
 
 /* Any number; handles that use the same tags should not share keys. */
-static uint64_t key_of(const struct pcclComm_t *handle, uint64_t tag)
+static uint64_t key_of(const struct pcclComm_t *handle, uint64_t name)
 {
-    return handle->group ? tag + handle->key * UINT64_C(0x9E3779B97F4A7C15) : tag;
+    return handle->group ? name + handle->key * UINT64_C(0x9E3779B97F4A7C15) : name;
 }
 
-struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t tag)
+struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t name)
 {
-    struct pccl_table_node *node = pccl_table_find(&handle->comm->operations.by_tag, key_of(handle, tag));
+    struct pccl_table_node *node = pccl_table_find(&handle->comm->operations.by_tag, key_of(handle, name));
     for (; node; node = pccl_table_find_next(node)) {
         struct pccl_comm_op *operation = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
-        if (operation->handle == handle && !operation->founds && operation->why.details.tag == tag)
+        if (operation->handle == handle && !operation->founds && operation->name == name)
             return operation;
     }
     return NULL;
+}
+
+static bool is_send(const struct pccl_request *request) { return request->descriptor.collective == PCCL_SEND; }
+
+/* Many of one tag may be under way, so each gets a name that no operation of the handle has. */
+static uint64_t name_of(const struct pcclComm_t *handle, const struct pccl_request *request)
+{
+    struct pccl_comm_ops *operations = &handle->comm->operations;
+    if (!is_send(request))
+        return request->tag;
+    do
+        operations->last_send++;
+    while (pccl_comm_op_find(handle, SEND_NAMES + operations->last_send));
+    return SEND_NAMES + operations->last_send;
 }
 
 static void explain_refusal(const struct pccl_communicator *comm, enum pccl_status status, uint64_t tag,
@@ -83,41 +100,85 @@ static enum pccl_status check_open(const struct pccl_communicator *comm, const s
 }
 
 /* The reason for a refusal for which the machine gave none. *subgroup: of a group of several. */
-static enum pccl_status may_launch(const struct pcclComm_t *handle, uint64_t tag,
+static enum pccl_status may_launch(const struct pcclComm_t *handle, const struct pccl_request *request,
                                    const struct pccl_peer_subgroup **subgroup, struct pccl_text *reason)
 {
     *subgroup = NULL;
     if (!pccl_comm_is_connected(handle->comm))
         return pccl_comm_why_unconnected(handle->comm, reason);
     enum pccl_status status = handle->group ? check_open(handle->comm, handle->group, subgroup, reason) : PCCL_OK;
-    if (status != PCCL_OK || !pccl_comm_op_find(handle, tag))
+    if (status != PCCL_OK || is_send(request) || !pccl_comm_op_find(handle, request->tag))
         return status;
-    explain_refusal(handle->comm, PCCL_ARGUMENT, tag, reason);
+    explain_refusal(handle->comm, PCCL_ARGUMENT, request->tag, reason);
     return PCCL_ARGUMENT;
 }
 
-/* Whom the caller counts on; where no list matters, who takes part. NULL: out of memory. */
-static struct pccl_comm_op *allocate(const struct pcclComm_t *handle, const struct pccl_request *request)
+/* Peers in order of their ranks, from one of two sources. */
+struct peers {
+    const struct pccl_id *given;
+    const struct pccl_member *known;
+    uint32_t count;
+};
+
+static const struct pccl_id *peer_of_rank(const struct peers *peers, uint32_t rank)
+{
+    return peers->given ? &peers->given[rank] : &peers->known[rank].peer;
+}
+
+/* Whom the caller counts on; where no list matters, who takes part. */
+static struct peers peers_of(const struct pcclComm_t *handle, const struct pccl_request *request)
 {
     const struct pccl_peer *peer = handle->comm->peer;
-    const struct pccl_id *given = request->members;
-    uint32_t count = request->member_count;
-    const struct pccl_member *known = NULL;
-    if (!given && handle->group) {
-        given = handle->group->members;
-        count = handle->group->count;
-    } else if (!given) {
-        known = pccl_request_needs_members(request) ? pccl_peer_members(peer, &count)
-                                                    : pccl_peer_view_members(peer, &count);
+    struct peers peers = {.given = request->members, .count = request->member_count};
+    if (peers.given)
+        return peers;
+    if (handle->group)
+        return (struct peers){.given = handle->group->members, .count = handle->group->count};
+    peers.known = pccl_request_needs_members(request) ? pccl_peer_members(peer, &peers.count)
+                                                      : pccl_peer_view_members(peer, &peers.count);
+    return peers;
+}
+
+/* The two of a send, the source first. */
+static enum pccl_status find_pair(const struct pccl_communicator *comm, const struct pccl_request *request,
+                                  const struct peers *peers, struct pccl_id pair[2], struct pccl_text *reason)
+{
+    if (peers->count < 2)
+        return PCCL_TOO_FEW_PEERS;
+    if (request->root >= peers->count) {
+        pccl_text_format(reason, "the other peer is rank %u, but there are %u members", request->root, peers->count);
+        return PCCL_ARGUMENT;
     }
-    struct pccl_comm_op *operation = pccl_allocate(pccl_heap(), sizeof *operation + count * sizeof *operation->members);
+    pair[request->sends ? 0 : 1] = comm->id;
+    pair[request->sends ? 1 : 0] = *peer_of_rank(peers, request->root);
+    if (!pccl_id_equal(&pair[0], &pair[1]))
+        return PCCL_OK;
+    pccl_text_format(reason, "rank %u is this peer, which cannot send to itself", request->root);
+    return PCCL_ARGUMENT;
+}
+
+/* It is not launched yet. */
+static enum pccl_status make(const struct pcclComm_t *handle, const struct pccl_request *request,
+                             struct pccl_comm_op **made, struct pccl_text *reason)
+{
+    struct peers peers = peers_of(handle, request);
+    struct pccl_id pair[2];
+    if (is_send(request)) {
+        enum pccl_status status = find_pair(handle->comm, request, &peers, pair, reason);
+        if (status != PCCL_OK)
+            return status;
+        peers = (struct peers){.given = pair, .count = PCCL_COUNT_OF(pair)};
+    }
+    struct pccl_comm_op *operation =
+        pccl_allocate(pccl_heap(), sizeof *operation + peers.count * sizeof *operation->members);
     if (!operation)
-        return NULL;
+        return PCCL_MEMORY;
     operation->handle = handle;
-    operation->member_count = count;
-    for (uint32_t i = 0; i < count; i++)
-        operation->members[i] = known ? known[i].peer : given[i];
-    return operation;
+    operation->member_count = peers.count;
+    for (uint32_t i = 0; i < peers.count; i++)
+        operation->members[i] = *peer_of_rank(&peers, i);
+    *made = operation;
+    return PCCL_OK;
 }
 
 static void release(struct pccl_comm_op *operation)
@@ -191,6 +252,30 @@ static enum pccl_status place(const struct pcclComm_t *handle, struct pccl_comm_
     return pccl_request_check_buffers(request, operation->member_count, operation->rank, reason);
 }
 
+static enum pccl_status place_in_pair(struct pccl_comm_op *operation, const struct pccl_request *request,
+                                      struct pccl_launch *launch, struct pccl_text *reason)
+{
+    operation->rank = request->sends ? 0 : 1;
+    launch->descriptor.root = operation->members[0];
+    launch->other = operation->members[1 - operation->rank];
+    return pccl_request_check_buffers(request, operation->member_count, operation->rank, reason);
+}
+
+static void explain_refused_send(const struct pccl_communicator *comm, enum pccl_status status,
+                                 const struct pccl_id *other, bool tiny, struct pccl_text *reason)
+{
+    uint32_t count;
+    (void)pccl_peer_view_members(comm->peer, &count);
+    if (status == PCCL_PEER_LOST)
+        pccl_text_format(reason, "peer %s is no member of the group any more", pccl_id_str(other));
+    else if (status == PCCL_LIMIT && !tiny && !pccl_peer_has_links_with(comm->peer, other))
+        pccl_text_format(reason,
+                         "in a group of %u peers not all pairs have links: send %u bytes at most, or create a group of "
+                         "the two first",
+                         count, pccl_peer_tiny_bytes_max(comm->peer));
+    pccl_peer_add_names(comm->peer, reason);
+}
+
 /* What the caller contributes to a reduction may be made of its elements; false: it is they themselves. */
 static bool make_contribution(const struct pccl_request *request, const struct pccl_comm_op *operation, void *result,
                               size_t bytes)
@@ -262,7 +347,8 @@ static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_com
                                 struct pccl_launch *launch, struct pccl_text *reason)
 {
     struct pccl_communicator *comm = handle->comm;
-    enum pccl_status status = place(handle, operation, request, &launch->descriptor, reason);
+    enum pccl_status status = is_send(request) ? place_in_pair(operation, request, launch, reason)
+                                               : place(handle, operation, request, &launch->descriptor, reason);
     if (status != PCCL_OK)
         return status;
     if (request->feedback)
@@ -304,7 +390,10 @@ static enum pccl_status launch(const struct pcclComm_t *handle, struct pccl_comm
         return PCCL_TOO_FEW_PEERS; /* the machine knows nothing of a group of one */
     if (launch.payload && make_contribution(request, operation, made, launch.payload_bytes))
         launch.payload = made;
-    return step(handle->comm, operation, &launch);
+    status = step(handle->comm, operation, &launch);
+    if (status != PCCL_OK && is_send(request))
+        explain_refused_send(handle->comm, status, &launch.other, launch.tiny, reason);
+    return status;
 }
 
 /* The reduction of what this peer alone contributes. */
@@ -340,20 +429,24 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
     return PCCL_OK;
 }
 
+/* operation: NULL if there is none. */
 static void refuse(struct pccl_communicator *comm, struct pccl_comm_op *operation, enum pccl_status status,
                    const struct pccl_epoch *known, struct pccl_why *why)
 {
-    if (status == PCCL_TOO_FEW_PEERS || status == PCCL_MEMBERS_CHANGED)
+    if (status == PCCL_TOO_FEW_PEERS || status == PCCL_MEMBERS_CHANGED || status == PCCL_PEER_LOST)
         pccl_peer_departed(comm->peer, known, NULL, &why->details.departed);
+    if (!operation)
+        return;
     pccl_comm_op_job_leave(comm, operation);
     release(operation);
 }
 
-/* From here on it can be found by its tag. */
-static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint64_t tag)
+/* From here on it can be found by its name. */
+static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint64_t tag, uint64_t name)
 {
     const struct pccl_peer_op *op = operation->op;
-    pccl_table_insert(&comm->operations.by_tag, &operation->by_tag, key_of(operation->handle, tag));
+    operation->name = name;
+    pccl_table_insert(&comm->operations.by_tag, &operation->by_tag, key_of(operation->handle, name));
     operation->why.details = (struct pccl_details){.launched = true, .tag = tag, .sequence = op ? op->instance.use : 0};
     if (operation->job && !operation->job->started) /* decided before it started, or it never will */
         pccl_comm_op_job_leave(comm, operation);
@@ -368,28 +461,27 @@ enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const stru
                                      struct pccl_why *why)
 {
     struct pccl_communicator *comm = handle->comm;
+    struct pccl_comm_op *operation = NULL;
     const struct pccl_peer_subgroup *subgroup;
-    enum pccl_status status = may_launch(handle, request->tag, &subgroup, &why->reason);
+    enum pccl_status status = may_launch(handle, request, &subgroup, &why->reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_epoch known = pccl_peer_attributes(comm->peer).epoch;
-    struct pccl_comm_op *operation = allocate(handle, request);
-    if (!operation) {
-        explain_refusal(comm, PCCL_MEMORY, request->tag, &why->reason);
-        return PCCL_MEMORY;
+    status = make(handle, request, &operation, &why->reason);
+    if (operation) {
+        operation->result = request->result;
+        operation->waiter = waiter;
+        status = launch(handle, operation, request, subgroup, &why->reason);
+        if (status == PCCL_TOO_FEW_PEERS && request->alone_ok && request->given_up == PCCL_CLASS_NONE)
+            status = do_alone(comm, operation, request, &why->reason);
     }
-    operation->result = request->result;
-    operation->waiter = waiter;
-    status = launch(handle, operation, request, subgroup, &why->reason);
-    if (status == PCCL_TOO_FEW_PEERS && request->alone_ok && request->given_up == PCCL_CLASS_NONE)
-        status = do_alone(comm, operation, request, &why->reason);
     if (status != PCCL_OK) {
         if (!why->reason.length)
             explain_refusal(comm, status, request->tag, &why->reason);
         refuse(comm, operation, status, &known, why);
         return status;
     }
-    begin(comm, operation, request->tag);
+    begin(comm, operation, request->tag, name_of(handle, request));
     *operation_out = operation;
     return PCCL_OK;
 }
@@ -412,7 +504,7 @@ enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, co
         status = step(comm, operation, &launch);
     }
     if (status == PCCL_OK) {
-        begin(comm, operation, 0);
+        begin(comm, operation, 0, 0);
         *operation_out = operation;
         return PCCL_OK;
     }
@@ -422,8 +514,7 @@ enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, co
         pccl_text_format(&why->reason, "this peer is in too many groups, or of too many members");
     else
         explain_refusal(comm, status, 0, &why->reason);
-    if (operation)
-        refuse(comm, operation, status, &known, why);
+    refuse(comm, operation, status, &known, why);
     return status;
 }
 
@@ -432,15 +523,17 @@ enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, const struc
 {
     struct pccl_descriptor descriptor = request->descriptor;
     const struct pccl_peer_subgroup *subgroup;
-    enum pccl_status status = may_launch(handle, request->tag, &subgroup, reason);
+    enum pccl_status status = may_launch(handle, request, &subgroup, reason);
     if (status != PCCL_OK || !pccl_request_needs_members(request))
         return status;
-    struct pccl_comm_op *operation = allocate(handle, request);
-    status = operation ? place(handle, operation, request, &descriptor, reason) : PCCL_MEMORY;
-    if (operation)
+    struct pccl_comm_op *operation = NULL;
+    status = make(handle, request, &operation, reason);
+    if (operation) {
+        status = place(handle, operation, request, &descriptor, reason);
         release(operation);
-    else
+    } else {
         explain_refusal(handle->comm, status, request->tag, reason);
+    }
     return status;
 }
 
@@ -654,6 +747,17 @@ void pccl_comm_ops_abort(struct pcclComm_t *handle)
          node = pccl_table_after(&comm->operations.by_tag, node))
         if (operation_of(node)->handle == handle)
             pccl_comm_op_abort(comm, operation_of(node), PCCL_CLASS_ABORTED, NULL);
+}
+
+void pccl_comm_sends_abort(const struct pcclComm_t *handle)
+{
+    struct pccl_communicator *comm = handle->comm;
+    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
+         node = pccl_table_after(&comm->operations.by_tag, node)) {
+        const struct pccl_comm_op *operation = operation_of(node);
+        if (operation->handle == handle && operation->op && operation->op->descriptor.collective == PCCL_SEND)
+            pccl_comm_op_abort(comm, operation, PCCL_CLASS_ABORTED, NULL);
+    }
 }
 
 void pccl_comm_ops_drop(struct pccl_communicator *comm, const struct pcclComm_t *handle)

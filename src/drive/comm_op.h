@@ -20,6 +20,7 @@ struct pcclComm_t;
 struct pccl_comm_op {
     struct pccl_table_node by_tag;
     const struct pcclComm_t *handle; /* by which it was launched */
+    uint64_t name;                   /* by which its caller finds it: its tag, but of a send another number */
     bool founds;                     /* a group; it has no tag */
     struct pccl_peer_op *op;         /* held; NULL: its machine is gone, and the next members have the outcome */
     enum pccl_status status;
@@ -48,7 +49,8 @@ struct pccl_comm_op {
 
 /* A communicator's part. */
 struct pccl_comm_ops {
-    struct pccl_table by_tag;          /* struct pccl_comm_op, by handle and tag */
+    struct pccl_table by_tag;          /* struct pccl_comm_op, by handle and name */
+    uint64_t last_send;                /* the last name of a send */
     uint32_t expiring_waits;           /* the number of operations with wait_expires_us */
     struct pccl_comm_op *told_lengths; /* comm_blobs.h; only while the machine steps */
 };
@@ -83,8 +85,8 @@ bool pccl_comm_op_is_ending(const struct pccl_comm_op *operation);
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm,
                                                               const struct pccl_founding *founding,
                                                               struct pccl_comm_op **operation, struct pccl_why *why);
-/* The operation with this tag that was launched by this handle, or NULL. */
-struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t tag);
+/* The operation with this name that was launched by this handle, or NULL. */
+struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t name);
 /*
  * Waits until the operation is over or the deadline has passed. true: it is over, and the caller
  * must end it before the lock is released.
@@ -119,6 +121,8 @@ void pccl_comm_op_abort(struct pccl_communicator *comm, const struct pccl_comm_o
                         const struct pccl_text *reason);
 /* Asks all peers to abort all undecided operations of this handle. */
 void pccl_comm_ops_abort(struct pcclComm_t *handle);
+/* The same for sends only, which the end of a group does not end. */
+void pccl_comm_sends_abort(const struct pcclComm_t *handle);
 /*
  * Waits until all operations of this handle are over, and ends them. Nobody awaits them or launches
  * more.

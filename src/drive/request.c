@@ -46,6 +46,8 @@ struct pccl_request_extent pccl_request_extent(const struct pccl_request *reques
         extent.input = 0;
     if ((collective == PCCL_REDUCE || collective == PCCL_GATHER) && rank != request->root)
         extent.result = 0;
+    if (collective == PCCL_SEND) /* rank 0 is the source */
+        *(rank == 0 ? &extent.result : &extent.input) = 0;
     return extent;
 }
 

@@ -16,7 +16,8 @@ struct pccl_request {
     uint64_t length;                   /* of a blob, in bytes; the descriptor's count is that of all together */
     const struct pccl_id *members;     /* in order of their ranks; NULL: as of the last call that has returned */
     uint32_t member_count;
-    uint32_t root;          /* its rank */
+    uint32_t root;          /* its rank; of a send that of the other peer, ... */
+    bool sends;             /* ... and this one is the source */
     const uint64_t *starts; /* of parts of given lengths: where each begins, and where the last one ends; or NULL */
     uint32_t part_count;
     bool alone_ok; /* a peer that is alone in its group carries it out by itself */

@@ -204,9 +204,10 @@ static const char *check_undecided(const struct pccl_peer_group *group, const st
     uint32_t done = 0;
     struct pccl_participants all = pccl_master_participants(group, op);
     PCCL_RULE(op->part_count == (op->parts != NULL ? all.count : 0), "an operation has a part for each participant");
-    PCCL_RULE(op->subgroup == NULL || op->subgroup->founded == pccl_master_names_subgroup(&op->instance),
-              "an operation is of a subgroup that lives, or founds one");
-    PCCL_RULE(op->subgroup != NULL || !pccl_master_names_subgroup(&op->instance), "its subgroup lives");
+    bool is_named = pccl_master_names_subgroup(&op->instance) || pccl_is_pair(op->instance.subgroup);
+    PCCL_RULE(op->subgroup == NULL || op->subgroup->founded == is_named,
+              "an operation is of a subgroup that lives or of a pair, or founds a subgroup");
+    PCCL_RULE(op->subgroup != NULL || !is_named, "its subgroup lives");
     for (uint32_t i = 0; i < op->part_count; i++) {
         const struct pccl_part *part = &op->parts[i];
         PCCL_RULE((part->payload != NULL) == (part->payload_bytes > 0), "a payload is as long as it says");
@@ -283,6 +284,23 @@ static const char *check_subgroup(const struct pccl_peer_group *group, const str
     return NULL;
 }
 
+static const char *check_pair(const struct pccl_peer_group *group, const struct pccl_subgroup *pair)
+{
+    uint32_t operations = 0;
+    for (const struct pccl_operation *op = group->oldest; op != NULL; op = op->newer)
+        operations += op->subgroup == pair;
+    PCCL_RULE(pair->operations == operations && operations > 0, "a pair is kept as long as an operation of it");
+    PCCL_RULE(pair->world == 2 && pair->count == 2 && pair->members[0] != pair->members[1], "a pair has two members");
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct pccl_remote *remote = pair->members[pair->ring[i]];
+        uint64_t number = i == 0 ? pccl_pair_source(pair->name) : pccl_pair_destination(pair->name);
+        PCCL_RULE(remote->group == group && remote->admitted == number && pair->ranks[pair->ring[i]] < 2,
+                  "a pair is of the members that its name says");
+        PCCL_RULE(pccl_master_seat_in(pair, remote) == pair->ring[i], "the members of a pair are ascending by id");
+    }
+    return NULL;
+}
+
 /* What a member is in, and has said `done` to found. */
 static const char *check_seats(const struct pccl_peer_group *group, const struct pccl_remote *remote)
 {
@@ -311,6 +329,9 @@ static const char *check_subgroups(const struct pccl_peer_group *group)
     for (struct pccl_table_node *node = pccl_table_first(&group->subgroups); broken == NULL && node != NULL;
          node = pccl_table_after(&group->subgroups, node))
         broken = check_subgroup(group, PCCL_CONTAINER_OF(node, const struct pccl_subgroup, by_name));
+    for (struct pccl_table_node *node = pccl_table_first(&group->pairs); broken == NULL && node != NULL;
+         node = pccl_table_after(&group->pairs, node))
+        broken = check_pair(group, PCCL_CONTAINER_OF(node, const struct pccl_subgroup, by_name));
     for (uint32_t i = 0; broken == NULL && i < group->ring_count; i++)
         broken = check_seats(group, group->ring[i]);
     return broken;

@@ -19,7 +19,7 @@ struct pccl_part {
     uint32_t payload_bytes;
 };
 
-/* A subgroup (PROTOCOL 15), or those who are founding one. */
+/* A subgroup (PROTOCOL 15), those who are founding one, or a pair (16). */
 struct pccl_subgroup {
     struct pccl_table_node by_name; /* once it is founded, or reported as founded */
     uint64_t name;
@@ -30,8 +30,9 @@ struct pccl_subgroup {
     bool *knows;                  /* by seat: it has been told that it is founded, and not that it has ended */
     uint32_t *ring, *ranks;       /* the seat of each place in its ring; of each seat, the rank */
     struct pccl_cost cost;
-    bool founded; /* it is in the table */
-    bool living;  /* ... and its members are counted; not yet: a restarted master does not know it to be whole */
+    bool founded;        /* it is in the table */
+    bool living;         /* ... and its members are counted; not yet: a restarted master does not know it to be whole */
+    uint32_t operations; /* of a pair, which is forgotten with the last of them */
 };
 
 /* An instance X (PROTOCOL 6). Undecided ones of the whole group belong to its current view. */
@@ -39,7 +40,7 @@ struct pccl_operation {
     struct pccl_table_node by_instance;
     struct pccl_operation *older, *newer;
     struct pccl_instance instance;
-    struct pccl_subgroup *subgroup; /* whose it is, or, owned, who are founding one; NULL: the whole group */
+    struct pccl_subgroup *subgroup; /* or pair: whose it is; or, owned, who are founding one; NULL: the whole group */
     struct pccl_descriptor descriptor;
     struct pccl_id described_by;
     bool tiny;
@@ -122,7 +123,7 @@ struct pccl_peer_group {
     uint32_t held_count;
     struct pccl_table by_instance;
     struct pccl_operation *oldest, *newest;
-    struct pccl_table subgroups; /* by name */
+    struct pccl_table subgroups, pairs; /* by name */
 };
 
 #endif

@@ -119,6 +119,7 @@ void pccl_master_end_run(struct pccl_master *m)
         pccl_master_drop_operations(m, group);
         pccl_master_drop_subgroups(m, group);
         pccl_table_fini(&group->subgroups);
+        pccl_table_fini(&group->pairs);
         pccl_table_fini(&group->by_instance);
         pccl_master_drop_tuning(m, group);
         pccl_matrix_fini(&group->matrix);
@@ -164,8 +165,8 @@ static void send_farewell(struct pccl_master *m, struct pccl_remote *remote)
 }
 
 /*
- * PROTOCOL 6.2, 15.4: commits what all who remain have finished, then ends the subgroups of the
- * departing, before the view without them.
+ * PROTOCOL 6.2, 15.4, 16.3: commits what all who remain have finished, then ends the subgroups and
+ * pairs of the departing, before the view without them.
  */
 static void commit_before_view(struct pccl_master *m)
 {
@@ -178,6 +179,7 @@ static void commit_before_view(struct pccl_master *m)
             continue;
         pccl_master_commit_remaining(m, m->groups[i]);
         pccl_master_end_departed_subgroups(m, m->groups[i]);
+        pccl_master_drop_departed_pairs(m, m->groups[i]);
     }
     if (m->departing_count != departing)
         commit_before_view(m); /* sending made more peers depart */

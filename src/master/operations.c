@@ -3,6 +3,7 @@
 #include "master/eligibility.h"
 #include "master/operations.h"
 #include "master/output.h"
+#include "master/pairs.h"
 #include "master/roster.h"
 #include "master/subgroups.h"
 #include "master/where.h"
@@ -68,6 +69,8 @@ static void free_operation(struct pccl_master *m, struct pccl_peer_group *group,
     release_hold(group, op);
     free_parts(m, op);
     pccl_master_free_result(m, op);
+    if (pccl_is_pair(op->instance.subgroup))
+        pccl_master_leave_pair(m, group, op->subgroup);
     pccl_release(&m->memory, op, sizeof *op);
 }
 
@@ -92,6 +95,13 @@ struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_
     if (pccl_master_names_subgroup(instance)) {
         op->subgroup = pccl_master_find_subgroup(group, instance->subgroup);
         PCCL_ASSERT(op->subgroup != NULL);
+    }
+    if (pccl_is_pair(instance->subgroup)) {
+        op->subgroup = pccl_master_enter_pair(m, group, instance->subgroup);
+        if (op->subgroup == NULL) {
+            pccl_release(&m->memory, op, sizeof *op);
+            return NULL;
+        }
     }
     put_last(group, op);
     pccl_table_insert(&group->by_instance, &op->by_instance, pccl_instance_hash(group->by_instance.hash, instance));
@@ -138,6 +148,18 @@ void pccl_master_drop_operations_of(struct pccl_master *m, struct pccl_peer_grou
         }
         for (uint32_t i = 0; i < op->part_count; i++)
             subgroup->members[i]->under_way -= op->parts[i].done;
+        free_operation(m, group, op);
+    }
+}
+
+void pccl_master_drop_departed_pairs(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
+        next = op->newer;
+        if (!pccl_is_pair(op->instance.subgroup) || pccl_master_departing_of(op->subgroup) == NULL)
+            continue;
+        for (uint32_t i = 0; i < op->part_count; i++)
+            op->subgroup->members[i]->under_way -= op->parts[i].done;
         free_operation(m, group, op);
     }
 }
@@ -310,13 +332,13 @@ void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, st
 
 /*
  * PROTOCOL 6.2, before a view without the departing. Tiny operations need the payloads of all
- * members of their view.
+ * members of their view, and who sends and who receives need one another (16.3).
  */
 void pccl_master_commit_remaining(struct pccl_master *m, struct pccl_peer_group *group)
 {
     for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
         next = op->newer;
-        if (op->decided || op->tiny || op->done_count == 0)
+        if (op->decided || op->tiny || op->done_count == 0 || pccl_is_pair(op->instance.subgroup))
             continue;
         struct pccl_participants them = pccl_master_participants(group, op);
         bool all = true, any = false;
@@ -343,6 +365,15 @@ static bool is_of_subgroup(struct pccl_master *m, struct pccl_remote *from, cons
     return false;
 }
 
+/* false: the other one has gone, and the news is under way; or the sender is not in it, and is removed. */
+static bool is_of_pair(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
+{
+    enum pccl_pairing pairing = pccl_master_pairing(from->group, instance->subgroup, from);
+    if (pairing == PCCL_PAIR_OF_OTHERS)
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it named an operation of a pair that it is not in");
+    return pairing == PCCL_PAIR_WHOLE;
+}
+
 bool pccl_master_concerns(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
 {
     uint64_t joint = pccl_master_joint(m);
@@ -350,8 +381,11 @@ bool pccl_master_concerns(struct pccl_master *m, struct pccl_remote *from, const
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it named an operation of the future");
         return false;
     }
-    return instance->joint == joint && instance->sync == from->group->sync &&
-           (!pccl_master_names_subgroup(instance) || is_of_subgroup(m, from, instance));
+    if (instance->joint != joint || instance->sync != from->group->sync)
+        return false;
+    if (pccl_is_pair(instance->subgroup))
+        return is_of_pair(m, from, instance);
+    return !pccl_master_names_subgroup(instance) || is_of_subgroup(m, from, instance);
 }
 
 /* false: it is in, or founds, too many subgroups, and is removed. */
@@ -412,13 +446,15 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
     from->under_way++;
 }
 
-/* Of as many members as the view, the subgroup or the list has; a list has its sender. */
+/* Of as many members as the view, the subgroup, the pair or the list has; a list has its sender. */
 static bool fits(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_done *done)
 {
     const struct pccl_instance *instance = &done->instance;
     uint32_t world = from->group->ring_count;
     if (pccl_master_names_subgroup(instance))
         world = pccl_master_find_subgroup(from->group, instance->subgroup)->world;
+    if (pccl_is_pair(instance->subgroup))
+        world = 2;
     if (instance->subgroup == PCCL_FOUNDING)
         world = (uint32_t)done->descriptor.count;
     return pccl_master_contribution_fits(done, from, world, m->config.tiny_bytes_max);

@@ -30,8 +30,8 @@ void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, u
 void pccl_master_link_mended(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to);
 
 /*
- * false: nothing is to be done about this instance: it is of an older era, or of a subgroup that has
- * ended; or it breaks the rules, and the member is removed.
+ * false: nothing is to be done about this instance: it is of an older era, or of a subgroup or pair
+ * that has ended; or it breaks the rules, and the member is removed.
  */
 bool pccl_master_concerns(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance);
 /* A subgroup of so many that the member is in, or has said `done` to found, has come or gone. */
@@ -48,6 +48,8 @@ void pccl_master_drop_operations(struct pccl_master *m, struct pccl_peer_group *
 /* The subgroup has ended: drops its operations. That all members know their outcomes is of no interest any more. */
 void pccl_master_drop_operations_of(struct pccl_master *m, struct pccl_peer_group *group,
                                     const struct pccl_subgroup *subgroup);
+/* Before the view without the departing, which ends their pairs: drops the operations of these. */
+void pccl_master_drop_departed_pairs(struct pccl_master *m, struct pccl_peer_group *group);
 /* The ring has changed: forgets outcomes that every present member has acknowledged. */
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_peer_group *group);
 /* Stage: decides held aborts that have waited long enough. */

@@ -4,6 +4,7 @@
  */
 #include "master/operations.h"
 #include "master/output.h"
+#include "master/pairs.h"
 #include "master/recovery.h"
 #include "master/roster.h"
 #include "master/subgroups.h"
@@ -121,9 +122,20 @@ void pccl_master_rebuild_subgroups(struct pccl_master *m)
     }
 }
 
+/* false: of a pair that the view without the other one ends. */
+static bool is_of_pair(struct pccl_master *m, struct pccl_remote *remote, uint64_t name)
+{
+    enum pccl_pairing pairing = pccl_master_pairing(remote->group, name, remote);
+    if (pairing == PCCL_PAIR_OF_OTHERS && !remote->departing && !remote->report->renumbered)
+        pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported an operation of a pair that it is not in");
+    return pairing == PCCL_PAIR_WHOLE;
+}
+
 /* Is it of an operation that the others may not know, too? false: of a subgroup that has ended for all. */
 static bool is_known(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_instance *instance)
 {
+    if (is_current(m, remote, instance) && pccl_is_pair(instance->subgroup))
+        return is_of_pair(m, remote, instance->subgroup);
     if (!is_current(m, remote, instance) || !pccl_master_names_subgroup(instance))
         return is_current(m, remote, instance);
     const struct pccl_subgroup *subgroup = pccl_master_find_subgroup(remote->group, instance->subgroup);

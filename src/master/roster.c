@@ -146,6 +146,7 @@ struct pccl_peer_group *pccl_master_group(struct pccl_master *m, uint32_t number
     group->number = number;
     pccl_table_init(&group->by_instance, &m->memory, &m->hash);
     pccl_table_init(&group->subgroups, &m->memory, &m->hash);
+    pccl_table_init(&group->pairs, &m->memory, &m->hash);
     pccl_matrix_init(&group->matrix, &m->memory);
     pccl_table_insert(&m->groups_by_number, &group->by_number, number);
     m->groups[m->group_count++] = group;

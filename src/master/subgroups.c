@@ -37,13 +37,12 @@ void pccl_master_free_subgroup(struct pccl_master *m, struct pccl_subgroup *subg
     pccl_release(&m->memory, subgroup, sizeof *subgroup);
 }
 
-static struct pccl_subgroup *allocate(struct pccl_master *m, const struct pccl_instance *founding, uint32_t world)
+struct pccl_subgroup *pccl_master_allocate_subgroup(struct pccl_master *m, uint64_t name, uint32_t world)
 {
     struct pccl_subgroup *subgroup = pccl_allocate(&m->memory, sizeof *subgroup);
     if (subgroup == NULL)
         return NULL;
-    subgroup->name = pccl_subgroup_name(founding);
-    subgroup->founding = *founding;
+    subgroup->name = name;
     subgroup->world = world;
     subgroup->members = pccl_allocate(&m->memory, world * sizeof *subgroup->members);
     subgroup->knows = pccl_allocate(&m->memory, world * sizeof *subgroup->knows);
@@ -73,7 +72,9 @@ struct pccl_subgroup *pccl_master_make_subgroup(struct pccl_master *m, struct pc
                                                 const struct pccl_instance *founding, const struct pccl_bytes *list)
 {
     uint32_t world = list->length / (uint32_t)sizeof(struct pccl_id);
-    struct pccl_subgroup *subgroup = allocate(m, founding, world);
+    struct pccl_subgroup *subgroup = pccl_master_allocate_subgroup(m, pccl_subgroup_name(founding), world);
+    if (subgroup != NULL)
+        subgroup->founding = *founding;
     for (uint32_t i = 0; subgroup != NULL && i < world; i++) {
         struct pccl_id id = pccl_founding_id(list, i);
         struct pccl_remote *remote = member_of(m, group, &id);
@@ -231,8 +232,7 @@ void pccl_master_subgroup_closed(struct pccl_master *m, struct pccl_remote *from
     end(m, from->group, subgroup, &reason);
 }
 
-/* One that departs; NULL: none. */
-static const struct pccl_remote *departing_of(const struct pccl_subgroup *subgroup)
+const struct pccl_remote *pccl_master_departing_of(const struct pccl_subgroup *subgroup)
 {
     for (uint32_t i = 0; i < subgroup->count; i++)
         if (subgroup->members[i]->departing)
@@ -246,7 +246,7 @@ void pccl_master_end_departed_subgroups(struct pccl_master *m, struct pccl_peer_
     for (struct pccl_table_node *node = pccl_table_first(&group->subgroups), *next; node != NULL; node = next) {
         next = pccl_table_after(&group->subgroups, node);
         struct pccl_subgroup *subgroup = PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name);
-        const struct pccl_remote *gone = departing_of(subgroup);
+        const struct pccl_remote *gone = pccl_master_departing_of(subgroup);
         if (gone == NULL)
             continue;
         pccl_text_format(&reason, "a member of the subgroup is gone: peer %s: %s", pccl_id_str(&gone->id),
@@ -256,7 +256,7 @@ void pccl_master_end_departed_subgroups(struct pccl_master *m, struct pccl_peer_
     for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL; op = next) {
         next = op == last ? NULL : op->newer;
         const struct pccl_remote *gone = !op->decided && op->instance.subgroup == PCCL_FOUNDING && op->subgroup != NULL
-                                             ? departing_of(op->subgroup)
+                                             ? pccl_master_departing_of(op->subgroup)
                                              : NULL;
         if (gone == NULL)
             continue;

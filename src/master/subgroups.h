@@ -7,6 +7,7 @@
 #define PCCL_MASTER_SUBGROUPS_H
 
 #include "master/state.h"
+#include "wire/subgroup.h"
 
 /* ---- who takes part ---- */
 
@@ -36,11 +37,12 @@ static inline uint32_t pccl_master_seat(const struct pccl_operation *op, const s
     return op->subgroup == NULL ? remote->position : pccl_master_seat_in(op->subgroup, remote);
 }
 
-/* Of the name in an instance that is of a subgroup; NULL: there is none, or not any more. */
+/* NULL: there is none, or not any more. */
 struct pccl_subgroup *pccl_master_find_subgroup(const struct pccl_peer_group *group, uint64_t name);
+/* A founded one, not a pair. */
 static inline bool pccl_master_names_subgroup(const struct pccl_instance *instance)
 {
-    return instance->subgroup != 0 && instance->subgroup != PCCL_FOUNDING;
+    return instance->subgroup != 0 && (instance->subgroup & PCCL_PAIR_BIT) == 0;
 }
 
 /* ---- founding ---- */
@@ -59,13 +61,17 @@ void pccl_master_add_strangers(const struct pccl_master *m, const struct pccl_pe
  * of memory, or the name is taken.
  */
 PCCL_MUST_CHECK bool pccl_master_found(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op);
-/* Of a founding that is not to be. */
+/* Without members. NULL: out of memory. */
+struct pccl_subgroup *pccl_master_allocate_subgroup(struct pccl_master *m, uint64_t name, uint32_t world);
+/* Of a founding that is not to be; a pair without operations. */
 void pccl_master_free_subgroup(struct pccl_master *m, struct pccl_subgroup *subgroup);
 
 /* ---- the end ---- */
 
 /* The member closes it (`subgroup_end`). */
 void pccl_master_subgroup_closed(struct pccl_master *m, struct pccl_remote *from, uint64_t name);
+/* A member of it that departs; NULL: none. */
+const struct pccl_remote *pccl_master_departing_of(const struct pccl_subgroup *subgroup);
 /* Before the view without the departing: ends those that they are in, and aborts such foundings. */
 void pccl_master_end_departed_subgroups(struct pccl_master *m, struct pccl_peer_group *group);
 /* A link is judged as failed: ends those that rely on it. */

@@ -4,6 +4,7 @@
  */
 #include "core/bytes.h"
 #include "master/operations.h"
+#include "master/pairs.h"
 #include "master/subgroups.h"
 #include "wire/subgroup.h"
 #include "wire/tiny.h"
@@ -24,6 +25,8 @@ bool pccl_master_contribution_fits(const struct pccl_msg_done *done, const struc
                                    uint32_t most)
 {
     bool is_root = pccl_id_equal(&done->descriptor.root, &from->id);
+    if (done->descriptor.collective == PCCL_SEND && !pccl_master_fits_pair(done, from))
+        return false;
     if (done->tiny == 0)
         return true;
     if (!pccl_tiny_contribution_fits(&done->descriptor, world, is_root, &done->payload, most))

@@ -4,6 +4,7 @@
  */
 #include "master/operations.h"
 #include "master/output.h"
+#include "master/pairs.h"
 #include "master/roster.h"
 #include "master/subgroups.h"
 #include "master/sync.h"
@@ -96,6 +97,8 @@ static bool takes_part(struct pccl_master *m, const struct pccl_remote *remote, 
     if (instance->subgroup == 0)
         return true;
     const struct pccl_operation *op = pccl_master_operation(m, remote->group, instance, false);
+    if (op == NULL && pccl_is_pair(instance->subgroup))
+        return pccl_master_pairing(remote->group, instance->subgroup, remote) != PCCL_PAIR_OF_OTHERS;
     const struct pccl_subgroup *subgroup =
         op != NULL ? op->subgroup : pccl_master_find_subgroup(remote->group, instance->subgroup);
     return subgroup == NULL || pccl_master_seat_in(subgroup, remote) < subgroup->count;

@@ -5,10 +5,12 @@
  */
 #include "peer/announcements.h"
 #include "peer/members.h"
+#include "peer/pairs.h"
 #include "peer/progress.h"
 #include "peer/records.h"
 #include "peer/subgroups.h"
 #include "wire/describe.h"
+#include "wire/subgroup.h"
 
 static struct pccl_announcement *of_node(struct pccl_table_node *node)
 {
@@ -89,14 +91,22 @@ static void keep(struct pccl_peer *p, const struct pccl_id *from, const struct p
     announcement->descriptor = ready->descriptor;
 }
 
+/* Does it take part in an operation of this subgroup, this pair, or the whole group? */
+static bool takes_part(const struct pccl_peer *p, uint64_t subgroup, const struct pccl_id *id)
+{
+    if (pccl_is_pair(subgroup)) {
+        const struct pccl_id *other = pccl_peer_other_of(p, subgroup);
+        return other != NULL && pccl_id_equal(other, id);
+    }
+    return pccl_peer_is_in_group(p, id) && (subgroup == 0 || pccl_peer_is_in_subgroup(p, subgroup, id));
+}
+
 void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_peer_op *op,
                                 const struct pccl_announcement *announcement)
 {
     struct pccl_text reason;
-    uint64_t subgroup = op->instance.subgroup;
-    if (!pccl_peer_is_in_group(p, &announcement->from) ||
-        (subgroup != 0 && !pccl_peer_is_in_subgroup(p, subgroup, &announcement->from)))
-        return; /* it takes no part in this operation */
+    if (!takes_part(p, op->instance.subgroup, &announcement->from))
+        return;
     pccl_describe_difference(&reason, &(struct pccl_described){&announcement->from, &announcement->descriptor, false},
                              &(struct pccl_described){&p->config.id, &op->descriptor, true});
     pccl_peer_op_abort(p, op, PCCL_CLASS_MISMATCH, &reason);

@@ -101,6 +101,9 @@ enum pccl_peer_event_kind {
      * for all, as MEMBERS_CHANGED.
      *   In a subgroup also: PEER_LOST (it has ended, as its `reason` says; not numbered), ARGUMENT
      *   (there is no such subgroup, or the root is not in it). It is never refused as TOO_FEW_PEERS.
+     *   A send (PCCL_SEND), of which any number of one tag may be held: PEER_LOST (the other is no
+     *   member of the group), LIMIT (also: it is not tiny, and pccl_peer_has_links_with says no),
+     *   ARGUMENT (the other is this peer, or neither is the root).
      *   The founding of one (PCCL_FOUND): ARGUMENT (not two members or more, one of them twice, not
      *   this peer, or not all of the list that pccl_peer_members gives), LIMIT. When it commits, the
      *   subgroup is there: pccl_peer_founded.
@@ -131,8 +134,9 @@ enum pccl_peer_event_kind {
 };
 
 struct pccl_launch {
-    uint64_t subgroup; /* its name; 0: the whole group */
-    uint64_t tag;      /* ignored for a founding, as is `subgroup` */
+    uint64_t subgroup;    /* its name; 0: the whole group; ignored for a send, as are `members` */
+    struct pccl_id other; /* of a send, whose root is who sends: this peer or the other one */
+    uint64_t tag;         /* ignored for a founding, as is `subgroup` */
     struct pccl_descriptor descriptor;
     const uint8_t *payload; /* tiny: what this member contributes (wire/tiny.h), copied; NULL: nothing */
     uint32_t payload_bytes;

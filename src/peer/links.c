@@ -27,6 +27,14 @@ static struct pccl_peer_link *find_link(struct pccl_peer *p, const struct pccl_i
     return NULL;
 }
 
+bool pccl_peer_holds_link(const struct pccl_peer *p, const struct pccl_id *id)
+{
+    for (uint32_t i = 0; i < p->link_count; i++)
+        if (pccl_id_equal(&p->links[i].id, id))
+            return p->links[i].out == PCCL_DIAL_UP;
+    return false;
+}
+
 /* NULL: out of memory. */
 static struct pccl_peer_link *make_link(struct pccl_peer *p, const struct pccl_id *id)
 {

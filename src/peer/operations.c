@@ -1,9 +1,11 @@
 /* The life of an operation at a peer (PROTOCOL 5): launch, done, decided, released, forgotten. */
 #include "peer/announcements.h"
 #include "peer/calls.h"
+#include "peer/links.h"
 #include "peer/members.h"
 #include "peer/operations.h"
 #include "peer/output.h"
+#include "peer/pairs.h"
 #include "peer/progress.h"
 #include "peer/queries.h"
 #include "peer/records.h"
@@ -14,6 +16,8 @@
 #include "wire/tiny.h"
 
 #include <string.h>
+
+enum { PATIENCE_US = 10000000 }; /* with a link of a pair that cannot be dialed */
 
 #define GONE_ON_WITHOUT "this peer was removed from the run: an operation was committed without it"
 
@@ -60,6 +64,14 @@ static bool has_too_few_peers(const struct pccl_peer *p)
     return pccl_peer_is_alone(p) && pccl_epoch_compare(&p->attributes.epoch, &p->epoch) <= 0;
 }
 
+/* The caller sees that it is alone. */
+static enum pccl_status refuse_alone(struct pccl_peer *p)
+{
+    struct pccl_attributes live = pccl_peer_live_attributes(p);
+    pccl_peer_set_attributes(p, &live, p->view_roll);
+    return PCCL_TOO_FEW_PEERS;
+}
+
 static bool is_root(const struct pccl_peer *p, const struct pccl_descriptor *descriptor)
 {
     return pccl_id_equal(&descriptor->root, &p->config.id);
@@ -72,6 +84,8 @@ static uint32_t world_of(const struct pccl_peer *p, const struct pccl_launch *la
         return p->ring_count;
     if (launch->subgroup == PCCL_FOUNDING)
         return (uint32_t)launch->descriptor.count;
+    if (pccl_is_pair(launch->subgroup))
+        return 2;
     const struct pccl_peer_subgroup *subgroup = pccl_peer_open_subgroup(p, launch->subgroup);
     return subgroup != NULL ? subgroup->count : 0;
 }
@@ -108,21 +122,17 @@ static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch
         return PCCL_USAGE;
     if (pccl_peer_is_in_quiet_call(p))
         return PCCL_USAGE; /* PROTOCOL 5.1: the era is about to change */
-    if (launch->subgroup != 0 && launch->subgroup != PCCL_FOUNDING) {
+    bool of_pair = pccl_is_pair(launch->subgroup);
+    if (launch->subgroup != 0 && launch->subgroup != PCCL_FOUNDING && !of_pair) {
         enum pccl_status status = may_launch_in(p, launch);
         if (status != PCCL_OK)
             return status;
     }
-    if (pccl_peer_find_held(p, launch->subgroup, launch->tag) != NULL)
+    if (!of_pair && pccl_peer_find_held(p, launch->subgroup, launch->tag) != NULL)
         return PCCL_ARGUMENT;
     if (!has_fitting_payload(p, launch))
         return PCCL_ARGUMENT;
-    if (launch->subgroup == 0 && has_too_few_peers(p)) {
-        struct pccl_attributes live = pccl_peer_live_attributes(p); /* so that the caller sees that it is alone */
-        pccl_peer_set_attributes(p, &live, p->view_roll);
-        return PCCL_TOO_FEW_PEERS;
-    }
-    return PCCL_OK;
+    return launch->subgroup == 0 && has_too_few_peers(p) ? refuse_alone(p) : PCCL_OK;
 }
 
 static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_launch *launch)
@@ -139,6 +149,8 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
     op->deadline_us = timeout_ms != 0 ? p->now_us + timeout_ms * UINT64_C(1000) : UINT64_MAX;
     op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
     pccl_peer_arm(p, pccl_min_u64(op->deadline_us, op->where_us));
+    if (pccl_is_pair(launch->subgroup) && !op->tiny)
+        pccl_peer_arm(p, op->launched_us + PATIENCE_US);
 }
 
 /* For what this member contributes, and for the result behind it. */
@@ -283,10 +295,34 @@ static enum pccl_status launch_founding(struct pccl_peer *p, const struct pccl_l
     return status;
 }
 
+/* PROTOCOL 16.2. */
+static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
+{
+    struct pccl_launch send = *launch;
+    bool sends = is_root(p, &launch->descriptor);
+    if (p->state != PCCL_PEER_MEMBER || pccl_peer_is_in_quiet_call(p))
+        return PCCL_USAGE;
+    if (!pccl_id_equal(&launch->descriptor.root, sends ? &p->config.id : &launch->other) ||
+        pccl_id_equal(&launch->other, &p->config.id))
+        return PCCL_ARGUMENT;
+    if (has_too_few_peers(p))
+        return refuse_alone(p);
+    enum pccl_status status = pccl_peer_name_pair(p, &launch->other, sends, &send.subgroup);
+    if (status != PCCL_OK)
+        return status;
+    if (!launch->tiny && !pccl_peer_has_links_with(p, &launch->other))
+        return PCCL_LIMIT;
+    send.members = NULL;
+    return launch_one(p, &send, op);
+}
+
 enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
 {
-    bool founds = launch->descriptor.collective == PCCL_FOUND;
-    return founds ? launch_founding(p, launch, op) : launch_one(p, launch, op);
+    switch (launch->descriptor.collective) {
+    case PCCL_FOUND: return launch_founding(p, launch, op);
+    case PCCL_SEND: return launch_send(p, launch, op);
+    default: return launch_one(p, launch, op);
+    }
 }
 
 /* ---- what happens to it ---- */
@@ -415,9 +451,11 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_peer_op *op, const st
     decide(p, op, (enum pccl_class)outcome->class, reason);
 }
 
-/* More may be launched: in the whole group, or in a subgroup that lives here. */
+/* More may be launched: in the whole group, or in a subgroup or pair that lives here. */
 static bool has_future(const struct pccl_peer *p, uint64_t subgroup)
 {
+    if (pccl_is_pair(subgroup))
+        return pccl_peer_pair_has_future(p, subgroup);
     return subgroup == 0 || subgroup == PCCL_FOUNDING || pccl_peer_open_subgroup(p, subgroup) != NULL;
 }
 
@@ -464,6 +502,24 @@ void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
     pccl_release(&p->memory, killed, capacity * sizeof *killed);
 }
 
+/* What is undecided of it is aborted for all by the end of its subgroup or pair. */
+static void end_with(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_text *reason)
+{
+    op->orphaned = true;
+    if (!pccl_peer_is_decided(op))
+        decide(p, op, PCCL_CLASS_PEER_LOST, reason);
+    pccl_peer_forget_op(p, op);
+}
+
+void pccl_peer_end_pairs(struct pccl_peer *p, const struct pccl_text *why)
+{
+    for (struct pccl_peer_op *op = p->oldest, *next; op != NULL; op = next) {
+        next = op->newer;
+        if (pccl_is_pair(op->instance.subgroup) && pccl_peer_other_of(p, op->instance.subgroup) == NULL)
+            end_with(p, op, why);
+    }
+}
+
 /* ---- the end of a subgroup (PROTOCOL 15.4) ---- */
 
 /*
@@ -496,12 +552,8 @@ static void end_subgroup(struct pccl_peer *p, struct pccl_peer_subgroup *subgrou
     pccl_peer_mark_ended(p, subgroup, reason);
     for (struct pccl_peer_op *op = p->oldest, *next; op != NULL; op = next) {
         next = op->newer;
-        if (op->instance.subgroup != name)
-            continue;
-        op->orphaned = true;
-        if (!pccl_peer_is_decided(op))
-            decide(p, op, PCCL_CLASS_PEER_LOST, reason);
-        pccl_peer_forget_op(p, op);
+        if (op->instance.subgroup == name)
+            end_with(p, op, reason);
     }
     pccl_peer_drop_announcements(p, false);
     if (!subgroup->closed)
@@ -542,6 +594,26 @@ void pccl_peer_end_operations(struct pccl_peer *p)
     pccl_peer_drop_announcements(p, true);
 }
 
+/*
+ * PROTOCOL 16.4: no view says that a pair has no link, so whoever cannot dial the other one does. A
+ * link that is lost later fails what moves over it.
+ */
+static void look_for_link(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    struct pccl_text reason;
+    if (!pccl_is_pair(op->instance.subgroup) || op->state != PCCL_OP_RUNNING || !op->started)
+        return;
+    const struct pccl_id *other = pccl_peer_other_of(p, op->instance.subgroup);
+    if (other == NULL || pccl_peer_holds_link(p, other))
+        return;
+    if (p->now_us < op->launched_us + PATIENCE_US) {
+        pccl_peer_arm(p, op->launched_us + PATIENCE_US);
+        return;
+    }
+    pccl_text_format(&reason, "it has no link to peer %s", pccl_id_str(other));
+    pccl_peer_op_failed(p, op, PCCL_CLASS_PEER_LOST, &reason);
+}
+
 void pccl_peer_tick_operations(struct pccl_peer *p)
 {
     for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
@@ -551,6 +623,7 @@ void pccl_peer_tick_operations(struct pccl_peer *p)
             pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, NULL);
         else
             pccl_peer_arm(p, op->deadline_us);
+        look_for_link(p, op);
         if (!op->awaited)
             continue;
         if (p->now_us >= op->where_us) {

@@ -16,6 +16,11 @@ void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op);
 /* From the master: the outcome of an operation. */
 void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome);
 void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why); /* PROTOCOL 5.4, and VIEW_ACK */
+/*
+ * The view has ended the pairs whose other peer it does not have: what is undecided in them is
+ * aborted, as PEER_LOST.
+ */
+void pccl_peer_end_pairs(struct pccl_peer *p, const struct pccl_text *why);
 /* From the master: a subgroup has ended, and everything undecided in it, as PEER_LOST. */
 void pccl_peer_subgroup_ended(struct pccl_peer *p, const struct pccl_msg_subgroup_ended *ended);
 /*

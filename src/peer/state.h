@@ -4,6 +4,7 @@
  *   output              the timer, the log, what goes to the master; the end of a life is noted
  *   members, names      who is in the run, and what the peers are called
  *   roll                the group in the order of admission, as of the view and as callers see it
+ *   pairs               those that this peer is in, by their names
  *   calls               what others ask of the calls under way
  *   links               the links to other peers
  *   subgroups           those that this peer is in

@@ -55,7 +55,7 @@ bool pccl_collective_reduces(uint8_t collective)
 bool pccl_collective_has_root(uint8_t collective)
 {
     return collective == PCCL_BROADCAST || collective == PCCL_REDUCE || collective == PCCL_GATHER ||
-           collective == PCCL_SCATTER;
+           collective == PCCL_SCATTER || collective == PCCL_SEND;
 }
 
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b)

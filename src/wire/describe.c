@@ -42,17 +42,22 @@ const char *pccl_collective_name(uint8_t collective)
     case PCCL_GATHER: return "gather";
     case PCCL_SCATTER: return "scatter";
     case PCCL_ALL_TO_ALL: return "all-to-all";
+    case PCCL_SEND: return "send";
     default: return "operation";
     }
 }
 
 /*
- * "sum of 10 f32", "broadcast of 10 f32 from peer a", "barrier". Of given shares the digest begins as
- * shown: that is how two callers see that theirs differ.
+ * "sum of 10 f32", "broadcast of 10 f32 from peer a", "receive of 10 f32 from peer a", "barrier". Of
+ * given shares the digest begins as shown: that is how two callers see that theirs differ.
  */
-static void describe_request(struct pccl_text *words, const struct pccl_descriptor *descriptor)
+static void describe_request(struct pccl_text *words, const struct pccl_id *peer,
+                             const struct pccl_descriptor *descriptor)
 {
-    const char *collective = pccl_collective_name(descriptor->collective);
+    bool is_root = pccl_id_equal(peer, &descriptor->root);
+    bool sends = descriptor->collective == PCCL_SEND && is_root;
+    const char *collective =
+        descriptor->collective == PCCL_SEND && !is_root ? "receive" : pccl_collective_name(descriptor->collective);
     const char *reduction = pccl_reduce_op_name((enum pccl_reduce_op)descriptor->operation);
     switch (descriptor->collective) {
     case PCCL_ALL_REDUCE: pccl_text_add(words, reduction); break;
@@ -73,7 +78,7 @@ static void describe_request(struct pccl_text *words, const struct pccl_descript
     if (!pccl_id_is_zero(&descriptor->counts))
         pccl_text_append(words, " in given shares (%s)", pccl_id_str(&descriptor->counts));
     bool receives = descriptor->collective == PCCL_REDUCE || descriptor->collective == PCCL_GATHER;
-    if (pccl_collective_has_root(descriptor->collective))
+    if (pccl_collective_has_root(descriptor->collective) && !sends)
         pccl_text_append(words, " %s peer %s", receives ? "to" : "from", pccl_id_str(&descriptor->root));
 }
 
@@ -81,7 +86,7 @@ static void describe(struct pccl_text *words, const struct pccl_described *one, 
 {
     const struct pccl_descriptor *descriptor = one->descriptor;
     pccl_text_append(words, "peer %s called ", pccl_id_str(one->peer));
-    describe_request(words, descriptor);
+    describe_request(words, one->peer, descriptor);
     if (details.codec)
         describe_codec(words, descriptor);
     if (details.way)

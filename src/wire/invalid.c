@@ -4,6 +4,7 @@
  */
 #include "kernels/reduce.h"
 #include "wire/packing.h"
+#include "wire/subgroup.h"
 
 static const char *invalid_round(uint8_t kind, uint8_t outcome)
 {
@@ -39,6 +40,8 @@ static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
         return misfit;
     if (pccl_collective_has_root(collective) == pccl_id_is_zero(&descriptor->root))
         return "a root where there is none, or none where there is one";
+    if (collective == PCCL_SEND && (descriptor->codec != 0 || descriptor->codec_datatype != 0))
+        return "quantization in a send, whose source would see its own tensor rounded";
     if (!has_parts && !pccl_id_is_zero(&descriptor->counts))
         return "counts in an operation whose parts are equal";
     bool without_elements = collective == PCCL_BARRIER || collective == PCCL_FOUND;
@@ -79,6 +82,8 @@ static const char *invalid_launch(const struct pccl_instance *instance, const st
 {
     if ((descriptor->collective == PCCL_FOUND) != (instance->subgroup == PCCL_FOUNDING))
         return "the name of an operation says whether it founds a subgroup";
+    if ((descriptor->collective == PCCL_SEND) != pccl_is_pair(instance->subgroup))
+        return "the name of an operation says whether it is of a pair";
     return invalid_way(instance, descriptor, tiny, payload_bytes);
 }
 

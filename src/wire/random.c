@@ -3,6 +3,7 @@
  */
 #include "kernels/reduce.h"
 #include "wire/packing.h"
+#include "wire/subgroup.h"
 
 #include <string.h>
 
@@ -114,8 +115,10 @@ static void mend_operation(struct pccl_instance *instance, struct pccl_descripto
     uint8_t collective = descriptor->collective;
     if (collective == PCCL_FOUND)
         instance->subgroup = PCCL_FOUNDING;
-    else if (instance->subgroup == PCCL_FOUNDING)
-        instance->subgroup = 0;
+    else if (collective == PCCL_SEND)
+        instance->subgroup = PCCL_PAIR_BIT | instance->subgroup / 4;
+    else
+        instance->subgroup &= ~PCCL_PAIR_BIT;
     if (!pccl_collective_reduces(collective))
         descriptor->operation = 0;
     bool lengths_are_unknown = collective == PCCL_ALL_GATHER_V && descriptor->count % 2 != 0;
@@ -127,6 +130,8 @@ static void mend_operation(struct pccl_instance *instance, struct pccl_descripto
         memset(&descriptor->root, 0, sizeof descriptor->root);
     if (collective == PCCL_BARRIER || collective == PCCL_FOUND)
         descriptor->datatype = descriptor->codec = 0;
+    if (collective == PCCL_SEND)
+        descriptor->codec = descriptor->codec_datatype = 0;
     if (pccl_reduction_misfit(descriptor->datatype, descriptor->operation) != NULL)
         descriptor->operation = PCCL_MAX;
     mend_codec(descriptor);

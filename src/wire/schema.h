@@ -45,7 +45,7 @@
     F(U32, largest_group, , )
 
 #define PCCL_FIELDS_instance(F) /* the name of an operation: PROTOCOL 1.5; (joint, sync) is the era */                 \
-    F(U64, subgroup, , )        /* 0: of the whole group; PCCL_FOUNDING: it founds one; else the name of a subgroup */ \
+    F(U64, subgroup, , )        /* 0: the whole group; PCCL_FOUNDING: it founds one; a subgroup's or pair's name */    \
     F(U64, joint, , )                                                                                                  \
     F(U64, sync, , )                                                                                                   \
     F(U64, tag, , )                                                                                                    \
@@ -56,16 +56,16 @@
     F(ID, tail, , )
 
 #define PCCL_FIELDS_descriptor(F) /* what the caller asked for; must be equal on all peers, or the operation fails */  \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_ALL_TO_ALL) /* enum pccl_collective */                                     \
-    F(U8, datatype, 0, 14)                              /* pcclDataType_t */                                           \
-    F(U8, operation, 0, 8)                              /* pcclRedOp_t that fits it; 0 where nothing is reduced */     \
-    F(U8, codec, 0, 7)                                  /* pcclQuantizationAlgorithm_t */                              \
-    F(U8, codec_datatype, 0, 11)                        /* of a codec of PCCL 1.0; 0 otherwise */                      \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_SEND) /* enum pccl_collective */                                           \
+    F(U8, datatype, 0, 14)                        /* pcclDataType_t */                                                 \
+    F(U8, operation, 0, 8)                        /* pcclRedOp_t that fits it; 0 where nothing is reduced */           \
+    F(U8, codec, 0, 7)                            /* pcclQuantizationAlgorithm_t */                                    \
+    F(U8, codec_datatype, 0, 11)                  /* of a codec of PCCL 1.0; 0 otherwise */                            \
     F(U8, codec_scale, 0, 2)    /* pcclCodecScale_t, of a scaled codec; 0 otherwise, as the next two */                \
     F(U8, codec_rounding, 0, 1) /* pcclCodecRounding_t */                                                              \
     F(U16, codec_block, 0, 256) /* elements of a block */                                                              \
     F(U64, count, , ) /* elements: of the tensor; where each member has a part, of one part; with counts, in all */    \
-    F(ID, root, , )   /* who alone sends (broadcast, scatter) or receives (reduce, gather); 0 otherwise */             \
+    F(ID, root, , )   /* who alone sends (broadcast, scatter, send) or receives (reduce, gather); else 0 */            \
     F(ID, counts, , ) /* digest of the elements of each member's part; 0: equal parts, or no parts */                  \
     F(STRUCT, label, label, )
 
@@ -80,7 +80,7 @@
     F(ID, peer, 1, )                                                                                                   \
     F(U8, state, PCCL_PLACE_HERE, PCCL_PLACE_DISCONNECTED) /* enum pccl_place_state */                                 \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)        /* enum pccl_call that it waits in; NONE: unknown */        \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_ALL_TO_ALL)    /* of an operation */                                       \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_SEND)          /* of an operation */                                       \
     F(U64, detail, , )                                     /* the call's tag or round */                               \
     F(U64, since_us, , )
 
@@ -207,7 +207,7 @@
     F(STRUCT, view, epoch, )                                                                                           \
     F(LIST, instances, instance, PCCL_OPS_PER_PEER_MAX)
 
-#define PCCL_FIELDS_subgroup_end(F) F(U64, subgroup, 1, PCCL_FOUNDING - 1) /* the sender closes it: it ends for all */
+#define PCCL_FIELDS_subgroup_end(F) F(U64, subgroup, 1, PCCL_FOUNDING / 2) /* the sender closes it: it ends for all */
 
 #define PCCL_FIELDS_link_lost(F)                                                                                       \
     F(ID, peer, 1, )                                                                                                   \
@@ -219,11 +219,11 @@
     F(U32, rtt_us, , ) /* round trip, as measured by the system; 0: unknown */                                         \
     F(U64, rate, , )   /* bytes per second, measured while data flowed; 0: unknown, as on opening */
 
-#define PCCL_FIELDS_where(F)                            /* "I have been waiting in this call" */                       \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)     /* enum pccl_call; NONE: no longer */                          \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_ALL_TO_ALL) /* of an operation */                                          \
-    F(STRUCT, instance, instance, )                     /* of an operation */                                          \
-    F(U64, round, , )                                   /* of a joint call */                                          \
+#define PCCL_FIELDS_where(F)                        /* "I have been waiting in this call" */                           \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE) /* enum pccl_call; NONE: no longer */                              \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_SEND)   /* of an operation */                                              \
+    F(STRUCT, instance, instance, )                 /* of an operation */                                              \
+    F(U64, round, , )                               /* of a joint call */                                              \
     F(U64, since_us, , )
 
 #define PCCL_FIELDS_resume(F) /* to a master of another boot: what this peer knows, in several messages */             \
@@ -302,7 +302,7 @@
     F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_subgroup_ended(F) /* whatever is undecided in it is aborted, as PEER_LOST */                       \
-    F(U64, subgroup, 1, PCCL_FOUNDING - 1)                                                                             \
+    F(U64, subgroup, 1, PCCL_FOUNDING / 2)                                                                             \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_round(F)                                                                                           \
@@ -512,7 +512,8 @@ enum pccl_refusal { PCCL_ENUM_refusal(PCCL_ENUM_VALUE) };
     V(REDUCE, 7, "the root gets the reduced elements of all")                                                          \
     V(GATHER, 8, "the root gets the parts of all")                                                                     \
     V(SCATTER, 9, "each gets its part of the root's tensor")                                                           \
-    V(ALL_TO_ALL, 10, "each gets a part from each")
+    V(ALL_TO_ALL, 10, "each gets a part from each")                                                                    \
+    V(SEND, 11, "one peer of a pair gets the other one's tensor")
 enum pccl_collective { PCCL_ENUM_collective(PCCL_ENUM_VALUE) PCCL_COLLECTIVES };
 
 #define PCCL_ENUM_class(V)                                                                                             \

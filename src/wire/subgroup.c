@@ -50,8 +50,8 @@ uint64_t pccl_subgroup_name(const struct pccl_instance *founding)
     pccl_put(bytes + 8, 8, founding->sync);
     pccl_put(bytes + 16, 8, founding->tag);
     pccl_put(bytes + 24, 4, founding->use);
-    uint64_t name = digest_of(bytes, sizeof bytes);
-    return name != 0 && name != PCCL_FOUNDING ? name : 1;
+    uint64_t name = digest_of(bytes, sizeof bytes) & ~PCCL_PAIR_BIT;
+    return name != 0 ? name : 1;
 }
 
 struct pccl_id pccl_founding_id(const struct pccl_bytes *list, uint32_t i)

@@ -1,12 +1,28 @@
 /*
- * Subgroups (PROTOCOL 15): how they are named, and what their founding carries. The name of one
- * binds its members, so nobody can give it others: it is a digest of the name of the operation that
- * founded it, whose tag is a digest of the list.
+ * Subgroups (PROTOCOL 15) and pairs (16): how they are named, and what a founding carries. The name
+ * of one binds its members, so nobody can give it others: it is a digest of the name of the
+ * operation that founded it, whose tag is a digest of the list; or the numbers of a pair.
  */
 #ifndef PCCL_WIRE_SUBGROUP_H
 #define PCCL_WIRE_SUBGROUP_H
 
 #include "wire/wire.h"
+
+/* ---- pairs: they need no founding, and their names say who is in them (PROTOCOL 16) ---- */
+
+#define PCCL_PAIR_BIT (UINT64_C(1) << 63) /* names of founded subgroups do not have it */
+#define PCCL_PAIR_NUMBER_MAX ((UINT64_C(1) << 31) - 1)
+
+/* Of the peers with these numbers of admission, each PCCL_PAIR_NUMBER_MAX at most. */
+static inline uint64_t pccl_pair_name(uint64_t source, uint64_t destination)
+{
+    return PCCL_PAIR_BIT | source << 31 | destination;
+}
+static inline bool pccl_is_pair(uint64_t name) { return (name & PCCL_PAIR_BIT) != 0 && name != PCCL_FOUNDING; }
+static inline uint64_t pccl_pair_source(uint64_t name) { return (name & ~PCCL_PAIR_BIT) >> 31; }
+static inline uint64_t pccl_pair_destination(uint64_t name) { return name & PCCL_PAIR_NUMBER_MAX; }
+
+/* ---- subgroups that are founded ---- */
 
 /* The contribution of each member to a founding: the list, ascending by id. */
 static inline uint32_t pccl_founding_bytes(uint32_t count) { return count * (uint32_t)sizeof(struct pccl_id); }
@@ -20,7 +36,7 @@ static inline uint32_t pccl_founded_bytes(uint32_t count)
 void pccl_ids_sort(struct pccl_id *ids, uint32_t count);
 /* The tag of the founding by this list, which is ascending. */
 uint64_t pccl_founding_tag(const struct pccl_id *ids, uint32_t count);
-/* The name of what this operation founds: neither 0 nor PCCL_FOUNDING. */
+/* The name of what this operation founds: not 0, and no pair's. */
 uint64_t pccl_subgroup_name(const struct pccl_instance *founding);
 /*
  * Is this what a member may contribute to this founding: a list of 2 or more, ascending, whose tag

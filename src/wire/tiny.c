@@ -19,6 +19,7 @@ struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor,
     switch (descriptor->collective) {
     case PCCL_ALL_REDUCE:
     case PCCL_REDUCE: return (struct pccl_tiny_sizes){one, one, one};
+    case PCCL_SEND:
     case PCCL_BROADCAST: return (struct pccl_tiny_sizes){self_is_root ? one : 0, one, one};
     case PCCL_ALL_GATHER:
     case PCCL_GATHER: return (struct pccl_tiny_sizes){one, all, all};

@@ -356,6 +356,14 @@ FUNCTION(pcclScatterAsync, (const void *, void *, size_t, pcclDataType_t, uint32
                             const pcclComm_t *, pcclAsyncReduceOp_t *))
 FUNCTION(pcclAllToAllAsync, (const void *, void *, size_t, pcclDataType_t, const pcclCollectiveOptions_t *,
                              const pcclComm_t *, pcclAsyncReduceOp_t *))
+FUNCTION(pcclSend, (const void *, size_t, pcclDataType_t, uint32_t, const pcclCollectiveOptions_t *, const pcclComm_t *,
+                    pcclOperationInfo_t *))
+FUNCTION(pcclRecv, (void *, size_t, pcclDataType_t, uint32_t, const pcclCollectiveOptions_t *, const pcclComm_t *,
+                    pcclOperationInfo_t *))
+FUNCTION(pcclSendAsync, (const void *, size_t, pcclDataType_t, uint32_t, const pcclCollectiveOptions_t *,
+                         const pcclComm_t *, pcclAsyncReduceOp_t *))
+FUNCTION(pcclRecvAsync, (void *, size_t, pcclDataType_t, uint32_t, const pcclCollectiveOptions_t *, const pcclComm_t *,
+                         pcclAsyncReduceOp_t *))
 FUNCTION(pcclBarrierAsync, (const pcclCollectiveOptions_t *, const pcclComm_t *, pcclAsyncReduceOp_t *))
 FUNCTION(pcclAllGatherV, (const void *, size_t, const pcclCollectiveOptions_t *, const pcclComm_t *, pcclBlobs_t *,
                           pcclOperationInfo_t *))

@@ -144,6 +144,48 @@ def test_flood_of_large_dones(run):
     _flood_of_dones(run, 9500, 8192)
 
 
+def _invented_sends(run, count):
+    """They end sends to one of the members which it has not launched, and may yet."""
+    honest = Run(run, loop=False)
+    for liar in honest.members(count):
+        instance = liar.instance(subgroup=liar.pair(liar.id, liar.others[0]))
+        liar.say_each("abort_request", range(1 << 20, (1 << 20) + WINDOW), instance=instance, **{"class": 4})
+        out = harness.poll(lambda liar=liar: liar.out, "the liar to be out")
+        check("aborted" in out, f"the liar is out for this: {out}")
+    honest.go_on()
+
+
+def test_invented_sends(run):
+    """A member gives up thousands of sends to another one, which need not remember them all."""
+    _invented_sends(run, 1)
+
+
+def test_invented_sends_by_four(run):
+    """Four, to the same one."""
+    _invented_sends(run, 4)
+
+
+def test_sends_of_others(run):
+    """Each says that it is one of two others who send, or sends where its name says that it receives. It
+    goes, and the two send to each other."""
+    honest = Run(run, loop=False)
+    liars = honest.members(4)
+    send = honest.peers[0].start("send", 1, 1, SMALL, 7).begun()
+    receive = honest.peers[0].start("recv", 1, 1, SMALL).begun()
+    first, second = (bytes.fromhex(peer) for peer in honest.peers[0].do("members")["members"][:2])
+    lies = [(first, second, first), (second, first, second)]  # source, destination, and who is said to send
+    lies += [(liars[2].id, first, first), (first, liars[3].id, liars[3].id)]
+    for liar, (source, destination, root) in zip(liars, lies):
+        instance = liar.instance(tag=1, subgroup=liar.pair(source, destination))
+        liar.say("done", instance=instance, descriptor={"collective": 11, "count": SMALL, "root": root})
+        out = harness.poll(lambda liar=liar: liar.out, "the liar to be out")
+        check("operation" in out, f"the liar is out for this: {out}")
+    answers = [honest.peers[1].start("recv", 0, 1, SMALL), honest.peers[1].start("send", 0, 1, SMALL, 8)]
+    for call in [send, receive, *answers]:
+        check(call.wait(rc=harness.SUCCESS)["right"], f"{call!r} has something else")
+    honest.go_on()
+
+
 def test_lost_links(run):
     """A member says that its link to a younger one is lost, in every form, and there is no ring
     without it: that one stays, as nobody else says so."""

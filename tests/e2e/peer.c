@@ -71,7 +71,7 @@ static const struct {
     {"flood", do_flood},     {"state", do_state},       {"poke", do_poke},         {"digests", do_digests},
     {"sync", do_sync},       {"train", do_train},       {"optimize", do_optimize}, {"topology", do_topology},
     {"members", do_members}, {"collect", do_collect},   {"mixed", do_mixed},       {"group", do_group},
-    {"run", do_run},
+    {"run", do_run},         {"send", do_send},         {"recv", do_recv},         {"stream", do_stream},
 };
 
 static void *run_command(void *argument)

@@ -102,6 +102,7 @@ def test_collectives(run):
         (("--op", "gather", "-N", 3, "-k", 2, "-d", "f16"), [False, True], 2 / 3),
         (("--op", "scatter", "-N", 3, "-q", "minmax:u8"), [False, True], 2 / 3),
         (("--op", "all_to_all", "-N", 4, "-k", 3), [False], 3 / 4),
+        (("--op", "send", "-N", 4, "-k", 3, "-d", "f16"), [True], 1),
     ):
         result = measured("--sizes", "96,120000", "-n", 2, "-w", 0, "--no-limit", *arguments)
         equal(result["collective"], arguments[1], "collective")
@@ -113,8 +114,8 @@ def test_collectives(run):
     rows = measured("--op", "barrier", "-N", 3, "-n", 5)["rows"]
     equal([(row["bytes"], row["busbw"]) for row in rows], [(0, 0)], "rows of a barrier")
     check(rows[0]["us"] > 0, f"time of a barrier: {rows}")
-    for name in ("broadcast", "gather", "scatter", "all_to_all"):
-        row = measured("--op", name, "-N", 3, "--sizes", "256K", "-n", 2, "--limit-cpu", 1000)["rows"][0]
+    for name in ("broadcast", "gather", "scatter", "all_to_all", "send"):
+        row = measured("--op", name, "-N", 4, "--sizes", "256K", "-n", 2, "--limit-cpu", 1000)["rows"][0]
         check(row["limit_us"] > 0 and row["share_of_limit"] > 0, f"limit of {name}: {row}")
 
 
@@ -176,6 +177,8 @@ def test_wrong_options(run):
         (["--exact"], "--codec"),
         (["--op", "gather_all"], "all_gather"),
         (["--op", "barrier", "-q", "minmax:u8"], "what moves elements"),
+        (["--op", "send", "-q", "minmax:u8"], "not quantized"),
+        (["--op", "send", "-N", 3], "pairs of peers"),
         (["--op", "all_gather", "--state"], "another collective"),
         (["--op", "barrier", "limit"], "no limit"),
         (["--topology", "--state"], "--topology goes neither"),

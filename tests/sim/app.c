@@ -31,6 +31,8 @@ static void wait_for_lanes(struct sim *sim, struct sim_peer *peer)
     }
     if (peer->app.state == SIM_APP_WORKING)
         sim_subgroups_wait(sim, peer);
+    if (peer->app.state == SIM_APP_WORKING)
+        sim_pairs_wait(sim, peer);
 }
 
 static void on_app(struct sim *sim, void *subject, uint64_t at, uint64_t unused)
@@ -261,6 +263,7 @@ static void begin_chapter(struct sim *sim, struct sim_peer *peer)
     app->member_count = sim_members(peer, app->members, SIM_HOSTS_MAX);
     app->pending_known = false;
     sim_subgroups_begin(sim, peer);
+    sim_pairs_begin(sim, peer);
     for (uint32_t tag = 0; tag < app->lane_count; tag++) {
         struct sim_lane *lane = &app->lanes[tag];
         memset(lane, 0, sizeof *lane);
@@ -445,6 +448,7 @@ static void work_lanes(struct sim *sim, struct sim_peer *peer)
         finished = finished && lane->state == SIM_LANE_FINISHED;
     }
     finished = sim_subgroups_work(sim, peer) && finished;
+    finished = sim_pairs_work(sim, peer) && finished;
     if (!finished || !pccl_peer_is_connected(peer->machine))
         return;
     if (!app->pending_known && !app->pending_outstanding && pending_mode(sim, app) == PENDING_AFTER)
@@ -484,6 +488,7 @@ static void come_back(struct sim *sim, struct sim_peer *peer)
         lane->state = SIM_LANE_IDLE;
     }
     sim_subgroups_over(sim, peer);
+    sim_pairs_over(sim, peer);
     if (app->pending_outstanding && !app->call_over[PCCL_CALL_PENDING])
         sim_fail(sim, "I12 p%u is unconnected and its pending query never ended", peer->process.number);
     if (app->state == SIM_APP_UPDATING && !app->call_over[PCCL_CALL_UPDATE])

@@ -5,7 +5,9 @@
  * left. Whoever starts announces it to those it receives from. What the real data path must prove
  * itself (segments, restore, buffers) has its own rigs.
  */
+#include "peer/pairs.h"
 #include "sim.h"
+#include "wire/subgroup.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -74,13 +76,18 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
     bulk->view = op->start_view;
     bulk->world = op->world;
     const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(peer->machine, op->instance.subgroup);
-    uint32_t count = subgroup != NULL ? subgroup->count : 0;
-    const struct pccl_id *ring = subgroup != NULL ? subgroup->ring : pccl_peer_ring(peer->machine, &count);
+    bool is_pair = pccl_is_pair(op->instance.subgroup);
+    const struct pccl_id pair[] = {peer->id,
+                                   is_pair ? *pccl_peer_other_of(peer->machine, op->instance.subgroup) : peer->id};
+    uint32_t count = subgroup != NULL ? subgroup->count : 2;
+    const struct pccl_id *ring = subgroup != NULL ? subgroup->ring : pair;
+    if (subgroup == NULL && !is_pair)
+        ring = pccl_peer_ring(peer->machine, &count);
     bulk->ring = malloc(count * sizeof *ring);
     if (bulk->ring == NULL || count != op->world)
         abort();
     memcpy(bulk->ring, ring, count * sizeof *ring);
-    bulk->mesh = (subgroup != NULL ? subgroup->cost : pccl_peer_cost(peer->machine)).mesh != 0;
+    bulk->mesh = !is_pair && (subgroup != NULL ? subgroup->cost : pccl_peer_cost(peer->machine)).mesh != 0;
     bulk->next = sim->bulks;
     sim->bulks = bulk;
     return bulk;

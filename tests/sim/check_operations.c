@@ -4,8 +4,11 @@
  */
 #include "master/roster.h"
 #include "check.h"
+#include "peer/members.h"
+#include "peer/pairs.h"
 #include "peer/records.h"
 #include "peer/subgroups.h"
+#include "wire/subgroup.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +112,15 @@ static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_
                  sim_instance_text(name));
 }
 
+static void take_list(struct sim_launch *launch, const struct pccl_id *members, uint32_t count)
+{
+    launch->world = count;
+    launch->list = malloc(count * sizeof *launch->list + 1);
+    if (launch->list == NULL)
+        abort();
+    memcpy(launch->list, members, count * sizeof *launch->list);
+}
+
 static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     struct sim_checks *checks = sim->checks;
@@ -130,13 +142,13 @@ static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const str
     launch->descriptor = op->descriptor;
     launch->tiny = op->tiny;
     launch->world = op->instance.subgroup == 0 ? peer->machine->ring_count : op->world;
-    if (checks->launch->members != NULL) {
-        launch->world = checks->launch->member_count;
-        launch->list = malloc(launch->world * sizeof *launch->list + 1);
-        if (launch->list == NULL)
-            abort();
-        memcpy(launch->list, checks->launch->members, launch->world * sizeof *launch->list);
-    }
+    const struct pccl_id ends[] = {peer->id, checks->launch->other};
+    bool sends = pccl_id_equal(&op->descriptor.root, &peer->id);
+    const struct pccl_id pair[] = {ends[sends ? 0 : 1], ends[sends ? 1 : 0]};
+    if (pccl_is_pair(op->instance.subgroup))
+        take_list(launch, pair, 2);
+    else if (checks->launch->members != NULL)
+        take_list(launch, checks->launch->members, checks->launch->member_count);
     launch->next = instance->launches;
     instance->launches = launch;
     return launch;
@@ -252,7 +264,7 @@ static struct participants participants_of(const struct sim *sim, const struct s
                                            const struct sim_launch *mine)
 {
     uint64_t name = instance->name.subgroup;
-    if (name == PCCL_FOUNDING)
+    if (name == PCCL_FOUNDING || pccl_is_pair(name))
         return (struct participants){mine->list, mine->world};
     const struct subgroup_seen *seen = name != 0 ? sim_subgroup_find(sim, &instance->lineage, name) : NULL;
     if (name != 0)
@@ -314,7 +326,7 @@ static void check_commit(struct sim *sim, struct sim_peer *peer, const struct si
         sim_check_subgroup_founded(sim, peer, op);
         return;
     }
-    if (op->instance.subgroup != 0)
+    if (op->instance.subgroup != 0 && !pccl_is_pair(op->instance.subgroup))
         sim_check_subgroup_commit(sim, peer, op);
     if (!op->tiny) {
         if (!mine->complete)
@@ -350,6 +362,12 @@ static void check_cause(struct sim *sim, const struct sim_peer *peer, const stru
     const struct subgroup_seen *seen = sim_subgroup_find(sim, &instance->lineage, instance->name.subgroup);
     if (seen != NULL && seen->ended_boot != 0)
         return;
+    if (pccl_is_pair(instance->name.subgroup)) { /* the other one is no member any more */
+        if (pccl_peer_other_of(peer->machine, instance->name.subgroup) != NULL)
+            sim_fail(sim, "I8 p%u: %s was aborted although nothing happened to the pair", peer->process.number,
+                     sim_instance_text(&instance->name));
+        return;
+    }
     for (const struct view_seen *view = sim->checks->views; view != NULL; view = view->next)
         if (view->group == instance->group && pccl_id_equal(&view->lineage, &instance->lineage) &&
             pccl_epoch_compare(&view->view, &mine->start_view) > 0)
@@ -495,7 +513,8 @@ static void check_counting(struct sim *sim, const struct sim_master *master, con
     struct participants all = participants_of(sim, instance, mine);
     for (uint32_t i = 0; i < all.count; i++) {
         const struct pccl_remote *remote = pccl_master_find(master->machine, &all.ids[i]);
-        bool needed = mine->tiny || (remote != NULL && pccl_master_is_living_member(remote));
+        bool needed = mine->tiny || pccl_is_pair(instance->name.subgroup) ||
+                      (remote != NULL && pccl_master_is_living_member(remote));
         const struct sim_launch *launch = sim_launch_of(instance, sim_peer_find(sim, &all.ids[i]));
         bool done = launch != NULL && launch->done_sent && pccl_epoch_equal(&launch->start_view, &mine->start_view);
         if (needed && !done)

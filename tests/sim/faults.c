@@ -77,6 +77,7 @@ static void draw_plan(struct sim *sim)
     plan->timers_first_percent = (uint32_t)sim_random(sim, 3) * 50;
     plan->divergent = sim_chance(sim, 10);
     plan->subgroups = sim_mix(sim->seed, 0x5b9) % 2 == 0;
+    plan->pairs = sim_mix(sim->seed, 0x9a1) % 2 == 0;
     set_limits(plan, (uint32_t)sim_between(sim, 1500, 2500));
     plan->peer.op_timeout_ms = plan->divergent || sim_chance(sim, 40) ? (uint32_t)sim_between(sim, 800, 4000) : 0;
     plan->peer.call_timeout_ms = sim_chance(sim, 25) ? (uint32_t)sim_between(sim, 2000, 8000) : 0;

@@ -39,6 +39,7 @@ static uint32_t elements_of(const struct pccl_descriptor *descriptor, uint32_t w
     switch (descriptor->collective) {
     case PCCL_ALL_TO_ALL:
     case PCCL_REDUCE_SCATTER: return (uint32_t)descriptor->count * world;
+    case PCCL_SEND:
     case PCCL_BROADCAST: return is_root ? (uint32_t)descriptor->count : 0;
     case PCCL_SCATTER: return is_root ? (uint32_t)descriptor->count * world : 0;
     case PCCL_BARRIER: return 0;
@@ -97,7 +98,8 @@ uint32_t sim_members(const struct sim_peer *peer, struct pccl_id *members, uint3
 /* Where the buffers have a part for each member, or one of them is the root. */
 static bool depends_on_members(uint8_t collective)
 {
-    return collective != PCCL_ALL_REDUCE && collective != PCCL_BARRIER && collective != PCCL_ALL_GATHER_V;
+    return collective != PCCL_ALL_REDUCE && collective != PCCL_BARRIER && collective != PCCL_ALL_GATHER_V &&
+           collective != PCCL_SEND;
 }
 
 /* Every codec there is, by turns: in the simulator it is a part of the descriptor only. */
@@ -136,6 +138,7 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
     static uint8_t payload[PCCL_TINY_BYTES_MAX];
     const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(peer->machine, request->subgroup);
     struct pccl_launch launch = {.subgroup = request->subgroup,
+                                 .other = request->other,
                                  .tag = request->tag,
                                  .descriptor = describe(request),
                                  .tiny = request->tiny,
@@ -151,7 +154,9 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
         launch.member_count = sim_members(peer, own, PCCL_PEERS_MAX);
     }
     uint32_t world = subgroup != NULL ? subgroup->count : launch.member_count;
-    if (pccl_collective_has_root(request->collective))
+    if (request->collective == PCCL_SEND)
+        launch.descriptor.root = request->sends ? peer->id : request->other;
+    else if (pccl_collective_has_root(request->collective))
         launch.descriptor.root = (subgroup != NULL ? subgroup->members : launch.members)[request->root % world];
     if (launch.members == NULL && subgroup == NULL)
         (void)pccl_peer_view_members(peer->machine, &world);

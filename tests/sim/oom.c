@@ -70,7 +70,7 @@ uint64_t sim_run_oom(struct sim *sim, uint64_t at, uint64_t length)
     plan->second_percent = 40;
     plan->unequal = true;
     plan->optimize_percent = 40;
-    plan->subgroups = true;
+    plan->subgroups = plan->pairs = true;
     plan->equal_paths = false;
     plan->test_us = 2 * SIM_MS;
     plan->pause_us = 30 * SIM_MS;

@@ -250,6 +250,16 @@ struct sim_circle {
     uint32_t made[SIM_CIRCLE_LANES];         /* steps since it was founded */
     struct sim_lane lanes[SIM_CIRCLE_LANES]; /* the first one founds it, too */
 };
+enum { SIM_STREAMS = 24, SIM_STREAM_LANES = 3 };
+/* What a caller sends to another peer, or receives from it. */
+struct sim_stream {
+    struct pccl_id other; /* zero: nobody */
+    bool sends;
+    uint64_t joint, sync;
+    uint32_t made, left; /* launched in that era; to be launched in this chapter */
+    uint64_t act_at;     /* not before */
+    struct sim_lane lanes[SIM_STREAM_LANES];
+};
 struct sim_app {
     enum sim_app_state state;
     bool manual; /* a scenario holds the strings */
@@ -258,6 +268,7 @@ struct sim_app {
     uint32_t lane_count;
     struct sim_lane lanes[SIM_TAGS_MAX];
     struct sim_circle circles[SIM_CIRCLES];
+    struct sim_stream streams[SIM_STREAMS];
     struct pccl_id members[SIM_HOSTS_MAX]; /* when the chapter began */
     uint32_t member_count;
     enum pccl_class gives_up; /* what it launches next; NONE: it is meant */
@@ -404,7 +415,9 @@ uint64_t sim_app_hash(const struct sim *sim, const struct sim_app *app, uint64_t
 struct sim_request {
     uint64_t subgroup; /* its name; 0: the whole group */
     uint64_t tag, step;
-    uint8_t collective; /* enum pccl_collective */
+    struct pccl_id other; /* of a send, ... */
+    bool sends;           /* ... and whether this peer is the source */
+    uint8_t collective;   /* enum pccl_collective */
     bool tiny;
     uint64_t count;
     struct pccl_id counts;
@@ -446,6 +459,13 @@ void sim_subgroups_wait(struct sim *sim, struct sim_peer *peer);
 void sim_subgroup_close(struct sim *sim, struct sim_peer *peer, struct sim_circle *circle);
 /* The communicator is dead: all has ended. */
 void sim_subgroups_over(struct sim *sim, struct sim_peer *peer);
+
+/* ---- app_pairs.c: sends; each function as that of subgroups ---- */
+
+void sim_pairs_begin(struct sim *sim, struct sim_peer *peer);
+bool sim_pairs_work(struct sim *sim, struct sim_peer *peer);
+void sim_pairs_wait(struct sim *sim, struct sim_peer *peer);
+void sim_pairs_over(struct sim *sim, struct sim_peer *peer);
 
 /* ---- app_sync.c: a caller's synchronizations of its shared state ---- */
 
@@ -648,6 +668,7 @@ struct sim_plan {
     uint64_t test_us;   /* longest test; 0: by its limit */
     bool equal_paths;
     bool subgroups; /* callers found some */
+    bool pairs;     /* callers send to one another */
     bool divergent; /* callers' reactions differ between peers: only deadlines bring them together */
     uint32_t population_max;
     struct pccl_master_config master;
@@ -668,7 +689,8 @@ struct sim_totals {
     uint64_t seeds, events, commits, aborts, crashes, departures, kills, joins, expulsions, stops, resets, updates,
         steps, classes[PCCL_CLASS_COUNT], collectives[PCCL_COLLECTIVES], tiny_commits, hash, syncs, syncs_failed,
         fetches, fetches_failed, elections, state_refusals, foundings, founded, subgroup_commits, subgroups_ended,
-        optimizations, no_rings, optimizations_withdrawn, tests, tests_failed, searches, adoptions, reports;
+        pair_commits, optimizations, no_rings, optimizations_withdrawn, tests, tests_failed, searches, adoptions,
+        reports;
 };
 
 struct sim {

@@ -473,6 +473,17 @@ static void the_other_collectives_follow_it_too(void **state)
     }
 }
 
+static void a_send_goes_along_a_chain_of_two(void **state)
+{
+    (void)state;
+    const struct pccl_cost unknown = {.mesh = 0};
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        struct pccl_plan plan = make_for(PCCL_SEND, 1 << 20, PCCL_F32, 2, rank, &unknown);
+        assert_true(plan.algorithm == PCCL_CHAIN && plan.pieces == 1 && plan.segment_elements == 1 << 16);
+        assert_int_equal(plan.stripes, 16);
+    }
+}
+
 /* Directly the root's link carries the tensors of all, along the chain one. */
 static void a_long_reduce_goes_along_the_chain(void **state)
 {
@@ -543,6 +554,7 @@ int main(void)
         cmocka_unit_test(the_algorithm_follows_the_cost),
         cmocka_unit_test(the_other_collectives_follow_it_too),
         cmocka_unit_test(a_long_reduce_goes_along_the_chain),
+        cmocka_unit_test(a_send_goes_along_a_chain_of_two),
         cmocka_unit_test(only_the_root_has_both_sides),
         cmocka_unit_test(bad_descriptors_are_refused),
     };

@@ -41,6 +41,21 @@ static void ids_are_sorted(void **state)
     }
 }
 
+static void names_of_pairs_say_who_they_are(void **state)
+{
+    (void)state;
+    const uint64_t numbers[] = {1, 2, 3, 1000000, PCCL_PAIR_NUMBER_MAX};
+    for (size_t i = 0; i < PCCL_COUNT_OF(numbers); i++)
+        for (size_t k = 0; k < PCCL_COUNT_OF(numbers); k++) {
+            uint64_t name = pccl_pair_name(numbers[i], numbers[k]);
+            assert_true(pccl_is_pair(name) && name != PCCL_FOUNDING);
+            assert_true(pccl_pair_source(name) == numbers[i] && pccl_pair_destination(name) == numbers[k]);
+        }
+    assert_false(pccl_is_pair(0) || pccl_is_pair(PCCL_FOUNDING));
+    for (uint64_t tag = 0; tag < 100; tag++)
+        assert_false(pccl_is_pair(pccl_subgroup_name(&(struct pccl_instance){.tag = tag})));
+}
+
 static void a_list_must_be_ascending_and_of_its_tag(void **state)
 {
     (void)state;
@@ -129,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_are_sorted),
+        cmocka_unit_test(names_of_pairs_say_who_they_are),
         cmocka_unit_test(a_list_must_be_ascending_and_of_its_tag),
         cmocka_unit_test(names_differ),
         cmocka_unit_test(a_result_is_read_as_it_was_written),

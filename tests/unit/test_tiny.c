@@ -48,6 +48,8 @@ static void test_sizes(void **state)
     must_be(PCCL_SCATTER, 5, true, 60, 60, 60);
     must_be(PCCL_SCATTER, 5, false, 0, 60, 60);
     must_be(PCCL_ALL_TO_ALL, 5, false, 60, 180, 180);
+    must_be(PCCL_SEND, 5, true, 20, 20, 20);
+    must_be(PCCL_SEND, 5, false, 0, 20, 20);
     must_be(PCCL_BARRIER, 0, false, 0, 0, 0);
     must_be(PCCL_ALL_GATHER_V, 0, false, 8, 36, 36);
     must_be(PCCL_ALL_GATHER_V, UINT64_MAX, false, 8, 36, 36); /* only a limit */

@@ -13,6 +13,7 @@
 #include "support.h"
 #include "wire/frame.h"
 #include "wire/packing.h"
+#include "wire/subgroup.h"
 
 static struct pccl_wire_scratch made, decoded;
 static uint8_t bytes[PCCL_FRAME_BODY_MAX * 2], again[PCCL_FRAME_BODY_MAX];
@@ -418,6 +419,11 @@ static void test_rules_over_several_fields(void **state)
     must_be_malformed(&msg, "too long for anything but a founding");
     msg.as.done.instance.subgroup = PCCL_FOUNDING;
     must_be_malformed(&msg, "says whether it founds a subgroup");
+    msg.as.done.payload.length = 0;
+    msg.as.done.instance.subgroup = pccl_pair_name(1, 2);
+    must_be_malformed(&msg, "says whether it is of a pair");
+    msg.as.done.instance.subgroup = PCCL_FOUNDING;
+    msg.as.done.payload.length = sizeof long_list;
     msg.as.done.descriptor = (struct pccl_descriptor){.collective = PCCL_FOUND, .count = PCCL_PEERS_MAX};
     round_trip(&msg);
     msg = (struct pccl_msg){.type = PCCL_MSG_outcome};
@@ -459,7 +465,9 @@ static void judge_descriptor(const struct pccl_descriptor *descriptor, const cha
     bool barrier = descriptor->collective == PCCL_BARRIER, blobs = descriptor->collective == PCCL_ALL_GATHER_V;
     bool founds = descriptor->collective == PCCL_FOUND;
     messages[0].as.done.instance.subgroup = messages[1].as.resume_operation.instance.subgroup =
-        messages[2].as.ready.instance.subgroup = founds ? PCCL_FOUNDING : 0;
+        messages[2].as.ready.instance.subgroup = founds                                ? PCCL_FOUNDING
+                                                 : descriptor->collective == PCCL_SEND ? pccl_pair_name(1, 2)
+                                                                                       : 0;
     messages[0].as.done.descriptor = *descriptor;
     messages[0].as.done.tiny = 1;
     messages[1].as.resume_operation.descriptor = *descriptor;
@@ -504,7 +512,7 @@ static void test_descriptors(void **state)
         bool receives = collective == PCCL_REDUCE || collective == PCCL_GATHER;
         bool reduces = collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE;
         bool has_parts = collective == PCCL_ALL_GATHER_V || collective == PCCL_REDUCE_SCATTER;
-        bool rooted = receives || collective == PCCL_BROADCAST || collective == PCCL_SCATTER;
+        bool rooted = receives || collective == PCCL_BROADCAST || collective == PCCL_SCATTER || collective == PCCL_SEND;
         bool barrier = collective == PCCL_BARRIER;
         bool founds = collective == PCCL_FOUND;
         struct pccl_descriptor valid = {.collective = collective, .count = founds ? 2 : 0};
@@ -525,9 +533,12 @@ static void test_descriptors(void **state)
                                    : founds ? "a subgroup has two members or more"
                                             : NULL);
         changed = valid;
+        changed.codec_datatype = 1;
+        judge_descriptor(&changed, collective == PCCL_SEND ? "quantization in a send" : NULL);
+        changed = valid;
         changed.datatype = 1;
         judge_descriptor(&changed, barrier || founds ? "a data type in an operation without elements" : NULL);
-        if (!barrier && !founds)
+        if (!barrier && !founds && collective != PCCL_SEND)
             judge_codecs(&valid);
     }
 }

@@ -47,6 +47,7 @@ static bool sends_to(const struct perf_ring *ring, uint32_t from, uint32_t to)
     case PERF_CHAIN: return to == from + 1;
     case PERF_FAN_IN: return from != to && to == ring->peers - 1;
     case PERF_FAN_OUT: return from != to && from == 0;
+    case PERF_PAIRS: return from % 2 == 0 && to == from + 1;
     case PERF_MESH: break;
     }
     return from != to;
@@ -304,8 +305,8 @@ void perf_ring_stop(struct perf_ring *ring)
 static uint64_t each_of(const struct perf_ring *ring, size_t bytes)
 {
     const struct perf_limit_traffic *traffic = &ring->setting.traffic;
-    bool passes_on = traffic->shape == PERF_RING || traffic->shape == PERF_CHAIN;
-    double each = (double)bytes * traffic->share / (passes_on ? 1 : ring->peers - 1);
+    bool spreads = traffic->shape == PERF_FAN_IN || traffic->shape == PERF_FAN_OUT || traffic->shape == PERF_MESH;
+    double each = (double)bytes * traffic->share / (spreads ? ring->peers - 1 : 1);
     return each < 1 ? 1 : (uint64_t)each;
 }
 
@@ -383,7 +384,7 @@ struct perf_ring *perf_ring_best(uint32_t peers, size_t bytes, bool cached, stru
 
 void perf_limit_text(const struct perf_ring *ring, char *text, size_t size)
 {
-    static const char *const shapes[] = {"in a ring", "in a chain", "to one", "from one", "between all"};
+    static const char *const shapes[] = {"in a ring", "in a chain", "to one", "from one", "between all", "in pairs"};
     const struct perf_limit_setting *setting = &ring->setting;
     (void)snprintf(text, size, "%s, %zu KiB calls, %s, %s buffers%s", shapes[setting->traffic.shape],
                    setting->call_bytes >> 10, setting->congestion ? setting->congestion : "default",

@@ -1,7 +1,8 @@
 /*
  * Measures what plain sockets reach on this machine: n processes send each other what those of a
  * collective would, and do nothing else with it: in a ring; in a chain, which is the same without
- * the last link; all to the last one, as of shared state; the first one to all; or all to all. They
+ * the last link; all to the last one, as of shared state; the first one to all; all to all; or the
+ * first one of each two to the second. They
  * walk through as much memory as the collective has to read and write, because sockets are twice as
  * fast from and to the cache. The processes and their connections stay, so that every measurement
  * finds them as warm as the library's.
@@ -13,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum perf_limit_shape { PERF_RING, PERF_CHAIN, PERF_FAN_IN, PERF_FAN_OUT, PERF_MESH };
+enum perf_limit_shape { PERF_RING, PERF_CHAIN, PERF_FAN_IN, PERF_FAN_OUT, PERF_MESH, PERF_PAIRS };
 
 struct perf_limit_traffic {
     enum perf_limit_shape shape;

@@ -11,7 +11,7 @@ static const char *const datatypes[] = {"u8",  "i8",   "i16", "u16", "u32",  "i3
 static const unsigned char datatype_bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1};
 #define COLLECTIVES                                                                                                    \
     "all_reduce", "broadcast", "all_gather", "all_gather_v", "reduce_scatter", "reduce", "gather", "scatter",          \
-        "all_to_all", "barrier"
+        "all_to_all", "send", "barrier"
 #define OPERATIONS "sum", "avg", "prod", "max", "min", "and", "or", "xor", "premul_sum"
 static const char *const operations[] = {OPERATIONS};
 static const char *const collectives[] = {COLLECTIVES};
@@ -36,8 +36,8 @@ static const char help[] =
     "  -w, --warmup_iters N   operations before those (5)\n"
     "  -d, --datatype TYPE    u8 i8 i16 u16 u32 i32 u64 i64 f16 bf16 f32 f64 bool f8e4m3fn f8e5m2 (f32)\n"
     "  -o, --op OP            all_reduce broadcast all_gather all_gather_v reduce_scatter reduce gather scatter\n"
-    "                         all_to_all barrier (all_reduce); or, of what reduces, sum avg prod max min and or\n"
-    "                         xor premul_sum (sum); may be given for both\n"
+    "                         all_to_all send barrier (all_reduce); or, of what reduces, sum avg prod max min\n"
+    "                         and or xor premul_sum (sum); may be given for both\n"
     "  -c, --check 0|1        verify results (1)\n"
     "  -k, --concurrent K     the bytes as K operations at once (1)\n"
     "  -q, --codec CODEC      none, minmax:TYPE, zps:TYPE, or e4m3, e5m2, int4, e3m0, e2m1 with :BLOCK, :SCALE\n"
@@ -87,7 +87,7 @@ bool perf_reduces(const struct perf_options *options)
 uint32_t perf_parts(const struct perf_options *options)
 {
     bool whole = options->collective == PERF_ALL_REDUCE || options->collective == PERF_BROADCAST ||
-                 options->collective == PERF_REDUCE;
+                 options->collective == PERF_REDUCE || options->collective == PERF_SEND;
     return whole || options->collective == PERF_BARRIER ? 1 : options->peers;
 }
 
@@ -96,7 +96,8 @@ double perf_traffic(const struct perf_options *options, uint32_t peers)
     switch (options->collective) {
     case PERF_ALL_REDUCE: return 2.0 * (peers - 1) / peers;
     case PERF_BROADCAST:
-    case PERF_REDUCE: return 1;
+    case PERF_REDUCE:
+    case PERF_SEND: return 1;
     case PERF_BARRIER: return 0;
     default: return (double)(peers - 1) / peers;
     }
@@ -109,6 +110,7 @@ uint32_t perf_senders(const struct perf_options *options)
     case PERF_REDUCE: return options->peers - 1;
     case PERF_GATHER:
     case PERF_SCATTER: return 1;
+    case PERF_SEND: return options->peers / 2;
     default: return options->peers;
     }
 }
@@ -528,9 +530,13 @@ static const char *misfit(const struct perf_options *options)
     if (options->codec.algorithm != pcclQuantNone &&
         (options->collective == PERF_BARRIER || options->collective == PERF_ALL_GATHER_V))
         return "--codec goes with what moves elements";
+    if (options->codec.algorithm != pcclQuantNone && options->collective == PERF_SEND)
+        return "what is sent to one peer is not quantized";
     if (options->collective != PERF_ALL_REDUCE &&
         (options->state || options->topology || options->solve || options->chaos != PERF_NO_CHAOS))
         return "another collective goes neither with --state nor with --topology, --solve or --chaos";
+    if (options->collective == PERF_SEND && options->peers % 2 != 0)
+        return "a send needs pairs of peers";
     if (options->collective == PERF_BARRIER && options->mode == PERF_LIMIT)
         return "a barrier moves nothing, so it has no limit";
     if (options->mode == PERF_LIMIT && (options->gate || options->master))
@@ -599,7 +605,8 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
         options->min_bytes = options->max_bytes = STATE_BYTES;
     if (options->topology && !options->sized)
         options->min_bytes = options->max_bytes = TOPOLOGY_BYTES;
-    if (options->collective == PERF_BROADCAST || options->collective == PERF_BARRIER) {
+    if (options->collective == PERF_BROADCAST || options->collective == PERF_SEND ||
+        options->collective == PERF_BARRIER) {
         options->in_place = true; /* there is one buffer, or none */
         options->out_of_place = false;
     }

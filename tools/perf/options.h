@@ -27,6 +27,7 @@ enum perf_collective {
     PERF_GATHER,
     PERF_SCATTER,
     PERF_ALL_TO_ALL,
+    PERF_SEND, /* of each two ranks, the first one to the second */
     PERF_BARRIER
 };
 

@@ -184,6 +184,18 @@ static pcclResult_t meet(const struct bench *bench)
     return pcclAllReduce(&one, &all, &descriptor, bench->comm, NULL);
 }
 
+static pcclResult_t transfer(const struct bench *bench, void *buffer, size_t count,
+                             const pcclCollectiveOptions_t *options, pcclAsyncReduceOp_t *handle)
+{
+    pcclDataType_t datatype = bench->options->datatype;
+    uint32_t other = bench->rank ^ 1;
+    if (bench->rank < other)
+        return handle ? pcclSendAsync(buffer, count, datatype, other, options, bench->comm, handle)
+                      : pcclSend(buffer, count, datatype, other, options, bench->comm, NULL);
+    return handle ? pcclRecvAsync(buffer, count, datatype, other, options, bench->comm, handle)
+                  : pcclRecv(buffer, count, datatype, other, options, bench->comm, NULL);
+}
+
 /*
  * Elements `first` and so many more of each part, as one operation. Without a handle it is awaited.
  * Each operation has a range of the larger buffer of its own, of as many parts.
@@ -239,6 +251,7 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
     case PERF_ALL_TO_ALL:
         return handle ? pcclAllToAllAsync(input + whole, output + whole, count, datatype, &more, comm, handle)
                       : pcclAllToAll(input + whole, output + whole, count, datatype, &more, comm, NULL);
+    case PERF_SEND: return transfer(bench, output + whole, count, &more, handle);
     case PERF_BARRIER: break;
     }
     return handle ? pcclBarrierAsync(&more, comm, handle) : pcclBarrier(&more, comm, NULL);
@@ -319,7 +332,7 @@ static uint64_t wrong_in(const struct bench *bench, uint32_t number, size_t firs
 {
     const struct perf_options *options = bench->options;
     size_t bytes = perf_datatype_bytes(options->datatype);
-    uint32_t parts = perf_parts(options), givers = parts;
+    uint32_t parts = perf_parts(options), first_giver = 0, givers = parts;
     const char *whole = bench->output + first * parts * bytes;
     const char *share = in_place ? whole + bench->rank * count * bytes : bench->output + first * bytes;
     struct perf_options giver = bench->values;
@@ -335,12 +348,13 @@ static uint64_t wrong_in(const struct bench *bench, uint32_t number, size_t firs
         whole = share;
         givers = 1;
         break;
+    case PERF_SEND: first_giver = bench->rank & ~UINT32_C(1); break;
     case PERF_BROADCAST:
     case PERF_ALL_GATHER:
     case PERF_ALL_TO_ALL: break;
     }
     for (uint32_t i = 0; i < givers; i++) { /* the first one is the root, too */
-        giver.index = values_for(bench, i, bench->rank);
+        giver.index = values_for(bench, first_giver + i, bench->rank);
         wrong += perf_values_differ(whole + i * count * bytes, count, &giver);
     }
     return wrong;
@@ -505,6 +519,8 @@ int perf_worker_run(const struct perf_options *options, perf_sink sink, void *co
     pcclResult_t result = find_rank(&bench);
     if (result == pcclSuccess)
         result = measure_all(&bench, sink, context);
+    if (result == pcclSuccess)
+        result = meet(&bench); /* whoever is quick would change the ranks of those who still send */
     code = result == pcclSuccess ? 0 : perf_worker_complain(bench.comm, "an operation failed", result);
     for (uint32_t i = 0; i < options->concurrent; i++)
         (void)pcclFreeBlobs(&bench.blobs[i]);

@@ -132,7 +132,7 @@ PLANTS = [
         [], ["announced-by-others"],
         [
             ("src/peer/announcements.c",
-             "if (!pccl_peer_is_in_group(p, &announcement->from) ||",
+             "if (!takes_part(p, op->instance.subgroup, &announcement->from))",
              "if (false)"),
         ]),
 

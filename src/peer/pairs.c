@@ -1,0 +1,65 @@
+#include "peer/pairs.h"
+
+#include "peer/roll.h"
+#include "wire/subgroup.h"
+
+/* The first member of the view with this number or a higher one; NULL: all are lower. */
+static const struct pccl_member *first_from(const struct pccl_peer *p, uint64_t admitted)
+{
+    const struct pccl_roll *roll = p->view_roll;
+    uint32_t low = 0, high = roll->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        bool before = roll->members[middle].admitted < admitted;
+        *(before ? &low : &high) = before ? middle + 1 : middle;
+    }
+    return low < roll->count ? &roll->members[low] : NULL;
+}
+
+static const struct pccl_member *numbered(const struct pccl_peer *p, uint64_t admitted)
+{
+    const struct pccl_member *member = first_from(p, admitted);
+    return member != NULL && member->admitted == admitted ? member : NULL;
+}
+
+/* 0: this peer is not in it. */
+static uint64_t number_of_other(const struct pccl_peer *p, uint64_t name)
+{
+    uint64_t source = pccl_pair_source(name), destination = pccl_pair_destination(name);
+    const struct pccl_member *sender = numbered(p, source), *receiver = numbered(p, destination);
+    bool sends = sender != NULL && pccl_id_equal(&sender->peer, &p->config.id);
+    bool receives = receiver != NULL && pccl_id_equal(&receiver->peer, &p->config.id);
+    return sends == receives ? 0 : sends ? destination : source;
+}
+
+const struct pccl_id *pccl_peer_other_of(const struct pccl_peer *p, uint64_t name)
+{
+    const struct pccl_member *other = numbered(p, number_of_other(p, name));
+    return other != NULL ? &other->peer : NULL;
+}
+
+bool pccl_peer_pair_has_future(const struct pccl_peer *p, uint64_t name)
+{
+    uint64_t other = number_of_other(p, name);
+    return other != 0 && (numbered(p, other) != NULL || first_from(p, other) == NULL);
+}
+
+static uint64_t number_of(const struct pccl_peer *p, const struct pccl_id *id)
+{
+    for (uint32_t i = 0; i < p->view_roll->count; i++)
+        if (pccl_id_equal(&p->view_roll->members[i].peer, id))
+            return p->view_roll->members[i].admitted;
+    return 0;
+}
+
+enum pccl_status pccl_peer_name_pair(const struct pccl_peer *p, const struct pccl_id *other, bool sends, uint64_t *name)
+{
+    uint64_t mine = number_of(p, &p->config.id), theirs = number_of(p, other);
+    if (theirs == 0)
+        return PCCL_PEER_LOST;
+    if (mine > PCCL_PAIR_NUMBER_MAX || theirs > PCCL_PAIR_NUMBER_MAX)
+        return PCCL_LIMIT;
+    *name = sends ? pccl_pair_name(mine, theirs) : pccl_pair_name(theirs, mine);
+    const struct pccl_id *named = pccl_peer_other_of(p, *name);
+    return named != NULL && pccl_id_equal(named, other) ? PCCL_OK : PCCL_LIMIT;
+}

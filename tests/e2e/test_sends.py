@@ -1,0 +1,210 @@
+"""Send and receive: whoever loses its other peer is told whom, and nobody else notices."""
+
+import random
+import time
+
+import harness
+import phases
+from harness import INVALID_USAGE, LOST, SUCCESS
+from harness import check, equal, say
+from phases import STRICT, restart
+
+SMALL, BULK = 50, 100000  # elements of 4 bytes
+KILLS = 12
+
+
+def begun(peer, verb, *arguments):
+    return peer.start(verb, *arguments).begun()
+
+
+def meet(send, receive):
+    """Both have been launched, or will be: what is received is what was sent."""
+    sent, got = send.wait(rc=SUCCESS), receive.wait(rc=SUCCESS)
+    check(got["right"] and got["first"] == sent["first"] and sent["right"], f"{sent} arrives as {got}")
+
+
+def works(peers, tag):
+    """Between all of them, in both directions."""
+    calls = []
+    for count in (SMALL, BULK):
+        for i, source in enumerate(peers):
+            for k, destination in enumerate(peers):
+                if i != k:
+                    calls.append((source.start("send", k, tag, count, 1000 * i + k),
+                                  destination.start("recv", i, tag, count)))
+                    for call in calls[-1]:
+                        call.begun()
+    for send, receive in calls:
+        meet(send, receive)
+
+
+def told(call, gone):
+    """It has failed because that peer is gone, and says so."""
+    result = call.wait(rc=LOST)
+    equal([lost[: len(gone)] for lost in result["lost"]], [gone], "those lost")
+    check(gone in result["words"], result["words"])
+
+
+class Streams:
+    """What others do all the time, which no death elsewhere ends."""
+
+    def __init__(self, seed, count=BULK):
+        self.seed, self.count, self.calls = seed, count, {}
+
+    def start(self, peers, *pair):
+        ranks = {peer: rank for rank, peer in enumerate(peers)}
+        for peer, other in (pair, pair[::-1]):
+            self.calls[peer] = peer.start("stream", ranks[other], self.seed, self.count)
+
+    def more(self, peers, turns=3):
+        """They go on."""
+        last = {peer: len(self.calls[peer].steps) for peer in peers}
+
+        def done():
+            ended = [self.calls[peer].result for peer in peers if self.calls[peer].result]
+            check(not ended, f"streams have ended: {ended}")
+            return all(len(self.calls[peer].steps) >= last[peer] + turns for peer in peers)
+
+        harness.wait_until(done, f"{turns} more turns of all streams")
+
+    def stop(self, peers):
+        """All that was sent was right."""
+        for peer in peers[::2]:
+            peer.do("stop")
+        for peer in peers:
+            result = self.calls[peer].wait(rc=SUCCESS)
+            check(result["right"], f"{peer.name} has got something else: {result}")
+
+
+def lose(run, count, end, **master):
+    """Of each of two pairs one end goes: of one before the other end has called, of one in the middle. A
+    pair beside them goes on, and so do the two that are left, with each other."""
+    peers = phases.start(run, 5, **master)
+    gone = run.id_of(peers[4])
+    beside = Streams(1)
+    beside.start(peers, *peers[2:4])
+    waits = begun(peers[0], "send", 4, 1, count, 7)
+    hopes = begun(peers[1], "recv", 4, 1, count)
+    open_send = begun(peers[0], "send", 1, 2, count, 5)
+    peers[0].until_waiting()
+    beside.more(peers[2:4])
+    end(peers[4])
+    told(waits, gone)
+    told(hopes, gone)
+    beside.more(peers[2:4])
+    meet(open_send, peers[1].start("recv", 0, 2, count))
+    words = peers[0].do("recv", 4, 1, count, rc=harness.INVALID_ARGUMENT)["words"]
+    check("there are 4 members" in words, words)
+    beside.stop(peers[2:4])
+    works(peers[:4], 3)
+    return peers
+
+
+def test_kill_one(run):
+    lose(run, BULK, lambda peer: peer.kill())
+
+
+def test_kill_one_tiny(run):
+    lose(run, SMALL, lambda peer: peer.kill())
+
+
+def test_stop_one(run):
+    peers = lose(run, BULK, lambda peer: peer.stop(), **STRICT)
+    peers[4].resume()
+
+
+def test_leave_one(run):
+    lose(run, SMALL, lambda peer: peer.do("destroy"))
+
+
+def test_kill_at_random(run):
+    """Of one of three pairs that send to each other all the time, one end is killed, at any moment: its
+    partner is told, and the others go on. Then a newcomer is its partner."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    say(f"seed {seed}")
+    chance = random.Random(seed)
+    peers = phases.start(run, 6)
+    for turn in range(KILLS):
+        streams = Streams(seed % 1000 + turn, chance.choice((SMALL, BULK, 20 * BULK)))
+        order = chance.sample(peers, 6)
+        pairs = [order[i : i + 2] for i in (0, 2, 4)]
+        for pair in pairs:
+            streams.start(peers, *pair)
+        streams.more(peers, 1)
+        time.sleep(chance.uniform(0, 0.03))  # the moment is what the test is about
+        victim, left = chance.sample(pairs[0], 2)
+        gone, others = run.id_of(victim), order[2:]
+        victim.kill()
+        told(streams.calls[left], gone)
+        check(streams.calls[left].result["right"], f"{left.name} has got something else")
+        streams.more(others)
+        streams.stop(others)
+        peers.remove(victim)
+        peers.append(run.join(1, peers))
+    works(peers, 1)
+
+
+def test_master_restart(run):
+    """The master dies while many sends are under way, and of some pairs one end has not called."""
+    peers = phases.start(run, 4)
+    streams = Streams(3)
+    streams.start(peers, *peers[:2])
+    half = [begun(peers[2], "send", 3, 1, count, 9) for count in (SMALL, BULK)]
+    lone = begun(peers[3], "recv", 2, 2, SMALL)
+    streams.more(peers[:2])
+    run.master.kill()
+    late = begun(peers[3], "recv", 2, 1, SMALL)
+    restart(run)
+    meet(half[0], late)
+    meet(half[1], peers[3].start("recv", 2, 1, BULK))
+    meet(peers[2].start("send", 3, 2, SMALL, 4), lone)
+    streams.more(peers[:2])
+    streams.stop(peers[:2])
+    works(peers, 5)
+
+
+def test_large_group(run):
+    """Not all pairs have a link: two that send each other much found a group first, whoever else dies."""
+    peers = phases.start(run, 18)
+    words = peers[2].do("send", 9, 1, BULK, 1, rc=INVALID_USAGE)["words"]
+    check("in a group of 18 peers" in words and "create a group of the two" in words, words)
+    meet(begun(peers[2], "send", 9, 1, SMALL, 5), peers[9].start("recv", 2, 1, SMALL))
+    two = [peers[2], peers[9]]
+    ids = peers[2].do("members")["members"]
+    for call in [peer.start("group", 1, f"{ids[2]},{ids[9]}") for peer in two]:
+        call.wait(rc=SUCCESS)
+    meet(begun(peers[2], "send", 9, 1, BULK, 5), peers[9].start("recv", 2, 1, BULK))
+    stream = [two[0].start("stream", 1, 4, BULK, slot=1), two[1].start("stream", 0, 4, BULK, slot=1)]
+    for victim in peers[16:]:
+        seen = [len(call.steps) for call in stream]
+        victim.kill()
+        harness.wait_until(lambda: all(len(call.steps) > had + 2 for call, had in zip(stream, seen)), "more turns")
+    two[0].do("stop", slot=1)
+    for call in stream:
+        check(call.wait(rc=SUCCESS)["right"], f"{call!r} has got something else")
+
+
+def test_deadline(run):
+    """A receiver that does not call: its sender is told whom it waited for, and the next ones meet."""
+    run.environment["PCCL_OP_TIMEOUT_MS"] = "700"
+    peers = phases.start(run, 3)
+    for tag, count in enumerate((SMALL, BULK)):
+        words = peers[0].do("send", 1, tag, count, 1, rc=LOST)["words"]
+        check("deadline" in words and run.id_of(peers[1]) in words, words)
+        words = peers[1].do("recv", 0, tag, count, rc=LOST)["words"]
+        check("deadline" in words, words)
+        meet(begun(peers[0], "send", 1, tag, count, 2), peers[1].start("recv", 0, tag, count))
+
+
+def test_differ(run):
+    """Both ends are told what each of them asked for."""
+    peers = phases.start(run, 2)
+    for count, other in ((SMALL, SMALL + 1), (BULK, BULK + 1), (SMALL, BULK)):
+        calls = [begun(peers[0], "send", 1, 1, count, 1), begun(peers[1], "recv", 0, 1, other)]
+        for call, result in zip(calls, [call.wait() for call in calls]):
+            check(result["rc"] in (INVALID_USAGE, harness.MISMATCH), f"{call!r}: {result}")
+            check(str(count) in result["words"] and str(other) in result["words"], result["words"])
+    works(peers, 1)
+
+
+harness.main()

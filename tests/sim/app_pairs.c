@@ -1,0 +1,156 @@
+/*
+ * Callers that send and receive: in half of the seeds, in most chapters, some pairs of members have
+ * streams of sends, a few in flight, all of one tag, so that they meet by the order of launches
+ * alone. What is sent follows from who the two are and from how many were launched in this era; a
+ * member that cannot launch one, or drops one that failed, is behind the other, until a deadline or
+ * the end of the era.
+ */
+#include "check.h"
+
+#include <string.h>
+
+enum { STREAM_TAG = 3, TIMEOUT_MS = 1500, PERCENT = 30 };
+
+static uint64_t number_of(const struct pccl_id *id) { return id->bytes[0] | (uint64_t)id->bytes[1] << 8; }
+
+static uint64_t hash_of(const struct sim *sim, const struct sim_peer *peer, const struct sim_stream *stream,
+                        uint64_t salt)
+{
+    uint64_t mine = number_of(&peer->id), theirs = number_of(&stream->other);
+    uint64_t ends = stream->sends ? sim_mix(mine, theirs) : sim_mix(theirs, mine);
+    return sim_mix(sim_app_hash(sim, &peer->app, 0x9a1e5), sim_mix(ends, salt));
+}
+
+static bool is_busy(const struct sim_stream *stream)
+{
+    bool busy = stream->left > 0;
+    for (uint32_t i = 0; i < SIM_STREAM_LANES; i++)
+        busy = busy || stream->lanes[i].state == SIM_LANE_FLYING;
+    return busy;
+}
+
+/* The stream that was used before, or one that nobody uses; NULL: all are in use. */
+static struct sim_stream *stream_of(struct sim_app *app, const struct pccl_id *other, bool sends)
+{
+    struct sim_stream *free = NULL;
+    for (uint32_t i = 0; i < SIM_STREAMS; i++) {
+        struct sim_stream *stream = &app->streams[i];
+        if (stream->sends == sends && pccl_id_equal(&stream->other, other))
+            return stream;
+        if (pccl_id_is_zero(&stream->other))
+            free = stream;
+    }
+    if (free != NULL)
+        *free = (struct sim_stream){.other = *other, .sends = sends};
+    return free;
+}
+
+void sim_pairs_begin(struct sim *sim, struct sim_peer *peer)
+{
+    struct sim_app *app = &peer->app;
+    if (!sim->plan.pairs || sim->resting)
+        return;
+    for (uint32_t i = 0; i < 2 * app->member_count; i++) {
+        const struct pccl_id *other = &app->members[i / 2];
+        struct sim_stream *stream = pccl_id_equal(other, &peer->id) ? NULL : stream_of(app, other, i % 2 != 0);
+        if (stream == NULL || hash_of(sim, peer, stream, 1) % 100 >= PERCENT)
+            continue;
+        stream->left = 1 + (uint32_t)(hash_of(sim, peer, stream, 2) % 5);
+        stream->act_at = sim->now + sim_random(sim, sim->plan.pause_us);
+    }
+}
+
+static void launch(struct sim *sim, struct sim_peer *peer, struct sim_stream *stream, struct sim_lane *lane)
+{
+    uint64_t joint = sim_peer_joint(peer), sync = peer->machine->rounds[PCCL_ROUND_SYNC];
+    if (stream->joint != joint || stream->sync != sync)
+        stream->made = 0;
+    stream->joint = joint;
+    stream->sync = sync;
+    uint64_t step = sim_mix(sim_mix(joint, sync), stream->made), hash = sim_mix(sim->seed ^ 0x5e4d, step);
+    struct sim_request request = {.tag = STREAM_TAG,
+                                  .step = step,
+                                  .collective = PCCL_SEND,
+                                  .other = stream->other,
+                                  .sends = stream->sends,
+                                  .tiny = hash % 100 >= sim->plan.bulk_percent,
+                                  .timeout_ms = TIMEOUT_MS,
+                                  .user = lane};
+    request.count = request.tiny ? 1 + hash / 128 % SIM_ELEMENTS : 100000;
+    if (hash / 1024 % 1000 < sim->plan.mismatch_permille && sim_chance(sim, 40)) {
+        request.count = 2 + request.count % 2; /* its caller has a bug */
+        request.tiny = true;
+    }
+    lane->decided = false;
+    lane->since = sim->now;
+    bool too_many = !request.tiny && peer->machine->ring_count > PCCL_MESH_PEERS_MAX;
+    enum pccl_status status = sim_app_launch(sim, peer, &request, &lane->op);
+    if (status == PCCL_OK) {
+        lane->state = SIM_LANE_FLYING;
+        lane->decided = lane->decided || lane->op->state == PCCL_OP_DECIDED;
+        if (!lane->decided && sim_chance(sim, 70))
+            sim_app_await(sim, peer, lane->op);
+        stream->made++;
+        stream->left--;
+    } else if (status == PCCL_PEER_LOST || status == PCCL_TOO_FEW_PEERS || (too_many && status == PCCL_LIMIT)) {
+        stream->left = 0;
+    } else if (status == PCCL_MEMORY && sim->oom_at != 0) {
+        stream->act_at = sim->now + sim_random(sim, sim->plan.pause_us) + 1;
+    } else if (pccl_peer_is_connected(peer->machine)) {
+        sim_fail(sim, "I12 p%u: a send is refused: %s", peer->process.number, pccl_status_name(status));
+    }
+}
+
+static void let_go(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane)
+{
+    sim->totals.pair_commits += lane->op->class == PCCL_CLASS_NONE;
+    sim_app_release(sim, peer, lane->op);
+    lane->op = NULL;
+    lane->state = SIM_LANE_IDLE;
+    lane->decided = false;
+}
+
+bool sim_pairs_work(struct sim *sim, struct sim_peer *peer)
+{
+    bool over = true;
+    for (uint32_t i = 0; i < SIM_STREAMS; i++) {
+        struct sim_stream *stream = &peer->app.streams[i];
+        for (uint32_t k = 0; k < SIM_STREAM_LANES && pccl_peer_is_connected(peer->machine); k++) {
+            struct sim_lane *lane = &stream->lanes[k];
+            if (lane->state == SIM_LANE_FLYING && lane->decided)
+                let_go(sim, peer, lane);
+            if (lane->state == SIM_LANE_IDLE && stream->left > 0 && sim->now >= stream->act_at)
+                launch(sim, peer, stream, lane);
+        }
+        over = over && !is_busy(stream);
+    }
+    return over;
+}
+
+void sim_pairs_wait(struct sim *sim, struct sim_peer *peer)
+{
+    for (uint32_t i = 0; i < SIM_STREAMS; i++) {
+        const struct sim_stream *stream = &peer->app.streams[i];
+        bool idle = false;
+        for (uint32_t k = 0; k < SIM_STREAM_LANES; k++) {
+            idle = idle || stream->lanes[k].state == SIM_LANE_IDLE;
+            if (stream->lanes[k].state == SIM_LANE_FLYING && stream->lanes[k].decided)
+                sim_app_later(sim, peer, 0); /* a tombstone */
+        }
+        if (idle && stream->left > 0)
+            sim_app_later(sim, peer, stream->act_at > sim->now ? stream->act_at - sim->now : 0);
+    }
+}
+
+void sim_pairs_over(struct sim *sim, struct sim_peer *peer)
+{
+    for (uint32_t i = 0; i < SIM_STREAMS; i++)
+        for (uint32_t k = 0; k < SIM_STREAM_LANES; k++) {
+            struct sim_lane *lane = &peer->app.streams[i].lanes[k];
+            if (lane->state != SIM_LANE_FLYING)
+                continue;
+            if (!lane->decided)
+                sim_fail(sim, "I12 p%u is unconnected and a send of it never ended", peer->process.number);
+            let_go(sim, peer, lane);
+        }
+}

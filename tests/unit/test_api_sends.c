@@ -1,0 +1,323 @@
+/*
+ * Sends and receives through the public functions: up to three peers here, with payloads that go
+ * through the master and such that do not.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "api_world.h"
+
+#include <stdlib.h>
+
+enum { LARGE = 300007, FLIGHT = 5, WINDOW = 4096 };
+static const size_t counts[] = {1, 2048, 2049, 65537, LARGE};
+
+static int start_three(void **state) { return start_world(state, 3, "8192"); }
+static int start_one(void **state) { return start_world(state, 1, "8192"); }
+
+static int32_t value(size_t which, size_t index) { return (int32_t)(1000000 * (which + 1) + index % 99991); }
+
+static int32_t *numbers(size_t count, size_t which)
+{
+    int32_t *made = malloc((count + 1) * sizeof *made);
+    assert_non_null(made);
+    for (size_t i = 0; i <= count; i++)
+        made[i] = value(which, i);
+    return made;
+}
+
+static void must_be(const int32_t *found, size_t count, size_t which)
+{
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(found[i], value(which, i));
+}
+
+static pcclCollectiveOptions_t tagged(uint64_t tag)
+{
+    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+    options.tag = tag;
+    return options;
+}
+
+static pcclAsyncReduceOp_t launch_send(struct world *world, uint32_t from, uint32_t to, const int32_t *buffer,
+                                       size_t count)
+{
+    pcclAsyncReduceOp_t handle;
+    assert_int_equal(pcclSendAsync(buffer, count, pcclInt32, to, NULL, world->peers[from], &handle), pcclSuccess);
+    return handle;
+}
+
+static pcclAsyncReduceOp_t launch_receive(struct world *world, uint32_t at, uint32_t from, int32_t *buffer,
+                                          size_t count)
+{
+    pcclAsyncReduceOp_t handle;
+    assert_int_equal(pcclRecvAsync(buffer, count, pcclInt32, from, NULL, world->peers[at], &handle), pcclSuccess);
+    return handle;
+}
+
+/* It ends like that, and its peer is told so in these words. */
+static void must_fail(const pcclAsyncReduceOp_t *handle, pcclResult_t result, const char *words)
+{
+    assert_int_equal(pcclAwaitOperation(handle, UINT32_MAX, NULL), result);
+    if (!strstr(pcclGetLastError(handle->comm), words))
+        fail_msg("expected '%s' in '%s'", words, pcclGetLastError(handle->comm));
+}
+
+static const char *short_id(const struct world *world, int peer)
+{
+    static char id[PCCL_PEER_ID_SIZE];
+    assert_int_equal(pcclGetPeerId(world->peers[peer], id, sizeof id), pcclSuccess);
+    id[8] = '\0';
+    return id;
+}
+
+/* ---- what arrives ---- */
+
+/* Several of one tag in both directions, awaited in another order than launched, of every length. */
+static void sends_meet_receives_in_the_order_of_launches(void **state)
+{
+    struct world *world = *state;
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        pcclAsyncReduceOp_t out[2][FLIGHT], in[2][FLIGHT];
+        int32_t *sent[2][FLIGHT], *got[2][FLIGHT];
+        for (uint32_t i = 0; i < FLIGHT; i++)
+            for (uint32_t who = 0; who < 2; who++) {
+                sent[who][i] = numbers(counts[c], who * FLIGHT + i);
+                got[who][i] = numbers(counts[c], 77);
+                out[who][i] = launch_send(world, who, 1 - who, sent[who][i], counts[c]);
+                in[who][i] = launch_receive(world, who, 1 - who, got[who][i], counts[c]);
+            }
+        for (uint32_t i = FLIGHT; i-- > 0;)
+            for (uint32_t who = 0; who < 2; who++) {
+                pcclPeerId_t ids[PEERS];
+                pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
+                info.participants = ids;
+                info.participants_max = PEERS;
+                assert_int_equal(pcclAwaitOperation(&in[who][i], UINT32_MAX, &info), pcclSuccess);
+                assert_true(info.tag == 0 && info.world == 2 && info.rank == 1 && info.rx_bytes >= 4 * counts[c]);
+                assert_memory_equal(ids[0].digits, short_id(world, 1 - (int)who), 8);
+                assert_memory_equal(ids[1].digits, short_id(world, (int)who), 8);
+                assert_int_equal(pcclAwaitOperation(&out[who][i], UINT32_MAX, &info), pcclSuccess);
+                assert_true(info.rank == 0 && info.sequence == c * FLIGHT + i);
+                must_be(got[who][i], counts[c], (1 - who) * FLIGHT + i);
+                must_be(sent[who][i], counts[c] + 1, who * FLIGHT + i);
+                assert_int_equal(got[who][i][counts[c]], value(77, counts[c]));
+            }
+        for (uint32_t i = 0; i < 2 * FLIGHT; i++) {
+            free(sent[i % 2][i / 2]);
+            free(got[i % 2][i / 2]);
+        }
+    }
+}
+
+/* Other tags, and other operations of the same tag, are apart. */
+static void tags_are_apart(void **state)
+{
+    struct world *world = *state;
+    int32_t a = 1, b = 2, x = 0, y = 0;
+    pcclAsyncReduceOp_t handles[4];
+    pcclCollectiveOptions_t one = tagged(1), other = tagged(2);
+    assert_int_equal(pcclSendAsync(&a, 1, pcclInt32, 1, &one, world->peers[0], &handles[0]), pcclSuccess);
+    assert_int_equal(pcclSendAsync(&b, 1, pcclInt32, 1, &other, world->peers[0], &handles[1]), pcclSuccess);
+    assert_int_equal(pcclRecvAsync(&y, 1, pcclInt32, 0, &other, world->peers[1], &handles[2]), pcclSuccess);
+    assert_int_equal(pcclAwaitOperation(&handles[2], UINT32_MAX, NULL), pcclSuccess);
+    pcclAsyncReduceOp_t barriers[PEERS];
+    for (int i = 0; i < PEERS; i++)
+        assert_int_equal(pcclBarrierAsync(&one, world->peers[i], &barriers[i]), pcclSuccess);
+    for (int i = 0; i < PEERS; i++)
+        assert_int_equal(pcclAwaitOperation(&barriers[i], UINT32_MAX, NULL), pcclSuccess);
+    assert_int_equal(pcclRecv(&x, 1, pcclInt32, 0, &one, world->peers[1], NULL), pcclSuccess);
+    assert_int_equal(pcclAwaitOperation(&handles[0], UINT32_MAX, NULL), pcclSuccess);
+    assert_int_equal(pcclAwaitOperation(&handles[1], UINT32_MAX, NULL), pcclSuccess);
+    assert_true(x == 1 && y == 2);
+    assert_int_equal(pcclAwaitOperation(&handles[1], UINT32_MAX, NULL), pcclInvalidArgument);
+}
+
+/* As many as may be held wait for a peer that does not receive; one more is refused, and then all arrive. */
+static void a_window_of_sends_waits_for_the_receiver(void **state)
+{
+    struct world *world = *state;
+    static pcclAsyncReduceOp_t handles[WINDOW];
+    static int32_t sent[WINDOW];
+    pcclAsyncReduceOp_t more;
+    for (uint32_t i = 0; i < WINDOW; i++) {
+        sent[i] = (int32_t)i;
+        handles[i] = launch_send(world, 1, 2, &sent[i], 1);
+    }
+    assert_int_equal(pcclSendAsync(sent, 1, pcclInt32, 2, NULL, world->peers[1], &more), pcclInvalidUsage);
+    assert_non_null(strstr(pcclGetLastError(world->peers[1]), "too many operations"));
+    for (int32_t i = 0, got; i < WINDOW; i++) {
+        assert_int_equal(pcclRecv(&got, 1, pcclInt32, 1, NULL, world->peers[2], NULL), pcclSuccess);
+        assert_int_equal(got, i);
+    }
+    for (uint32_t i = 0; i < WINDOW; i++)
+        assert_int_equal(pcclAwaitOperation(&handles[i], UINT32_MAX, NULL), pcclSuccess);
+}
+
+/* ---- what does not ---- */
+
+static void the_two_ends_must_agree(void **state)
+{
+    struct world *world = *state;
+    static int32_t sent[LARGE], got[LARGE];
+    const struct {
+        size_t sent, wanted;
+        pcclDataType_t wanted_type;
+        const char *words;
+    } rows[] = {{5, 6, pcclInt32, "receive of 6 i32"}, {5, 5, pcclUint32, "receive of 5 u32"},
+                {5, LARGE, pcclInt32, "peer to peer"}, {LARGE, 5, pcclInt32, "through the master"},
+                {LARGE, LARGE - 1, pcclInt32, ""},     {LARGE, LARGE, pcclUint32, ""}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pcclAsyncReduceOp_t in, out = launch_send(world, 0, 2, sent, rows[i].sent);
+        assert_int_equal(pcclRecvAsync(got, rows[i].wanted, rows[i].wanted_type, 0, NULL, world->peers[2], &in),
+                         pcclSuccess);
+        must_fail(&out, pcclInvalidUsage, rows[i].words);
+        must_fail(&in, pcclPeerMismatch, rows[i].words);
+    }
+    pcclAsyncReduceOp_t out = launch_send(world, 0, 2, sent, 1), in = launch_receive(world, 2, 0, got, 1);
+    assert_int_equal(pcclAwaitOperation(&out, UINT32_MAX, NULL), pcclSuccess);
+    assert_int_equal(pcclAwaitOperation(&in, UINT32_MAX, NULL), pcclSuccess);
+}
+
+static void bad_arguments_are_explained(void **state)
+{
+    struct world *world = *state;
+    int32_t x[4] = {0};
+    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+    const struct {
+        const void *buffer;
+        size_t count;
+        uint32_t peer;
+        const char *words;
+    } rows[] = {{NULL, 4, 1, "a buffer is NULL"},
+                {x, 0, 1, "count is 0"},
+                {x, SIZE_MAX / 8, 1, "count is larger than any memory"},
+                {x, 4, 0, "rank 0 is this peer"},
+                {x, 4, 3, "the other peer is rank 3, but there are 3 members"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(pcclSend(rows[i].buffer, rows[i].count, pcclInt32, rows[i].peer, NULL, world->peers[0], NULL),
+                         pcclInvalidArgument);
+        if (!strstr(pcclGetLastError(world->peers[0]), rows[i].words))
+            fail_msg("expected '%s' in '%s'", rows[i].words, pcclGetLastError(world->peers[0]));
+    }
+    options.quantization.algorithm = pcclQuantMinMax;
+    assert_int_equal(pcclRecv(x, 4, pcclFloat, 1, &options, world->peers[0], NULL), pcclInvalidArgument);
+    assert_non_null(strstr(pcclGetLastError(world->peers[0]), "not quantized"));
+    assert_int_equal(pcclSendAsync(x, 4, pcclInt32, 1, NULL, world->peers[0], NULL), pcclInvalidArgument);
+}
+
+static void an_abort_ends_it_at_both_ends(void **state)
+{
+    struct world *world = *state;
+    static int32_t sent[LARGE], got[LARGE];
+    const size_t lengths[] = {1, LARGE};
+    for (size_t i = 0; i < 2; i++) {
+        pcclAsyncReduceOp_t first = launch_send(world, 0, 1, sent, lengths[i]),
+                            second = launch_send(world, 0, 1, sent, lengths[i]);
+        assert_int_equal(pcclAbortOperations(world->peers[0]), pcclSuccess);
+        must_fail(&first, pcclRankConnectionLost, "");
+        must_fail(&second, pcclRankConnectionLost, "");
+        pcclAsyncReduceOp_t late = launch_receive(world, 1, 0, got, lengths[i]),
+                            last = launch_receive(world, 1, 0, got, lengths[i]);
+        must_fail(&late, pcclRankConnectionLost, short_id(world, 0));
+        must_fail(&last, pcclRankConnectionLost, short_id(world, 0));
+    }
+    pcclAsyncReduceOp_t out = launch_send(world, 0, 1, sent, 1), in = launch_receive(world, 1, 0, got, 1);
+    assert_int_equal(pcclAwaitOperation(&out, UINT32_MAX, NULL), pcclSuccess);
+    assert_int_equal(pcclAwaitOperation(&in, UINT32_MAX, NULL), pcclSuccess);
+}
+
+/* ---- groups ---- */
+
+struct founding {
+    pcclComm_t *comm, *group;
+    const pcclPeerId_t *ids;
+    pcclResult_t result;
+};
+
+static void found(void *argument)
+{
+    struct founding *founding = argument;
+    founding->result = pcclCreateGroup(founding->comm, founding->ids, 2, NULL, &founding->group);
+}
+
+/* Ranks are those of the group, and what waits ends when it is closed. */
+static void a_group_sends_by_its_own_ranks(void **state)
+{
+    struct world *world = *state;
+    pcclPeerId_t ids[PEERS];
+    size_t count;
+    int32_t x = 5, y = 0;
+    assert_int_equal(pcclGetMembers(world->peers[1], ids, PEERS, &count, NULL), pcclSuccess);
+    struct founding members[2] = {{.comm = world->peers[1], .ids = ids + 1}, {.comm = world->peers[2], .ids = ids + 1}};
+    uv_thread_t thread;
+    assert_int_equal(uv_thread_create(&thread, found, &members[1]), 0);
+    found(&members[0]);
+    assert_int_equal(uv_thread_join(&thread), 0);
+    assert_true(members[0].result == pcclSuccess && members[1].result == pcclSuccess);
+    pcclAsyncReduceOp_t out, in, open;
+    assert_int_equal(pcclSendAsync(&x, 1, pcclInt32, 1, NULL, members[0].group, &out), pcclSuccess);
+    assert_int_equal(pcclRecvAsync(&y, 1, pcclInt32, 0, NULL, members[1].group, &in), pcclSuccess);
+    assert_int_equal(pcclAwaitOperation(&out, UINT32_MAX, NULL), pcclSuccess);
+    assert_int_equal(pcclAwaitOperation(&in, UINT32_MAX, NULL), pcclSuccess);
+    assert_int_equal(y, 5);
+    assert_int_equal(pcclSendAsync(&x, 1, pcclInt32, 1, NULL, members[0].group, &open), pcclSuccess);
+    assert_int_equal(pcclCloseCommunicator(members[0].group), pcclSuccess);
+    assert_int_equal(pcclDestroyCommunicator(members[0].group), pcclSuccess);
+    assert_int_equal(pcclRecv(&y, 1, pcclInt32, 1, NULL, world->peers[2], NULL), pcclAborted);
+    assert_int_equal(pcclDestroyCommunicator(members[1].group), pcclSuccess);
+}
+
+/* ---- who is gone ---- */
+
+/* In each phase: before the other end has come, and in the middle; while a third goes, nothing happens to two. */
+static void whoever_is_left_is_told_who_is_gone(void **state)
+{
+    struct world *world = *state;
+    static int32_t sent[LARGE], got[2][LARGE];
+    pcclAsyncReduceOp_t waits = launch_send(world, 0, 2, sent, 1), bulk = launch_receive(world, 1, 2, got[0], LARGE);
+    pcclAsyncReduceOp_t out = launch_send(world, 0, 1, sent, LARGE), tiny = launch_send(world, 0, 1, sent, 1);
+    char gone[9];
+    memcpy(gone, short_id(world, 2), sizeof gone);
+    assert_int_equal(pcclDestroyCommunicator(world->peers[--world->count]), pcclSuccess);
+    must_fail(&waits, pcclRankConnectionLost, gone);
+    must_fail(&bulk, pcclRankConnectionLost, gone);
+    int32_t y = 7;
+    pcclAsyncReduceOp_t in = launch_receive(world, 1, 0, got[1], LARGE), last = launch_receive(world, 1, 0, &y, 1);
+    assert_int_equal(pcclAwaitOperation(&in, UINT32_MAX, NULL), pcclSuccess);
+    assert_int_equal(pcclAwaitOperation(&last, UINT32_MAX, NULL), pcclSuccess);
+    assert_int_equal(pcclAwaitOperation(&out, UINT32_MAX, NULL), pcclSuccess);
+    assert_int_equal(pcclAwaitOperation(&tiny, UINT32_MAX, NULL), pcclSuccess);
+    assert_true(y == 0 && memcmp(got[1], sent, sizeof sent) == 0);
+}
+
+static void alone_there_is_nobody_to_send_to(void **state)
+{
+    struct world *world = *state;
+    int32_t x = 0;
+    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+    options.alone_ok = true;
+    assert_int_equal(pcclSend(&x, 1, pcclInt32, 1, &options, world->peers[0], NULL), pcclTooFewPeers);
+    assert_non_null(strstr(pcclGetLastError(world->peers[0]), "this peer is alone in its group"));
+    assert_int_equal(pcclRecv(&x, 1, pcclInt32, 0, NULL, world->peers[0], NULL), pcclTooFewPeers);
+}
+
+int main(void)
+{
+    const struct CMUnitTest three[] = {
+        cmocka_unit_test(sends_meet_receives_in_the_order_of_launches),
+        cmocka_unit_test(tags_are_apart),
+        cmocka_unit_test(a_window_of_sends_waits_for_the_receiver),
+        cmocka_unit_test(the_two_ends_must_agree),
+        cmocka_unit_test(bad_arguments_are_explained),
+        cmocka_unit_test(an_abort_ends_it_at_both_ends),
+        cmocka_unit_test(a_group_sends_by_its_own_ranks),
+        cmocka_unit_test(whoever_is_left_is_told_who_is_gone), /* the last one: it has two left */
+    };
+    const struct CMUnitTest one[] = {cmocka_unit_test(alone_there_is_nobody_to_send_to)};
+    int failed = cmocka_run_group_tests(three, start_three, end_world);
+    return failed + cmocka_run_group_tests(one, start_one, end_world);
+}
