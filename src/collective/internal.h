@@ -134,11 +134,14 @@ struct pccl_transfer {
     struct pccl_instance instance;
     struct pccl_epoch view;
     struct pccl_descriptor descriptor;
-    struct pccl_plan plan;
-    uint64_t seed;        /* of this rank's stochastic rounding */
-    struct pccl_id *ring; /* owned */
-    uint32_t *positions;  /* owned; NULL: the tensor is not in parts */
-    uint64_t *starts;     /* owned; NULL: the parts are equal */
+    struct pccl_plan plan;      /* of several sections, that of the whole */
+    struct pccl_plan *sections; /* owned; NULL: it is of one tensor */
+    uint32_t section_count;
+    struct pccl_tensors tensors; /* of several sections: the memory, in the place of `input` and `result` */
+    uint64_t seed;               /* of this rank's stochastic rounding */
+    struct pccl_id *ring;        /* owned */
+    uint32_t *positions;         /* owned; NULL: the tensor is not in parts */
+    uint64_t *starts;            /* owned; NULL: the parts are equal */
     const uint8_t *input;
     uint8_t *result;
     void *user;
@@ -176,6 +179,9 @@ struct pccl_transfer {
     struct pccl_list_node wanting; /* in the exchange's queue for a larger window */
 };
 
+/* Of several: the one to which the stripe belongs (transfer.c). */
+const struct pccl_plan *pccl_section_of(const struct pccl_transfer *transfer, uint64_t stripe);
+
 struct pccl_exchange {
     struct pccl_exchange_config config;
     struct pccl_memory memory;
@@ -193,6 +199,12 @@ struct pccl_exchange {
     uint32_t ahead_segments;
     uint64_t room; /* counts up when room may have become free, or usable for others */
 };
+
+/* Of a stripe that there is. */
+static inline const struct pccl_plan *pccl_plan_of(const struct pccl_transfer *transfer, uint64_t stripe)
+{
+    return transfer->sections == NULL ? &transfer->plan : pccl_section_of(transfer, stripe);
+}
 
 /* The piece of its message in a step that there is, or PCCL_NO_PIECE; the seat is that of a stripe. */
 static inline uint32_t pccl_flow_piece(const struct pccl_flow *flow, struct pccl_seat seat, uint32_t step)

@@ -43,6 +43,7 @@ const char *pccl_collective_name(uint8_t collective)
     case PCCL_SCATTER: return "scatter";
     case PCCL_ALL_TO_ALL: return "all-to-all";
     case PCCL_SEND: return "send";
+    case PCCL_COALESCED: return "coalesced all-reduce";
     default: return "operation";
     }
 }
