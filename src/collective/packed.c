@@ -48,7 +48,7 @@ static bool feeds_back(const struct pccl_transfer *transfer) { return pccl_feedb
 /* Where feedback has its floats of a block. */
 static size_t feedback_at(const struct pccl_plan *plan, const struct pccl_segment *segment, const struct block *block)
 {
-    return pccl_plan_input_at(plan, segment) / plan->element_bytes + block->first;
+    return (size_t)(plan->elements_before + segment->first - plan->input_from) + block->first;
 }
 
 /* What this rank contributes of a block: elements, or with feedback floats; room for both is in `room`. */

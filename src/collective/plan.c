@@ -330,11 +330,14 @@ enum pccl_status pccl_plan_make_sections(const struct pccl_descriptor *descripto
 {
     PCCL_ASSERT(seat.ranks >= 2 && seat.rank < seat.ranks && count > 0);
     size_t bytes = 0;
+    uint64_t elements = 0;
     for (uint32_t i = 0; i < count; i++) {
         enum pccl_status status = begin_section(descriptor, cost, seat, &sections[i], &plans[i], reason);
         if (status != PCCL_OK)
             return status;
         plans[i].bytes_before = bytes;
+        plans[i].elements_before = elements;
+        elements += plans[i].count;
         bytes += (size_t)plans[i].count * plans[i].element_bytes;
     }
     const enum pccl_algorithm algorithm = choose_for_all(plans, count, bytes, cost);

@@ -85,7 +85,8 @@ struct pccl_plan {
     uint32_t segment_elements; /* of a whole segment */
     uint64_t stripes;          /* >= 1 */
     uint64_t first_stripe;     /* of a section: stripes before it, ... */
-    size_t bytes_before;       /* ... and how many bytes of the caller's memory */
+    size_t bytes_before;       /* ... how many bytes of the caller's memory, ... */
+    uint64_t elements_before;  /* ... and how many elements those are */
 };
 
 /*

@@ -2,6 +2,17 @@
 
 #include <string.h>
 
+uint32_t pccl_tensors_sections(const struct pccl_coalesced_tensor *list, uint32_t count, struct pccl_section *sections)
+{
+    uint32_t made = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i == 0 || list[i].datatype != list[i - 1].datatype || list[i].reduction != list[i - 1].reduction)
+            sections[made++] = (struct pccl_section){(uint8_t)list[i].datatype, (uint8_t)list[i].reduction, 0};
+        sections[made - 1].count += list[i].count;
+    }
+    return made;
+}
+
 bool pccl_tensors_init(struct pccl_tensors *tensors, const struct pccl_memory *memory,
                        const struct pccl_coalesced_tensor *list, uint32_t count, size_t room_bytes)
 {

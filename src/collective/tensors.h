@@ -7,6 +7,7 @@
 
 #include "core/memory.h"
 #include "kernels/reduce.h"
+#include "wire/coalesced.h"
 
 struct pccl_coalesced_tensor {
     const void *input;
@@ -15,6 +16,9 @@ struct pccl_coalesced_tensor {
     enum pccl_datatype datatype;
     enum pccl_reduce_op reduction;
 };
+
+/* Writes their sections, of which there are `count` at most, and returns how many there are. */
+uint32_t pccl_tensors_sections(const struct pccl_coalesced_tensor *list, uint32_t count, struct pccl_section *sections);
 
 struct pccl_tensor_place {
     size_t at, bytes;

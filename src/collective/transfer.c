@@ -101,22 +101,6 @@ static bool copy_parts(struct pccl_transfer *transfer)
     return in_parts == (plan->positions != NULL) && given == (plan->starts != NULL);
 }
 
-/* Neighbors that are alike make one section. */
-static uint32_t join_sections(const struct pccl_coalesced_tensor *tensors, uint32_t count,
-                              struct pccl_section *sections)
-{
-    uint32_t joined = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        struct pccl_section *last = &sections[joined > 0 ? joined - 1 : 0];
-        if (joined > 0 && last->datatype == tensors[i].datatype && last->operation == tensors[i].reduction)
-            last->count += tensors[i].count;
-        else
-            sections[joined++] =
-                (struct pccl_section){(uint8_t)tensors[i].datatype, (uint8_t)tensors[i].reduction, tensors[i].count};
-    }
-    return joined;
-}
-
 /* The plans of a coalesced operation. */
 static enum pccl_status plan_sections(struct pccl_transfer *transfer, const struct pccl_transfer_config *config,
                                       struct pccl_seat seat, struct pccl_text *reason)
@@ -126,7 +110,7 @@ static enum pccl_status plan_sections(struct pccl_transfer *transfer, const stru
     struct pccl_section *list = pccl_allocate(memory, list_bytes);
     enum pccl_status status = PCCL_MEMORY;
     if (list != NULL) {
-        transfer->section_count = join_sections(config->tensors, config->tensor_count, list);
+        transfer->section_count = pccl_tensors_sections(config->tensors, config->tensor_count, list);
         transfer->sections = pccl_allocate(memory, transfer->section_count * sizeof *transfer->sections);
     }
     if (transfer->sections != NULL)
