@@ -140,7 +140,7 @@ void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *ker
     size_t at = place_of(plan, &segment);
     size_t bytes = (size_t)segment.count * plan->element_bytes;
     if (backup->tensors != NULL) {
-        pccl_tensors_read(backup->tensors, at, bytes, bytes_of(backup) + at);
+        pccl_tensors_read(backup->tensors, at, bytes, bytes_of(backup) + at, plan->large ? kernels : NULL);
     } else if (plan->large) {
         pccl_copy_streaming(kernels, bytes_of(backup) + at, backup->elements + at, bytes);
         pccl_copied_streaming(kernels);
@@ -160,7 +160,7 @@ void pccl_backup_restore(const struct pccl_backup *backup, const struct pccl_pla
         struct pccl_segment segment = pccl_plan_segment(plan, index / plan->pieces, (uint32_t)(index % plan->pieces));
         size_t at = place_of(plan, &segment), bytes = (size_t)segment.count * plan->element_bytes;
         if (backup->tensors != NULL)
-            pccl_tensors_write(backup->tensors, at, bytes, bytes_of(backup) + at);
+            pccl_tensors_write(backup->tensors, at, bytes, bytes_of(backup) + at, NULL);
         else
             memcpy(backup->elements + at, bytes_of(backup) + at, bytes);
     }

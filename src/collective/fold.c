@@ -59,8 +59,9 @@ static void copy_to_result(struct pccl_transfer *transfer, const struct pccl_pla
 {
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
     size_t bytes = (size_t)segment->count * plan->element_bytes;
-    if (!pccl_segment_is_whole(transfer, plan, segment)) {
-        pccl_tensors_write(&transfer->tensors, pccl_plan_result_at(plan, segment), bytes, from);
+    if (transfer->sections != NULL) {
+        pccl_tensors_write(&transfer->tensors, pccl_plan_result_at(plan, segment), bytes, from,
+                           pccl_is_streamed(transfer) ? kernels : NULL);
     } else if (pccl_is_streamed(transfer)) {
         pccl_copy_streaming(kernels, pccl_result_of(transfer, plan, segment), from, bytes);
         pccl_copied_streaming(kernels);

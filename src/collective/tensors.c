@@ -71,12 +71,18 @@ static size_t part_of(const struct pccl_tensor_place *place, size_t at, size_t b
     return bytes < rest ? bytes : rest;
 }
 
-static void collect(const struct pccl_tensor_place *place, size_t at, size_t bytes, uint8_t *to, bool input)
+static void copy(uint8_t *to, const uint8_t *from, size_t bytes, const struct pccl_kernels *streaming)
 {
-    for (size_t part; bytes > 0; place++, at += part, to += part, bytes -= part) {
-        part = part_of(place, at, bytes);
-        memcpy(to, (input ? place->input : place->result) + (at - place->at), part);
-    }
+    if (streaming != NULL)
+        pccl_copy_streaming(streaming, to, from, bytes);
+    else
+        memcpy(to, from, bytes);
+}
+
+static void copied(const struct pccl_kernels *streaming)
+{
+    if (streaming != NULL)
+        pccl_copied_streaming(streaming);
 }
 
 const uint8_t *pccl_tensors_input(const struct pccl_tensors *tensors, size_t at, size_t bytes)
@@ -85,7 +91,11 @@ const uint8_t *pccl_tensors_input(const struct pccl_tensors *tensors, size_t at,
     if (has_all(place, at, bytes))
         return place->input + (at - place->at);
     PCCL_ASSERT(bytes <= tensors->room_bytes);
-    collect(place, at, bytes, tensors->input_room, true);
+    uint8_t *to = tensors->input_room;
+    for (size_t part; bytes > 0; place++, at += part, to += part, bytes -= part) {
+        part = part_of(place, at, bytes);
+        memcpy(to, place->input + (at - place->at), part);
+    }
     return tensors->input_room;
 }
 
@@ -99,19 +109,27 @@ uint8_t *pccl_tensors_result(const struct pccl_tensors *tensors, size_t at, size
 void pccl_tensors_written(const struct pccl_tensors *tensors, size_t at, size_t bytes)
 {
     if (!pccl_tensors_are_whole(tensors, at, bytes))
-        pccl_tensors_write(tensors, at, bytes, tensors->result_room);
+        pccl_tensors_write(tensors, at, bytes, tensors->result_room, NULL);
 }
 
-void pccl_tensors_read(const struct pccl_tensors *tensors, size_t at, size_t bytes, uint8_t *to)
+void pccl_tensors_read(const struct pccl_tensors *tensors, size_t at, size_t bytes, uint8_t *to,
+                       const struct pccl_kernels *streaming)
 {
-    collect(find(tensors, at), at, bytes, to, false);
+    const struct pccl_tensor_place *place = find(tensors, at);
+    for (size_t part; bytes > 0; place++, at += part, to += part, bytes -= part) {
+        part = part_of(place, at, bytes);
+        copy(to, place->result + (at - place->at), part, streaming);
+    }
+    copied(streaming);
 }
 
-void pccl_tensors_write(const struct pccl_tensors *tensors, size_t at, size_t bytes, const uint8_t *from)
+void pccl_tensors_write(const struct pccl_tensors *tensors, size_t at, size_t bytes, const uint8_t *from,
+                        const struct pccl_kernels *streaming)
 {
     const struct pccl_tensor_place *place = find(tensors, at);
     for (size_t part; bytes > 0; place++, at += part, from += part, bytes -= part) {
         part = part_of(place, at, bytes);
-        memcpy(place->result + (at - place->at), from, part);
+        copy(place->result + (at - place->at), from, part, streaming);
     }
+    copied(streaming);
 }

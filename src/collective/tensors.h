@@ -6,7 +6,7 @@
 #define PCCL_COLLECTIVE_TENSORS_H
 
 #include "core/memory.h"
-#include "kernels/reduce.h"
+#include "kernels/kernels.h"
 #include "wire/coalesced.h"
 
 struct pccl_coalesced_tensor {
@@ -45,8 +45,10 @@ const uint8_t *pccl_tensors_input(const struct pccl_tensors *tensors, size_t at,
 /* Where the result of a stretch is to be written, before pccl_tensors_written. */
 uint8_t *pccl_tensors_result(const struct pccl_tensors *tensors, size_t at, size_t bytes);
 void pccl_tensors_written(const struct pccl_tensors *tensors, size_t at, size_t bytes);
-/* Copies between the result of a stretch and other memory. */
-void pccl_tensors_read(const struct pccl_tensors *tensors, size_t at, size_t bytes, uint8_t *to);
-void pccl_tensors_write(const struct pccl_tensors *tensors, size_t at, size_t bytes, const uint8_t *from);
+/* Copies between the result of a stretch and other memory; with kernels past the caches (pccl_copy_streaming). */
+void pccl_tensors_read(const struct pccl_tensors *tensors, size_t at, size_t bytes, uint8_t *to,
+                       const struct pccl_kernels *streaming);
+void pccl_tensors_write(const struct pccl_tensors *tensors, size_t at, size_t bytes, const uint8_t *from,
+                        const struct pccl_kernels *streaming);
 
 #endif
