@@ -3,7 +3,7 @@
  * From below, and each calls only into those before it:
  *   schedule, ring, direct, broadcast, gather, scatter, to_root, from_root, all_to_all
  *                            what is to be done with a piece; no bytes
- *   plan, scratch, backup    how elements are cut; memory
+ *   plan, scratch, tensors, backup   how elements are cut; memory
  *   held, kept               segments and announcements of stripes or operations that have not
  *                            begun here
  *   lane                     whose turn it is to send
@@ -179,9 +179,6 @@ struct pccl_transfer {
     struct pccl_list_node wanting; /* in the exchange's queue for a larger window */
 };
 
-/* Of several: the one to which the stripe belongs (transfer.c). */
-const struct pccl_plan *pccl_section_of(const struct pccl_transfer *transfer, uint64_t stripe);
-
 struct pccl_exchange {
     struct pccl_exchange_config config;
     struct pccl_memory memory;
@@ -203,7 +200,8 @@ struct pccl_exchange {
 /* Of a stripe that there is. */
 static inline const struct pccl_plan *pccl_plan_of(const struct pccl_transfer *transfer, uint64_t stripe)
 {
-    return transfer->sections == NULL ? &transfer->plan : pccl_section_of(transfer, stripe);
+    return transfer->sections == NULL ? &transfer->plan
+                                      : pccl_plan_section(transfer->sections, transfer->section_count, stripe);
 }
 
 /* The piece of its message in a step that there is, or PCCL_NO_PIECE; the seat is that of a stripe. */

@@ -358,6 +358,14 @@ enum pccl_status pccl_plan_make_sections(const struct pccl_descriptor *descripto
     return PCCL_OK;
 }
 
+const struct pccl_plan *pccl_plan_section(const struct pccl_plan *plans, uint32_t count, uint64_t stripe)
+{
+    uint32_t index = 0;
+    while (index + 1 < count && plans[index + 1].first_stripe <= stripe)
+        index++;
+    return &plans[index];
+}
+
 struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
     stripe -= plan->first_stripe;

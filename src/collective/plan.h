@@ -106,6 +106,9 @@ PCCL_MUST_CHECK enum pccl_status pccl_plan_make_sections(const struct pccl_descr
                                                          struct pccl_plan *plans, struct pccl_plan *whole,
                                                          struct pccl_text *reason);
 
+/* That of the section to which the stripe belongs. */
+const struct pccl_plan *pccl_plan_section(const struct pccl_plan *plans, uint32_t count, uint64_t stripe);
+
 /* For the schedule: this peer's place, in this stripe. */
 static inline struct pccl_seat pccl_plan_seat(const struct pccl_plan *plan, uint64_t stripe)
 {

@@ -120,14 +120,6 @@ static enum pccl_status plan_sections(struct pccl_transfer *transfer, const stru
     return status;
 }
 
-const struct pccl_plan *pccl_section_of(const struct pccl_transfer *transfer, uint64_t stripe)
-{
-    uint32_t index = 0;
-    while (index + 1 < transfer->section_count && transfer->sections[index + 1].first_stripe <= stripe)
-        index++;
-    return &transfer->sections[index];
-}
-
 /* Room for a segment of any section. */
 static bool take_tensors(struct pccl_transfer *transfer, const struct pccl_transfer_config *config)
 {

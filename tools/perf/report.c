@@ -54,7 +54,9 @@ void perf_report_header(const struct perf_options *options, const struct perf_ri
 {
     char text[96];
     FILE *out = perf_table(options);
-    (void)fprintf(out, "# %s, %u peers, %s %s, codec %s, %u at once, %u tensors, pool %s; times in us, bandwidths in GB/s (1e9)\n",
+    (void)fprintf(out,
+                  "# %s, %u peers, %s %s, codec %s, %u at once, %u tensors, pool %s; times in us, bandwidths in GB/s "
+                  "(1e9)\n",
                   perf_collective_name(options->collective), options->peers, perf_datatype_name(options->datatype),
                   perf_reduces(options) ? perf_operation_name(options->operation) : "-", options->codec_text,
                   options->concurrent, options->tensors, options->pool ? options->pool : "automatic");
@@ -211,7 +213,8 @@ bool perf_report_json(const struct perf_options *options, const struct perf_ring
     uint32_t version = pcclGetVersion();
     (void)fprintf(file,
                   "{\"version\": \"%u.%u.%u\", \"collective\": \"%s\", \"peers\": %u, \"datatype\": \"%s\", "
-                  "\"operation\": \"%s\", \"codec\": \"%s\", \"concurrent\": %u, \"tensors\": %u, \"pool\": %s, \"checked\": %s, "
+                  "\"operation\": \"%s\", \"codec\": \"%s\", \"concurrent\": %u, \"tensors\": %u, "
+                  "\"pool\": %s, \"checked\": %s, "
                   "\"limit_setting\": \"%s\", \"rows\": [\n",
                   version / 10000, version / 100 % 100, version % 100, perf_collective_name(options->collective),
                   options->peers, perf_datatype_name(options->datatype), perf_operation_name(options->operation),
