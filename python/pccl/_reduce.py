@@ -320,7 +320,7 @@ class Operation:
         self._pid = os.getpid()
         self._launch: Optional[Callable[[Any, Any], int]] = work.launch
         self._pins: Any = work.pins
-        self._staged: Optional[Staged] = work.staged
+        self._staged: Optional[Union[Staged, StagedTogether]] = work.staged
         self._blobs = work.blobs
         self._turn = threading.Lock()
         self._mutex = threading.Lock()
