@@ -21,13 +21,15 @@ struct making {
 
 static bool make(const struct making *making, const void *input, size_t count, void *result)
 {
-    const struct pccl_kernels *kernels = pccl_kernels_for(pccl_cpu_features());
     const bool scales = making->reduction == PCCL_PREMUL_SUM, adds = pccl_feedback_is_kept(&making->feedback);
+    if (!scales && !adds)
+        return false;
+    const struct pccl_kernels *kernels = pccl_kernels_for(pccl_cpu_features());
     if (scales)
         pccl_scale(kernels, making->datatype, result, input, count, making->factor);
     if (adds)
         pccl_feedback_apply(kernels, making->datatype, &making->feedback, scales ? result : input, count, result);
-    return scales || adds;
+    return true;
 }
 
 /* Its contribution is the result, but a bool that is reduced becomes 0 or 1. */
@@ -158,6 +160,8 @@ void pccl_coalesced_take(const struct pccl_comm_op *operation, const struct pccl
 bool pccl_contribution_make(const struct pccl_request *request, const struct pccl_comm_op *operation,
                             void *contribution, size_t bytes)
 {
+    if (!request->tensors && !operation->feedback && request->descriptor.operation != PCCL_PREMUL_SUM)
+        return false; /* nearly always */
     const struct making making = making_of(request, operation);
     if (!request->tensors)
         return make(&making, request->input, bytes / pccl_datatype_bytes(making.datatype), contribution);
