@@ -10,7 +10,10 @@
 
 static inline const uint8_t *pccl_input_of(const struct pccl_transfer *transfer, const struct pccl_segment *segment)
 {
-    return transfer->input + pccl_plan_input_at(&transfer->plan, segment);
+    const struct pccl_plan *plan = &transfer->plan;
+    if (transfer->inputs != NULL)
+        return transfer->inputs[segment->part % plan->seat.ranks] + pccl_plan_part_at(plan, segment);
+    return transfer->input + pccl_plan_input_at(plan, segment);
 }
 static inline uint8_t *pccl_result_of(const struct pccl_transfer *transfer, const struct pccl_segment *segment)
 {

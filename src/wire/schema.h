@@ -56,7 +56,7 @@
     F(ID, tail, , )
 
 #define PCCL_FIELDS_descriptor(F) /* what the caller asked for; must be equal on all peers, or the operation fails */  \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_SEND) /* enum pccl_collective */                                           \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_ALL_TO_ALL_V) /* enum pccl_collective */                                   \
     F(U8, datatype, 0, 14)                        /* pcclDataType_t */                                                 \
     F(U8, operation, 0, 8)                        /* pcclRedOp_t that fits it; 0 where nothing is reduced */           \
     F(U8, codec, 0, 7)                            /* pcclQuantizationAlgorithm_t */                                    \
@@ -65,7 +65,7 @@
     F(U8, codec_rounding, 0, 1) /* pcclCodecRounding_t */                                                              \
     F(U16, codec_block, 0, 256) /* elements of a block */                                                              \
     F(U64, count, , ) /* elements: of the tensor; where each member has a part, of one part; with counts, in all */    \
-    F(ID, root, , )   /* who alone sends (broadcast, scatter, send) or receives (reduce, gather); else 0 */            \
+    F(ID, root, , )   /* who alone sends (broadcast, scatters, send) or receives (reduce, gathers); else 0 */          \
     F(ID, counts, , ) /* digest of the elements of each member's part; 0: equal parts, or no parts */                  \
     F(STRUCT, label, label, )
 
@@ -80,7 +80,7 @@
     F(ID, peer, 1, )                                                                                                   \
     F(U8, state, PCCL_PLACE_HERE, PCCL_PLACE_DISCONNECTED) /* enum pccl_place_state */                                 \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)        /* enum pccl_call that it waits in; NONE: unknown */        \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_SEND)          /* of an operation */                                       \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_ALL_TO_ALL_V)          /* of an operation */                               \
     F(U64, detail, , )                                     /* the call's tag or round */                               \
     F(U64, since_us, , )
 
@@ -221,7 +221,7 @@
 
 #define PCCL_FIELDS_where(F)                        /* "I have been waiting in this call" */                           \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE) /* enum pccl_call; NONE: no longer */                              \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_SEND)   /* of an operation */                                              \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_ALL_TO_ALL_V)   /* of an operation */                                      \
     F(STRUCT, instance, instance, )                 /* of an operation */                                              \
     F(U64, round, , )                               /* of a joint call */                                              \
     F(U64, since_us, , )
@@ -513,7 +513,10 @@ enum pccl_refusal { PCCL_ENUM_refusal(PCCL_ENUM_VALUE) };
     V(GATHER, 8, "the root gets the parts of all")                                                                     \
     V(SCATTER, 9, "each gets its part of the root's tensor")                                                           \
     V(ALL_TO_ALL, 10, "each gets a part from each")                                                                    \
-    V(SEND, 11, "one peer of a pair gets the other one's tensor")
+    V(SEND, 11, "one peer of a pair gets the other one's tensor")                                                      \
+    V(GATHER_V, 12, "the root gets the blobs of all; lengths go first, here and below")                                \
+    V(SCATTER_V, 13, "each gets one of the root's blobs")                                                              \
+    V(ALL_TO_ALL_V, 14, "each gets a blob from each")
 enum pccl_collective { PCCL_ENUM_collective(PCCL_ENUM_VALUE) PCCL_COLLECTIVES };
 
 #define PCCL_ENUM_class(V)                                                                                             \
