@@ -69,11 +69,6 @@ struct pccl_exchange_effects {
      */
     void (*done)(void *context, struct pccl_transfer *transfer);
     /*
-     * A part of given length that this rank gets is complete; it is that of the member in this
-     * position. Once for each, before `done`, if the transfer is to tell; not of empty ones.
-     */
-    void (*arrived)(void *context, struct pccl_transfer *transfer, uint32_t position);
-    /*
      * No byte of the caller's memory is to be sent or received any more; this comes at the latest
      * when all peers are done. Once, after `done`, or right behind it if nothing was left to be
      * sent.
@@ -96,6 +91,11 @@ struct pccl_exchange_effects {
      * that becomes idle must ask by itself; this is not called again for it.
      */
     void (*writable)(void *context, const struct pccl_id *peer, bool outgoing);
+    /*
+     * A part of given length that this rank gets is complete; it is that of the member in this
+     * position. Once for each, before `done`, if the transfer is to tell; not of empty ones.
+     */
+    void (*arrived)(void *context, struct pccl_transfer *transfer, uint32_t position);
 };
 
 struct pccl_transfer_config {

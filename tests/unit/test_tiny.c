@@ -119,8 +119,9 @@ static void test_contributions_of_blobs(void **state)
     assert_false(blob_fits(20, 13, WORLD, MOST));
     assert_true(blob_fits(8, 5, WORLD, 0)); /* lengths always fit */
     assert_false(blob_fits(9, 1, WORLD, 0));
-    assert_true(blob_fits(8, 5, PCCL_TINY_BLOBS_MAX, 0));
-    assert_false(blob_fits(8, 5, PCCL_TINY_BLOBS_MAX + 1, PCCL_TINY_BYTES_MAX)); /* except of too many */
+    const uint32_t members_max = pccl_tiny_members_max(PCCL_ALL_GATHER_V);
+    assert_true(blob_fits(8, 5, members_max, 0));
+    assert_false(blob_fits(8, 5, members_max + 1, PCCL_TINY_BYTES_MAX)); /* except of too many */
     struct pccl_descriptor known = descriptor_of(PCCL_ALL_GATHER_V, 5);
     known.counts = peer_a;
     const uint8_t data[8] = {0};
@@ -135,7 +136,8 @@ static void round_trip(const uint32_t lengths[WORLD], uint32_t most, uint32_t ex
     struct pccl_descriptor descriptor = descriptor_of(PCCL_ALL_GATHER_V, 5);
     for (uint32_t i = 0; i < WORLD; i++) {
         memset(blob, (int)i + 1, sizeof blob);
-        uint32_t bytes = pccl_tiny_put_blob(result + length + 4, blob, lengths[i], WORLD, most);
+        const struct pccl_tiny_blob own = {lengths[i], blob};
+        uint32_t bytes = pccl_tiny_put_blobs(result + length + 4, PCCL_ALL_GATHER_V, &own, 1, WORLD, most);
         assert_true(pccl_tiny_contribution_fits(&descriptor, WORLD, false,
                                                 &(struct pccl_bytes){result + length + 4, bytes}, most));
         pccl_put(result + length, 4, bytes);
@@ -143,17 +145,15 @@ static void round_trip(const uint32_t lengths[WORLD], uint32_t most, uint32_t ex
     }
     assert_int_equal(length, expected_bytes);
     assert_true(pccl_tiny_result_fits(&descriptor, WORLD, &(struct pccl_bytes){result, length}, most));
-    const uint8_t *at = result;
+    struct pccl_tiny_blob read[PCCL_TINY_BLOBS_MAX];
+    assert_int_equal(pccl_tiny_list_blobs(PCCL_ALL_GATHER_V, WORLD, result, read), WORLD);
     for (uint32_t i = 0; i < WORLD; i++) {
-        struct pccl_tiny_blob read;
-        at = pccl_tiny_next_blob(at, &read);
-        assert_int_equal(read.length, lengths[i]);
+        assert_int_equal(read[i].length, lengths[i]);
         memset(blob, (int)i + 1, sizeof blob);
-        assert_int_equal(read.data != NULL, lengths[i] + 12 <= pccl_tiny_most(&descriptor, WORLD, most) / WORLD);
-        if (read.data != NULL)
-            assert_memory_equal(read.data, blob, lengths[i]);
+        assert_int_equal(read[i].data != NULL, lengths[i] + 12 <= pccl_tiny_most(&descriptor, WORLD, most) / WORLD);
+        if (read[i].data != NULL)
+            assert_memory_equal(read[i].data, blob, lengths[i]);
     }
-    assert_ptr_equal(at, result + length);
 }
 
 static void test_blobs_are_read_as_they_were_put(void **state)
