@@ -246,7 +246,7 @@ static void add_part(struct outcome *result, const struct sim_launch *launch, co
     }
     if (reduces && result->length > 0)
         return;
-    if (descriptor->collective == PCCL_ALL_GATHER_V) {
+    if (sim_is_of_blobs(descriptor->collective)) {
         for (uint32_t i = 0; i < 4; i++)
             result->bytes[result->length++] = (uint8_t)(length >> (8 * i));
     }

@@ -864,6 +864,8 @@ static void blobs_for_each(void **state)
                 trial.descriptor.datatype = PCCL_U8;
                 trial.window_bytes = i % 3 == 0 ? 1 : 1 << 20;
                 give_lengths(&trial, lengths[i / 8], 5, starts);
+                if (trial.descriptor.count == 0)
+                    continue; /* two ranks may have the first lengths only */
                 const struct pccl_plan plan = plan_of(&trial);
                 turns[plan.turn_stripes > 1] += plan.exchanges && plan.stripes > plan.turns;
                 run_case(&trial, seed);
