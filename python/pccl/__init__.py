@@ -56,6 +56,7 @@ from ._logging import set_log_level
 from ._master import MasterNode
 from ._parameters import Parameter, parameters
 from ._reduce import (
+    AsyncBlobHandle,
     AsyncBlobsHandle,
     AsyncReduceHandle,
     OperationInfo,
@@ -69,12 +70,15 @@ from ._run import (
     AllGatherV,
     AllReduce,
     AllToAll,
+    AllToAllV,
     Barrier,
     Broadcast,
     Gather,
+    GatherV,
     Reduce,
     ReduceScatter,
     Scatter,
+    ScatterV,
 )
 from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 
@@ -86,6 +90,8 @@ __all__ = [
     "AllGatherV",
     "AllReduce",
     "AllToAll",
+    "AllToAllV",
+    "AsyncBlobHandle",
     "AsyncBlobsHandle",
     "AsyncReduceHandle",
     "Attribute",
@@ -96,6 +102,7 @@ __all__ = [
     "CodecScale",
     "Communicator",
     "Gather",
+    "GatherV",
     "Group",
     "ConnectionError_",
     "DTypeError",
@@ -130,6 +137,7 @@ __all__ = [
     "RefusedError",
     "Result",
     "Scatter",
+    "ScatterV",
     "SharedState",
     "SharedStateSyncInfo",
     "SharedStateSyncStrategy",

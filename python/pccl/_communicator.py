@@ -21,10 +21,12 @@ from typing import (
 
 from . import _buffers, _collectives, _core, _native, _threads
 from ._codec import QuantizationOptions
+from ._collectives import OnArrival
 from ._enums import Attribute, DataType, DeviceType, ReduceOp, Result, SharedStateSyncStrategy, member, number
 from ._errors import ConnectionError_, InvalidArgument, PCCLError, VersionMismatchError
 from ._parameters import maximum
 from ._reduce import (
+    AsyncBlobHandle,
     AsyncBlobsHandle,
     AsyncReduceHandle,
     Operation,
@@ -401,6 +403,7 @@ class Communicator:
         members: Optional[Sequence[str]] = None,
         alone_ok: bool = False,
         max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
         label: str = "",
     ) -> List[Tuple[str, memoryview]]:
         """Brings the data of all members to all: bytes, or any buffer that all_reduce takes, of a length that the
@@ -408,9 +411,13 @@ class Communicator:
         lie in memory of the library's, which is freed when nothing refers to it any more.
 
         Without `members` it counts on nobody in particular: it can be repeated as it is when it has failed because a
-        peer was lost. max_bytes: how long all of them may be together; if they are longer, all get StateMismatch. The
-        other arguments: as for broadcast."""
-        work = self._all_gather_v("all_gather_v", data, tag, members, alone_ok, max_bytes)
+        peer was lost. max_bytes: how long all of them may be together; if they are longer, all get StateMismatch.
+
+        on_arrival(peer, part): called on this thread with each part when it comes, this peer's own too, before the call
+        returns. It sees them provisionally: the operation may still fail, for all alike. It must not call what waits
+        for other peers; if it raises, the call ends with that as with Ctrl-C. The other arguments: as for
+        broadcast."""
+        work = self._all_gather_v("all_gather_v", data, tag, members, alone_ok, max_bytes, on_arrival)
         return self._finish(AsyncBlobsHandle(self._operation("all_gather_v", work, label, True)))
 
     def all_gather_v_async(
@@ -421,13 +428,113 @@ class Communicator:
         members: Optional[Sequence[str]] = None,
         alone_ok: bool = False,
         max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
         label: str = "",
     ) -> AsyncBlobsHandle:
         """The same without waiting. data must stay unchanged until the handle has been awaited."""
-        work = self._all_gather_v("all_gather_v_async", data, tag, members, alone_ok, max_bytes)
-        handle = AsyncBlobsHandle(self._operation("all_gather_v_async", work, label, False))
+        work = self._all_gather_v("all_gather_v_async", data, tag, members, alone_ok, max_bytes, on_arrival)
+        return self._launch_blobs("all_gather_v_async", work, label)
+
+    def gather_v(
+        self,
+        data: Any,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
+        label: str = "",
+    ) -> List[Tuple[str, memoryview]]:
+        """Brings the data of all members to the root, a rank or an id: what all_gather_v returns, there; the others get an
+        empty list. It counts on members as broadcast does. The other arguments: as for all_gather_v."""
+        work = self._gather_v("gather_v", data, root, tag, members, alone_ok, max_bytes, on_arrival)
+        return self._finish(AsyncBlobsHandle(self._operation("gather_v", work, label, True)))
+
+    def gather_v_async(
+        self,
+        data: Any,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
+        label: str = "",
+    ) -> AsyncBlobsHandle:
+        """The same without waiting. What is sent must stay unchanged until the handle has been awaited."""
+        work = self._gather_v("gather_v_async", data, root, tag, members, alone_ok, max_bytes, on_arrival)
+        return self._launch_blobs("gather_v_async", work, label)
+
+    def scatter_v(
+        self,
+        parts: Any = None,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
+        label: str = "",
+    ) -> memoryview:
+        """Gives each member one of the root's parts, and returns the own one. parts, of the root alone: for each member, in
+        order of their ranks, what all_gather_v takes as data; each may be elsewhere in memory. max_bytes: how long a part
+        may be. The other arguments: as for gather_v."""
+        work = self._scatter_v("scatter_v", parts, root, tag, members, alone_ok, max_bytes, on_arrival)
+        return self._finish(AsyncBlobHandle(self._operation("scatter_v", work, label, True)))
+
+    def scatter_v_async(
+        self,
+        parts: Any = None,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
+        label: str = "",
+    ) -> AsyncBlobHandle:
+        """The same without waiting. What is sent must stay unchanged until the handle has been awaited."""
+        work = self._scatter_v("scatter_v_async", parts, root, tag, members, alone_ok, max_bytes, on_arrival)
+        handle = AsyncBlobHandle(self._operation("scatter_v_async", work, label, False))
         handle._operation.launch()
         return handle
+
+    def all_to_all_v(
+        self,
+        parts: Any,
+        *,
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
+        label: str = "",
+    ) -> List[Tuple[str, memoryview]]:
+        """Brings a part of each member to each: parts as for the root of scatter_v, on all; returns the id of each member
+        and its part for this one, in order of their ranks. Up to 31 members. max_bytes: how long all that one member gets
+        may be. The other arguments: as for gather_v."""
+        work = self._all_to_all_v("all_to_all_v", parts, tag, members, alone_ok, max_bytes, on_arrival)
+        return self._finish(AsyncBlobsHandle(self._operation("all_to_all_v", work, label, True)))
+
+    def all_to_all_v_async(
+        self,
+        parts: Any,
+        *,
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
+        label: str = "",
+    ) -> AsyncBlobsHandle:
+        """The same without waiting. What is sent must stay unchanged until the handle has been awaited."""
+        work = self._all_to_all_v("all_to_all_v_async", parts, tag, members, alone_ok, max_bytes, on_arrival)
+        return self._launch_blobs("all_to_all_v_async", work, label)
 
     def reduce_scatter(
         self,
@@ -760,9 +867,65 @@ class Communicator:
 
     @staticmethod
     def _all_gather_v(
-        where: str, data: Any, tag: int, members: Optional[Sequence[str]], alone_ok: bool, max_bytes: int
+        where: str,
+        data: Any,
+        tag: int,
+        members: Optional[Sequence[str]],
+        alone_ok: bool,
+        max_bytes: int,
+        on_arrival: Optional[OnArrival],
     ) -> Work:
-        return _collectives.all_gather_v(_collectives.Options(where, tag, members, alone_ok), data, max_bytes)
+        options = _collectives.Options(where, tag, members, alone_ok)
+        return _collectives.all_gather_v(options, data, max_bytes, on_arrival)
+
+    def _gather_v(
+        self,
+        where: str,
+        data: Any,
+        root: Union[int, str],
+        tag: int,
+        members: Optional[Sequence[str]],
+        alone_ok: bool,
+        max_bytes: int,
+        on_arrival: Optional[OnArrival],
+    ) -> Work:
+        ids, _ = self._counted_on(where, members)
+        options = _collectives.Options(where, tag, ids, alone_ok)
+        return _collectives.gather_v(options, data, root, max_bytes, on_arrival)
+
+    def _scatter_v(
+        self,
+        where: str,
+        parts: Any,
+        root: Union[int, str],
+        tag: int,
+        members: Optional[Sequence[str]],
+        alone_ok: bool,
+        max_bytes: int,
+        on_arrival: Optional[OnArrival],
+    ) -> Work:
+        ids, rank = self._counted_on(where, members)
+        options = _collectives.Options(where, tag, ids, alone_ok)
+        return _collectives.scatter_v(options, parts, root, rank, max_bytes, on_arrival)
+
+    def _all_to_all_v(
+        self,
+        where: str,
+        parts: Any,
+        tag: int,
+        members: Optional[Sequence[str]],
+        alone_ok: bool,
+        max_bytes: int,
+        on_arrival: Optional[OnArrival],
+    ) -> Work:
+        ids, _ = self._counted_on(where, members)
+        options = _collectives.Options(where, tag, ids, alone_ok)
+        return _collectives.all_to_all_v(options, parts, max_bytes, on_arrival)
+
+    def _launch_blobs(self, where: str, work: Work, label: str) -> AsyncBlobsHandle:
+        handle = AsyncBlobsHandle(self._operation(where, work, label, False))
+        handle._operation.launch()
+        return handle
 
     # ---- operations of all kinds
 

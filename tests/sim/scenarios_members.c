@@ -694,9 +694,10 @@ void scenario_barrier_kill(struct sim *sim)
 void scenario_lying_sizes(struct sim *sim)
 {
     static const uint8_t payload[64];
-    const struct sim_request *const kinds[] = {&gather, &broadcast, &scatter,   &blobs,      &blobs,
-                                               &blobs,  &barrier,   &from_root, &all_to_all, &reduce};
-    static const uint32_t lengths[] = {8, 16, 32, 342, 333, 7, 8, 48, 16, 8};
+    const struct sim_request *const kinds[] = {&gather,     &broadcast, &scatter,       &blobs,           &blobs,
+                                               &blobs,      &barrier,   &from_root,     &all_to_all,      &reduce,
+                                               &blobs_to_root, &blobs_from_root, &blobs_for_all};
+    static const uint32_t lengths[] = {8, 16, 32, 342, 333, 7, 8, 48, 16, 8, 7, 24, 16};
     struct pccl_peer_op *ops[2];
     static uint8_t blob[512];
     cluster(sim, 2);
