@@ -359,6 +359,7 @@ class Operation:
         self._staged: Optional[Staged] = work.staged
         self._blobs = work.blobs
         self._arrivals = work.arrivals
+        self._waits = False  # for the job, some thread that sees what arrives
         self._turn = threading.Lock()
         self._mutex = threading.Lock()
         self._callbacks: List[Callable[[], None]] = []
@@ -420,7 +421,7 @@ class Operation:
             try:
                 if self.outcome is None:
                     self._await(timeout_ms)
-                if self._arrivals is not None and self._job is None:
+                if self._arrivals is not None and not self._waits:
                     self._arrivals.show_now()
             finally:
                 self._turn.release()
@@ -458,14 +459,14 @@ class Operation:
         participants = tuple(one.digits.decode() for one in ids[: info.world])
         numbers = info.world, info.tx_bytes, info.rx_bytes, self.tag, info.sequence, info.rank
         blobs = self._blobs.take() if self._blobs is not None else []
-        if self._arrivals is not None and self._job is None:
+        if self._arrivals is not None and not self._waits:
             self._arrivals.show_now()  # before the end is known
         self._let_go()
         self._end(code, why, OperationInfo(*numbers, participants), blobs)
 
     def _let_go(self) -> None:
         """Releases its memory, which the library no longer uses."""
-        self._pins = self._staged = self._blobs = self._arrivals = None
+        self._pins = self._staged = self._blobs = None
         self._core.release(self)
 
     def _end(
@@ -488,8 +489,12 @@ class Operation:
 
     def wait(self, seconds: Optional[float] = None) -> bool:
         """Waits for so many seconds at most; whether it has ended."""
-        if self.outcome is not None:
-            return True
+        ended = self.outcome is not None or self._wait(seconds)
+        if ended and self._arrivals is not None:
+            self._arrivals.show(0)  # what has come since
+        return ended
+
+    def _wait(self, seconds: Optional[float]) -> bool:
         if self.foreign:
             self._end(*_FOREIGN)
             return True
@@ -500,8 +505,9 @@ class Operation:
             return True
         with self._mutex:
             if self._job is None:
-                call = self._await_end if arrivals is None else arrivals.ending(self._await_end)
-                self._job = _threads.try_start(call)
+                self._waits = True  # before the job begins
+                self._job = _threads.try_start(arrivals.ending(self._await_end) if arrivals else self._await_end)
+                self._waits = self._job is not None
         if self._job is None:
             self._await_end()
             return self.outcome is not None
