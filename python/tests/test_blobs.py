@@ -6,6 +6,7 @@ import threading
 import weakref
 
 import pytest
+import support
 from support import DEADLINE
 
 import pccl
@@ -423,3 +424,32 @@ def test_blobs_of_a_group(group):
                 assert pair.scatter_v([b"1", b"2" * length] if i == 1 else None, root=0) == [b"1", b"2" * length][i - 1]
 
     three.all(run)
+
+
+def _peak_kib():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+
+def _memory_for(group, length):
+    """One part of so many bytes, and a tenth of the others empty: what that takes beside all parts is a window."""
+    three = group(3)
+    lengths = [[1000, 0, 1000], [1000, 1000, 1000], [1000, 1000, length]]
+    given = [[bytearray(n) for n in row] for row in lengths]
+    given[2][2], given[2][0] = bytearray(1000), bytearray(length)
+    with open("/proc/self/clear_refs", "w") as refs:
+        refs.write("5")  # the peak is what there is now
+    before = _peak_kib()
+    got = three.all(lambda comm, i: comm.all_to_all_v(given[i], max_bytes=2 * length))
+    assert len(got[0][2][1]) == length
+    support.figure("beside-the-parts", _peak_kib() - before - length // 1024, "KiB")
+    assert _peak_kib() - before < length // 1024 + (128 << 10)
+
+
+def test_memory_is_that_of_a_window(group):
+    _memory_for(group, 300 << 20)
+
+
+@pytest.mark.nightly
+def test_memory_of_a_gib(group):
+    _memory_for(group, 1 << 30)
