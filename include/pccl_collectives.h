@@ -84,7 +84,8 @@ typedef struct pcclCollectiveOptions_t {
 
 #define PCCL_COLLECTIVE_OPTIONS_INIT                                                                                   \
     {                                                                                                                  \
-        sizeof(pcclCollectiveOptions_t), 0, NULL, NULL, 0, false, {pcclUint8, pcclQuantNone}, NULL, 0, 0, 1, NULL, NULL \
+        sizeof(pcclCollectiveOptions_t), 0, NULL, NULL, 0, false, {pcclUint8, pcclQuantNone}, NULL, 0, 0, 1, NULL,     \
+            NULL                                                                                                       \
     }
 
 /*
@@ -468,8 +469,8 @@ PCCL_EXPORT pcclResult_t pcclGatherVAsync(const void *PCCL_NULLABLE data, size_t
  * and the results of pcclBroadcastAsync
  */
 PCCL_EXPORT pcclResult_t pcclScatterVAsync(const pcclPart_t *PCCL_NULLABLE parts, size_t count, uint32_t root,
-                                           const pcclCollectiveOptions_t *PCCL_NULLABLE options,
-                                           const pcclComm_t *comm, pcclBlobs_t *blobs, pcclAsyncReduceOp_t *handle_out);
+                                           const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                           pcclBlobs_t *blobs, pcclAsyncReduceOp_t *handle_out);
 
 /*
  * Launches an all-to-all of blobs, in the same way.
@@ -591,7 +592,7 @@ typedef struct pcclOperation_t {
     uint32_t root;                          /* of a broadcast, a reduce, gathers and scatters */
     const pcclCollectiveOptions_t *options; /* with the tag; NULL: the defaults */
     pcclOperationInfo_t *info;              /* written when the entry has succeeded, whatever the others do; or NULL */
-    pcclBlobs_t *blobs; /* of blobs: written as info is, and then to be freed; else NULL */
+    pcclBlobs_t *blobs;                     /* of blobs: written as info is, and then to be freed; else NULL */
 } pcclOperation_t;
 
 #define PCCL_OPERATION_INIT                                                                                            \

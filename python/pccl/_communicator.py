@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ._group import Group
 
 _T = TypeVar("_T")
+_H = TypeVar("_H", bound="_Handle[Any]")
 _RETRY_PAUSE_S = 1.0
 _ATTEMPT_S = 2.0  # on average: where something else than a master listens, an attempt takes ten
 
@@ -417,7 +418,8 @@ class Communicator:
         returns. It sees them provisionally: the operation may still fail, for all alike. It must not call what waits
         for other peers; if it raises, the call ends with that as with Ctrl-C. The other arguments: as for
         broadcast."""
-        work = self._all_gather_v("all_gather_v", data, tag, members, alone_ok, max_bytes, on_arrival)
+        options = _collectives.Options("all_gather_v", tag, members, alone_ok)
+        work = _collectives.all_gather_v(options, data, max_bytes, on_arrival)
         return self._finish(AsyncBlobsHandle(self._operation("all_gather_v", work, label, True)))
 
     def all_gather_v_async(
@@ -432,8 +434,9 @@ class Communicator:
         label: str = "",
     ) -> AsyncBlobsHandle:
         """The same without waiting. data must stay unchanged until the handle has been awaited."""
-        work = self._all_gather_v("all_gather_v_async", data, tag, members, alone_ok, max_bytes, on_arrival)
-        return self._launch_blobs("all_gather_v_async", work, label)
+        options = _collectives.Options("all_gather_v_async", tag, members, alone_ok)
+        work = _collectives.all_gather_v(options, data, max_bytes, on_arrival)
+        return self._launched(AsyncBlobsHandle(self._operation("all_gather_v_async", work, label, False)))
 
     def gather_v(
         self,
@@ -447,9 +450,10 @@ class Communicator:
         on_arrival: Optional[OnArrival] = None,
         label: str = "",
     ) -> List[Tuple[str, memoryview]]:
-        """Brings the data of all members to the root, a rank or an id: what all_gather_v returns, there; the others get an
-        empty list. It counts on members as broadcast does. The other arguments: as for all_gather_v."""
-        work = self._gather_v("gather_v", data, root, tag, members, alone_ok, max_bytes, on_arrival)
+        """Brings the data of all members to the root, a rank or an id: there it returns what all_gather_v does, and an
+        empty list at the others. It counts on members as broadcast does. The other arguments: as for all_gather_v."""
+        options, _ = self._placed("gather_v", tag, members, alone_ok)
+        work = _collectives.gather_v(options, data, root, max_bytes, on_arrival)
         return self._finish(AsyncBlobsHandle(self._operation("gather_v", work, label, True)))
 
     def gather_v_async(
@@ -465,8 +469,9 @@ class Communicator:
         label: str = "",
     ) -> AsyncBlobsHandle:
         """The same without waiting. What is sent must stay unchanged until the handle has been awaited."""
-        work = self._gather_v("gather_v_async", data, root, tag, members, alone_ok, max_bytes, on_arrival)
-        return self._launch_blobs("gather_v_async", work, label)
+        options, _ = self._placed("gather_v_async", tag, members, alone_ok)
+        work = _collectives.gather_v(options, data, root, max_bytes, on_arrival)
+        return self._launched(AsyncBlobsHandle(self._operation("gather_v_async", work, label, False)))
 
     def scatter_v(
         self,
@@ -480,10 +485,11 @@ class Communicator:
         on_arrival: Optional[OnArrival] = None,
         label: str = "",
     ) -> memoryview:
-        """Gives each member one of the root's parts, and returns the own one. parts, of the root alone: for each member, in
-        order of their ranks, what all_gather_v takes as data; each may be elsewhere in memory. max_bytes: how long a part
-        may be. The other arguments: as for gather_v."""
-        work = self._scatter_v("scatter_v", parts, root, tag, members, alone_ok, max_bytes, on_arrival)
+        """Gives each member one of the root's parts, and returns the own one. parts, of the root alone: for each
+        member, in order of their ranks, what all_gather_v takes as data; each may be elsewhere in memory. max_bytes:
+        how long a part may be. The other arguments: as for gather_v."""
+        options, rank = self._placed("scatter_v", tag, members, alone_ok)
+        work = _collectives.scatter_v(options, parts, root, rank, max_bytes, on_arrival)
         return self._finish(AsyncBlobHandle(self._operation("scatter_v", work, label, True)))
 
     def scatter_v_async(
@@ -499,10 +505,9 @@ class Communicator:
         label: str = "",
     ) -> AsyncBlobHandle:
         """The same without waiting. What is sent must stay unchanged until the handle has been awaited."""
-        work = self._scatter_v("scatter_v_async", parts, root, tag, members, alone_ok, max_bytes, on_arrival)
-        handle = AsyncBlobHandle(self._operation("scatter_v_async", work, label, False))
-        handle._operation.launch()
-        return handle
+        options, rank = self._placed("scatter_v_async", tag, members, alone_ok)
+        work = _collectives.scatter_v(options, parts, root, rank, max_bytes, on_arrival)
+        return self._launched(AsyncBlobHandle(self._operation("scatter_v_async", work, label, False)))
 
     def all_to_all_v(
         self,
@@ -515,10 +520,11 @@ class Communicator:
         on_arrival: Optional[OnArrival] = None,
         label: str = "",
     ) -> List[Tuple[str, memoryview]]:
-        """Brings a part of each member to each: parts as for the root of scatter_v, on all; returns the id of each member
-        and its part for this one, in order of their ranks. Up to 31 members. max_bytes: how long all that one member gets
-        may be. The other arguments: as for gather_v."""
-        work = self._all_to_all_v("all_to_all_v", parts, tag, members, alone_ok, max_bytes, on_arrival)
+        """Brings a part of each member to each: parts as for the root of scatter_v, on all; returns the id of each
+        member and its part for this one, in order of their ranks. Up to 31 members. max_bytes: how long all that one
+        member gets may be. The other arguments: as for gather_v."""
+        options, _ = self._placed("all_to_all_v", tag, members, alone_ok)
+        work = _collectives.all_to_all_v(options, parts, max_bytes, on_arrival)
         return self._finish(AsyncBlobsHandle(self._operation("all_to_all_v", work, label, True)))
 
     def all_to_all_v_async(
@@ -533,8 +539,9 @@ class Communicator:
         label: str = "",
     ) -> AsyncBlobsHandle:
         """The same without waiting. What is sent must stay unchanged until the handle has been awaited."""
-        work = self._all_to_all_v("all_to_all_v_async", parts, tag, members, alone_ok, max_bytes, on_arrival)
-        return self._launch_blobs("all_to_all_v_async", work, label)
+        options, _ = self._placed("all_to_all_v_async", tag, members, alone_ok)
+        work = _collectives.all_to_all_v(options, parts, max_bytes, on_arrival)
+        return self._launched(AsyncBlobsHandle(self._operation("all_to_all_v_async", work, label, False)))
 
     def reduce_scatter(
         self,
@@ -865,65 +872,15 @@ class Communicator:
         options = _collectives.Options(where, tag, ids, alone_ok, quantization, counts, factor=given)
         return _collectives.reduce_scatter(options, send, recv, op, rank)
 
-    @staticmethod
-    def _all_gather_v(
-        where: str,
-        data: Any,
-        tag: int,
-        members: Optional[Sequence[str]],
-        alone_ok: bool,
-        max_bytes: int,
-        on_arrival: Optional[OnArrival],
-    ) -> Work:
-        options = _collectives.Options(where, tag, members, alone_ok)
-        return _collectives.all_gather_v(options, data, max_bytes, on_arrival)
-
-    def _gather_v(
-        self,
-        where: str,
-        data: Any,
-        root: Union[int, str],
-        tag: int,
-        members: Optional[Sequence[str]],
-        alone_ok: bool,
-        max_bytes: int,
-        on_arrival: Optional[OnArrival],
-    ) -> Work:
-        ids, _ = self._counted_on(where, members)
-        options = _collectives.Options(where, tag, ids, alone_ok)
-        return _collectives.gather_v(options, data, root, max_bytes, on_arrival)
-
-    def _scatter_v(
-        self,
-        where: str,
-        parts: Any,
-        root: Union[int, str],
-        tag: int,
-        members: Optional[Sequence[str]],
-        alone_ok: bool,
-        max_bytes: int,
-        on_arrival: Optional[OnArrival],
-    ) -> Work:
+    def _placed(
+        self, where: str, tag: int, members: Optional[Sequence[str]], alone_ok: bool
+    ) -> Tuple[_collectives.Options, int]:
+        """Of what counts on members, and this peer's rank."""
         ids, rank = self._counted_on(where, members)
-        options = _collectives.Options(where, tag, ids, alone_ok)
-        return _collectives.scatter_v(options, parts, root, rank, max_bytes, on_arrival)
+        return _collectives.Options(where, tag, ids, alone_ok), rank
 
-    def _all_to_all_v(
-        self,
-        where: str,
-        parts: Any,
-        tag: int,
-        members: Optional[Sequence[str]],
-        alone_ok: bool,
-        max_bytes: int,
-        on_arrival: Optional[OnArrival],
-    ) -> Work:
-        ids, _ = self._counted_on(where, members)
-        options = _collectives.Options(where, tag, ids, alone_ok)
-        return _collectives.all_to_all_v(options, parts, max_bytes, on_arrival)
-
-    def _launch_blobs(self, where: str, work: Work, label: str) -> AsyncBlobsHandle:
-        handle = AsyncBlobsHandle(self._operation(where, work, label, False))
+    @staticmethod
+    def _launched(handle: _H) -> _H:
         handle._operation.launch()
         return handle
 
@@ -960,9 +917,7 @@ class Communicator:
         return Operation(self._core, work, _core.label(where, label), blocking)
 
     def _launch(self, where: str, work: Work, label: str) -> AsyncReduceHandle:
-        handle = AsyncReduceHandle(self._operation(where, work, label, False))
-        handle._operation.launch()
-        return handle
+        return self._launched(AsyncReduceHandle(self._operation(where, work, label, False)))
 
     def _carry_out(self, where: str, work: Work, label: str) -> OperationInfo:
         return self._finish(AsyncReduceHandle(self._operation(where, work, label, True)))

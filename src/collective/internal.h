@@ -141,7 +141,7 @@ struct pccl_transfer {
     struct pccl_id *ring; /* owned */
     uint32_t *positions;  /* owned; NULL: the tensor is not in parts */
     uint64_t *starts;     /* owned; NULL: the parts are equal */
-    uint64_t *missing;    /* owned; by position of who sends it, of how many elements the result is not there; or NULL */
+    uint64_t *missing; /* owned; by position of who sends it, of how many elements the result is not there; or NULL */
     const uint8_t **inputs; /* owned; where each part is that this rank sends; NULL: in `input` */
     const uint8_t *input;
     uint8_t *result;

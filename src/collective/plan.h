@@ -63,8 +63,8 @@
 struct pccl_plan {
     enum pccl_algorithm algorithm; /* which schedule */
     struct pccl_seat seat;
-    uint32_t pieces; /* segments of a stripe */
-    uint32_t turns;  /* stripes that make up a segment of every part; 1: each does */
+    uint32_t pieces;       /* segments of a stripe */
+    uint32_t turns;        /* stripes that make up a segment of every part; 1: each does */
     uint64_t turn_stripes; /* that follow one another in one turn */
     enum pccl_datatype datatype;
     enum pccl_reduce_op reduction;
@@ -148,7 +148,8 @@ static inline uint64_t pccl_plan_place(const struct pccl_plan *plan, uint64_t st
 /* In an all-to-all a rank gets of each sender's parts only the own one: how many elements lie before this segment. */
 uint64_t pccl_plan_exchanged_at(const struct pccl_plan *plan, const struct pccl_segment *segment);
 
-/* Where a segment lies in the caller's memory, in bytes, if it lies there at all, and the parts one behind the other. */
+/* Where a segment lies in the caller's memory, in bytes, if it lies there at all, and the parts one behind the other.
+ */
 static inline size_t pccl_plan_input_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
 {
     return (size_t)(segment->first - plan->input_from) * plan->element_bytes;

@@ -20,9 +20,9 @@ struct pccl_comm_blobs {
     uint8_t collective;
     uint32_t root; /* its rank, where there is one */
     uint64_t bytes_max;
-    struct memory *memory; /* at first with room for what comes through the master */
-    bool is_given;         /* the memory is the caller's, who has been shown something in it; else it is owned */
-    bool is_moving;        /* the second step runs */
+    struct memory *memory;   /* at first with room for what comes through the master */
+    bool is_given;           /* the memory is the caller's, who has been shown something in it; else it is owned */
+    bool is_moving;          /* the second step runs */
     enum pccl_status status; /* of the first step, with the reason: committed, it may have told too much */
     struct pccl_text reason;
     uint32_t count; /* of this peer's own */
@@ -141,7 +141,10 @@ void pccl_comm_blobs_give(struct pccl_comm_op *operation)
     blobs->out->bytes = (size_t)((const uint8_t *)last->data - data_of(operation)) + last->length;
 }
 
-static size_t bytes_of(const struct pccl_comm_blobs *blobs) { return sizeof *blobs + blobs->count * sizeof *blobs->own; }
+static size_t bytes_of(const struct pccl_comm_blobs *blobs)
+{
+    return sizeof *blobs + blobs->count * sizeof *blobs->own;
+}
 
 void pccl_comm_blobs_drop(struct pccl_comm_op *operation)
 {
@@ -241,8 +244,8 @@ static void add(struct lengths *lengths, uint64_t length)
 /* As far as they have come. */
 static void read_lengths(const struct pccl_comm_op *operation, struct pccl_tiny_blob *blobs, struct lengths *lengths)
 {
-    uint32_t count = pccl_tiny_list_blobs(operation->blobs->collective, operation->member_count,
-                                          operation->op->payload, blobs);
+    uint32_t count =
+        pccl_tiny_list_blobs(operation->blobs->collective, operation->member_count, operation->op->payload, blobs);
     *lengths = (struct lengths){.are_all = true};
     for (uint32_t i = 0; i < count; i++) {
         add(lengths, blobs[i].length);

@@ -19,7 +19,7 @@ struct pccl_request {
     uint32_t blob_count;
     pcclArrivalCallback_t on_arrival; /* of blobs; NULL: not wanted */
     void *user_data;                  /* its */
-    const struct pccl_id *members;     /* in order of their ranks; NULL: as of the last call that has returned */
+    const struct pccl_id *members;    /* in order of their ranks; NULL: as of the last call that has returned */
     uint32_t member_count;
     uint32_t root;          /* its rank; of a send that of the other peer, ... */
     bool sends;             /* ... and this one is the source */

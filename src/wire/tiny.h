@@ -13,8 +13,8 @@
  * them behind their lengths. In the result each contribution lies behind its own length.
  */
 enum {
-    PCCL_TINY_BLOB_BYTES = 8,   /* a blob's length */
-    PCCL_TINY_LENGTH_BYTES = 4, /* of the length of a contribution */
+    PCCL_TINY_BLOB_BYTES = 8,                                         /* a blob's length */
+    PCCL_TINY_LENGTH_BYTES = 4,                                       /* of the length of a contribution */
     PCCL_TINY_BLOBS_MAX = PCCL_TINY_BYTES_MAX / PCCL_TINY_BLOB_BYTES, /* blobs of all members that a result may have */
 };
 

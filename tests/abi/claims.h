@@ -383,10 +383,10 @@ FUNCTION(pcclGatherVAsync, (const void *, size_t, uint32_t, const pcclCollective
                             pcclBlobs_t *, pcclAsyncReduceOp_t *))
 FUNCTION(pcclScatterV, (const pcclPart_t *, size_t, uint32_t, const pcclCollectiveOptions_t *, const pcclComm_t *,
                         pcclBlobs_t *, pcclOperationInfo_t *))
-FUNCTION(pcclScatterVAsync, (const pcclPart_t *, size_t, uint32_t, const pcclCollectiveOptions_t *,
-                             const pcclComm_t *, pcclBlobs_t *, pcclAsyncReduceOp_t *))
-FUNCTION(pcclAllToAllV, (const pcclPart_t *, size_t, const pcclCollectiveOptions_t *, const pcclComm_t *,
-                         pcclBlobs_t *, pcclOperationInfo_t *))
+FUNCTION(pcclScatterVAsync, (const pcclPart_t *, size_t, uint32_t, const pcclCollectiveOptions_t *, const pcclComm_t *,
+                             pcclBlobs_t *, pcclAsyncReduceOp_t *))
+FUNCTION(pcclAllToAllV, (const pcclPart_t *, size_t, const pcclCollectiveOptions_t *, const pcclComm_t *, pcclBlobs_t *,
+                         pcclOperationInfo_t *))
 FUNCTION(pcclAllToAllVAsync, (const pcclPart_t *, size_t, const pcclCollectiveOptions_t *, const pcclComm_t *,
                               pcclBlobs_t *, pcclAsyncReduceOp_t *))
 FUNCTION(pcclFreeBlobs, (pcclBlobs_t *))

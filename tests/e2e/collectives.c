@@ -46,14 +46,19 @@ enum kind {
 static const struct {
     const char *name;
     pcclCollective_t collective;
-} kinds[KINDS] = {
-    [BROADCAST] = {"broadcast", pcclCollectiveBroadcast},  [GATHER] = {"gather", pcclCollectiveAllGather},
-    [ROOT_GATHER] = {"root_gather", pcclCollectiveGather}, [ROOT_SCATTER] = {"root_scatter", pcclCollectiveScatter},
-    [ALL_TO_ALL] = {"all_to_all", pcclCollectiveAllToAll}, [SCATTER] = {"scatter", pcclCollectiveReduceScatter},
-    [ROOT_SUM] = {"root_sum", pcclCollectiveReduce},       [BARRIER] = {"barrier", pcclCollectiveBarrier},
-    [BLOBS] = {"blobs", pcclCollectiveAllGatherV},         [ALL_REDUCE] = {"reduce", pcclCollectiveAllReduce},
-    [ROOT_BLOBS] = {"root_blobs", pcclCollectiveGatherV},  [BLOBS_GIVEN] = {"blobs_given", pcclCollectiveScatterV},
-    [BLOBS_FOR_ALL] = {"blobs_for_all", pcclCollectiveAllToAllV}};
+} kinds[KINDS] = {[BROADCAST] = {"broadcast", pcclCollectiveBroadcast},
+                  [GATHER] = {"gather", pcclCollectiveAllGather},
+                  [ROOT_GATHER] = {"root_gather", pcclCollectiveGather},
+                  [ROOT_SCATTER] = {"root_scatter", pcclCollectiveScatter},
+                  [ALL_TO_ALL] = {"all_to_all", pcclCollectiveAllToAll},
+                  [SCATTER] = {"scatter", pcclCollectiveReduceScatter},
+                  [ROOT_SUM] = {"root_sum", pcclCollectiveReduce},
+                  [BARRIER] = {"barrier", pcclCollectiveBarrier},
+                  [BLOBS] = {"blobs", pcclCollectiveAllGatherV},
+                  [ALL_REDUCE] = {"reduce", pcclCollectiveAllReduce},
+                  [ROOT_BLOBS] = {"root_blobs", pcclCollectiveGatherV},
+                  [BLOBS_GIVEN] = {"blobs_given", pcclCollectiveScatterV},
+                  [BLOBS_FOR_ALL] = {"blobs_for_all", pcclCollectiveAllToAllV}};
 
 enum { MEMBERS_MAX = 64, OPS_MAX = 8, FIRST_TAG = 2000 };
 
@@ -187,9 +192,7 @@ static bool are_blobs(const struct collective *op)
 {
     size_t bytes = 0;
     uint32_t first = op->kind == BLOBS_GIVEN ? op->root : 0;
-    uint32_t count = op->kind == BLOBS_GIVEN                             ? 1
-                     : op->kind == ROOT_BLOBS && op->rank != op->root ? 0
-                                                                         : op->info.world;
+    uint32_t count = op->kind == BLOBS_GIVEN ? 1 : op->kind == ROOT_BLOBS && op->rank != op->root ? 0 : op->info.world;
     bool right = op->blobs.count == count && !op->strange;
     for (uint32_t k = 0; k < count && right; k++) {
         const pcclBlob_t *blob = &op->blobs.blobs[k];
@@ -385,8 +388,7 @@ static pcclResult_t launch(struct collective *op, pcclComm_t *comm)
     case ROOT_BLOBS:
         return pcclGatherVAsync(op->input, inputs(op) * sizeof *op->input, op->root, &options, comm, &op->blobs,
                                 &op->handle);
-    case BLOBS_GIVEN:
-        return pcclScatterVAsync(op->parts, op->world, op->root, &options, comm, &op->blobs, &op->handle);
+    case BLOBS_GIVEN: return pcclScatterVAsync(op->parts, op->world, op->root, &options, comm, &op->blobs, &op->handle);
     case BLOBS_FOR_ALL: return pcclAllToAllVAsync(op->parts, op->world, &options, comm, &op->blobs, &op->handle);
     default: {
         pcclReduceDescriptor_t descriptor = {

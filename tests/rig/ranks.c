@@ -230,8 +230,8 @@ static void on_done(void *context, struct pccl_transfer *transfer)
     const struct rig_decision *decision = &world->decisions[attempt->op][attempt->use];
     if (keeps_packed(attempt) && rig_plant(world, RIG_PLANT_exact_own))
         memcpy(attempt->got + attempt->place.own, original_of(attempt), attempt->place.input_bytes);
-    const bool has_parts = attempt->place.in_parts && attempt->place.result_bytes >= 2 * attempt->place.part &&
-                           attempt->place.part > 0;
+    const bool has_parts =
+        attempt->place.in_parts && attempt->place.result_bytes >= 2 * attempt->place.part && attempt->place.part > 0;
     if (has_parts && rig_plant(world, RIG_PLANT_lost_own))
         attempt->got[attempt->place.own] ^= 1;
     if (has_parts && rig_starts(&attempt->place) == NULL && rig_plant(world, RIG_PLANT_swapped))

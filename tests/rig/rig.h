@@ -88,13 +88,13 @@ struct rig_spec {
     uint32_t ring[RIG_RANKS_MAX];           /* of the first view; later rings leave out the dead */
     struct pccl_id ids[RIG_RANKS_MAX];
     struct rig_op ops[RIG_OPS_MAX];
-    bool direct;    /* and a link for each pair */
-    bool long_path; /* first steps are sent ahead of READY */
+    bool direct;     /* and a link for each pair */
+    bool long_path;  /* first steps are sent ahead of READY */
     bool long_turns; /* turns of given lengths go on to the end of their parts */
-    bool linked;    /* all links stand when the first operation starts */
-    bool redialed;  /* a lost connection is replaced even if its lane has others */
-    bool uneven;    /* some connections and ranks are much slower than others */
-    bool whole;     /* as many bytes move at a time as there is room for */
+    bool linked;     /* all links stand when the first operation starts */
+    bool redialed;   /* a lost connection is replaced even if its lane has others */
+    bool uneven;     /* some connections and ranks are much slower than others */
+    bool whole;      /* as many bytes move at a time as there is room for */
     uint32_t pipe_bytes;
     size_t window_bytes, scratch_bytes;
     uint8_t *inputs[RIG_OPS_MAX][RIG_ROUNDS_MAX][RIG_RANKS_MAX];

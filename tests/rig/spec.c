@@ -89,7 +89,10 @@ static bool exchanges(uint8_t collective) { return collective == PCCL_ALL_TO_ALL
 
 static bool gathers_at_root(uint8_t collective) { return collective == PCCL_GATHER || collective == PCCL_GATHER_V; }
 
-static bool scatters_from_root(uint8_t collective) { return collective == PCCL_SCATTER || collective == PCCL_SCATTER_V; }
+static bool scatters_from_root(uint8_t collective)
+{
+    return collective == PCCL_SCATTER || collective == PCCL_SCATTER_V;
+}
 
 bool rig_passes_on(const struct rig_op *op)
 {
@@ -473,10 +476,10 @@ const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round,
     const struct rig_place place = rig_place_of(spec, op, view, rank);
     const uint8_t collective = spec->ops[op].descriptor.collective;
     const size_t element = pccl_datatype_bytes((enum pccl_datatype)place.descriptor.datatype);
-    const size_t own =
-        collective == PCCL_REDUCE_SCATTER || scatters_from_root(collective) ? place.own
-        : exchanges(collective) ? (size_t)results_before(&place, 0, place.positions[place.seat.rank]) * element
-                                : 0;
+    const size_t own = collective == PCCL_REDUCE_SCATTER || scatters_from_root(collective) ? place.own
+                       : exchanges(collective)
+                           ? (size_t)results_before(&place, 0, place.positions[place.seat.rank]) * element
+                           : 0;
     return *reference != NULL ? *reference + own : NULL;
 }
 
@@ -712,7 +715,8 @@ void rig_spec_print(const struct rig_spec *spec)
     printf("%u ranks (%s), %u connections a lane of %u bytes%s%s%s%s%s%s, window %zu, scratch %zu, rounds %u, ring",
            spec->ranks, spec->direct ? "direct" : "ring", spec->pool, spec->pipe_bytes, spec->long_path ? ", long" : "",
            spec->linked ? ", linked" : "", spec->redialed ? ", redialed" : "", spec->uneven ? ", uneven" : "",
-           spec->whole ? ", whole" : "", spec->long_turns ? ", long turns" : "", spec->window_bytes, spec->scratch_bytes, spec->rounds);
+           spec->whole ? ", whole" : "", spec->long_turns ? ", long turns" : "", spec->window_bytes,
+           spec->scratch_bytes, spec->rounds);
     for (uint32_t i = 0; i < spec->ranks; i++)
         printf(" %u", spec->ring[i]);
     printf("\n");

@@ -53,8 +53,8 @@ static uint32_t elements_of(const struct pccl_descriptor *descriptor, uint32_t w
 }
 
 /* Lengths, and mostly the blobs; some peers only say how long they are. */
-static uint32_t contribute_blobs(uint64_t step, uint64_t tag, uint32_t count, uint32_t most, const struct sim_peer *peer,
-                                 uint8_t *bytes)
+static uint32_t contribute_blobs(uint64_t step, uint64_t tag, uint32_t count, uint32_t most,
+                                 const struct sim_peer *peer, uint8_t *bytes)
 {
     const bool here = count > 0 && element(step, tag, peer, 0) % 4 != 0;
     uint32_t at = 8 * count;
@@ -92,8 +92,8 @@ bool sim_follows(const struct pccl_peer_op *op, uint32_t world, struct sim_reque
     const uint8_t collective = op->descriptor.collective;
     if (op->class != PCCL_CLASS_NONE || !op->tiny || !sim_is_of_blobs(collective))
         return false;
-    *request = (struct sim_request){
-        .subgroup = op->instance.subgroup, .tag = op->instance.tag, .collective = collective};
+    *request =
+        (struct sim_request){.subgroup = op->instance.subgroup, .tag = op->instance.tag, .collective = collective};
     for (uint32_t i = 0; i < world; i++) {
         uint32_t contributed;
         memcpy(&contributed, at, sizeof contributed);

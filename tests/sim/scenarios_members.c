@@ -427,8 +427,8 @@ void scenario_lying_numbers_tie(struct sim *sim)
 /* Every kind, in a group that has lost one, has a newcomer, and has another ring than at first. */
 void scenario_tiny_kinds(struct sim *sim)
 {
-    const struct sim_request *const kinds[] = {&gather,    &barrier,    &broadcast,     &blobs,
-                                               &scatter,   &reduce,     &to_root,       &from_root,
+    const struct sim_request *const kinds[] = {&gather,     &barrier,       &broadcast,       &blobs,
+                                               &scatter,    &reduce,        &to_root,         &from_root,
                                                &all_to_all, &blobs_to_root, &blobs_from_root, &blobs_for_all};
     cluster(sim, 5);
     sim_peer_kill(sim, p[1], false);
@@ -694,8 +694,8 @@ void scenario_barrier_kill(struct sim *sim)
 void scenario_lying_sizes(struct sim *sim)
 {
     static const uint8_t payload[64];
-    const struct sim_request *const kinds[] = {&gather,     &broadcast, &scatter,       &blobs,           &blobs,
-                                               &blobs,      &barrier,   &from_root,     &all_to_all,      &reduce,
+    const struct sim_request *const kinds[] = {&gather,        &broadcast,       &scatter,      &blobs,      &blobs,
+                                               &blobs,         &barrier,         &from_root,    &all_to_all, &reduce,
                                                &blobs_to_root, &blobs_from_root, &blobs_for_all};
     static const uint32_t lengths[] = {8, 16, 32, 342, 333, 7, 8, 48, 16, 8, 7, 24, 16};
     struct pccl_peer_op *ops[2];

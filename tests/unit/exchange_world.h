@@ -37,10 +37,10 @@ struct job {
     struct pccl_transfer_config config;
     uint8_t *block, *other_block; /* the caller's memory: one block in place */
     uint8_t *input, *before, *result;
-    size_t bytes, result_bytes; /* of the input, of the result */
+    size_t bytes, result_bytes;     /* of the input, of the result */
     const void *inputs[RANKS_MOST]; /* of blobs for each: where they are, the last one first */
-    bool gives, in_place;       /* its input is read; its result belongs into the same block */
-    uint32_t arrived;           /* bit for each position whose blob has been told to be there */
+    bool gives, in_place;           /* its input is read; its result belongs into the same block */
+    uint32_t arrived;               /* bit for each position whose blob has been told to be there */
     bool done, at_rest, failed, stopped;
     enum pccl_class class;
     struct pccl_text reason;
@@ -155,8 +155,8 @@ static inline void world_init(struct world *w, uint64_t seed, uint32_t ranks, ui
         mine.self = peer->id;
         if (mine.kernels == NULL)
             mine.kernels = pccl_kernels_for(0);
-        struct pccl_exchange_effects effects = {peer,           world_done,     world_at_rest, world_failed,
-                                                world_announced, world_writable, world_arrived};
+        struct pccl_exchange_effects effects = {
+            peer, world_done, world_at_rest, world_failed, world_announced, world_writable, world_arrived};
         peer->exchange = pccl_exchange_create(&mine, &peer->memory.memory, &effects);
         PCCL_ASSERT(peer->exchange != NULL);
     }
@@ -360,7 +360,8 @@ static inline void job_allocate(const struct world *w, struct job *job, uint32_t
     const uint32_t position = gathers || scatters ? w->positions[rank] : 0;
     const size_t own = world_parts(w, descriptor, position), part = world_parts(w, descriptor, position + 1) - own;
     const size_t all = world_parts(w, descriptor, w->ranks);
-    const bool gets = is_root || (collective != PCCL_REDUCE && collective != PCCL_GATHER && collective != PCCL_GATHER_V);
+    const bool gets =
+        is_root || (collective != PCCL_REDUCE && collective != PCCL_GATHER && collective != PCCL_GATHER_V);
     job->gives = is_root || (collective != PCCL_BROADCAST && collective != PCCL_SCATTER);
     job->bytes = collective == PCCL_SCATTER && !is_root ? 0 : scatters || exchanges ? all : part;
     job->result_bytes = !gets ? 0 : gathers || exchanges ? all : part;

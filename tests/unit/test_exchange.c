@@ -864,11 +864,10 @@ static void blobs_for_each(void **state)
                 trial.descriptor.datatype = PCCL_U8;
                 trial.window_bytes = i % 3 == 0 ? 1 : 1 << 20;
                 give_lengths(&trial, lengths[i / 8], 5, starts);
-                if (trial.descriptor.count == 0)
-                    continue; /* two ranks may have the first lengths only */
-                const struct pccl_plan plan = plan_of(&trial);
+                const struct pccl_plan plan = trial.descriptor.count > 0 ? plan_of(&trial) : (struct pccl_plan){0};
                 turns[plan.turn_stripes > 1] += plan.exchanges && plan.stripes > plan.turns;
-                run_case(&trial, seed);
+                if (trial.descriptor.count > 0)
+                    run_case(&trial, seed);
             }
     assert_true(turns[0] > 0 && turns[1] > 0);
 }

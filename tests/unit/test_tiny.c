@@ -163,7 +163,8 @@ static bool is_result(uint8_t collective, uint64_t count, const uint8_t *data, u
     return pccl_tiny_result_fits(&descriptor, WORLD, &(struct pccl_bytes){data, length}, MOST);
 }
 
-/* Of members with one for each other one, or of the root alone; the first bytes of what they contribute are the lengths. */
+/* Of members with one for each other one, or of the root alone; the first bytes of what they contribute are the
+ * lengths. */
 static void test_blobs_for_each(void **state)
 {
     (void)state;
