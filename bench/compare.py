@@ -90,6 +90,11 @@ class Broken(Exception):
     pass
 
 
+def others_name(op):
+    """What the others call it."""
+    return op.removesuffix("_v")
+
+
 # ---- what is compiled
 
 
@@ -288,7 +293,7 @@ def run_gloo(launch, where, arguments, peers, sizes, iterations, kind):
         processes = []
         for rank in range(peers):
             command = where.prefix(rank) + [PEERS / "gloo_collective", rank, peers, store, where.address(rank)]
-            command += [arguments.op.removesuffix("_v"), kind or "-", WARM_UP, *size_words(sizes, iterations)]
+            command += [others_name(arguments.op), kind or "-", WARM_UP, *size_words(sizes, iterations)]
             processes.append(launch.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         return merge([launch.output(process) for process in processes], peers)
 
@@ -298,7 +303,7 @@ def run_torch(launch, where, arguments, peers, sizes, iterations, _):
         processes = []
         for rank in range(peers):
             command = where.prefix(rank) + [TORCH, "bench/torch_collective.py", rank, peers, f"{folder}/store"]
-            command += [where.interface, arguments.op.removesuffix("_v"), WARM_UP, *size_words(sizes, iterations)]
+            command += [where.interface, others_name(arguments.op), WARM_UP, *size_words(sizes, iterations)]
             processes.append(launch.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         return merge([launch.output(process) for process in processes], peers)
 
@@ -311,7 +316,7 @@ def run_mpi(launch, where, arguments, peers, sizes, iterations, kind):
     with tempfile.TemporaryDirectory() as folder:
         if arguments.wan:
             options += mpi_hosts(where, peers, folder)
-        command = where.prefix(0) + ["mpirun", *options, PEERS / "mpi_collective", arguments.op.removesuffix("_v"), WARM_UP]
+        command = where.prefix(0) + ["mpirun", *options, PEERS / "mpi_collective", others_name(arguments.op), WARM_UP]
         command += size_words(sizes, iterations)
         process = launch.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return merge([launch.output(process)], peers)
