@@ -535,8 +535,7 @@ static const char *misfit(const struct perf_options *options)
         return "--state --chaos does not go with --gate";
     if (options->exact && options->codec.algorithm == pcclQuantNone)
         return "--exact goes with a --codec";
-    if (options->codec.algorithm != pcclQuantNone &&
-        (options->collective == PERF_BARRIER || perf_gives_blobs(options)))
+    if (options->codec.algorithm != pcclQuantNone && (options->collective == PERF_BARRIER || perf_gives_blobs(options)))
         return "--codec goes with what moves elements";
     if (options->codec.algorithm != pcclQuantNone && options->collective == PERF_SEND)
         return "what is sent to one peer is not quantized";
