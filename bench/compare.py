@@ -12,8 +12,9 @@ and checks its result; its time is that of the slowest process, its processor ti
 processes in the timed loop.
 
 --op: all_reduce (the default), broadcast, all_gather, reduce_scatter, reduce, gather, scatter,
-all_to_all, send (of each two processes the first one to the second) or barrier. A size is that of
-the larger buffer, as in nccl-tests. Gloo's reduce-scatter is wrong unless the peers are a power of
+all_to_all, send (of each two processes the first one to the second) or barrier; gather_v, scatter_v
+and all_to_all_v, which the others do with equal parts, known beforehand. A size is that of the larger
+buffer, as in nccl-tests. Gloo's reduce-scatter is wrong unless the peers are a power of
 two; that row is left out then.
 
 Rows: limit        plain sockets that move the same traffic, and do nothing else
@@ -68,12 +69,17 @@ SIZES = "4,4K,64K,1M,16M,64M,256M"
 ITERATIONS = [(1 << 16, 200), (1 << 20, 40), (1 << 24, 10), (1 << 26, 5), (1 << 62, 3)]
 ITERATIONS_WAN = [(1 << 16, 10), (1 << 62, 3)]
 WARM_UP = 2
-IN_PARTS = ("reduce_scatter", "gather", "scatter", "all_to_all")
+# Of blobs, whose lengths pccl tells first; the others are measured in the form with equal parts.
+OF_BLOBS = ("gather_v", "scatter_v", "all_to_all_v")
+BUS.update({name: BUS[name.removesuffix("_v")] for name in OF_BLOBS})
+IN_PARTS = ("reduce_scatter", "gather", "scatter", "all_to_all", *OF_BLOBS)
 # What all peers together send, the same way, where that is not the size for each peer but one.
 MOVED = {
     "all_reduce": lambda peers: 2 * (peers - 1),
     "gather": BUS["gather"],
     "scatter": BUS["scatter"],
+    "gather_v": BUS["gather"],
+    "scatter_v": BUS["scatter"],
     "send": lambda peers: peers / 2,
 }
 BARRIER_SIZE = 4  # what the table calls a barrier, which moves nothing
@@ -82,6 +88,11 @@ LAUNCH_SECONDS = 300
 
 class Broken(Exception):
     pass
+
+
+def others_name(op):
+    """What the others call it."""
+    return op.removesuffix("_v")
 
 
 # ---- what is compiled
@@ -282,7 +293,7 @@ def run_gloo(launch, where, arguments, peers, sizes, iterations, kind):
         processes = []
         for rank in range(peers):
             command = where.prefix(rank) + [PEERS / "gloo_collective", rank, peers, store, where.address(rank)]
-            command += [arguments.op, kind or "-", WARM_UP, *size_words(sizes, iterations)]
+            command += [others_name(arguments.op), kind or "-", WARM_UP, *size_words(sizes, iterations)]
             processes.append(launch.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         return merge([launch.output(process) for process in processes], peers)
 
@@ -292,7 +303,7 @@ def run_torch(launch, where, arguments, peers, sizes, iterations, _):
         processes = []
         for rank in range(peers):
             command = where.prefix(rank) + [TORCH, "bench/torch_collective.py", rank, peers, f"{folder}/store"]
-            command += [where.interface, arguments.op, WARM_UP, *size_words(sizes, iterations)]
+            command += [where.interface, others_name(arguments.op), WARM_UP, *size_words(sizes, iterations)]
             processes.append(launch.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         return merge([launch.output(process) for process in processes], peers)
 
@@ -305,7 +316,7 @@ def run_mpi(launch, where, arguments, peers, sizes, iterations, kind):
     with tempfile.TemporaryDirectory() as folder:
         if arguments.wan:
             options += mpi_hosts(where, peers, folder)
-        command = where.prefix(0) + ["mpirun", *options, PEERS / "mpi_collective", arguments.op, WARM_UP]
+        command = where.prefix(0) + ["mpirun", *options, PEERS / "mpi_collective", others_name(arguments.op), WARM_UP]
         command += size_words(sizes, iterations)
         process = launch.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return merge([launch.output(process)], peers)

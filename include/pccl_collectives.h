@@ -1,6 +1,6 @@
 /*
- * PCCL: who the members of the group are; all-reduce with options, broadcast, all-gather, also of
- * blobs, reduce-scatter, reduce, gather, scatter, all-to-all and barrier; send and receive; lists of
+ * PCCL: who the members of the group are; all-reduce with options, broadcast, reduce-scatter, reduce
+ * and barrier; all-gather, gather, scatter and all-to-all, also of blobs; send and receive; lists of
  * operations of all kinds; codecs of eight and of four bits.
  * pccl.h includes this file and defines the words used here. None of this is in PCCL 1.0.
  *
@@ -31,6 +31,22 @@ typedef struct pcclPeerId_t {
     char digits[PCCL_PEER_ID_SIZE];
 } pcclPeerId_t;
 
+/* A member's blob. */
+typedef struct pcclBlob_t {
+    pcclPeerId_t peer;
+    const void *data; /* not NULL, also if it is empty */
+    size_t length;    /* in bytes */
+} pcclBlob_t;
+
+/*
+ * Shows a part that has come, before the others have. It is seen provisionally: the operation may
+ * still fail, for all peers alike, and the part counts only if it succeeds. Called on the thread
+ * that awaits the operation, once for each part of one that succeeds, empty ones and this peer's own
+ * too, before its end is told. It may call functions that do not wait for other peers, and must not
+ * destroy the communicator.
+ */
+typedef void (*pcclArrivalCallback_t)(const pcclBlob_t *part, void *user_data);
+
 /*
  * Returns the members of this peer's group in order of their ranks, and its own rank, as of the
  * last call of this communicator that has returned (the same moment as of pcclGetAttribute).
@@ -60,13 +76,16 @@ typedef struct pcclCollectiveOptions_t {
     pcclQuantizationOptions_t quantization; /* of what moves elements */
     const size_t *counts;   /* of a reduce-scatter: each member's share, in order of their ranks; NULL: equal shares */
     uint32_t counts_length; /* how many there are: as many as members */
-    uint64_t max_bytes;     /* of an all-gather of blobs: how long all may be together; 0: 256 MiB */
+    uint64_t max_bytes;     /* of blobs: how many bytes any member may get in all; 0: 256 MiB */
     double factor;          /* of a premultiplied sum: what this peer's elements are multiplied by; otherwise 1 */
+    pcclArrivalCallback_t on_arrival; /* of blobs, but not in a list: sees each part when it comes; or NULL */
+    void *user_data;                  /* of on_arrival */
 } pcclCollectiveOptions_t;
 
 #define PCCL_COLLECTIVE_OPTIONS_INIT                                                                                   \
     {                                                                                                                  \
-        sizeof(pcclCollectiveOptions_t), 0, NULL, NULL, 0, false, {pcclUint8, pcclQuantNone}, NULL, 0, 0, 1            \
+        sizeof(pcclCollectiveOptions_t), 0, NULL, NULL, 0, false, {pcclUint8, pcclQuantNone}, NULL, 0, 0, 1, NULL,     \
+            NULL                                                                                                       \
     }
 
 /*
@@ -137,8 +156,8 @@ PCCL_EXPORT pcclResult_t pcclAllReduceCoalesced(const pcclCoalescedTensor_t *ten
  *                        twice, or with something that is no id; root is no rank; buffers that
  *                        overlap in another way than described; a quantization that does not fit;
  *                        counts that are not as many as members, or do not make up count;
- *                        either of something else than a reduce-scatter; max_bytes of something
- *                        else than an all-gather of blobs; a reduction that does not fit the data
+ *                        either of something else than a reduce-scatter; max_bytes or on_arrival of
+ *                        something that gives no blobs; a reduction that does not fit the data
  *                        type, or a factor of something else than a premultiplied sum; or the tag is
  *                        in use. Nothing was launched
  * pcclInvalidUsage       peers differ in operation, count, counts, data type, root or quantization
@@ -178,21 +197,14 @@ PCCL_EXPORT pcclResult_t pcclReduceScatter(const void *sendbuf, void *recvbuf, s
                                            pcclRedOp_t op, const pcclCollectiveOptions_t *PCCL_NULLABLE options,
                                            const pcclComm_t *comm, pcclOperationInfo_t *PCCL_NULLABLE info);
 
-/* A member's blob. */
-typedef struct pcclBlob_t {
-    pcclPeerId_t peer;
-    const void *data; /* not NULL, also if it is empty */
-    size_t length;    /* in bytes */
-} pcclBlob_t;
-
 /*
- * The blobs of all members, in memory of the library's until pcclFreeBlobs. Later versions may add
+ * The blobs that a peer gets, in memory of the library's until pcclFreeBlobs. Later versions may add
  * members at the end; `size` tells the library which ones the caller knows, and the library sets
  * those that it does not know to 0.
  */
 typedef struct pcclBlobs_t {
     size_t size;             /* set by PCCL_BLOBS_INIT */
-    size_t count;            /* of blobs, as many as peers took part */
+    size_t count;            /* of blobs; in an all-gather and an all-to-all, as many as peers took part */
     const pcclBlob_t *blobs; /* in order of the ranks of their peers; so their data lies, one behind the other */
     size_t bytes;            /* of all together */
 } pcclBlobs_t;
@@ -221,8 +233,48 @@ PCCL_EXPORT pcclResult_t pcclAllGatherV(const void *PCCL_NULLABLE data, size_t l
                                         pcclBlobs_t *blobs, pcclOperationInfo_t *PCCL_NULLABLE info);
 
 /*
- * Frees what an all-gather of blobs has given, if anything; then there are none. Any thread. Does not
- * block.
+ * Brings the blobs of all members to the root, which is a rank. The others get none.
+ * pcclSuccess
+ * and the results of pcclAllGatherV
+ */
+PCCL_EXPORT pcclResult_t pcclGatherV(const void *PCCL_NULLABLE data, size_t length, uint32_t root,
+                                     const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                     pcclBlobs_t *blobs, pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/* What one member is sent. */
+typedef struct pcclPart_t {
+    const void *data; /* may be NULL if it is empty */
+    size_t length;    /* in bytes */
+} pcclPart_t;
+
+/*
+ * Gives each member one of the root's parts: the root has one for each member, in order of their
+ * ranks, each anywhere in memory and of any length, also empty. All get one blob, from the root.
+ * parts and count of the others are not used. The list of parts is copied at launch, the parts are
+ * not. As for pcclAllGatherV, short parts go through the master, and all pass the same max_bytes: the
+ * most that one member may get.
+ * pcclSuccess
+ * pcclInvalidArgument as for pcclAllGatherV; or the root has not as many parts as there are members
+ * and the other results of pcclAllGatherV
+ */
+PCCL_EXPORT pcclResult_t pcclScatterV(const pcclPart_t *PCCL_NULLABLE parts, size_t count, uint32_t root,
+                                      const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                      pcclBlobs_t *blobs, pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/*
+ * Brings a part of each member to each: all have one for each member, as the root of pcclScatterV, and
+ * get one blob from each, in order of ranks. Among at most 31 members.
+ * pcclSuccess
+ * and the results of pcclScatterV
+ */
+PCCL_EXPORT pcclResult_t pcclAllToAllV(const pcclPart_t *parts, size_t count,
+                                       const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                       pcclBlobs_t *blobs, pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/*
+ * Frees what an operation has given, if anything; then there are none. Blobs of which on_arrival has
+ * seen a part must be freed even if the operation has failed: until then such parts stay where they
+ * are. Not before the operation was awaited, or its communicator destroyed. Any thread. Does not block.
  * pcclSuccess
  */
 PCCL_EXPORT pcclResult_t pcclFreeBlobs(pcclBlobs_t *PCCL_NULLABLE blobs);
@@ -435,6 +487,34 @@ PCCL_EXPORT pcclResult_t pcclAllGatherVAsync(const void *PCCL_NULLABLE data, siz
                                              pcclAsyncReduceOp_t *handle_out);
 
 /*
+ * Launches a gather of blobs, in the same way.
+ * pcclSuccess
+ * and the results of pcclBroadcastAsync
+ */
+PCCL_EXPORT pcclResult_t pcclGatherVAsync(const void *PCCL_NULLABLE data, size_t length, uint32_t root,
+                                          const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                          pcclBlobs_t *blobs, pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Launches a scatter of blobs, in the same way.
+ * pcclSuccess
+ * and the results of pcclBroadcastAsync
+ */
+PCCL_EXPORT pcclResult_t pcclScatterVAsync(const pcclPart_t *PCCL_NULLABLE parts, size_t count, uint32_t root,
+                                           const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                           pcclBlobs_t *blobs, pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Launches an all-to-all of blobs, in the same way.
+ * pcclSuccess
+ * and the results of pcclBroadcastAsync
+ */
+PCCL_EXPORT pcclResult_t pcclAllToAllVAsync(const pcclPart_t *parts, size_t count,
+                                            const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                            const pcclComm_t *comm, pcclBlobs_t *blobs,
+                                            pcclAsyncReduceOp_t *handle_out);
+
+/*
  * Launches a barrier.
  * pcclSuccess
  * and the results of pcclBroadcastAsync
@@ -524,7 +604,10 @@ typedef enum pcclCollective_t {
     pcclCollectiveGather = 7,
     pcclCollectiveScatter = 8,
     pcclCollectiveAllToAll = 9,
-    pcclCollectiveCoalesced = 10,
+    pcclCollectiveGatherV = 10,
+    pcclCollectiveScatterV = 11,
+    pcclCollectiveAllToAllV = 12,
+    pcclCollectiveCoalesced = 13,
 } pcclCollective_t;
 
 /*
@@ -534,15 +617,16 @@ typedef enum pcclCollective_t {
 typedef struct pcclOperation_t {
     size_t size; /* set by PCCL_OPERATION_INIT */
     pcclCollective_t collective;
-    const void *sendbuf; /* NULL in a broadcast, whose buffer is recvbuf, and in a barrier; coalesced: the tensors */
-    void *recvbuf;       /* NULL in an all-gather of blobs, and if coalesced, too */
-    size_t count;        /* of blobs, the length of this peer's; coalesced: of how many tensors */
+    const void *sendbuf; /* NULL in a broadcast, whose buffer is recvbuf, and in a barrier; pcclPart_t that are sent;
+                            coalesced: the tensors */
+    void *recvbuf;       /* NULL in those of blobs, and if coalesced, too */
+    size_t count;        /* of a blob, the length of this peer's; of parts or tensors, how many there are */
     pcclDataType_t datatype;
     pcclRedOp_t op;                         /* of an all-reduce, a reduce-scatter and a reduce */
-    uint32_t root;                          /* of a broadcast, a reduce, a gather and a scatter */
+    uint32_t root;                          /* of a broadcast, a reduce, gathers and scatters */
     const pcclCollectiveOptions_t *options; /* with the tag; NULL: the defaults */
     pcclOperationInfo_t *info;              /* written when the entry has succeeded, whatever the others do; or NULL */
-    pcclBlobs_t *blobs; /* of an all-gather of blobs: written as info is, and then to be freed; else NULL */
+    pcclBlobs_t *blobs;                     /* of blobs: written as info is, and then to be freed; else NULL */
 } pcclOperation_t;
 
 #define PCCL_OPERATION_INIT                                                                                            \

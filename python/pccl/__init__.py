@@ -56,6 +56,7 @@ from ._logging import set_log_level
 from ._master import MasterNode
 from ._parameters import Parameter, parameters
 from ._reduce import (
+    AsyncBlobHandle,
     AsyncBlobsHandle,
     AsyncReduceHandle,
     OperationInfo,
@@ -69,13 +70,16 @@ from ._run import (
     AllGatherV,
     AllReduce,
     AllToAll,
+    AllToAllV,
     Barrier,
     Broadcast,
     Coalesced,
     Gather,
+    GatherV,
     Reduce,
     ReduceScatter,
     Scatter,
+    ScatterV,
 )
 from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 
@@ -87,6 +91,8 @@ __all__ = [
     "AllGatherV",
     "AllReduce",
     "AllToAll",
+    "AllToAllV",
+    "AsyncBlobHandle",
     "AsyncBlobsHandle",
     "AsyncReduceHandle",
     "Attribute",
@@ -98,6 +104,7 @@ __all__ = [
     "CodecScale",
     "Communicator",
     "Gather",
+    "GatherV",
     "Group",
     "ConnectionError_",
     "DTypeError",
@@ -132,6 +139,7 @@ __all__ = [
     "RefusedError",
     "Result",
     "Scatter",
+    "ScatterV",
     "SharedState",
     "SharedStateSyncInfo",
     "SharedStateSyncStrategy",

@@ -9,7 +9,9 @@ from . import _buffers, _core, _native
 from ._codec import QuantizationOptions
 from ._enums import ReduceOp, member, number
 from ._errors import InvalidArgument, LayoutError
-from ._reduce import Blobs, Staged, StagedTogether, Work, on_device
+from ._reduce import Arrivals, Blobs, Staged, StagedTogether, Work, on_device
+
+OnArrival = Callable[[str, memoryview], Any]
 
 _ID_SIZE = 33  # with its terminator
 
@@ -64,7 +66,10 @@ class Options:
             self._c.counts, self._c.counts_length = ctypes.addressof(self._counts), len(self.counts)
 
     def limit(self, max_bytes: int) -> None:
-        self._c.max_bytes = max_bytes
+        self._c.max_bytes = number(f"{self.where}: max_bytes", max_bytes, 1, 1 << 64)
+
+    def show(self, arrivals: Arrivals) -> None:
+        self._c.on_arrival = ctypes.cast(arrivals.c, ctypes.c_void_p)
 
     @property
     def address(self) -> int:
@@ -82,6 +87,7 @@ class Options:
         pins: Any = None,
         staged: Optional[Union[Staged, StagedTogether]] = None,
         blobs: Optional[Blobs] = None,
+        arrivals: Optional[Arrivals] = None,
     ) -> Work:
         launch = getattr(_native.lib, function + "Async")
         result = () if blobs is None else (ctypes.byref(blobs.c),)
@@ -89,7 +95,7 @@ class Options:
             *arguments, ctypes.byref(self._c), comm, *result, handle
         )
         world = None if self.members is None else len(self.members)
-        return Work(function, self.tag, given, (self, pins), staged, world, arguments, blobs)
+        return Work(function, self.tag, given, (self, pins), staged, world, arguments, blobs, arrivals)
 
 
 def given_members(where: str, members: Sequence[str], own: str) -> Tuple[Tuple[str, ...], int]:
@@ -344,16 +350,81 @@ def transfer(options: Options, thing: Any, peer: Union[int, str], sends: bool) -
     return options.work(function, (address, buffer.count, buffer.dtype, rank), buffer, staged)._replace(world=2)
 
 
-def all_gather_v(options: Options, data: Any, max_bytes: int) -> Work:
-    where = options.where
-    buffer, blobs = _buffers.of(data, f"{where}: data"), Blobs()
-    options.limit(number(f"{where}: max_bytes", max_bytes, 1, 1 << 64))
-    staged, address = None, buffer.address
-    if on_device(buffer):
-        staged = Staged(buffer.count, buffer.owner, 0, None, 0)
-        address = staged.address(0)
-    arguments = address, buffer.count * buffer.dtype.itemsize
-    return options.work("pcclAllGatherV", arguments, buffer, staged, blobs)
+def _bytes_of(where: str, data: Any) -> Tuple[Any, int, int]:
+    """What keeps them, where they are, and how many they are."""
+    buffer = _buffers.of(data, where)
+    length = buffer.count * buffer.dtype.itemsize
+    if not on_device(buffer):
+        return buffer, buffer.address, length
+    staged = Staged(buffer.count, buffer.owner, 0, None, 0)
+    return staged, staged.address(0), length
+
+
+def _of_blobs(
+    options: Options,
+    function: str,
+    arguments: Tuple[Any, ...],
+    pins: Any,
+    max_bytes: int,
+    on_arrival: Optional[OnArrival],
+) -> Work:
+    blobs, arrivals = Blobs(), None
+    options.limit(max_bytes)
+    if on_arrival is not None:
+        if not callable(on_arrival):
+            raise InvalidArgument(f"{options.where}: on_arrival: expected a function, not {on_arrival!r}")
+        arrivals = Arrivals(on_arrival, blobs)
+        options.show(arrivals)
+    return options.work(function, arguments, pins, None, blobs, arrivals)
+
+
+def all_gather_v(options: Options, data: Any, max_bytes: int, on_arrival: Optional[OnArrival] = None) -> Work:
+    pins, address, length = _bytes_of(f"{options.where}: data", data)
+    return _of_blobs(options, "pcclAllGatherV", (address, length), pins, max_bytes, on_arrival)
+
+
+def gather_v(
+    options: Options, data: Any, root: Union[int, str], max_bytes: int, on_arrival: Optional[OnArrival] = None
+) -> Work:
+    pins, address, length = _bytes_of(f"{options.where}: data", data)
+    arguments = address, length, _rank_of(options, root)
+    return _of_blobs(options, "pcclGatherV", arguments, pins, max_bytes, on_arrival)
+
+
+def _part_list(options: Options, parts: Any) -> Tuple[Any, Any]:
+    """What keeps them, and the list as the library takes it."""
+    where, members = options.where, options.members
+    assert members is not None
+    try:
+        given = list(parts)
+    except TypeError:
+        raise InvalidArgument(f"{where}: parts: expected a part for each member, not {parts!r}") from None
+    if len(given) != len(members):
+        raise LayoutError(f"{where}: {len(given)} parts for {len(members)} members")
+    taken = [_bytes_of(f"{where}: parts[{i}]", one) for i, one in enumerate(given)]
+    listed = (_native.PartC * len(taken))(*[_native.PartC(address, length) for _, address, length in taken])
+    return (taken, listed), listed
+
+
+def scatter_v(
+    options: Options,
+    parts: Any,
+    root: Union[int, str],
+    own_rank: int,
+    max_bytes: int,
+    on_arrival: Optional[OnArrival] = None,
+) -> Work:
+    """parts are the root's alone."""
+    rank = _rank_of(options, root)
+    pins, listed = _part_list(options, parts) if rank == own_rank else (None, ())
+    arguments = ctypes.addressof(listed) if listed else None, len(listed), rank
+    return _of_blobs(options, "pcclScatterV", arguments, pins, max_bytes, on_arrival)
+
+
+def all_to_all_v(options: Options, parts: Any, max_bytes: int, on_arrival: Optional[OnArrival] = None) -> Work:
+    pins, listed = _part_list(options, parts)
+    arguments = ctypes.addressof(listed), len(listed)
+    return _of_blobs(options, "pcclAllToAllV", arguments, pins, max_bytes, on_arrival)
 
 
 def barrier(options: Options) -> Work:

@@ -21,10 +21,12 @@ from typing import (
 
 from . import _buffers, _collectives, _core, _native, _threads
 from ._codec import QuantizationOptions
+from ._collectives import OnArrival
 from ._enums import Attribute, DataType, DeviceType, ReduceOp, Result, SharedStateSyncStrategy, member, number
 from ._errors import ConnectionError_, InvalidArgument, PCCLError, VersionMismatchError
 from ._parameters import maximum
 from ._reduce import (
+    AsyncBlobHandle,
     AsyncBlobsHandle,
     AsyncReduceHandle,
     Operation,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from ._group import Group
 
 _T = TypeVar("_T")
+_H = TypeVar("_H", bound="_Handle[Any]")
 _RETRY_PAUSE_S = 1.0
 _ATTEMPT_S = 2.0  # on average: where something else than a master listens, an attempt takes ten
 
@@ -454,6 +457,7 @@ class Communicator:
         members: Optional[Sequence[str]] = None,
         alone_ok: bool = False,
         max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
         label: str = "",
     ) -> List[Tuple[str, memoryview]]:
         """Brings the data of all members to all: bytes, or any buffer that all_reduce takes, of a length that the
@@ -461,9 +465,14 @@ class Communicator:
         lie in memory of the library's, which is freed when nothing refers to it any more.
 
         Without `members` it counts on nobody in particular: it can be repeated as it is when it has failed because a
-        peer was lost. max_bytes: how long all of them may be together; if they are longer, all get StateMismatch. The
-        other arguments: as for broadcast."""
-        work = self._all_gather_v("all_gather_v", data, tag, members, alone_ok, max_bytes)
+        peer was lost. max_bytes: how long all of them may be together; if they are longer, all get StateMismatch.
+
+        on_arrival(peer, part): called on this thread with each part when it comes, this peer's own too, before the call
+        returns. It sees them provisionally: the operation may still fail, for all alike. It must not call what waits
+        for other peers; if it raises, the call ends with that as with Ctrl-C. The other arguments: as for
+        broadcast."""
+        options = _collectives.Options("all_gather_v", tag, members, alone_ok)
+        work = _collectives.all_gather_v(options, data, max_bytes, on_arrival)
         return self._finish(AsyncBlobsHandle(self._operation("all_gather_v", work, label, True)))
 
     def all_gather_v_async(
@@ -474,13 +483,118 @@ class Communicator:
         members: Optional[Sequence[str]] = None,
         alone_ok: bool = False,
         max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
         label: str = "",
     ) -> AsyncBlobsHandle:
         """The same without waiting. data must stay unchanged until the handle has been awaited."""
-        work = self._all_gather_v("all_gather_v_async", data, tag, members, alone_ok, max_bytes)
-        handle = AsyncBlobsHandle(self._operation("all_gather_v_async", work, label, False))
-        handle._operation.launch()
-        return handle
+        options = _collectives.Options("all_gather_v_async", tag, members, alone_ok)
+        work = _collectives.all_gather_v(options, data, max_bytes, on_arrival)
+        return self._launched(AsyncBlobsHandle(self._operation("all_gather_v_async", work, label, False)))
+
+    def gather_v(
+        self,
+        data: Any,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
+        label: str = "",
+    ) -> List[Tuple[str, memoryview]]:
+        """Brings the data of all members to the root, a rank or an id: there it returns what all_gather_v does, and an
+        empty list at the others. It counts on members as broadcast does. The other arguments: as for all_gather_v."""
+        options, _ = self._placed("gather_v", tag, members, alone_ok)
+        work = _collectives.gather_v(options, data, root, max_bytes, on_arrival)
+        return self._finish(AsyncBlobsHandle(self._operation("gather_v", work, label, True)))
+
+    def gather_v_async(
+        self,
+        data: Any,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
+        label: str = "",
+    ) -> AsyncBlobsHandle:
+        """The same without waiting. What is sent must stay unchanged until the handle has been awaited."""
+        options, _ = self._placed("gather_v_async", tag, members, alone_ok)
+        work = _collectives.gather_v(options, data, root, max_bytes, on_arrival)
+        return self._launched(AsyncBlobsHandle(self._operation("gather_v_async", work, label, False)))
+
+    def scatter_v(
+        self,
+        parts: Any = None,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
+        label: str = "",
+    ) -> memoryview:
+        """Gives each member one of the root's parts, and returns the own one. parts, of the root alone: for each
+        member, in order of their ranks, what all_gather_v takes as data; each may be elsewhere in memory. max_bytes:
+        how long a part may be. The other arguments: as for gather_v."""
+        options, rank = self._placed("scatter_v", tag, members, alone_ok)
+        work = _collectives.scatter_v(options, parts, root, rank, max_bytes, on_arrival)
+        return self._finish(AsyncBlobHandle(self._operation("scatter_v", work, label, True)))
+
+    def scatter_v_async(
+        self,
+        parts: Any = None,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
+        label: str = "",
+    ) -> AsyncBlobHandle:
+        """The same without waiting. What is sent must stay unchanged until the handle has been awaited."""
+        options, rank = self._placed("scatter_v_async", tag, members, alone_ok)
+        work = _collectives.scatter_v(options, parts, root, rank, max_bytes, on_arrival)
+        return self._launched(AsyncBlobHandle(self._operation("scatter_v_async", work, label, False)))
+
+    def all_to_all_v(
+        self,
+        parts: Any,
+        *,
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
+        label: str = "",
+    ) -> List[Tuple[str, memoryview]]:
+        """Brings a part of each member to each: parts as for the root of scatter_v, on all; returns the id of each
+        member and its part for this one, in order of their ranks. Up to 31 members. max_bytes: how long all that one
+        member gets may be. The other arguments: as for gather_v."""
+        options, _ = self._placed("all_to_all_v", tag, members, alone_ok)
+        work = _collectives.all_to_all_v(options, parts, max_bytes, on_arrival)
+        return self._finish(AsyncBlobsHandle(self._operation("all_to_all_v", work, label, True)))
+
+    def all_to_all_v_async(
+        self,
+        parts: Any,
+        *,
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        on_arrival: Optional[OnArrival] = None,
+        label: str = "",
+    ) -> AsyncBlobsHandle:
+        """The same without waiting. What is sent must stay unchanged until the handle has been awaited."""
+        options, _ = self._placed("all_to_all_v_async", tag, members, alone_ok)
+        work = _collectives.all_to_all_v(options, parts, max_bytes, on_arrival)
+        return self._launched(AsyncBlobsHandle(self._operation("all_to_all_v_async", work, label, False)))
 
     def reduce_scatter(
         self,
@@ -811,11 +925,17 @@ class Communicator:
         options = _collectives.Options(where, tag, ids, alone_ok, quantization, counts, factor=given)
         return _collectives.reduce_scatter(options, send, recv, op, rank)
 
+    def _placed(
+        self, where: str, tag: int, members: Optional[Sequence[str]], alone_ok: bool
+    ) -> Tuple[_collectives.Options, int]:
+        """Of what counts on members, and this peer's rank."""
+        ids, rank = self._counted_on(where, members)
+        return _collectives.Options(where, tag, ids, alone_ok), rank
+
     @staticmethod
-    def _all_gather_v(
-        where: str, data: Any, tag: int, members: Optional[Sequence[str]], alone_ok: bool, max_bytes: int
-    ) -> Work:
-        return _collectives.all_gather_v(_collectives.Options(where, tag, members, alone_ok), data, max_bytes)
+    def _launched(handle: _H) -> _H:
+        handle._operation.launch()
+        return handle
 
     # ---- operations of all kinds
 
@@ -850,9 +970,7 @@ class Communicator:
         return Operation(self._core, work, _core.label(where, label), blocking)
 
     def _launch(self, where: str, work: Work, label: str) -> AsyncReduceHandle:
-        handle = AsyncReduceHandle(self._operation(where, work, label, False))
-        handle._operation.launch()
-        return handle
+        return self._launched(AsyncReduceHandle(self._operation(where, work, label, False)))
 
     def _carry_out(self, where: str, work: Work, label: str) -> OperationInfo:
         return self._finish(AsyncReduceHandle(self._operation(where, work, label, True)))

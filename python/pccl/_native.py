@@ -81,6 +81,8 @@ class CollectiveOptionsC(ctypes.Structure):
         ("counts_length", c_uint32),
         ("max_bytes", c_uint64),
         ("factor", c_double),
+        ("on_arrival", c_void_p),
+        ("user_data", c_void_p),
     ]
 
 
@@ -90,6 +92,13 @@ class CoalescedTensorC(ctypes.Structure):
 
 class BlobC(ctypes.Structure):
     _fields_ = [("peer", PeerIdC), ("data", c_void_p), ("length", c_size_t)]
+
+
+ArrivalCallback = ctypes.CFUNCTYPE(None, POINTER(BlobC), c_void_p)
+
+
+class PartC(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("length", c_size_t)]
 
 
 class BlobsC(ctypes.Structure):
@@ -210,6 +219,7 @@ class FailureC(ctypes.Structure):
 LogCallback = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_char_p, c_void_p)
 
 _LAUNCH = [POINTER(CollectiveOptionsC), c_void_p, POINTER(AsyncReduceOpC)]
+_LAUNCH_OF_BLOBS = POINTER(CollectiveOptionsC), c_void_p, c_void_p, c_void_p
 
 # All functions return a pcclResult_t, except those of _RETURNS.
 _ARGUMENTS: Dict[str, List[Any]] = {
@@ -255,7 +265,10 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclAllReduceCoalescedAsync": [c_void_p, c_size_t, *_LAUNCH],
     "pcclBroadcastAsync": [c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],
     "pcclAllGatherAsync": [c_void_p, c_void_p, c_size_t, c_int, *_LAUNCH],
-    "pcclAllGatherVAsync": [c_void_p, c_size_t, POINTER(CollectiveOptionsC), c_void_p, c_void_p, c_void_p],
+    "pcclAllGatherVAsync": [c_void_p, c_size_t, *_LAUNCH_OF_BLOBS],
+    "pcclGatherVAsync": [c_void_p, c_size_t, c_uint32, *_LAUNCH_OF_BLOBS],
+    "pcclScatterVAsync": [c_void_p, c_size_t, c_uint32, *_LAUNCH_OF_BLOBS],
+    "pcclAllToAllVAsync": [c_void_p, c_size_t, *_LAUNCH_OF_BLOBS],
     "pcclFreeBlobs": [POINTER(BlobsC)],
     "pcclReduceScatterAsync": [c_void_p, c_void_p, c_size_t, c_int, c_int, *_LAUNCH],
     "pcclReduceAsync": [c_void_p, c_void_p, c_size_t, c_int, c_int, c_uint32, *_LAUNCH],

@@ -236,8 +236,8 @@ _FOREIGN = Result.INVALID_USAGE, _native.Why(_FOREIGN_WORDS), _NOTHING
 
 
 class Blobs:
-    """Those that an all-gather of blobs gives. The memory is the library's, until nothing refers to
-    it any more."""
+    """Those that an operation gives. The memory is the library's, until nothing refers to it any
+    more."""
 
     def __init__(self) -> None:
         self.c = _native.BlobsC(size=ctypes.sizeof(_native.BlobsC))
@@ -247,14 +247,60 @@ class Blobs:
 
     def take(self) -> List[Tuple[str, memoryview]]:
         taken = [self.c.blobs[i] for i in range(self.c.count)]
-        return [(one.peer.digits.decode(), self._view(one)) for one in taken]
+        return [self.view(one) for one in taken]
 
-    def _view(self, one: _native.BlobC) -> memoryview:
+    def view(self, one: _native.BlobC) -> Tuple[str, memoryview]:
+        peer = one.peer.digits.decode()
         if one.length == 0:
-            return memoryview(bytearray())
+            return peer, memoryview(bytearray())
         memory: Any = (ctypes.c_ubyte * one.length).from_address(one.data)
         memory.owner = self
-        return memoryview(memory).cast("B")
+        return peer, memoryview(memory).cast("B")
+
+
+class Arrivals:
+    """What a caller sees of blobs when they come: on a thread that awaits the operation, whichever
+    thread does so in the library."""
+
+    def __init__(self, show: Callable[[str, memoryview], Any], blobs: Blobs) -> None:
+        self._show = show
+        self._came: queue.SimpleQueue[Optional[Tuple[str, memoryview]]] = queue.SimpleQueue()
+        came = self._came  # nothing here may refer to this object, or only the garbage collector ends it
+        self.c = _native.ArrivalCallback(lambda part, _: came.put(blobs.view(part.contents)))
+
+    def ending(self, call: Callable[[], None]) -> Callable[[], None]:
+        """The call in which they come, and which tells that no more does."""
+
+        def ends() -> None:
+            try:
+                call()
+            finally:
+                self._came.put(None)
+
+        return ends
+
+    def show(self, seconds: Optional[float]) -> None:
+        """What comes until the end, for so many seconds at most."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while True:
+            left = _threads.SLICE_S if end is None else max(0.0, min(_threads.SLICE_S, end - time.monotonic()))
+            try:
+                one = self._came.get(timeout=left)
+            except queue.Empty:
+                if end is not None and time.monotonic() >= end:
+                    return
+                continue
+            if one is None:
+                self._came.put(None)  # for whoever else waits
+                return
+            self._show(*one)
+
+    def show_now(self) -> None:
+        """What has come, where nobody sees what it raises."""
+        try:
+            self.show(0)
+        except Exception:
+            _log.exception("on_arrival failed")
 
 
 class Work(NamedTuple):
@@ -268,6 +314,7 @@ class Work(NamedTuple):
     world: Optional[int] = None  # how many take part; None: no list of members says it
     arguments: Tuple[Any, ...] = ()  # of that function, before the options
     blobs: Optional[Blobs] = None  # what the library gives, where it is more than an info
+    arrivals: Optional[Arrivals] = None
 
 
 def all_reduce_work(descriptor: ReduceDescriptor, send: _buffers.Buffer, recv: _buffers.Buffer) -> Work:
@@ -322,6 +369,8 @@ class Operation:
         self._pins: Any = work.pins
         self._staged: Optional[Union[Staged, StagedTogether]] = work.staged
         self._blobs = work.blobs
+        self._arrivals = work.arrivals
+        self._waits = False  # for the job, some thread that sees what arrives
         self._turn = threading.Lock()
         self._mutex = threading.Lock()
         self._callbacks: List[Callable[[], None]] = []
@@ -383,6 +432,8 @@ class Operation:
             try:
                 if self.outcome is None:
                     self._await(timeout_ms)
+                if self._arrivals is not None and not self._waits:
+                    self._arrivals.show_now()
             finally:
                 self._turn.release()
         return self.outcome is not None
@@ -419,6 +470,8 @@ class Operation:
         participants = tuple(one.digits.decode() for one in ids[: info.world])
         numbers = info.world, info.tx_bytes, info.rx_bytes, self.tag, info.sequence, info.rank
         blobs = self._blobs.take() if self._blobs is not None else []
+        if self._arrivals is not None and not self._waits:
+            self._arrivals.show_now()  # before the end is known
         self._let_go()
         self._end(code, why, OperationInfo(*numbers, participants), blobs)
 
@@ -447,22 +500,32 @@ class Operation:
 
     def wait(self, seconds: Optional[float] = None) -> bool:
         """Waits for so many seconds at most; whether it has ended."""
-        if self.outcome is not None:
-            return True
+        ended = self.outcome is not None or self._wait(seconds)
+        if ended and self._arrivals is not None:
+            self._arrivals.show(0)  # what has come since
+        return ended
+
+    def _wait(self, seconds: Optional[float]) -> bool:
         if self.foreign:
             self._end(*_FOREIGN)
             return True
         main = threading.current_thread() is threading.main_thread()
-        if seconds is None and not main and self._job is None:
+        arrivals = self._arrivals
+        if seconds is None and not main and self._job is None and arrivals is None:
             self._await_end()
             return True
         with self._mutex:
             if self._job is None:
-                self._job = _threads.try_start(self._await_end)
+                self._waits = True  # before the job begins
+                self._job = _threads.try_start(arrivals.ending(self._await_end) if arrivals else self._await_end)
+                self._waits = self._job is not None
         if self._job is None:
             self._await_end()
-        else:
-            self._job.wait(seconds)
+            return self.outcome is not None
+        begin = time.monotonic()
+        if arrivals is not None:
+            arrivals.show(seconds)
+        self._job.wait(None if seconds is None else max(0.0, seconds - (time.monotonic() - begin)))
         return self.outcome is not None
 
     def after_fork(self) -> None:
@@ -698,9 +761,19 @@ class AsyncReduceHandle(_Handle[OperationInfo]):
 
 
 class AsyncBlobsHandle(_Handle[List[Tuple[str, memoryview]]]):
-    """A launched all-gather of blobs, whose result is what all_gather_v returns; empty in wait() of
-    one that failed."""
+    """A launched operation that gives blobs, whose result is what the method without _async returns;
+    empty in wait() of one that failed. on_arrival is called by whatever waits: wait(), result(), or the
+    thread that waits for futures, where what it raises is only logged."""
 
     @staticmethod
     def _of(outcome: Outcome) -> List[Tuple[str, memoryview]]:
         return outcome.blobs
+
+
+class AsyncBlobHandle(_Handle[memoryview]):
+    """A launched scatter of blobs, whose result is the part that scatter_v returns; empty in wait() of
+    one that failed."""
+
+    @staticmethod
+    def _of(outcome: Outcome) -> memoryview:
+        return outcome.blobs[0][1] if outcome.blobs else memoryview(b"")

@@ -318,6 +318,10 @@ class Barrier(ListedOperation):
         return options, _collectives.barrier(options)
 
 
+def _blobs_of(work: Optional[Work]) -> List[Tuple[str, memoryview]]:
+    return work.blobs.take() if work is not None and work.blobs is not None else []
+
+
 class AllGatherV(ListedOperation):
     """Communicator.all_gather_v, in a list.
 
@@ -345,7 +349,105 @@ class AllGatherV(ListedOperation):
 
     def _take(self, info: Optional[OperationInfo], work: Optional[Work] = None) -> None:
         super()._take(info)
-        self.blobs = work.blobs.take() if work is not None and work.blobs is not None else []
+        self.blobs = _blobs_of(work)
+
+
+class GatherV(ListedOperation):
+    """Communicator.gather_v, in a list.
+
+    blobs   what the method returns; empty until it has succeeded in the last list
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        label: str = "",
+    ) -> None:
+        super().__init__(tag, members, alone_ok, label)
+        self.data = data
+        self.root = root
+        self.max_bytes = max_bytes
+        self.blobs: List[Tuple[str, memoryview]] = []
+
+    def _make(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Options, Work]:
+        ids, _ = self._counted_on(where, members, rank)
+        options = self._options(where, ids)
+        return options, _collectives.gather_v(options, self.data, self.root, self.max_bytes)
+
+    def _take(self, info: Optional[OperationInfo], work: Optional[Work] = None) -> None:
+        super()._take(info)
+        self.blobs = _blobs_of(work)
+
+
+class ScatterV(ListedOperation):
+    """Communicator.scatter_v, in a list.
+
+    part   what the method returns; None until it has succeeded in the last list
+    """
+
+    def __init__(
+        self,
+        parts: Any = None,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        label: str = "",
+    ) -> None:
+        super().__init__(tag, members, alone_ok, label)
+        self.parts = parts
+        self.root = root
+        self.max_bytes = max_bytes
+        self.part: Optional[memoryview] = None
+
+    def _make(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Options, Work]:
+        ids, own = self._counted_on(where, members, rank)
+        options = self._options(where, ids)
+        return options, _collectives.scatter_v(options, self.parts, self.root, own, self.max_bytes)
+
+    def _take(self, info: Optional[OperationInfo], work: Optional[Work] = None) -> None:
+        super()._take(info)
+        blobs = _blobs_of(work)
+        self.part = blobs[0][1] if blobs else None
+
+
+class AllToAllV(ListedOperation):
+    """Communicator.all_to_all_v, in a list.
+
+    blobs   what the method returns; empty until it has succeeded in the last list
+    """
+
+    def __init__(
+        self,
+        parts: Any,
+        *,
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        max_bytes: int = 256 << 20,
+        label: str = "",
+    ) -> None:
+        super().__init__(tag, members, alone_ok, label)
+        self.parts = parts
+        self.max_bytes = max_bytes
+        self.blobs: List[Tuple[str, memoryview]] = []
+
+    def _make(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Options, Work]:
+        ids, _ = self._counted_on(where, members, rank)
+        options = self._options(where, ids)
+        return options, _collectives.all_to_all_v(options, self.parts, self.max_bytes)
+
+    def _take(self, info: Optional[OperationInfo], work: Optional[Work] = None) -> None:
+        super()._take(info)
+        self.blobs = _blobs_of(work)
 
 
 # The number of the collective, and where its arguments go.
@@ -360,7 +462,10 @@ _FIELDS: Dict[str, Tuple[int, Tuple[str, ...]]] = {
     "pcclGather": (7, ("sendbuf", "recvbuf", "count", "datatype", "root")),
     "pcclScatter": (8, ("sendbuf", "recvbuf", "count", "datatype", "root")),
     "pcclAllToAll": (9, ("sendbuf", "recvbuf", "count", "datatype")),
-    "pcclAllReduceCoalesced": (10, ("sendbuf", "count")),
+    "pcclGatherV": (10, ("sendbuf", "count", "root")),
+    "pcclScatterV": (11, ("sendbuf", "count", "root")),
+    "pcclAllToAllV": (12, ("sendbuf", "count")),
+    "pcclAllReduceCoalesced": (13, ("sendbuf", "count")),
 }
 
 

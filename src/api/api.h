@@ -66,7 +66,7 @@ struct pccl_asked {
     enum pccl_collective collective;
     const void *input;
     void *result;
-    size_t count; /* of blobs, the bytes of this one; of a coalesced all-reduce, tensors in its input */
+    size_t count; /* of a blob, its bytes; of parts, or of tensors in a coalesced all-reduce, how many there are */
     pcclDataType_t datatype;
     pcclRedOp_t op;
     uint32_t root; /* of a send: the other peer */

@@ -273,18 +273,19 @@ pcclResult_t pcclRecvAsync(void *buffer, size_t count, pcclDataType_t datatype, 
     PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
 }
 
-static struct pccl_asked gather_blobs(const void *data, size_t length, const pcclCollectiveOptions_t *options,
-                                      pcclBlobs_t *blobs)
+/* data: a blob of so many bytes, or so many parts. */
+static struct pccl_asked of_blobs(enum pccl_collective collective, const void *data, size_t count, uint32_t root,
+                                  const pcclCollectiveOptions_t *options, pcclBlobs_t *blobs)
 {
     return (struct pccl_asked){
-        .collective = PCCL_ALL_GATHER_V, .input = data, .result = blobs, .count = length, .options = options};
+        .collective = collective, .input = data, .result = blobs, .count = count, .root = root, .options = options};
 }
 
 pcclResult_t pcclAllGatherV(const void *data, size_t length, const pcclCollectiveOptions_t *options,
                             const pcclComm_t *comm_const, pcclBlobs_t *blobs, pcclOperationInfo_t *info)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    struct pccl_asked asked = gather_blobs(data, length, options, blobs);
+    struct pccl_asked asked = of_blobs(PCCL_ALL_GATHER_V, data, length, 0, options, blobs);
     PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
 }
 
@@ -292,7 +293,56 @@ pcclResult_t pcclAllGatherVAsync(const void *data, size_t length, const pcclColl
                                  const pcclComm_t *comm_const, pcclBlobs_t *blobs, pcclAsyncReduceOp_t *handle_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    struct pccl_asked asked = gather_blobs(data, length, options, blobs);
+    struct pccl_asked asked = of_blobs(PCCL_ALL_GATHER_V, data, length, 0, options, blobs);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
+pcclResult_t pcclGatherV(const void *data, size_t length, uint32_t root, const pcclCollectiveOptions_t *options,
+                         const pcclComm_t *comm_const, pcclBlobs_t *blobs, pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = of_blobs(PCCL_GATHER_V, data, length, root, options, blobs);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclGatherVAsync(const void *data, size_t length, uint32_t root, const pcclCollectiveOptions_t *options,
+                              const pcclComm_t *comm_const, pcclBlobs_t *blobs, pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = of_blobs(PCCL_GATHER_V, data, length, root, options, blobs);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
+pcclResult_t pcclScatterV(const pcclPart_t *parts, size_t count, uint32_t root, const pcclCollectiveOptions_t *options,
+                          const pcclComm_t *comm_const, pcclBlobs_t *blobs, pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = of_blobs(PCCL_SCATTER_V, parts, count, root, options, blobs);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclScatterVAsync(const pcclPart_t *parts, size_t count, uint32_t root,
+                               const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const, pcclBlobs_t *blobs,
+                               pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = of_blobs(PCCL_SCATTER_V, parts, count, root, options, blobs);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
+pcclResult_t pcclAllToAllV(const pcclPart_t *parts, size_t count, const pcclCollectiveOptions_t *options,
+                           const pcclComm_t *comm_const, pcclBlobs_t *blobs, pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = of_blobs(PCCL_ALL_TO_ALL_V, parts, count, 0, options, blobs);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclAllToAllVAsync(const pcclPart_t *parts, size_t count, const pcclCollectiveOptions_t *options,
+                                const pcclComm_t *comm_const, pcclBlobs_t *blobs, pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = of_blobs(PCCL_ALL_TO_ALL_V, parts, count, 0, options, blobs);
     PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
 }
 

@@ -21,8 +21,8 @@ enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words)
 
 static const char *wrong_elements(const struct pccl_asked *asked)
 {
-    if (asked->collective == PCCL_BARRIER || asked->collective == PCCL_ALL_GATHER_V ||
-        asked->collective == PCCL_COALESCED)
+    if (asked->collective == PCCL_BARRIER || asked->collective == PCCL_COALESCED ||
+        pccl_collective_is_of_blobs((uint8_t)asked->collective))
         return NULL;
     return asked->count == 0                             ? "count is 0"
            : (unsigned)asked->datatype >= PCCL_DATATYPES ? "unknown data type"
@@ -41,7 +41,7 @@ static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_des
         wrong = pccl_reduction_misfit((enum pccl_datatype)asked->datatype, (enum pccl_reduce_op)op);
     if (wrong)
         return pccl_api_refuse(reason, wrong);
-    if (quantized && (asked->collective == PCCL_BARRIER || asked->collective == PCCL_ALL_GATHER_V))
+    if (quantized && (asked->collective == PCCL_BARRIER || pccl_collective_is_of_blobs((uint8_t)asked->collective)))
         return pccl_api_refuse(reason, "there is nothing here that can be quantized");
     if (quantized && asked->collective == PCCL_SEND)
         return pccl_api_refuse(reason, "what is sent to one peer is not quantized");
@@ -151,10 +151,28 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
     return PCCL_OK;
 }
 
-/* What a caller of an all-gather of blobs gets is written when it has succeeded; until then there are none. */
-static enum pccl_status begin_blobs(pcclBlobs_t *blobs, struct pccl_text *reason)
+/*
+ * What goes in is a blob, or a list of parts. What a caller gets is written when it has succeeded;
+ * until then there are none.
+ */
+static enum pccl_status read_blobs(const struct pccl_asked *asked, const pcclCollectiveOptions_t *options,
+                                   struct pccl_request *request, struct pccl_text *reason)
 {
+    pcclBlobs_t *blobs = asked->result;
     size_t size = blobs->size;
+    bool in_parts = asked->collective == PCCL_SCATTER_V || asked->collective == PCCL_ALL_TO_ALL_V;
+    if (in_parts && asked->count > PCCL_PEERS_MAX)
+        return pccl_api_refuse(reason, "there are more parts than any group has members");
+    if (in_parts) {
+        request->blobs = asked->input;
+        request->blob_count = (uint32_t)asked->count;
+        request->input = NULL;
+    } else {
+        request->length = asked->count;
+    }
+    request->on_arrival = options->on_arrival;
+    request->user_data = options->user_data;
+    request->descriptor.count = options->max_bytes ? options->max_bytes : BLOBS_BYTES_MAX;
     if (size < sizeof *blobs || size > PCCL_API_STRUCT_MAX)
         return pccl_api_refuse(reason, "the size of the blobs is not set; use PCCL_BLOBS_INIT");
     memset(blobs, 0, size); /* also members that we do not know */
@@ -164,16 +182,17 @@ static enum pccl_status begin_blobs(pcclBlobs_t *blobs, struct pccl_text *reason
 
 static const char *missing_buffer(const struct pccl_asked *asked, const pcclCollectiveOptions_t *options)
 {
-    bool blobs = asked->collective == PCCL_ALL_GATHER_V, moves = asked->collective != PCCL_BARRIER;
-    bool only_root_puts_in = asked->collective == PCCL_SCATTER;
+    bool blobs = pccl_collective_is_of_blobs((uint8_t)asked->collective), moves = asked->collective != PCCL_BARRIER;
+    bool only_root_puts_in = asked->collective == PCCL_SCATTER || asked->collective == PCCL_SCATTER_V;
     bool only_root_gets = asked->collective == PCCL_REDUCE || asked->collective == PCCL_GATHER;
     bool is_list = asked->collective == PCCL_COALESCED;
-    bool needs_input = blobs ? asked->count > 0 : moves && !only_root_puts_in;
+    bool needs_input = moves && !only_root_puts_in && (!blobs || asked->count > 0);
     bool needs_result = moves && !only_root_gets && !is_list && !options->counts; /* a share may be empty */
     return is_list && !asked->input                                             ? "the list of tensors is NULL"
            : (needs_input && !asked->input) || (needs_result && !asked->result) ? "a buffer is NULL"
-           : options->max_bytes && !blobs ? "only an all-gather of blobs is given max_bytes"
-                                          : NULL;
+           : options->max_bytes && !blobs  ? "only an operation that gives blobs is given max_bytes"
+           : options->on_arrival && !blobs ? "only an operation that gives blobs is given on_arrival"
+                                           : NULL;
 }
 
 enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_request *request,
@@ -206,15 +225,10 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
         status = pccl_api_coalesced(&complete, request, reason);
     else if (request->descriptor.operation != PCCL_PREMUL_SUM && options.factor != 1)
         status = pccl_api_refuse(reason, "only a premultiplied sum is given a factor");
+    else if (pccl_collective_is_of_blobs((uint8_t)asked->collective))
+        status = read_blobs(asked, &options, request, reason);
     if (status != PCCL_OK)
         return status;
-    if (asked->collective == PCCL_ALL_GATHER_V) {
-        request->length = asked->count;
-        request->descriptor.count = options.max_bytes ? options.max_bytes : BLOBS_BYTES_MAX;
-        status = begin_blobs(asked->result, reason);
-        if (status != PCCL_OK)
-            return status;
-    }
     if (options.label && !pccl_label_of(options.label, &request->descriptor.label))
         return pccl_api_refuse(reason, "a label has at most 32 bytes of printable UTF-8");
     status = read_counts(&options, request, reason);

@@ -27,6 +27,9 @@ static bool collective_of(pcclCollective_t given, enum pccl_collective *collecti
     case pcclCollectiveScatter: *collective = PCCL_SCATTER; return true;
     case pcclCollectiveAllToAll: *collective = PCCL_ALL_TO_ALL; return true;
     case pcclCollectiveCoalesced: *collective = PCCL_COALESCED; return true;
+    case pcclCollectiveGatherV: *collective = PCCL_GATHER_V; return true;
+    case pcclCollectiveScatterV: *collective = PCCL_SCATTER_V; return true;
+    case pcclCollectiveAllToAllV: *collective = PCCL_ALL_TO_ALL_V; return true;
     }
     return false;
 }
@@ -45,10 +48,11 @@ static enum pccl_status read_operation(const pcclOperation_t *op, struct pccl_re
         return pccl_api_refuse(reason, "unknown collective");
     if (asked.collective == PCCL_BARRIER)
         asked = (struct pccl_asked){.collective = PCCL_BARRIER, .options = op->options};
-    if (asked.collective == PCCL_ALL_GATHER_V)
+    bool gives_blobs = pccl_collective_is_of_blobs((uint8_t)asked.collective);
+    if (gives_blobs)
         asked.result = op->blobs;
     else if (op->blobs)
-        return pccl_api_refuse(reason, "only an all-gather of blobs gives blobs");
+        return pccl_api_refuse(reason, "this operation gives no blobs");
     if (asked.collective == PCCL_COALESCED && asked.result)
         return pccl_api_refuse(reason, "the tensors of a coalesced all-reduce have buffers of their own, not recvbuf");
     if (asked.collective == PCCL_BROADCAST) {
@@ -56,7 +60,10 @@ static enum pccl_status read_operation(const pcclOperation_t *op, struct pccl_re
             return pccl_api_refuse(reason, "a broadcast has one buffer, recvbuf");
         asked.input = asked.result;
     }
-    return pccl_api_request(&asked, request, reason);
+    enum pccl_status status = pccl_api_request(&asked, request, reason);
+    if (status == PCCL_OK && request->on_arrival)
+        return pccl_api_refuse(reason, "an operation of a list is not given on_arrival");
+    return status;
 }
 
 /* As the caller's entry is now. What the request holds must be freed, whatever the result. */

@@ -92,6 +92,11 @@ struct pccl_exchange_effects {
      * that becomes idle must ask by itself; this is not called again for it.
      */
     void (*writable)(void *context, const struct pccl_id *peer, bool outgoing);
+    /*
+     * A part of given length that this rank gets is complete; it is that of the member in this
+     * position. Once for each, before `done`, if the transfer is to tell; not of empty ones.
+     */
+    void (*arrived)(void *context, struct pccl_transfer *transfer, uint32_t position);
 };
 
 struct pccl_transfer_config {
@@ -104,7 +109,7 @@ struct pccl_transfer_config {
     uint32_t root;              /* where there is one: its rank in the ring */
     /* By rank in the ring: which part of the tensor is the rank's. Copied; NULL: it is not in parts. */
     const uint32_t *positions;
-    /* Parts of given lengths: by position, where each begins, and where the last one ends. Copied; NULL: equal. */
+    /* Parts of given lengths, as in the plan. Copied; NULL: equal. */
     const uint64_t *starts;
     /*
      * All-reduce: `count` elements each, which may be the same memory. Broadcast: likewise; only the
@@ -117,12 +122,14 @@ struct pccl_transfer_config {
      * NULL: there are no bytes of it.
      */
     const void *input;
+    const void *const *inputs; /* Instead: of parts of given lengths, where each is that it sends. Copied */
     void *result;
     /* Of a coalesced all-reduce, instead of both: its tensors, of which no two overlap. Copied. */
     const struct pccl_coalesced_tensor *tensors;
     uint32_t tensor_count;
     double factor; /* of a premultiplied sum: what this rank's elements are multiplied by; it may differ from others' */
     struct pccl_feedback feedback; /* of a reduction with a scaled codec, for each element of the input */
+    bool tells_arrivals;           /* of parts of given lengths */
     void *user;
 };
 

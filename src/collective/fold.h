@@ -12,6 +12,9 @@
 static inline const uint8_t *pccl_input_part(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
                                              const struct pccl_segment *segment, uint32_t first, uint32_t count)
 {
+    if (transfer->inputs != NULL)
+        return transfer->inputs[segment->part % plan->seat.ranks] + pccl_plan_part_at(plan, segment) +
+               (size_t)first * plan->element_bytes;
     const size_t at = pccl_plan_input_at(plan, segment) + (size_t)first * plan->element_bytes;
     if (transfer->sections == NULL)
         return transfer->input + at;

@@ -128,6 +128,8 @@ struct pccl_ended {
     struct pccl_instance instance;
 };
 
+#define PCCL_ARRIVAL_TOLD UINT64_MAX /* nothing is missing, and that is known */
+
 struct pccl_transfer {
     struct pccl_table_node by_instance;
     struct pccl_exchange *exchange;
@@ -142,6 +144,8 @@ struct pccl_transfer {
     struct pccl_id *ring;        /* owned */
     uint32_t *positions;         /* owned; NULL: the tensor is not in parts */
     uint64_t *starts;            /* owned; NULL: the parts are equal */
+    uint64_t *missing; /* owned; by position of who sends it, of how many elements the result is not there; or NULL */
+    const uint8_t **inputs; /* owned; where each part is that this rank sends; NULL: in `input` */
     const uint8_t *input;
     uint8_t *result;
     void *user;
@@ -150,6 +154,7 @@ struct pccl_transfer {
     double factor;
     struct pccl_feedback feedback; /* with a scaled codec */
     bool failed, done, at_rest;
+    bool has_arrived; /* something that is not told yet */
     struct pccl_traffic traffic;
     struct pccl_backup backup;
     struct pccl_ended *ended; /* allocated ahead for when it has ended */

@@ -122,13 +122,58 @@ static bool has_first_segment(struct pccl_flow *flow)
     return flow->to_begin == stripe + 1;
 }
 
+static bool takes_turns(const struct pccl_transfer *transfer)
+{
+    return transfer->plan.turn_stripes > 1 && transfer->outgoing_count > 1;
+}
+
+/* The end of the stripes of a turn in which the flow sends something by itself; their beginning if there are none. */
+static uint64_t end_in_turn(const struct pccl_flow *flow, uint64_t turn)
+{
+    const struct pccl_plan *plan = &flow->transfer->plan;
+    uint64_t first = turn * plan->turn_stripes;
+    uint32_t number = pccl_flow_first_piece(flow, first);
+    return first + (number != PCCL_NO_PIECE ? pccl_plan_part_stripes(plan, first, number) : 0);
+}
+
+/*
+ * Where turns go on to the end of their parts, one waits until all of those before it is under way,
+ * however many stripes the window has; so the first parts have all of this rank's links.
+ */
+static bool is_its_turn(const struct pccl_flow *flow)
+{
+    const struct pccl_transfer *transfer = flow->transfer;
+    const struct pccl_plan *plan = &transfer->plan;
+    if (!takes_turns(transfer))
+        return true;
+    for (uint64_t turn = flow->begun / plan->turn_stripes; turn-- > 0;) {
+        for (uint32_t i = 0; i < transfer->outgoing_count; i++) {
+            uint64_t end = end_in_turn(&transfer->flows[i], turn);
+            if (end > turn * plan->turn_stripes)
+                return transfer->flows[i].begun >= end; /* it has waited for earlier ones */
+        }
+    }
+    return true;
+}
+
 bool pccl_flow_can_begin(struct pccl_flow *flow)
 {
     const struct pccl_transfer *transfer = flow->transfer;
     uint64_t end = pccl_min_u64(pccl_max_u64(flow->granted, flow->ahead), transfer->granted);
     while (flow->begun < end && !has_first_segment(flow))
         flow->begun++; /* the segment is empty, so there is nothing to send */
-    return flow->begun < end;
+    return flow->begun < end && is_its_turn(flow);
+}
+
+uint64_t pccl_flow_begin(struct pccl_flow *flow)
+{
+    struct pccl_transfer *transfer = flow->transfer;
+    uint64_t stripe = flow->begun++;
+    bool ends = takes_turns(transfer) && flow->begun == end_in_turn(flow, stripe / transfer->plan.turn_stripes);
+    for (uint32_t i = 0; i < transfer->outgoing_count && ends; i++)
+        if (&transfer->flows[i] != flow)
+            pccl_flow_wake(&transfer->flows[i]); /* it may be the turn of another one */
+    return stripe;
 }
 
 bool pccl_flow_awaits_credit(const struct pccl_flow *flow)

@@ -25,6 +25,8 @@ struct pccl_flow *pccl_flow_to(const struct pccl_transfer *transfer, uint32_t ra
 bool pccl_flow_has_something(struct pccl_flow *flow);
 /* Whether the first step of another stripe may be sent. */
 bool pccl_flow_can_begin(struct pccl_flow *flow);
+/* Begins that stripe; returns its number. */
+uint64_t pccl_flow_begin(struct pccl_flow *flow);
 /* Whether something of an outgoing flow waits only for the receiver to grant its stripe. */
 bool pccl_flow_awaits_credit(const struct pccl_flow *flow);
 /* Puts it into the lane's queue if it has something to send and is not there. */

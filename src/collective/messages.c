@@ -14,6 +14,20 @@
 
 #include <string.h>
 
+/* The result of the segment is there, as it will be. */
+static void is_stored(struct pccl_stripe *stripe, uint32_t number)
+{
+    struct pccl_transfer *transfer = stripe->transfer;
+    pccl_stripe_result(stripe);
+    if (transfer->missing == NULL)
+        return;
+    const struct pccl_segment segment = pccl_plan_segment(&transfer->plan, stripe->number, number);
+    uint64_t *missing = &transfer->missing[pccl_plan_giver(&transfer->plan, segment.part)];
+    PCCL_ASSERT(*missing >= segment.count && *missing != PCCL_ARRIVAL_TOLD);
+    *missing -= segment.count;
+    transfer->has_arrived = transfer->has_arrived || *missing == 0;
+}
+
 /* ---- sending ---- */
 
 /*
@@ -82,7 +96,7 @@ static void keep_packed(struct pccl_flow *flow, struct pccl_stripe *stripe, stru
         pccl_flow_parcel(other, stripe, 0)->scratch = packed;
     }
     pccl_packed_store(transfer, stripe->number, number, packed->bytes);
-    pccl_stripe_result(stripe);
+    is_stored(stripe, number);
 }
 
 /* The own part of the next stripe: from the caller's memory, or made of it. NULL: memory is short. */
@@ -141,7 +155,7 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
     bool first = flow->ready.first == NULL || (transfer->plan.long_path && pccl_flow_can_begin(flow));
     struct pccl_parcel *parcel = first ? NULL : pccl_flow_take(flow);
     if (first)
-        parcel = pccl_flow_parcel(flow, pccl_stripe_of(transfer, flow->begun++), 0);
+        parcel = pccl_flow_parcel(flow, pccl_stripe_of(transfer, pccl_flow_begin(flow)), 0);
     struct pccl_stripe *stripe = parcel->stripe;
     const struct pccl_plan *plan = pccl_plan_of(transfer, stripe->number);
     uint32_t number = pccl_flow_piece(flow, pccl_plan_seat(plan, stripe->number), parcel->step);
@@ -360,7 +374,7 @@ static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint
     }
     send_on(transfer, stripe, &task, scratch);
     if (task.work != PCCL_WORK_FOLD && task.work != PCCL_WORK_PASS)
-        pccl_stripe_result(stripe);
+        is_stored(stripe, number);
 }
 
 struct pccl_stripe *pccl_messages_received(struct pccl_arrival *arrival)
@@ -399,7 +413,7 @@ static void keep_own(struct pccl_stripe *stripe)
     for (uint32_t number = 0; number < plan->pieces; number++)
         if (pccl_plan_keeps(plan, stripe->number, number)) {
             pccl_fold_keep(transfer, stripe->number, number);
-            pccl_stripe_result(stripe);
+            is_stored(stripe, number);
         }
 }
 

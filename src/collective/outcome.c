@@ -1,6 +1,18 @@
 /* Tells the driver what becomes of an operation. */
 #include "collective/outcome.h"
 
+static void tell_arrivals(struct pccl_transfer *transfer)
+{
+    const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
+    transfer->has_arrived = false;
+    for (uint32_t i = 0; i < transfer->plan.seat.ranks; i++) {
+        if (transfer->missing[i] > 0)
+            continue;
+        transfer->missing[i] = PCCL_ARRIVAL_TOLD;
+        effects->arrived(effects->context, transfer, i);
+    }
+}
+
 void pccl_outcome_report(struct pccl_transfer *transfer)
 {
     const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
@@ -10,6 +22,8 @@ void pccl_outcome_report(struct pccl_transfer *transfer)
      * that came ahead, or of what this rank had.
      */
     bool agreed = transfer->unheard == 0;
+    if (agreed && transfer->has_arrived)
+        tell_arrivals(transfer);
     transfer->at_rest = agreed && transfer->complete == transfer->plan.stripes;
     if (agreed && !transfer->done && transfer->results_complete == transfer->plan.stripes) {
         transfer->done = true;

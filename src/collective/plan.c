@@ -13,6 +13,7 @@ enum {
     CACHED_BYTES_MOST = 4 << 20,       /* a caller may find its result in a cache */
     DIRECT_COST_PERCENT = 8,           /* of the transfer time: what direct exchange costs over the ring on its links */
     RTT_US_DEFAULT = 100,
+    TURN_COST_MOST = 4, /* a turn may go on to the end of its parts if all take at most a fourth longer */
 };
 static const uint64_t rate_default = 2000000000;
 static const uint64_t rate_most = 1000000000000;
@@ -36,6 +37,12 @@ static const struct ways ways_of[PCCL_COLLECTIVES] = {
     [PCCL_SEND] = {PCCL_CHAIN, PCCL_CHAIN, .ring_rounds = 1, .direct_steps = 1}, /* of two ranks */
     [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
     [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
+    [PCCL_GATHER_V] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true,
+                       .relays = true},
+    [PCCL_SCATTER_V] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1,
+                        .in_parts = true, .scatters = true, .relays = true},
+    [PCCL_ALL_TO_ALL_V] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, .ring_rounds = 1, .direct_steps = 1,
+                           .in_parts = true, .relays = true},
     [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, .ring_rounds = 1, .direct_steps = 1,
                              .in_parts = true, .scatters = true},
     [PCCL_REDUCE] = {PCCL_REDUCE_CHAIN, PCCL_REDUCE_DIRECT, .ring_rounds = 1, .direct_steps = 1},
@@ -97,11 +104,12 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
     plan->reduction = (enum pccl_reduce_op)descriptor->operation;
     plan->element_bytes = (uint32_t)pccl_datatype_bytes(plan->datatype);
     plan->count = descriptor->count;
-    plan->exchanges = descriptor->collective == PCCL_ALL_TO_ALL;
+    plan->scatters = ways->scatters;
+    plan->exchanges = descriptor->collective == PCCL_ALL_TO_ALL || descriptor->collective == PCCL_ALL_TO_ALL_V;
     plan->own = has_own_part(descriptor, plan) ? plan->count : 0;
     bool equal_parts = ways->in_parts && pccl_id_is_zero(&descriptor->counts);
     uint64_t most = (uint64_t)PTRDIFF_MAX / plan->element_bytes / (equal_parts ? plan->seat.ranks : 1);
-    if (plan->exchanges)
+    if (plan->exchanges && equal_parts)
         most /= plan->seat.ranks; /* elements are numbered by sender and receiver */
     if (plan->count == 0 || plan->count > most) {
         pccl_text_format(reason, "%" PRIu64 " elements", plan->count);
@@ -114,31 +122,35 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
 static uint64_t whole_count(const struct pccl_plan *plan)
 {
     if (plan->starts != NULL)
-        return plan->starts[plan->seat.ranks];
+        return plan->starts[pccl_plan_parts(plan)];
     return plan->count * (plan->positions != NULL ? plan->seat.ranks : 1);
 }
 
-/* The part of a rank, of any length. *first: its first element. */
-static uint64_t part_of(const struct pccl_plan *plan, uint32_t rank, uint64_t *first)
+/* Where a part begins, in elements, or the last one ends. */
+static uint64_t start_of(const struct pccl_plan *plan, uint32_t part)
 {
-    uint32_t position = plan->positions[rank];
-    *first = plan->starts != NULL ? plan->starts[position] : position * plan->count;
-    return plan->starts != NULL ? plan->starts[position + 1] - *first : plan->count;
+    return plan->starts != NULL ? plan->starts[part] : part * plan->count;
 }
 
-/* Of an all-to-all: what the rank sends is all of the tensor's parts that begin here. */
-static uint64_t sent_from(const struct pccl_plan *plan, uint32_t rank)
+static uint64_t length_of(const struct pccl_plan *plan, uint32_t part)
 {
-    return plan->positions[rank] * plan->count * plan->seat.ranks;
+    return plan->starts != NULL ? plan->starts[part + 1] - plan->starts[part] : plan->count;
+}
+
+/* Of an all-to-all: the part that one rank sends to another. */
+static uint32_t part_between(const struct pccl_plan *plan, uint32_t from, uint32_t to)
+{
+    return plan->positions[from] * plan->seat.ranks + plan->positions[to];
 }
 
 /* Parts of given lengths. */
 static enum pccl_status take_starts(const uint64_t *starts, struct pccl_plan *plan, struct pccl_text *reason)
 {
     uint64_t all = plan->count;
-    bool fits = starts[0] == 0 && starts[plan->seat.ranks] == all;
+    uint32_t parts = pccl_plan_parts(plan);
+    bool fits = starts[0] == 0 && starts[parts] == all;
     plan->count = 0;
-    for (uint32_t i = 0; i < plan->seat.ranks; i++) {
+    for (uint32_t i = 0; i < parts; i++) {
         fits = fits && starts[i] <= starts[i + 1];
         plan->count = pccl_max_u64(plan->count, starts[i + 1] - starts[i]);
     }
@@ -146,9 +158,8 @@ static enum pccl_status take_starts(const uint64_t *starts, struct pccl_plan *pl
     return fits ? PCCL_OK : refuse(reason, "the parts do not make up the tensor");
 }
 
-static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, const struct ways *ways,
-                                   const uint32_t *positions, const uint64_t *starts, struct pccl_plan *plan,
-                                   struct pccl_text *reason)
+static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, const uint32_t *positions,
+                                   const uint64_t *starts, struct pccl_plan *plan, struct pccl_text *reason)
 {
     bool given = !pccl_id_is_zero(&descriptor->counts);
     if (given != (starts != NULL))
@@ -157,13 +168,68 @@ static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, con
         return PCCL_ARGUMENT;
     PCCL_ASSERT(positions != NULL);
     plan->positions = positions;
-    uint64_t length = part_of(plan, plan->seat.rank, &plan->own_from);
-    plan->own = plan->own > 0 ? length : 0;
-    *(ways->scatters ? &plan->result_from : &plan->input_from) = plan->own_from;
+    uint32_t own = positions[plan->seat.rank];
+    plan->own_from = start_of(plan, own);
+    plan->own = plan->own > 0 ? length_of(plan, own) : 0;
+    *(plan->scatters ? &plan->result_from : &plan->input_from) = plan->own_from;
     if (plan->exchanges)
-        plan->input_from = sent_from(plan, plan->seat.rank);
+        plan->input_from = start_of(plan, own * plan->seat.ranks);
     return PCCL_OK;
 }
+
+/* ---- with given lengths, where ranks pass on what is for others: who sends how much ---- */
+
+/* What one rank has for another. */
+static uint64_t between(const struct pccl_plan *plan, uint32_t from, uint32_t to)
+{
+    if (plan->exchanges)
+        return length_of(plan, part_between(plan, from, to));
+    uint32_t owner = plan->scatters ? to : from, root = plan->scatters ? from : to;
+    return root == plan->seat.root ? length_of(plan, plan->positions[owner]) : 0;
+}
+
+/* The most that any rank has for the one so many places farther on. */
+static uint64_t longest_at(const struct pccl_plan *plan, uint32_t places)
+{
+    uint64_t longest = 0;
+    for (uint32_t rank = 0; rank < plan->seat.ranks; rank++)
+        longest = pccl_max_u64(longest, between(plan, rank, (rank + places) % plan->seat.ranks));
+    return longest;
+}
+
+/* The most that a rank sends to all others, or gets from them. */
+static uint64_t busiest_rank(const struct pccl_plan *plan)
+{
+    uint64_t most = 0;
+    for (uint32_t rank = 0; rank < plan->seat.ranks; rank++) {
+        uint64_t sent = 0, got = 0;
+        for (uint32_t other = 0; other < plan->seat.ranks; other++) {
+            sent += other != rank ? between(plan, rank, other) : 0;
+            got += other != rank ? between(plan, other, rank) : 0;
+        }
+        most = pccl_max_u64(most, pccl_max_u64(sent, got));
+    }
+    return most;
+}
+
+/* The most that passes over a link of the ring. */
+static uint64_t busiest_link(const struct pccl_plan *plan)
+{
+    uint64_t most = 0;
+    uint32_t ranks = plan->seat.ranks;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        uint64_t passed = 0;
+        for (uint32_t before = 0; before < ranks; before++)
+            for (uint32_t places = before + 1; places < ranks; places++) {
+                uint32_t from = (rank + ranks - before) % ranks;
+                passed += between(plan, from, (from + places) % ranks);
+            }
+        most = pccl_max_u64(most, passed);
+    }
+    return most;
+}
+
+/* ---- cutting ---- */
 
 /* Of the tensor, or of each of its parts. */
 static uint64_t stripe_elements(const struct pccl_plan *plan)
@@ -185,6 +251,23 @@ static uint64_t share_of(const struct pccl_plan *plan)
 }
 
 /*
+ * Whether a turn may go on to the end of its parts, so that these are complete before others begin.
+ * Then all wait for the longest part of each turn; if that is much more than the rank with most to
+ * do would need, turns change from stripe to stripe.
+ */
+static bool may_go_on(const struct pccl_plan *plan)
+{
+    if (plan->starts == NULL)
+        return false;
+    if (!plan->exchanges)
+        return true; /* only the root sends */
+    uint64_t all = 0, most = busiest_rank(plan);
+    for (uint32_t places = 1; places < plan->seat.ranks; places++)
+        all += longest_at(plan, places);
+    return all <= most + most / TURN_COST_MOST;
+}
+
+/*
  * Cuts by the bytes that travel, into as few segments as their size allows. More segments would
  * overlap receiving, adding and sending better, but a medium buffer spends its time in system calls
  * and wake-ups.
@@ -198,7 +281,40 @@ static void cut(struct pccl_plan *plan)
     bool whole_blocks = pccl_packing_packs(&plan->packing) && elements > PCCL_PACKING_BLOCK;
     elements = round_up(elements, whole_blocks ? PCCL_PACKING_BLOCK : SEGMENT_BYTES_STEP / plan->element_bytes);
     plan->segment_elements = (uint32_t)elements;
-    plan->stripes = divide_up(plan->count, stripe_elements(plan)) * plan->turns;
+    uint64_t stripes = divide_up(plan->count, stripe_elements(plan));
+    plan->turn_stripes = plan->turns > 1 && may_go_on(plan) ? stripes : 1;
+    plan->stripes = stripes * plan->turns;
+}
+
+/* ---- choosing ---- */
+
+/* What is known of the links of the ring, and of those between all. */
+struct paths {
+    uint64_t rtt_us, rate, mesh_rtt_us, mesh_rate;
+};
+
+static struct paths paths_of(const struct pccl_cost *cost)
+{
+    struct paths paths = {.rtt_us = cost->rtt_us != 0 ? cost->rtt_us : RTT_US_DEFAULT,
+                          .rate = cost->rate != 0 ? pccl_min_u64(cost->rate, rate_most) : rate_default,
+                          .mesh_rate = cost->mesh_rate != 0 ? pccl_min_u64(cost->mesh_rate, rate_most) : rate_most};
+    paths.mesh_rtt_us = cost->mesh_rtt_us != 0 ? cost->mesh_rtt_us : paths.rtt_us;
+    return paths;
+}
+
+/* By what the busiest link of the ring, or else the busiest rank or pair, has to carry. */
+static bool is_faster_directly(const struct pccl_plan *plan, const struct pccl_cost *cost)
+{
+    const struct paths paths = paths_of(cost);
+    uint64_t link = busiest_link(plan), rank = busiest_rank(plan), pair = 0, parts = 1;
+    for (uint32_t places = 1; places < plan->seat.ranks; places++)
+        pair = pccl_max_u64(pair, longest_at(plan, places));
+    while (whole_count(plan) / parts > DIRECT_WIDE_BYTES_MOST / plan->element_bytes)
+        parts *= 2; /* longer ones compare in the same way */
+    uint64_t scale = plan->element_bytes * UINT64_C(1000000000);
+    uint64_t ring_ns = link / parts * scale / paths.rate + (plan->seat.ranks - 1) * paths.rtt_us * 500;
+    uint64_t direct_ns = pccl_max_u64(rank / parts * scale / paths.rate, pair / parts * scale / paths.mesh_rate);
+    return direct_ns + paths.mesh_rtt_us * 500 < ring_ns;
 }
 
 static bool may_go_directly(const struct pccl_plan *plan, const struct pccl_cost *cost)
@@ -229,14 +345,13 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct way
         return ways->direct;
     if (whole > most && !ways->relays)
         return ways->ring;
+    if (plan->starts != NULL && ways->relays)
+        return is_faster_directly(plan, cost) ? ways->direct : ways->ring;
     whole = pccl_min_u64(whole, most); /* longer ones compare in the same way */
     uint64_t ranks = plan->seat.ranks, steps = ways->direct_steps;
     uint64_t bytes = pccl_plan_bytes(plan, 0, (uint32_t)whole);
     uint64_t folded_bytes = pccl_plan_bytes_most(plan, (uint32_t)whole);
-    uint64_t rtt_us = cost->rtt_us != 0 ? cost->rtt_us : RTT_US_DEFAULT;
-    uint64_t rate = cost->rate != 0 ? pccl_min_u64(cost->rate, rate_most) : rate_default;
-    uint64_t mesh_rtt_us = cost->mesh_rtt_us != 0 ? cost->mesh_rtt_us : rtt_us;
-    uint64_t mesh_rate = cost->mesh_rate != 0 ? pccl_min_u64(cost->mesh_rate, rate_most) : rate_most;
+    const struct paths paths = paths_of(cost);
     /* What the rank with the longest part has to do, if all had as long ones. */
     uint64_t part_bytes = plan->starts != NULL ? ranks * pccl_plan_bytes(plan, 0, (uint32_t)plan->count) : bytes;
     if (ways->direct == PCCL_REDUCE_DIRECT)
@@ -245,12 +360,12 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct way
     uint64_t ring_bytes = elements_bytes + (ranks - 2) * folded_bytes;
     if (plan->exchanges)
         ring_bytes = ring_bytes * ranks / 2; /* what is for all others goes half round the ring on average */
-    uint64_t ring_ns = ring_bytes * 1000000000 / (ranks * rate);
-    uint64_t pair_ns = steps * part_bytes * 1000000000 / (ranks * mesh_rate);
-    uint64_t direct_ns = pccl_max_u64(steps * (ranks - 1) * part_bytes * 1000000000 / (ranks * rate), pair_ns);
+    uint64_t ring_ns = ring_bytes * 1000000000 / (ranks * paths.rate);
+    uint64_t pair_ns = steps * part_bytes * 1000000000 / (ranks * paths.mesh_rate);
+    uint64_t direct_ns = pccl_max_u64(steps * (ranks - 1) * part_bytes * 1000000000 / (ranks * paths.rate), pair_ns);
     direct_ns += ways->relays ? 0 : direct_ns * DIRECT_COST_PERCENT / 100;
-    ring_ns += ways->ring_rounds * (ranks - 1) * rtt_us * 500;
-    direct_ns += steps * mesh_rtt_us * 500;
+    ring_ns += ways->ring_rounds * (ranks - 1) * paths.rtt_us * 500;
+    direct_ns += steps * paths.mesh_rtt_us * 500;
     return direct_ns < ring_ns ? ways->direct : ways->ring;
 }
 
@@ -276,7 +391,7 @@ enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const 
         return status;
     const struct ways *ways = &ways_of[descriptor->collective];
     if (ways->in_parts)
-        status = take_parts(descriptor, ways, positions, starts, &made, reason);
+        status = take_parts(descriptor, positions, starts, &made, reason);
     if (status != PCCL_OK)
         return status;
     made.large = whole_count(&made) > CACHED_BYTES_MOST / made.element_bytes;
@@ -366,25 +481,61 @@ const struct pccl_plan *pccl_plan_section(const struct pccl_plan *plans, uint32_
     return &plans[index];
 }
 
+/* Which of the stripes of its turn it is. */
+static uint64_t stripe_of_turn(const struct pccl_plan *plan, uint64_t stripe)
+{
+    if (plan->turns == 1)
+        return stripe;
+    return stripe / plan->turn_stripes / plan->turns * plan->turn_stripes + stripe % plan->turn_stripes;
+}
+
 struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
     stripe -= plan->first_stripe;
     PCCL_ASSERT(stripe < plan->stripes && number < plan->pieces);
     if (plan->positions != NULL) {
         struct pccl_seat seat = pccl_plan_seat(plan, stripe);
-        uint64_t start = (plan->turns > 1 ? stripe / plan->turns : stripe) * plan->segment_elements;
-        uint32_t owner = plan->exchanges ? (number + pccl_exchange_places(seat)) % seat.ranks : number;
-        uint64_t part, length = part_of(plan, owner, &part);
-        part += plan->exchanges ? sent_from(plan, number) : 0;
+        uint32_t part = plan->positions[number];
+        if (plan->exchanges)
+            part = part_between(plan, number, (number + pccl_exchange_places(seat)) % seat.ranks);
+        uint64_t start = stripe_of_turn(plan, stripe) * plan->segment_elements, length = length_of(plan, part);
         uint64_t rest = start < length ? length - start : 0;
-        return (struct pccl_segment){part + start, (uint32_t)pccl_min_u64(plan->segment_elements, rest)};
+        uint32_t count = (uint32_t)pccl_min_u64(plan->segment_elements, rest);
+        return (struct pccl_segment){start_of(plan, part) + start, count, part};
     }
     uint64_t start = stripe * stripe_elements(plan);
     if (stripe + 1 < plan->stripes)
-        return (struct pccl_segment){start + (uint64_t)number * plan->segment_elements, plan->segment_elements};
+        return (struct pccl_segment){start + (uint64_t)number * plan->segment_elements, plan->segment_elements, 0};
     uint64_t rest = plan->count - start, whole = rest / plan->pieces, longer = rest % plan->pieces;
     uint64_t first = start + number * whole + pccl_min_u64(number, longer);
-    return (struct pccl_segment){first, (uint32_t)(whole + (number < longer))};
+    return (struct pccl_segment){first, (uint32_t)(whole + (number < longer)), 0};
+}
+
+uint32_t pccl_plan_part_from(const struct pccl_plan *plan, uint32_t position)
+{
+    uint32_t own = plan->positions[plan->seat.rank];
+    return plan->exchanges ? position * plan->seat.ranks + own : plan->scatters ? own : position;
+}
+
+uint32_t pccl_plan_giver(const struct pccl_plan *plan, uint32_t part)
+{
+    return plan->exchanges ? part / plan->seat.ranks : plan->scatters ? plan->positions[plan->seat.root] : part;
+}
+
+uint64_t pccl_plan_exchanged_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
+{
+    uint64_t before = 0;
+    if (plan->starts == NULL)
+        before = segment->part / plan->seat.ranks * plan->count;
+    for (uint32_t part = segment->part % plan->seat.ranks; plan->starts != NULL && part < segment->part;
+         part += plan->seat.ranks)
+        before += length_of(plan, part);
+    return before + segment->first - start_of(plan, segment->part);
+}
+
+uint64_t pccl_plan_part_stripes(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
+{
+    return divide_up(length_of(plan, pccl_plan_segment(plan, stripe, number).part), plan->segment_elements);
 }
 
 bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)

@@ -8,14 +8,17 @@
  * holds all parts on one side, if it is the root where there is one, and only its own on the other. In
  * an all-to-all it holds a part for every rank on one side, and one of every rank on the other. Where
  * the part of a rank lies is its position, which need not be its rank. Parts have `count` elements
- * each; or given lengths, any of which may be 0.
+ * each; or given lengths, any of which may be 0: then who holds several may have each in memory of
+ * its own.
  *
  * The elements are cut into stripes of as many segments as the schedule has pieces (at most
  * segment_elements each; the last stripe's are shorter and of almost equal length; empty ones are
  * not sent). In parts, segment p of a stripe is of the part of rank p, or, in an all-to-all, of what
  * rank p sends in the stripe's turn. There are as many stripes as the longest part needs, times the
- * turns; where another one has ended, its segments are empty. Each stripe is a small operation by
- * itself, and a window of stripes is in flight.
+ * turns; where another one has ended, its segments are empty. Turns change from stripe to stripe;
+ * with given lengths, one goes on to the end of its parts if that is not much slower for all
+ * together, so that the first part is complete early. Each stripe is a small operation by itself,
+ * and a window of stripes is in flight.
  *
  * all-reduce       RING     Each segment travels round the ring twice, as a sum and as a result:
  *                           2(ranks - 1) steps (ring.c).
@@ -25,7 +28,7 @@
  *                  SPREAD   Each other rank gets a segment from the root and sends it to all: 2
  *                           steps.
  * all-gather       GATHER_RING, GATHER_DIRECT     Each part goes round the ring: ranks - 1 steps;
- *                           or to all: 1 step (gather.c). So do blobs, parts of given lengths.
+ *                           or to all: 1 step (gather.c).
  * reduce-scatter   SCATTER_RING, SCATTER_DIRECT   The first half of RING or DIRECT (scatter.c).
  * reduce           REDUCE_CHAIN, REDUCE_DIRECT    Each segment is folded along the ring up to the root;
  *                           or the root gets all parts of it (to_root.c).
@@ -34,6 +37,7 @@
  * scatter          FROM_ROOT_CHAIN, FROM_ROOT_DIRECT     The same from the root (from_root.c).
  * all-to-all       EXCHANGE_RING, EXCHANGE_DIRECT Each part is passed on along the ring, or sent
  *                           (all_to_all.c).
+ * of blobs         the same, in parts of given lengths.
  *
  * A coalesced all-reduce is of several sections (wire/coalesced.h), which follow one another. Each has
  * a plan of its own for its stripes, all with one schedule; that of the whole says what all have in
@@ -64,8 +68,9 @@
 struct pccl_plan {
     enum pccl_algorithm algorithm; /* which schedule */
     struct pccl_seat seat;
-    uint32_t pieces; /* segments of a stripe */
-    uint32_t turns;  /* stripes that make up a segment of every part; 1: each does */
+    uint32_t pieces;       /* segments of a stripe */
+    uint32_t turns;        /* stripes that make up a segment of every part; 1: each does */
+    uint64_t turn_stripes; /* that follow one another in one turn */
     enum pccl_datatype datatype;
     enum pccl_reduce_op reduction;
     enum pccl_datatype folded_datatype; /* of what is folded so far */
@@ -74,11 +79,16 @@ struct pccl_plan {
     uint32_t element_bytes;
     uint64_t count;            /* of the tensor, or of the longest part */
     const uint32_t *positions; /* by rank: which part is the rank's; NULL: the tensor is not in parts. Borrowed */
-    const uint64_t *starts;    /* where each part begins, and where the last one ends; NULL: equal parts. Borrowed */
+    /*
+     * Where each part begins, and where the last one ends; of parts of parts, those that one sends lie
+     * together. NULL: equal parts. Borrowed.
+     */
+    const uint64_t *starts;
     /* The element of the whole tensor that comes first in the caller's memory. */
     uint64_t input_from, result_from;
     uint64_t own_from, own;    /* where the own part begins and how many elements it has: all of a tensor; 0: no part */
     bool reduces;              /* the result of the own part is what it is folded into */
+    bool scatters;             /* the result is the own part */
     bool exchanges;            /* both sides are in parts: a tensor of parts of parts, by who sends and who receives */
     bool long_path;            /* a round trip to the neighbors takes longer than moving some segments */
     bool large;                /* more than the caches hold, so what is not needed soon may bypass them */
@@ -91,7 +101,7 @@ struct pccl_plan {
 
 /*
  * ARGUMENT with a reason: a descriptor that no caller can have made. positions: a permutation of the
- * ranks; only asked for where the tensor is in parts. starts: one more than there are ranks, by
+ * ranks; only asked for where the tensor is in parts. starts: one more than there are parts, by
  * position; NULL without given lengths. The plan refers to both.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
@@ -114,14 +124,23 @@ static inline struct pccl_seat pccl_plan_seat(const struct pccl_plan *plan, uint
 {
     struct pccl_seat seat = plan->seat;
     if (plan->turns > 1)
-        seat.turn = (uint32_t)(stripe % plan->turns);
+        seat.turn = (uint32_t)(stripe / plan->turn_stripes % plan->turns);
     return seat;
+}
+
+/* How many parts there are, where there are any. */
+static inline uint32_t pccl_plan_parts(const struct pccl_plan *plan)
+{
+    return plan->exchanges ? plan->seat.ranks * plan->seat.ranks : plan->seat.ranks;
 }
 
 struct pccl_segment {
     uint64_t first; /* element of the whole tensor */
     uint32_t count; /* may be 0 */
+    uint32_t part;  /* of which it is, by position; 0 if there are no parts */
 };
+/* Of a tensor in parts: how many stripes the part takes of which this stripe has a segment with this number. */
+uint64_t pccl_plan_part_stripes(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 /* Whether there is anything to send in it; not in PCCL_NO_PIECE. */
 bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
@@ -144,7 +163,11 @@ static inline uint64_t pccl_plan_place(const struct pccl_plan *plan, uint64_t st
     return (stripe * plan->pieces + number) << 32;
 }
 
-/* Where a segment lies in the caller's memory, in bytes, if it lies there at all. */
+/* In an all-to-all a rank gets of each sender's parts only the own one: how many elements lie before this segment. */
+uint64_t pccl_plan_exchanged_at(const struct pccl_plan *plan, const struct pccl_segment *segment);
+
+/* Where a segment lies in the caller's memory, in bytes, if it lies there at all, and the parts one behind the other.
+ */
 static inline size_t pccl_plan_input_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
 {
     return plan->bytes_before + (size_t)(segment->first - plan->input_from) * plan->element_bytes;
@@ -152,9 +175,17 @@ static inline size_t pccl_plan_input_at(const struct pccl_plan *plan, const stru
 static inline size_t pccl_plan_result_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
 {
     uint64_t first = segment->first - plan->result_from;
-    if (plan->exchanges) /* of each sender's parts only the own one */
-        first = segment->first / (plan->count * plan->seat.ranks) * plan->count + segment->first % plan->count;
+    if (plan->exchanges)
+        first = pccl_plan_exchanged_at(plan, segment);
     return plan->bytes_before + (size_t)first * plan->element_bytes;
+}
+/* Of given lengths, by position: the part that this rank gets from a member, if any; and from whom it gets a part. */
+uint32_t pccl_plan_part_from(const struct pccl_plan *plan, uint32_t position);
+uint32_t pccl_plan_giver(const struct pccl_plan *plan, uint32_t part);
+/* How far it is from the beginning of its part, in bytes. */
+static inline size_t pccl_plan_part_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
+{
+    return (size_t)(segment->first - plan->starts[segment->part]) * plan->element_bytes;
 }
 
 static inline const struct pccl_schedule *pccl_plan_schedule(const struct pccl_plan *plan)

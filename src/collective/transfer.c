@@ -79,7 +79,9 @@ static bool make_flows(struct pccl_transfer *transfer)
 }
 
 static size_t positions_bytes(const struct pccl_plan *plan) { return plan->seat.ranks * sizeof *plan->positions; }
-static size_t starts_bytes(const struct pccl_plan *plan) { return (plan->seat.ranks + 1) * sizeof *plan->starts; }
+static size_t starts_bytes(const struct pccl_plan *plan) { return (pccl_plan_parts(plan) + 1) * sizeof *plan->starts; }
+static size_t inputs_bytes(const struct pccl_plan *plan) { return plan->seat.ranks * sizeof(const uint8_t *); }
+static size_t missing_bytes(const struct pccl_plan *plan) { return plan->seat.ranks * sizeof(uint64_t); }
 
 /* NULL: memory is short, or there is nothing to copy. */
 static void *copy(const struct pccl_memory *memory, const void *from, size_t bytes)
@@ -91,14 +93,16 @@ static void *copy(const struct pccl_memory *memory, const void *from, size_t byt
 }
 
 /* The plan refers to the caller's until now. */
-static bool copy_parts(struct pccl_transfer *transfer)
+static bool copy_parts(struct pccl_transfer *transfer, const struct pccl_transfer_config *config)
 {
     const struct pccl_memory *memory = &transfer->exchange->memory;
     struct pccl_plan *plan = &transfer->plan;
     bool in_parts = plan->positions != NULL, given = plan->starts != NULL;
     plan->positions = transfer->positions = copy(memory, plan->positions, positions_bytes(plan));
     plan->starts = transfer->starts = copy(memory, plan->starts, starts_bytes(plan));
-    return in_parts == (plan->positions != NULL) && given == (plan->starts != NULL);
+    transfer->inputs = copy(memory, config->inputs, inputs_bytes(plan));
+    return in_parts == (plan->positions != NULL) && given == (plan->starts != NULL) &&
+           (config->inputs == NULL) == (transfer->inputs == NULL);
 }
 
 /* The plans of a coalesced operation. */
@@ -157,7 +161,22 @@ static uint8_t *own_result(const struct pccl_plan *plan, const struct pccl_trans
 static bool is_in_place(const struct pccl_plan *plan, const struct pccl_transfer_config *config)
 {
     const struct pccl_segment own = {.first = plan->own_from};
-    return plan->own > 0 && (const uint8_t *)config->input + pccl_plan_input_at(plan, &own) == own_result(plan, config);
+    return plan->own > 0 && config->inputs == NULL &&
+           (const uint8_t *)config->input + pccl_plan_input_at(plan, &own) == own_result(plan, config);
+}
+
+/* Of parts that are empty nothing is told. */
+static bool expect_arrivals(struct pccl_transfer *transfer)
+{
+    const struct pccl_plan *plan = &transfer->plan;
+    PCCL_ASSERT(plan->starts != NULL);
+    transfer->missing = pccl_allocate(&transfer->exchange->memory, missing_bytes(plan));
+    for (uint32_t i = 0; i < plan->seat.ranks && transfer->missing != NULL; i++) {
+        uint32_t part = pccl_plan_part_from(plan, i);
+        uint64_t count = plan->starts[part + 1] - plan->starts[part];
+        transfer->missing[i] = count > 0 ? count : PCCL_ARRIVAL_TOLD;
+    }
+    return transfer->missing != NULL;
 }
 
 static size_t own_bytes(const struct pccl_transfer *transfer)
@@ -176,7 +195,8 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
     if (transfer->ring == NULL || transfer->ended == NULL)
         return false;
     memcpy(transfer->ring, config->ring, config->ranks * sizeof *transfer->ring);
-    if (!copy_parts(transfer) || !make_flows(transfer))
+    if (!copy_parts(transfer, config) || (config->tells_arrivals && !expect_arrivals(transfer)) ||
+        !make_flows(transfer))
         return false;
     pccl_window_size(transfer);
     transfer->slots = pccl_allocate(memory, (size_t)transfer->slot_count * sizeof(struct pccl_stripe *));
@@ -346,6 +366,8 @@ void pccl_transfer_free(struct pccl_transfer *transfer)
     pccl_release(memory, transfer->starts, starts_bytes(&transfer->plan));
     pccl_tensors_fini(&transfer->tensors);
     pccl_release(memory, transfer->sections, transfer->section_count * sizeof *transfer->sections);
+    pccl_release(memory, transfer->inputs, inputs_bytes(&transfer->plan));
+    pccl_release(memory, transfer->missing, missing_bytes(&transfer->plan));
     pccl_release(memory, transfer->ring, transfer->plan.seat.ranks * sizeof *transfer->ring);
     pccl_release(memory, transfer, sizeof *transfer);
     open_stripes(exchange);

@@ -228,6 +228,12 @@ static void note(struct pccl_engine *engine, struct pccl_engine_job *job)
     engine->noted = job;
 }
 
+static void effect_arrived(void *context, struct pccl_transfer *transfer, uint32_t position)
+{
+    struct pccl_engine *engine = context;
+    engine->events.arrived(engine->events.context, pccl_transfer_user(transfer), position);
+}
+
 static void effect_done(void *context, struct pccl_transfer *transfer)
 {
     struct pccl_engine_job *job = pccl_transfer_user(transfer);
@@ -551,6 +557,7 @@ static struct pccl_exchange *make_exchange(struct pccl_engine *engine)
                                           .scratch_bytes_max = engine->config.scratch_bytes_max,
                                           .window_bytes = engine->config.window_bytes};
     struct pccl_exchange_effects effects = {.context = engine,
+                                            .arrived = effect_arrived,
                                             .done = effect_done,
                                             .at_rest = effect_at_rest,
                                             .failed = effect_failed,

@@ -46,6 +46,8 @@ struct pccl_engine_job {
 
 struct pccl_engine_events {
     void *context;
+    /* The part of the member in this position has come, of a job that tells of arrivals; before `done`. */
+    void (*arrived)(void *context, struct pccl_engine_job *job, uint32_t position);
     /*
      * This peer's result is complete. at_rest: the engine no longer needs the caller's memory,
      * except to restore the backup of an operation in place after an abort.

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* What a caller gets: a line for each member, and their blobs, one behind the other. */
+/* What a caller gets: a line for each blob, and the blobs, one behind the other. */
 struct memory {
     size_t bytes;
     pcclBlob_t blobs[];
@@ -17,18 +17,53 @@ struct memory {
 
 struct pccl_comm_blobs {
     pcclBlobs_t *out; /* the caller's */
-    const void *input;
-    uint64_t length, bytes_max;
-    struct memory *memory; /* owned; at first with room for what comes through the master */
-    bool is_moving;        /* the second step runs */
+    uint8_t collective;
+    uint32_t root; /* its rank, where there is one */
+    uint64_t bytes_max;
+    struct memory *memory;   /* at first with room for what comes through the master */
+    bool is_given;           /* the memory is the caller's, who has been shown something in it; else it is owned */
+    bool is_moving;          /* the second step runs */
+    enum pccl_status status; /* of the first step, with the reason: committed, it may have told too much */
+    struct pccl_text reason;
+    uint32_t count; /* of this peer's own */
+    pcclPart_t own[];
 };
 
-/* Those of all members. */
+/* Those of all members, what one sends together. */
 struct lengths {
     uint64_t starts[PCCL_TINY_BLOBS_MAX + 1]; /* where each blob begins, and the last one ends */
-    uint32_t longest;
+    uint32_t count;
     bool are_all; /* the blobs have come with their lengths */
 };
+
+/* ---- whose blobs come here ---- */
+
+static uint32_t line_count(const struct pccl_comm_op *operation)
+{
+    const struct pccl_comm_blobs *blobs = operation->blobs;
+    if (blobs->collective == PCCL_SCATTER_V)
+        return 1;
+    return blobs->collective == PCCL_GATHER_V && operation->rank != blobs->root ? 0 : operation->member_count;
+}
+
+/* Of those of all members, the one that a member gets in a line. */
+static uint32_t blob_of(const struct pccl_comm_op *operation, uint32_t rank, uint32_t line)
+{
+    if (operation->blobs->collective == PCCL_SCATTER_V)
+        return rank;
+    return operation->blobs->collective == PCCL_ALL_TO_ALL_V ? line * operation->member_count + rank : line;
+}
+
+/* Whose blob is in a line. */
+static uint32_t giver_of(const struct pccl_comm_op *operation, uint32_t line)
+{
+    return operation->blobs->collective == PCCL_SCATTER_V ? operation->blobs->root : line;
+}
+
+static uint64_t length_of(const struct lengths *lengths, uint32_t blob)
+{
+    return lengths->starts[blob + 1] - lengths->starts[blob];
+}
 
 /* ---- memory ---- */
 
@@ -50,86 +85,171 @@ void pccl_comm_blobs_free(const pcclBlob_t *blobs)
 
 static uint8_t *data_of(const struct pccl_comm_op *operation)
 {
-    return (uint8_t *)&operation->blobs->memory->blobs[operation->member_count];
+    return (uint8_t *)&operation->blobs->memory->blobs[line_count(operation)];
+}
+
+/* Memory for so long blobs, in place of what there was. false: out of memory. */
+static bool make_room(struct pccl_comm_op *operation, uint64_t bytes)
+{
+    free_memory(operation->blobs->memory);
+    operation->blobs->memory = make_memory(line_count(operation), bytes);
+    return operation->blobs->memory != NULL;
+}
+
+/* What this peer gets. */
+static uint64_t bytes_for(const struct pccl_comm_op *operation, uint32_t rank, const struct lengths *lengths)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < line_count(operation); i++) {
+        uint64_t length = length_of(lengths, blob_of(operation, rank, i));
+        bytes = length > UINT64_MAX - bytes ? UINT64_MAX : bytes + length;
+    }
+    return bytes;
 }
 
 /* Says where the blobs are, or will be. */
-static void lay_out(struct pccl_comm_op *operation, const uint64_t *starts)
+static void lay_out(struct pccl_comm_op *operation, const struct lengths *lengths)
 {
     pcclBlob_t *lines = operation->blobs->memory->blobs;
-    for (uint32_t i = 0; i < operation->member_count; i++) {
-        pccl_id_write(&operation->members[i], lines[i].peer.digits, PCCL_PEER_ID_SIZE - 1);
+    const uint8_t *data = data_of(operation);
+    for (uint32_t i = 0; i < line_count(operation); i++) {
+        pccl_id_write(&operation->members[giver_of(operation, i)], lines[i].peer.digits, PCCL_PEER_ID_SIZE - 1);
         lines[i].peer.digits[PCCL_PEER_ID_SIZE - 1] = '\0';
-        lines[i].data = data_of(operation) + starts[i];
-        lines[i].length = (size_t)(starts[i + 1] - starts[i]);
+        lines[i].data = data;
+        lines[i].length = (size_t)length_of(lengths, blob_of(operation, operation->rank, i));
+        data += lines[i].length;
     }
+}
+
+/* From here on it is freed by the caller. */
+static void hand_over(struct pccl_comm_op *operation)
+{
+    struct pccl_comm_blobs *blobs = operation->blobs;
+    blobs->is_given = true;
+    blobs->out->blobs = blobs->memory->blobs;
 }
 
 void pccl_comm_blobs_give(struct pccl_comm_op *operation)
 {
     struct pccl_comm_blobs *blobs = operation->blobs;
-    const pcclBlob_t *last = &blobs->memory->blobs[operation->member_count - 1];
-    blobs->out->count = operation->member_count;
-    blobs->out->blobs = blobs->memory->blobs;
+    uint32_t count = line_count(operation);
+    if (count == 0)
+        return;
+    hand_over(operation);
+    const pcclBlob_t *last = &blobs->memory->blobs[count - 1];
+    blobs->out->count = count;
     blobs->out->bytes = (size_t)((const uint8_t *)last->data - data_of(operation)) + last->length;
-    blobs->memory = NULL;
+}
+
+static size_t bytes_of(const struct pccl_comm_blobs *blobs)
+{
+    return sizeof *blobs + blobs->count * sizeof *blobs->own;
 }
 
 void pccl_comm_blobs_drop(struct pccl_comm_op *operation)
 {
-    if (!operation->blobs)
+    struct pccl_comm_blobs *blobs = operation->blobs;
+    if (!blobs)
         return;
-    free_memory(operation->blobs->memory);
-    pccl_release(pccl_heap(), operation->blobs, sizeof *operation->blobs);
+    if (!blobs->is_given)
+        free_memory(blobs->memory);
+    pccl_release(pccl_heap(), blobs, bytes_of(blobs));
     operation->blobs = NULL;
 }
 
+/* ---- arrivals ---- */
+
+/* Those of a bulk operation that are empty come before the others, and all that go through the master at once. */
+static void note_arrivals(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool only_empty)
+{
+    for (uint32_t i = 0; i < line_count(operation); i++) {
+        if (!only_empty || operation->blobs->memory->blobs[i].length == 0)
+            pccl_comm_op_arrived(comm, operation, giver_of(operation, i));
+    }
+}
+
+void pccl_comm_blobs_show(struct pccl_communicator *comm, struct pccl_comm_op *operation)
+{
+    struct pccl_comm_arrivals *arrivals = &operation->arrivals;
+    while (arrivals->show && arrivals->shown < arrivals->count && (!operation->decided || operation->committed)) {
+        uint32_t line = arrivals->from[arrivals->shown++];
+        if (operation->blobs->collective == PCCL_SCATTER_V)
+            line = 0;
+        hand_over(operation);
+        pccl_comm_leave(comm);
+        arrivals->show(&operation->blobs->memory->blobs[line], arrivals->user_data);
+        pccl_comm_enter(comm);
+    }
+}
+
+static bool expect_arrivals(struct pccl_comm_op *operation, const struct pccl_request *request)
+{
+    struct pccl_comm_arrivals *arrivals = &operation->arrivals;
+    arrivals->show = request->on_arrival;
+    arrivals->user_data = request->user_data;
+    if (arrivals->show)
+        arrivals->from = pccl_allocate(pccl_heap(), operation->member_count * sizeof *arrivals->from);
+    return !arrivals->show || arrivals->from;
+}
+
 /* ---- the first step ---- */
+
+static bool make_blobs(struct pccl_comm_op *operation, const struct pccl_request *request)
+{
+    const uint8_t collective = request->descriptor.collective;
+    uint32_t count = pccl_tiny_blobs_of(collective, operation->member_count, operation->rank == request->root);
+    struct pccl_comm_blobs *blobs = pccl_allocate(pccl_heap(), sizeof *blobs + count * sizeof *blobs->own);
+    if (!blobs)
+        return false;
+    operation->blobs = blobs;
+    blobs->out = request->result;
+    blobs->collective = collective;
+    blobs->root = request->root;
+    blobs->bytes_max = request->descriptor.count;
+    blobs->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        blobs->own[i] = request->blobs ? request->blobs[i] : (pcclPart_t){request->input, (size_t)request->length};
+    return expect_arrivals(operation, request) && make_room(operation, PCCL_TINY_BYTES_MAX);
+}
 
 enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                       const struct pccl_request *request, struct pccl_launch *launch,
                                       struct pccl_text *reason)
 {
-    uint32_t world = operation->member_count, most = pccl_peer_tiny_bytes_max(comm->peer);
-    if (world > PCCL_TINY_BLOBS_MAX) {
-        pccl_text_format(reason, "blobs can be gathered from up to %u members, and there are %u", PCCL_TINY_BLOBS_MAX,
-                         world);
+    const uint8_t collective = request->descriptor.collective;
+    uint32_t world = operation->member_count, most = pccl_tiny_members_max(collective);
+    if (world > most) {
+        pccl_text_format(reason, "this operation can have up to %u members, and there are %u", most, world);
         return PCCL_LIMIT;
     }
-    struct pccl_comm_blobs *blobs = pccl_allocate(pccl_heap(), sizeof *blobs);
-    if (!blobs)
+    if (!make_blobs(operation, request))
         return PCCL_MEMORY;
-    operation->blobs = blobs;
-    *blobs = (struct pccl_comm_blobs){.out = request->result,
-                                      .input = request->input,
-                                      .length = request->length,
-                                      .bytes_max = request->descriptor.count};
-    blobs->memory = make_memory(world, PCCL_TINY_BYTES_MAX);
-    if (!blobs->memory)
-        return PCCL_MEMORY;
+    const struct pccl_comm_blobs *blobs = operation->blobs;
+    struct pccl_tiny_blob own[PCCL_TINY_BLOBS_MAX];
+    for (uint32_t i = 0; i < blobs->count; i++)
+        own[i] = (struct pccl_tiny_blob){blobs->own[i].length, blobs->own[i].data};
     operation->tiny = launch->tiny = true;
     launch->payload = data_of(operation);
-    launch->payload_bytes = pccl_tiny_put_blob(data_of(operation), blobs->input, blobs->length, world, most);
+    launch->payload_bytes = pccl_tiny_put_blobs(data_of(operation), collective, own, blobs->count, world,
+                                                pccl_peer_tiny_bytes_max(comm->peer));
     return PCCL_OK;
 }
 
-static void add(struct lengths *lengths, uint32_t i, uint64_t length)
+static void add(struct lengths *lengths, uint64_t length)
 {
-    uint64_t before = lengths->starts[i];
-    lengths->starts[i + 1] = length > UINT64_MAX - before ? UINT64_MAX : before + length;
-    if (length > lengths->starts[lengths->longest + 1] - lengths->starts[lengths->longest])
-        lengths->longest = i;
+    uint64_t before = lengths->starts[lengths->count++];
+    lengths->starts[lengths->count] = length > UINT64_MAX - before ? UINT64_MAX : before + length;
 }
 
-static void read_lengths(const struct pccl_comm_op *operation, const struct pccl_peer_op *op, struct lengths *lengths)
+/* As far as they have come. */
+static void read_lengths(const struct pccl_comm_op *operation, struct pccl_tiny_blob *blobs, struct lengths *lengths)
 {
-    const uint8_t *at = op->payload;
+    uint32_t count =
+        pccl_tiny_list_blobs(operation->blobs->collective, operation->member_count, operation->op->payload, blobs);
     *lengths = (struct lengths){.are_all = true};
-    for (uint32_t i = 0; i < operation->member_count; i++) {
-        struct pccl_tiny_blob blob;
-        at = pccl_tiny_next_blob(at, &blob);
-        add(lengths, i, blob.length);
-        lengths->are_all = lengths->are_all && blob.data;
+    for (uint32_t i = 0; i < count; i++) {
+        add(lengths, blobs[i].length);
+        lengths->are_all = lengths->are_all && blobs[i].data;
     }
 }
 
@@ -137,53 +257,64 @@ static void read_lengths(const struct pccl_comm_op *operation, const struct pccl
 static enum pccl_status check(const struct pccl_comm_op *operation, const struct lengths *lengths,
                               struct pccl_text *reason)
 {
-    uint64_t all = lengths->starts[operation->member_count], most = operation->blobs->bytes_max;
-    if (all <= most)
+    const struct pccl_comm_blobs *blobs = operation->blobs;
+    const bool gathers = blobs->collective == PCCL_ALL_GATHER_V || blobs->collective == PCCL_GATHER_V;
+    uint32_t longest = 0;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < operation->member_count; i++) {
+        uint64_t bytes = gathers ? length_of(lengths, i) : bytes_for(operation, i, lengths);
+        longest = bytes > most ? i : longest;
+        most = pccl_max_u64(most, bytes);
+    }
+    if ((gathers ? lengths->starts[lengths->count] : most) <= blobs->bytes_max)
         return PCCL_OK;
-    pccl_text_format(reason,
-                     "the blobs of all are %" PRIu64 " bytes long, more than the %" PRIu64
-                     " that max_bytes permits; the longest is that of peer %s",
-                     all, most, pccl_id_str(&operation->members[lengths->longest]));
+    if (gathers)
+        pccl_text_format(reason,
+                         "the blobs of all are %" PRIu64 " bytes long, more than the %" PRIu64
+                         " that max_bytes permits; the longest is that of peer %s",
+                         lengths->starts[lengths->count], blobs->bytes_max, pccl_id_str(&operation->members[longest]));
+    else
+        pccl_text_format(reason,
+                         "the blobs for peer %s are %" PRIu64 " bytes long, more than the %" PRIu64
+                         " that max_bytes permits",
+                         pccl_id_str(&operation->members[longest]), most, blobs->bytes_max);
     return PCCL_MISMATCH;
 }
 
-enum pccl_status pccl_comm_blobs_alone(struct pccl_comm_op *operation, struct pccl_text *reason)
+/* The blobs that have come with their lengths. */
+static void take(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct lengths *lengths,
+                 const struct pccl_tiny_blob *blobs)
 {
-    struct pccl_comm_blobs *blobs = operation->blobs;
+    lay_out(operation, lengths);
+    for (uint32_t i = 0; i < line_count(operation); i++) {
+        const struct pccl_tiny_blob *blob = &blobs[blob_of(operation, operation->rank, i)];
+        if (blob->length)
+            memcpy((uint8_t *)(uintptr_t)operation->blobs->memory->blobs[i].data, blob->data, (size_t)blob->length);
+    }
+    note_arrivals(comm, operation, false);
+}
+
+enum pccl_status pccl_comm_blobs_alone(struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                                       struct pccl_text *reason)
+{
+    const pcclPart_t *own = operation->blobs->own;
+    const struct pccl_tiny_blob blob = {own->length, own->data};
     struct lengths lengths = {0};
-    add(&lengths, 0, blobs->length);
+    add(&lengths, own->length);
     enum pccl_status status = check(operation, &lengths, reason);
     if (status != PCCL_OK)
         return status;
-    free_memory(blobs->memory);
-    blobs->memory = make_memory(1, blobs->length);
-    if (!blobs->memory)
+    if (!make_room(operation, own->length))
         return PCCL_MEMORY;
-    lay_out(operation, lengths.starts);
-    if (blobs->length)
-        memcpy(data_of(operation), blobs->input, blobs->length);
+    take(comm, operation, &lengths, &blob);
     return PCCL_OK;
 }
 
-enum pccl_status pccl_comm_blobs_take(struct pccl_comm_op *operation, const struct pccl_peer_op *op,
-                                      struct pccl_text *reason)
+enum pccl_status pccl_comm_blobs_status(const struct pccl_comm_op *operation, struct pccl_text *reason)
 {
-    struct lengths lengths;
-    if (operation->blobs->is_moving)
-        return PCCL_OK; /* they have come from the peers */
-    read_lengths(operation, op, &lengths);
-    enum pccl_status status = check(operation, &lengths, reason);
-    if (status != PCCL_OK)
-        return status;
-    const uint8_t *at = op->payload;
-    for (uint32_t i = 0; i < operation->member_count; i++) {
-        struct pccl_tiny_blob blob;
-        at = pccl_tiny_next_blob(at, &blob);
-        memcpy(data_of(operation) + lengths.starts[i], blob.data, blob.length);
-    }
-    lay_out(operation, lengths.starts);
-    operation->traffic = (struct pccl_traffic){operation->blobs->length, lengths.starts[operation->member_count]};
-    return PCCL_OK;
+    if (operation->blobs->status != PCCL_OK)
+        *reason = operation->blobs->reason;
+    return operation->blobs->status;
 }
 
 /* ---- the second step ---- */
@@ -197,20 +328,21 @@ bool pccl_comm_blobs_note(struct pccl_communicator *comm, struct pccl_comm_op *o
     return true;
 }
 
-/* false: out of memory. */
-static bool make_room(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct lengths *lengths,
-                      const struct pccl_launch *launch, const struct pccl_peer_subgroup *subgroup)
+/* What one peer sends may lie anywhere. false: out of memory. */
+static bool prepare(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct lengths *lengths,
+                    const struct pccl_launch *launch, const struct pccl_peer_subgroup *subgroup)
 {
     static const uint8_t nothing;
-    struct pccl_comm_blobs *blobs = operation->blobs;
-    struct pccl_request request = {.input = blobs->length ? blobs->input : &nothing,
-                                   .starts = lengths->starts,
-                                   .part_count = operation->member_count};
-    free_memory(blobs->memory);
-    blobs->memory = make_memory(operation->member_count, launch->descriptor.count);
-    if (!blobs->memory)
+    const struct pccl_comm_blobs *blobs = operation->blobs;
+    struct pccl_request request = {.input = &nothing, .starts = lengths->starts, .part_count = lengths->count};
+    if (blobs->collective == PCCL_ALL_TO_ALL_V || blobs->collective == PCCL_SCATTER_V)
+        request.blobs = blobs->count ? blobs->own : NULL;
+    else if (blobs->own->length)
+        request.input = blobs->own->data;
+    if (!make_room(operation, bytes_for(operation, operation->rank, lengths)))
         return false;
-    lay_out(operation, lengths->starts);
+    lay_out(operation, lengths);
+    note_arrivals(comm, operation, true);
     operation->result = data_of(operation);
     return pccl_comm_op_job_make(comm, operation, &request, &launch->descriptor, subgroup) != NULL;
 }
@@ -271,10 +403,11 @@ static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation,
     const struct pccl_peer_subgroup *subgroup = group ? pccl_peer_subgroup(comm->peer, group->subgroup) : NULL;
     struct pccl_launch launch = {.subgroup = first->instance.subgroup,
                                  .tag = first->instance.tag,
-                                 .descriptor = {.collective = PCCL_ALL_GATHER_V,
+                                 .descriptor = {.collective = first->descriptor.collective,
                                                 .datatype = PCCL_U8,
-                                                .count = lengths->starts[count],
-                                                .counts = pccl_request_digest(lengths->starts, count),
+                                                .count = lengths->starts[lengths->count],
+                                                .root = first->descriptor.root,
+                                                .counts = pccl_request_digest(lengths->starts, lengths->count),
                                                 .label = first->descriptor.label},
                                  .members = group ? NULL : operation->members,
                                  .member_count = group ? 0 : count,
@@ -282,7 +415,7 @@ static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                  .user = operation};
     if (first->deadline_us != UINT64_MAX) /* it counts from the first launch */
         launch.timeout_ms = first->deadline_us > now_us ? 1 + (uint32_t)((first->deadline_us - now_us) / 1000) : 1;
-    bool has_room = (!group || subgroup) && make_room(comm, operation, lengths, &launch, subgroup);
+    bool has_room = (!group || subgroup) && prepare(comm, operation, lengths, &launch, subgroup);
     struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
     operation->tiny = false;
     operation->blobs->is_moving = true;
@@ -294,16 +427,34 @@ static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation,
         leave(comm, operation, status);
 }
 
+/* Through the master: what this peer has put in, and what it gets. */
+static struct pccl_traffic traffic_of(const struct pccl_comm_op *operation, const struct lengths *lengths)
+{
+    const struct pccl_comm_blobs *blobs = operation->blobs;
+    struct pccl_traffic traffic = {.received_bytes = bytes_for(operation, operation->rank, lengths)};
+    for (uint32_t i = 0; i < blobs->count; i++)
+        traffic.sent_bytes += blobs->own[i].length;
+    return traffic;
+}
+
 void pccl_comm_blobs_go_on(struct pccl_communicator *comm)
 {
     struct pccl_comm_op *operation = comm->operations.told_lengths;
+    struct pccl_tiny_blob blobs[PCCL_TINY_BLOBS_MAX];
     struct lengths lengths;
     comm->operations.told_lengths = NULL;
     if (operation->decided)
         return; /* the machine broke */
-    read_lengths(operation, operation->op, &lengths);
-    if (lengths.are_all || lengths.starts[operation->member_count] > operation->blobs->bytes_max)
-        pccl_comm_op_decided(comm, operation, true);
-    else
+    read_lengths(operation, blobs, &lengths);
+    enum pccl_status status = check(operation, &lengths, &operation->blobs->reason);
+    operation->blobs->status = status;
+    if (status == PCCL_OK && !lengths.are_all) {
         move(comm, operation, &lengths);
+        return;
+    }
+    if (status == PCCL_OK) {
+        take(comm, operation, &lengths, blobs);
+        operation->traffic = traffic_of(operation, &lengths);
+    }
+    pccl_comm_op_decided(comm, operation, true);
 }

@@ -1,5 +1,5 @@
 /*
- * The all-gather of blobs, whose lengths only their owners know. It has two steps, an operation of
+ * Operations on blobs, whose lengths only their owners know. Each has two steps, an operation of
  * the machine each (PROTOCOL 5.8): the first, tiny, tells the lengths, and the blobs themselves if
  * all are short; otherwise the second, in bulk, moves them. Under the communicator's lock.
  */
@@ -26,7 +26,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_plan(const struct pccl_communic
                                                       const struct pccl_request *request, struct pccl_launch *launch,
                                                       struct pccl_text *reason);
 /* Alone, it has its own blob. MEMORY, or MISMATCH with a reason: it is longer than it may be. */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_alone(struct pccl_comm_op *operation, struct pccl_text *reason);
+PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_alone(struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                                                       struct pccl_text *reason);
 /*
  * In the step of the machine that tells the outcome. true: it may be that of the first step only, and
  * pccl_comm_blobs_go_on must be called when the machine's step is over.
@@ -34,9 +35,13 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_alone(struct pccl_comm_op *oper
 bool pccl_comm_blobs_note(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool committed);
 /* Decides the operation that was noted, or launches its second step. */
 void pccl_comm_blobs_go_on(struct pccl_communicator *comm);
-/* The operation has committed: takes what came through the master. MISMATCH with a reason: more than it may be. */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_take(struct pccl_comm_op *operation, const struct pccl_peer_op *op,
-                                                      struct pccl_text *reason);
+/* Of one that has committed: OK, or MISMATCH with a reason: the blobs are longer than they may be. */
+PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_status(const struct pccl_comm_op *operation, struct pccl_text *reason);
+/*
+ * Shows the caller what has come and was not shown, without the lock meanwhile; on the thread that
+ * awaits the operation.
+ */
+void pccl_comm_blobs_show(struct pccl_communicator *comm, struct pccl_comm_op *operation);
 /* Tells the caller where its blobs are; they are the caller's from now on. */
 void pccl_comm_blobs_give(struct pccl_comm_op *operation);
 /* Frees the operation's part. */

@@ -48,6 +48,16 @@ void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *o
     finish_if_over(operation, comm);
 }
 
+void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint32_t rank)
+{
+    struct pccl_comm_arrivals *arrivals = &operation->arrivals;
+    if (!arrivals->show)
+        return;
+    PCCL_ASSERT(arrivals->count < operation->member_count);
+    arrivals->from[arrivals->count++] = rank;
+    pccl_comm_signal(comm, operation->waiter);
+}
+
 /* ---- jobs ---- */
 
 static void release_job(struct pccl_comm_op_job *job, uint32_t ranks)
@@ -55,10 +65,11 @@ static void release_job(struct pccl_comm_op_job *job, uint32_t ranks)
     pccl_release(pccl_heap(), job->job.ring, ranks * sizeof *job->job.ring);
     pccl_release(pccl_heap(), job->positions, ranks * sizeof *job->positions);
     pccl_release(pccl_heap(), job->starts, job->start_count * sizeof *job->starts);
+    pccl_release(pccl_heap(), job->inputs, ranks * sizeof *job->inputs);
     pccl_release(pccl_heap(), job, sizeof *job);
 }
 
-static struct pccl_comm_op_job *allocate_job(uint32_t ranks, uint32_t start_count)
+static struct pccl_comm_op_job *allocate_job(uint32_t ranks, uint32_t start_count, bool has_inputs)
 {
     struct pccl_comm_op_job *job = pccl_allocate(pccl_heap(), sizeof *job);
     if (!job)
@@ -67,7 +78,8 @@ static struct pccl_comm_op_job *allocate_job(uint32_t ranks, uint32_t start_coun
     job->positions = pccl_allocate(pccl_heap(), ranks * sizeof *job->positions);
     job->start_count = start_count;
     job->starts = start_count ? pccl_allocate(pccl_heap(), start_count * sizeof *job->starts) : NULL;
-    if (job->job.ring && job->positions && (job->starts || !start_count))
+    job->inputs = has_inputs ? pccl_allocate(pccl_heap(), ranks * sizeof *job->inputs) : NULL;
+    if (job->job.ring && job->positions && (job->starts || !start_count) && (job->inputs || !has_inputs))
         return job;
     release_job(job, ranks);
     return NULL;
@@ -91,13 +103,16 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
         cost = (struct pccl_cost){0}; /* both ends plan alike, whatever view they are in */
     }
     bool has_root = pccl_collective_has_root(descriptor->collective); /* no member: refused by the machine */
-    struct pccl_comm_op_job *job = allocate_job(ranks, request->starts ? request->part_count + 1 : 0);
+    struct pccl_comm_op_job *job =
+        allocate_job(ranks, request->starts ? request->part_count + 1 : 0, request->blobs != NULL);
     if (!job)
         return NULL;
     memcpy(job->job.ring, ring, ranks * sizeof *ring);
     memcpy(job->positions, positions, ranks * sizeof *job->positions);
     if (job->starts)
         memcpy(job->starts, request->starts, job->start_count * sizeof *job->starts);
+    for (uint32_t i = 0; i < ranks && job->inputs; i++)
+        job->inputs[i] = request->blobs[i].data;
     job->job.user = job;
     job->job.config = (struct pccl_transfer_config){.descriptor = *descriptor,
                                                     .cost = cost,
@@ -107,6 +122,8 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
                                                     .positions = job->positions,
                                                     .starts = job->starts,
                                                     .input = request->input,
+                                                    .inputs = job->inputs,
+                                                    .tells_arrivals = operation->arrivals.show != NULL,
                                                     .result = operation->result,
                                                     .tensors = operation->tensors,
                                                     .tensor_count = operation->tensor_count,
@@ -234,6 +251,14 @@ static struct pccl_comm_op_job *enter(void *context, struct pccl_engine_job *eng
     return job;
 }
 
+static void on_arrived(void *context, struct pccl_engine_job *engine_job, uint32_t position)
+{
+    struct pccl_comm_op_job *job = enter(context, engine_job);
+    if (job->operation && !job->stopped)
+        pccl_comm_op_arrived(context, job->operation, position);
+    pccl_comm_leave(context);
+}
+
 static void on_done(void *context, struct pccl_engine_job *engine_job, bool at_rest)
 {
     struct pccl_comm_op_job *job = enter(context, engine_job);
@@ -335,6 +360,7 @@ enum pccl_status pccl_comm_engine_start(struct pccl_communicator *comm, struct p
                                         .window_bytes = comm->params.window_bytes,
                                         .linger_ms = PCCL_COMMUNICATOR_LINGER_MS};
     struct pccl_engine_events events = {.context = comm,
+                                        .arrived = on_arrived,
                                         .done = on_done,
                                         .at_rest = on_at_rest,
                                         .failed = on_failed,

@@ -25,6 +25,7 @@ struct pccl_comm_op_job {
     uint32_t *positions;            /* owned: which of the members each rank of the ring is */
     uint64_t *starts;               /* owned: of parts of given lengths; or NULL */
     uint32_t start_count;
+    const void **inputs; /* owned: where the parts for the members are; or NULL */
     bool started, stopped, at_rest;
     struct pccl_comm_op_job *previous, *next;
 };
@@ -71,6 +72,8 @@ void pccl_comm_op_jobs_stop(struct pccl_communicator *comm);
 void pccl_comm_op_job_await(struct pccl_communicator *comm, const struct pccl_comm_op *operation);
 void pccl_comm_op_jobs_await(struct pccl_communicator *comm);
 
+/* The part of the member with this rank has come: its caller is to see it, if it wants to. */
+void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint32_t rank);
 /* The operation's outcome is known. To be called once. */
 void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool committed);
 

@@ -161,6 +161,7 @@ static enum pccl_status find_pair(const struct pccl_communicator *comm, const st
 static void release(struct pccl_comm_op *operation)
 {
     pccl_comm_blobs_drop(operation);
+    pccl_release(pccl_heap(), operation->arrivals.from, operation->member_count * sizeof *operation->arrivals.from);
     pccl_release(pccl_heap(), operation->tensors, operation->tensor_count * sizeof *operation->tensors);
     pccl_comm_feedback_end(operation->feedback, operation->contributed);
     pccl_release(pccl_heap(), operation, sizeof *operation + operation->member_count * sizeof *operation->members);
@@ -347,7 +348,7 @@ static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_com
         status = begin_feedback(handle, operation, request, &launch->descriptor, reason);
     if (status != PCCL_OK)
         return status;
-    if (request->descriptor.collective == PCCL_ALL_GATHER_V)
+    if (pccl_collective_is_of_blobs(request->descriptor.collective))
         status = pccl_comm_blobs_plan(comm, operation, request, launch, reason);
     else
         plan_tiny(comm, operation, request, launch);
@@ -397,7 +398,7 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
                          operation->member_count);
         return PCCL_MEMBERS_CHANGED;
     }
-    enum pccl_status status = operation->blobs ? pccl_comm_blobs_alone(operation, reason) : PCCL_OK;
+    enum pccl_status status = operation->blobs ? pccl_comm_blobs_alone(comm, operation, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
     pccl_contribution_alone(request, operation);
@@ -558,7 +559,7 @@ static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_
     operation->why.reason = op->reason;
     operation->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
     if (operation->blobs && operation->status == PCCL_OK)
-        operation->status = pccl_comm_blobs_take(operation, op, &operation->why.reason);
+        operation->status = pccl_comm_blobs_status(operation, &operation->why.reason);
     if (operation->status != PCCL_OK)
         pccl_peer_departed(comm->peer, &op->known, &op->attributes.epoch, &operation->why.details.departed);
     if (operation->tiny && operation->status == PCCL_OK && operation->result_bytes)
@@ -620,12 +621,17 @@ void pccl_comm_op_announce_wait(struct pccl_communicator *comm, struct pccl_comm
 
 bool pccl_comm_op_wait(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint64_t deadline_us)
 {
+    operation->awaited = true;
+    pccl_comm_blobs_show(comm, operation);
     if (operation->over)
         return true;
     operation->waiter = pccl_caller_waiter();
     pccl_comm_op_announce_wait(comm, operation);
-    if (pccl_comm_wait_until(comm, operation->waiter, deadline_us))
-        return true;
+    while (pccl_comm_wait_until(comm, operation->waiter, deadline_us)) {
+        pccl_comm_blobs_show(comm, operation);
+        if (operation->over)
+            return true;
+    }
     operation->waiter = NULL;
     operation->awaited = false;
     if (!operation->decided) {
@@ -746,6 +752,8 @@ void pccl_comm_ops_drop(struct pccl_communicator *comm, const struct pcclComm_t 
     while (node) {
         struct pccl_comm_op *operation = operation_of(node);
         bool drop = operation->handle == handle;
+        if (drop)
+            operation->arrivals.show = NULL;
         enum pccl_status unwanted = drop ? pccl_comm_op_await(comm, operation, NULL, &why) : PCCL_OK;
         (void)unwanted;
         /* While it waited others may have gone. */

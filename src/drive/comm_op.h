@@ -17,6 +17,14 @@ struct pccl_waiter;
 struct pccl_communicator;
 struct pcclComm_t;
 
+/* Of blobs, whose parts a caller wants to see as they come. */
+struct pccl_comm_arrivals {
+    pcclArrivalCallback_t show; /* NULL: it does not */
+    void *user_data;
+    uint32_t *from; /* owned: whose have come, by rank, in this order */
+    uint32_t count, shown;
+};
+
 struct pccl_comm_op {
     struct pccl_table_node by_tag;
     const struct pcclComm_t *handle; /* by which it was launched */
@@ -36,7 +44,8 @@ struct pccl_comm_op {
     bool contributed;                      /* it has ended well */
     struct pccl_coalesced_tensor *tensors; /* owned: of a coalesced all-reduce */
     uint32_t tensor_count;
-    struct pccl_comm_blobs *blobs; /* owned: of an all-gather of blobs */
+    struct pccl_comm_blobs *blobs; /* owned: of blobs */
+    struct pccl_comm_arrivals arrivals;
     bool tiny;
     bool decided, committed;  /* the outcome is known; the outcome is a success */
     bool over;                /* decided, and the buffers are the caller's again: an await returns at once; set once */

@@ -76,11 +76,38 @@ static bool is_in_place(const struct pccl_request *request, const struct pccl_re
     return extent->input < extent->result ? input == result + extent->own : result == input + extent->own;
 }
 
+static bool has_blob_for_each(const struct pccl_request *request, uint32_t rank)
+{
+    uint8_t collective = request->descriptor.collective;
+    return collective == PCCL_ALL_TO_ALL_V || (collective == PCCL_SCATTER_V && rank == request->root);
+}
+
+static enum pccl_status check_blobs(const struct pccl_request *request, uint32_t world, uint32_t rank,
+                                    struct pccl_text *reason)
+{
+    if (!has_blob_for_each(request, rank))
+        return PCCL_OK;
+    if (!request->blobs || request->blob_count != world) {
+        pccl_text_format(reason, "there are %u parts, but %u members", request->blobs ? request->blob_count : 0, world);
+        return PCCL_ARGUMENT;
+    }
+    for (uint32_t i = 0; i < world; i++) {
+        const pcclPart_t *part = &request->blobs[i];
+        if (part->length <= SIZE_MAX / 16 && (part->data || !part->length))
+            continue;
+        pccl_text_format(reason, "part %u %s", i, part->data ? "is larger than any memory" : "has no data");
+        return PCCL_ARGUMENT;
+    }
+    return PCCL_OK;
+}
+
 enum pccl_status pccl_request_check_buffers(const struct pccl_request *request, uint32_t world, uint32_t rank,
                                             struct pccl_text *reason)
 {
-    if (request->descriptor.collective == PCCL_ALL_GATHER_V || request->tensors)
-        return PCCL_OK; /* the result is in memory of ours; tensors were checked when they were listed */
+    if (pccl_collective_is_of_blobs(request->descriptor.collective))
+        return check_blobs(request, world, rank, reason); /* the result is in memory of ours */
+    if (request->tensors)
+        return PCCL_OK; /* they were checked when they were listed */
     if (request->descriptor.count > SIZE_MAX / 16 / (request->starts ? 1 : world)) {
         pccl_text_format(reason, "count is larger than any memory");
         return PCCL_ARGUMENT;

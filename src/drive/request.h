@@ -7,6 +7,7 @@
 
 #include "collective/tensors.h"
 #include "core/text.h"
+#include "pccl.h"
 #include "wire/wire.h"
 
 struct pccl_request {
@@ -14,8 +15,12 @@ struct pccl_request {
     struct pccl_descriptor descriptor; /* the root is filled in when the members are known */
     const void *input;                 /* in a broadcast the same as the result; NULL: nothing is put in here */
     void *result;                      /* of blobs the caller's pcclBlobs_t */
-    uint64_t length;                   /* of a blob, in bytes; the descriptor's count is that of all together */
-    const struct pccl_id *members;     /* in order of their ranks; NULL: as of the last call that has returned */
+    uint64_t length;                   /* of a blob, in bytes; the descriptor's count is what each may get together */
+    const pcclPart_t *blobs;           /* instead of the input: of whom has one for each member; NULL: none */
+    uint32_t blob_count;
+    pcclArrivalCallback_t on_arrival; /* of blobs; NULL: not wanted */
+    void *user_data;                  /* its */
+    const struct pccl_id *members;    /* in order of their ranks; NULL: as of the last call that has returned */
     uint32_t member_count;
     uint32_t root;          /* its rank; of a send that of the other peer, ... */
     bool sends;             /* ... and this one is the source */

@@ -133,7 +133,7 @@ static void reduce_shares(struct pccl_master *m, const struct pccl_participants 
 /* The contributions in canonical order; those of different lengths behind them. */
 static void gather(const struct pccl_participants *all, const struct pccl_operation *op, const void **parts)
 {
-    bool lengths = op->descriptor.collective == PCCL_ALL_GATHER_V;
+    bool lengths = pccl_collective_is_of_blobs(op->descriptor.collective);
     uint8_t *at = op->result;
     for (uint32_t i = 0; i < op->part_count; i++)
         parts[rank_of(all, i)] = &op->parts[i];
@@ -158,7 +158,8 @@ static uint32_t result_bytes_of(const struct pccl_operation *op)
 {
     if (pccl_collective_reduces(op->descriptor.collective))
         return op->parts[0].payload_bytes;
-    uint32_t bytes = op->descriptor.collective == PCCL_ALL_GATHER_V ? PCCL_TINY_LENGTH_BYTES * op->part_count : 0;
+    bool lengths = pccl_collective_is_of_blobs(op->descriptor.collective);
+    uint32_t bytes = lengths ? PCCL_TINY_LENGTH_BYTES * op->part_count : 0;
     for (uint32_t i = 0; i < op->part_count; i++)
         bytes += op->parts[i].payload_bytes;
     return bytes;

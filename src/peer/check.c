@@ -107,7 +107,7 @@ static const char *check_operations(const struct pccl_peer *p)
         PCCL_RULE(op->older == before, "operations are linked both ways");
         count++;
         held += op->held;
-        followed += op->held && op->tiny && op->descriptor.collective == PCCL_ALL_GATHER_V;
+        followed += op->held && op->tiny && pccl_collective_is_of_blobs(op->descriptor.collective);
         awaited += op->awaited && !pccl_peer_is_decided(op);
         tombstones += op->state == PCCL_OP_TOMBSTONE;
         unstable += op->unstable;

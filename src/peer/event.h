@@ -148,7 +148,7 @@ struct pccl_launch {
     const struct pccl_id *members;
     uint32_t member_count;
     /*
-     * An ALL_GATHER_V of this tag that has told the lengths of blobs, and this one moves them: it is
+     * An operation of this tag that has told the lengths of blobs, and this one moves them: it is
      * released, without an effect on the attributes, as no call returns. There is room for this one:
      * no limit refuses it. NULL: none.
      */

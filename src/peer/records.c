@@ -46,7 +46,7 @@ void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op)
 
 bool pccl_peer_is_followed(const struct pccl_descriptor *descriptor, bool tiny)
 {
-    return tiny && descriptor->collective == PCCL_ALL_GATHER_V;
+    return tiny && pccl_collective_is_of_blobs(descriptor->collective);
 }
 
 void pccl_peer_let_op_go(struct pccl_peer *p, struct pccl_peer_op *op)

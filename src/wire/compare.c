@@ -56,7 +56,14 @@ bool pccl_collective_reduces(uint8_t collective)
 bool pccl_collective_has_root(uint8_t collective)
 {
     return collective == PCCL_BROADCAST || collective == PCCL_REDUCE || collective == PCCL_GATHER ||
-           collective == PCCL_SCATTER || collective == PCCL_SEND;
+           collective == PCCL_SCATTER || collective == PCCL_SEND || collective == PCCL_GATHER_V ||
+           collective == PCCL_SCATTER_V;
+}
+
+bool pccl_collective_is_of_blobs(uint8_t collective)
+{
+    return collective == PCCL_ALL_GATHER_V || collective == PCCL_GATHER_V || collective == PCCL_SCATTER_V ||
+           collective == PCCL_ALL_TO_ALL_V;
 }
 
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b)

@@ -44,14 +44,37 @@ const char *pccl_collective_name(uint8_t collective)
     case PCCL_ALL_TO_ALL: return "all-to-all";
     case PCCL_SEND: return "send";
     case PCCL_COALESCED: return "coalesced all-reduce";
+    case PCCL_GATHER_V: return "gather of blobs";
+    case PCCL_SCATTER_V: return "scatter of blobs";
+    case PCCL_ALL_TO_ALL_V: return "all-to-all of blobs";
     default: return "operation";
     }
 }
 
-/*
- * "sum of 10 f32", "broadcast of 10 f32 from peer a", "receive of 10 f32 from peer a", "barrier". Of
- * given shares the digest begins as shown: that is how two callers see that theirs differ.
- */
+/* Of given shares the digest begins as shown: that is how two callers see that theirs differ. */
+static void describe_size(struct pccl_text *words, const struct pccl_descriptor *descriptor)
+{
+    const bool lengths_are_known = !pccl_id_is_zero(&descriptor->counts);
+    if (descriptor->collective == PCCL_BARRIER)
+        return;
+    pccl_text_add(words, " of ");
+    if (descriptor->collective == PCCL_FOUND) {
+        pccl_text_append(words, "%" PRIu64, descriptor->count);
+    } else if (descriptor->collective == PCCL_COALESCED) {
+        pccl_text_append(words, "tensors of %" PRIu64 " bytes in all (%s)", descriptor->count,
+                         pccl_id_str(&descriptor->counts));
+    } else if (pccl_collective_is_of_blobs(descriptor->collective)) {
+        const char *how = lengths_are_known ? "" : "at most ";
+        pccl_text_append(words, "%s%" PRIu64 " bytes in all", how, descriptor->count);
+    } else {
+        const char *type = pccl_datatype_name((enum pccl_datatype)descriptor->datatype);
+        pccl_text_append(words, "%" PRIu64 " %s", descriptor->count, type);
+        if (lengths_are_known)
+            pccl_text_append(words, " in given shares (%s)", pccl_id_str(&descriptor->counts));
+    }
+}
+
+/* "sum of 10 f32", "broadcast of 10 f32 from peer a", "receive of 10 f32 from peer a", "barrier". */
 static void describe_request(struct pccl_text *words, const struct pccl_id *peer,
                              const struct pccl_descriptor *descriptor)
 {
@@ -66,22 +89,9 @@ static void describe_request(struct pccl_text *words, const struct pccl_id *peer
     case PCCL_REDUCE_SCATTER: pccl_text_append(words, "%s, %s", collective, reduction); break;
     default: pccl_text_add(words, collective); break;
     }
-    if (descriptor->collective == PCCL_ALL_GATHER_V)
-        pccl_text_append(words, " of %s%" PRIu64 " bytes in all",
-                         pccl_id_is_zero(&descriptor->counts) ? "at most " : "", descriptor->count);
-    if (descriptor->collective == PCCL_COALESCED)
-        pccl_text_append(words, " of tensors of %" PRIu64 " bytes in all (%s)", descriptor->count,
-                         pccl_id_str(&descriptor->counts));
-    if (descriptor->collective == PCCL_FOUND)
-        pccl_text_append(words, " of %" PRIu64, descriptor->count);
-    if (descriptor->collective == PCCL_BARRIER || descriptor->collective == PCCL_ALL_GATHER_V ||
-        descriptor->collective == PCCL_FOUND || descriptor->collective == PCCL_COALESCED)
-        return;
-    pccl_text_append(words, " of %" PRIu64 " %s", descriptor->count,
-                     pccl_datatype_name((enum pccl_datatype)descriptor->datatype));
-    if (!pccl_id_is_zero(&descriptor->counts))
-        pccl_text_append(words, " in given shares (%s)", pccl_id_str(&descriptor->counts));
-    bool receives = descriptor->collective == PCCL_REDUCE || descriptor->collective == PCCL_GATHER;
+    describe_size(words, descriptor);
+    bool receives = descriptor->collective == PCCL_REDUCE || descriptor->collective == PCCL_GATHER ||
+                    descriptor->collective == PCCL_GATHER_V;
     if (pccl_collective_has_root(descriptor->collective) && !sends)
         pccl_text_append(words, " %s peer %s", receives ? "to" : "from", pccl_id_str(&descriptor->root));
 }

@@ -33,7 +33,7 @@ static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
 {
     uint8_t collective = descriptor->collective;
     bool coalesced = collective == PCCL_COALESCED;
-    bool has_parts = collective == PCCL_ALL_GATHER_V || collective == PCCL_REDUCE_SCATTER || coalesced;
+    bool has_parts = pccl_collective_is_of_blobs(collective) || collective == PCCL_REDUCE_SCATTER || coalesced;
     if (!pccl_collective_reduces(collective) && descriptor->operation != 0)
         return "a reduction in an operation that reduces nothing";
     const char *misfit = pccl_reduction_misfit(descriptor->datatype, descriptor->operation);
@@ -73,7 +73,7 @@ static const char *invalid_way(const struct pccl_instance *instance, const struc
         return "a payload in an operation that is not tiny";
     if (tiny == 0 && (descriptor->collective == PCCL_FOUND || descriptor->collective == PCCL_BARRIER))
         return "a barrier or a founding that is not tiny";
-    if (descriptor->collective == PCCL_ALL_GATHER_V && (tiny == 0) == pccl_id_is_zero(&descriptor->counts))
+    if (pccl_collective_is_of_blobs(descriptor->collective) && (tiny == 0) == pccl_id_is_zero(&descriptor->counts))
         return tiny == 0 ? "blobs of unknown lengths in an operation that is not tiny"
                          : "blobs of known lengths in an operation that is tiny";
     const char *invalid = invalid_payload(instance, payload_bytes);

@@ -65,7 +65,7 @@
     F(U8, codec_rounding, 0, 1) /* pcclCodecRounding_t */                                                              \
     F(U16, codec_block, 0, 256) /* elements of a block */                                                              \
     F(U64, count, , )           /* elements: of the tensor, or a part; with counts, of all parts. COALESCED: bytes */  \
-    F(ID, root, , )             /* who alone sends (broadcast, scatter, send) or receives (reduce, gather); else 0 */  \
+    F(ID, root, , )   /* who alone sends (broadcast, scatters, send) or receives (reduce, gathers); else 0 */          \
     F(ID, counts, , ) /* digest of the elements of each member's part, or of the tensors; 0: equal parts, or none */   \
     F(STRUCT, label, label, )
 
@@ -514,7 +514,10 @@ enum pccl_refusal { PCCL_ENUM_refusal(PCCL_ENUM_VALUE) };
     V(SCATTER, 9, "each gets its part of the root's tensor")                                                           \
     V(ALL_TO_ALL, 10, "each gets a part from each")                                                                    \
     V(SEND, 11, "one peer of a pair gets the other one's tensor")                                                      \
-    V(COALESCED, 12, "all get the reductions of several tensors: coalesced.h")
+    V(GATHER_V, 12, "the root gets the blobs of all; lengths go first, here and below")                                \
+    V(SCATTER_V, 13, "each gets one of the root's blobs")                                                              \
+    V(ALL_TO_ALL_V, 14, "each gets a blob from each")                                                                  \
+    V(COALESCED, 15, "all get the reductions of several tensors: coalesced.h")
 enum pccl_collective { PCCL_ENUM_collective(PCCL_ENUM_VALUE) PCCL_COLLECTIVES };
 
 #define PCCL_ENUM_class(V)                                                                                             \

@@ -7,8 +7,45 @@
 
 #include <string.h>
 
-/* Of one member, in a result without blobs. */
-enum { LENGTHS_BYTES = PCCL_TINY_LENGTH_BYTES + PCCL_TINY_BLOB_BYTES };
+/* ---- blobs: whose are how many ---- */
+
+uint32_t pccl_tiny_blobs_of(uint8_t collective, uint32_t world, bool self_is_root)
+{
+    if (collective == PCCL_SCATTER_V)
+        return self_is_root ? world : 0;
+    return collective == PCCL_ALL_TO_ALL_V ? world : 1;
+}
+
+/* Of all members. */
+static uint64_t blob_count(uint8_t collective, uint32_t world)
+{
+    return collective == PCCL_ALL_TO_ALL_V ? (uint64_t)world * world : world;
+}
+
+/* A result without blobs. */
+static uint64_t lengths_bytes(uint8_t collective, uint32_t world)
+{
+    return world * (uint64_t)PCCL_TINY_LENGTH_BYTES + blob_count(collective, world) * PCCL_TINY_BLOB_BYTES;
+}
+
+uint32_t pccl_tiny_members_max(uint8_t collective)
+{
+    uint32_t most = 1;
+    while (lengths_bytes(collective, most + 1) <= PCCL_TINY_BYTES_MAX)
+        most++;
+    return most;
+}
+
+static struct pccl_tiny_sizes sizes_of_lengths(const struct pccl_descriptor *descriptor, uint32_t world,
+                                               bool self_is_root)
+{
+    uint64_t own = pccl_tiny_blobs_of(descriptor->collective, world, self_is_root) * (uint64_t)PCCL_TINY_BLOB_BYTES;
+    bool are_known = !pccl_id_is_zero(&descriptor->counts);
+    uint64_t all = are_known ? UINT64_MAX : lengths_bytes(descriptor->collective, world);
+    return (struct pccl_tiny_sizes){own, all, all};
+}
+
+/* ---- how long everything is ---- */
 
 /* What does not fit into 32 bits is far too much. */
 static uint64_t times(uint64_t a, uint32_t b) { return a > UINT32_MAX ? UINT64_MAX : a * b; }
@@ -31,38 +68,55 @@ struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor,
         if (!pccl_id_is_zero(&descriptor->counts))
             all = one;
         return (struct pccl_tiny_sizes){all, all, all};
-    case PCCL_ALL_GATHER_V: {
-        uint64_t lengths = pccl_id_is_zero(&descriptor->counts) ? world * (uint64_t)LENGTHS_BYTES : UINT64_MAX;
-        return (struct pccl_tiny_sizes){PCCL_TINY_BLOB_BYTES, lengths, lengths};
-    }
+    case PCCL_ALL_GATHER_V:
+    case PCCL_GATHER_V:
+    case PCCL_SCATTER_V:
+    case PCCL_ALL_TO_ALL_V: return sizes_of_lengths(descriptor, world, self_is_root);
     case PCCL_FOUND: return (struct pccl_tiny_sizes){pccl_founding_bytes(world), pccl_founded_bytes(world), 0};
     default: return (struct pccl_tiny_sizes){0, 0, 0}; /* a barrier */
     }
 }
 
-static uint32_t most_with_blobs(uint32_t world, uint32_t tiny_bytes_max)
+static uint32_t most_with_blobs(uint8_t collective, uint32_t world, uint32_t tiny_bytes_max)
 {
-    uint64_t lengths = world * (uint64_t)LENGTHS_BYTES;
-    return pccl_max_u32(tiny_bytes_max, (uint32_t)pccl_min_u64(lengths, PCCL_TINY_BYTES_MAX));
+    uint64_t lengths = pccl_min_u64(lengths_bytes(collective, world), PCCL_TINY_BYTES_MAX);
+    return pccl_max_u32(tiny_bytes_max, (uint32_t)lengths);
 }
 
 uint32_t pccl_tiny_most(const struct pccl_descriptor *descriptor, uint32_t world, uint32_t tiny_bytes_max)
 {
-    return descriptor->collective == PCCL_ALL_GATHER_V ? most_with_blobs(world, tiny_bytes_max) : tiny_bytes_max;
+    bool of_blobs = pccl_collective_is_of_blobs(descriptor->collective);
+    return of_blobs ? most_with_blobs(descriptor->collective, world, tiny_bytes_max) : tiny_bytes_max;
+}
+
+/* A member's share of that, if its lengths fit: all have as much, but what only the root contributes is the root's. */
+static uint32_t most_of_one(uint8_t collective, uint32_t world, uint32_t most)
+{
+    uint32_t prefixes = PCCL_TINY_LENGTH_BYTES * world;
+    return collective == PCCL_SCATTER_V ? most - prefixes : most / world - PCCL_TINY_LENGTH_BYTES;
 }
 
 /* Some way through the master is possible at all. */
 static bool is_possible(const struct pccl_descriptor *descriptor, uint64_t largest, uint32_t most)
 {
-    bool without_elements = descriptor->collective == PCCL_BARRIER || descriptor->collective == PCCL_ALL_GATHER_V;
+    bool without_elements =
+        descriptor->collective == PCCL_BARRIER || pccl_collective_is_of_blobs(descriptor->collective);
     return largest <= most && (descriptor->count > 0 || without_elements);
 }
 
-/* A length, and nothing or as many bytes behind it. */
-static bool is_blob(const uint8_t *bytes, uint32_t length)
+/* So many lengths, and nothing or as many bytes behind them. */
+static bool are_blobs_of_one(const uint8_t *bytes, uint32_t length, uint32_t count)
 {
-    return length == PCCL_TINY_BLOB_BYTES ||
-           (length > PCCL_TINY_BLOB_BYTES && length - PCCL_TINY_BLOB_BYTES == pccl_get(bytes, PCCL_TINY_BLOB_BYTES));
+    uint32_t lengths = count * PCCL_TINY_BLOB_BYTES, rest = length - lengths;
+    if (length <= lengths)
+        return length == lengths;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t blob = pccl_get(bytes + i * PCCL_TINY_BLOB_BYTES, PCCL_TINY_BLOB_BYTES);
+        if (blob > rest)
+            return false;
+        rest -= (uint32_t)blob;
+    }
+    return rest == 0;
 }
 
 /* What is coalesced says by itself what it consists of. */
@@ -78,25 +132,29 @@ bool pccl_tiny_contribution_fits(const struct pccl_descriptor *descriptor, uint3
     uint32_t most = pccl_tiny_most(descriptor, world, tiny_bytes_max);
     if (!is_possible(descriptor, sizes.largest, most))
         return false;
-    if (descriptor->collective == PCCL_ALL_GATHER_V)
-        return contribution->length <= most / world - PCCL_TINY_LENGTH_BYTES &&
-               is_blob(contribution->data, contribution->length);
-    return contribution->length == sizes.contribution && has_its_sections(descriptor, contribution);
+    if (!pccl_collective_is_of_blobs(descriptor->collective))
+        return contribution->length == sizes.contribution && has_its_sections(descriptor, contribution);
+    uint32_t count = pccl_tiny_blobs_of(descriptor->collective, world, self_is_root);
+    return contribution->length <= most_of_one(descriptor->collective, world, most) &&
+           are_blobs_of_one(contribution->data, contribution->length, count);
 }
 
-static bool are_blobs(const struct pccl_bytes *result, uint32_t world)
+/* Who contributes nothing where only the root does is not the root. */
+static bool are_blobs(uint8_t collective, const struct pccl_bytes *result, uint32_t world)
 {
-    uint32_t at = 0;
+    uint32_t at = 0, roots = 0;
     for (uint32_t i = 0; i < world; i++) {
         if (result->length - at < PCCL_TINY_LENGTH_BYTES)
             return false;
         uint64_t length = pccl_get(result->data + at, PCCL_TINY_LENGTH_BYTES);
+        uint32_t count = pccl_tiny_blobs_of(collective, world, length > 0);
         at += PCCL_TINY_LENGTH_BYTES;
-        if (length > result->length - at || !is_blob(result->data + at, (uint32_t)length))
+        if (length > result->length - at || !are_blobs_of_one(result->data + at, (uint32_t)length, count))
             return false;
+        roots += length > 0;
         at += (uint32_t)length;
     }
-    return result->length == at;
+    return result->length == at && (collective != PCCL_SCATTER_V || roots == 1);
 }
 
 bool pccl_tiny_result_fits(const struct pccl_descriptor *descriptor, uint32_t world, const struct pccl_bytes *result,
@@ -106,30 +164,51 @@ bool pccl_tiny_result_fits(const struct pccl_descriptor *descriptor, uint32_t wo
     uint32_t most = pccl_tiny_most(descriptor, world, tiny_bytes_max);
     if (!is_possible(descriptor, sizes.largest, most))
         return false;
-    if (descriptor->collective == PCCL_ALL_GATHER_V)
-        return result->length <= most && are_blobs(result, world);
+    if (pccl_collective_is_of_blobs(descriptor->collective))
+        return result->length <= most && are_blobs(descriptor->collective, result, world);
     return result->length == sizes.result && has_its_sections(descriptor, result);
 }
 
-/* ---- blobs ---- */
+/* ---- blobs: what is written and read ---- */
 
-uint32_t pccl_tiny_put_blob(uint8_t *contribution, const void *blob, uint64_t length, uint32_t world,
-                            uint32_t tiny_bytes_max)
+static uint64_t sum_of(const struct pccl_tiny_blob *blobs, uint32_t count)
 {
-    uint32_t each = most_with_blobs(world, tiny_bytes_max) / world;
-    bool fits = each >= LENGTHS_BYTES && length <= each - LENGTHS_BYTES;
-    pccl_put(contribution, PCCL_TINY_BLOB_BYTES, length);
-    if (!fits || length == 0)
-        return PCCL_TINY_BLOB_BYTES;
-    memcpy(contribution + PCCL_TINY_BLOB_BYTES, blob, length);
-    return PCCL_TINY_BLOB_BYTES + (uint32_t)length;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        sum = blobs[i].length > UINT64_MAX - sum ? UINT64_MAX : sum + blobs[i].length;
+    return sum;
 }
 
-const uint8_t *pccl_tiny_next_blob(const uint8_t *at, struct pccl_tiny_blob *blob)
+uint32_t pccl_tiny_put_blobs(uint8_t *contribution, uint8_t collective, const struct pccl_tiny_blob *blobs,
+                             uint32_t count, uint32_t world, uint32_t tiny_bytes_max)
 {
-    const uint8_t *contribution = at + PCCL_TINY_LENGTH_BYTES, *data = contribution + PCCL_TINY_BLOB_BYTES;
-    const uint8_t *end = contribution + pccl_get(at, PCCL_TINY_LENGTH_BYTES);
-    uint64_t length = pccl_get(contribution, PCCL_TINY_BLOB_BYTES);
-    *blob = (struct pccl_tiny_blob){length, length == 0 || end > data ? data : NULL};
-    return end;
+    uint32_t most = most_of_one(collective, world, most_with_blobs(collective, world, tiny_bytes_max));
+    uint32_t bytes = count * PCCL_TINY_BLOB_BYTES;
+    bool fit = most >= bytes && sum_of(blobs, count) <= most - bytes;
+    for (uint32_t i = 0; i < count; i++)
+        pccl_put(contribution + i * PCCL_TINY_BLOB_BYTES, PCCL_TINY_BLOB_BYTES, blobs[i].length);
+    for (uint32_t i = 0; i < count && fit; i++) {
+        if (blobs[i].length > 0)
+            memcpy(contribution + bytes, blobs[i].data, blobs[i].length);
+        bytes += (uint32_t)blobs[i].length;
+    }
+    return bytes;
+}
+
+uint32_t pccl_tiny_list_blobs(uint8_t collective, uint32_t world, const uint8_t *result, struct pccl_tiny_blob *blobs)
+{
+    uint32_t listed = 0;
+    for (uint32_t i = 0; i < world; i++) {
+        uint32_t length = (uint32_t)pccl_get(result, PCCL_TINY_LENGTH_BYTES);
+        uint32_t count = pccl_tiny_blobs_of(collective, world, length > 0);
+        const uint8_t *lengths = result + PCCL_TINY_LENGTH_BYTES, *data = lengths + count * PCCL_TINY_BLOB_BYTES;
+        result = lengths + length;
+        const bool are_here = result > data;
+        for (uint32_t j = 0; j < count; j++) {
+            uint64_t blob = pccl_get(lengths + j * PCCL_TINY_BLOB_BYTES, PCCL_TINY_BLOB_BYTES);
+            blobs[listed++] = (struct pccl_tiny_blob){blob, are_here || blob == 0 ? data : NULL};
+            data += are_here ? blob : 0;
+        }
+    }
+    return listed;
 }

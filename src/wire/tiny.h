@@ -9,19 +9,19 @@
 #include "wire/wire.h"
 
 /*
- * Of an ALL_GATHER_V. Members contribute the lengths of their blobs; those whose blob is short
- * enough put it behind its length. In the result each contribution lies behind its own length.
+ * Of blobs. Members contribute the lengths of those they have; whose blobs are short enough puts
+ * them behind their lengths. In the result each contribution lies behind its own length.
  */
 enum {
-    PCCL_TINY_BLOB_BYTES = 8,   /* a contribution without the blob */
-    PCCL_TINY_LENGTH_BYTES = 4, /* of the length of a contribution */
-    PCCL_TINY_BLOBS_MAX = PCCL_TINY_BYTES_MAX / (PCCL_TINY_BLOB_BYTES + PCCL_TINY_LENGTH_BYTES), /* members at most */
+    PCCL_TINY_BLOB_BYTES = 8,                                         /* a blob's length */
+    PCCL_TINY_LENGTH_BYTES = 4,                                       /* of the length of a contribution */
+    PCCL_TINY_BLOBS_MAX = PCCL_TINY_BYTES_MAX / PCCL_TINY_BLOB_BYTES, /* blobs of all members that a result may have */
 };
 
 /* In bytes; UINT64_MAX: far too many to be counted. */
 struct pccl_tiny_sizes {
-    uint64_t contribution; /* of this member; of ALL_GATHER_V without its blob, which only its caller knows */
-    uint64_t result;       /* the same for all; of ALL_GATHER_V without blobs */
+    uint64_t contribution; /* of this member; without its blobs, which only its caller knows */
+    uint64_t result;       /* the same for all; without blobs */
     uint64_t largest;      /* of the result and the contributions of all: the same for all */
 };
 
@@ -32,8 +32,8 @@ struct pccl_tiny_sizes {
  */
 struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor, uint32_t world, bool self_is_root);
 /*
- * How long anything of this operation may be: tiny_bytes_max; of ALL_GATHER_V at least what the
- * lengths of all need, within PCCL_TINY_BYTES_MAX.
+ * How long anything of this operation may be: tiny_bytes_max; of blobs at least what the lengths of
+ * all need, within PCCL_TINY_BYTES_MAX.
  */
 uint32_t pccl_tiny_most(const struct pccl_descriptor *descriptor, uint32_t world, uint32_t tiny_bytes_max);
 
@@ -48,16 +48,20 @@ PCCL_MUST_CHECK bool pccl_tiny_result_fits(const struct pccl_descriptor *descrip
 
 struct pccl_tiny_blob {
     uint64_t length;
-    const uint8_t *data; /* in the result; NULL: only its length is there */
+    const void *data; /* in the result NULL: only its length is there */
 };
 
+/* How many members can tell each other the lengths of their blobs. */
+uint32_t pccl_tiny_members_max(uint8_t collective);
+/* How many blobs a member has: one, or one for each member, or none. */
+uint32_t pccl_tiny_blobs_of(uint8_t collective, uint32_t world, bool self_is_root);
 /*
- * Writes what a member with this blob contributes, of PCCL_TINY_BYTES_MAX bytes at most, and returns
- * how long that is.
+ * Writes what the member with these blobs contributes, of PCCL_TINY_BYTES_MAX bytes at most, and
+ * returns how long that is.
  */
-uint32_t pccl_tiny_put_blob(uint8_t *contribution, const void *blob, uint64_t length, uint32_t world,
-                            uint32_t tiny_bytes_max);
-/* The next member's in a result that fits, from `at` on; returns where the one behind it begins. */
-const uint8_t *pccl_tiny_next_blob(const uint8_t *at, struct pccl_tiny_blob *blob);
+uint32_t pccl_tiny_put_blobs(uint8_t *contribution, uint8_t collective, const struct pccl_tiny_blob *blobs,
+                             uint32_t count, uint32_t world, uint32_t tiny_bytes_max);
+/* Lists the blobs of all members in a result that fits, PCCL_TINY_BLOBS_MAX at most; returns how many there are. */
+uint32_t pccl_tiny_list_blobs(uint8_t collective, uint32_t world, const uint8_t *result, struct pccl_tiny_blob *blobs);
 
 #endif

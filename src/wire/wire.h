@@ -155,6 +155,8 @@ uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_i
 bool pccl_collective_reduces(uint8_t collective);
 /* Whether one member, the root, sends or receives what the others do not. */
 bool pccl_collective_has_root(uint8_t collective);
+/* Whether it moves bytes of lengths that only their owners know, until a tiny operation has told all (tiny.h). */
+bool pccl_collective_is_of_blobs(uint8_t collective);
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);
 bool pccl_label_equal(const struct pccl_label *a, const struct pccl_label *b);
 /* false: too long, or not printable. */

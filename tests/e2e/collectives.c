@@ -36,6 +36,9 @@ enum kind {
     ROOT_SUM,
     BARRIER,
     BLOBS,
+    ROOT_BLOBS,
+    BLOBS_GIVEN,
+    BLOBS_FOR_ALL,
     ALL_REDUCE,
     KINDS,
     LAST_QUANTIZED = ALL_TO_ALL
@@ -43,12 +46,19 @@ enum kind {
 static const struct {
     const char *name;
     pcclCollective_t collective;
-} kinds[KINDS] = {
-    [BROADCAST] = {"broadcast", pcclCollectiveBroadcast},  [GATHER] = {"gather", pcclCollectiveAllGather},
-    [ROOT_GATHER] = {"root_gather", pcclCollectiveGather}, [ROOT_SCATTER] = {"root_scatter", pcclCollectiveScatter},
-    [ALL_TO_ALL] = {"all_to_all", pcclCollectiveAllToAll}, [SCATTER] = {"scatter", pcclCollectiveReduceScatter},
-    [ROOT_SUM] = {"root_sum", pcclCollectiveReduce},       [BARRIER] = {"barrier", pcclCollectiveBarrier},
-    [BLOBS] = {"blobs", pcclCollectiveAllGatherV},         [ALL_REDUCE] = {"reduce", pcclCollectiveAllReduce}};
+} kinds[KINDS] = {[BROADCAST] = {"broadcast", pcclCollectiveBroadcast},
+                  [GATHER] = {"gather", pcclCollectiveAllGather},
+                  [ROOT_GATHER] = {"root_gather", pcclCollectiveGather},
+                  [ROOT_SCATTER] = {"root_scatter", pcclCollectiveScatter},
+                  [ALL_TO_ALL] = {"all_to_all", pcclCollectiveAllToAll},
+                  [SCATTER] = {"scatter", pcclCollectiveReduceScatter},
+                  [ROOT_SUM] = {"root_sum", pcclCollectiveReduce},
+                  [BARRIER] = {"barrier", pcclCollectiveBarrier},
+                  [BLOBS] = {"blobs", pcclCollectiveAllGatherV},
+                  [ALL_REDUCE] = {"reduce", pcclCollectiveAllReduce},
+                  [ROOT_BLOBS] = {"root_blobs", pcclCollectiveGatherV},
+                  [BLOBS_GIVEN] = {"blobs_given", pcclCollectiveScatterV},
+                  [BLOBS_FOR_ALL] = {"blobs_for_all", pcclCollectiveAllToAllV}};
 
 enum { MEMBERS_MAX = 64, OPS_MAX = 8, FIRST_TAG = 2000 };
 
@@ -65,6 +75,9 @@ struct collective {
     uint32_t world, rank; /* as this peer counts on */
     uint32_t *input, *result;
     pcclBlobs_t blobs;
+    pcclPart_t parts[MEMBERS_MAX];
+    uint32_t arrived; /* of blobs: how many were seen as they came */
+    bool strange;     /* ... and were not right */
     pcclAsyncReduceOp_t handle;
     pcclPeerId_t participants[MEMBERS_MAX];
     pcclOperationInfo_t info;
@@ -146,20 +159,56 @@ static size_t blob_count(const struct collective *op, const pcclPeerId_t *id)
     return op->count * (op->tag % 2 != 0 ? draw % 4 : 1 + draw % 3);
 }
 
+static bool is_of_blobs(const struct collective *op) { return op->kind >= BLOBS && op->kind <= BLOBS_FOR_ALL; }
+
+static bool is_for_each(const struct collective *op) { return op->kind == BLOBS_GIVEN || op->kind == BLOBS_FOR_ALL; }
+
+/* The same of what it has for the one of this rank. */
+static size_t part_count(const struct collective *op, const pcclPeerId_t *id, uint32_t rank)
+{
+    uint32_t draw = mix(base_of(id, op->salt + 1) + rank);
+    return op->count * (op->tag % 2 != 0 ? draw % 4 : 1 + draw % 3);
+}
+
+/* How much lies before that. */
+static size_t part_first(const struct collective *op, const pcclPeerId_t *id, uint32_t rank)
+{
+    size_t first = 0;
+    for (uint32_t k = 0; k < rank; k++)
+        first += part_count(op, id, k);
+    return first;
+}
+
+/* What this peer gets of another one. */
+static bool is_blob(const struct collective *op, const pcclBlob_t *blob, const pcclPeerId_t *from)
+{
+    bool for_each = is_for_each(op);
+    size_t count = for_each ? part_count(op, from, op->rank) : blob_count(op, from);
+    return strcmp(blob->peer.digits, from->digits) == 0 && blob->length == count * sizeof(uint32_t) &&
+           is_filled(op, blob->data, for_each ? part_first(op, from, op->rank) : 0, count, from, true);
+}
+
 static bool are_blobs(const struct collective *op)
 {
     size_t bytes = 0;
-    bool right = op->blobs.count == op->info.world;
-    for (uint32_t k = 0; k < op->info.world && right; k++) {
+    uint32_t first = op->kind == BLOBS_GIVEN ? op->root : 0;
+    uint32_t count = op->kind == BLOBS_GIVEN ? 1 : op->kind == ROOT_BLOBS && op->rank != op->root ? 0 : op->info.world;
+    bool right = op->blobs.count == count && !op->strange;
+    for (uint32_t k = 0; k < count && right; k++) {
         const pcclBlob_t *blob = &op->blobs.blobs[k];
-        size_t count = blob_count(op, &op->participants[k]);
-        right = strcmp(blob->peer.digits, op->participants[k].digits) == 0 &&
-                blob->length == count * sizeof(uint32_t) &&
-                (const char *)blob->data == (const char *)op->blobs.blobs[0].data + bytes &&
-                is_filled(op, blob->data, 0, count, &op->participants[k], true);
+        right = is_blob(op, blob, &op->participants[first + k]) &&
+                (const char *)blob->data == (const char *)op->blobs.blobs[0].data + bytes;
         bytes += blob->length;
     }
     return right && op->blobs.bytes == bytes;
+}
+
+/* Of one of those whom this peer counts on, or of anybody where it counts on nobody. */
+static void see_arrival(const pcclBlob_t *part, void *user_data)
+{
+    struct collective *op = user_data;
+    op->strange = op->strange || !is_blob(op, part, &part->peer);
+    op->arrived++;
 }
 
 /* Of each participant one that begins there in what it has given. */
@@ -189,7 +238,10 @@ static bool is_right(const struct collective *op)
     case SCATTER: return is_sum(op, info->rank * op->count);
     case ALL_REDUCE: return is_sum(op, 0);
     case ROOT_SUM: return !is_root || is_sum(op, 0);
-    case BLOBS: return are_blobs(op);
+    case BLOBS:
+    case ROOT_BLOBS:
+    case BLOBS_GIVEN:
+    case BLOBS_FOR_ALL: return are_blobs(op);
     default: return true;
     }
 }
@@ -202,7 +254,10 @@ static size_t inputs(const struct collective *op)
     size_t all = op->world * op->count;
     switch (op->kind) {
     case BARRIER: return 0;
+    case ROOT_BLOBS:
     case BLOBS: return blob_count(op, &op->members[op->rank]);
+    case BLOBS_GIVEN: return op->rank == op->root ? part_first(op, &op->members[op->rank], op->world) : 0;
+    case BLOBS_FOR_ALL: return part_first(op, &op->members[op->rank], op->world);
     case ROOT_SCATTER: return op->rank == op->root ? all : 0;
     case SCATTER:
     case ALL_TO_ALL: return all;
@@ -214,9 +269,10 @@ static size_t inputs(const struct collective *op)
 static size_t results(const struct collective *op)
 {
     size_t all = op->world * op->count;
+    if (is_of_blobs(op))
+        return 0;
     switch (op->kind) {
-    case BARRIER:
-    case BLOBS: return 0;
+    case BARRIER: return 0;
     case ROOT_SUM: return op->rank == op->root ? op->count : 0;
     case ROOT_GATHER: return op->rank == op->root ? all : 0;
     case GATHER:
@@ -251,6 +307,11 @@ static void make_buffers(struct collective *op)
     if (op->result == NULL)
         op->result = op->input + (scatters ? own : 0);
     fill(op, op->input, inputs(op), &op->members[op->rank]);
+    for (uint32_t k = 0; is_for_each(op) && inputs(op) > 0 && k < op->world; k++) {
+        const pcclPeerId_t *own_id = &op->members[op->rank];
+        op->parts[k].data = op->input + part_first(op, own_id, k);
+        op->parts[k].length = part_count(op, own_id, k) * sizeof *op->input;
+    }
 }
 
 static void free_buffers(struct collective *op)
@@ -298,8 +359,14 @@ static pcclResult_t launch(struct collective *op, pcclComm_t *comm)
         options.members = op->members;
         options.member_count = op->world;
     }
-    if (op->kind == BLOBS)
+    if (is_of_blobs(op)) {
         options.max_bytes = op->max_bytes;
+        options.on_arrival = see_arrival;
+        options.user_data = op;
+        op->blobs = (pcclBlobs_t)PCCL_BLOBS_INIT;
+        op->arrived = 0;
+        op->strange = false;
+    }
     options.quantization.algorithm = op->quantized ? pcclQuantMinMax : pcclQuantNone; /* in 8 bits */
     pcclDataType_t type = op->quantized ? pcclFloat : pcclUint32;
     switch (op->kind) {
@@ -317,8 +384,12 @@ static pcclResult_t launch(struct collective *op, pcclComm_t *comm)
     case ALL_TO_ALL: return pcclAllToAllAsync(op->input, op->result, op->count, type, &options, comm, &op->handle);
     case BARRIER: return pcclBarrierAsync(&options, comm, &op->handle);
     case BLOBS:
-        op->blobs = (pcclBlobs_t)PCCL_BLOBS_INIT;
         return pcclAllGatherVAsync(op->input, inputs(op) * sizeof *op->input, &options, comm, &op->blobs, &op->handle);
+    case ROOT_BLOBS:
+        return pcclGatherVAsync(op->input, inputs(op) * sizeof *op->input, op->root, &options, comm, &op->blobs,
+                                &op->handle);
+    case BLOBS_GIVEN: return pcclScatterVAsync(op->parts, op->world, op->root, &options, comm, &op->blobs, &op->handle);
+    case BLOBS_FOR_ALL: return pcclAllToAllVAsync(op->parts, op->world, &options, comm, &op->blobs, &op->handle);
     default: {
         pcclReduceDescriptor_t descriptor = {
             .count = op->count, .tag = op->tag, .src_descriptor = {pcclUint32, pcclDistributionNone}};
@@ -339,6 +410,7 @@ static pcclResult_t await(struct collective *op)
     op->info.participants = op->participants;
     op->info.participants_max = MEMBERS_MAX;
     pcclResult_t result = pcclAwaitOperation(&op->handle, UINT32_MAX, &op->info);
+    op->strange = op->strange || (result == pcclSuccess && op->arrived != op->blobs.count);
     if (result == pcclSuccess)
         note_result(op);
     return result;
@@ -497,12 +569,14 @@ static void enter(struct list *list, uint64_t index)
     entry->root = op->root;
     entry->options = &list->options[index];
     entry->info = &op->info;
-    if (op->kind != BLOBS)
+    if (!is_of_blobs(op))
         return;
     list->options[index].max_bytes = op->max_bytes;
     op->blobs = (pcclBlobs_t)PCCL_BLOBS_INIT;
     entry->recvbuf = NULL;
-    entry->count = inputs(op) * sizeof *op->input;
+    entry->count = is_for_each(op) ? op->world : inputs(op) * sizeof *op->input;
+    if (is_for_each(op))
+        entry->sendbuf = op->parts;
     entry->blobs = &op->blobs;
 }
 

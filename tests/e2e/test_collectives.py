@@ -11,6 +11,7 @@ from phases import PATIENT, STRICT, agree, knew, members, named, restart
 
 MOVING = ("broadcast", "gather", "scatter", "blobs")  # those that move data in bulk
 ROOTED = ("root_sum", "root_gather", "root_scatter", "all_to_all")  # so do these
+OF_BLOBS = ("root_blobs", "blobs_given", "blobs_for_all")  # and these, whose lengths are told first
 SMALL, BULK = 50, 100000  # elements of 4 bytes for each member
 ROOT = 1
 
@@ -123,6 +124,8 @@ registered("blobs", SMALL, "_tiny", 1, "one")
 for _count, _size in ((BULK, ""), (SMALL, "_tiny")):
     registered("rooted", _count, _size, ROOT, "root", kinds=ROOTED)
     registered("rooted", _count, _size, 3, "another", kinds=ROOTED)
+    registered("of_blobs", _count, _size, ROOT, "root", kinds=OF_BLOBS)
+    registered("of_blobs", _count, _size, 3, "another", kinds=OF_BLOBS)
 registered("rooted", BULK, "_quantized", 2, "one", "quantized", kinds=ROOTED[1:])
 for _kind in ("broadcast", "gather"):  # those who are there have begun to overwrite what they send
     registered(_kind, BULK, "_quantized", 3, "another" if _kind == "broadcast" else "one", "quantized")
@@ -146,7 +149,7 @@ def test_stop_another(run):
 
 
 def test_stop_before_blobs(run):
-    stop(run, ["blobs"], BULK, 2)
+    stop(run, ["blobs", *OF_BLOBS], BULK, 2)
 
 
 def test_stop_while_blobs_move(run):
@@ -183,7 +186,7 @@ def in_the_middle(run, turns, choose, kinds=MOVING):
     for turn in range(turns):
         for kind in kinds:
             before = members(peers[0])
-            count = LARGE // (8 if kind in ("blobs", "all_to_all") else 4)
+            count = LARGE // (8 if kind in ("blobs", "all_to_all", *OF_BLOBS) else 4)
             calls = collect(peers, kind, 1, count, *(["inplace"] if turn % 2 else []))
             wait_ms(3 + 12 * turn)
             victim = choose(peers)
@@ -217,6 +220,14 @@ def test_kill_root_in_the_middle_of_rooted(run):
 
 def test_kill_another_in_the_middle_of_rooted(run):
     in_the_middle(run, 2, lambda peers: peers[2], ROOTED)
+
+
+def test_kill_root_in_the_middle_of_blobs(run):
+    in_the_middle(run, 2, lambda peers: peers[ROOT], OF_BLOBS)
+
+
+def test_kill_another_in_the_middle_of_blobs(run):
+    in_the_middle(run, 2, lambda peers: peers[2], OF_BLOBS)
 
 
 def test_all_but_one_die(run):
@@ -261,8 +272,9 @@ def test_master_restart_in_the_middle(run):
     """The same a few milliseconds into large operations: they go on without a master."""
     run.start_master(**PATIENT)
     peers = run.join(3)
-    for kind, after_ms in [(kind, 5) for kind in MOVING + ROOTED] + [("blobs", 0), ("blobs", 1), ("blobs", 2)]:
-        calls = collect(peers, kind, 1, LARGE // (8 if kind in ("blobs", "all_to_all") else 2))
+    times = [(kind, 5) for kind in MOVING + ROOTED + OF_BLOBS]
+    for kind, after_ms in times + [("blobs", 0), ("blobs_for_all", 0), ("blobs_for_all", 1), ("blobs", 2)]:
+        calls = collect(peers, kind, 1, LARGE // (8 if kind in ("blobs", "all_to_all", *OF_BLOBS) else 2))
         wait_ms(after_ms)
         run.master.kill()
         restart(run)

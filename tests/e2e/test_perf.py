@@ -102,6 +102,9 @@ def test_collectives(run):
         (("--op", "gather", "-N", 3, "-k", 2, "-d", "f16"), [False, True], 2 / 3),
         (("--op", "scatter", "-N", 3, "-q", "minmax:u8"), [False, True], 2 / 3),
         (("--op", "all_to_all", "-N", 4, "-k", 3), [False], 3 / 4),
+        (("--op", "gather_v", "-N", 3, "-k", 2, "-d", "f16"), [False], 2 / 3),
+        (("--op", "scatter_v", "-N", 3), [False], 2 / 3),
+        (("--op", "all_to_all_v", "-N", 4, "-k", 3), [False], 3 / 4),
         (("--op", "send", "-N", 4, "-k", 3, "-d", "f16"), [True], 1),
     ):
         result = measured("--sizes", "96,120000", "-n", 2, "-w", 0, "--no-limit", *arguments)
@@ -114,7 +117,7 @@ def test_collectives(run):
     rows = measured("--op", "barrier", "-N", 3, "-n", 5)["rows"]
     equal([(row["bytes"], row["busbw"]) for row in rows], [(0, 0)], "rows of a barrier")
     check(rows[0]["us"] > 0, f"time of a barrier: {rows}")
-    for name in ("broadcast", "gather", "scatter", "all_to_all", "send"):
+    for name in ("broadcast", "gather", "scatter", "all_to_all", "all_to_all_v", "send"):
         row = measured("--op", name, "-N", 4, "--sizes", "256K", "-n", 2, "--limit-cpu", 1000)["rows"][0]
         check(row["limit_us"] > 0 and row["share_of_limit"] > 0, f"limit of {name}: {row}")
 

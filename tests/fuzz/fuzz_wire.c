@@ -48,6 +48,21 @@ static void read_list(const struct pccl_instance *founding, const struct pccl_by
                founding->tag);
 }
 
+/* A result that fits can be listed. */
+static void read_blobs(const struct pccl_msg_resume_operation *report)
+{
+    struct pccl_tiny_blob blobs[PCCL_TINY_BLOBS_MAX];
+    const uint8_t collective = report->descriptor.collective;
+    if (report->world == 0 ||
+        !pccl_tiny_result_fits(&report->descriptor, report->world, &report->payload, PCCL_TINY_BYTES_MAX) ||
+        !pccl_collective_is_of_blobs(collective))
+        return;
+    uint32_t count = pccl_tiny_list_blobs(collective, report->world, report->payload.data, blobs);
+    EXPECT(count <= PCCL_TINY_BLOBS_MAX);
+    for (uint32_t i = 0; i < count; i++)
+        EXPECT(blobs[i].data == NULL || blobs[i].length <= report->payload.length);
+}
+
 static void read_payload(const struct pccl_msg *msg)
 {
     const struct pccl_msg_resume_operation *report = &msg->as.resume_operation;
@@ -58,8 +73,7 @@ static void read_payload(const struct pccl_msg *msg)
     case PCCL_MSG_resume_operation:
         read_list(&report->instance, &report->payload);
         read_founded(&report->payload);
-        if (report->world > 0)
-            (void)!pccl_tiny_result_fits(&report->descriptor, report->world, &report->payload, PCCL_TINY_BYTES_MAX);
+        read_blobs(report);
         break;
     default: break;
     }

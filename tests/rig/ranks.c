@@ -190,6 +190,70 @@ static void swap_parts(const struct rig_attempt *attempt)
     }
 }
 
+static bool tells_arrivals(const struct rig_attempt *attempt)
+{
+    return pccl_collective_is_of_blobs(attempt->place.descriptor.collective);
+}
+
+/* What this rank has got when the part of the member in this position is there: so many bytes from `at` on. */
+static size_t part_from(const struct rig_attempt *attempt, uint32_t position, size_t *at)
+{
+    const struct rig_place *place = &attempt->place;
+    const uint32_t own = place->positions[place->seat.rank], ranks = place->seat.ranks;
+    const uint8_t collective = place->descriptor.collective;
+    const size_t element = pccl_datatype_bytes((enum pccl_datatype)place->descriptor.datatype);
+    uint32_t part = position;
+    uint64_t before = place->starts[part];
+    if (collective == PCCL_SCATTER_V) {
+        part = own;
+        before = 0;
+    } else if (collective == PCCL_ALL_TO_ALL_V) {
+        part = position * ranks + own;
+        before = 0;
+        for (uint32_t i = own; i < part; i += ranks)
+            before += place->starts[i + 1] - place->starts[i];
+    }
+    *at = (size_t)before * element;
+    const bool comes = collective != PCCL_SCATTER_V || position == place->positions[place->seat.root];
+    return place->gets && comes ? (size_t)(place->starts[part + 1] - place->starts[part]) * element : 0;
+}
+
+static void on_arrived(void *context, struct pccl_transfer *transfer, uint32_t position)
+{
+    struct rig_attempt *attempt = pccl_transfer_user(transfer);
+    struct rig_rank *rank = context;
+    struct rig_world *world = rank->world;
+    size_t at, bytes = part_from(attempt, position, &at);
+    if ((attempt->arrived >> position & 1) != 0 || attempt->state != RIG_RUNNING || bytes == 0) {
+        rig_violation(world, "rank %u: a part of operation %u use %u comes twice, or out of nothing", attempt->rank,
+                      attempt->op, attempt->use);
+        return;
+    }
+    if (rig_plant(world, RIG_PLANT_lost_arrival))
+        return;
+    attempt->arrived |= UINT32_C(1) << position;
+    if (world->decisions[attempt->op][attempt->use].aborted_by != 0 || is_mismatched(attempt))
+        return; /* it may be filler, or what others have asked for */
+    const uint8_t *expected =
+        rig_reference(world->spec, attempt->op, attempt->round, attempt->use, attempt->view, attempt->rank);
+    if (rig_plant(world, RIG_PLANT_early_arrival))
+        attempt->got[at + bytes - 1] ^= 1;
+    if (expected == NULL || memcmp(attempt->got + at, expected + at, bytes) != 0)
+        rig_violation(world, "rank %u: a part of operation %u use %u is wrong when it is told", attempt->rank,
+                      attempt->op, attempt->use);
+}
+
+static void check_arrivals(const struct rig_attempt *attempt)
+{
+    for (uint32_t i = 0; i < attempt->place.seat.ranks && tells_arrivals(attempt); i++) {
+        size_t at;
+        const bool came = (attempt->arrived >> i & 1) != 0;
+        if (came != (part_from(attempt, i, &at) > 0))
+            rig_violation(attempt->world, "rank %u: operation %u use %u is done, and a part was not told",
+                          attempt->rank, attempt->op, attempt->use);
+    }
+}
+
 static void on_done(void *context, struct pccl_transfer *transfer)
 {
     struct rig_attempt *attempt = pccl_transfer_user(transfer);
@@ -202,11 +266,13 @@ static void on_done(void *context, struct pccl_transfer *transfer)
         return;
     }
     attempt->state = RIG_DONE;
+    check_arrivals(attempt);
     /* a rank that knows of the abort already may have sent filler (F19) */
     const struct rig_decision *decision = &world->decisions[attempt->op][attempt->use];
     if (keeps_packed(attempt) && rig_plant(world, RIG_PLANT_exact_own))
         memcpy(attempt->got + attempt->place.own, original_of(attempt), attempt->place.input_bytes);
-    const bool has_parts = attempt->place.in_parts && attempt->place.result_bytes >= 2 * attempt->place.part;
+    const bool has_parts =
+        attempt->place.in_parts && attempt->place.result_bytes >= 2 * attempt->place.part && attempt->place.part > 0;
     if (has_parts && rig_plant(world, RIG_PLANT_lost_own))
         attempt->got[attempt->place.own] ^= 1;
     if (has_parts && rig_starts(&attempt->place) == NULL && rig_plant(world, RIG_PLANT_swapped))
@@ -317,7 +383,8 @@ bool rig_rank_init(struct rig_world *world, uint32_t number)
                                                   .at_rest = on_at_rest,
                                                   .failed = on_failed,
                                                   .announced = on_announced,
-                                                  .writable = on_writable};
+                                                  .writable = on_writable,
+                                                  .arrived = on_arrived};
     rank->exchange = pccl_exchange_create(&config, &rank->memory.memory, &effects);
     return rank->exchange != NULL;
 }
@@ -380,7 +447,8 @@ static struct rig_attempt *attempt_make(struct rig_rank *rank, uint32_t op)
     world->attempts = attempt;
     const bool is_elsewhere = attempt->odd && !asked->odd_in_length;
     attempt->place = (is_elsewhere ? rig_odd_place_of : rig_place_of)(world->spec, op, attempt->view, rank->number);
-    if (attempt->place.input_bytes == 0 || !attempt->place.gets || asked->descriptor.collective == PCCL_ALL_TO_ALL)
+    if (attempt->place.input_bytes == 0 || !attempt->place.gets || asked->descriptor.collective == PCCL_ALL_TO_ALL ||
+        asked->descriptor.collective == PCCL_ALL_TO_ALL_V || asked->descriptor.collective == PCCL_SCATTER_V)
         attempt->in_place = false;
     if (attempt->odd && asked->odd_in_length && attempt->place.in_parts && !asked->given)
         attempt->in_place = false; /* its own part lies elsewhere for it */
@@ -423,8 +491,27 @@ static void plant_in(const struct rig_attempt *attempt, struct pccl_transfer_con
     }
 }
 
+/* Each part for another one by itself. Whoever has none is told of none. */
+static const void *const *list_inputs(const struct rig_attempt *attempt, const void **inputs)
+{
+    const struct rig_place *place = &attempt->place;
+    const bool exchanges = place->descriptor.collective == PCCL_ALL_TO_ALL_V;
+    const size_t element = pccl_datatype_bytes((enum pccl_datatype)place->descriptor.datatype);
+    const uint32_t ranks = place->seat.ranks, first = exchanges ? place->positions[place->seat.rank] * ranks : 0;
+    if (!place->gives || (!exchanges && place->descriptor.collective != PCCL_SCATTER_V))
+        return NULL;
+    for (uint32_t i = 0; i < ranks; i++)
+        inputs[i] = attempt->given + (size_t)(place->starts[first + i] - place->starts[first]) * element;
+    const uint64_t *starts = place->starts + first;
+    const bool may_swap = starts[1] - starts[0] > 4 && starts[1] - starts[0] <= starts[2] - starts[1];
+    if (may_swap && rig_plant(attempt->world, RIG_PLANT_misdirected))
+        inputs[0] = inputs[1];
+    return inputs;
+}
+
 static struct pccl_transfer_config config_of(struct rig_attempt *attempt, struct pccl_id *ring, uint32_t *positions,
-                                             uint64_t *starts, struct pccl_coalesced_tensor *tensors)
+                                             uint64_t *starts, const void **inputs,
+                                             struct pccl_coalesced_tensor *tensors)
 {
     const struct rig_spec *spec = attempt->world->spec;
     const struct rig_place *place = &attempt->place;
@@ -439,6 +526,8 @@ static struct pccl_transfer_config config_of(struct rig_attempt *attempt, struct
         .positions = positions,
         .starts = rig_starts(place) != NULL ? starts : NULL,
         .input = attempt->given,
+        .inputs = list_inputs(attempt, inputs),
+        .tells_arrivals = tells_arrivals(attempt),
         .result = attempt->got,
         .factor = rig_factor(attempt->rank),
         .user = attempt,
@@ -478,9 +567,10 @@ void rig_start(struct rig_rank *rank, uint32_t op)
     struct rig_attempt *attempt = attempt_make(rank, op);
     struct pccl_id ring[RIG_RANKS_MAX];
     uint32_t positions[RIG_RANKS_MAX];
-    uint64_t starts[RIG_RANKS_MAX + 1];
+    uint64_t starts[RIG_RANKS_MAX * RIG_RANKS_MAX + 1];
+    const void *inputs[RIG_RANKS_MAX];
     struct pccl_coalesced_tensor tensors[RIG_TENSORS_MAX];
-    const struct pccl_transfer_config told = config_of(attempt, ring, positions, starts, tensors);
+    const struct pccl_transfer_config told = config_of(attempt, ring, positions, starts, inputs, tensors);
     rig_plan_for(spec, &spec->ops[op]);
     rig_trace(world, "rank %u starts operation %u use %u in view %u", rank->number, op, attempt->use,
               attempt->view_number);

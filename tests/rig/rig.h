@@ -56,6 +56,9 @@ enum {
     X(packed_input, "after an abort a part that is sent packed is as the others would have got it")                    \
     X(swapped, "two parts of a rank's result have changed places")                                                     \
     X(unscaled, "a rank contributes its elements to a premultiplied sum as they are")                                  \
+    X(misdirected, "a rank sends one member what is for another")                                                      \
+    X(early_arrival, "a part is told to be there before all of it is")                                                 \
+    X(lost_arrival, "a part that has come is not told")                                                                \
     X(wrong_root, "a rank takes the member behind the root for the root")                                              \
     X(leak, "a block is not given back")
 enum rig_plant {
@@ -77,6 +80,7 @@ struct rig_op {
     uint32_t lengths[RIG_RANKS_MAX];
     uint32_t tensor_count; /* of a coalesced one: of so many elements each. The last is reduced by another reduction */
     uint32_t tensors[RIG_TENSORS_MAX];
+    uint32_t pairs[RIG_RANKS_MAX][RIG_RANKS_MAX]; /* in an all-to-all instead: by who sends and who receives */
     uint32_t odd_rank;  /* this rank's first attempt asks for a different operation; RIG_NOBODY: none does */
     bool odd_in_length; /* by fewer elements; otherwise by another reduction, root, label or block of the codec */
 };
@@ -87,12 +91,13 @@ struct rig_spec {
     uint32_t ring[RIG_RANKS_MAX];           /* of the first view; later rings leave out the dead */
     struct pccl_id ids[RIG_RANKS_MAX];
     struct rig_op ops[RIG_OPS_MAX];
-    bool direct;    /* and a link for each pair */
-    bool long_path; /* first steps are sent ahead of READY */
-    bool linked;    /* all links stand when the first operation starts */
-    bool redialed;  /* a lost connection is replaced even if its lane has others */
-    bool uneven;    /* some connections and ranks are much slower than others */
-    bool whole;     /* as many bytes move at a time as there is room for */
+    bool direct;     /* and a link for each pair */
+    bool long_path;  /* first steps are sent ahead of READY */
+    bool long_turns; /* turns of given lengths go on to the end of their parts */
+    bool linked;     /* all links stand when the first operation starts */
+    bool redialed;   /* a lost connection is replaced even if its lane has others */
+    bool uneven;     /* some connections and ranks are much slower than others */
+    bool whole;      /* as many bytes move at a time as there is room for */
     uint32_t pipe_bytes;
     size_t window_bytes, scratch_bytes;
     uint8_t *inputs[RIG_OPS_MAX][RIG_ROUNDS_MAX][RIG_RANKS_MAX];
@@ -111,7 +116,8 @@ struct pccl_cost rig_cost(const struct rig_spec *spec);
 /* One rank's place in an operation and view: whom it names, and what its caller holds. */
 struct rig_place {
     uint32_t ring[RIG_RANKS_MAX], positions[RIG_RANKS_MAX]; /* by rank in the ring */
-    uint64_t starts[RIG_RANKS_MAX + 1];                     /* of parts, by position */
+    uint64_t starts[RIG_RANKS_MAX * RIG_RANKS_MAX + 1];     /* of parts, by position; in an all-to-all of all pairs */
+    uint32_t parts;
     struct pccl_seat seat;
     bool in_parts;    /* the tensor is */
     bool gives, gets; /* whether its input is read, and whether it has a result */
@@ -168,6 +174,7 @@ struct rig_attempt { /* one instance of an operation at one rank */
     uint8_t *given, *got;            /* the rank's input and result in them */
     bool in_place, odd, at_rest;
     bool refused;        /* the exchange did not take it */
+    uint32_t arrived;    /* bit for each position whose part has been told to be there */
     bool lost;           /* failed after it was done */
     uint32_t links_lost; /* connections that its lanes have lost since it started */
     struct rig_attempt *next;

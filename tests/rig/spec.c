@@ -34,15 +34,19 @@ static const struct {
                    [PCCL_GATHER] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, "gather"},
                    [PCCL_SCATTER] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, "scatter"},
                    [PCCL_ALL_TO_ALL] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, "all-to-all"},
+                   [PCCL_GATHER_V] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, "gather of blobs"},
+                   [PCCL_SCATTER_V] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, "scatter of blobs"},
+                   [PCCL_ALL_TO_ALL_V] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, "all-to-all of blobs"},
                    [PCCL_COALESCED] = {PCCL_RING, PCCL_DIRECT, "coalesced all-reduce"}};
 
 static uint32_t planned_segment_elements;
-static bool planned_direct;
+static bool planned_direct, planned_long_turns;
 
 void rig_plan_for(const struct rig_spec *spec, const struct rig_op *op)
 {
     planned_segment_elements = op->segment_elements;
     planned_direct = spec->direct;
+    planned_long_turns = spec->long_turns;
 }
 
 static void plan_anew(struct pccl_plan *plan, uint8_t collective)
@@ -112,44 +116,91 @@ static uint32_t root_of(const struct rig_op *op, uint32_t view, const struct rig
     return at;
 }
 
+static bool exchanges(uint8_t collective) { return collective == PCCL_ALL_TO_ALL || collective == PCCL_ALL_TO_ALL_V; }
+
+static bool gathers_at_root(uint8_t collective) { return collective == PCCL_GATHER || collective == PCCL_GATHER_V; }
+
+static bool scatters_from_root(uint8_t collective)
+{
+    return collective == PCCL_SCATTER || collective == PCCL_SCATTER_V;
+}
+
 bool rig_passes_on(const struct rig_op *op)
 {
     const uint8_t collective = op->descriptor.collective;
-    return collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE || collective == PCCL_GATHER ||
-           collective == PCCL_SCATTER || collective == PCCL_ALL_TO_ALL;
+    return collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE || gathers_at_root(collective) ||
+           scatters_from_root(collective) || exchanges(collective);
 }
 
-/* Of the tensor, or of each part of it. Given lengths are of which members there are. */
+/* In an all-to-all, by position: how many elements lie before the part if those that one gets lie together. */
+static uint64_t results_before(const struct rig_place *place, uint32_t from, uint32_t to)
+{
+    const uint32_t ranks = place->seat.ranks;
+    uint64_t before = 0;
+    for (uint32_t i = 0; i < to * ranks + from; i++) {
+        const uint32_t part = i % ranks * ranks + i / ranks;
+        before += place->starts[part + 1] - place->starts[part];
+    }
+    return before;
+}
+
+/* Where parts begin. Given lengths are of which members there are. */
+static void list_parts(const struct rig_spec *spec, const struct rig_op *op, uint32_t view, struct rig_place *place)
+{
+    uint32_t members[RIG_RANKS_MAX], count = 0;
+    for (uint32_t rank = 0; rank < spec->ranks; rank++)
+        if ((view >> rank & 1) != 0)
+            members[count++] = rank;
+    const bool pairs = exchanges(op->descriptor.collective);
+    place->parts = pairs ? count * count : count;
+    for (uint32_t i = 0; i < place->parts; i++) {
+        uint64_t length = op->descriptor.count;
+        if (op->given)
+            length = pairs ? op->pairs[members[i / count]][members[i % count]] : op->lengths[members[i]];
+        place->starts[i + 1] = place->starts[i] + length;
+    }
+}
+
+/* What one has for all, and gets of all. */
+static void measure_exchange(struct rig_place *place, size_t bytes)
+{
+    const uint32_t ranks = place->seat.ranks, own = place->positions[place->seat.rank];
+    const uint64_t first = results_before(place, 0, own);
+    place->input_bytes = (size_t)(place->starts[(own + 1) * ranks] - place->starts[own * ranks]) * bytes;
+    place->result_bytes = (size_t)(results_before(place, 0, own + 1) - first) * bytes;
+    place->own = (size_t)(results_before(place, own, own) - first) * bytes;
+    place->part = (size_t)(place->starts[own * ranks + own + 1] - place->starts[own * ranks + own]) * bytes;
+}
+
+/* Of the tensor, or of each part of it. */
 static void measure(const struct rig_spec *spec, const struct rig_op *op, uint32_t view, struct rig_place *place)
 {
     const enum pccl_collective collective = (enum pccl_collective)op->descriptor.collective;
-    const bool exchanges = collective == PCCL_ALL_TO_ALL;
-    const bool gathers = collective == PCCL_ALL_GATHER || collective == PCCL_ALL_GATHER_V || collective == PCCL_GATHER;
-    const bool scatters = collective == PCCL_REDUCE_SCATTER || collective == PCCL_SCATTER;
+    const bool gathers =
+        collective == PCCL_ALL_GATHER || collective == PCCL_ALL_GATHER_V || gathers_at_root((uint8_t)collective);
+    const bool scatters = collective == PCCL_REDUCE_SCATTER || scatters_from_root((uint8_t)collective);
     const size_t bytes = pccl_datatype_bytes((enum pccl_datatype)op->descriptor.datatype);
-    uint32_t position = 0;
-    for (uint32_t rank = 0; rank < spec->ranks; rank++)
-        if ((view >> rank & 1) != 0) {
-            place->starts[position + 1] =
-                place->starts[position] + (op->given ? op->lengths[rank] : op->descriptor.count);
-            position++;
-        }
-    place->in_parts = gathers || scatters || exchanges;
+    list_parts(spec, op, view, place);
+    place->in_parts = gathers || scatters || exchanges((uint8_t)collective);
     place->descriptor = op->descriptor;
     if (op->given)
-        place->descriptor.count = place->starts[position];
+        place->descriptor.count = place->starts[place->parts];
+    if (exchanges((uint8_t)collective)) {
+        measure_exchange(place, bytes);
+        return;
+    }
     const uint32_t own = place->in_parts ? place->positions[place->seat.rank] : 0;
     const size_t part = (size_t)(place->starts[own + 1] - place->starts[own]) * bytes;
-    const size_t all = (size_t)place->starts[position] * bytes;
-    place->input_bytes = collective == PCCL_SCATTER && !place->gives ? 0 : scatters || exchanges ? all : part;
-    place->result_bytes = !place->gets ? 0 : gathers || exchanges ? all : part;
+    const size_t all = (size_t)place->starts[place->parts] * bytes;
+    place->input_bytes = scatters_from_root((uint8_t)collective) && !place->gives ? 0 : scatters ? all : part;
+    place->result_bytes = !place->gets ? 0 : gathers ? all : part;
     place->own = (size_t)place->starts[own] * bytes;
     place->part = part;
 }
 
 static struct rig_place place_of(const struct rig_spec *spec, uint32_t op, uint32_t view, uint32_t rank, bool odd)
 {
-    const enum pccl_collective collective = (enum pccl_collective)spec->ops[op].descriptor.collective;
+    const uint8_t collective = spec->ops[op].descriptor.collective;
     struct rig_place place = {0};
     const uint32_t ranks = rig_ring_of(spec, view, place.ring);
     place.seat.ranks = ranks;
@@ -165,8 +216,8 @@ static struct rig_place place_of(const struct rig_spec *spec, uint32_t op, uint3
     if (has_root && odd)
         place.seat.root = pccl_seat_next(place.seat, place.seat.root);
     const bool is_root = !has_root || place.seat.root == place.seat.rank;
-    place.gives = is_root || (collective != PCCL_BROADCAST && collective != PCCL_SCATTER);
-    place.gets = is_root || (collective != PCCL_REDUCE && collective != PCCL_GATHER);
+    place.gives = is_root || (collective != PCCL_BROADCAST && !scatters_from_root(collective));
+    place.gets = is_root || (collective != PCCL_REDUCE && !gathers_at_root(collective));
     measure(spec, &spec->ops[op], view, &place);
     return place;
 }
@@ -261,8 +312,9 @@ static void make_inputs(struct rig_spec *spec)
             for (uint32_t rank = 0; rank < spec->ranks; rank++) {
                 const enum pccl_datatype datatype = (enum pccl_datatype)spec->ops[op].descriptor.datatype;
                 const struct rig_place place = rig_place_of(spec, op, (UINT32_C(1) << spec->ranks) - 1, rank);
-                const bool scatters = spec->ops[op].descriptor.collective == PCCL_SCATTER; /* any may become the root */
-                const size_t size = scatters ? place.part * spec->ranks : place.input_bytes;
+                const bool scatters = scatters_from_root(spec->ops[op].descriptor.collective);
+                const size_t all = (size_t)place.starts[place.parts] * pccl_datatype_bytes(datatype);
+                const size_t size = scatters ? all : place.input_bytes; /* any may become the root */
                 uint8_t *bytes = malloc(size + 1);
                 PCCL_ASSERT(bytes != NULL);
                 spec->inputs[op][round][rank] = bytes;
@@ -415,16 +467,17 @@ static void move_segment(const struct reference *reference, struct fold *fold, u
     const struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     const uint32_t ranks = place->seat.ranks, root = place->seat.root;
     const uint8_t collective = place->descriptor.collective;
-    const uint32_t from = collective == PCCL_SCATTER ? root : number;
-    const uint64_t part = segment.first / plan->count, start = segment.first % plan->count;
+    const uint32_t from = scatters_from_root(collective) ? root : number;
+    const uint32_t giver = segment.part / ranks, taker = segment.part % ranks; /* in an all-to-all */
+    const uint64_t start = segment.first - place->starts[segment.part];
     uint64_t at = segment.first, to = segment.first; /* in what the rank gives, and in the results */
     bool stays = number == root;
-    if (collective == PCCL_GATHER)
+    if (gathers_at_root(collective))
         at = start;
     if (plan->exchanges) {
-        at = part % ranks * plan->count + start;
-        to = (part % ranks * ranks + part / ranks) * plan->count + start;
-        stays = part % ranks == part / ranks;
+        at = segment.first - place->starts[giver * ranks];
+        to = results_before(place, giver, taker) + start;
+        stays = giver == taker;
     }
     const uint8_t *given = reference->inputs[place->ring[from]] + at * plan->element_bytes;
     uint8_t *result = reference->result + to * plan->element_bytes;
@@ -498,9 +551,11 @@ const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round,
     spec->reference_uses[op][round][view] = use;
     const struct rig_place place = rig_place_of(spec, op, view, rank);
     const uint8_t collective = spec->ops[op].descriptor.collective;
-    const size_t own = collective == PCCL_REDUCE_SCATTER || collective == PCCL_SCATTER ? place.own
-                       : collective == PCCL_ALL_TO_ALL ? place.positions[place.seat.rank] * place.result_bytes
-                                                       : 0;
+    const size_t element = pccl_datatype_bytes((enum pccl_datatype)place.descriptor.datatype);
+    const size_t own = collective == PCCL_REDUCE_SCATTER || scatters_from_root(collective) ? place.own
+                       : exchanges(collective)
+                           ? (size_t)results_before(&place, 0, place.positions[place.seat.rank]) * element
+                           : 0;
     return *reference != NULL ? *reference + own : NULL;
 }
 
@@ -568,6 +623,19 @@ static void list_all_reduces(struct rig_spec *spec, uint32_t bits)
     }
 }
 
+/* Of what each has for each some are empty, and one is much longer. What stays is not: so there is something to do. */
+static void give_pairs(const struct rig_spec *spec, struct pccl_prng *prng, uint32_t most, struct rig_op *op)
+{
+    const uint32_t all = spec->ranks * spec->ranks, longest = (uint32_t)pccl_prng_below(prng, all);
+    op->descriptor.count = 0;
+    for (uint32_t i = 0; i < all; i++) {
+        const uint32_t from = i / spec->ranks, to = i % spec->ranks;
+        const bool empty = from != to && pccl_prng_below(prng, 4) == 0;
+        op->pairs[from][to] = empty ? 0 : 1 + (uint32_t)pccl_prng_below(prng, i == longest ? 3 * most : most);
+        op->descriptor.count += op->pairs[from][to];
+    }
+}
+
 /* Parts of other lengths than one another. No two are empty: in every view there is something to do. */
 static void give_lengths(const struct rig_spec *spec, struct pccl_prng *prng, uint32_t most, struct rig_op *op)
 {
@@ -579,6 +647,8 @@ static void give_lengths(const struct rig_spec *spec, struct pccl_prng *prng, ui
         op->lengths[rank] = rank == empty ? 0 : 1 + (uint32_t)pccl_prng_below(prng, most);
         op->descriptor.count += op->lengths[rank];
     }
+    if (op->descriptor.collective == PCCL_ALL_TO_ALL_V)
+        give_pairs(spec, prng, most, op);
 }
 
 /* Several tensors, all of them together as long as the one that there was. */
@@ -627,6 +697,8 @@ bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
     } others[] = {{PCCL_BROADCAST, false},     {PCCL_ALL_GATHER, false},  {PCCL_REDUCE_SCATTER, false},
                   {PCCL_REDUCE_SCATTER, true}, {PCCL_ALL_GATHER_V, true}, {PCCL_REDUCE, false},
                   {PCCL_GATHER, false},        {PCCL_SCATTER, false},     {PCCL_ALL_TO_ALL, false},
+                  {PCCL_GATHER_V, true},       {PCCL_SCATTER_V, true},    {PCCL_ALL_TO_ALL_V, true},
+
                   {PCCL_COALESCED, false}};
     const bool another = number >= ALL_REDUCES;
     const uint32_t of_others = another ? number - ALL_REDUCES : 0, other = of_others / OF_ANOTHER;
@@ -640,6 +712,7 @@ bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
                               .direct = (bits & 1) != 0,
                               .rounds = 1,
                               .pool = 1 + (number / 2 + number / 16) % 2,
+                              .long_turns = number % 2 == 0,
                               .linked = true,
                               .whole = true,
                               .uneven = number % 3 == 0,
@@ -666,10 +739,14 @@ static void make_another(const struct rig_spec *spec, struct pccl_prng *prng, st
         op->descriptor.count = 2 + op->descriptor.count / spec->ranks;
     if (!pccl_collective_reduces(op->descriptor.collective))
         op->descriptor.operation = 0;
-    if ((kind != PCCL_ALL_GATHER && kind != PCCL_REDUCE_SCATTER) || pccl_prng_below(prng, 2) == 0)
+    if (kind == PCCL_BROADCAST || kind == PCCL_REDUCE || pccl_prng_below(prng, 2) == 0)
         return;
-    if (op->descriptor.collective == PCCL_ALL_GATHER)
-        op->descriptor.collective = PCCL_ALL_GATHER_V;
+    static const enum pccl_collective of_blobs[] = {[PCCL_ALL_GATHER] = PCCL_ALL_GATHER_V,
+                                                    [PCCL_GATHER] = PCCL_GATHER_V,
+                                                    [PCCL_SCATTER] = PCCL_SCATTER_V,
+                                                    [PCCL_ALL_TO_ALL] = PCCL_ALL_TO_ALL_V};
+    if (kind != PCCL_REDUCE_SCATTER)
+        op->descriptor.collective = (uint8_t)of_blobs[kind];
     give_lengths(spec, prng, 4 * op->segment_elements + 1, op);
 }
 
@@ -721,6 +798,7 @@ void rig_spec_random(struct rig_spec *spec, uint64_t seed)
     spec->linked = pccl_prng_below(&prng, 2) == 0;
     spec->redialed = pccl_prng_below(&prng, 2) == 0;
     spec->uneven = pccl_prng_below(&prng, 2) == 0;
+    spec->long_turns = (seed & 1) != 0;
     spec->whole = pccl_prng_below(&prng, 4) == 0;
     spec->pipe_bytes = 1 + (uint32_t)pccl_prng_below(&prng, pccl_prng_below(&prng, 2) == 0 ? RIG_PIPE_MAX : 200);
     spec->window_bytes = 1 + (size_t)pccl_prng_below(&prng, UINT64_C(1) << pccl_prng_below(&prng, 14));
@@ -733,10 +811,11 @@ void rig_spec_random(struct rig_spec *spec, uint64_t seed)
 
 void rig_spec_print(const struct rig_spec *spec)
 {
-    printf("%u ranks (%s), %u connections a lane of %u bytes%s%s%s%s%s, window %zu, scratch %zu, rounds %u, ring",
+    printf("%u ranks (%s), %u connections a lane of %u bytes%s%s%s%s%s%s, window %zu, scratch %zu, rounds %u, ring",
            spec->ranks, spec->direct ? "direct" : "ring", spec->pool, spec->pipe_bytes, spec->long_path ? ", long" : "",
            spec->linked ? ", linked" : "", spec->redialed ? ", redialed" : "", spec->uneven ? ", uneven" : "",
-           spec->whole ? ", whole" : "", spec->window_bytes, spec->scratch_bytes, spec->rounds);
+           spec->whole ? ", whole" : "", spec->long_turns ? ", long turns" : "", spec->window_bytes,
+           spec->scratch_bytes, spec->rounds);
     for (uint32_t i = 0; i < spec->ranks; i++)
         printf(" %u", spec->ring[i]);
     printf("\n");

@@ -81,13 +81,14 @@ void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op
 
 void sim_draw_collective(struct sim_request *request, uint64_t hash)
 {
-    static const uint8_t others[] = {PCCL_BROADCAST,      PCCL_BROADCAST, PCCL_ALL_GATHER,   PCCL_ALL_GATHER,
-                                     PCCL_REDUCE_SCATTER, PCCL_BARRIER,   PCCL_ALL_GATHER_V, PCCL_REDUCE,
-                                     PCCL_GATHER,         PCCL_SCATTER,   PCCL_ALL_TO_ALL,   PCCL_COALESCED};
-    if (hash % 16 < PCCL_COUNT_OF(others))
-        request->collective = others[hash % 16];
-    request->root = (uint32_t)(hash / 16);
-    if (request->collective == PCCL_BARRIER || request->collective == PCCL_ALL_GATHER_V) {
+    static const uint8_t others[] = {PCCL_BROADCAST, PCCL_ALL_GATHER, PCCL_REDUCE_SCATTER, PCCL_BARRIER,
+                                     PCCL_REDUCE,    PCCL_GATHER,     PCCL_SCATTER,        PCCL_ALL_TO_ALL,
+                                     PCCL_GATHER_V,  PCCL_SCATTER_V,  PCCL_ALL_TO_ALL_V,   PCCL_ALL_GATHER_V,
+                                     PCCL_COALESCED};
+    if (hash % 24 < PCCL_COUNT_OF(others))
+        request->collective = others[hash % 24];
+    request->root = (uint32_t)(hash / 24);
+    if (request->collective == PCCL_BARRIER || sim_is_of_blobs(request->collective)) {
         request->tiny = true;
         request->count = request->collective == PCCL_BARRIER ? 0 : 1000 + hash % 3; /* a limit */
     } else if (request->tiny && request->collective != PCCL_ALL_REDUCE) {
@@ -99,7 +100,7 @@ void sim_draw_collective(struct sim_request *request, uint64_t hash)
 static void draw_members(const struct sim_app *app, const struct sim_lane *lane, struct sim_request *request,
                          uint64_t hash)
 {
-    request->counted = hash % 16 >= 14;
+    request->counted = hash % 24 >= 21;
     if (lane->attempt == 0 && hash / 4096 % 4 == 0) { /* it has asked once; a retry asks again */
         request->members = app->members;
         request->member_count = app->member_count;
@@ -109,11 +110,11 @@ static void draw_members(const struct sim_app *app, const struct sim_lane *lane,
 /* Its caller is at another step than the others, or has a bug. */
 static void differ(struct sim *sim, struct sim_request *request)
 {
-    if (request->collective == PCCL_ALL_GATHER_V && sim_chance(sim, 50)) {
+    if (sim_is_of_blobs(request->collective) && sim_chance(sim, 50)) {
         request->count--; /* another limit */
         return;
     }
-    if (request->collective == PCCL_ALL_GATHER_V)
+    if (sim_is_of_blobs(request->collective))
         request->count = 1;
     if (request->count == 0 || sim_chance(sim, 20)) {
         request->collective = request->collective == PCCL_ALL_REDUCE ? PCCL_ALL_GATHER : PCCL_ALL_REDUCE;

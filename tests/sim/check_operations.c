@@ -263,7 +263,7 @@ static void add_part(struct outcome *result, const struct sim_launch *launch, co
         add_element(result, part, at, (enum pccl_reduce_op)descriptor->operation);
     if (reduces && result->length > 0)
         return;
-    if (descriptor->collective == PCCL_ALL_GATHER_V) {
+    if (sim_is_of_blobs(descriptor->collective)) {
         for (uint32_t i = 0; i < 4; i++)
             result->bytes[result->length++] = (uint8_t)(length >> (8 * i));
     }

@@ -9,22 +9,27 @@
 
 enum { ELEMENT_BYTES = 8, BLOB_BYTES_MAX = 40 };
 
-/* Of a blob, and so that the result of so many is not too long with its lengths. */
-static uint32_t blob_bytes_most(const struct sim_peer *peer, uint32_t world)
+bool sim_is_of_blobs(uint8_t collective)
 {
-    uint32_t each = peer->process.sim->plan.master.tiny_bytes_max / world;
-    return each < 12 ? 0 : each - 12 < BLOB_BYTES_MAX ? each - 12 : BLOB_BYTES_MAX;
+    return collective == PCCL_ALL_GATHER_V || collective == PCCL_GATHER_V || collective == PCCL_SCATTER_V ||
+           collective == PCCL_ALL_TO_ALL_V;
 }
 
-/* A length, and mostly the blob; some peers only say how long it is. */
-static uint32_t contribute_blob(uint64_t drawn, uint32_t most, uint8_t *bytes)
+/* How many blobs a member has. */
+static uint32_t blobs_of(uint8_t collective, uint32_t world, bool is_root)
 {
-    uint64_t length = drawn % 4 == 0 ? drawn / 4 % 1000 : drawn / 4 % (most + 1);
-    bool here = length <= most;
-    memcpy(bytes, &length, sizeof length);
-    for (uint32_t i = 0; here && i < length; i++)
-        bytes[8 + i] = (uint8_t)(sim_mix(drawn, i / 8) >> i % 8 * 8);
-    return here ? 8 + (uint32_t)length : 8;
+    if (collective == PCCL_SCATTER_V)
+        return is_root ? world : 0;
+    return collective == PCCL_ALL_TO_ALL_V ? world : 1;
+}
+
+/* Of a blob, and so that the result of so many is not too long with its lengths. */
+static uint32_t blob_bytes_most(const struct sim_peer *peer, uint8_t collective, uint32_t world)
+{
+    uint32_t all = peer->process.sim->plan.master.tiny_bytes_max, count = blobs_of(collective, world, true);
+    uint32_t each = (collective == PCCL_SCATTER_V ? all / world : all / world / count);
+    uint32_t taken = 12; /* a length, and at least its share of that of the contribution */
+    return each < taken ? 0 : each - taken < BLOB_BYTES_MAX ? each - taken : BLOB_BYTES_MAX;
 }
 
 static uint64_t element(uint64_t step, uint64_t tag, const struct sim_peer *peer, uint32_t i)
@@ -68,12 +73,30 @@ static void describe_sections(const struct sim_request *request, struct pccl_des
     descriptor->counts = (struct pccl_id){{1, (uint8_t)request->reduction, (uint8_t)request->count}};
 }
 
+/* Lengths, and mostly the blobs; some peers only say how long they are. */
+static uint32_t contribute_blobs(uint64_t step, uint64_t tag, uint32_t count, uint32_t most,
+                                 const struct sim_peer *peer, uint8_t *bytes)
+{
+    const bool here = count > 0 && element(step, tag, peer, 0) % 4 != 0;
+    uint32_t at = 8 * count;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t drawn = element(step, tag, peer, i), length = drawn / 4 % (here ? most + 1 : 1000);
+        memcpy(bytes + 8 * i, &length, sizeof length);
+        for (uint32_t k = 0; here && k < length; k++)
+            bytes[at++] = (uint8_t)(sim_mix(drawn, k / 8) >> k % 8 * 8);
+    }
+    return at;
+}
+
 uint32_t sim_contribution(const struct pccl_descriptor *descriptor, uint64_t step, uint64_t tag, uint32_t world,
                           const struct sim_peer *peer, uint8_t bytes[PCCL_TINY_BYTES_MAX])
 {
     uint32_t length = ELEMENT_BYTES * elements_of(descriptor, world, peer);
-    if (descriptor->collective == PCCL_ALL_GATHER_V)
-        return contribute_blob(element(step, tag, peer, 0), blob_bytes_most(peer, world), bytes);
+    if (sim_is_of_blobs(descriptor->collective)) {
+        uint32_t count = blobs_of(descriptor->collective, world, pccl_id_equal(&descriptor->root, &peer->id));
+        uint32_t most = blob_bytes_most(peer, descriptor->collective, world);
+        return contribute_blobs(step, tag, count, most, peer, bytes);
+    }
     if (descriptor->collective == PCCL_COALESCED) {
         struct pccl_section sections[2];
         length = (uint32_t)descriptor->count - sim_sections(descriptor, sections);
@@ -93,19 +116,26 @@ bool sim_follows(const struct pccl_peer_op *op, uint32_t world, struct sim_reque
     bool all_here = true;
     uint64_t digest = 1;
     const uint8_t *at = op->payload;
-    if (op->class != PCCL_CLASS_NONE || !op->tiny || op->descriptor.collective != PCCL_ALL_GATHER_V)
+    const uint8_t collective = op->descriptor.collective;
+    if (op->class != PCCL_CLASS_NONE || !op->tiny || !sim_is_of_blobs(collective))
         return false;
-    *request = (struct sim_request){
-        .subgroup = op->instance.subgroup, .tag = op->instance.tag, .collective = PCCL_ALL_GATHER_V};
+    *request =
+        (struct sim_request){.subgroup = op->instance.subgroup, .tag = op->instance.tag, .collective = collective};
     for (uint32_t i = 0; i < world; i++) {
         uint32_t contributed;
-        uint64_t length;
         memcpy(&contributed, at, sizeof contributed);
-        memcpy(&length, at + sizeof contributed, sizeof length);
-        at += sizeof contributed + contributed;
-        all_here = all_here && contributed == sizeof length + length;
-        request->count += length;
-        digest = sim_mix(digest, length);
+        at += sizeof contributed;
+        const uint32_t count = blobs_of(collective, world, contributed > 0);
+        uint64_t all = 0;
+        for (uint32_t k = 0; k < count; k++) {
+            uint64_t length;
+            memcpy(&length, at + k * sizeof length, sizeof length);
+            all += length;
+            digest = sim_mix(digest, length);
+        }
+        request->count += all;
+        all_here = all_here && contributed == count * sizeof all + all;
+        at += contributed;
     }
     PCCL_ASSERT(at == op->payload + op->payload_bytes);
     memcpy(request->counts.bytes, &digest, sizeof digest);
@@ -185,6 +215,8 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
     uint32_t world = subgroup != NULL ? subgroup->count : launch.member_count;
     if (request->collective == PCCL_SEND)
         launch.descriptor.root = request->sends ? peer->id : request->other;
+    else if (request->after != NULL)
+        launch.descriptor.root = request->after->descriptor.root;
     else if (pccl_collective_has_root(request->collective))
         launch.descriptor.root = (subgroup != NULL ? subgroup->members : launch.members)[request->root % world];
     if (launch.members == NULL && subgroup == NULL)

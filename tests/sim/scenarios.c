@@ -678,6 +678,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"root-dies", "the root of a broadcast dies, before it has contributed and after", scenario_root_dies},
     {"barrier-kill", "one dies on the way to a barrier", scenario_barrier_kill},
     {"blobs-in-two-steps", "blobs are moved when their lengths are known", scenario_blobs_in_two_steps},
+    {"blobs-for-some", "... with a root, and of all for all", scenario_blobs_for_some},
     {"lying-sizes", "contributions of another length than is right", scenario_lying_sizes},
     {"subgroup-overlap", "two that overlap work side by side; a death beside them disturbs neither",
      scenario_subgroup_overlap},

@@ -184,6 +184,7 @@ void scenario_root_dies(struct sim *sim);
 void scenario_barrier_kill(struct sim *sim);
 void scenario_lying_sizes(struct sim *sim);
 void scenario_blobs_in_two_steps(struct sim *sim);
+void scenario_blobs_for_some(struct sim *sim);
 void scenario_subgroup_overlap(struct sim *sim);
 void scenario_subgroup_two_die(struct sim *sim);
 void scenario_subgroup_closer_dies(struct sim *sim);

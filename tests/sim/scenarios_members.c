@@ -91,6 +91,13 @@ static const struct sim_request all_to_all = {
 static const struct sim_request coalesced = {
     .tag = 11, .step = 1, .collective = PCCL_COALESCED, .tiny = true, .count = 3};
 
+static const struct sim_request blobs_to_root = {
+    .tag = 11, .step = 1, .collective = PCCL_GATHER_V, .tiny = true, .count = 5000, .root = 1};
+static const struct sim_request blobs_from_root = {
+    .tag = 12, .step = 1, .collective = PCCL_SCATTER_V, .tiny = true, .count = 5000, .root = 2};
+static const struct sim_request blobs_for_all = {
+    .tag = 13, .step = 1, .collective = PCCL_ALL_TO_ALL_V, .tiny = true, .count = 5000};
+
 static bool names(const struct pccl_peer_op *op, const char *words, const struct sim_peer *peer)
 {
     struct pccl_text expected;
@@ -422,8 +429,9 @@ void scenario_lying_numbers_tie(struct sim *sim)
 /* Every kind, in a group that has lost one, has a newcomer, and has another ring than at first. */
 void scenario_tiny_kinds(struct sim *sim)
 {
-    const struct sim_request *const kinds[] = {&gather, &barrier, &broadcast, &blobs,      &scatter,
-                                               &reduce, &to_root, &from_root, &all_to_all, &coalesced};
+    const struct sim_request *const kinds[] = {
+        &gather,    &barrier,    &broadcast,     &blobs,           &scatter,       &reduce,   &to_root,
+        &from_root, &all_to_all, &blobs_to_root, &blobs_from_root, &blobs_for_all, &coalesced};
     cluster(sim, 5);
     sim_peer_kill(sim, p[1], false);
     p[1] = p[4];
@@ -466,11 +474,17 @@ void scenario_tiny_limits(struct sim *sim)
         {PCCL_ALL_GATHER_V, 9, most / 3 - 5, false},                         /* it is shorter than it says */
         {PCCL_ALL_TO_ALL, 2, 16, false},                                     /* it is not for all */
         {PCCL_ALL_TO_ALL, most / 8 / 9 + 1, (most / 8 / 9 + 1) * 24, false}, /* the result is too long */
+        {PCCL_GATHER_V, 9, most / 3 - 3, false},                             /* as those of all */
+        {PCCL_SCATTER_V, 9, 24, false},                                      /* it is not the root's */
+        {PCCL_ALL_TO_ALL_V, 9, 16, false},                                   /* it is not for all */
+        {PCCL_ALL_TO_ALL_V, 9, most / 3 - 5, false},                         /* it is shorter than it says */
         {PCCL_BARRIER, 0, 1, false},
         {PCCL_BARRIER, 0, 0, true},
     };
     for (uint32_t i = 0; i < PCCL_COUNT_OF(refused); i++) {
         launch.descriptor = (struct pccl_descriptor){.collective = refused[i].collective, .count = refused[i].count};
+        if (pccl_collective_has_root(refused[i].collective))
+            launch.descriptor.root = list.members[1];
         launch.descriptor.datatype = refused[i].collective == PCCL_BARRIER ? 0 : PCCL_U64;
         launch.payload_bytes = refused[i].payload_bytes;
         launch.tiny = !refused[i].bulk;
@@ -483,8 +497,9 @@ void scenario_tiny_limits(struct sim *sim)
 /* The master restarts when some have contributed: they report it, and the others come. */
 void scenario_tiny_restart(struct sim *sim)
 {
-    const struct sim_request *const kinds[] = {&gather, &broadcast, &blobs,     &scatter,   &barrier,
-                                               &reduce, &to_root,   &from_root, &all_to_all};
+    const struct sim_request *const kinds[] = {&gather,     &broadcast,     &blobs,           &scatter,
+                                               &barrier,    &reduce,        &to_root,         &from_root,
+                                               &all_to_all, &blobs_to_root, &blobs_from_root, &blobs_for_all};
     struct pccl_peer_op *ops[3];
     cluster(sim, 3);
     for (uint32_t kind = 0; kind < PCCL_COUNT_OF(kinds); kind++) {
@@ -539,68 +554,98 @@ static struct pccl_peer_op *follow(struct sim *sim, struct sim_peer *peer, struc
     return launch(sim, peer, request, list);
 }
 
-/* A step in which somebody only says how long its blob is. */
-static struct sim_request long_blobs(struct sim *sim, struct sim_peer **peers, uint32_t count)
+/* A step in which somebody only says how long its blobs are. */
+static struct sim_request long_blobs(struct sim *sim, struct sim_peer **peers, uint32_t count,
+                                     const struct sim_request *kind)
 {
     static uint8_t part[PCCL_TINY_BYTES_MAX];
-    struct sim_request request = blobs;
+    struct sim_request request = *kind;
     request.counted = false;
     for (bool some_are_long = false; !some_are_long;) {
         request.step++;
         MUST(sim, request.step < 100);
-        struct pccl_descriptor descriptor = {.collective = PCCL_ALL_GATHER_V};
+        struct pccl_descriptor descriptor = {.collective = request.collective, .root = peers[request.root]->id};
         for (uint32_t i = 0; i < count; i++) {
             uint32_t bytes = sim_contribution(&descriptor, request.step, request.tag, count, peers[i], part);
-            some_are_long = some_are_long || (bytes == 8 && pccl_get(part, 8) > 0);
+            some_are_long = some_are_long || (bytes > 0 && bytes % 8 == 0 && pccl_get(part, 8) > (bytes - 1) / 8 * 8);
         }
     }
     return request;
 }
 
+enum two_steps { UNDISTURBED, RESTARTED, KILLED };
+
 /*
- * Blobs that are moved when their lengths are known: undisturbed, when the master restarts before all
- * know them, and when one dies then. Those who are left hear who they are only when that call ends.
+ * Blobs of so many members that are moved when their lengths are known: undisturbed, when the master
+ * restarts before all know them, and when the last one dies then. Those who are left hear who they are
+ * only when that call ends.
  */
+static void in_two_steps(struct sim *sim, const struct sim_request *kind, uint32_t count, enum two_steps how)
+{
+    struct pccl_peer_op *ops[6];
+    const uint32_t last = count - 1;
+    struct list list = {.count = count};
+    uint32_t known;
+    const struct pccl_member *members = pccl_peer_view_members(p[0]->machine, &known);
+    MUST(sim, known == count && count <= PCCL_COUNT_OF(ops));
+    for (uint32_t i = 0; i < count; i++)
+        list.members[i] = members[i].peer;
+    const struct sim_request request = long_blobs(sim, p, count, kind);
+    for (uint32_t i = 0; i < count; i++) {
+        ops[i] = launch(sim, p[i], request, kind->collective == PCCL_ALL_GATHER_V ? NULL : &list);
+        if (how == RESTARTED && i + 1 == last) {
+            scenario_run_ms(sim, 20);
+            scenario_control(sim, p[0], false);
+        }
+    }
+    WAIT(sim, 500, scenario_is_decided(ops[last]));
+    ops[last] = follow(sim, p[last], ops[last], &list);
+    scenario_run_ms(sim, 20);
+    if (how == RESTARTED) {
+        sim_master_crash(sim, true);
+        scenario_control(sim, p[0], true);
+        sim_master_start(sim);
+    }
+    for (uint32_t i = 0; i < last; i++)
+        WAIT(sim, 6000, scenario_is_decided(ops[i]));
+    for (uint32_t i = 0; i < last; i++)
+        ops[i] = follow(sim, p[i], ops[i], &list);
+    if (how == KILLED)
+        sim_peer_kill(sim, p[last], false);
+    for (uint32_t i = 0; i < count && how != KILLED; i++)
+        sim_bulk_finish(sim, p[i], ops[i]);
+    take_all(sim, p, ops, how == KILLED ? last : count, how == KILLED ? PCCL_CLASS_PEER_LOST : PCCL_CLASS_NONE);
+}
+
+/* One more has died, of which no call has told those who are left. */
+static void lose_one(struct sim *sim, uint32_t left)
+{
+    cluster(sim, left + 1);
+    sim_peer_kill(sim, p[left], false);
+    WAIT(sim, 1000, p[0]->machine->ring_count == left);
+    scenario_run_ms(sim, 20);
+}
+
 void scenario_blobs_in_two_steps(struct sim *sim)
 {
-    struct pccl_peer_op *ops[4];
-    cluster(sim, 5);
-    sim_peer_kill(sim, p[4], false);
-    WAIT(sim, 1000, p[0]->machine->ring_count == 4);
-    scenario_run_ms(sim, 20);
-    for (uint32_t turn = 0; turn < 3; turn++) {
-        uint32_t count, left = turn == 2 ? 3 : 4;
-        struct list list = {.count = 4};
-        const struct pccl_member *members = pccl_peer_view_members(p[0]->machine, &count);
-        MUST(sim, count == 4);
-        for (uint32_t i = 0; i < count; i++)
-            list.members[i] = members[i].peer;
-        const struct sim_request request = long_blobs(sim, p, 4);
-        for (uint32_t i = 0; i < 4; i++) {
-            ops[i] = launch(sim, p[i], request, NULL);
-            if (turn == 1 && i == 2) {
-                scenario_run_ms(sim, 20);
-                scenario_control(sim, p[0], false);
-            }
-        }
-        WAIT(sim, 500, scenario_is_decided(ops[3]));
-        ops[3] = follow(sim, p[3], ops[3], &list);
-        scenario_run_ms(sim, 20);
-        if (turn == 1) {
-            sim_master_crash(sim, true);
-            scenario_control(sim, p[0], true);
-            sim_master_start(sim);
-        }
-        WAIT(sim, 6000, scenario_is_decided(ops[0]) && scenario_is_decided(ops[1]) && scenario_is_decided(ops[2]));
-        for (uint32_t i = 0; i < 3; i++)
-            ops[i] = follow(sim, p[i], ops[i], &list);
-        if (turn == 2)
-            sim_peer_kill(sim, p[3], false);
-        for (uint32_t i = 0; i < 4 && turn < 2; i++)
-            sim_bulk_finish(sim, p[i], ops[i]);
-        take_all(sim, p, ops, left, turn == 2 ? PCCL_CLASS_PEER_LOST : PCCL_CLASS_NONE);
-    }
+    lose_one(sim, 4);
+    for (enum two_steps how = UNDISTURBED; how <= KILLED; how++)
+        in_two_steps(sim, &blobs, 4, how);
     all_end(sim, p, 3, blobs, PCCL_CLASS_NONE);
+}
+
+/* With a root, and of all for all: these count on the members. */
+void scenario_blobs_for_some(struct sim *sim)
+{
+    const struct sim_request *const kinds[] = {&blobs_to_root, &blobs_from_root, &blobs_for_all};
+    lose_one(sim, 6);
+    for (uint32_t kind = 0; kind < PCCL_COUNT_OF(kinds); kind++) {
+        for (enum two_steps how = UNDISTURBED; how <= KILLED; how++)
+            in_two_steps(sim, kinds[kind], 6 - kind, how);
+        WAIT(sim, 1000, p[0]->machine->ring_count == 5 - kind);
+        scenario_run_ms(sim, 20);
+        all_end(sim, p, 5 - kind, *kinds[kind], PCCL_CLASS_NONE);
+    }
 }
 
 /* The root dies, before it has contributed and after: it is in no list any more. */
@@ -651,9 +696,10 @@ void scenario_barrier_kill(struct sim *sim)
 void scenario_lying_sizes(struct sim *sim)
 {
     static const uint8_t payload[64];
-    const struct sim_request *const kinds[] = {&gather, &broadcast, &scatter,   &blobs,      &blobs,
-                                               &blobs,  &barrier,   &from_root, &all_to_all, &reduce};
-    static const uint32_t lengths[] = {8, 16, 32, 342, 333, 7, 8, 48, 16, 8};
+    const struct sim_request *const kinds[] = {&gather,        &broadcast,       &scatter,      &blobs,      &blobs,
+                                               &blobs,         &barrier,         &from_root,    &all_to_all, &reduce,
+                                               &blobs_to_root, &blobs_from_root, &blobs_for_all};
+    static const uint32_t lengths[] = {8, 16, 32, 342, 333, 7, 8, 48, 16, 8, 7, 24, 16};
     struct pccl_peer_op *ops[2];
     static uint8_t blob[512];
     cluster(sim, 2);

@@ -37,8 +37,10 @@ struct job {
     struct pccl_transfer_config config;
     uint8_t *block, *other_block; /* the caller's memory: one block in place */
     uint8_t *input, *before, *result;
-    size_t bytes, result_bytes; /* of the input, of the result */
-    bool gives, in_place;       /* its input is read; its result belongs into the same block */
+    size_t bytes, result_bytes;     /* of the input, of the result */
+    const void *inputs[RANKS_MOST]; /* of blobs for each: where they are, the last one first */
+    bool gives, in_place;           /* its input is read; its result belongs into the same block */
+    uint32_t arrived;               /* bit for each position whose blob has been told to be there */
     bool done, at_rest, failed, stopped;
     enum pccl_class class;
     struct pccl_text reason;
@@ -107,6 +109,14 @@ static inline void world_announced(void *context, const struct pccl_id *from, co
     peer->announced++;
 }
 
+static inline void world_arrived(void *context, struct pccl_transfer *transfer, uint32_t position)
+{
+    (void)context;
+    struct job *job = pccl_transfer_user(transfer);
+    PCCL_ASSERT(!job->done && !job->failed && (job->arrived >> position & 1) == 0);
+    job->arrived |= UINT32_C(1) << position;
+}
+
 static inline void world_writable(void *context, const struct pccl_id *peer, bool outgoing)
 {
     (void)context;
@@ -145,8 +155,8 @@ static inline void world_init(struct world *w, uint64_t seed, uint32_t ranks, ui
         mine.self = peer->id;
         if (mine.kernels == NULL)
             mine.kernels = pccl_kernels_for(0);
-        struct pccl_exchange_effects effects = {peer,         world_done,      world_at_rest,
-                                                world_failed, world_announced, world_writable};
+        struct pccl_exchange_effects effects = {
+            peer, world_done, world_at_rest, world_failed, world_announced, world_writable, world_arrived};
         peer->exchange = pccl_exchange_create(&mine, &peer->memory.memory, &effects);
         PCCL_ASSERT(peer->exchange != NULL);
     }
@@ -319,6 +329,24 @@ static inline size_t world_parts(const struct world *w, const struct pccl_descri
     return (size_t)elements * pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
 }
 
+/* What each gets of the others, or of the root, by itself. */
+static inline void job_allocate_blobs(const struct world *w, struct job *job, uint32_t rank, bool exchanges)
+{
+    const uint32_t position = w->positions[rank];
+    const uint64_t *own = exchanges ? w->starts + position * w->ranks : w->starts;
+    job->gives = exchanges || rank == w->root;
+    job->bytes = job->gives ? (size_t)(own[w->ranks] - own[0]) : 0;
+    for (uint32_t i = position; exchanges && i < w->ranks * w->ranks; i += w->ranks)
+        job->result_bytes += (size_t)(w->starts[i + 1] - w->starts[i]);
+    if (!exchanges)
+        job->result_bytes = (size_t)(own[position + 1] - own[position]);
+    job->block = job->input = malloc(job->bytes + 1);
+    job->other_block = job->result = malloc(job->result_bytes + 1);
+    job->before = malloc(job->bytes + 1);
+    for (uint32_t i = 0; i < w->ranks; i++)
+        job->inputs[i] = job->input + (job->gives ? own[w->ranks] - own[i + 1] : 0);
+}
+
 /* The caller's memory: `count` elements on each side, or all parts on one of them, or on both. */
 static inline void job_allocate(const struct world *w, struct job *job, uint32_t rank,
                                 const struct pccl_descriptor *descriptor, bool in_place)
@@ -326,12 +354,14 @@ static inline void job_allocate(const struct world *w, struct job *job, uint32_t
     const enum pccl_collective collective = (enum pccl_collective)descriptor->collective;
     const bool is_root = !pccl_collective_has_root(descriptor->collective) || rank == w->root;
     const bool exchanges = collective == PCCL_ALL_TO_ALL;
-    const bool gathers = collective == PCCL_ALL_GATHER || collective == PCCL_ALL_GATHER_V || collective == PCCL_GATHER;
+    const bool gathers = collective == PCCL_ALL_GATHER || collective == PCCL_ALL_GATHER_V ||
+                         collective == PCCL_GATHER || collective == PCCL_GATHER_V;
     const bool scatters = collective == PCCL_REDUCE_SCATTER || collective == PCCL_SCATTER;
     const uint32_t position = gathers || scatters ? w->positions[rank] : 0;
     const size_t own = world_parts(w, descriptor, position), part = world_parts(w, descriptor, position + 1) - own;
     const size_t all = world_parts(w, descriptor, w->ranks);
-    const bool gets = is_root || (collective != PCCL_REDUCE && collective != PCCL_GATHER);
+    const bool gets =
+        is_root || (collective != PCCL_REDUCE && collective != PCCL_GATHER && collective != PCCL_GATHER_V);
     job->gives = is_root || (collective != PCCL_BROADCAST && collective != PCCL_SCATTER);
     job->bytes = collective == PCCL_SCATTER && !is_root ? 0 : scatters || exchanges ? all : part;
     job->result_bytes = !gets ? 0 : gathers || exchanges ? all : part;
@@ -347,7 +377,11 @@ static inline void job_init(struct world *w, struct job *job, uint32_t rank, uin
                             const struct pccl_descriptor *descriptor, const struct pccl_cost *cost, bool in_place)
 {
     memset(job, 0, sizeof *job);
-    job_allocate(w, job, rank, descriptor, in_place);
+    const bool for_each = descriptor->collective == PCCL_SCATTER_V || descriptor->collective == PCCL_ALL_TO_ALL_V;
+    if (for_each)
+        job_allocate_blobs(w, job, rank, descriptor->collective == PCCL_ALL_TO_ALL_V);
+    else
+        job_allocate(w, job, rank, descriptor, in_place);
     job->config = (struct pccl_transfer_config){.instance = {.joint = 1, .tag = tag, .use = 1},
                                                 .view = {1, 5},
                                                 .descriptor = *descriptor,
@@ -358,6 +392,8 @@ static inline void job_init(struct world *w, struct job *job, uint32_t rank, uin
                                                 .positions = w->positions,
                                                 .starts = w->starts,
                                                 .input = job->input,
+                                                .inputs = for_each && job->gives ? job->inputs : NULL,
+                                                .tells_arrivals = pccl_collective_is_of_blobs(descriptor->collective),
                                                 .result = job->result,
                                                 .factor = 1.75 - 0.75 * rank,
                                                 .user = job};

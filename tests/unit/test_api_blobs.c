@@ -150,7 +150,7 @@ static void wrong_arguments_are_explained(void **state)
     refuse(pcclAllGatherV(data, 3, NULL, comm, &unset, NULL), comm, "PCCL_BLOBS_INIT");
     refuse(pcclAllGatherVAsync(data, 3, NULL, comm, &blobs, NULL), comm, "the handle is NULL");
     options.max_bytes = 5;
-    refuse(pcclBarrier(&options, comm, NULL), comm, "only an all-gather of blobs is given max_bytes");
+    refuse(pcclBarrier(&options, comm, NULL), comm, "only an operation that gives blobs is given max_bytes");
     options.counts = counts;
     options.counts_length = PEERS;
     refuse(pcclAllGatherVAsync(data, 3, &options, comm, &blobs, &handle), comm,

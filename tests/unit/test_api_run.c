@@ -304,7 +304,7 @@ static void what_is_wrong_is_explained(void **state)
     WRONG(3, op, (pcclRedOp_t)77, "entry 3: unknown operation");
     WRONG(3, count, 0, "entry 3: count is 0");
     WRONG(5, blobs, NULL, "entry 5: a buffer is NULL");
-    WRONG(6, blobs, &list.blobs, "entry 6: only an all-gather of blobs gives blobs");
+    WRONG(6, blobs, &list.blobs, "entry 6: this operation gives no blobs");
     WRONG(7, options, &list.options[6], "entry 7: the tag 16 is used twice");
     list.blobs.size = 1;
     refuse(comm, entries, ENTRIES, NULL, "entry 5: the size of the blobs is not set; use PCCL_BLOBS_INIT");

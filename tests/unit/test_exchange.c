@@ -427,6 +427,38 @@ static void check_exchanged(const struct pccl_plan *plan, const struct job *jobs
             check_part(plan, &jobs[from], part_at(plan, to), &jobs[to], part_at(plan, from));
 }
 
+/* Which blob a rank gets of another one, and how far it is from the beginning of its result; false: none. */
+static bool find_blob(const struct pccl_plan *plan, uint32_t from, uint32_t to, uint32_t *blob, uint64_t *at)
+{
+    const uint32_t ranks = plan->seat.ranks, sender = plan->positions[from], receiver = plan->positions[to];
+    *blob = plan->scatters ? receiver : sender;
+    *at = plan->scatters ? 0 : plan->starts[sender];
+    if (!plan->exchanges)
+        return (plan->scatters ? from : to) == plan->seat.root;
+    *blob = sender * ranks + receiver;
+    *at = 0;
+    for (uint32_t i = receiver; i < *blob; i += ranks)
+        *at += plan->starts[i + 1] - plan->starts[i];
+    return true;
+}
+
+static void check_blobs(const struct pccl_plan *plan, const struct job *jobs)
+{
+    for (uint32_t to = 0; to < plan->seat.ranks; to++)
+        for (uint32_t from = 0; from < plan->seat.ranks; from++) {
+            const struct job *giver = &jobs[from];
+            uint32_t blob;
+            uint64_t at;
+            const bool comes = find_blob(plan, from, to, &blob, &at);
+            const size_t length = comes ? (size_t)(plan->starts[blob + 1] - plan->starts[blob]) : 0;
+            assert_int_equal(jobs[to].arrived >> plan->positions[from] & 1, length > 0);
+            if (length == 0)
+                continue;
+            const uint8_t *input = giver->config.inputs ? giver->config.inputs[plan->positions[to]] : giver->input;
+            assert_memory_equal(jobs[to].result + at, giver->before + (input - giver->input), length);
+        }
+}
+
 static void check_copied(const struct pccl_plan *plan, const struct job *jobs)
 {
     for (uint64_t stripe = 0; stripe < plan->stripes; stripe++)
@@ -455,7 +487,10 @@ static const struct {
                    [PCCL_REDUCE] = {PCCL_REDUCE_CHAIN, PCCL_REDUCE_DIRECT, check_reduced_at_root},
                    [PCCL_GATHER] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, check_gathered},
                    [PCCL_SCATTER] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, check_given_out},
-                   [PCCL_ALL_TO_ALL] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, check_exchanged}};
+                   [PCCL_ALL_TO_ALL] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, check_exchanged},
+                   [PCCL_GATHER_V] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, check_blobs},
+                   [PCCL_SCATTER_V] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, check_blobs},
+                   [PCCL_ALL_TO_ALL_V] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, check_blobs}};
 
 static const enum pccl_collective others[] = {PCCL_BROADCAST, PCCL_ALL_GATHER, PCCL_REDUCE_SCATTER, PCCL_REDUCE,
                                               PCCL_GATHER,    PCCL_SCATTER,    PCCL_ALL_TO_ALL};
@@ -781,11 +816,13 @@ static void the_other_collectives(void **state)
 /* Parts of such lengths, by position, again and again: some empty, some long; and what they make up. */
 static void give_lengths(struct trial *trial, const uint32_t *lengths, uint32_t length_count, uint64_t *starts)
 {
-    for (uint32_t i = 0; i < trial->ranks; i++)
+    const bool exchanges = trial->descriptor.collective == PCCL_ALL_TO_ALL_V;
+    const uint32_t parts = exchanges ? trial->ranks * trial->ranks : trial->ranks;
+    for (uint32_t i = 0; i < parts; i++)
         starts[i + 1] = starts[i] + lengths[i % length_count];
     trial->starts = starts;
     trial->descriptor.counts = (struct pccl_id){{1}};
-    trial->descriptor.count = starts[trial->ranks];
+    trial->descriptor.count = starts[parts];
 }
 
 static void parts_of_given_lengths(void **state)
@@ -809,6 +846,30 @@ static void parts_of_given_lengths(void **state)
                 if (trial.descriptor.count > 0) /* two ranks may have the first two lengths only */
                     run_case(&trial, seed);
             }
+}
+
+/* Each blob in memory of its own; the turns of an all-to-all go on to the end of their parts, or change each time. */
+static void blobs_for_each(void **state)
+{
+    (void)state;
+    static const enum pccl_collective kinds[] = {PCCL_GATHER_V, PCCL_SCATTER_V, PCCL_ALL_TO_ALL_V};
+    static const uint32_t lengths[][5] = {
+        {0, 5, 0, 0, 9}, {700, 0, 1, 3, 0}, {0, 0, 2, 0, 40000}, {300000, 0, 0, 7, 1}, {3000, 3000, 3000, 3000, 2999}};
+    uint64_t seed = 12000, turns[2] = {0};
+    for (unsigned kind = 0; kind < PCCL_COUNT_OF(kinds); kind++)
+        for (uint32_t ranks = 2; ranks <= RANKS_MOST; ranks += ranks < 6 ? 1 : 5)
+            for (unsigned i = 0; i < 8 * PCCL_COUNT_OF(lengths); i++, seed++) {
+                struct trial trial = other_trial(kinds[kind], ranks, i, seed);
+                uint64_t starts[RANKS_MOST * RANKS_MOST + 1] = {0};
+                trial.descriptor.datatype = PCCL_U8;
+                trial.window_bytes = i % 3 == 0 ? 1 : 1 << 20;
+                give_lengths(&trial, lengths[i / 8], 5, starts);
+                const struct pccl_plan plan = trial.descriptor.count > 0 ? plan_of(&trial) : (struct pccl_plan){0};
+                turns[plan.turn_stripes > 1] += plan.exchanges && plan.stripes > plan.turns;
+                if (trial.descriptor.count > 0)
+                    run_case(&trial, seed);
+            }
+    assert_true(turns[0] > 0 && turns[1] > 0);
 }
 
 /* By all codecs, for whatever elements. */
@@ -926,6 +987,7 @@ int main(void)
         cmocka_unit_test(quantized_halves_are_rounded_at_the_end),
         cmocka_unit_test(windows),
         cmocka_unit_test(parts_of_given_lengths),
+        cmocka_unit_test(blobs_for_each),
         cmocka_unit_test(the_other_collectives),
         cmocka_unit_test(quantized_copies),
         cmocka_unit_test(quantized_shares),

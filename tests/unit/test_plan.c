@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 /* Positions of up to so many parts: not in the order of the ring. */
-enum { PARTS_MOST = 32 };
+enum { PARTS_MOST = 96 };
 static const uint32_t *mixed(uint32_t ranks)
 {
     static uint32_t positions[PARTS_MOST];
@@ -158,7 +158,8 @@ static const uint64_t *starts_of(const uint64_t *lengths, uint32_t length_count,
 static enum pccl_status make_given(enum pccl_collective collective, const uint64_t *starts, uint32_t ranks,
                                    uint32_t rank, const struct pccl_cost *cost, struct pccl_plan *plan)
 {
-    struct pccl_descriptor descriptor = {.collective = (uint8_t)collective, .count = starts[ranks], .counts = {{1}}};
+    const uint32_t parts = collective == PCCL_ALL_TO_ALL_V ? ranks * ranks : ranks;
+    struct pccl_descriptor descriptor = {.collective = (uint8_t)collective, .count = starts[parts], .counts = {{1}}};
     struct pccl_text reason;
     return pccl_plan_make(&descriptor, cost, (struct pccl_seat){.ranks = ranks, .rank = rank}, mixed(ranks), starts,
                           plan, &reason);
@@ -186,6 +187,80 @@ static void parts_of_given_lengths_are_cut(void **state)
                 assert_true(plan.input_from == starts[own] && plan.result_from == 0);
                 assert_int_equal(plan.own_from, starts[own]);
             }
+}
+
+/* What each has for each, in the order of the positions: every element is in one segment, of the right part. */
+static void blobs_of_pairs_are_cut(void **state)
+{
+    (void)state;
+    static const uint64_t lengths[][3] = {{0, 1, 0}, {5, 0, 7}, {1 << 20, 0, 3}, {0, 300000, 1}, {64, 64, 64}};
+    const struct pccl_cost costs[] = {{0}, {.rtt_us = 50000}, {.mesh = 1, .rtt_us = 50000}};
+    for (size_t i = 0; i < PCCL_COUNT_OF(lengths); i++)
+        for (uint32_t ranks = 2; ranks <= 9; ranks++)
+            for (size_t k = 0; k < PCCL_COUNT_OF(costs); k++) {
+                const uint64_t *starts = starts_of(lengths[i], 3, ranks * ranks);
+                uint64_t next[PARTS_MOST] = {0};
+                struct pccl_plan plan;
+                assert_int_equal(make_given(PCCL_ALL_TO_ALL_V, starts, ranks, 1, &costs[k], &plan), PCCL_OK);
+                assert_true(plan.input_from == starts[mixed(ranks)[1] * ranks] && plan.own == 0);
+                for (uint64_t stripe = 0; stripe < plan.stripes; stripe++)
+                    for (uint32_t number = 0; number < ranks; number++) {
+                        const struct pccl_segment segment = pccl_plan_segment(&plan, stripe, number);
+                        const uint32_t places = pccl_exchange_places(pccl_plan_seat(&plan, stripe));
+                        const uint32_t from = mixed(ranks)[number], to = mixed(ranks)[(number + places) % ranks];
+                        assert_int_equal(segment.part, from * ranks + to);
+                        assert_true(segment.count == 0 || segment.first == starts[segment.part] + next[segment.part]);
+                        assert_int_equal(pccl_plan_part_at(&plan, &segment), segment.first - starts[segment.part]);
+                        next[segment.part] += segment.count;
+                    }
+                for (uint32_t part = 0; part < ranks * ranks; part++)
+                    assert_int_equal(next[part], starts[part + 1] - starts[part]);
+            }
+}
+
+/* Of parts of about the same length one is complete early; one that is much longer does not hold up the others. */
+static void turns_go_on_where_that_costs_little(void **state)
+{
+    (void)state;
+    const struct pccl_cost cost = {.mesh = 1, .rtt_us = 50000, .rate = 125000000};
+    static const uint64_t equal[] = {16 << 20}, similar[] = {1 << 20, 9 << 17}, uneven[] = {1 << 20, 0, 0, 1, 0};
+    struct pccl_plan plan;
+    assert_int_equal(make_given(PCCL_ALL_TO_ALL_V, starts_of(equal, 1, 16), 4, 0, &cost, &plan), PCCL_OK);
+    assert_true(plan.algorithm == PCCL_EXCHANGE_DIRECT && plan.turn_stripes == 256 && plan.stripes == 4 * 256);
+    for (uint32_t turn = 0; turn < 4; turn++) {
+        assert_int_equal(pccl_plan_seat(&plan, turn * 256).turn, turn);
+        assert_int_equal(pccl_plan_seat(&plan, turn * 256 + 255).turn, turn);
+    }
+    assert_int_equal(make_given(PCCL_ALL_TO_ALL_V, starts_of(similar, 2, 16), 4, 0, &cost, &plan), PCCL_OK);
+    assert_true(plan.turn_stripes > 1);
+    assert_int_equal(make_given(PCCL_ALL_TO_ALL_V, starts_of(uneven, 5, 16), 4, 0, &cost, &plan), PCCL_OK);
+    assert_true(plan.turn_stripes == 1 && plan.stripes > plan.turns);
+    assert_int_equal(make_given(PCCL_SCATTER_V, starts_of(uneven, 5, 4), 4, 0, &(struct pccl_cost){0}, &plan), PCCL_OK);
+    assert_true(plan.algorithm == PCCL_FROM_ROOT_CHAIN && plan.turn_stripes > 1); /* only the root sends */
+    assert_int_equal(make_for(PCCL_ALL_TO_ALL, 16 << 20, PCCL_U8, 4, 0, &cost).turn_stripes, 1);
+}
+
+/* By what the busiest rank, pair or link of the ring carries. */
+static void blobs_go_directly_where_that_is_faster(void **state)
+{
+    (void)state;
+    const struct pccl_cost lan = {.mesh = 1}, no_mesh = {.rtt_us = 50000};
+    const struct pccl_cost slow_pair = {.mesh = 1, .rtt_us = 50000, .rate = 50000000, .mesh_rate = 1000000};
+    static const uint64_t much[] = {1 << 30, 1, 0, 1000, 5}, long_ones[] = {64 << 20};
+    static const enum pccl_collective kinds[] = {PCCL_GATHER_V, PCCL_SCATTER_V, PCCL_ALL_TO_ALL_V};
+    static const enum pccl_algorithm ways[][2] = {{PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT},
+                                                  {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT},
+                                                  {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT}};
+    for (unsigned kind = 0; kind < PCCL_COUNT_OF(kinds); kind++) {
+        const uint32_t parts = kinds[kind] == PCCL_ALL_TO_ALL_V ? 16 : 4;
+        struct pccl_plan plan;
+        assert_int_equal(make_given(kinds[kind], starts_of(much, 5, parts), 4, 1, &lan, &plan), PCCL_OK);
+        assert_int_equal(plan.algorithm, ways[kind][1]);
+        assert_int_equal(make_given(kinds[kind], starts_of(much, 5, parts), 4, 1, &no_mesh, &plan), PCCL_OK);
+        assert_int_equal(plan.algorithm, ways[kind][0]);
+        assert_int_equal(make_given(kinds[kind], starts_of(long_ones, 1, parts), 4, 1, &slow_pair, &plan), PCCL_OK);
+        assert_int_equal(plan.algorithm, ways[kind][0]);
+    }
 }
 
 static void given_lengths_must_make_up_the_tensor(void **state)
@@ -548,6 +623,9 @@ int main(void)
         cmocka_unit_test(sums_of_narrow_floats_travel_wide),
         cmocka_unit_test(segments_are_as_large_as_they_may_be),
         cmocka_unit_test(parts_of_given_lengths_are_cut),
+        cmocka_unit_test(blobs_of_pairs_are_cut),
+        cmocka_unit_test(turns_go_on_where_that_costs_little),
+        cmocka_unit_test(blobs_go_directly_where_that_is_faster),
         cmocka_unit_test(given_lengths_must_make_up_the_tensor),
         cmocka_unit_test(huge_buffers_do_not_overflow),
         cmocka_unit_test(parts_lie_beyond_4_gib),

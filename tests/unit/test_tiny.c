@@ -120,10 +120,12 @@ static void test_contributions_of_blobs(void **state)
     assert_false(blob_fits(20, 13, WORLD, MOST));
     assert_true(blob_fits(8, 5, WORLD, 0)); /* lengths always fit */
     assert_false(blob_fits(9, 1, WORLD, 0));
-    assert_true(blob_fits(8, 5, PCCL_TINY_BLOBS_MAX, 0));
-    assert_false(blob_fits(8, 5, PCCL_TINY_BLOBS_MAX + 1, PCCL_TINY_BYTES_MAX)); /* except of too many */
+    const uint32_t members_max = pccl_tiny_members_max(PCCL_ALL_GATHER_V);
+    assert_true(blob_fits(8, 5, members_max, 0));
+    assert_false(blob_fits(8, 5, members_max + 1, PCCL_TINY_BYTES_MAX)); /* except of too many */
     struct pccl_descriptor known = descriptor_of(PCCL_ALL_GATHER_V, 5);
     known.counts = peer_a;
+    assert_true(members_max == 682 && pccl_tiny_members_max(PCCL_ALL_TO_ALL_V) == 31);
     const uint8_t data[8] = {0};
     assert_false(pccl_tiny_contribution_fits(&known, WORLD, false, &(struct pccl_bytes){data, 8}, MOST));
 }
@@ -136,7 +138,8 @@ static void round_trip(const uint32_t lengths[WORLD], uint32_t most, uint32_t ex
     struct pccl_descriptor descriptor = descriptor_of(PCCL_ALL_GATHER_V, 5);
     for (uint32_t i = 0; i < WORLD; i++) {
         memset(blob, (int)i + 1, sizeof blob);
-        uint32_t bytes = pccl_tiny_put_blob(result + length + 4, blob, lengths[i], WORLD, most);
+        const struct pccl_tiny_blob own = {lengths[i], blob};
+        uint32_t bytes = pccl_tiny_put_blobs(result + length + 4, PCCL_ALL_GATHER_V, &own, 1, WORLD, most);
         assert_true(pccl_tiny_contribution_fits(&descriptor, WORLD, false,
                                                 &(struct pccl_bytes){result + length + 4, bytes}, most));
         pccl_put(result + length, 4, bytes);
@@ -144,17 +147,74 @@ static void round_trip(const uint32_t lengths[WORLD], uint32_t most, uint32_t ex
     }
     assert_int_equal(length, expected_bytes);
     assert_true(pccl_tiny_result_fits(&descriptor, WORLD, &(struct pccl_bytes){result, length}, most));
-    const uint8_t *at = result;
+    struct pccl_tiny_blob read[PCCL_TINY_BLOBS_MAX];
+    assert_int_equal(pccl_tiny_list_blobs(PCCL_ALL_GATHER_V, WORLD, result, read), WORLD);
     for (uint32_t i = 0; i < WORLD; i++) {
-        struct pccl_tiny_blob read;
-        at = pccl_tiny_next_blob(at, &read);
-        assert_int_equal(read.length, lengths[i]);
+        assert_int_equal(read[i].length, lengths[i]);
         memset(blob, (int)i + 1, sizeof blob);
-        assert_int_equal(read.data != NULL, lengths[i] + 12 <= pccl_tiny_most(&descriptor, WORLD, most) / WORLD);
-        if (read.data != NULL)
-            assert_memory_equal(read.data, blob, lengths[i]);
+        assert_int_equal(read[i].data != NULL, lengths[i] + 12 <= pccl_tiny_most(&descriptor, WORLD, most) / WORLD);
+        if (read[i].data != NULL)
+            assert_memory_equal(read[i].data, blob, lengths[i]);
     }
-    assert_ptr_equal(at, result + length);
+}
+
+static bool is_result(uint8_t collective, uint64_t count, const uint8_t *data, uint32_t length)
+{
+    struct pccl_descriptor descriptor = descriptor_of(collective, count);
+    return pccl_tiny_result_fits(&descriptor, WORLD, &(struct pccl_bytes){data, length}, MOST);
+}
+
+/* Of members with one for each other one, or of the root alone; the first bytes of what they contribute are the
+ * lengths. */
+static void test_blobs_for_each(void **state)
+{
+    (void)state;
+    enum { MOST_OF_ALL = 300 };
+    static const uint8_t kinds[] = {PCCL_GATHER_V, PCCL_SCATTER_V, PCCL_ALL_TO_ALL_V};
+    static const uint32_t some[] = {0, 3, 0, 40, 1, 0, 0, 9, 2}, longer[] = {0, 3, 900};
+    for (unsigned kind = 0; kind < PCCL_COUNT_OF(kinds); kind++)
+        for (unsigned are_long = 0; are_long < 2; are_long++) {
+            struct pccl_descriptor descriptor = descriptor_of(kinds[kind], 5);
+            struct pccl_tiny_blob read[PCCL_TINY_BLOBS_MAX], own[WORLD];
+            uint8_t blob[1000], result[PCCL_TINY_BYTES_MAX];
+            uint32_t length = 0, all = 0;
+            for (uint32_t i = 0; i < WORLD; i++) {
+                uint32_t count = pccl_tiny_blobs_of(kinds[kind], WORLD, i == 1);
+                assert_int_equal(count, kind == 0 ? 1 : kind == 2 || i == 1 ? WORLD : 0);
+                memset(blob, 1, sizeof blob);
+                for (uint32_t k = 0; k < count; k++)
+                    own[k] = (struct pccl_tiny_blob){are_long != 0 ? longer[k] : some[all + k], blob};
+                uint8_t *put = result + length + 4;
+                uint32_t bytes = pccl_tiny_put_blobs(put, kinds[kind], own, count, WORLD, MOST_OF_ALL);
+                struct pccl_bytes contribution = {put, bytes};
+                assert_true(pccl_tiny_contribution_fits(&descriptor, WORLD, i == 1, &contribution, MOST_OF_ALL));
+                contribution.length++;
+                assert_false(pccl_tiny_contribution_fits(&descriptor, WORLD, i == 1, &contribution, MOST_OF_ALL));
+                pccl_put(result + length, 4, bytes);
+                length += 4 + bytes;
+                all += count;
+            }
+            struct pccl_bytes whole = {result, length};
+            assert_true(pccl_tiny_result_fits(&descriptor, WORLD, &whole, MOST_OF_ALL));
+            assert_int_equal(pccl_tiny_list_blobs(kinds[kind], WORLD, result, read), all);
+            for (uint32_t i = 0; i < all; i++) {
+                uint64_t expected = are_long != 0 ? longer[kind == 0 ? 0 : i % WORLD] : some[i];
+                assert_int_equal(read[i].length, expected);
+                assert_int_equal(read[i].data != NULL, expected == 0 || are_long == 0);
+            }
+        }
+}
+
+/* The lengths of nobody, or of two. */
+static void test_a_scatter_has_one_root(void **state)
+{
+    (void)state;
+    uint8_t data[MOST] = {0};
+    assert_false(is_result(PCCL_SCATTER_V, 5, data, 12));
+    pccl_put(data, 4, 24);
+    assert_true(is_result(PCCL_SCATTER_V, 5, data, 36));
+    pccl_put(data + 28, 4, 24);
+    assert_false(is_result(PCCL_SCATTER_V, 5, data, 60));
 }
 
 static void test_blobs_are_read_as_they_were_put(void **state)
@@ -165,12 +225,6 @@ static void test_blobs_are_read_as_they_were_put(void **state)
     round_trip((const uint32_t[]){21, 21, 21}, MOST, 99);
     round_trip((const uint32_t[]){21, 22, 21}, MOST, 78);
     round_trip((const uint32_t[]){1, 0, 2}, 0, 36);
-}
-
-static bool is_result(uint8_t collective, uint64_t count, const uint8_t *data, uint32_t length)
-{
-    struct pccl_descriptor descriptor = descriptor_of(collective, count);
-    return pccl_tiny_result_fits(&descriptor, WORLD, &(struct pccl_bytes){data, length}, MOST);
 }
 
 static void test_results(void **state)
@@ -313,6 +367,8 @@ int main(void)
         cmocka_unit_test(test_contributions),
         cmocka_unit_test(test_contributions_of_blobs),
         cmocka_unit_test(test_blobs_are_read_as_they_were_put),
+        cmocka_unit_test(test_blobs_for_each),
+        cmocka_unit_test(test_a_scatter_has_one_root),
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_words_of_differences),
         cmocka_unit_test(test_words_of_places),

@@ -457,12 +457,14 @@ static void test_rules_over_several_fields(void **state)
     must_be_malformed(&msg, "without a new view");
 }
 
+static bool is_of_blobs(uint8_t collective) { return collective == PCCL_ALL_GATHER_V || collective >= PCCL_GATHER_V; }
+
 /* Valid with this descriptor, in all messages that have one; or not, for this reason. */
 static void judge_descriptor(const struct pccl_descriptor *descriptor, const char *reason)
 {
     struct pccl_msg messages[] = {
         {.type = PCCL_MSG_done}, {.type = PCCL_MSG_resume_operation}, {.type = PCCL_MSG_ready}};
-    bool barrier = descriptor->collective == PCCL_BARRIER, blobs = descriptor->collective == PCCL_ALL_GATHER_V;
+    bool barrier = descriptor->collective == PCCL_BARRIER, blobs = is_of_blobs(descriptor->collective);
     bool founds = descriptor->collective == PCCL_FOUND;
     messages[0].as.done.instance.subgroup = messages[1].as.resume_operation.instance.subgroup =
         messages[2].as.ready.instance.subgroup = founds                                ? PCCL_FOUNDING
@@ -529,10 +531,11 @@ static void test_descriptors(void **state)
     (void)state;
     const struct pccl_id some = {{7}};
     for (uint8_t collective = 0; collective < PCCL_COLLECTIVES; collective++) {
-        bool receives = collective == PCCL_REDUCE || collective == PCCL_GATHER;
+        bool receives = collective == PCCL_REDUCE || collective == PCCL_GATHER || collective == PCCL_GATHER_V;
         bool reduces = collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE;
-        bool has_parts = collective == PCCL_ALL_GATHER_V || collective == PCCL_REDUCE_SCATTER;
-        bool rooted = receives || collective == PCCL_BROADCAST || collective == PCCL_SCATTER || collective == PCCL_SEND;
+        bool has_parts = is_of_blobs(collective) || collective == PCCL_REDUCE_SCATTER;
+        bool rooted = receives || collective == PCCL_BROADCAST || collective == PCCL_SCATTER ||
+                      collective == PCCL_SCATTER_V || collective == PCCL_SEND;
         bool barrier = collective == PCCL_BARRIER;
         bool founds = collective == PCCL_FOUND;
         struct pccl_descriptor valid = {.collective = collective, .count = founds ? 2 : 0};

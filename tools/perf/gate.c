@@ -125,6 +125,7 @@ static bool is_metric(const char *of, const char *metric)
     } kinds[] = {{"all_reduce", operation},    {"broadcast", operation},      {"all_gather", operation},
                  {"all_gather_v", operation},  {"reduce_scatter", operation}, {"reduce", operation},
                  {"gather", operation},        {"scatter", operation},        {"all_to_all", operation},
+                 {"gather_v", operation},      {"scatter_v", operation},      {"all_to_all_v", operation},
                  {"send", operation},          {"barrier", operation},        {"state_equal", equal},
                  {"state_newcomer", newcomer}, {"state_part", part},          {"chaos_kill", chaos},
                  {"chaos_stop", chaos},        {"topology", topology}};

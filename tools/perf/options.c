@@ -11,7 +11,7 @@ static const char *const datatypes[] = {"u8",  "i8",   "i16", "u16", "u32",  "i3
 static const unsigned char datatype_bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1};
 #define COLLECTIVES                                                                                                    \
     "all_reduce", "broadcast", "all_gather", "all_gather_v", "reduce_scatter", "reduce", "gather", "scatter",          \
-        "all_to_all", "send", "barrier"
+        "all_to_all", "gather_v", "scatter_v", "all_to_all_v", "send", "barrier"
 #define OPERATIONS "sum", "avg", "prod", "max", "min", "and", "or", "xor", "premul_sum"
 static const char *const operations[] = {OPERATIONS};
 static const char *const collectives[] = {COLLECTIVES};
@@ -92,6 +92,12 @@ uint32_t perf_parts(const struct perf_options *options)
     return whole || options->collective == PERF_BARRIER ? 1 : options->peers;
 }
 
+bool perf_gives_blobs(const struct perf_options *options)
+{
+    return options->collective == PERF_ALL_GATHER_V || options->collective == PERF_GATHER_V ||
+           options->collective == PERF_SCATTER_V || options->collective == PERF_ALL_TO_ALL_V;
+}
+
 double perf_traffic(const struct perf_options *options, uint32_t peers)
 {
     switch (options->collective) {
@@ -110,7 +116,9 @@ uint32_t perf_senders(const struct perf_options *options)
     case PERF_BROADCAST:
     case PERF_REDUCE: return options->peers - 1;
     case PERF_GATHER:
-    case PERF_SCATTER: return 1;
+    case PERF_GATHER_V:
+    case PERF_SCATTER:
+    case PERF_SCATTER_V: return 1;
     case PERF_SEND: return options->peers / 2;
     default: return options->peers;
     }
@@ -530,8 +538,7 @@ static const char *misfit(const struct perf_options *options)
         return "--state --chaos does not go with --gate";
     if (options->exact && options->codec.algorithm == pcclQuantNone)
         return "--exact goes with a --codec";
-    if (options->codec.algorithm != pcclQuantNone &&
-        (options->collective == PERF_BARRIER || options->collective == PERF_ALL_GATHER_V))
+    if (options->codec.algorithm != pcclQuantNone && (options->collective == PERF_BARRIER || perf_gives_blobs(options)))
         return "--codec goes with what moves elements";
     if (options->codec.algorithm != pcclQuantNone && options->collective == PERF_SEND)
         return "what is sent to one peer is not quantized";
@@ -616,7 +623,7 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
         options->in_place = true; /* there is one buffer, or none */
         options->out_of_place = false;
     }
-    if (options->collective == PERF_ALL_GATHER_V || options->collective == PERF_ALL_TO_ALL) {
+    if (perf_gives_blobs(options) || options->collective == PERF_ALL_TO_ALL) {
         options->in_place = false; /* the result is in memory of the library's, or must be elsewhere */
         options->out_of_place = true;
     }

@@ -29,6 +29,9 @@ enum perf_collective {
     PERF_GATHER,
     PERF_SCATTER,
     PERF_ALL_TO_ALL,
+    PERF_GATHER_V,
+    PERF_SCATTER_V,
+    PERF_ALL_TO_ALL_V,
     PERF_SEND, /* of each two ranks, the first one to the second */
     PERF_BARRIER
 };
@@ -92,6 +95,8 @@ const char *perf_datatype_name(pcclDataType_t datatype);
 const char *perf_operation_name(pcclRedOp_t operation);
 const char *perf_collective_name(enum perf_collective collective); /* "all_reduce" */
 bool perf_reduces(const struct perf_options *options);
+/* Whether the result is in memory of the library's. */
+bool perf_gives_blobs(const struct perf_options *options);
 /* Into how many parts, one of each peer, the elements are divided: as many as peers, or one. */
 uint32_t perf_parts(const struct perf_options *options);
 /* What the busiest peer sends or receives at least, as a share of the size. */

@@ -175,6 +175,7 @@ struct bench {
     uint64_t resident_bytes; /* when the buffers had been touched and the library had done nothing yet; 0: not known */
     pcclAsyncReduceOp_t *handles;
     pcclBlobs_t *blobs; /* of each operation, what it gave last */
+    pcclPart_t *parts;  /* for each peer, of the operation that is launched */
 };
 
 static pcclResult_t meet(const struct bench *bench)
@@ -246,6 +247,13 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
     const char *input = in_place ? output : bench->input;
     const char *part = in_place ? output + own : bench->input + whole;
     char *share = in_place ? output + own : output + first * bytes;
+    pcclBlobs_t *blobs = &bench->blobs[tag];
+    if (perf_gives_blobs(options)) {
+        more.max_bytes = UINT64_MAX;
+        (void)pcclFreeBlobs(blobs);
+    }
+    for (uint32_t i = 0; i < options->peers; i++)
+        bench->parts[i] = (pcclPart_t){input + whole + i * count * bytes, count * bytes};
     switch (options->collective) {
     case PERF_ALL_REDUCE:
         if (options->tensors > 1)
@@ -261,10 +269,17 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
         return handle ? pcclAllGatherAsync(part, output + whole, count, datatype, &more, comm, handle)
                       : pcclAllGather(part, output + whole, count, datatype, &more, comm, NULL);
     case PERF_ALL_GATHER_V:
-        more.max_bytes = UINT64_MAX;
-        (void)pcclFreeBlobs(&bench->blobs[tag]);
-        return handle ? pcclAllGatherVAsync(part, count * bytes, &more, comm, &bench->blobs[tag], handle)
-                      : pcclAllGatherV(part, count * bytes, &more, comm, &bench->blobs[tag], NULL);
+        return handle ? pcclAllGatherVAsync(part, count * bytes, &more, comm, blobs, handle)
+                      : pcclAllGatherV(part, count * bytes, &more, comm, blobs, NULL);
+    case PERF_GATHER_V:
+        return handle ? pcclGatherVAsync(part, count * bytes, 0, &more, comm, blobs, handle)
+                      : pcclGatherV(part, count * bytes, 0, &more, comm, blobs, NULL);
+    case PERF_SCATTER_V:
+        return handle ? pcclScatterVAsync(bench->parts, options->peers, 0, &more, comm, blobs, handle)
+                      : pcclScatterV(bench->parts, options->peers, 0, &more, comm, blobs, NULL);
+    case PERF_ALL_TO_ALL_V:
+        return handle ? pcclAllToAllVAsync(bench->parts, options->peers, &more, comm, blobs, handle)
+                      : pcclAllToAllV(bench->parts, options->peers, &more, comm, blobs, NULL);
     case PERF_REDUCE_SCATTER:
         return handle ? pcclReduceScatterAsync(input + whole, share, count, datatype, options->operation, &more, comm,
                                                handle)
@@ -331,7 +346,9 @@ uint32_t perf_iterations(const struct perf_options *options, size_t bytes)
 static uint32_t values_for(const struct bench *bench, uint32_t giver, uint32_t rank)
 {
     enum perf_collective collective = bench->options->collective;
-    return giver + (collective == PERF_SCATTER || collective == PERF_ALL_TO_ALL ? 3 * rank : 0);
+    bool differ = collective == PERF_SCATTER || collective == PERF_ALL_TO_ALL || collective == PERF_SCATTER_V ||
+                  collective == PERF_ALL_TO_ALL_V;
+    return giver + (differ ? 3 * rank : 0);
 }
 
 /* What this peer brings to one operation; its values begin anew in each part. */
@@ -351,11 +368,16 @@ static uint64_t wrong_blobs(const struct bench *bench, uint32_t number, size_t c
 {
     const pcclBlobs_t *blobs = &bench->blobs[number];
     struct perf_options giver = bench->values;
+    uint32_t givers = bench->options->peers;
     uint64_t wrong = 0;
-    for (giver.index = 0; giver.index < bench->options->peers; giver.index++) {
-        bool there = giver.index < blobs->count &&
-                     blobs->blobs[giver.index].length == count * perf_datatype_bytes(giver.datatype);
-        wrong += there ? perf_values_differ(blobs->blobs[giver.index].data, count, &giver) : count;
+    if (bench->options->collective == PERF_SCATTER_V)
+        givers = 1; /* the root is the first one */
+    if (bench->options->collective == PERF_GATHER_V && bench->rank > 0)
+        givers = 0;
+    for (uint32_t i = 0; i < givers; i++) {
+        bool there = i < blobs->count && blobs->blobs[i].length == count * perf_datatype_bytes(giver.datatype);
+        giver.index = values_for(bench, i, bench->rank);
+        wrong += there ? perf_values_differ(blobs->blobs[i].data, count, &giver) : count;
     }
     return wrong;
 }
@@ -371,7 +393,10 @@ static uint64_t wrong_in(const struct bench *bench, uint32_t number, size_t firs
     uint64_t wrong = 0;
     switch (options->collective) {
     case PERF_BARRIER: return 0;
-    case PERF_ALL_GATHER_V: return wrong_blobs(bench, number, count);
+    case PERF_ALL_GATHER_V:
+    case PERF_GATHER_V:
+    case PERF_SCATTER_V:
+    case PERF_ALL_TO_ALL_V: return wrong_blobs(bench, number, count);
     case PERF_ALL_REDUCE: return perf_values_wrong(whole, count, options);
     case PERF_REDUCE_SCATTER: return perf_values_wrong(share, count, &bench->values);
     case PERF_REDUCE: return bench->rank == 0 ? perf_values_wrong(whole, count, &bench->values) : 0;
@@ -534,9 +559,10 @@ int perf_worker_run(const struct perf_options *options, perf_sink sink, void *co
                           .input = malloc(bytes),
                           .output = malloc(bytes),
                           .handles = calloc(options->concurrent, sizeof *bench.handles),
-                          .blobs = calloc(options->concurrent, sizeof *bench.blobs)};
+                          .blobs = calloc(options->concurrent, sizeof *bench.blobs),
+                          .parts = calloc(options->peers, sizeof *bench.parts)};
     int code = 1;
-    if (!bench.input || !bench.output || !bench.handles || !bench.blobs) {
+    if (!bench.input || !bench.output || !bench.handles || !bench.blobs || !bench.parts) {
         (void)fprintf(stderr, "pccl-perf: out of memory for two buffers of %zu bytes\n", bytes);
         goto out;
     }
@@ -559,6 +585,7 @@ int perf_worker_run(const struct perf_options *options, perf_sink sink, void *co
     (void)pcclDestroyCommunicator(bench.comm);
 out:
     free(bench.blobs);
+    free(bench.parts);
     free(bench.handles);
     free(bench.output);
     free(bench.input);
