@@ -186,6 +186,32 @@ def test_sends_of_others(run):
     honest.go_on()
 
 
+def test_blobs_of_others(run):
+    """A member contributes blobs that are longer than they say, fewer than there are members, or the root's
+    alone to scatter. It goes, and the others exchange theirs."""
+    honest = Run(run, count=2, loop=False)
+    root = bytes.fromhex(honest.peers[0].do("members")["members"][0])
+    lengths = lambda *blobs: b"".join(length.to_bytes(8, "little") for length in blobs)  # noqa: E731
+    lies = (
+        ("blobs_for_all", 14, {}, lengths(1, 0, 0) + b"ab"),
+        ("blobs_for_all", 14, {}, lengths(1) + b"a"),
+        ("blobs_given", 13, {"root": root}, lengths(0, 0, 0)),
+    )
+    for tag, (kind, collective, more, payload) in enumerate(lies):
+        (liar,) = honest.members()
+        calls = [peer.start("collect", kind, tag, SMALL, "launched").begun() for peer in honest.peers]
+        descriptor = {"collective": collective, "count": 1000, **more}
+        said = {"instance": liar.instance(tag=tag), "view": liar.view, "descriptor": descriptor}
+        liar.say("done", **said, tiny=1, payload=payload)
+        out = harness.poll(lambda liar=liar: liar.out, "the liar to be out")
+        check("operation" in out, f"the liar is out for this: {out}")
+        for call in calls:
+            call.wait(rc=harness.LOST)
+    calls = [peer.start("collect", "blobs_for_all", 9, SMALL, "launched").begun() for peer in honest.peers]
+    check(all(call.wait(rc=harness.SUCCESS)["right"] for call in calls), "the blobs of the others")
+    honest.go_on()
+
+
 def test_lost_links(run):
     """A member says that its link to a younger one is lost, in every form, and there is no ring
     without it: that one stays, as nobody else says so."""
