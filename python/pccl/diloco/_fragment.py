@@ -4,8 +4,9 @@ outer step."""
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass, replace
-from typing import Callable, Optional, TypeVar
+from typing import Callable, NamedTuple, Optional
 
 from .. import _threads
 from .._communicator import Communicator
@@ -14,8 +15,6 @@ from ._arrays import Flats, Layout, Part, Scratch
 from ._outer import Outer
 from ._reduction import Reduced, Reduction
 from ._shared import NOT_LAUNCHED, Shared
-
-_T = TypeVar("_T")
 
 _log = logging.getLogger("pccl.diloco")
 
@@ -40,6 +39,13 @@ class FragmentInfo:
     rx_bytes: int = 0
     waited_s: float = 0.0
     age: int = 0
+
+
+class Landing(NamedTuple):
+    """A reduction that has ended. reduced: None if it was aborted."""
+
+    info: FragmentInfo
+    reduced: Optional[Reduced]
 
 
 class Fragment:
@@ -84,32 +90,34 @@ class Fragment:
         """repeat: everybody waits for it, so that it is not given up when a peer is lost."""
         self._job = _threads.start(lambda: self.reduction.run(comm, repeat))
 
-    def land(self) -> Optional[Reduced]:
-        """Waits for the end of the reduction."""
+    def land(self, step: int) -> Landing:
+        """Waits for the end of the reduction. step: the run's inner step."""
         assert self._job is not None
+        begin = time.monotonic()
         self._job.wait()
         job, self._job = self._job, None
         reduced = job.value()
-        if reduced is None:
-            _log.info("fragment %d: its reduction was aborted, it goes again in its next slot", self.index)
-            self.counted += self.reduction.samples
-        return reduced
-
-    def commit(self, reduced: Optional[Reduced], step: int, scratch: Scratch) -> FragmentInfo:
-        """Makes the outer step, if there is a mean."""
-        info = FragmentInfo(self.index, age=step - self.launched)
+        age = step - self.launched
         self._shared.set_launched(self.index, NOT_LAUNCHED)
+        info = FragmentInfo(self.index, waited_s=time.monotonic() - begin, age=age)
+        if reduced is None:
+            _log.info("fragment %d: its reduction was aborted; it goes again in its next slot", self.index)
+            self.counted += self.reduction.samples
+            return Landing(info, None)
+        counts = {"participants": reduced.participants, "tx_bytes": reduced.tx_bytes, "rx_bytes": reduced.rx_bytes}
+        return Landing(replace(info, **counts), reduced)
+
+    def commit(self, landing: Landing, scratch: Scratch) -> FragmentInfo:
+        """Makes the outer step, if there is a mean."""
+        info, reduced = landing
         if reduced is None:
             return info
-        info = replace(
-            info, participants=reduced.participants, tx_bytes=reduced.tx_bytes, rx_bytes=reduced.rx_bytes
-        )
         if self.index == 0:  # a sample is in all fragments, and is counted once
             self._shared.samples += reduced.samples
         if reduced.weight == 0:
             return info
         if not self.reduction.mean_is_finite():
-            _log.warning("step %d: the mean is not finite, so there is no outer step", step)
+            _log.warning("fragment %d: the mean is not finite, so there is no outer step", self.index)
             return info
         for theta, momentum, mean in zip(self._theta, self._momentum, self.reduction.mean):
             _outer.apply(self.outer, theta, momentum, mean, scratch)

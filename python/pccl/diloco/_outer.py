@@ -74,7 +74,7 @@ def _check(rule: Union[Nesterov, SGD]) -> None:
 
 
 def per_fragment(given: Union[Outer, Sequence[Outer]], count: int) -> List[Outer]:
-    outers = list(given) if isinstance(given, (list, tuple)) else [given] * count
+    outers: List[Outer] = list(given) if isinstance(given, Sequence) else [given] * count
     for outer in outers:
         if not callable(outer) and not isinstance(outer, (Nesterov, SGD)):
             raise InvalidArgument(f"outer: {outer!r} is not a pccl.diloco.Nesterov, an SGD or a function")

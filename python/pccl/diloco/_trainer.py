@@ -16,11 +16,11 @@ from .._errors import InvalidArgument, InvalidUsage, LayoutError, NotConnected
 from .._state import TensorInfo
 from . import _arrays, _checkpoint, _fragments, _membership, _outer, _reduction
 from ._arrays import Flats, Layout, Scratch
-from ._fragment import Fragment, FragmentInfo
+from ._fragment import Fragment, FragmentInfo, Landing
 from ._fragments import Fragments
 from ._membership import Meeting, Membership
 from ._outer import SGD, Nesterov, Outer
-from ._reduction import Codec, Reduced, Reduction
+from ._reduction import Codec, Reduction
 from ._schedule import Schedule
 from ._shared import Shared
 
@@ -306,6 +306,8 @@ class DiLoCo:
                 fragment.contribute_nothing()
         self._is_midway, self._last_weight = False, 0.0
         if not self.finished:
+            if self._pipelined and not self._fragments[0].is_launched:
+                self._shared.set_launched(0, self.inner_step)  # the pipeline is never empty
             self._launch([fragment for fragment in self._fragments if fragment.is_launched])
             if self._schedule.delay > 0:
                 self._question.ask(self.comm)
@@ -495,17 +497,15 @@ class DiLoCo:
         """A step at which fragments are launched or due, or a round ends."""
         step = self.inner_step
         is_boundary = self._schedule.is_boundary(step)
-        due = [fragment for fragment in self._fragments if self._is_due(fragment, step)]
-        landed = [self._land(fragment) for fragment in due]
+        landed = [self._land(fragment) for fragment in self._fragments if self._is_due(fragment, step)]
         launching = [self._fragments[index] for index in self._schedule.launches(step)]
         skipped = not all([self._measure(fragment) for fragment in launching])
         if self._schedule.delay == 0:
             self._launch(launching)
             if is_boundary:
                 self._question.ask(self.comm)
-            due, landed = launching, [self._land(fragment) for fragment in launching]
-            launching = []
-        ended = [self._commit(fragment, *landing) for fragment, landing in zip(due, landed)]
+            landed, launching = [self._land(fragment) for fragment in launching], []
+        ended = [self._commit(landing) for landing in landed]
         info = StepInfo(skipped=skipped)
         if is_boundary:
             meeting = self._end_round(launching, ended)
@@ -539,7 +539,7 @@ class DiLoCo:
                 self._measure(fragment)
         self._launch(rest, repeat=True)
         for fragment in rest:
-            ended.append(self._commit(fragment, *self._land(fragment)))
+            ended.append(self._commit(self._land(fragment)))
         self._settle()
         self._stays_until = time.monotonic() + self._linger_s
 
@@ -598,19 +598,18 @@ class DiLoCo:
         for fragment in fragments:
             fragment.launch(self.comm, repeat or self._pipelined or self._schedule.delay == 0)
 
-    def _land(self, fragment: Fragment) -> Tuple[Optional[Reduced], float]:
-        """What was reduced, and the seconds for which this waited."""
-        before = self._waited_s
-        reduced = self._wait(fragment.land)
-        if reduced is not None:
-            self._present, self._last_weight = reduced.participants, reduced.weight
-        return reduced, self._waited_s - before
+    def _land(self, fragment: Fragment) -> Landing:
+        landing = self._wait(lambda: fragment.land(self.inner_step))
+        if landing.reduced is not None:
+            self._present, self._last_weight = landing.reduced.participants, landing.reduced.weight
+        return landing
 
-    def _commit(self, fragment: Fragment, reduced: Optional[Reduced], waited_s: float) -> FragmentInfo:
+    def _commit(self, landing: Landing) -> FragmentInfo:
         """Applies what has landed, and shows it in the parameters; in the pipeline _begin_round()
         does that."""
-        info = replace(fragment.commit(reduced, self.inner_step, self._scratch), waited_s=waited_s)
-        if not self._pipelined and (info.participants > 0 or not fragment.is_usable):
+        fragment = self._fragments[landing.info.fragment]
+        info = fragment.commit(landing, self._scratch)
+        if not self._pipelined and (landing.reduced is not None or not fragment.is_usable):
             fragment.show(self._alpha, self._mean, self._scratch)
         return info
 
@@ -618,7 +617,7 @@ class DiLoCo:
         """Applies what is on its way before its time. All peers do so at the same step."""
         for fragment in self._fragments:
             if fragment.is_on_its_way:
-                ended.append(self._commit(fragment, *self._land(fragment)))
+                ended.append(self._commit(self._land(fragment)))
 
     def _admit(self, ended: List[FragmentInfo]) -> Meeting:
         """All peers decide this alike, by what joint calls have told them. Newcomers do not have
