@@ -104,8 +104,10 @@ class Fragment:
             _log.info("fragment %d: its reduction was aborted; it goes again in its next slot", self.index)
             self.counted += self.reduction.samples
             return Landing(info, None)
-        counts = {"participants": reduced.participants, "tx_bytes": reduced.tx_bytes, "rx_bytes": reduced.rx_bytes}
-        return Landing(replace(info, **counts), reduced)
+        info = replace(
+            info, participants=reduced.participants, tx_bytes=reduced.tx_bytes, rx_bytes=reduced.rx_bytes
+        )
+        return Landing(info, reduced)
 
     def commit(self, landing: Landing, scratch: Scratch) -> FragmentInfo:
         """Makes the outer step, if there is a mean."""

@@ -241,10 +241,10 @@ class DiLoCo:
             for index, part in enumerate(self._layout.parts)
         ]
         settings = (
-            _membership.mark("params", self._shared.layout_mark, self._layout.lines()),
-            _membership.mark("extra and buffers", self._shared.mark(), self._shared.lines()),
+            _membership.listing("params", sorted(self._layout.lines())),
             _membership.number("inner_steps", inner_steps),
             _membership.listing("fragments", [", ".join(part) for part in names]),
+            _membership.mark("extra and buffers", self._shared.mark(), self._shared.lines()),
             _membership.listing("offsets", [str(offset) for offset in self._schedule.offsets]),
             _membership.number("delay", delay),
             _membership.fraction("alpha", alpha),

@@ -1,0 +1,247 @@
+"""DiLoCo in fragments that are reduced while training goes on: the schedule, its arithmetic beside
+one that is written down plainly, and what becomes of it all when peers come and go. With real
+processes: test_diloco_streaming_churn."""
+
+import itertools
+import threading
+
+import pytest
+import support
+from test_diloco import Reference, admit, end, flat, start, train
+
+import pccl
+from pccl.diloco import SGD, DiLoCo, Nesterov
+from pccl.diloco._fragments import split
+from pccl.diloco._schedule import Schedule
+
+np = pytest.importorskip("numpy")
+
+
+def params(seed=0, dtype=np.float32):
+    """Three fragments, each of several parameters, with more than goes through the master."""
+    drawn = np.random.default_rng(seed)
+    shapes = {"in.w": (50, 70), "h.0.w": (3001,), "h.0.b": (5,), "h.1.w": (60, 50), "h.1.b": (3,), "h.2.w": (41, 90)}
+    return {name: drawn.normal(size=shape).astype(dtype) for name, shape in shapes.items()}
+
+
+STRIDED = [["h.0.b", "h.0.w", "in.w"], ["h.1.b", "h.1.w"], ["h.2.w"]]
+
+
+# ---- the schedule
+
+
+class Clocks:
+    """The schedule once more: a clock for each fragment, which counts down to its next slot."""
+
+    def __init__(self, period, offsets, delay):
+        self._until = [offset or period for offset in offsets]
+        self._period, self._delay = period, delay
+        self._ways = []  # (fragment, steps until it is due)
+
+    def tick(self):
+        self._ways = [(p, left - 1) for p, left in self._ways]
+        launched = []
+        for p in range(len(self._until)):
+            self._until[p] -= 1
+            if self._until[p] == 0:
+                self._until[p] = self._period
+                launched.append(p)
+                self._ways.append((p, self._delay))
+        landed = sorted(p for p, left in self._ways if left == 0)
+        self._ways = [way for way in self._ways if way[1] > 0]
+        return launched, landed
+
+
+@pytest.mark.parametrize("period, count", [(1, 1), (1, 3), (5, 1), (6, 3), (7, 3), (10, 4)])
+def test_the_schedule_is_that_of_clocks(period, count):
+    for delay in range(period):
+        for offsets in (None, [(3 * p + 1) % period for p in range(count)]):
+            schedule = Schedule.make(period, count, offsets, delay)
+            clocks = Clocks(period, schedule.offsets, delay)
+            assert schedule.launches(0) == schedule.lands(0) == []
+            for step in range(1, 4 * period + 1):
+                launched, landed = clocks.tick()
+                assert (schedule.launches(step), schedule.lands(step)) == (launched, landed)
+                assert schedule.is_boundary(step) == (step % period == 0)
+                assert schedule.acts(step) == bool(launched or landed or step % period == 0)
+
+
+def test_fragments_are_spread_over_the_period():
+    assert Schedule.make(51, 3, None, 5).offsets == (0, 17, 34)
+    assert Schedule.make(10, 4, None, 0).offsets == (0, 2, 5, 7)
+
+
+# ---- fragments
+
+
+def test_fragments_by_count():
+    layers = {f"h.{i}.{name}": np.zeros(3) for i in range(12) for name in ("w", "b")}
+    layers["out.w"] = np.zeros(500)
+    found = split(layers, 3, "strided")
+    assert found[2] == sorted(f"h.{i}.{name}" for i in (2, 5, 8, 11) for name in ("w", "b"))
+    assert "out.w" in found[0] and sorted(itertools.chain(*found)) == sorted(layers)
+    found = split(layers, 3, "contiguous")
+    assert found[2] == ["out.w"] and sorted(itertools.chain(*found)) == sorted(layers)
+    del layers["out.w"]
+    assert [len(names) for names in split(layers, 4, "contiguous")] == [6] * 4
+    assert split(layers, 4, "contiguous")[3] == sorted(f"h.{i}.{name}" for i in (9, 10, 11) for name in ("w", "b"))
+    assert split(params(), 3, "strided") == [["h.0.b", "h.0.w", "in.w"], ["h.1.b", "h.1.w"], ["h.2.w"]]
+    few = {"a": np.zeros(3), "b": np.zeros(3)}
+    assert split(few, 2, "strided") == split(few, 2, "contiguous") == [["a"], ["b"]]
+    for count in range(1, 13):
+        assert all(split(layers, count, "contiguous")) and all(split(layers, count, "strided"))
+
+
+def test_fragments_as_given():
+    assert split(params(), [["in", "h.0"], ["h.1.w", "h.1.b"], ["h.2"]], "strided") == STRIDED
+
+
+FRAGMENTS = [["in", "h.0"], ["h.1"], ["h.2"]]
+
+BAD = [
+    (dict(fragments=0), "fragments: 0; expected at least 1"),
+    (dict(fragments=7), "fragments: 7; there are only 6 parameters"),
+    (dict(fragments="in"), "fragments: 'in'; expected a number, or a sequence"),
+    (dict(fragments=True), "fragments: True; expected a number, or a sequence"),
+    (dict(fragments=[["in"], "h"]), "fragments: number 1 is 'h', neither a module nor a sequence of names"),
+    (dict(fragments=[["in", "h.0"], ["h.1"]]), "fragments: h.2.w is in none"),
+    (dict(fragments=[["in", "h"], ["h.1"]]), "fragments: h.1.b, h.1.w is in more than one"),
+    (dict(fragments=[["in", "h"], []]), "fragments: number 1 has no parameters"),
+    (dict(fragments=[["in", "h"], ["g"]]), "there is no parameter 'g', nor one in it"),
+    (dict(pattern="random"), "pattern: 'random'; there are strided, contiguous"),
+    (dict(delay=4), "delay: 4; expected at least 0 and less than inner_steps=4"),
+    (dict(delay=-1), "delay: -1"),
+    (dict(alpha=1.5), "alpha: 1.5"),
+    (dict(fragments=2, offsets=[1]), "offsets: there are 1 for 2 fragments"),
+    (dict(fragments=2, offsets=[1, 4]), "offsets: [1, 4]; expected each from 0 to inner_steps - 1 = 3"),
+    (dict(fragments=2, mode="delayed"), "fragments, delay and alpha are for mode=\"sync\""),
+    (dict(delay=1, mode="eager"), "fragments, delay and alpha are for mode=\"sync\""),
+    (dict(fragments=3, outer=[Nesterov(), SGD()]), "outer: there are 2 for 3 fragments"),
+    (dict(mode="eager", outer=lambda theta, momentum, mean: None), "needs a linear one"),
+    (dict(feedback=True), "feedback: there is no codec"),
+    (dict(feedback=True, codec="u8-zps"), "error feedback is for formats of eight and of four bits"),
+    (dict(codec="int4", params=params(0, np.float64)), "codec: 'int4' does not pack float64"),
+]
+
+
+@pytest.mark.parametrize("settings, words", BAD)
+def test_refused(address, settings, words):
+    given = {"params": params(), "inner_steps": 4, **settings}
+    with pytest.raises(pccl.InvalidArgument) as caught:
+        DiLoCo(pccl.Communicator(address), given.pop("params"), **given)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        (dict(fragments=2), "fragments: this peer has h.0.b, h.0.w, h.2.w, the run h.0.b, h.0.w, in.w"),
+        (dict(delay=2), "delay: this peer has 2, the run 1"),
+        (dict(alpha=0.25), "alpha: this peer has 0.25, the run 0.5"),
+        (dict(offsets=[0, 1, 3]), "offsets: this peer has 1, the run 2"),
+        (dict(codec=pccl.QuantizationOptions("int4", block=64)), "the run 'int4'"),
+    ],
+)
+def test_who_comes_with_other_settings_is_told(address, settings, words):
+    run = dict(inner_steps=6, fragments=FRAGMENTS, delay=1, alpha=0.5, codec="int4")
+    first = DiLoCo(pccl.Communicator(address), params(), **run)
+    first.join()
+    other = DiLoCo(pccl.Communicator(address), params(), **{**run, **settings})
+    failed = []
+
+    def join():
+        with pytest.raises(pccl.InvalidArgument) as caught:
+            other.join()
+        failed.append(str(caught.value))
+
+    admit(first, join)
+    assert words in failed[0]
+    first.close()
+
+
+# ---- arithmetic
+
+
+class Streaming:
+    """All peers' fragments, written down: what they are to come to."""
+
+    def __init__(self, values, fragments, clocks, alpha, lr=0.7, momentum=0.9):
+        self.parts = [Reference(self._of(values[0], names), lr, momentum) for names in fragments]
+        self._fragments, self._clocks, self._alpha = fragments, clocks, values[0]["in.w"].dtype.type(alpha)
+        self._rest = values[0]["in.w"].dtype.type(1 - alpha)
+        self._ways = {}
+
+    @staticmethod
+    def _of(values, names):
+        return np.concatenate([values[name].reshape(-1) for name in names])
+
+    def tick(self, values):
+        """Changes the values, which are each peer's, as the step does. The fragments applied."""
+        launched, landed = self._clocks.tick()
+        for p in launched:
+            theta = self.parts[p].theta
+            self._ways[p] = [theta - self._of(own, self._fragments[p]) for own in values]
+        for p in landed:
+            self.parts[p].step(self._ways.pop(p))
+            for own in values:
+                self._mix(p, own)
+        return landed
+
+    def _mix(self, p, own):
+        begin = 0
+        for name in self._fragments[p]:
+            size = own[name].size
+            theta = self.parts[p].theta[begin : begin + size].reshape(own[name].shape)
+            own[name][...] = theta if self._alpha == 0 else own[name] * self._alpha + theta * self._rest
+            begin += size
+
+    @property
+    def theta(self):
+        return np.concatenate([part.theta for part in self.parts])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "delay, alpha, offsets", [(0, 0, None), (0, 0.5, None), (1, 0, None), (2, 0.5, None), (5, 0.25, [1, 5, 3])]
+)
+def test_it_is_the_reference_bit_by_bit(address, dtype, delay, alpha, offsets):
+    """Of two peers, whose sums have one order only."""
+    values = [params(0, dtype) for _ in range(2)]
+    settings = dict(inner_steps=6, fragments=FRAGMENTS, delay=delay, alpha=alpha, offsets=offsets)
+    settings.update(min_peers=2, bucket_bytes=8192, verify_every=0)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
+    mirror = [params(0, dtype) for _ in range(2)]
+    reference = Streaming(mirror, STRIDED, Clocks(6, offsets or [0, 2, 4], delay), alpha)
+    for step in range(1, 25):
+        for i in range(2):
+            train(values[i], i, step)
+            train(mirror[i], i, step)
+        infos = support.parallel([one.step for one in two])
+        landed = reference.tick(mirror)
+        for one, info, mine, wanted in zip(two, infos, values, mirror):
+            assert [cost.fragment for cost in info.fragments] == landed and info.committed == bool(landed)
+            assert all(cost.age == delay and cost.participants == 2 and cost.committed for cost in info.fragments)
+            assert info.synced == (step % 6 == 0) and one.inner_step == step
+            assert np.array_equal(one.state_dict()[f"theta.{dtype}"], reference.theta)
+            assert np.array_equal(flat(mine), flat(wanted))
+        assert two[0].digest() == two[1].digest()
+    end(two)
+
+
+def test_one_fragment_at_once_is_plain_diloco(address):
+    """Bit by bit, with whatever codec."""
+    for codec in (None, "u8-zps", "e3m0"):
+        digests = []
+        for more in ({}, dict(fragments=1, delay=0, alpha=0.0), dict(fragments=[["in", "h"]], offsets=[0])):
+            values, group = [params() for _ in range(2)], support.Group(address, 2)  # in the same order each time
+            settings = dict(inner_steps=2, min_peers=2, codec=codec, **more)
+            two = [DiLoCo(comm, value, **settings) for comm, value in zip(group.members, values)]
+            support.parallel([one.join for one in two])
+            for step in range(6):
+                for i in range(2):
+                    train(values[i], i, step)
+                infos = support.parallel([one.step for one in two])
+            assert infos[0].synced and np.array_equal(flat(values[0]), flat(values[1]))
+            digests.append((two[0].digest(), two[1].digest(), flat(values[0]).tobytes()))
+            end(two)
+        assert len(set(digests)) == 1 and digests[0][0] == digests[0][1]
