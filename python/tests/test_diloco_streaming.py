@@ -245,3 +245,252 @@ def test_one_fragment_at_once_is_plain_diloco(address):
             digests.append((two[0].digest(), two[1].digest(), flat(values[0]).tobytes()))
             end(two)
         assert len(set(digests)) == 1 and digests[0][0] == digests[0][1]
+
+
+def outer_of_users(theta, momentum, mean):
+    momentum += mean
+    theta -= 0.25 * momentum
+
+
+def part_of(values, p):
+    return np.concatenate([values[name].reshape(-1) for name in STRIDED[p]])
+
+
+def test_outer_optimizers(address):
+    """Another one for each fragment: two that are built in, and a function."""
+    values = [params() for _ in range(2)]
+    outers = [SGD(0.5, 0.8), Nesterov(0.4, 0.9), outer_of_users]
+    rules = [lambda mean, m: 0.5 * m, lambda mean, m: 0.4 * (mean + 0.9 * m), lambda mean, m: 0.25 * m]
+    settings = dict(inner_steps=3, fragments=FRAGMENTS, min_peers=2)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], outer=outers, **settings))
+    theta = [part_of(params(), p) for p in range(3)]
+    m = [np.zeros_like(part) for part in theta]
+    for step in range(1, 10):
+        for i in range(2):
+            train(values[i], i, step)
+        trained = [[part_of(own, p) for own in values] for p in range(3)]
+        (cost,) = support.parallel([one.step for one in two])[0].fragments
+        p = cost.fragment
+        mean = theta[p] - np.mean(trained[p], axis=0)
+        m[p] = [0.8, 0.9, 1][p] * m[p] + mean
+        theta[p] = theta[p] - rules[p](mean, m[p])
+        assert np.allclose(two[0].state_dict()["theta.float32"], np.concatenate(theta), rtol=0, atol=1e-5)
+        assert two[0].digest() == two[1].digest()
+    end(two)
+
+
+@pytest.mark.parametrize("codec, share", [("e3m0", 0.135), ("int4", 0.135), ("e4m3", 0.27)])
+def test_few_bits_on_the_way(address, codec, share):
+    """With feedback and without: the same bits everywhere, and few bytes."""
+    sent = {}
+    for given in (dict(), dict(codec=codec), dict(codec=codec, feedback=True)):
+        values = [params() for _ in range(2)]
+        settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=1, alpha=0.5, min_peers=2, **given)
+        two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
+        key = str(given)
+        sent[key] = 0
+        for step in range(9):
+            for i in range(2):
+                train(values[i], i, step)
+            infos = support.parallel([one.step for one in two])
+            assert two[0].digest() == two[1].digest()
+            sent[key] += infos[0].tx_bytes
+            assert infos[0].tx_bytes == sum(cost.tx_bytes for cost in infos[0].fragments)
+        end(two)
+    exact, *packed = sent.values()
+    assert exact > 0 and all(0.1 * exact < few < share * exact for few in packed), sent
+
+
+def test_tokens_weigh_what_was_counted_since_the_fragments_last_slot(address):
+    values = [params() for _ in range(2)]
+    settings = dict(inner_steps=2, fragments=2, outer=Nesterov(1.0, 0.0), min_peers=2, weight="tokens")
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
+    counts = [(1, 3), (5, 5), (2, 8), (10, 1), (4, 4), (7, 2)]
+    total = 0
+    for step in range(1, len(counts) + 1):
+        for i in range(2):
+            train(values[i], i, step)
+        trained = [{name: value.copy() for name, value in own.items()} for own in values]
+        infos = support.parallel([lambda i=i: two[i].step(counts[step - 1][i]) for i in range(2)])
+        (cost,) = infos[0].fragments
+        weights = np.sum(counts[max(0, step - 2) : step], axis=0)
+        for name in split(params(), 2, "strided")[cost.fragment]:
+            wanted = sum(own[name] * weight for own, weight in zip(trained, weights)) / sum(weights)
+            assert np.allclose(values[0][name], wanted, rtol=0, atol=1e-5)
+        total = int(np.sum(counts[:step])) if cost.fragment == 0 else total
+        assert two[0].samples == two[1].samples == total
+    end(two)
+
+
+def test_what_is_not_finite_goes_when_the_fragment_is_applied(address):
+    values = [params() for _ in range(2)]
+    settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=1, alpha=0.5, min_peers=2)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
+    values[1]["h.1.b"][1] = np.nan
+    skipped = []
+    for step in range(1, 4):
+        infos = support.parallel([one.step for one in two])
+        assert not infos[0].skipped and two[0].digest() == two[1].digest()
+        skipped.append(infos[1].skipped)
+    assert skipped == [True, False, False]  # the slot of that fragment is at step 1
+    assert np.isfinite(flat(values[1])).all() and two[0].round == 1
+    end(two)
+
+
+# ---- coming, going, the end
+
+
+def test_newcomers_catch_up_in_mid_run(address):
+    """What is on its way when they come is applied early, by all alike."""
+    values = [params(i) for i in range(3)]
+    settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=2, alpha=0.5)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], min_peers=2, **settings))
+    for step in range(1, 5):
+        for i in range(2):
+            train(values[i], i, step)
+        support.parallel([one.step for one in two])
+    late = DiLoCo(pccl.Communicator(address), values[2], min_peers=2, **settings)
+    joined = []
+    thread = threading.Thread(target=lambda: joined.append(late.join()))
+    thread.start()
+    ages, infos = set(), None
+    while infos is None or not infos[0].admitted:
+        step += 1
+        for i in range(2):
+            train(values[i], i, step)
+        infos = support.parallel([one.step for one in two])
+        ages |= {cost.age for cost in infos[0].fragments}
+        assert two[0].digest() == two[1].digest()
+    thread.join(support.DEADLINE)
+    assert ages == {1, 2} and joined[0].joined and joined[0].moved_bytes > 0 and late.inner_step == step
+    three = [*two, late]
+    assert late.digest() == two[0].digest()
+    for step in range(step + 1, step + 8):
+        for i in range(3):
+            train(values[i], i, step)
+        infos = support.parallel([one.step for one in three])
+        assert len({one.digest() for one in three}) == 1
+        assert len({tuple(cost.fragment for cost in info.fragments) for info in infos}) == 1
+    assert [(cost.participants, cost.age) for cost in infos[2].fragments] == [(3, 2)]
+    end(three)
+
+
+@pytest.mark.parametrize("delay", [0, 2])
+def test_the_end_has_all_that_was_trained(address, delay):
+    """The last reductions are of all fragments; who comes later gets the result."""
+    values = [params() for _ in range(2)]
+    settings = dict(inner_steps=4, fragments=FRAGMENTS, delay=delay, alpha=0.5, rounds=2, outer=Nesterov(1.0, 0.0))
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], min_peers=2, **settings))
+    for step in range(1, 9):
+        assert not two[0].finished
+        for i in range(2):
+            train(values[i], i, step)
+        infos = support.parallel([one.step for one in two])
+    assert {cost.fragment for cost in infos[0].fragments} == {0, 1, 2} and infos[0].finished and two[1].finished
+    assert two[0].digest() == two[1].digest() and np.array_equal(flat(values[0]), flat(values[1]))
+    with pytest.raises(pccl.InvalidUsage, match="after the end"):
+        two[0].step()
+    state = two[0].state_dict()
+    end(two)
+    more = DiLoCo(pccl.Communicator(address), params(5), **{**settings, "rounds": 3})
+    more.load_state_dict(state)
+    with more:
+        while not more.finished:
+            more.step()
+    assert more.round == 3
+
+
+def test_finish_applies_what_is_on_its_way(address):
+    values = [params() for _ in range(2)]
+    settings = dict(inner_steps=6, fragments=FRAGMENTS, delay=3, alpha=0.5, min_peers=2)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
+    for step in range(1, 6):
+        for i in range(2):
+            train(values[i], i, step)
+        support.parallel([one.step for one in two])
+    infos = support.parallel([one.finish for one in two])
+    assert [(cost.fragment, cost.age, cost.committed) for cost in infos[0].fragments] == [(2, 1, True)]
+    assert two[0].digest() == two[1].digest() and np.array_equal(flat(values[0]), flat(values[1]))
+    assert "position" in two[0].state_dict()  # parameters and outer copy may differ under alpha
+    support.parallel([one.step for one in two])
+    end(two)
+
+
+def run_from(address, at, until, settings, states=None):
+    """Two peers from one step to another; their states, parameters and digest then."""
+    values = [params() for _ in range(2)]
+    group = support.Group(address, 2)
+    two = [DiLoCo(comm, value, **settings) for comm, value in zip(group.members, values)]
+    if states is not None:
+        for one, state in zip(two, states):
+            one.load_state_dict(state)
+            assert one.inner_step == at
+    support.parallel([one.join for one in two])
+    for step in range(at + 1, until + 1):
+        for i in range(2):
+            train(values[i], i, step)
+        support.parallel([lambda i=i: two[i].step(i + 1) for i in range(2)])
+    found = [one.state_dict() for one in two], [flat(value).tobytes() for value in values], two[0].digest()
+    end(two)
+    return found
+
+
+@pytest.mark.parametrize("delay, alpha", [(0, 0.0), (2, 0.5)])
+def test_resume_at_any_inner_step(address, tmp_path, delay, alpha):
+    """From what numpy.savez has written, with what was on its way: the same bits as without the
+    interruption."""
+    settings = dict(inner_steps=4, fragments=FRAGMENTS, delay=delay, alpha=alpha, min_peers=2, weight="tokens")
+    _, *straight = run_from(address, 0, 11, settings)
+    for at in range(1, 9):
+        states, *_ = run_from(address, 0, at, settings)
+        for i, state in enumerate(states):
+            np.savez(tmp_path / f"{i}.npz", **state)
+        loaded = [dict(np.load(tmp_path / f"{i}.npz")) for i in range(2)]
+        _, *resumed = run_from(address, at, 11, settings, loaded)
+        assert resumed == straight, at
+
+
+def test_who_resumes_elsewhere_gets_the_state_of_the_one_that_has_come_furthest(address):
+    settings = dict(inner_steps=4, fragments=FRAGMENTS, delay=2, alpha=0.5, min_peers=2)
+    (ahead, _), *_ = run_from(address, 0, 7, settings)
+    (behind, _), *_ = run_from(address, 0, 5, settings)
+    values = [params() for _ in range(2)]
+    two = [DiLoCo(pccl.Communicator(address), value, **settings) for value in values]
+    for one, state in zip(two, (ahead, behind)):
+        one.load_state_dict(state)
+    infos = support.parallel([one.join for one in two])
+    assert [info.moved_bytes > 0 for info in infos] == [False, True]
+    assert [one.inner_step for one in two] == [7, 7] and two[0].digest() == two[1].digest()
+    for step in range(8, 14):
+        for i in range(2):
+            train(values[i], i, step)
+        infos = support.parallel([one.step for one in two])
+        assert two[0].digest() == two[1].digest()
+    end(two)
+
+
+def test_states_that_do_not_fit(address):
+    settings = dict(inner_steps=4, fragments=FRAGMENTS, delay=2, alpha=0.5)
+    values = params()
+    diloco = DiLoCo(pccl.Communicator(address), values, **settings)
+    diloco.join()
+    for _ in range(3):
+        diloco.step()
+    state = diloco.state_dict()
+    diloco.close()
+    assert state["position"] == 3 and state["launched"][2] == 2
+    values["h.2.w"][:] = 9
+    before = diloco.digest()
+    for wrong, words in (
+        ({**state, "position": 4}, "position 4 of 4"),
+        ({**state, "weights": [1.0]}, "weights has 1 of 3"),
+        ({**state, "own.float32": np.zeros(3, np.float32)}, "own.float32"),
+        ({key: value for key, value in state.items() if key != "given"}, "one side has no given"),
+        ({**state, "more": 1}, "one side has no more"),
+    ):
+        with pytest.raises(pccl.InvalidArgument, match=words):
+            diloco.load_state_dict(wrong)
+        assert diloco.digest() == before and (values["h.2.w"] == 9).all()
+    other = DiLoCo(pccl.Communicator(address), params(), inner_steps=4, fragments=[["h.2", "in"], ["h.0", "h.1"]])
+    with pytest.raises(pccl.InvalidArgument, match="other names, shapes or types, or in other fragments"):
+        other.load_state_dict(state)

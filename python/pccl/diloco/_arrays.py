@@ -214,6 +214,11 @@ class Layout:
     def zeros(self) -> Flats:
         return [self.arrays.zeros(count, dtype) for count, dtype in zip(self.counts, self.dtypes)]
 
+    def copy_of(self, flats: Flats) -> Flats:
+        made = self.zeros()
+        copy(made, flats)
+        return made
+
     def _each(self, flats: Flats, part: Part) -> Iterator[Tuple[Any, Any]]:
         """Each parameter of the fragment and its place in the flat arrays."""
         for slot in part.slots:

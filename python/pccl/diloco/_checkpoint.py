@@ -25,17 +25,15 @@ def split(state: Mapping[str, Any]) -> Tuple[Dict[str, Any], Dict[str, Any]]:
 
 
 def save(layout: Layout, shared: Shared, fragments: Sequence[Fragment], delta: Flats) -> Dict[str, Any]:
-    own, kept = layout.zeros(), layout.zeros()
+    own = layout.zeros()
     layout.read(own)
-    for target, source in zip(kept, delta):
-        target[...] = source
     return {
         "position": shared.position,
         "launched": [fragment.launched for fragment in fragments],
         "counted": [fragment.counted for fragment in fragments],
         "given": [fragment.reduction.samples for fragment in fragments],
         "weights": [fragment.reduction.weight for fragment in fragments],
-        **_arrays_named(layout.dtypes, own, kept),
+        **_arrays_named(layout.dtypes, own, layout.copy_of(delta)),
     }
 
 

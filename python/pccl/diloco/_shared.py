@@ -4,7 +4,6 @@ arrays."""
 from __future__ import annotations
 
 import hashlib
-import operator
 from array import array
 from typing import Any, Dict, List, Mapping, Optional
 
@@ -144,23 +143,28 @@ class Shared:
         state.update(round=self.round, samples=self.samples, layout=self.layout_mark)
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Loads all of it, or raises and loads nothing."""
+    def check(self, state: Mapping[str, Any]) -> None:
+        """Raises if the state does not fit."""
         named = self._named()
-        wanted = {*named, "round", "samples", "layout"}
-        differing = sorted(wanted ^ set(state))
+        differing = sorted({*named, "round", "samples", "layout"} ^ set(state))
         if differing:
             raise InvalidArgument(f"load_state_dict: one side has no {', '.join(differing)}")
         if int(state["layout"]) != self.layout_mark:
-            raise InvalidArgument("load_state_dict: the state has parameters with other names, shapes or types")
-        counts = [operator.index(int(state["round"])), operator.index(int(state["samples"]))]
+            raise InvalidArgument(
+                "load_state_dict: the state has parameters with other names, shapes or types, or in other fragments"
+            )
+        counts = [int(state["round"]), int(state["samples"])]
         if min(counts) < 0:
             raise InvalidArgument(f"load_state_dict: round {counts[0]}, samples {counts[1]}")
         for name, thing in named.items():
             check_shape(name, state[name], thing)
-        for name, thing in named.items():
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """After check(): loads the state of a boundary."""
+        for name, thing in self._named().items():
             write_to(thing, state[name])
-        self.round, self.samples = counts
+        self.round, self.samples = int(state["round"]), int(state["samples"])
+        self.forget_step()
 
     def keep(self, theta: Flats, momentum: Flats) -> Kept:
         """A copy of the content, from which restore() recovers after an incomplete transfer. theta,

@@ -298,9 +298,12 @@ class DiLoCo:
         if not self._has_state:
             self._layout.read(self._shared.theta)
         self._membership.enter(self.comm)
+        on_its_way = self._layout.copy_of(self._delta) if self._is_midway else None
         meeting = self._meet()
         self._in_run = self._has_state = True
-        if meeting.moved_bytes > 0 or not self._is_midway:
+        if on_its_way is not None and meeting.moved_bytes == 0:
+            _arrays.copy(self._delta, on_its_way)
+        else:
             self._settle()
             for fragment in self._fragments:
                 fragment.contribute_nothing()
@@ -414,12 +417,15 @@ class DiLoCo:
         self._notice_close()
         with self._busy:
             state = self._shared.state_dict()
-            if self._own is None and (self._is_within_a_round() or self._alpha > 0):
+            if self._own is None and not self._is_settled():
                 state.update(_checkpoint.save(self._layout, self._shared, self._fragments, self._delta))
             return state
 
-    def _is_within_a_round(self) -> bool:
-        return self._shared.position > 0 or any(fragment.is_launched for fragment in self._fragments)
+    def _is_settled(self) -> bool:
+        """Whether the shared state is all there is: at a boundary, with nothing on its way, all
+        parameters are the outer copy."""
+        is_whole = len(self._fragments) == 1 and self._alpha == 0
+        return is_whole and self._shared.position == 0 and not self._fragments[0].is_launched
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Call it before join() or rejoin(): the run continues from here, unless another peer has
@@ -428,10 +434,10 @@ class DiLoCo:
             raise InvalidUsage("DiLoCo: load_state_dict() of a peer that is in the run")
         with self._busy:
             shared, rest = _checkpoint.split(state)
+            self._shared.check(shared)
             if rest:
                 _checkpoint.check(rest, self._layout, self._fragments, self.inner_steps)
             self._shared.load_state_dict(shared)
-            self._shared.forget_step()
             self._layout.write(self._shared.theta, self._layout.whole)
             if rest:
                 _checkpoint.load(rest, self._layout, self._shared, self._fragments, self._delta)
