@@ -26,6 +26,7 @@ from lab import launch  # noqa: E402 pylint: disable=wrong-import-position
 PEERS = 4
 MODES = ("sync", "delayed", "eager")
 REFERENCES = {"a reduction in each step": "parallel", "one worker": "alone"}
+STREAMING = {"inner_steps": 51, "fragments": 3, "delay": 5, "alpha": 0.5}
 METHODS = {
     "sync .7/.9, H 10": {"inner_steps": 10},
     "sync .7/.9": {},
@@ -37,6 +38,10 @@ METHODS = {
     "delayed .7/0": {"mode": "delayed", "momentum": 0.0},
     "eager .7/.9": {"mode": "eager"},
     "eager .4/.9": {"mode": "eager", "rate": 0.4},
+    "3 fragments, H 50": {"inner_steps": 50, "fragments": 3},
+    "streaming": STREAMING,
+    "streaming, e3m0": {**STREAMING, "codec": "e3m0"},
+    "streaming, int4, feedback": {**STREAMING, "codec": "int4", "feedback": 1},
 }
 
 

@@ -130,8 +130,23 @@ class DiLoCo:
     mode: "sync" waits for the reduction. "delayed" lets it run during the next round and applies it
         one round late. "eager" does so too, but applies each peer's own share at once, to its own
         parameters.
-    codec: "u8-minmax" or "u8-zps": deltas are sent as 8 bits. weight: "uniform", or "tokens": a
-        peer's weight is the number of samples of its round, as given to step() or add_samples().
+    outer: a Nesterov, an SGD, or a function of (theta, momentum, mean), flat arrays of a fragment,
+        that changes the first two in place: with the same bits on all peers, so without fused
+        arithmetic or random numbers. Or a list with one for each fragment.
+    fragments: how many parts of the model are reduced at times of their own, each once in
+        inner_steps steps (streaming DiLoCo). pattern: "strided" deals the layers out to them in
+        turn, "contiguous" cuts them into runs of about the same size; a layer is what shares its
+        name up to the first number, or else up to the last dot. Or a list of the fragments: of
+        modules, or of lists of names, of parameters or of what contains them. offsets: the steps of
+        a round at which each is launched; None spreads them evenly.
+    delay: a fragment is applied so many steps after its launch, and meanwhile the peers train on;
+        less than inner_steps. alpha: the share of its own parameters that a peer keeps when a
+        fragment is applied; 0 sets them to the outer copy, as fits delay 0.
+    codec: "u8-minmax", "u8-zps", "e4m3" or "e5m2": deltas are sent as 8 bits; "int4", "e3m0" or
+        "e2m1": as 4; or any QuantizationOptions. feedback: what the packing into a format of 8 or 4
+        bits takes is part of the next delta.
+    weight: "uniform", or "tokens": a peer's weight is the number of samples since the fragment's
+        last launch, as given to step() or add_samples().
     extra: arrays that are shared as well (a cursor, a schedule). The program must keep them equal
         on all peers at each boundary.
     share_buffers: newcomers get the module's buffers (BatchNorm's statistics) of one peer;
@@ -143,14 +158,17 @@ class DiLoCo:
         finish() of a finished run waits this long for late peers. A state_dict() of the end can be
         continued with more rounds.
 
-    Shared, with the same bits on all peers after each boundary: the outer copy, its momentum,
-    `round`, `samples` and extra. Not shared: the parameters between boundaries, in "eager" mode at
-    boundaries also; the inner optimizer's state; random numbers. The settings must be the same on
-    all peers; a newcomer with others is refused with a reason.
+    Shared, with the same bits on all peers after each step at which something is applied: the outer
+    copy, its momentum, `round`, `samples`; at boundaries also extra. Not shared: the parameters
+    between boundaries, in "eager" mode, in fragments and with alpha at boundaries also; the inner
+    optimizer's state; random numbers. The settings must be the same on all peers; a newcomer with
+    others is refused with a reason.
 
-    Newcomers are admitted at boundaries and get the run's state, however many they are. Peers that
-    die are left out: the mean is that of exactly those that remain. A peer that is alone continues
-    with its own delta. If nobody has been in a run before (all restarted from checkpoints), the
+    Newcomers are admitted at boundaries and get the run's state, however many they are; what is on
+    its way then is applied at once, by all alike. Peers that die are left out: the mean is that of
+    exactly those that remain. With a delay, a fragment during whose reduction a peer was lost is not
+    reduced again until its next slot, which has all that was trained; the others are not disturbed.
+    A peer that is alone continues with its own delta. If nobody has been in a run before (all restarted from checkpoints), the
     peer that has come furthest gives the state: min_peers makes them wait for each other.
 
     An exception that leaves step(), join() or finish(), Ctrl-C among them, means that this peer has
@@ -412,8 +430,11 @@ class DiLoCo:
             return self._shared.digest()
 
     def state_dict(self) -> Dict[str, Any]:
-        """A copy of what is shared, as a flat dictionary of arrays and numbers for numpy.savez or
-        torch.save. What is in flight is not in it: finish() first, or lose a round."""
+        """A copy of what is shared, as a flat dictionary of arrays, numbers and lists for numpy.savez
+        or torch.save. Within a round, and of fragments at any time, also this peer's own parameters
+        and what it has on its way: if all peers load theirs, of the same step, the run goes on with
+        the same bits. In "eager" mode what is on its way is lost unless finish() comes first; so is
+        what error feedback keeps (Communicator.get_feedback)."""
         self._notice_close()
         with self._busy:
             state = self._shared.state_dict()
@@ -429,7 +450,7 @@ class DiLoCo:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Call it before join() or rejoin(): the run continues from here, unless another peer has
-        come further. Arrays may be of numpy or torch. Sets the parameters."""
+        come further. Arrays may be of numpy or torch. Sets the parameters. Errors change nothing."""
         if self._is_in_run():
             raise InvalidUsage("DiLoCo: load_state_dict() of a peer that is in the run")
         with self._busy:
