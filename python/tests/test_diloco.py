@@ -546,7 +546,7 @@ def test_who_waits_at_the_end_gets_the_final_parameters(address, mode):
     infos = []
     thread = threading.Thread(target=lambda: infos.append(waiting.join()))
     thread.start()
-    member._question.wait()  # it asks the same, and one thread may at a time
+    member._membership.wait_for_answer()  # it asks the same, and one thread may at a time
     while not member.comm.are_peers_pending():
         pass
     train(values[0], 0, 0)

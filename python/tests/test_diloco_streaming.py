@@ -416,6 +416,51 @@ def test_finish_applies_what_is_on_its_way(address):
     end(two)
 
 
+def test_who_leaves_does_not_disturb_the_others(address):
+    """What is on its way is given up, if it does not end before; then the others go on."""
+    values = [params() for _ in range(3)]
+    settings = dict(inner_steps=6, fragments=FRAGMENTS, delay=2, min_peers=1, bucket_bytes=4096)
+    group = support.Group(address, 3)
+    three = [DiLoCo(comm, value, **settings) for comm, value in zip(group.members, values)]
+    support.parallel([one.join for one in three])
+    for step in range(1, 18):
+        if step == 9:
+            three.pop().close()
+        for i in range(len(three)):
+            train(values[i], i, step)
+        infos = support.parallel([one.step for one in three])
+        assert len({one.digest() for one in three}) == 1
+    assert [(cost.participants, cost.committed) for cost in infos[0].fragments] in ([], [(2, True)])
+    three.pop().close()
+    for step in range(18, 31):
+        info = three[0].step()
+    assert all(cost.participants == 1 and cost.committed and cost.tx_bytes == 0 for cost in info.fragments)
+    assert three[0].inner_step == 30
+    end(three)
+
+
+def test_who_comes_after_the_end_gets_the_final_parameters(address):
+    values = [params(i) for i in range(3)]
+    settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=1, alpha=0.5, rounds=2, linger_s=support.DEADLINE)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], min_peers=2, **settings))
+    for _ in range(6):
+        support.parallel([one.step for one in two])
+    digest = two[0].digest()
+    threads = [threading.Thread(target=one.finish) for one in two]
+    for thread in threads:
+        thread.start()
+    late = DiLoCo(pccl.Communicator(address), values[2], min_peers=2, **settings)
+    info = late.join()
+    assert info.finished and late.digest() == digest and np.array_equal(flat(values[2]), flat(values[0]))
+    for one in two:
+        one._stays_until = 0.0
+    assert late.finish().finished
+    for thread in threads:
+        thread.join(support.DEADLINE)
+        assert not thread.is_alive()
+    end([*two, late])
+
+
 def run_from(address, at, until, settings, states=None):
     """Two peers from one step to another; their states, parameters and digest then."""
     values = [params() for _ in range(2)]

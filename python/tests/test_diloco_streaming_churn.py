@@ -176,6 +176,6 @@ def test_killed_at_random_moments(script, address, codec):
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(4))
 def test_many_are_killed_at_random_moments(script, address, seed):
-    """Of numpy and torch, with few bits, in fragments of a megabyte."""
+    """Of numpy and torch, with few bits, in fragments of a quarter of a megabyte."""
     pytest.importorskip("torch")
-    kill_at_random(script, address, 20, seed, codec="int4", alpha=0.5, size=1 << 18, mixed=True)
+    kill_at_random(script, address, 8, seed, codec="int4", alpha=0.5, size=1 << 16, mixed=True)

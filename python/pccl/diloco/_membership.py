@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Callable, NamedTuple, Optional, Sequence
 
+from .. import _threads
 from .._communicator import Communicator
 from .._enums import Attribute, ReduceOp, SharedStateSyncStrategy
 from .._errors import InvalidArgument, InvalidUsage, StateMismatch, TooFewPeersError
@@ -108,6 +109,7 @@ class Membership:
         self._rounds = rounds
         self._settings = settings
         self._revision = 0  # of the next synchronization
+        self._asked: Optional[_threads.Job[bool]] = None
 
     def world(self) -> int:
         return self.comm.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE)
@@ -218,6 +220,31 @@ class Membership:
         except TooFewPeersError:
             pass  # the others are gone
         return bool(values[0])
+
+    # ---- whether newcomers wait
+
+    def ask(self) -> None:
+        """Asks all peers, at a boundary. The answer, which is the same for all, comes beside what is
+        reduced meanwhile, so that it costs no extra round trips."""
+        if self._asked is None:
+            self._asked = _threads.start(self.comm.are_peers_pending)
+
+    def wait_for_answer(self) -> None:
+        if self._asked is not None:
+            self._asked.wait()
+
+    def answer(self) -> bool:
+        """Asks now, if nobody has asked."""
+        self.ask()
+        self.wait_for_answer()
+        asked, self._asked = self._asked, None
+        assert asked is not None
+        return asked.value()
+
+    def leave(self) -> None:
+        """To be called after the communicator was closed."""
+        self.wait_for_answer()
+        self._asked, self.established = None, False
 
     # ---- comparison
 

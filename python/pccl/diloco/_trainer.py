@@ -16,6 +16,7 @@ from .._errors import InvalidArgument, InvalidUsage, LayoutError, NotConnected
 from .._state import TensorInfo
 from . import _arrays, _checkpoint, _fragments, _membership, _outer, _reduction
 from ._arrays import Flats, Layout, Scratch
+from ._eager import Own
 from ._fragment import Fragment, FragmentInfo, Landing
 from ._fragments import Fragments
 from ._membership import Meeting, Membership
@@ -71,54 +72,6 @@ def not_connected() -> NotConnected:
     return _errors.not_connected("DiLoCo", "rejoin() takes a new one")
 
 
-class _Question:
-    """Whether newcomers wait: all peers are asked at a boundary, and all get the same answer. It
-    comes beside what is reduced meanwhile, so that it costs no extra round trips."""
-
-    def __init__(self) -> None:
-        self._job: Optional[_threads.Job[bool]] = None
-
-    def ask(self, comm: Communicator) -> None:
-        if self._job is None:
-            self._job = _threads.start(comm.are_peers_pending)
-
-    def wait(self) -> None:
-        if self._job is not None:
-            self._job.wait()
-
-    def answer(self, comm: Communicator) -> bool:
-        self.ask(comm)
-        self.wait()
-        job, self._job = self._job, None
-        assert job is not None
-        return job.value()
-
-    def end(self) -> None:
-        """To be called after the communicator was closed."""
-        self.wait()
-        self._job = None
-
-
-class _Own:
-    """The start of a peer's round in "eager" mode: its parameters are ahead of the outer copy by
-    the peer's own contribution to the mean that has not arrived yet. With the share s of this peer
-    in the mean, the outer optimizer gets s * delta[t] for it now, and mean[t-1] - s * delta[t-1]
-    for what the mean has brought. The optimizer is linear. So this equals the outer copy, stepped
-    with the mean alone, and one more step from there with a momentum of the peer's own shares."""
-
-    def __init__(self, layout: Layout) -> None:
-        self.start, self._momentum = layout.zeros(), layout.zeros()
-
-    def begin(self, theta: Flats, share: Flats, outer: Outer, scratch: Scratch) -> None:
-        _arrays.copy(self.start, theta)
-        for start, momentum, part in zip(self.start, self._momentum, share):
-            _outer.apply(outer, start, momentum, part, scratch)
-
-    def forget(self, theta: Flats) -> None:
-        _arrays.copy(self.start, theta)
-        _arrays.fill(self._momentum, 0.0)
-
-
 class DiLoCo:
     """Peers train by themselves for inner_steps steps; then all make one outer step with the mean
     of their changes (delta = outer copy - parameters).
@@ -168,8 +121,9 @@ class DiLoCo:
     its way then is applied at once, by all alike. Peers that die are left out: the mean is that of
     exactly those that remain. With a delay, a fragment during whose reduction a peer was lost is not
     reduced again until its next slot, which has all that was trained; the others are not disturbed.
-    A peer that is alone continues with its own delta. If nobody has been in a run before (all restarted from checkpoints), the
-    peer that has come furthest gives the state: min_peers makes them wait for each other.
+    A peer that is alone continues with its own delta. If nobody has been in a run before (all
+    restarted from checkpoints), the peer that has come furthest gives the state: min_peers makes
+    them wait for each other.
 
     An exception that leaves step(), join() or finish(), Ctrl-C among them, means that this peer has
     left the run (its communicator is closed, so that nobody waits for it), with its shared state as
@@ -206,12 +160,10 @@ class DiLoCo:
         rounds: Optional[int] = None,
         linger_s: float = 0.0,
     ) -> None:
-        _check("inner_steps", inner_steps, 1)
-        _check("delay", delay, 0)
-        _check("min_peers", min_peers, 1)
-        _check("verify_every", verify_every, 0)
-        if rounds is not None:
-            _check("rounds", rounds, 1)
+        _check_whole(
+            ("inner_steps", inner_steps, 1), ("delay", delay, 0), ("min_peers", min_peers, 1),
+            ("verify_every", verify_every, 0), ("rounds", 1 if rounds is None else rounds, 1),
+        )
         if not 0 <= linger_s < math.inf:
             raise InvalidArgument(f"linger_s: {linger_s!r}; expected a number of seconds, at least 0")
         if not 0 <= alpha <= 1:
@@ -224,11 +176,13 @@ class DiLoCo:
         self._alpha = alpha
         named = _arrays.named_parameters(params)
         names = _fragments.split(named, fragments, pattern)
-        self._pipelined = mode != "sync"
-        if self._pipelined and (len(names) > 1 or delay > 0 or alpha > 0):
-            raise InvalidArgument(f'fragments, delay and alpha are for mode="sync"; {mode!r} delays the whole model')
         self._schedule = Schedule.make(inner_steps, len(names), offsets, delay)
+        self._pipelined = mode != "sync"
         if self._pipelined:
+            if len(names) > 1 or delay > 0 or alpha > 0:
+                raise InvalidArgument(
+                    f'fragments, delay and alpha are for mode="sync"; {mode!r} delays the whole model'
+                )
             self._schedule = replace(self._schedule, delay=inner_steps)
         self._layout = Layout(named, names)
         self._scratch = Scratch(self._layout)
@@ -239,25 +193,11 @@ class DiLoCo:
         if mode == "eager" and not isinstance(outers[0], (Nesterov, SGD)):
             raise InvalidArgument('outer: mode="eager" needs a linear one, Nesterov or SGD')
         packing = _reduction.codec_of(codec, feedback, self._layout.dtypes)
-        self._fragments = [
-            Fragment(
-                index,
-                part,
-                self._layout,
-                self._shared,
-                outers[index],
-                Reduction(
-                    index,
-                    part.of(self._delta),
-                    part.of(self._mean),
-                    self._layout.arrays,
-                    packing,
-                    bucket_bytes,
-                    max_in_flight,
-                ),
-            )
-            for index, part in enumerate(self._layout.parts)
-        ]
+        self._fragments = []
+        for index, (part, rule) in enumerate(zip(self._layout.parts, outers)):
+            delta, mean = part.of(self._delta), part.of(self._mean)
+            reduction = Reduction(index, delta, mean, self._layout.arrays, packing, bucket_bytes, max_in_flight)
+            self._fragments.append(Fragment(index, part, self._layout, self._shared, rule, reduction))
         settings = (
             _membership.listing("params", sorted(self._layout.lines())),
             _membership.number("inner_steps", inner_steps),
@@ -277,12 +217,11 @@ class DiLoCo:
             _membership.fraction("linger_s", linger_s),
         )
         self._membership = Membership(comm, self._shared, min_peers, rounds, settings)
-        self._own = _Own(self._layout) if mode == "eager" else None
+        self._own = Own(self._layout) if mode == "eager" else None
         self._busy = threading.RLock()  # held by whoever reads or writes the shared state
         self._in_run = False
         self._has_state = False  # a state of its own; otherwise join() takes the parameters
         self._is_midway = False  # that state was loaded, with this peer's own parameters
-        self._question = _Question()
         self._present = 0  # peers in the last meeting or reduction
         self._last_weight = 0.0  # of all peers, in the last reduction
         self._waited_s = 0.0
@@ -331,7 +270,7 @@ class DiLoCo:
                 self._shared.set_launched(0, self.inner_step)  # the pipeline is never empty
             self._launch([fragment for fragment in self._fragments if fragment.is_launched])
             if self._schedule.delay > 0:
-                self._question.ask(self.comm)
+                self._membership.ask()
         return StepInfo(
             round=self.round,
             joined=True,
@@ -455,6 +394,8 @@ class DiLoCo:
             raise InvalidUsage("DiLoCo: load_state_dict() of a peer that is in the run")
         with self._busy:
             shared, rest = _checkpoint.split(state)
+            if self._own is not None:
+                rest = {}  # as "eager" saves it, which has more on its way than that
             self._shared.check(shared)
             if rest:
                 _checkpoint.check(rest, self._layout, self._fragments, self.inner_steps)
@@ -509,8 +450,8 @@ class DiLoCo:
         """To be called after the communicator was closed."""
         for fragment in self._fragments:
             fragment.end()
-        self._question.end()
-        self._in_run = self._membership.established = self._is_midway = False
+        self._membership.leave()
+        self._in_run = self._is_midway = False
         self._shared.forget_step()
 
     def _wait(self, call: Callable[[], _T]) -> _T:
@@ -530,7 +471,7 @@ class DiLoCo:
         if self._schedule.delay == 0:
             self._launch(launching)
             if is_boundary:
-                self._question.ask(self.comm)
+                self._membership.ask()
             landed, launching = [self._land(fragment) for fragment in launching], []
         ended = [self._commit(landing) for landing in landed]
         info = StepInfo(skipped=skipped)
@@ -540,7 +481,7 @@ class DiLoCo:
         if not self.finished:
             self._launch(launching)
             if is_boundary and self._schedule.delay > 0:
-                self._question.ask(self.comm)
+                self._membership.ask()
         return self._complete(info, ended)
 
     def _is_due(self, fragment: Fragment, step: int) -> bool:
@@ -573,7 +514,7 @@ class DiLoCo:
     def _finish(self) -> StepInfo:
         ended: List[FragmentInfo] = []
         self._drain(ended)
-        self._wait(self._question.wait)
+        self._wait(self._membership.wait_for_answer)
         self._settle()
         self._shared.forget_step()
         if self.finished and self._linger_s > 0:
@@ -649,7 +590,7 @@ class DiLoCo:
     def _admit(self, ended: List[FragmentInfo]) -> Meeting:
         """All peers decide this alike, by what joint calls have told them. Newcomers do not have
         what is on its way, and the library takes nobody in meanwhile: so that is applied first."""
-        is_pending = self._wait(lambda: self._question.answer(self.comm))
+        is_pending = self._wait(self._membership.answer)
         if is_pending or self._present < self._min_peers or self.finished:
             self._drain(ended)
             self._wait(self.comm.update_topology)
@@ -693,9 +634,11 @@ class LocalSGD(DiLoCo):
         super().__init__(comm, params, inner_steps=inner_steps, outer=Nesterov(1.0, 0.0), **settings)
 
 
-def _check(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InvalidArgument(f"{name}: {value!r}; expected an integer of at least {least}")
+def _check_whole(*given: Tuple[str, Any, int]) -> None:
+    """(name, value, the least that it may be)"""
+    for name, value, least in given:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise InvalidArgument(f"{name}: {value!r}; expected an integer of at least {least}")
 
 
 def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
