@@ -120,30 +120,37 @@ def of_fragment(mine, fragment):
     ]
 
 
-def test_a_peer_is_killed_in_the_middle_of_a_reduction(script, address):
+THREE, BOTH, LAST = 12 * (1 + 2 + 4), 12 * (1 + 2), 12 * 8  # what peers 0 to 2, 0 and 1, and 3 train in a step
+# (step, participants, moved); of six steps two are made while a fragment is on its way, and do not count.
+UNDISTURBED = [
+    # At step 18 the newcomer comes, which has nothing to give to what is launched there.
+    [(8, 3, 6 * THREE / 3), (14, 3, 4 * THREE / 3), (20, 3, 4 * BOTH / 2), (26, 3, 4 * (BOTH + LAST) / 3)],
+    [(4, 3, 2 * THREE / 3), (10, 3, 4 * THREE / 3), (16, 2, 4 * BOTH / 2), (22, 3, (4 * BOTH + 2 * LAST) / 3)],
+    [(6, 3, 4 * THREE / 3), (12, 3, 4 * THREE / 3), (18, 2, 4 * BOTH / 2), (24, 3, (4 * BOTH + 4 * LAST) / 3)],
+]
+
+
+@pytest.mark.parametrize(
+    "fragment, slot, disturbed",
+    [
+        (0, 2, [UNDISTURBED[0][0], (14, 0, None), (20, 3, 10 * BOTH / 2), UNDISTURBED[0][3]]),
+        (1, 3, [*UNDISTURBED[1][:2], (16, 0, None), (22, 3, (10 * BOTH + 2 * LAST) / 3)]),
+    ],
+)
+def test_a_peer_is_killed_in_the_middle_of_a_reduction(script, address, fragment, slot, disturbed):
     """Two of its buckets are on their way, the others never come: the fragment is given up by all,
     and what was trained comes with its next slot. The other fragments are not disturbed."""
     run = Run(script, address, min_peers=3)
     stay = [run.peer(i) for i in range(2)]
-    victim = run.peer(2, dies={"fragment": 1, "slot": 3})  # at step 14
+    victim = run.peer(2, dies={"fragment": fragment, "slot": slot})
     assert victim.end() == -signal.SIGKILL
     run.peer(3)  # the others wait for it at the boundary, which is step 18
     found = run.end(*stay, run.peers[-1])[0]
-    all_three, both, last = 12 * (1 + 2 + 4), 12 * (1 + 2), 12 * 8  # in one step
-    assert of_fragment(found, 0)[:4] == [
-        (8, 3, 6 * all_three / 3),
-        (14, 3, 4 * all_three / 3),  # two of six steps were made while it was on its way
-        (20, 3, 4 * both / 2),  # with the newcomer, who has nothing to give yet
-        (26, 3, 4 * (both + last) / 3),
-    ]
-    assert of_fragment(found, 1)[:5] == [
-        (4, 3, 2 * all_three / 3),
-        (10, 3, 4 * all_three / 3),
-        (16, 0, None),
-        (22, 3, (10 * both + 2 * last) / 3),
-        (28, 3, 4 * (both + last) / 3),
-    ]
-    assert of_fragment(found, 2)[2] == (18, 2, 4 * both / 2)
+    assert of_fragment(found, fragment)[:4] == disturbed
+    for other in {0, 1, 2} - {fragment}:
+        assert of_fragment(found, other)[:4] == UNDISTURBED[other]
+    assert found[20]["samples"] == (6 * 3 + 12 * 2 if fragment == 0 else 12 * 3 + 6 * 2)
+    assert found[26]["samples"] == found[20]["samples"] + 6 * 3
 
 
 def kill_at_random(script, address, kills, seed, **about):
