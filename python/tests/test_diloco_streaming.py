@@ -385,7 +385,10 @@ def test_the_end_has_all_that_was_trained(address, delay):
         assert not two[0].finished
         for i in range(2):
             train(values[i], i, step)
+        trained = [np.mean([part_of(own, p) for own in values], axis=0) for p in range(3)]
         infos = support.parallel([one.step for one in two])
+    for p in (0, 1):  # number 2 was on its way when there is a delay, and the rest was mixed with that
+        assert np.allclose(part_of(values[0], p), trained[p], rtol=0, atol=1e-6)
     assert {cost.fragment for cost in infos[0].fragments} == {0, 1, 2} and infos[0].finished and two[1].finished
     assert two[0].digest() == two[1].digest() and np.array_equal(flat(values[0]), flat(values[1]))
     with pytest.raises(pccl.InvalidUsage, match="after the end"):
@@ -496,7 +499,7 @@ def test_resume_at_any_inner_step(address, tmp_path, delay, alpha):
 
 
 def test_who_resumes_elsewhere_gets_the_state_of_the_one_that_has_come_furthest(address):
-    settings = dict(inner_steps=4, fragments=FRAGMENTS, delay=2, alpha=0.5, min_peers=2)
+    settings = dict(inner_steps=4, fragments=FRAGMENTS, delay=2, min_peers=2, outer=Nesterov(1.0, 0.0))
     (ahead, _), *_ = run_from(address, 0, 7, settings)
     (behind, _), *_ = run_from(address, 0, 5, settings)
     values = [params() for _ in range(2)]
@@ -506,7 +509,12 @@ def test_who_resumes_elsewhere_gets_the_state_of_the_one_that_has_come_furthest(
     infos = support.parallel([one.join for one in two])
     assert [info.moved_bytes > 0 for info in infos] == [False, True]
     assert [one.inner_step for one in two] == [7, 7] and two[0].digest() == two[1].digest()
-    for step in range(8, 14):
+    assert np.array_equal(np.concatenate([part_of(values[1], p) for p in range(3)]), ahead["theta.float32"])
+    infos = support.parallel([one.step for one in two])
+    assert [(cost.fragment, cost.age, cost.participants) for cost in infos[1].fragments] == [(2, 2, 2)]
+    own = (ahead["theta.float32"] - ahead["delta.float32"])[-41 * 90 :]  # what the other one had is of another copy
+    assert np.allclose(part_of(values[1], 2), own, rtol=0, atol=1e-6)
+    for step in range(9, 14):
         for i in range(2):
             train(values[i], i, step)
         infos = support.parallel([one.step for one in two])
