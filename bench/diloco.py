@@ -2,7 +2,7 @@
 """What the methods of pccl.diloco gain and cost, with the language model of python/tests/lab: four
 processes.
 
-    build/venv/bin/python bench/diloco.py losses [--steps 600,1500] [--seeds 0,1,2]
+    build/venv/bin/python bench/diloco.py losses [--steps 600,1500] [--seeds 0,1,2] [--only streaming]
         over loopback: losses on text that was held back, and bytes; checks that all have equal bits
         in each round
     build/venv/bin/python bench/diloco.py overlap [--rate 20] [--delay-ms 100] [--compute-s 3]
@@ -73,7 +73,7 @@ def of_method(how, **given):
 def losses(given):
     row(*["method"] + [f"{steps} steps: {what}" for steps in given.steps for what in ("loss", "of seeds", "sent, MB")])
     row(*["---"] * (1 + 3 * len(given.steps)))
-    for name in [*REFERENCES, *METHODS]:
+    for name in (name for name in [*REFERENCES, *METHODS] if given.only in name):
         cells = []
         for steps in given.steps:
             found = []
@@ -141,6 +141,7 @@ def main():
     parser.add_argument("--build", default="build/default")
     parser.add_argument("--steps", type=numbers, default=[600, 1500])
     parser.add_argument("--seeds", type=numbers, default=[0, 1, 2])
+    parser.add_argument("--only", default="", metavar="WORDS", help="the methods that are named so")
     parser.add_argument("--rate", type=float, default=20, metavar="MBIT")
     parser.add_argument("--delay-ms", type=float, default=100, help="one way")
     parser.add_argument("--compute-s", type=float, default=3.0, help="of a round")

@@ -337,6 +337,23 @@ def test_what_is_not_finite_goes_when_the_fragment_is_applied(address):
     end(two)
 
 
+def test_who_holds_something_else_gets_it_back(address):
+    """At a verification, for which what is on its way is applied early."""
+    values = [params() for _ in range(3)]
+    settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=1, alpha=0.5, min_peers=3, verify_every=2)
+    three = start(address, 3, lambda i, comm: DiLoCo(comm, values[i], **settings))
+    for step in range(1, 7):
+        for i in range(3):
+            train(values[i], i, step)
+        if step == 6:
+            three[1]._shared.theta[0][7] += 1
+        infos = support.parallel([one.step for one in three])
+    assert [info.moved_bytes > 0 for info in infos] == [False, True, False] and len({one.digest() for one in three}) == 1
+    assert np.array_equal(np.concatenate([part_of(values[1], p) for p in range(3)]), three[0]._shared.theta[0])
+    assert not np.array_equal(flat(values[1]), flat(values[0]))  # whose parameters are its own
+    end(three)
+
+
 # ---- coming, going, the end
 
 

@@ -10,7 +10,7 @@ from typing import Callable, NamedTuple, Optional
 
 from .. import _threads
 from .._communicator import Communicator
-from . import _arrays, _outer
+from . import _outer
 from ._arrays import Flats, Layout, Part, Scratch
 from ._outer import Outer
 from ._reduction import Reduced, Reduction
@@ -135,8 +135,8 @@ class Fragment:
 
     def contribute_nothing(self) -> None:
         """To what the others have on their way."""
-        _arrays.fill(self.reduction.delta, 0.0)
         self.reduction.give(0.0, 0)
+        self.is_usable = True
 
     def end(self) -> None:
         """To be called after the communicator was closed. Afterward nothing uses the memory any

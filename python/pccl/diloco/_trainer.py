@@ -494,7 +494,9 @@ class DiLoCo:
             self._end_run(launching, ended)
         meeting = self._admit(ended)
         if self._pipelined and not self.finished:
-            self._begin_round(ended)
+            self._begin_round()
+        elif meeting.moved_bytes > 0:  # this peer's outer copy was wrong, and so were its parameters
+            self._layout.write(self._shared.theta, self._layout.whole)
         return meeting
 
     def _end_run(self, launching: List[Fragment], ended: List[FragmentInfo]) -> None:
@@ -568,8 +570,10 @@ class DiLoCo:
 
     def _land(self, fragment: Fragment) -> Landing:
         landing = self._wait(lambda: fragment.land(self.inner_step))
-        if landing.reduced is not None:
-            self._present, self._last_weight = landing.reduced.participants, landing.reduced.weight
+        reduced = landing.reduced
+        # After an abort nobody knows how many are left, so the next boundary counts them, unless another reduction does.
+        self._present = 0 if reduced is None else reduced.participants
+        self._last_weight = 0.0 if reduced is None else reduced.weight
         return landing
 
     def _commit(self, landing: Landing) -> FragmentInfo:
@@ -606,7 +610,7 @@ class DiLoCo:
         self._present = meeting.participants
         return meeting
 
-    def _begin_round(self, ended: Sequence[FragmentInfo]) -> None:
+    def _begin_round(self) -> None:
         """Begins a round of the pipeline: the last round's delta is about to be reduced."""
         if self._own is None:
             self._layout.write(self._shared.theta, self._layout.whole)
