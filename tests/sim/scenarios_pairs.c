@@ -56,8 +56,6 @@ static void exchange(struct sim *sim, uint32_t from, uint32_t to, uint64_t step)
 
 static uint32_t pairs_at_master(const struct sim *sim) { return sim->master->machine->groups[0]->pairs.count; }
 
-static const char *number(const struct sim_peer *peer) { return pccl_id_str(&peer->id); }
-
 /*
  * In both directions at once under one tag, several in flight, launched in another order at each
  * end: each meets its own, and nothing of them is left.
@@ -111,8 +109,8 @@ void scenario_pair_end_dies(struct sim *sim)
     struct pccl_peer_op *beside = send(sim, 0, 1, 7, true);
     scenario_run_ms(sim, 20);
     sim_peer_kill(sim, p[5], false);
-    must_end(sim, 0, lone, PCCL_CLASS_PEER_LOST, number(p[5]));
-    must_end(sim, 1, waits, PCCL_CLASS_PEER_LOST, number(p[5]));
+    must_end(sim, 0, lone, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[5]->id));
+    must_end(sim, 1, waits, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[5]->id));
     struct pccl_peer_op *out = send(sim, 0, 4, 3, false), *other = send(sim, 4, 0, 4, false);
     struct pccl_peer_op *in = receive(sim, 4, 0, 3, false), *back = receive(sim, 0, 4, 4, false);
     sim_bulk_finish(sim, p[0], out); /* all that it sent has left it; */
@@ -121,7 +119,7 @@ void scenario_pair_end_dies(struct sim *sim)
     must_end(sim, 0, back, PCCL_CLASS_NONE, "");
     (void)in;
     sim_peer_kill(sim, p[4], false);
-    must_end(sim, 0, out, PCCL_CLASS_PEER_LOST, number(p[4]));
+    must_end(sim, 0, out, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[4]->id));
     struct sim_request late = {.tag = 1, .collective = PCCL_SEND, .other = p[4]->id, .tiny = true, .count = 1};
     struct pccl_peer_op *never = NULL;
     MUST(sim, sim_app_launch(sim, p[0], &late, &never) == PCCL_PEER_LOST);
@@ -138,10 +136,10 @@ void scenario_pair_given_up(struct sim *sim)
     scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *first = send(sim, 0, 1, 1, true), *next = send(sim, 0, 1, 2, true);
     scenario_abort(sim, p[0], first, PCCL_CLASS_DEADLINE);
-    must_end(sim, 0, first, PCCL_CLASS_DEADLINE, number(p[1]));
+    must_end(sim, 0, first, PCCL_CLASS_DEADLINE, pccl_id_str(&p[1]->id));
     scenario_run_ms(sim, 20);
     struct pccl_peer_op *stillborn = receive(sim, 1, 0, 1, true), *met = receive(sim, 1, 0, 2, true);
-    must_end(sim, 1, stillborn, PCCL_CLASS_DEADLINE, number(p[0]));
+    must_end(sim, 1, stillborn, PCCL_CLASS_DEADLINE, pccl_id_str(&p[0]->id));
     must_end(sim, 0, next, PCCL_CLASS_NONE, "");
     must_end(sim, 1, met, PCCL_CLASS_NONE, "");
     exchange(sim, 0, 1, 3);
