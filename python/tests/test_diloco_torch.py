@@ -59,7 +59,7 @@ def test_the_outer_step_is_that_of_torch(address, momentum):
         one.close()
 
 
-@pytest.mark.parametrize("mode", ["sync", "delayed", "eager"])
+@pytest.mark.parametrize("mode", ["sync", "delayed", "eager", "streaming"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_modules(address, dtype, mode):
     modules = [model(i, dtype) for i in range(2)]
@@ -67,7 +67,8 @@ def test_modules(address, dtype, mode):
     for module in modules:
         module.register_parameter("frozen", torch.nn.Parameter(frozen.clone(), requires_grad=False))
     optimizers = [torch.optim.AdamW(module.parameters(), lr=0.01) for module in modules]
-    settings = dict(inner_steps=2, min_peers=2, mode=mode, bucket_bytes=4096)
+    how = dict(fragments=2, delay=1, alpha=0.5) if mode == "streaming" else dict(mode=mode)
+    settings = dict(inner_steps=2, min_peers=2, bucket_bytes=4096, **how)
     two = start(address, 2, lambda i, comm: DiLoCo(comm, modules[i], **settings))
     for step in range(8):
         for i in range(2):

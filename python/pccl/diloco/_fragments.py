@@ -55,7 +55,7 @@ def _natural(name: str) -> List[Any]:
 def _layer(name: str) -> str:
     """The layer of a parameter: its name up to the first number, else what contains it."""
     parts = name.split(".")
-    for index, part in enumerate(parts[:-1]):
+    for index, part in enumerate(parts):
         if part.isdigit():
             return ".".join(parts[: index + 1])
     return ".".join(parts[:-1]) or name
