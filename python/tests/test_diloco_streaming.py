@@ -7,7 +7,7 @@ import threading
 
 import pytest
 import support
-from test_diloco import Reference, end, flat, refusal, start, train
+from test_diloco import Reference, admit, end, flat, refusal, start, train
 
 import pccl
 from pccl.diloco import SGD, DiLoCo, Nesterov
@@ -449,6 +449,31 @@ def test_who_leaves_does_not_disturb_the_others(address):
     assert all(cost.participants == 1 and cost.committed and cost.tx_bytes == 0 for cost in info.fragments)
     assert three[0].inner_step == 30
     end(three)
+
+
+def test_an_error_leaves_the_run(address):
+    """With a fragment on its way; the others go on, and it may come back."""
+    values = [params() for _ in range(2)]
+    settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=2, alpha=0.5)
+    group = support.Group(address, 2)
+    two = [DiLoCo(comm, value, **settings) for comm, value in zip(group.members, values)]
+    support.parallel([one.join for one in two])
+    support.parallel([one.step for one in two])
+    kept, values[1]["h.2.w"] = values[1]["h.2.w"], np.zeros(3, np.float32)
+
+    def breaks():
+        with pytest.raises(pccl.LayoutError, match="h.2.w was float32"):
+            for _ in range(3):
+                two[1].step()
+
+    support.parallel([lambda: [two[0].step() for _ in range(3)], breaks])
+    values[1]["h.2.w"] = kept
+    admit(two[0], lambda: two[1].rejoin(pccl.Communicator(address)))
+    for _ in range(6):
+        infos = support.parallel([one.step for one in two])
+        assert two[0].digest() == two[1].digest()
+    assert infos[1].fragments[0].participants == 2
+    end(two)
 
 
 def test_who_comes_after_the_end_gets_the_final_parameters(address):

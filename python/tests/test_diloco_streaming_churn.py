@@ -11,6 +11,8 @@ import random
 import signal
 
 import pytest
+import support
+from test_diloco_churn import MASTER
 
 pytest.importorskip("numpy")
 
@@ -153,6 +155,19 @@ def test_a_peer_is_killed_in_the_middle_of_a_reduction(script, address, fragment
     assert found[26]["samples"] == found[20]["samples"] + 6 * 3
 
 
+def test_the_only_other_one_is_killed_in_the_middle_of_a_reduction(script, address):
+    """Then the mean is what the last one has trained, in the same slot."""
+    run = Run(script, address, min_peers=2)
+    stays, victim = run.peer(0), run.peer(1, dies={"fragment": 1, "slot": 3})
+    assert victim.end() == -signal.SIGKILL
+    run.peer(3)  # comes at step 18
+    found = run.end(stays, run.peers[-1])[0]
+    both, first = 12 * (1 + 2), 12 * 1
+    wanted = [(4, 2, 2 * both / 2), (10, 2, 4 * both / 2), (16, 1, 4 * first), (22, 2, (4 * first + 2 * LAST) / 2)]
+    assert of_fragment(found, 1)[:4] == wanted
+    assert of_fragment(found, 2)[2:4] == [(18, 1, 4 * first), (24, 2, 4 * (first + LAST) / 2)]
+
+
 def kill_at_random(script, address, kills, seed, **about):
     """One after another dies at a random moment, and another one comes instead."""
     dice = random.Random(seed)
@@ -178,6 +193,23 @@ def test_killed_at_random_moments(script, address, codec):
     found = kill_at_random(script, address, 3, 1, codec=codec, alpha=0.5)
     counts = {participants for line in found[0].values() for _, participants, *_ in line["costs"]}
     assert 3 in counts
+
+
+def test_the_master_is_killed_and_started_again(script):
+    """While fragments are on their way: nobody goes, nothing is lost."""
+    address = f"127.0.0.1:{support.free_port()}"
+    master = script(MASTER, address)
+    master.line("port")
+    run = Run(script, address, min_peers=3, rounds=60)
+    peers = [run.peer(i) for i in range(3)]
+    peers[0].line('"step": 8')
+    master.kill()
+    master.end()
+    script(MASTER, address).line("port")
+    found = run.end(*peers)
+    costs = [cost for line in found[0].values() for cost in line["costs"]]
+    assert len(costs) == 60 * 3 + 2  # the end reduces the two that are not launched there once more
+    assert all(participants == 3 and committed for _, participants, committed, *_ in costs)
 
 
 @pytest.mark.nightly

@@ -208,10 +208,14 @@ class Reduction:
         about, call = self._about()
         open_calls: Deque[AsyncReduceHandle] = deque()
         ended: List[Optional[OperationInfo]] = []
-        for one in (call, *self._buckets):
-            if len(open_calls) == self._max_in_flight:
-                ended.append(_outcome(open_calls.popleft()))
-            open_calls.append(one.launch(comm))
+        try:
+            for one in (call, *self._buckets):
+                if len(open_calls) == self._max_in_flight:
+                    ended.append(_outcome(open_calls.popleft()))
+                open_calls.append(one.launch(comm))
+        finally:  # the tags are used again, also if this peer has become the only one meanwhile
+            for handle in open_calls:
+                handle.wait()
         ended += [_outcome(handle) for handle in open_calls]
         infos = [info for info in ended if info is not None]
         if len(infos) < len(ended) or len({info.participants for info in infos}) > 1:
