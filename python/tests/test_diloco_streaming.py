@@ -340,7 +340,8 @@ def test_who_holds_something_else_gets_it_back(address):
         if step == 6:
             three[1]._shared.theta[0][7] += 1
         infos = support.parallel([one.step for one in three])
-    assert [info.moved_bytes > 0 for info in infos] == [False, True, False] and len({one.digest() for one in three}) == 1
+    assert [info.moved_bytes > 0 for info in infos] == [False, True, False]
+    assert len({one.digest() for one in three}) == 1
     assert np.array_equal(np.concatenate([part_of(values[1], p) for p in range(3)]), three[0]._shared.theta[0])
     assert not np.array_equal(flat(values[1]), flat(values[0]))  # whose parameters are its own
     end(three)

@@ -571,7 +571,8 @@ class DiLoCo:
     def _land(self, fragment: Fragment) -> Landing:
         landing = self._wait(lambda: fragment.land(self.inner_step))
         reduced = landing.reduced
-        # After an abort nobody knows how many are left, so the next boundary counts them, unless another reduction does.
+        # After an abort nobody knows how many are left, so the next boundary counts them, unless
+        # another reduction does.
         self._present = 0 if reduced is None else reduced.participants
         self._last_weight = 0.0 if reduced is None else reduced.weight
         return landing
