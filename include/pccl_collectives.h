@@ -101,6 +101,29 @@ PCCL_EXPORT pcclResult_t pcclAllReduceWithOptions(const void *sendbuf, void *rec
                                                   const pcclCollectiveOptions_t *PCCL_NULLABLE options,
                                                   const pcclComm_t *comm, pcclOperationInfo_t *PCCL_NULLABLE info);
 
+/* A tensor of a coalesced all-reduce, with a type and a reduction of its own. */
+typedef struct pcclCoalescedTensor_t {
+    const void *sendbuf;
+    void *recvbuf; /* sendbuf, or memory that overlaps no other buffer of the list */
+    size_t count;
+    pcclDataType_t datatype;
+    pcclRedOp_t op;
+} pcclCoalescedTensor_t;
+
+/*
+ * Reduces several tensors, also of several types, in one operation with one outcome: it takes hardly
+ * longer than one tensor of that size, and after a failure all that was to be sent is as it was. All
+ * pass lists of the same counts, types and reductions, at most 65536 of them. Those of one type and
+ * reduction lie, for quantization and its feedback, one behind the other in the order of the list.
+ * Quantized, tensors of floats are packed, and others travel as they are. A factor is that of all
+ * premultiplied sums of the list. Unless it is given members, it counts on nobody in particular.
+ * pcclSuccess
+ * and the results of pcclBroadcast; what is wrong with one tensor is told with its place in the list
+ */
+PCCL_EXPORT pcclResult_t pcclAllReduceCoalesced(const pcclCoalescedTensor_t *tensors, size_t count,
+                                                const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                                const pcclComm_t *comm, pcclOperationInfo_t *PCCL_NULLABLE info);
+
 /*
  * Brings the root's buffer to all members. root is a rank. All pass as many elements of the same
  * type. Quantized, the root's buffer too becomes what the packed elements are unpacked to, so that
@@ -315,6 +338,15 @@ PCCL_EXPORT pcclResult_t pcclAllReduceWithOptionsAsync(const void *sendbuf, void
                                                        const pcclComm_t *comm, pcclAsyncReduceOp_t *handle_out);
 
 /*
+ * Launches a coalesced all-reduce. The list itself may go when this has returned; the tensors may not.
+ * pcclSuccess
+ * and the results of pcclBroadcastAsync
+ */
+PCCL_EXPORT pcclResult_t pcclAllReduceCoalescedAsync(const pcclCoalescedTensor_t *tensors, size_t count,
+                                                     const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                                     const pcclComm_t *comm, pcclAsyncReduceOp_t *handle_out);
+
+/*
  * Launches an all-gather.
  * pcclSuccess
  * and the results of pcclBroadcastAsync
@@ -492,6 +524,7 @@ typedef enum pcclCollective_t {
     pcclCollectiveGather = 7,
     pcclCollectiveScatter = 8,
     pcclCollectiveAllToAll = 9,
+    pcclCollectiveCoalesced = 10,
 } pcclCollective_t;
 
 /*
@@ -501,9 +534,9 @@ typedef enum pcclCollective_t {
 typedef struct pcclOperation_t {
     size_t size; /* set by PCCL_OPERATION_INIT */
     pcclCollective_t collective;
-    const void *sendbuf; /* NULL in a broadcast, whose buffer is recvbuf, and in a barrier */
-    void *recvbuf;       /* NULL in an all-gather of blobs, too */
-    size_t count;        /* of blobs, the length of this peer's */
+    const void *sendbuf; /* NULL in a broadcast, whose buffer is recvbuf, and in a barrier; coalesced: the tensors */
+    void *recvbuf;       /* NULL in an all-gather of blobs, and if coalesced, too */
+    size_t count;        /* of blobs, the length of this peer's; coalesced: of how many tensors */
     pcclDataType_t datatype;
     pcclRedOp_t op;                         /* of an all-reduce, a reduce-scatter and a reduce */
     uint32_t root;                          /* of a broadcast, a reduce, a gather and a scatter */
@@ -558,8 +591,8 @@ typedef struct pcclRunOptions_t {
  * distinct within the list. BLOCKS. It returns only when none of its operations runs any more.
  *
  * All that counts on members counts on one list of them: what pcclGetMembers gives when the call
- * begins. Entries that do not (all-reduce, barrier and all-gather of blobs, unless they are given
- * members) are repeated by themselves, among those who are left. When one that does finds other
+ * begins. Entries that do not (all-reduce, coalesced or not, barrier and all-gather of blobs, unless they
+ * are given members) are repeated by themselves, among those who are left. When one that does finds other
  * members, rebuild is called with the list of now, for all such entries that have not succeeded;
  * then they are launched. That is done again as often as the members change. All who remain agree
  * which entries have succeeded, so they rebuild the same ones. Without rebuild the list ends on all

@@ -9,7 +9,7 @@ from . import _buffers, _core, _native
 from ._codec import QuantizationOptions
 from ._enums import ReduceOp, member, number
 from ._errors import InvalidArgument, LayoutError
-from ._reduce import Blobs, Staged, Work, on_device
+from ._reduce import Blobs, Staged, StagedTogether, Work, on_device
 
 _ID_SIZE = 33  # with its terminator
 
@@ -80,7 +80,7 @@ class Options:
         function: str,
         arguments: Tuple[Any, ...],
         pins: Any = None,
-        staged: Optional[Staged] = None,
+        staged: Optional[Union[Staged, StagedTogether]] = None,
         blobs: Optional[Blobs] = None,
     ) -> Work:
         launch = getattr(_native.lib, function + "Async")
@@ -100,9 +100,10 @@ def given_members(where: str, members: Sequence[str], own: str) -> Tuple[Tuple[s
     return given, given.index(own)
 
 
-def factor_of(where: str, op: Union[ReduceOp, str], factor: Optional[float]) -> float:
-    """The factor that such a reduction is given."""
-    is_wanted = member("op", ReduceOp, op) == ReduceOp.PREMUL_SUM
+def factor_of(where: str, op: Any, factor: Optional[float]) -> float:
+    """The factor that such a reduction is given, or such reductions."""
+    each = (op,) if isinstance(op, (str, int)) else op
+    is_wanted = any(member("op", ReduceOp, one) == ReduceOp.PREMUL_SUM for one in each)
     if is_wanted != (factor is not None):
         words = "a premultiplied sum needs one" if is_wanted else "only a premultiplied sum has one"
         raise InvalidArgument(f"{where}: factor: {words}")
@@ -115,6 +116,45 @@ def factor_of(where: str, op: Union[ReduceOp, str], factor: Optional[float]) -> 
 def all_reduce(options: Options, reduction: Work) -> Work:
     """What is described without options, with them."""
     return options.work("pcclAllReduceWithOptions", reduction.arguments, reduction.pins, reduction.staged)
+
+
+def _reductions(where: str, op: Any, count: int) -> List[int]:
+    """Of each tensor of a list."""
+    if isinstance(op, (str, int)):
+        return [member("op", ReduceOp, op)] * count
+    each = [member("op", ReduceOp, one) for one in op]
+    if len(each) != count:
+        raise InvalidArgument(f"{where}: op: {len(each)} reductions for {count} tensors")
+    return each
+
+
+def _tensor(
+    where: str, send: Any, recv: Any, op: int, stages: List[Staged]
+) -> Tuple[_native.CoalescedTensorC, Tuple[_buffers.Buffer, _buffers.Buffer]]:
+    source = _buffers.of(send, where)
+    target = source if recv is send else _buffers.of(recv, where)
+    _buffers.need_writable(target, recv, where)
+    _buffers.match(source, target, where)
+    addresses = source.address, target.address
+    if on_device(source):
+        stages.append(Staged(source.count, source.owner, 0, target.owner, 0))
+        addresses = stages[-1].address(0), stages[-1].address(0)
+    return _native.CoalescedTensorC(*addresses, source.count, source.dtype, op), (source, target)
+
+
+def coalesced(options: Options, send: Sequence[Any], recv: Optional[Sequence[Any]], op: Any) -> Work:
+    """An all-reduce of several tensors; recv: None, if they are the results, too."""
+    where, sources = options.where, list(send)
+    targets = sources if recv is None else list(recv)
+    if len(sources) != len(targets):
+        raise LayoutError(f"{where}: send has {len(sources)} tensors and recv {len(targets)}")
+    stages: List[Staged] = []
+    triples = zip(sources, targets, _reductions(where, op, len(sources)))
+    made = [_tensor(f"{where}: tensor {i}", *triple, stages) for i, triple in enumerate(triples)]
+    tensors = (_native.CoalescedTensorC * len(made))(*[tensor for tensor, _ in made])
+    staged = StagedTogether(stages) if stages else None
+    pins = tensors, [buffers for _, buffers in made]
+    return options.work("pcclAllReduceCoalesced", (ctypes.addressof(tensors), len(made)), pins, staged)
 
 
 def _need_elements(where: str, buffer: _buffers.Buffer) -> None:

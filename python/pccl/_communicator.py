@@ -296,6 +296,59 @@ class Communicator:
         options = _collectives.Options(where, tag, None, False, quantization, factor=given)
         return _collectives.all_reduce(options, work)
 
+    def coalesced(
+        self,
+        tensors: Sequence[Any],
+        recv: Optional[Sequence[Any]] = None,
+        *,
+        op: Union[ReduceOp, str, Sequence[Union[ReduceOp, str]]],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+        factor: Optional[float] = None,
+    ) -> OperationInfo:
+        """Reduces several tensors, also of several types, in one operation: it has one outcome, and takes hardly
+        longer than one tensor of that size. They are reduced in place, or into those of recv. op: one reduction, or
+        one for each tensor. quantization: packs those of floats; the others travel as they are. factor: of all
+        premultiplied sums among them. It counts on nobody in particular, unless it is given members."""
+        work = self._coalesced("coalesced", tensors, recv, op, tag, members, alone_ok, quantization, factor)
+        return self._carry_out("coalesced", work, label)
+
+    def coalesced_async(
+        self,
+        tensors: Sequence[Any],
+        recv: Optional[Sequence[Any]] = None,
+        *,
+        op: Union[ReduceOp, str, Sequence[Union[ReduceOp, str]]],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+        factor: Optional[float] = None,
+    ) -> AsyncReduceHandle:
+        """The same without waiting."""
+        work = self._coalesced("coalesced_async", tensors, recv, op, tag, members, alone_ok, quantization, factor)
+        return self._launch("coalesced_async", work, label)
+
+    @staticmethod
+    def _coalesced(
+        where: str,
+        tensors: Sequence[Any],
+        recv: Optional[Sequence[Any]],
+        op: Any,
+        tag: int,
+        members: Optional[Sequence[str]],
+        alone_ok: bool,
+        quantization: Optional[QuantizationOptions],
+        factor: Optional[float],
+    ) -> Work:
+        given = _collectives.factor_of(where, op, factor)
+        options = _collectives.Options(where, tag, members, alone_ok, quantization, factor=given)
+        return _collectives.coalesced(options, tensors, recv, op)
+
     def all_reduce_multiple_with_retry(
         self, descriptors: Sequence[ReduceOpDescriptor], *, max_in_flight: int = 4, label: str = ""
     ) -> ReduceInfo:

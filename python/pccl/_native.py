@@ -84,6 +84,10 @@ class CollectiveOptionsC(ctypes.Structure):
     ]
 
 
+class CoalescedTensorC(ctypes.Structure):
+    _fields_ = [("sendbuf", c_void_p), ("recvbuf", c_void_p), ("count", c_size_t), ("datatype", c_int), ("op", c_int)]
+
+
 class BlobC(ctypes.Structure):
     _fields_ = [("peer", PeerIdC), ("data", c_void_p), ("length", c_size_t)]
 
@@ -248,6 +252,7 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclGetMembers": [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_uint32)],
     "pcclCreateGroup": [c_void_p, c_void_p, c_uint32, POINTER(GroupOptionsC), POINTER(c_void_p)],
     "pcclAllReduceWithOptionsAsync": [c_void_p, c_void_p, c_size_t, c_int, c_int, *_LAUNCH],
+    "pcclAllReduceCoalescedAsync": [c_void_p, c_size_t, *_LAUNCH],
     "pcclBroadcastAsync": [c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],
     "pcclAllGatherAsync": [c_void_p, c_void_p, c_size_t, c_int, *_LAUNCH],
     "pcclAllGatherVAsync": [c_void_p, c_size_t, POINTER(CollectiveOptionsC), c_void_p, c_void_p, c_void_p],

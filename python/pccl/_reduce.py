@@ -197,6 +197,17 @@ class Staged:
             target.copy_(self._host[self._end : self._end + target.numel()].view(target.shape))
 
 
+class StagedTogether:
+    """Several."""
+
+    def __init__(self, each: Sequence[Staged]) -> None:
+        self._each = each
+
+    def finish(self) -> None:
+        for one in self._each:
+            one.finish()
+
+
 # ---- operations
 
 
@@ -253,7 +264,7 @@ class Work(NamedTuple):
     tag: int
     launch: Callable[[Any, Any], int]  # (communicator, handle) -> result
     pins: Any
-    staged: Optional[Staged] = None
+    staged: Optional[Union[Staged, StagedTogether]] = None
     world: Optional[int] = None  # how many take part; None: no list of members says it
     arguments: Tuple[Any, ...] = ()  # of that function, before the options
     blobs: Optional[Blobs] = None  # what the library gives, where it is more than an info
@@ -309,7 +320,7 @@ class Operation:
         self._pid = os.getpid()
         self._launch: Optional[Callable[[Any, Any], int]] = work.launch
         self._pins: Any = work.pins
-        self._staged: Optional[Staged] = work.staged
+        self._staged: Optional[Union[Staged, StagedTogether]] = work.staged
         self._blobs = work.blobs
         self._turn = threading.Lock()
         self._mutex = threading.Lock()

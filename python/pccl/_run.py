@@ -83,6 +83,35 @@ class AllReduce(ListedOperation):
         return self._options(where, None, quantization, factor=factor), work
 
 
+class Coalesced(ListedOperation):
+    """Communicator.coalesced, in a list."""
+
+    def __init__(
+        self,
+        tensors: Sequence[Any],
+        recv: Optional[Sequence[Any]] = None,
+        *,
+        op: Union[ReduceOp, str, Sequence[Union[ReduceOp, str]]],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+        factor: Optional[float] = None,
+    ) -> None:
+        super().__init__(tag, members, alone_ok, label)
+        self.tensors = tensors
+        self.recv = recv
+        self.op = op
+        self.quantization = quantization
+        self.factor = factor
+
+    def _make(self, where: str, members: Tuple[str, ...], rank: int) -> Tuple[Options, Work]:
+        factor = _collectives.factor_of(where, self.op, self.factor)
+        options = self._options(where, self.members, self.quantization, factor=factor)
+        return options, _collectives.coalesced(options, self.tensors, self.recv, self.op)
+
+
 class Broadcast(ListedOperation):
     """Communicator.broadcast, in a list."""
 
@@ -331,6 +360,7 @@ _FIELDS: Dict[str, Tuple[int, Tuple[str, ...]]] = {
     "pcclGather": (7, ("sendbuf", "recvbuf", "count", "datatype", "root")),
     "pcclScatter": (8, ("sendbuf", "recvbuf", "count", "datatype", "root")),
     "pcclAllToAll": (9, ("sendbuf", "recvbuf", "count", "datatype")),
+    "pcclAllReduceCoalesced": (10, ("sendbuf", "count")),
 }
 
 

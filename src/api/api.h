@@ -66,7 +66,7 @@ struct pccl_asked {
     enum pccl_collective collective;
     const void *input;
     void *result;
-    size_t count; /* of blobs, the bytes of this one */
+    size_t count; /* of blobs, the bytes of this one; of a coalesced all-reduce, tensors in its input */
     pcclDataType_t datatype;
     pcclRedOp_t op;
     uint32_t root; /* of a send: the other peer */
@@ -93,6 +93,9 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_request_reduction(const void *sendbuf,
 /* The same, or MEMORY. What the request holds must be freed, whatever the result. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_request *request,
                                                   struct pccl_text *reason);
+/* The part of that which concerns the list of a coalesced all-reduce, its input. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_coalesced(const struct pccl_asked *asked, struct pccl_request *request,
+                                                    struct pccl_text *reason);
 void pccl_api_request_free(struct pccl_request *request);
 /*
  * Reads a caller's struct of this or a later version; its first member is its size. ARGUMENT with a reason: that is not

@@ -39,15 +39,18 @@ enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec, struct p
     struct pccl_packing packing;
     const unsigned kind = (unsigned)codec->algorithm, number = (unsigned)codec->quantized_datatype;
     pccl_text_clear(reason);
+    descriptor->codec_datatype = 0;
     if (kind >= PCCL_PACKING_KINDS)
         return pccl_api_refuse(reason, "unknown quantization algorithm");
     descriptor->codec = (uint8_t)kind;
+    if (kind == PCCL_CODEC_NONE)
+        return PCCL_OK;
     if (kind < PCCL_PACKING_SCALED) {
-        if (kind != PCCL_CODEC_NONE && number >= PCCL_DATATYPES) {
+        if (number >= PCCL_DATATYPES) {
             pccl_text_format(reason, "no such quantized data type: %u", number);
             return PCCL_ARGUMENT;
         }
-        descriptor->codec_datatype = (uint8_t)(kind != PCCL_CODEC_NONE ? number : 0);
+        descriptor->codec_datatype = (uint8_t)number;
     } else {
         if ((number & MADE) == 0 || number >= 2 * FEEDBACK)
             return pccl_api_refuse(reason, "a codec with scales is made by pcclCreateCodec");

@@ -64,6 +64,30 @@ pcclResult_t pcclAllReduceWithOptionsAsync(const void *sendbuf, void *recvbuf, s
     PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
 }
 
+static struct pccl_asked coalesced(const pcclCoalescedTensor_t *tensors, size_t count,
+                                   const pcclCollectiveOptions_t *options)
+{
+    return from_to(PCCL_COALESCED, tensors, NULL, count, pcclUint8, options);
+}
+
+pcclResult_t pcclAllReduceCoalesced(const pcclCoalescedTensor_t *tensors, size_t count,
+                                    const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                                    pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = coalesced(tensors, count, options);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclAllReduceCoalescedAsync(const pcclCoalescedTensor_t *tensors, size_t count,
+                                         const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                                         pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = coalesced(tensors, count, options);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
 pcclResult_t pcclBroadcast(void *buffer, size_t count, pcclDataType_t datatype, uint32_t root,
                            const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
                            pcclOperationInfo_t *info)

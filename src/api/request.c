@@ -21,7 +21,8 @@ enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words)
 
 static const char *wrong_elements(const struct pccl_asked *asked)
 {
-    if (asked->collective == PCCL_BARRIER || asked->collective == PCCL_ALL_GATHER_V)
+    if (asked->collective == PCCL_BARRIER || asked->collective == PCCL_ALL_GATHER_V ||
+        asked->collective == PCCL_COALESCED)
         return NULL;
     return asked->count == 0                             ? "count is 0"
            : (unsigned)asked->datatype >= PCCL_DATATYPES ? "unknown data type"
@@ -49,6 +50,8 @@ static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_des
                                            .operation = (uint8_t)op,
                                            .count = asked->count,
                                            .label = label_of_thread};
+    if (asked->collective == PCCL_COALESCED)
+        return PCCL_OK; /* of its tensors */
     return pccl_api_codec(&asked->codec, descriptor, reason);
 }
 
@@ -164,9 +167,11 @@ static const char *missing_buffer(const struct pccl_asked *asked, const pcclColl
     bool blobs = asked->collective == PCCL_ALL_GATHER_V, moves = asked->collective != PCCL_BARRIER;
     bool only_root_puts_in = asked->collective == PCCL_SCATTER;
     bool only_root_gets = asked->collective == PCCL_REDUCE || asked->collective == PCCL_GATHER;
+    bool is_list = asked->collective == PCCL_COALESCED;
     bool needs_input = blobs ? asked->count > 0 : moves && !only_root_puts_in;
-    bool needs_result = moves && !only_root_gets && !options->counts; /* a share may be empty */
-    return (needs_input && !asked->input) || (needs_result && !asked->result) ? "a buffer is NULL"
+    bool needs_result = moves && !only_root_gets && !is_list && !options->counts; /* a share may be empty */
+    return is_list && !asked->input                                             ? "the list of tensors is NULL"
+           : (needs_input && !asked->input) || (needs_result && !asked->result) ? "a buffer is NULL"
            : options->max_bytes && !blobs ? "only an all-gather of blobs is given max_bytes"
                                           : NULL;
 }
@@ -187,7 +192,7 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
         return pccl_api_refuse(reason, wrong);
     complete.codec = options.quantization;
     *request = (struct pccl_request){.tag = options.tag,
-                                     .input = asked->input,
+                                     .input = asked->collective == PCCL_COALESCED ? NULL : asked->input,
                                      .result = asked->result,
                                      .root = asked->root,
                                      .sends = asked->sends,
@@ -197,8 +202,12 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
     status = describe(&complete, &request->descriptor, reason);
     if (status != PCCL_OK)
         return status;
-    if (request->descriptor.operation != PCCL_PREMUL_SUM && options.factor != 1)
-        return pccl_api_refuse(reason, "only a premultiplied sum is given a factor");
+    if (asked->collective == PCCL_COALESCED)
+        status = pccl_api_coalesced(&complete, request, reason);
+    else if (request->descriptor.operation != PCCL_PREMUL_SUM && options.factor != 1)
+        status = pccl_api_refuse(reason, "only a premultiplied sum is given a factor");
+    if (status != PCCL_OK)
+        return status;
     if (asked->collective == PCCL_ALL_GATHER_V) {
         request->length = asked->count;
         request->descriptor.count = options.max_bytes ? options.max_bytes : BLOBS_BYTES_MAX;
@@ -219,6 +228,7 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
 void pccl_api_request_free(struct pccl_request *request)
 {
     pccl_release(pccl_heap(), (void *)(uintptr_t)request->starts, (request->part_count + 1) * sizeof *request->starts);
+    pccl_release(pccl_heap(), (void *)(uintptr_t)request->tensors, request->tensor_count * sizeof *request->tensors);
     pccl_release(pccl_heap(), (void *)(uintptr_t)request->members, request->member_count * sizeof *request->members);
 }
 

@@ -26,6 +26,7 @@ static bool collective_of(pcclCollective_t given, enum pccl_collective *collecti
     case pcclCollectiveGather: *collective = PCCL_GATHER; return true;
     case pcclCollectiveScatter: *collective = PCCL_SCATTER; return true;
     case pcclCollectiveAllToAll: *collective = PCCL_ALL_TO_ALL; return true;
+    case pcclCollectiveCoalesced: *collective = PCCL_COALESCED; return true;
     }
     return false;
 }
@@ -48,6 +49,8 @@ static enum pccl_status read_operation(const pcclOperation_t *op, struct pccl_re
         asked.result = op->blobs;
     else if (op->blobs)
         return pccl_api_refuse(reason, "only an all-gather of blobs gives blobs");
+    if (asked.collective == PCCL_COALESCED && asked.result)
+        return pccl_api_refuse(reason, "the tensors of a coalesced all-reduce have buffers of their own, not recvbuf");
     if (asked.collective == PCCL_BROADCAST) {
         if (asked.input && asked.input != asked.result)
             return pccl_api_refuse(reason, "a broadcast has one buffer, recvbuf");

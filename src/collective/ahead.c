@@ -26,7 +26,7 @@
 
 static size_t bytes_of(const struct pccl_flow *flow, uint64_t stripe)
 {
-    const struct pccl_plan *plan = &flow->transfer->plan;
+    const struct pccl_plan *plan = pccl_plan_of(flow->transfer, stripe);
     uint32_t number = pccl_flow_first_piece(flow, stripe);
     if (!pccl_plan_has_segment(plan, stripe, number))
         return 0;
@@ -88,9 +88,11 @@ void pccl_ahead_give_back(struct pccl_flow *flow)
 
 static bool fits(const struct pccl_flow *flow, uint64_t stripe, uint32_t length)
 {
-    const struct pccl_plan *plan = &flow->transfer->plan;
+    if (stripe >= flow->transfer->plan.stripes)
+        return false;
+    const struct pccl_plan *plan = pccl_plan_of(flow->transfer, stripe);
     uint32_t number = pccl_flow_first_piece(flow, stripe);
-    return stripe < plan->stripes && pccl_plan_has_segment(plan, stripe, number) &&
+    return pccl_plan_has_segment(plan, stripe, number) &&
            length == pccl_plan_bytes(plan, 0, pccl_plan_segment(plan, stripe, number).count);
 }
 

@@ -88,10 +88,9 @@ static struct pccl_backup_block *allocate(struct pccl_backup_pool *pool, size_t 
     return block;
 }
 
-bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *plan, void *elements,
+bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *plan, size_t size,
                       struct pccl_backup *backup)
 {
-    size_t size = (size_t)plan->own * plan->element_bytes;
     size_t saved_bytes = (size_t)(plan->stripes * plan->pieces / 64 + 1) * sizeof *backup->saved;
     uint64_t *saved = pccl_allocate(pool->memory, saved_bytes);
     if (saved == NULL)
@@ -106,7 +105,7 @@ bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *pla
     pool->used_bytes += block->size;
     if (pool->used_bytes > pool->peak_bytes)
         pool->peak_bytes = pool->used_bytes;
-    *backup = (struct pccl_backup){.block = block, .saved = saved, .saved_bytes = saved_bytes, .elements = elements};
+    *backup = (struct pccl_backup){.block = block, .saved = saved, .saved_bytes = saved_bytes};
     return true;
 }
 
@@ -125,7 +124,7 @@ void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup)
 
 static size_t place_of(const struct pccl_plan *plan, const struct pccl_segment *segment)
 {
-    return (size_t)(segment->first - plan->own_from) * plan->element_bytes;
+    return plan->bytes_before + (size_t)(segment->first - plan->own_from) * plan->element_bytes;
 }
 
 void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *kernels, const struct pccl_plan *plan,
@@ -140,7 +139,9 @@ void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *ker
     backup->saved[index / 64] |= bit;
     size_t at = place_of(plan, &segment);
     size_t bytes = (size_t)segment.count * plan->element_bytes;
-    if (plan->large) {
+    if (backup->tensors != NULL) {
+        pccl_tensors_read(backup->tensors, at, bytes, bytes_of(backup) + at, plan->large ? kernels : NULL);
+    } else if (plan->large) {
         pccl_copy_streaming(kernels, bytes_of(backup) + at, backup->elements + at, bytes);
         pccl_copied_streaming(kernels);
     } else {
@@ -152,11 +153,15 @@ void pccl_backup_restore(const struct pccl_backup *backup, const struct pccl_pla
 {
     if (backup->block == NULL)
         return;
-    for (uint64_t index = 0; index < plan->stripes * plan->pieces; index++) {
+    const uint64_t end = (plan->first_stripe + plan->stripes) * plan->pieces;
+    for (uint64_t index = plan->first_stripe * plan->pieces; index < end; index++) {
         if ((backup->saved[index / 64] >> index % 64 & 1) == 0)
             continue;
         struct pccl_segment segment = pccl_plan_segment(plan, index / plan->pieces, (uint32_t)(index % plan->pieces));
-        size_t at = place_of(plan, &segment);
-        memcpy(backup->elements + at, bytes_of(backup) + at, (size_t)segment.count * plan->element_bytes);
+        size_t at = place_of(plan, &segment), bytes = (size_t)segment.count * plan->element_bytes;
+        if (backup->tensors != NULL)
+            pccl_tensors_write(backup->tensors, at, bytes, bytes_of(backup) + at, NULL);
+        else
+            memcpy(backup->elements + at, bytes_of(backup) + at, bytes);
     }
 }

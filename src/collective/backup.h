@@ -7,6 +7,7 @@
 #define PCCL_COLLECTIVE_BACKUP_H
 
 #include "collective/plan.h"
+#include "collective/tensors.h"
 #include "core/memory.h"
 
 struct pccl_backup_block {
@@ -27,15 +28,16 @@ struct pccl_backup {
     struct pccl_backup_block *block;
     uint64_t *saved; /* one bit for each segment */
     size_t saved_bytes;
-    uint8_t *elements; /* the caller's own part */
+    uint8_t *elements;                  /* the caller's own part; ... */
+    const struct pccl_tensors *tensors; /* ... or several tensors. Borrowed */
 };
 
 void pccl_backup_pool_init(struct pccl_backup_pool *pool, const struct pccl_memory *memory);
 /* No backup may be left. */
 void pccl_backup_pool_fini(struct pccl_backup_pool *pool);
 
-/* false: memory is short. */
-PCCL_MUST_CHECK bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *plan, void *elements,
+/* Of so many bytes; the plan is that of the whole. false: memory is short. */
+PCCL_MUST_CHECK bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *plan, size_t bytes,
                                       struct pccl_backup *backup);
 void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup);
 /*
@@ -44,7 +46,7 @@ void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup)
  */
 void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *kernels, const struct pccl_plan *plan,
                       uint64_t stripe, uint32_t number);
-/* Puts back what was saved. */
+/* Puts back what was saved; of several sections, of this one. */
 void pccl_backup_restore(const struct pccl_backup *backup, const struct pccl_plan *plan);
 
 #endif

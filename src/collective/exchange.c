@@ -196,7 +196,7 @@ void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *tr
 {
     PCCL_ASSERT(exchange->transfers.count > 0);
     if (!committed)
-        pccl_backup_restore(&transfer->backup, &transfer->plan);
+        pccl_transfer_restore(transfer);
     pccl_table_remove(&exchange->transfers, &transfer->by_instance);
     pccl_held_forget(exchange, &transfer->instance);
     remember_ended(exchange, transfer->ended, &transfer->instance);

@@ -39,6 +39,7 @@
 
 #include "kernels/feedback.h"
 #include "collective/plan.h"
+#include "collective/tensors.h"
 #include "core/address.h"
 #include "core/limits.h"
 #include "core/memory.h"
@@ -117,6 +118,9 @@ struct pccl_transfer_config {
      */
     const void *input;
     void *result;
+    /* Of a coalesced all-reduce, instead of both: its tensors, of which no two overlap. Copied. */
+    const struct pccl_coalesced_tensor *tensors;
+    uint32_t tensor_count;
     double factor; /* of a premultiplied sum: what this rank's elements are multiplied by; it may differ from others' */
     struct pccl_feedback feedback; /* of a reduction with a scaled codec, for each element of the input */
     void *user;

@@ -20,37 +20,54 @@ static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, boo
 }
 
 /* So many elements at once: of what a rank does not contribute as it is, what has room. */
-static uint32_t elements_at_once(const struct pccl_transfer *transfer, const struct pccl_segment *segment)
+static uint32_t elements_at_once(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                                 const struct pccl_segment *segment)
 {
-    return transfer->scales ? FOLD_BYTES / transfer->plan.element_bytes : segment->count;
+    return transfer->scales ? FOLD_BYTES / plan->element_bytes : segment->count;
 }
 
 /* Both are elements; the sum may be longer. */
-static void widen(const struct pccl_transfer *transfer, const struct pccl_segment *segment, const uint8_t *received,
-                  uint8_t *sum)
+static void widen(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                  const struct pccl_segment *segment, const uint8_t *received, uint8_t *sum)
 {
     _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
-    const struct pccl_plan *plan = &transfer->plan;
     const struct pccl_step work = work_of(plan, 0, false);
-    const uint8_t *own = pccl_input_of(transfer, segment);
-    const uint32_t most = elements_at_once(transfer, segment);
+    const uint8_t *own = pccl_input_of(transfer, plan, segment);
+    const uint32_t most = elements_at_once(transfer, plan, segment);
     for (uint32_t first = 0, count = 0; first < segment->count; first += count) {
         const size_t at = (size_t)first * plan->element_bytes;
         count = (uint32_t)pccl_min_u64(most, segment->count - first);
         pccl_combine_step(transfer->exchange->config.kernels, &work, sum + first * pccl_datatype_bytes(work.to),
-                          received + at, pccl_contribution_of(transfer, own + at, count, room), count);
+                          received + at, pccl_contribution_of(transfer, plan, own + at, count, room), count);
     }
 }
 
-struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struct pccl_segment *segment,
-                                     struct pccl_scratch *received)
+struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                                     const struct pccl_segment *segment, struct pccl_scratch *received)
 {
     struct pccl_scratch_pool *pool = &transfer->exchange->scratch;
-    struct pccl_scratch *wide = pccl_scratch_take(pool, pccl_plan_bytes(&transfer->plan, 1, segment->count));
+    struct pccl_scratch *wide = pccl_scratch_take(pool, pccl_plan_bytes(plan, 1, segment->count));
     if (wide != NULL)
-        widen(transfer, segment, received->bytes, wide->bytes);
+        widen(transfer, plan, segment, received->bytes, wide->bytes);
     pccl_scratch_give(pool, received);
     return wide;
+}
+
+/* A large copy bypasses the caches. */
+static void copy_to_result(struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                           const struct pccl_segment *segment, const uint8_t *from)
+{
+    const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
+    size_t bytes = (size_t)segment->count * plan->element_bytes;
+    if (transfer->sections != NULL) {
+        pccl_tensors_write(&transfer->tensors, pccl_plan_result_at(plan, segment), bytes, from,
+                           pccl_is_streamed(transfer) ? kernels : NULL);
+    } else if (pccl_is_streamed(transfer)) {
+        pccl_copy_streaming(kernels, pccl_result_of(transfer, plan, segment), from, bytes);
+        pccl_copied_streaming(kernels);
+    } else {
+        memcpy(pccl_result_of(transfer, plan, segment), from, bytes);
+    }
 }
 
 /*
@@ -60,14 +77,15 @@ struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struc
 static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step, bool finish,
                           struct pccl_scratch *received)
 {
-    const struct pccl_plan *plan = &transfer->plan;
+    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
     _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
-    const uint8_t *own = pccl_input_of(transfer, &segment);
-    uint8_t *result = pccl_result_of(transfer, &segment);
-    bool away = finish && pccl_is_streamed(transfer);
-    uint8_t *sum = finish && !away ? result : received->bytes;
+    const uint8_t *own = pccl_input_of(transfer, plan, &segment);
+    uint8_t *result = pccl_result_of(transfer, plan, &segment);
+    const bool is_whole = pccl_segment_is_whole(transfer, plan, &segment);
+    bool away = finish && pccl_is_streamed(transfer) && is_whole; /* copied while it is hot */
+    uint8_t *sum = finish && !away && is_whole ? result : received->bytes;
     const struct pccl_step work = work_of(plan, step, finish);
     const size_t from_bytes = pccl_datatype_bytes(work.from), to_bytes = pccl_datatype_bytes(work.to);
     if (finish)
@@ -79,12 +97,14 @@ static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint3
         if (first + count < segment.count)
             pccl_prefetch(own + at + bytes, bytes);
         pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes,
-                          pccl_contribution_of(transfer, own + at, count, room), count);
+                          pccl_contribution_of(transfer, plan, own + at, count, room), count);
         if (away)
             pccl_copy_streaming(kernels, result + at, sum + at, bytes);
     }
     if (away)
         pccl_copied_streaming(kernels);
+    if (finish && !is_whole)
+        copy_to_result(transfer, plan, &segment, sum);
 }
 
 /* Where a sum is packed: where the first part was, or nowhere, if nobody gets it. */
@@ -96,80 +116,80 @@ static uint8_t *packed_at(const struct pccl_task *task, struct pccl_scratch *fir
 static void fold_one(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step,
                      const struct pccl_task *task, struct pccl_scratch *received)
 {
+    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
     bool finish = task->work == PCCL_WORK_FINISH;
-    if (step == 0 && pccl_plan_is_wide(&transfer->plan, 1))
+    if (step == 0 && pccl_plan_is_wide(plan, 1))
         return; /* when it is sent on, into memory of its own */
-    if (!pccl_packing_packs(&transfer->plan.packing))
+    if (!pccl_packing_packs(&plan->packing))
         fold_elements(transfer, stripe, number, step, finish, received);
     else
         pccl_packed_fold(transfer, stripe, number, finish, &received->bytes, 1, packed_at(task, received));
 }
 
-/* A large copy bypasses the caches. */
-static void copy_to_result(struct pccl_transfer *transfer, const struct pccl_segment *segment, const uint8_t *from)
-{
-    const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
-    size_t bytes = (size_t)segment->count * transfer->plan.element_bytes;
-    if (pccl_is_streamed(transfer)) {
-        pccl_copy_streaming(kernels, pccl_result_of(transfer, segment), from, bytes);
-        pccl_copied_streaming(kernels);
-    } else {
-        memcpy(pccl_result_of(transfer, segment), from, bytes);
-    }
-}
-
 void pccl_fold_keep(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number)
 {
-    struct pccl_segment segment = pccl_plan_segment(&transfer->plan, stripe, number);
+    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
+    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     if (!transfer->in_place)
-        copy_to_result(transfer, &segment, pccl_input_of(transfer, &segment));
+        copy_to_result(transfer, plan, &segment, pccl_input_of(transfer, plan, &segment));
 }
 
 static void store(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, const struct pccl_scratch *scratch)
 {
-    struct pccl_segment segment = pccl_plan_segment(&transfer->plan, stripe, number);
-    if (pccl_packing_packs(&transfer->plan.packing))
+    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
+    if (pccl_packing_packs(&plan->packing)) {
         pccl_packed_store(transfer, stripe, number, scratch->bytes);
-    else
-        copy_to_result(transfer, &segment, scratch->bytes);
+        return;
+    }
+    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
+    pccl_fold_save(transfer, stripe, number);
+    copy_to_result(transfer, plan, &segment, scratch->bytes);
 }
 
 struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step,
                                        const struct pccl_task *task, struct pccl_scratch *scratch)
 {
+    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
     if (task->work == PCCL_WORK_PASS)
         return scratch;
     if (task->work != PCCL_WORK_STORE)
         fold_one(transfer, stripe, number, step, task, scratch);
     else if (scratch != NULL)
         store(transfer, stripe, number, scratch);
-    /* A sum goes on; and so does a result that is packed, or hot where it was made. */
-    if (task->work == PCCL_WORK_FOLD || pccl_packing_packs(&transfer->plan.packing) ||
-        (task->work == PCCL_WORK_FINISH && pccl_is_streamed(transfer)))
+    /* A sum goes on; and so does a result that is packed, hot where it was made, or in several places. */
+    if (task->work == PCCL_WORK_FOLD || pccl_packing_packs(&plan->packing) ||
+        (task->work == PCCL_WORK_FINISH && pccl_is_streamed(transfer)) ||
+        !pccl_piece_is_whole(transfer, plan, stripe, number))
         return scratch;
     pccl_scratch_give(&transfer->exchange->scratch, scratch);
     return NULL;
 }
 
-static void fold_all_elements(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,
+/* Whether the result is in its place only; if not, it is also where the first part was. */
+static bool fold_all_elements(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,
                               struct pccl_scratch *const *parts, uint32_t part_count)
 {
-    const struct pccl_plan *plan = &transfer->plan;
+    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
-    const uint8_t *own = pccl_input_of(transfer, &segment);
+    const uint8_t *own = pccl_input_of(transfer, plan, &segment);
     const void *bytes[PCCL_MESH_PEERS_MAX];
-    const uint32_t most = elements_at_once(transfer, &segment);
+    const uint32_t most = elements_at_once(transfer, plan, &segment);
+    const bool is_whole = pccl_segment_is_whole(transfer, plan, &segment);
+    uint8_t *result = is_whole ? pccl_result_of(transfer, plan, &segment) : parts[0]->bytes;
     pccl_fold_save(transfer, stripe, number);
     for (uint32_t first = 0, count = 0; first < segment.count; first += count) {
         const size_t at = (size_t)first * plan->element_bytes;
         count = (uint32_t)pccl_min_u64(most, segment.count - first);
         for (uint32_t i = 0; i < part_count; i++)
             bytes[i] = parts[i]->bytes + at;
-        bytes[part_count] = pccl_contribution_of(transfer, own + at, count, room);
+        bytes[part_count] = pccl_contribution_of(transfer, plan, own + at, count, room);
         pccl_combine_all(transfer->exchange->config.kernels, plan->datatype, plan->reduction, bytes, part_count + 1,
-                         count, pccl_result_of(transfer, &segment) + at);
+                         count, result + at);
     }
+    if (!is_whole)
+        copy_to_result(transfer, plan, &segment, result);
+    return is_whole;
 }
 
 static void fold_all_packed(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,
@@ -186,12 +206,12 @@ struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_
                                          const struct pccl_task *task, struct pccl_scratch *const *parts,
                                          uint32_t part_count)
 {
-    bool is_packed = pccl_packing_packs(&transfer->plan.packing);
-    if (is_packed)
+    bool goes_on = pccl_packing_packs(&pccl_plan_of(transfer, stripe)->packing);
+    if (goes_on)
         fold_all_packed(transfer, stripe, number, task, parts, part_count);
     else
-        fold_all_elements(transfer, stripe, number, parts, part_count);
-    for (uint32_t i = is_packed; i < part_count; i++)
+        goes_on = !fold_all_elements(transfer, stripe, number, parts, part_count);
+    for (uint32_t i = goes_on; i < part_count; i++)
         pccl_scratch_give(&transfer->exchange->scratch, parts[i]);
-    return is_packed ? parts[0] : NULL;
+    return goes_on ? parts[0] : NULL;
 }

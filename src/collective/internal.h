@@ -3,7 +3,7 @@
  * From below, and each calls only into those before it:
  *   schedule, ring, direct, broadcast, gather, scatter, to_root, from_root, all_to_all
  *                            what is to be done with a piece; no bytes
- *   plan, scratch, backup    how elements are cut; memory
+ *   plan, scratch, tensors, backup   how elements are cut; memory
  *   held, kept               segments and announcements of stripes or operations that have not
  *                            begun here
  *   lane                     whose turn it is to send
@@ -134,11 +134,14 @@ struct pccl_transfer {
     struct pccl_instance instance;
     struct pccl_epoch view;
     struct pccl_descriptor descriptor;
-    struct pccl_plan plan;
-    uint64_t seed;        /* of this rank's stochastic rounding */
-    struct pccl_id *ring; /* owned */
-    uint32_t *positions;  /* owned; NULL: the tensor is not in parts */
-    uint64_t *starts;     /* owned; NULL: the parts are equal */
+    struct pccl_plan plan;      /* of several sections, that of the whole */
+    struct pccl_plan *sections; /* owned; NULL: it is of one tensor */
+    uint32_t section_count;
+    struct pccl_tensors tensors; /* of several sections: the memory, in the place of `input` and `result` */
+    uint64_t seed;               /* of this rank's stochastic rounding */
+    struct pccl_id *ring;        /* owned */
+    uint32_t *positions;         /* owned; NULL: the tensor is not in parts */
+    uint64_t *starts;            /* owned; NULL: the parts are equal */
     const uint8_t *input;
     uint8_t *result;
     void *user;
@@ -193,6 +196,13 @@ struct pccl_exchange {
     uint32_t ahead_segments;
     uint64_t room; /* counts up when room may have become free, or usable for others */
 };
+
+/* Of a stripe that there is. */
+static inline const struct pccl_plan *pccl_plan_of(const struct pccl_transfer *transfer, uint64_t stripe)
+{
+    return transfer->sections == NULL ? &transfer->plan
+                                      : pccl_plan_section(transfer->sections, transfer->section_count, stripe);
+}
 
 /* The piece of its message in a step that there is, or PCCL_NO_PIECE; the seat is that of a stripe. */
 static inline uint32_t pccl_flow_piece(const struct pccl_flow *flow, struct pccl_seat seat, uint32_t step)

@@ -117,7 +117,7 @@ static bool has_first_segment(struct pccl_flow *flow)
 {
     uint64_t stripe = flow->begun;
     if (flow->to_begin != stripe + 1 &&
-        pccl_plan_has_segment(&flow->transfer->plan, stripe, pccl_flow_first_piece(flow, stripe)))
+        pccl_plan_has_segment(pccl_plan_of(flow->transfer, stripe), stripe, pccl_flow_first_piece(flow, stripe)))
         flow->to_begin = stripe + 1;
     return flow->to_begin == stripe + 1;
 }

@@ -12,6 +12,8 @@
 #include "collective/outcome.h"
 #include "collective/window.h"
 
+#include <string.h>
+
 /* ---- sending ---- */
 
 /*
@@ -50,15 +52,20 @@ static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
 }
 
 /* What this rank contributes, where that is not its input. NULL: memory is short. */
-static struct pccl_scratch *make_own(struct pccl_transfer *transfer, const struct pccl_segment *segment, uint64_t place)
+static struct pccl_scratch *make_own(struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                                     const struct pccl_segment *segment, uint64_t place)
 {
-    const struct pccl_plan *plan = &transfer->plan;
     struct pccl_scratch *own =
         pccl_scratch_take(&transfer->exchange->scratch, pccl_plan_bytes(plan, 0, segment->count));
-    if (own != NULL && pccl_packing_packs(&plan->packing))
-        pccl_packed_own(transfer, segment, place, own->bytes);
-    else if (own != NULL)
-        (void)pccl_contribution_of(transfer, pccl_input_of(transfer, segment), segment->count, own->bytes);
+    if (own == NULL)
+        return NULL;
+    if (pccl_packing_packs(&plan->packing)) {
+        pccl_packed_own(transfer, plan, segment, place, own->bytes);
+        return own;
+    }
+    const uint8_t *input = pccl_input_of(transfer, plan, segment);
+    if (pccl_contribution_of(transfer, plan, input, segment->count, own->bytes) != own->bytes)
+        memcpy(own->bytes, input, (size_t)segment->count * plan->element_bytes);
     return own;
 }
 
@@ -83,17 +90,18 @@ static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *
                                     const struct pccl_segment *segment, struct pccl_scratch **scratch)
 {
     struct pccl_transfer *transfer = flow->transfer;
-    if (!pccl_packing_packs(&transfer->plan.packing) && !transfer->scales)
-        return pccl_input_of(transfer, segment);
     uint64_t stripe = parcel->stripe->number;
+    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
+    if (!pccl_packing_packs(&plan->packing) && !transfer->scales && pccl_segment_is_whole(transfer, plan, segment))
+        return pccl_input_of(transfer, plan, segment);
     uint32_t number = pccl_flow_first_piece(flow, stripe);
-    bool keeps = pccl_plan_keeps(&transfer->plan, stripe, number);
+    bool keeps = pccl_plan_keeps(plan, stripe, number);
     if (keeps) {
         *scratch = parcel->scratch;
         parcel->scratch = NULL;
     }
     if (*scratch == NULL) {
-        *scratch = make_own(transfer, segment, pccl_plan_place(&transfer->plan, stripe, number));
+        *scratch = make_own(transfer, plan, segment, pccl_plan_place(plan, stripe, number));
         if (keeps && *scratch != NULL)
             keep_packed(flow, parcel->stripe, *scratch);
     }
@@ -104,13 +112,13 @@ static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *
  * The payload of a step after the first: a sum or a result. A sum may be longer than the part that
  * it begins with.
  */
-static const uint8_t *later_payload(struct pccl_transfer *transfer, const struct pccl_segment *segment, uint32_t step,
-                                    struct pccl_scratch **scratch)
+static const uint8_t *later_payload(struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                                    const struct pccl_segment *segment, uint32_t step, struct pccl_scratch **scratch)
 {
     if (*scratch == NULL)
-        return pccl_result_of(transfer, segment);
-    if (step == 1 && pccl_plan_is_wide(&transfer->plan, step))
-        *scratch = pccl_fold_widen(transfer, segment, *scratch);
+        return pccl_result_of(transfer, plan, segment);
+    if (step == 1 && pccl_plan_is_wide(plan, step))
+        *scratch = pccl_fold_widen(transfer, plan, segment, *scratch);
     return *scratch != NULL ? (*scratch)->bytes : NULL;
 }
 
@@ -130,12 +138,12 @@ static void link_departure(struct pccl_transfer *transfer, struct pccl_departure
 static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
 {
     struct pccl_transfer *transfer = flow->transfer;
-    const struct pccl_plan *plan = &transfer->plan;
-    bool first = flow->ready.first == NULL || (plan->long_path && pccl_flow_can_begin(flow));
+    bool first = flow->ready.first == NULL || (transfer->plan.long_path && pccl_flow_can_begin(flow));
     struct pccl_parcel *parcel = first ? NULL : pccl_flow_take(flow);
     if (first)
         parcel = pccl_flow_parcel(flow, pccl_stripe_of(transfer, flow->begun++), 0);
     struct pccl_stripe *stripe = parcel->stripe;
+    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe->number);
     uint32_t number = pccl_flow_piece(flow, pccl_plan_seat(plan, stripe->number), parcel->step);
     PCCL_ASSERT(!parcel->handed);
     struct pccl_segment segment = pccl_plan_segment(plan, stripe->number, number);
@@ -146,7 +154,7 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
     } else {
         scratch = parcel->scratch;
         parcel->scratch = NULL;
-        payload = later_payload(transfer, &segment, parcel->step, &scratch);
+        payload = later_payload(transfer, plan, &segment, parcel->step, &scratch);
     }
     if (payload == NULL) {
         pccl_outcome_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for a segment");
@@ -220,6 +228,7 @@ static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl
     *number = pccl_flow_piece(flow, seat, data->step);
     if (*number == PCCL_NO_PIECE)
         return "no such step";
+    plan = pccl_plan_of(transfer, data->stripe);
     struct pccl_segment segment = pccl_plan_segment(plan, data->stripe, *number);
     if (segment.count == 0 || data->length != pccl_plan_bytes(plan, data->step, segment.count))
         return "a wrong length";
@@ -231,10 +240,13 @@ static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl
     return comes_too_early(transfer, stripe, seat, data->step, *number) ? "a result before its parts" : NULL;
 }
 
-/* Whether it can be received in the result, as no byte of it has to be changed. */
-static bool comes_as_result(const struct pccl_plan *plan, struct pccl_seat seat, uint32_t step)
+/* Whether it can be received in the result, as no byte of it has to be changed and all belong in one place. */
+static bool comes_as_result(const struct pccl_transfer *transfer, const struct pccl_plan *plan, struct pccl_seat seat,
+                            const struct pccl_msg_data *data, uint32_t number)
 {
-    return !pccl_packing_packs(&plan->packing) && pccl_plan_schedule(plan)->carries(seat, step) == PCCL_CONTENT_RESULT;
+    return !pccl_packing_packs(&plan->packing) &&
+           pccl_plan_schedule(plan)->carries(seat, data->step) == PCCL_CONTENT_RESULT &&
+           pccl_piece_is_whole(transfer, plan, data->stripe, number);
 }
 
 static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *arrival)
@@ -262,10 +274,11 @@ enum pccl_status pccl_messages_receive(struct pccl_flow *flow, const struct pccl
     if (data->stripe >= transfer->granted)
         return pccl_held_add(transfer->exchange, flow->lane, data, arrival, reason);
     *arrival = (struct pccl_arrival){.length = data->length, .flow = flow, .stripe = data->stripe, .step = data->step};
-    if (comes_as_result(&transfer->plan, seat, data->step)) {
-        struct pccl_segment segment = pccl_plan_segment(&transfer->plan, data->stripe, number);
+    const struct pccl_plan *plan = pccl_plan_of(transfer, data->stripe);
+    if (comes_as_result(transfer, plan, seat, data, number)) {
+        struct pccl_segment segment = pccl_plan_segment(plan, data->stripe, number);
         pccl_fold_save(transfer, data->stripe, number);
-        arrival->payload = pccl_result_of(transfer, &segment);
+        arrival->payload = pccl_result_of(transfer, plan, &segment);
     } else {
         struct pccl_scratch *scratch = pccl_scratch_take(&transfer->exchange->scratch, data->length);
         if (scratch == NULL) {
@@ -380,7 +393,7 @@ static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
 static void keep_own(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;
-    const struct pccl_plan *plan = &transfer->plan;
+    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe->number);
     if (pccl_plan_packs_own(plan))
         return;
     for (uint32_t number = 0; number < plan->pieces; number++)

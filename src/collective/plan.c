@@ -31,6 +31,7 @@ struct ways {
 };
 static const struct ways ways_of[PCCL_COLLECTIVES] = {
     [PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, .ring_rounds = 2, .direct_steps = 2},
+    [PCCL_COALESCED] = {PCCL_RING, PCCL_DIRECT, .ring_rounds = 2, .direct_steps = 2},
     [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, .ring_rounds = 1, .direct_steps = 2},
     [PCCL_SEND] = {PCCL_CHAIN, PCCL_CHAIN, .ring_rounds = 1, .direct_steps = 1}, /* of two ranks */
     [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
@@ -200,6 +201,16 @@ static void cut(struct pccl_plan *plan)
     plan->stripes = divide_up(plan->count, stripe_elements(plan)) * plan->turns;
 }
 
+static bool may_go_directly(const struct pccl_plan *plan, const struct pccl_cost *cost)
+{
+    return plan->seat.ranks > 2 && cost->mesh != 0 && plan->seat.ranks <= PCCL_MESH_PEERS_MAX;
+}
+
+static bool must_go_directly(const struct pccl_plan *plan)
+{
+    return plan->reduces && pccl_packing_is_scaled(&plan->packing);
+}
+
 /*
  * Going directly saves latency, as it takes one or two steps, and bytes where the ring's sums are
  * wide, or where ranks of the ring pass on what is not for them. Its cost is on the links: it uses
@@ -212,9 +223,9 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct way
     bool may_be_long = pccl_plan_is_wide(plan, 1) || ways->relays;
     uint64_t most = (may_be_long ? DIRECT_WIDE_BYTES_MOST : DIRECT_BYTES_MOST) / plan->element_bytes;
     uint64_t whole = whole_count(plan);
-    if (plan->seat.ranks == 2 || cost->mesh == 0 || plan->seat.ranks > PCCL_MESH_PEERS_MAX)
+    if (!may_go_directly(plan, cost))
         return ways->ring;
-    if (plan->reduces && pccl_packing_is_scaled(&plan->packing))
+    if (must_go_directly(plan))
         return ways->direct;
     if (whole > most && !ways->relays)
         return ways->ring;
@@ -243,6 +254,17 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct way
     return direct_ns < ring_ns ? ways->direct : ways->ring;
 }
 
+static void take_schedule(struct pccl_plan *plan, enum pccl_algorithm algorithm)
+{
+    plan->algorithm = algorithm;
+    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    plan->pieces = schedule->pieces(plan->seat);
+    plan->turns = schedule->turns != NULL ? schedule->turns(plan->seat) : 1;
+    cut(plan);
+}
+
+static size_t segment_bytes(const struct pccl_plan *plan) { return pccl_plan_bytes_most(plan, plan->segment_elements); }
+
 enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
                                 struct pccl_seat seat, const uint32_t *positions, const uint64_t *starts,
                                 struct pccl_plan *plan, struct pccl_text *reason)
@@ -259,17 +281,94 @@ enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const 
         return status;
     made.large = whole_count(&made) > CACHED_BYTES_MOST / made.element_bytes;
     made.algorithm = ways->ring;
-    made.algorithm = choose(&made, ways, cost);
-    const struct pccl_schedule *schedule = pccl_plan_schedule(&made);
-    made.pieces = schedule->pieces(made.seat);
-    made.turns = schedule->turns != NULL ? schedule->turns(made.seat) : 1;
-    cut(&made);
+    take_schedule(&made, choose(&made, ways, cost));
     *plan = made;
     return PCCL_OK;
 }
 
+/* ---- sections ---- */
+
+/* What is no float in a list that is quantized travels as it is. */
+static enum pccl_status begin_section(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
+                                      struct pccl_seat seat, const struct pccl_section *section, struct pccl_plan *plan,
+                                      struct pccl_text *reason)
+{
+    struct pccl_descriptor one = *descriptor;
+    *plan = (struct pccl_plan){.seat = seat, .long_path = cost->rtt_us >= PCCL_LONG_PATH_RTT_US};
+    one.datatype = section->datatype;
+    one.operation = section->operation;
+    one.count = section->count;
+    if (!pccl_datatype_is_float((enum pccl_datatype)section->datatype)) {
+        one.codec = one.codec_datatype = one.codec_scale = one.codec_rounding = 0;
+        one.codec_block = 0;
+    }
+    plan->algorithm = PCCL_RING;
+    return take_descriptor(&one, plan, reason);
+}
+
+/* Of several sections: by their bytes, and as the one that must go directly, if there is one. */
+static enum pccl_algorithm choose_for_all(const struct pccl_plan *plans, uint32_t count, uint64_t bytes,
+                                          const struct pccl_cost *cost)
+{
+    const struct ways *ways = &ways_of[PCCL_COALESCED];
+    struct pccl_plan whole = plans[0];
+    if (count == 1)
+        return choose(&whole, ways, cost);
+    for (uint32_t i = 0; i < count; i++)
+        if (must_go_directly(&plans[i]))
+            return may_go_directly(&whole, cost) ? ways->direct : ways->ring;
+    whole.datatype = whole.folded_datatype = PCCL_U8;
+    whole.packing = whole.folded_packing = (struct pccl_packing){.codec = NULL};
+    whole.element_bytes = 1;
+    whole.count = bytes;
+    return choose(&whole, ways, cost);
+}
+
+enum pccl_status pccl_plan_make_sections(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
+                                         struct pccl_seat seat, const struct pccl_section *sections, uint32_t count,
+                                         struct pccl_plan *plans, struct pccl_plan *whole, struct pccl_text *reason)
+{
+    PCCL_ASSERT(seat.ranks >= 2 && seat.rank < seat.ranks && count > 0);
+    size_t bytes = 0;
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        enum pccl_status status = begin_section(descriptor, cost, seat, &sections[i], &plans[i], reason);
+        if (status != PCCL_OK)
+            return status;
+        plans[i].bytes_before = bytes;
+        plans[i].elements_before = elements;
+        elements += plans[i].count;
+        bytes += (size_t)plans[i].count * plans[i].element_bytes;
+    }
+    const enum pccl_algorithm algorithm = choose_for_all(plans, count, bytes, cost);
+    uint64_t stripes = 0;
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        plans[i].large = bytes > CACHED_BYTES_MOST;
+        take_schedule(&plans[i], algorithm);
+        plans[i].first_stripe = stripes;
+        stripes += plans[i].stripes;
+        if (segment_bytes(&plans[i]) > segment_bytes(&plans[longest]))
+            longest = i;
+    }
+    *whole = plans[longest]; /* whose segments tell how many may be in flight */
+    whole->first_stripe = 0;
+    whole->bytes_before = 0;
+    whole->stripes = stripes;
+    return PCCL_OK;
+}
+
+const struct pccl_plan *pccl_plan_section(const struct pccl_plan *plans, uint32_t count, uint64_t stripe)
+{
+    uint32_t index = 0;
+    while (index + 1 < count && plans[index + 1].first_stripe <= stripe)
+        index++;
+    return &plans[index];
+}
+
 struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
+    stripe -= plan->first_stripe;
     PCCL_ASSERT(stripe < plan->stripes && number < plan->pieces);
     if (plan->positions != NULL) {
         struct pccl_seat seat = pccl_plan_seat(plan, stripe);

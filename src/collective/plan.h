@@ -35,6 +35,10 @@
  * all-to-all       EXCHANGE_RING, EXCHANGE_DIRECT Each part is passed on along the ring, or sent
  *                           (all_to_all.c).
  *
+ * A coalesced all-reduce is of several sections (wire/coalesced.h), which follow one another. Each has
+ * a plan of its own for its stripes, all with one schedule; that of the whole says what all have in
+ * common.
+ *
  * An all-reduce folds the parts of segment p in the order p, p + 1 ... p - 1; a reduce-scatter folds
  * the share of rank p in the order p + 1, p + 2 ... p, and so does a reduce for the root. So the rank
  * that ends with the result folds its own part last, and all schedules of a collective give the same
@@ -54,6 +58,7 @@
 #include "collective/schedule.h"
 #include "core/status.h"
 #include "core/text.h"
+#include "wire/coalesced.h"
 #include "wire/packing.h"
 
 struct pccl_plan {
@@ -79,6 +84,9 @@ struct pccl_plan {
     bool large;                /* more than the caches hold, so what is not needed soon may bypass them */
     uint32_t segment_elements; /* of a whole segment */
     uint64_t stripes;          /* >= 1 */
+    uint64_t first_stripe;     /* of a section: stripes before it, ... */
+    size_t bytes_before;       /* ... how many bytes of the caller's memory, ... */
+    uint64_t elements_before;  /* ... and how many elements those are */
 };
 
 /*
@@ -90,6 +98,16 @@ PCCL_MUST_CHECK enum pccl_status pccl_plan_make(const struct pccl_descriptor *de
                                                 struct pccl_seat seat, const uint32_t *positions,
                                                 const uint64_t *starts, struct pccl_plan *plan,
                                                 struct pccl_text *reason);
+
+/* The same for several sections: a plan for each, in order, and that of the whole. */
+PCCL_MUST_CHECK enum pccl_status pccl_plan_make_sections(const struct pccl_descriptor *descriptor,
+                                                         const struct pccl_cost *cost, struct pccl_seat seat,
+                                                         const struct pccl_section *sections, uint32_t count,
+                                                         struct pccl_plan *plans, struct pccl_plan *whole,
+                                                         struct pccl_text *reason);
+
+/* That of the section to which the stripe belongs. */
+const struct pccl_plan *pccl_plan_section(const struct pccl_plan *plans, uint32_t count, uint64_t stripe);
 
 /* For the schedule: this peer's place, in this stripe. */
 static inline struct pccl_seat pccl_plan_seat(const struct pccl_plan *plan, uint64_t stripe)
@@ -129,14 +147,14 @@ static inline uint64_t pccl_plan_place(const struct pccl_plan *plan, uint64_t st
 /* Where a segment lies in the caller's memory, in bytes, if it lies there at all. */
 static inline size_t pccl_plan_input_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
 {
-    return (size_t)(segment->first - plan->input_from) * plan->element_bytes;
+    return plan->bytes_before + (size_t)(segment->first - plan->input_from) * plan->element_bytes;
 }
 static inline size_t pccl_plan_result_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
 {
     uint64_t first = segment->first - plan->result_from;
     if (plan->exchanges) /* of each sender's parts only the own one */
         first = segment->first / (plan->count * plan->seat.ranks) * plan->count + segment->first % plan->count;
-    return (size_t)first * plan->element_bytes;
+    return plan->bytes_before + (size_t)first * plan->element_bytes;
 }
 
 static inline const struct pccl_schedule *pccl_plan_schedule(const struct pccl_plan *plan)

@@ -101,6 +101,53 @@ static bool copy_parts(struct pccl_transfer *transfer)
     return in_parts == (plan->positions != NULL) && given == (plan->starts != NULL);
 }
 
+/* The plans of a coalesced operation. */
+static enum pccl_status plan_sections(struct pccl_transfer *transfer, const struct pccl_transfer_config *config,
+                                      struct pccl_seat seat, struct pccl_text *reason)
+{
+    const struct pccl_memory *memory = &transfer->exchange->memory;
+    const size_t list_bytes = config->tensor_count * sizeof(struct pccl_section);
+    struct pccl_section *list = pccl_allocate(memory, list_bytes);
+    enum pccl_status status = PCCL_MEMORY;
+    if (list != NULL) {
+        transfer->section_count = pccl_tensors_sections(config->tensors, config->tensor_count, list);
+        transfer->sections = pccl_allocate(memory, transfer->section_count * sizeof *transfer->sections);
+    }
+    if (transfer->sections != NULL)
+        status = pccl_plan_make_sections(&config->descriptor, &config->cost, seat, list, transfer->section_count,
+                                         transfer->sections, &transfer->plan, reason);
+    pccl_release(memory, list, list_bytes);
+    return status;
+}
+
+/* Room for a segment of any section. */
+static bool take_tensors(struct pccl_transfer *transfer, const struct pccl_transfer_config *config)
+{
+    size_t room = 0;
+    for (uint32_t i = 0; i < transfer->section_count; i++) {
+        const struct pccl_plan *plan = &transfer->sections[i];
+        room = (size_t)pccl_max_u64(room, (uint64_t)plan->segment_elements * plan->element_bytes);
+    }
+    return pccl_tensors_init(&transfer->tensors, &transfer->exchange->memory, config->tensors, config->tensor_count,
+                             room);
+}
+
+static bool is_any_in_place(const struct pccl_transfer_config *config)
+{
+    for (uint32_t i = 0; i < config->tensor_count; i++)
+        if (config->tensors[i].input == config->tensors[i].result)
+            return true;
+    return false;
+}
+
+static bool scales(const struct pccl_transfer_config *config, const struct pccl_plan *plan)
+{
+    bool some = plan->reduces && plan->reduction == PCCL_PREMUL_SUM;
+    for (uint32_t i = 0; i < config->tensor_count; i++)
+        some = some || config->tensors[i].reduction == PCCL_PREMUL_SUM;
+    return some && config->factor != 1;
+}
+
 /* Where the result of the own part belongs. */
 static uint8_t *own_result(const struct pccl_plan *plan, const struct pccl_transfer_config *config)
 {
@@ -111,6 +158,13 @@ static bool is_in_place(const struct pccl_plan *plan, const struct pccl_transfer
 {
     const struct pccl_segment own = {.first = plan->own_from};
     return plan->own > 0 && (const uint8_t *)config->input + pccl_plan_input_at(plan, &own) == own_result(plan, config);
+}
+
+static size_t own_bytes(const struct pccl_transfer *transfer)
+{
+    const struct pccl_plan *last =
+        transfer->sections != NULL ? &transfer->sections[transfer->section_count - 1] : &transfer->plan;
+    return last->bytes_before + (size_t)last->own * last->element_bytes;
 }
 
 static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_transfer_config *config)
@@ -129,9 +183,17 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
     if (transfer->slots == NULL || !pccl_stripe_reserve(transfer))
         return false;
     const struct pccl_plan *plan = &transfer->plan;
+    if (transfer->sections != NULL && !take_tensors(transfer, config))
+        return false;
     if (!transfer->in_place || (!plan->reduces && !pccl_plan_packs_own(plan)))
         return true;
-    return pccl_backup_init(&exchange->backups, plan, own_result(plan, config), &transfer->backup);
+    if (!pccl_backup_init(&exchange->backups, plan, own_bytes(transfer), &transfer->backup))
+        return false;
+    if (transfer->sections != NULL)
+        transfer->backup.tensors = &transfer->tensors;
+    else
+        transfer->backup.elements = own_result(plan, config);
+    return true;
 }
 
 enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct pccl_transfer_config *config,
@@ -143,9 +205,11 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         return PCCL_ARGUMENT;
     }
     const struct pccl_seat seat = {.ranks = config->ranks, .rank = rank, .root = config->root};
-    struct pccl_plan plan;
-    enum pccl_status status =
-        pccl_plan_make(&config->descriptor, &config->cost, seat, config->positions, config->starts, &plan, reason);
+    struct pccl_plan plan = {.seat = seat};
+    enum pccl_status status = PCCL_OK;
+    if (config->tensors == NULL)
+        status =
+            pccl_plan_make(&config->descriptor, &config->cost, seat, config->positions, config->starts, &plan, reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_transfer *made = pccl_allocate(&exchange->memory, sizeof *made);
@@ -155,23 +219,35 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         made->view = config->view;
         made->descriptor = config->descriptor;
         made->plan = plan;
+        pccl_list_init(&made->wanting);
+        if (config->tensors != NULL)
+            status = plan_sections(made, config, seat, reason);
         made->seed = pccl_packing_seed(&config->instance, rank);
         made->input = config->input;
         made->result = config->result;
         made->user = config->user;
-        made->in_place = is_in_place(&plan, config);
+        made->in_place = config->tensors != NULL ? is_any_in_place(config) : is_in_place(&plan, config);
         made->factor = config->factor;
         made->feedback = config->feedback;
-        made->scales = plan.reduces && plan.reduction == PCCL_PREMUL_SUM && config->factor != 1;
-        pccl_list_init(&made->wanting);
-        if (allocate_parts(made, config)) {
+        made->scales = scales(config, &plan);
+        if (status == PCCL_OK && allocate_parts(made, config)) {
             *transfer = made;
             return PCCL_OK;
         }
         pccl_transfer_free(made);
     }
+    if (status == PCCL_ARGUMENT)
+        return status;
     pccl_text_format(reason, "out of memory for an operation on %" PRIu64 " elements", config->descriptor.count);
     return PCCL_MEMORY;
+}
+
+void pccl_transfer_restore(const struct pccl_transfer *transfer)
+{
+    if (transfer->sections == NULL)
+        pccl_backup_restore(&transfer->backup, &transfer->plan);
+    for (uint32_t i = 0; i < transfer->section_count; i++)
+        pccl_backup_restore(&transfer->backup, &transfer->sections[i]);
 }
 
 /* ---- going on ---- */
@@ -268,6 +344,8 @@ void pccl_transfer_free(struct pccl_transfer *transfer)
     pccl_release(memory, transfer->slots, (size_t)transfer->slot_count * sizeof(struct pccl_stripe *));
     pccl_release(memory, transfer->positions, positions_bytes(&transfer->plan));
     pccl_release(memory, transfer->starts, starts_bytes(&transfer->plan));
+    pccl_tensors_fini(&transfer->tensors);
+    pccl_release(memory, transfer->sections, transfer->section_count * sizeof *transfer->sections);
     pccl_release(memory, transfer->ring, transfer->plan.seat.ranks * sizeof *transfer->ring);
     pccl_release(memory, transfer, sizeof *transfer);
     open_stripes(exchange);

@@ -62,12 +62,12 @@ bool pccl_stripe_reserve(struct pccl_transfer *transfer)
 /* What the schedule has for a stripe on this flow. */
 static void count_messages(const struct pccl_flow *flow, struct pccl_stripe *stripe)
 {
-    const struct pccl_plan *plan = &flow->transfer->plan;
+    const struct pccl_plan *plan = &flow->transfer->plan, *section = pccl_plan_of(flow->transfer, stripe->number);
     const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
     const struct pccl_seat seat = pccl_plan_seat(plan, stripe->number);
     uint32_t steps = schedule->steps(seat);
     for (uint32_t step = 0; step < steps; step++) {
-        if (!pccl_plan_has_segment(plan, stripe->number, pccl_flow_piece(flow, seat, step)))
+        if (!pccl_plan_has_segment(section, stripe->number, pccl_flow_piece(flow, seat, step)))
             continue;
         if (flow->outgoing) {
             stripe->departures_left++;
@@ -86,8 +86,9 @@ static void set_up_stripe(struct pccl_transfer *transfer, struct pccl_stripe *st
     for (uint32_t i = 0; i < transfer->flow_count; i++)
         count_messages(&transfer->flows[i], stripe);
     stripe->results_left += stripe->parts_left > 0;
-    for (uint32_t number = 0; number < transfer->plan.pieces; number++)
-        stripe->results_left += pccl_plan_keeps(&transfer->plan, stripe->number, number);
+    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe->number);
+    for (uint32_t number = 0; number < plan->pieces; number++)
+        stripe->results_left += pccl_plan_keeps(plan, stripe->number, number);
     transfer->results_complete += stripe->results_left == 0;
     uint32_t parcels = parcel_count(transfer);
     for (uint32_t i = 0; i < parcels; i++)
@@ -227,8 +228,8 @@ void pccl_window_size(struct pccl_transfer *transfer)
     /* Turns that go over different links should not wait for one another. */
     window *= pccl_min_u64(plan->turns, transfer->outgoing_count);
     transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->stripes);
-    bool makes_own =
-        pccl_packing_packs(&plan->packing) || transfer->scales; /* what it sends of its own is in scratch, too */
+    bool makes_own = pccl_packing_packs(&plan->packing) || transfer->scales ||
+                     transfer->sections != NULL; /* what it sends of its own is in scratch, too */
     transfer->stripe_scratch = schedule->buffers(plan->seat, makes_own) * pccl_scratch_size(segment_bytes);
     transfer->slot_count = 1;
     while (transfer->slot_count < pccl_min_u64(transfer->window * SLOTS_PER_OPEN_STRIPE, plan->stripes))

@@ -108,6 +108,8 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
                                                     .starts = job->starts,
                                                     .input = request->input,
                                                     .result = operation->result,
+                                                    .tensors = operation->tensors,
+                                                    .tensor_count = operation->tensor_count,
                                                     .factor = request->factor,
                                                     .feedback = pccl_comm_feedback_memory(operation->feedback)};
     job->operation = operation;

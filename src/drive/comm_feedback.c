@@ -71,8 +71,12 @@ static struct pccl_comm_feedback *make(const struct pcclComm_t *handle, uint64_t
 static bool is_of(const struct pccl_comm_feedback *feedback, const struct pccl_descriptor *descriptor, uint64_t count)
 {
     const struct pccl_descriptor *adopter = &feedback->adopter;
-    return feedback->count == count && (!feedback->adopted || (adopter->datatype == descriptor->datatype &&
-                                                               pccl_packing_equal(adopter, descriptor)));
+    bool is_list = descriptor->collective == PCCL_COALESCED;
+    if (feedback->count != count || !feedback->adopted)
+        return feedback->count == count;
+    return adopter->datatype == descriptor->datatype && pccl_packing_equal(adopter, descriptor) &&
+           (adopter->collective == PCCL_COALESCED) == is_list &&
+           (!is_list || pccl_id_equal(&adopter->counts, &descriptor->counts));
 }
 
 static void drop_misfit(struct pccl_communicator *comm, struct pccl_comm_feedback *feedback, uint64_t count)

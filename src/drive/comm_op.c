@@ -1,6 +1,7 @@
 #include "drive/communicator.h"
 #include "drive/comm_op.h"
 #include "drive/comm_callers.h"
+#include "drive/comm_contribution.h"
 #include "drive/comm_engine.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
@@ -157,6 +158,14 @@ static enum pccl_status find_pair(const struct pccl_communicator *comm, const st
     return PCCL_ARGUMENT;
 }
 
+static void release(struct pccl_comm_op *operation)
+{
+    pccl_comm_blobs_drop(operation);
+    pccl_release(pccl_heap(), operation->tensors, operation->tensor_count * sizeof *operation->tensors);
+    pccl_comm_feedback_end(operation->feedback, operation->contributed);
+    pccl_release(pccl_heap(), operation, sizeof *operation + operation->member_count * sizeof *operation->members);
+}
+
 /* It is not launched yet. */
 static enum pccl_status make(const struct pcclComm_t *handle, const struct pccl_request *request,
                              struct pccl_comm_op **made, struct pccl_text *reason)
@@ -175,17 +184,14 @@ static enum pccl_status make(const struct pcclComm_t *handle, const struct pccl_
         return PCCL_MEMORY;
     operation->handle = handle;
     operation->member_count = peers.count;
+    if (!pccl_coalesced_copy(operation, request)) {
+        release(operation);
+        return PCCL_MEMORY;
+    }
     for (uint32_t i = 0; i < peers.count; i++)
         operation->members[i] = *peer_of_rank(&peers, i);
     *made = operation;
     return PCCL_OK;
-}
-
-static void release(struct pccl_comm_op *operation)
-{
-    pccl_comm_blobs_drop(operation);
-    pccl_comm_feedback_end(operation->feedback, operation->contributed);
-    pccl_release(pccl_heap(), operation, sizeof *operation + operation->member_count * sizeof *operation->members);
 }
 
 /* A list that the caller of an operation in a group gave. */
@@ -276,22 +282,6 @@ static void explain_refused_send(const struct pccl_communicator *comm, enum pccl
     pccl_peer_add_names(comm->peer, reason);
 }
 
-/* What the caller contributes to a reduction may be made of its elements; false: it is they themselves. */
-static bool make_contribution(const struct pccl_request *request, const struct pccl_comm_op *operation, void *result,
-                              size_t bytes)
-{
-    enum pccl_datatype datatype = (enum pccl_datatype)request->descriptor.datatype;
-    const struct pccl_kernels *kernels = pccl_kernels_for(pccl_cpu_features());
-    const struct pccl_feedback feedback = pccl_comm_feedback_memory(operation->feedback);
-    const size_t count = bytes / pccl_datatype_bytes(datatype);
-    const bool scales = request->descriptor.operation == PCCL_PREMUL_SUM;
-    if (scales)
-        pccl_scale(kernels, datatype, result, request->input, count, request->factor);
-    if (operation->feedback)
-        pccl_feedback_apply(kernels, datatype, &feedback, scales ? result : request->input, count, result);
-    return scales || operation->feedback;
-}
-
 /*
  * Where the outcome of a tiny operation goes. Whether it is one depends only on what all peers have
  * alike.
@@ -316,7 +306,8 @@ static void plan_tiny(const struct pccl_communicator *comm, struct pccl_comm_op 
     }
     operation->traffic = (struct pccl_traffic){sizes.contribution, sizes.result};
     launch->tiny = true;
-    launch->payload = sizes.contribution ? request->input : NULL;
+    const void *input = request->tensors ? request->tensors : request->input; /* those are put together */
+    launch->payload = sizes.contribution ? input : NULL;
     launch->payload_bytes = (uint32_t)sizes.contribution;
 }
 
@@ -337,7 +328,8 @@ static enum pccl_status begin_feedback(const struct pcclComm_t *handle, struct p
                                        struct pccl_text *reason)
 {
     struct pccl_request_extent extent = pccl_request_extent(request, operation->member_count, operation->rank);
-    uint64_t count = extent.input / pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
+    uint64_t count = request->tensors ? pccl_coalesced_elements(request)
+                                      : extent.input / pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
     return pccl_comm_feedback_begin(handle, request->tag, descriptor, count, &operation->feedback, reason);
 }
 
@@ -388,25 +380,12 @@ static enum pccl_status launch(const struct pcclComm_t *handle, struct pccl_comm
         return status;
     if (handle->group && !subgroup)
         return PCCL_TOO_FEW_PEERS; /* the machine knows nothing of a group of one */
-    if (launch.payload && make_contribution(request, operation, made, launch.payload_bytes))
+    if (launch.payload && pccl_contribution_make(request, operation, made, launch.payload_bytes))
         launch.payload = made;
     status = step(handle->comm, operation, &launch);
     if (status != PCCL_OK && is_send(request))
         explain_refused_send(handle->comm, status, &launch.other, launch.tiny, reason);
     return status;
-}
-
-/* The reduction of what this peer alone contributes. */
-static void reduce_alone(const struct pccl_request *request, const struct pccl_comm_op *operation)
-{
-    const struct pccl_descriptor *descriptor = &request->descriptor;
-    const size_t bytes = operation->result_bytes;
-    if (make_contribution(request, operation, request->result, bytes))
-        return;
-    if (descriptor->datatype == PCCL_BOOL && pccl_collective_reduces(descriptor->collective))
-        pccl_combine_all(pccl_kernels_for(0), PCCL_BOOL, PCCL_OR, &request->input, 1, bytes, request->result);
-    else if (bytes && request->result != request->input)
-        memmove(request->result, request->input, bytes);
 }
 
 /* This peer is alone in its group: it has what the others would send, and nobody need be told. */
@@ -421,7 +400,7 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
     enum pccl_status status = operation->blobs ? pccl_comm_blobs_alone(operation, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
-    reduce_alone(request, operation);
+    pccl_contribution_alone(request, operation);
     PCCL_ASSERT(operation->member_count == 1);
     operation->world = 1;
     operation->traffic = (struct pccl_traffic){0};
@@ -583,7 +562,7 @@ static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_
     if (operation->status != PCCL_OK)
         pccl_peer_departed(comm->peer, &op->known, &op->attributes.epoch, &operation->why.details.departed);
     if (operation->tiny && operation->status == PCCL_OK && operation->result_bytes)
-        take_result(operation, op);
+        (operation->tensors ? pccl_coalesced_take : take_result)(operation, op);
 }
 
 static void describe(const struct pccl_comm_op *operation, pcclOperationInfo_t *info)

@@ -32,9 +32,11 @@ struct pccl_comm_op {
     /* tiny: of how many equal parts of what the master tells the result is, and where it begins in each */
     uint32_t outcome_parts;
     size_t outcome_skip;
-    struct pccl_comm_feedback *feedback; /* NULL: it has none */
-    bool contributed;                    /* it has ended well */
-    struct pccl_comm_blobs *blobs;       /* owned: of an all-gather of blobs */
+    struct pccl_comm_feedback *feedback;   /* NULL: it has none */
+    bool contributed;                      /* it has ended well */
+    struct pccl_coalesced_tensor *tensors; /* owned: of a coalesced all-reduce */
+    uint32_t tensor_count;
+    struct pccl_comm_blobs *blobs; /* owned: of an all-gather of blobs */
     bool tiny;
     bool decided, committed;  /* the outcome is known; the outcome is a success */
     bool over;                /* decided, and the buffers are the caller's again: an await returns at once; set once */

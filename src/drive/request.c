@@ -5,14 +5,30 @@
 #include "core/status.h"
 #include "kernels/kernels.h"
 
+/* Adds a number to what is told by the digest. */
+static void digest_number(struct pccl_id *digest, uint64_t number)
+{
+    const struct pccl_id key = *digest;
+    uint8_t bytes[8];
+    pccl_put(bytes, sizeof bytes, number);
+    pccl_siphash(key.bytes, bytes, sizeof bytes, digest->bytes);
+}
+
 struct pccl_id pccl_request_digest(const uint64_t *starts, uint32_t part_count)
 {
     struct pccl_id digest = {{1}};
-    for (uint32_t i = 0; i < part_count; i++) {
-        const struct pccl_id key = digest;
-        uint8_t length[8];
-        pccl_put(length, sizeof length, starts[i + 1] - starts[i]);
-        pccl_siphash(key.bytes, length, sizeof length, digest.bytes);
+    for (uint32_t i = 0; i < part_count; i++)
+        digest_number(&digest, starts[i + 1] - starts[i]);
+    digest.bytes[0] |= 1;
+    return digest;
+}
+
+struct pccl_id pccl_request_digest_tensors(const struct pccl_coalesced_tensor *tensors, uint32_t count)
+{
+    struct pccl_id digest = {{2}};
+    for (uint32_t i = 0; i < count; i++) {
+        digest_number(&digest, tensors[i].count);
+        digest_number(&digest, (uint64_t)tensors[i].datatype << 8 | (uint64_t)tensors[i].reduction);
     }
     digest.bytes[0] |= 1;
     return digest;
@@ -21,8 +37,8 @@ struct pccl_id pccl_request_digest(const uint64_t *starts, uint32_t part_count)
 bool pccl_request_needs_members(const struct pccl_request *request)
 {
     uint8_t collective = request->descriptor.collective;
-    return request->members ||
-           (collective != PCCL_ALL_REDUCE && collective != PCCL_BARRIER && collective != PCCL_ALL_GATHER_V);
+    return request->members || (collective != PCCL_ALL_REDUCE && collective != PCCL_COALESCED &&
+                                collective != PCCL_BARRIER && collective != PCCL_ALL_GATHER_V);
 }
 
 /* Where a part begins, in bytes; or the last one ends. */
@@ -63,8 +79,8 @@ static bool is_in_place(const struct pccl_request *request, const struct pccl_re
 enum pccl_status pccl_request_check_buffers(const struct pccl_request *request, uint32_t world, uint32_t rank,
                                             struct pccl_text *reason)
 {
-    if (request->descriptor.collective == PCCL_ALL_GATHER_V)
-        return PCCL_OK; /* the result is in memory of ours */
+    if (request->descriptor.collective == PCCL_ALL_GATHER_V || request->tensors)
+        return PCCL_OK; /* the result is in memory of ours; tensors were checked when they were listed */
     if (request->descriptor.count > SIZE_MAX / 16 / (request->starts ? 1 : world)) {
         pccl_text_format(reason, "count is larger than any memory");
         return PCCL_ARGUMENT;

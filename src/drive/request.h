@@ -5,6 +5,7 @@
 #ifndef PCCL_DRIVE_REQUEST_H
 #define PCCL_DRIVE_REQUEST_H
 
+#include "collective/tensors.h"
 #include "core/text.h"
 #include "wire/wire.h"
 
@@ -20,6 +21,9 @@ struct pccl_request {
     bool sends;             /* ... and this one is the source */
     const uint64_t *starts; /* of parts of given lengths: where each begins, and where the last one ends; or NULL */
     uint32_t part_count;
+    /* Of a coalesced all-reduce, instead of buffers: tensors that are alike next to each other. */
+    const struct pccl_coalesced_tensor *tensors;
+    uint32_t tensor_count;
     bool alone_ok; /* a peer that is alone in its group carries it out by itself */
     double factor; /* of a premultiplied sum: what the elements of this peer are multiplied by */
     bool feedback; /* with a scaled codec: what packing takes is kept for the next use of the tag */
@@ -36,6 +40,8 @@ struct pccl_request_extent {
 
 /* Of the lengths of parts, for peers to compare; never zero. */
 struct pccl_id pccl_request_digest(const uint64_t *starts, uint32_t part_count);
+/* The same of the counts, types and reductions of tensors. */
+struct pccl_id pccl_request_digest_tensors(const struct pccl_coalesced_tensor *tensors, uint32_t count);
 /* Whether ranks matter, so that it can only be carried out by certain members. */
 bool pccl_request_needs_members(const struct pccl_request *request);
 struct pccl_request_extent pccl_request_extent(const struct pccl_request *request, uint32_t world, uint32_t rank);

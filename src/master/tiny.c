@@ -6,6 +6,7 @@
 #include "master/operations.h"
 #include "master/pairs.h"
 #include "master/subgroups.h"
+#include "wire/coalesced.h"
 #include "wire/subgroup.h"
 #include "wire/tiny.h"
 
@@ -69,6 +70,28 @@ static void fold(struct pccl_master *m, const struct pccl_operation *op, const v
                      result);
 }
 
+/*
+ * Section by section, as the first part names them: all are of one length, so whoever lies about its
+ * own sections spoils the sums only, as it can anyway.
+ */
+static void fold_sections(struct pccl_master *m, const struct pccl_operation *op, const void **parts)
+{
+    const uint8_t *table = parts[0];
+    const uint32_t count = pccl_sections_count(table);
+    size_t from = 0, at = (size_t)pccl_sections_table_bytes(count);
+    memcpy(op->result, table, op->result_bytes); /* also the bytes between sections */
+    for (uint32_t i = 0; i < count; i++) {
+        const struct pccl_section section = pccl_sections_read(table, i);
+        for (uint32_t part = 0; part < op->part_count; part++)
+            parts[part] = (const uint8_t *)parts[part] + at - from;
+        pccl_combine_all(m->config.kernels, (enum pccl_datatype)section.datatype,
+                         (enum pccl_reduce_op)section.operation, parts, op->part_count, (size_t)section.count,
+                         op->result + at);
+        from = at;
+        at += (size_t)pccl_section_bytes(&section);
+    }
+}
+
 static uint32_t seat_at(const struct pccl_participants *all, uint32_t place)
 {
     return all->ring != NULL ? all->ring[place] : place;
@@ -85,7 +108,10 @@ static void reduce(struct pccl_master *m, const struct pccl_participants *all, c
 {
     for (uint32_t i = 0; i < op->part_count; i++)
         parts[i] = op->parts[seat_at(all, i)].payload;
-    fold(m, op, parts, op->result);
+    if (op->descriptor.collective == PCCL_COALESCED)
+        fold_sections(m, op, parts);
+    else
+        fold(m, op, parts, op->result);
 }
 
 /*

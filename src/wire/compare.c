@@ -49,7 +49,8 @@ uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_i
 
 bool pccl_collective_reduces(uint8_t collective)
 {
-    return collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE;
+    return collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE ||
+           collective == PCCL_COALESCED;
 }
 
 bool pccl_collective_has_root(uint8_t collective)

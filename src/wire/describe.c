@@ -43,6 +43,7 @@ const char *pccl_collective_name(uint8_t collective)
     case PCCL_SCATTER: return "scatter";
     case PCCL_ALL_TO_ALL: return "all-to-all";
     case PCCL_SEND: return "send";
+    case PCCL_COALESCED: return "coalesced all-reduce";
     default: return "operation";
     }
 }
@@ -68,10 +69,13 @@ static void describe_request(struct pccl_text *words, const struct pccl_id *peer
     if (descriptor->collective == PCCL_ALL_GATHER_V)
         pccl_text_append(words, " of %s%" PRIu64 " bytes in all",
                          pccl_id_is_zero(&descriptor->counts) ? "at most " : "", descriptor->count);
+    if (descriptor->collective == PCCL_COALESCED)
+        pccl_text_append(words, " of tensors of %" PRIu64 " bytes in all (%s)", descriptor->count,
+                         pccl_id_str(&descriptor->counts));
     if (descriptor->collective == PCCL_FOUND)
         pccl_text_append(words, " of %" PRIu64, descriptor->count);
     if (descriptor->collective == PCCL_BARRIER || descriptor->collective == PCCL_ALL_GATHER_V ||
-        descriptor->collective == PCCL_FOUND)
+        descriptor->collective == PCCL_FOUND || descriptor->collective == PCCL_COALESCED)
         return;
     pccl_text_append(words, " of %" PRIu64 " %s", descriptor->count,
                      pccl_datatype_name((enum pccl_datatype)descriptor->datatype));

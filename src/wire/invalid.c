@@ -32,7 +32,8 @@ static const char *invalid_codec(const struct pccl_descriptor *descriptor)
 static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
 {
     uint8_t collective = descriptor->collective;
-    bool has_parts = collective == PCCL_ALL_GATHER_V || collective == PCCL_REDUCE_SCATTER;
+    bool coalesced = collective == PCCL_COALESCED;
+    bool has_parts = collective == PCCL_ALL_GATHER_V || collective == PCCL_REDUCE_SCATTER || coalesced;
     if (!pccl_collective_reduces(collective) && descriptor->operation != 0)
         return "a reduction in an operation that reduces nothing";
     const char *misfit = pccl_reduction_misfit(descriptor->datatype, descriptor->operation);
@@ -44,6 +45,9 @@ static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
         return "quantization in a send, whose source would see its own tensor rounded";
     if (!has_parts && !pccl_id_is_zero(&descriptor->counts))
         return "counts in an operation whose parts are equal";
+    if (coalesced &&
+        (descriptor->datatype != PCCL_U8 || descriptor->operation != PCCL_SUM || pccl_id_is_zero(&descriptor->counts)))
+        return "several tensors with a type or a reduction of their own, or without a digest";
     bool without_elements = collective == PCCL_BARRIER || collective == PCCL_FOUND;
     if (without_elements && (descriptor->datatype != 0 || descriptor->codec != 0))
         return "a data type in an operation without elements";

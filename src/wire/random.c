@@ -122,7 +122,13 @@ static void mend_operation(struct pccl_instance *instance, struct pccl_descripto
     if (!pccl_collective_reduces(collective))
         descriptor->operation = 0;
     bool lengths_are_unknown = collective == PCCL_ALL_GATHER_V && descriptor->count % 2 != 0;
-    if ((collective != PCCL_ALL_GATHER_V && collective != PCCL_REDUCE_SCATTER) || lengths_are_unknown)
+    const bool coalesced = collective == PCCL_COALESCED;
+    if (coalesced) {
+        descriptor->datatype = PCCL_U8;
+        descriptor->operation = PCCL_SUM;
+        descriptor->counts.bytes[0] |= 1;
+    }
+    if ((collective != PCCL_ALL_GATHER_V && collective != PCCL_REDUCE_SCATTER && !coalesced) || lengths_are_unknown)
         memset(&descriptor->counts, 0, sizeof descriptor->counts);
     if (pccl_collective_has_root(collective))
         descriptor->root.bytes[0] |= 1;

@@ -56,17 +56,17 @@
     F(ID, tail, , )
 
 #define PCCL_FIELDS_descriptor(F) /* what the caller asked for; must be equal on all peers, or the operation fails */  \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_SEND) /* enum pccl_collective */                                           \
-    F(U8, datatype, 0, 14)                        /* pcclDataType_t */                                                 \
-    F(U8, operation, 0, 8)                        /* pcclRedOp_t that fits it; 0 where nothing is reduced */           \
-    F(U8, codec, 0, 7)                            /* pcclQuantizationAlgorithm_t */                                    \
-    F(U8, codec_datatype, 0, 11)                  /* of a codec of PCCL 1.0; 0 otherwise */                            \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_COALESCED) /* enum pccl_collective */                                      \
+    F(U8, datatype, 0, 14)                             /* pcclDataType_t */                                            \
+    F(U8, operation, 0, 8)                             /* pcclRedOp_t that fits it; 0 where nothing is reduced */      \
+    F(U8, codec, 0, 7)                                 /* pcclQuantizationAlgorithm_t */                               \
+    F(U8, codec_datatype, 0, 11)                       /* of a codec of PCCL 1.0; 0 otherwise */                       \
     F(U8, codec_scale, 0, 2)    /* pcclCodecScale_t, of a scaled codec; 0 otherwise, as the next two */                \
     F(U8, codec_rounding, 0, 1) /* pcclCodecRounding_t */                                                              \
     F(U16, codec_block, 0, 256) /* elements of a block */                                                              \
-    F(U64, count, , ) /* elements: of the tensor; where each member has a part, of one part; with counts, in all */    \
-    F(ID, root, , )   /* who alone sends (broadcast, scatter, send) or receives (reduce, gather); else 0 */            \
-    F(ID, counts, , ) /* digest of the elements of each member's part; 0: equal parts, or no parts */                  \
+    F(U64, count, , )           /* elements: of the tensor, or a part; with counts, of all parts. COALESCED: bytes */  \
+    F(ID, root, , )             /* who alone sends (broadcast, scatter, send) or receives (reduce, gather); else 0 */  \
+    F(ID, counts, , ) /* digest of the elements of each member's part, or of the tensors; 0: equal parts, or none */   \
     F(STRUCT, label, label, )
 
 #define PCCL_FIELDS_cost(F) /* what the master told all members of a group about their links, with the view */         \
@@ -80,7 +80,7 @@
     F(ID, peer, 1, )                                                                                                   \
     F(U8, state, PCCL_PLACE_HERE, PCCL_PLACE_DISCONNECTED) /* enum pccl_place_state */                                 \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)        /* enum pccl_call that it waits in; NONE: unknown */        \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_SEND)          /* of an operation */                                       \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_COALESCED)     /* of an operation */                                       \
     F(U64, detail, , )                                     /* the call's tag or round */                               \
     F(U64, since_us, , )
 
@@ -219,11 +219,11 @@
     F(U32, rtt_us, , ) /* round trip, as measured by the system; 0: unknown */                                         \
     F(U64, rate, , )   /* bytes per second, measured while data flowed; 0: unknown, as on opening */
 
-#define PCCL_FIELDS_where(F)                        /* "I have been waiting in this call" */                           \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE) /* enum pccl_call; NONE: no longer */                              \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_SEND)   /* of an operation */                                              \
-    F(STRUCT, instance, instance, )                 /* of an operation */                                              \
-    F(U64, round, , )                               /* of a joint call */                                              \
+#define PCCL_FIELDS_where(F)                           /* "I have been waiting in this call" */                        \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)    /* enum pccl_call; NONE: no longer */                           \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_COALESCED) /* of an operation */                                           \
+    F(STRUCT, instance, instance, )                    /* of an operation */                                           \
+    F(U64, round, , )                                  /* of a joint call */                                           \
     F(U64, since_us, , )
 
 #define PCCL_FIELDS_resume(F) /* to a master of another boot: what this peer knows, in several messages */             \
@@ -513,7 +513,8 @@ enum pccl_refusal { PCCL_ENUM_refusal(PCCL_ENUM_VALUE) };
     V(GATHER, 8, "the root gets the parts of all")                                                                     \
     V(SCATTER, 9, "each gets its part of the root's tensor")                                                           \
     V(ALL_TO_ALL, 10, "each gets a part from each")                                                                    \
-    V(SEND, 11, "one peer of a pair gets the other one's tensor")
+    V(SEND, 11, "one peer of a pair gets the other one's tensor")                                                      \
+    V(COALESCED, 12, "all get the reductions of several tensors: coalesced.h")
 enum pccl_collective { PCCL_ENUM_collective(PCCL_ENUM_VALUE) PCCL_COLLECTIVES };
 
 #define PCCL_ENUM_class(V)                                                                                             \

@@ -2,6 +2,7 @@
 
 #include "core/bytes.h"
 #include "kernels/reduce.h"
+#include "wire/coalesced.h"
 #include "wire/subgroup.h"
 
 #include <string.h>
@@ -18,6 +19,7 @@ struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor,
     uint64_t all = times(one, world);
     switch (descriptor->collective) {
     case PCCL_ALL_REDUCE:
+    case PCCL_COALESCED:
     case PCCL_REDUCE: return (struct pccl_tiny_sizes){one, one, one};
     case PCCL_SEND:
     case PCCL_BROADCAST: return (struct pccl_tiny_sizes){self_is_root ? one : 0, one, one};
@@ -63,6 +65,12 @@ static bool is_blob(const uint8_t *bytes, uint32_t length)
            (length > PCCL_TINY_BLOB_BYTES && length - PCCL_TINY_BLOB_BYTES == pccl_get(bytes, PCCL_TINY_BLOB_BYTES));
 }
 
+/* What is coalesced says by itself what it consists of. */
+static bool has_its_sections(const struct pccl_descriptor *descriptor, const struct pccl_bytes *bytes)
+{
+    return descriptor->collective != PCCL_COALESCED || pccl_sections_are_valid(bytes);
+}
+
 bool pccl_tiny_contribution_fits(const struct pccl_descriptor *descriptor, uint32_t world, bool self_is_root,
                                  const struct pccl_bytes *contribution, uint32_t tiny_bytes_max)
 {
@@ -73,7 +81,7 @@ bool pccl_tiny_contribution_fits(const struct pccl_descriptor *descriptor, uint3
     if (descriptor->collective == PCCL_ALL_GATHER_V)
         return contribution->length <= most / world - PCCL_TINY_LENGTH_BYTES &&
                is_blob(contribution->data, contribution->length);
-    return contribution->length == sizes.contribution;
+    return contribution->length == sizes.contribution && has_its_sections(descriptor, contribution);
 }
 
 static bool are_blobs(const struct pccl_bytes *result, uint32_t world)
@@ -100,7 +108,7 @@ bool pccl_tiny_result_fits(const struct pccl_descriptor *descriptor, uint32_t wo
         return false;
     if (descriptor->collective == PCCL_ALL_GATHER_V)
         return result->length <= most && are_blobs(result, world);
-    return result->length == sizes.result;
+    return result->length == sizes.result && has_its_sections(descriptor, result);
 }
 
 /* ---- blobs ---- */

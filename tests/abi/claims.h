@@ -263,6 +263,7 @@ VALUE(pcclCollectiveReduce, 6)
 VALUE(pcclCollectiveGather, 7)
 VALUE(pcclCollectiveScatter, 8)
 VALUE(pcclCollectiveAllToAll, 9)
+VALUE(pcclCollectiveCoalesced, 10)
 STRUCT(pcclOperation_t, 80, 8)
 MEMBER(pcclOperation_t, size, 0, 8)
 MEMBER(pcclOperation_t, collective, 8, 4)
@@ -327,6 +328,16 @@ FUNCTION(pcclAllReduceWithOptions, (const void *, void *, size_t, pcclDataType_t
                                     const pcclCollectiveOptions_t *, const pcclComm_t *, pcclOperationInfo_t *))
 FUNCTION(pcclAllReduceWithOptionsAsync, (const void *, void *, size_t, pcclDataType_t, pcclRedOp_t,
                                          const pcclCollectiveOptions_t *, const pcclComm_t *, pcclAsyncReduceOp_t *))
+STRUCT(pcclCoalescedTensor_t, 32, 8)
+MEMBER(pcclCoalescedTensor_t, sendbuf, 0, 8)
+MEMBER(pcclCoalescedTensor_t, recvbuf, 8, 8)
+MEMBER(pcclCoalescedTensor_t, count, 16, 8)
+MEMBER(pcclCoalescedTensor_t, datatype, 24, 4)
+MEMBER(pcclCoalescedTensor_t, op, 28, 4)
+FUNCTION(pcclAllReduceCoalesced, (const pcclCoalescedTensor_t *, size_t, const pcclCollectiveOptions_t *,
+                                  const pcclComm_t *, pcclOperationInfo_t *))
+FUNCTION(pcclAllReduceCoalescedAsync, (const pcclCoalescedTensor_t *, size_t, const pcclCollectiveOptions_t *,
+                                       const pcclComm_t *, pcclAsyncReduceOp_t *))
 FUNCTION(pcclBroadcast, (void *, size_t, pcclDataType_t, uint32_t, const pcclCollectiveOptions_t *, const pcclComm_t *,
                          pcclOperationInfo_t *))
 FUNCTION(pcclAllGather, (const void *, void *, size_t, pcclDataType_t, const pcclCollectiveOptions_t *,

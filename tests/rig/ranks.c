@@ -75,16 +75,54 @@ static const uint8_t *original_of(const struct rig_attempt *attempt)
     return attempt->world->spec->inputs[attempt->op][attempt->round][attempt->rank];
 }
 
+/*
+ * Several tensors lie in the caller's memory in the reverse of their order, so that none goes on where
+ * the one before it ends. Tells the engine where they are, and returns how many there are.
+ */
+static uint32_t lay_out(const struct rig_attempt *attempt, struct pccl_coalesced_tensor *tensors)
+{
+    const uint32_t count = rig_tensors(&attempt->world->spec->ops[attempt->op], tensors);
+    size_t at = 0;
+    for (uint32_t i = count; i-- > 0;) {
+        tensors[i].input = attempt->given + at;
+        tensors[i].result = attempt->got + at;
+        at += (size_t)tensors[i].count * pccl_datatype_bytes(tensors[i].datatype);
+    }
+    return count;
+}
+
+static size_t offset_of(const struct rig_attempt *attempt, const struct pccl_coalesced_tensor *tensor)
+{
+    return (size_t)((const uint8_t *)tensor->input - attempt->given);
+}
+
+/* What lies in the memory, in the order of the tensors; NULL: there is only one. */
+static uint8_t *copy_in_order(const struct rig_attempt *attempt, const uint8_t *memory, size_t bytes)
+{
+    struct pccl_coalesced_tensor tensors[RIG_TENSORS_MAX];
+    const uint32_t count = lay_out(attempt, tensors);
+    uint8_t *copy = count > 0 ? malloc(bytes) : NULL;
+    for (size_t i = 0, at = 0; i < count; i++) {
+        const size_t length = (size_t)tensors[i].count * pccl_datatype_bytes(tensors[i].datatype);
+        memcpy(copy + at, memory + offset_of(attempt, &tensors[i]), length);
+        at += length;
+    }
+    return copy;
+}
+
 /* Where the result overwrites the input, only what it leaves of it counts. */
 static void check_input(struct rig_attempt *attempt, bool overwritten, const char *when)
 {
     const size_t bytes = attempt->place.input_bytes;
+    uint8_t *copy = overwritten ? NULL : copy_in_order(attempt, attempt->given, bytes);
     const uint8_t *got = attempt->got, *behind = got + attempt->place.result_bytes;
     size_t differing = 0;
     for (size_t i = 0; i < bytes; i++) {
         const uint8_t *at = attempt->given + i;
-        differing += (!overwritten || at < got || at >= behind) && *at != original_of(attempt)[i];
+        const uint8_t value = copy != NULL ? copy[i] : *at;
+        differing += (!overwritten || at < got || at >= behind) && value != original_of(attempt)[i];
     }
+    free(copy);
     if (differing > 0 && (attempt->place.gives || !attempt->in_place))
         rig_violation(attempt->world, "rank %u: the input of operation %u use %u differs %s", attempt->rank,
                       attempt->op, attempt->use, when);
@@ -94,9 +132,12 @@ static void check_result(struct rig_attempt *attempt, const char *when)
 {
     const uint8_t *expected =
         rig_reference(attempt->world->spec, attempt->op, attempt->round, attempt->use, attempt->view, attempt->rank);
-    if (expected == NULL || memcmp(attempt->got, expected, attempt->place.result_bytes) != 0)
+    uint8_t *copy = copy_in_order(attempt, attempt->got, attempt->place.result_bytes);
+    const uint8_t *got = copy != NULL ? copy : attempt->got;
+    if (expected == NULL || memcmp(got, expected, attempt->place.result_bytes) != 0)
         rig_violation(attempt->world, "rank %u: the result of operation %u use %u is wrong %s", attempt->rank,
                       attempt->op, attempt->use, when);
+    free(copy);
     check_input(attempt, attempt->in_place, when);
 }
 
@@ -308,7 +349,16 @@ static void make_buffers(struct rig_attempt *attempt, uint32_t shift)
     PCCL_ASSERT(attempt->in_place || buffer_make(&attempt->result, place->result_bytes, (shift * 3) % 7));
     attempt->given = attempt->input.data + (attempt->in_place && gathers ? place->own : 0);
     attempt->got = attempt->in_place ? attempt->input.data + (gathers ? 0 : place->own) : attempt->result.data;
-    memcpy(attempt->given, original_of(attempt), place->input_bytes);
+    struct pccl_coalesced_tensor tensors[RIG_TENSORS_MAX];
+    const uint32_t count = lay_out(attempt, tensors);
+    const uint8_t *original = original_of(attempt);
+    if (count == 0)
+        memcpy(attempt->given, original, place->input_bytes);
+    for (uint32_t i = 0; i < count; i++) {
+        const size_t length = (size_t)tensors[i].count * pccl_datatype_bytes(tensors[i].datatype);
+        memcpy(attempt->given + offset_of(attempt, &tensors[i]), original, length);
+        original += length;
+    }
 }
 
 static struct rig_attempt *attempt_make(struct rig_rank *rank, uint32_t op)
@@ -346,6 +396,8 @@ static void make_odd(struct rig_attempt *attempt, struct pccl_transfer_config *c
         descriptor->counts.bytes[1]++;
     else if (attempt->world->spec->ops[attempt->op].odd_in_length)
         descriptor->count--;
+    else if (config->tensors != NULL)
+        descriptor->counts.bytes[1]++;
     else if (descriptor->codec >= PCCL_PACKING_SCALED)
         descriptor->codec_block *= 2;
     else if (pccl_collective_has_root(descriptor->collective))
@@ -372,7 +424,7 @@ static void plant_in(const struct rig_attempt *attempt, struct pccl_transfer_con
 }
 
 static struct pccl_transfer_config config_of(struct rig_attempt *attempt, struct pccl_id *ring, uint32_t *positions,
-                                             uint64_t *starts)
+                                             uint64_t *starts, struct pccl_coalesced_tensor *tensors)
 {
     const struct rig_spec *spec = attempt->world->spec;
     const struct rig_place *place = &attempt->place;
@@ -391,6 +443,13 @@ static struct pccl_transfer_config config_of(struct rig_attempt *attempt, struct
         .factor = rig_factor(attempt->rank),
         .user = attempt,
     };
+    config.tensor_count = lay_out(attempt, tensors);
+    if (config.tensor_count > 0) { /* types and reductions are those of the tensors */
+        config.tensors = tensors;
+        config.descriptor.datatype = PCCL_U8;
+        config.descriptor.operation = PCCL_SUM;
+        config.descriptor.counts.bytes[0] = 1;
+    }
     for (uint32_t i = 0; i < config.ranks; i++)
         ring[i] = spec->ids[place->ring[i]];
     memcpy(positions, place->positions, sizeof place->positions);
@@ -420,7 +479,8 @@ void rig_start(struct rig_rank *rank, uint32_t op)
     struct pccl_id ring[RIG_RANKS_MAX];
     uint32_t positions[RIG_RANKS_MAX];
     uint64_t starts[RIG_RANKS_MAX + 1];
-    const struct pccl_transfer_config told = config_of(attempt, ring, positions, starts);
+    struct pccl_coalesced_tensor tensors[RIG_TENSORS_MAX];
+    const struct pccl_transfer_config told = config_of(attempt, ring, positions, starts, tensors);
     rig_plan_for(spec, &spec->ops[op]);
     rig_trace(world, "rank %u starts operation %u use %u in view %u", rank->number, op, attempt->use,
               attempt->view_number);
@@ -431,6 +491,7 @@ void rig_start(struct rig_rank *rank, uint32_t op)
     memset(ring, 0xee, sizeof ring); /* all were copied */
     memset(positions, 0xee, sizeof positions);
     memset(starts, 0xee, sizeof starts);
+    memset(tensors, 0xee, sizeof tensors);
     world->totals->used += pccl_exchange_ahead_bytes(rank->exchange) < held;
     world->totals->odd_held += pccl_exchange_ahead_bytes(rank->exchange) < held && is_mismatched(attempt);
     if (status == PCCL_OK)

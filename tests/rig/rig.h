@@ -17,6 +17,7 @@ enum {
     RIG_OPS_MAX = 4,
     RIG_ROUNDS_MAX = 2,
     RIG_VIEWS = 1 << RIG_RANKS_MAX, /* a view is a set of ranks: bits */
+    RIG_TENSORS_MAX = 5,
     RIG_USES_MAX = 64,
     RIG_FAULTS_MAX = 4,
     RIG_CONNECTIONS_MAX = RIG_RANKS_MAX * (RIG_RANKS_MAX - 1) * RIG_POOL_MAX,
@@ -74,6 +75,8 @@ struct rig_op {
     uint32_t root;             /* where there is one, while it lives */
     bool given; /* parts have these lengths, by rank; the count of the descriptor is that of all of them */
     uint32_t lengths[RIG_RANKS_MAX];
+    uint32_t tensor_count; /* of a coalesced one: of so many elements each. The last is reduced by another reduction */
+    uint32_t tensors[RIG_TENSORS_MAX];
     uint32_t odd_rank;  /* this rank's first attempt asks for a different operation; RIG_NOBODY: none does */
     bool odd_in_length; /* by fewer elements; otherwise by another reduction, root, label or block of the codec */
 };
@@ -126,6 +129,8 @@ bool rig_passes_on(const struct rig_op *op);
 static inline double rig_factor(uint32_t rank) { return 1.75 - 0.75 * rank; }
 /* What the engine is told of them: NULL for equal parts. */
 const uint64_t *rig_starts(const struct rig_place *place);
+/* Of a coalesced operation: its tensors without their memory. Returns their number; 0: it is of one tensor. */
+uint32_t rig_tensors(const struct rig_op *op, struct pccl_coalesced_tensor *tensors);
 /* Refers to the place. false: alone. */
 bool rig_plan(const struct rig_spec *spec, uint32_t op, const struct rig_place *place, struct pccl_plan *plan);
 /* The exact result that the operation must have for this rank in this view. NULL: none. */

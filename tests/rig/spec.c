@@ -13,6 +13,15 @@ enum pccl_status __wrap_pccl_plan_make(const struct pccl_descriptor *descriptor,
                                        struct pccl_seat seat, const uint32_t *positions, const uint64_t *starts,
                                        struct pccl_plan *plan, struct pccl_text *reason);
 
+enum pccl_status __real_pccl_plan_make_sections(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
+                                                struct pccl_seat seat, const struct pccl_section *sections,
+                                                uint32_t count, struct pccl_plan *plans, struct pccl_plan *whole,
+                                                struct pccl_text *reason);
+enum pccl_status __wrap_pccl_plan_make_sections(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
+                                                struct pccl_seat seat, const struct pccl_section *sections,
+                                                uint32_t count, struct pccl_plan *plans, struct pccl_plan *whole,
+                                                struct pccl_text *reason);
+
 static const struct {
     enum pccl_algorithm ring, direct;
     const char *name;
@@ -24,7 +33,8 @@ static const struct {
                    [PCCL_REDUCE] = {PCCL_REDUCE_CHAIN, PCCL_REDUCE_DIRECT, "reduce"},
                    [PCCL_GATHER] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, "gather"},
                    [PCCL_SCATTER] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, "scatter"},
-                   [PCCL_ALL_TO_ALL] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, "all-to-all"}};
+                   [PCCL_ALL_TO_ALL] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, "all-to-all"},
+                   [PCCL_COALESCED] = {PCCL_RING, PCCL_DIRECT, "coalesced all-reduce"}};
 
 static uint32_t planned_segment_elements;
 static bool planned_direct;
@@ -35,21 +45,44 @@ void rig_plan_for(const struct rig_spec *spec, const struct rig_op *op)
     planned_direct = spec->direct;
 }
 
+static void plan_anew(struct pccl_plan *plan, uint8_t collective)
+{
+    plan->algorithm = planned_direct ? collectives[collective].direct : collectives[collective].ring;
+    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    plan->pieces = schedule->pieces(plan->seat);
+    plan->turns = schedule->turns != NULL ? schedule->turns(plan->seat) : 1;
+    const uint64_t stripe = (uint64_t)planned_segment_elements * (plan->positions != NULL ? 1 : plan->pieces);
+    plan->segment_elements = planned_segment_elements;
+    plan->stripes = (plan->count + stripe - 1) / stripe * plan->turns;
+}
+
 enum pccl_status __wrap_pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
                                        struct pccl_seat seat, const uint32_t *positions, const uint64_t *starts,
                                        struct pccl_plan *plan, struct pccl_text *reason)
 {
     const enum pccl_status status = __real_pccl_plan_make(descriptor, cost, seat, positions, starts, plan, reason);
+    if (status == PCCL_OK && planned_segment_elements > 0)
+        plan_anew(plan, descriptor->collective);
+    return status;
+}
+
+enum pccl_status __wrap_pccl_plan_make_sections(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
+                                                struct pccl_seat seat, const struct pccl_section *sections,
+                                                uint32_t count, struct pccl_plan *plans, struct pccl_plan *whole,
+                                                struct pccl_text *reason)
+{
+    const enum pccl_status status =
+        __real_pccl_plan_make_sections(descriptor, cost, seat, sections, count, plans, whole, reason);
     if (status != PCCL_OK || planned_segment_elements == 0)
         return status;
-    plan->algorithm =
-        planned_direct ? collectives[descriptor->collective].direct : collectives[descriptor->collective].ring;
-    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
-    plan->pieces = schedule->pieces(seat);
-    plan->turns = schedule->turns != NULL ? schedule->turns(seat) : 1;
-    const uint64_t stripe = (uint64_t)planned_segment_elements * (plan->positions != NULL ? 1 : plan->pieces);
-    plan->segment_elements = planned_segment_elements;
-    plan->stripes = (plan->count + stripe - 1) / stripe * plan->turns;
+    uint64_t stripes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        plan_anew(&plans[i], PCCL_COALESCED);
+        plans[i].first_stripe = stripes;
+        stripes += plans[i].stripes;
+    }
+    plan_anew(whole, PCCL_COALESCED);
+    whole->stripes = stripes;
     return status;
 }
 
@@ -160,6 +193,42 @@ bool rig_plan(const struct rig_spec *spec, uint32_t op, const struct rig_place *
     rig_plan_for(spec, &spec->ops[op]);
     return place->seat.ranks >= 2 && pccl_plan_make(&place->descriptor, &cost, place->seat, place->positions,
                                                     rig_starts(place), plan, &reason) == PCCL_OK;
+}
+
+uint32_t rig_tensors(const struct rig_op *op, struct pccl_coalesced_tensor *tensors)
+{
+    const bool coded = op->descriptor.codec != PCCL_CODEC_NONE; /* some codecs can only add */
+    const enum pccl_reduce_op first = coded ? PCCL_AVG : PCCL_MAX, second = coded ? PCCL_SUM : PCCL_MIN;
+    const enum pccl_reduce_op other = op->descriptor.operation == first ? second : first;
+    for (uint32_t i = 0; i < op->tensor_count; i++)
+        tensors[i] = (struct pccl_coalesced_tensor){
+            .count = op->tensors[i],
+            .datatype = (enum pccl_datatype)op->descriptor.datatype,
+            .reduction = i + 1 < op->tensor_count ? (enum pccl_reduce_op)op->descriptor.operation : other};
+    return op->tensor_count;
+}
+
+/* The plans of both sections; of one tensor, its plan. Returns their number; 0: alone. */
+static uint32_t plan_sections(const struct rig_spec *spec, uint32_t op, const struct rig_place *place,
+                              struct pccl_plan plans[2])
+{
+    struct pccl_coalesced_tensor tensors[RIG_TENSORS_MAX];
+    const uint32_t count = rig_tensors(&spec->ops[op], tensors);
+    if (count == 0)
+        return rig_plan(spec, op, place, plans);
+    const struct pccl_cost cost = rig_cost(spec);
+    struct pccl_plan whole;
+    struct pccl_text reason;
+    struct pccl_section sections[2] = {
+        {(uint8_t)tensors[0].datatype, (uint8_t)tensors[0].reduction, 0},
+        {(uint8_t)tensors[0].datatype, (uint8_t)tensors[count - 1].reduction, tensors[count - 1].count}};
+    sections[0].count = place->descriptor.count - sections[1].count;
+    rig_plan_for(spec, &spec->ops[op]);
+    if (place->seat.ranks < 2)
+        return 0;
+    PCCL_ASSERT(pccl_plan_make_sections(&place->descriptor, &cost, place->seat, sections, 2, plans, &whole, &reason) ==
+                PCCL_OK);
+    return 2;
 }
 
 /* ---- what goes in ---- */
@@ -294,7 +363,7 @@ static void reduce_segment(const struct reference *reference, struct fold *fold,
     const struct pccl_plan *plan = fold->plan;
     const bool has_root = pccl_collective_has_root(reference->place->descriptor.collective);
     const uint32_t first = has_root ? plan->seat.root + 1 : number + (plan->positions != NULL);
-    const size_t at = segment->first * plan->element_bytes;
+    const size_t at = plan->bytes_before + segment->first * plan->element_bytes;
     fold->count = segment->count;
     fold->result = reference->result + at;
     for (uint32_t i = 0; i < plan->seat.ranks; i++) {
@@ -366,42 +435,50 @@ static void move_segment(const struct reference *reference, struct fold *fold, u
         pass_codec(fold, from, &plan->packing, given, &plan->packing, result);
 }
 
-/* The whole tensor of results, in parts or not. */
-static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t use, uint32_t view)
+static void fill_reference(const struct reference *reference, const struct pccl_plan *plan,
+                           const struct pccl_instance *instance)
 {
-    const struct rig_place place = rig_place_of(spec, op, view, 0);
-    struct pccl_plan plan;
-    if (!rig_plan(spec, op, &place, &plan))
-        return NULL;
-    const size_t most = (size_t)plan.segment_elements;
-    struct fold fold = {.plan = &plan,
+    const size_t most = (size_t)plan->segment_elements;
+    struct fold fold = {.plan = plan,
                         .kernels = pccl_kernels_variant(0, &(uint32_t){0}),
-                        .instance = {.tag = op, .use = use},
-                        .packed = malloc(pccl_plan_bytes_most(&plan, plan.segment_elements) + 1),
+                        .instance = *instance,
+                        .packed = malloc(pccl_plan_bytes_most(plan, plan->segment_elements) + 1),
                         .unpacked = malloc(most * sizeof(double) + 1),
                         .sum = malloc(most * sizeof(double) + 1),
                         .scaled = malloc(most * sizeof(double) * RIG_RANKS_MAX + 1)};
-    const size_t whole = (size_t)place.starts[place.in_parts ? place.seat.ranks : 1] * plan.element_bytes;
-    const struct reference reference = {&place, spec->inputs[op][round],
-                                        malloc(plan.exchanges ? whole * place.seat.ranks : whole)};
-    const bool moves = pccl_plan_schedule(&plan)->keeps_unsent;
-    PCCL_ASSERT(fold.packed != NULL && fold.unpacked != NULL && fold.sum != NULL && fold.scaled != NULL &&
-                reference.result != NULL);
-    for (uint64_t stripe = 0; stripe < plan.stripes; stripe++)
-        for (uint32_t number = 0; number < plan.pieces; number++) {
-            const struct pccl_segment segment = pccl_plan_segment(&plan, stripe, number);
-            fold.place = pccl_plan_place(&plan, stripe, number);
+    const bool moves = pccl_plan_schedule(plan)->keeps_unsent;
+    PCCL_ASSERT(fold.packed != NULL && fold.unpacked != NULL && fold.sum != NULL && fold.scaled != NULL);
+    for (uint64_t stripe = plan->first_stripe; stripe < plan->first_stripe + plan->stripes; stripe++)
+        for (uint32_t number = 0; number < plan->pieces; number++) {
+            const struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
+            fold.place = pccl_plan_place(plan, stripe, number);
             if (segment.count > 0 && moves)
-                move_segment(&reference, &fold, stripe, number);
-            else if (segment.count > 0 && plan.reduces)
-                reduce_segment(&reference, &fold, number, &segment);
+                move_segment(reference, &fold, stripe, number);
+            else if (segment.count > 0 && plan->reduces)
+                reduce_segment(reference, &fold, number, &segment);
             else if (segment.count > 0)
-                copy_segment(&reference, &fold, number, &segment);
+                copy_segment(reference, &fold, number, &segment);
         }
     free(fold.packed);
     free(fold.unpacked);
     free(fold.sum);
     free(fold.scaled);
+}
+
+/* The whole tensor of results, in parts or not, or of several sections. */
+static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t use, uint32_t view)
+{
+    const struct rig_place place = rig_place_of(spec, op, view, 0);
+    struct pccl_plan plans[2];
+    const uint32_t count = plan_sections(spec, op, &place, plans);
+    if (count == 0)
+        return NULL;
+    const size_t whole = (size_t)place.starts[place.in_parts ? place.seat.ranks : 1] * plans[0].element_bytes;
+    const struct reference reference = {&place, spec->inputs[op][round],
+                                        malloc(plans[0].exchanges ? whole * place.seat.ranks : whole)};
+    PCCL_ASSERT(reference.result != NULL);
+    for (uint32_t i = 0; i < count; i++)
+        fill_reference(&reference, &plans[i], &(struct pccl_instance){.tag = op, .use = use});
     return reference.result;
 }
 
@@ -504,6 +581,21 @@ static void give_lengths(const struct rig_spec *spec, struct pccl_prng *prng, ui
     }
 }
 
+/* Several tensors, all of them together as long as the one that there was. */
+static void cut_into_tensors(struct pccl_prng *prng, struct rig_op *op)
+{
+    uint64_t rest = op->descriptor.count;
+    op->descriptor.collective = PCCL_COALESCED;
+    op->tensor_count = 0;
+    while (rest > 0) {
+        const bool last = op->tensor_count + 1 == RIG_TENSORS_MAX;
+        const uint64_t most = op->tensor_count == 0 ? rest - 1 : rest; /* at least two */
+        const uint32_t count = last ? (uint32_t)rest : 1 + (uint32_t)pccl_prng_below(prng, most);
+        op->tensors[op->tensor_count++] = count;
+        rest -= count;
+    }
+}
+
 /* One of the others: two groups. */
 static void list_another(struct rig_spec *spec, struct pccl_prng *prng, enum pccl_collective collective, bool given,
                          uint32_t bits)
@@ -512,13 +604,17 @@ static void list_another(struct rig_spec *spec, struct pccl_prng *prng, enum pcc
     const enum coding coded = codings[(bits + spec->ranks) % 3];
     spec->op_count = 1;
     spec->long_path = (bits & 2) != 0;
-    const uint64_t count = collective == PCCL_BROADCAST ? 5 * spec->ranks - 6 : 5;
+    const uint64_t count = collective == PCCL_BROADCAST   ? 5 * spec->ranks - 6
+                           : collective == PCCL_COALESCED ? 4 * spec->ranks + 3
+                                                          : 5;
     spec->ops[0] = listed_op((uint32_t)spec->seed, count, coded, (bits & 4) != 0);
     spec->ops[0].descriptor.collective = (uint8_t)collective;
     if (!pccl_collective_reduces((uint8_t)collective))
         spec->ops[0].descriptor.operation = 0;
     if (given)
         give_lengths(spec, prng, 6, &spec->ops[0]);
+    if (collective == PCCL_COALESCED)
+        cut_into_tensors(prng, &spec->ops[0]);
     spec->ops[0].root = (uint32_t)spec->seed % spec->ranks;
 }
 
@@ -530,7 +626,8 @@ bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
         bool given;
     } others[] = {{PCCL_BROADCAST, false},     {PCCL_ALL_GATHER, false},  {PCCL_REDUCE_SCATTER, false},
                   {PCCL_REDUCE_SCATTER, true}, {PCCL_ALL_GATHER_V, true}, {PCCL_REDUCE, false},
-                  {PCCL_GATHER, false},        {PCCL_SCATTER, false},     {PCCL_ALL_TO_ALL, false}};
+                  {PCCL_GATHER, false},        {PCCL_SCATTER, false},     {PCCL_ALL_TO_ALL, false},
+                  {PCCL_COALESCED, false}};
     const bool another = number >= ALL_REDUCES;
     const uint32_t of_others = another ? number - ALL_REDUCES : 0, other = of_others / OF_ANOTHER;
     const uint32_t bits = another ? of_others % 8 : number % 16;
@@ -605,6 +702,8 @@ static struct rig_op random_op(const struct rig_spec *spec, struct pccl_prng *pr
     op.odd_in_length = (op.in_place >> RIG_RANKS_MAX & 1) != 0;
     if (pccl_prng_below(prng, 2) == 0)
         make_another(spec, prng, &op);
+    else if (pccl_prng_below(prng, 4) == 0)
+        cut_into_tensors(prng, &op);
     return op;
 }
 

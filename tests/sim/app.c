@@ -83,7 +83,7 @@ void sim_draw_collective(struct sim_request *request, uint64_t hash)
 {
     static const uint8_t others[] = {PCCL_BROADCAST,      PCCL_BROADCAST, PCCL_ALL_GATHER,   PCCL_ALL_GATHER,
                                      PCCL_REDUCE_SCATTER, PCCL_BARRIER,   PCCL_ALL_GATHER_V, PCCL_REDUCE,
-                                     PCCL_GATHER,         PCCL_SCATTER,   PCCL_ALL_TO_ALL};
+                                     PCCL_GATHER,         PCCL_SCATTER,   PCCL_ALL_TO_ALL,   PCCL_COALESCED};
     if (hash % 16 < PCCL_COUNT_OF(others))
         request->collective = others[hash % 16];
     request->root = (uint32_t)(hash / 16);

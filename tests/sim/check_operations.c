@@ -230,6 +230,24 @@ struct outcome {
     uint32_t length;
 };
 
+static void add_element(struct outcome *result, const uint8_t *part, uint32_t at, enum pccl_reduce_op reduction)
+{
+    uint64_t value, into;
+    memcpy(&value, part + at, sizeof value);
+    memcpy(&into, result->bytes + at, sizeof into);
+    combine(reduction, &into, value);
+    memcpy(result->bytes + at, &into, sizeof into);
+}
+
+static void add_sections(struct outcome *result, const uint8_t *part, const struct pccl_descriptor *descriptor)
+{
+    struct pccl_section sections[2];
+    uint32_t at = sim_sections(descriptor, sections);
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint64_t k = 0; k < sections[i].count; k++, at += sizeof(uint64_t))
+            add_element(result, part, at, (enum pccl_reduce_op)sections[i].operation);
+}
+
 static void add_part(struct outcome *result, const struct sim_launch *launch, const struct sim_instance *instance)
 {
     uint8_t part[PCCL_TINY_BYTES_MAX];
@@ -237,13 +255,12 @@ static void add_part(struct outcome *result, const struct sim_launch *launch, co
     uint32_t length = sim_contribution(descriptor, launch->step, instance->name.tag, launch->world, launch->peer, part);
     bool reduces = descriptor->collective == PCCL_ALL_REDUCE || descriptor->collective == PCCL_REDUCE_SCATTER ||
                    descriptor->collective == PCCL_REDUCE;
-    for (uint32_t at = 0; reduces && at < length && result->length > 0; at += sizeof(uint64_t)) {
-        uint64_t value, into;
-        memcpy(&value, part + at, sizeof value);
-        memcpy(&into, result->bytes + at, sizeof into);
-        combine((enum pccl_reduce_op)descriptor->operation, &into, value);
-        memcpy(result->bytes + at, &into, sizeof into);
+    if (descriptor->collective == PCCL_COALESCED && result->length > 0) {
+        add_sections(result, part, descriptor);
+        return;
     }
+    for (uint32_t at = 0; reduces && at < length && result->length > 0; at += sizeof(uint64_t))
+        add_element(result, part, at, (enum pccl_reduce_op)descriptor->operation);
     if (reduces && result->length > 0)
         return;
     if (descriptor->collective == PCCL_ALL_GATHER_V) {

@@ -47,18 +47,45 @@ static uint32_t elements_of(const struct pccl_descriptor *descriptor, uint32_t w
     }
 }
 
+/*
+ * Two sections of a coalesced one: what its caller asks for, and one element of which the largest is
+ * taken. Its digest says what that is.
+ */
+uint32_t sim_sections(const struct pccl_descriptor *descriptor, struct pccl_section sections[2])
+{
+    const uint32_t table = (uint32_t)pccl_sections_table_bytes(2);
+    sections[0] =
+        (struct pccl_section){PCCL_U64, descriptor->counts.bytes[1], (descriptor->count - table) / ELEMENT_BYTES - 1};
+    sections[1] = (struct pccl_section){PCCL_U64, PCCL_MAX, 1};
+    return table;
+}
+
+static void describe_sections(const struct sim_request *request, struct pccl_descriptor *descriptor)
+{
+    descriptor->datatype = PCCL_U8;
+    descriptor->operation = 0;
+    descriptor->count = pccl_sections_table_bytes(2) + ELEMENT_BYTES * (request->count + 1);
+    descriptor->counts = (struct pccl_id){{1, (uint8_t)request->reduction, (uint8_t)request->count}};
+}
+
 uint32_t sim_contribution(const struct pccl_descriptor *descriptor, uint64_t step, uint64_t tag, uint32_t world,
                           const struct sim_peer *peer, uint8_t bytes[PCCL_TINY_BYTES_MAX])
 {
     uint32_t length = ELEMENT_BYTES * elements_of(descriptor, world, peer);
     if (descriptor->collective == PCCL_ALL_GATHER_V)
         return contribute_blob(element(step, tag, peer, 0), blob_bytes_most(peer, world), bytes);
+    if (descriptor->collective == PCCL_COALESCED) {
+        struct pccl_section sections[2];
+        length = (uint32_t)descriptor->count - sim_sections(descriptor, sections);
+        pccl_sections_write(sections, 2, bytes);
+        bytes += descriptor->count - length;
+    }
     PCCL_ASSERT(length <= PCCL_TINY_BYTES_MAX);
     for (uint32_t i = 0; i * ELEMENT_BYTES < length; i++) {
         uint64_t value = element(step, tag, peer, i);
         memcpy(bytes + i * ELEMENT_BYTES, &value, pccl_min_u64(ELEMENT_BYTES, length - i * ELEMENT_BYTES));
     }
-    return length;
+    return descriptor->collective == PCCL_COALESCED ? (uint32_t)descriptor->count : length;
 }
 
 bool sim_follows(const struct pccl_peer_op *op, uint32_t world, struct sim_request *request)
@@ -98,8 +125,8 @@ uint32_t sim_members(const struct sim_peer *peer, struct pccl_id *members, uint3
 /* Where the buffers have a part for each member, or one of them is the root. */
 static bool depends_on_members(uint8_t collective)
 {
-    return collective != PCCL_ALL_REDUCE && collective != PCCL_BARRIER && collective != PCCL_ALL_GATHER_V &&
-           collective != PCCL_SEND;
+    return collective != PCCL_ALL_REDUCE && collective != PCCL_COALESCED && collective != PCCL_BARRIER &&
+           collective != PCCL_ALL_GATHER_V && collective != PCCL_SEND;
 }
 
 /* Every codec there is, by turns: in the simulator it is a part of the descriptor only. */
@@ -126,6 +153,8 @@ static struct pccl_descriptor describe(const struct sim_request *request)
                                          .counts = request->counts};
     bool labeled = pccl_label_of(request->label != NULL ? request->label : "", &descriptor.label);
     PCCL_ASSERT(labeled);
+    if (request->collective == PCCL_COALESCED)
+        describe_sections(request, &descriptor);
     if (reduces)
         use_codec(&descriptor, request->tag);
     return descriptor;

@@ -88,6 +88,8 @@ static const struct sim_request from_root = {
     .tag = 9, .step = 1, .collective = PCCL_SCATTER, .tiny = true, .count = 2, .root = 2};
 static const struct sim_request all_to_all = {
     .tag = 10, .step = 1, .collective = PCCL_ALL_TO_ALL, .tiny = true, .count = 2};
+static const struct sim_request coalesced = {
+    .tag = 11, .step = 1, .collective = PCCL_COALESCED, .tiny = true, .count = 3};
 
 static bool names(const struct pccl_peer_op *op, const char *words, const struct sim_peer *peer)
 {
@@ -420,8 +422,8 @@ void scenario_lying_numbers_tie(struct sim *sim)
 /* Every kind, in a group that has lost one, has a newcomer, and has another ring than at first. */
 void scenario_tiny_kinds(struct sim *sim)
 {
-    const struct sim_request *const kinds[] = {&gather, &barrier, &broadcast, &blobs,     &scatter,
-                                               &reduce, &to_root, &from_root, &all_to_all};
+    const struct sim_request *const kinds[] = {&gather, &barrier, &broadcast, &blobs,      &scatter,
+                                               &reduce, &to_root, &from_root, &all_to_all, &coalesced};
     cluster(sim, 5);
     sim_peer_kill(sim, p[1], false);
     p[1] = p[4];

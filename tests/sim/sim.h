@@ -15,6 +15,7 @@
 #include "kernels/reduce.h"
 #include "master/master.h"
 #include "peer/queries.h"
+#include "wire/coalesced.h"
 #include "wire/frame.h"
 #include "wire/wire.h"
 
@@ -441,6 +442,8 @@ uint32_t sim_members(const struct sim_peer *peer, struct pccl_id *members, uint3
  * them have come with their lengths.
  */
 bool sim_follows(const struct pccl_peer_op *op, uint32_t world, struct sim_request *request);
+/* Of a coalesced one: what it consists of; returns where its elements begin in a tiny contribution. */
+uint32_t sim_sections(const struct pccl_descriptor *descriptor, struct pccl_section sections[2]);
 /* What a peer puts into a tiny operation of so many members. Returns how many bytes. */
 uint32_t sim_contribution(const struct pccl_descriptor *descriptor, uint64_t step, uint64_t tag, uint32_t world,
                           const struct sim_peer *peer, uint8_t bytes[PCCL_TINY_BYTES_MAX]);

@@ -9,6 +9,7 @@
 #include "core/bytes.h"
 #include "kernels/reduce.h"
 #include "wire/describe.h"
+#include "wire/coalesced.h"
 #include "wire/tiny.h"
 
 enum { WORLD = 3, MOST = 100 };
@@ -268,9 +269,46 @@ static void test_words_of_places(void **state)
                                      "peer 02000000 (in its own work) and 2 more");
 }
 
+static bool are_sections(uint8_t *bytes, uint32_t length)
+{
+    const struct pccl_descriptor descriptor = {.collective = PCCL_COALESCED, .count = length, .counts = {{1}}};
+    const struct pccl_bytes given = {bytes, length};
+    return pccl_tiny_contribution_fits(&descriptor, 3, false, &given, MOST) &&
+           pccl_tiny_result_fits(&descriptor, 3, &given, MOST);
+}
+
+/* What a peer may send instead of sections must not get to the kernels. */
+static void test_sections(void **state)
+{
+    (void)state;
+    const struct pccl_section valid[] = {{PCCL_F32, PCCL_AVG, 3}, {PCCL_U8, PCCL_XOR, 9}};
+    uint8_t bytes[64] = {0};
+    pccl_sections_write(valid, 2, bytes);
+    assert_int_equal(pccl_sections_table_bytes(2) + pccl_section_bytes(&valid[0]) + pccl_section_bytes(&valid[1]), 56);
+    assert_true(are_sections(bytes, 56));
+    for (uint32_t length = 1; length < 64; length++)
+        assert_int_equal(are_sections(bytes, length), length == 56);
+    const struct pccl_section wrong[] = {{PCCL_F32, PCCL_AND, 3},
+                                         {PCCL_DATATYPES, PCCL_SUM, 3},
+                                         {PCCL_F32, PCCL_REDUCE_OPS, 3},
+                                         {PCCL_F32, PCCL_SUM, 0},
+                                         {PCCL_F32, PCCL_SUM, (UINT64_C(1) << 48) - 1}};
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(wrong); i++) {
+        const struct pccl_section changed[] = {wrong[i], valid[1]};
+        pccl_sections_write(changed, 2, bytes);
+        assert_false(are_sections(bytes, 56));
+    }
+    pccl_put(bytes, 8, UINT64_MAX / 8);
+    assert_false(are_sections(bytes, 56));
+    pccl_put(bytes, 8, 0);
+    assert_false(are_sections(bytes, 56));
+    assert_false(are_sections(bytes, 8));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sections),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_contributions),
         cmocka_unit_test(test_contributions_of_blobs),

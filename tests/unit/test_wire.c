@@ -504,6 +504,26 @@ static void judge_codecs(const struct pccl_descriptor *valid)
     }
 }
 
+static void test_coalesced_descriptors(void **state)
+{
+    (void)state;
+    const char *const wrong = "several tensors with a type or a reduction of their own, or without a digest";
+    const struct pccl_descriptor valid = {.collective = PCCL_COALESCED, .count = 40, .counts = {{7}}};
+    struct pccl_descriptor changed = valid;
+    judge_descriptor(&valid, NULL);
+    changed.counts = (struct pccl_id){{0}};
+    judge_descriptor(&changed, wrong);
+    changed = valid;
+    changed.operation = PCCL_MAX;
+    judge_descriptor(&changed, wrong);
+    changed = valid;
+    changed.datatype = PCCL_F32;
+    judge_descriptor(&changed, wrong);
+    changed = valid;
+    changed.root = changed.counts;
+    judge_descriptor(&changed, "a root where there is none");
+}
+
 static void test_descriptors(void **state)
 {
     (void)state;
@@ -517,6 +537,8 @@ static void test_descriptors(void **state)
         bool founds = collective == PCCL_FOUND;
         struct pccl_descriptor valid = {.collective = collective, .count = founds ? 2 : 0};
         valid.root = rooted ? some : valid.root;
+        if (collective == PCCL_COALESCED)
+            continue; /* the next test */
         judge_descriptor(&valid, NULL);
         struct pccl_descriptor changed = valid;
         changed.root = rooted ? changed.counts : some;
@@ -793,6 +815,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_shared_states_at_their_caps),
         cmocka_unit_test(test_rules_over_several_fields),
         cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_coalesced_descriptors),
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_outcomes_of_rounds),
         cmocka_unit_test(test_peek_hello),

@@ -40,6 +40,7 @@ static const char help[] =
     "                         and or xor premul_sum (sum); may be given for both\n"
     "  -c, --check 0|1        verify results (1)\n"
     "  -k, --concurrent K     the bytes as K operations at once (1)\n"
+    "  -t, --tensors K        all-reduces are of K tensors, coalesced; the largest is 256 times the smallest (1)\n"
     "  -q, --codec CODEC      none, minmax:TYPE, zps:TYPE, or e4m3, e5m2, int4, e3m0, e2m1 with :BLOCK, :SCALE\n"
     "                         (f32, bf16, pow2) and :ROUNDING (nearest, stochastic), or :feedback in any\n"
     "                         of these places (none)\n"
@@ -353,6 +354,7 @@ static const struct option table[] = {
     {"op", 1, NULL, 'o'},
     {"check", 1, NULL, 'c'},
     {"concurrent", 1, NULL, 'k'},
+    {"tensors", 1, NULL, 't'},
     {"codec", 1, NULL, 'q'},
     {"pool", 1, NULL, 'p'},
     {"in-place", 1, NULL, IN_PLACE},
@@ -440,6 +442,7 @@ static bool read_option(int option, const char *value, struct perf_options *opti
     case 'n': return read_u32("--iters", value, 1, 1 << 20, &options->iterations);
     case 'w': return read_u32("--warmup_iters", value, 0, 1 << 20, &options->warm_up);
     case 'k': return read_u32("--concurrent", value, 1, 1024, &options->concurrent);
+    case 't': return read_u32("--tensors", value, 1, PERF_TENSORS_MAX, &options->tensors);
     case 'd':
         right = read_name("--datatype", value, datatypes, sizeof datatypes / sizeof *datatypes, &number);
         options->datatype = (pcclDataType_t)number;
@@ -535,6 +538,8 @@ static const char *misfit(const struct perf_options *options)
     if (options->collective != PERF_ALL_REDUCE &&
         (options->state || options->topology || options->solve || options->chaos != PERF_NO_CHAOS))
         return "another collective goes neither with --state nor with --topology, --solve or --chaos";
+    if (options->tensors > 1 && options->collective != PERF_ALL_REDUCE)
+        return "only an all-reduce has several --tensors";
     if (options->collective == PERF_SEND && options->peers % 2 != 0)
         return "a send needs pairs of peers";
     if (options->collective == PERF_BARRIER && options->mode == PERF_LIMIT)
@@ -571,6 +576,7 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
                                      .warm_up = 5,
                                      .datatype = pcclFloat,
                                      .concurrent = 1,
+                                     .tensors = 1,
                                      .out_of_place = true,
                                      .in_place = true,
                                      .check = true,
@@ -581,7 +587,7 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
                                      .go_descriptor = -1};
     *answered = false;
     int option;
-    while ((option = getopt_long(count, arguments, "N:b:e:f:i:n:w:d:o:c:k:q:p:O:hV", table, NULL)) != -1) {
+    while ((option = getopt_long(count, arguments, "N:b:e:f:i:n:w:d:o:c:k:t:q:p:O:hV", table, NULL)) != -1) {
         if (option == 'h' || option == 'V') {
             uint32_t version = pcclGetVersion();
             if (option == 'h')

@@ -17,6 +17,8 @@ enum perf_mode {
 };
 
 /* What is measured, if it is an operation. */
+enum { PERF_TENSORS_MAX = 1024 };
+
 enum perf_collective {
     PERF_ALL_REDUCE,
     PERF_BROADCAST,
@@ -50,6 +52,7 @@ struct perf_options {
     pcclQuantizationOptions_t codec;
     const char *codec_text; /* as given, "minmax:u8"; "-" without one */
     uint32_t concurrent;    /* operations that share the bytes of one measurement */
+    uint32_t tensors;       /* and so many tensors share those of each of them */
     bool out_of_place, in_place;
     bool check;
     bool alike;           /* all peers hold the same values, because the peers of a real cluster have no numbers */

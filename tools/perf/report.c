@@ -54,10 +54,12 @@ void perf_report_header(const struct perf_options *options, const struct perf_ri
 {
     char text[96];
     FILE *out = perf_table(options);
-    (void)fprintf(out, "# %s, %u peers, %s %s, codec %s, %u at once, pool %s; times in us, bandwidths in GB/s (1e9)\n",
+    (void)fprintf(out,
+                  "# %s, %u peers, %s %s, codec %s, %u at once, %u tensors, pool %s; times in us, bandwidths in GB/s "
+                  "(1e9)\n",
                   perf_collective_name(options->collective), options->peers, perf_datatype_name(options->datatype),
                   perf_reduces(options) ? perf_operation_name(options->operation) : "-", options->codec_text,
-                  options->concurrent, options->pool ? options->pool : "automatic");
+                  options->concurrent, options->tensors, options->pool ? options->pool : "automatic");
     if (options->mode == PERF_PEER)
         (void)fprintf(out, "# this peer's own figures; CPU: of this peer, times the number of peers\n");
     if (ring) {
@@ -211,11 +213,12 @@ bool perf_report_json(const struct perf_options *options, const struct perf_ring
     uint32_t version = pcclGetVersion();
     (void)fprintf(file,
                   "{\"version\": \"%u.%u.%u\", \"collective\": \"%s\", \"peers\": %u, \"datatype\": \"%s\", "
-                  "\"operation\": \"%s\", \"codec\": \"%s\", \"concurrent\": %u, \"pool\": %s, \"checked\": %s, "
+                  "\"operation\": \"%s\", \"codec\": \"%s\", \"concurrent\": %u, \"tensors\": %u, "
+                  "\"pool\": %s, \"checked\": %s, "
                   "\"limit_setting\": \"%s\", \"rows\": [\n",
                   version / 10000, version / 100 % 100, version % 100, perf_collective_name(options->collective),
                   options->peers, perf_datatype_name(options->datatype), perf_operation_name(options->operation),
-                  options->codec_text, options->concurrent, options->pool ? options->pool : "0",
+                  options->codec_text, options->concurrent, options->tensors, options->pool ? options->pool : "0",
                   options->check ? "true" : "false", text);
     for (size_t i = 0; i < count; i++) {
         write_row(file, options, &rows[i]);

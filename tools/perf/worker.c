@@ -3,6 +3,7 @@
 #include "values.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,6 +197,35 @@ static pcclResult_t transfer(const struct bench *bench, void *buffer, size_t cou
                   : pcclRecv(buffer, count, datatype, other, options, bench->comm, NULL);
 }
 
+/* How many elements of those that are left the tensor has: they grow evenly, from 1 to 256 times as many. */
+static size_t tensor_share(uint32_t number, uint32_t tensors, size_t left)
+{
+    double all = 0;
+    for (uint32_t i = number; i < tensors; i++)
+        all += exp2(8.0 * i / (tensors - 1));
+    size_t share = (size_t)((double)left * exp2(8.0 * number / (tensors - 1)) / all);
+    return number + 1 == tensors || share > left ? left : share;
+}
+
+/* The elements as several tensors; fewer than wanted, if they are not enough. */
+static pcclResult_t reduce_together(const struct bench *bench, const char *input, char *output, size_t count,
+                                    const pcclCollectiveOptions_t *more, pcclAsyncReduceOp_t *handle)
+{
+    const struct perf_options *options = bench->options;
+    pcclCoalescedTensor_t tensors[PERF_TENSORS_MAX];
+    uint32_t made = 0;
+    size_t at = 0, bytes = perf_datatype_bytes(options->datatype);
+    for (uint32_t i = 0; i < options->tensors; i++) {
+        size_t share = tensor_share(i, options->tensors, count - at);
+        if (share > 0)
+            tensors[made++] = (pcclCoalescedTensor_t){input + at * bytes, output + at * bytes, share, options->datatype,
+                                                      options->operation};
+        at += share;
+    }
+    return handle ? pcclAllReduceCoalescedAsync(tensors, made, more, bench->comm, handle)
+                  : pcclAllReduceCoalesced(tensors, made, more, bench->comm, NULL);
+}
+
 /*
  * Elements `first` and so many more of each part, as one operation. Without a handle it is awaited.
  * Each operation has a range of the larger buffer of its own, of as many parts.
@@ -218,6 +248,8 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
     char *share = in_place ? output + own : output + first * bytes;
     switch (options->collective) {
     case PERF_ALL_REDUCE:
+        if (options->tensors > 1)
+            return reduce_together(bench, input + whole, output + whole, count, &more, handle);
         return handle ? pcclAllReduceWithOptionsAsync(input + whole, output + whole, count, datatype,
                                                       options->operation, &more, comm, handle)
                       : pcclAllReduceWithOptions(input + whole, output + whole, count, datatype, options->operation,

@@ -81,10 +81,10 @@ void commit_late(struct pccl_master *m, struct pccl_peer_group *group)
              "PCCL_ASSERT(op->part_count > 0 && op->done_count == op->part_count && ",
              "PCCL_ASSERT(op->part_count > 0 && "),
             ("src/master/tiny.c",
-             "parts[i] = op->parts[seat_at(all, i)].payload; fold(",
+             "parts[i] = op->parts[seat_at(all, i)].payload; if (op->descriptor",
              "{ parts[i] = op->parts[seat_at(all, i)].payload; if (parts[i] == NULL) { "
              "static uint8_t none[PCCL_TINY_BYTES_MAX]; "
-             "parts[i] = none; } } fold("),
+             "parts[i] = none; } } if (op->descriptor"),
             ("src/master/tiny.c",
              "parts[i] = op->parts[seat_at(all, (owner + 1 + i) % op->part_count)].payload + at;",
              "{ static uint8_t none[PCCL_TINY_BYTES_MAX]; "

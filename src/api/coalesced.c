@@ -1,0 +1,167 @@
+/* The list of tensors of a coalesced all-reduce, from the caller's. */
+#include "api/api.h"
+#include "net/heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TENSORS_MAX = 1 << 16 };
+
+static enum pccl_status refuse_tensor(struct pccl_text *reason, size_t index, const char *words)
+{
+    pccl_text_format(reason, "tensor %zu: %s", index, words);
+    return PCCL_ARGUMENT;
+}
+
+/* Quantization packs floats; what else is in the list travels as it is. */
+static enum pccl_status check_codec(const pcclQuantizationOptions_t *codec, const pcclCoalescedTensor_t *tensor,
+                                    size_t index, struct pccl_descriptor *descriptor, struct pccl_text *reason)
+{
+    struct pccl_descriptor one = *descriptor;
+    struct pccl_text words;
+    one.datatype = (uint8_t)tensor->datatype;
+    one.operation = (uint8_t)tensor->op;
+    if (!pccl_datatype_is_float((enum pccl_datatype)tensor->datatype))
+        return PCCL_OK;
+    if (pccl_api_codec(codec, &one, &words) != PCCL_OK)
+        return refuse_tensor(reason, index, words.bytes);
+    one.datatype = descriptor->datatype;
+    one.operation = descriptor->operation;
+    *descriptor = one;
+    return PCCL_OK;
+}
+
+static enum pccl_status check_tensor(const pcclCoalescedTensor_t *tensor, size_t index, struct pccl_text *reason)
+{
+    const char *wrong = !tensor->sendbuf || !tensor->recvbuf           ? "a buffer is NULL"
+                        : tensor->count == 0                           ? "count is 0"
+                        : tensor->count > SIZE_MAX / 16                ? "count is larger than any memory"
+                        : (unsigned)tensor->datatype >= PCCL_DATATYPES ? "unknown data type"
+                        : (unsigned)tensor->op >= PCCL_REDUCE_OPS      ? "unknown operation"
+                                                                       : NULL;
+    if (!wrong)
+        wrong = pccl_reduction_misfit((enum pccl_datatype)tensor->datatype, (enum pccl_reduce_op)tensor->op);
+    return wrong ? refuse_tensor(reason, index, wrong) : PCCL_OK;
+}
+
+/* ---- overlaps ---- */
+
+struct range {
+    uintptr_t from, to;
+    bool result;
+    size_t tensor;
+};
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct range *one = a, *other = b;
+    return one->from < other->from ? -1 : one->from > other->from;
+}
+
+/* In place there is only the result. */
+static size_t list_ranges(const pcclCoalescedTensor_t *tensors, size_t count, struct range *ranges)
+{
+    size_t listed = 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t bytes = tensors[i].count * pccl_datatype_bytes((enum pccl_datatype)tensors[i].datatype);
+        const uintptr_t input = (uintptr_t)tensors[i].sendbuf, result = (uintptr_t)tensors[i].recvbuf;
+        ranges[listed++] = (struct range){result, result + bytes, true, i};
+        if (input != result)
+            ranges[listed++] = (struct range){input, input + bytes, false, i};
+    }
+    return listed;
+}
+
+/* Inputs may overlap one another. */
+static enum pccl_status check_overlaps(const pcclCoalescedTensor_t *tensors, size_t count, struct pccl_text *reason)
+{
+    const size_t bytes = 2 * count * sizeof(struct range);
+    struct range *ranges = pccl_allocate(pccl_heap(), bytes);
+    enum pccl_status status = PCCL_OK;
+    struct range result = {0}, any = {0}; /* of those before, the one that reaches farthest */
+    if (!ranges)
+        return PCCL_MEMORY;
+    const size_t listed = list_ranges(tensors, count, ranges);
+    qsort(ranges, listed, sizeof *ranges, compare_ranges);
+    for (size_t i = 0; i < listed && status == PCCL_OK; i++) {
+        const struct range *range = &ranges[i], *before = range->result ? &any : &result;
+        if (range->from < before->to) {
+            pccl_text_format(reason, "buffers of tensors %zu and %zu overlap", before->tensor, range->tensor);
+            status = PCCL_ARGUMENT;
+        }
+        if (range->to > any.to)
+            any = *range;
+        if (range->result && range->to > result.to)
+            result = *range;
+    }
+    pccl_release(pccl_heap(), ranges, bytes);
+    return status;
+}
+
+/* ---- the list ---- */
+
+/* Those that are alike come together, in the order in which the caller has them. */
+static void list_tensors(const pcclCoalescedTensor_t *tensors, size_t count, struct pccl_coalesced_tensor *list)
+{
+    bool listed[PCCL_DATATYPES][PCCL_REDUCE_OPS] = {{false}};
+    for (size_t i = 0; i < count; i++) {
+        bool *known = &listed[tensors[i].datatype][tensors[i].op];
+        for (size_t k = i; k < count && !*known; k++)
+            if (tensors[k].datatype == tensors[i].datatype && tensors[k].op == tensors[i].op)
+                *list++ = (struct pccl_coalesced_tensor){tensors[k].sendbuf, tensors[k].recvbuf, tensors[k].count,
+                                                         (enum pccl_datatype)tensors[k].datatype,
+                                                         (enum pccl_reduce_op)tensors[k].op};
+        *known = true;
+    }
+}
+
+/* As long as what goes through the master if the operation is tiny. */
+static enum pccl_status measure(const struct pccl_request *request, uint64_t *bytes_out, struct pccl_text *reason)
+{
+    const size_t list_bytes = request->tensor_count * sizeof(struct pccl_section);
+    struct pccl_section *sections = pccl_allocate(pccl_heap(), list_bytes);
+    if (!sections)
+        return PCCL_MEMORY;
+    const uint32_t count = pccl_tensors_sections(request->tensors, request->tensor_count, sections);
+    uint64_t bytes = pccl_sections_table_bytes(count);
+    for (uint32_t i = 0; i < count && bytes <= SIZE_MAX / 16; i++)
+        bytes += sections[i].count > SIZE_MAX / 16 ? SIZE_MAX / 8 : pccl_section_bytes(&sections[i]);
+    pccl_release(pccl_heap(), sections, list_bytes);
+    *bytes_out = bytes;
+    return bytes <= SIZE_MAX / 16 ? PCCL_OK : pccl_api_refuse(reason, "the tensors are larger than any memory");
+}
+
+enum pccl_status pccl_api_coalesced(const struct pccl_asked *asked, struct pccl_request *request,
+                                    struct pccl_text *reason)
+{
+    const pcclCoalescedTensor_t *tensors = asked->input;
+    const bool quantized = asked->codec.algorithm != pcclQuantNone;
+    enum pccl_status status = PCCL_OK;
+    bool multiplies = false;
+    if (asked->count == 0 || asked->count > TENSORS_MAX)
+        return pccl_api_refuse(reason,
+                               asked->count ? "the list of tensors is too long" : "the list of tensors is empty");
+    for (size_t i = 0; i < asked->count && status == PCCL_OK; i++) {
+        status = check_tensor(&tensors[i], i, reason);
+        multiplies = multiplies || tensors[i].op == pcclPremulSum;
+        if (status == PCCL_OK && quantized)
+            status = check_codec(&asked->codec, &tensors[i], i, &request->descriptor, reason);
+    }
+    if (status != PCCL_OK)
+        return status;
+    if (quantized && request->descriptor.codec == PCCL_CODEC_NONE)
+        return pccl_api_refuse(reason, "no tensor of the list has floats, which alone are quantized");
+    if (request->factor != 1 && !multiplies)
+        return pccl_api_refuse(reason, "only a premultiplied sum is given a factor");
+    struct pccl_coalesced_tensor *list = pccl_allocate(pccl_heap(), asked->count * sizeof *list);
+    if (!list)
+        return PCCL_MEMORY;
+    request->tensors = list;
+    request->tensor_count = (uint32_t)asked->count;
+    status = check_overlaps(tensors, asked->count, reason);
+    if (status != PCCL_OK)
+        return status;
+    list_tensors(tensors, asked->count, list);
+    request->descriptor.counts = pccl_request_digest_tensors(list, request->tensor_count);
+    return measure(request, &request->descriptor.count, reason);
+}
