@@ -2,7 +2,7 @@
 """What the methods of pccl.diloco gain and cost, with the language model of python/tests/lab: four
 processes.
 
-    build/venv/bin/python bench/diloco.py losses [--steps 600,1500] [--seeds 0,1,2]
+    build/venv/bin/python bench/diloco.py losses [--steps 600,1500] [--seeds 0,1,2] [--only streaming]
         over loopback: losses on text that was held back, and bytes; checks that all have equal bits
         in each round
     build/venv/bin/python bench/diloco.py overlap [--rate 20] [--delay-ms 100] [--compute-s 3]
@@ -24,8 +24,15 @@ sys.path[:0] = [str(ROOT / where) for where in ("python", "python/tests", "tests
 from lab import launch  # noqa: E402 pylint: disable=wrong-import-position
 
 PEERS = 4
-MODES = ("sync", "delayed", "eager")
+MODES = {
+    "sync": {},
+    "delayed": {"mode": "delayed"},
+    "eager": {"mode": "eager"},
+    "2 fragments, delay 6": {"fragments": 2, "delay": 6},
+    "2 fragments, delay 6, e3m0": {"fragments": 2, "delay": 6, "codec": "e3m0"},
+}
 REFERENCES = {"a reduction in each step": "parallel", "one worker": "alone"}
+STREAMING = {"inner_steps": 51, "fragments": 3, "delay": 5, "alpha": 0.5}
 METHODS = {
     "sync .7/.9, H 10": {"inner_steps": 10},
     "sync .7/.9": {},
@@ -37,6 +44,10 @@ METHODS = {
     "delayed .7/0": {"mode": "delayed", "momentum": 0.0},
     "eager .7/.9": {"mode": "eager"},
     "eager .4/.9": {"mode": "eager", "rate": 0.4},
+    "3 fragments, H 50": {"inner_steps": 50, "fragments": 3},
+    "streaming": STREAMING,
+    "streaming, e3m0": {**STREAMING, "codec": "e3m0"},
+    "streaming, int4, feedback": {**STREAMING, "codec": "int4", "feedback": 1},
 }
 
 
@@ -68,7 +79,7 @@ def of_method(how, **given):
 def losses(given):
     row(*["method"] + [f"{steps} steps: {what}" for steps in given.steps for what in ("loss", "of seeds", "sent, MB")])
     row(*["---"] * (1 + 3 * len(given.steps)))
-    for name in [*REFERENCES, *METHODS]:
+    for name in (name for name in [*REFERENCES, *METHODS] if given.only in name):
         cells = []
         for steps in given.steps:
             found = []
@@ -91,8 +102,8 @@ def of_mode(wan, master, mode, given):
     """What each peer has told."""
     address = f"{wan.address(PEERS)}:48148"
     words = [*wan.prefix(PEERS), str(master), "--listen", address]
-    about = {"workers": PEERS, "mode": mode, "rounds": given.rounds, "compute_s": given.compute_s}
-    about.update(parameters=given.parameters, codec=given.codec)
+    about = {"workers": PEERS, "rounds": given.rounds, "compute_s": given.compute_s}
+    about.update({"parameters": given.parameters, "codec": given.codec, **MODES[mode]})
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
             started = (
@@ -115,7 +126,7 @@ def overlap(given):
     row("mode", "round, s", "compute, s", "exposed wait, s", "of max(compute, comm)")
     row(*["---"] * 5)
     comm_s = None
-    for mode in MODES:
+    for mode in (mode for mode in MODES if given.only in mode or mode == "sync"):
         # A network of its own for each: what the kernel has learned of a path is not another's.
         with Wan(PEERS + 1, rate_mbit=given.rate, delay_ms=given.delay_ms, emulator=emulator) as wan:
             found = of_mode(wan, build / "tools" / "pccl-master", mode, given)
@@ -136,6 +147,7 @@ def main():
     parser.add_argument("--build", default="build/default")
     parser.add_argument("--steps", type=numbers, default=[600, 1500])
     parser.add_argument("--seeds", type=numbers, default=[0, 1, 2])
+    parser.add_argument("--only", default="", metavar="WORDS", help="the methods or modes that are named so")
     parser.add_argument("--rate", type=float, default=20, metavar="MBIT")
     parser.add_argument("--delay-ms", type=float, default=100, help="one way")
     parser.add_argument("--compute-s", type=float, default=3.0, help="of a round")

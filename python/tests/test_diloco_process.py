@@ -65,7 +65,8 @@ import pccl
 from pccl.diloco import DiLoCo
 address, mode, where = sys.argv[1:]
 params = {"w": np.zeros(50000, np.float32)}
-diloco = DiLoCo(pccl.Communicator(address), params, inner_steps=1, mode=mode, min_peers=2 if where == "join" else 1)
+how = dict(inner_steps=2, delay=1) if mode == "streaming" else dict(inner_steps=1, mode=mode)
+diloco = DiLoCo(pccl.Communicator(address), params, min_peers=2 if where == "join" else 1, **how)
 steps = 0
 def waits():
     frame, names = sys._current_frames()[threading.main_thread().ident], []
@@ -86,8 +87,9 @@ try:
         pass
     params["w"] += 1
     # The other one does not come. What it began when it came in ends with the first step, where
-    # that is late.
-    threading.Thread(target=tell, args=(1 if mode == "sync" else 2,), daemon=True).start()
+    # that is late; the next fragment is launched after two steps and due a step later.
+    late = {"sync": 1, "streaming": 3}.get(mode, 2)
+    threading.Thread(target=tell, args=(late,), daemon=True).start()
     while True:
         steps += 1
         diloco.step()
@@ -108,7 +110,8 @@ import numpy as np
 import pccl
 from pccl.diloco import DiLoCo
 params = {"w": np.zeros(50000, np.float32)}
-with DiLoCo(pccl.Communicator(sys.argv[1]), params, inner_steps=1, mode=sys.argv[2]) as diloco:
+how = dict(inner_steps=2, delay=1) if sys.argv[2] == "streaming" else dict(inner_steps=1, mode=sys.argv[2])
+with DiLoCo(pccl.Communicator(sys.argv[1]), params, **how) as diloco:
     print("in", flush=True)
     signal.sigwait({signal.SIGUSR1})
     print("goes on", flush=True)
@@ -118,7 +121,7 @@ print("alone", info.participants, diloco.digest(), flush=True)
 """
 
 
-@pytest.mark.parametrize("mode", ["sync", "delayed", "eager"])
+@pytest.mark.parametrize("mode", ["sync", "delayed", "eager", "streaming"])
 def test_interrupt_of_a_round(script, address, mode):
     """Ctrl-C is seen at once; this peer has left, and the other one goes on."""
     peer = script(INTERRUPTED, address, mode, "round")

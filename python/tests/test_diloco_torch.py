@@ -6,7 +6,7 @@ import pytest
 import support
 
 import pccl
-from pccl.diloco import DiLoCo, Nesterov
+from pccl.diloco import SGD, DiLoCo, Nesterov
 
 torch = pytest.importorskip("torch")
 
@@ -59,7 +59,7 @@ def test_the_outer_step_is_that_of_torch(address, momentum):
         one.close()
 
 
-@pytest.mark.parametrize("mode", ["sync", "delayed", "eager"])
+@pytest.mark.parametrize("mode", ["sync", "delayed", "eager", "streaming"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_modules(address, dtype, mode):
     modules = [model(i, dtype) for i in range(2)]
@@ -67,7 +67,8 @@ def test_modules(address, dtype, mode):
     for module in modules:
         module.register_parameter("frozen", torch.nn.Parameter(frozen.clone(), requires_grad=False))
     optimizers = [torch.optim.AdamW(module.parameters(), lr=0.01) for module in modules]
-    settings = dict(inner_steps=2, min_peers=2, mode=mode, bucket_bytes=4096)
+    how = dict(fragments=2, delay=1, alpha=0.5) if mode == "streaming" else dict(mode=mode)
+    settings = dict(inner_steps=2, min_peers=2, bucket_bytes=4096, **how)
     two = start(address, 2, lambda i, comm: DiLoCo(comm, modules[i], **settings))
     for step in range(8):
         for i in range(2):
@@ -149,6 +150,36 @@ def test_hooks(address, outer):
         assert torch.equal(one, other)  # as loaded again
 
 
+@pytest.mark.parametrize("fragments", ["modules", 2])
+def test_streaming_hooks(address, fragments):
+    """Fragments of one model, each with its optimizer, while inner AdamW trains on."""
+    modules = [model(i) for i in range(2)]
+
+    def work(i):
+        module = modules[i]
+        inner = torch.optim.AdamW(module.parameters(), lr=0.01)
+        outers = [torch.optim.SGD(module.parameters(), lr=0.5, momentum=momentum) for momentum in (0.0, 0.5)]
+        parts, more = ([module[:2], module[2]], {}) if fragments == "modules" else ([module], {"fragments": fragments})
+        made = ptorch.DiLoCo(
+            pccl.Communicator(address), parts, inner, outers, sync_every=4, should_quantize=True, min_peers=2,
+            fragment_sync_delay=1, fragment_update_alpha=0.5, rounds=3, **more
+        )
+        costs, digests = [], []
+        with made:
+            for step in range(1, 13):
+                train(module, inner, i, step)
+                costs += [(step, cost.fragment, cost.age) for cost in made.last.fragments]
+                digests.append(made.diloco.digest())
+            assert made.last.finished
+        return costs, digests
+
+    (costs, ones), (others_costs, others) = support.parallel([lambda: work(0), lambda: work(1)])
+    assert costs == others_costs and ones == others
+    assert costs == [(3, 1, 1), (5, 0, 1), (7, 1, 1), (9, 0, 1), (11, 1, 1), (12, 0, 0), (12, 1, 0)]
+    for one, other in zip(*(module.parameters() for module in modules)):
+        assert torch.equal(one, other)
+
+
 def test_local_sgd(address):
     modules = [model() for _ in range(2)]
 
@@ -192,17 +223,17 @@ def test_refused(address):
         return torch.optim.SGD(module.parameters(), lr=0.5, **settings)
 
     for given, words in (
-        (dict(fragment_sync_delay=1), "streaming DiLoCo, which is not supported"),
-        (dict(fragment_update_alpha=0.5), "streaming DiLoCo, which is not supported"),
-        (dict(fragments=[module[0], module[2]]), "model_fragments: there are 2"),
-        (dict(fragments=[]), "model_fragments: there are 0"),
-        (dict(outer=[Nesterov(), Nesterov()]), "outer_optimizer: there are 2"),
+        (dict(fragment_sync_delay=2), "delay: 2; expected at least 0 and less than inner_steps=2"),
+        (dict(fragment_update_alpha=2), "alpha: 2"),
+        (dict(fragments=[module[0], module]), "is in more than one"),
+        (dict(fragments=[]), "model_fragments: there is none"),
+        (dict(outer=[Nesterov(), Nesterov()]), "outer: there are 2 for 1 fragments"),
+        (dict(outer=0.7), "outer: 0.7"),
     ):
-        with pytest.raises(pccl.Unsupported, match=words):
+        with pytest.raises(pccl.InvalidArgument, match=words):
             make(**given)
     for outer, words in (
         (torch.optim.Adam(module.parameters()), "Adam; wanted"),
-        (sgd(momentum=0.9), "nesterov=True"),
         (sgd(momentum=0.9, nesterov=True, weight_decay=0.1), "weight_decay is not supported"),
         (sgd(maximize=True), "maximize is not supported"),
         (torch.optim.SGD([{"params": [module[0].weight]}, {"params": [module[2].weight], "lr": 2.0}], lr=1.0),
@@ -211,6 +242,7 @@ def test_refused(address):
         with pytest.raises(pccl.InvalidArgument, match=words):
             make(outer=outer)
     assert make(outer=sgd()).diloco.outer == Nesterov(0.5, 0.0)
+    assert make(outer=sgd(momentum=0.9)).diloco.outer == SGD(0.5, 0.9)
     with pytest.raises(pccl.DTypeError, match="others are"):
         DiLoCo(comm, {"a": torch.zeros(3), "b": [1.0]}, inner_steps=1)
     with pytest.raises(pccl.LayoutError, match="layout"):

@@ -12,8 +12,9 @@ Works with numpy or torch; peers of one run may use different ones.
 
 from __future__ import annotations
 
-from ._outer import Nesterov
+from ._fragment import FragmentInfo
+from ._outer import SGD, Nesterov
 from ._sampler import Sampler
 from ._trainer import DiLoCo, LocalSGD, StepInfo
 
-__all__ = ["DiLoCo", "LocalSGD", "Nesterov", "Sampler", "StepInfo"]
+__all__ = ["SGD", "DiLoCo", "FragmentInfo", "LocalSGD", "Nesterov", "Sampler", "StepInfo"]

@@ -111,7 +111,7 @@ def is_numpy(thing: Any) -> bool:
     return isinstance(thing, getattr(sys.modules.get("numpy"), "ndarray", ()))
 
 
-def _is_module(thing: Any) -> bool:
+def is_module(thing: Any) -> bool:
     return isinstance(thing, getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", ()))
 
 
@@ -126,18 +126,23 @@ def _arrays_of(thing: Any) -> Arrays:
 def named_parameters(params: Any) -> Mapping[str, Any]:
     """The trained parameters by name. A mapping is not copied, so that the user may replace
     entries."""
-    if _is_module(params):
-        return {name: value for name, value in params.named_parameters() if value.requires_grad}
-    if isinstance(params, Mapping):
-        return params
-    raise InvalidArgument(
-        f"params: {type(params).__name__} is neither a mapping from names to arrays nor a torch.nn.Module"
-    )
+    if is_module(params):
+        params = {name: value for name, value in params.named_parameters() if value.requires_grad}
+    if not isinstance(params, Mapping):
+        raise InvalidArgument(
+            f"params: {type(params).__name__} is neither a mapping from names to arrays nor a torch.nn.Module"
+        )
+    if not params:
+        raise InvalidArgument("params: there are no parameters to train")
+    for name in params:
+        if not isinstance(name, str):
+            raise InvalidArgument(f"params: the name {name!r} is not a string")
+    return params
 
 
 def persistent_buffers(params: Any) -> Dict[str, Any]:
     """The buffers that the module's state_dict has."""
-    if not _is_module(params):
+    if not is_module(params):
         raise InvalidArgument("share_buffers: only a torch.nn.Module has buffers")
     kept = set(params.state_dict(keep_vars=True))
     return {name: value for name, value in params.named_buffers() if name in kept}
@@ -154,22 +159,28 @@ class Slot(NamedTuple):
     stop: int
 
 
-class Layout:
-    """Where each parameter lies in the flat arrays, in the order of the names."""
+class Part(NamedTuple):
+    """A fragment of the parameters: a contiguous part of each flat array."""
 
-    def __init__(self, params: Any) -> None:
-        self._params = named_parameters(params)
-        if not self._params:
-            raise InvalidArgument("params: there are no parameters to train")
-        for name in self._params:
-            if not isinstance(name, str):
-                raise InvalidArgument(f"params: the name {name!r} is not a string")
-        names = sorted(self._params)
-        self.arrays = _arrays_of(self._params[names[0]])
-        kinds = [self._kind(name) for name in names]
-        self.dtypes = sorted({_OUTER[kind] for kind in kinds})
+    slots: Sequence[Slot]
+    ranges: Sequence[Tuple[int, int]]
+
+    def of(self, flats: Flats) -> Flats:
+        return [flat[start:stop] for flat, (start, stop) in zip(flats, self.ranges)]
+
+
+class Layout:
+    """Where each parameter lies in the flat arrays: one fragment after another, in each in the order
+    of the names."""
+
+    def __init__(self, params: Mapping[str, Any], fragments: Sequence[Sequence[str]]) -> None:
+        self._params = params
+        names = [name for fragment in fragments for name in fragment]
+        self.arrays = _arrays_of(params[names[0]])
+        self.dtypes = sorted({_OUTER[self._kind(name)] for name in names})
         self.counts = [0] * len(self.dtypes)
-        self._slots = [self._place(name, kind) for name, kind in zip(names, kinds)]
+        self.parts = [self._part(fragment) for fragment in fragments]
+        self.whole = Part([slot for part in self.parts for slot in part.slots], [(0, count) for count in self.counts])
 
     def _kind(self, name: str) -> str:
         array = self._params[name]
@@ -178,6 +189,11 @@ class Layout:
         if kind not in _OUTER:
             raise DTypeError(f"params: {name} is of type {kind}; only {', '.join(_OUTER)} can be trained")
         return kind
+
+    def _part(self, names: Sequence[str]) -> Part:
+        starts = list(self.counts)
+        slots = [self._place(name, self._kind(name)) for name in names]
+        return Part(slots, list(zip(starts, self.counts)))
 
     def _place(self, name: str, kind: str) -> Slot:
         shape = tuple(int(extent) for extent in self._params[name].shape)
@@ -188,46 +204,67 @@ class Layout:
 
     def mark(self) -> int:
         """A number for names and shapes; peers with different ones cannot train together."""
-        text = repr([(slot.name, slot.shape, self.dtypes[slot.flat]) for slot in self._slots])
+        text = repr([(slot.name, slot.shape, self.dtypes[slot.flat]) for slot in self.whole.slots])
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
     def lines(self) -> List[str]:
         """The same as text."""
-        return [f"{slot.name}: {self.dtypes[slot.flat]} {slot.shape}" for slot in self._slots]
+        return [f"{slot.name}: {self.dtypes[slot.flat]} {slot.shape}" for slot in self.whole.slots]
 
     def zeros(self) -> Flats:
         return [self.arrays.zeros(count, dtype) for count, dtype in zip(self.counts, self.dtypes)]
 
-    def _each(self, flats: Flats) -> Iterator[Tuple[Any, Any]]:
-        """Each parameter and its part of the flat arrays."""
-        for slot in self._slots:
+    def copy_of(self, flats: Flats) -> Flats:
+        made = self.zeros()
+        copy(made, flats)
+        return made
+
+    def _each(self, flats: Flats, part: Part) -> Iterator[Tuple[Any, Any]]:
+        """Each parameter of the fragment and its place in the flat arrays."""
+        for slot in part.slots:
             array = self._params[slot.name]
             if tuple(array.shape) != slot.shape or self.arrays.dtype(array) != slot.dtype:
                 raise LayoutError(f"params: {slot.name} was {slot.dtype} {slot.shape} and now is {describe(array)}")
             yield array, flats[slot.flat][slot.start : slot.stop]
 
     def read(self, flats: Flats) -> None:
-        for array, part in self._each(flats):
-            self.arrays.read(part, array)
+        for array, place in self._each(flats, self.whole):
+            self.arrays.read(place, array)
 
-    def write(self, flats: Flats) -> None:
-        """Writes the flat arrays to the parameters."""
-        for array, part in self._each(flats):
-            self.arrays.write(array, part)
-        self.settle()
+    def write(self, flats: Flats, part: Part) -> None:
+        """Writes the flat arrays to the fragment's parameters."""
+        for array, place in self._each(flats, part):
+            self.arrays.write(array, place)
+        self._settle(part)
 
-    def measure(self, start: Flats, delta: Flats) -> None:
+    def mix(self, flats: Flats, part: Part, alpha: float, room: Flats, scratch: Scratch) -> None:
+        """Sets the fragment's parameters to alpha of themselves and 1 - alpha of the flat arrays.
+        room: flat arrays that this overwrites."""
+        for (array, place), (_, mixed) in zip(self._each(flats, part), self._each(room, part)):
+            self.arrays.read(mixed, array)
+            mixed *= alpha
+            for target, source, spare in scratch.pieces(mixed, place):
+                spare[...] = source
+                spare *= 1 - alpha
+                target += spare
+            self.arrays.write(array, mixed)
+        self._settle(part)
+
+    def measure(self, start: Flats, delta: Flats, part: Part) -> None:
         """Computes delta = start - parameters. For 16-bit parameters the start is rounded first, as
         it was when it was written to them, so that the rounding does not count as training."""
-        for (array, part), (_, origin) in zip(self._each(delta), self._each(start)):
+        for (array, place), (_, origin) in zip(self._each(delta, part), self._each(start, part)):
             if array.dtype != origin.dtype:
                 origin = self.arrays.as_kept(origin, array)
-            self.arrays.read(part, array)
-            part *= -1.0
-            part += origin
+            self.arrays.read(place, array)
+            place *= -1.0
+            place += origin
 
     def settle(self) -> None:
-        self.arrays.settle([self._params[slot.name] for slot in self._slots])
+        self._settle(self.whole)
+
+    def _settle(self, part: Part) -> None:
+        self.arrays.settle([self._params[slot.name] for slot in part.slots])
 
 
 class Scratch:

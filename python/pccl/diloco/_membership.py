@@ -2,13 +2,14 @@
 
 After each update of the topology, and after connect(), all peers of the group compare their state
 here. Peers that have been in the run take precedence over those that have not, and among these the
-peers with the highest round. These only send, and the others only receive. So newcomers never
-outvote the run, however many they are. If no peer has been in a run and all are at the same round,
+peers that have made the most steps. These only send, and the others only receive. So newcomers never
+outvote the run, however many they are. If no peer has been in a run and all are at the same step,
 they found one, with the most common content.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import struct
 import time
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Callable, NamedTuple, Optional, Sequence
 
+from .. import _threads
 from .._communicator import Communicator
 from .._enums import Attribute, ReduceOp, SharedStateSyncStrategy
 from .._errors import InvalidArgument, InvalidUsage, StateMismatch, TooFewPeersError
@@ -66,12 +68,17 @@ def choice(name: str, value: Any, choices: Sequence[Any]) -> Setting:
     return Setting(name, choices.index(value), lambda index: repr(choices[index]))
 
 
+def listing(name: str, lines: Sequence[str]) -> Setting:
+    digest = hashlib.sha256("\n".join(lines).encode()).digest()
+    return mark(name, int.from_bytes(digest[:7], "big"), lines)
+
+
 def limit(name: str, value: Optional[int]) -> Setting:
     return Setting(name, value or 0, lambda limit: str(limit or None))
 
 
 def mark(name: str, value: int, lines: Sequence[str]) -> Setting:
-    return Setting(name, value, lambda _: "others (names, shapes or types)", lines)
+    return Setting(name, value, lambda _: "others", lines)
 
 
 def _cut(lines: Sequence[str]) -> list[str]:
@@ -102,6 +109,7 @@ class Membership:
         self._rounds = rounds
         self._settings = settings
         self._revision = 0  # of the next synchronization
+        self._asked: Optional[_threads.Job[bool]] = None
 
     def world(self) -> int:
         return self.comm.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE)
@@ -156,15 +164,15 @@ class Membership:
 
     def _meet_others(self, room: Flats, more_room: Flats) -> Optional[Meeting]:
         count, highest, lowest, newcomers = self._compare()
-        if not self._enough(count, highest & ~_ESTABLISHED):
+        if not self._enough(count, _round_of(highest)):
             return None
         own = self._key()
-        meeting = Meeting(self.world(), newcomers=newcomers if self.established else False)
+        meeting = Meeting(count, newcomers=newcomers if self.established else False)
         if highest == lowest and self.established:
             return meeting  # the newcomers have gone
         if self.established and own < highest:
             raise StateMismatch(
-                f"this peer has come to round {self._shared.round}, others of the run to {highest & ~_ESTABLISHED}: "
+                f"this peer has come to round {self._shared.round}, others of the run to {_round_of(highest)}: "
                 "they went on without it"
             )
         if highest == lowest:
@@ -213,14 +221,41 @@ class Membership:
             pass  # the others are gone
         return bool(values[0])
 
+    # ---- whether newcomers wait
+
+    def ask(self) -> None:
+        """Asks all peers, at a boundary. The answer, which is the same for all, comes beside what is
+        reduced meanwhile, so that it costs no extra round trips."""
+        if self._asked is None:
+            self._asked = _threads.start(self.comm.are_peers_pending)
+
+    def wait_for_answer(self) -> None:
+        if self._asked is not None:
+            self._asked.wait()
+
+    def answer(self) -> bool:
+        """Asks now, if nobody has asked."""
+        self.ask()
+        self.wait_for_answer()
+        asked, self._asked = self._asked, None
+        assert asked is not None
+        return asked.value()
+
+    def leave(self) -> None:
+        """To be called after the communicator was closed."""
+        self.wait_for_answer()
+        self._asked, self.established = None, False
+
     # ---- comparison
 
     def _key(self) -> int:
-        return (_ESTABLISHED if self.established else 0) | self._shared.round
+        """How far this peer has come; those that have been in the run take precedence."""
+        progress = self._shared.round << _POSITION_BITS | self._shared.position
+        return (_ESTABLISHED if self.established else 0) | progress
 
     def _highest(self, values: array[int], tag: int) -> int:
         """Reduces to the highest values, in place. Returns the number of peers."""
-        info = self.comm.all_reduce_multiple_with_retry([small(values, ReduceOp.MAX, tag)])
+        info = self.comm.all_reduce_multiple_with_retry([small(values, ReduceOp.MAX, tag).descriptor()])
         return info.local_world_size
 
     def _compare(self) -> tuple[int, int, int, bool]:
@@ -269,5 +304,10 @@ class Membership:
                 raise InvalidArgument(f"{setting.name}: this peer has {mine}, the run {run}")
 
 
+def _round_of(key: int) -> int:
+    return (key & ~_ESTABLISHED) >> _POSITION_BITS
+
+
 _ESTABLISHED = 1 << 62
+_POSITION_BITS = 31
 _NOBODY = -(1 << 62)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable, List, Sequence, Union
 
 from .._errors import InvalidArgument
 from ._arrays import Scratch
@@ -24,10 +24,7 @@ class Nesterov:
     momentum: float = 0.9
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.lr) and self.lr > 0):
-            raise InvalidArgument(f"Nesterov: lr is {self.lr}")
-        if not 0 <= self.momentum < 1:
-            raise InvalidArgument(f"Nesterov: momentum is {self.momentum}, expected 0 <= momentum < 1")
+        _check(self)
 
     def apply(self, theta: Any, momentum: Any, mean: Any, scratch: Scratch) -> None:
         """Makes one step in place. Every operation is rounded separately, so that all processors
@@ -40,3 +37,61 @@ class Nesterov:
             spare += mean_part
             spare *= self.lr
             theta_part -= spare
+
+
+@dataclass(frozen=True)
+class SGD:
+    """Stochastic gradient descent with heavy-ball momentum, without dampening, as torch.optim.SGD:
+
+        m = momentum * m + mean        theta = theta - lr * m
+    """
+
+    lr: float = 0.7
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def apply(self, theta: Any, momentum: Any, mean: Any, scratch: Scratch) -> None:
+        for theta_part, momentum_part, mean_part, spare in scratch.pieces(theta, momentum, mean):
+            momentum_part *= self.momentum
+            momentum_part += mean_part
+            spare[...] = momentum_part
+            spare *= self.lr
+            theta_part -= spare
+
+
+# Or a function of the flat arrays (theta, momentum, mean) of a fragment, of numpy or torch, that changes the first two.
+Outer = Union[Nesterov, SGD, Callable[[Any, Any, Any], object]]
+
+
+def _check(rule: Union[Nesterov, SGD]) -> None:
+    kind = type(rule).__name__
+    if not (math.isfinite(rule.lr) and rule.lr > 0):
+        raise InvalidArgument(f"{kind}: lr is {rule.lr}")
+    if not 0 <= rule.momentum < 1:
+        raise InvalidArgument(f"{kind}: momentum is {rule.momentum}, expected 0 <= momentum < 1")
+
+
+def per_fragment(given: Union[Outer, Sequence[Outer]], count: int) -> List[Outer]:
+    outers: List[Outer] = list(given) if isinstance(given, Sequence) else [given] * count
+    for outer in outers:
+        if not callable(outer) and not isinstance(outer, (Nesterov, SGD)):
+            raise InvalidArgument(f"outer: {outer!r} is not a pccl.diloco.Nesterov, an SGD or a function")
+    if len(outers) != count:
+        raise InvalidArgument(f"outer: there are {len(outers)} for {count} fragments")
+    return outers
+
+
+def words(outer: Outer) -> str:
+    """What must be the same on all peers; of a function that is its name."""
+    if isinstance(outer, (Nesterov, SGD)):
+        return repr(outer)
+    return str(getattr(outer, "__qualname__", type(outer).__qualname__))
+
+
+def apply(outer: Outer, theta: Any, momentum: Any, mean: Any, scratch: Scratch) -> None:
+    if isinstance(outer, (Nesterov, SGD)):
+        outer.apply(theta, momentum, mean, scratch)
+    elif len(theta) > 0:
+        outer(theta, momentum, mean)

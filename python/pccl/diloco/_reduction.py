@@ -1,33 +1,64 @@
-"""The mean of the peers' deltas."""
+"""The mean of the peers' deltas of a fragment."""
 
 from __future__ import annotations
 
+import dataclasses
 from array import array
+from collections import deque
 from dataclasses import dataclass
-from typing import Callable, List, Optional, Union
+from typing import Any, Deque, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .._codec import QuantizationOptions
 from .._communicator import Communicator
 from .._enums import DataType, QuantizationAlgorithm, ReduceOp
-from .._errors import InvalidArgument, TooFewPeersError
+from .._errors import InvalidArgument, PeerLostError, TooFewPeersError
 from .._reduce import (
+    AsyncReduceHandle,
+    OperationInfo,
     ReduceDescriptor,
     ReduceInfo,
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
 )
 from . import _arrays
-from ._arrays import Flats, Layout
+from ._arrays import Arrays, Flats
 
-# Tags from here on are DiLoCo's; a program's own reductions must use others.
+# Tags from here on are DiLoCo's; a program's own reductions must use others. Each fragment has so
+# many of its own, the first of which is that of the weights.
 FIRST_TAG = 1 << 40
-_FIRST_BUCKET_TAG = FIRST_TAG + 16
+_TAGS_OF_A_FRAGMENT = 1 << 24
 
 CODECS = {
-    None: None,
     "u8-minmax": QuantizationOptions(DataType.UINT8, QuantizationAlgorithm.MIN_MAX),
     "u8-zps": QuantizationOptions(DataType.UINT8, QuantizationAlgorithm.ZERO_POINT_SCALE),
+    **{name: QuantizationOptions(name) for name in ("e4m3", "e5m2", "int4", "e3m0", "e2m1")},
 }
+_OF_DOUBLES = (QuantizationAlgorithm.MIN_MAX, QuantizationAlgorithm.ZERO_POINT_SCALE, QuantizationAlgorithm.NONE)
+Codec = Union[None, str, QuantizationOptions]
+
+
+def codec_of(given: Codec, feedback: bool, dtypes: Sequence[str]) -> Optional[QuantizationOptions]:
+    """feedback: also where the options do not ask for it. dtypes: of the outer copy."""
+    options = CODECS.get(given) if isinstance(given, str) else given
+    if given is not None and not isinstance(options, QuantizationOptions):
+        raise InvalidArgument(f"codec: {given!r}; there are None, {', '.join(map(repr, CODECS))}")
+    if options is None:
+        if feedback:
+            raise InvalidArgument("feedback: there is no codec that takes anything")
+        return None
+    options = dataclasses.replace(options, feedback=feedback or options.feedback)
+    options.to_c()  # refuses what does not go together
+    if "float64" in dtypes and options.algorithm not in _OF_DOUBLES:
+        raise InvalidArgument(f"codec: {codec_words(options)} does not pack float64")
+    return options
+
+
+def codec_words(options: Optional[QuantizationOptions]) -> str:
+    """What must be the same on all peers."""
+    if options is None:
+        return "None"
+    bare = dataclasses.replace(options, feedback=False)
+    return next((repr(name) for name, codec in CODECS.items() if codec == bare), repr(bare))
 
 
 @dataclass
@@ -40,54 +71,78 @@ class Reduced:
     tx_bytes: int = 0
     rx_bytes: int = 0
 
-    def count(self, info: ReduceInfo) -> None:
+    def add(self, info: ReduceInfo) -> None:
         self.tx_bytes += info.tx_bytes
         self.rx_bytes += info.rx_bytes
 
 
-def small(values: Union[array[float], array[int]], op: ReduceOp, tag: int) -> ReduceOpDescriptor:
+class Call(NamedTuple):
+    """An all-reduce: as an entry of a list that is repeated until it succeeds, or launched once."""
+
+    send: Any
+    recv: Any
+    tag: int
+    dtype: DataType
+    codec: Optional[QuantizationOptions] = None
+    op: ReduceOp = ReduceOp.SUM
+
+    def descriptor(self) -> ReduceOpDescriptor:
+        operand = ReduceOperandDescriptor(self.dtype)
+        about = ReduceDescriptor(len(self.send), self.op, self.tag, operand, self.codec)
+        return ReduceOpDescriptor.from_buffers(self.send, self.recv, about)
+
+    def launch(self, comm: Communicator) -> AsyncReduceHandle:
+        return comm.all_reduce_async(
+            self.send, self.recv, op=self.op, tag=self.tag, quantization_options=self.codec
+        )
+
+
+def small(values: Union[array[float], array[int]], op: ReduceOp, tag: int) -> Call:
     """A reduction of a few numbers, in place and without a codec."""
-    operand = ReduceOperandDescriptor(DataType.FLOAT64 if values.typecode == "d" else DataType.INT64)
-    return ReduceOpDescriptor.from_buffers(values, values, ReduceDescriptor(len(values), op, tag, operand))
+    return Call(values, values, tag, DataType.FLOAT64 if values.typecode == "d" else DataType.INT64, op=op)
 
 
 class Reduction:
-    """A peer's delta and the mean, in buckets: contiguous parts of the flat arrays, each of which
-    is reduced separately.
+    """A peer's delta of a fragment and the mean, in buckets: contiguous parts of the flat arrays,
+    each of which is reduced separately.
 
     The mean is over exactly those peers that are present at the end. Members can only leave during
     a reduction. So if their number at the end equals the number of those that summed the weights,
-    every bucket has the shares of exactly these peers. Otherwise the remaining peers repeat the
-    reduction.
+    every bucket has the shares of exactly these peers. Otherwise a peer was lost meanwhile: the
+    others repeat the reduction, or, if nobody waits for it, give it up.
     """
 
-    def __init__(self, layout: Layout, codec: Optional[str], bucket_bytes: int, max_in_flight: int) -> None:
-        if codec not in CODECS:
-            raise InvalidArgument(f"codec: {codec!r}; there are {', '.join(map(repr, CODECS))}")
+    def __init__(
+        self,
+        index: int,
+        delta: Flats,
+        mean: Flats,
+        arrays: Arrays,
+        codec: Optional[QuantizationOptions],
+        bucket_bytes: int,
+        max_in_flight: int,
+    ) -> None:
+        """index: of the fragment."""
         if bucket_bytes < 8:
             raise InvalidArgument(f"bucket_bytes is {bucket_bytes}")
         if max_in_flight < 1:
             raise InvalidArgument(f"max_in_flight is {max_in_flight}")
-        self.delta: Flats = layout.zeros()
-        self.mean: Flats = layout.zeros()
+        self.delta, self.mean = delta, mean
         self._weight = 0.0
         self._samples = 0
-        self._arrays = layout.arrays
+        self._arrays = arrays
         self._max_in_flight = max_in_flight
-        self._buckets = self._cut(layout, CODECS[codec], bucket_bytes)
+        self._first_tag = FIRST_TAG + (index + 1) * _TAGS_OF_A_FRAGMENT
+        self._buckets = self._cut(codec, bucket_bytes)
 
-    def _cut(
-        self, layout: Layout, codec: Optional[QuantizationOptions], bucket_bytes: int
-    ) -> List[ReduceOpDescriptor]:
-        buckets: List[ReduceOpDescriptor] = []
-        for delta, mean, dtype in zip(self.delta, self.mean, layout.dtypes):
-            operand = ReduceOperandDescriptor(DataType[dtype.upper()])
-            step = max(1, bucket_bytes // operand.datatype.itemsize)
+    def _cut(self, codec: Optional[QuantizationOptions], bucket_bytes: int) -> List[Call]:
+        buckets: List[Call] = []
+        for delta, mean in zip(self.delta, self.mean):
+            dtype = DataType[self._arrays.dtype(delta).upper()]
+            step = max(1, bucket_bytes // dtype.itemsize)
             for start in range(0, len(delta), step):
-                send, recv = delta[start : start + step], mean[start : start + step]
-                tag = _FIRST_BUCKET_TAG + len(buckets)
-                about = ReduceDescriptor(len(send), ReduceOp.SUM, tag, operand, codec)
-                buckets.append(ReduceOpDescriptor.from_buffers(send, recv, about))
+                tag = self._first_tag + 1 + len(buckets)
+                buckets.append(Call(delta[start : start + step], mean[start : start + step], tag, dtype, codec))
         return buckets
 
     def is_finite(self) -> bool:
@@ -103,31 +158,72 @@ class Reduction:
             _arrays.fill(self.delta, 0.0)
         elif weight != 1:
             _arrays.scale(self.delta, weight)
+        self.resume(weight, samples)
+
+    def resume(self, weight: float, samples: int) -> None:
+        """The same for a delta that has its weight already."""
         self._weight, self._samples = weight, samples
 
     @property
     def weight(self) -> float:
         return self._weight
 
-    def run(self, comm: Communicator, counted: Callable[[], object]) -> Reduced:
+    @property
+    def samples(self) -> int:
+        return self._samples
+
+    def run(self, comm: Communicator, repeat: bool) -> Optional[Reduced]:
         """Reduces, jointly with the group. Afterward the mean is divided by the weight, and delta
-        is unchanged. Calls counted() when all peers have begun."""
+        is unchanged. None: a peer was lost meanwhile, and it was not to be repeated. All peers come
+        to the same."""
+        try:
+            reduced = self._repeated(comm) if repeat else self._once(comm)
+        except TooFewPeersError:
+            return self._alone()
+        if reduced is not None and reduced.weight > 0:
+            self._divide(reduced.weight)
+        return reduced
+
+    def _about(self) -> Tuple[array[float], Call]:
+        about = array("d", [1.0, self._weight, float(self._samples)])
+        return about, small(about, ReduceOp.SUM, self._first_tag)
+
+    def _repeated(self, comm: Communicator) -> Reduced:
         while True:
-            about = array("d", [1.0, self._weight, float(self._samples)])
-            try:
-                info = comm.all_reduce_multiple_with_retry([small(about, ReduceOp.SUM, FIRST_TAG)])
-                reduced = Reduced(int(about[0]), about[1], int(about[2]))
-                reduced.count(info)
-                counted()
-                if reduced.weight == 0 or not self._buckets:
-                    return reduced
-                info = comm.all_reduce_multiple_with_retry(self._buckets, max_in_flight=self._max_in_flight)
-            except TooFewPeersError:
-                return self._alone()
-            reduced.count(info)
-            if info.local_world_size == reduced.participants:
-                self._divide(reduced.weight)
+            about, call = self._about()
+            info = comm.all_reduce_multiple_with_retry([call.descriptor()])
+            reduced = Reduced(int(about[0]), about[1], int(about[2]))
+            reduced.add(info)
+            if reduced.weight == 0 or not self._buckets:
                 return reduced
+            buckets = [bucket.descriptor() for bucket in self._buckets]
+            info = comm.all_reduce_multiple_with_retry(buckets, max_in_flight=self._max_in_flight)
+            reduced.add(info)
+            if info.local_world_size == reduced.participants:
+                return reduced
+
+    def _once(self, comm: Communicator) -> Optional[Reduced]:
+        """All launch all of it, whatever becomes of what was launched before: else some would wait
+        for what others do not launch."""
+        about, call = self._about()
+        open_calls: Deque[AsyncReduceHandle] = deque()
+        ended: List[Optional[OperationInfo]] = []
+        try:
+            for one in (call, *self._buckets):
+                if len(open_calls) == self._max_in_flight:
+                    ended.append(_outcome(open_calls.popleft()))
+                open_calls.append(one.launch(comm))
+        finally:  # the tags are used again, also if this peer has become the only one meanwhile
+            for handle in open_calls:
+                handle.wait()
+        ended += [_outcome(handle) for handle in open_calls]
+        infos = [info for info in ended if info is not None]
+        if len(infos) < len(ended) or len({info.participants for info in infos}) > 1:
+            return None
+        reduced = Reduced(int(about[0]), about[1], int(about[2]))
+        for info in infos:
+            reduced.add(info)
+        return reduced
 
     def _alone(self) -> Reduced:
         """The mean of a peer that is alone: its own delta."""
@@ -140,3 +236,11 @@ class Reduction:
         if weight != 1:
             for flat in self.mean:
                 flat /= weight
+
+
+def _outcome(handle: AsyncReduceHandle) -> Optional[OperationInfo]:
+    """None: a peer was lost, and the operation failed on all."""
+    try:
+        return handle.result()
+    except PeerLostError:
+        return None

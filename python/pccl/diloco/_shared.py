@@ -4,7 +4,6 @@ arrays."""
 from __future__ import annotations
 
 import hashlib
-import operator
 from array import array
 from typing import Any, Dict, List, Mapping, Optional
 
@@ -14,20 +13,30 @@ from .._state import SharedState, TensorInfo
 from . import _arrays
 from ._arrays import Flats, Layout
 
-_ROUND, _SAMPLES = 0, 1
+_ROUND, _SAMPLES, _POSITION, _LAUNCHED = 0, 1, 2, 3
 
 
 def _copy_of(thing: Any) -> Any:
     return thing.detach().clone() if hasattr(thing, "detach") else thing.copy()
 
 
-def _write(target: Any, source: Any) -> None:
+def write_to(target: Any, source: Any) -> None:
     if hasattr(target, "detach"):
         import torch
 
         target.detach().copy_(torch.as_tensor(source))
     else:
         target[...] = source
+
+
+def check_shape(name: str, given: Any, thing: Any) -> None:
+    if tuple(getattr(given, "shape", ())) != tuple(thing.shape):
+        raise InvalidArgument(
+            f"load_state_dict: {name} is {_buffers.describe(given)}, wanted is the shape {tuple(thing.shape)}"
+        )
+
+
+NOT_LAUNCHED = -1
 
 
 class Shared:
@@ -40,7 +49,7 @@ class Shared:
         self.theta: Flats = layout.zeros()
         self.momentum: Flats = layout.zeros()
         self.layout_mark = layout.mark()
-        self._counters = array("q", [0, 0])
+        self._counters = array("q", [0, 0, 0, *[NOT_LAUNCHED] * len(layout.parts)])
         self._extra = dict(extra or {})
         self._buffers = dict(buffers or {})
         for name, thing in self._extra.items():
@@ -101,6 +110,28 @@ class Shared:
     def samples(self, value: int) -> None:
         self._counters[_SAMPLES] = value
 
+    @property
+    def position(self) -> int:
+        """Inner steps since the last boundary."""
+        return self._counters[_POSITION]
+
+    @position.setter
+    def position(self, value: int) -> None:
+        self._counters[_POSITION] = value
+
+    def launched(self, fragment: int) -> int:
+        """The inner step of the fragment's delta that is on its way, or NOT_LAUNCHED."""
+        return self._counters[_LAUNCHED + fragment]
+
+    def set_launched(self, fragment: int, step: int) -> None:
+        self._counters[_LAUNCHED + fragment] = step
+
+    def forget_step(self) -> None:
+        """Goes back to the last boundary, with nothing on its way."""
+        self.position = 0
+        for fragment in range(len(self._counters) - _LAUNCHED):
+            self.set_launched(fragment, NOT_LAUNCHED)
+
     # ---- content
 
     def digest(self) -> str:
@@ -112,27 +143,28 @@ class Shared:
         state.update(round=self.round, samples=self.samples, layout=self.layout_mark)
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Loads all of it, or raises and loads nothing."""
+    def check(self, state: Mapping[str, Any]) -> None:
+        """Raises if the state does not fit."""
         named = self._named()
-        wanted = {*named, "round", "samples", "layout"}
-        differing = sorted(wanted ^ set(state))
+        differing = sorted({*named, "round", "samples", "layout"} ^ set(state))
         if differing:
             raise InvalidArgument(f"load_state_dict: one side has no {', '.join(differing)}")
         if int(state["layout"]) != self.layout_mark:
-            raise InvalidArgument("load_state_dict: the state has parameters with other names, shapes or types")
-        counts = [operator.index(int(state["round"])), operator.index(int(state["samples"]))]
+            raise InvalidArgument(
+                "load_state_dict: the state has parameters with other names, shapes or types, or in other fragments"
+            )
+        counts = [int(state["round"]), int(state["samples"])]
         if min(counts) < 0:
             raise InvalidArgument(f"load_state_dict: round {counts[0]}, samples {counts[1]}")
         for name, thing in named.items():
-            given = state[name]
-            if tuple(getattr(given, "shape", ())) != tuple(thing.shape):
-                raise InvalidArgument(
-                    f"load_state_dict: {name} is {_buffers.describe(given)}, wanted is the shape {tuple(thing.shape)}"
-                )
-        for name, thing in named.items():
-            _write(thing, state[name])
-        self.round, self.samples = counts
+            check_shape(name, state[name], thing)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """After check(): loads the state of a boundary."""
+        for name, thing in self._named().items():
+            write_to(thing, state[name])
+        self.round, self.samples = int(state["round"]), int(state["samples"])
+        self.forget_step()
 
     def keep(self, theta: Flats, momentum: Flats) -> Kept:
         """A copy of the content, from which restore() recovers after an incomplete transfer. theta,
@@ -147,7 +179,7 @@ class Shared:
         _arrays.copy(self.momentum, kept.momentum)
         self._counters[:] = kept.counters
         for name, thing in (*self._extra.items(), *self._buffers.items()):
-            _write(thing, kept.extra[name])
+            write_to(thing, kept.extra[name])
 
 
 class Kept:

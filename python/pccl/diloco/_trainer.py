@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import operator
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from .. import _errors, _threads
 from .._communicator import Communicator
 from .._errors import InvalidArgument, InvalidUsage, LayoutError, NotConnected
 from .._state import TensorInfo
-from . import _arrays, _membership
+from . import _arrays, _checkpoint, _fragments, _membership, _outer, _reduction
 from ._arrays import Flats, Layout, Scratch
+from ._eager import Own
+from ._fragment import Fragment, FragmentInfo, Landing
+from ._fragments import Fragments
 from ._membership import Meeting, Membership
-from ._outer import Nesterov
-from ._reduction import CODECS, Reduced, Reduction
+from ._outer import SGD, Nesterov, Outer
+from ._reduction import Codec, Reduction
+from ._schedule import Schedule
 from ._shared import Shared
 
 _T = TypeVar("_T")
-
-_log = logging.getLogger("pccl.diloco")
 
 BUCKET_BYTES = 16 << 20
 _MODES = ("sync", "delayed", "eager")
@@ -37,9 +38,10 @@ class StepInfo:
 
     synced: a round has ended.
     round: the number of rounds that have ended.
-    participants: peers that took part in the reduction that was applied; 0 if there was none.
-    tx_bytes: payload of that reduction that this peer sent.
-    rx_bytes: payload of that reduction that this peer received.
+    participants: peers that took part in the reductions that were applied, of those with fewest; 0
+        if there was none.
+    tx_bytes: payload that this peer sent in the reductions that ended.
+    rx_bytes: payload that this peer received in them.
     waited_s: seconds in which this peer could not train because it waited for others.
     committed: an outer step was applied.
     admitted: newcomers were admitted.
@@ -48,6 +50,7 @@ class StepInfo:
         found it to differ.
     skipped: this peer's own delta was not finite and counted for nothing.
     finished: the run has ended: its parameters are final.
+    fragments: what each reduction that ended has cost.
     """
 
     synced: bool = False
@@ -62,66 +65,11 @@ class StepInfo:
     moved_bytes: int = 0
     skipped: bool = False
     finished: bool = False
+    fragments: Tuple[FragmentInfo, ...] = ()
 
 
 def not_connected() -> NotConnected:
     return _errors.not_connected("DiLoCo", "rejoin() takes a new one")
-
-
-class _Flight:
-    """A reduction in the background, and the question whether newcomers wait. The question is asked
-    beside the reduction, so that it costs no extra round trips. If the reduction has a whole
-    round's time, the question waits until the reduction has begun everywhere, so that newcomers are
-    in time."""
-
-    def __init__(self, comm: Communicator, reduction: Reduction, ask_at_once: bool) -> None:
-        self._comm = comm
-        self._asked: Optional[_threads.Job[bool]] = None
-        if ask_at_once:
-            self._ask()
-        self._job = _threads.start(lambda: self._work(reduction))
-
-    def _ask(self) -> _threads.Job[bool]:
-        if self._asked is None:
-            self._asked = _threads.start(self._comm.are_peers_pending)
-        return self._asked
-
-    def _work(self, reduction: Reduction) -> Tuple[Reduced, bool]:
-        reduced = reduction.run(self._comm, self._ask)
-        asked = self._ask()
-        asked.wait()
-        return reduced, asked.value()
-
-    def result(self) -> Tuple[Reduced, bool]:
-        self._job.wait()
-        return self._job.value()
-
-    def end(self) -> None:
-        """To be called after the communicator was closed. Afterward nothing uses the memory any
-        more."""
-        self._job.wait()
-        if self._asked is not None:
-            self._asked.wait()
-
-
-class _Own:
-    """The start of a peer's round in "eager" mode: its parameters are ahead of the outer copy by
-    the peer's own contribution to the mean that has not arrived yet. With the share s of this peer
-    in the mean, the outer optimizer gets s * delta[t] for it now, and mean[t-1] - s * delta[t-1]
-    for what the mean has brought. The optimizer is linear. So this equals the outer copy, stepped
-    with the mean alone, and one more step from there with a momentum of the peer's own shares."""
-
-    def __init__(self, layout: Layout) -> None:
-        self.start, self._momentum = layout.zeros(), layout.zeros()
-
-    def begin(self, theta: Flats, share: Flats, outer: Nesterov, scratch: Scratch) -> None:
-        _arrays.copy(self.start, theta)
-        for start, momentum, part in zip(self.start, self._momentum, share):
-            outer.apply(start, momentum, part, scratch)
-
-    def forget(self, theta: Flats) -> None:
-        _arrays.copy(self.start, theta)
-        _arrays.fill(self._momentum, 0.0)
 
 
 class DiLoCo:
@@ -135,8 +83,23 @@ class DiLoCo:
     mode: "sync" waits for the reduction. "delayed" lets it run during the next round and applies it
         one round late. "eager" does so too, but applies each peer's own share at once, to its own
         parameters.
-    codec: "u8-minmax" or "u8-zps": deltas are sent as 8 bits. weight: "uniform", or "tokens": a
-        peer's weight is the number of samples of its round, as given to step() or add_samples().
+    outer: a Nesterov, an SGD, or a function of (theta, momentum, mean), flat arrays of a fragment,
+        that changes the first two in place: with the same bits on all peers, so without fused
+        arithmetic or random numbers. Or a list with one for each fragment.
+    fragments: how many parts of the model are reduced at times of their own, each once in
+        inner_steps steps (streaming DiLoCo). pattern: "strided" deals the layers out to them in
+        turn, "contiguous" cuts them into runs of about the same size; a layer is what shares its
+        name up to the first number, or else up to the last dot. Or a list of the fragments: of
+        modules, or of lists of names, of parameters or of what contains them. offsets: the steps of
+        a round at which each is launched; None spreads them evenly.
+    delay: a fragment is applied so many steps after its launch, and meanwhile the peers train on;
+        less than inner_steps. alpha: the share of its own parameters that a peer keeps when a
+        fragment is applied; 0 sets them to the outer copy, as fits delay 0.
+    codec: "u8-minmax", "u8-zps", "e4m3" or "e5m2": deltas are sent as 8 bits; "int4", "e3m0" or
+        "e2m1": as 4; or any QuantizationOptions. feedback: what the packing into a format of 8 or 4
+        bits takes is part of the next delta.
+    weight: "uniform", or "tokens": a peer's weight is the number of samples since the fragment's
+        last launch, as given to step() or add_samples().
     extra: arrays that are shared as well (a cursor, a schedule). The program must keep them equal
         on all peers at each boundary.
     share_buffers: newcomers get the module's buffers (BatchNorm's statistics) of one peer;
@@ -148,15 +111,19 @@ class DiLoCo:
         finish() of a finished run waits this long for late peers. A state_dict() of the end can be
         continued with more rounds.
 
-    Shared, with the same bits on all peers after each boundary: the outer copy, its momentum,
-    `round`, `samples` and extra. Not shared: the parameters between boundaries, in "eager" mode at
-    boundaries also; the inner optimizer's state; random numbers. The settings must be the same on
-    all peers; a newcomer with others is refused with a reason.
+    Shared, with the same bits on all peers after each step at which something is applied: the outer
+    copy, its momentum, `round`, `samples`; at boundaries also extra. Not shared: the parameters
+    between boundaries, in "eager" mode, in fragments and with alpha at boundaries also; the inner
+    optimizer's state; random numbers. The settings must be the same on all peers; a newcomer with
+    others is refused with a reason.
 
-    Newcomers are admitted at boundaries and get the run's state, however many they are. Peers that
-    die are left out: the mean is that of exactly those that remain. A peer that is alone continues
-    with its own delta. If nobody has been in a run before (all restarted from checkpoints), the
-    peer that has come furthest gives the state: min_peers makes them wait for each other.
+    Newcomers are admitted at boundaries and get the run's state, however many they are; what is on
+    its way then is applied at once, by all alike. Peers that die are left out: the mean is that of
+    exactly those that remain. With a delay, a fragment during whose reduction a peer was lost is not
+    reduced again until its next slot, which has all that was trained; the others are not disturbed.
+    A peer that is alone continues with its own delta. If nobody has been in a run before (all
+    restarted from checkpoints), the peer that has come furthest gives the state: min_peers makes
+    them wait for each other.
 
     An exception that leaves step(), join() or finish(), Ctrl-C among them, means that this peer has
     left the run (its communicator is closed, so that nobody waits for it), with its shared state as
@@ -174,9 +141,15 @@ class DiLoCo:
         params: Any,
         *,
         inner_steps: int,
-        outer: Nesterov = Nesterov(0.7, 0.9),
+        outer: Union[Outer, Sequence[Outer]] = Nesterov(0.7, 0.9),
         mode: str = "sync",
-        codec: Optional[str] = None,
+        fragments: Fragments = 1,
+        pattern: str = "strided",
+        offsets: Optional[Sequence[int]] = None,
+        delay: int = 0,
+        alpha: float = 0.0,
+        codec: Codec = None,
+        feedback: bool = False,
         weight: str = "uniform",
         bucket_bytes: int = BUCKET_BYTES,
         max_in_flight: int = 4,
@@ -187,33 +160,55 @@ class DiLoCo:
         rounds: Optional[int] = None,
         linger_s: float = 0.0,
     ) -> None:
-        _check("inner_steps", inner_steps, 1)
-        _check("min_peers", min_peers, 1)
-        _check("verify_every", verify_every, 0)
-        if rounds is not None:
-            _check("rounds", rounds, 1)
+        _check_whole(
+            ("inner_steps", inner_steps, 1), ("delay", delay, 0), ("min_peers", min_peers, 1),
+            ("verify_every", verify_every, 0), ("rounds", 1 if rounds is None else rounds, 1),
+        )
         if not 0 <= linger_s < math.inf:
             raise InvalidArgument(f"linger_s: {linger_s!r}; expected a number of seconds, at least 0")
+        if not 0 <= alpha <= 1:
+            raise InvalidArgument(f"alpha: {alpha!r}; expected a number from 0 to 1")
         _check_choice("mode", mode, _MODES)
         _check_choice("weight", weight, _WEIGHTS)
-        if not isinstance(outer, Nesterov):
-            raise InvalidArgument(f"outer: {outer!r} is not a pccl.diloco.Nesterov")
         self.inner_steps, self.outer, self.mode, self.weight = inner_steps, outer, mode, weight
         self.rounds = rounds
         self._verify_every, self._min_peers, self._linger_s = verify_every, min_peers, linger_s
-        self._layout = Layout(params)
+        self._alpha = alpha
+        named = _arrays.named_parameters(params)
+        names = _fragments.split(named, fragments, pattern)
+        self._schedule = Schedule.make(inner_steps, len(names), offsets, delay)
+        self._pipelined = mode != "sync"
+        if self._pipelined:
+            if len(names) > 1 or delay > 0 or alpha > 0:
+                raise InvalidArgument(
+                    f'fragments, delay and alpha are for mode="sync"; {mode!r} delays the whole model'
+                )
+            self._schedule = replace(self._schedule, delay=inner_steps)
+        self._layout = Layout(named, names)
         self._scratch = Scratch(self._layout)
-        self._reduction = Reduction(self._layout, codec, bucket_bytes, max_in_flight)
+        self._delta, self._mean = self._layout.zeros(), self._layout.zeros()
         buffers = _arrays.persistent_buffers(params) if share_buffers else None
         self._shared = Shared(self._layout, extra, buffers)
+        outers = _outer.per_fragment(outer, len(names))
+        if mode == "eager" and not isinstance(outers[0], (Nesterov, SGD)):
+            raise InvalidArgument('outer: mode="eager" needs a linear one, Nesterov or SGD')
+        packing = _reduction.codec_of(codec, feedback, self._layout.dtypes)
+        self._fragments = []
+        for index, (part, rule) in enumerate(zip(self._layout.parts, outers)):
+            delta, mean = part.of(self._delta), part.of(self._mean)
+            reduction = Reduction(index, delta, mean, self._layout.arrays, packing, bucket_bytes, max_in_flight)
+            self._fragments.append(Fragment(index, part, self._layout, self._shared, rule, reduction))
         settings = (
-            _membership.mark("params", self._shared.layout_mark, self._layout.lines()),
-            _membership.mark("extra and buffers", self._shared.mark(), self._shared.lines()),
+            _membership.listing("params", sorted(self._layout.lines())),
             _membership.number("inner_steps", inner_steps),
-            _membership.fraction("outer.lr", outer.lr),
-            _membership.fraction("outer.momentum", outer.momentum),
+            _membership.listing("fragments", [", ".join(part) for part in names]),
+            _membership.mark("extra and buffers", self._shared.mark(), self._shared.lines()),
+            _membership.listing("offsets", [str(offset) for offset in self._schedule.offsets]),
+            _membership.number("delay", delay),
+            _membership.fraction("alpha", alpha),
+            _membership.listing("outer", [_outer.words(one) for one in outers]),
             _membership.choice("mode", mode, _MODES),
-            _membership.choice("codec", codec, list(CODECS)),
+            _membership.listing("codec", [_reduction.codec_words(packing)]),
             _membership.choice("weight", weight, _WEIGHTS),
             _membership.number("bucket_bytes", bucket_bytes),
             _membership.number("min_peers", min_peers),
@@ -222,14 +217,13 @@ class DiLoCo:
             _membership.fraction("linger_s", linger_s),
         )
         self._membership = Membership(comm, self._shared, min_peers, rounds, settings)
-        self._own = _Own(self._layout) if mode == "eager" else None
+        self._own = Own(self._layout) if mode == "eager" else None
         self._busy = threading.RLock()  # held by whoever reads or writes the shared state
         self._in_run = False
         self._has_state = False  # a state of its own; otherwise join() takes the parameters
-        self._position = 0
-        self._counted = 0
-        self._flight: Optional[_Flight] = None
-        self._pending = False
+        self._is_midway = False  # that state was loaded, with this peer's own parameters
+        self._present = 0  # peers in the last meeting or reduction
+        self._last_weight = 0.0  # of all peers, in the last reduction
         self._waited_s = 0.0
         self._stays_until = 0.0  # after the end of the run
 
@@ -261,13 +255,22 @@ class DiLoCo:
         if not self._has_state:
             self._layout.read(self._shared.theta)
         self._membership.enter(self.comm)
+        on_its_way = self._layout.copy_of(self._delta) if self._is_midway else None
         meeting = self._meet()
         self._in_run = self._has_state = True
-        self._pending = False
-        if self._own is not None:
-            self._own.forget(self._shared.theta)
-        _arrays.fill(self._reduction.delta, 0.0)
-        self._begin_round(0.0, None)
+        if on_its_way is not None and meeting.moved_bytes == 0:
+            _arrays.copy(self._delta, on_its_way)
+        else:
+            self._settle()
+            for fragment in self._fragments:
+                fragment.contribute_nothing()
+        self._is_midway, self._last_weight = False, 0.0
+        if not self.finished:
+            if self._pipelined and not self._fragments[0].is_launched:
+                self._shared.set_launched(0, self.inner_step)  # the pipeline is never empty
+            self._launch([fragment for fragment in self._fragments if fragment.is_launched])
+            if self._schedule.delay > 0:
+                self._membership.ask()
         return StepInfo(
             round=self.round,
             joined=True,
@@ -285,7 +288,8 @@ class DiLoCo:
         count = operator.index(count)
         if count < 0:
             raise InvalidArgument(f"samples: {count}")
-        self._counted += count
+        for fragment in self._fragments:
+            fragment.counted += count
 
     def step(self, samples: int = 0) -> StepInfo:
         """Call it after each step of the inner optimizer. The last one of a round is joint with all
@@ -299,10 +303,10 @@ class DiLoCo:
                 "one that has more"
             )
         self.add_samples(samples)
-        self._position += 1
-        if self._position < self.inner_steps:
+        self._shared.position += 1
+        if not self._schedule.acts(self.inner_step):
             return StepInfo(round=self.round)
-        return self._jointly(self._end_round)
+        return self._jointly(self._reach)
 
     def finish(self) -> StepInfo:
         """Ends together with the others: waits for what is in flight and applies it, and sets the
@@ -348,7 +352,7 @@ class DiLoCo:
     @property
     def inner_step(self) -> int:
         """Inner steps that the run has made, for schedules; the same for newcomers."""
-        return self.round * self.inner_steps + self._position
+        return self.round * self.inner_steps + self._shared.position
 
     @property
     def samples(self) -> int:
@@ -365,21 +369,41 @@ class DiLoCo:
             return self._shared.digest()
 
     def state_dict(self) -> Dict[str, Any]:
-        """A copy of what is shared, as a flat dictionary of arrays and numbers for numpy.savez or
-        torch.save. What is in flight is not in it: finish() first, or lose a round."""
+        """A copy of what is shared, as a flat dictionary of arrays, numbers and lists for numpy.savez
+        or torch.save. Within a round, and of fragments at any time, also this peer's own parameters
+        and what it has on its way: if all peers load theirs, of the same step, the run goes on with
+        the same bits. In "eager" mode what is on its way is lost unless finish() comes first; so is
+        what error feedback keeps (Communicator.get_feedback)."""
         self._notice_close()
         with self._busy:
-            return self._shared.state_dict()
+            state = self._shared.state_dict()
+            if self._own is None and not self._is_settled():
+                state.update(_checkpoint.save(self._layout, self._shared, self._fragments, self._delta))
+            return state
+
+    def _is_settled(self) -> bool:
+        """Whether the shared state is all there is: at a boundary, with nothing on its way, all
+        parameters are the outer copy."""
+        is_whole = len(self._fragments) == 1 and self._alpha == 0
+        return is_whole and self._shared.position == 0 and not self._fragments[0].is_launched
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Call it before join() or rejoin(): the run continues from here, unless another peer has
-        come further. Arrays may be of numpy or torch. Sets the parameters."""
+        come further. Arrays may be of numpy or torch. Sets the parameters. Errors change nothing."""
         if self._is_in_run():
             raise InvalidUsage("DiLoCo: load_state_dict() of a peer that is in the run")
         with self._busy:
-            self._shared.load_state_dict(state)
-            self._layout.write(self._shared.theta)
-            self._has_state = True
+            shared, rest = _checkpoint.split(state)
+            if self._own is not None:
+                rest = {}  # as "eager" saves it, which has more on its way than that
+            self._shared.check(shared)
+            if rest:
+                _checkpoint.check(rest, self._layout, self._fragments, self.inner_steps)
+            self._shared.load_state_dict(shared)
+            self._layout.write(self._shared.theta, self._layout.whole)
+            if rest:
+                _checkpoint.load(rest, self._layout, self._shared, self._fragments, self._delta)
+            self._has_state, self._is_midway = True, bool(rest)
 
     # ---- joint work, on a thread where no signal interrupts arithmetic
 
@@ -420,15 +444,15 @@ class DiLoCo:
         self.comm.close()
         self._leave()
         with contextlib.suppress(LayoutError):  # if that was the reason
-            self._layout.write(self._shared.theta)
+            self._layout.write(self._shared.theta, self._layout.whole)
 
     def _leave(self) -> None:
         """To be called after the communicator was closed."""
-        if self._flight is not None:
-            self._flight.end()
-        self._flight = None
-        self._in_run = self._membership.established = False
-        self._position = self._counted = 0
+        for fragment in self._fragments:
+            fragment.end()
+        self._membership.leave()
+        self._in_run = self._is_midway = False
+        self._shared.forget_step()
 
     def _wait(self, call: Callable[[], _T]) -> _T:
         begin = time.monotonic()
@@ -437,142 +461,174 @@ class DiLoCo:
         finally:
             self._waited_s += time.monotonic() - begin
 
-    def _end_round(self) -> StepInfo:
-        if self.mode == "sync":
-            skipped = self._measure()
-            self._launch(0.0 if skipped else self._own_weight())
-            reduced = self._land()
-        else:
-            reduced = self._land()
-            skipped = self._measure()
-        committed = self._commit(reduced)
-        self._shared.round += 1
+    def _reach(self) -> StepInfo:
+        """A step at which fragments are launched or due, or a round ends."""
+        step = self.inner_step
+        is_boundary = self._schedule.is_boundary(step)
+        landed = [self._land(fragment) for fragment in self._fragments if self._is_due(fragment, step)]
+        launching = [self._fragments[index] for index in self._schedule.launches(step)]
+        skipped = not all([self._measure(fragment) for fragment in launching])
+        if self._schedule.delay == 0:
+            self._launch(launching)
+            if is_boundary:
+                self._membership.ask()
+            landed, launching = [self._land(fragment) for fragment in launching], []
+        ended = [self._commit(landing) for landing in landed]
+        info = StepInfo(skipped=skipped)
+        if is_boundary:
+            meeting = self._end_round(launching, ended)
+            info = replace(info, synced=True, admitted=meeting.newcomers, moved_bytes=meeting.moved_bytes)
+        if not self.finished:
+            self._launch(launching)
+            if is_boundary and self._schedule.delay > 0:
+                self._membership.ask()
+        return self._complete(info, ended)
+
+    def _is_due(self, fragment: Fragment, step: int) -> bool:
+        return fragment.is_on_its_way and step >= fragment.launched + self._schedule.delay
+
+    def _end_round(self, launching: List[Fragment], ended: List[FragmentInfo]) -> Meeting:
+        """launching: what has been measured, to be launched in this step."""
+        self._shared.round, self._shared.position = self.round + 1, 0
         if self.finished:
-            if self.mode != "sync":  # also this round's, so that newcomers get the final state
-                self._launch(0.0 if skipped else self._own_weight())
-                reduced = self._land()
-                committed = self._commit(reduced) or committed
-            self._stays_until = time.monotonic() + self._linger_s
-        meeting = self._admit(reduced)
-        self._begin_round(0.0 if skipped else self._own_weight(), reduced)
-        info = StepInfo(
-            synced=True,
-            committed=committed,
-            admitted=meeting.newcomers,
-            moved_bytes=meeting.moved_bytes,
-            skipped=skipped,
-        )
-        return self._complete(info, reduced)
+            self._end_run(launching, ended)
+        meeting = self._admit(ended)
+        if self._pipelined and not self.finished:
+            self._begin_round()
+        elif meeting.moved_bytes > 0:  # this peer's outer copy was wrong, and so were its parameters
+            self._layout.write(self._shared.theta, self._layout.whole)
+        return meeting
+
+    def _end_run(self, launching: List[Fragment], ended: List[FragmentInfo]) -> None:
+        """Reduces all that has been trained, so that newcomers get the final state."""
+        self._drain(ended)
+        now = {info.fragment for info in ended if info.age == 0}
+        rest = [fragment for fragment in self._fragments if fragment.index not in now]
+        for fragment in rest:
+            if fragment not in launching:
+                self._measure(fragment)
+        self._launch(rest, repeat=True)
+        for fragment in rest:
+            ended.append(self._commit(self._land(fragment)))
+        self._settle()
+        self._stays_until = time.monotonic() + self._linger_s
 
     def _finish(self) -> StepInfo:
-        reduced = self._land()
-        committed = self._commit(reduced)
+        ended: List[FragmentInfo] = []
+        self._drain(ended)
+        self._wait(self._membership.wait_for_answer)
         self._settle()
+        self._shared.forget_step()
         if self.finished and self._linger_s > 0:
             self._wait(self._linger)
-        return self._complete(StepInfo(committed=committed), reduced)
+        return self._complete(StepInfo(), ended)
 
     def _settle(self) -> None:
-        """Sets the parameters to the outer copy, when nothing is in flight."""
+        """Sets the parameters to the outer copy."""
         if self._own is not None:
             self._own.forget(self._shared.theta)
-        self._layout.write(self._shared.theta)
-        self._position = self._counted = 0
+        self._layout.write(self._shared.theta, self._layout.whole)
+        for fragment in self._fragments:
+            fragment.counted = 0
 
     def _linger(self) -> None:
         """Waits for late peers as long as any peer wants to. All peers decide this alike."""
         while self._membership.any(time.monotonic() < self._stays_until):
             if self.comm.are_peers_pending():
                 self.comm.update_topology()
-                self._membership.meet(self._reduction.delta, self._reduction.mean)
+                self._membership.meet(self._delta, self._mean)
             else:
                 time.sleep(_membership.PAUSE_S)
 
-    def _complete(self, info: StepInfo, reduced: Optional[Reduced]) -> StepInfo:
-        info = replace(info, round=self.round, waited_s=self._waited_s, finished=self.finished)
-        if reduced is None:
-            return info
+    def _complete(self, info: StepInfo, ended: Sequence[FragmentInfo]) -> StepInfo:
         return replace(
-            info, participants=reduced.participants, tx_bytes=reduced.tx_bytes, rx_bytes=reduced.rx_bytes
+            info,
+            round=self.round,
+            waited_s=self._waited_s,
+            finished=self.finished,
+            fragments=tuple(ended),
+            committed=any(one.committed for one in ended),
+            participants=min((one.participants for one in ended if one.participants > 0), default=0),
+            tx_bytes=sum(one.tx_bytes for one in ended),
+            rx_bytes=sum(one.rx_bytes for one in ended),
         )
 
-    # ---- parts of a boundary
+    # ---- parts of a step
 
-    def _measure(self) -> bool:
-        """Measures the delta of this round. Returns whether it is unusable."""
-        delta = self._reduction.delta
-        self._layout.measure(self._shared.theta if self._own is None else self._own.start, delta)
-        if self._reduction.is_finite():
-            return False
-        _log.warning("round %d: this peer's delta is not finite and counts for nothing", self.round)
-        _arrays.fill(delta, 0.0)
-        return True
+    def _measure(self, fragment: Fragment) -> bool:
+        start = self._shared.theta if self._own is None else self._own.start
+        return fragment.measure(start, self._delta, self.inner_step, self._weight_of)
 
-    def _own_weight(self) -> float:
-        return 1.0 if self.weight == "uniform" else float(self._counted)
+    def _weight_of(self, samples: int) -> float:
+        return 1.0 if self.weight == "uniform" else float(samples)
 
-    def _launch(self, weight: float) -> None:
-        self._reduction.give(weight, self._counted)
-        self._flight = _Flight(self.comm, self._reduction, ask_at_once=self.mode == "sync")
+    def _launch(self, fragments: Sequence[Fragment], repeat: bool = False) -> None:
+        """What everybody waits for, for want of a delay, and what the pipeline cannot take back, is
+        repeated when a peer is lost."""
+        for fragment in fragments:
+            fragment.launch(self.comm, repeat or self._pipelined or self._schedule.delay == 0)
 
-    def _land(self) -> Optional[Reduced]:
-        flight = self._flight
-        if flight is None:
-            return None
-        reduced, self._pending = self._wait(flight.result)
-        self._flight = None
-        return reduced
+    def _land(self, fragment: Fragment) -> Landing:
+        landing = self._wait(lambda: fragment.land(self.inner_step))
+        reduced = landing.reduced
+        # After an abort nobody knows how many are left, so the next boundary counts them, unless
+        # another reduction does.
+        self._present = 0 if reduced is None else reduced.participants
+        self._last_weight = 0.0 if reduced is None else reduced.weight
+        return landing
 
-    def _commit(self, reduced: Optional[Reduced]) -> bool:
-        """Makes the outer step, if there is a mean."""
-        if reduced is None:
-            return False
-        self._shared.samples += reduced.samples
-        if reduced.weight == 0:
-            return False
-        if not self._reduction.mean_is_finite():
-            _log.warning("round %d: the mean is not finite, so there is no outer step", self.round)
-            return False
-        shared = self._shared
-        for theta, momentum, mean in zip(shared.theta, shared.momentum, self._reduction.mean):
-            self.outer.apply(theta, momentum, mean, self._scratch)
-        return True
+    def _commit(self, landing: Landing) -> FragmentInfo:
+        """Applies what has landed, and shows it in the parameters; in the pipeline _begin_round()
+        does that."""
+        fragment = self._fragments[landing.info.fragment]
+        info = fragment.commit(landing, self._scratch)
+        if not self._pipelined and (landing.reduced is not None or not fragment.is_usable):
+            fragment.show(self._alpha, self._mean, self._scratch)
+        return info
 
-    def _admit(self, reduced: Optional[Reduced]) -> Meeting:
-        """All peers decide this alike, by what a joint call has told them."""
-        count = self._membership.world() if reduced is None else reduced.participants
-        if self._pending or count < self._min_peers or self.finished:
-            self._pending = False
+    def _drain(self, ended: List[FragmentInfo]) -> None:
+        """Applies what is on its way before its time. All peers do so at the same step."""
+        for fragment in self._fragments:
+            if fragment.is_on_its_way:
+                ended.append(self._commit(self._land(fragment)))
+
+    def _admit(self, ended: List[FragmentInfo]) -> Meeting:
+        """All peers decide this alike, by what joint calls have told them. Newcomers do not have
+        what is on its way, and the library takes nobody in meanwhile: so that is applied first."""
+        is_pending = self._wait(self._membership.answer)
+        if is_pending or self._present < self._min_peers or self.finished:
+            self._drain(ended)
             self._wait(self.comm.update_topology)
             return self._meet()
-        if count > 1 and self._verify_every > 0 and self.round % self._verify_every == 0:
-            return Meeting(count, moved_bytes=self._wait(self._membership.verify))
-        return Meeting(count)
+        if self._present > 1 and self._verify_every > 0 and self.round % self._verify_every == 0:
+            self._drain(ended)
+            return Meeting(self._present, moved_bytes=self._wait(self._membership.verify))
+        return Meeting(self._present)
 
     def _meet(self) -> Meeting:
-        # An established peer receives nothing, so its delta stays intact.
-        return self._wait(lambda: self._membership.meet(self._reduction.delta, self._reduction.mean))
+        # An established peer receives nothing, so its deltas stay intact.
+        meeting = self._wait(lambda: self._membership.meet(self._delta, self._mean))
+        self._present = meeting.participants
+        return meeting
 
-    def _begin_round(self, weight: float, reduced: Optional[Reduced]) -> None:
-        """Begins a round, unless the run has ended. `weight`: of the last round's delta, which the
-        modes with a pipeline begin to reduce now."""
-        if self.finished:
-            self._settle()
+    def _begin_round(self) -> None:
+        """Begins a round of the pipeline: the last round's delta is about to be reduced."""
+        if self._own is None:
+            self._layout.write(self._shared.theta, self._layout.whole)
             return
-        if self._own is not None:
-            _arrays.copy(self._reduction.mean, self._reduction.delta)
-            _arrays.scale(self._reduction.mean, self._share(weight, reduced))
-            self._own.begin(self._shared.theta, self._reduction.mean, self.outer, self._scratch)
-        self._layout.write(self._shared.theta if self._own is None else self._own.start)
-        if self.mode != "sync":
-            self._launch(weight)
-        self._position = self._counted = 0
+        _arrays.copy(self._mean, self._delta)
+        _arrays.scale(self._mean, self._share())
+        self._own.begin(self._shared.theta, self._mean, self._fragments[0].outer, self._scratch)
+        self._layout.write(self._own.start, self._layout.whole)
 
-    def _share(self, weight: float, reduced: Optional[Reduced]) -> float:
-        """The share of this peer in the next mean, estimated from the last one."""
-        if reduced is None or reduced.weight == 0:
-            return 1.0 / self._membership.world() if weight > 0 else 0.0
-        return min(1.0, weight / reduced.weight)
+    def _share(self) -> float:
+        """What makes of this peer's delta, which has its weight, its share in the next mean,
+        estimated from the last one."""
+        weight = self._fragments[0].reduction.weight
+        if weight == 0:
+            return 0.0
+        share = min(1.0, weight / self._last_weight) if self._last_weight > 0 else 1.0 / self._membership.world()
+        return share / weight
 
 
 class LocalSGD(DiLoCo):
@@ -583,9 +639,11 @@ class LocalSGD(DiLoCo):
         super().__init__(comm, params, inner_steps=inner_steps, outer=Nesterov(1.0, 0.0), **settings)
 
 
-def _check(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InvalidArgument(f"{name}: {value!r}; expected an integer of at least {least}")
+def _check_whole(*given: Tuple[str, Any, int]) -> None:
+    """(name, value, the least that it may be)"""
+    for name, value, least in given:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise InvalidArgument(f"{name}: {value!r}; expected an integer of at least {least}")
 
 
 def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:

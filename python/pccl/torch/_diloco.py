@@ -3,16 +3,16 @@ last one of a round synchronizes with the other peers."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
 
 import torch
 
 from .. import diloco
 from .._communicator import Communicator
-from .._errors import InvalidArgument, InvalidUsage, Unsupported
+from .._errors import InvalidArgument, InvalidUsage
 from . import _tensors
 
-Outer = Union[diloco.Nesterov, torch.optim.SGD]
+Outer = Union[diloco.Nesterov, diloco.SGD, torch.optim.SGD, Callable[[Any, Any, Any], object]]
 
 
 class _Hooked:
@@ -64,12 +64,15 @@ class DiLoCo(_Hooked):
                 ...
                 inner.step()
 
-    model_fragments: one module, or a list of one. outer_optimizer: a pccl.diloco.Nesterov, or a
-    torch.optim.SGD, whose lr and momentum are read once; it never steps. should_quantize: sends
-    deltas as 8 bits ("u8-minmax"). The options for streaming fragments (several fragments,
-    fragment_sync_delay, fragment_update_alpha) are not supported. backup_device and pin_memory are
-    ignored: the outer copy is in host memory. use_bucketization, bucket_cap_mb: buckets are always
-    used, with bucket_cap_mb MiB if that is given.
+    model_fragments: a module, or a list of modules, each of which is a fragment that is reduced at a
+    time of its own, once in sync_every steps; pccl.diloco.DiLoCo's `fragments` splits one module.
+    outer_optimizer: a pccl.diloco.Nesterov or SGD, a function (see there), or a torch.optim.SGD,
+    whose lr and momentum are read once; it never steps. Or a list with one for each fragment.
+    should_quantize: sends deltas as 8 bits ("u8-minmax"). fragment_sync_delay: a fragment is applied
+    so many steps after it was launched; fragment_update_alpha: but for this share of the peer's own
+    parameters. backup_device and pin_memory are ignored: the outer copy is in host memory.
+    use_bucketization, bucket_cap_mb: buckets are always used, with bucket_cap_mb MiB if that is
+    given.
     """
 
     def __init__(
@@ -88,20 +91,27 @@ class DiLoCo(_Hooked):
         fragment_update_alpha: float = 0.0,
         **more: Any,
     ) -> None:
-        if fragment_sync_delay != 0 or fragment_update_alpha != 0:
-            raise Unsupported(
-                "fragment_sync_delay and fragment_update_alpha are of streaming DiLoCo, which is not supported: "
-                'mode="delayed" and mode="eager" hide the reduction behind a whole round'
-            )
         if should_quantize:
             more.setdefault("codec", "u8-minmax")
         if bucket_cap_mb is not None:
             more.setdefault("bucket_bytes", bucket_cap_mb << 20)
-        module = _tensors.bare(_only(model_fragments, "model_fragments"))
-        outer = as_nesterov(_only(outer_optimizer, "outer_optimizer"))
-        super().__init__(
-            inner_optimizer, diloco.DiLoCo(comm, module, inner_steps=sync_every, outer=outer, **more)
+        modules = model_fragments if isinstance(model_fragments, Sequence) else [model_fragments]
+        if not modules:
+            raise InvalidArgument("model_fragments: there is none")
+        params = [_tensors.bare(module) for module in modules]
+        if len(params) > 1:
+            more.setdefault("fragments", params)
+        outer = as_outer(outer_optimizer)
+        engine = diloco.DiLoCo(
+            comm,
+            params[0] if len(params) == 1 else torch.nn.ModuleList(params),
+            inner_steps=sync_every,
+            outer=outer,
+            delay=fragment_sync_delay,
+            alpha=fragment_update_alpha,
+            **more,
         )
+        super().__init__(inner_optimizer, engine)
 
 
 class LocalSGD(_Hooked):
@@ -120,35 +130,23 @@ class LocalSGD(_Hooked):
         super().__init__(optimizer, engine)
 
 
-def _only(given: Any, name: str) -> Any:
-    """The only entry: torchft accepts lists with one entry for each fragment."""
-    if not isinstance(given, (list, tuple)):
+def as_outer(given: Any) -> Any:
+    """The outer optimizer that computes what this torch.optim.SGD would; of each, of a list."""
+    if isinstance(given, (list, tuple)):
+        return as_outer(given[0]) if len(given) == 1 else [as_outer(one) for one in given]
+    if not isinstance(given, torch.optim.Optimizer):
         return given
-    entries: List[Any] = list(given)
-    if len(entries) != 1:
-        raise Unsupported(
-            f"{name}: there are {len(entries)}; fragments that are reduced at different times (streaming DiLoCo) are "
-            "not supported: give the whole model as one"
-        )
-    return entries[0]
-
-
-def as_nesterov(outer: Any) -> diloco.Nesterov:
-    """The outer optimizer that computes what this torch.optim.SGD would."""
-    if isinstance(outer, diloco.Nesterov):
-        return outer
-    if not isinstance(outer, torch.optim.SGD):
+    if not isinstance(given, torch.optim.SGD):
         raise InvalidArgument(
-            f"outer_optimizer: {type(outer).__name__}; wanted is a pccl.diloco.Nesterov or a torch.optim.SGD"
+            f"outer_optimizer: {type(given).__name__}; wanted is a torch.optim.SGD, an optimizer of pccl.diloco or a "
+            "function"
         )
-    groups = outer.param_groups
-    settings = [{key: value for key, value in group.items() if key != "params"} for group in groups]
+    settings = [{key: value for key, value in group.items() if key != "params"} for group in given.param_groups]
     if any(other != settings[0] for other in settings):
         raise InvalidArgument("outer_optimizer: its parameter groups have different settings")
     only = settings[0]
-    if only["momentum"] != 0 and not only["nesterov"]:
-        raise InvalidArgument("outer_optimizer: momentum without nesterov=True is not supported")
     wrong = [key for key in ("dampening", "weight_decay", "maximize") if only[key]]
     if wrong:
         raise InvalidArgument(f"outer_optimizer: {', '.join(wrong)} is not supported")
-    return diloco.Nesterov(float(only["lr"]), float(only["momentum"]))
+    kind = diloco.Nesterov if only["nesterov"] or only["momentum"] == 0 else diloco.SGD
+    return kind(float(only["lr"]), float(only["momentum"]))

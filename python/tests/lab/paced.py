@@ -36,12 +36,13 @@ def rounds(diloco, worker, flat, given):
     diloco.join()
     found = []
     for _ in range(given.rounds + 2):
-        begin, computed = time.monotonic(), 0.0
+        begin, computed, waited = time.monotonic(), 0.0, 0.0
         for _ in range(given.inner_steps):
             computed += inner_step(worker, flat, given.compute_s / given.inner_steps)
             info = diloco.step(1)
+            waited += info.waited_s
         assert info.synced
-        found.append((time.monotonic() - begin, computed, info.waited_s))
+        found.append((time.monotonic() - begin, computed, waited))
     diloco.finish()
     return found[2:]
 
@@ -58,12 +59,16 @@ def main():
     parser.add_argument("--bucket-bytes", type=int, default=16 << 20)
     parser.add_argument("--mode", default="sync")
     parser.add_argument("--codec")
+    parser.add_argument("--fragments", type=int, default=1)
+    parser.add_argument("--delay", type=int, default=0)
     given = parser.parse_args()
     flat = np.random.default_rng(1).standard_normal(given.parameters, dtype=np.float32)
+    params = {f"part.{i}": part for i, part in enumerate(np.array_split(flat, given.fragments))}
     with pccl.Communicator(given.address) as comm:
         gather(comm, given.workers)
         how = {"inner_steps": given.inner_steps, "bucket_bytes": given.bucket_bytes, "codec": given.codec}
-        diloco = pccl.diloco.DiLoCo(comm, {"flat": flat}, mode=given.mode, **how)
+        how.update(mode=given.mode, fragments=given.fragments, delay=given.delay)
+        diloco = pccl.diloco.DiLoCo(comm, params, **how)
         found = rounds(diloco, Worker(given.number, given.workers, 0, 600), flat, given)
         names = ("round_s", "compute_s", "waited_s")
         told = {name: statistics.median(values) for name, values in zip(names, zip(*found))}

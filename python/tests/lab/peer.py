@@ -2,7 +2,7 @@
 
     python -m lab.peer ADDRESS NUMBER --workers 4 --steps 600
 
-Tells of each boundary in a line of JSON, and at the end of the loss.
+Tells of each boundary, and of each slot of a fragment, in a line of JSON, and at the end of the loss.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def train(diloco, worker, given, comm):
         comm.doomed = diloco.round == given.dies_in
         worker.train(step, 1)
         info = diloco.step(32)
-        if info.synced:
+        if info.synced or info.fragments:
             tell(diloco, worker, info, begin)
     tell(diloco, worker, diloco.finish(), begin, end=True)
 
@@ -64,6 +64,7 @@ def tell(diloco, worker, info, begin, **more):
         "participants": info.participants,
         "tx": info.tx_bytes,
         "rx": info.rx_bytes,
+        "slots": [[cost.fragment, cost.tx_bytes, cost.waited_s, cost.age] for cost in info.fragments],
         "moved": info.moved_bytes,
         "waited_s": info.waited_s,
         "at_s": time.monotonic() - begin,
@@ -87,6 +88,10 @@ def main():
     parser.add_argument("--rate", type=float, default=0.7)
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--codec")
+    parser.add_argument("--feedback", type=int, default=0)
+    parser.add_argument("--fragments", type=int, default=1)
+    parser.add_argument("--delay", type=int, default=0)
+    parser.add_argument("--alpha", type=float, default=0.0)
     parser.add_argument("--bucket-bytes", type=int, default=1 << 16)
     parser.add_argument("--dies-in", type=int, default=-1, help="the round in whose reduction it is killed")
     parser.add_argument("--save", help="file for the outer parameters")
@@ -101,6 +106,10 @@ def main():
             outer=pccl.diloco.Nesterov(given.rate, given.momentum),
             mode=given.mode,
             codec=given.codec,
+            feedback=bool(given.feedback),
+            fragments=given.fragments,
+            delay=given.delay,
+            alpha=given.alpha,
             bucket_bytes=given.bucket_bytes,
         )
         train(diloco, worker, given, comm)

@@ -1,0 +1,69 @@
+"""What a state within a round has besides what is shared: this peer's own parameters, and what it
+has on its way."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
+
+from .._errors import InvalidArgument
+from ._arrays import Flats, Layout
+from ._fragment import Fragment
+from ._shared import Shared, check_shape, write_to
+
+_LISTS = ("launched", "counted", "given", "weights")
+
+
+def _arrays_named(dtypes: Sequence[str], own: Flats, delta: Flats) -> Dict[str, Any]:
+    named = {f"own.{dtype}": flat for dtype, flat in zip(dtypes, own)}
+    return {**named, **{f"delta.{dtype}": flat for dtype, flat in zip(dtypes, delta)}}
+
+
+def split(state: Mapping[str, Any]) -> Tuple[Dict[str, Any], Dict[str, Any]]:
+    """What is shared, and the rest, which is empty for a state of a boundary."""
+    mine = {key for key in state if key in ("position", *_LISTS) or key.startswith(("own.", "delta."))}
+    return {key: state[key] for key in state if key not in mine}, {key: state[key] for key in mine}
+
+
+def save(layout: Layout, shared: Shared, fragments: Sequence[Fragment], delta: Flats) -> Dict[str, Any]:
+    own = layout.zeros()
+    layout.read(own)
+    return {
+        "position": shared.position,
+        "launched": [fragment.launched for fragment in fragments],
+        "counted": [fragment.counted for fragment in fragments],
+        "given": [fragment.reduction.samples for fragment in fragments],
+        "weights": [fragment.reduction.weight for fragment in fragments],
+        **_arrays_named(layout.dtypes, own, layout.copy_of(delta)),
+    }
+
+
+def check(state: Mapping[str, Any], layout: Layout, fragments: Sequence[Fragment], inner_steps: int) -> None:
+    """Raises if the rest of a state does not fit."""
+    flats = layout.zeros()
+    named = _arrays_named(layout.dtypes, flats, flats)
+    differing = sorted({"position", *_LISTS, *named} ^ set(state))
+    if differing:
+        raise InvalidArgument(f"load_state_dict: one side has no {', '.join(differing)}")
+    if not 0 <= int(state["position"]) < inner_steps:
+        raise InvalidArgument(f"load_state_dict: position {state['position']} of {inner_steps} inner steps")
+    for name in _LISTS:
+        if len(state[name]) != len(fragments):
+            raise InvalidArgument(f"load_state_dict: {name} has {len(state[name])} of {len(fragments)} fragments")
+    for name, flat in named.items():
+        check_shape(name, state[name], flat)
+
+
+def load(
+    state: Mapping[str, Any], layout: Layout, shared: Shared, fragments: Sequence[Fragment], delta: Flats
+) -> None:
+    """After check(): sets the parameters, and what is on its way, to be launched again."""
+    own = layout.zeros()
+    for name, flat in _arrays_named(layout.dtypes, own, delta).items():
+        write_to(flat, state[name])
+    layout.write(own, layout.whole)
+    shared.position = int(state["position"])
+    lists: List[Any] = [state[name] for name in _LISTS]
+    for fragment, launched, counted, given, weight in zip(fragments, *lists):
+        shared.set_launched(fragment.index, int(launched))
+        fragment.counted = int(counted)
+        fragment.reduction.resume(float(weight), int(given))

@@ -1,0 +1,146 @@
+"""A fragment of the parameters: what this peer has trained of it, the reduction of that, and the
+outer step."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, replace
+from typing import Callable, NamedTuple, Optional
+
+from .. import _threads
+from .._communicator import Communicator
+from . import _outer
+from ._arrays import Flats, Layout, Part, Scratch
+from ._outer import Outer
+from ._reduction import Reduced, Reduction
+from ._shared import NOT_LAUNCHED, Shared
+
+_log = logging.getLogger("pccl.diloco")
+
+
+@dataclass(frozen=True)
+class FragmentInfo:
+    """What the reduction of a fragment, which has ended, has cost.
+
+    fragment: its number.
+    participants: peers that took part; 0 if it was aborted, because one was lost meanwhile: what the
+        peers have trained is then part of the fragment's next reduction.
+    committed: an outer step was applied.
+    tx_bytes, rx_bytes: payload that this peer sent and received.
+    waited_s: seconds in which this peer could not train because it waited for the end.
+    age: inner steps between the launch and the outer step.
+    """
+
+    fragment: int
+    participants: int = 0
+    committed: bool = False
+    tx_bytes: int = 0
+    rx_bytes: int = 0
+    waited_s: float = 0.0
+    age: int = 0
+
+
+class Landing(NamedTuple):
+    """A reduction that has ended. reduced: None if it was aborted."""
+
+    info: FragmentInfo
+    reduced: Optional[Reduced]
+
+
+class Fragment:
+    """The reduction runs in the background, from launch() to land()."""
+
+    def __init__(
+        self, index: int, part: Part, layout: Layout, shared: Shared, outer: Outer, reduction: Reduction
+    ) -> None:
+        self.index, self.part, self.outer, self.reduction = index, part, outer, reduction
+        self.counted = 0  # samples since the last launch
+        self.is_usable = True  # what was measured last
+        self._layout, self._shared = layout, shared
+        self._theta, self._momentum = part.of(shared.theta), part.of(shared.momentum)
+        self._job: Optional[_threads.Job[Optional[Reduced]]] = None
+
+    @property
+    def launched(self) -> int:
+        return self._shared.launched(self.index)
+
+    @property
+    def is_launched(self) -> bool:
+        """Whether all peers have it on its way, perhaps not yet this one."""
+        return self.launched != NOT_LAUNCHED
+
+    @property
+    def is_on_its_way(self) -> bool:
+        return self._job is not None
+
+    def measure(self, start: Flats, delta: Flats, step: int, weight: Callable[[int], float]) -> bool:
+        """Measures the delta for a launch at this step. start, delta: of all fragments. weight: of
+        the delta, by its samples. Returns whether it is usable."""
+        self._layout.measure(start, delta, self.part)
+        self.is_usable = self.reduction.is_finite()
+        if not self.is_usable:
+            _log.warning("step %d: this peer's delta is not finite and counts for nothing", step)
+        self.reduction.give(weight(self.counted) if self.is_usable else 0.0, self.counted)
+        self.counted = 0
+        self._shared.set_launched(self.index, step)
+        return self.is_usable
+
+    def launch(self, comm: Communicator, repeat: bool) -> None:
+        """repeat: everybody waits for it, so that it is not given up when a peer is lost."""
+        self._job = _threads.start(lambda: self.reduction.run(comm, repeat))
+
+    def land(self, step: int) -> Landing:
+        """Waits for the end of the reduction. step: the run's inner step."""
+        assert self._job is not None
+        begin = time.monotonic()
+        self._job.wait()
+        job, self._job = self._job, None
+        reduced = job.value()
+        age = step - self.launched
+        self._shared.set_launched(self.index, NOT_LAUNCHED)
+        info = FragmentInfo(self.index, waited_s=time.monotonic() - begin, age=age)
+        if reduced is None:
+            _log.info("fragment %d: its reduction was aborted; it goes again in its next slot", self.index)
+            self.counted += self.reduction.samples
+            return Landing(info, None)
+        info = replace(
+            info, participants=reduced.participants, tx_bytes=reduced.tx_bytes, rx_bytes=reduced.rx_bytes
+        )
+        return Landing(info, reduced)
+
+    def commit(self, landing: Landing, scratch: Scratch) -> FragmentInfo:
+        """Makes the outer step, if there is a mean."""
+        info, reduced = landing
+        if reduced is None:
+            return info
+        if self.index == 0:  # a sample is in all fragments, and is counted once
+            self._shared.samples += reduced.samples
+        if reduced.weight == 0:
+            return info
+        if not self.reduction.mean_is_finite():
+            _log.warning("fragment %d: the mean is not finite, so there is no outer step", self.index)
+            return info
+        for theta, momentum, mean in zip(self._theta, self._momentum, self.reduction.mean):
+            _outer.apply(self.outer, theta, momentum, mean, scratch)
+        return replace(info, committed=True)
+
+    def show(self, alpha: float, room: Flats, scratch: Scratch) -> None:
+        """Sets the parameters to the outer copy, but for the share alpha of what is finite. room:
+        the flat arrays of all means."""
+        if alpha == 0 or not self.is_usable:
+            self._layout.write(self._shared.theta, self.part)
+        else:
+            self._layout.mix(self._shared.theta, self.part, alpha, room, scratch)
+
+    def contribute_nothing(self) -> None:
+        """To what the others have on their way."""
+        self.reduction.give(0.0, 0)
+        self.is_usable = True
+
+    def end(self) -> None:
+        """To be called after the communicator was closed. Afterward nothing uses the memory any
+        more."""
+        if self._job is not None:
+            self._job.wait()
+        self._job, self.counted = None, 0

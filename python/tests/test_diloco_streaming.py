@@ -1,0 +1,584 @@
+"""DiLoCo in fragments that are reduced while training goes on: the schedule, its arithmetic beside
+one that is written down plainly, and what becomes of it all when peers come and go. With real
+processes: test_diloco_streaming_churn."""
+
+import itertools
+import threading
+
+import pytest
+import support
+from test_diloco import Reference, admit, end, flat, refusal, start, train
+
+import pccl
+from pccl.diloco import SGD, DiLoCo, Nesterov
+from pccl.diloco._fragments import split
+from pccl.diloco._schedule import Schedule
+
+np = pytest.importorskip("numpy")
+
+
+def params(seed=0, dtype=np.float32):
+    """Three fragments, each of several parameters, with more than goes through the master."""
+    drawn = np.random.default_rng(seed)
+    shapes = {"in.w": (50, 70), "h.0.w": (3001,), "h.0.b": (5,), "h.1.w": (60, 50), "h.1.b": (3,), "h.2.w": (41, 90)}
+    return {name: drawn.normal(size=shape).astype(dtype) for name, shape in shapes.items()}
+
+
+STRIDED = [["h.0.b", "h.0.w", "in.w"], ["h.1.b", "h.1.w"], ["h.2.w"]]
+
+
+# ---- the schedule
+
+
+class Clocks:
+    """The schedule once more: a clock for each fragment, which counts down to its next slot."""
+
+    def __init__(self, period, offsets, delay):
+        self._until = [offset or period for offset in offsets]
+        self._period, self._delay = period, delay
+        self._ways = []  # (fragment, steps until it is due)
+
+    def tick(self):
+        self._ways = [(p, left - 1) for p, left in self._ways]
+        launched = []
+        for p in range(len(self._until)):
+            self._until[p] -= 1
+            if self._until[p] == 0:
+                self._until[p] = self._period
+                launched.append(p)
+                self._ways.append((p, self._delay))
+        landed = sorted(p for p, left in self._ways if left == 0)
+        self._ways = [way for way in self._ways if way[1] > 0]
+        return launched, landed
+
+
+@pytest.mark.parametrize("period, count", [(1, 1), (1, 3), (5, 1), (6, 3), (7, 3), (10, 4)])
+def test_the_schedule_is_that_of_clocks(period, count):
+    for delay in range(period):
+        for offsets in (None, [(3 * p + 1) % period for p in range(count)]):
+            schedule = Schedule.make(period, count, offsets, delay)
+            clocks = Clocks(period, schedule.offsets, delay)
+            assert schedule.launches(0) == schedule.lands(0) == []
+            for step in range(1, 4 * period + 1):
+                launched, landed = clocks.tick()
+                assert (schedule.launches(step), schedule.lands(step)) == (launched, landed)
+                assert schedule.is_boundary(step) == (step % period == 0)
+                assert schedule.acts(step) == bool(launched or landed or step % period == 0)
+
+
+def test_fragments_are_spread_over_the_period():
+    assert Schedule.make(51, 3, None, 5).offsets == (0, 17, 34)
+    assert Schedule.make(10, 4, None, 0).offsets == (0, 2, 5, 7)
+
+
+# ---- fragments
+
+
+def test_fragments_by_count():
+    layers = {f"h.{i}.{name}": np.zeros(3) for i in range(12) for name in ("w", "b")}
+    layers["out.w"] = np.zeros(500)
+    found = split(layers, 3, "strided")
+    assert found[2] == sorted(f"h.{i}.{name}" for i in (2, 5, 8, 11) for name in ("w", "b"))
+    assert "out.w" in found[0] and sorted(itertools.chain(*found)) == sorted(layers)
+    found = split(layers, 3, "contiguous")
+    assert found[2] == ["out.w"] and sorted(itertools.chain(*found)) == sorted(layers)
+    del layers["out.w"]
+    assert [len(names) for names in split(layers, 4, "contiguous")] == [6] * 4
+    assert split(layers, 4, "contiguous")[3] == sorted(f"h.{i}.{name}" for i in (9, 10, 11) for name in ("w", "b"))
+    assert split(params(), 3, "strided") == [["h.0.b", "h.0.w", "in.w"], ["h.1.b", "h.1.w"], ["h.2.w"]]
+    few = {"a": np.zeros(3), "b": np.zeros(3)}
+    assert split(few, 2, "strided") == split(few, 2, "contiguous") == [["a"], ["b"]]
+    for count in range(1, 13):
+        assert all(split(layers, count, "contiguous")) and all(split(layers, count, "strided"))
+
+
+def test_fragments_as_given():
+    assert split(params(), [["in", "h.0"], ["h.1.w", "h.1.b"], ["h.2"]], "strided") == STRIDED
+
+
+FRAGMENTS = [["in", "h.0"], ["h.1"], ["h.2"]]
+
+BAD = [
+    (dict(fragments=0), "fragments: 0; expected at least 1"),
+    (dict(fragments=7), "fragments: 7; there are only 6 parameters"),
+    (dict(fragments="in"), "fragments: 'in'; expected a number, or a sequence"),
+    (dict(fragments=True), "fragments: True; expected a number, or a sequence"),
+    (dict(fragments=[["in"], "h"]), "fragments: number 1 is 'h', neither a module nor a sequence of names"),
+    (dict(fragments=[["in", "h.0"], ["h.1"]]), "fragments: h.2.w is in none"),
+    (dict(fragments=[["in", "h"], ["h.1"]]), "fragments: h.1.b, h.1.w is in more than one"),
+    (dict(fragments=[["in", "h"], []]), "fragments: number 1 has no parameters"),
+    (dict(fragments=[["in", "h"], ["g"]]), "there is no parameter 'g', nor one in it"),
+    (dict(pattern="random"), "pattern: 'random'; there are strided, contiguous"),
+    (dict(delay=4), "delay: 4; expected at least 0 and less than inner_steps=4"),
+    (dict(delay=-1), "delay: -1"),
+    (dict(alpha=1.5), "alpha: 1.5"),
+    (dict(fragments=2, offsets=[1]), "offsets: there are 1 for 2 fragments"),
+    (dict(fragments=2, offsets=[1, 4]), "offsets: [1, 4]; expected each from 0 to inner_steps - 1 = 3"),
+    (dict(fragments=2, mode="delayed"), "fragments, delay and alpha are for mode=\"sync\""),
+    (dict(delay=1, mode="eager"), "fragments, delay and alpha are for mode=\"sync\""),
+    (dict(fragments=3, outer=[Nesterov(), SGD()]), "outer: there are 2 for 3 fragments"),
+    (dict(mode="eager", outer=lambda theta, momentum, mean: None), "needs a linear one"),
+    (dict(feedback=True), "feedback: there is no codec"),
+    (dict(feedback=True, codec="u8-zps"), "error feedback is for formats of eight and of four bits"),
+    (dict(codec="int4", params=params(0, np.float64)), "codec: 'int4' does not pack float64"),
+]
+
+
+@pytest.mark.parametrize("settings, words", BAD)
+def test_refused(address, settings, words):
+    given = {"params": params(), "inner_steps": 4, **settings}
+    with pytest.raises(pccl.InvalidArgument) as caught:
+        DiLoCo(pccl.Communicator(address), given.pop("params"), **given)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        (dict(fragments=2), "fragments: this peer has h.0.b, h.0.w, h.2.w, the run h.0.b, h.0.w, in.w"),
+        (dict(delay=2), "delay: this peer has 2, the run 1"),
+        (dict(alpha=0.25), "alpha: this peer has 0.25, the run 0.5"),
+        (dict(offsets=[0, 1, 3]), "offsets: this peer has 1, the run 2"),
+        (dict(codec=pccl.QuantizationOptions("int4", block=64)), "the run 'int4'"),
+    ],
+)
+def test_who_comes_with_other_settings_is_told(address, settings, words):
+    run = dict(inner_steps=6, fragments=FRAGMENTS, delay=1, alpha=0.5, codec="int4")
+    first = DiLoCo(pccl.Communicator(address), params(), **run)
+    first.join()
+    other = DiLoCo(pccl.Communicator(address), params(), **{**run, **settings})
+    assert words in refusal(first, other)
+    first.close()
+
+
+# ---- arithmetic
+
+
+class Streaming:
+    """All peers' fragments, written down: what they are to come to."""
+
+    def __init__(self, values, fragments, clocks, alpha, lr=0.7, momentum=0.9):
+        self.parts = [Reference(self._of(values[0], names), lr, momentum) for names in fragments]
+        self._fragments, self._clocks, self._alpha = fragments, clocks, values[0]["in.w"].dtype.type(alpha)
+        self._rest = values[0]["in.w"].dtype.type(1 - alpha)
+        self._ways = {}
+
+    @staticmethod
+    def _of(values, names):
+        return np.concatenate([values[name].reshape(-1) for name in names])
+
+    def tick(self, values):
+        """Changes the values, which are each peer's, as the step does. The fragments applied."""
+        launched, landed = self._clocks.tick()
+        for p in launched:
+            theta = self.parts[p].theta
+            self._ways[p] = [theta - self._of(own, self._fragments[p]) for own in values]
+        for p in landed:
+            self.parts[p].step(self._ways.pop(p))
+            for own in values:
+                self._mix(p, own)
+        return landed
+
+    def _mix(self, p, own):
+        begin = 0
+        for name in self._fragments[p]:
+            size = own[name].size
+            theta = self.parts[p].theta[begin : begin + size].reshape(own[name].shape)
+            own[name][...] = theta if self._alpha == 0 else own[name] * self._alpha + theta * self._rest
+            begin += size
+
+    @property
+    def theta(self):
+        return np.concatenate([part.theta for part in self.parts])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "delay, alpha, offsets", [(0, 0, None), (0, 0.5, None), (1, 0, None), (2, 0.5, None), (5, 0.25, [1, 5, 3])]
+)
+def test_it_is_the_reference_bit_by_bit(address, dtype, delay, alpha, offsets):
+    """Of two peers, whose sums have one order only."""
+    values = [params(0, dtype) for _ in range(2)]
+    settings = dict(inner_steps=6, fragments=FRAGMENTS, delay=delay, alpha=alpha, offsets=offsets)
+    settings.update(min_peers=2, bucket_bytes=8192, verify_every=0)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
+    mirror = [params(0, dtype) for _ in range(2)]
+    reference = Streaming(mirror, STRIDED, Clocks(6, offsets or [0, 2, 4], delay), alpha)
+    for step in range(1, 25):
+        for i in range(2):
+            train(values[i], i, step)
+            train(mirror[i], i, step)
+        infos = support.parallel([one.step for one in two])
+        landed = reference.tick(mirror)
+        for one, info, mine, wanted in zip(two, infos, values, mirror):
+            assert [cost.fragment for cost in info.fragments] == landed and info.committed == bool(landed)
+            assert all(cost.age == delay and cost.participants == 2 and cost.committed for cost in info.fragments)
+            assert info.synced == (step % 6 == 0) and one.inner_step == step
+            assert np.array_equal(one.state_dict()[f"theta.{dtype}"], reference.theta)
+            assert np.array_equal(flat(mine), flat(wanted))
+        assert two[0].digest() == two[1].digest()
+    end(two)
+
+
+def test_one_fragment_at_once_is_plain_diloco(address):
+    """Bit by bit, with whatever codec."""
+    for codec in (None, "u8-zps", "e3m0"):
+        digests = []
+        for more in ({}, dict(fragments=1, delay=0, alpha=0.0), dict(fragments=[["in", "h"]], offsets=[0])):
+            values, group = [params() for _ in range(2)], support.Group(address, 2)  # in the same order each time
+            settings = dict(inner_steps=2, min_peers=2, codec=codec, **more)
+            two = [DiLoCo(comm, value, **settings) for comm, value in zip(group.members, values)]
+            support.parallel([one.join for one in two])
+            for step in range(6):
+                for i in range(2):
+                    train(values[i], i, step)
+                infos = support.parallel([one.step for one in two])
+            assert infos[0].synced and np.array_equal(flat(values[0]), flat(values[1]))
+            digests.append((two[0].digest(), two[1].digest(), flat(values[0]).tobytes()))
+            end(two)
+        assert len(set(digests)) == 1 and digests[0][0] == digests[0][1]
+
+
+def outer_of_users(theta, momentum, mean):
+    momentum += mean
+    theta -= 0.25 * momentum
+
+
+def part_of(values, p):
+    return np.concatenate([values[name].reshape(-1) for name in STRIDED[p]])
+
+
+def test_outer_optimizers(address):
+    """Another one for each fragment: two that are built in, and a function."""
+    values = [params() for _ in range(2)]
+    outers = [SGD(0.5, 0.8), Nesterov(0.4, 0.9), outer_of_users]
+    rules = [lambda mean, m: 0.5 * m, lambda mean, m: 0.4 * (mean + 0.9 * m), lambda mean, m: 0.25 * m]
+    settings = dict(inner_steps=3, fragments=FRAGMENTS, min_peers=2)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], outer=outers, **settings))
+    theta = [part_of(params(), p) for p in range(3)]
+    m = [np.zeros_like(part) for part in theta]
+    for step in range(1, 10):
+        for i in range(2):
+            train(values[i], i, step)
+        trained = [[part_of(own, p) for own in values] for p in range(3)]
+        (cost,) = support.parallel([one.step for one in two])[0].fragments
+        p = cost.fragment
+        mean = theta[p] - np.mean(trained[p], axis=0)
+        m[p] = [0.8, 0.9, 1][p] * m[p] + mean
+        theta[p] = theta[p] - rules[p](mean, m[p])
+        assert np.allclose(two[0].state_dict()["theta.float32"], np.concatenate(theta), rtol=0, atol=1e-5)
+        assert two[0].digest() == two[1].digest()
+    end(two)
+
+
+@pytest.mark.parametrize("codec, share", [("e3m0", 0.135), ("int4", 0.135), ("e4m3", 0.27)])
+def test_few_bits_on_the_way(address, codec, share):
+    """With feedback and without: the same bits everywhere, and few bytes."""
+    sent = {}
+    for given in (dict(), dict(codec=codec), dict(codec=codec, feedback=True)):
+        values = [params() for _ in range(2)]
+        settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=1, alpha=0.5, min_peers=2, **given)
+        two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
+        key = str(given)
+        sent[key] = 0
+        for step in range(9):
+            for i in range(2):
+                train(values[i], i, step)
+            infos = support.parallel([one.step for one in two])
+            assert two[0].digest() == two[1].digest()
+            sent[key] += infos[0].tx_bytes
+            assert infos[0].tx_bytes == sum(cost.tx_bytes for cost in infos[0].fragments)
+        end(two)
+    exact, *packed = sent.values()
+    assert exact > 0 and all(0.1 * exact < few < share * exact for few in packed), sent
+
+
+def test_tokens_weigh_what_was_counted_since_the_fragments_last_slot(address):
+    values = [params() for _ in range(2)]
+    settings = dict(inner_steps=2, fragments=2, outer=Nesterov(1.0, 0.0), min_peers=2, weight="tokens")
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
+    counts = [(1, 3), (5, 5), (2, 8), (10, 1), (4, 4), (7, 2)]
+    total = 0
+    for step in range(1, len(counts) + 1):
+        for i in range(2):
+            train(values[i], i, step)
+        trained = [{name: value.copy() for name, value in own.items()} for own in values]
+        infos = support.parallel([lambda i=i: two[i].step(counts[step - 1][i]) for i in range(2)])
+        (cost,) = infos[0].fragments
+        weights = np.sum(counts[max(0, step - 2) : step], axis=0)
+        for name in split(params(), 2, "strided")[cost.fragment]:
+            wanted = sum(own[name] * weight for own, weight in zip(trained, weights)) / sum(weights)
+            assert np.allclose(values[0][name], wanted, rtol=0, atol=1e-5)
+        total = int(np.sum(counts[:step])) if cost.fragment == 0 else total
+        assert two[0].samples == two[1].samples == total
+    end(two)
+
+
+def test_what_is_not_finite_goes_when_the_fragment_is_applied(address):
+    values = [params() for _ in range(2)]
+    settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=1, alpha=0.5, min_peers=2)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
+    values[1]["h.1.b"][1] = np.nan
+    skipped = []
+    for step in range(1, 4):
+        infos = support.parallel([one.step for one in two])
+        assert not infos[0].skipped and two[0].digest() == two[1].digest()
+        skipped.append(infos[1].skipped)
+    assert skipped == [True, False, False]  # the slot of that fragment is at step 1
+    assert np.isfinite(flat(values[1])).all() and two[0].round == 1
+    end(two)
+
+
+def test_who_holds_something_else_gets_it_back(address):
+    """At a verification, for which what is on its way is applied early."""
+    values = [params() for _ in range(3)]
+    settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=1, alpha=0.5, min_peers=3, verify_every=2)
+    three = start(address, 3, lambda i, comm: DiLoCo(comm, values[i], **settings))
+    for step in range(1, 7):
+        for i in range(3):
+            train(values[i], i, step)
+        if step == 6:
+            three[1]._shared.theta[0][7] += 1
+        infos = support.parallel([one.step for one in three])
+    assert [info.moved_bytes > 0 for info in infos] == [False, True, False]
+    assert len({one.digest() for one in three}) == 1
+    assert np.array_equal(np.concatenate([part_of(values[1], p) for p in range(3)]), three[0]._shared.theta[0])
+    assert not np.array_equal(flat(values[1]), flat(values[0]))  # whose parameters are its own
+    end(three)
+
+
+# ---- coming, going, the end
+
+
+def test_newcomers_catch_up_in_mid_run(address):
+    """What is on its way when they come is applied early, by all alike."""
+    values = [params(i) for i in range(3)]
+    settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=2, alpha=0.5)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], min_peers=2, **settings))
+    for step in range(1, 5):
+        for i in range(2):
+            train(values[i], i, step)
+        support.parallel([one.step for one in two])
+    late = DiLoCo(pccl.Communicator(address), values[2], min_peers=2, **settings)
+    joined = []
+    thread = threading.Thread(target=lambda: joined.append(late.join()))
+    thread.start()
+    ages, infos = set(), None
+    while infos is None or not infos[0].admitted:
+        step += 1
+        for i in range(2):
+            train(values[i], i, step)
+        infos = support.parallel([one.step for one in two])
+        ages |= {cost.age for cost in infos[0].fragments}
+        assert two[0].digest() == two[1].digest()
+    thread.join(support.DEADLINE)
+    assert ages == {1, 2} and joined[0].joined and joined[0].moved_bytes > 0 and late.inner_step == step
+    three = [*two, late]
+    assert late.digest() == two[0].digest()
+    for step in range(step + 1, step + 8):
+        for i in range(3):
+            train(values[i], i, step)
+        infos = support.parallel([one.step for one in three])
+        assert len({one.digest() for one in three}) == 1
+        assert len({tuple(cost.fragment for cost in info.fragments) for info in infos}) == 1
+    assert [(cost.participants, cost.age) for cost in infos[2].fragments] == [(3, 2)]
+    end(three)
+
+
+@pytest.mark.parametrize("delay", [0, 2])
+def test_the_end_has_all_that_was_trained(address, delay):
+    """The last reductions are of all fragments; who comes later gets the result."""
+    values = [params() for _ in range(2)]
+    settings = dict(inner_steps=4, fragments=FRAGMENTS, delay=delay, alpha=0.5, rounds=2, outer=Nesterov(1.0, 0.0))
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], min_peers=2, **settings))
+    for step in range(1, 9):
+        assert not two[0].finished
+        for i in range(2):
+            train(values[i], i, step)
+        trained = [np.mean([part_of(own, p) for own in values], axis=0) for p in range(3)]
+        infos = support.parallel([one.step for one in two])
+    for p in (0, 1):  # number 2 was on its way when there is a delay, and the rest was mixed with that
+        assert np.allclose(part_of(values[0], p), trained[p], rtol=0, atol=1e-6)
+    assert {cost.fragment for cost in infos[0].fragments} == {0, 1, 2} and infos[0].finished and two[1].finished
+    assert two[0].digest() == two[1].digest() and np.array_equal(flat(values[0]), flat(values[1]))
+    with pytest.raises(pccl.InvalidUsage, match="after the end"):
+        two[0].step()
+    state = two[0].state_dict()
+    end(two)
+    more = DiLoCo(pccl.Communicator(address), params(5), **{**settings, "rounds": 3})
+    more.load_state_dict(state)
+    with more:
+        while not more.finished:
+            more.step()
+    assert more.round == 3
+
+
+def test_finish_applies_what_is_on_its_way(address):
+    values = [params() for _ in range(2)]
+    settings = dict(inner_steps=6, fragments=FRAGMENTS, delay=3, alpha=0.5, min_peers=2)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
+    for step in range(1, 6):
+        for i in range(2):
+            train(values[i], i, step)
+        support.parallel([one.step for one in two])
+    infos = support.parallel([one.finish for one in two])
+    assert [(cost.fragment, cost.age, cost.committed) for cost in infos[0].fragments] == [(2, 1, True)]
+    assert two[0].digest() == two[1].digest() and np.array_equal(flat(values[0]), flat(values[1]))
+    assert "position" in two[0].state_dict()  # parameters and outer copy may differ under alpha
+    support.parallel([one.step for one in two])
+    end(two)
+
+
+def test_who_leaves_does_not_disturb_the_others(address):
+    """What is on its way is given up, if it does not end before; then the others go on."""
+    values = [params() for _ in range(3)]
+    settings = dict(inner_steps=6, fragments=FRAGMENTS, delay=2, min_peers=1, bucket_bytes=4096)
+    group = support.Group(address, 3)
+    three = [DiLoCo(comm, value, **settings) for comm, value in zip(group.members, values)]
+    support.parallel([one.join for one in three])
+    for step in range(1, 18):
+        if step == 9:
+            three.pop().close()
+        for i in range(len(three)):
+            train(values[i], i, step)
+        infos = support.parallel([one.step for one in three])
+        assert len({one.digest() for one in three}) == 1
+    assert [(cost.participants, cost.committed) for cost in infos[0].fragments] in ([], [(2, True)])
+    three.pop().close()
+    for step in range(18, 31):
+        info = three[0].step()
+    assert all(cost.participants == 1 and cost.committed and cost.tx_bytes == 0 for cost in info.fragments)
+    assert three[0].inner_step == 30
+    end(three)
+
+
+def test_an_error_leaves_the_run(address):
+    """With a fragment on its way; the others go on, and it may come back."""
+    values = [params() for _ in range(2)]
+    settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=2, alpha=0.5)
+    group = support.Group(address, 2)
+    two = [DiLoCo(comm, value, **settings) for comm, value in zip(group.members, values)]
+    support.parallel([one.join for one in two])
+    support.parallel([one.step for one in two])
+    kept, values[1]["h.2.w"] = values[1]["h.2.w"], np.zeros(3, np.float32)
+
+    def breaks():
+        with pytest.raises(pccl.LayoutError, match="h.2.w was float32"):
+            for _ in range(3):
+                two[1].step()
+
+    support.parallel([lambda: [two[0].step() for _ in range(3)], breaks])
+    values[1]["h.2.w"] = kept
+    admit(two[0], lambda: two[1].rejoin(pccl.Communicator(address)))
+    for _ in range(6):
+        infos = support.parallel([one.step for one in two])
+        assert two[0].digest() == two[1].digest()
+    assert infos[1].fragments[0].participants == 2
+    end(two)
+
+
+def test_who_comes_after_the_end_gets_the_final_parameters(address):
+    values = [params(i) for i in range(3)]
+    settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=1, alpha=0.5, rounds=2, linger_s=support.DEADLINE)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], min_peers=2, **settings))
+    for _ in range(6):
+        support.parallel([one.step for one in two])
+    digest = two[0].digest()
+    threads = [threading.Thread(target=one.finish) for one in two]
+    for thread in threads:
+        thread.start()
+    late = DiLoCo(pccl.Communicator(address), values[2], min_peers=2, **settings)
+    info = late.join()
+    assert info.finished and late.digest() == digest and np.array_equal(flat(values[2]), flat(values[0]))
+    for one in two:
+        one._stays_until = 0.0
+    assert late.finish().finished
+    for thread in threads:
+        thread.join(support.DEADLINE)
+        assert not thread.is_alive()
+    end([*two, late])
+
+
+def run_from(address, at, until, settings, states=None):
+    """Two peers from one step to another; their states, parameters and digest then."""
+    values = [params() for _ in range(2)]
+    group = support.Group(address, 2)
+    two = [DiLoCo(comm, value, **settings) for comm, value in zip(group.members, values)]
+    if states is not None:
+        for one, state in zip(two, states):
+            one.load_state_dict(state)
+            assert one.inner_step == at
+    support.parallel([one.join for one in two])
+    for step in range(at + 1, until + 1):
+        for i in range(2):
+            train(values[i], i, step)
+        support.parallel([lambda i=i: two[i].step(i + 1) for i in range(2)])
+    found = [one.state_dict() for one in two], [flat(value).tobytes() for value in values], two[0].digest()
+    end(two)
+    return found
+
+
+@pytest.mark.parametrize("delay, alpha", [(0, 0.0), (2, 0.5)])
+def test_resume_at_any_inner_step(address, tmp_path, delay, alpha):
+    """From what numpy.savez has written, with what was on its way: the same bits as without the
+    interruption."""
+    settings = dict(inner_steps=4, fragments=FRAGMENTS, delay=delay, alpha=alpha, min_peers=2, weight="tokens")
+    _, *straight = run_from(address, 0, 11, settings)
+    for at in range(1, 9):
+        states, *_ = run_from(address, 0, at, settings)
+        for i, state in enumerate(states):
+            np.savez(tmp_path / f"{i}.npz", **state)
+        loaded = [dict(np.load(tmp_path / f"{i}.npz")) for i in range(2)]
+        _, *resumed = run_from(address, at, 11, settings, loaded)
+        assert resumed == straight, at
+
+
+def test_who_resumes_elsewhere_gets_the_state_of_the_one_that_has_come_furthest(address):
+    settings = dict(inner_steps=4, fragments=FRAGMENTS, delay=2, min_peers=2, outer=Nesterov(1.0, 0.0))
+    (ahead, _), *_ = run_from(address, 0, 7, settings)
+    (behind, _), *_ = run_from(address, 0, 5, settings)
+    values = [params() for _ in range(2)]
+    two = [DiLoCo(pccl.Communicator(address), value, **settings) for value in values]
+    for one, state in zip(two, (ahead, behind)):
+        one.load_state_dict(state)
+    infos = support.parallel([one.join for one in two])
+    assert [info.moved_bytes > 0 for info in infos] == [False, True]
+    assert [one.inner_step for one in two] == [7, 7] and two[0].digest() == two[1].digest()
+    assert np.array_equal(np.concatenate([part_of(values[1], p) for p in range(3)]), ahead["theta.float32"])
+    infos = support.parallel([one.step for one in two])
+    assert [(cost.fragment, cost.age, cost.participants) for cost in infos[1].fragments] == [(2, 2, 2)]
+    own = (ahead["theta.float32"] - ahead["delta.float32"])[-41 * 90 :]  # what the other one had is of another copy
+    assert np.allclose(part_of(values[1], 2), own, rtol=0, atol=1e-6)
+    for step in range(9, 14):
+        for i in range(2):
+            train(values[i], i, step)
+        infos = support.parallel([one.step for one in two])
+        assert two[0].digest() == two[1].digest()
+    end(two)
+
+
+def test_states_that_do_not_fit(address):
+    settings = dict(inner_steps=4, fragments=FRAGMENTS, delay=2, alpha=0.5)
+    values = params()
+    diloco = DiLoCo(pccl.Communicator(address), values, **settings)
+    diloco.join()
+    for _ in range(3):
+        diloco.step()
+    state = diloco.state_dict()
+    diloco.close()
+    assert state["position"] == 3 and state["launched"][2] == 2
+    values["h.2.w"][:] = 9
+    before = diloco.digest()
+    for wrong, words in (
+        ({**state, "position": 4}, "position 4 of 4"),
+        ({**state, "weights": [1.0]}, "weights has 1 of 3"),
+        ({**state, "own.float32": np.zeros(3, np.float32)}, "own.float32"),
+        ({key: value for key, value in state.items() if key != "given"}, "one side has no given"),
+        ({**state, "more": 1}, "one side has no more"),
+    ):
+        with pytest.raises(pccl.InvalidArgument, match=words):
+            diloco.load_state_dict(wrong)
+        assert diloco.digest() == before and (values["h.2.w"] == 9).all()
+    other = DiLoCo(pccl.Communicator(address), params(), inner_steps=4, fragments=[["h.2", "in"], ["h.0", "h.1"]])
+    with pytest.raises(pccl.InvalidArgument, match="other names, shapes or types, or in other fragments"):
+        other.load_state_dict(state)

@@ -1,0 +1,217 @@
+"""Streaming DiLoCo among real processes, which are killed at random moments and in the middle of
+reductions; others come.
+
+Each inner step of peer i takes 12 * 2**i from all parameters and the outer step is the plain mean, so
+that all sums are exact. In whatever slot two peers meet, they must hold the same bits.
+"""
+
+import itertools
+import json
+import random
+import signal
+
+import pytest
+import support
+from test_diloco_churn import MASTER
+
+pytest.importorskip("numpy")
+
+PERIOD, DELAY, FRAGMENTS = 6, 2, 3
+
+PEER = r"""
+import json, os, signal, sys, threading
+import numpy as np
+import pccl
+from pccl.diloco import DiLoCo, Nesterov
+from pccl.diloco._reduction import FIRST_TAG
+address, about = sys.argv[1], json.loads(sys.argv[2])
+say = lambda text: sys.stdout.write(text + "\n") and sys.stdout.flush()
+if about.get("torch"):
+    import torch
+    torch.set_num_threads(1)
+    params = {name: torch.zeros(about["size"]) for name in ("f0", "f1", "f2")}
+else:
+    params = {name: np.zeros(about["size"], np.float32) for name in ("f0", "f1", "f2")}
+die = lambda: os.kill(os.getpid(), signal.SIGKILL)
+dies, steps = about.get("dies", {}), 0
+
+class Mortal(pccl.Communicator):
+    slots = 0
+    def all_reduce_async(self, send, recv, **given):
+        fragment, number = divmod(given["tag"] - FIRST_TAG, 1 << 24)
+        if dies.get("fragment") == fragment - 1 and number == 3:
+            self.slots += 1
+            if self.slots == dies["slot"]:
+                die()
+        return super().all_reduce_async(send, recv, **given)
+
+comm = Mortal(address)
+diloco = DiLoCo(comm, params, inner_steps=6, fragments=3, delay=2, alpha=about["alpha"], outer=Nesterov(1.0, 0.0),
+                codec=about["codec"], feedback=about["codec"] is not None, bucket_bytes=2048,
+                min_peers=about["min_peers"], verify_every=about["verify_every"], rounds=about["rounds"], linger_s=0)
+info = diloco.join()
+say(f"joined at {diloco.round} moved {info.moved_bytes}")
+before = {name: float(value[0]) for name, value in params.items()}
+while not diloco.finished:
+    for value in params.values():
+        value -= 12 * 2 ** about["number"]
+    steps += 1
+    if steps == dies.get("at"):
+        threading.Timer(dies["seconds"], die).start()
+    info = diloco.step(samples=1)
+    if not info.fragments:
+        continue
+    costs = []
+    for cost in info.fragments:
+        value = params[f"f{cost.fragment}"]
+        moved = None
+        if about["alpha"] == 0 and about["codec"] is None and cost.participants > 0:
+            assert float(value.min()) == float(value.max()), "not the same everywhere"
+            moved = before[f"f{cost.fragment}"] - float(value[0])
+            before[f"f{cost.fragment}"] = float(value[0])
+        costs.append([cost.fragment, cost.participants, cost.committed, cost.age, moved])
+    say(json.dumps({"step": diloco.inner_step, "costs": costs, "digest": diloco.digest(),
+                    "samples": diloco.samples, "received": info.moved_bytes}))
+diloco.finish()
+say("end " + diloco.digest())
+diloco.close()
+"""
+
+
+class Run:
+    def __init__(self, script, address, **about):
+        given = {"size": 4096, "alpha": 0, "codec": None, "verify_every": 4, "rounds": 12}
+        self._script, self._address, self._about = script, address, {**given, **about}
+        self.peers = []
+
+    def peer(self, number, **about):
+        given = json.dumps({**self._about, **about, "number": number})
+        self.peers.append(self._script(PEER, self._address, given, env={"OMP_NUM_THREADS": "1"}))
+        return self.peers[-1]
+
+    def end(self, *stay):
+        """Those end well, with the same bits; all peers held the same whenever they met. Their
+        slots."""
+        assert len({peer.line("end ") for peer in stay}) == 1
+        assert [peer.end() for peer in stay] == [0] * len(stay)
+        found = [slots(peer) for peer in self.peers]
+        for one, other in itertools.combinations(found, 2):
+            for step in set(one) & set(other):
+                assert one[step] == other[step], step
+        assert all(set(mine) & set(found[0]) for mine in found), "two never met"
+        return found
+
+
+def slots(peer):
+    """What it said, but for a line that its death has cut off."""
+    lines = [json.loads(line) for line in peer.lines if line.startswith("{") and line.endswith("}")]
+    for line in lines:
+        assert line["received"] == 0, "two peers computed different things"
+        ages = [age for _, _, _, age, _ in line["costs"]]
+        assert max(ages) <= DELAY, line
+    return {line["step"]: line for line in lines}
+
+
+def of_fragment(mine, fragment):
+    """(step, participants, moved) of its reductions, in turn."""
+    return [
+        (step, participants, moved)
+        for step, line in sorted(mine.items())
+        for which, participants, _, _, moved in line["costs"]
+        if which == fragment
+    ]
+
+
+THREE, BOTH, LAST = 12 * (1 + 2 + 4), 12 * (1 + 2), 12 * 8  # what peers 0 to 2, 0 and 1, and 3 train in a step
+# (step, participants, moved); of six steps two are made while a fragment is on its way, and do not count.
+UNDISTURBED = [
+    # At step 18 the newcomer comes, which has nothing to give to what is launched there.
+    [(8, 3, 6 * THREE / 3), (14, 3, 4 * THREE / 3), (20, 3, 4 * BOTH / 2), (26, 3, 4 * (BOTH + LAST) / 3)],
+    [(4, 3, 2 * THREE / 3), (10, 3, 4 * THREE / 3), (16, 2, 4 * BOTH / 2), (22, 3, (4 * BOTH + 2 * LAST) / 3)],
+    [(6, 3, 4 * THREE / 3), (12, 3, 4 * THREE / 3), (18, 2, 4 * BOTH / 2), (24, 3, (4 * BOTH + 4 * LAST) / 3)],
+]
+
+
+@pytest.mark.parametrize(
+    "fragment, slot, disturbed",
+    [
+        (0, 2, [UNDISTURBED[0][0], (14, 0, None), (20, 3, 10 * BOTH / 2), UNDISTURBED[0][3]]),
+        (1, 3, [*UNDISTURBED[1][:2], (16, 0, None), (22, 3, (10 * BOTH + 2 * LAST) / 3)]),
+    ],
+)
+def test_a_peer_is_killed_in_the_middle_of_a_reduction(script, address, fragment, slot, disturbed):
+    """Two of its buckets are on their way, the others never come: the fragment is given up by all,
+    and what was trained comes with its next slot. The other fragments are not disturbed."""
+    run = Run(script, address, min_peers=3)
+    stay = [run.peer(i) for i in range(2)]
+    victim = run.peer(2, dies={"fragment": fragment, "slot": slot})
+    assert victim.end() == -signal.SIGKILL
+    run.peer(3)  # the others wait for it at the boundary, which is step 18
+    found = run.end(*stay, run.peers[-1])[0]
+    assert of_fragment(found, fragment)[:4] == disturbed
+    for other in {0, 1, 2} - {fragment}:
+        assert of_fragment(found, other)[:4] == UNDISTURBED[other]
+    assert found[20]["samples"] == (6 * 3 + 12 * 2 if fragment == 0 else 12 * 3 + 6 * 2)
+    assert found[26]["samples"] == found[20]["samples"] + 6 * 3
+
+
+def test_the_only_other_one_is_killed_in_the_middle_of_a_reduction(script, address):
+    """Then the mean is what the last one has trained, in the same slot."""
+    run = Run(script, address, min_peers=2)
+    stays, victim = run.peer(0), run.peer(1, dies={"fragment": 1, "slot": 3})
+    assert victim.end() == -signal.SIGKILL
+    run.peer(3)  # comes at step 18
+    found = run.end(stays, run.peers[-1])[0]
+    both, first = 12 * (1 + 2), 12 * 1
+    wanted = [(4, 2, 2 * both / 2), (10, 2, 4 * both / 2), (16, 1, 4 * first), (22, 2, (4 * first + 2 * LAST) / 2)]
+    assert of_fragment(found, 1)[:4] == wanted
+    assert of_fragment(found, 2)[2:4] == [(18, 1, 4 * first), (24, 2, 4 * (first + LAST) / 2)]
+
+
+def kill_at_random(script, address, count, kills, seed, mixed=False, **about):
+    """One after another of so many dies at a random moment, and another one comes instead."""
+    dice = random.Random(seed)
+    run = Run(script, address, min_peers=count, rounds=8 * kills + 8, **about)
+
+    def start(number, mortal):
+        dies = {"at": dice.randint(8, 24), "seconds": dice.uniform(0, 0.003)} if mortal else {}
+        return run.peer(number, dies=dies, torch=mixed and number % 2 == 1)
+
+    stay = [start(number, False) for number in range(count - 1)]
+    victim = start(count - 1, True)
+    for number in range(count, count + kills):
+        assert victim.end() == -signal.SIGKILL, victim.lines
+        victim = start(number, number < count + kills - 1)
+    return run.end(*stay, victim)
+
+
+@pytest.mark.parametrize("codec", [None, "e3m0"])
+def test_killed_at_random_moments(script, address, codec):
+    found = kill_at_random(script, address, 3, 3, 1, codec=codec, alpha=0.5)
+    counts = {participants for line in found[0].values() for _, participants, *_ in line["costs"]}
+    assert 3 in counts and counts <= {0, 2, 3}
+
+
+def test_the_master_is_killed_and_started_again(script):
+    """While fragments are on their way: nobody goes, nothing is lost."""
+    address = f"127.0.0.1:{support.free_port()}"
+    master = script(MASTER, address)
+    master.line("port")
+    run = Run(script, address, min_peers=3, rounds=60)
+    peers = [run.peer(i) for i in range(3)]
+    peers[0].line('"step": 8')
+    master.kill()
+    master.end()
+    script(MASTER, address).line("port")
+    found = run.end(*peers)
+    costs = [cost for line in found[0].values() for cost in line["costs"]]
+    assert len(costs) == 60 * 3 + 2  # the end reduces the two that are not launched there once more
+    assert all(participants == 3 and committed for _, participants, committed, *_ in costs)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed, count", [(0, 3), (1, 3), (2, 2), (3, 4)])
+def test_many_are_killed_at_random_moments(script, address, seed, count):
+    """Of numpy and torch, with few bits, in fragments of a quarter of a megabyte."""
+    pytest.importorskip("torch")
+    kill_at_random(script, address, count, 8, seed, codec="int4", alpha=0.5, size=1 << 16, mixed=True)
