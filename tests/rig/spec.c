@@ -57,7 +57,9 @@ static void plan_anew(struct pccl_plan *plan, uint8_t collective)
     plan->turns = schedule->turns != NULL ? schedule->turns(plan->seat) : 1;
     const uint64_t stripe = (uint64_t)planned_segment_elements * (plan->positions != NULL ? 1 : plan->pieces);
     plan->segment_elements = planned_segment_elements;
-    plan->stripes = (plan->count + stripe - 1) / stripe * plan->turns;
+    const uint64_t stripes = (plan->count + stripe - 1) / stripe;
+    plan->stripes = stripes * plan->turns;
+    plan->turn_stripes = plan->starts != NULL && plan->turns > 1 && planned_long_turns ? stripes : 1;
 }
 
 enum pccl_status __wrap_pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
@@ -526,9 +528,8 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
     const uint32_t count = plan_sections(spec, op, &place, plans);
     if (count == 0)
         return NULL;
-    const size_t whole = (size_t)place.starts[place.in_parts ? place.seat.ranks : 1] * plans[0].element_bytes;
-    const struct reference reference = {&place, spec->inputs[op][round],
-                                        malloc(plans[0].exchanges ? whole * place.seat.ranks : whole)};
+    const size_t whole = (size_t)place.starts[place.in_parts ? place.parts : 1] * plans[0].element_bytes;
+    const struct reference reference = {&place, spec->inputs[op][round], malloc(whole)};
     PCCL_ASSERT(reference.result != NULL);
     for (uint32_t i = 0; i < count; i++)
         fill_reference(&reference, &plans[i], &(struct pccl_instance){.tag = op, .use = use});

@@ -457,7 +457,10 @@ static void test_rules_over_several_fields(void **state)
     must_be_malformed(&msg, "without a new view");
 }
 
-static bool is_of_blobs(uint8_t collective) { return collective == PCCL_ALL_GATHER_V || collective >= PCCL_GATHER_V; }
+static bool is_of_blobs(uint8_t collective)
+{
+    return collective == PCCL_ALL_GATHER_V || (collective >= PCCL_GATHER_V && collective <= PCCL_ALL_TO_ALL_V);
+}
 
 /* Valid with this descriptor, in all messages that have one; or not, for this reason. */
 static void judge_descriptor(const struct pccl_descriptor *descriptor, const char *reason)
