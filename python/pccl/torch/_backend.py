@@ -387,13 +387,13 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         except PCCLError as error:
             if isinstance(error, InvalidArgument):
                 self._refuse(call, refuse)
-                raise ValueError(f"pccl: {name}, rank {self._rank}: {error.reason}") from error
+                raise ValueError(f"pccl: {name}, rank {self._world.rank}: {error.reason}") from error
             why = self._why_not(error)
         except Exception:
             self._refuse(call, refuse)
             raise
         if why is not None:
-            words = f"pccl: {name} of group {self._name!r}, rank {self._rank}: {why}"
+            words = f"pccl: {name} of group {self._name!r}, rank {self._world.rank}: {why}"
             return call.work(name, outputs, locally, None, self._error(words, why))
         limit = getattr(opts, "timeout", None) or _UNSET
         work = call.work(name, outputs, locally, limit if limit > _UNSET else self._timeout)
@@ -441,7 +441,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self._why() or self._world.named(error.reason)
 
     def _error(self, words: str, why: str) -> CollectiveError:
-        return CollectiveError(words, self._world.ranks_in(why))
+        """ranks: of words that the library begins with whom it is about, the first; of those who wait, all."""
+        ranks = self._world.ranks_in(why)
+        return CollectiveError(words, ranks if "waits for" in why else ranks[:1])
 
     def _waits(self) -> str:
         return self._world.named(self._world.waits())

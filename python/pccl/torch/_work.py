@@ -186,7 +186,7 @@ class Work(dist.Work):  # type: ignore[misc]
         while time.monotonic() < end and not all(part.over for part in self._parts):
             waits = self._group._waits()
             if waits:
-                return waits
+                return f"It waits as follows: {waits}"
             for part in self._parts:
                 if not part.over:
                     part.wait_briefly()
@@ -237,7 +237,7 @@ class Work(dist.Work):  # type: ignore[misc]
                 self._error, self._over = error, True
 
     def _title(self) -> str:
-        return f"pccl: {self._name} of group {self._group.group_name!r}, rank {self._group.rank()}"
+        return f"pccl: {self._name} of group {self._group.group_name!r}, rank {self._group._world.rank}"
 
 
 class Completer:

@@ -50,12 +50,14 @@ class World:
         return self._why
 
     def named(self, reason: str) -> str:
-        """The library's reason, with the ranks that it speaks of in front."""
+        """The library's reason, with the rank of the peer that it begins with in front."""
         ranks = self.ranks_in(reason)
-        return f"rank {', '.join(map(str, ranks))}: {reason}" if ranks else reason
+        return f"rank {ranks[0]}: {reason}" if ranks else reason
 
-    def ranks_in(self, reason: str) -> List[int]:
-        return [rank for rank, one in enumerate(self.ids) if one[:8] in reason]
+    def ranks_in(self, words: str) -> List[int]:
+        """Those whose peers are spoken of, in that order."""
+        places = {words.find(f"peer {one[:8]}"): rank for rank, one in enumerate(self.ids)}
+        return [places[at] for at in sorted(places) if at >= 0]
 
     def end(self, why: str) -> None:
         """Leaves the run; whatever is under way fails, here and, as far as it needs this rank, elsewhere."""

@@ -1,0 +1,364 @@
+"""What the processes of test_torch_group*.py do: each function is the program of one rank. Nothing of pccl is imported:
+`import torch` finds the backend."""
+
+import itertools
+import os
+import signal
+import sys
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+import torch.distributed.nn.functional as differentiable
+
+Op = dist.ReduceOp
+SMALL, LARGE = 6, 30000  # elements: through the master, and from peer to peer
+NUMBERS = [torch.uint8, torch.int8, torch.int32, torch.int64]
+UNKNOWN_TO_GLOO = [torch.int16, torch.uint16, torch.uint32, torch.uint64]
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+OTHERS = [torch.bool, torch.complex64, torch.complex128, torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz]
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+def start(**given):
+    dist.init_process_group("pccl", timeout=timedelta(seconds=60), **given)
+    return dist.get_rank(), dist.get_world_size()
+
+
+def part(rank, count, dtype=torch.float32):
+    """Whole numbers, so that sums are exact in every type."""
+    return ((torch.arange(count) + 3 * rank) % 5 + 1).to(dtype)
+
+
+def parts(size, count, dtype=torch.float32):
+    return [part(rank, count, dtype) for rank in range(size)]
+
+
+def bits(tensor):
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def same(ours, theirs):
+    return [one.shape for one in ours] == [one.shape for one in theirs] and all(
+        torch.equal(bits(one), bits(other)) for one, other in zip(ours, theirs)
+    )
+
+
+# ---- every method against gloo
+
+
+class Against:
+    """Calls each thing with our group and gloo's; or compares with what is given, where gloo cannot do it."""
+
+    def __init__(self, rank, size):
+        self.rank, self.size = rank, size
+        self.gloo = dist.new_group(backend="gloo")
+
+    def __call__(self, what, call, expected=None):
+        ours = call(None)
+        theirs = call(self.gloo) if expected is None else expected
+        assert same(ours, theirs), (what, self.rank, ours, theirs)
+
+
+def methods():
+    rank, size = start()
+    against = Against(rank, size)
+    for count in (SMALL, LARGE):
+        reductions(against, count)
+        movements(against, count)
+        unequal(against, count)
+    layouts(against)
+    objects(rank, size)
+    pairs(rank, size)
+    coalesced(rank, size)
+    functional_forms(rank, size)
+    many_at_once(rank, size)
+    groups(rank, size)
+    dist.barrier()
+    dist.destroy_process_group()
+    say("all methods")
+
+
+def reductions(against, count):
+    rank, size = against.rank, against.size
+
+    def all_reduced(op, dtype, group):
+        given = part(rank, count, dtype)
+        dist.all_reduce(given, op, group=group)
+        return [given]
+
+    for dtype in NUMBERS + FLOATS:
+        for op in (Op.SUM, Op.PRODUCT, Op.MIN, Op.MAX):
+            against((op, dtype), lambda group: all_reduced(op, dtype, group))
+    for dtype in NUMBERS:
+        for op in (Op.BAND, Op.BOR, Op.BXOR):
+            against((op, dtype), lambda group: all_reduced(op, dtype, group))
+    for dtype in UNKNOWN_TO_GLOO:
+        whole = sum(parts(size, count, torch.int64)).to(dtype)
+        against(dtype, lambda group: all_reduced(Op.SUM, dtype, group), [whole])
+    sums = sum(parts(size, count))
+    against("avg", lambda group: all_reduced(Op.AVG, torch.float32, group), [sums / size])
+    factored = torch._C._distributed_c10d._make_nccl_premul_sum(0.5)
+    against("premul", lambda group: all_reduced(factored, torch.float32, group), [0.5 * sums])
+    against("complex", lambda group: all_reduced(Op.SUM, torch.complex64, group), [sums.to(torch.complex64)])
+    is_odd = part(rank, count, torch.int32) % 2 == 1
+    any_odd = torch.stack([one % 2 == 1 for one in parts(size, count, torch.int32)]).any(0)
+    dist.all_reduce(is_odd, Op.BOR)
+    assert torch.equal(is_odd, any_odd)
+
+    def scattered(group):
+        given, own = torch.cat(parts(size, count)) + rank, torch.empty(count)
+        dist.reduce_scatter_tensor(own, given, group=group)
+        return [own]
+
+    def scattered_list(group):
+        given, own = [one + rank for one in parts(size, count)], torch.empty(count)
+        dist.reduce_scatter(own, given, group=group)
+        return [own]
+
+    share = [size * part(rank, count) + sum(range(size))]
+    against("reduce_scatter_tensor", scattered, share)
+    against("reduce_scatter", scattered_list, share)
+    for root in range(size):
+
+        def reduced(group):
+            given = part(rank, count)
+            dist.reduce(given, root, group=group)
+            return [given] if rank == root else []
+
+        against("reduce", reduced)
+
+
+def movements(against, count):
+    rank, size = against.rank, against.size
+    for dtype in NUMBERS + UNKNOWN_TO_GLOO + FLOATS + OTHERS:
+        whole = parts(size, count, dtype)
+
+        def broadcast(_):
+            given = part(rank, count, dtype)
+            dist.broadcast(given, size - 1)
+            return [given]
+
+        def gathered(_):
+            places = [torch.empty(count, dtype=dtype) for _ in range(size)]
+            dist.all_gather(places, part(rank, count, dtype))
+            return places
+
+        def gathered_into(_):
+            place = torch.empty(size * count, dtype=dtype)
+            dist.all_gather_into_tensor(place, part(rank, count, dtype))
+            return [place]
+
+        def exchanged(_):
+            place = torch.empty(size * count, dtype=dtype)
+            dist.all_to_all_single(place, torch.cat(parts(size, count, dtype)))
+            return [place]
+
+        against(("broadcast", dtype), broadcast, [whole[-1]])
+        against(("all_gather", dtype), gathered, whole)
+        against(("all_gather_into_tensor", dtype), gathered_into, [torch.cat(whole)])
+        against(("all_to_all_single", dtype), exchanged, [part(rank, count, dtype).repeat(size)])
+    for root in range(size):
+
+        def gathered_at(group):
+            places = [torch.empty(count) for _ in range(size)] if rank == root else None
+            dist.gather(part(rank, count), places, dst=root, group=group)
+            return places or []
+
+        def scattered(group):
+            place = torch.empty(count)
+            dist.scatter(place, parts(size, count) if rank == root else None, src=root, group=group)
+            return [place]
+
+        against("gather", gathered_at)
+        against("scatter", scattered)
+
+
+def unequal(against, count):
+    rank, size = against.rank, against.size
+
+    def exchanged(group):
+        out, given = [rank * one for one in range(size)], [one * rank for one in range(size)]
+        place = torch.empty(sum(out), count)
+        dist.all_to_all_single(place, torch.full((sum(given), count), float(rank)), out, given, group=group)
+        return [place]
+
+    def exchanged_lists(_):
+        places = [torch.empty(rank + one + 1) for one in range(size)]
+        dist.all_to_all(places, [torch.full((rank + one + 1,), float(rank)) for one in range(size)])
+        return places
+
+    def gathered(_):
+        places = [torch.empty(one * count) for one in range(size)]
+        dist.all_gather(places, torch.full((rank * count,), float(rank)))
+        return places
+
+    against("all_to_all_single in parts", exchanged)
+    against("all_to_all", exchanged_lists, [torch.full((rank + one + 1,), float(one)) for one in range(size)])
+    against("all_gather of parts", gathered, [torch.full((one * count,), float(one)) for one in range(size)])
+
+
+def layouts(against):
+    """Tensors that do not lie as the library needs them, and empty ones."""
+    rank, size = against.rank, against.size
+    turned = part(rank, 12).view(3, 4).t()
+    dist.all_reduce(turned)
+    assert torch.equal(turned, sum(one.view(3, 4).t() for one in parts(size, 12)))
+    negated = torch._neg_view(torch.ones(3))
+    dist.all_reduce(negated)
+    assert torch.equal(negated, torch.full((3,), -float(size)))
+    every_other = torch.zeros(8)[::2]
+    dist.scatter(every_other, [torch.full((4,), float(one)) for one in range(size)] if rank == 0 else None, src=0)
+    assert torch.equal(every_other, torch.full((4,), float(rank)))
+    nothing = torch.empty(0)
+    dist.all_reduce(nothing)
+    dist.broadcast(nothing, 0)
+    dist.all_gather([torch.empty(0) for _ in range(size)], nothing)
+    scalar = torch.tensor(float(rank))
+    dist.all_reduce(scalar)
+    assert scalar.item() == sum(range(size))
+
+
+def objects(rank, size):
+    every = [{"rank": one, "text": "x" * one * 5000} for one in range(size)]
+    gathered = [None] * size
+    dist.all_gather_object(gathered, every[rank])
+    assert gathered == every
+    told = [every[1], None] if rank == 1 else [None, None]
+    dist.broadcast_object_list(told, src=1)
+    assert told == [every[1], None]
+    at_root = [None] * size if rank == 0 else None
+    dist.gather_object(every[rank], at_root, dst=0)
+    assert at_root == (every if rank == 0 else None)
+    own = [None]
+    dist.scatter_object_list(own, every if rank == 0 else None, src=0)
+    assert own == [every[rank]]
+    if rank == 0:
+        dist.send_object_list([every[1]], dst=1)
+    elif rank == 1:
+        received = [None]
+        dist.recv_object_list(received, src=0)
+        assert received == [every[1]]
+
+
+def pairs(rank, size):
+    following, previous = (rank + 1) % size, (rank - 1) % size
+    for count in (SMALL, LARGE):
+        place = torch.empty(count)
+        works = dist.batch_isend_irecv(
+            [dist.P2POp(dist.isend, part(rank, count), following), dist.P2POp(dist.irecv, place, previous)]
+        )
+        for work in works:
+            work.wait()
+        assert torch.equal(place, part(previous, count))
+    if rank == 0:  # two tags, received in the other order
+        sends = [dist.isend(part(tag, SMALL), 1, tag=tag) for tag in (1, 2)]
+        for send in sends:
+            send.wait()
+    elif rank == 1:
+        places = {tag: torch.empty(SMALL) for tag in (1, 2)}
+        receives = [dist.irecv(places[tag], 0, tag=tag) for tag in (2, 1)]
+        for receive in receives:
+            receive.wait()
+        assert all(torch.equal(place, part(tag, SMALL)) for tag, place in places.items())
+    try:
+        dist.recv(torch.empty(1))
+    except dist.DistBackendError as error:
+        assert "a receive from anybody is not supported" in str(error)
+    else:
+        raise AssertionError("received from anybody")
+
+
+def coalesced(rank, size):
+    tensors = [part(rank, count) for count in (SMALL, LARGE, 1)]
+    with dist._coalescing_manager():
+        for one in tensors:
+            dist.all_reduce(one)
+    assert same(tensors, [sum(parts(size, one.numel())) for one in tensors])
+    places = [torch.empty(size * count) for count in (SMALL, LARGE)]
+    with dist._coalescing_manager(async_ops=True) as manager:
+        for place in places:
+            dist.all_gather_into_tensor(place, part(rank, place.numel() // size))
+    manager.wait()
+    assert same(places, [torch.cat(parts(size, place.numel() // size)) for place in places])
+    own = [torch.empty(count) for count in (SMALL, LARGE)]
+    with dist._coalescing_manager():
+        for one in own:
+            dist.reduce_scatter_tensor(one, torch.cat(parts(size, one.numel())))
+    assert same(own, [size * part(rank, one.numel()) for one in own])
+    place = torch.empty(SMALL)
+    with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
+        dist.isend(part(rank, SMALL), (rank + 1) % size)
+        dist.irecv(place, (rank - 1) % size)
+    manager.wait()
+    assert torch.equal(place, part((rank - 1) % size, SMALL))
+
+
+def functional_forms(rank, size):
+    world = dist.group.WORLD
+    for count in (SMALL, LARGE):
+        given, whole = part(rank, count), torch.cat(parts(size, count))
+        for ours, expected in (
+            (functional.all_reduce(given, "sum", world), sum(parts(size, count))),
+            (functional.all_gather_tensor(given, 0, world), whole),
+            (functional.reduce_scatter_tensor(whole, "sum", 0, world), size * given),
+            (functional.all_to_all_single(whole, None, None, world), given.repeat(size)),
+            (functional.broadcast(given, 0, world), part(0, count)),
+        ):
+            assert torch.equal(functional.wait_tensor(ours), expected)
+        several = functional.all_reduce_coalesced([given, 2 * given], "sum", world)
+        assert all(torch.equal(one, k * sum(parts(size, count))) for k, one in enumerate(several, 1))
+        leaf = given.clone().requires_grad_()
+        differentiable.all_reduce(leaf).sum().backward()
+        assert torch.equal(leaf.grad, torch.full((count,), float(size)))
+
+
+def many_at_once(rank, size):
+    tensors = [part(rank + number, SMALL) for number in range(600)]
+    works = [dist.all_reduce(one, async_op=True) for one in tensors]
+    assert all(isinstance(work.is_completed(), bool) for work in works)
+    for work in reversed(works):
+        assert work.wait() and work.is_success() and work.exception() is None
+    expected = [sum(part(one + number, SMALL) for one in range(size)) for number in range(600)]
+    assert same(tensors, expected)
+    work = dist.all_reduce(part(rank, LARGE), async_op=True)
+    doubled = work.get_future().then(lambda future: 2 * future.value()[0])
+    assert torch.equal(doubled.wait(), 2 * sum(parts(size, LARGE)))
+    places = [torch.empty(SMALL) for _ in range(size)]
+    dist.all_gather(places, part(rank, SMALL), async_op=True)  # dropped; its results come all the same
+    dist.barrier()
+    assert same(places, parts(size, SMALL))
+
+
+def groups(rank, size):
+    world = dist.group.WORLD
+    assert dist.get_backend() == "pccl" and world.name() == "pccl" and (world.rank(), world.size()) == (rank, size)
+    ends = dist.new_group([0, size - 1])
+    if rank in (0, size - 1):
+        given = part(rank, LARGE)
+        dist.all_reduce(given, group=ends)
+        assert torch.equal(given, part(0, LARGE) + part(size - 1, LARGE))
+        dist.destroy_process_group(ends)
+    lonely = [dist.new_group([one]) for one in range(size)][rank]
+    given, place = part(rank, SMALL), torch.empty(SMALL)
+    dist.all_reduce(given, group=lonely)
+    dist.all_gather_into_tensor(place, given, group=lonely)
+    dist.barrier(lonely)
+    assert same([given, place], [part(rank, SMALL)] * 2)
+    mesh = dist.device_mesh.init_device_mesh("cpu", (size,))
+    given = part(rank, SMALL)
+    dist.all_reduce(given, group=mesh.get_group())
+    assert torch.equal(given, sum(parts(size, SMALL)))
+    if size == 4:
+        square = dist.device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("outer", "inner"))
+        for name, others in (("outer", [rank % 2, rank % 2 + 2]), ("inner", [rank // 2 * 2, rank // 2 * 2 + 1])):
+            given = part(rank, SMALL)
+            dist.all_reduce(given, group=square.get_group(name))
+            assert torch.equal(given, sum(part(one, SMALL) for one in others))
+    world.monitored_barrier(timedelta(seconds=60))
+    world.set_timeout(timedelta(seconds=50))
