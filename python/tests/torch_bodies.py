@@ -362,3 +362,188 @@ def groups(rank, size):
             assert torch.equal(given, sum(part(one, SMALL) for one in others))
     world.monitored_barrier(timedelta(seconds=60))
     world.set_timeout(timedelta(seconds=50))
+
+
+# ---- training
+
+
+def network():
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(24, 40), torch.nn.Tanh(), torch.nn.BatchNorm1d(40), torch.nn.Linear(40, 40)]
+    return torch.nn.Sequential(*layers, torch.nn.Tanh(), torch.nn.Linear(40, 3))
+
+
+def batch(step):
+    generator = torch.Generator().manual_seed(1000 * step + dist.get_rank())
+    return torch.randn(16, 24, generator=generator), torch.randn(16, 3, generator=generator)
+
+
+def losses_of(model, steps=6):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    losses = []
+    for step in range(steps):
+        given, wanted = batch(step)
+        loss = torch.nn.functional.mse_loss(model(given), wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def with_ddp(group):
+    return torch.nn.parallel.DistributedDataParallel(network(), process_group=group, bucket_cap_mb=0.005)
+
+
+def with_fsdp2(group):
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = dist.device_mesh.DeviceMesh.from_group(group, "cpu")
+    model = network()
+    for layer in (model[0], model[3]):
+        fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+def training(*kinds):
+    _, size = start()
+    gloo = dist.new_group(backend="gloo")
+    for kind in kinds:
+        make = globals()[f"with_{kind}"]
+        ours, theirs = losses_of(make(dist.group.WORLD)), losses_of(make(gloo))
+        assert all(abs(one - other) < 1e-5 for one, other in zip(ours, theirs)), (kind, ours, theirs)
+        assert len(set(ours)) == len(ours)
+    dist.barrier()
+    dist.destroy_process_group()
+    say("all trained")
+
+
+# ---- failure
+
+
+def fails(call, *words):
+    """The exception of a call that must fail, with these words in it."""
+    try:
+        call()
+    except (dist.DistBackendError, RuntimeError, ValueError) as error:
+        assert all(word in str(error) for word in words), (words, str(error))
+        return error
+    raise AssertionError(f"no exception with {words}")
+
+
+def begin_anew(rank, size, port):
+    """As a program does that goes on without a launcher's restart."""
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), MASTER_PORT=port)
+    return start()
+
+
+def killed(victim, port):
+    """A rank dies in the middle of an operation. All works of the others fail and name it; then they begin anew."""
+    victim = int(victim)
+    rank, size = start()
+    others = dist.new_group([one for one in range(size) if one != victim])
+    given = torch.ones(LARGE)
+    dist.all_reduce(given)
+    survivors = [one for one in range(size) if one != victim]
+    if rank == victim:
+        dist.all_reduce(given, async_op=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    named = f"rank {victim}"
+    neighbor = survivors[(survivors.index(rank) + 1) % len(survivors)]
+    receive = dist.irecv(torch.empty(LARGE), neighbor)  # of one who lives, and does not send
+    begin = time.monotonic()
+    error = fails(lambda: [dist.all_reduce(torch.ones(LARGE)) for _ in range(3)], named)
+    assert error.ranks == (victim,)
+    fails(receive.wait, named)
+    fails(dist.barrier, named)
+    fails(lambda: dist.all_reduce(given, group=others), named)
+    fails(lambda: dist.send(given, neighbor), named)
+    fails(lambda: dist.all_reduce(given, async_op=True).get_future().wait(), named)
+    say(f"failed after {time.monotonic() - begin:.3f} s")
+    dist.distributed_c10d._abort_process_group()
+    rank, size = begin_anew(survivors.index(rank), size - 1, port)
+    given = torch.ones(LARGE)
+    dist.all_reduce(given)
+    assert torch.equal(given, torch.full((LARGE,), float(size)))
+    dist.destroy_process_group()
+    say("began anew")
+
+
+def uncommitted(port):
+    """The step of FSDP2 and of DistributedDataParallel in which a rank dies."""
+    import pccl.torch
+
+    rank, size = start()
+    models = [with_fsdp2(dist.group.WORLD), with_ddp(dist.group.WORLD)]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+    for model, optimizer in zip(models, optimizers):
+        model(batch(0)[0]).sum().backward()
+        optimizer.step()
+    assert pccl.torch.committed()
+    outputs = [model(batch(1)[0]).sum() for model in models]
+    if rank == size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    outputs[0].backward()  # ends, with what this rank has
+    fails(optimizers[0].step, "drop the step", f"rank {size - 1}")
+    fails(optimizers[1].step, "drop the step", f"rank {size - 1}")
+    assert not pccl.torch.committed() and pccl.torch.committed()
+    optimizers[0].zero_grad()
+    fails(lambda: models[0](batch(2)[0]), f"rank {size - 1}")
+    fails(outputs[1].backward, f"rank {size - 1}")
+    fails(optimizers[1].step, "drop the step")
+    dist.distributed_c10d._abort_process_group()
+    begin_anew(rank, size - 1, port)
+    losses_of(with_fsdp2(dist.group.WORLD), 2)
+    dist.destroy_process_group()
+    say("began anew")
+
+
+def misuse():
+    """What is wrong at one rank is an exception with words at all."""
+    rank, size = start()
+    odd = rank == size - 1
+    fails(lambda: dist.all_reduce(torch.ones(3 if odd else 4)), "rank")
+    fails(lambda: dist.all_reduce(torch.ones(4, dtype=torch.int32 if odd else torch.float32)), "pccl")
+    fails(lambda: dist.barrier() if odd else dist.all_reduce(torch.ones(4)), "pccl")
+    given = torch.ones(4, device="meta") if odd else torch.ones(4)
+    fails(lambda: dist.all_reduce(given), "meta" if odd else "refused")
+    fails(lambda: dist.broadcast(given, 0), "meta" if odd else "refused")
+    if odd:
+        fails(lambda: dist.send(given, 0), "meta")
+    elif rank == 0:
+        fails(lambda: dist.recv(given, size - 1), "refused")
+    fails(lambda: dist.all_reduce(torch.ones(4, dtype=torch.float8_e4m3fnuz)), "cannot reduce")
+    places = [torch.empty(2 if odd else 4) for _ in range(size)]
+    fails(lambda: dist.all_gather(places, torch.ones(4)), "pccl" if not odd else "its place")
+    nothing_left = torch.ones(4)
+    dist.all_reduce(nothing_left)
+    assert torch.equal(nothing_left, torch.full((4,), float(size)))
+    store = dist.distributed_c10d._get_default_store()
+    if odd:
+        store.wait([f"late/{one}" for one in range(size - 1)])
+    error = fails(lambda: dist.group.WORLD.monitored_barrier(timedelta(seconds=0.2)), f"rank {size - 1} not there")
+    assert error.ranks == (size - 1,)
+    store.set(f"late/{rank}", "")
+    dist.group.WORLD.monitored_barrier()
+    say("all refused")
+    dist.destroy_process_group()
+
+
+def incomplete():
+    """A world whose last rank does not come."""
+    limit = timedelta(seconds=float(sys.argv[2]))
+    fails(lambda: dist.init_process_group("pccl", timeout=limit), "rank 2 missing")
+    say("incomplete")
+
+
+def by_master(address, size):
+    dist.init_process_group("pccl", init_method=f"pccl://{address}", world_size=int(size))
+    rank, size = dist.get_rank(), dist.get_world_size()
+    given = part(rank, LARGE)
+    dist.all_reduce(given)
+    assert torch.equal(given, sum(parts(size, LARGE)))
+    ranks = [None] * size
+    dist.all_gather_object(ranks, rank)
+    assert ranks == list(range(size))
+    dist.destroy_process_group()
+    say("by the master")

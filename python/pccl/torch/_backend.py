@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from .._communicator import Communicator
 from .._errors import InvalidArgument, PCCLError
-from . import _commit, _layout
+from . import _commit, _layout, _monitored
 from ._call import Call
 from ._rendezvous import from_store, take_arrived
 from ._work import CollectiveError, Completer, Work
@@ -314,21 +314,19 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self._launch("barrier", [], [], lambda call: call.add(self._comm.barrier_async), opts)
 
     def monitored_barrier(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
-        """A barrier whose failure names all who have not come, on every rank that has."""
-        work = self.barrier()
-        work._limit, work._name = timeout or self._timeout, "monitored_barrier"
-        work.wait()
+        """As pccl.torch.monitored_barrier; always waits for all."""
+        _monitored.monitored_barrier(self, timeout or self._timeout)
 
     # ---- from one to another
 
-    def send(self, tensors: List[torch.Tensor], dst: int, tag: int = 0) -> Work:
+    def send(self, tensors: List[torch.Tensor], dst: int, tag: object = 0) -> Work:
         place = dst, self._tag_of_pair(tag)
         make: _Step = lambda call: call.sends(_layout.to_move(tensors[0]), *place)
         refuse: _Step = lambda call: call.sends(*_refusal(place))
 
         return self._launch(f"send to rank {dst}", tensors, [], make, refuse=refuse)
 
-    def recv(self, tensors: List[torch.Tensor], src: int, tag: int = 0) -> Work:
+    def recv(self, tensors: List[torch.Tensor], src: int, tag: object = 0) -> Work:
         place = src, self._tag_of_pair(tag)
 
         def make(call: Call) -> None:

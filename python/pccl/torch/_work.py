@@ -176,11 +176,11 @@ class Work(dist.Work):  # type: ignore[misc]
         if why is not None:
             self._fail(why)
         elif self._limit is not None and now - self._begin > self._limit.total_seconds():
-            self._fail(f"not complete within {self._limit.total_seconds():g} s. {self.missing()}")
+            self._fail(f"not complete within {self._limit.total_seconds():g} s. {self._missing()}")
         elif deadline is not None and now > deadline:
-            raise CollectiveError(f"{self._title()} is still under way. {self.missing()}")
+            raise CollectiveError(f"{self._title()} is still under way, longer than its caller waits")
 
-    def missing(self) -> str:
+    def _missing(self) -> str:
         """Who has not come, if the library can tell."""
         end = time.monotonic() + _NAMES_S
         while time.monotonic() < end and not all(part.over for part in self._parts):
