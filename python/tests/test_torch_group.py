@@ -12,11 +12,38 @@ def folder(tmp_path_factory):
     return torch_worlds.install(tmp_path_factory.mktemp("installed"))
 
 
-@pytest.fixture
-def ranks(script, folder):
-    return lambda *given, **environment: torch_worlds.Ranks(script, folder, *given, **environment)
+@pytest.fixture(scope="module")
+def nursery(folder):
+    made = torch_worlds.Nursery(folder)
+    yield made
+    made.close()
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
-def test_every_method(ranks, size):
-    ranks("methods", size).end_after("all methods")
+def test_every_method(nursery, size):
+    nursery.world("methods", size)
+
+
+def test_training(nursery):
+    nursery.world("training", 2, "ddp", "fsdp2")
+
+
+def test_rank_and_world_from_the_master(nursery, address):
+    nursery.world("by_master", 3, address, 3)
+
+
+def test_under_torchrun(folder):
+    assert torch_worlds.torchrun(folder, "twice", 2).stdout.count("twice\n") == 2
+
+
+def test_import_torch_does_not_import_pccl(script, folder):
+    text = "import sys, torch; assert 'PCCL' in torch.distributed.Backend._plugins and 'pccl' not in sys.modules"
+    assert script(text, env={"PYTHONPATH": str(folder)}).end() == 0
+    broken = "import sys; sys.modules['torch.distributed'] = None; import pccl_autoload; pccl_autoload.register()"
+    assert script(broken).end() == 0
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("size", [3, 4])
+def test_training_of_more(nursery, size):
+    nursery.world("training", size, "ddp", "fsdp2")

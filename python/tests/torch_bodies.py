@@ -1,11 +1,14 @@
-"""What the processes of test_torch_group*.py do: each function is the program of one rank. Nothing of pccl is imported:
-`import torch` finds the backend."""
+"""What the processes of test_torch_group*.py do: each function is the program of one rank. Nothing of pccl is imported
+where nothing of it is named: `import torch` finds the backend."""
 
-import itertools
+import atexit
+import json
 import os
 import signal
 import sys
+import threading
 import time
+import traceback
 from datetime import timedelta
 
 import torch
@@ -23,6 +26,47 @@ OTHERS = [torch.bool, torch.complex64, torch.complex128, torch.float8_e4m3fn, to
 
 def say(*words):
     print(*words, flush=True)
+
+
+# ---- the process whose forks the ranks are (torch_worlds.Nursery)
+
+
+def serve():
+    import torch.distributed.fsdp  # noqa: F401 - the ranks need it no more
+
+    for line in sys.stdin:
+        order = json.loads(line)
+        ranks = {_fork(order, rank): rank for rank in order["ranks"]}
+        ends = {}
+        while ranks:
+            pid, status = os.wait()
+            ends[ranks.pop(pid)] = os.waitstatus_to_exitcode(status)
+        say(json.dumps(ends))
+
+
+def _fork(order, rank):
+    pid = os.fork()
+    if pid > 0:
+        return pid
+    out = os.open(order["out"] % rank, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (out, 1), (out, 2)):
+        os.dup2(source, target)
+    os.environ.update({name: str(value) for name, value in order["env"].items()}, RANK=str(rank))
+    status = 1
+    try:
+        globals()[order["body"]](*order["arguments"])
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+# ---- what they have in common
 
 
 def start(**given):
@@ -530,15 +574,32 @@ def misuse():
 
 
 def incomplete():
-    """A world whose last rank does not come."""
-    limit = timedelta(seconds=float(sys.argv[2]))
-    fails(lambda: dist.init_process_group("pccl", timeout=limit), "rank 2 missing")
+    """A world of which rank 1 does not come."""
+    import pccl.torch._rendezvous as rendezvous
+
+    rendezvous.SAY_S = 0.2
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), None, rank == 0, wait_for_workers=False)
+    given = {"store": store, "rank": rank, "world_size": size, "timeout": timedelta(seconds=1.5)}
+    fails(lambda: dist.init_process_group("pccl", **given), "world is not complete within 1.5 s: rank 1 missing")
+    store.set(f"{rank} has failed", "")
+    store.wait(["0 has failed", "2 has failed"])
     say("incomplete")
 
 
+def of_another_world(address):
+    """Jobs of two and of three that use the same master: at least one of them hears it, and leaves."""
+    size = 2 + int(os.environ["RANK"]) % 2
+    os.environ["WORLD_SIZE"] = str(size)
+    try:
+        start(init_method=f"pccl://{address}")
+    except dist.DistBackendError as error:
+        assert "another job uses it, or world sizes differ" in str(error), error
+        say("refused")
+
+
 def by_master(address, size):
-    dist.init_process_group("pccl", init_method=f"pccl://{address}", world_size=int(size))
-    rank, size = dist.get_rank(), dist.get_world_size()
+    rank, size = start(init_method=f"pccl://{address}", world_size=int(size))
     given = part(rank, LARGE)
     dist.all_reduce(given)
     assert torch.equal(given, sum(parts(size, LARGE)))
@@ -547,3 +608,84 @@ def by_master(address, size):
     assert ranks == list(range(size))
     dist.destroy_process_group()
     say("by the master")
+
+
+# ---- waiting
+
+
+def interrupt_when_waiting():
+    """Ctrl-C, as soon as the main thread waits for an operation of ours."""
+    main = threading.main_thread().ident
+
+    def watch():
+        while True:
+            frame = sys._current_frames()[main]
+            while frame is not None and frame.f_code.co_name != "wait_briefly":
+                frame = frame.f_back
+            if frame is not None:
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def interrupted():
+    import pccl._threads
+
+    rank, _ = start()
+
+    def forbidden(*_):
+        raise AssertionError("a blocking operation needs no other thread")
+
+    before = pccl._threads.try_start
+    pccl._threads.try_start = forbidden
+    for count in (1, LARGE):
+        dist.all_reduce(torch.ones(count))
+    pccl._threads.try_start = before
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        interrupt_when_waiting()
+        try:
+            dist.all_reduce(torch.ones(LARGE))
+        except KeyboardInterrupt:
+            store.set("interrupted", "")
+        else:
+            raise AssertionError("it was not interrupted")
+    else:
+        store.wait(["interrupted"])
+        fails(lambda: dist.all_reduce(torch.ones(LARGE)), "abort")
+    work = dist.all_reduce(torch.ones(2), async_op=True) if rank == 0 else None
+    if rank == 0:
+        fails(lambda: work.wait(timedelta(seconds=0.05)), "longer than its caller waits")  # it goes on
+        store.set("waited", "")
+    else:
+        store.wait(["waited"])
+        work = dist.all_reduce(torch.ones(2), async_op=True)
+    work.wait()
+    dist.group.WORLD.set_timeout(timedelta(seconds=0.3))
+    if rank == 0:
+        fails(dist.barrier, "not complete within 0.3 s", "waits for peer", "'rank 1 of 2'")
+        store.set("timed out", "")
+    else:
+        store.wait(["timed out"])
+        fails(dist.barrier, "abort")
+    dist.group.WORLD.set_timeout(timedelta(seconds=60))
+    dist.barrier()
+    dist.destroy_process_group()
+    say("interrupted")
+
+
+def twice():
+    """Under torchrun, whose store outlives the world; and its master ends by itself."""
+    import pccl.torch._rendezvous as rendezvous
+
+    rendezvous.IDLE_EXIT_MS = 1000
+    for _ in range(2):
+        rank, size = start()
+        given = torch.ones(3)
+        dist.all_reduce(given)
+        assert given.tolist() == [float(size)] * 3
+        dist.destroy_process_group()
+    if rank == 0:
+        assert [master.wait(60) for master in rendezvous._masters] == [0, 0]
+    say("twice")

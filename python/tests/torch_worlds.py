@@ -1,55 +1,82 @@
-"""Starts the ranks of a process group as torchrun would, each in a process of its own, with torch_bodies.py."""
+"""The ranks of process groups: forks of a process that has imported torch, which takes longer than most of what they do
+(torch_bodies.py)."""
 
+import json
 import os
+import subprocess
+import sys
 
+import endings
 import support
 
-_RUN = "import sys, torch_bodies; getattr(torch_bodies, sys.argv[1])(*sys.argv[2:])"
+_ENTRY = "pccl_autoload:register"
 
 
 def install(folder):
     """Makes `import torch` find the backend, as an installed package does: what pyproject.toml names is in the
-    metadata of a distribution. Its folder belongs on the path."""
-    entry = 'pccl = "pccl_autoload:register"'
+    metadata of a distribution, whose folder belongs on the path."""
     text = (support.PACKAGE.parent / "pyproject.toml").read_text()
-    assert f'[project.entry-points."torch.backends"]\n{entry}\n' in text
+    assert f'[project.entry-points."torch.backends"]\npccl = "{_ENTRY}"\n' in text
     info = folder / "pccl-0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pccl\nVersion: 0\n")
-    (info / "entry_points.txt").write_text("[torch.backends]\n" + entry.replace('"', "") + "\n")
+    (info / "entry_points.txt").write_text(f"[torch.backends]\npccl = {_ENTRY}\n")
     return folder
 
 
-class Ranks:
-    """One world; `script` is the fixture."""
-
-    def __init__(self, script, folder, body, size, *arguments, **environment):
-        port = support.free_port()
-        self.all = [
-            script(
-                _RUN,
-                body,
-                *arguments,
-                env={
-                    "RANK": str(rank),
-                    "WORLD_SIZE": str(size),
-                    "MASTER_ADDR": "127.0.0.1",
-                    "MASTER_PORT": str(port),
-                    "OMP_NUM_THREADS": "1",
-                    "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]),
-                    **environment,
-                },
-            )
-            for rank in range(size)
-        ]
-
-    def say(self, words):
-        for rank in self.all:
-            rank.line(words)
-
-    def end_after(self, words):
-        self.say(words)
-        for rank in self.all:
-            rank.ends_after(words)
+def environment(folder):
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    return support.environment(OMP_NUM_THREADS="1", TORCH_NCCL_DUMP_ON_TIMEOUT="0") | {
+        "PYTHONPATH": support.environment()["PYTHONPATH"] + os.pathsep + path
+    }
 
 
+def torchrun(folder, body, size, *arguments):
+    """What it prints, if all ended well."""
+    text = "import sys; from torch.distributed.run import main; main(sys.argv[1:])"
+    ranks = "import sys, torch_bodies; getattr(torch_bodies, sys.argv[1])(*sys.argv[2:])"
+    words = [f"--nproc-per-node={size}", f"--master-port={support.free_port()}", "--no-python", sys.executable, "-c"]
+    command = [sys.executable, "-c", text, *words, ranks, body, *arguments]
+    given = environment(folder)
+    return subprocess.run(command, env=given, check=True, timeout=support.DEADLINE, stdout=subprocess.PIPE, text=True)
+
+
+class Nursery:
+    """Where ranks come from."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._count = 0
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "import torch_bodies; torch_bodies.serve()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(folder),
+            text=True,
+            start_new_session=True,
+        )
+
+    def world(self, body, ranks, *arguments, size=None, dying=(), **more):
+        """Runs a world to its end, and returns what its ranks have said, a list of lines for each. All must end well
+        but those that are to die. ranks: how many there are, or which of a world of this size."""
+        present = list(range(ranks)) if isinstance(ranks, int) else list(ranks)
+        self._count += 1
+        place = str(self._folder / f"{self._count}.%d.out")
+        launch = {"WORLD_SIZE": size or len(present), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": support.free_port()}
+        given = [str(one) for one in arguments]
+        order = {"body": body, "arguments": given, "ranks": present, "out": place, "env": {**launch, **more}}
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        statuses = json.loads(support.parallel([self._process.stdout.readline])[0] or "{}")
+        said = {rank: open(place % rank).read().splitlines() for rank in present}
+        for rank in present:
+            status = statuses.get(str(rank), "no end")
+            well = rank in dying or endings.ended_well(status, said[rank], "")
+            assert well, "\n".join([f"rank {rank} of {body} ended with {status}:", *said[rank]])
+        return [said[rank] for rank in present]
+
+    def close(self):
+        self._process.kill()
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()

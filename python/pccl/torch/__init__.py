@@ -20,6 +20,7 @@ from ._ddp import DDPState, ddp_hook
 from ._diloco import DiLoCo, LocalSGD
 from ._gradients import GradientBuckets
 from ._grid import connect_grid, fill_grid, grid_is_full
+from ._monitored import monitored_barrier
 from ._state import TrainingState, materialize, shared_state
 
 __all__ = [
@@ -34,5 +35,6 @@ __all__ = [
     "fill_grid",
     "grid_is_full",
     "materialize",
+    "monitored_barrier",
     "shared_state",
 ]

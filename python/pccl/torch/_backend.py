@@ -315,7 +315,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def monitored_barrier(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
         """As pccl.torch.monitored_barrier; always waits for all."""
-        _monitored.monitored_barrier(self, timeout or self._timeout)
+        _monitored.carry_out(self, timeout or self._timeout)
 
     # ---- from one to another
 

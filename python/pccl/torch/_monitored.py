@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, List
+from typing import TYPE_CHECKING, Any, List, Optional
 
 import torch
+import torch.distributed as dist
 
 from ._work import CollectiveError, Work
 
@@ -57,9 +58,14 @@ def _be_heard(group: ProcessGroup, limit: timedelta) -> List[int]:
     return [rank for rank in range(group.size()) if told[rank]]
 
 
-def monitored_barrier(group: ProcessGroup, limit: timedelta) -> None:
-    """CollectiveError, with all who have not come within the limit, on every rank that has, and on those that come
+def monitored_barrier(group: Any = None, timeout: Optional[timedelta] = None) -> None:
+    """Waits for all ranks of a process group of this backend, by default the default group. CollectiveError, with all
+    who have not come within the timeout (by default the group's), on every rank that has, and on those that come
     later."""
+    (group or dist.group.WORLD).monitored_barrier(timeout)
+
+
+def carry_out(group: ProcessGroup, limit: timedelta) -> None:
     missing = (_hear_all if group.rank() == 0 else _be_heard)(group, limit)
     if missing:
         ranks = [group._ranks[rank] for rank in missing]

@@ -24,6 +24,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from .. import __version__, _programs
 from .._communicator import Communicator
+from ._work import CollectiveError
 from ._world import World
 
 _log = logging.getLogger("pccl")
@@ -52,12 +53,12 @@ class _Patience:
         self._pause_s = _PAUSES_S[0]
 
     def pause(self) -> bool:
-        """Whether it is time to say again who is missing. TimeoutError when it takes too long."""
+        """Whether it is time to say again who is missing. CollectiveError when it takes too long."""
         time.sleep(self._pause_s)
         self._pause_s = min(1.5 * self._pause_s, _PAUSES_S[1])
         now = time.monotonic()
         if now - self._begin > self._limit_s:
-            raise TimeoutError(self.words(f"within {self._limit_s:g} s"))
+            raise CollectiveError(self.words(f"within {self._limit_s:g} s"))
         if now - self._said_at < SAY_S:
             return False
         self._said_at = now
@@ -83,7 +84,7 @@ def _start_master() -> str:
     """A master of its own session, which outlives this process and ends with its last peer; its address."""
     path = _programs.find("pccl-master")
     if path is None:
-        raise RuntimeError("init_process_group: there is no program pccl-master; name a running one by PCCL_MASTER")
+        raise CollectiveError("init_process_group: there is no program pccl-master; name a running one by PCCL_MASTER")
     command = [path, "--log-format=text", f"--set=idle_exit_ms={IDLE_EXIT_MS}"]
     said = b""
     for host in ("[::]", "0.0.0.0"):  # the second one where there is no IPv6
@@ -102,7 +103,7 @@ def _start_master() -> str:
                 if found is not None:
                     return f"{_own_host()}:{int(found.group(1))}"
                 said += line
-    raise RuntimeError(f"init_process_group: pccl-master did not start: {said.decode(errors='replace').strip()}")
+    raise CollectiveError(f"init_process_group: pccl-master did not start: {said.decode(errors='replace').strip()}")
 
 
 # ---- joining, with a store
@@ -147,7 +148,7 @@ def _lead(store: Any, size: int, timeout: timedelta) -> World:
     named = os.environ.get("PCCL_MASTER")
     address = named or _start_master()
     ticket = {"master": address, "world": uuid.uuid4().hex, "detached": not named}
-    comm = _communicator(ticket, 0, timeout)
+    comm = _communicator(ticket, 0, size, timeout)
     door = _Door(store, size)
     patience = _Patience(timeout, door.missing)
     try:
@@ -184,7 +185,7 @@ def _ask(store: Any, rank: int, timeout: timedelta) -> Dict[str, Any]:
                 ticket: Dict[str, Any] = json.loads(text)
                 return ticket
             if word == "error":
-                raise RuntimeError(text)
+                raise CollectiveError(text)
             said[0] = text.rpartition(": ")[2]
         patience.pause()
 
@@ -193,7 +194,7 @@ def from_store(store: Any, rank: int, size: int, timeout: timedelta) -> World:
     if rank == 0:
         return _lead(store, size, timeout)
     ticket = _ask(store, rank, timeout)
-    comm = _communicator(ticket, rank, timeout)
+    comm = _communicator(ticket, rank, size, timeout)
     try:
         comm.connect()
         _fill(comm, size, timeout, lambda: _names(_absent(comm, size)) + " missing")
@@ -205,7 +206,7 @@ def from_store(store: Any, rank: int, size: int, timeout: timedelta) -> World:
 
 def _absent(comm: Communicator, size: int) -> List[int]:
     here = {comm.name_of(one) for one in comm.members()}
-    return [rank for rank in range(size) if f"rank {rank}" not in here]
+    return [rank for rank in range(size) if _name(rank, size) not in here]
 
 
 # ---- joining, without one
@@ -225,7 +226,7 @@ def from_master(url: str, timeout: timedelta = timedelta(minutes=30), **_: Any) 
     if size < 1:
         raise ValueError("init_process_group: with pccl:// world_size is needed, as argument or as WORLD_SIZE")
     ticket = {"master": parts.netloc, "world": "", "detached": False}
-    comm = _communicator(ticket, None, timeout)
+    comm = _communicator(ticket, None, size, timeout)
     try:
         comm.connect()
         _fill(comm, size, timeout, lambda: f"{len(comm.members())} of {size} processes are here")
@@ -235,7 +236,7 @@ def from_master(url: str, timeout: timedelta = timedelta(minutes=30), **_: Any) 
         raise
     _arrived[:] = [world]
     yield dist.HashStore(), world.rank, world.size
-    raise RuntimeError("pccl:// cannot be used for a second rendezvous")
+    raise CollectiveError("pccl:// cannot be used for a second rendezvous")
 
 
 def take_arrived() -> Optional[World]:
@@ -245,23 +246,30 @@ def take_arrived() -> Optional[World]:
 # ---- what both do
 
 
-def _communicator(ticket: Dict[str, Any], rank: Optional[int], timeout: timedelta) -> Communicator:
-    options: Dict[str, Any] = {"call_timeout_ms": max(1, int(timeout.total_seconds() * 1000))}
-    if rank is not None:
-        options["name"] = f"rank {rank}"
+def _name(rank: Optional[int], size: int) -> str:
+    """What others know a peer by before they can ask it: words in errors, too."""
+    return f"one of {size}" if rank is None else f"rank {rank} of {size}"
+
+
+def _communicator(ticket: Dict[str, Any], rank: Optional[int], size: int, timeout: timedelta) -> Communicator:
+    options: Dict[str, Any] = {
+        "name": _name(rank, size),
+        "call_timeout_ms": max(1, int(timeout.total_seconds() * 1000)),
+    }
     if ticket["detached"]:
         options.update(_DETACHED_PEER)
     return Communicator(ticket["master"], options=options)
 
 
 def _count(comm: Communicator, size: int) -> int:
-    count = len(comm.members())
-    if count > size:
-        raise RuntimeError(
-            f"init_process_group: the master at {comm.address} has {count} peers, but the world is of {size}: "
-            "another job uses it"
+    members = comm.members()
+    names = [comm.name_of(one) for one in members]
+    if len(members) > size or not all(name.endswith(f" of {size}") for name in names):
+        raise CollectiveError(
+            f"init_process_group: the world is of {size} ranks, but the master at {comm.address} has {', '.join(names)}: "
+            "another job uses it, or world sizes differ"
         )
-    return count
+    return len(members)
 
 
 def _fill(comm: Communicator, size: int, timeout: timedelta, missing: Callable[[], str]) -> None:
@@ -284,7 +292,7 @@ def _agree(comm: Communicator, rank: int, size: int, ticket: Dict[str, Any], tim
     for place, belief in enumerate(beliefs):
         wanted = {**own, "rank": place}
         if belief != wanted:
-            raise RuntimeError(
+            raise CollectiveError(
                 f"init_process_group: the processes at the master {comm.address} are not of one world: number {place} "
                 f"says {belief}, and not {wanted}"
             )

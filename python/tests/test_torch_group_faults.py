@@ -1,0 +1,45 @@
+"""What the backend "pccl" of torch.distributed makes of deaths, misuse and impatience: an exception with words."""
+
+import pytest
+import support
+
+torch = pytest.importorskip("torch")
+
+import torch_worlds  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory):
+    made = torch_worlds.Nursery(torch_worlds.install(tmp_path_factory.mktemp("installed")))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_rank(nursery, victim):
+    said = nursery.world("killed", 3, victim, support.free_port(), dying=[victim])
+    del said[victim]
+    for lines in said:
+        support.figure("torch_words_after_kill", float(lines[0].split()[2]), "s")
+
+
+def test_a_rank_killed_in_a_step(nursery):
+    nursery.world("uncommitted", 3, support.free_port(), dying=[2])
+
+
+def test_misuse(nursery):
+    nursery.world("misuse", 3)
+
+
+def test_waiting(nursery):
+    nursery.world("interrupted", 2)
+
+
+def test_a_world_that_does_not_fill_up(nursery):
+    for lines in nursery.world("incomplete", [0, 2], size=3):
+        assert any("not complete after" in line and "rank 1 missing" in line for line in lines), lines
+
+
+def test_a_master_of_another_job(nursery, address):
+    said = nursery.world("of_another_world", 2, address)
+    assert ["refused"] in said
