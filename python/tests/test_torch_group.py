@@ -14,7 +14,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def nursery(folder):
-    made = torch_worlds.Nursery(folder)
+    made = torch_worlds.Nursery(folder, "torch.distributed.fsdp", "torch._dynamo")
     yield made
     made.close()
 
@@ -41,6 +41,10 @@ def test_import_torch_does_not_import_pccl(script, folder):
     assert script(text, env={"PYTHONPATH": str(folder)}).end() == 0
     broken = "import sys; sys.modules['torch.distributed'] = None; import pccl_autoload; pccl_autoload.register()"
     assert script(broken).end() == 0
+
+
+def test_memory_of_a_device(nursery):
+    nursery.world("on_device", 2)
 
 
 @pytest.mark.nightly

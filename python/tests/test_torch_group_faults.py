@@ -10,7 +10,7 @@ import torch_worlds  # noqa: E402
 
 @pytest.fixture(scope="module")
 def nursery(tmp_path_factory):
-    made = torch_worlds.Nursery(torch_worlds.install(tmp_path_factory.mktemp("installed")))
+    made = torch_worlds.Nursery(torch_worlds.install(tmp_path_factory.mktemp("installed")), "torch.distributed.fsdp")
     yield made
     made.close()
 

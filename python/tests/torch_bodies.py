@@ -2,6 +2,7 @@
 where nothing of it is named: `import torch` finds the backend."""
 
 import atexit
+import importlib
 import json
 import os
 import signal
@@ -31,9 +32,9 @@ def say(*words):
 # ---- the process whose forks the ranks are (torch_worlds.Nursery)
 
 
-def serve():
-    import torch.distributed.fsdp  # noqa: F401 - the ranks need it no more
-
+def serve(*modules):
+    for module in modules:  # which the ranks then need not import
+        importlib.import_module(module)
     for line in sys.stdin:
         order = json.loads(line)
         ranks = {_fork(order, rank): rank for rank in order["ranks"]}
@@ -689,3 +690,51 @@ def twice():
     if rank == 0:
         assert [master.wait(60) for master in rendezvous._masters] == [0, 0]
     say("twice")
+
+
+# ---- memory of devices
+
+
+def on_device():
+    """With the device of torch_device.py: operations read what the caller's stream has made, and what comes behind them
+    in it reads their results; the host waits for neither."""
+    import pccl.torch._staging as staging
+    import torch_device
+
+    rank, size = start()
+    device = torch_device.Device(staging)
+    kernels = device.current_stream()
+
+    def check(operate, given, place, expected, is_in_place=False):
+        """given is made by a kernel; another one reads the old content of the place, and one the new."""
+        sent, received, old, new = device.empty(given.shape), device.empty(place), torch.ones(place), torch.zeros(place)
+        kernels.put(lambda: old.copy_(received))
+        kernels.put(lambda: sent.copy_(given))
+        if is_in_place:
+            kernels.put(lambda: received.copy_(sent))
+        work = operate(sent, received)
+        work.wait()
+        assert torch.equal(received, given if is_in_place else torch.zeros(place))
+        kernels.put(lambda: new.copy_(received))
+        kernels.synchronize()
+        assert torch.equal(new, expected) and torch.equal(old, torch.zeros(place))
+
+    for count in (SMALL, LARGE):
+        own, whole = part(rank, count), torch.cat(parts(size, count))
+        gather = lambda sent, received: dist.all_gather_into_tensor(received, sent, async_op=True)  # noqa: E731
+        check(gather, own, (size * count,), whole)
+        listed = lambda sent, received: dist.all_gather(list(received), sent, async_op=True)  # noqa: E731
+        check(listed, own, (size, count), whole.view(size, count))
+        scatter = lambda sent, received: dist.reduce_scatter_tensor(received, sent, async_op=True)  # noqa: E731
+        check(scatter, whole, (count,), size * own)
+        exchange = lambda sent, received: dist.all_to_all_single(received, sent, async_op=True)  # noqa: E731
+        check(exchange, whole, (size * count,), own.repeat(size))
+        reduce = lambda _, received: dist.all_reduce(received, async_op=True)  # noqa: E731
+        check(reduce, own, (count,), sum(parts(size, count)), is_in_place=True)
+        for move in (
+            lambda _, received: dist.isend(received, 1) if rank == 0 else dist.irecv(received, 0),
+            lambda _, received: dist.broadcast(received, 0, async_op=True),
+        ):
+            check(move, own, (count,), part(0, count), is_in_place=rank == 0)
+    dist.barrier()
+    dist.destroy_process_group()

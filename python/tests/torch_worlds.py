@@ -44,11 +44,12 @@ def torchrun(folder, body, size, *arguments):
 class Nursery:
     """Where ranks come from."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *modules):
+        """modules: that most ranks use."""
         self._folder = folder
         self._count = 0
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "import torch_bodies; torch_bodies.serve()"],
+            [sys.executable, "-c", "import sys, torch_bodies; torch_bodies.serve(*sys.argv[1:])", *modules],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment(folder),

@@ -138,31 +138,26 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         def make(call: Call) -> None:
             op, factor = _layout.operation_of(opts.reduceOp)
             for tensor in tensors:
-                target = _layout.Target([tensor], lambda one: _layout.to_reduce(one, op))
-                call.reduces(target.memory, op, factor)
-                call.bring(target)
+                call.reduces(call.target([tensor], lambda one: _layout.to_reduce(one, op), is_read=True), op, factor)
 
         return self._launch(name, tensors, tensors, make, opts)
 
     def broadcast(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
         def make(call: Call) -> None:
             tensor = tensors[opts.rootTensor]
-            target = _layout.Target([tensor])
-            call.add(self._comm.broadcast_async, target.memory, root=opts.rootRank)
-            if self._rank != opts.rootRank:
-                call.bring(target)
+            is_root = self._rank == opts.rootRank
+            memory = call.source(_layout.to_move(tensor)) if is_root else call.target([tensor])
+            call.add(self._comm.broadcast_async, memory, root=opts.rootRank)
 
         return self._launch("broadcast", tensors, tensors, make, opts)
 
     def reduce(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
         def make(call: Call) -> None:
             op, factor = _layout.operation_of(opts.reduceOp)
-            target = _layout.Target(tensors, lambda one: _layout.to_reduce(one, op))
-            is_root = self._rank == opts.rootRank
-            recv = target.memory if is_root else None
-            call.add(self._comm.reduce_async, target.memory, recv, root=opts.rootRank, op=op, factor=factor)
-            if is_root:
-                call.bring(target)
+            form: Callable[[torch.Tensor], torch.Tensor] = lambda one: _layout.to_reduce(one, op)
+            recv = call.target(tensors, form, is_read=True) if self._rank == opts.rootRank else None
+            send = call.source(form(tensors[0])) if recv is None else recv
+            call.add(self._comm.reduce_async, send, recv, root=opts.rootRank, op=op, factor=factor)
 
         return self._launch("reduce", tensors, tensors, make, opts)
 
@@ -179,16 +174,14 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def _gather_into(self, call: Call, places: List[torch.Tensor], given: torch.Tensor) -> None:
         _layout.of_rank("all_gather: outputs", places, self.size())
-        _layout.need_one_type("all_gather", [*places, given])
+        _layout.need_one_kind("all_gather", [*places, given])
         if places[self._rank].numel() != given.numel():
             raise ValueError(
                 f"all_gather: the input has {given.numel()} elements, its place in the outputs "
                 f"{places[self._rank].numel()}"
             )
         if _layout.same_count(places):
-            target = _layout.Target(places)
-            call.add(self._comm.all_gather_async, _layout.to_move(given), target.memory)
-            call.bring(target)
+            call.add(self._comm.all_gather_async, call.source(_layout.to_move(given)), call.target(places))
         else:
             call.gather_blobs(_layout.to_move(given), places)
 
@@ -202,10 +195,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> Work:
         def make(call: Call) -> None:
             for output, given in zip(outputs, inputs):
-                _layout.need_one_type("all_gather_into_tensor", [output, given])
-                target = _layout.Target([output])
-                call.add(self._comm.all_gather_async, _layout.to_move(given), target.memory)
-                call.bring(target)
+                _layout.need_one_kind("all_gather_into_tensor", [output, given])
+                call.add(self._comm.all_gather_async, call.source(_layout.to_move(given)), call.target([output]))
 
         return self._launch("all_gather_into_tensor", [*outputs, *inputs], outputs, make, opts)
 
@@ -218,7 +209,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             op, factor = _layout.operation_of(opts.reduceOp)
             for output, given in zip(outputs, inputs):
                 _layout.of_rank("reduce_scatter: inputs", given, self.size())
-                _layout.need_one_type("reduce_scatter", [output, *given])
+                _layout.need_one_kind("reduce_scatter", [output, *given])
                 forms = [_layout.to_reduce(one, op) for one in given]
                 counts = None if _layout.same_count(forms) else [one.numel() for one in forms]
                 call.scatter_reduced(torch.cat(forms), output, op, factor, counts)
@@ -238,7 +229,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         def make(call: Call) -> None:
             op, factor = _layout.operation_of(opts.reduceOp)
             for output, given in pairs:
-                _layout.need_one_type("reduce_scatter_tensor", [output, given])
+                _layout.need_one_kind("reduce_scatter_tensor", [output, given])
                 call.scatter_reduced(_layout.to_reduce(given, op), output, op, factor, None)
 
         def own_shares() -> None:
@@ -253,14 +244,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         places = outputs[0] if outputs else []
 
         def make(call: Call) -> None:
-            target = None
+            recv = None
             if self._rank == opts.rootRank:
                 _layout.of_rank("gather: outputs", places, self.size())
-                _layout.need_one_type("gather", [*places, inputs[0]])
-                target = _layout.Target(places)
-                call.bring(target)
-            given, recv = _layout.to_move(inputs[0]), target and target.memory
-            call.add(self._comm.gather_async, given, recv, root=opts.rootRank)
+                _layout.need_one_kind("gather", [*places, inputs[0]])
+                recv = call.target(places)
+            call.add(self._comm.gather_async, call.source(_layout.to_move(inputs[0])), recv, root=opts.rootRank)
 
         return self._launch("gather", [*places, *inputs], places, make, opts)
 
@@ -268,13 +257,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         given = inputs[0] if inputs else []
 
         def make(call: Call) -> None:
-            target, sent = _layout.Target(outputs), None
+            sent = None
             if self._rank == opts.rootRank:
                 _layout.of_rank("scatter: inputs", given, self.size())
-                _layout.need_one_type("scatter", [*given, *outputs])
-                sent = _layout.joined(given)
-            call.add(self._comm.scatter_async, sent, target.memory, root=opts.rootRank)
-            call.bring(target)
+                _layout.need_one_kind("scatter", [*given, *outputs])
+                sent = call.source(_layout.joined(given))
+            call.add(self._comm.scatter_async, sent, call.target(outputs), root=opts.rootRank)
 
         return self._launch("scatter", [*outputs, *given], outputs, make, opts)
 
@@ -287,11 +275,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         opts: Any = None,
     ) -> Work:
         def make(call: Call) -> None:
-            _layout.need_one_type("all_to_all_single", [output, input])
+            _layout.need_one_kind("all_to_all_single", [output, input])
             if not output_split_sizes and not input_split_sizes:
-                target = _layout.Target([output])
-                call.add(self._comm.all_to_all_async, _layout.to_move(input), target.memory)
-                call.bring(target)
+                call.add(self._comm.all_to_all_async, call.source(_layout.to_move(input)), call.target([output]))
                 return
             places = output.split(list(output_split_sizes) or self._equal_split(output))
             call.exchange(places, input.split(list(input_split_sizes) or self._equal_split(input)))
@@ -321,19 +307,14 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def send(self, tensors: List[torch.Tensor], dst: int, tag: object = 0) -> Work:
         place = dst, self._tag_of_pair(tag)
-        make: _Step = lambda call: call.sends(_layout.to_move(tensors[0]), *place)
+        make: _Step = lambda call: call.sends(call.source(_layout.to_move(tensors[0])), *place)
         refuse: _Step = lambda call: call.sends(*_refusal(place))
 
         return self._launch(f"send to rank {dst}", tensors, [], make, refuse=refuse)
 
     def recv(self, tensors: List[torch.Tensor], src: int, tag: object = 0) -> Work:
         place = src, self._tag_of_pair(tag)
-
-        def make(call: Call) -> None:
-            target = _layout.Target(tensors[:1])
-            call.receives(target.memory, *place)
-            call.bring(target)
-
+        make: _Step = lambda call: call.receives(call.target(tensors), *place)
         refuse: _Step = lambda call: call.receives(*_refusal(place))
         return self._launch(f"receive from rank {src}", tensors, tensors, make, refuse=refuse)
 

@@ -11,6 +11,7 @@ from .. import _collectives, _reduce
 from .._communicator import Communicator
 from .._errors import PeerLostError
 from . import _layout
+from ._staging import Stage
 from ._work import CollectiveError, Part, Work
 
 if TYPE_CHECKING:
@@ -31,7 +32,25 @@ class Call:
         self._parts: List[Part] = []
         self._tags: List[int] = []
         self._after: List[Callable[[], None]] = []
+        self._stage = Stage()
         self._is_tag_free = False  # whether the last tag was taken for an operation that was not launched
+
+    # ---- memory
+
+    def source(self, elements: torch.Tensor) -> torch.Tensor:
+        """What the library reads in their place; in the next operation, or later."""
+        return self._stage.source(elements)
+
+    def target(
+        self,
+        tensors: Sequence[torch.Tensor],
+        form: Callable[[torch.Tensor], torch.Tensor] = _layout.to_move,
+        is_read: bool = False,
+    ) -> torch.Tensor:
+        """Memory for a result, which is brought to the tensors when the work is complete."""
+        target = _layout.Target(self._stage, tensors, form, is_read)
+        self._after.append(target.bring)
+        return target.memory
 
     # ---- collectives
 
@@ -42,6 +61,7 @@ class Call:
         given = next((one for one in buffers if one is not None), None)
         if given is not None and given.numel() == 0:
             launch, buffers, named = self._comm.barrier_async, (), {"label": _EMPTY}
+        self._stage.ready()
         tag = self._take_tag()
         handle = launch(*buffers, tag=tag, members=group._ids, alone_ok=True, **named)
         self._launched(self._comm, handle)
@@ -51,6 +71,7 @@ class Call:
         if memory.numel() == 0:
             self.add(self._comm.barrier_async, label=_EMPTY)
             return
+        self._stage.ready()
         tag = self._take_tag()
         options = _collectives.Options(
             "all_reduce", tag, None, True, factor=_collectives.factor_of("all_reduce", op, factor)
@@ -61,16 +82,19 @@ class Call:
     def scatter_reduced(
         self, given: torch.Tensor, output: torch.Tensor, op: str, factor: Optional[float], counts: Optional[List[int]]
     ) -> None:
-        target = _layout.Target([output], lambda one: _layout.to_reduce(one, op))
-        self.add(self._comm.reduce_scatter_async, given, target.memory, op=op, factor=factor, counts=counts)
-        self.bring(target)
+        place = self.target([output], lambda one: _layout.to_reduce(one, op))
+        self.add(self._comm.reduce_scatter_async, self.source(given), place, op=op, factor=factor, counts=counts)
 
     def gather_blobs(self, given: torch.Tensor, places: Sequence[torch.Tensor]) -> None:
         """An all-gather of unequal parts, whose sizes all ranks know."""
         total = sum(one.numel() * one.element_size() for one in places)
+        memory = self.source(given)
+        for place in places:
+            self._stage.will_write(place)
+        self._stage.ready()
         tag = self._take_tag()
         handle = self._comm.all_gather_v_async(
-            given, tag=tag, members=self._group._ids, alone_ok=True, max_bytes=max(1, total)
+            memory, tag=tag, members=self._group._ids, alone_ok=True, max_bytes=max(1, total)
         )
         self._launched(self._comm, handle)
 
@@ -90,7 +114,7 @@ class Call:
         group = self._group
         _layout.of_rank("all_to_all: outputs", list(places), group.size())
         _layout.of_rank("all_to_all: inputs", list(given), group.size())
-        _layout.need_one_type("all_to_all", [*places, *given])
+        _layout.need_one_kind("all_to_all", [*places, *given])
         own = group.rank()
         if places[own].numel() != given[own].numel():
             raise ValueError("all_to_all: a rank's part for itself must have the size of its place")
@@ -98,11 +122,9 @@ class Call:
         tag = group._tag_of_pair("all_to_all")
         for peer in (rank for rank in range(group.size()) if rank != own):
             if given[peer].numel() > 0:
-                self.sends(_layout.to_move(given[peer]), peer, tag)
+                self.sends(self.source(_layout.to_move(given[peer])), peer, tag)
             if places[peer].numel() > 0:
-                target = _layout.Target([places[peer]])
-                self.receives(target.memory, peer, tag)
-                self.bring(target)
+                self.receives(self.target([places[peer]]), peer, tag)
         self._after.append(lambda: _layout.write(places[own], _layout.to_move(given[own])))
 
     # ---- pairs
@@ -119,13 +141,10 @@ class Call:
             raise PeerLostError(f"the peer {name[:8]} has gone")
         if memory.numel() == 0:
             memory, label = torch.zeros(1, dtype=torch.uint8), _EMPTY
+        self._stage.ready()
         self._parts.append(Part(comm, getattr(comm, method)(memory, name, tag=tag, label=label)))
 
     # ---- the end of the call
-
-    def bring(self, target: _layout.Target) -> None:
-        """When the work is complete."""
-        self._after.append(target.bring)
 
     def refuse(self) -> None:
         """Lets the others' operation fail, which wait for this rank."""
@@ -145,13 +164,14 @@ class Call:
         limit: Optional[timedelta],
         error: Optional[CollectiveError] = None,
     ) -> Work:
-        after = self._after
+        after, stage = self._after, self._stage
 
         def finish() -> None:
-            for step in after:
-                step()
+            with stage.unloading():
+                for step in after:
+                    step()
 
-        made = Work(self._group, name, self._parts, outputs, finish, locally, limit, error)
+        made = Work(self._group, name, self._parts, outputs, finish, locally, limit, error, stage)
         if error is None:
             self._group._hold(made, self._tags)
         return made

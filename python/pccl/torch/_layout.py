@@ -7,6 +7,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 import torch
 
 from .._enums import by_name
+from ._staging import Stage, copy, host_memory, is_on_device
 
 _OPS = {
     "SUM": "sum",
@@ -64,15 +65,31 @@ def to_reduce(tensor: torch.Tensor, op: str) -> torch.Tensor:
 
 
 class Target:
-    """Memory for a result, and where it belongs: the tensors one behind the other, or one tensor itself if it is
-    dense."""
+    """Memory for a result, and where it belongs: the tensors one behind the other, or one tensor itself if it is dense
+    and in the memory of this process."""
 
-    def __init__(self, tensors: Sequence[torch.Tensor], form: Callable[[torch.Tensor], torch.Tensor] = to_move) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        tensors: Sequence[torch.Tensor],
+        form: Callable[[torch.Tensor], torch.Tensor] = to_move,
+        is_read: bool = False,
+    ) -> None:
+        """is_read: it is one tensor, whose elements are wanted in the memory before."""
         self._tensors = list(tensors)
         forms = [form(one) for one in self._tensors]
         self.counts = [one.numel() for one in forms]
-        self._is_direct = len(forms) == 1 and _is_same_memory(forms[0], self._tensors[0])
-        self.memory = forms[0] if len(forms) == 1 else torch.empty(sum(self.counts), dtype=forms[0].dtype)
+        for tensor in self._tensors:
+            stage.will_write(tensor)
+        self._is_direct = False
+        if is_on_device(forms[0]):
+            size = sum(self.counts)
+            self.memory = stage.source(forms[0]) if is_read else host_memory(size, forms[0].dtype)
+        elif len(forms) == 1:
+            self.memory = forms[0]
+            self._is_direct = _is_same_memory(forms[0], self._tensors[0])
+        else:
+            self.memory = torch.empty(sum(self.counts), dtype=forms[0].dtype)
 
     def bring(self) -> None:
         if self._is_direct:
@@ -90,7 +107,7 @@ def write(tensor: torch.Tensor, piece: torch.Tensor) -> None:
     with torch.no_grad():
         dtype = tensor.dtype
         typed = piece if piece.dtype == dtype else piece.view(dtype)
-        tensor.copy_(typed.view(tensor.shape))
+        copy(tensor, typed.view(tensor.shape))
 
 
 def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -103,10 +120,10 @@ def same_count(tensors: Sequence[torch.Tensor]) -> bool:
     return len({one.numel() for one in tensors}) == 1
 
 
-def need_one_type(what: str, tensors: Sequence[torch.Tensor]) -> None:
-    kinds = {one.dtype for one in tensors}
-    if len(kinds) > 1:
-        raise ValueError(f"{what}: tensors of different types: {', '.join(sorted(map(str, kinds)))}")
+def need_one_kind(what: str, tensors: Sequence[torch.Tensor]) -> None:
+    for kinds in ({str(one.dtype) for one in tensors}, {str(one.device) for one in tensors}):
+        if len(kinds) > 1:
+            raise ValueError(f"{what}: tensors of different kinds: {', '.join(sorted(kinds))}")
 
 
 def of_rank(what: str, tensors: List[Any], size: int) -> None:

@@ -16,6 +16,7 @@ from .._errors import PCCLError
 from .._reduce import _Handle
 from .._threads import SLICE_S
 from . import _commit
+from ._staging import Stage
 
 if TYPE_CHECKING:
     from ._backend import ProcessGroup
@@ -72,6 +73,7 @@ class Work(dist.Work):  # type: ignore[misc]
         locally: Optional[Callable[[], None]] = None,
         limit: Optional[timedelta] = None,
         error: Optional[CollectiveError] = None,
+        stage: Optional[Stage] = None,
     ) -> None:
         super().__init__()
         self._group = group
@@ -83,6 +85,7 @@ class Work(dist.Work):  # type: ignore[misc]
         self._begin = time.monotonic()
         self._limit = limit
         self._error = error
+        self._stage = stage or Stage()
         self._over = False
         self._ending = threading.Lock()
         self._future: Any = None
@@ -95,6 +98,7 @@ class Work(dist.Work):  # type: ignore[misc]
         self._await(None if timeout <= _UNLIMITED else time.monotonic() + timeout.total_seconds())
         self._group._sweep()
         if self._error is None:
+            self._stage.join()
             return True
         if _commit.in_backward():
             self._let_backward_end()
@@ -130,10 +134,14 @@ class Work(dist.Work):  # type: ignore[misc]
             base: Any = torch.futures.Future(devices=devices or None)
             self._future = base.then(lambda _: self._value())
             if self._over:
-                base.set_result(None)
+                self._complete(base)
             else:
                 self._group._completer.put(self, base)
         return self._future
+
+    def _complete(self, base: Any) -> None:
+        with self._stage.completing():
+            base.set_result(None)
 
     # ---- the end
 
@@ -265,7 +273,7 @@ class Completer:
             try:
                 work._await(None)
             finally:
-                base.set_result(None)
+                work._complete(base)
             del work, base, entry
 
 
