@@ -51,3 +51,20 @@ def test_memory_of_a_device(nursery):
 @pytest.mark.parametrize("size", [3, 4])
 def test_training_of_more(nursery, size):
     nursery.world("training", size, "ddp", "fsdp2")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["hsdp", "tp"])
+def test_training_on_a_square(nursery, kind):
+    nursery.world("training", 4, kind)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["compiled_ddp", "compiled_fsdp2", "inductor"])
+def test_training_compiled(nursery, kind):
+    nursery.world("training", 2, kind)
+
+
+@pytest.mark.nightly
+def test_checkpoints(nursery, tmp_path):
+    nursery.world("checkpoints", 2, tmp_path / "saved")

@@ -436,8 +436,8 @@ def losses_of(model, steps=6):
     return losses
 
 
-def with_ddp(group):
-    return torch.nn.parallel.DistributedDataParallel(network(), process_group=group, bucket_cap_mb=0.005)
+def with_ddp(group, bucket_cap_mb=0.005):
+    return torch.nn.parallel.DistributedDataParallel(network(), process_group=group, bucket_cap_mb=bucket_cap_mb)
 
 
 def with_fsdp2(group):
@@ -450,8 +450,66 @@ def with_fsdp2(group):
     return fully_shard(model, mesh=mesh)
 
 
+def square(group):
+    """A mesh of two times two, of the backend of a group."""
+    backend, rows, columns = dist.get_backend(group), [[0, 1], [2, 3]], [[0, 2], [1, 3]]
+    pair = [dist.new_subgroups_by_enumeration(lists, backend=backend)[0] for lists in (columns, rows)]
+    return dist.device_mesh.DeviceMesh.from_group(pair, "cpu", mesh=rows, mesh_dim_names=("outer", "inner"))
+
+
+def with_hsdp(group):
+    from torch.distributed.fsdp import fully_shard
+
+    return fully_shard(network(), mesh=square(group))
+
+
+def with_tp(group):
+    from torch.distributed.tensor import parallel
+
+    model = network()
+    whole = dist.tensor.Replicate()
+    plan = {
+        "0": parallel.ColwiseParallel(output_layouts=whole),
+        "5": parallel.RowwiseParallel(input_layouts=whole),
+    }
+    parallel.parallelize_module(model, square(group)["inner"], plan)
+    return model
+
+
+def with_compiled_ddp(group):
+    return torch.compile(with_ddp(group, None), backend="aot_eager")
+
+
+def with_compiled_fsdp2(group):
+    return torch.compile(with_fsdp2(group), backend="aot_eager")
+
+
+def with_inductor(group):
+    return torch.compile(with_ddp(group, None))
+
+
+def checkpoints(folder):
+    """A round trip of a sharded model by DCP, waited for and in the background."""
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
+
+    start()
+    model = with_fsdp2(dist.group.WORLD)
+    losses_of(model, 2)
+    for save in (dcp.save, lambda *given, **more: dcp.async_save(*given, **more).result()):
+        before = {name: one.full_tensor().clone() for name, one in get_model_state_dict(model).items() if "weight" in name}
+        save({"model": get_model_state_dict(model)}, checkpoint_id=folder)
+        losses_of(model, 2)
+        state = {"model": get_model_state_dict(model)}
+        dcp.load(state, checkpoint_id=folder)
+        set_model_state_dict(model, state["model"])
+        after = get_model_state_dict(model)
+        assert all(torch.equal(one, after[name].full_tensor()) for name, one in before.items())
+    dist.destroy_process_group()
+
+
 def training(*kinds):
-    _, size = start()
+    start()
     gloo = dist.new_group(backend="gloo")
     for kind in kinds:
         make = globals()[f"with_{kind}"]

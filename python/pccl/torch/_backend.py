@@ -18,6 +18,7 @@ from .._errors import InvalidArgument, PCCLError
 from . import _commit, _layout, _monitored
 from ._call import Call
 from ._rendezvous import from_store, take_arrived
+from ._untraced import untrace
 from ._work import CollectiveError, Completer, Work
 from ._world import World
 
@@ -442,6 +443,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if self._is_default:
             self._world.end(why)
             _world = None
+
+
+untrace(ProcessGroup, but=("rank", "size", "name", "get", "set"))
 
 
 def _refusal(place: Tuple[int, int]) -> Tuple[torch.Tensor, int, int, str]:

@@ -17,6 +17,7 @@ from .._reduce import _Handle
 from .._threads import SLICE_S
 from . import _commit
 from ._staging import Stage
+from ._untraced import untrace
 
 if TYPE_CHECKING:
     from ._backend import ProcessGroup
@@ -246,6 +247,9 @@ class Work(dist.Work):  # type: ignore[misc]
 
     def _title(self) -> str:
         return f"pccl: {self._name} of group {self._group.group_name!r}, rank {self._group._world.rank}"
+
+
+untrace(Work)
 
 
 class Completer:
