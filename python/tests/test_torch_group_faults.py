@@ -27,6 +27,10 @@ def test_a_rank_killed_in_a_step(nursery):
     nursery.world("uncommitted", 3, support.free_port(), dying=[2])
 
 
+def test_a_rank_that_leaves_early(nursery):
+    nursery.world("early", 3)
+
+
 def test_misuse(nursery):
     nursery.world("misuse", 3)
 

@@ -572,6 +572,29 @@ def killed(victim, port):
     say("began anew")
 
 
+def early():
+    """Rank 0 has nothing more to do and goes. That is no loss: the others go on with what they have without it."""
+    rank, size = start()
+    others = dist.new_group(list(range(1, size)))
+    dist.barrier()
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        dist.destroy_process_group()
+        store.set("left", "")
+        store.wait([f"{one} is done" for one in range(1, size)])
+        return
+    store.wait(["left"])
+    fails(dist.barrier, "rank 0", "closed")
+    given = torch.ones(LARGE)
+    dist.all_reduce(given, group=others)
+    assert torch.equal(given, torch.full((LARGE,), float(size - 1)))
+    work = dist.isend(given, 2) if rank == 1 else dist.irecv(given, 1)
+    work.wait()
+    fails(lambda: dist.send(given, 0), "gone")
+    store.set(f"{rank} is done", "")
+    dist.destroy_process_group()
+
+
 def uncommitted(port):
     """The step of FSDP2 and of DistributedDataParallel in which a rank dies."""
     import pccl.torch

@@ -18,8 +18,9 @@ from .._errors import InvalidArgument, PCCLError
 from . import _commit, _layout, _monitored
 from ._call import Call
 from ._rendezvous import from_store, take_arrived
+from ._staging import Stage
 from ._untraced import untrace
-from ._work import CollectiveError, Completer, Work
+from ._work import CollectiveError, Completer, Ending, Work
 from ._world import World
 
 _TAGS = 256  # so many operations of a group may be under way; the next one waits for the oldest
@@ -40,7 +41,12 @@ def make_group(options: Any, backend_options: Any = None) -> ProcessGroup:
     if not options.global_ranks_in_group:
         _world = take_arrived() or from_store(options.store, rank, size, timeout)
         _commit.watch_steps()
-        return ProcessGroup(_world, range(size), rank, timeout, is_default=True)
+        try:
+            return ProcessGroup(_world, range(size), rank, timeout, is_default=True)
+        except BaseException:
+            _world.end("the default group was not made")
+            _world = None
+            raise
     if _world is None:
         raise RuntimeError("pccl: new_group needs a default group of this backend")
     return ProcessGroup(_world, options.global_ranks_in_group, rank, timeout)
@@ -51,7 +57,6 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     supports_splitting = False
     supports_coalescing = False
-    supports_time_estimate = False
 
     def __init__(
         self, world: World, ranks: Sequence[int], rank: int, timeout: timedelta, is_default: bool = False
@@ -141,7 +146,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             for tensor in tensors:
                 call.reduces(call.target([tensor], lambda one: _layout.to_reduce(one, op), is_read=True), op, factor)
 
-        return self._launch(name, tensors, tensors, make, opts)
+        # What fails leaves its tensors as they were: they have this rank's values.
+        return self._launch(name, tensors, tensors, make, opts, lambda: None)
 
     def broadcast(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
         def make(call: Call) -> None:
@@ -174,7 +180,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     allgather_coalesced = allgather
 
     def _gather_into(self, call: Call, places: List[torch.Tensor], given: torch.Tensor) -> None:
-        _layout.of_rank("all_gather: outputs", places, self.size())
+        _layout.need_one_each("all_gather: outputs", places, self.size())
         _layout.need_one_kind("all_gather", [*places, given])
         if places[self._rank].numel() != given.numel():
             raise ValueError(
@@ -209,7 +215,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         def make(call: Call) -> None:
             op, factor = _layout.operation_of(opts.reduceOp)
             for output, given in zip(outputs, inputs):
-                _layout.of_rank("reduce_scatter: inputs", given, self.size())
+                _layout.need_one_each("reduce_scatter: inputs", given, self.size())
                 _layout.need_one_kind("reduce_scatter", [output, *given])
                 forms = [_layout.to_reduce(one, op) for one in given]
                 counts = None if _layout.same_count(forms) else [one.numel() for one in forms]
@@ -247,7 +253,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         def make(call: Call) -> None:
             recv = None
             if self._rank == opts.rootRank:
-                _layout.of_rank("gather: outputs", places, self.size())
+                _layout.need_one_each("gather: outputs", places, self.size())
                 _layout.need_one_kind("gather", [*places, inputs[0]])
                 recv = call.target(places)
             call.add(self._comm.gather_async, call.source(_layout.to_move(inputs[0])), recv, root=opts.rootRank)
@@ -260,7 +266,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         def make(call: Call) -> None:
             sent = None
             if self._rank == opts.rootRank:
-                _layout.of_rank("scatter: inputs", given, self.size())
+                _layout.need_one_each("scatter: inputs", given, self.size())
                 _layout.need_one_kind("scatter", [*given, *outputs])
                 sent = call.source(_layout.joined(given))
             call.add(self._comm.scatter_async, sent, call.target(outputs), root=opts.rootRank)
@@ -340,7 +346,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             for work in works:
                 work.wait()
 
-        return Work(self, "coalesced operations", parts, outputs, finish, limit=self._timeout)
+        ending = Ending(outputs, finish, lambda: _zero(outputs), self._timeout, Stage())
+        return Work(self, "coalesced operations", parts, ending)
 
     # ---- launching
 
@@ -372,11 +379,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         except Exception:
             self._refuse(call, refuse)
             raise
+        limit = getattr(opts, "timeout", None) or _UNSET
+        limit = limit if limit > _UNSET else self._timeout
         if why is not None:
             words = f"pccl: {name} of group {self._name!r}, rank {self._world.rank}: {why}"
-            return call.work(name, outputs, locally, None, self._error(words, why))
-        limit = getattr(opts, "timeout", None) or _UNSET
-        work = call.work(name, outputs, locally, limit if limit > _UNSET else self._timeout)
+            return call.work(name, outputs, locally, limit, self._error(words, why))
+        work = call.work(name, outputs, locally, limit)
         if self._coalesced is not None:
             self._coalesced.append(work)
         return work

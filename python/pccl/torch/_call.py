@@ -12,7 +12,7 @@ from .._communicator import Communicator
 from .._errors import PeerLostError
 from . import _layout
 from ._staging import Stage
-from ._work import CollectiveError, Part, Work
+from ._work import CollectiveError, Ending, Part, Work
 
 if TYPE_CHECKING:
     from ._backend import ProcessGroup
@@ -112,8 +112,8 @@ class Call:
     def exchange(self, places: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
         """An all-to-all in parts of any sizes, by pairs. The barrier makes it meet nothing else."""
         group = self._group
-        _layout.of_rank("all_to_all: outputs", list(places), group.size())
-        _layout.of_rank("all_to_all: inputs", list(given), group.size())
+        _layout.need_one_each("all_to_all: outputs", list(places), group.size())
+        _layout.need_one_each("all_to_all: inputs", list(given), group.size())
         _layout.need_one_kind("all_to_all", [*places, *given])
         own = group.rank()
         if places[own].numel() != given[own].numel():
@@ -154,14 +154,14 @@ class Call:
             self._comm,
             self._comm.barrier_async(tag=self._tags[-1], members=self._group._ids, alone_ok=True, label=_REFUSED),
         )
-        self.work("refused operation", [], None, None)
+        self.work("refused operation", [], _nothing, self._group._timeout)
 
     def work(
         self,
         name: str,
         outputs: Sequence[torch.Tensor],
-        locally: Optional[Callable[[], None]],
-        limit: Optional[timedelta],
+        locally: Callable[[], None],
+        limit: timedelta,
         error: Optional[CollectiveError] = None,
     ) -> Work:
         after, stage = self._after, self._stage
@@ -171,7 +171,7 @@ class Call:
                 for step in after:
                     step()
 
-        made = Work(self._group, name, self._parts, outputs, finish, locally, limit, error, stage)
+        made = Work(self._group, name, self._parts, Ending(outputs, finish, locally, limit, stage), error)
         if error is None:
             self._group._hold(made, self._tags)
         return made
@@ -185,3 +185,7 @@ class Call:
     def _launched(self, comm: Communicator, handle: Any) -> None:
         self._is_tag_free = False
         self._parts.append(Part(comm, handle))
+
+
+def _nothing() -> None:
+    pass

@@ -126,7 +126,7 @@ def need_one_kind(what: str, tensors: Sequence[torch.Tensor]) -> None:
             raise ValueError(f"{what}: tensors of different kinds: {', '.join(sorted(kinds))}")
 
 
-def of_rank(what: str, tensors: List[Any], size: int) -> None:
+def need_one_each(what: str, tensors: List[Any], size: int) -> None:
     if len(tensors) != size:
         raise ValueError(f"{what}: {len(tensors)} tensors for {size} ranks")
 

@@ -10,6 +10,7 @@ process asks a new one, and rank 0 answers those that have no last answer yet.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -22,8 +23,11 @@ from datetime import timedelta
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 from urllib.parse import parse_qs, urlsplit
 
+import torch.distributed as dist
+
 from .. import __version__, _programs
 from .._communicator import Communicator
+from .._errors import PCCLError
 from ._work import CollectiveError
 from ._world import World
 
@@ -114,7 +118,7 @@ class _Door:
 
     def __init__(self, store: Any, size: int) -> None:
         self._store = store
-        self._size = size
+        self.size = size
         self._seen = 0
         self._asked: Dict[int, int] = {}  # by rank, the number of its question
         self.inside = 1
@@ -140,35 +144,36 @@ class _Door:
             self.answer(rank, word, text)
 
     def missing(self) -> str:
-        return _names([rank for rank in range(self.inside, self._size) if rank not in self._asked]) + " missing"
+        return _names([rank for rank in range(self.inside, self.size) if rank not in self._asked]) + " missing"
 
 
 def _lead(store: Any, size: int, timeout: timedelta) -> World:
     """Rank 0: joins first, and lets the others in, in order."""
-    named = os.environ.get("PCCL_MASTER")
-    address = named or _start_master()
-    ticket = {"master": address, "world": uuid.uuid4().hex, "detached": not named}
-    comm = _communicator(ticket, 0, size, timeout)
     door = _Door(store, size)
-    patience = _Patience(timeout, door.missing)
     try:
-        comm.connect()
-        while door.inside < size:
-            door.look()
-            door.let_in(door.inside, json.dumps(ticket))
-            before = door.inside
-            comm.update_topology()
-            door.inside = _count(comm, size)
-            if door.inside > before:
-                patience.progress()
-            elif patience.pause():
-                door.answer_all("wait", patience.words("yet"))
-        return _agree(comm, 0, size, ticket, timeout)
-    except BaseException as error:
-        comm.close()
+        named = os.environ.get("PCCL_MASTER")
+        ticket = {"master": named or _start_master(), "world": uuid.uuid4().hex, "detached": not named}
+        with _joining(ticket, 0, size, timeout) as comm:
+            _let_in_all(door, comm, json.dumps(ticket), timeout)
+            return _agree(comm, 0, size, ticket, timeout)
+    except CollectiveError as error:
         door.look()
         door.answer_all("error", str(error))
         raise
+
+
+def _let_in_all(door: _Door, comm: Communicator, ticket: str, timeout: timedelta) -> None:
+    patience = _Patience(timeout, door.missing)
+    while door.inside < door.size:
+        door.look()
+        door.let_in(door.inside, ticket)
+        before = door.inside
+        comm.update_topology()
+        door.inside = _count(comm, door.size)
+        if door.inside > before:
+            patience.progress()
+        elif patience.pause():
+            door.answer_all("wait", patience.words("yet"))
 
 
 def _ask(store: Any, rank: int, timeout: timedelta) -> Dict[str, Any]:
@@ -179,7 +184,7 @@ def _ask(store: Any, rank: int, timeout: timedelta) -> Dict[str, Any]:
     said = ["rank 0 missing"]
     patience = _Patience(timeout, lambda: said[0])
     while True:
-        if store.check([answer]):
+        if _is_there(store, answer):
             word, _, text = store.get(answer).decode().partition(" ")
             if word == "go":
                 ticket: Dict[str, Any] = json.loads(text)
@@ -190,18 +195,20 @@ def _ask(store: Any, rank: int, timeout: timedelta) -> Dict[str, Any]:
         patience.pause()
 
 
+def _is_there(store: Any, key: str) -> bool:
+    try:
+        return bool(store.check([key]))
+    except dist.DistNetworkError as error:
+        raise CollectiveError(f"init_process_group: the store has gone, and rank 0 with it: {error}", [0]) from None
+
+
 def from_store(store: Any, rank: int, size: int, timeout: timedelta) -> World:
     if rank == 0:
         return _lead(store, size, timeout)
     ticket = _ask(store, rank, timeout)
-    comm = _communicator(ticket, rank, size, timeout)
-    try:
-        comm.connect()
+    with _joining(ticket, rank, size, timeout) as comm:
         _fill(comm, size, timeout, lambda: _names(_absent(comm, size)) + " missing")
         return _agree(comm, rank, size, ticket, timeout)
-    except BaseException:
-        comm.close()
-        raise
 
 
 def _absent(comm: Communicator, size: int) -> List[int]:
@@ -216,8 +223,6 @@ _arrived: List[World] = []  # that of a rendezvous whose process group is about 
 
 def from_master(url: str, timeout: timedelta = timedelta(minutes=30), **_: Any) -> Iterator[Tuple[Any, int, int]]:
     """Handles init_method="pccl://host:port"."""
-    import torch.distributed as dist
-
     parts = urlsplit(url)
     given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     if "rank" in given:
@@ -226,14 +231,9 @@ def from_master(url: str, timeout: timedelta = timedelta(minutes=30), **_: Any) 
     if size < 1:
         raise ValueError("init_process_group: with pccl:// world_size is needed, as argument or as WORLD_SIZE")
     ticket = {"master": parts.netloc, "world": "", "detached": False}
-    comm = _communicator(ticket, None, size, timeout)
-    try:
-        comm.connect()
+    with _joining(ticket, None, size, timeout) as comm:
         _fill(comm, size, timeout, lambda: f"{len(comm.members())} of {size} processes are here")
         world = _agree(comm, comm.rank, size, ticket, timeout)
-    except BaseException:
-        comm.close()
-        raise
     _arrived[:] = [world]
     yield dist.HashStore(), world.rank, world.size
     raise CollectiveError("pccl:// cannot be used for a second rendezvous")
@@ -251,14 +251,25 @@ def _name(rank: Optional[int], size: int) -> str:
     return f"one of {size}" if rank is None else f"rank {rank} of {size}"
 
 
-def _communicator(ticket: Dict[str, Any], rank: Optional[int], size: int, timeout: timedelta) -> Communicator:
+@contextlib.contextmanager
+def _joining(ticket: Dict[str, Any], rank: Optional[int], size: int, timeout: timedelta) -> Iterator[Communicator]:
+    """A peer of the run, which leaves it again if the world does not come about."""
     options: Dict[str, Any] = {
         "name": _name(rank, size),
         "call_timeout_ms": max(1, int(timeout.total_seconds() * 1000)),
     }
     if ticket["detached"]:
         options.update(_DETACHED_PEER)
-    return Communicator(ticket["master"], options=options)
+    comm = Communicator(ticket["master"], options=options)
+    try:
+        comm.connect()
+        yield comm
+    except PCCLError as error:
+        comm.close()
+        raise CollectiveError(f"init_process_group, {options['name']}: {error.reason}") from error
+    except BaseException:
+        comm.close()
+        raise
 
 
 def _count(comm: Communicator, size: int) -> int:

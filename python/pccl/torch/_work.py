@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -55,43 +55,49 @@ class Part:
         return self.handle._operation.wait_here(0) and self.handle._operation.error() is not None
 
 
-class Work(dist.Work):  # type: ignore[misc]
-    """Ends when all of its parts have ended and `finish` has brought the results to their places. Any thread may wait,
-    any number of times, and Ctrl-C ends the waiting and the operation.
+class Ending(NamedTuple):
+    """What becomes of a work.
 
     outputs   the tensors of its future
-    finish    called once, after a success
+    finish    called once, after a success: brings the results to their places
     locally   called once, after a failure inside a backward: gives the outputs values that do no harm
+    limit     after so long all ranks give it up
     """
+
+    outputs: Sequence[torch.Tensor]
+    finish: Callable[[], None]
+    locally: Callable[[], None]
+    limit: timedelta
+    stage: Stage
+
+
+class Work(dist.Work):  # type: ignore[misc]
+    """Ends when all of its parts have ended and the results are in their places. Any thread may wait, any number of
+    times, and Ctrl-C ends the waiting and the operation."""
 
     def __init__(
         self,
         group: ProcessGroup,
         name: str,
         parts: Sequence[Part],
-        outputs: Sequence[torch.Tensor],
-        finish: Optional[Callable[[], None]] = None,
-        locally: Optional[Callable[[], None]] = None,
-        limit: Optional[timedelta] = None,
+        ending: Ending,
         error: Optional[CollectiveError] = None,
-        stage: Optional[Stage] = None,
     ) -> None:
+        """error: it has failed already."""
         super().__init__()
         self._group = group
         self._name = name
         self._parts = list(parts)
-        self._outputs = list(outputs)
-        self._finish = finish
-        self._locally = locally
+        self._outputs = list(ending.outputs)
+        self._finish: Optional[Callable[[], None]] = ending.finish
+        self._locally: Optional[Callable[[], None]] = ending.locally
+        self._stage = ending.stage
+        self._limit_s = ending.limit.total_seconds()
         self._begin = time.monotonic()
-        self._limit = limit
         self._error = error
-        self._stage = stage or Stage()
-        self._over = False
+        self._over = error is not None
         self._ending = threading.Lock()
         self._future: Any = None
-        if error is not None:
-            self._over = True
 
     # ---- what torch calls
 
@@ -184,8 +190,8 @@ class Work(dist.Work):  # type: ignore[misc]
         why = self._group._why()
         if why is not None:
             self._fail(why)
-        elif self._limit is not None and now - self._begin > self._limit.total_seconds():
-            self._fail(f"not complete within {self._limit.total_seconds():g} s. {self._missing()}")
+        elif now - self._begin > self._limit_s:
+            self._fail(f"not complete within {self._limit_s:g} s. {self._missing()}")
         elif deadline is not None and now > deadline:
             raise CollectiveError(f"{self._title()} is still under way, longer than its caller waits")
 
@@ -233,7 +239,7 @@ class Work(dist.Work):  # type: ignore[misc]
             self._abort()
 
     def _bring_results(self) -> None:
-        finish, self._finish = self._finish, None
+        finish, self._finish, self._locally = self._finish, None, None
         try:
             if finish is not None:
                 finish()

@@ -8,6 +8,7 @@ from typing import Any, List, Optional, Sequence
 from .._communicator import Communicator
 from .._group import Group
 from .._reduce import AsyncReduceHandle
+from .._threads import SLICE_S
 
 _LEFT = "it left"  # so the library's words end for a peer that went in order
 
@@ -42,9 +43,9 @@ class World:
     def why(self) -> Optional[str]:
         """Why nothing can succeed any more; None if the world is whole. Quick."""
         sentinel = self._sentinel
-        if self._why is None and sentinel is not None and sentinel.test():
+        if self._why is None and sentinel is not None and sentinel.test() and sentinel._operation.wait_here(SLICE_S):
             self._sentinel = None
-            error = sentinel.exception()
+            error = sentinel._operation.error()
             if error is not None and not error.reason.endswith(_LEFT):
                 self._why = self._why or self.named(error.reason)
         return self._why
@@ -63,9 +64,9 @@ class World:
         """Leaves the run; whatever is under way fails, here and, as far as it needs this rank, elsewhere."""
         self._why = self._why or why
         self._sentinel = None
+        self.comm.close()  # the others hear that it left, and not only that it closed a group
         if self._watch is not None:
             self._watch.close()
-        self.comm.close()
 
     def waits(self) -> str:
         """Who waits for whom, as far as this rank knows."""
