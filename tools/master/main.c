@@ -170,8 +170,7 @@ static int parse(struct command *command, int argc, char **argv)
 /* ---- running ---- */
 
 /* What the main thread waits for: signals, that the master's thread has ended, and that it has long had no peer. */
-enum { WOKEN_BY_END = SIGUSR1, WOKEN_BY_IDLENESS = SIGUSR2 };
-enum { IDLE_BEAT_MS_MAX = 1000 };
+enum { WOKEN = SIGUSR1, IDLE_BEAT_MS_MAX = 1000 };
 
 struct service {
     struct pccl_master_server *server;
@@ -181,7 +180,7 @@ struct service {
     uint64_t last_peer_ns; /* when there was one, or when it began; 0: not looked yet */
     bool named;       /* the master's thread */
     bool broken;      /* when ended: by a defect */
-    atomic_bool ended;
+    atomic_bool ended, idle;
 };
 
 static void report(enum pccl_log_level level, const char *words)
@@ -255,8 +254,10 @@ static void watch_idleness(struct service *service, const struct pccl_master_cou
     uint64_t now_ns = uv_hrtime();
     if (service->last_peer_ns == 0 || counts->members > 0 || counts->pending > 0 || counts->recovering)
         service->last_peer_ns = now_ns;
-    if (service->idle_exit_ms > 0 && now_ns - service->last_peer_ns >= service->idle_exit_ms * (uint64_t)1000000)
-        (void)pthread_kill(service->main_thread, WOKEN_BY_IDLENESS);
+    if (service->idle_exit_ms == 0 || now_ns - service->last_peer_ns < service->idle_exit_ms * (uint64_t)1000000)
+        return;
+    atomic_store(&service->idle, true);
+    (void)pthread_kill(service->main_thread, WOKEN);
 }
 
 /* How often the master's thread calls on_beat; 0: never. */
@@ -305,7 +306,7 @@ static void *await_end(void *argument)
     struct service *service = argument;
     service->broken = pccl_master_server_join(service->server) != PCCL_OK;
     atomic_store(&service->ended, true);
-    (void)pthread_kill(service->main_thread, WOKEN_BY_END);
+    (void)pthread_kill(service->main_thread, WOKEN);
     return NULL;
 }
 
@@ -316,8 +317,7 @@ static sigset_t awaited_signals(void)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
-    sigaddset(&set, WOKEN_BY_END);
-    sigaddset(&set, WOKEN_BY_IDLENESS);
+    sigaddset(&set, WOKEN);
     return set;
 }
 
@@ -327,7 +327,7 @@ static int drain(struct service *service, const char *signal_name)
     const struct timespec patience = {.tv_sec = DRAIN_MS / 1000};
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, WOKEN_BY_END);
+    sigaddset(&set, WOKEN);
     struct pccl_text words;
     pccl_text_format(&words, "%s: notifying the peers, then exiting", signal_name);
     report(PCCL_LOG_INFO, words.bytes);
@@ -349,10 +349,11 @@ static int attend(struct service *service)
         switch (sigwaitinfo(&set, NULL)) {
         case SIGINT: return drain(service, "SIGINT");
         case SIGTERM: return drain(service, "SIGTERM");
-        case WOKEN_BY_IDLENESS: return drain(service, "idle_exit_ms without a peer");
         case SIGHUP: report(PCCL_LOG_INFO, "SIGHUP is ignored; restart the master to change settings"); break;
         default: break;
         }
+        if (atomic_load(&service->idle))
+            return drain(service, "no peer for idle_exit_ms");
     }
     report(PCCL_LOG_ERROR, "ended by an internal error");
     return EXIT_FAILURE;
