@@ -1,15 +1,17 @@
 """The backend "pccl" of torch.distributed: programs of 2, 3 and 4 processes, compared with gloo."""
 
 import pytest
+import support  # noqa: F401 - it finds installed
 
 torch = pytest.importorskip("torch")
 
+import installed  # noqa: E402
 import torch_worlds  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return torch_worlds.install(tmp_path_factory.mktemp("installed"))
+    return installed.metadata(tmp_path_factory.mktemp("installed"))
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,13 @@ import support
 
 torch = pytest.importorskip("torch")
 
+import installed  # noqa: E402
 import torch_worlds  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def nursery(tmp_path_factory):
-    made = torch_worlds.Nursery(torch_worlds.install(tmp_path_factory.mktemp("installed")), "torch.distributed.fsdp")
+    made = torch_worlds.Nursery(installed.metadata(tmp_path_factory.mktemp("installed")), "torch.distributed.fsdp")
     yield made
     made.close()
 

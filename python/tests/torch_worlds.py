@@ -9,26 +9,11 @@ import sys
 import endings
 import support
 
-_ENTRY = "pccl_autoload:register"
-
-
-def install(folder):
-    """Makes `import torch` find the backend, as an installed package does: what pyproject.toml names is in the
-    metadata of a distribution, whose folder belongs on the path."""
-    text = (support.PACKAGE.parent / "pyproject.toml").read_text()
-    assert f'[project.entry-points."torch.backends"]\npccl = "{_ENTRY}"\n' in text
-    info = folder / "pccl-0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pccl\nVersion: 0\n")
-    (info / "entry_points.txt").write_text(f"[torch.backends]\npccl = {_ENTRY}\n")
-    return folder
-
-
 def environment(folder):
-    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    return support.environment(OMP_NUM_THREADS="1", TORCH_NCCL_DUMP_ON_TIMEOUT="0") | {
-        "PYTHONPATH": support.environment()["PYTHONPATH"] + os.pathsep + path
-    }
+    """folder: where the package is as if it were installed (installed.py)."""
+    given = support.environment(OMP_NUM_THREADS="1")
+    given["PYTHONPATH"] += os.pathsep + str(folder)
+    return given
 
 
 def torchrun(folder, body, size, *arguments):

@@ -22,8 +22,10 @@ from ._gradients import GradientBuckets
 from ._grid import connect_grid, fill_grid, grid_is_full
 from ._monitored import monitored_barrier
 from ._state import TrainingState, materialize, shared_state
+from ._work import CollectiveError
 
 __all__ = [
+    "CollectiveError",
     "DDPState",
     "DiLoCo",
     "GradientBuckets",
