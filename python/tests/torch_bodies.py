@@ -497,7 +497,8 @@ def checkpoints(folder):
     model = with_fsdp2(dist.group.WORLD)
     losses_of(model, 2)
     for save in (dcp.save, lambda *given, **more: dcp.async_save(*given, **more).result()):
-        before = {name: one.full_tensor().clone() for name, one in get_model_state_dict(model).items() if "weight" in name}
+        state = get_model_state_dict(model)
+        before = {name: one.full_tensor().clone() for name, one in state.items() if "weight" in name}
         save({"model": get_model_state_dict(model)}, checkpoint_id=folder)
         losses_of(model, 2)
         state = {"model": get_model_state_dict(model)}

@@ -38,7 +38,7 @@ static const struct {
     {"NONE", PCCL_LOG_NONE},
 };
 
-/* Read by PCCL's builds, so they may be set where programs run; the last ones by pccl-master and by the Python package. */
+/* Read by PCCL's builds, so they may be set where programs run; the last by pccl-master and the Python package. */
 static const char *const other_variables[] = {
     "PCCL_BUILD_CUDA_SUPPORT",
     "PCCL_BUILD_STATIC_LIB",

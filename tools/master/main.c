@@ -62,9 +62,9 @@ static int print_help(void)
            "\n"
            "  --listen ADDRESS     host:port, 1.2.3.4:port or [v6]:port; may be given several times.\n"
            "                       Default: [::]:48148, port 48148 of all addresses\n"
-           "  --config FILE        lines 'key = value'; the keys are listen, log_format, idle_exit_ms and the parameters\n"
-           "                       below\n"
-           "  --set NAME=VALUE     a parameter, or idle_exit_ms: after so long without a peer the master ends; 0: never\n"
+           "  --config FILE        lines 'key = value'; the keys are listen, log_format, idle_exit_ms and the\n"
+           "                       parameters below\n"
+           "  --set NAME=VALUE     a parameter, or idle_exit_ms: after so long without a peer it ends; 0: never\n"
            "  --log-level LEVEL    the same as --set log_level=LEVEL\n"
            "  --log-format FORMAT  text, logfmt or json, one line for each event on standard error\n"
            "  --listen-address, --option  other names of --listen and --set\n"
@@ -74,7 +74,8 @@ static int print_help(void)
            "\n"
            "The command line overrides the environment, which overrides the configuration file.\n"
            "\n"
-           "Parameters, with their environment variable and default (also: PCCL_LISTEN, PCCL_LOG_FORMAT, PCCL_IDLE_EXIT_MS):\n");
+           "Parameters, with their environment variable and default (also: PCCL_LISTEN, PCCL_LOG_FORMAT,\n"
+           "PCCL_IDLE_EXIT_MS):\n");
     for (size_t i = 0; i < pcclGetParameterCount(); i++) {
         pcclParameterInfo_t info = PCCL_PARAMETER_INFO_INIT;
         if (pcclGetParameterInfo(i, &info) == pcclSuccess && info.scope != pcclParameterCommunicator)
@@ -178,8 +179,8 @@ struct service {
     pthread_t main_thread;
     uint32_t idle_exit_ms;
     uint64_t last_peer_ns; /* when there was one, or when it began; 0: not looked yet */
-    bool named;       /* the master's thread */
-    bool broken;      /* when ended: by a defect */
+    bool named;            /* the master's thread */
+    bool broken;           /* when ended: by a defect */
     atomic_bool ended, idle;
 };
 

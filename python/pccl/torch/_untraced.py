@@ -1,5 +1,6 @@
-"""Keeps torch.compile out of methods that torch calls while it looks into whatever runs: there is nothing to compile in
-them, and it fails at that. torch.compiler.disable does the same, and imports the compiler for it, which takes seconds."""
+"""Keeps torch.compile out of methods that torch calls while it looks into whatever runs: there is nothing to compile
+in them, and it fails at that. torch.compiler.disable does the same, and imports the compiler for it, which takes
+seconds."""
 
 from __future__ import annotations
 
