@@ -1,5 +1,7 @@
 """What the backend "pccl" of torch.distributed makes of deaths, misuse and impatience: an exception with words."""
 
+import random
+
 import pytest
 import support
 
@@ -48,3 +50,13 @@ def test_a_world_that_does_not_fill_up(nursery):
 def test_a_master_of_another_job(nursery, address):
     said = nursery.world("of_another_world", 2, address)
     assert ["refused"] in said
+
+
+@pytest.mark.nightly
+def test_kills_at_random_moments(nursery):
+    seed = random.SystemRandom().randrange(1 << 32)
+    print("seed", seed)
+    draw = random.Random(seed)
+    for _ in range(6):
+        victim, seconds = draw.randrange(4), draw.uniform(0.05, 1.5)
+        nursery.world("killed_at_random", 4, victim, seconds, support.free_port(), dying=[victim])

@@ -820,3 +820,28 @@ def on_device():
             check(move, own, (count,), part(0, count), is_in_place=rank == 0)
     dist.barrier()
     dist.destroy_process_group()
+
+
+# ---- deaths at any moment
+
+
+def killed_at_random(victim, seconds, port):
+    """Training by DistributedDataParallel, in which a rank dies whenever it does. What the others do then fails in
+    words that name it, whatever it is; they begin anew, and their parameters are the same."""
+    victim = int(victim)
+    rank, size = start()
+    model = with_ddp(dist.group.WORLD)
+    if rank == victim:
+        threading.Timer(float(seconds), lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+    error = fails(lambda: [losses_of(model, 50) for _ in range(10000)], f"rank {victim}")
+    say(f"{type(error).__name__}: {error}")
+    dist.distributed_c10d._abort_process_group()
+    survivors = [one for one in range(size) if one != victim]
+    rank, size = begin_anew(survivors.index(rank), size - 1, port)
+    model = with_ddp(dist.group.WORLD)
+    losses_of(model, 3)
+    for parameter in model.parameters():
+        everywhere = [torch.empty_like(parameter) for _ in range(size)]
+        dist.all_gather(everywhere, parameter)
+        assert all(torch.equal(one, parameter) for one in everywhere)
+    dist.destroy_process_group()
