@@ -16,14 +16,13 @@ import torch.distributed as dist
 from .._communicator import Communicator
 from .._errors import InvalidArgument, PCCLError
 from . import _commit, _layout, _monitored
-from ._call import Call
+from ._call import REFUSED, TAGS, Call
 from ._rendezvous import from_store, take_arrived
 from ._staging import Stage
 from ._untraced import untrace
 from ._work import CollectiveError, Completer, Ending, Work
 from ._world import World
 
-_TAGS = 256  # so many operations of a group may be under way; the next one waits for the oldest
 _UNSET = timedelta(0)  # torch's options have a negative one where the group's counts
 
 _world: Optional[World] = None
@@ -412,7 +411,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 held.pop(key, None)
 
     def _next_tag(self) -> int:
-        tag = self._sequence % _TAGS
+        tag = self._sequence % TAGS
         self._sequence += 1
         before = self._under_way.pop(tag, None)
         if before is not None:
@@ -458,7 +457,7 @@ untrace(ProcessGroup, but=("rank", "size", "name", "get", "set"))
 
 def _refusal(place: Tuple[int, int]) -> Tuple[torch.Tensor, int, int, str]:
     """Arguments of a transfer that the other side's does not match."""
-    return (torch.zeros(1, dtype=torch.uint8), *place, "refused by a rank")
+    return (torch.zeros(1, dtype=torch.uint8), *place, REFUSED)
 
 
 def _zero(outputs: Sequence[torch.Tensor]) -> None:

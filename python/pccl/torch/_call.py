@@ -17,10 +17,12 @@ from ._work import CollectiveError, Ending, Part, Work
 if TYPE_CHECKING:
     from ._backend import ProcessGroup
 
+TAGS = 256  # so many operations of a group may be under way; the next one waits for the oldest
+
 # Labels of operations that stand for something else; peers with different ones get StateMismatch.
 _EMPTY = "no elements"
 _UNEQUAL = "all to all in unequal parts"
-_REFUSED = "refused by a rank"
+REFUSED = "refused by a rank"
 
 
 class Call:
@@ -152,7 +154,7 @@ class Call:
             self._take_tag()
         self._launched(
             self._comm,
-            self._comm.barrier_async(tag=self._tags[-1], members=self._group._ids, alone_ok=True, label=_REFUSED),
+            self._comm.barrier_async(tag=self._tags[-1], members=self._group._ids, alone_ok=True, label=REFUSED),
         )
         self.work("refused operation", [], _nothing, self._group._timeout)
 
@@ -177,6 +179,10 @@ class Call:
         return made
 
     def _take_tag(self) -> int:
+        if len(self._tags) >= TAGS:  # of this call itself, whose works are not known yet
+            part = self._parts[len(self._tags) - TAGS]
+            while not part.wait_briefly() and self._group._why() is None:
+                pass
         tag = self._group._next_tag()
         self._tags.append(tag)
         self._is_tag_free = True

@@ -8,11 +8,13 @@ asked.
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any, Optional
 
 import torch
 
+_log = logging.getLogger("pccl")
 _lock = threading.Lock()
 _failure: Optional[BaseException] = None
 _hook: Any = None
@@ -27,18 +29,16 @@ def note(error: BaseException) -> None:
     """An operation of a backward has failed."""
     global _failure
     with _lock:
-        _failure = _failure or error
-
-
-def failure() -> Optional[BaseException]:
-    """The first failure since committed() was last asked."""
-    return _failure
+        if _failure is not None:
+            return
+        _failure = error
+    _log.warning("this step is not committed: %s", error)
 
 
 def committed() -> bool:
     """Whether all operations of the backwards since the last call have succeeded. If not, this rank's gradients are in
-    part its own: drop the step (optimizer.zero_grad()). The reason is logged, and raised by an optimizer step that
-    does not ask."""
+    part its own: drop the step (optimizer.zero_grad()). The reason was logged; an optimizer step before this is asked
+    raises it."""
     global _failure
     with _lock:
         failed, _failure = _failure, None
