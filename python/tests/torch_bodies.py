@@ -840,8 +840,49 @@ def killed_at_random(victim, seconds, port):
     rank, size = begin_anew(survivors.index(rank), size - 1, port)
     model = with_ddp(dist.group.WORLD)
     losses_of(model, 3)
-    for parameter in model.parameters():
-        everywhere = [torch.empty_like(parameter) for _ in range(size)]
-        dist.all_gather(everywhere, parameter)
-        assert all(torch.equal(one, parameter) for one in everywhere)
+    assert all(places_agree(parameter.detach()) for parameter in model.parameters())
     dist.destroy_process_group()
+
+
+def on_cuda():
+    """The same with a real device, whose kernels take their time."""
+    rank, size = start()
+    device = torch.device("cuda", rank % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+
+    def slowly(make):
+        torch.cuda._sleep(50_000_000)
+        return make()
+
+    for count in (SMALL, LARGE):
+        own = part(rank, count)
+        given = torch.zeros(count, device=device)
+        slowly(lambda: given.copy_(own))
+        place = torch.zeros(size * count, device=device)
+        dist.all_gather_into_tensor(place, given)
+        assert torch.equal(place.cpu(), torch.cat(parts(size, count)))
+        slowly(lambda: given.add_(1))
+        dist.all_reduce(given)
+        assert torch.equal((given + 0).cpu(), sum(parts(size, count)) + size)
+        share = torch.zeros(count, device=device)
+        work = dist.reduce_scatter_tensor(share, slowly(lambda: place * 2), async_op=True)
+        assert torch.equal(work.get_future().wait()[0].cpu(), 2 * size * own)
+        if rank == 0:
+            dist.send(slowly(lambda: share + 1), 1)
+        elif rank == 1:
+            dist.recv(share, 0)
+            assert torch.equal(share.cpu(), 2 * size * part(0, count) + 1)
+    torch.manual_seed(0)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(300, 300).to(device), device_ids=[device])
+    model(torch.full((4, 300), float(rank), device=device)).sum().backward()
+    gradient = model.module.weight.grad.cpu()
+    assert torch.allclose(gradient, torch.full_like(gradient, 4 * sum(range(size)) / size))
+    assert places_agree(gradient)
+    dist.destroy_process_group()
+
+
+def places_agree(tensor):
+    """Whether all ranks have the same bits."""
+    everywhere = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(everywhere, tensor)
+    return same(everywhere, [tensor] * len(everywhere))
