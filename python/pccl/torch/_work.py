@@ -139,7 +139,8 @@ class Work(dist.Work):  # type: ignore[misc]
         if self._future is None:
             devices = sorted({t.device for t in self._outputs if t.device.type == "cuda"}, key=str)
             base: Any = torch.futures.Future(devices=devices or None)
-            self._future = base.then(lambda _: self._value())
+            of_backward = _commit.in_backward()  # it may end on any thread
+            self._future = base.then(lambda _: self._value(of_backward))
             if self._over:
                 self._complete(base)
             else:
@@ -152,9 +153,10 @@ class Work(dist.Work):  # type: ignore[misc]
 
     # ---- the end
 
-    def _value(self) -> List[torch.Tensor]:
+    def _value(self, of_backward: bool) -> List[torch.Tensor]:
         if self._error is not None:
-            _commit.note(self._error)
+            if of_backward:
+                _commit.note(self._error)
             raise self._error
         return self._outputs
 
