@@ -438,6 +438,20 @@ class Operation:
                 self._turn.release()
         return self.outcome is not None
 
+    def wait_here(self, seconds: float) -> bool:
+        """Waits on this thread, without signals, for so many seconds at most; whether it has ended. Unlike wait(), it
+        needs no other thread. A signal handler that raises in the middle may lose the outcome: then abort it, and wait
+        no more."""
+        if self.foreign:
+            return self.wait()
+        if self.outcome is None and self._turn.acquire(timeout=seconds):
+            try:
+                if self.outcome is None:
+                    self._await(int(1000 * seconds))
+            finally:
+                self._turn.release()
+        return self.outcome is not None
+
     def _await_end(self) -> None:
         with self._turn:
             while self.outcome is None:

@@ -105,6 +105,18 @@ def test_wheel(wheel):
     assert not [name for name in names if "tests" in name]
 
 
+def test_backend_of_torch(installed):
+    """`import torch` looks for it so, and importing it imports neither torch nor pccl."""
+    text = """
+import importlib.metadata, sys
+found = importlib.metadata.entry_points()
+entry, = found.select(group="torch.backends") if hasattr(found, "select") else found["torch.backends"]
+entry.load()
+assert entry.name == "pccl" and "torch" not in sys.modules and "pccl" not in sys.modules
+"""
+    run(installed, "-c", text, cwd=installed.parent)
+
+
 def test_licenses(wheel):
     folder = "-".join(wheel.name.split("-")[:2]) + ".dist-info"
     with zipfile.ZipFile(wheel) as files:

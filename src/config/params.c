@@ -38,7 +38,7 @@ static const struct {
     {"NONE", PCCL_LOG_NONE},
 };
 
-/* Read by PCCL's builds, so they may be set where programs run; the last by pccl-master, and by what loads libpccl. */
+/* Read by PCCL's builds, so they may be set where programs run; the last by pccl-master and the Python package. */
 static const char *const other_variables[] = {
     "PCCL_BUILD_CUDA_SUPPORT",
     "PCCL_BUILD_STATIC_LIB",
@@ -48,6 +48,8 @@ static const char *const other_variables[] = {
     "PCCL_REL_WITH_DEBUG_SYMBOLS",
     "PCCL_LISTEN",
     "PCCL_LOG_FORMAT",
+    "PCCL_IDLE_EXIT_MS",
+    "PCCL_MASTER",
     "PCCL_LIBRARY",
 };
 

@@ -30,6 +30,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "e2e")]
 
 import cached  # noqa: E402
 import endings  # noqa: E402
+import installed  # noqa: E402
 import pages  # noqa: E402
 import ports  # noqa: E402
 import terminal  # noqa: E402
@@ -131,7 +132,7 @@ class Page:
             PKG_CONFIG_PATH=str(self.scratch / "pc"),
             LD_LIBRARY_PATH=str(self.build / "src"),
             PCCL_LIBRARY=str(self.build / "src/libpccl.so.1"),
-            PYTHONPATH=str(self.root / "python"),
+            PYTHONPATH=f"{self.root / 'python'}:{installed.metadata(self.scratch / 'installed')}",
             PYTHONDONTWRITEBYTECODE="1",
         )
         return env

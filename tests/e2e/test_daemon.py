@@ -173,6 +173,8 @@ WRONG_FLAGS = {
     ("--set", "=1"): "NAME=VALUE",
     ("--set", "silence=1"): "there is no parameter 'silence'",
     ("--set", "silence_ms=12s"): "not a number from 100 to 3600000",
+    ("--set", "idle_exit_ms=1x"): "bad value of idle_exit_ms: a number is wanted, 0 to 604800000",
+    ("--set", "idle_exit_ms=604800001"): "bad value of idle_exit_ms",
     ("--set", "name=x"): "'name' is a parameter of peers",
     ("--set", "heartbeat_ms=9000"): "heartbeat_ms (9000) must be less than half of silence_ms",
     ("--log-level", "loud"): "none of TRACE",
@@ -289,6 +291,24 @@ def test_drain(run):
         result = vote.wait(rc=UPDATE_FAILED)
         check("shuts down" in result["words"], f"words: {result['words']}")
         harness.poll(stranger.is_closed, "the end of a connection")
+
+
+def test_idle_exit(run):
+    """It ends by itself with its last peer, and without one that ever came; not while there is one."""
+    begin = time.monotonic()
+    code, _, error = once(run, "--listen", "127.0.0.1:0", "--set", "idle_exit_ms=400")
+    equal(code, 0, "exit code")
+    check("no peer for idle_exit_ms" in error, error)
+    check(time.monotonic() - begin >= 0.4, "too early")
+    master = launch(run, "--listen", "127.0.0.1:0", PCCL_IDLE_EXIT_MS="200")
+    members = run.join(2)
+    members[0].kill()
+    begin = time.monotonic()
+    while time.monotonic() - begin < 0.6:
+        members[1].do("update")
+    members[1].kill()
+    equal(master.end(harness.DEADLINE), 0, "exit code")
+    master.killed = True
 
 
 def test_hangup(run):

@@ -62,8 +62,9 @@ static int print_help(void)
            "\n"
            "  --listen ADDRESS     host:port, 1.2.3.4:port or [v6]:port; may be given several times.\n"
            "                       Default: [::]:48148, port 48148 of all addresses\n"
-           "  --config FILE        lines 'key = value'; the keys are listen, log_format and the parameters below\n"
-           "  --set NAME=VALUE     a parameter\n"
+           "  --config FILE        lines 'key = value'; the keys are listen, log_format, idle_exit_ms and the\n"
+           "                       parameters below\n"
+           "  --set NAME=VALUE     a parameter, or idle_exit_ms: after so long without a peer it ends; 0: never\n"
            "  --log-level LEVEL    the same as --set log_level=LEVEL\n"
            "  --log-format FORMAT  text, logfmt or json, one line for each event on standard error\n"
            "  --listen-address, --option  other names of --listen and --set\n"
@@ -73,7 +74,8 @@ static int print_help(void)
            "\n"
            "The command line overrides the environment, which overrides the configuration file.\n"
            "\n"
-           "Parameters, with their environment variable and default (also: PCCL_LISTEN, PCCL_LOG_FORMAT):\n");
+           "Parameters, with their environment variable and default (also: PCCL_LISTEN, PCCL_LOG_FORMAT,\n"
+           "PCCL_IDLE_EXIT_MS):\n");
     for (size_t i = 0; i < pcclGetParameterCount(); i++) {
         pcclParameterInfo_t info = PCCL_PARAMETER_INFO_INIT;
         if (pcclGetParameterInfo(i, &info) == pcclSuccess && info.scope != pcclParameterCommunicator)
@@ -168,16 +170,18 @@ static int parse(struct command *command, int argc, char **argv)
 
 /* ---- running ---- */
 
-/* What the main thread waits for: signals, and that the master's thread has ended. */
-enum { WOKEN_BY_END = SIGUSR1 };
+/* What the main thread waits for: signals, that the master's thread has ended, and that it has long had no peer. */
+enum { WOKEN = SIGUSR1, IDLE_BEAT_MS_MAX = 1000 };
 
 struct service {
     struct pccl_master_server *server;
     struct notify notify;
     pthread_t main_thread;
-    bool named;  /* the master's thread */
-    bool broken; /* when ended: by a defect */
-    atomic_bool ended;
+    uint32_t idle_exit_ms;
+    uint64_t last_peer_ns; /* when there was one, or when it began; 0: not looked yet */
+    bool named;            /* the master's thread */
+    bool broken;           /* when ended: by a defect */
+    atomic_bool ended, idle;
 };
 
 static void report(enum pccl_log_level level, const char *words)
@@ -246,6 +250,27 @@ static void explain_failure(const struct pccl_text *words)
     report(PCCL_LOG_ERROR, problem.words);
 }
 
+static void watch_idleness(struct service *service, const struct pccl_master_counts *counts)
+{
+    uint64_t now_ns = uv_hrtime();
+    if (service->last_peer_ns == 0 || counts->members > 0 || counts->pending > 0 || counts->recovering)
+        service->last_peer_ns = now_ns;
+    if (service->idle_exit_ms == 0 || now_ns - service->last_peer_ns < service->idle_exit_ms * (uint64_t)1000000)
+        return;
+    atomic_store(&service->idle, true);
+    (void)pthread_kill(service->main_thread, WOKEN);
+}
+
+/* How often the master's thread calls on_beat; 0: never. */
+static uint32_t beat_of(const struct service *service)
+{
+    uint32_t wanted = service->idle_exit_ms / 8 + 1;
+    uint32_t beat = wanted < IDLE_BEAT_MS_MAX ? wanted : IDLE_BEAT_MS_MAX;
+    if (service->idle_exit_ms == 0 || (service->notify.beat_ms > 0 && service->notify.beat_ms < beat))
+        return service->notify.beat_ms;
+    return beat;
+}
+
 static void on_beat(void *context, const struct pccl_master_counts *counts)
 {
     struct service *service = context;
@@ -254,6 +279,7 @@ static void on_beat(void *context, const struct pccl_master_counts *counts)
         (void)prctl(PR_SET_NAME, "pccl-loop"); /* for top -H, and to tell which thread hangs */
     }
     notify_beat(&service->notify, counts);
+    watch_idleness(service, counts);
 }
 
 static bool start(struct service *service, const struct pccl_params *params, const struct pccl_host *hosts,
@@ -266,8 +292,9 @@ static bool start(struct service *service, const struct pccl_params *params, con
         return false;
     }
     pccl_master_server_set_report_file(service->server, params->topology_file);
-    if (service->notify.beat_ms > 0)
-        pccl_master_server_set_beat(service->server, service->notify.beat_ms, on_beat, service);
+    uint32_t beat_ms = beat_of(service);
+    if (beat_ms > 0)
+        pccl_master_server_set_beat(service->server, beat_ms, on_beat, service);
     if (pccl_master_server_run(service->server, words) == PCCL_OK)
         return true;
     pccl_master_server_destroy(service->server);
@@ -280,7 +307,7 @@ static void *await_end(void *argument)
     struct service *service = argument;
     service->broken = pccl_master_server_join(service->server) != PCCL_OK;
     atomic_store(&service->ended, true);
-    (void)pthread_kill(service->main_thread, WOKEN_BY_END);
+    (void)pthread_kill(service->main_thread, WOKEN);
     return NULL;
 }
 
@@ -291,7 +318,7 @@ static sigset_t awaited_signals(void)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
-    sigaddset(&set, WOKEN_BY_END);
+    sigaddset(&set, WOKEN);
     return set;
 }
 
@@ -301,7 +328,7 @@ static int drain(struct service *service, const char *signal_name)
     const struct timespec patience = {.tv_sec = DRAIN_MS / 1000};
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, WOKEN_BY_END);
+    sigaddset(&set, WOKEN);
     struct pccl_text words;
     pccl_text_format(&words, "%s: notifying the peers, then exiting", signal_name);
     report(PCCL_LOG_INFO, words.bytes);
@@ -326,6 +353,8 @@ static int attend(struct service *service)
         case SIGHUP: report(PCCL_LOG_INFO, "SIGHUP is ignored; restart the master to change settings"); break;
         default: break;
         }
+        if (atomic_load(&service->idle))
+            return drain(service, "no peer for idle_exit_ms");
     }
     report(PCCL_LOG_ERROR, "ended by an internal error");
     return EXIT_FAILURE;
@@ -367,7 +396,7 @@ static bool start_somewhere(struct service *service, const struct settings *sett
 
 static int serve(const struct settings *settings, const struct pccl_params *params)
 {
-    struct service service = {.main_thread = pthread_self()};
+    struct service service = {.main_thread = pthread_self(), .idle_exit_ms = settings_idle_exit_ms(settings)};
     pthread_t waiter;
     sigset_t set = awaited_signals();
     pthread_sigmask(SIG_BLOCK, &set, NULL); /* before there are threads */

@@ -36,6 +36,11 @@ static pcclParameterInfo_t info_of(int which)
         info.env = "PCCL_LOG_FORMAT";
         info.default_value = "text";
         break;
+    case SETTING_IDLE_EXIT_MS:
+        info.name = "idle_exit_ms";
+        info.env = "PCCL_IDLE_EXIT_MS";
+        info.default_value = "0";
+        break;
     default: (void)pcclGetParameterInfo((size_t)which, &info); break;
     }
     if (which == PCCL_PARAM_log_level)
@@ -59,6 +64,15 @@ static int find(const char *name)
 
 /* ---- values ---- */
 
+static bool check_idle_exit(const char *value, struct pccl_text *words)
+{
+    size_t digits = strspn(value, "0123456789");
+    if (digits > 0 && digits < 10 && value[digits] == '\0' && strtoul(value, NULL, 10) <= IDLE_EXIT_MS_MAX)
+        return true;
+    pccl_text_format(words, "bad value of idle_exit_ms: a number is wanted, 0 to %u", (unsigned)IDLE_EXIT_MS_MAX);
+    return false;
+}
+
 static bool check_value(int which, const char *value, struct pccl_text *words)
 {
     struct pccl_host hosts[PCCL_MASTER_HOSTS_MAX];
@@ -66,6 +80,8 @@ static bool check_value(int which, const char *value, struct pccl_text *words)
     if (which == SETTING_LISTEN)
         return pccl_api_hosts(value, CCOIP_PROTOCOL_PORT_MASTER, hosts, PCCL_MASTER_HOSTS_MAX, &count, words) ==
                PCCL_OK;
+    if (which == SETTING_IDLE_EXIT_MS)
+        return check_idle_exit(value, words);
     if (which != SETTING_LOG_FORMAT)
         return pccl_params_check((enum pccl_param)which, value, words) == PCCL_OK;
     if (pccl_log_format_find(value) != NULL)
@@ -213,6 +229,11 @@ out:
     return good;
 }
 
+uint32_t settings_idle_exit_ms(const struct settings *settings)
+{
+    return (uint32_t)strtoul(settings_text(settings, SETTING_IDLE_EXIT_MS), NULL, 10);
+}
+
 uint32_t settings_hosts(const struct settings *settings, struct pccl_host *hosts, uint32_t max)
 {
     struct pccl_text words;
@@ -242,7 +263,7 @@ static void print_list(const char *list, char *out, size_t size)
 void settings_print(const struct settings *settings, FILE *stream)
 {
     for (int order = 0; order < SETTING_COUNT; order++) {
-        int which = (order + PCCL_PARAM_COUNT) % SETTING_COUNT; /* listen and log_format first */
+        int which = (order + PCCL_PARAM_COUNT) % SETTING_COUNT; /* those that are no parameters first */
         char value[SETTING_BYTES_MAX + 128], source[512];
         const char *text = settings_text(settings, which);
         bool number = text[0] != '\0' && strspn(text, "0123456789") == strlen(text);

@@ -1,7 +1,7 @@
 /*
  * The settings of pccl-master: flags win over the environment, that over the configuration file,
  * that over the defaults. Names are those of the parameters of masters and of the process
- * (config/params.h), and listen and log_format.
+ * (config/params.h), and listen, log_format and idle_exit_ms.
  */
 #ifndef PCCL_TOOLS_MASTER_SETTINGS_H
 #define PCCL_TOOLS_MASTER_SETTINGS_H
@@ -12,8 +12,8 @@
 
 #include <stdio.h>
 
-enum { SETTING_LISTEN = PCCL_PARAM_COUNT, SETTING_LOG_FORMAT, SETTING_COUNT };
-enum { SETTING_BYTES_MAX = 4096 };
+enum { SETTING_LISTEN = PCCL_PARAM_COUNT, SETTING_LOG_FORMAT, SETTING_IDLE_EXIT_MS, SETTING_COUNT };
+enum { SETTING_BYTES_MAX = 4096, IDLE_EXIT_MS_MAX = 604800000 };
 
 /* In ascending order of rank. */
 enum settings_source { SETTINGS_DEFAULT, SETTINGS_FILE, SETTINGS_ENVIRONMENT, SETTINGS_FLAG };
@@ -51,6 +51,8 @@ bool settings_read_file(struct settings *settings, const char *path, struct sett
 bool settings_apply(const struct settings *settings, struct pccl_params *params, struct settings_problem *problem);
 /* The value that counts. */
 const char *settings_text(const struct settings *settings, int which);
+/* After so long without a peer the master ends; 0: never. */
+uint32_t settings_idle_exit_ms(const struct settings *settings);
 /* The addresses to listen at; their count. */
 uint32_t settings_hosts(const struct settings *settings, struct pccl_host *hosts, uint32_t max);
 /* As a configuration file, with where each value is from. */

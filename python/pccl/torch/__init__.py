@@ -5,6 +5,9 @@
     ddp.register_comm_hook(pccl.torch.DDPState(comm, model), pccl.torch.ddp_hook)
     with pccl.torch.DiLoCo(comm, [model], inner, outer, sync_every=100): ...  # by hooks
 
+    torch.distributed.init_process_group("pccl")       # the backend; see docs/guide/torch.md
+    if pccl.torch.committed(): optimizer.step()        # with it: whether all gradients were reduced
+
 LocalSGD works like DiLoCo. Of DTensors (fully_shard, FSDP2) the local shards are used. The number
 of a shard is then its peer group, and grid_is_full() tells whether all shards of all peers are
 present.
@@ -12,22 +15,28 @@ present.
 
 from __future__ import annotations
 
+from ._commit import committed
 from ._ddp import DDPState, ddp_hook
 from ._diloco import DiLoCo, LocalSGD
 from ._gradients import GradientBuckets
 from ._grid import connect_grid, fill_grid, grid_is_full
+from ._monitored import monitored_barrier
 from ._state import TrainingState, materialize, shared_state
+from ._work import CollectiveError
 
 __all__ = [
+    "CollectiveError",
     "DDPState",
     "DiLoCo",
     "GradientBuckets",
     "LocalSGD",
     "TrainingState",
+    "committed",
     "connect_grid",
     "ddp_hook",
     "fill_grid",
     "grid_is_full",
     "materialize",
+    "monitored_barrier",
     "shared_state",
 ]

@@ -1,0 +1,467 @@
+"""The backend "pccl" of torch.distributed: a process group in Python over the collectives of the library.
+
+All ranks make the operations of a group in the same order, so the n-th of one rank belongs to the n-th of the others;
+tags tell them apart while several are under way. Membership is fixed (_world.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+import torch.distributed as dist
+
+from .._communicator import Communicator
+from .._errors import InvalidArgument, PCCLError
+from . import _commit, _layout, _monitored
+from ._call import REFUSED, TAGS, Call
+from ._rendezvous import from_store, take_arrived
+from ._staging import Stage
+from ._untraced import untrace
+from ._work import CollectiveError, Completer, Ending, Work
+from ._world import World
+
+_UNSET = timedelta(0)  # torch's options have a negative one where the group's counts
+
+_world: Optional[World] = None
+
+
+_Step = Callable[[Call], None]
+
+
+def make_group(options: Any, backend_options: Any = None) -> ProcessGroup:
+    """What init_process_group and new_group call."""
+    global _world
+    if backend_options is not None:
+        raise ValueError("pccl takes no pg_options; its parameters come from the environment (man 7 pccl)")
+    timeout, rank, size = options.timeout, options.group_rank, options.group_size
+    if not options.global_ranks_in_group:
+        _world = take_arrived() or from_store(options.store, rank, size, timeout)
+        _commit.watch_steps()
+        try:
+            return ProcessGroup(_world, range(size), rank, timeout, is_default=True)
+        except BaseException:
+            _world.end("the default group was not made")
+            _world = None
+            raise
+    if _world is None:
+        raise RuntimeError("pccl: new_group needs a default group of this backend")
+    return ProcessGroup(_world, options.global_ranks_in_group, rank, timeout)
+
+
+class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
+    """Methods have the names that torch 2.13 calls, and those of older versions."""
+
+    supports_splitting = False
+    supports_coalescing = False
+
+    def __init__(
+        self, world: World, ranks: Sequence[int], rank: int, timeout: timedelta, is_default: bool = False
+    ) -> None:
+        super().__init__(rank, len(ranks))
+        self._world = world
+        self._ranks = list(ranks)
+        self._rank = rank
+        self._is_default = is_default
+        self._timeout = timeout
+        self._name = self._description = ""
+        self._comm: Communicator = self._found()
+        self._ids = tuple(world.ids[one] for one in self._ranks)
+        self._sequence = 0
+        # Works that have not ended, by tag, oldest first; those of pairs, by their number. Nobody else need keep them.
+        self._under_way: Dict[int, Work] = {}
+        self._pairs: Dict[int, Work] = {}
+        self._coalesced: Optional[List[Work]] = None
+        self._completer = Completer()
+        self._ended: Optional[str] = None
+
+    def _found(self) -> Communicator:
+        try:
+            return self._world.group(self._ranks, self._timeout)
+        except PCCLError as error:
+            why = self._world.named(error.reason)
+            raise CollectiveError(f"pccl: the group of ranks {self._ranks} cannot be founded: {why}") from error
+
+    # ---- what it is
+
+    def rank(self) -> int:
+        return self._rank
+
+    def size(self) -> int:
+        return len(self._ranks)
+
+    getRank, getSize = rank, size
+
+    def name(self) -> str:
+        return "pccl"
+
+    getBackendName = _get_backend_name = name
+
+    def getGroupName(self) -> str:
+        return self._name
+
+    def setGroupName(self, name: str) -> None:
+        self._name = name
+
+    _set_group_name = setGroupName
+
+    def getGroupDesc(self) -> str:
+        return self._description
+
+    def setGroupDesc(self, description: str) -> None:
+        self._description = description
+
+    _set_group_desc = setGroupDesc
+    group_name = property(getGroupName)
+    group_desc = property(getGroupDesc)
+
+    @property
+    def _device_types(self) -> List[torch.device]:
+        kinds = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+        return [torch.device(kind) for kind in kinds]
+
+    def _get_backend(self, _device: torch.device) -> ProcessGroup:
+        return self
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Of operations that are launched from now on."""
+        self._timeout = timeout
+
+    _set_default_timeout = set_timeout
+
+    # ---- collectives
+
+    def allreduce(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
+        return self._all_reduce("all_reduce", tensors, opts)
+
+    def allreduce_coalesced(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
+        return self._all_reduce("all_reduce_coalesced", tensors, opts)
+
+    def _all_reduce(self, name: str, tensors: List[torch.Tensor], opts: Any) -> Work:
+        def make(call: Call) -> None:
+            op, factor = _layout.operation_of(opts.reduceOp)
+            for tensor in tensors:
+                call.reduces(call.target([tensor], lambda one: _layout.to_reduce(one, op), is_read=True), op, factor)
+
+        # What fails leaves its tensors as they were: they have this rank's values.
+        return self._launch(name, tensors, tensors, make, opts, lambda: None)
+
+    def broadcast(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
+        def make(call: Call) -> None:
+            tensor = tensors[opts.rootTensor]
+            is_root = self._rank == opts.rootRank
+            memory = call.source(_layout.to_move(tensor)) if is_root else call.target([tensor])
+            call.add(self._comm.broadcast_async, memory, root=opts.rootRank)
+
+        return self._launch("broadcast", tensors, tensors, make, opts)
+
+    def reduce(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
+        def make(call: Call) -> None:
+            op, factor = _layout.operation_of(opts.reduceOp)
+            form: Callable[[torch.Tensor], torch.Tensor] = lambda one: _layout.to_reduce(one, op)
+            recv = call.target(tensors, form, is_read=True) if self._rank == opts.rootRank else None
+            send = call.source(form(tensors[0])) if recv is None else recv
+            call.add(self._comm.reduce_async, send, recv, root=opts.rootRank, op=op, factor=factor)
+
+        return self._launch("reduce", tensors, tensors, make, opts)
+
+    def allgather(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None) -> Work:
+        lists = list(zip(outputs, inputs))
+
+        def make(call: Call) -> None:
+            for places, given in lists:
+                self._gather_into(call, places, given)
+
+        return self._launch("all_gather", [*sum(outputs, []), *inputs], sum(outputs, []), make, opts)
+
+    allgather_coalesced = allgather
+
+    def _gather_into(self, call: Call, places: List[torch.Tensor], given: torch.Tensor) -> None:
+        _layout.need_one_each("all_gather: outputs", places, self.size())
+        _layout.need_one_kind("all_gather", [*places, given])
+        if places[self._rank].numel() != given.numel():
+            raise ValueError(
+                f"all_gather: the input has {given.numel()} elements, its place in the outputs "
+                f"{places[self._rank].numel()}"
+            )
+        if _layout.same_count(places):
+            call.add(self._comm.all_gather_async, call.source(_layout.to_move(given)), call.target(places))
+        else:
+            call.gather_blobs(_layout.to_move(given), places)
+
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+        return self.all_gather_single_coalesced([output], [input], opts)
+
+    _allgather_base = all_gather_single
+
+    def all_gather_single_coalesced(
+        self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None
+    ) -> Work:
+        def make(call: Call) -> None:
+            for output, given in zip(outputs, inputs):
+                _layout.need_one_kind("all_gather_into_tensor", [output, given])
+                call.add(self._comm.all_gather_async, call.source(_layout.to_move(given)), call.target([output]))
+
+        return self._launch("all_gather_into_tensor", [*outputs, *inputs], outputs, make, opts)
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def reduce_scatter(
+        self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any = None
+    ) -> Work:
+        def make(call: Call) -> None:
+            op, factor = _layout.operation_of(opts.reduceOp)
+            for output, given in zip(outputs, inputs):
+                _layout.need_one_each("reduce_scatter: inputs", given, self.size())
+                _layout.need_one_kind("reduce_scatter", [output, *given])
+                forms = [_layout.to_reduce(one, op) for one in given]
+                counts = None if _layout.same_count(forms) else [one.numel() for one in forms]
+                call.scatter_reduced(torch.cat(forms), output, op, factor, counts)
+
+        return self._launch("reduce_scatter", [*outputs, *sum(inputs, [])], outputs, make, opts)
+
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+        return self.reduce_scatter_single_coalesced([output], [input], opts)
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter_single_coalesced(
+        self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None
+    ) -> Work:
+        pairs = list(zip(outputs, inputs))
+
+        def make(call: Call) -> None:
+            op, factor = _layout.operation_of(opts.reduceOp)
+            for output, given in pairs:
+                _layout.need_one_kind("reduce_scatter_tensor", [output, given])
+                call.scatter_reduced(_layout.to_reduce(given, op), output, op, factor, None)
+
+        def own_shares() -> None:
+            for output, given in pairs:
+                output.copy_(given.reshape(-1).split(output.numel())[self._rank].view(output.shape))
+
+        return self._launch("reduce_scatter_tensor", [*outputs, *inputs], outputs, make, opts, own_shares)
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def gather(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None) -> Work:
+        places = outputs[0] if outputs else []
+
+        def make(call: Call) -> None:
+            recv = None
+            if self._rank == opts.rootRank:
+                _layout.need_one_each("gather: outputs", places, self.size())
+                _layout.need_one_kind("gather", [*places, inputs[0]])
+                recv = call.target(places)
+            call.add(self._comm.gather_async, call.source(_layout.to_move(inputs[0])), recv, root=opts.rootRank)
+
+        return self._launch("gather", [*places, *inputs], places, make, opts)
+
+    def scatter(self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any = None) -> Work:
+        given = inputs[0] if inputs else []
+
+        def make(call: Call) -> None:
+            sent = None
+            if self._rank == opts.rootRank:
+                _layout.need_one_each("scatter: inputs", given, self.size())
+                _layout.need_one_kind("scatter", [*given, *outputs])
+                sent = call.source(_layout.joined(given))
+            call.add(self._comm.scatter_async, sent, call.target(outputs), root=opts.rootRank)
+
+        return self._launch("scatter", [*outputs, *given], outputs, make, opts)
+
+    def all_to_all_single(
+        self,
+        output: torch.Tensor,
+        input: torch.Tensor,
+        output_split_sizes: Sequence[int] = (),
+        input_split_sizes: Sequence[int] = (),
+        opts: Any = None,
+    ) -> Work:
+        def make(call: Call) -> None:
+            _layout.need_one_kind("all_to_all_single", [output, input])
+            if not output_split_sizes and not input_split_sizes:
+                call.add(self._comm.all_to_all_async, call.source(_layout.to_move(input)), call.target([output]))
+                return
+            places = output.split(list(output_split_sizes) or self._equal_split(output))
+            call.exchange(places, input.split(list(input_split_sizes) or self._equal_split(input)))
+
+        return self._launch("all_to_all_single", [output, input], [output], make, opts)
+
+    alltoall_base = all_to_all_single
+
+    def _equal_split(self, tensor: torch.Tensor) -> List[int]:
+        if len(tensor) % self.size():
+            raise ValueError(f"all_to_all_single: {len(tensor)} rows are no equal parts for {self.size()} ranks")
+        return [len(tensor) // self.size()] * self.size()
+
+    def alltoall(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None) -> Work:
+        return self._launch(
+            "all_to_all", [*outputs, *inputs], outputs, lambda call: call.exchange(outputs, inputs), opts
+        )
+
+    def barrier(self, opts: Any = None) -> Work:
+        return self._launch("barrier", [], [], lambda call: call.add(self._comm.barrier_async), opts)
+
+    def monitored_barrier(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
+        """As pccl.torch.monitored_barrier; always waits for all."""
+        _monitored.carry_out(self, timeout or self._timeout)
+
+    # ---- from one to another
+
+    def send(self, tensors: List[torch.Tensor], dst: int, tag: object = 0) -> Work:
+        place = dst, self._tag_of_pair(tag)
+        make: _Step = lambda call: call.sends(call.source(_layout.to_move(tensors[0])), *place)
+        refuse: _Step = lambda call: call.sends(*_refusal(place))
+
+        return self._launch(f"send to rank {dst}", tensors, [], make, refuse=refuse)
+
+    def recv(self, tensors: List[torch.Tensor], src: int, tag: object = 0) -> Work:
+        place = src, self._tag_of_pair(tag)
+        make: _Step = lambda call: call.receives(call.target(tensors), *place)
+        refuse: _Step = lambda call: call.receives(*_refusal(place))
+        return self._launch(f"receive from rank {src}", tensors, tensors, make, refuse=refuse)
+
+    def recv_anysource(self, tensors: List[torch.Tensor], tag: int = 0) -> Work:
+        raise CollectiveError("pccl: a receive from anybody is not supported; name the rank that sends (src=)")
+
+    def _tag_of_pair(self, tag: object) -> int:
+        """Two peers have the tags of all their groups in common."""
+        return int.from_bytes(hashlib.blake2b(f"{self._name}/{tag}".encode(), digest_size=8).digest(), "little")
+
+    # ---- several in one
+
+    def _start_coalescing(self, _device: torch.device) -> None:
+        self._coalesced = []
+
+    def _end_coalescing(self, _device: torch.device) -> Work:
+        works, self._coalesced = self._coalesced or [], None
+        parts = [part for work in works for part in work._parts]
+        outputs = [tensor for work in works for tensor in work._outputs]
+
+        def finish() -> None:
+            for work in works:
+                work.wait()
+
+        ending = Ending(outputs, finish, lambda: _zero(outputs), self._timeout, Stage())
+        return Work(self, "coalesced operations", parts, ending)
+
+    # ---- launching
+
+    def _launch(
+        self,
+        name: str,
+        tensors: Sequence[torch.Tensor],
+        outputs: Sequence[torch.Tensor],
+        make: _Step,
+        opts: Any = None,
+        locally: Optional[Callable[[], None]] = None,
+        refuse: _Step = Call.refuse,
+    ) -> Work:
+        """make adds the library's operations to the call. What is lost fails the work; what is wrong here is raised
+        here, and fails the operation for the others."""
+        self._sweep()
+        locally = locally or (lambda: _zero(outputs))
+        call, why = Call(self), self._why()
+        try:
+            if why is None:
+                for tensor in tensors:
+                    _layout.check_device(tensor)
+                make(call)
+        except PCCLError as error:
+            if isinstance(error, InvalidArgument):
+                self._refuse(call, refuse)
+                raise ValueError(f"pccl: {name}, rank {self._world.rank}: {error.reason}") from error
+            why = self._why_not(error)
+        except Exception:
+            self._refuse(call, refuse)
+            raise
+        limit = getattr(opts, "timeout", None) or _UNSET
+        limit = limit if limit > _UNSET else self._timeout
+        if why is not None:
+            words = f"pccl: {name} of group {self._name!r}, rank {self._world.rank}: {why}"
+            return call.work(name, outputs, locally, limit, self._error(words, why))
+        work = call.work(name, outputs, locally, limit)
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
+
+    @staticmethod
+    def _refuse(call: Call, refuse: _Step) -> None:
+        try:
+            refuse(call)
+        except PCCLError:
+            pass  # nobody is left who could wait
+
+    def _hold(self, work: Work, tags: Sequence[int]) -> None:
+        if tags:
+            self._under_way.update(dict.fromkeys(tags, work))
+        else:
+            self._pairs[id(work)] = work
+
+    def _sweep(self) -> None:
+        """Ends what has an outcome and may have been dropped by its caller: its results belong in their places."""
+        for held in (self._under_way, self._pairs):
+            while held:
+                key, work = next(iter(held.items()))
+                if not work.is_completed():
+                    break
+                held.pop(key, None)
+
+    def _next_tag(self) -> int:
+        tag = self._sequence % TAGS
+        self._sequence += 1
+        before = self._under_way.pop(tag, None)
+        if before is not None:
+            before._await(None)
+        return tag
+
+    # ---- failure and the end
+
+    def _why(self) -> Optional[str]:
+        return self._ended or self._world.why()
+
+    def _why_not(self, error: PCCLError) -> str:
+        """Why the library's operation failed: with the world, if that has ended meanwhile."""
+        return self._why() or self._world.named(error.reason)
+
+    def _error(self, words: str, why: str) -> CollectiveError:
+        """ranks: of words that the library begins with whom it is about, the first; of those who wait, all."""
+        ranks = self._world.ranks_in(why)
+        return CollectiveError(words, ranks if "waits for" in why else ranks[:1])
+
+    def _waits(self) -> str:
+        return self._world.named(self._world.waits())
+
+    def abort(self) -> None:
+        """Whatever is under way fails. A new init_process_group may follow."""
+        self._end("this rank has aborted the process group")
+
+    def shutdown(self) -> None:
+        self._end("this rank has destroyed the process group")
+
+    def _end(self, why: str) -> None:
+        global _world
+        self._ended = self._ended or why
+        self._comm.close()
+        self._completer.close()
+        if self._is_default:
+            self._world.end(why)
+            _world = None
+
+
+untrace(ProcessGroup, but=("rank", "size", "name", "get", "set"))
+
+
+def _refusal(place: Tuple[int, int]) -> Tuple[torch.Tensor, int, int, str]:
+    """Arguments of a transfer that the other side's does not match."""
+    return (torch.zeros(1, dtype=torch.uint8), *place, REFUSED)
+
+
+def _zero(outputs: Sequence[torch.Tensor]) -> None:
+    """Of results that nobody will use: no numbers that trap or spread."""
+    with torch.no_grad():
+        for output in outputs:
+            output.zero_()

@@ -1,0 +1,197 @@
+"""What one call of torch.distributed makes of the library's operations."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
+
+import torch
+
+from .. import _collectives, _reduce
+from .._communicator import Communicator
+from .._errors import PeerLostError
+from . import _layout
+from ._staging import Stage
+from ._work import CollectiveError, Ending, Part, Work
+
+if TYPE_CHECKING:
+    from ._backend import ProcessGroup
+
+TAGS = 256  # so many operations of a group may be under way; the next one waits for the oldest
+
+# Labels of operations that stand for something else; peers with different ones get StateMismatch.
+_EMPTY = "no elements"
+_UNEQUAL = "all to all in unequal parts"
+REFUSED = "refused by a rank"
+
+
+class Call:
+    """Launches operations one after another, and becomes a Work."""
+
+    def __init__(self, group: ProcessGroup) -> None:
+        self._group = group
+        self._comm = group._comm
+        self._parts: List[Part] = []
+        self._tags: List[int] = []
+        self._after: List[Callable[[], None]] = []
+        self._stage = Stage()
+        self._is_tag_free = False  # whether the last tag was taken for an operation that was not launched
+
+    # ---- memory
+
+    def source(self, elements: torch.Tensor) -> torch.Tensor:
+        """What the library reads in their place; in the next operation, or later."""
+        return self._stage.source(elements)
+
+    def target(
+        self,
+        tensors: Sequence[torch.Tensor],
+        form: Callable[[torch.Tensor], torch.Tensor] = _layout.to_move,
+        is_read: bool = False,
+    ) -> torch.Tensor:
+        """Memory for a result, which is brought to the tensors when the work is complete."""
+        target = _layout.Target(self._stage, tensors, form, is_read)
+        self._after.append(target.bring)
+        return target.memory
+
+    # ---- collectives
+
+    def add(self, launch: Callable[..., Any], *buffers: Optional[torch.Tensor], **named: Any) -> None:
+        """An operation of the group's communicator. One without elements is a barrier, which the others notice if
+        theirs have some."""
+        group = self._group
+        given = next((one for one in buffers if one is not None), None)
+        if given is not None and given.numel() == 0:
+            launch, buffers, named = self._comm.barrier_async, (), {"label": _EMPTY}
+        self._stage.ready()
+        tag = self._take_tag()
+        handle = launch(*buffers, tag=tag, members=group._ids, alone_ok=True, **named)
+        self._launched(self._comm, handle)
+
+    def reduces(self, memory: torch.Tensor, op: str, factor: Optional[float]) -> None:
+        """An all-reduce in place."""
+        if memory.numel() == 0:
+            self.add(self._comm.barrier_async, label=_EMPTY)
+            return
+        self._stage.ready()
+        tag = self._take_tag()
+        options = _collectives.Options(
+            "all_reduce", tag, None, True, factor=_collectives.factor_of("all_reduce", op, factor)
+        )
+        work = _reduce.reduction("all_reduce", memory, memory, op, tag, None, None)
+        self._launched(self._comm, self._comm._launch("all_reduce", _collectives.all_reduce(options, work), ""))
+
+    def scatter_reduced(
+        self, given: torch.Tensor, output: torch.Tensor, op: str, factor: Optional[float], counts: Optional[List[int]]
+    ) -> None:
+        place = self.target([output], lambda one: _layout.to_reduce(one, op))
+        self.add(self._comm.reduce_scatter_async, self.source(given), place, op=op, factor=factor, counts=counts)
+
+    def gather_blobs(self, given: torch.Tensor, places: Sequence[torch.Tensor]) -> None:
+        """An all-gather of unequal parts, whose sizes all ranks know."""
+        total = sum(one.numel() * one.element_size() for one in places)
+        memory = self.source(given)
+        for place in places:
+            self._stage.will_write(place)
+        self._stage.ready()
+        tag = self._take_tag()
+        handle = self._comm.all_gather_v_async(
+            memory, tag=tag, members=self._group._ids, alone_ok=True, max_bytes=max(1, total)
+        )
+        self._launched(self._comm, handle)
+
+        def bring() -> None:
+            outcome = handle._operation.outcome
+            assert outcome is not None
+            for rank, (place, (_, blob)) in enumerate(zip(places, outcome.blobs)):
+                if len(blob) != place.numel() * place.element_size():
+                    raise ValueError(f"rank {rank} gave {len(blob)} bytes for a place of {tuple(place.shape)}")
+                if len(blob) > 0:
+                    _layout.write(place, torch.frombuffer(blob, dtype=torch.uint8))
+
+        self._after.append(bring)
+
+    def exchange(self, places: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
+        """An all-to-all in parts of any sizes, by pairs. The barrier makes it meet nothing else."""
+        group = self._group
+        _layout.need_one_each("all_to_all: outputs", list(places), group.size())
+        _layout.need_one_each("all_to_all: inputs", list(given), group.size())
+        _layout.need_one_kind("all_to_all", [*places, *given])
+        own = group.rank()
+        if places[own].numel() != given[own].numel():
+            raise ValueError("all_to_all: a rank's part for itself must have the size of its place")
+        self.add(self._comm.barrier_async, label=_UNEQUAL)
+        tag = group._tag_of_pair("all_to_all")
+        for peer in (rank for rank in range(group.size()) if rank != own):
+            if given[peer].numel() > 0:
+                self.sends(self.source(_layout.to_move(given[peer])), peer, tag)
+            if places[peer].numel() > 0:
+                self.receives(self.target([places[peer]]), peer, tag)
+        self._after.append(lambda: _layout.write(places[own], _layout.to_move(given[own])))
+
+    # ---- pairs
+
+    def sends(self, memory: torch.Tensor, peer: int, tag: int, label: str = "") -> None:
+        self._transfer("send_async", memory, peer, tag, label)
+
+    def receives(self, memory: torch.Tensor, peer: int, tag: int, label: str = "") -> None:
+        self._transfer("recv_async", memory, peer, tag, label)
+
+    def _transfer(self, method: str, memory: torch.Tensor, peer: int, tag: int, label: str) -> None:
+        comm, name = self._group._world.comm, self._group._ids[peer]
+        if name not in comm.members():
+            raise PeerLostError(f"the peer {name[:8]} has gone")
+        if memory.numel() == 0:
+            memory, label = torch.zeros(1, dtype=torch.uint8), _EMPTY
+        self._stage.ready()
+        self._parts.append(Part(comm, getattr(comm, method)(memory, name, tag=tag, label=label)))
+
+    # ---- the end of the call
+
+    def refuse(self) -> None:
+        """Lets the others' operation fail, which wait for this rank."""
+        if not self._is_tag_free:
+            self._take_tag()
+        self._launched(
+            self._comm,
+            self._comm.barrier_async(tag=self._tags[-1], members=self._group._ids, alone_ok=True, label=REFUSED),
+        )
+        self.work("refused operation", [], _nothing, self._group._timeout)
+
+    def work(
+        self,
+        name: str,
+        outputs: Sequence[torch.Tensor],
+        locally: Callable[[], None],
+        limit: timedelta,
+        error: Optional[CollectiveError] = None,
+    ) -> Work:
+        after, stage = self._after, self._stage
+
+        def finish() -> None:
+            with stage.unloading():
+                for step in after:
+                    step()
+
+        made = Work(self._group, name, self._parts, Ending(outputs, finish, locally, limit, stage), error)
+        if error is None:
+            self._group._hold(made, self._tags)
+        return made
+
+    def _take_tag(self) -> int:
+        if len(self._tags) >= TAGS:  # of this call itself, whose works are not known yet
+            part = self._parts[len(self._tags) - TAGS]
+            while not part.wait_briefly() and self._group._why() is None:
+                pass
+        tag = self._group._next_tag()
+        self._tags.append(tag)
+        self._is_tag_free = True
+        return tag
+
+    def _launched(self, comm: Communicator, handle: Any) -> None:
+        self._is_tag_free = False
+        self._parts.append(Part(comm, handle))
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,133 @@
+"""Tensors as the library sees them: dense memory of a data type that it knows."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Optional, Sequence, Tuple
+
+import torch
+
+from .._enums import by_name
+from ._staging import Stage, copy, host_memory, is_on_device
+
+_OPS = {
+    "SUM": "sum",
+    "AVG": "avg",
+    "PRODUCT": "prod",
+    "MIN": "min",
+    "MAX": "max",
+    "BAND": "and",
+    "BOR": "or",
+    "BXOR": "xor",
+    "PREMUL_SUM": "premul_sum",
+}
+_OF_COMPLEX = "sum", "avg", "premul_sum"  # what is done to real and imaginary parts alike
+
+
+def operation_of(given: Any) -> Tuple[str, Optional[float]]:
+    """The name of torch's reduction in this package, and its factor."""
+    kind = getattr(given, "op", given)
+    name = _OPS.get(getattr(kind, "name", ""))
+    if name is None:
+        raise ValueError(f"pccl has no reduction {kind}")
+    factor = given.__getstate__()[1] if name == "premul_sum" else None
+    return name, None if factor is None else float(factor)
+
+
+def is_known(dtype: torch.dtype) -> bool:
+    return by_name(str(dtype).replace("torch.", "", 1)) is not None
+
+
+def check_device(tensor: Any) -> None:
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise ValueError(f"pccl serves tensors in CPU and CUDA memory, and not one on {tensor.device}")
+    if tensor.layout is not torch.strided:
+        raise ValueError(f"pccl serves dense tensors, and not one of layout {tensor.layout}")
+
+
+def dense(tensor: torch.Tensor) -> torch.Tensor:
+    """Its elements in one dimension, in order; a copy only where they do not lie so."""
+    return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+
+
+def to_move(tensor: torch.Tensor) -> torch.Tensor:
+    """For operations that only move elements: any type will do, as bytes if need be."""
+    flat = dense(tensor)
+    return flat if is_known(flat.dtype) else flat.view(torch.uint8)
+
+
+def to_reduce(tensor: torch.Tensor, op: str) -> torch.Tensor:
+    flat = dense(tensor)
+    if is_known(flat.dtype):
+        return flat
+    if flat.is_complex() and flat.dtype != torch.complex32 and op in _OF_COMPLEX:
+        return torch.view_as_real(flat).reshape(-1)
+    raise ValueError(f"pccl cannot reduce {tensor.dtype} by {op}")
+
+
+class Target:
+    """Memory for a result, and where it belongs: the tensors one behind the other, or one tensor itself if it is dense
+    and in the memory of this process."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        tensors: Sequence[torch.Tensor],
+        form: Callable[[torch.Tensor], torch.Tensor] = to_move,
+        is_read: bool = False,
+    ) -> None:
+        """is_read: it is one tensor, whose elements are wanted in the memory before."""
+        self._tensors = list(tensors)
+        forms = [form(one) for one in self._tensors]
+        self.counts = [one.numel() for one in forms]
+        for tensor in self._tensors:
+            stage.will_write(tensor)
+        self._is_direct = False
+        if is_on_device(forms[0]):
+            size = sum(self.counts)
+            self.memory = stage.source(forms[0]) if is_read else host_memory(size, forms[0].dtype)
+        elif len(forms) == 1:
+            self.memory = forms[0]
+            self._is_direct = _is_same_memory(forms[0], self._tensors[0])
+        else:
+            self.memory = torch.empty(sum(self.counts), dtype=forms[0].dtype)
+
+    def bring(self) -> None:
+        if self._is_direct:
+            return
+        for tensor, piece in zip(self._tensors, self.memory.split(self.counts)):
+            write(tensor, piece)
+
+
+def _is_same_memory(form: torch.Tensor, tensor: torch.Tensor) -> bool:
+    return form.data_ptr() == tensor.data_ptr() and not tensor.is_conj() and not tensor.is_neg()
+
+
+def write(tensor: torch.Tensor, piece: torch.Tensor) -> None:
+    """Puts what came as to_move or to_reduce of such a tensor would be."""
+    with torch.no_grad():
+        dtype = tensor.dtype
+        typed = piece if piece.dtype == dtype else piece.view(dtype)
+        copy(tensor, typed.view(tensor.shape))
+
+
+def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """What is to be moved, one behind the other."""
+    forms = [to_move(one) for one in tensors]
+    return forms[0] if len(forms) == 1 else torch.cat(forms)
+
+
+def same_count(tensors: Sequence[torch.Tensor]) -> bool:
+    return len({one.numel() for one in tensors}) == 1
+
+
+def need_one_kind(what: str, tensors: Sequence[torch.Tensor]) -> None:
+    for kinds in ({str(one.dtype) for one in tensors}, {str(one.device) for one in tensors}):
+        if len(kinds) > 1:
+            raise ValueError(f"{what}: tensors of different kinds: {', '.join(sorted(kinds))}")
+
+
+def need_one_each(what: str, tensors: List[Any], size: int) -> None:
+    if len(tensors) != size:
+        raise ValueError(f"{what}: {len(tensors)} tensors for {size} ranks")
+
+

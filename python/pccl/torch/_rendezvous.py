@@ -1,0 +1,312 @@
+"""How the processes of torch.distributed find their master and each other, and in which order they join.
+
+Ranks are the order of admission, so that collectives need not rearrange anything. With a store (env://, tcp://, ...)
+rank 0 therefore lets the others in one after another: each asks it through the store, and connects when it is told the
+master's address. Whoever comes by init_method="pccl://host:port?world_size=n" has the rank of its admission.
+
+Keys may be left from earlier worlds of a store that outlives them, as torchrun's does: so questions are numbered, each
+process asks a new one, and rank 0 answers those that have no last answer yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+import socket
+import subprocess
+import time
+import uuid
+from datetime import timedelta
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from urllib.parse import parse_qs, urlsplit
+
+import torch.distributed as dist
+
+from .. import __version__, _programs
+from .._communicator import Communicator
+from .._errors import PCCLError
+from ._work import CollectiveError
+from ._world import World
+
+_log = logging.getLogger("pccl")
+
+SAY_S = 10.0  # a world that does not fill up says so often who is missing
+IDLE_EXIT_MS = 30000  # of a master that nobody else started: it ends so long after its last peer
+_PAUSES_S = (0.002, 0.1)  # between two looks: at first, and at most
+# Nobody restarts such a master, so its peers need not wait for another one longer than they must.
+_DETACHED_PEER = {"master_lost_ms": 60001}  # more than alone_ms
+
+_masters: List["subprocess.Popen[bytes]"] = []  # so that Python does not complain about those that still run
+
+
+def _names(ranks: List[int]) -> str:
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
+
+
+class _Patience:
+    """Paces a wait for others, says who is missing, and ends it."""
+
+    def __init__(self, timeout: timedelta, missing: Callable[[], str]) -> None:
+        self._missing = missing
+        self._begin = time.monotonic()
+        self._limit_s = timeout.total_seconds()
+        self._said_at = self._begin
+        self._pause_s = _PAUSES_S[0]
+
+    def pause(self) -> bool:
+        """Whether it is time to say again who is missing. CollectiveError when it takes too long."""
+        time.sleep(self._pause_s)
+        self._pause_s = min(1.5 * self._pause_s, _PAUSES_S[1])
+        now = time.monotonic()
+        if now - self._begin > self._limit_s:
+            raise CollectiveError(self.words(f"within {self._limit_s:g} s"))
+        if now - self._said_at < SAY_S:
+            return False
+        self._said_at = now
+        _log.warning("%s", self.words(f"after {now - self._begin:.0f} s"))
+        return True
+
+    def progress(self) -> None:
+        self._pause_s = _PAUSES_S[0]
+
+    def words(self, when: str) -> str:
+        return f"init_process_group: the world is not complete {when}: {self._missing()}"
+
+
+# ---- the master
+
+
+def _own_host() -> str:
+    """Where others reach this process, as the launcher says."""
+    return os.environ.get("MASTER_ADDR") or socket.gethostname()
+
+
+def _start_master() -> str:
+    """A master of its own session, which outlives this process and ends with its last peer; its address."""
+    path = _programs.find("pccl-master")
+    if path is None:
+        raise CollectiveError("init_process_group: there is no program pccl-master; name a running one by PCCL_MASTER")
+    command = [path, "--log-format=text", f"--set=idle_exit_ms={IDLE_EXIT_MS}"]
+    said = b""
+    for host in ("[::]", "0.0.0.0"):  # the second one where there is no IPv6
+        master = subprocess.Popen(
+            [*command, f"--listen={host}:0"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        _masters.append(master)
+        assert master.stderr is not None
+        with master.stderr as lines:
+            for line in lines:
+                found = re.search(rb"listening on port (\d+)", line)
+                if found is not None:
+                    return f"{_own_host()}:{int(found.group(1))}"
+                said += line
+    raise CollectiveError(f"init_process_group: pccl-master did not start: {said.decode(errors='replace').strip()}")
+
+
+# ---- joining, with a store
+
+
+class _Door:
+    """At rank 0: who has asked, and the answers."""
+
+    def __init__(self, store: Any, size: int) -> None:
+        self._store = store
+        self.size = size
+        self._seen = 0
+        self._asked: Dict[int, int] = {}  # by rank, the number of its question
+        self.inside = 1
+
+    def look(self) -> None:
+        last = self._store.add("pccl/asked", 0)
+        while self._seen < last and self._store.check([f"pccl/question/{self._seen + 1}"]):
+            self._seen += 1
+            answer = f"pccl/answer/{self._seen}"
+            if not self._store.check([answer]) or self._store.get(answer).startswith(b"wait"):
+                self._asked[int(self._store.get(f"pccl/question/{self._seen}"))] = self._seen
+
+    def answer(self, rank: int, word: str, text: str) -> None:
+        self._store.set(f"pccl/answer/{self._asked[rank]}", f"{word} {text}")
+
+    def let_in(self, rank: int, ticket: str) -> None:
+        if rank in self._asked:
+            self.answer(rank, "go", ticket)
+            del self._asked[rank]
+
+    def answer_all(self, word: str, text: str) -> None:
+        for rank in self._asked:
+            self.answer(rank, word, text)
+
+    def missing(self) -> str:
+        return _names([rank for rank in range(self.inside, self.size) if rank not in self._asked]) + " missing"
+
+
+def _lead(store: Any, size: int, timeout: timedelta) -> World:
+    """Rank 0: joins first, and lets the others in, in order."""
+    door = _Door(store, size)
+    try:
+        named = os.environ.get("PCCL_MASTER")
+        ticket = {"master": named or _start_master(), "world": uuid.uuid4().hex, "detached": not named}
+        with _joining(ticket, 0, size, timeout) as comm:
+            _let_in_all(door, comm, json.dumps(ticket), timeout)
+            return _agree(comm, 0, size, ticket, timeout)
+    except CollectiveError as error:
+        door.look()
+        door.answer_all("error", str(error))
+        raise
+
+
+def _let_in_all(door: _Door, comm: Communicator, ticket: str, timeout: timedelta) -> None:
+    patience = _Patience(timeout, door.missing)
+    while door.inside < door.size:
+        door.look()
+        door.let_in(door.inside, ticket)
+        before = door.inside
+        comm.update_topology()
+        door.inside = _count(comm, door.size)
+        if door.inside > before:
+            patience.progress()
+        elif patience.pause():
+            door.answer_all("wait", patience.words("yet"))
+
+
+def _ask(store: Any, rank: int, timeout: timedelta) -> Dict[str, Any]:
+    """Any other rank: waits until it is let in. What rank 0 gives it."""
+    number = store.add("pccl/asked", 1)
+    store.set(f"pccl/question/{number}", str(rank))
+    answer = f"pccl/answer/{number}"
+    said = ["rank 0 missing"]
+    patience = _Patience(timeout, lambda: said[0])
+    while True:
+        if _is_there(store, answer):
+            word, _, text = store.get(answer).decode().partition(" ")
+            if word == "go":
+                ticket: Dict[str, Any] = json.loads(text)
+                return ticket
+            if word == "error":
+                raise CollectiveError(text)
+            said[0] = text.rpartition(": ")[2]
+        patience.pause()
+
+
+def _is_there(store: Any, key: str) -> bool:
+    try:
+        return bool(store.check([key]))
+    except dist.DistNetworkError as error:
+        raise CollectiveError(f"init_process_group: the store has gone, and rank 0 with it: {error}", [0]) from None
+
+
+def from_store(store: Any, rank: int, size: int, timeout: timedelta) -> World:
+    if rank == 0:
+        return _lead(store, size, timeout)
+    ticket = _ask(store, rank, timeout)
+    with _joining(ticket, rank, size, timeout) as comm:
+        _fill(comm, size, timeout, lambda: _names(_absent(comm, size)) + " missing")
+        return _agree(comm, rank, size, ticket, timeout)
+
+
+def _absent(comm: Communicator, size: int) -> List[int]:
+    here = {comm.name_of(one) for one in comm.members()}
+    return [rank for rank in range(size) if _name(rank, size) not in here]
+
+
+# ---- joining, without one
+
+_arrived: List[World] = []  # that of a rendezvous whose process group is about to be made
+
+
+def from_master(url: str, timeout: timedelta = timedelta(minutes=30), **_: Any) -> Iterator[Tuple[Any, int, int]]:
+    """Handles init_method="pccl://host:port"."""
+    parts = urlsplit(url)
+    given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    if "rank" in given:
+        raise ValueError("init_process_group: with pccl:// the master gives the rank; leave it out")
+    size = int(given.get("world_size") or os.environ.get("WORLD_SIZE") or 0)
+    if size < 1:
+        raise ValueError("init_process_group: with pccl:// world_size is needed, as argument or as WORLD_SIZE")
+    ticket = {"master": parts.netloc, "world": "", "detached": False}
+    with _joining(ticket, None, size, timeout) as comm:
+        _fill(comm, size, timeout, lambda: f"{len(comm.members())} of {size} processes are here")
+        world = _agree(comm, comm.rank, size, ticket, timeout)
+    _arrived[:] = [world]
+    yield dist.HashStore(), world.rank, world.size
+    raise CollectiveError("pccl:// cannot be used for a second rendezvous")
+
+
+def take_arrived() -> Optional[World]:
+    return _arrived.pop() if _arrived else None
+
+
+# ---- what both do
+
+
+def _name(rank: Optional[int], size: int) -> str:
+    """What others know a peer by before they can ask it: words in errors, too."""
+    return f"one of {size}" if rank is None else f"rank {rank} of {size}"
+
+
+@contextlib.contextmanager
+def _joining(ticket: Dict[str, Any], rank: Optional[int], size: int, timeout: timedelta) -> Iterator[Communicator]:
+    """A peer of the run, which leaves it again if the world does not come about."""
+    options: Dict[str, Any] = {
+        "name": _name(rank, size),
+        "call_timeout_ms": max(1, int(timeout.total_seconds() * 1000)),
+    }
+    if ticket["detached"]:
+        options.update(_DETACHED_PEER)
+    comm = Communicator(ticket["master"], options=options)
+    try:
+        comm.connect()
+        yield comm
+    except PCCLError as error:
+        comm.close()
+        raise CollectiveError(f"init_process_group, {options['name']}: {error.reason}") from error
+    except BaseException:
+        comm.close()
+        raise
+
+
+def _count(comm: Communicator, size: int) -> int:
+    members = comm.members()
+    names = [comm.name_of(one) for one in members]
+    if len(members) > size or not all(name.endswith(f" of {size}") for name in names):
+        raise CollectiveError(
+            f"init_process_group: the world is of {size} ranks, but the master at {comm.address} has "
+            f"{', '.join(names)}: another job uses it, or world sizes differ"
+        )
+    return len(members)
+
+
+def _fill(comm: Communicator, size: int, timeout: timedelta, missing: Callable[[], str]) -> None:
+    patience = _Patience(timeout, missing)
+    count = _count(comm, size)
+    while count < size:
+        comm.update_topology()
+        before, count = count, _count(comm, size)
+        if count > before:
+            patience.progress()
+        elif count < size:
+            patience.pause()
+
+
+def _agree(comm: Communicator, rank: int, size: int, ticket: Dict[str, Any], timeout: timedelta) -> World:
+    """All are here: compares what they believe, and makes the world."""
+    own = {"rank": rank, "size": size, "world": ticket["world"], "version": __version__}
+    told = comm.all_gather_v(json.dumps(own).encode(), alone_ok=True, label="init_process_group")
+    beliefs = [json.loads(bytes(blob)) for _, blob in told]
+    for place, belief in enumerate(beliefs):
+        wanted = {**own, "rank": place}
+        if belief != wanted:
+            raise CollectiveError(
+                f"init_process_group: the processes at the master {comm.address} are not of one world: number {place} "
+                f"says {belief}, and not {wanted}"
+            )
+    return World(comm, rank, [one for one, _ in told], timeout)
+
+

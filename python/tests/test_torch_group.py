@@ -1,0 +1,81 @@
+"""The backend "pccl" of torch.distributed: programs of 2, 3 and 4 processes, compared with gloo."""
+
+import pytest
+import support  # noqa: F401 - it finds installed
+
+torch = pytest.importorskip("torch")
+
+import installed  # noqa: E402
+import torch_worlds  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return installed.metadata(tmp_path_factory.mktemp("installed"))
+
+
+@pytest.fixture(scope="module")
+def nursery(folder):
+    made = torch_worlds.Nursery(folder, "torch.distributed.fsdp", "torch._dynamo")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_every_method(nursery, size):
+    nursery.world("methods", size)
+
+
+def test_training(nursery):
+    nursery.world("training", 2, "ddp", "fsdp2")
+
+
+def test_rank_and_world_from_the_master(nursery, address):
+    nursery.world("by_master", 3, address, 3)
+
+
+def test_under_torchrun(folder):
+    assert torch_worlds.torchrun(folder, "twice", 2).stdout.count("twice\n") == 2
+
+
+def test_import_torch_does_not_import_pccl(script, folder):
+    text = "import sys, torch; assert 'PCCL' in torch.distributed.Backend._plugins and 'pccl' not in sys.modules"
+    assert script(text, env={"PYTHONPATH": str(folder)}).end() == 0
+    broken = "import sys; sys.modules['torch.distributed'] = None; import pccl_autoload; pccl_autoload.register()"
+    assert script(broken).end() == 0
+
+
+def test_memory_of_a_device(nursery):
+    nursery.world("on_device", 2)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda(folder):
+    fresh = torch_worlds.Nursery(folder)  # CUDA does not work in forks of a process that has used it
+    try:
+        fresh.world("on_cuda", 2)
+    finally:
+        fresh.close()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("size", [3, 4])
+def test_training_of_more(nursery, size):
+    nursery.world("training", size, "ddp", "fsdp2")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["hsdp", "tp"])
+def test_training_on_a_square(nursery, kind):
+    nursery.world("training", 4, kind)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["compiled_ddp", "compiled_fsdp2", "inductor"])
+def test_training_compiled(nursery, kind):
+    nursery.world("training", 2, kind)
+
+
+@pytest.mark.nightly
+def test_checkpoints(nursery, tmp_path):
+    nursery.world("checkpoints", 2, tmp_path / "saved")

@@ -1,0 +1,63 @@
+"""What the backend "pccl" of torch.distributed makes of deaths, misuse and impatience: an exception with words."""
+
+import random
+
+import pytest
+import support
+
+torch = pytest.importorskip("torch")
+
+import installed  # noqa: E402
+import torch_worlds  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory):
+    made = torch_worlds.Nursery(installed.metadata(tmp_path_factory.mktemp("installed")), "torch.distributed.fsdp")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_rank(nursery, victim):
+    said = nursery.world("killed", 3, victim, support.free_port(), dying=[victim])
+    del said[victim]
+    for lines in said:
+        after = next(line for line in lines if line.startswith("failed after "))
+        support.figure("torch_words_after_kill", float(after.split()[2]), "s")
+
+
+def test_a_rank_killed_in_a_step(nursery):
+    nursery.world("uncommitted", 3, support.free_port(), dying=[2])
+
+
+def test_a_rank_that_leaves_early(nursery):
+    nursery.world("early", 3)
+
+
+def test_misuse(nursery):
+    nursery.world("misuse", 3)
+
+
+def test_waiting(nursery):
+    nursery.world("interrupted", 2)
+
+
+def test_a_world_that_does_not_fill_up(nursery):
+    for lines in nursery.world("incomplete", [0, 2], size=3):
+        assert any("not complete after" in line and "rank 1 missing" in line for line in lines), lines
+
+
+def test_a_master_of_another_job(nursery, address):
+    said = nursery.world("of_another_world", 2, address)
+    assert ["refused"] in said
+
+
+@pytest.mark.nightly
+def test_kills_at_random_moments(nursery):
+    seed = random.SystemRandom().randrange(1 << 32)
+    print("seed", seed)
+    draw = random.Random(seed)
+    for _ in range(6):
+        victim, seconds = draw.randrange(4), draw.uniform(0.05, 1.5)
+        nursery.world("killed_at_random", 4, victim, seconds, support.free_port(), dying=[victim])

@@ -1,0 +1,92 @@
+"""A made-up device, for machines that have none: its memory is that of CPU tensors, and its streams do nothing before
+somebody waits for them. So whoever reads too early, reads what was there before."""
+
+import threading
+
+import torch
+
+
+class Stream:
+    def __init__(self, _device=None):
+        self._steps = []
+        self._done = 0
+
+    def put(self, step):
+        self._steps.append(step)
+
+    def wait_event(self, event):
+        self.put(event.synchronize)
+
+    def run(self, end):
+        while self._done < end:
+            step = self._steps[self._done]
+            self._done += 1
+            step()
+
+    def synchronize(self):
+        self.run(len(self._steps))
+
+    def mark(self):
+        return len(self._steps)
+
+
+class Event:
+    def record(self, stream):
+        self._stream, self._end = stream, stream.mark()
+
+    def synchronize(self):
+        self._stream.run(self._end)
+
+
+class Device:
+    """Takes the place of pccl.torch._staging's device."""
+
+    Stream, Event = Stream, Event
+
+    def __init__(self, staging):
+        self._memory = set()
+        self._current = threading.local()
+        self._default = Stream()
+        staging.api = self
+        staging.is_on_device = self._is_mine
+        staging.host_memory = lambda count, dtype: torch.full((count,), 77, dtype=dtype)
+        staging.copy = self._copy
+        from pccl.torch import _layout
+
+        _layout.is_on_device, _layout.host_memory = staging.is_on_device, staging.host_memory
+        _layout.copy = staging.copy
+
+    def empty(self, *shape):
+        made = torch.zeros(*shape)
+        self._memory.add(made.untyped_storage().data_ptr())
+        return made
+
+    def _is_mine(self, tensor):
+        return tensor.untyped_storage().data_ptr() in self._memory
+
+    def _copy(self, target, source):
+        if self._is_mine(target) or self._is_mine(source):
+            self.current_stream().put(lambda: target.copy_(source))
+        else:
+            target.copy_(source)
+
+    def current_stream(self, _device=None):
+        return getattr(self._current, "stream", self._default)
+
+    def stream(self, stream):
+        return _Within(self._current, stream)
+
+
+class _Within:
+    def __init__(self, current, stream):
+        self._current, self._stream = current, stream
+
+    def __enter__(self):
+        self._before = getattr(self._current, "stream", None)
+        self._current.stream = self._stream
+
+    def __exit__(self, *_):
+        if self._before is None:
+            del self._current.stream
+        else:
+            self._current.stream = self._before
