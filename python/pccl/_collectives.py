@@ -108,7 +108,7 @@ def given_members(where: str, members: Sequence[str], own: str) -> Tuple[Tuple[s
 
 def factor_of(where: str, op: Any, factor: Optional[float]) -> float:
     """The factor that such a reduction is given, or such reductions."""
-    each = (op,) if isinstance(op, (str, int)) else op
+    each = op if isinstance(op, (list, tuple)) else (op,)
     is_wanted = any(member("op", ReduceOp, one) == ReduceOp.PREMUL_SUM for one in each)
     if is_wanted != (factor is not None):
         words = "a premultiplied sum needs one" if is_wanted else "only a premultiplied sum has one"
@@ -126,7 +126,7 @@ def all_reduce(options: Options, reduction: Work) -> Work:
 
 def _reductions(where: str, op: Any, count: int) -> List[int]:
     """Of each tensor of a list."""
-    if isinstance(op, (str, int)):
+    if not isinstance(op, (list, tuple)):
         return [member("op", ReduceOp, op)] * count
     each = [member("op", ReduceOp, one) for one in op]
     if len(each) != count:
