@@ -2,11 +2,17 @@
 
 #include <string.h>
 
+bool pccl_tensors_begin_section(const struct pccl_coalesced_tensor *list, uint32_t index)
+{
+    const struct pccl_coalesced_tensor *tensor = &list[index];
+    return index == 0 || tensor->datatype != tensor[-1].datatype || tensor->reduction != tensor[-1].reduction;
+}
+
 uint32_t pccl_tensors_sections(const struct pccl_coalesced_tensor *list, uint32_t count, struct pccl_section *sections)
 {
     uint32_t made = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (i == 0 || list[i].datatype != list[i - 1].datatype || list[i].reduction != list[i - 1].reduction)
+        if (pccl_tensors_begin_section(list, i))
             sections[made++] = (struct pccl_section){(uint8_t)list[i].datatype, (uint8_t)list[i].reduction, 0};
         sections[made - 1].count += list[i].count;
     }
@@ -85,17 +91,23 @@ static void copied(const struct pccl_kernels *streaming)
         pccl_copied_streaming(streaming);
 }
 
+static void collect(const struct pccl_tensor_place *place, size_t at, size_t bytes, bool input, uint8_t *to,
+                    const struct pccl_kernels *streaming)
+{
+    for (size_t part; bytes > 0; place++, at += part, to += part, bytes -= part) {
+        part = part_of(place, at, bytes);
+        copy(to, (input ? place->input : place->result) + (at - place->at), part, streaming);
+    }
+    copied(streaming);
+}
+
 const uint8_t *pccl_tensors_input(const struct pccl_tensors *tensors, size_t at, size_t bytes)
 {
     const struct pccl_tensor_place *place = find(tensors, at);
     if (has_all(place, at, bytes))
         return place->input + (at - place->at);
     PCCL_ASSERT(bytes <= tensors->room_bytes);
-    uint8_t *to = tensors->input_room;
-    for (size_t part; bytes > 0; place++, at += part, to += part, bytes -= part) {
-        part = part_of(place, at, bytes);
-        memcpy(to, place->input + (at - place->at), part);
-    }
+    collect(place, at, bytes, true, tensors->input_room, NULL);
     return tensors->input_room;
 }
 
@@ -115,12 +127,7 @@ void pccl_tensors_written(const struct pccl_tensors *tensors, size_t at, size_t 
 void pccl_tensors_read(const struct pccl_tensors *tensors, size_t at, size_t bytes, uint8_t *to,
                        const struct pccl_kernels *streaming)
 {
-    const struct pccl_tensor_place *place = find(tensors, at);
-    for (size_t part; bytes > 0; place++, at += part, to += part, bytes -= part) {
-        part = part_of(place, at, bytes);
-        copy(to, place->result + (at - place->at), part, streaming);
-    }
-    copied(streaming);
+    collect(find(tensors, at), at, bytes, false, to, streaming);
 }
 
 void pccl_tensors_write(const struct pccl_tensors *tensors, size_t at, size_t bytes, const uint8_t *from,

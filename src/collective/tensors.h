@@ -17,6 +17,8 @@ struct pccl_coalesced_tensor {
     enum pccl_reduce_op reduction;
 };
 
+/* Whether the tensor in this place of the list is not like the one before it. */
+bool pccl_tensors_begin_section(const struct pccl_coalesced_tensor *list, uint32_t index);
 /* Writes their sections, of which there are `count` at most, and returns how many there are. */
 uint32_t pccl_tensors_sections(const struct pccl_coalesced_tensor *list, uint32_t count, struct pccl_section *sections);
 

@@ -100,18 +100,12 @@ struct cursor {
     uint32_t index;
 };
 
-static bool begins_section(const struct pccl_comm_op *operation, uint32_t index)
-{
-    const struct pccl_coalesced_tensor *tensor = &operation->tensors[index];
-    return index == 0 || tensor->datatype != tensor[-1].datatype || tensor->reduction != tensor[-1].reduction;
-}
-
 /* By the own list: what a table says that came from others is nothing to rely on. */
 static struct cursor first(const struct pccl_comm_op *operation, uint8_t *bytes)
 {
     uint32_t sections = 0;
     for (uint32_t i = 0; i < operation->tensor_count; i++)
-        sections += begins_section(operation, i);
+        sections += pccl_tensors_begin_section(operation->tensors, i);
     return (struct cursor){.operation = operation, .bytes = bytes, .at = (size_t)pccl_sections_table_bytes(sections)};
 }
 
@@ -119,7 +113,7 @@ static struct cursor first(const struct pccl_comm_op *operation, uint8_t *bytes)
 static uint8_t *next(struct cursor *cursor)
 {
     const struct pccl_coalesced_tensor *tensor = &cursor->operation->tensors[cursor->index];
-    if (begins_section(cursor->operation, cursor->index))
+    if (pccl_tensors_begin_section(cursor->operation->tensors, cursor->index))
         cursor->at = (cursor->at + PCCL_SECTION_BYTES - 1) / PCCL_SECTION_BYTES * PCCL_SECTION_BYTES;
     uint8_t *place = cursor->bytes + cursor->at;
     cursor->at += (size_t)tensor->count * pccl_datatype_bytes(tensor->datatype);
