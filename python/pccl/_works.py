@@ -25,6 +25,20 @@ class Works:
         """The members, and this peer's rank among them."""
         return self._members() if members is None else _collectives.given_members(where, members, self.id)
 
+    def _placed(
+        self,
+        where: str,
+        tag: int,
+        members: Optional[Sequence[str]],
+        alone_ok: bool,
+        quantization: Optional[QuantizationOptions] = None,
+        counts: Optional[Sequence[int]] = None,
+        factor: float = 1.0,
+    ) -> Tuple[_collectives.Options, int]:
+        """The options of what counts on members, and this peer's rank among these."""
+        ids, rank = self._counted_on(where, members)
+        return _collectives.Options(where, tag, ids, alone_ok, quantization, counts, factor=factor), rank
+
     def _transfer(self, where: str, t: Any, peer: Union[int, str], tag: int, sends: bool) -> Work:
         ids, _ = self._members()
         return _collectives.transfer(_collectives.Options(where, tag, ids, False), t, peer, sends)
@@ -39,8 +53,7 @@ class Works:
         alone_ok: bool,
         quantization: Optional[QuantizationOptions],
     ) -> Work:
-        ids, rank = self._counted_on(where, members)
-        options = _collectives.Options(where, tag, ids, alone_ok, quantization)
+        options, rank = self._placed(where, tag, members, alone_ok, quantization)
         return _collectives.broadcast(options, t, root, rank)
 
     def _all_gather(
@@ -53,8 +66,7 @@ class Works:
         alone_ok: bool,
         quantization: Optional[QuantizationOptions],
     ) -> Work:
-        ids, rank = self._counted_on(where, members)
-        options = _collectives.Options(where, tag, ids, alone_ok, quantization)
+        options, rank = self._placed(where, tag, members, alone_ok, quantization)
         return _collectives.all_gather(options, send, recv, rank)
 
     def _reduce(
@@ -70,9 +82,8 @@ class Works:
         quantization: Optional[QuantizationOptions],
         factor: Optional[float],
     ) -> Work:
-        ids, rank = self._counted_on(where, members)
         given = _collectives.factor_of(where, op, factor)
-        options = _collectives.Options(where, tag, ids, alone_ok, quantization, factor=given)
+        options, rank = self._placed(where, tag, members, alone_ok, quantization, factor=given)
         return _collectives.reduce(options, send, recv, root, op, rank)
 
     def _gather(
@@ -86,8 +97,7 @@ class Works:
         alone_ok: bool,
         quantization: Optional[QuantizationOptions],
     ) -> Work:
-        ids, rank = self._counted_on(where, members)
-        options = _collectives.Options(where, tag, ids, alone_ok, quantization)
+        options, rank = self._placed(where, tag, members, alone_ok, quantization)
         return _collectives.gather(options, send, recv, root, rank)
 
     def _scatter(
@@ -101,8 +111,7 @@ class Works:
         alone_ok: bool,
         quantization: Optional[QuantizationOptions],
     ) -> Work:
-        ids, rank = self._counted_on(where, members)
-        options = _collectives.Options(where, tag, ids, alone_ok, quantization)
+        options, rank = self._placed(where, tag, members, alone_ok, quantization)
         return _collectives.scatter(options, send, recv, root, rank)
 
     def _all_to_all(
@@ -115,8 +124,7 @@ class Works:
         alone_ok: bool,
         quantization: Optional[QuantizationOptions],
     ) -> Work:
-        ids, _ = self._counted_on(where, members)
-        options = _collectives.Options(where, tag, ids, alone_ok, quantization)
+        options, _ = self._placed(where, tag, members, alone_ok, quantization)
         return _collectives.all_to_all(options, send, recv)
 
     def _reduce_scatter(
@@ -132,17 +140,9 @@ class Works:
         quantization: Optional[QuantizationOptions],
         factor: Optional[float],
     ) -> Work:
-        ids, rank = self._counted_on(where, members)
         given = _collectives.factor_of(where, op, factor)
-        options = _collectives.Options(where, tag, ids, alone_ok, quantization, counts, factor=given)
+        options, rank = self._placed(where, tag, members, alone_ok, quantization, counts, given)
         return _collectives.reduce_scatter(options, send, recv, op, rank)
-
-    def _placed(
-        self, where: str, tag: int, members: Optional[Sequence[str]], alone_ok: bool
-    ) -> Tuple[_collectives.Options, int]:
-        """Of what counts on members, and this peer's rank."""
-        ids, rank = self._counted_on(where, members)
-        return _collectives.Options(where, tag, ids, alone_ok), rank
 
     @staticmethod
     def _coalesced(
