@@ -49,15 +49,6 @@ def test_memory_of_a_device(nursery):
     nursery.world("on_device", 2)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_cuda(folder):
-    fresh = torch_worlds.Nursery(folder)  # CUDA does not work in forks of a process that has used it
-    try:
-        fresh.world("on_cuda", 2)
-    finally:
-        fresh.close()
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize("size", [3, 4])
 def test_training_of_more(nursery, size):
