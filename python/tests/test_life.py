@@ -308,6 +308,7 @@ print("reduced", comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE), flush=Tru
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.master(silence_ms=10000, heartbeat_ms=500)
 def test_the_interpreters_lock_is_held_while_lines_are_made(group, script, address):
     """For longer than silence_ms: the peer is not given up, because none of its threads waits for

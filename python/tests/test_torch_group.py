@@ -21,7 +21,7 @@ def nursery(folder):
     made.close()
 
 
-@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("size", [3, *(pytest.param(size, marks=pytest.mark.nightly) for size in (2, 4))])
 def test_every_method(nursery, size):
     nursery.world("methods", size)
 
