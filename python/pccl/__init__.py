@@ -54,18 +54,7 @@ from ._errors import (
 )
 from ._logging import set_log_level
 from ._master import MasterNode
-from ._parameters import Parameter, parameters
-from ._reduce import (
-    AsyncBlobHandle,
-    AsyncBlobsHandle,
-    AsyncReduceHandle,
-    OperationInfo,
-    ReduceDescriptor,
-    ReduceInfo,
-    ReduceOpDescriptor,
-    ReduceOperandDescriptor,
-)
-from ._run import (
+from ._operations import (
     AllGather,
     AllGatherV,
     AllReduce,
@@ -80,6 +69,17 @@ from ._run import (
     ReduceScatter,
     Scatter,
     ScatterV,
+)
+from ._parameters import Parameter, parameters
+from ._reduce import (
+    AsyncBlobHandle,
+    AsyncBlobsHandle,
+    AsyncReduceHandle,
+    OperationInfo,
+    ReduceDescriptor,
+    ReduceInfo,
+    ReduceOpDescriptor,
+    ReduceOperandDescriptor,
 )
 from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 

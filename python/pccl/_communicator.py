@@ -24,6 +24,23 @@ from ._codec import QuantizationOptions
 from ._collectives import OnArrival
 from ._enums import Attribute, DataType, DeviceType, ReduceOp, Result, SharedStateSyncStrategy, member, number
 from ._errors import ConnectionError_, InvalidArgument, PCCLError, VersionMismatchError
+from ._operations import (
+    AllGather,
+    AllGatherV,
+    AllToAll,
+    AllToAllV,
+    Barrier,
+    BlobOperation,
+    Broadcast,
+    Coalesced,
+    Gather,
+    GatherV,
+    ListedOperation,
+    Reduce,
+    ReduceScatter,
+    Scatter,
+    ScatterV,
+)
 from ._parameters import maximum
 from ._reduce import (
     AsyncBlobHandle,
@@ -38,9 +55,8 @@ from ._reduce import (
     _Handle,
     reduction,
 )
-from ._run import ListedOperation, Run
+from ._run import Run
 from ._state import SharedState, SharedStateSyncInfo
-from ._works import Works
 
 if TYPE_CHECKING:
     from ._group import Group
@@ -51,7 +67,7 @@ _RETRY_PAUSE_S = 1.0
 _ATTEMPT_S = 2.0  # on average: where something else than a master listens, an attempt takes ten
 
 
-class Communicator(Works):
+class Communicator:
     """A peer's membership in one run.
 
     address: of the master, "ip:port", "[v6]:port" or "name:port", or several of one master separated by commas.
@@ -317,8 +333,11 @@ class Communicator(Works):
         longer than one tensor of that size. They are reduced in place, or into those of recv. op: one reduction, or
         one for each tensor. quantization: packs those of floats; the others travel as they are. factor: of all
         premultiplied sums among them. It counts on nobody in particular, unless it is given members."""
-        work = self._coalesced("coalesced", tensors, recv, op, tag, members, alone_ok, quantization, factor)
-        return self._carry_out("coalesced", work, label)
+        operation = Coalesced(
+            tensors, recv, op=op, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label,
+            factor=factor
+        )
+        return self._do("coalesced", operation)
 
     def coalesced_async(
         self,
@@ -334,8 +353,11 @@ class Communicator(Works):
         factor: Optional[float] = None,
     ) -> AsyncReduceHandle:
         """The same without waiting."""
-        work = self._coalesced("coalesced_async", tensors, recv, op, tag, members, alone_ok, quantization, factor)
-        return self._launch("coalesced_async", work, label)
+        operation = Coalesced(
+            tensors, recv, op=op, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label,
+            factor=factor
+        )
+        return self._begin("coalesced_async", operation)
 
     def all_reduce_multiple_with_retry(
         self, descriptors: Sequence[ReduceOpDescriptor], *, max_in_flight: int = 4, label: str = ""
@@ -384,8 +406,10 @@ class Communicator(Works):
         group carries it out by itself, without TooFewPeersError. quantization: all of them, the root too, get what the
         packed elements are unpacked to. tag, label, failures and Ctrl-C: as for all_reduce.
         """
-        work = self._broadcast("broadcast", t, root, tag, members, alone_ok, quantization)
-        return self._carry_out("broadcast", work, label)
+        operation = Broadcast(
+            t, root=root, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
+        )
+        return self._do("broadcast", operation)
 
     def broadcast_async(
         self,
@@ -400,8 +424,10 @@ class Communicator(Works):
     ) -> AsyncReduceHandle:
         """The same without waiting. As with all_reduce_async, the buffers are the library's until the handle has been
         awaited."""
-        work = self._broadcast("broadcast_async", t, root, tag, members, alone_ok, quantization)
-        return self._launch("broadcast_async", work, label)
+        operation = Broadcast(
+            t, root=root, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
+        )
+        return self._begin("broadcast_async", operation)
 
     def all_gather(
         self,
@@ -416,8 +442,10 @@ class Communicator(Works):
     ) -> OperationInfo:
         """Brings the send of all members to all: recv has room for as many elements of each, in order of their ranks.
         send may be this peer's part of recv. The other arguments: as for broadcast."""
-        work = self._all_gather("all_gather", send, recv, tag, members, alone_ok, quantization)
-        return self._carry_out("all_gather", work, label)
+        operation = AllGather(
+            send, recv, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
+        )
+        return self._do("all_gather", operation)
 
     def all_gather_async(
         self,
@@ -431,8 +459,10 @@ class Communicator(Works):
         label: str = "",
     ) -> AsyncReduceHandle:
         """The same without waiting."""
-        work = self._all_gather("all_gather_async", send, recv, tag, members, alone_ok, quantization)
-        return self._launch("all_gather_async", work, label)
+        operation = AllGather(
+            send, recv, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
+        )
+        return self._begin("all_gather_async", operation)
 
     def all_gather_v(
         self,
@@ -456,9 +486,8 @@ class Communicator(Works):
         returns. It sees them provisionally: the operation may still fail, for all alike. It must not call what waits
         for other peers; if it raises, the call ends with that as with Ctrl-C. The other arguments: as for
         broadcast."""
-        options = _collectives.Options("all_gather_v", tag, members, alone_ok)
-        work = _collectives.all_gather_v(options, data, max_bytes, on_arrival)
-        return self._finish(AsyncBlobsHandle(self._operation("all_gather_v", work, label, True)))
+        operation = AllGatherV(data, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label)
+        return self._finish(AsyncBlobsHandle(self._of_blobs("all_gather_v", operation, on_arrival, True)))
 
     def all_gather_v_async(
         self,
@@ -472,9 +501,8 @@ class Communicator(Works):
         label: str = "",
     ) -> AsyncBlobsHandle:
         """The same without waiting. data must stay unchanged until the handle has been awaited."""
-        options = _collectives.Options("all_gather_v_async", tag, members, alone_ok)
-        work = _collectives.all_gather_v(options, data, max_bytes, on_arrival)
-        return self._launched(AsyncBlobsHandle(self._operation("all_gather_v_async", work, label, False)))
+        operation = AllGatherV(data, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label)
+        return self._launched(AsyncBlobsHandle(self._of_blobs("all_gather_v_async", operation, on_arrival, False)))
 
     def gather_v(
         self,
@@ -490,9 +518,10 @@ class Communicator(Works):
     ) -> List[Tuple[str, memoryview]]:
         """Brings the data of all members to the root, a rank or an id: there it returns what all_gather_v does, and an
         empty list at the others. It counts on members as broadcast does. The other arguments: as for all_gather_v."""
-        options, _ = self._placed("gather_v", tag, members, alone_ok)
-        work = _collectives.gather_v(options, data, root, max_bytes, on_arrival)
-        return self._finish(AsyncBlobsHandle(self._operation("gather_v", work, label, True)))
+        operation = GatherV(
+            data, root=root, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label
+        )
+        return self._finish(AsyncBlobsHandle(self._of_blobs("gather_v", operation, on_arrival, True)))
 
     def gather_v_async(
         self,
@@ -507,9 +536,10 @@ class Communicator(Works):
         label: str = "",
     ) -> AsyncBlobsHandle:
         """The same without waiting. What is sent must stay unchanged until the handle has been awaited."""
-        options, _ = self._placed("gather_v_async", tag, members, alone_ok)
-        work = _collectives.gather_v(options, data, root, max_bytes, on_arrival)
-        return self._launched(AsyncBlobsHandle(self._operation("gather_v_async", work, label, False)))
+        operation = GatherV(
+            data, root=root, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label
+        )
+        return self._launched(AsyncBlobsHandle(self._of_blobs("gather_v_async", operation, on_arrival, False)))
 
     def scatter_v(
         self,
@@ -526,9 +556,10 @@ class Communicator(Works):
         """Gives each member one of the root's parts, and returns the own one. parts, of the root alone: for each
         member, in order of their ranks, what all_gather_v takes as data; each may be elsewhere in memory. max_bytes:
         how long a part may be. The other arguments: as for gather_v."""
-        options, rank = self._placed("scatter_v", tag, members, alone_ok)
-        work = _collectives.scatter_v(options, parts, root, rank, max_bytes, on_arrival)
-        return self._finish(AsyncBlobHandle(self._operation("scatter_v", work, label, True)))
+        operation = ScatterV(
+            parts, root=root, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label
+        )
+        return self._finish(AsyncBlobHandle(self._of_blobs("scatter_v", operation, on_arrival, True)))
 
     def scatter_v_async(
         self,
@@ -543,9 +574,10 @@ class Communicator(Works):
         label: str = "",
     ) -> AsyncBlobHandle:
         """The same without waiting. What is sent must stay unchanged until the handle has been awaited."""
-        options, rank = self._placed("scatter_v_async", tag, members, alone_ok)
-        work = _collectives.scatter_v(options, parts, root, rank, max_bytes, on_arrival)
-        return self._launched(AsyncBlobHandle(self._operation("scatter_v_async", work, label, False)))
+        operation = ScatterV(
+            parts, root=root, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label
+        )
+        return self._launched(AsyncBlobHandle(self._of_blobs("scatter_v_async", operation, on_arrival, False)))
 
     def all_to_all_v(
         self,
@@ -561,9 +593,8 @@ class Communicator(Works):
         """Brings a part of each member to each: parts as for the root of scatter_v, on all; returns the id of each
         member and its part for this one, in order of their ranks. Up to 31 members. max_bytes: how long all that one
         member gets may be. The other arguments: as for gather_v."""
-        options, _ = self._placed("all_to_all_v", tag, members, alone_ok)
-        work = _collectives.all_to_all_v(options, parts, max_bytes, on_arrival)
-        return self._finish(AsyncBlobsHandle(self._operation("all_to_all_v", work, label, True)))
+        operation = AllToAllV(parts, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label)
+        return self._finish(AsyncBlobsHandle(self._of_blobs("all_to_all_v", operation, on_arrival, True)))
 
     def all_to_all_v_async(
         self,
@@ -577,9 +608,8 @@ class Communicator(Works):
         label: str = "",
     ) -> AsyncBlobsHandle:
         """The same without waiting. What is sent must stay unchanged until the handle has been awaited."""
-        options, _ = self._placed("all_to_all_v_async", tag, members, alone_ok)
-        work = _collectives.all_to_all_v(options, parts, max_bytes, on_arrival)
-        return self._launched(AsyncBlobsHandle(self._operation("all_to_all_v_async", work, label, False)))
+        operation = AllToAllV(parts, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label)
+        return self._launched(AsyncBlobsHandle(self._of_blobs("all_to_all_v_async", operation, on_arrival, False)))
 
     def reduce_scatter(
         self,
@@ -598,10 +628,11 @@ class Communicator(Works):
         """Reduces, and gives each member its share: send has as many elements for each member as recv has, in order of
         their ranks; with counts as many as that says, of which any may be 0, alike on all peers. recv may be this
         peer's share of send. factor: as for all_reduce. The other arguments: as for broadcast."""
-        work = self._reduce_scatter(
-            "reduce_scatter", send, recv, op, counts, tag, members, alone_ok, quantization, factor
+        operation = ReduceScatter(
+            send, recv, op=op, counts=counts, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization,
+            label=label, factor=factor
         )
-        return self._carry_out("reduce_scatter", work, label)
+        return self._do("reduce_scatter", operation)
 
     def reduce_scatter_async(
         self,
@@ -618,9 +649,11 @@ class Communicator(Works):
         factor: Optional[float] = None,
     ) -> AsyncReduceHandle:
         """The same without waiting."""
-        where = "reduce_scatter_async"
-        work = self._reduce_scatter(where, send, recv, op, counts, tag, members, alone_ok, quantization, factor)
-        return self._launch(where, work, label)
+        operation = ReduceScatter(
+            send, recv, op=op, counts=counts, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization,
+            label=label, factor=factor
+        )
+        return self._begin("reduce_scatter_async", operation)
 
     def reduce(
         self,
@@ -638,8 +671,11 @@ class Communicator(Works):
     ) -> OperationInfo:
         """Reduces to the root, which alone needs recv; it may be its send. root: a rank or an id. factor: as for
         all_reduce. The other arguments: as for broadcast."""
-        work = self._reduce("reduce", send, recv, root, op, tag, members, alone_ok, quantization, factor)
-        return self._carry_out("reduce", work, label)
+        operation = Reduce(
+            send, recv, root=root, op=op, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization,
+            label=label, factor=factor
+        )
+        return self._do("reduce", operation)
 
     def reduce_async(
         self,
@@ -656,8 +692,11 @@ class Communicator(Works):
         factor: Optional[float] = None,
     ) -> AsyncReduceHandle:
         """The same without waiting."""
-        work = self._reduce("reduce_async", send, recv, root, op, tag, members, alone_ok, quantization, factor)
-        return self._launch("reduce_async", work, label)
+        operation = Reduce(
+            send, recv, root=root, op=op, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization,
+            label=label, factor=factor
+        )
+        return self._begin("reduce_async", operation)
 
     def gather(
         self,
@@ -674,8 +713,10 @@ class Communicator(Works):
         """Brings the parts of all members to the root, which alone needs recv: as many elements for each member as
         send has, in order of their ranks. The root's send may be its part of recv. The other arguments: as for
         broadcast."""
-        work = self._gather("gather", send, recv, root, tag, members, alone_ok, quantization)
-        return self._carry_out("gather", work, label)
+        operation = Gather(
+            send, recv, root=root, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
+        )
+        return self._do("gather", operation)
 
     def gather_async(
         self,
@@ -690,8 +731,10 @@ class Communicator(Works):
         label: str = "",
     ) -> AsyncReduceHandle:
         """The same without waiting."""
-        work = self._gather("gather_async", send, recv, root, tag, members, alone_ok, quantization)
-        return self._launch("gather_async", work, label)
+        operation = Gather(
+            send, recv, root=root, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
+        )
+        return self._begin("gather_async", operation)
 
     def scatter(
         self,
@@ -708,8 +751,10 @@ class Communicator(Works):
         """Gives each member its part of the root's send, which has as many elements for each member as recv has, in
         order of their ranks. The others may pass None. The root's recv may be its part of send. The other arguments:
         as for broadcast."""
-        work = self._scatter("scatter", send, recv, root, tag, members, alone_ok, quantization)
-        return self._carry_out("scatter", work, label)
+        operation = Scatter(
+            send, recv, root=root, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
+        )
+        return self._do("scatter", operation)
 
     def scatter_async(
         self,
@@ -724,8 +769,10 @@ class Communicator(Works):
         label: str = "",
     ) -> AsyncReduceHandle:
         """The same without waiting."""
-        work = self._scatter("scatter_async", send, recv, root, tag, members, alone_ok, quantization)
-        return self._launch("scatter_async", work, label)
+        operation = Scatter(
+            send, recv, root=root, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
+        )
+        return self._begin("scatter_async", operation)
 
     def all_to_all(
         self,
@@ -741,8 +788,10 @@ class Communicator(Works):
         """Brings a part of each member to each: send is in equal parts for the members in order of their ranks, and so
         is recv, with what each of them has for this peer. The two must not overlap. The other arguments: as for
         broadcast."""
-        work = self._all_to_all("all_to_all", send, recv, tag, members, alone_ok, quantization)
-        return self._carry_out("all_to_all", work, label)
+        operation = AllToAll(
+            send, recv, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
+        )
+        return self._do("all_to_all", operation)
 
     def all_to_all_async(
         self,
@@ -756,8 +805,10 @@ class Communicator(Works):
         label: str = "",
     ) -> AsyncReduceHandle:
         """The same without waiting."""
-        work = self._all_to_all("all_to_all_async", send, recv, tag, members, alone_ok, quantization)
-        return self._launch("all_to_all_async", work, label)
+        operation = AllToAll(
+            send, recv, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
+        )
+        return self._begin("all_to_all_async", operation)
 
     def send(self, t: Any, peer: Union[int, str], *, tag: int = 0, label: str = "") -> OperationInfo:
         """Sends a buffer to one peer, a rank or an id, which calls recv with one of as many elements of the same type.
@@ -784,15 +835,13 @@ class Communicator(Works):
         self, *, tag: int = 0, members: Optional[Sequence[str]] = None, alone_ok: bool = False, label: str = ""
     ) -> OperationInfo:
         """Returns when all members have called it. Without `members` it counts on nobody in particular."""
-        options = _collectives.Options("barrier", tag, members, alone_ok)
-        return self._carry_out("barrier", _collectives.barrier(options), label)
+        return self._do("barrier", Barrier(tag=tag, members=members, alone_ok=alone_ok, label=label))
 
     def barrier_async(
         self, *, tag: int = 0, members: Optional[Sequence[str]] = None, alone_ok: bool = False, label: str = ""
     ) -> AsyncReduceHandle:
         """The same without waiting."""
-        options = _collectives.Options("barrier_async", tag, members, alone_ok)
-        return self._launch("barrier_async", _collectives.barrier(options), label)
+        return self._begin("barrier_async", Barrier(tag=tag, members=members, alone_ok=alone_ok, label=label))
 
     @staticmethod
     def _launched(handle: _H) -> _H:
@@ -829,12 +878,33 @@ class Communicator(Works):
         return run.infos()
 
     def _operation(self, where: str, work: Work, label: str, blocking: bool) -> Operation:
+        """label: where the work's options have none."""
         return Operation(self._core, work, _core.label(where, label), blocking)
 
-    def _launch(self, where: str, work: Work, label: str) -> AsyncReduceHandle:
+    def _counted_on(self, where: str, members: Optional[Sequence[str]]) -> Tuple[Tuple[str, ...], int]:
+        """The members, and this peer's rank among them."""
+        return self._members() if members is None else _collectives.given_members(where, members, self.id)
+
+    def _do(self, where: str, operation: ListedOperation) -> OperationInfo:
+        return self._carry_out(where, operation._make(where, self._counted_on)[1])
+
+    def _begin(self, where: str, operation: ListedOperation) -> AsyncReduceHandle:
+        return self._launch(where, operation._make(where, self._counted_on)[1])
+
+    def _of_blobs(
+        self, where: str, operation: BlobOperation, on_arrival: Optional[OnArrival], blocking: bool
+    ) -> Operation:
+        operation._on_arrival = on_arrival
+        return self._operation(where, operation._make(where, self._counted_on)[1], "", blocking)
+
+    def _transfer(self, where: str, t: Any, peer: Union[int, str], tag: int, sends: bool) -> Work:
+        ids, _ = self._members()
+        return _collectives.transfer(_collectives.Options(where, tag, ids, False), t, peer, sends)
+
+    def _launch(self, where: str, work: Work, label: str = "") -> AsyncReduceHandle:
         return self._launched(AsyncReduceHandle(self._operation(where, work, label, False)))
 
-    def _carry_out(self, where: str, work: Work, label: str) -> OperationInfo:
+    def _carry_out(self, where: str, work: Work, label: str = "") -> OperationInfo:
         return self._finish(AsyncReduceHandle(self._operation(where, work, label, True)))
 
     def _finish(self, handle: _Handle[_T]) -> _T:
