@@ -857,8 +857,9 @@ class Communicator:
         max_in_flight: int = 4,
         rebuild: Optional[Callable[[Tuple[str, ...]], Sequence[ListedOperation]]] = None,
     ) -> List[OperationInfo]:
-        """Carries out a list of AllReduce, Broadcast, AllGather, ReduceScatter and Barrier, several at a time, and
-        repeats those that fail because a peer was lost; the infos are in the order of the list. Tags must be distinct.
+        """Carries out a list of operations (AllReduce, Broadcast, AllGather ...: each collective has a class), several
+        at a time, and repeats those that fail because a peer was lost; the infos are in the order of the list. Tags
+        must be distinct.
 
         All that counts on members counts on those of members() when run is called. If they change, rebuild(members) is
         called on this thread: it returns operations with the tags of those that are to be made anew, which are all that

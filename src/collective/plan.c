@@ -54,10 +54,6 @@ static const struct ways ways_of[PCCL_COLLECTIVES] = {
                          .in_parts = true, .relays = true},
 };
 
-static uint64_t divide_up(uint64_t value, uint64_t by) { return value / by + (value % by != 0); }
-
-static uint64_t round_up(uint64_t value, uint64_t step) { return divide_up(value, step) * step; }
-
 static enum pccl_status refuse(struct pccl_text *reason, const char *words)
 {
     pccl_text_add(reason, words);
@@ -246,8 +242,8 @@ static uint64_t share_of(const struct pccl_plan *plan)
     if (plan->positions != NULL)
         return plan->count;
     if (plan->pieces > 1 || plan->seat.ranks == 2)
-        return divide_up(plan->count, plan->pieces);
-    return pccl_max_u64(divide_up(plan->count, plan->seat.ranks), CHAIN_SEGMENT_BYTES_LEAST / plan->element_bytes);
+        return pccl_divide_up(plan->count, plan->pieces);
+    return pccl_max_u64(pccl_divide_up(plan->count, plan->seat.ranks), CHAIN_SEGMENT_BYTES_LEAST / plan->element_bytes);
 }
 
 /*
@@ -277,11 +273,11 @@ static void cut(struct pccl_plan *plan)
     uint64_t traveling = pccl_plan_bytes_most(plan, PCCL_PACKING_BLOCK) / PCCL_PACKING_BLOCK; /* bytes of an element */
     uint64_t most = (plan->long_path ? LONG_SEGMENT_BYTES_MOST : SEGMENT_BYTES_MOST) / pccl_max_u64(traveling, 1);
     uint64_t share = share_of(plan);
-    uint64_t elements = divide_up(share, divide_up(share, most));
+    uint64_t elements = pccl_divide_up(share, pccl_divide_up(share, most));
     bool whole_blocks = pccl_packing_packs(&plan->packing) && elements > PCCL_PACKING_BLOCK;
-    elements = round_up(elements, whole_blocks ? PCCL_PACKING_BLOCK : SEGMENT_BYTES_STEP / plan->element_bytes);
+    elements = pccl_round_up(elements, whole_blocks ? PCCL_PACKING_BLOCK : SEGMENT_BYTES_STEP / plan->element_bytes);
     plan->segment_elements = (uint32_t)elements;
-    uint64_t stripes = divide_up(plan->count, stripe_elements(plan));
+    uint64_t stripes = pccl_divide_up(plan->count, stripe_elements(plan));
     plan->turn_stripes = plan->turns > 1 && may_go_on(plan) ? stripes : 1;
     plan->stripes = stripes * plan->turns;
 }
@@ -535,7 +531,7 @@ uint64_t pccl_plan_exchanged_at(const struct pccl_plan *plan, const struct pccl_
 
 uint64_t pccl_plan_part_stripes(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
-    return divide_up(length_of(plan, pccl_plan_segment(plan, stripe, number).part), plan->segment_elements);
+    return pccl_divide_up(length_of(plan, pccl_plan_segment(plan, stripe, number).part), plan->segment_elements);
 }
 
 bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)

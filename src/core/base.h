@@ -39,5 +39,9 @@ PCCL_NORETURN void pccl_assert_failed(const char *file, int line, const char *ex
 static inline uint32_t pccl_max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 static inline uint64_t pccl_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline uint64_t pccl_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+/* UINT64_MAX if it is more than that. */
+static inline uint64_t pccl_sum_u64(uint64_t a, uint64_t b) { return b > UINT64_MAX - a ? UINT64_MAX : a + b; }
+static inline uint64_t pccl_divide_up(uint64_t value, uint64_t by) { return value / by + (value % by != 0); }
+static inline uint64_t pccl_round_up(uint64_t value, uint64_t step) { return pccl_divide_up(value, step) * step; }
 
 #endif

@@ -100,10 +100,8 @@ static bool make_room(struct pccl_comm_op *operation, uint64_t bytes)
 static uint64_t bytes_for(const struct pccl_comm_op *operation, uint32_t rank, const struct lengths *lengths)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < line_count(operation); i++) {
-        uint64_t length = length_of(lengths, blob_of(operation, rank, i));
-        bytes = length > UINT64_MAX - bytes ? UINT64_MAX : bytes + length;
-    }
+    for (uint32_t i = 0; i < line_count(operation); i++)
+        bytes = pccl_sum_u64(bytes, length_of(lengths, blob_of(operation, rank, i)));
     return bytes;
 }
 
@@ -237,8 +235,8 @@ enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm, stru
 
 static void add(struct lengths *lengths, uint64_t length)
 {
-    uint64_t before = lengths->starts[lengths->count++];
-    lengths->starts[lengths->count] = length > UINT64_MAX - before ? UINT64_MAX : before + length;
+    const uint64_t before = lengths->starts[lengths->count++];
+    lengths->starts[lengths->count] = pccl_sum_u64(before, length);
 }
 
 /* As far as they have come. */

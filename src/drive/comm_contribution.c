@@ -114,7 +114,7 @@ static uint8_t *next(struct cursor *cursor)
 {
     const struct pccl_coalesced_tensor *tensor = &cursor->operation->tensors[cursor->index];
     if (pccl_tensors_begin_section(cursor->operation->tensors, cursor->index))
-        cursor->at = (cursor->at + PCCL_SECTION_BYTES - 1) / PCCL_SECTION_BYTES * PCCL_SECTION_BYTES;
+        cursor->at = (size_t)pccl_round_up(cursor->at, PCCL_SECTION_BYTES);
     uint8_t *place = cursor->bytes + cursor->at;
     cursor->at += (size_t)tensor->count * pccl_datatype_bytes(tensor->datatype);
     cursor->index++;

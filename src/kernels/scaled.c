@@ -50,10 +50,7 @@ bool pccl_scaled_is_valid(const struct pccl_scaled *codec, struct pccl_text *rea
 }
 
 /* Blocks are filled up to a multiple of the smallest. */
-static size_t filled_up(size_t count)
-{
-    return (count + PCCL_SCALED_BLOCK_MIN - 1) / PCCL_SCALED_BLOCK_MIN * PCCL_SCALED_BLOCK_MIN;
-}
+static size_t filled_up(size_t count) { return (size_t)pccl_round_up(count, PCCL_SCALED_BLOCK_MIN); }
 
 static size_t code_bytes(const struct pccl_scaled *codec, size_t count)
 {

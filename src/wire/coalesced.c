@@ -7,8 +7,8 @@ enum { COUNT_AT = 2, COUNT_BYTES = 6 };
 
 uint64_t pccl_section_bytes(const struct pccl_section *section)
 {
-    uint64_t bytes = section->count * pccl_datatype_bytes((enum pccl_datatype)section->datatype);
-    return (bytes + PCCL_SECTION_BYTES - 1) / PCCL_SECTION_BYTES * PCCL_SECTION_BYTES;
+    return pccl_round_up(section->count * pccl_datatype_bytes((enum pccl_datatype)section->datatype),
+                         PCCL_SECTION_BYTES);
 }
 
 uint64_t pccl_sections_table_bytes(uint32_t count) { return (count + UINT64_C(1)) * PCCL_SECTION_BYTES; }

@@ -175,7 +175,7 @@ static uint64_t sum_of(const struct pccl_tiny_blob *blobs, uint32_t count)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < count; i++)
-        sum = blobs[i].length > UINT64_MAX - sum ? UINT64_MAX : sum + blobs[i].length;
+        sum = pccl_sum_u64(sum, blobs[i].length);
     return sum;
 }
 

@@ -208,6 +208,13 @@ static size_t tensor_share(uint32_t number, uint32_t tensors, size_t left)
     return number + 1 == tensors || share > left ? left : share;
 }
 
+/* One for each peer, one behind the other. */
+static void list_parts(const struct bench *bench, const char *first, size_t bytes)
+{
+    for (uint32_t i = 0; i < bench->options->peers; i++)
+        bench->parts[i] = (pcclPart_t){first + i * bytes, bytes};
+}
+
 /* The elements as several tensors; fewer than wanted, if they are not enough. */
 static pcclResult_t reduce_together(const struct bench *bench, const char *input, char *output, size_t count,
                                     const pcclCollectiveOptions_t *more, pcclAsyncReduceOp_t *handle)
@@ -252,8 +259,6 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
         more.max_bytes = UINT64_MAX;
         (void)pcclFreeBlobs(blobs);
     }
-    for (uint32_t i = 0; i < options->peers; i++)
-        bench->parts[i] = (pcclPart_t){input + whole + i * count * bytes, count * bytes};
     switch (options->collective) {
     case PERF_ALL_REDUCE:
         if (options->tensors > 1)
@@ -275,9 +280,11 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
         return handle ? pcclGatherVAsync(part, count * bytes, 0, &more, comm, blobs, handle)
                       : pcclGatherV(part, count * bytes, 0, &more, comm, blobs, NULL);
     case PERF_SCATTER_V:
+        list_parts(bench, input + whole, count * bytes);
         return handle ? pcclScatterVAsync(bench->parts, options->peers, 0, &more, comm, blobs, handle)
                       : pcclScatterV(bench->parts, options->peers, 0, &more, comm, blobs, NULL);
     case PERF_ALL_TO_ALL_V:
+        list_parts(bench, input + whole, count * bytes);
         return handle ? pcclAllToAllVAsync(bench->parts, options->peers, &more, comm, blobs, handle)
                       : pcclAllToAllV(bench->parts, options->peers, &more, comm, blobs, NULL);
     case PERF_REDUCE_SCATTER:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from typing import Any, Dict, List, Mapping, Sequence, Union
 
 from .._errors import InvalidArgument
@@ -114,8 +115,8 @@ def _check_partition(params: Mapping[str, Any], found: List[List[str]]) -> None:
     for index, names in enumerate(found):
         if not names:
             raise InvalidArgument(f"fragments: number {index} has no parameters to train")
-    named = [name for names in found for name in names]
-    twice = sorted({name for name in named if named.count(name) > 1})
+    named = Counter(name for names in found for name in names)
+    twice = sorted(name for name, times in named.items() if times > 1)
     if twice:
         raise InvalidArgument(f"fragments: {', '.join(twice)} is in more than one")
     missing = sorted(set(params) - set(named))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, List, Optional
 import torch
 import torch.distributed as dist
 
-from ._work import CollectiveError, Work
+from ._work import CollectiveError, Work, names_of
 
 if TYPE_CHECKING:
     from ._backend import ProcessGroup
@@ -69,9 +69,8 @@ def carry_out(group: ProcessGroup, limit: timedelta) -> None:
     missing = (_hear_all if group.rank() == 0 else _be_heard)(group, limit)
     if missing:
         ranks = [group._ranks[rank] for rank in missing]
-        names = ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
         raise CollectiveError(
-            f"pccl: monitored_barrier of group {group.group_name!r}, rank {group._world.rank}: {names} not there "
-            f"within {limit.total_seconds():g} s",
+            f"pccl: monitored_barrier of group {group.group_name!r}, rank {group._world.rank}: "
+            f"{names_of(ranks)} not there within {limit.total_seconds():g} s",
             ranks,
         )

@@ -28,7 +28,7 @@ import torch.distributed as dist
 from .. import __version__, _programs
 from .._communicator import Communicator
 from .._errors import PCCLError
-from ._work import CollectiveError
+from ._work import CollectiveError, names_of
 from ._world import World
 
 _log = logging.getLogger("pccl")
@@ -40,10 +40,6 @@ _PAUSES_S = (0.002, 0.1)  # between two looks: at first, and at most
 _DETACHED_PEER = {"master_lost_ms": 60001}  # more than alone_ms
 
 _masters: List["subprocess.Popen[bytes]"] = []  # so that Python does not complain about those that still run
-
-
-def _names(ranks: List[int]) -> str:
-    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
 
 
 class _Patience:
@@ -144,7 +140,7 @@ class _Door:
             self.answer(rank, word, text)
 
     def missing(self) -> str:
-        return _names([rank for rank in range(self.inside, self.size) if rank not in self._asked]) + " missing"
+        return names_of([rank for rank in range(self.inside, self.size) if rank not in self._asked]) + " missing"
 
 
 def _lead(store: Any, size: int, timeout: timedelta) -> World:
@@ -207,7 +203,7 @@ def from_store(store: Any, rank: int, size: int, timeout: timedelta) -> World:
         return _lead(store, size, timeout)
     ticket = _ask(store, rank, timeout)
     with _joining(ticket, rank, size, timeout) as comm:
-        _fill(comm, size, timeout, lambda: _names(_absent(comm, size)) + " missing")
+        _fill(comm, size, timeout, lambda: names_of(_absent(comm, size)) + " missing")
         return _agree(comm, rank, size, ticket, timeout)
 
 

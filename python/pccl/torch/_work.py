@@ -35,6 +35,10 @@ class CollectiveError(dist.DistBackendError):  # type: ignore[misc]
         self.ranks = tuple(ranks)
 
 
+def names_of(ranks: Sequence[int]) -> str:
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
+
+
 class Part:
     """One operation of the library, and the communicator whose it is."""
 
