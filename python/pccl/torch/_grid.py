@@ -11,6 +11,7 @@ import torch
 
 from .._communicator import Communicator
 from .._enums import Attribute
+from ._monitored import monitored_barrier
 
 _CONFIRM_S = 60.0
 
@@ -65,7 +66,7 @@ def connect_grid(
 ) -> None:
     """Calls connect() for all processes of a process group, in the order of their ranks, and
     returns when the grid is full. The rank must be the number of the shard, and hence the peer
-    group. The process group must accept tensors in CPU memory (gloo).
+    group. The process group must accept tensors in CPU memory (gloo, pccl).
 
     Raises RuntimeError if a sibling is dead or has not arrived after confirm_s seconds. Use a
     launcher that ends all of a peer's processes when one fails, as torchrun does.
@@ -82,4 +83,5 @@ def connect_grid(
     fill_grid(comm, size)
     if passed_on is not None:
         passed_on.wait()
-    distributed.monitored_barrier(group, timeout=timedelta(seconds=confirm_s))
+    barrier = monitored_barrier if distributed.get_backend(group) == "pccl" else distributed.monitored_barrier
+    barrier(group, timeout=timedelta(seconds=confirm_s))
