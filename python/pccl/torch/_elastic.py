@@ -156,7 +156,7 @@ class Elastic:
         self.ranks: Tuple[int, ...] = tuple(replicas.ranks_of(self.comm.members()))
         _commit.is_elastic(optimizer)
         self._hooks = [
-            model.register_forward_pre_hook(self._before_forward),
+            model.register_forward_pre_hook(self._before_forward, prepend=True),  # before FSDP2 gathers parameters
             optimizer.register_step_pre_hook(self._before_step),
             optimizer.register_step_post_hook(self._after_step),
         ]
