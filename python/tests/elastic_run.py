@@ -26,6 +26,7 @@ import torch
 REPLICAS = 4
 MIN_PEERS = 2
 WORK_S = 0.02  # of a step, besides what it computes
+MONITOR_S = 0.1  # after so long a launcher ends the other processes of a replica, as torchrun does
 PATIENCE_S = 120.0
 
 
@@ -156,12 +157,14 @@ class Run:
                     self._open.remove(one)
 
     def kill(self, victims):
-        """One process of a replica; the launcher starts another replica. Seconds until the survivors' next step."""
+        """One process of a replica, in whose place its launcher starts another one. Seconds until the survivors' next step."""
         self.replicas.remove(victims)
         alive = [one for made in self.replicas for one in made if one.steps]
         at = time.monotonic()
         os.kill(random.choice(victims).pid, signal.SIGKILL)
-        for one in victims:  # its siblings end by themselves, since it is dead
+        self.until("the launcher looks", lambda: len(victims) == 1 or time.monotonic() > at + MONITOR_S)
+        for one in victims:
+            os.kill(one.pid, signal.SIGKILL)
             os.waitpid(one.pid, 0)
         self.start()
         self.until("the survivors' next step", lambda: all(one.last > at for one in alive))

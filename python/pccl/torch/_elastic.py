@@ -115,6 +115,19 @@ class _InStep(GradientBuckets):
         self._attach()
 
 
+class _Caller:
+    """A hook, which is none in a copy of the module (for averaged weights, for example)."""
+
+    def __init__(self, call: Callable[..., None] = lambda *_: None) -> None:
+        self._call = call
+
+    def __call__(self, *arguments: Any) -> None:
+        self._call(*arguments)
+
+    def __reduce__(self) -> Any:
+        return _Caller, ()
+
+
 class Elastic:
     """A replica among others. Made by elastic().
 
@@ -156,7 +169,7 @@ class Elastic:
         self.ranks: Tuple[int, ...] = tuple(replicas.ranks_of(self.comm.members()))
         _commit.is_elastic(optimizer)
         self._hooks = [
-            model.register_forward_pre_hook(self._before_forward, prepend=True),  # before FSDP2 gathers parameters
+            model.register_forward_pre_hook(_Caller(self._before_forward), prepend=True),  # before FSDP2 gathers parameters
             optimizer.register_step_pre_hook(self._before_step),
             optimizer.register_step_post_hook(self._after_step),
         ]
