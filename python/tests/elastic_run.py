@@ -3,7 +3,8 @@ once and forks all processes, which is quicker than starting each.
 
     python elastic_run.py ADDRESS '{"kind": "ddp", "kills": 20, "seed": 7}'        a master runs at the address
 
-kind: plain, ddp, or fsdp2 (a replica is two processes then). Prints one line of JSON: seconds until the survivors' next
+kind: plain, ddp, or fsdp2 (a replica is two processes then). stops: how many are stopped and come back, where the
+master waits for nobody for long. Prints one line of JSON: seconds until the survivors' next
 step, the largest difference of loss from a run without kills, and more. It fails if two processes ever held different
 parameters after the same step.
 """
@@ -87,7 +88,7 @@ def replica(say, address, kind, steps, store, shard):
         with torch.no_grad():
             loss = (model(judged[0]) - judged[1]).square().mean().item()
         say(step=elastic.step, crc=crc, loss=loss, rank=elastic.rank, ranks=elastic.ranks,
-            lr=optimizer.param_groups[0]["lr"], at=time.monotonic())
+            lr=optimizer.param_groups[0]["lr"], returns=elastic.stats.returns, at=time.monotonic())
     elastic.leave()
     say(end=elastic.step, stats=vars(elastic.stats))
 
@@ -170,6 +171,18 @@ class Run:
         self.until("the survivors' next step", lambda: all(one.last > at for one in alive))
         return [min(line["at"] for line in one.steps if line["at"] > at) - at for one in alive]
 
+    def pause(self, victim):
+        """Stops a process until the others go on without it, and again with it."""
+        others = [one for made in self.replicas for one in made if one is not victim]
+        os.kill(victim.pid, signal.SIGSTOP)
+        self.until("its removal", lambda: all(len(one.steps[-1]["ranks"]) < REPLICAS for one in others if one.steps))
+        os.kill(victim.pid, signal.SIGCONT)
+        self.until("its return", lambda: victim.steps[-1]["returns"] > 0)
+
+    def at_work(self):
+        self.until("all at work", lambda: all(one.steps and len(one.steps[-1]["ranks"]) == REPLICAS
+                                              for made in self.replicas for one in made))
+
     def root(self):
         newest = max((made[0] for made in self.replicas if made[0].steps), key=lambda one: one.last)
         lowest = min(newest.steps[-1]["ranks"])
@@ -190,9 +203,8 @@ class Run:
         """All that any process has said of a step is the same; nobody missed one. The loss of each step."""
         found = {}
         for one in self.processes:
-            numbers = [line["step"] for line in one.steps]
-            assert numbers == list(range(numbers[0], numbers[0] + len(numbers))) if numbers else True, numbers
-            assert not numbers or numbers[0] == one.about["joined"] + 1, (numbers[0], one.about)
+            for before, line in zip([{"step": one.about.get("joined"), "returns": 0}, *one.steps], one.steps):
+                assert line["returns"] > before["returns"] or line["step"] == before["step"] + 1, (before, line)
             for line in one.steps:
                 assert line["rank"] in line["ranks"] and len(set(line["ranks"])) == len(line["ranks"]), line
                 said = line["crc"], line["lr"], line["ranks"], line["loss"]
@@ -226,7 +238,7 @@ def warm_up():
 
 
 def main(address, given):
-    about = {"kind": "ddp", "kills": 3, "seed": 0, "pause": 0.6, **json.loads(given)}
+    about = {"kind": "ddp", "kills": 3, "seed": 0, "stops": 0, "pause": 0.6, **json.loads(given)}
     torch.set_num_threads(1)
     warm_up()
     draw = random.Random(about["seed"])
@@ -236,14 +248,17 @@ def main(address, given):
         run.start()
     delays = []
     try:
-        run.until("four at work", lambda: all(one.steps and len(one.steps[-1]["ranks"]) == REPLICAS
-                                              for one in run.processes))
+        run.at_work()
         for number in range(about["kills"]):
+            # Of the other replicas some may still be on their way in.
+            run.until("three at work", lambda: sum(all(one.steps for one in made) for made in run.replicas) >= 3)
             moment = time.monotonic() + draw.uniform(0, about["pause"])
             run.until("the moment", lambda: time.monotonic() >= moment)
             delays += run.kill(run.root() if number % 3 == 0 else draw.choice(run.replicas))
-        run.until("all at work", lambda: all(one.steps and len(one.steps[-1]["ranks"]) == REPLICAS
-                                             for made in run.replicas for one in made))
+        run.at_work()
+        for made in run.replicas[:about["stops"]]:
+            run.pause(made[0])
+            run.at_work()
         os.kill(run.replicas[0][0].pid, signal.SIGTERM)
         run.end()
     finally:
@@ -252,7 +267,7 @@ def main(address, given):
     calm = undisturbed(address, about["kind"], len(losses))
     print(json.dumps({
         "kind": about["kind"], "kills": about["kills"], "steps": len(losses), "processes": len(run.processes),
-        "median_s": round(statistics.median(delays), 4), "max_s": round(max(delays), 4),
+        "median_s": round(statistics.median(delays or [0]), 4), "max_s": round(max(delays or [0]), 4),
         "loss_difference": round(max(abs(a - b) for a, b in zip(losses, calm)), 4),
         "losses": [round(losses[0], 3), round(losses[-1], 3)], "calm": [round(calm[0], 3), round(calm[-1], 3)],
     }), flush=True)

@@ -4,7 +4,6 @@ import copy
 import json
 import random
 import threading
-import time
 import zlib
 
 import pytest
@@ -14,7 +13,8 @@ import pccl
 
 torch = pytest.importorskip("torch")
 
-import elastic_run  # noqa: E402
+import installed  # noqa: E402
+import torch_worlds  # noqa: E402
 import pccl.torch as ptorch  # noqa: E402
 
 torch.set_num_threads(1)
@@ -306,9 +306,16 @@ def test_misuse(address, monkeypatch):
     optimizer.step()  # it is the program's again
 
 
-@pytest.mark.master(silence_ms=1000, heartbeat_ms=250)
-def test_a_replica_that_was_away_comes_back(script, address):
-    """It was stopped for longer than the others wait."""
+def test_replicas_of_several_processes(address, tmp_path):
+    nursery = torch_worlds.Nursery(installed.metadata(tmp_path), "torch.distributed.fsdp")
+    try:
+        said = nursery.world("elastic_replicas", 4, address, tmp_path)
+    finally:
+        nursery.close()
+    told = [[line for line in lines if line[0].isdigit()] for lines in said]
+    assert told[0] == told[1] == told[2] == told[3] and len(told[0]) == 8, said
+    committed = [line.split()[1] for line in told[0]]
+    assert committed == ["1", "2", "2", "3", "1", "2", "3", "4"], told[0]
 
 
 def run(script, address, **given):
@@ -326,8 +333,10 @@ def run(script, address, **given):
     support.figure("elastic_next_step_after_kill", told["max_s"], "s")
 
 
+@pytest.mark.master(silence_ms=2000, heartbeat_ms=500)
 def test_kills(script, address):
-    run(script, address, kind="ddp", kills=3, pause=0.4)
+    """And one is stopped for so long that the others take it for dead; then it comes back."""
+    run(script, address, kind="ddp", kills=2, pause=0.4, stops=1)
 
 
 @pytest.mark.nightly
