@@ -270,9 +270,8 @@ class Elastic:
     # ---- what all decide
 
     def _vote(self) -> bool:
-        failed = _commit.take() is not None
         settings = _settings(self._optimizer)
-        vote = torch.tensor([failed, self._stopping, settings, -settings])
+        vote = torch.tensor([_commit.take() is not None, self._stopping, settings, -settings])
         tensors = [*self._averaging.tensors(), vote]
         self._replicas.ask()
         world = 0
@@ -364,7 +363,7 @@ def _is_in_backward(model: torch.nn.Module) -> bool:
     """Whether a DistributedDataParallel has nothing to average itself, so that ours can take its place."""
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
         return False
-    return torch.distributed.get_world_size(model.process_group) == 1
+    return int(torch.distributed.get_world_size(model.process_group)) == 1
 
 
 def elastic(
