@@ -195,6 +195,36 @@ def test_a_failed_backward_drops_the_step_of_all(peers):
     assert ptorch.committed() and two[0].replica.step == 2
 
 
+def test_an_interrupted_step_is_the_last_one(peers):
+    """Ctrl-C in the middle of it: this replica has left, and the other one goes on."""
+    two = peers(2)
+    steps(two)
+    odd = two[1].replica.comm
+
+    def interrupted(tensors, **given):
+        odd.coalesced_async(tensors, **given)
+        raise KeyboardInterrupt
+
+    odd.coalesced = interrupted
+
+    def tries():
+        with pytest.raises(KeyboardInterrupt):
+            two[1].step(1)
+
+    support.parallel([two[0].step, tries])
+    assert odd.closed and two[0].replica.committed and two[0].replica.world_size <= 2
+    steps(two[:1])
+    assert two[0].replica.world_size == 1
+    two[1].step()  # by itself
+
+
+def test_packed_gradients(peers):
+    two = peers(2, quantization=pccl.QuantizationOptions("int4", block=64))
+    steps(two, 3)
+    elements = sum(p.numel() for p in two[0].model.parameters())
+    assert two[0].replica.stats.sent_bytes < 3 * 4 * elements / 3
+
+
 def test_stop_is_for_all(peers):
     two = peers(2)
     steps(two)

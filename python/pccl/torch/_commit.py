@@ -63,9 +63,9 @@ def step_ended(is_committed: bool) -> None:
     _dropped = not is_committed
 
 
-def is_elastic(optimizer: torch.optim.Optimizer) -> None:
-    """Its steps ask for failures themselves."""
-    _elastic.add(optimizer)
+def is_elastic(optimizer: torch.optim.Optimizer, is_so: bool) -> None:
+    """Whether its steps ask for failures themselves."""
+    (_elastic.add if is_so else _elastic.discard)(optimizer)
 
 
 def _before_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:

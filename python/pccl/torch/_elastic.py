@@ -11,13 +11,14 @@ Newcomers come in before the forward that begins a step, not right behind the la
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
 import zlib
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 
@@ -75,7 +76,11 @@ class _InBackward(DDPState):
     """Averages during the backward of a DistributedDataParallel. A replica that is alone goes on, and a failure does
     not end the backward: the gradients are then this replica's own, and the step is dropped."""
 
+    left = False
+
     def _average(self, unit: Bucket) -> ReduceInfo:
+        if self.left:
+            return ReduceInfo(1, 0, 0)
         try:
             return super()._average(unit)
         except TooFewPeersError:
@@ -110,6 +115,8 @@ class _InStep(GradientBuckets):
     def tensors(self) -> List[torch.Tensor]:
         self._gather()
         return list(self.buffers)
+
+    left = False
 
     def bring(self) -> None:
         self._attach()
@@ -167,7 +174,9 @@ class Elastic:
         self._returned = False  # in this step
         self.stats.state_bytes += replicas.join(self._n_attempts)
         self.ranks: Tuple[int, ...] = tuple(replicas.ranks_of(self.comm.members()))
-        _commit.is_elastic(optimizer)
+        if isinstance(averaging, _InBackward):
+            model.register_comm_hook(averaging, ddp_hook)
+        _commit.is_elastic(optimizer, True)
         self._hooks = [
             model.register_forward_pre_hook(_Caller(self._before_forward), prepend=True),  # before FSDP2 gathers parameters
             optimizer.register_step_pre_hook(self._before_step),
@@ -201,10 +210,12 @@ class Elastic:
         self._stopping = True
 
     def leave(self) -> None:
-        """Leaves the run; the others go on. The optimizer then steps by itself."""
+        """Leaves the run; the others go on. The optimizer then steps by itself. So does an exception in a step."""
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
+        self._averaging.left = True
+        _commit.is_elastic(self._optimizer, False)
         self.comm.close()
         self._replicas.leave()
 
@@ -222,12 +233,13 @@ class Elastic:
         if not self._due:
             return
         self._due = False
-        try:
-            if self._replicas.answer() or self._renew:
-                self._replicas.update()
-                self._meet()
-        except (ExpelledError, MasterLostError) as error:
-            self._come_back(error)
+        with self._or_leave():
+            try:
+                if self._replicas.answer() or self._renew:
+                    self._replicas.update()
+                    self._meet()
+            except (ExpelledError, MasterLostError) as error:
+                self._come_back(error)
         self._renew = False
 
     def average_gradients(self) -> bool:
@@ -269,19 +281,34 @@ class Elastic:
 
     # ---- what all decide
 
+    @contextlib.contextmanager
+    def _or_leave(self) -> Iterator[None]:
+        """An exception (Ctrl-C, for example) ends what others take part in, and this replica cannot know how it ends
+        for them: so it leaves."""
+        try:
+            yield
+        except BaseException:
+            self.leave()
+            raise
+
     def _vote(self) -> bool:
+        tensors = self._averaging.tensors()
+        with self._or_leave():
+            try:
+                return self._carry_out_vote(tensors)
+            except (ExpelledError, MasterLostError) as error:
+                self._come_back(error)
+                self._returned = True
+                return False
+
+    def _carry_out_vote(self, tensors: Sequence[torch.Tensor]) -> bool:
         settings = _settings(self._optimizer)
         vote = torch.tensor([_commit.take() is not None, self._stopping, settings, -settings])
-        tensors = [*self._averaging.tensors(), vote]
         self._replicas.ask()
         world = 0
         try:
-            self._info = self._reduce(tensors)
+            self._info = self._reduce([*tensors, vote])
             world = self._info.local_world_size
-        except (ExpelledError, MasterLostError) as error:
-            self._come_back(error)
-            self._returned = True
-            return False
         except _DROPS as error:
             _log.warning("step %d does not count: %s", self.step, error)
             vote[0] = 1
@@ -417,7 +444,6 @@ def elastic(
         averaging: Any
         if _is_in_backward(model):
             averaging = _InBackward(comm, model, bucket_bytes=bucket_bytes, quantization=quantization)
-            model.register_comm_hook(averaging, ddp_hook)
         else:
             averaging = _InStep(model, bucket_bytes=sys.maxsize)
         words = [
