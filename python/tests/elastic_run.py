@@ -191,8 +191,8 @@ class Run:
     def end(self):
         ended = [one for made in self.replicas for one in made]
         self.until("the end", lambda: not self._open)
-        statuses = [os.waitpid(one.pid, 0)[1] for one in ended]
-        assert not any(statuses), statuses
+        statuses = {os.waitpid(one.pid, 0)[1] for one in ended}
+        assert statuses <= {0, signal.SIGABRT}, statuses  # gloo's threads may abort a process that has done its work
         assert len({one.about["end"] for one in ended}) == 1, [one.about for one in ended]
 
     def close(self):

@@ -13,8 +13,6 @@ import pccl
 
 torch = pytest.importorskip("torch")
 
-import installed  # noqa: E402
-import torch_worlds  # noqa: E402
 import pccl.torch as ptorch  # noqa: E402
 
 torch.set_num_threads(1)
@@ -336,16 +334,18 @@ def test_misuse(address, monkeypatch):
     optimizer.step()  # it is the program's again
 
 
-def test_replicas_of_several_processes(address, tmp_path):
-    nursery = torch_worlds.Nursery(installed.metadata(tmp_path), "torch.distributed.fsdp")
+def test_the_one_with_the_most_steps_gives_its_state(address):
+    """Where a run begins from a checkpoint that only some have."""
+    other = network()
+    torch.nn.init.ones_(other[0].weight)
+    made = support.parallel([lambda: Peer(address, other, min_peers=2, step=5), lambda: Peer(address, min_peers=2)])
     try:
-        said = nursery.world("elastic_replicas", 4, address, tmp_path)
+        assert [one.replica.step for one in made] == [5, 5] and bool((made[1].model[0].weight == 1).all())
+        steps(made)
+        assert [one.replica.step for one in made] == [6, 6]
     finally:
-        nursery.close()
-    told = [[line for line in lines if line[0].isdigit()] for lines in said]
-    assert told[0] == told[1] == told[2] == told[3] and len(told[0]) == 8, said
-    committed = [line.split()[1] for line in told[0]]
-    assert committed == ["1", "2", "2", "3", "1", "2", "3", "4"], told[0]
+        for one in made:
+            one.replica.leave()
 
 
 def run(script, address, **given):

@@ -9,21 +9,26 @@ outcomes, all replicas agree on the same.
 from __future__ import annotations
 
 import json
+import time
+import uuid
+import zlib
+from array import array
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 
 from .._communicator import Communicator
-from .._errors import InvalidArgument, PeerLostError
+from .._errors import InvalidArgument, PeerLostError, TooFewPeersError
 from ..diloco import _membership
-from ..diloco._membership import Membership
+from ..diloco._membership import PAUSE_S, Membership
 from ..diloco._reduction import FIRST_TAG
 from ..diloco._shared import write_to
-from ._grid import connect_grid, fill_grid
+from ._grid import connect_in_turn, grid_is_full
 from ._state import TrainingState, shared_state
 
 VOTE_TAG = FIRST_TAG + 5  # those before are of Membership
-_RANKS_TAG = FIRST_TAG + 6
+_GATHER_TAG, _WHOLE_TAG = FIRST_TAG + 6, FIRST_TAG + 7
+CONFIRM_S = 60.0
 _STEP = "elastic.step"
 
 
@@ -40,6 +45,14 @@ class Inside:
         by_nccl = self.size > 1 and distributed.get_backend(self.group) == "nccl"
         self._device = torch.device("cuda" if by_nccl else "cpu")
 
+    def name(self) -> str:
+        """That no other replica has."""
+        name = [uuid.uuid4().hex]
+        if self.size > 1:
+            first = torch.distributed.get_global_rank(self.group, 0)
+            torch.distributed.broadcast_object_list(name, first, group=self.group, device=self._device)
+        return name[0]
+
     def highest(self, *numbers: int) -> List[int]:
         """The highest of each that any process has. Raises if one of them is dead."""
         if self.size == 1:
@@ -47,17 +60,6 @@ class Inside:
         values = torch.tensor(numbers, dtype=torch.int64, device=self._device)
         torch.distributed.all_reduce(values, torch.distributed.ReduceOp.MAX, group=self.group)
         return [int(value) for value in values.tolist()]
-
-    def connect(self, comm: Communicator, n_attempts: int) -> None:
-        if self.size == 1:
-            comm.connect(n_attempts)
-        else:
-            connect_grid(comm, process_group=self.group, n_attempts=n_attempts)
-
-    def update(self, comm: Communicator) -> None:
-        comm.update_topology()
-        if self.size > 1:
-            fill_grid(comm, self.size, check=lambda: self.highest(0))
 
 
 class Content:
@@ -117,6 +119,7 @@ class Replicas(Membership):
         ]
         super().__init__(comm, content, min_peers, None, settings)
         self._inside = inside
+        self._name = inside.name()
         self._rank: Optional[int] = None
         self._ranks: Dict[str, int] = {}
         self.newcomers = 0  # how often some came
@@ -131,8 +134,11 @@ class Replicas(Membership):
 
     def join(self, n_attempts: int) -> int:
         """Connects, and receives what the others have: so many bytes."""
-        self._rank = None
-        self._inside.connect(self.comm, n_attempts)
+        self._rank, self.established = None, False
+        if self._inside.size == 1:
+            self.comm.connect(n_attempts)
+        else:
+            connect_in_turn(self.comm, self._inside.group, n_attempts, CONFIRM_S, self._fill)
         self.enter(self.comm)
         return self.meet_all()
 
@@ -159,16 +165,43 @@ class Replicas(Membership):
                 found = free[new.index(self.comm.id)] if self._inside.rank == 0 else -1
                 self._rank = self._inside.highest(found)[0]
 
-    def _gather(self, rank: int) -> Dict[str, int]:
+    def _gather(self, thing: Any) -> Dict[str, Any]:
+        """What all say, by their ids."""
         while True:
             try:
-                told = self.comm.all_gather_v(json.dumps(rank).encode(), tag=_RANKS_TAG, alone_ok=True)
+                told = self.comm.all_gather_v(json.dumps(thing).encode(), tag=_GATHER_TAG, alone_ok=True)
             except PeerLostError:
                 continue
-            return {one: int(json.loads(bytes(blob))) for one, blob in told}
+            return {one: json.loads(bytes(blob)) for one, blob in told}
 
     def update(self) -> None:
-        self._inside.update(self.comm)
+        self.comm.update_topology()
+        if self._inside.size > 1:
+            self._fill()
+
+    def _fill(self) -> None:
+        """Updates the topology until all processes of all replicas are in. Newcomers come in one by one, and cannot
+        ask their siblings before these are in, too; those who were in before tell them."""
+        while not self._is_whole():
+            time.sleep(PAUSE_S)
+            self.comm.update_topology()
+
+    def _is_whole(self) -> bool:
+        """Whether all peer groups have processes of the same replicas. Their numbers do not tell: of one replica the
+        first process may just have come in, and of another one died."""
+        told = self._gather([self._name, self.established])
+        if not any(was_in for _, was_in in told.values()):
+            return grid_is_full(self.comm, self._inside.size)  # a run begins
+        differ = array("q", [0])
+        if self.established:
+            own = zlib.crc32("\n".join(sorted(name for name, _ in told.values())).encode())
+            highest, lowest = self._inside.highest(own, -own)
+            differ[0] = highest != -lowest
+        try:
+            self._highest(differ, _WHOLE_TAG)
+        except TooFewPeersError:  # the others are gone
+            return self.established and not differ[0]
+        return not differ[0]
 
     def _counted(self, count: int) -> int:
         return -self._inside.highest(-count)[0]
