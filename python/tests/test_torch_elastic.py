@@ -1,5 +1,6 @@
 """Elastic replicas. Here they are threads; those that are killed are processes (elastic_run.py)."""
 
+import contextlib
 import copy
 import json
 import random
@@ -14,6 +15,7 @@ import pccl
 torch = pytest.importorskip("torch")
 
 import pccl.torch as ptorch  # noqa: E402
+from pccl.torch import _replica  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -45,6 +47,9 @@ class Peer:
         backward(self.model, number)
         self.optimizer.step()
         return crc(self.model)
+
+    def close(self):
+        self.replica.leave()
 
 
 @pytest.fixture
@@ -346,6 +351,38 @@ def test_the_one_with_the_most_steps_gives_its_state(address):
     finally:
         for one in made:
             one.replica.leave()
+
+
+@pytest.mark.parametrize("siblings_see", ["the same", "others"])
+def test_those_who_were_in_tell_newcomers_whether_all_are(group, siblings_see):
+    """Where one process of a replica has just come in, and one of another replica has just died, all groups are equally
+    large. The first of these two has been in."""
+
+    class Inside:
+        rank, size = 0, 1
+
+        def name(self):
+            return str(id(self))
+
+        def highest(self, *numbers):
+            return list(numbers) if siblings_see == "the same" else [number + 1 for number in numbers]
+
+    model = network()
+    content = _replica.Content(model, torch.optim.SGD(model.parameters(), lr=0.1), {}, 0)
+    two = [_replica.Replicas(comm, Inside(), content, 1, []) for comm in group(2).members]
+    two[0].established = True
+    assert support.parallel([one._is_whole for one in two]) == [siblings_see == "the same"] * 2
+
+
+@pytest.mark.nightly
+def test_compiled(address):
+    """A compiled module, and one that is compiled afterwards."""
+    for compile_first in (True, False):
+        made = torch.compile(network(), backend="aot_eager") if compile_first else network()
+        with contextlib.closing(Peer(address, made)) as one:
+            one.model = made if compile_first else torch.compile(made, backend="aot_eager")
+            before = crc(one.model)
+            assert one.step() != before and one.step() and one.replica.step == 2
 
 
 def run(script, address, **given):
