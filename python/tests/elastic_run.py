@@ -158,7 +158,8 @@ class Run:
                     self._open.remove(one)
 
     def kill(self, victims):
-        """One process of a replica, in whose place its launcher starts another one. Seconds until the survivors' next step."""
+        """Of one process of a replica, in whose place its launcher starts another one. Seconds until the survivors'
+        next step."""
         self.replicas.remove(victims)
         alive = [one for made in self.replicas for one in made if one.steps]
         at = time.monotonic()

@@ -286,7 +286,11 @@ def test_gradients_that_are_sparse_or_missing(address):
 @pytest.mark.parametrize(
     "what, model, make",
     [
-        ("model, optimizer and state: this peer has module.0.weight: 300 of float, the run module.0.weight: 3600 ", lambda: network(torch.nn.Linear(60, 5)), torch.optim.AdamW),
+        (
+            "model, optimizer and state: this peer has module.0.weight: 300 of float, the run module.0.weight: 3600 ",
+            lambda: network(torch.nn.Linear(60, 5)),
+            torch.optim.AdamW,
+        ),
         ("optimizer", network, torch.optim.SGD),
     ],
 )

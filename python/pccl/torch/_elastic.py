@@ -178,7 +178,8 @@ class Elastic:
             model.register_comm_hook(averaging, ddp_hook)
         _commit.is_elastic(optimizer, True)
         self._hooks = [
-            model.register_forward_pre_hook(_Caller(self._before_forward), prepend=True),  # before FSDP2 gathers parameters
+            # Before FSDP2 gathers parameters.
+            model.register_forward_pre_hook(_Caller(self._before_forward), prepend=True),
             optimizer.register_step_pre_hook(self._before_step),
             optimizer.register_step_post_hook(self._after_step),
         ]

@@ -23,6 +23,7 @@ from ..diloco import _membership
 from ..diloco._membership import PAUSE_S, Membership
 from ..diloco._reduction import FIRST_TAG
 from ..diloco._shared import write_to
+from . import _tensors
 from ._grid import connect_in_turn, grid_is_full
 from ._state import TrainingState, shared_state
 
@@ -77,6 +78,7 @@ class Content:
     ) -> None:
         if _STEP in more:
             raise InvalidArgument(f"elastic: state: the name {_STEP!r} is taken")
+        self.model = model
         self._step = torch.tensor([step])
         self._state: TrainingState = shared_state(model, optimizer, {**more, _STEP: self._step}, **how)
 
@@ -118,7 +120,7 @@ class Replicas(Membership):
             _membership.number("min_peers", min_peers),
         ]
         super().__init__(comm, content, min_peers, None, settings)
-        self._inside = inside
+        self._inside, self._model = inside, content.model
         self._name = inside.name()
         self._rank: Optional[int] = None
         self._ranks: Dict[str, int] = {}
@@ -144,6 +146,7 @@ class Replicas(Membership):
 
     def meet_all(self) -> int:
         """The bytes that this peer received."""
+        _tensors.reshard(self._model)  # a forward of an evaluation leaves it otherwise
         meeting = self.meet()
         self.newcomers += meeting.newcomers
         if meeting.newcomers or self._rank is None:

@@ -91,7 +91,6 @@ class TrainingState(SharedState):
     def _look_up(self) -> Tuple[_Named, _Numbers]:
         found: _Named = []
         numbers: _Numbers = {}
-        _tensors.reshard(self._module)
         for name, parameter in self._module.named_parameters():
             self._add(found, "module." + _tensors.plain_name(name), parameter)
         for name, buffer in _tensors.persistent_buffers(self._module):
