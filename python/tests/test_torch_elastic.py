@@ -378,6 +378,21 @@ def test_those_who_were_in_tell_newcomers_whether_all_are(group, siblings_see):
     assert support.parallel([one._is_whole for one in two]) == [siblings_see == "the same"] * 2
 
 
+def test_what_was_received_in_part_is_undone():
+    """All who had the state have died meanwhile."""
+    import array
+
+    model, numbers = network(), array.array("d", [1.0, 2.0])
+    content = _replica.Content(model, torch.optim.SGD(model.parameters(), lr=0.1), {"numbers": numbers}, 3)
+    before, kept = crc(model), content.keep()
+    with torch.no_grad():
+        model[0].weight.zero_()
+    numbers[0] = 7.0
+    content.count_step()
+    content.restore(kept)
+    assert (crc(model), numbers[0], content.round) == (before, 1.0, 3)
+
+
 @pytest.mark.nightly
 def test_compiled(address):
     """A compiled module, and one that is compiled afterwards."""

@@ -419,8 +419,9 @@ def elastic(
 
     model: as it is called in training: a plain module; a DistributedDataParallel, of one process (gradients are then
     averaged during backward) or over the processes of this replica; one with fully_shard(). All replicas consist of as
-    many processes; process_group: of which, by default all. Each is a peer, in the group of its rank in there. Where
-    there are several, a launcher must end all of them when one dies, as torchrun does.
+    many processes; process_group: of which, by default all; where it is more than one, the group must take tensors in
+    CPU memory (gloo, pccl, "cpu:gloo,cuda:nccl"). Each is a peer, in the group of its rank in there. Where there are
+    several, a launcher must end all of them when one dies, as torchrun does.
 
     state: what else the next step depends on, by name, as `extra` of shared_state(): schedulers, tensors. own: as for
     shared_state(). address, options: of the master, by default PCCL_MASTER; as for Communicator. min_peers: with fewer

@@ -22,7 +22,6 @@ from .._errors import InvalidArgument, PeerLostError, TooFewPeersError
 from ..diloco import _membership
 from ..diloco._membership import PAUSE_S, Membership
 from ..diloco._reduction import FIRST_TAG
-from ..diloco._shared import write_to
 from . import _tensors
 from ._grid import connect_in_turn, grid_is_full
 from ._state import TrainingState, shared_state
@@ -43,22 +42,20 @@ class Inside:
         self.group = group or (distributed.group.WORLD if in_use else None)
         self.rank = distributed.get_rank(self.group) if in_use else 0
         self.size = distributed.get_world_size(self.group) if in_use else 1
-        by_nccl = self.size > 1 and distributed.get_backend(self.group) == "nccl"
-        self._device = torch.device("cuda" if by_nccl else "cpu")
 
     def name(self) -> str:
         """That no other replica has."""
         name = [uuid.uuid4().hex]
         if self.size > 1:
             first = torch.distributed.get_global_rank(self.group, 0)
-            torch.distributed.broadcast_object_list(name, first, group=self.group, device=self._device)
+            torch.distributed.broadcast_object_list(name, first, group=self.group, device=torch.device("cpu"))
         return name[0]
 
     def highest(self, *numbers: int) -> List[int]:
         """The highest of each that any process has. Raises if one of them is dead."""
         if self.size == 1:
             return list(numbers)
-        values = torch.tensor(numbers, dtype=torch.int64, device=self._device)
+        values = torch.tensor(numbers, dtype=torch.int64)
         torch.distributed.all_reduce(values, torch.distributed.ReduceOp.MAX, group=self.group)
         return [int(value) for value in values.tolist()]
 
@@ -98,11 +95,18 @@ class Content:
 
     def keep(self) -> List[Tuple[Any, Any]]:
         things = [thing for _, thing in self._state._look_up()[0]]
-        return [(thing, thing.clone() if isinstance(thing, torch.Tensor) else thing.copy()) for thing in things]
+        return [(thing, thing.clone() if isinstance(thing, torch.Tensor) else bytes(_memory(thing))) for thing in things]
 
     def restore(self, kept: Sequence[Tuple[Any, Any]]) -> None:
         for thing, copy in kept:
-            write_to(thing, copy)
+            if isinstance(thing, torch.Tensor):
+                thing.copy_(copy)
+            else:
+                _memory(thing)[:] = copy
+
+
+def _memory(thing: Any) -> memoryview:
+    return memoryview(thing).cast("B")
 
 
 class Replicas(Membership):
