@@ -55,7 +55,7 @@ def built(kind, store, shard):
         trained = fully_shard(model)
     else:
         trained = model
-    return trained, torch.optim.AdamW(trained.parameters(), lr=2e-3)
+    return trained, torch.optim.AdamW(trained.parameters(), lr=1e-3)
 
 
 def checksum(model):
@@ -64,18 +64,18 @@ def checksum(model):
     return zlib.crc32(b"".join(parts))
 
 
-def replica(say, address, kind, steps, store, shard):
+def replica(say, run, store, shard):
     import pccl.torch
 
-    model, optimizer = built(kind, store, shard)
+    model, optimizer = built(run.kind, store, shard)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.999)
     elastic = pccl.torch.elastic(
-        model, optimizer, {"scheduler": scheduler}, address=address, min_peers=MIN_PEERS, bucket_bytes=20000
+        model, optimizer, {"scheduler": scheduler}, address=run.address, min_peers=run.min_peers, bucket_bytes=20000
     )
     signal.signal(signal.SIGTERM, lambda *_: elastic.stop())
     say(joined=elastic.step, rank=elastic.rank)
     judged = data(99, 256)
-    while elastic.step < steps and not elastic.stopped:
+    while elastic.step < run.steps and not elastic.stopped:
         time.sleep(WORK_S)
         x, y = data(1000 * elastic.step + elastic.rank)
         optimizer.zero_grad()
@@ -111,7 +111,7 @@ class Process:
         status = 1
         try:
             say = lambda **words: os.write(end, json.dumps(words).encode() + b"\n")
-            replica(say, run.address, run.kind, run.steps, store, self.shard)
+            replica(say, run, store, self.shard)
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -133,8 +133,8 @@ class Process:
 
 
 class Run:
-    def __init__(self, address, kind, steps):
-        self.address, self.kind, self.steps = address, kind, steps
+    def __init__(self, address, kind, steps, min_peers):
+        self.address, self.kind, self.steps, self.min_peers = address, kind, steps, min_peers
         self.processes, self.replicas = [], []
         self._open = []
         self._folder = tempfile.mkdtemp()
@@ -216,7 +216,7 @@ class Run:
 
 
 def undisturbed(address, kind, steps):
-    run = Run(address, kind, steps)
+    run = Run(address, kind, steps, REPLICAS)
     for _ in range(REPLICAS):
         run.start()
     try:
@@ -244,7 +244,7 @@ def main(address, given):
     warm_up()
     draw = random.Random(about["seed"])
     random.seed(about["seed"])
-    run = Run(address, about["kind"], 1 << 30)
+    run = Run(address, about["kind"], 1 << 30, MIN_PEERS)
     for _ in range(REPLICAS):
         run.start()
     delays = []
