@@ -393,6 +393,32 @@ def test_what_was_received_in_part_is_undone():
     assert (crc(model), numbers[0], content.round) == (before, 1.0, 3)
 
 
+def test_a_backward_that_is_not_whole(address):
+    """Of a DistributedDataParallel: words, and the others go on."""
+
+    class Half(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused = torch.nn.Linear(60, 3), torch.nn.Linear(60, 3)
+
+        def forward(self, x):
+            return self.used(x)
+
+    distributed = torch.distributed
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        for find in (True, False):
+            model = torch.nn.parallel.DistributedDataParallel(Half(), find_unused_parameters=find)
+            with contextlib.closing(Peer(address, model)) as one:
+                if find:
+                    assert one.step() and one.replica.committed
+                with pytest.raises(pccl.InvalidUsage, match="without a whole backward"):
+                    one.optimizer.step() if find else one.step()
+                assert one.replica.comm.closed
+    finally:
+        distributed.destroy_process_group()
+
+
 @pytest.mark.nightly
 def test_compiled(address):
     """A compiled module, and one that is compiled afterwards."""

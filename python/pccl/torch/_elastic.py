@@ -94,13 +94,10 @@ class _InBackward(DDPState):
 
     def tensors(self) -> List[torch.Tensor]:
         """What is left to be averaged in the optimizer's step. Raises if there was no whole backward."""
-        if not self._ends:
-            raise InvalidUsage("elastic: optimizer.step() without a backward() through DistributedDataParallel")
-        if self._launched < len(self._units):
-            self.give_up()
+        if not self._ends or self._launched < len(self._units):
             raise InvalidUsage(
-                "elastic: the last backward() did not reach all parameters: either it raised, or some are not used; "
-                "for these there is DistributedDataParallel(find_unused_parameters=True)"
+                "elastic: optimizer.step() without a whole backward() through DistributedDataParallel: there was none, "
+                "it raised, or it did not reach some parameters, for which there is find_unused_parameters=True"
             )
         self._ends, self._launched = [], 0
         return []
@@ -112,11 +109,11 @@ class _InBackward(DDPState):
 class _InStep(GradientBuckets):
     """Averages in the optimizer's step: all gradients of a type are one tensor."""
 
+    left = False
+
     def tensors(self) -> List[torch.Tensor]:
         self._gather()
         return list(self.buffers)
-
-    left = False
 
     def bring(self) -> None:
         self._attach()
@@ -293,10 +290,9 @@ class Elastic:
             raise
 
     def _vote(self) -> bool:
-        tensors = self._averaging.tensors()
         with self._or_leave():
             try:
-                return self._carry_out_vote(tensors)
+                return self._carry_out_vote(self._averaging.tensors())
             except (ExpelledError, MasterLostError) as error:
                 self._come_back(error)
                 self._returned = True
