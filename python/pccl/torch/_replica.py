@@ -94,8 +94,10 @@ class Content:
         return [f"{info.name}: {info.numel} of {info.dtype.name.lower()}" for info in self._state.tensor_infos]
 
     def keep(self) -> List[Tuple[Any, Any]]:
-        things = [thing for _, thing in self._state._look_up()[0]]
-        return [(thing, thing.clone() if isinstance(thing, torch.Tensor) else bytes(_memory(thing))) for thing in things]
+        def copy(thing: Any) -> Any:
+            return thing.clone() if isinstance(thing, torch.Tensor) else bytes(_memory(thing))
+
+        return [(thing, copy(thing)) for _, thing in self._state._look_up()[0]]
 
     def restore(self, kept: Sequence[Tuple[Any, Any]]) -> None:
         for thing, copy in kept:
