@@ -13,7 +13,9 @@ import torch_worlds  # noqa: E402
 
 @pytest.fixture(scope="module")
 def nursery(tmp_path_factory):
-    made = torch_worlds.Nursery(installed.metadata(tmp_path_factory.mktemp("installed")), "torch.distributed.fsdp")
+    made = torch_worlds.Nursery(
+        installed.metadata(tmp_path_factory.mktemp("installed")), "torch.distributed.fsdp", "torch._dynamo"
+    )
     yield made
     made.close()
 
@@ -51,6 +53,13 @@ def test_a_world_that_does_not_fill_up(nursery):
 def test_a_master_of_another_job(nursery, address):
     said = nursery.world("of_another_world", 2, address)
     assert ["refused"] in said
+
+
+def test_elastic_replicas_of_two_ranks(nursery, address, tmp_path):
+    said = nursery.world("elastic_replicas", 4, address, tmp_path)
+    told = [[line for line in lines if line[0].isdigit()] for lines in said]
+    assert told[0] == told[1] == told[2] == told[3], said
+    assert [line.split()[1] for line in told[0]] == ["1", "2", "2", "3", "1", "2", "3", "4"], told[0]
 
 
 @pytest.mark.nightly

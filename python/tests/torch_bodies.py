@@ -625,6 +625,40 @@ def uncommitted(port):
     say("began anew")
 
 
+def elastic_replicas(address, folder):
+    """Two replicas of two ranks. A collective that fails in the backward of one of them drops the step of both, and
+    FSDP2 still reduces in the next one."""
+    import pccl.torch
+    from pccl.torch._call import Call
+
+    rank = int(os.environ["RANK"])
+    store = dist.FileStore(f"{folder}/{rank // 2}", 2)
+    dist.init_process_group("pccl", store=store, rank=rank % 2, world_size=2, timeout=timedelta(seconds=60))
+    models = [with_fsdp2(dist.group.WORLD), with_ddp(dist.group.WORLD)]
+    scatter = Call.scatter_reduced
+
+    def scatter_another(call, given, output, *more):
+        Call.scatter_reduced = scatter
+        scatter(call, torch.zeros(2), torch.zeros(1), *more)
+
+    for model in models:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        with pccl.torch.elastic(model, optimizer, address=address, min_peers=2) as replica:
+            for step in range(4):
+                optimizer.zero_grad()
+                loss = model(batch(4 * step + rank)[0]).square().mean()
+                fails_now = model is models[0] and step == 2
+                if fails_now and rank == 1:
+                    Call.scatter_reduced = scatter_another
+                loss.backward()
+                optimizer.step()
+                assert replica.committed == pccl.torch.committed() == (not fails_now)
+                whole = [getattr(p, "full_tensor", lambda p=p: p)().detach().clone() for p in model.parameters()]
+                say(step, replica.step, replica.ranks, [float(p.double().sum()) for p in whole])
+            dist.barrier()
+    dist.destroy_process_group()
+
+
 def misuse():
     """What is wrong at one rank is an exception with words at all."""
     rank, size = start()

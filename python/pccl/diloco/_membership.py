@@ -16,15 +16,14 @@ import time
 from array import array
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, Callable, NamedTuple, Optional, Sequence
+from typing import Any, Callable, NamedTuple, Optional, Protocol, Sequence
 
 from .. import _threads
 from .._communicator import Communicator
 from .._enums import Attribute, ReduceOp, SharedStateSyncStrategy
 from .._errors import InvalidArgument, InvalidUsage, StateMismatch, TooFewPeersError
-from ._arrays import Flats
+from .._state import SharedState
 from ._reduction import FIRST_TAG, small
-from ._shared import Shared
 
 _log = logging.getLogger("pccl.diloco")
 
@@ -42,6 +41,19 @@ class Meeting:
     participants: int
     newcomers: bool = False  # besides this peer
     moved_bytes: int = 0  # what this peer received
+
+
+class Content(Protocol):
+    """What the peers of a run have in common, and how far it has come."""
+
+    @property
+    def round(self) -> int: ...
+    @property
+    def position(self) -> int: ...
+    def state(self, revision: int) -> SharedState: ...
+    @property
+    def keep(self) -> Callable[..., Any]: ...
+    def restore(self, kept: Any) -> None: ...
 
 
 class Setting(NamedTuple):
@@ -99,8 +111,10 @@ def _first_difference(own: Sequence[str], lists: Sequence[Sequence[str]]) -> Opt
 class Membership:
     """A peer's membership in a run."""
 
+    comes_in_by = "DiLoCo.join()"
+
     def __init__(
-        self, comm: Communicator, shared: Shared, min_peers: int, rounds: Optional[int], settings: Sequence[Setting]
+        self, comm: Communicator, shared: Content, min_peers: int, rounds: Optional[int], settings: Sequence[Setting]
     ) -> None:
         self.comm = comm
         self.established = False
@@ -124,13 +138,13 @@ class Membership:
                 raise
             comm.connect()
 
-    def meet(self, room: Flats, more_room: Flats) -> Meeting:
+    def meet(self, *room: Any) -> Meeting:
         """Joint with all that have just updated the topology, including those that it admitted.
-        room, more_room: for a copy of the state while this peer receives."""
+        room: for a copy of the state while this peer receives."""
         tell_at = time.monotonic() + _TELL_S
         while True:
             try:
-                meeting = self._found_alone() if self.world() == 1 else self._meet_others(room, more_room)
+                meeting = self._found_alone() if self.world() == 1 else self._meet_others(room)
             except TooFewPeersError:
                 continue  # the others are gone
             if meeting is not None:
@@ -139,14 +153,23 @@ class Membership:
                 self._tell_that_it_waits()
                 tell_at = time.monotonic() + 5 * _TELL_S
             time.sleep(PAUSE_S)
-            self.comm.update_topology()
+            self.update()
+
+    def update(self) -> None:
+        """Admits newcomers. Joint with all."""
+        self.comm.update_topology()
+
+    def _counted(self, count: int) -> int:
+        """How many peers there are, of which this one has counted so many."""
+        return count
 
     def _tell_that_it_waits(self) -> None:
         _log.warning(
-            "waiting for min_peers=%d: %d are in; each of the others comes in by DiLoCo.join(); "
+            "waiting for min_peers=%d: %d are in; each of the others comes in by %s; "
             "or give a smaller min_peers",
             self._min_peers,
             self.world(),
+            self.comes_in_by,
         )
 
     def _enough(self, count: int, round: int) -> bool:
@@ -156,15 +179,15 @@ class Membership:
     def _found_alone(self) -> Optional[Meeting]:
         """Founds a run, or meets alone. If the run had other peers, whose state is lost, this
         synchronization fails with a reason."""
-        if not self._enough(1, self._shared.round):
+        if not self._enough(self._counted(1), self._shared.round):
             return None
         if not self.established:
             self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR)
         return Meeting(1)
 
-    def _meet_others(self, room: Flats, more_room: Flats) -> Optional[Meeting]:
+    def _meet_others(self, room: Sequence[Any]) -> Optional[Meeting]:
         count, highest, lowest, newcomers = self._compare()
-        if not self._enough(count, _round_of(highest)):
+        if not self._enough(self._counted(count), _round_of(highest)):
             return None
         own = self._key()
         meeting = Meeting(count, newcomers=newcomers if self.established else False)
@@ -184,7 +207,7 @@ class Membership:
         if strategy is SharedStateSyncStrategy.SEND_ONLY:
             self._synchronize(strategy)
             return meeting
-        kept = self._shared.keep(room, more_room)
+        kept = self._shared.keep(*room)
         try:
             meeting.moved_bytes = self._synchronize(strategy)
         except BaseException:

@@ -5,6 +5,8 @@
     ddp.register_comm_hook(pccl.torch.DDPState(comm, model), pccl.torch.ddp_hook)
     with pccl.torch.DiLoCo(comm, [model], inner, outer, sync_every=100): ...  # by hooks
 
+    replica = pccl.torch.elastic(model, optimizer)     # replicas that come and go, behind optimizer.step()
+
     torch.distributed.init_process_group("pccl")       # the backend; see docs/guide/torch.md
     if pccl.torch.committed(): optimizer.step()        # with it: whether all gradients were reduced
 
@@ -18,6 +20,7 @@ from __future__ import annotations
 from ._commit import committed
 from ._ddp import DDPState, ddp_hook
 from ._diloco import DiLoCo, LocalSGD
+from ._elastic import Elastic, ElasticStats, elastic
 from ._gradients import GradientBuckets
 from ._grid import connect_grid, fill_grid, grid_is_full
 from ._monitored import monitored_barrier
@@ -28,12 +31,15 @@ __all__ = [
     "CollectiveError",
     "DDPState",
     "DiLoCo",
+    "Elastic",
+    "ElasticStats",
     "GradientBuckets",
     "LocalSGD",
     "TrainingState",
     "committed",
     "connect_grid",
     "ddp_hook",
+    "elastic",
     "fill_grid",
     "grid_is_full",
     "materialize",

@@ -14,7 +14,7 @@ import functools
 import threading
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, Deque, Dict, List, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
 import torch
 
@@ -27,6 +27,7 @@ from .._reduce import ReduceInfo
 from ._gradients import BUCKET_BYTES, Bucket, make_buckets, trainable
 
 _PAUSE_S = 0.02
+_Copies = List[Tuple[torch.Tensor, torch.Tensor]]  # gradients, and the places of their averages
 
 
 class DDPState:
@@ -106,7 +107,7 @@ class DDPState:
         averages."""
         if bucket.index() == 0:
             self._begin()
-        copies: List[Tuple[torch.Tensor, torch.Tensor]] = []
+        copies: _Copies = []
         units: Dict[int, Future[ReduceInfo]] = {}
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
             place = self._places.get(id(parameter))
@@ -118,7 +119,13 @@ class DDPState:
             units[number] = self._ends[number]
             self._missing[number] -= 1
         self._launch_complete_ones()
-        return _when_all(list(units.values()), bucket.buffer(), copies)
+        ends, buffer = list(units.values()), bucket.buffer()
+
+        def finish(_: Any) -> torch.Tensor:
+            self._bring(ends, copies)
+            return buffer
+
+        return _when_all(ends, buffer, finish)
 
     def _launch_complete_ones(self) -> None:
         while self._launched < len(self._units) and self._missing[self._launched] == 0:
@@ -139,8 +146,7 @@ class DDPState:
         try:
             if self._error is not None:
                 raise self._error  # the other peers have failed as well and do not launch this one
-            descriptor = unit.descriptor(ReduceOp.AVG, self.quantization)
-            info = self.comm.all_reduce_multiple_with_retry([descriptor], max_in_flight=1)
+            info = self._average(unit)
         except BaseException as error:
             self._fail(error)
             end.set_exception(error)
@@ -151,6 +157,17 @@ class DDPState:
                 self._in_flight -= 1
                 self._changed.notify_all()
             self._keep_going()
+
+    def _average(self, unit: Bucket) -> ReduceInfo:
+        descriptor = unit.descriptor(ReduceOp.AVG, self.quantization)
+        return self.comm.all_reduce_multiple_with_retry([descriptor], max_in_flight=1)
+
+    def _bring(self, ends: List[Future[ReduceInfo]], copies: _Copies) -> None:
+        """The units have ended: brings the averages to the gradients. Raises if one has failed."""
+        for end in ends:
+            end.result()
+        for gradient, view in copies:
+            gradient.copy_(view)
 
     def _fail(self, error: BaseException) -> None:
         with self._changed:
@@ -197,11 +214,8 @@ class DDPState:
             pass  # no peer is left that could wait
 
 
-def _when_all(
-    ends: List[Future[ReduceInfo]], buffer: torch.Tensor, copies: List[Tuple[torch.Tensor, torch.Tensor]]
-) -> Any:
-    """A torch future of the buffer, into which the averages are copied when all units have ended.
-    """
+def _when_all(ends: List[Future[ReduceInfo]], buffer: torch.Tensor, finish: Callable[[Any], torch.Tensor]) -> Any:
+    """A torch future of what finish returns when all units have ended."""
     devices = [buffer.device] if buffer.device.type == "cuda" else None
     ready: Any = torch.futures.Future(devices=devices)
     left, lock = [len(ends)], threading.Lock()
@@ -212,13 +226,6 @@ def _when_all(
             if left[0] > 0:
                 return
         ready.set_result(None)
-
-    def finish(_: Any) -> torch.Tensor:
-        for end in ends:
-            end.result()  # raises if the unit failed
-        for gradient, view in copies:
-            gradient.copy_(view)
-        return buffer
 
     finished = ready.then(finish)
     if not ends:

@@ -11,6 +11,7 @@ import torch
 
 from .._communicator import Communicator
 from .._enums import Attribute
+from ._monitored import monitored_barrier
 
 _CONFIRM_S = 60.0
 
@@ -65,11 +66,19 @@ def connect_grid(
 ) -> None:
     """Calls connect() for all processes of a process group, in the order of their ranks, and
     returns when the grid is full. The rank must be the number of the shard, and hence the peer
-    group. The process group must accept tensors in CPU memory (gloo).
+    group. The process group must accept tensors in CPU memory (gloo, pccl).
 
     Raises RuntimeError if a sibling is dead or has not arrived after confirm_s seconds. Use a
     launcher that ends all of a peer's processes when one fails, as torchrun does.
     """
+    size = torch.distributed.get_world_size(process_group)
+    connect_in_turn(comm, process_group, n_attempts, confirm_s, lambda: fill_grid(comm, size))
+
+
+def connect_in_turn(
+    comm: Communicator, process_group: Any, n_attempts: int, confirm_s: float, fill: Callable[[], None]
+) -> None:
+    """connect_grid(). fill: called by each process that is in, until all are."""
     distributed = torch.distributed
     rank, size = distributed.get_rank(process_group), distributed.get_world_size(process_group)
     group = process_group or distributed.group.WORLD
@@ -79,7 +88,8 @@ def connect_grid(
     comm.connect(n_attempts)
     if rank + 1 < size:
         passed_on = distributed.isend(turn, distributed.get_global_rank(group, rank + 1), group)
-    fill_grid(comm, size)
+    fill()
     if passed_on is not None:
         passed_on.wait()
-    distributed.monitored_barrier(group, timeout=timedelta(seconds=confirm_s))
+    barrier = monitored_barrier if distributed.get_backend(group) == "pccl" else distributed.monitored_barrier
+    barrier(group, timeout=timedelta(seconds=confirm_s))

@@ -29,6 +29,13 @@ def bare(module: torch.nn.Module) -> torch.nn.Module:
     return module
 
 
+def reshard(module: torch.nn.Module) -> None:
+    """Parameters that FSDP2 has gathered, and keeps until the next backward, are shards again."""
+    for part in module.modules():
+        if hasattr(part, "reshard") and hasattr(part, "unshard"):
+            part.reshard()
+
+
 def plain_name(name: str) -> str:
     return ".".join(part for part in name.split(".") if part not in _WRAPPINGS)
 

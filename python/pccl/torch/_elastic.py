@@ -1,0 +1,457 @@
+"""Elastic replicas: gradients are averaged among replicas that come and go, behind optimizer.step().
+
+A step is one vote of all replicas. Without DistributedDataParallel the gradients are part of the same operation as the
+vote, so that the average is over exactly those who vote; with it they are reduced during backward, in units, and the
+vote follows. Everybody gets the same verdict. A step that does not count leaves the optimizer without gradients, so
+that it does nothing: a hook cannot keep it from being called.
+
+Newcomers come in before the forward that begins a step, not right behind the last one: what a program does in between
+(a scheduler's step, a counter) then belongs to the state that they receive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import zlib
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+import torch
+
+from .._codec import QuantizationOptions
+from .._communicator import Communicator
+from .._core import Option
+from .._errors import (
+    AbortedError,
+    ExpelledError,
+    InternalError,
+    InvalidArgument,
+    InvalidUsage,
+    MasterLostError,
+    PCCLError,
+    PeerLostError,
+    TimeoutError_,
+    TooFewPeersError,
+)
+from .._reduce import OperationInfo, ReduceInfo
+from . import _commit
+from ._ddp import DDPState, _Copies, ddp_hook
+from ._gradients import BUCKET_BYTES, Bucket, GradientBuckets
+from ._replica import VOTE_TAG, Content, Inside, Replicas
+
+_log = logging.getLogger("pccl")
+
+_DROPS = AbortedError, TimeoutError_, InternalError  # failures of a step, for all alike; the next one may succeed
+
+
+@dataclass
+class ElasticStats:
+    """What has happened to a replica.
+
+    committed       steps that counted while it was there
+    dropped         steps that did not
+    repeated        operations that were repeated because a replica was lost
+    admissions      how often newcomers came in
+    returns         how often it was removed from the run and came back
+    state_bytes     of the shared state that it received
+    sent_bytes      by reductions in the optimizer's step (not by those during backward)
+    received_bytes  the same
+    """
+
+    committed: int = 0
+    dropped: int = 0
+    repeated: int = 0
+    admissions: int = 0
+    returns: int = 0
+    state_bytes: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
+class _InBackward(DDPState):
+    """Averages during the backward of a DistributedDataParallel. A replica that is alone goes on, and a failure does
+    not end the backward: the gradients are then this replica's own, and the step is dropped."""
+
+    left = False
+
+    def _average(self, unit: Bucket) -> ReduceInfo:
+        if self.left:
+            return ReduceInfo(1, 0, 0)
+        try:
+            return super()._average(unit)
+        except TooFewPeersError:
+            return ReduceInfo(1, 0, 0)
+
+    def _bring(self, ends: List[Future[ReduceInfo]], copies: _Copies) -> None:
+        try:
+            super()._bring(ends, copies)
+        except Exception as error:
+            _commit.note(error)
+
+    def tensors(self) -> List[torch.Tensor]:
+        """What is left to be averaged in the optimizer's step. Raises if there was no whole backward."""
+        if not self._ends or self._launched < len(self._units):
+            raise InvalidUsage(
+                "elastic: optimizer.step() without a whole backward() through DistributedDataParallel: there was none, "
+                "it raised, or it did not reach some parameters, for which there is find_unused_parameters=True"
+            )
+        self._ends, self._launched = [], 0
+        return []
+
+    def bring(self) -> None:
+        """They are where they belong."""
+
+
+class _InStep(GradientBuckets):
+    """Averages in the optimizer's step: all gradients of a type are one tensor."""
+
+    left = False
+
+    def tensors(self) -> List[torch.Tensor]:
+        self._gather()
+        return list(self.buffers)
+
+    def bring(self) -> None:
+        self._attach()
+
+
+class _Caller:
+    """A hook, which is none in a copy of the module (for averaged weights, for example)."""
+
+    def __init__(self, call: Callable[..., None] = lambda *_: None) -> None:
+        self._call = call
+
+    def __call__(self, *arguments: Any) -> None:
+        self._call(*arguments)
+
+    def __reduce__(self) -> Any:
+        return _Caller, ()
+
+
+class Elastic:
+    """A replica among others. Made by elastic().
+
+    rank        does not change, and no other living replica has it; a newcomer has the lowest that is free
+    world_size  the number of replicas whose gradients are in the last step that counted
+    ranks       theirs
+    step        how many steps have counted, the same on all replicas
+    committed   whether the last step counted: the same on all replicas. What follows a step (a scheduler's step)
+                must depend on it. pccl.torch.committed() says it, too
+    stopped     whether a replica has called stop()
+    stats       what has happened (ElasticStats)
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        averaging: Any,
+        replicas: Replicas,
+        content: Content,
+        inside: Inside,
+        how: Mapping[str, Any],
+    ) -> None:
+        self.comm = replicas.comm
+        self.committed = self.stopped = False
+        self.stats = ElasticStats()
+        self._model, self._optimizer = model, optimizer
+        self._averaging, self._replicas, self._content, self._inside = averaging, replicas, content, inside
+        self._min_peers: int = how["min_peers"]
+        self._n_attempts: int = how["n_attempts"]
+        self._quantization: Optional[QuantizationOptions] = how["quantization"]
+        self._stopping = False
+        self._verdict: Optional[bool] = None  # on the step that is about to be made
+        self._info: Optional[OperationInfo] = None  # of the vote on it
+        self._due = False  # whether newcomers may come in
+        self._renew = False  # whether all update the topology, even without newcomers
+        self._returned = False  # in this step
+        self.stats.state_bytes += replicas.join(self._n_attempts)
+        self.ranks: Tuple[int, ...] = tuple(replicas.ranks_of(self.comm.members()))
+        if isinstance(averaging, _InBackward):
+            model.register_comm_hook(averaging, ddp_hook)
+        _commit.is_elastic(optimizer, True)
+        self._hooks = [
+            # Before FSDP2 gathers parameters.
+            model.register_forward_pre_hook(_Caller(self._before_forward), prepend=True),
+            optimizer.register_step_pre_hook(self._before_step),
+            optimizer.register_step_post_hook(self._after_step),
+        ]
+
+    @property
+    def rank(self) -> int:
+        return self._replicas.rank
+
+    @property
+    def world_size(self) -> int:
+        return len(self.ranks)
+
+    @property
+    def step(self) -> int:
+        return self._content.round
+
+    @property
+    def root(self) -> int:
+        """The lowest rank of the last step that counted; in place of one that died, the next one."""
+        return self.ranks[0]
+
+    @property
+    def is_root(self) -> bool:
+        return self.rank == self.root
+
+    def stop(self) -> None:
+        """Asks all replicas to end after the same step, in which `stopped` becomes true for all. May be called by a
+        signal's handler."""
+        self._stopping = True
+
+    def leave(self) -> None:
+        """Leaves the run; the others go on. The optimizer then steps by itself. So does an exception in a step."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        self._averaging.left = True
+        _commit.is_elastic(self._optimizer, False)
+        self.comm.close()
+        self._replicas.leave()
+
+    def __enter__(self) -> Elastic:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    # ---- a step
+
+    def admit(self) -> None:
+        """Lets newcomers in, who receive what is shared. Called by the first forward (in training) behind a step;
+        a program calls it earlier if it makes joint calls of its own or changes shared state before."""
+        if not self._due:
+            return
+        self._due = False
+        with self._or_leave():
+            try:
+                if self._replicas.answer() or self._renew:
+                    self._replicas.update()
+                    self._meet()
+            except (ExpelledError, MasterLostError) as error:
+                self._come_back(error)
+        self._renew = False
+
+    def average_gradients(self) -> bool:
+        """Averages the gradients, as optimizer.step() does otherwise; to be called before it by programs that clip
+        them. Whether the step will count; if not, there are no gradients any more."""
+        if self._verdict is None:
+            self._verdict = self._vote()
+            if not self._verdict:
+                for group in self._optimizer.param_groups:
+                    for parameter in group["params"]:
+                        parameter.grad = None  # so the optimizer does nothing
+        return self._verdict
+
+    def _before_forward(self, *_: Any) -> None:
+        if not (self._model.training and torch.is_grad_enabled()):
+            return
+        if self._verdict is not None:
+            raise InvalidUsage("elastic: average_gradients() must be followed by optimizer.step()")
+        self.admit()
+
+    def _before_step(self, _: Any, args: Sequence[Any], given: Mapping[str, Any]) -> None:
+        if len(args) > 1 or given.get("closure") is not None:
+            raise InvalidUsage("elastic: optimizer.step(closure) is not supported: its gradients come too late")
+        self.admit()  # where no forward was seen
+        self.average_gradients()
+
+    def _after_step(self, *_: Any) -> None:
+        self.committed, self._verdict = bool(self._verdict), None
+        if self.committed:
+            assert self._info is not None
+            self._content.count_step()
+            self.ranks = tuple(self._replicas.ranks_of(self._info.participants))
+            self.stats.committed += 1
+        else:
+            self.stats.dropped += 1
+        _commit.step_ended(self.committed)
+        self._renew = not self.committed
+        self._due, self._returned = not self._returned, False
+
+    # ---- what all decide
+
+    @contextlib.contextmanager
+    def _or_leave(self) -> Iterator[None]:
+        """An exception (Ctrl-C, for example) ends what others take part in, and this replica cannot know how it ends
+        for them: so it leaves."""
+        try:
+            yield
+        except BaseException:
+            self.leave()
+            raise
+
+    def _vote(self) -> bool:
+        with self._or_leave():
+            try:
+                return self._carry_out_vote(self._averaging.tensors())
+            except (ExpelledError, MasterLostError) as error:
+                self._come_back(error)
+                self._returned = True
+                return False
+
+    def _carry_out_vote(self, tensors: Sequence[torch.Tensor]) -> bool:
+        settings = _settings(self._optimizer)
+        vote = torch.tensor([_commit.take() is not None, self._stopping, settings, -settings])
+        self._replicas.ask()
+        world = 0
+        try:
+            self._info = self._reduce([*tensors, vote])
+            world = self._info.local_world_size
+        except _DROPS as error:
+            _log.warning("step %d does not count: %s", self.step, error)
+            vote[0] = 1
+        failed, stopped, few = self._inside.highest(int(vote[0]), int(vote[1]), -world)
+        if world > 0 and vote[2] != -vote[3]:
+            raise InvalidUsage(
+                "elastic: the optimizers of the replicas have different settings (learning rate, ...); change them "
+                "only behind steps that count: if replica.committed: scheduler.step()"
+            )
+        if failed or -few < self._min_peers:
+            return False
+        self.stopped = self.stopped or bool(stopped)
+        self._averaging.bring()
+        return True
+
+    def _reduce(self, tensors: List[torch.Tensor]) -> OperationInfo:
+        """With whoever is there: again, if one of them was lost."""
+        while True:
+            try:
+                info = self.comm.coalesced(
+                    tensors,
+                    op=[*["avg"] * (len(tensors) - 1), "max"],
+                    tag=VOTE_TAG,
+                    alone_ok=True,
+                    quantization=self._quantization if len(tensors) > 1 else None,
+                    label=f"elastic step {self.step}",
+                )
+            except PeerLostError:
+                self.stats.repeated += 1
+                continue
+            self.stats.sent_bytes += info.tx_bytes
+            self.stats.received_bytes += info.rx_bytes
+            return info
+
+    def _meet(self) -> None:
+        before = self._replicas.newcomers
+        self.stats.state_bytes += self._replicas.meet_all()
+        self.stats.admissions += self._replicas.newcomers - before
+
+    def _come_back(self, error: PCCLError) -> None:
+        if self._inside.size > 1:
+            raise error  # its siblings are in the run: the launcher begins anew with all of them
+        _log.warning("this replica is out of the run, and comes back as a newcomer: %s", error)
+        self.stats.returns += 1
+        self._replicas.leave()
+        self.stats.state_bytes += self._replicas.join(self._n_attempts)
+
+
+def _settings(optimizer: torch.optim.Optimizer) -> int:
+    """A number for the numbers in its groups."""
+    numbers = [
+        (key, group[key]) for group in optimizer.param_groups for key in sorted(group) if isinstance(group[key], float)
+    ]
+    return zlib.crc32(repr(numbers).encode())
+
+
+def _check(model: Any, optimizer: Any) -> None:
+    if not isinstance(model, torch.nn.Module) or not isinstance(optimizer, torch.optim.Optimizer):
+        raise InvalidArgument(
+            f"elastic: expected a module and an optimizer, not {type(model).__name__} and {type(optimizer).__name__}"
+        )
+    named = list(model.named_parameters())
+    lazy = torch.nn.parameter.UninitializedParameter
+    unready = [name for name, parameter in named if isinstance(parameter, lazy) or parameter.is_meta]
+    if unready:
+        raise InvalidArgument(f"elastic: parameters are not initialized yet: {', '.join(unready[:4])}")
+    own = {id(parameter) for _, parameter in named}
+    strange = [p for group in optimizer.param_groups for p in group["params"] if id(p) not in own]
+    if strange:
+        raise InvalidArgument(
+            f"elastic: {len(strange)} of the optimizer's parameters are not the model's, so nobody would average their "
+            "gradients; make the optimizer after fully_shard() and the like"
+        )
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise InvalidArgument("elastic: LBFGS needs a closure, which is not supported")
+
+
+def _is_in_backward(model: torch.nn.Module) -> bool:
+    """Whether a DistributedDataParallel has nothing to average itself, so that ours can take its place."""
+    if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        return False
+    return int(torch.distributed.get_world_size(model.process_group)) == 1
+
+
+def elastic(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    state: Optional[Mapping[str, Any]] = None,
+    *,
+    address: Optional[str] = None,
+    options: Optional[Mapping[str, Option]] = None,
+    min_peers: int = 1,
+    step: int = 0,
+    own: Callable[[str], bool] = lambda name: False,
+    quantization: Optional[QuantizationOptions] = None,
+    bucket_bytes: int = BUCKET_BYTES,
+    process_group: Any = None,
+    n_attempts: int = 5,
+) -> Elastic:
+    """Makes this process, or all processes of torch.distributed together, a replica among others that come and go:
+    optimizer.step() then averages gradients over the living ones, and all make the same step.
+
+        replica = pccl.torch.elastic(model, optimizer)
+
+    Returns when this replica is in the run and has what the others have: model, optimizer, `state` and the number of
+    steps. The loop stays as it is. If a replica dies, the others repeat what failed, without it.
+
+    model: as it is called in training: a plain module; a DistributedDataParallel, of one process (gradients are then
+    averaged during backward) or over the processes of this replica; one with fully_shard(). All replicas consist of as
+    many processes; process_group: of which, by default all; where it is more than one, the group must take tensors in
+    CPU memory (gloo, pccl, "cpu:gloo,cuda:nccl"). Each is a peer, in the group of its rank in there. Where there are
+    several, a launcher must end all of them when one dies, as torchrun does.
+
+    state: what else the next step depends on, by name, as `extra` of shared_state(): schedulers, tensors. own: as for
+    shared_state(). address, options: of the master, by default PCCL_MASTER; as for Communicator. min_peers: with fewer
+    replicas no step counts: it waits for others. step: how many steps model and optimizer have made, if they come from
+    a checkpoint; among replicas that begin a run, those with the most give their state to all. bucket_bytes: of what
+    is reduced together during backward. quantization: of the gradients.
+
+    Not supported: optimizer.step(closure), several optimizers of one model, and torch.amp.GradScaler, which leaves out
+    steps on one replica alone.
+    """
+    _check(model, optimizer)
+    for name, value, least in (("min_peers", min_peers, 1), ("step", step, 0)):
+        if not isinstance(value, int) or value < least:
+            raise InvalidArgument(f"elastic: {name}: {value!r}; expected a whole number, at least {least}")
+    place = address or os.environ.get("PCCL_MASTER")
+    if not place:
+        raise InvalidArgument("elastic: where is the master? Give its address, or set PCCL_MASTER to host:port")
+    inside = Inside(process_group)
+    content = Content(model, optimizer, state or {}, step, own=own)
+    comm = Communicator(place, inside.rank, options=options)
+    try:
+        averaging: Any
+        if _is_in_backward(model):
+            averaging = _InBackward(comm, model, bucket_bytes=bucket_bytes, quantization=quantization)
+        else:
+            averaging = _InStep(model, bucket_bytes=sys.maxsize)
+        words = [
+            f"optimizer: {type(optimizer).__name__}",
+            f"processes of a replica: {inside.size}",
+            f"gradients: {type(averaging).__name__[1:]}, {bucket_bytes} bytes, {quantization!r}",
+        ]
+        replicas = Replicas(comm, inside, content, min_peers, words)
+        how = {"min_peers": min_peers, "n_attempts": n_attempts, "quantization": quantization}
+        return Elastic(model, optimizer, averaging, replicas, content, inside, how)
+    except BaseException:
+        comm.close()
+        raise

@@ -1,0 +1,278 @@
+"""Elastic replicas of torch that are killed and replaced, and what becomes of the others. A program: it imports torch
+once and forks all processes, which is quicker than starting each.
+
+    python elastic_run.py ADDRESS '{"kind": "ddp", "kills": 20, "seed": 7}'        a master runs at the address
+
+kind: plain, ddp, or fsdp2 (a replica is two processes then). stops: how many are stopped and come back, where the
+master waits for nobody for long. Prints one line of JSON: seconds until the survivors' next
+step, the largest difference of loss from a run without kills, and more. It fails if two processes ever held different
+parameters after the same step.
+"""
+
+import json
+import math
+import os
+import random
+import select
+import signal
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+import zlib
+
+import torch
+
+REPLICAS = 4
+MIN_PEERS = 2
+WORK_S = 0.02  # of a step, besides what it computes
+MONITOR_S = 0.1  # after so long a launcher ends the other processes of a replica, as torchrun does
+PATIENCE_S = 120.0
+
+
+# ---- a process of a replica
+
+
+def data(seed, count=32):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(count, 64, generator=generator)
+    return x, torch.sin(x[:, :8]) + x[:, 8:16]
+
+
+def built(kind, store, shard):
+    """A model, what is trained, and its optimizer."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.Linear(256, 8))
+    if kind == "ddp":
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        trained = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.02)
+    elif kind == "fsdp2":
+        from torch.distributed.fsdp import fully_shard
+
+        store = torch.distributed.FileStore(store, 2)
+        torch.distributed.init_process_group("gloo", store=store, rank=shard, world_size=2)
+        trained = fully_shard(model)
+    else:
+        trained = model
+    return trained, torch.optim.AdamW(trained.parameters(), lr=1e-3)
+
+
+def checksum(model):
+    """Of the parameters that this process has."""
+    parts = [getattr(p, "to_local", lambda p=p: p)().detach().clone().numpy().tobytes() for p in model.parameters()]
+    return zlib.crc32(b"".join(parts))
+
+
+def replica(say, run, store, shard):
+    import pccl.torch
+
+    model, optimizer = built(run.kind, store, shard)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.999)
+    elastic = pccl.torch.elastic(
+        model, optimizer, {"scheduler": scheduler}, address=run.address, min_peers=run.min_peers, bucket_bytes=20000
+    )
+    signal.signal(signal.SIGTERM, lambda *_: elastic.stop())
+    say(joined=elastic.step, rank=elastic.rank)
+    judged = data(99, 256)
+    while elastic.step < run.steps and not elastic.stopped:
+        time.sleep(WORK_S)
+        x, y = data(1000 * elastic.step + elastic.rank)
+        optimizer.zero_grad()
+        (model(x) - y).square().mean().backward()
+        optimizer.step()
+        if not elastic.committed:
+            continue
+        scheduler.step()
+        crc = checksum(model)  # before the next forward gathers shards
+        with torch.no_grad():
+            loss = (model(judged[0]) - judged[1]).square().mean().item()
+        say(step=elastic.step, crc=crc, loss=loss, rank=elastic.rank, ranks=elastic.ranks,
+            lr=optimizer.param_groups[0]["lr"], returns=elastic.stats.returns, at=time.monotonic())
+    elastic.leave()
+    say(end=elastic.step, stats=vars(elastic.stats))
+
+
+# ---- all of them
+
+
+class Process:
+    def __init__(self, run, store, shard):
+        self.shard = shard
+        self.steps, self.about, self.last = [], {}, -math.inf
+        self._rest = b""
+        self.out, end = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._live(end, run, store)
+        os.close(end)
+
+    def _live(self, end, run, store):
+        status = 1
+        try:
+            say = lambda **words: os.write(end, json.dumps(words).encode() + b"\n")
+            replica(say, run, store, self.shard)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+
+    def read(self):
+        """What there is to read. Whether there may be more."""
+        got = os.read(self.out, 1 << 16)
+        *lines, self._rest = (self._rest + got).split(b"\n")
+        for line in map(json.loads, lines):
+            if "step" in line:
+                self.steps.append(line)
+                self.last = line["at"]
+            else:
+                self.about.update(line)
+        return bool(got)
+
+
+class Run:
+    def __init__(self, address, kind, steps, min_peers):
+        self.address, self.kind, self.steps, self.min_peers = address, kind, steps, min_peers
+        self.processes, self.replicas = [], []
+        self._open = []
+        self._folder = tempfile.mkdtemp()
+
+    def start(self):
+        store = f"{self._folder}/{len(self.processes)}"
+        made = [Process(self, store, shard) for shard in range(2 if self.kind == "fsdp2" else 1)]
+        self.processes += made
+        self._open += made
+        self.replicas.append(made)
+
+    def until(self, what, holds):
+        end = time.monotonic() + PATIENCE_S
+        while not holds():
+            assert time.monotonic() < end, f"not within {PATIENCE_S} s: {what}"
+            assert self._open, f"all have ended before: {what}"
+            ready, _, _ = select.select([one.out for one in self._open], [], [], 0.05)
+            for one in [one for one in self._open if one.out in ready]:
+                if not one.read():
+                    os.close(one.out)
+                    self._open.remove(one)
+
+    def kill(self, victims):
+        """Of one process of a replica, in whose place its launcher starts another one. Seconds until the survivors'
+        next step."""
+        self.replicas.remove(victims)
+        alive = [one for made in self.replicas for one in made if one.steps]
+        at = time.monotonic()
+        os.kill(random.choice(victims).pid, signal.SIGKILL)
+        self.until("the launcher looks", lambda: len(victims) == 1 or time.monotonic() > at + MONITOR_S)
+        for one in victims:
+            os.kill(one.pid, signal.SIGKILL)
+            os.waitpid(one.pid, 0)
+        self.start()
+        self.until("the survivors' next step", lambda: all(one.last > at for one in alive))
+        return [min(line["at"] for line in one.steps if line["at"] > at) - at for one in alive]
+
+    def pause(self, victim):
+        """Stops a process until the others go on without it, and again with it."""
+        others = [one for made in self.replicas for one in made if one is not victim]
+        os.kill(victim.pid, signal.SIGSTOP)
+        self.until("its removal", lambda: all(len(one.steps[-1]["ranks"]) < REPLICAS for one in others if one.steps))
+        os.kill(victim.pid, signal.SIGCONT)
+        self.until("its return", lambda: victim.steps[-1]["returns"] > 0)
+
+    def at_work(self):
+        self.until("all at work", lambda: all(one.steps and len(one.steps[-1]["ranks"]) == REPLICAS
+                                              for made in self.replicas for one in made))
+
+    def root(self):
+        newest = max((made[0] for made in self.replicas if made[0].steps), key=lambda one: one.last)
+        lowest = min(newest.steps[-1]["ranks"])
+        return next((made for made in self.replicas if made[0].about.get("rank") == lowest), self.replicas[0])
+
+    def end(self):
+        ended = [one for made in self.replicas for one in made]
+        self.until("the end", lambda: not self._open)
+        statuses = {os.waitpid(one.pid, 0)[1] for one in ended}
+        assert statuses <= {0, signal.SIGABRT}, statuses  # gloo's threads may abort a process that has done its work
+        assert len({one.about["end"] for one in ended}) == 1, [one.about for one in ended]
+
+    def close(self):
+        for one in self._open:
+            os.kill(one.pid, signal.SIGKILL)
+
+    def verify(self):
+        """All that any process has said of a step is the same; nobody missed one. The loss of each step."""
+        found = {}
+        for one in self.processes:
+            for before, line in zip([{"step": one.about.get("joined"), "returns": 0}, *one.steps], one.steps):
+                assert line["returns"] > before["returns"] or line["step"] == before["step"] + 1, (before, line)
+            for line in one.steps:
+                assert line["rank"] in line["ranks"] and len(set(line["ranks"])) == len(line["ranks"]), line
+                said = line["crc"], line["lr"], line["ranks"], line["loss"]
+                assert found.setdefault((line["step"], one.shard), said) == said, (line, found[line["step"], one.shard])
+        steps = sorted({step for step, _ in found})
+        assert steps == list(range(1, len(steps) + 1)), steps
+        return [found[step, 0][3] for step in steps]
+
+
+def undisturbed(address, kind, steps):
+    run = Run(address, kind, steps, REPLICAS)
+    for _ in range(REPLICAS):
+        run.start()
+    try:
+        run.end()
+        return run.verify()
+    finally:
+        run.close()
+
+
+def warm_up():
+    """What the processes would each import."""
+    import torch.distributed.fsdp
+
+    import pccl.torch  # noqa: F401
+
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.zeros(1, 1)).sum().backward()
+    optimizer.step()
+
+
+def main(address, given):
+    about = {"kind": "ddp", "kills": 3, "seed": 0, "stops": 0, "pause": 0.6, **json.loads(given)}
+    torch.set_num_threads(1)
+    warm_up()
+    draw = random.Random(about["seed"])
+    random.seed(about["seed"])
+    run = Run(address, about["kind"], 1 << 30, MIN_PEERS)
+    for _ in range(REPLICAS):
+        run.start()
+    delays = []
+    try:
+        run.at_work()
+        for number in range(about["kills"]):
+            # Of the other replicas some may still be on their way in.
+            run.until("three at work", lambda: sum(all(one.steps for one in made) for made in run.replicas) >= 3)
+            moment = time.monotonic() + draw.uniform(0, about["pause"])
+            run.until("the moment", lambda: time.monotonic() >= moment)
+            delays += run.kill(run.root() if number % 3 == 0 else draw.choice(run.replicas))
+        run.at_work()
+        for made in run.replicas[:about["stops"]]:
+            run.pause(made[0])
+            run.at_work()
+        os.kill(run.replicas[0][0].pid, signal.SIGTERM)
+        run.end()
+    finally:
+        run.close()
+    losses = run.verify()
+    calm = undisturbed(address, about["kind"], len(losses))
+    print(json.dumps({
+        "kind": about["kind"], "kills": about["kills"], "steps": len(losses), "processes": len(run.processes),
+        "median_s": round(statistics.median(delays or [0]), 4), "max_s": round(max(delays or [0]), 4),
+        "loss_difference": round(max(abs(a - b) for a, b in zip(losses, calm)), 4),
+        "losses": [round(losses[0], 3), round(losses[-1], 3)], "calm": [round(calm[0], 3), round(calm[-1], 3)],
+    }), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
