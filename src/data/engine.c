@@ -1,6 +1,7 @@
 /* The engine's thread: the requests of other threads, and the jobs. */
 #include "data/internal.h"
 
+#include "net/clock.h"
 #include "net/heap.h"
 #include "net/socket.h"
 #include "net/thread.h"
@@ -499,6 +500,7 @@ static void on_wake(struct pccl_reactor *reactor)
 {
     struct pccl_engine *engine = PCCL_CONTAINER_OF(reactor, struct pccl_engine, reactor);
     struct batch batch;
+    pccl_exchange_set_time(engine->exchange, pccl_now_us());
     take_inbox(engine, &batch);
     for (struct pccl_stream *stream = batch.closed, *next; stream; stream = next) {
         next = stream->next_closed;

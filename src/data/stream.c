@@ -9,6 +9,7 @@
  * (PROTOCOL 7.5).
  */
 #include "data/internal.h"
+#include "net/clock.h"
 #include "net/heap.h"
 #include "net/path.h"
 #include "net/socket.h"
@@ -323,6 +324,7 @@ static void on_readable(struct pccl_stream *stream)
 static void on_visit(struct pccl_channel *channel, int ready)
 {
     struct pccl_stream *stream = stream_of(channel);
+    pccl_exchange_set_time(stream->engine->exchange, pccl_now_us());
     int news = pccl_channel_begin(channel, ready);
     if (news & UV_WRITABLE)
         on_writable(stream);
