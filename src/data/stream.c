@@ -96,9 +96,10 @@ static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purpose
     struct pccl_engine *engine = stream->engine;
     stop_waiting(stream);
     give_back(stream);
+    bool is_news = pccl_engine_forget_stream(engine, stream, how);
     pccl_channel_close(&stream->channel);
     /* Reports the end of the link first, which explains the failures that follow. */
-    if (pccl_engine_forget_stream(engine, stream))
+    if (is_news)
         engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot, how, purposely);
     pccl_bundle_leave(stream);
     pccl_engine_flush(engine);
@@ -352,7 +353,7 @@ void pccl_stream_resume(struct pccl_stream *stream)
 static void fail_to_open(struct pccl_stream *stream)
 {
     struct pccl_engine *engine = stream->engine;
-    if (pccl_engine_forget_stream(engine, stream))
+    if (pccl_engine_forget_stream(engine, stream, PCCL_LINK_UNREACHABLE))
         engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot,
                              PCCL_LINK_UNREACHABLE, false);
     release(stream);
