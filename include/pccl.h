@@ -428,7 +428,7 @@ PCCL_EXPORT pcclResult_t pcclDescribeWaits(const pcclComm_t *comm, char *text, s
  * pcclNotInitialized
  * pcclInvalidArgument comm is NULL; text is NULL although size is not 0 or needed is NULL; or size is
  *                     too small: *needed was set
- * pcclInternalError   memory is short (pcclOutOfMemory with extended results)
+ * pcclOutOfMemory
  */
 PCCL_EXPORT pcclResult_t pcclDumpFlightRecorder(const pcclComm_t *comm, char *PCCL_NULLABLE text, size_t size,
                                                 size_t *PCCL_NULLABLE needed);
@@ -440,8 +440,8 @@ PCCL_EXPORT pcclResult_t pcclDumpFlightRecorder(const pcclComm_t *comm, char *PC
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or file is NULL, or file is empty
- * pcclInternalError   the file cannot be written (pcclSystemError with extended results), or memory
- *                     is short
+ * pcclInternalError   the file cannot be written; what was there is still there
+ * pcclOutOfMemory
  */
 PCCL_EXPORT pcclResult_t pcclWriteFlightRecorder(const pcclComm_t *comm, const char *file);
 

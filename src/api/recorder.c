@@ -34,7 +34,7 @@ static pcclResult_t dump(const pcclComm_t *handle, char *text, size_t size, size
     if (status == PCCL_OK)
         status = hand_out(made, bytes, text, size, needed, &reason);
     pccl_release(pccl_heap(), made, bytes);
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(handle, PCCL_FAMILY_GENERAL, status, &reason);
+    return status == PCCL_OK ? pcclSuccess : pccl_errors_fail(handle->key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);
 }
 
 pcclResult_t pcclDumpFlightRecorder(const pcclComm_t *comm_const, char *text, size_t size, size_t *needed)
@@ -50,7 +50,7 @@ static pcclResult_t write_file(const pcclComm_t *handle, const char *file)
         return pccl_api_fail_with(handle, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
                                   "pcclWriteFlightRecorder: file is NULL or empty");
     enum pccl_status status = pccl_comm_sight_write(handle->comm, file, &reason);
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(handle, PCCL_FAMILY_GENERAL, status, &reason);
+    return status == PCCL_OK ? pcclSuccess : pccl_errors_fail(handle->key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);
 }
 
 pcclResult_t pcclWriteFlightRecorder(const pcclComm_t *comm_const, const char *file)
