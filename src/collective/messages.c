@@ -188,7 +188,7 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
                                                     .step = parcel->step,
                                                     .length = departure->length};
     link_departure(transfer, departure);
-    pccl_sight_begin(flow->sight, transfer->exchange->now_us);
+    pccl_sight_begin_sending(flow->sight, transfer->exchange->now_us);
     return true;
 }
 
@@ -307,7 +307,7 @@ enum pccl_status pccl_messages_receive(struct pccl_flow *flow, const struct pccl
     }
     pccl_flow_parcel(flow, pccl_stripe_of(transfer, data->stripe), data->step)->arrived = true;
     link_arrival(transfer, arrival);
-    pccl_sight_begin(flow->sight, transfer->exchange->now_us);
+    pccl_sight_begin_receiving(flow->sight, transfer->exchange->now_us);
     return PCCL_OK;
 }
 
@@ -368,7 +368,7 @@ static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint
     uint32_t number = pccl_flow_piece(flow, seat, step);
     stripe->arrivals_left--;
     transfer->traffic.received_bytes += length;
-    pccl_sight_move(flow->sight, length, transfer->exchange->now_us);
+    pccl_sight_received(flow->sight, length, transfer->exchange->now_us);
     if (task.work != PCCL_WORK_COLLECT) {
         PCCL_SIGHT_ADD(flow->sight->folded, 1);
         scratch = pccl_fold_arrived(transfer, stripe->number, number, step, &task, scratch);
@@ -399,7 +399,7 @@ static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
     if (!pccl_held_take(flow->lane, &flow->transfer->instance, stripe->number, &taken))
         return;
     pccl_flow_parcel(flow, stripe, 0)->arrived = true;
-    pccl_sight_begin(flow->sight, flow->transfer->exchange->now_us);
+    pccl_sight_begin_receiving(flow->sight, flow->transfer->exchange->now_us);
     if (taken.arrival != NULL) { /* it is still coming in */
         taken.arrival->flow = flow;
         taken.arrival->stripe = stripe->number;

@@ -337,7 +337,7 @@ void pccl_transfer_sent(struct pccl_departure *departure)
     pccl_departure_release(departure);
     if (transfer == NULL || transfer->failed)
         return;
-    pccl_sight_move(flow->sight, departure->length, transfer->exchange->now_us);
+    pccl_sight_sent(flow->sight, departure->length, transfer->exchange->now_us);
     transfer->traffic.sent_bytes += departure->length;
     struct pccl_stripe *stripe = pccl_stripe_of(transfer, departure->stripe);
     PCCL_ASSERT(stripe != NULL && stripe->departures_left > 0);

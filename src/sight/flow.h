@@ -30,9 +30,9 @@ enum { PCCL_SIGHT_FLOWS_MAX = 2 * (PCCL_MESH_PEERS_MAX - 1) };
     X(uint64_t, begun_stripes) /* outgoing: those below this have their first message begun */                         \
     X(uint64_t, granted_us)    /* when the latest permission came, or was sent; 0: none */                             \
     X(uint64_t, first_us)      /* when the first message began; 0: none has */                                         \
-    X(uint64_t, last_us)       /* when one began or had moved, lately */                                               \
-    X(uint64_t, turned_us)     /* incoming: since when nothing is under way; outgoing: since when something is */      \
-    X(uint64_t, waited_us)     /* for the neighbor, up to `turned_us`: for its data, or for room on the connection */
+    X(uint64_t, last_us)       /* when the latest had moved */                                                         \
+    X(uint64_t, turned_us)     /* incoming: since when nothing has come; outgoing: since when something is under way */\
+    X(uint64_t, waited_us)     /* for the neighbor, as far as that is over: for its data, or for room to send */
 
 #define PCCL_SIGHT_ATOMIC(type, name) _Atomic(type) name;
 #define PCCL_SIGHT_PLAIN(type, name) type name;
@@ -75,38 +75,44 @@ static inline void pccl_sight_grant(struct pccl_sight_flow *flow, uint64_t grant
     PCCL_SIGHT_SET(flow->granted_us, now_us);
 }
 
-static inline void pccl_sight_add_wait(struct pccl_sight_flow *flow, uint64_t now_us)
-{
-    PCCL_SIGHT_ADD(flow->waited_us, now_us - PCCL_SIGHT_GET(flow->turned_us));
-}
-
-static inline void pccl_sight_begin(struct pccl_sight_flow *flow, uint64_t now_us)
+static inline void pccl_sight_begin_sending(struct pccl_sight_flow *flow, uint64_t now_us)
 {
     uint32_t begun = PCCL_SIGHT_GET(flow->begun);
     if (begun == PCCL_SIGHT_GET(flow->moved)) {
-        if (pccl_sight_is_outgoing(flow))
-            PCCL_SIGHT_SET(flow->turned_us, now_us);
-        else
-            pccl_sight_add_wait(flow, now_us);
+        PCCL_SIGHT_SET(flow->turned_us, now_us);
+        if (begun == 0)
+            PCCL_SIGHT_SET(flow->first_us, now_us);
     }
-    if (begun == 0)
-        PCCL_SIGHT_SET(flow->first_us, now_us);
     PCCL_SIGHT_SET(flow->begun, begun + 1);
-    PCCL_SIGHT_SET(flow->last_us, now_us);
 }
 
-static inline void pccl_sight_move(struct pccl_sight_flow *flow, uint32_t bytes, uint64_t now_us)
+static inline void pccl_sight_sent(struct pccl_sight_flow *flow, uint32_t bytes, uint64_t now_us)
 {
     uint32_t moved = PCCL_SIGHT_GET(flow->moved) + 1;
     PCCL_SIGHT_SET(flow->moved, moved);
     PCCL_SIGHT_ADD(flow->bytes, bytes);
     PCCL_SIGHT_SET(flow->last_us, now_us);
-    if (moved != PCCL_SIGHT_GET(flow->begun))
-        return;
-    if (pccl_sight_is_outgoing(flow))
-        pccl_sight_add_wait(flow, now_us);
-    else
-        PCCL_SIGHT_SET(flow->turned_us, now_us);
+    if (moved == PCCL_SIGHT_GET(flow->begun))
+        PCCL_SIGHT_ADD(flow->waited_us, now_us - PCCL_SIGHT_GET(flow->turned_us));
+}
+
+static inline void pccl_sight_begin_receiving(struct pccl_sight_flow *flow, uint64_t now_us)
+{
+    uint32_t begun = PCCL_SIGHT_GET(flow->begun);
+    if (begun == PCCL_SIGHT_GET(flow->moved)) {
+        PCCL_SIGHT_ADD(flow->waited_us, now_us - PCCL_SIGHT_GET(flow->turned_us));
+        if (begun == 0)
+            PCCL_SIGHT_SET(flow->first_us, now_us);
+    }
+    PCCL_SIGHT_SET(flow->begun, begun + 1);
+}
+
+static inline void pccl_sight_received(struct pccl_sight_flow *flow, uint32_t bytes, uint64_t now_us)
+{
+    PCCL_SIGHT_ADD(flow->moved, 1);
+    PCCL_SIGHT_ADD(flow->bytes, bytes);
+    PCCL_SIGHT_SET(flow->last_us, now_us);
+    PCCL_SIGHT_SET(flow->turned_us, now_us);
 }
 
 /* ---- for readers ---- */

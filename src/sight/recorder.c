@@ -218,7 +218,7 @@ static enum pccl_sight_wait outgoing_waits(const struct pccl_record *record, con
     *since_us = record->entered_us;
     if (flow->granted_us == 0)
         return PCCL_SIGHT_READY;
-    *since_us = flow->last_us;
+    *since_us = pccl_max_u64(flow->last_us, flow->turned_us);
     if (flow->begun != flow->moved)
         return PCCL_SIGHT_ROOM;
     *since_us = pccl_max_u64(flow->last_us, flow->granted_us);
@@ -233,7 +233,7 @@ enum pccl_sight_wait pccl_record_waits(const struct pccl_record *record, const s
         return PCCL_SIGHT_NOTHING;
     if (flow->place & PCCL_SIGHT_OUTGOING)
         return outgoing_waits(record, flow, since_us);
-    *since_us = flow->begun != flow->moved ? flow->last_us : flow->turned_us;
+    *since_us = flow->turned_us;
     return flow->expected != flow->moved ? PCCL_SIGHT_DATA : PCCL_SIGHT_NOTHING;
 }
 
