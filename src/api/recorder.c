@@ -2,6 +2,7 @@
 #include "api/api.h"
 #include "drive/comm_sight.h"
 #include "net/heap.h"
+#include "pccl_collectives.h"
 
 #include <string.h>
 
@@ -34,7 +35,8 @@ static pcclResult_t dump(const pcclComm_t *handle, char *text, size_t size, size
     if (status == PCCL_OK)
         status = hand_out(made, bytes, text, size, needed, &reason);
     pccl_release(pccl_heap(), made, bytes);
-    return status == PCCL_OK ? pcclSuccess : pccl_errors_fail(handle->key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);
+    return status == PCCL_OK ? pcclSuccess
+                             : pccl_errors_fail(handle->key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);
 }
 
 pcclResult_t pcclDumpFlightRecorder(const pcclComm_t *comm_const, char *text, size_t size, size_t *needed)
@@ -50,7 +52,8 @@ static pcclResult_t write_file(const pcclComm_t *handle, const char *file)
         return pccl_api_fail_with(handle, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
                                   "pcclWriteFlightRecorder: file is NULL or empty");
     enum pccl_status status = pccl_comm_sight_write(handle->comm, file, &reason);
-    return status == PCCL_OK ? pcclSuccess : pccl_errors_fail(handle->key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);
+    return status == PCCL_OK ? pcclSuccess
+                             : pccl_errors_fail(handle->key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);
 }
 
 pcclResult_t pcclWriteFlightRecorder(const pcclComm_t *comm_const, const char *file)

@@ -41,8 +41,8 @@ static void finish_if_over(struct pccl_comm_op *operation, struct pccl_communica
     pccl_comm_signal(comm, waiter);
 }
 
-void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                          const struct pccl_peer_op *op, bool committed)
+void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct pccl_peer_op *op,
+                          bool committed)
 {
     PCCL_ASSERT(!operation->decided);
     operation->decided = true;

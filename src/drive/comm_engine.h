@@ -77,7 +77,7 @@ void pccl_comm_op_jobs_await(struct pccl_communicator *comm);
 /* The part of the member with this rank has come: its caller is to see it, if it wants to. */
 void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint32_t rank);
 /* The operation's outcome is known, op (may be NULL) has it. To be called once. */
-void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                          const struct pccl_peer_op *op, bool committed);
+void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct pccl_peer_op *op,
+                          bool committed);
 
 #endif

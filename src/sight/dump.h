@@ -21,7 +21,7 @@ struct pccl_sight_connection {
     uint32_t rtt_us, lately_us;
     uint64_t rate, delivered_bytes, resent_bytes;
     uint64_t sampled_us;
-    uint64_t ended_us;          /* 0: it stands */
+    uint64_t ended_us;           /* 0: it stands */
     enum pccl_link_end ended_by; /* as the other side or the system ended it */
 };
 
@@ -43,9 +43,9 @@ struct pccl_sight_dump {
     uint32_t group;
     bool connected;
     struct pccl_epoch epoch;
-    uint64_t now_us, wall_us; /* the same moment on both clocks; wall_us since 1970 */
-    struct pccl_text why;     /* it is not connected, or the last call failed */
-    struct pccl_text waits;   /* who waits for whom, as the master told */
+    uint64_t now_us, wall_us;          /* the same moment on both clocks; wall_us since 1970 */
+    struct pccl_text why;              /* it is not connected, or the last call failed */
+    struct pccl_text waits;            /* who waits for whom, as the master told */
     struct pccl_sight_member *members; /* of the group, in canonical order */
     uint32_t member_count;
     struct pccl_sight_connection *connections;

@@ -32,10 +32,11 @@ static void put_text(struct pccl_json *json, const char *bytes, size_t length)
     put_character(json, '"');
 }
 
+/* Of a key or a name; without the bound, compilers would turn it into strlen. */
 static size_t length_of(const char *text)
 {
     size_t length = 0;
-    while (text[length] != '\0')
+    while (length < PCCL_REASON_MAX && text[length] != '\0')
         length++;
     return length;
 }

@@ -40,12 +40,12 @@ struct pccl_record {
     struct pccl_instance instance;
     struct pccl_descriptor descriptor;
     enum pccl_sight_state state;
-    bool tiny;                 /* it goes through the master */
-    enum pccl_class class;     /* ENDED: NONE is committed */
-    enum pccl_status lost_by;  /* ENDED, not OK: it ended here alone */
-    uint32_t world, rank;      /* rank: `member_count` if it has none */
-    uint32_t member_count;     /* all of them, whether they are listed or not */
-    uint32_t attempt;          /* of a copy: 1 + how many launches of the tag before it failed, one after another */
+    bool tiny;                /* it goes through the master */
+    enum pccl_class class;    /* ENDED: NONE is committed */
+    enum pccl_status lost_by; /* ENDED, not OK: it ended here alone */
+    uint32_t world, rank;     /* rank: `member_count` if it has none */
+    uint32_t member_count;    /* all of them, whether they are listed or not */
+    uint32_t attempt;         /* of a copy: 1 + how many launches of the tag before it failed, one after another */
     uint64_t entered_us, ended_us;
     uint64_t sent_bytes, received_bytes;
     struct pccl_sight_range members, flows, reason;

@@ -139,7 +139,9 @@ def test_one_never_enters(run):
     *others, absent = peers
     missing = look(absent)["peer"]
     calls = reduce(others, 5, BULK)
-    harness.poll(lambda: all(any(peer == missing for peer, _ in waits(other, 5)) for other in others), "both to name it")
+    harness.poll(
+        lambda: all(any(peer == missing for peer, _ in waits(other, 5)) for other in others), "both to name it"
+    )
     for other in others:
         found = operation(other, 5)
         check((missing, "ready") in waits(other, 5) or (missing, "data") in waits(other, 5), f"{found['waits_for']}")
