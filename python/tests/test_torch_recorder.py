@@ -47,7 +47,7 @@ def test_one_is_missing(group, tmp_path):
     write(peers.members, tmp_path)
     said = analyze(tmp_path)
     assert "Not all ranks joining collective" in said and "missing ranks: {2}" in said, said
-    assert "sequence number 4" in said, said
+    assert "sequence number: 4" in said, said
     reduce(absent, BULK, 8)
     for thread in threads:
         thread.join()
