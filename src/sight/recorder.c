@@ -25,13 +25,19 @@ static bool is_kept(uint64_t ever, uint32_t capacity, struct pccl_sight_range ra
 
 /* ---- life ---- */
 
+/* Not zeroed: pages that nothing is recorded in take no memory. */
+static void *take_raw(const struct pccl_memory *memory, size_t bytes)
+{
+    return memory->resize(memory->context, NULL, 0, bytes);
+}
+
 static bool allocate(struct pccl_recorder *recorder)
 {
     const struct pccl_memory *memory = &recorder->memory;
-    recorder->records = pccl_allocate(memory, recorder->capacity * sizeof *recorder->records);
-    recorder->ids = pccl_allocate(memory, recorder->id_capacity * sizeof *recorder->ids);
-    recorder->flows = pccl_allocate(memory, recorder->flow_capacity * sizeof *recorder->flows);
-    recorder->reasons = pccl_allocate(memory, PCCL_RECORDER_REASONS * sizeof *recorder->reasons);
+    recorder->records = take_raw(memory, recorder->capacity * sizeof *recorder->records);
+    recorder->ids = take_raw(memory, recorder->id_capacity * sizeof *recorder->ids);
+    recorder->flows = take_raw(memory, recorder->flow_capacity * sizeof *recorder->flows);
+    recorder->reasons = take_raw(memory, PCCL_RECORDER_REASONS * sizeof *recorder->reasons);
     return recorder->records != NULL && recorder->ids != NULL && recorder->flows != NULL && recorder->reasons != NULL;
 }
 
