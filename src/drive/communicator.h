@@ -73,7 +73,7 @@ struct pccl_communicator {
     struct pccl_comm_ops operations;
     struct pccl_comm_feedbacks feedbacks;
     struct pccl_comm_sight sight;
-    uint64_t stepped_us; /* when the machine's present or latest step began */
+    uint64_t stepped_us;              /* when the machine's present or latest step began */
     struct pccl_group_handle *groups; /* all that are not destroyed */
     struct pccl_comm_sync sync;
     struct pccl_comm_topology topology;
