@@ -61,8 +61,8 @@ pcclResult_t pccl_api_begin(struct pccl_caller *caller, pcclComm_t *comm, enum p
 
 pcclResult_t pccl_api_end(const struct pccl_caller *caller, pcclComm_t *handle, pcclResult_t result)
 {
-    pccl_caller_end(caller);
     pccl_comm_sight_after_call(handle->comm);
+    pccl_caller_end(caller);
     pccl_handle_leave(handle);
     return result;
 }
