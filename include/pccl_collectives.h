@@ -801,6 +801,40 @@ PCCL_EXPORT pcclResult_t pcclGetFeedback(const pcclComm_t *comm, uint64_t tag, f
 PCCL_EXPORT pcclResult_t pcclSetFeedback(const pcclComm_t *comm, uint64_t tag, const float *PCCL_NULLABLE feedback,
                                          size_t count);
 
+/* ------------------------------------------------------------------------------------------------ records */
+
+/*
+ * Writes what the flight recorder of this peer holds as JSON: its latest `recorder_operations`
+ * operations that have ended, and all that have not, with times, bytes, outcome and members; for
+ * each neighbor what was permitted, sent and received, and how long this peer waited for it; whom
+ * those that have not ended wait for, and since when; and the figures of the connections to other
+ * peers, at most a second old. docs/guide/operations.md explains the members. A group's is that of
+ * its communicator. Any thread, and in particular while another thread is blocked in a call on comm.
+ * Waits for nobody.
+ *
+ * needed (may be NULL, unless text is) becomes the bytes that the text takes, with its terminator.
+ * With text NULL and size 0 nothing else happens. The text may grow from one call to the next.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument comm is NULL; text is NULL although size is not 0 or needed is NULL; or size is
+ *                     too small: *needed was set
+ * pcclOutOfMemory
+ */
+PCCL_EXPORT pcclResult_t pcclDumpFlightRecorder(const pcclComm_t *comm, char *PCCL_NULLABLE text, size_t size,
+                                                size_t *PCCL_NULLABLE needed);
+
+/*
+ * Writes the same to a file, as a whole: readers see the old content or the new one. Any thread, as
+ * above. A process that wants dumps on a signal calls it from a thread that waits for the signal
+ * (sigwait), not from a signal handler: the library itself takes no signals.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument comm or file is NULL, or file is empty
+ * pcclInternalError   the file cannot be written; what was there is still there
+ * pcclOutOfMemory
+ */
+PCCL_EXPORT pcclResult_t pcclWriteFlightRecorder(const pcclComm_t *comm, const char *file);
+
 #ifdef __cplusplus
 }
 #endif

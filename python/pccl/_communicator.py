@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import json
 import time
 from typing import (
     TYPE_CHECKING,
@@ -19,7 +20,7 @@ from typing import (
     Union,
 )
 
-from . import _buffers, _collectives, _core, _native, _threads
+from . import _buffers, _collectives, _core, _native, _recorder, _threads
 from ._codec import QuantizationOptions
 from ._collectives import OnArrival
 from ._enums import Attribute, DataType, DeviceType, ReduceOp, Result, SharedStateSyncStrategy, member, number
@@ -202,6 +203,13 @@ class Communicator:
         text = ctypes.create_string_buffer(4096)
         self._core.call("pcclDescribeWaits", text, len(text))
         return text.value.decode("utf-8", "replace")
+
+    def flight_recorder(self) -> Dict[str, Any]:
+        """What the flight recorder of this peer holds: its latest operations, with times, bytes and outcomes, and whom
+        those that have not ended wait for. Any thread, also while another one is blocked in a call; waits for nobody.
+        docs/guide/operations.md explains the members; pccl.recorder reads the dumps of several peers."""
+        dump: Dict[str, Any] = json.loads(_recorder.text(self._core))
+        return dump
 
     def abort(self) -> None:
         """Aborts all launched operations without an outcome, for all peers of the group.

@@ -232,6 +232,7 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclGetPeerId": [c_void_p, c_char_p, c_size_t],
     "pcclGetPeerName": [c_void_p, c_char_p, c_char_p, c_size_t],
     "pcclDescribeWaits": [c_void_p, c_char_p, c_size_t],
+    "pcclDumpFlightRecorder": [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)],
     "pcclSetLogCallback": [LogCallback, c_void_p],
     "pcclSetLogLevel": [c_int],
     "pcclGetParameterCount": [],

@@ -61,6 +61,7 @@ pcclResult_t pccl_api_begin(struct pccl_caller *caller, pcclComm_t *comm, enum p
 
 pcclResult_t pccl_api_end(const struct pccl_caller *caller, pcclComm_t *handle, pcclResult_t result)
 {
+    pccl_comm_sight_after_call(handle->comm);
     pccl_caller_end(caller);
     pccl_handle_leave(handle);
     return result;
@@ -112,6 +113,9 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
         params.peer_group = given->peer_group;
         params.connection_pool_size = (uint32_t)pccl_min_u64(given->p2p_connection_pool_size, PCCL_POOL_MAX);
     }
+    status = pccl_comm_sight_check(&params, &reason);
+    if (status != PCCL_OK)
+        return create_failed(status, extended, &reason);
     struct pccl_communicator *comm = pccl_comm_create(&params, hosts, count);
     if (!comm) {
         pccl_text_format(&reason, "out of memory for a communicator");

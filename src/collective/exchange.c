@@ -101,6 +101,8 @@ void pccl_exchange_rename(struct pccl_exchange *exchange, const struct pccl_id *
     exchange->member_count = 0;
 }
 
+void pccl_exchange_set_time(struct pccl_exchange *exchange, uint64_t now_us) { exchange->now_us = now_us; }
+
 void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *members, uint32_t count)
 {
     struct pccl_id *kept =

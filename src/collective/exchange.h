@@ -43,6 +43,7 @@
 #include "core/address.h"
 #include "core/limits.h"
 #include "core/memory.h"
+#include "sight/flow.h"
 
 struct pccl_exchange; /* collective/internal.h */
 struct pccl_transfer; /* one operation at this peer */
@@ -130,6 +131,9 @@ struct pccl_transfer_config {
     double factor; /* of a premultiplied sum: what this rank's elements are multiplied by; it may differ from others' */
     struct pccl_feedback feedback; /* of a reduction with a scaled codec, for each element of the input */
     bool tells_arrivals;           /* of parts of given lengths */
+    /* What is recorded of each flow, as far as there is room; zeroed, and the caller's until it is stopped. */
+    struct pccl_sight_flow *sights;
+    uint32_t sight_count;
     void *user;
 };
 
@@ -148,7 +152,8 @@ struct pccl_departure {
     uint32_t length;
     struct pccl_transfer *transfer; /* NULL: it was stopped meanwhile, or the frame belongs to none */
     struct pccl_departure *previous, *next;
-    uint64_t stripe; /* the exchange's own */
+    struct pccl_flow *flow; /* the exchange's own, like the next ones */
+    uint64_t stripe;
     void *scratch;
 };
 
@@ -175,6 +180,9 @@ void pccl_exchange_destroy(struct pccl_exchange *exchange);
  * transfer may be left.
  */
 void pccl_exchange_rename(struct pccl_exchange *exchange, const struct pccl_id *self);
+
+/* The time, for what is recorded of flows from now on. */
+void pccl_exchange_set_time(struct pccl_exchange *exchange, uint64_t now_us);
 
 /*
  * Tells the members of the current view: newcomers cannot take the room that is reserved for them.

@@ -80,6 +80,7 @@ struct pccl_flow {
     uint32_t other;  /* rank */
     uint32_t column; /* among those of its direction */
     bool outgoing;
+    struct pccl_sight_flow *sight; /* what others see of it; never NULL */
     struct pccl_list_node on_lane, in_queue;
     /* outgoing */
     bool agreed;        /* READY has come and agrees with ours */
@@ -200,6 +201,8 @@ struct pccl_exchange {
     size_t ahead_bytes; /* held in all lanes */
     uint32_t ahead_segments;
     uint64_t room; /* counts up when room may have become free, or usable for others */
+    uint64_t now_us;
+    struct pccl_sight_flow unseen; /* of flows that nobody records */
 };
 
 /* Of a stripe that there is. */

@@ -169,6 +169,7 @@ uint64_t pccl_flow_begin(struct pccl_flow *flow)
 {
     struct pccl_transfer *transfer = flow->transfer;
     uint64_t stripe = flow->begun++;
+    PCCL_SIGHT_SET(flow->sight->begun_stripes, flow->begun);
     bool ends = takes_turns(transfer) && flow->begun == end_in_turn(flow, stripe / transfer->plan.turn_stripes);
     for (uint32_t i = 0; i < transfer->outgoing_count && ends; i++)
         if (&transfer->flows[i] != flow)

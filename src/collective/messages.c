@@ -56,6 +56,7 @@ static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
     const struct pccl_transfer *transfer = flow->transfer;
     flow->told = transfer->granted;
     flow->tell = false;
+    pccl_sight_grant(flow->sight, flow->told, transfer->exchange->now_us);
     departure->msg.type = PCCL_MSG_ready;
     departure->msg.as.ready = (struct pccl_msg_ready){.instance = transfer->instance,
                                                       .view = transfer->view,
@@ -177,6 +178,7 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
     parcel->handed = true;
     departure->payload = payload;
     departure->length = (uint32_t)pccl_plan_bytes(plan, parcel->step, segment.count);
+    departure->flow = flow;
     departure->stripe = stripe->number;
     departure->scratch = scratch;
     departure->msg.type = PCCL_MSG_data;
@@ -186,6 +188,7 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
                                                     .step = parcel->step,
                                                     .length = departure->length};
     link_departure(transfer, departure);
+    pccl_sight_begin_sending(flow->sight, transfer->exchange->now_us);
     return true;
 }
 
@@ -304,6 +307,7 @@ enum pccl_status pccl_messages_receive(struct pccl_flow *flow, const struct pccl
     }
     pccl_flow_parcel(flow, pccl_stripe_of(transfer, data->stripe), data->step)->arrived = true;
     link_arrival(transfer, arrival);
+    pccl_sight_begin_receiving(flow->sight, transfer->exchange->now_us);
     return PCCL_OK;
 }
 
@@ -342,6 +346,7 @@ static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struc
     uint32_t count = 0;
     for (uint32_t i = transfer->flow_count; i-- > transfer->outgoing_count;) {
         struct pccl_parcel *parcel = pccl_flow_parcel(&transfer->flows[i], stripe, 0);
+        PCCL_SIGHT_ADD(transfer->flows[i].sight->folded, 1);
         parts[count++] = parcel->scratch;
         parcel->scratch = NULL;
     }
@@ -363,7 +368,9 @@ static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint
     uint32_t number = pccl_flow_piece(flow, seat, step);
     stripe->arrivals_left--;
     transfer->traffic.received_bytes += length;
+    pccl_sight_received(flow->sight, length, transfer->exchange->now_us);
     if (task.work != PCCL_WORK_COLLECT) {
+        PCCL_SIGHT_ADD(flow->sight->folded, 1);
         scratch = pccl_fold_arrived(transfer, stripe->number, number, step, &task, scratch);
     } else {
         pccl_flow_parcel(flow, stripe, step)->scratch = scratch;
@@ -392,6 +399,7 @@ static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
     if (!pccl_held_take(flow->lane, &flow->transfer->instance, stripe->number, &taken))
         return;
     pccl_flow_parcel(flow, stripe, 0)->arrived = true;
+    pccl_sight_begin_receiving(flow->sight, flow->transfer->exchange->now_us);
     if (taken.arrival != NULL) { /* it is still coming in */
         taken.arrival->flow = flow;
         taken.arrival->stripe = stripe->number;

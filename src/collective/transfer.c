@@ -56,6 +56,7 @@ static void list_flows(struct pccl_transfer *transfer, bool outgoing, struct pcc
         flow->other = other;
         flow->column = count++;
         flow->outgoing = outgoing;
+        flow->sight = &transfer->exchange->unseen;
         pccl_list_init(&flow->on_lane);
         pccl_list_init(&flow->in_queue);
     }
@@ -76,6 +77,15 @@ static bool make_flows(struct pccl_transfer *transfer)
         if (!connect_flow(transfer, &transfer->flows[i]))
             return false;
     return true;
+}
+
+static void record_flows(struct pccl_transfer *transfer, const struct pccl_transfer_config *config)
+{
+    for (uint32_t i = 0; i < transfer->flow_count && i < config->sight_count; i++) {
+        struct pccl_flow *flow = &transfer->flows[i];
+        flow->sight = &config->sights[i];
+        pccl_sight_open(flow->sight, flow->other, flow->outgoing);
+    }
 }
 
 static size_t positions_bytes(const struct pccl_plan *plan) { return plan->seat.ranks * sizeof *plan->positions; }
@@ -198,6 +208,7 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
     if (!copy_parts(transfer, config) || (config->tells_arrivals && !expect_arrivals(transfer)) ||
         !make_flows(transfer))
         return false;
+    record_flows(transfer, config);
     pccl_window_size(transfer);
     transfer->slots = pccl_allocate(memory, (size_t)transfer->slot_count * sizeof(struct pccl_stripe *));
     if (transfer->slots == NULL || !pccl_stripe_reserve(transfer))
@@ -322,9 +333,11 @@ static void go_on(struct pccl_stripe *stripe)
 void pccl_transfer_sent(struct pccl_departure *departure)
 {
     struct pccl_transfer *transfer = departure->transfer;
+    const struct pccl_flow *flow = departure->flow;
     pccl_departure_release(departure);
     if (transfer == NULL || transfer->failed)
         return;
+    pccl_sight_sent(flow->sight, departure->length, transfer->exchange->now_us);
     transfer->traffic.sent_bytes += departure->length;
     struct pccl_stripe *stripe = pccl_stripe_of(transfer, departure->stripe);
     PCCL_ASSERT(stripe != NULL && stripe->departures_left > 0);

@@ -62,6 +62,7 @@ bool pccl_stripe_reserve(struct pccl_transfer *transfer)
 /* What the schedule has for a stripe on this flow. */
 static void count_messages(const struct pccl_flow *flow, struct pccl_stripe *stripe)
 {
+    uint32_t before = stripe->departures_left + stripe->arrivals_left;
     const struct pccl_plan *plan = &flow->transfer->plan, *section = pccl_plan_of(flow->transfer, stripe->number);
     const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
     const struct pccl_seat seat = pccl_plan_seat(plan, stripe->number);
@@ -78,6 +79,8 @@ static void count_messages(const struct pccl_flow *flow, struct pccl_stripe *str
         stripe->parts_left += work == PCCL_WORK_COLLECT;
         stripe->results_left += work == PCCL_WORK_FINISH || work == PCCL_WORK_STORE;
     }
+    pccl_sight_expect(flow->sight, stripe->number, stripe->departures_left + stripe->arrivals_left - before,
+                      flow->transfer->exchange->now_us);
 }
 
 static void set_up_stripe(struct pccl_transfer *transfer, struct pccl_stripe *stripe)

@@ -78,6 +78,10 @@
     X(COMMUNICATOR, U32, port_range, "PCCL_PORT_RANGE", "1024", 1, 65536,                                              \
       "how many ports are tried, from port upwards")                                                                   \
     X(COMMUNICATOR, TEXT, name, "PCCL_NAME", "", 0, 64, "name of this peer in errors and logs")                        \
+    X(COMMUNICATOR, U32, recorder_operations, "PCCL_RECORDER_OPERATIONS", "256", 1, 65536,                             \
+      "ended operations that the flight recorder keeps; each takes up to 830 bytes")                                   \
+    X(COMMUNICATOR, TEXT, recorder_dir, "PCCL_RECORDER_DIR", "", 0, 1000,                                              \
+      "folder for the flight recorder's file of this peer, written when operations fail; empty: none")                 \
     X(COMMUNICATOR, U32, link_silence_ms, "PCCL_LINK_SILENCE_MS", "10000", 100, 3600000,                               \
       "a link on which sent bytes stay unacknowledged for this long is closed")                                        \
     X(COMMUNICATOR, U32, connect_timeout_ms, "PCCL_CONNECT_TIMEOUT_MS", "5000", 10, 600000,                            \

@@ -1,11 +1,15 @@
 /* The engine's thread: the requests of other threads, and the jobs. */
 #include "data/internal.h"
 
+#include "net/clock.h"
 #include "net/heap.h"
+#include "net/path.h"
 #include "net/socket.h"
 #include "net/thread.h"
 
 #include <string.h>
+
+enum { LOOK_US = 1000000 }; /* between two looks at the figures of a connection */
 
 /* ---- requests of other threads ---- */
 
@@ -201,10 +205,54 @@ void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *
     wake(engine);
 }
 
-bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *stream)
+/* Under the lock, and the stream is known: its socket is open. */
+static void look_at(struct pccl_stream *stream, uint64_t now_us)
 {
+    struct pccl_path path;
+    bool known = pccl_path_measure(stream->channel.socket, &path);
+    stream->sight = (struct pccl_sight_connection){
+        .peer = stream->peer, .outgoing = stream->outgoing, .slot = stream->slot, .known = known};
+    stream->sight.sampled_us = now_us;
+    if (!known)
+        return;
+    stream->sight.rtt_us = path.rtt_us;
+    stream->sight.lately_us = path.lately_us;
+    stream->sight.rate = path.rate;
+    stream->sight.delivered_bytes = path.delivered;
+    stream->sight.resent_bytes = path.resent;
+}
+
+uint32_t pccl_engine_connections(struct pccl_engine *engine, struct pccl_sight_connection *connections, uint32_t max)
+{
+    uint64_t now_us = pccl_now_us();
+    uint32_t count = 0;
+    uv_mutex_lock(&engine->lock);
+    for (struct pccl_stream *stream = engine->known; stream; stream = stream->next_known, count++) {
+        if (count >= max)
+            continue;
+        if (stream->sight.sampled_us == 0 || now_us - stream->sight.sampled_us >= LOOK_US)
+            look_at(stream, now_us);
+        connections[count] = stream->sight;
+    }
+    uint64_t first = engine->end_count - pccl_min_u64(engine->end_count, PCCL_SIGHT_ENDS_MAX);
+    for (uint64_t i = first; i < engine->end_count; i++, count++)
+        if (count < max)
+            connections[count] = engine->ends[i % PCCL_SIGHT_ENDS_MAX];
+    uv_mutex_unlock(&engine->lock);
+    return count;
+}
+
+bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *stream, enum pccl_link_end how)
+{
+    uint64_t now_us = pccl_now_us();
     uv_mutex_lock(&engine->lock);
     bool known = stream->known;
+    if (known) {
+        look_at(stream, now_us);
+        stream->sight.ended_us = now_us;
+        stream->sight.ended_by = how;
+        engine->ends[engine->end_count++ % PCCL_SIGHT_ENDS_MAX] = stream->sight;
+    }
     forget(engine, stream);
     for (struct pccl_stream **i = &engine->closed; *i; i = &(*i)->next_closed) {
         if (*i == stream) { /* the caller closed it meanwhile; it must not be in the list when it is freed */
@@ -499,6 +547,7 @@ static void on_wake(struct pccl_reactor *reactor)
 {
     struct pccl_engine *engine = PCCL_CONTAINER_OF(reactor, struct pccl_engine, reactor);
     struct batch batch;
+    pccl_exchange_set_time(engine->exchange, pccl_now_us());
     take_inbox(engine, &batch);
     for (struct pccl_stream *stream = batch.closed, *next; stream; stream = next) {
         next = stream->next_closed;

@@ -15,6 +15,7 @@
 
 #include "collective/exchange.h"
 #include "net/channel.h"
+#include "sight/dump.h"
 
 struct pccl_engine;
 
@@ -139,5 +140,10 @@ PCCL_MUST_CHECK bool pccl_engine_holds(struct pccl_engine *engine, const struct 
  */
 PCCL_MUST_CHECK bool pccl_engine_link_figures(struct pccl_engine *engine, const struct pccl_id *peer, uint32_t *rtt_us,
                                               uint64_t *rate);
+/*
+ * Describes at most `max` connections: those that stand, whose figures are at most a second old, and
+ * the latest that ended. Returns how many there are. Waits for nothing but the engine's lock.
+ */
+uint32_t pccl_engine_connections(struct pccl_engine *engine, struct pccl_sight_connection *connections, uint32_t max);
 
 #endif

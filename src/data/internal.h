@@ -38,7 +38,8 @@ struct pccl_stream {
     struct pccl_stream *next_added, *next_closed; /* in the inbox, or in a batch taken from it */
     uint32_t rtt_us;                              /* measured; 0: unknown */
     uint64_t rate;
-    bool is_news; /* measured since it was last asked for */
+    bool is_news;                       /* measured since it was last asked for */
+    struct pccl_sight_connection sight; /* as of when somebody looked last, which is at most once a second */
 
     struct pccl_bundle *bundle; /* NULL: not (or no longer) known to the exchange */
     struct pccl_stream *next_in_bundle;
@@ -94,6 +95,8 @@ struct pccl_engine {
     uint32_t member_count;
     struct pccl_engine_gone *gone;
     bool rename, end, broken;
+    struct pccl_sight_connection ends[PCCL_SIGHT_ENDS_MAX]; /* the latest, in turn */
+    uint64_t end_count;
 
     struct pccl_reactor reactor;
     struct pccl_exchange *exchange;
@@ -115,8 +118,12 @@ struct pccl_engine {
  * events.
  */
 void pccl_engine_flush(struct pccl_engine *engine);
-/* The stream has ended. true: the caller had not closed it and must be told. */
-PCCL_MUST_CHECK bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *stream);
+/*
+ * The stream has ended, and its socket may be closed: until then others may look at it. true: the
+ * caller had not closed it and must be told.
+ */
+PCCL_MUST_CHECK bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *stream,
+                                               enum pccl_link_end how);
 
 /* ---- bundle.c ---- */
 struct pccl_bundle *pccl_bundle_find(const struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing);

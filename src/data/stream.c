@@ -9,6 +9,7 @@
  * (PROTOCOL 7.5).
  */
 #include "data/internal.h"
+#include "net/clock.h"
 #include "net/heap.h"
 #include "net/path.h"
 #include "net/socket.h"
@@ -95,9 +96,10 @@ static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purpose
     struct pccl_engine *engine = stream->engine;
     stop_waiting(stream);
     give_back(stream);
+    bool is_news = pccl_engine_forget_stream(engine, stream, how);
     pccl_channel_close(&stream->channel);
     /* Reports the end of the link first, which explains the failures that follow. */
-    if (pccl_engine_forget_stream(engine, stream))
+    if (is_news)
         engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot, how, purposely);
     pccl_bundle_leave(stream);
     pccl_engine_flush(engine);
@@ -323,6 +325,7 @@ static void on_readable(struct pccl_stream *stream)
 static void on_visit(struct pccl_channel *channel, int ready)
 {
     struct pccl_stream *stream = stream_of(channel);
+    pccl_exchange_set_time(stream->engine->exchange, pccl_now_us());
     int news = pccl_channel_begin(channel, ready);
     if (news & UV_WRITABLE)
         on_writable(stream);
@@ -350,7 +353,7 @@ void pccl_stream_resume(struct pccl_stream *stream)
 static void fail_to_open(struct pccl_stream *stream)
 {
     struct pccl_engine *engine = stream->engine;
-    if (pccl_engine_forget_stream(engine, stream))
+    if (pccl_engine_forget_stream(engine, stream, PCCL_LINK_UNREACHABLE))
         engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot,
                              PCCL_LINK_UNREACHABLE, false);
     release(stream);

@@ -360,7 +360,7 @@ static void leave(struct pccl_communicator *comm, struct pccl_comm_op *operation
     }
     pccl_comm_op_job_leave(comm, operation);
     if (!operation->decided)
-        pccl_comm_op_decided(comm, operation, false);
+        pccl_comm_op_decided(comm, operation, NULL, false);
 }
 
 /* It has been launched, which nothing at this peer can undo. */
@@ -373,7 +373,7 @@ static void follow(struct pccl_communicator *comm, struct pccl_comm_op *operatio
         pccl_comm_op_job_leave(comm, operation);
     if (op->state == PCCL_OP_DECIDED) {
         if (!operation->decided)
-            pccl_comm_op_decided(comm, operation, op->class == PCCL_CLASS_NONE);
+            pccl_comm_op_decided(comm, operation, op, op->class == PCCL_CLASS_NONE);
         return;
     }
     struct pccl_peer_event awaited = {.kind = PCCL_PEER_OP_AWAIT, .op = op, .blocked = true};
@@ -454,5 +454,5 @@ void pccl_comm_blobs_go_on(struct pccl_communicator *comm)
         take(comm, operation, &lengths, blobs);
         operation->traffic = traffic_of(operation, &lengths);
     }
-    pccl_comm_op_decided(comm, operation, true);
+    pccl_comm_op_decided(comm, operation, operation->op, true);
 }

@@ -8,6 +8,7 @@
 #include "drive/comm_engine.h"
 #include "drive/comm_links.h"
 #include "drive/comm_machine.h"
+#include "drive/comm_sight.h"
 #include "drive/comm_wait.h"
 #include "drive/cpu.h"
 #include "kernels/kernels.h"
@@ -40,11 +41,13 @@ static void finish_if_over(struct pccl_comm_op *operation, struct pccl_communica
     pccl_comm_signal(comm, waiter);
 }
 
-void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool committed)
+void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct pccl_peer_op *op,
+                          bool committed)
 {
     PCCL_ASSERT(!operation->decided);
     operation->decided = true;
     operation->committed = committed;
+    pccl_comm_sight_decided(comm, operation, op);
     finish_if_over(operation, comm);
 }
 
@@ -60,18 +63,29 @@ void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *o
 
 /* ---- jobs ---- */
 
+/* How many flows an operation has at most: with all others, or with neighbors where not all pairs have links. */
+static uint32_t flows_of(uint32_t ranks)
+{
+    return (uint32_t)pccl_min_u64(2 * ((uint64_t)ranks - 1), PCCL_SIGHT_FLOWS_MAX);
+}
+
+static size_t job_bytes(uint32_t ranks)
+{
+    return sizeof(struct pccl_comm_op_job) + flows_of(ranks) * sizeof(struct pccl_sight_flow);
+}
+
 static void release_job(struct pccl_comm_op_job *job, uint32_t ranks)
 {
     pccl_release(pccl_heap(), job->job.ring, ranks * sizeof *job->job.ring);
     pccl_release(pccl_heap(), job->positions, ranks * sizeof *job->positions);
     pccl_release(pccl_heap(), job->starts, job->start_count * sizeof *job->starts);
     pccl_release(pccl_heap(), job->inputs, ranks * sizeof *job->inputs);
-    pccl_release(pccl_heap(), job, sizeof *job);
+    pccl_release(pccl_heap(), job, job_bytes(ranks));
 }
 
 static struct pccl_comm_op_job *allocate_job(uint32_t ranks, uint32_t start_count, bool has_inputs)
 {
-    struct pccl_comm_op_job *job = pccl_allocate(pccl_heap(), sizeof *job);
+    struct pccl_comm_op_job *job = pccl_allocate(pccl_heap(), job_bytes(ranks));
     if (!job)
         return NULL;
     job->job.ring = pccl_allocate(pccl_heap(), ranks * sizeof *job->job.ring);
@@ -128,6 +142,8 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
                                                     .tensors = operation->tensors,
                                                     .tensor_count = operation->tensor_count,
                                                     .factor = request->factor,
+                                                    .sights = job->sights,
+                                                    .sight_count = flows_of(ranks),
                                                     .feedback = pccl_comm_feedback_memory(operation->feedback)};
     job->operation = operation;
     operation->job = job;
@@ -292,6 +308,7 @@ static void on_released(void *context, struct pccl_engine_job *engine_job)
     struct pccl_communicator *comm = context;
     struct pccl_comm_op_job *job = enter(comm, engine_job);
     struct pccl_comm_op *operation = job->operation;
+    pccl_comm_sight_released(comm, job);
     free_job(comm, job);
     if (operation) {
         operation->job = NULL;

@@ -27,7 +27,9 @@ struct pccl_comm_op_job {
     uint32_t start_count;
     const void **inputs; /* owned: where the parts for the members are; or NULL */
     bool started, stopped, at_rest;
+    uint64_t record; /* the operation's number in the recorder; 0: it has not ended */
     struct pccl_comm_op_job *previous, *next;
+    struct pccl_sight_flow sights[]; /* what the engine tells of its flows */
 };
 
 /* A communicator's part. */
@@ -74,7 +76,8 @@ void pccl_comm_op_jobs_await(struct pccl_communicator *comm);
 
 /* The part of the member with this rank has come: its caller is to see it, if it wants to. */
 void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint32_t rank);
-/* The operation's outcome is known. To be called once. */
-void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool committed);
+/* The operation's outcome is known, op (may be NULL) has it. To be called once. */
+void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct pccl_peer_op *op,
+                          bool committed);
 
 #endif

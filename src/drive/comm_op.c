@@ -4,6 +4,7 @@
 #include "drive/comm_contribution.h"
 #include "drive/comm_engine.h"
 #include "drive/comm_machine.h"
+#include "drive/comm_sight.h"
 #include "drive/comm_wait.h"
 #include "drive/cpu.h"
 
@@ -405,7 +406,7 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
     PCCL_ASSERT(operation->member_count == 1);
     operation->world = 1;
     operation->traffic = (struct pccl_traffic){0};
-    pccl_comm_op_decided(comm, operation, true);
+    pccl_comm_op_decided(comm, operation, NULL, true);
     return PCCL_OK;
 }
 
@@ -430,8 +431,9 @@ static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation
     operation->why.details = (struct pccl_details){.launched = true, .tag = tag, .sequence = op ? op->instance.use : 0};
     if (operation->job && !operation->job->started) /* decided before it started, or it never will */
         pccl_comm_op_job_leave(comm, operation);
+    pccl_comm_sight_launched(comm, operation, op);
     if (op && op->state == PCCL_OP_DECIDED && !operation->decided)
-        pccl_comm_op_decided(comm, operation, op->class == PCCL_CLASS_NONE);
+        pccl_comm_op_decided(comm, operation, op, op->class == PCCL_CLASS_NONE);
     if (op && op->deadline_us != UINT64_MAX)
         pccl_comm_check_deadline(comm);
 }
@@ -588,10 +590,12 @@ enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm, struct pccl_co
     struct pccl_peer_op *op = operation->op;
     keep_outcome(comm, operation);
     enum pccl_status status = operation->status;
-    if (status != PCCL_OK)
+    if (status != PCCL_OK) {
         *why = operation->why;
-    else if (info)
+        pccl_comm_sight_failed(comm);
+    } else if (info) {
         describe(operation, info);
+    }
     operation->contributed = status == PCCL_OK;
     if (status == PCCL_OK && operation->blobs)
         pccl_comm_blobs_give(operation);
@@ -702,7 +706,7 @@ void pccl_comm_ops_give_up(struct pccl_communicator *comm)
             pccl_text_format(&operation->why.reason, "%s", pccl_status_text(PCCL_INTERNAL));
         }
         if (!operation->decided)
-            pccl_comm_op_decided(comm, operation, false);
+            pccl_comm_op_decided(comm, operation, NULL, false);
     }
 }
 

@@ -34,6 +34,7 @@ struct pccl_comm_op {
     enum pccl_status status;
     struct pccl_why why; /* the details, from launch on; after a failure also the reason and who departed */
     uint32_t world, rank;
+    uint64_t number, launched_us; /* of its launch at this peer; 0: it is being launched */
     struct pccl_comm_op_job *job; /* of a bulk operation, as long as the engine has it */
     void *result;
     size_t result_bytes;

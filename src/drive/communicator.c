@@ -64,7 +64,7 @@ static void effect_op_decided(void *context, struct pccl_peer_op *op)
 {
     bool committed = op->class == PCCL_CLASS_NONE;
     if (op->user && !pccl_comm_blobs_note(context, op->user, committed))
-        pccl_comm_op_decided(context, op->user, committed);
+        pccl_comm_op_decided(context, op->user, op, committed);
 }
 
 /* Its operations have been decided one by one, and what is launched is refused from now on. */
@@ -396,9 +396,13 @@ struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, con
     pccl_table_init(&comm->operations.by_tag, pccl_heap(), &comm->hash);
     pccl_table_init(&comm->feedbacks.by_tag, pccl_heap(), &comm->hash);
     pccl_table_init(&comm->links.by_peer, pccl_heap(), &comm->hash);
+    if (!pccl_comm_sight_init(comm))
+        goto no_recorder;
     pccl_comm_waiting_init(&comm->waiting);
     return comm;
 
+no_recorder:
+    uv_cond_destroy(&comm->changed);
 no_condition:
     uv_mutex_destroy(&comm->lock);
 no_lock:
@@ -423,6 +427,7 @@ static void free_parts(void *argument)
     pccl_comm_feedbacks_drop(comm, NULL);
     pccl_table_fini(&comm->feedbacks.by_tag);
     pccl_table_fini(&comm->links.by_peer);
+    pccl_comm_sight_fini(comm);
     pccl_comm_waiting_fini(&comm->waiting);
     uv_cond_destroy(&comm->changed);
     uv_mutex_destroy(&comm->lock);

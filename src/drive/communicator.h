@@ -24,6 +24,7 @@
 #include "drive/comm_lock.h"
 #include "drive/comm_log.h"
 #include "drive/comm_master.h"
+#include "drive/comm_sight.h"
 #include "drive/comm_sync.h"
 #include "drive/comm_topology.h"
 #include "drive/comm_wait.h"
@@ -71,6 +72,8 @@ struct pccl_communicator {
     struct pccl_call_slot calls[PCCL_CALL_OPTIMIZE + 1]; /* by enum pccl_call */
     struct pccl_comm_ops operations;
     struct pccl_comm_feedbacks feedbacks;
+    struct pccl_comm_sight sight;
+    uint64_t stepped_us;              /* when the machine's present or latest step began */
     struct pccl_group_handle *groups; /* all that are not destroyed */
     struct pccl_comm_sync sync;
     struct pccl_comm_topology topology;

@@ -7,6 +7,7 @@
 #include "peer/members.h"
 #include "peer/pairs.h"
 #include "peer/progress.h"
+#include "peer/queries.h"
 #include "peer/records.h"
 #include "peer/subgroups.h"
 #include "wire/describe.h"
@@ -24,6 +25,17 @@ struct pccl_announcement *pccl_peer_announcement(const struct pccl_peer *p, cons
         if (pccl_instance_equal(&of_node(node)->instance, instance))
             return of_node(node);
     return NULL;
+}
+
+void pccl_peer_each_announcement(const struct pccl_peer *peer,
+                                 void (*each)(void *context, const struct pccl_id *from,
+                                              const struct pccl_instance *instance,
+                                              const struct pccl_descriptor *descriptor),
+                                 void *context)
+{
+    for (struct pccl_table_node *node = pccl_table_first(&peer->announcements); node != NULL;
+         node = pccl_table_after(&peer->announcements, node))
+        each(context, &of_node(node)->from, &of_node(node)->instance, &of_node(node)->descriptor);
 }
 
 void pccl_peer_drop_announcement(struct pccl_peer *p, struct pccl_announcement *announcement)

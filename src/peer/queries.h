@@ -66,6 +66,12 @@ void pccl_peer_departed(const struct pccl_peer *peer, const struct pccl_epoch *k
 enum pccl_status pccl_peer_why_over(const struct pccl_peer *peer);
 /* Why the peer is unconnected, or why the last failed call failed. */
 const struct pccl_text *pccl_peer_last_reason(const struct pccl_peer *peer);
+/* The operations that other members have entered, peer to peer, and this peer has not, as far as it was told. */
+void pccl_peer_each_announcement(const struct pccl_peer *peer,
+                                 void (*each)(void *context, const struct pccl_id *from,
+                                              const struct pccl_instance *instance,
+                                              const struct pccl_descriptor *descriptor),
+                                 void *context);
 /* Whom this peer's callers wait for, as the master told last; empty when none of them waits. */
 const struct pccl_text *pccl_peer_waiting(const struct pccl_peer *peer);
 const struct pccl_id *pccl_peer_lineage(const struct pccl_peer *peer);

@@ -410,6 +410,8 @@ FUNCTION(pcclMeasureCodec,
          (const pcclQuantizationOptions_t *, const void *, size_t, pcclDataType_t, pcclCodecError_t *))
 FUNCTION(pcclGetFeedback, (const pcclComm_t *, uint64_t, float *, size_t *))
 FUNCTION(pcclSetFeedback, (const pcclComm_t *, uint64_t, const float *, size_t))
+FUNCTION(pcclDumpFlightRecorder, (const pcclComm_t *, char *, size_t, size_t *))
+FUNCTION(pcclWriteFlightRecorder, (const pcclComm_t *, const char *))
 FUNCTION(pcclGetTopology, (const pcclComm_t *, char *, size_t, size_t *))
 FUNCTION(pcclSynchronizeSharedState,
          (const pcclComm_t *, pcclSharedState_t *, pcclSharedStateSyncStrategy_t, pcclSharedStateSyncInfo_t *))

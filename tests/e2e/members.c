@@ -165,3 +165,10 @@ void do_waits(struct command *command)
         add_text(&line, "text", text);
     end_line(&line);
 }
+
+/* record FILE: the flight recorder */
+void do_record(struct command *command)
+{
+    begin(command);
+    answer_only(command, pcclWriteFlightRecorder(command->slot->comm, word(command, 0)));
+}

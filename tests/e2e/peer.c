@@ -72,6 +72,7 @@ static const struct {
     {"sync", do_sync},       {"train", do_train},       {"optimize", do_optimize}, {"topology", do_topology},
     {"members", do_members}, {"collect", do_collect},   {"mixed", do_mixed},       {"group", do_group},
     {"run", do_run},         {"send", do_send},         {"recv", do_recv},         {"stream", do_stream},
+    {"record", do_record},
 };
 
 static void *run_command(void *argument)

@@ -321,6 +321,25 @@ def test_cluster(run):
     connected(run, run.address)
 
 
+def test_flight_recorder(run):
+    """SIGUSR2 makes a peer write what it waits for, and harms nothing."""
+    run.start_master()
+    with tempfile.TemporaryDirectory() as folder:
+        command = [harness.executable("perf"), "--connect", run.address, "-N", "2", "--sizes", "64", "-n", "2"]
+        how = {"cwd": folder, "env": {**os.environ, "PCCL_PORT": "0"}, "stdout": subprocess.PIPE}
+        peers = [subprocess.Popen([*command, "--no-limit"], stderr=subprocess.PIPE, **how)]
+        poll(lambda: any("asks to join" in text for _, text in run.master.lines), "the first to join")
+        file = os.path.join(folder, f"pccl-perf-{peers[0].pid}.json")
+        peers[0].send_signal(signal.SIGUSR2)
+        poll(lambda: os.path.exists(file), "the file")
+        with open(file, encoding="utf-8") as dump:
+            equal(json.load(dump)["process"], peers[0].pid, "whose it is")
+        peers.append(subprocess.Popen(peers[0].args, **how))
+        for peer in peers:
+            peer.communicate(timeout=harness.DEADLINE)
+            equal(peer.returncode, 0, "exit code")
+
+
 def test_cluster_before_its_master(run):
     """Programs of a cluster are started in any order."""
     port = ports.free_port()

@@ -188,6 +188,8 @@ static void test_not_initialized(void **state)
     assert_fails(NULL, pcclOptimizeTopology(NULL), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclGetTopology(NULL, text, sizeof text, NULL), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclDescribeWaits(NULL, text, sizeof text), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclDumpFlightRecorder(NULL, text, sizeof text, NULL), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclWriteFlightRecorder(NULL, "file"), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclGetPeerId(NULL, text, sizeof text), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclGetPeerName(NULL, text, text, sizeof text), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclAllReduceAsync(&value, &value, &reduce, NULL, &handle), pcclNotInitialized, "pcclInit");
@@ -588,6 +590,15 @@ static void test_describe_waits(void **state)
     assert_fails(NULL, pcclDescribeWaits(NULL, text, sizeof text), pcclInvalidArgument, "NULL");
     assert_fails(comm, pcclDescribeWaits(comm, NULL, sizeof text), pcclInvalidArgument, "NULL");
     assert_fails(comm, pcclDescribeWaits(comm, text, 0), pcclInvalidArgument, "size is 0");
+    size_t needed = 0;
+    assert_fails(comm, pcclDumpFlightRecorder(comm, NULL, 1, &needed), pcclInvalidArgument, "size is not 0");
+    assert_fails(comm, pcclDumpFlightRecorder(comm, NULL, 0, NULL), pcclInvalidArgument, "needed is NULL");
+    assert_fails(comm, pcclDumpFlightRecorder(comm, text, sizeof text, &needed), pcclInvalidArgument, "needs");
+    assert_true(needed > sizeof text && text[0] == 'x');
+    assert_ok(pcclDumpFlightRecorder(comm, NULL, 0, &needed));
+    assert_fails(comm, pcclWriteFlightRecorder(comm, NULL), pcclInvalidArgument, "file is NULL or empty");
+    assert_fails(comm, pcclWriteFlightRecorder(comm, ""), pcclInvalidArgument, "file is NULL or empty");
+    assert_fails(comm, pcclWriteFlightRecorder(comm, "/dev/null/file"), pcclInternalError, "/dev/null/file");
     assert_ok(pcclDescribeWaits(comm, text, 1));
     assert_int_equal(text[0], 0);
     assert_ok(pcclDestroyCommunicator(comm));

@@ -96,7 +96,7 @@ int perf_chaos_worker(const struct perf_options *options)
         }
     }
     if (load.comm)
-        (void)pcclDestroyCommunicator(load.comm);
+        perf_worker_leave(load.comm);
     free(load.output);
     free(load.input);
     return good ? 0 : 1;

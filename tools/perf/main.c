@@ -5,6 +5,7 @@
 #include "chaos.h"
 #include "local.h"
 #include "options.h"
+#include "sight.h"
 #include "solve.h"
 #include "spawn.h"
 #include "state.h"
@@ -21,6 +22,7 @@ int main(int count, char **arguments)
         return 2;
     if (answered)
         return 0;
+    perf_sight_prepare();
     (void)signal(SIGPIPE, SIG_IGN); /* a dead worker is noticed by its pipe */
     if (options.solve)
         return perf_solve_run(&options);

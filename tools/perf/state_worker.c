@@ -153,7 +153,7 @@ int perf_state_worker(const struct perf_options *options)
         good = perf_write_all(options->result_descriptor, &report, sizeof report);
     }
     if (holder.comm)
-        (void)pcclDestroyCommunicator(holder.comm);
+        perf_worker_leave(holder.comm);
     free(holder.content);
     return good ? 0 : 1;
 }

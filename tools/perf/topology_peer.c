@@ -224,7 +224,7 @@ int perf_topology_peer(const struct perf_options *options)
     if (!peer.comm)
         goto out;
     code = run(&peer, calls);
-    (void)pcclDestroyCommunicator(peer.comm);
+    perf_worker_leave(peer.comm);
     if (options->result_descriptor >= 0 && !perf_write_all(options->result_descriptor, "", 1))
         code = 1; /* the launcher is gone */
 out:

@@ -1,5 +1,6 @@
 #include "worker.h"
 
+#include "sight.h"
 #include "values.h"
 
 #include <errno.h>
@@ -125,6 +126,7 @@ pcclComm_t *perf_worker_join(const struct perf_options *options)
     if (result == pcclSuccess)
         result = create(options, &comm);
     if (result == pcclSuccess) {
+        perf_sight_watch(comm);
         what = "cannot connect";
         result = connect_patiently(comm);
     }
@@ -136,8 +138,14 @@ pcclComm_t *perf_worker_join(const struct perf_options *options)
         return comm;
     (void)perf_worker_complain(comm, what, result);
     if (comm)
-        (void)pcclDestroyCommunicator(comm);
+        perf_worker_leave(comm);
     return NULL;
+}
+
+void perf_worker_leave(pcclComm_t *comm)
+{
+    perf_sight_end();
+    (void)pcclDestroyCommunicator(comm);
 }
 
 /* ---- memory ---- */
@@ -589,7 +597,7 @@ int perf_worker_run(const struct perf_options *options, perf_sink sink, void *co
     code = result == pcclSuccess ? 0 : perf_worker_complain(bench.comm, "an operation failed", result);
     for (uint32_t i = 0; i < options->concurrent; i++)
         (void)pcclFreeBlobs(&bench.blobs[i]);
-    (void)pcclDestroyCommunicator(bench.comm);
+    perf_worker_leave(bench.comm);
 out:
     free(bench.blobs);
     free(bench.parts);

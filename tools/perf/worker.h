@@ -34,6 +34,8 @@ int perf_worker_main(const struct perf_options *options);
 int perf_worker_complain(const pcclComm_t *comm, const char *what, pcclResult_t result);
 /* Connects and waits until all peers are there. NULL: words on standard error. */
 pcclComm_t *perf_worker_join(const struct perf_options *options);
+/* Leaves and frees it. */
+void perf_worker_leave(pcclComm_t *comm);
 /* Updates the topology until the group has so many peers. */
 pcclResult_t perf_worker_await(pcclComm_t *comm, uint32_t peers);
 /* How often something of this size is measured. */

@@ -1,0 +1,164 @@
+"""The flight recorder: what a peer tells of its operations, on a signal too, and what several say together."""
+
+import json
+import os
+import re
+import signal
+import threading
+import time
+
+import pytest
+from support import TWO
+
+import pccl
+from pccl import recorder
+
+BULK = 400000  # bytes: from peer to peer
+SMALL = 16  # through the master
+
+# One peer waits on the main thread for another one, which never enters.
+WAITING = """
+import os, signal, sys, threading
+import pccl
+from pccl import recorder
+address, folder = sys.argv[1:]
+""" + TWO + """
+first, second = two()
+recorder.dump_on_signal(folder)
+memory = bytearray(400000)
+handle = first.all_reduce_async(memory, memory, op="sum", tag=9)
+print("launched", flush=True)
+handle.wait()
+print("done", flush=True)
+"""
+
+
+def reduce(comm, size, tag=1):
+    memory = bytearray(size)
+    comm.all_reduce(memory, memory, op="sum", tag=tag)
+
+
+def poll(condition):
+    while not (found := condition()):
+        time.sleep(0.002)
+    return found
+
+
+def last(comm):
+    return comm.flight_recorder()["operations"][-1]
+
+
+def enter(comms, size, tag):
+    """In threads; only when the recorder has the operation it goes on."""
+    threads = [threading.Thread(target=reduce, args=(comm, size, tag), daemon=True) for comm in comms]
+    for thread in threads:
+        thread.start()
+    for comm in comms:
+        poll(lambda comm=comm: [found for found in comm.flight_recorder()["operations"] if found["tag"] == tag])
+    return threads
+
+
+def test_what_has_ended(group):
+    peers = group(3)
+    for size in (SMALL, BULK):
+        peers.all(lambda comm, _, size=size: reduce(comm, size))
+    ids = peers.members[0].members()
+    for rank, comm in enumerate(peers.members):
+        dump = comm.flight_recorder()
+        assert (dump["peer"], dump["process"], dump["connected"]) == (comm.id, os.getpid(), True)
+        small, large = dump["operations"]
+        for found, size, path in ((small, SMALL, "master"), (large, BULK, "peers")):
+            assert (found["bytes"], found["path"], found["type"], found["outcome"]) == (size, path, "u8", "committed")
+            assert (found["members"], found["rank"], found["codec"]) == (list(ids), rank, "none")
+        assert {flow["direction"] for flow in large["neighbors"]} == {"to", "from"} and not small["neighbors"]
+        assert large["sent_bytes"] and large["received_bytes"]
+        assert dump["time"].endswith("Z") and abs(dump["wall_us"] / 1e6 - time.time()) < 3600
+
+
+def test_old_operations_are_forgotten(group):
+    peers = group(2, options={"recorder_operations": 4})
+    for _ in range(7):
+        peers.all(lambda comm, _: reduce(comm, SMALL))
+    for comm in peers.members:
+        assert [(found["number"], found["sequence"]) for found in comm.flight_recorder()["operations"]] == [
+            (number + 1, number) for number in range(3, 7)
+        ]
+
+
+def test_all_that_is_under_way_is_told(group):
+    peers = group(2, options={"recorder_operations": 4})
+    first, second = peers.members
+    memory = [bytearray(SMALL if tag % 2 else BULK) for tag in range(20)]
+    handles = [first.all_reduce_async(memory[tag], memory[tag], op="sum", tag=tag) for tag in range(20)]
+    found = first.flight_recorder()["operations"]
+    assert [(one["tag"], one["outcome"]) for one in found] == [(tag, None) for tag in range(20)]
+    assert all(one["waits_for"] for one in found)
+    others = [bytearray(len(one)) for one in memory]
+    more = [second.all_reduce_async(others[tag], others[tag], op="sum", tag=tag) for tag in range(20)]
+    for handle in handles + more:
+        handle.wait()
+    assert len(first.flight_recorder()["operations"]) == 4
+
+
+def test_one_never_enters(group):
+    peers = group(3)
+    *others, absent = peers.members
+    threads = enter(others, BULK, 5)
+    poll(lambda: all(any(wait["peer"] == absent.id for wait in last(comm)["waits_for"]) for comm in others))
+    poll(lambda: absent.flight_recorder()["announced"])
+    said = recorder.explain([comm.flight_recorder() for comm in peers.members])
+    assert "all-reduce tag 5 sequence 0" in said
+    assert re.search(f"{absent.id[:8]} '.*' has not entered it", said), said
+    assert re.search(f"look at {absent.id[:8]} '.*': others wait for it, and it waits for nobody", said), said
+    reduce(absent, BULK, 5)
+    for thread in threads:
+        thread.join()
+    assert recorder.explain([comm.flight_recorder() for comm in others]) == "no operation is under way"
+
+
+def test_texts_are_kept_as_they_are(group):
+    peers = group(2, options={"name": 'a "name" \\ with /'})
+    peers.all(lambda comm, _: comm.barrier(label='täg "7"\\'))
+    dump = peers.members[0].flight_recorder()
+    assert [member["name"] for member in dump["members"]] == ['a "name" \\ with /'] * 2
+    assert (dump["operations"][0]["label"], dump["operations"][0]["kind"]) == ('täg "7"\\', "barrier")
+
+
+def test_before_and_after_a_run(address):
+    comm = pccl.Communicator(address)
+    dump = comm.flight_recorder()
+    assert (dump["operations"], dump["connected"], dump["members"]) == ([], False, [])
+    comm.close()
+    with pytest.raises(pccl.NotConnected):
+        comm.flight_recorder()
+
+
+def test_on_a_signal(script, address, tmp_path):
+    peer = script(WAITING, address, tmp_path)
+    peer.line("launched")
+    peer.kill(signal.SIGUSR2)
+    peer.line("the flight recorder is in")
+    peer.line("the flight recorder is in")
+    dumps = [recorder.read(file) for file in tmp_path.iterdir()]
+    assert len(dumps) == 2
+    (found,) = [operation for dump in dumps for operation in dump["operations"]]
+    assert (found["tag"], found["outcome"], found["state"]) == (9, None, "moving") and found["waits_for"]
+    peer.kill(signal.SIGUSR2)  # it goes on, and may be asked again
+    peer.line("the flight recorder is in")
+
+
+def test_bad_arguments(address, tmp_path, capsys):
+    with pytest.raises(ValueError, match="no folder to write into"):
+        recorder.dump_on_signal(tmp_path / "none")
+    with pytest.raises(pccl.InvalidArgument, match="recorder_dir"):
+        pccl.Communicator(address, options={"recorder_dir": str(tmp_path / "none")})
+    with pytest.raises(ValueError, match="no dumps"):
+        recorder.to_torch([])
+    for name, text, words in (("a", "{", "a: "), ("b", "[]", "no flight recorder"), ("c", '{"what": 1}', "no flight")):
+        (tmp_path / name).write_text(text)
+        assert recorder.main([str(tmp_path / name)]) == 1
+        assert words in capsys.readouterr().err
+    later = {"what": "flight recorder of a PCCL peer", "format": 99}
+    (tmp_path / "d").write_text(json.dumps(later))
+    assert recorder.main([str(tmp_path / "d")]) == 1 and "format 99" in capsys.readouterr().err
+    assert recorder.main([str(tmp_path / "none")]) == 1

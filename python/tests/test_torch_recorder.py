@@ -1,0 +1,65 @@
+"""The flight recorders of several peers in PyTorch's format, analyzed by torch's own program."""
+
+import subprocess
+import sys
+
+import pytest
+from test_recorder import BULK, SMALL, enter, poll, reduce
+
+from pccl import recorder
+
+pytest.importorskip("torch.distributed.flight_recorder.fr_trace")
+
+
+def analyze(folder):
+    """What torch's analysis prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", "-p", "peer", str(folder)],
+        capture_output=True, text=True, check=False, timeout=240,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    return said
+
+
+def write(peers, folder):
+    dumps = [comm.flight_recorder() for comm in peers]
+    assert len(recorder.write_torch(dumps, str(folder / "peer"))) == len(peers)
+
+
+def test_all_is_well(group, tmp_path):
+    peers = group(3)
+    for size in (SMALL, BULK):
+        peers.all(lambda comm, _, size=size: reduce(comm, size))
+    peers.all(lambda comm, _: comm.barrier())
+    peers.all(lambda comm, i: comm.all_gather(bytes([i] * SMALL), bytearray(3 * SMALL)))
+    write(peers.members, tmp_path)
+    said = analyze(tmp_path)
+    assert "missing" not in said and "mismatch" not in said.lower(), said
+
+
+def test_one_is_missing(group, tmp_path):
+    peers = group(3)
+    for _ in range(3):
+        peers.all(lambda comm, _: reduce(comm, BULK))
+    *others, absent = peers.members
+    threads = enter(others, BULK, 8)
+    write(peers.members, tmp_path)
+    said = analyze(tmp_path)
+    assert "Not all ranks joining collective" in said and "missing ranks: {2}" in said, said
+    assert "sequence number: 4" in said, said
+    reduce(absent, BULK, 8)
+    for thread in threads:
+        thread.join()
+
+
+def test_what_some_have_forgotten_is_left_out(group, tmp_path):
+    peers = group(2)
+    third = peers.admit(options={"recorder_operations": 4})
+    for _ in range(9):
+        peers.all(lambda comm, _: reduce(comm, SMALL))
+    write(peers.members, tmp_path)
+    made = recorder.to_torch([comm.flight_recorder() for comm in peers.members])
+    assert {rank: len(dump["entries"]) for rank, dump in made.items()} == {0: 4, 1: 4, 2: 4}
+    assert "missing" not in analyze(tmp_path)
+    poll(lambda: third.flight_recorder()["connected"])

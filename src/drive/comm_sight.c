@@ -1,0 +1,331 @@
+#include "drive/comm_sight.h"
+#include "drive/communicator.h"
+
+#include "drive/text_file.h"
+#include "log/logger.h"
+#include "net/heap.h"
+#include "peer/queries.h"
+#include "sight/dump.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    FILE_EVERY_US = 1000000, /* that a file is written at most, however many operations fail */
+    ANNOUNCED_MAX = 256,     /* operations of others that are told */
+};
+
+/* ---- life ---- */
+
+enum pccl_status pccl_comm_sight_check(const struct pccl_params *params, struct pccl_text *reason)
+{
+    struct stat status;
+    int error = 0;
+    if (params->recorder_dir[0] == '\0')
+        return PCCL_OK;
+    if (stat(params->recorder_dir, &status) != 0)
+        error = errno;
+    else if (!S_ISDIR(status.st_mode))
+        error = ENOTDIR;
+    else if (access(params->recorder_dir, W_OK | X_OK) != 0)
+        error = errno;
+    if (error == 0)
+        return PCCL_OK;
+    pccl_text_format(reason, "bad value of recorder_dir: '%s' (a folder to write into is expected: %s)",
+                     params->recorder_dir, strerror(error));
+    return PCCL_ARGUMENT;
+}
+
+bool pccl_comm_sight_init(struct pccl_communicator *comm)
+{
+    comm->sight.recorder = pccl_recorder_create(pccl_heap(), comm->params.recorder_operations);
+    return comm->sight.recorder != NULL;
+}
+
+void pccl_comm_sight_fini(struct pccl_communicator *comm) { pccl_recorder_destroy(comm->sight.recorder); }
+
+/* ---- records ---- */
+
+static void describe(struct pccl_record *record, const struct pccl_comm_op *operation, const struct pccl_peer_op *op)
+{
+    record->number = operation->number;
+    record->instance = op->instance;
+    record->descriptor = op->descriptor;
+    record->tiny = op->tiny;
+    record->world = op->world;
+    record->rank = operation->rank;
+    record->entered_us = operation->launched_us;
+    record->sent_bytes = operation->traffic.sent_bytes;
+    record->received_bytes = operation->traffic.received_bytes;
+}
+
+void pccl_comm_sight_launched(struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                              const struct pccl_peer_op *op)
+{
+    operation->number = ++comm->sight.launches;
+    operation->launched_us = op ? op->launched_us : comm->stepped_us;
+}
+
+void pccl_comm_sight_decided(struct pccl_communicator *comm, const struct pccl_comm_op *operation,
+                             const struct pccl_peer_op *op)
+{
+    struct pccl_recorder *recorder = comm->sight.recorder;
+    if (!op)
+        return;
+    struct pccl_record *record = pccl_recorder_add(recorder, operation->members, operation->member_count);
+    describe(record, operation, op);
+    record->state = PCCL_SIGHT_ENDED;
+    record->class = op->class;
+    record->lost_by = op->lost_by;
+    record->ended_us = comm->stepped_us;
+    if (operation->number == 0) { /* it ended in the step that launched it */
+        record->number = comm->sight.launches + 1;
+        record->entered_us = op->launched_us;
+    }
+    if (op->reason.length)
+        pccl_recorder_add_reason(recorder, record, &op->reason);
+    if (operation->job)
+        operation->job->record = record->number;
+}
+
+static void add_flows(struct pccl_recorder *recorder, struct pccl_record *record, const struct pccl_comm_op_job *job)
+{
+    pccl_recorder_add_flows(recorder, record, job->job.config.sights, job->job.config.sight_count, job->job.ring);
+}
+
+void pccl_comm_sight_released(struct pccl_communicator *comm, const struct pccl_comm_op_job *job)
+{
+    struct pccl_recorder *recorder = comm->sight.recorder;
+    struct pccl_record *record = job->record ? pccl_recorder_find(recorder, job->record) : NULL;
+    if (!record)
+        return;
+    record->sent_bytes = job->job.traffic.sent_bytes;
+    record->received_bytes = job->job.traffic.received_bytes;
+    add_flows(recorder, record, job);
+}
+
+void pccl_comm_sight_failed(struct pccl_communicator *comm)
+{
+    if (comm->params.recorder_dir[0] != '\0')
+        atomic_store(&comm->sight.due, true);
+}
+
+/* ---- a look at the whole ---- */
+
+static enum pccl_sight_state state_of(const struct pccl_peer_op *op)
+{
+    switch (op->state) {
+    case PCCL_OP_RUNNING: return PCCL_SIGHT_MOVING;
+    case PCCL_OP_FAILED: return PCCL_SIGHT_FAILED;
+    case PCCL_OP_DONE:
+    case PCCL_OP_DECIDED: /* of an operation that goes on, or ends in this step */
+    case PCCL_OP_TOMBSTONE: break;
+    }
+    return PCCL_SIGHT_COMPLETE;
+}
+
+static struct pccl_comm_op *operation_of(struct pccl_table_node *node)
+{
+    return PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
+}
+
+static bool is_under_way(const struct pccl_comm_op *operation) { return !operation->decided && operation->op; }
+
+static void add_under_way(struct pccl_recorder *recorder, const struct pccl_comm_op *operation)
+{
+    struct pccl_record *record = pccl_recorder_add(recorder, operation->members, operation->member_count);
+    describe(record, operation, operation->op);
+    record->state = state_of(operation->op);
+    if (!operation->job)
+        return;
+    add_flows(recorder, record, operation->job);
+    const struct pccl_sight_flow_record *flows = pccl_recorder_flows(recorder, record);
+    record->sent_bytes = record->received_bytes = 0;
+    for (uint32_t i = 0; flows && i < record->flows.count; i++)
+        *(flows[i].counters.place & PCCL_SIGHT_OUTGOING ? &record->sent_bytes : &record->received_bytes) +=
+            flows[i].counters.bytes;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct pccl_record *left = a, *right = b;
+    return (left->number > right->number) - (left->number < right->number);
+}
+
+/* The recorder, and what is under way. NULL: out of memory. */
+static struct pccl_recorder *copy_recorder(const struct pccl_communicator *comm)
+{
+    uint32_t count = 0, ids = 0;
+    const struct pccl_table *operations = &comm->operations.by_tag;
+    for (struct pccl_table_node *node = pccl_table_first(operations); node; node = pccl_table_after(operations, node)) {
+        count++;
+        ids += operation_of(node)->member_count;
+    }
+    for (const struct pccl_comm_op_job *job = comm->data.jobs; job; job = job->next)
+        count++; /* room for flows that are not in the recorder yet */
+    struct pccl_recorder *copy = pccl_recorder_copy(comm->sight.recorder, pccl_heap(), count, ids);
+    if (!copy)
+        return NULL;
+    for (const struct pccl_comm_op_job *job = comm->data.jobs; job; job = job->next) {
+        struct pccl_record *record = job->record ? pccl_recorder_find(copy, job->record) : NULL;
+        if (record)
+            add_flows(copy, record, job);
+    }
+    for (struct pccl_table_node *node = pccl_table_first(operations); node; node = pccl_table_after(operations, node))
+        if (is_under_way(operation_of(node)))
+            add_under_way(copy, operation_of(node));
+    return copy;
+}
+
+static void note_announced(void *context, const struct pccl_id *from, const struct pccl_instance *instance,
+                           const struct pccl_descriptor *descriptor)
+{
+    struct pccl_sight_dump *dump = context;
+    if (dump->announced_count < ANNOUNCED_MAX)
+        dump->announced[dump->announced_count++] =
+            (struct pccl_sight_announced){.from = *from, .instance = *instance, .descriptor = *descriptor};
+}
+
+/* false: out of memory. */
+static bool note_peer(const struct pccl_communicator *comm, struct pccl_sight_dump *dump)
+{
+    const struct pccl_peer *peer = comm->peer;
+    if (!peer)
+        return true;
+    dump->connected = pccl_peer_is_connected(peer);
+    dump->epoch = pccl_peer_attributes(peer).epoch;
+    dump->why = *pccl_peer_last_reason(peer);
+    dump->waits = *pccl_peer_waiting(peer);
+    const struct pccl_member *members = pccl_peer_view_members(peer, &dump->member_count);
+    dump->announced = pccl_allocate(pccl_heap(), ANNOUNCED_MAX * sizeof *dump->announced);
+    if (dump->member_count)
+        dump->members = pccl_allocate(pccl_heap(), dump->member_count * sizeof *dump->members);
+    if (!dump->announced || (dump->member_count && !dump->members))
+        return false;
+    for (uint32_t i = 0; i < dump->member_count; i++) {
+        const char *name = pccl_peer_name_of(peer, &members[i].peer);
+        dump->members[i].peer = members[i].peer;
+        pccl_text_format(&dump->members[i].name, "%s", name ? name : "");
+    }
+    pccl_peer_each_announcement(peer, note_announced, dump);
+    return true;
+}
+
+/* The part that needs the lock. false: out of memory. */
+static bool note_all(struct pccl_communicator *comm, struct pccl_sight_dump *dump, struct pccl_engine **engine)
+{
+    struct timespec wall = {0};
+    pccl_comm_enter(comm);
+    (void)clock_gettime(CLOCK_REALTIME, &wall);
+    dump->now_us = pccl_now_us();
+    dump->wall_us = (uint64_t)wall.tv_sec * 1000000 + (uint64_t)wall.tv_nsec / 1000;
+    dump->self = comm->id;
+    dump->process = (uint64_t)uv_os_getpid();
+    dump->group = comm->params.peer_group;
+    *engine = comm->started ? comm->data.engine : NULL;
+    bool noted = note_peer(comm, dump);
+    if (noted)
+        dump->recorder = copy_recorder(comm);
+    pccl_comm_leave(comm);
+    return noted && dump->recorder;
+}
+
+/* false: out of memory. */
+static bool note_connections(struct pccl_engine *engine, struct pccl_sight_dump *dump, uint32_t *room)
+{
+    *room = engine ? pccl_engine_connections(engine, NULL, 0) : 0;
+    if (*room == 0)
+        return true;
+    dump->connections = pccl_allocate(pccl_heap(), *room * sizeof *dump->connections);
+    if (!dump->connections)
+        return false;
+    dump->connection_count = (uint32_t)pccl_min_u64(pccl_engine_connections(engine, dump->connections, *room), *room);
+    return true;
+}
+
+static void free_dump(struct pccl_sight_dump *dump, uint32_t room)
+{
+    pccl_release(pccl_heap(), dump->members, dump->member_count * sizeof *dump->members);
+    pccl_release(pccl_heap(), dump->announced, ANNOUNCED_MAX * sizeof *dump->announced);
+    pccl_release(pccl_heap(), dump->connections, room * sizeof *dump->connections);
+    pccl_recorder_destroy(dump->recorder);
+    pccl_release(pccl_heap(), dump, sizeof *dump);
+}
+
+enum pccl_status pccl_comm_sight_text(struct pccl_communicator *comm, char **text, size_t *bytes)
+{
+    struct pccl_engine *engine;
+    uint32_t room = 0;
+    enum pccl_status status = PCCL_MEMORY;
+    struct pccl_sight_dump *dump = pccl_allocate(pccl_heap(), sizeof *dump);
+    if (!dump)
+        return PCCL_MEMORY;
+    if (note_all(comm, dump, &engine) && note_connections(engine, dump, &room)) {
+        qsort(dump->recorder->records, pccl_recorder_kept(dump->recorder), sizeof(struct pccl_record), by_number);
+        pccl_recorder_count_attempts(dump->recorder);
+        *bytes = pccl_sight_write(dump, NULL, 0);
+        *text = pccl_allocate(pccl_heap(), *bytes);
+        if (*text) {
+            (void)pccl_sight_write(dump, *text, *bytes);
+            status = PCCL_OK;
+        }
+    }
+    free_dump(dump, room);
+    return status;
+}
+
+/* ---- files ---- */
+
+enum pccl_status pccl_comm_sight_write(struct pccl_communicator *comm, const char *name, struct pccl_text *reason)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    enum pccl_status status = pccl_comm_sight_text(comm, &text, &bytes);
+    if (status != PCCL_OK) {
+        pccl_text_format(reason, "out of memory for the flight recorder's text");
+        return status;
+    }
+    status = pccl_text_file_write(name, text, bytes - 1, reason);
+    pccl_release(pccl_heap(), text, bytes);
+    return status;
+}
+
+/* Is it this thread's turn to write, and under which name? */
+static bool begin_file(struct pccl_communicator *comm, char *name, size_t size)
+{
+    struct pccl_comm_sight *sight = &comm->sight;
+    uint64_t now_us = pccl_now_us();
+    char id[33] = {0};
+    pccl_comm_enter(comm);
+    bool turn = !sight->writing && (sight->written_us == 0 || now_us - sight->written_us >= FILE_EVERY_US);
+    if (turn) {
+        sight->writing = true;
+        atomic_store(&sight->due, false);
+    }
+    pccl_id_write(&comm->id, id, sizeof id - 1);
+    pccl_comm_leave(comm);
+    (void)snprintf(name, size, "%s/pccl-%s.json", comm->params.recorder_dir, id);
+    return turn;
+}
+
+void pccl_comm_sight_after_call(struct pccl_communicator *comm)
+{
+    char name[PCCL_TEXT_FILE_NAME_MAX];
+    struct pccl_text reason;
+    if (!atomic_load_explicit(&comm->sight.due, memory_order_relaxed) || !begin_file(comm, name, sizeof name))
+        return;
+    enum pccl_status status = pccl_comm_sight_write(comm, name, &reason);
+    pccl_comm_enter(comm);
+    bool tell = status != PCCL_OK && !comm->sight.told;
+    comm->sight.told = status != PCCL_OK;
+    comm->sight.writing = false;
+    comm->sight.written_us = pccl_now_us();
+    pccl_comm_leave(comm);
+    if (tell)
+        pccl_logger_print(PCCL_LOG_WARN, "recorder", "%s", reason.bytes);
+}

@@ -1,0 +1,14 @@
+/* Writes a text to a file as a whole: readers see the old text or the new one. */
+#ifndef PCCL_DRIVE_TEXT_FILE_H
+#define PCCL_DRIVE_TEXT_FILE_H
+
+#include "core/status.h"
+#include "core/text.h"
+
+enum { PCCL_TEXT_FILE_NAME_MAX = 1100 };
+
+/* SYSTEM, with a reason: the old file, if any, is still there. */
+PCCL_MUST_CHECK enum pccl_status pccl_text_file_write(const char *name, const char *text, size_t length,
+                                                      struct pccl_text *reason);
+
+#endif

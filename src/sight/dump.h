@@ -1,0 +1,64 @@
+/*
+ * A peer's flight recorder as JSON, with what else its driver knows at the moment. docs/guide/operations.md
+ * explains what is in it.
+ */
+#ifndef PCCL_SIGHT_DUMP_H
+#define PCCL_SIGHT_DUMP_H
+
+#include "sight/json.h"
+#include "sight/recorder.h"
+
+#define PCCL_SIGHT_FORMAT 1
+
+enum { PCCL_SIGHT_ENDS_MAX = 16 }; /* the latest connections that ended */
+
+/* A connection that carries data to another peer, or from it. */
+struct pccl_sight_connection {
+    struct pccl_id peer;
+    bool outgoing;
+    uint32_t slot;
+    bool known; /* the system reports what follows */
+    uint32_t rtt_us, lately_us;
+    uint64_t rate, delivered_bytes, resent_bytes;
+    uint64_t sampled_us;
+    uint64_t ended_us;           /* 0: it stands */
+    enum pccl_link_end ended_by; /* as the other side or the system ended it */
+};
+
+struct pccl_sight_member {
+    struct pccl_id peer;
+    struct pccl_text name; /* may be empty */
+};
+
+/* What others have entered, and this peer has not. */
+struct pccl_sight_announced {
+    struct pccl_id from;
+    struct pccl_instance instance;
+    struct pccl_descriptor descriptor;
+};
+
+struct pccl_sight_dump {
+    struct pccl_id self;
+    uint64_t process;
+    uint32_t group;
+    bool connected;
+    struct pccl_epoch epoch;
+    uint64_t now_us, wall_us;          /* the same moment on both clocks; wall_us since 1970 */
+    struct pccl_text why;              /* it is not connected, or the last call failed */
+    struct pccl_text waits;            /* who waits for whom, as the master told */
+    struct pccl_sight_member *members; /* of the group, in canonical order */
+    uint32_t member_count;
+    struct pccl_sight_connection *connections;
+    uint32_t connection_count;
+    struct pccl_sight_announced *announced;
+    uint32_t announced_count;
+    struct pccl_recorder *recorder; /* a copy, in order of launches */
+};
+
+/*
+ * Writes at most `size` bytes, of which the last is a terminator, and returns how many all takes,
+ * with it. With less room the text is cut.
+ */
+size_t pccl_sight_write(const struct pccl_sight_dump *dump, char *bytes, size_t size);
+
+#endif

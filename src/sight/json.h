@@ -1,0 +1,29 @@
+/*
+ * Writes JSON into memory of the caller's, and never beyond it: what does not fit is counted only. So
+ * a first pass without memory tells how much is needed.
+ */
+#ifndef PCCL_SIGHT_JSON_H
+#define PCCL_SIGHT_JSON_H
+
+#include "core/id.h"
+
+struct pccl_json {
+    char *bytes;   /* may be NULL with size 0 */
+    size_t size;   /* of it */
+    size_t length; /* that all takes, which may be more than `size` */
+    bool comma;    /* one is due before the next item */
+    uint32_t depth;
+};
+
+/* Opens and closes an object or array: '{', '}', '[' or ']'. The key, of an item of an object, else NULL. */
+void pccl_json_open(struct pccl_json *json, const char *key, char bracket);
+void pccl_json_close(struct pccl_json *json, char bracket);
+void pccl_json_string(struct pccl_json *json, const char *key, const char *value);
+/* Broken UTF-8 and controls become '?'. */
+void pccl_json_bytes(struct pccl_json *json, const char *key, const char *value, size_t length);
+void pccl_json_number(struct pccl_json *json, const char *key, uint64_t value);
+void pccl_json_bool(struct pccl_json *json, const char *key, bool value);
+void pccl_json_null(struct pccl_json *json, const char *key);
+void pccl_json_id(struct pccl_json *json, const char *key, const struct pccl_id *id); /* all digits */
+
+#endif

@@ -1,0 +1,256 @@
+#include "sight/recorder.h"
+
+#include <string.h>
+
+/* ---- rings of items ---- */
+
+/*
+ * Room for so many items, one behind the other: some at the end of the ring may be left out for that.
+ * What was there before is forgotten.
+ */
+static struct pccl_sight_range take(uint64_t *ever, uint32_t capacity, uint32_t count)
+{
+    uint32_t at = (uint32_t)(*ever % capacity);
+    if (at + count > capacity)
+        *ever += capacity - at;
+    struct pccl_sight_range range = {*ever, count};
+    *ever += count;
+    return range;
+}
+
+static bool is_kept(uint64_t ever, uint32_t capacity, struct pccl_sight_range range)
+{
+    return range.count > 0 && ever - range.first <= capacity;
+}
+
+/* ---- life ---- */
+
+/* Not zeroed: pages that nothing is recorded in take no memory. */
+static void *take_raw(const struct pccl_memory *memory, size_t bytes)
+{
+    return memory->resize(memory->context, NULL, 0, bytes);
+}
+
+static bool allocate(struct pccl_recorder *recorder)
+{
+    const struct pccl_memory *memory = &recorder->memory;
+    recorder->records = take_raw(memory, recorder->capacity * sizeof *recorder->records);
+    recorder->ids = take_raw(memory, recorder->id_capacity * sizeof *recorder->ids);
+    recorder->flows = take_raw(memory, recorder->flow_capacity * sizeof *recorder->flows);
+    recorder->reasons = take_raw(memory, PCCL_RECORDER_REASONS * sizeof *recorder->reasons);
+    return recorder->records != NULL && recorder->ids != NULL && recorder->flows != NULL && recorder->reasons != NULL;
+}
+
+static struct pccl_recorder *create(const struct pccl_memory *memory, uint32_t capacity, uint32_t ids, uint32_t flows)
+{
+    struct pccl_recorder *recorder = pccl_allocate(memory, sizeof *recorder);
+    if (recorder == NULL)
+        return NULL;
+    recorder->memory = *memory;
+    recorder->capacity = capacity;
+    recorder->id_capacity = ids;
+    recorder->flow_capacity = flows;
+    if (allocate(recorder))
+        return recorder;
+    pccl_recorder_destroy(recorder);
+    return NULL;
+}
+
+struct pccl_recorder *pccl_recorder_create(const struct pccl_memory *memory, uint32_t operations)
+{
+    PCCL_ASSERT(operations > 0);
+    return create(memory, operations, operations * PCCL_RECORDER_IDS,
+                  pccl_max_u32(operations * PCCL_RECORDER_FLOWS, PCCL_SIGHT_FLOWS_MAX));
+}
+
+void pccl_recorder_destroy(struct pccl_recorder *recorder)
+{
+    if (recorder == NULL)
+        return;
+    struct pccl_memory memory = recorder->memory;
+    pccl_release(&memory, recorder->records, recorder->capacity * sizeof *recorder->records);
+    pccl_release(&memory, recorder->ids, recorder->id_capacity * sizeof *recorder->ids);
+    pccl_release(&memory, recorder->flows, recorder->flow_capacity * sizeof *recorder->flows);
+    pccl_release(&memory, recorder->reasons, PCCL_RECORDER_REASONS * sizeof *recorder->reasons);
+    pccl_release(&memory, recorder, sizeof *recorder);
+}
+
+static void copy_record(struct pccl_recorder *copy, const struct pccl_recorder *recorder,
+                        const struct pccl_record *record)
+{
+    const struct pccl_sight_flow_record *flows = pccl_recorder_flows(recorder, record);
+    const struct pccl_text *reason = pccl_recorder_reason(recorder, record);
+    const struct pccl_id *members = pccl_recorder_members(recorder, record);
+    struct pccl_record *made = pccl_recorder_add(copy, members, members != NULL ? record->members.count : 0);
+    struct pccl_sight_range listed = made->members;
+    *made = *record;
+    made->members = listed;
+    made->flows = made->reason = (struct pccl_sight_range){0, 0};
+    if (flows != NULL) {
+        made->flows = take(&copy->flow_count, copy->flow_capacity, record->flows.count);
+        memcpy(&copy->flows[made->flows.first % copy->flow_capacity], flows, record->flows.count * sizeof *flows);
+    }
+    if (reason != NULL)
+        pccl_recorder_add_reason(copy, made, reason);
+}
+
+struct pccl_recorder *pccl_recorder_copy(const struct pccl_recorder *recorder, const struct pccl_memory *memory,
+                                         uint32_t operations, uint32_t ids)
+{
+    uint32_t kept = pccl_recorder_kept(recorder);
+    struct pccl_recorder *copy = create(memory, kept + operations + 1, recorder->id_capacity + ids + 1,
+                                        recorder->flow_capacity + operations * PCCL_SIGHT_FLOWS_MAX);
+    for (uint32_t i = 0; copy != NULL && i < kept; i++)
+        copy_record(copy, recorder, pccl_recorder_at(recorder, i));
+    return copy;
+}
+
+/* ---- adding ---- */
+
+/* Usually the members are those of the operation before. */
+static struct pccl_sight_range keep_members(struct pccl_recorder *recorder, const struct pccl_id *members,
+                                            uint32_t count)
+{
+    const struct pccl_sight_range last = recorder->last_ids;
+    if (count == 0 || count > recorder->id_capacity)
+        return (struct pccl_sight_range){0, 0};
+    if (last.count == count &&
+        memcmp(&recorder->ids[last.first % recorder->id_capacity], members, count * sizeof *members) == 0)
+        return last;
+    recorder->last_ids = take(&recorder->id_count, recorder->id_capacity, count);
+    memcpy(&recorder->ids[recorder->last_ids.first % recorder->id_capacity], members, count * sizeof *members);
+    return recorder->last_ids;
+}
+
+struct pccl_record *pccl_recorder_add(struct pccl_recorder *recorder, const struct pccl_id *members, uint32_t count)
+{
+    struct pccl_record *record = &recorder->records[recorder->count++ % recorder->capacity];
+    memset(record, 0, sizeof *record);
+    record->member_count = count;
+    record->members = keep_members(recorder, members, count);
+    return record;
+}
+
+void pccl_recorder_add_reason(struct pccl_recorder *recorder, struct pccl_record *record,
+                              const struct pccl_text *reason)
+{
+    record->reason = take(&recorder->reason_count, PCCL_RECORDER_REASONS, 1);
+    recorder->reasons[record->reason.first % PCCL_RECORDER_REASONS] = *reason;
+}
+
+void pccl_recorder_add_flows(struct pccl_recorder *recorder, struct pccl_record *record,
+                             const struct pccl_sight_flow *flows, uint32_t count, const struct pccl_id *ring)
+{
+    uint32_t used = 0;
+    while (used < count && PCCL_SIGHT_GET(flows[used].place) != 0)
+        used++;
+    if (used == 0)
+        return;
+    record->flows = take(&recorder->flow_count, recorder->flow_capacity, used);
+    struct pccl_sight_flow_record *kept = &recorder->flows[record->flows.first % recorder->flow_capacity];
+    for (uint32_t i = 0; i < used; i++) {
+        kept[i].counters = pccl_sight_read(&flows[i]);
+        kept[i].peer = ring[(kept[i].counters.place & ~PCCL_SIGHT_OUTGOING) - 1];
+    }
+}
+
+/* ---- reading ---- */
+
+uint32_t pccl_recorder_kept(const struct pccl_recorder *recorder)
+{
+    return (uint32_t)pccl_min_u64(recorder->count, recorder->capacity);
+}
+
+struct pccl_record *pccl_recorder_at(const struct pccl_recorder *recorder, uint32_t place)
+{
+    uint64_t first = recorder->count - pccl_recorder_kept(recorder);
+    return &recorder->records[(first + place) % recorder->capacity];
+}
+
+struct pccl_record *pccl_recorder_find(const struct pccl_recorder *recorder, uint64_t number)
+{
+    for (uint32_t i = pccl_recorder_kept(recorder); i-- > 0;)
+        if (pccl_recorder_at(recorder, i)->number == number)
+            return pccl_recorder_at(recorder, i);
+    return NULL;
+}
+
+const struct pccl_id *pccl_recorder_members(const struct pccl_recorder *recorder, const struct pccl_record *record)
+{
+    bool there = is_kept(recorder->id_count, recorder->id_capacity, record->members);
+    return there ? &recorder->ids[record->members.first % recorder->id_capacity] : NULL;
+}
+
+const struct pccl_sight_flow_record *pccl_recorder_flows(const struct pccl_recorder *recorder,
+                                                         const struct pccl_record *record)
+{
+    bool there = is_kept(recorder->flow_count, recorder->flow_capacity, record->flows);
+    return there ? &recorder->flows[record->flows.first % recorder->flow_capacity] : NULL;
+}
+
+const struct pccl_text *pccl_recorder_reason(const struct pccl_recorder *recorder, const struct pccl_record *record)
+{
+    bool there = is_kept(recorder->reason_count, PCCL_RECORDER_REASONS, record->reason);
+    return there ? &recorder->reasons[record->reason.first % PCCL_RECORDER_REASONS] : NULL;
+}
+
+static bool has_failed(const struct pccl_record *record)
+{
+    return record->state == PCCL_SIGHT_ENDED && (record->class != PCCL_CLASS_NONE || record->lost_by != PCCL_OK);
+}
+
+void pccl_recorder_count_attempts(const struct pccl_recorder *recorder)
+{
+    for (uint32_t i = 0; i < pccl_recorder_kept(recorder); i++) {
+        struct pccl_record *record = pccl_recorder_at(recorder, i);
+        record->attempt = 1;
+        for (uint32_t j = i; j-- > 0;) {
+            const struct pccl_record *before = pccl_recorder_at(recorder, j);
+            if (before->instance.tag != record->instance.tag ||
+                before->instance.subgroup != record->instance.subgroup ||
+                before->descriptor.collective != record->descriptor.collective)
+                continue;
+            record->attempt += has_failed(before) ? before->attempt : 0;
+            break;
+        }
+    }
+}
+
+/* ---- who waits for whom ---- */
+
+static enum pccl_sight_wait outgoing_waits(const struct pccl_record *record, const struct pccl_sight_counters *flow,
+                                           uint64_t *since_us)
+{
+    *since_us = record->entered_us;
+    if (flow->granted_us == 0)
+        return PCCL_SIGHT_READY;
+    *since_us = pccl_max_u64(flow->last_us, flow->turned_us);
+    if (flow->begun != flow->moved)
+        return PCCL_SIGHT_ROOM;
+    *since_us = pccl_max_u64(flow->last_us, flow->granted_us);
+    bool is_stopped = flow->begun_stripes >= flow->granted && flow->granted < flow->opened;
+    return is_stopped && flow->expected != flow->begun ? PCCL_SIGHT_CREDIT : PCCL_SIGHT_NOTHING;
+}
+
+enum pccl_sight_wait pccl_record_waits(const struct pccl_record *record, const struct pccl_sight_counters *flow,
+                                       uint64_t *since_us)
+{
+    if (record->state == PCCL_SIGHT_ENDED || record->state == PCCL_SIGHT_FAILED)
+        return PCCL_SIGHT_NOTHING;
+    if (flow->place & PCCL_SIGHT_OUTGOING)
+        return outgoing_waits(record, flow, since_us);
+    *since_us = flow->turned_us;
+    return flow->expected != flow->moved ? PCCL_SIGHT_DATA : PCCL_SIGHT_NOTHING;
+}
+
+const char *pccl_sight_wait_name(enum pccl_sight_wait wait)
+{
+    switch (wait) {
+    case PCCL_SIGHT_READY: return "ready";
+    case PCCL_SIGHT_CREDIT: return "credit";
+    case PCCL_SIGHT_ROOM: return "room";
+    case PCCL_SIGHT_DATA: return "data";
+    case PCCL_SIGHT_NOTHING: break;
+    }
+    return "nothing";
+}

@@ -1,0 +1,370 @@
+/* The flight recorder: what is kept, for how long, and as which text. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "sight/dump.h"
+#include "support.h"
+
+static struct test_memory pool;
+
+static const struct pccl_memory *memory(void) { return &pool.memory; }
+
+static struct pccl_id id_of(uint8_t number) { return (struct pccl_id){.bytes = {number, 0xab}}; }
+
+static int set_up(void **state)
+{
+    (void)state;
+    test_memory_init(&pool);
+    return 0;
+}
+
+/* Everything is given back. */
+static int tear_down(void **state)
+{
+    (void)state;
+    assert_int_equal(pool.live_blocks, 0);
+    return 0;
+}
+
+/* An operation that has ended well, of so many members. */
+static struct pccl_record *add(struct pccl_recorder *recorder, uint64_t number, uint32_t members)
+{
+    struct pccl_id ids[PCCL_SIGHT_FLOWS_MAX];
+    for (uint32_t i = 0; i < members; i++)
+        ids[i] = id_of((uint8_t)(i + 1));
+    struct pccl_record *record = pccl_recorder_add(recorder, ids, members);
+    record->number = number;
+    record->instance.tag = 7;
+    record->state = PCCL_SIGHT_ENDED;
+    record->entered_us = 1000 * number;
+    record->ended_us = record->entered_us + 500;
+    return record;
+}
+
+/* To one neighbor and from another one. */
+static void add_flows(struct pccl_recorder *recorder, struct pccl_record *record, uint32_t count)
+{
+    struct pccl_sight_flow flows[PCCL_SIGHT_FLOWS_MAX + 1];
+    struct pccl_id ring[PCCL_SIGHT_FLOWS_MAX];
+    memset(flows, 0, sizeof flows);
+    for (uint32_t i = 0; i < count; i++) {
+        ring[i] = id_of((uint8_t)(i + 1));
+        pccl_sight_open(&flows[i], i, i % 2 == 0);
+        pccl_sight_expect(&flows[i], 0, 1, record->entered_us);
+        PCCL_SIGHT_SET(flows[i].bytes, record->number);
+    }
+    pccl_recorder_add_flows(recorder, record, flows, count + 1, ring);
+}
+
+/* ---- what is kept ---- */
+
+static void test_oldest_is_forgotten(void **state)
+{
+    (void)state;
+    struct pccl_recorder *recorder = pccl_recorder_create(memory(), 4);
+    assert_int_equal(pccl_recorder_kept(recorder), 0);
+    assert_null(pccl_recorder_find(recorder, 1));
+    for (uint64_t number = 1; number <= 11; number++) {
+        add(recorder, number, 3);
+        assert_int_equal(pccl_recorder_kept(recorder), number < 4 ? number : 4);
+        assert_int_equal(pccl_recorder_at(recorder, pccl_recorder_kept(recorder) - 1)->number, number);
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(pccl_recorder_at(recorder, i)->number, 8 + i);
+    assert_null(pccl_recorder_find(recorder, 7));
+    assert_int_equal(pccl_recorder_find(recorder, 8)->number, 8);
+    pccl_recorder_destroy(recorder);
+}
+
+static void test_lists_of_members_are_shared(void **state)
+{
+    (void)state;
+    struct pccl_recorder *recorder = pccl_recorder_create(memory(), 4); /* with room for 32 ids */
+    const struct pccl_record *first = add(recorder, 1, 20);
+    assert_ptr_equal(pccl_recorder_members(recorder, first), pccl_recorder_members(recorder, add(recorder, 2, 20)));
+    const struct pccl_record *other = add(recorder, 3, 10);
+    assert_non_null(pccl_recorder_members(recorder, first));
+    const struct pccl_record *third = add(recorder, 4, 20); /* the list is a new one, and the first has no room */
+    assert_null(pccl_recorder_members(recorder, first));
+    assert_int_equal(first->member_count, 20);
+    const struct pccl_id *listed = pccl_recorder_members(recorder, third);
+    for (uint8_t i = 0; i < 20; i++)
+        assert_true(pccl_id_equal(&listed[i], &(struct pccl_id){.bytes = {(uint8_t)(i + 1), 0xab}}));
+    (void)other;
+    assert_null(pccl_recorder_members(recorder, add(recorder, 5, 0)));
+    pccl_recorder_destroy(recorder);
+}
+
+static void test_more_members_than_there_is_room_for(void **state)
+{
+    (void)state;
+    struct pccl_recorder *recorder = pccl_recorder_create(memory(), 1); /* with room for 8 ids */
+    const struct pccl_record *record = add(recorder, 1, 9);
+    assert_null(pccl_recorder_members(recorder, record));
+    assert_int_equal(record->member_count, 9);
+    pccl_recorder_destroy(recorder);
+}
+
+static void test_flows_and_reasons_are_forgotten_first(void **state)
+{
+    (void)state;
+    struct pccl_recorder *recorder = pccl_recorder_create(memory(), 100); /* with room for 400 flows */
+    struct pccl_text reason;
+    for (uint64_t number = 1; number <= 100; number++) {
+        struct pccl_record *record = add(recorder, number, 3);
+        add_flows(recorder, record, PCCL_SIGHT_FLOWS_MAX);
+        pccl_text_format(&reason, "reason %" PRIu64, number);
+        pccl_recorder_add_reason(recorder, record, &reason);
+    }
+    uint32_t with_flows = 0, with_reason = 0;
+    for (uint32_t i = 0; i < 100; i++) {
+        const struct pccl_record *record = pccl_recorder_at(recorder, i);
+        const struct pccl_sight_flow_record *flows = pccl_recorder_flows(recorder, record);
+        const struct pccl_text *why = pccl_recorder_reason(recorder, record);
+        assert_true(!flows || flows[PCCL_SIGHT_FLOWS_MAX - 1].counters.bytes == record->number);
+        assert_true(!flows || flows[0].peer.bytes[0] == 1);
+        pccl_text_format(&reason, "reason %" PRIu64, record->number);
+        assert_true(!why || strcmp(why->bytes, reason.bytes) == 0);
+        with_flows += flows != NULL;
+        with_reason += why != NULL;
+    }
+    assert_int_equal(with_flows, 400 / PCCL_SIGHT_FLOWS_MAX);
+    assert_int_equal(with_reason, PCCL_RECORDER_REASONS);
+    assert_non_null(pccl_recorder_flows(recorder, pccl_recorder_find(recorder, 100)));
+    pccl_recorder_destroy(recorder);
+}
+
+static void test_copy_has_room_for_what_is_under_way(void **state)
+{
+    (void)state;
+    struct pccl_recorder *recorder = pccl_recorder_create(memory(), 4);
+    struct pccl_text reason;
+    for (uint64_t number = 1; number <= 6; number++)
+        add_flows(recorder, add(recorder, number, 3), 2);
+    pccl_text_format(&reason, "why");
+    pccl_recorder_add_reason(recorder, pccl_recorder_find(recorder, 5), &reason);
+    struct pccl_recorder *copy = pccl_recorder_copy(recorder, memory(), 50, 50 * 30);
+    for (uint64_t number = 7; number <= 56; number++) {
+        struct pccl_record *record = add(copy, number, 30);
+        record->state = PCCL_SIGHT_MOVING;
+        add_flows(copy, record, PCCL_SIGHT_FLOWS_MAX);
+    }
+    assert_int_equal(pccl_recorder_kept(copy), 54);
+    for (uint32_t i = 0; i < 54; i++) {
+        const struct pccl_record *record = pccl_recorder_at(copy, i);
+        assert_int_equal(record->number, i + 3);
+        assert_non_null(pccl_recorder_members(copy, record));
+        assert_int_equal(pccl_recorder_flows(copy, record)[1].counters.bytes, record->number);
+        assert_true((pccl_recorder_reason(copy, record) != NULL) == (record->number == 5));
+    }
+    pccl_recorder_destroy(copy);
+    pccl_recorder_destroy(recorder);
+}
+
+static void test_attempts(void **state)
+{
+    (void)state;
+    struct pccl_recorder *recorder = pccl_recorder_create(memory(), 8);
+    const bool failed[] = {true, true, false, true, false};
+    const uint32_t attempt[] = {1, 2, 3, 1, 2};
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(failed); i++) {
+        add(recorder, i + 1, 2)->class = failed[i] ? PCCL_CLASS_PEER_LOST : PCCL_CLASS_NONE;
+        if (i == 2)
+            add(recorder, 100, 2)->instance.tag = 8; /* another one */
+    }
+    pccl_recorder_count_attempts(recorder);
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(failed); i++)
+        assert_int_equal(pccl_recorder_find(recorder, i + 1)->attempt, attempt[i]);
+    assert_int_equal(pccl_recorder_find(recorder, 100)->attempt, 1);
+    pccl_recorder_destroy(recorder);
+}
+
+static void test_memory_is_short(void **state)
+{
+    (void)state;
+    for (pool.fail_at = 1; pool.fail_at <= 5; pool.fail_at++) {
+        pool.requests = 0;
+        assert_null(pccl_recorder_create(memory(), 4));
+        assert_int_equal(pool.live_blocks, 0);
+    }
+    pool.fail_at = 0;
+}
+
+/* ---- who waits for whom ---- */
+
+/* What is waited for, and since when. */
+static void expect_wait(const struct pccl_record *record, const struct pccl_sight_flow *flow, enum pccl_sight_wait wait,
+                        uint64_t since_us)
+{
+    struct pccl_sight_counters counters = pccl_sight_read(flow);
+    uint64_t found_us;
+    assert_int_equal(pccl_record_waits(record, &counters, &found_us), wait);
+    if (wait != PCCL_SIGHT_NOTHING)
+        assert_int_equal(found_us, since_us);
+}
+
+static void test_waiting_to_send(void **state)
+{
+    (void)state;
+    struct pccl_record record = {.entered_us = 10, .state = PCCL_SIGHT_MOVING};
+    struct pccl_sight_flow flow;
+    memset(&flow, 0, sizeof flow);
+    pccl_sight_open(&flow, 1, true);
+    pccl_sight_expect(&flow, 0, 1, 11);
+    expect_wait(&record, &flow, PCCL_SIGHT_READY, 10);
+    pccl_sight_grant(&flow, 1, 20);
+    expect_wait(&record, &flow, PCCL_SIGHT_NOTHING, 0); /* it is this peer's turn */
+    pccl_sight_begin_sending(&flow, 30);
+    PCCL_SIGHT_SET(flow.begun_stripes, 1);
+    expect_wait(&record, &flow, PCCL_SIGHT_ROOM, 30);
+    pccl_sight_sent(&flow, 64, 50);
+    expect_wait(&record, &flow, PCCL_SIGHT_NOTHING, 0);
+    pccl_sight_expect(&flow, 1, 1, 55);
+    expect_wait(&record, &flow, PCCL_SIGHT_CREDIT, 50);
+    pccl_sight_grant(&flow, 2, 60);
+    expect_wait(&record, &flow, PCCL_SIGHT_NOTHING, 0);
+    struct pccl_sight_counters counters = pccl_sight_read(&flow);
+    assert_int_equal(counters.waited_us, 20);
+    assert_int_equal(counters.bytes, 64);
+    assert_int_equal(counters.first_us, 30);
+    assert_int_equal(counters.last_us, 50);
+    record.state = PCCL_SIGHT_ENDED;
+    expect_wait(&record, &flow, PCCL_SIGHT_NOTHING, 0);
+}
+
+static void test_waiting_for_data(void **state)
+{
+    (void)state;
+    struct pccl_record record = {.entered_us = 10, .state = PCCL_SIGHT_MOVING};
+    struct pccl_sight_flow flow;
+    memset(&flow, 0, sizeof flow);
+    pccl_sight_open(&flow, 1, false);
+    expect_wait(&record, &flow, PCCL_SIGHT_NOTHING, 0);
+    pccl_sight_expect(&flow, 0, 2, 15);
+    expect_wait(&record, &flow, PCCL_SIGHT_DATA, 15);
+    pccl_sight_begin_receiving(&flow, 40);
+    pccl_sight_received(&flow, 8, 41);
+    expect_wait(&record, &flow, PCCL_SIGHT_DATA, 41);
+    pccl_sight_begin_receiving(&flow, 61);
+    expect_wait(&record, &flow, PCCL_SIGHT_DATA, 41); /* in the middle of a message */
+    pccl_sight_received(&flow, 8, 62);
+    expect_wait(&record, &flow, PCCL_SIGHT_NOTHING, 0);
+    pccl_sight_expect(&flow, 1, 1, 100);
+    expect_wait(&record, &flow, PCCL_SIGHT_DATA, 100); /* not since before it was expected */
+    assert_int_equal(pccl_sight_read(&flow).waited_us, 25 + 20);
+    assert_int_equal(pccl_sight_read(&flow).moved, 2);
+    record.state = PCCL_SIGHT_FAILED;
+    expect_wait(&record, &flow, PCCL_SIGHT_NOTHING, 0);
+}
+
+/* ---- JSON ---- */
+
+static void expect_json(const struct pccl_json *json, const char *text)
+{
+    assert_int_equal(json->length, strlen(text));
+    assert_memory_equal(json->bytes, text, json->length);
+}
+
+static void test_json(void **state)
+{
+    (void)state;
+    char bytes[256];
+    struct pccl_json json = {.bytes = bytes, .size = sizeof bytes, .depth = 3};
+    pccl_json_open(&json, NULL, '{');
+    pccl_json_string(&json, "a", "say \"no\"\\\n\x01\xff\xc3\xa4");
+    pccl_json_number(&json, "b", 0);
+    pccl_json_number(&json, "c", UINT64_MAX);
+    pccl_json_open(&json, "d", '[');
+    pccl_json_bool(&json, NULL, true);
+    pccl_json_null(&json, NULL);
+    pccl_json_close(&json, ']');
+    pccl_json_open(&json, "e", '[');
+    pccl_json_close(&json, ']');
+    pccl_json_id(&json, "f", &(struct pccl_id){.bytes = {0xab, 1}});
+    pccl_json_close(&json, '}');
+    expect_json(&json, "{\"a\":\"say \\\"no\\\"\\\\\\n??\xc3\xa4\",\"b\":0,\"c\":18446744073709551615,"
+                       "\"d\":[true,null],\"e\":[],\"f\":\"ab010000000000000000000000000000\"}");
+}
+
+/* ---- a whole dump ---- */
+
+static struct pccl_sight_dump make_dump(struct pccl_recorder *recorder)
+{
+    struct pccl_sight_dump dump = {.process = 1,
+                                   .now_us = 90000,
+                                   .wall_us = UINT64_C(1709210096789012), /* 2024-02-29, 12:34:56.789012 */
+                                   .recorder = recorder};
+    pccl_text_format(&dump.waits, "a \"quoted\" word");
+    return dump;
+}
+
+static void test_dump_is_bounded(void **state)
+{
+    (void)state;
+    struct pccl_recorder *recorder = pccl_recorder_create(memory(), 8);
+    for (uint64_t number = 1; number <= 8; number++)
+        add_flows(recorder, add(recorder, number, 3), 4);
+    struct pccl_sight_dump dump = make_dump(recorder);
+    size_t needed = pccl_sight_write(&dump, NULL, 0);
+    char *text = malloc(needed + 8);
+    assert_non_null(text);
+    for (size_t size = 0; size <= needed; size += size < 64 ? 1 : 97) {
+        memset(text, 'x', needed + 8);
+        assert_int_equal(pccl_sight_write(&dump, text, size), needed);
+        assert_int_equal(text[size], 'x');
+        assert_true(size == 0 || text[size - 1] == '\0');
+    }
+    assert_int_equal(pccl_sight_write(&dump, text, needed), needed);
+    assert_int_equal(strlen(text), needed - 1);
+    assert_non_null(strstr(text, "\"time\":\"2024-02-29T12:34:56.789012Z\""));
+    assert_non_null(strstr(text, "\"entered\":\"2024-02-29T12:34:56.700012Z\"")); /* the first one, 89 ms before */
+    assert_non_null(strstr(text, "\"waits\":\"a \\\"quoted\\\" word\""));
+    assert_non_null(strstr(text, "\"ended_us\":500"));
+    assert_non_null(strstr(text, "\"first_byte_us\":null"));
+    free(text);
+    pccl_recorder_destroy(recorder);
+}
+
+static void test_dates(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t seconds;
+        const char *text;
+    } cases[] = {{0, "1970-01-01T00:00:00"},
+                 {951782400, "2000-02-29T00:00:00"},
+                 {951868799, "2000-02-29T23:59:59"},
+                 {1798761599, "2026-12-31T23:59:59"},
+                 {4107542400, "2100-03-01T00:00:00"}};
+    struct pccl_recorder *recorder = pccl_recorder_create(memory(), 1);
+    struct pccl_sight_dump dump = make_dump(recorder);
+    for (size_t i = 0; i < PCCL_COUNT_OF(cases); i++) {
+        char text[4096];
+        dump.wall_us = cases[i].seconds * 1000000;
+        assert_true(pccl_sight_write(&dump, text, sizeof text) < sizeof text);
+        assert_non_null(strstr(text, cases[i].text));
+    }
+    pccl_recorder_destroy(recorder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_oldest_is_forgotten, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lists_of_members_are_shared, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_more_members_than_there_is_room_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_flows_and_reasons_are_forgotten_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_copy_has_room_for_what_is_under_way, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_attempts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_memory_is_short, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_waiting_to_send, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_waiting_for_data, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_json, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_dump_is_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_dates, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
