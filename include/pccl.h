@@ -199,7 +199,8 @@ typedef enum pcclQuantizationAlgorithm_t {
     pcclQuantE5M2 = 4,
     pcclQuantInt4 = 5, /* four bits: -7 to 7 */
     pcclQuantE3M0 = 6, /* powers of two */
-    pcclQuantE2M1 = 7
+    pcclQuantE2M1 = 7,
+    pcclQuantAuto = 8 /* as many bits as a time budget allows */
 } pcclQuantizationAlgorithm_t;
 
 /* ------------------------------------------------------------------------------------------------ structs */

@@ -88,6 +88,8 @@ typedef struct pcclCollectiveOptions_t {
             NULL                                                                                                       \
     }
 
+#define PCCL_CODEC_WORDS_SIZE 128 /* with the terminating zero */
+
 /*
  * What became of an operation. Later versions may add members at the end; `size` tells the library
  * which ones the caller knows, and the library sets those that it does not know to 0.
@@ -95,18 +97,20 @@ typedef struct pcclCollectiveOptions_t {
 typedef struct pcclOperationInfo_t {
     size_t size; /* set by PCCL_OPERATION_INFO_INIT */
     uint64_t tag;
-    uint64_t sequence;          /* its number within the tag, as in pcclFailure_t */
-    uint64_t tx_bytes;          /* payload sent by this peer, without framing */
-    uint64_t rx_bytes;          /* payload received by this peer, without framing */
-    uint32_t world;             /* peers that took part */
-    uint32_t rank;              /* of this peer among them */
-    pcclPeerId_t *participants; /* the caller's memory for their ids in order of their ranks; NULL: not wanted */
-    size_t participants_max;    /* set by the caller: how many have room; of more the first ones are written */
+    uint64_t sequence;                 /* its number within the tag, as in pcclFailure_t */
+    uint64_t tx_bytes;                 /* payload sent by this peer, without framing */
+    uint64_t rx_bytes;                 /* payload received by this peer, without framing */
+    uint32_t world;                    /* peers that took part */
+    uint32_t rank;                     /* of this peer among them */
+    pcclPeerId_t *participants;        /* the caller's memory for their ids in order of their ranks; NULL: not wanted */
+    size_t participants_max;           /* set by the caller: how many have room; of more the first ones are written */
+    pcclQuantizationAlgorithm_t codec; /* how elements travelled; of an automatic codec, what was chosen */
+    char why[PCCL_CODEC_WORDS_SIZE];   /* of an automatic codec: why, in words; otherwise "" */
 } pcclOperationInfo_t;
 
 #define PCCL_OPERATION_INFO_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(pcclOperationInfo_t), 0, 0, 0, 0, 0, 0, NULL, 0                                                         \
+        sizeof(pcclOperationInfo_t), 0, 0, 0, 0, 0, 0, NULL, 0, pcclQuantNone, ""                                      \
     }
 
 /*
@@ -721,12 +725,12 @@ typedef enum pcclCodecRounding_t {
 } pcclCodecRounding_t;
 
 /*
- * A codec of eight or four bits, for elements of float, float16 and bfloat16. Later versions may add
- * members at the end; `size` tells the library which ones the caller knows.
+ * A codec of eight or four bits, or an automatic one, for elements of float, float16 and bfloat16.
+ * Later versions may add members at the end; `size` tells the library which ones the caller knows.
  */
 typedef struct pcclCodecParams_t {
     size_t size;                        /* set by PCCL_CODEC_PARAMS_INIT */
-    pcclQuantizationAlgorithm_t format; /* pcclQuantE4M3 or one that follows it */
+    pcclQuantizationAlgorithm_t format; /* pcclQuantE4M3, one that follows it, or pcclQuantAuto */
     uint32_t block;                     /* elements that have a scale of their own: 16, 32, 64, 128 or 256 */
     pcclCodecScale_t scale;
     pcclCodecRounding_t rounding;
@@ -738,11 +742,15 @@ typedef struct pcclCodecParams_t {
      * another count, type or codec, what was kept is dropped, and a warning logged.
      */
     bool feedback;
+    /*
+     * Of pcclQuantAuto, and only of it: how long an operation may take, in milliseconds; up to 131071.
+     */
+    uint32_t budget_ms;
 } pcclCodecParams_t;
 
 #define PCCL_CODEC_PARAMS_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(pcclCodecParams_t), pcclQuantInt4, 256, pcclScaleFloat, pcclRoundNearest, false                         \
+        sizeof(pcclCodecParams_t), pcclQuantInt4, 256, pcclScaleFloat, pcclRoundNearest, false, 0                      \
     }
 
 /*
@@ -753,8 +761,16 @@ typedef struct pcclCodecParams_t {
  * (in groups without links between all, or of more than 16 peers, along the ring instead, where each
  * peer packs the sum anew). NaN arrives as NaN, an infinity as an infinity with pcclQuantE5M2 and as
  * NaN with the others. docs/CODECS.md has formats and bounds of the error.
+ *
+ * With pcclQuantAuto, for sums and averages in all-reduces and in reduce-scatters of equal shares, the
+ * library chooses for each operation: floats travel as they are, or as 16 (pcclQuantZeroPointScale), 8
+ * (pcclQuantE4M3) or 4 bits (pcclQuantE2M1), whatever is the most that the last use of the tag lets
+ * expect to take no longer than budget_ms; where nothing does, 4. All peers choose the same, and must
+ * give the same budget. Block, scale and rounding are those of 8 and 4 bits; so is feedback, which
+ * waits while more bits travel. pcclOperationInfo_t tells what was chosen, and why.
  * pcclSuccess
- * pcclInvalidArgument a pointer is NULL, the size is not set, or there is no such codec
+ * pcclInvalidArgument a pointer is NULL, the size is not set, there is no such codec, or a budget_ms of
+ *                     another format than pcclQuantAuto
  */
 PCCL_EXPORT pcclResult_t pcclCreateCodec(const pcclCodecParams_t *params, pcclQuantizationOptions_t *codec_out);
 

@@ -19,6 +19,10 @@ class QuantizationOptions:
     so many elements has a scale of its own, which travels as this type. With feedback, for sums and
     averages, what packing takes is part of this peer's next contribution with the same tag; that
     takes 8 bytes for each element (Communicator.get_feedback).
+
+    QuantizationOptions("auto", budget_ms=50) is for sums and averages: each operation gets as many
+    bits, exact, 16, 8 or 4, as the last one with its tag lets expect to take no longer than that. All
+    peers choose the same; the result's codec and why tell what was chosen, and why.
     """
 
     quantized_datatype: Union[DataType, QuantizationAlgorithm, str] = DataType.UINT8
@@ -27,6 +31,7 @@ class QuantizationOptions:
     scale: Union[CodecScale, str] = CodecScale.FLOAT
     rounding: Union[CodecRounding, str] = CodecRounding.NEAREST
     feedback: bool = False
+    budget_ms: int = 0
 
     def __post_init__(self) -> None:
         given = self.quantized_datatype
@@ -40,6 +45,8 @@ class QuantizationOptions:
         if algorithm < QuantizationAlgorithm.E4M3:
             if self.feedback:
                 raise InvalidArgument("error feedback is for formats of eight and of four bits")
+            if self.budget_ms:
+                raise InvalidArgument("budget_ms is for an automatic codec")
             return _native.QuantizationOptionsC(data_type("quantized_datatype", self.quantized_datatype), algorithm)
         params = _native.CodecParamsC(
             ctypes.sizeof(_native.CodecParamsC),
@@ -48,6 +55,7 @@ class QuantizationOptions:
             member("scale", CodecScale, self.scale),
             member("rounding", CodecRounding, self.rounding),
             self.feedback,
+            number("budget_ms", self.budget_ms, 0, 1 << 32),
         )
         codec = _native.QuantizationOptionsC()
         code = _native.lib.pcclCreateCodec(ctypes.byref(params), ctypes.byref(codec))

@@ -100,6 +100,7 @@ class QuantizationAlgorithm(_Code):
     INT4 = 5
     E3M0 = 6
     E2M1 = 7
+    AUTO = 8
 
 
 class CodecScale(_Code):

@@ -33,6 +33,7 @@ class CodecParamsC(ctypes.Structure):
         ("scale", c_int),
         ("rounding", c_int),
         ("feedback", c_bool),
+        ("budget_ms", c_uint32),
     ]
 
 
@@ -120,6 +121,8 @@ class OperationInfoC(ctypes.Structure):
         ("rank", c_uint32),
         ("participants", c_void_p),
         ("participants_max", c_size_t),
+        ("codec", c_int),
+        ("why", c_char * 128),
     ]
 
 

@@ -20,6 +20,7 @@ from ._enums import (
     DataType,
     DeviceType,
     DistributionHint,
+    QuantizationAlgorithm,
     ReduceOp,
     Result,
     data_type,
@@ -56,12 +57,20 @@ class OperationInfo(ReduceInfo):
     sequence      its number within the tag, the same on all peers
     rank          of this peer among the participants
     participants  their ids, in order of their ranks
+    codec         how elements travelled; of an automatic codec, what was chosen
+    why           of an automatic codec: why, in words
     """
 
     tag: int = 0
     sequence: int = 0
     rank: int = 0
     participants: Tuple[str, ...] = ()
+    codec: QuantizationAlgorithm = QuantizationAlgorithm.NONE
+    why: str = ""
+
+
+def how(info: _native.OperationInfoC) -> Tuple[QuantizationAlgorithm, str]:
+    return QuantizationAlgorithm(info.codec), info.why.decode()
 
 
 @dataclass
@@ -487,7 +496,7 @@ class Operation:
         if self._arrivals is not None and not self._waits:
             self._arrivals.show_now()  # before the end is known
         self._let_go()
-        self._end(code, why, OperationInfo(*numbers, participants), blobs)
+        self._end(code, why, OperationInfo(*numbers, participants, *how(info)), blobs)
 
     def _let_go(self) -> None:
         """Releases its memory, which the library no longer uses."""

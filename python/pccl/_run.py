@@ -10,7 +10,7 @@ from ._collectives import Options
 from ._enums import number
 from ._errors import InternalError, InvalidArgument
 from ._operations import ListedOperation
-from ._reduce import OperationInfo, Work
+from ._reduce import OperationInfo, Work, how
 from ._threads import Errands
 
 # The number of the collective, and where its arguments go.
@@ -132,7 +132,7 @@ class Run:
                     raise InternalError(words) from error
             participants = tuple(one.digits.decode() for one in self._participants[index][: info.world])
             numbers = info.world, info.tx_bytes, info.rx_bytes, info.tag, info.sequence, info.rank
-            operation._take(OperationInfo(*numbers, participants), made[1])
+            operation._take(OperationInfo(*numbers, participants, *how(info)), made[1])
 
     def infos(self) -> List[OperationInfo]:
         return [operation.info for operation in self._operations if operation.info is not None]

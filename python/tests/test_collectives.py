@@ -682,3 +682,88 @@ def test_foundings_that_fail(group):
         assert alone.barrier(alone_ok=True).participants == ids[:1]
         with pytest.raises(pccl.TooFewPeersError):
             alone.barrier()
+
+
+AUTOMATIC = 1 << 22  # elements: no link carries so many floats in a millisecond
+
+
+def automatic(budget_ms, **parameters):
+    return pccl.QuantizationOptions("auto", budget_ms=budget_ms, **parameters)
+
+
+def test_an_automatic_codec_is_the_same_on_all(group):
+    """With time enough nothing is packed. Without, from the second use on: bits and words are those of
+    all, a failure changes nothing, and another tag has a choice of its own."""
+    three = group(3)
+    given = [np.random.default_rng(i).standard_normal(AUTOMATIC, np.float32) for i in range(3)]
+    exact = given[0] + given[1] + given[2]
+
+    def reduce(comm, i, budget_ms, **parameters):
+        result = np.empty_like(given[i])
+        info = comm.all_reduce(given[i], result, op="sum", quantization_options=automatic(budget_ms), **parameters)
+        return info.codec, info.why, result.tobytes()
+
+    def run(comm, i):
+        seen = [reduce(comm, i, 100_000, tag=1) for _ in range(2)]
+        seen += [reduce(comm, i, 1, tag=2) for _ in range(2)]
+        with pytest.raises(pccl.PCCLError, match="automatic within [12] ms"):
+            reduce(comm, i, 1 + i % 2, tag=2)
+        seen += [reduce(comm, i, 1, tag=2), reduce(comm, i, 1, tag=3)]
+        return seen
+
+    ones, others, third = three.all(run)
+    assert ones == others == third
+    codecs, whys, results = zip(*ones)
+    none = pccl.QuantizationAlgorithm.NONE
+    assert [codec == none for codec in codecs] == [True, True, True, False, False, True]
+    assert whys[0] == whys[2].replace("budget 1 ms", "budget 100000 ms") and whys[0].startswith("first use: ")
+    assert whys[1].startswith("kept: budget 100000 ms") and whys[3].startswith("lowered: budget 1 ms")
+    assert results[0] == results[2] and abs(np.frombuffer(results[0], np.float32) - exact).max() < 1e-4
+    assert abs(np.frombuffer(results[3], np.float32) - exact).mean() < 0.5
+
+
+def test_an_automatic_codec_of_other_sums(group):
+    """Of shares, of lists, of halves, in a group, and of what goes through the master; what an exact use
+    did not lose, error feedback does not add."""
+    two = group(2)
+    none = pccl.QuantizationAlgorithm.NONE
+
+    def run(comm, i):
+        given, share = np.ones(2 * AUTOMATIC, np.float32), np.empty(AUTOMATIC, np.float32)
+        halves, small = np.ones(2 * AUTOMATIC, np.float16), np.ones(5, np.float32)
+        option, seen = automatic(1, feedback=True, block=64), []
+        sub = comm.group(comm.members())
+        for _ in range(2):
+            seen.append(comm.reduce_scatter(given, share, op="avg", tag=1, quantization=option).codec)
+            assert (share == 1).all()
+            several = [given.copy(), halves.copy(), small]
+            seen.append(comm.coalesced(several, op="avg", tag=2, quantization=option).codec)
+            seen.append(sub.all_reduce(halves, halves, op="avg", tag=3, quantization_options=option).codec)
+        info = comm.all_reduce(small, small, op="avg", tag=4, quantization_options=option)
+        assert info.codec == none and info.why == "small: through the master, exactly" and (small == 1).all()
+        with pytest.raises(pccl.InvalidArgument, match="all-reduces and reduce-scatters"):
+            comm.broadcast(given, root=0, quantization=option)
+        with pytest.raises(pccl.InvalidArgument, match="sums and averages"):
+            comm.all_reduce(given, given, op="max", quantization_options=option)
+        with pytest.raises(pccl.InvalidArgument, match="tensor 1: .*float16 and bfloat16"):
+            comm.coalesced([given, np.ones(9)], op="sum", quantization=option)
+        with pytest.raises(pccl.InvalidArgument, match="equal shares"):
+            comm.reduce_scatter(given, share, op="sum", counts=[AUTOMATIC] * 2, quantization=option)
+        sub.close()
+        return seen
+
+    one, other = two.all(run)
+    assert one == other and [codec == none for codec in one] == [True] * 3 + [False] * 3
+
+
+def test_automatic_codecs_that_there_are_not():
+    with pytest.raises(pccl.InvalidArgument, match="needs a budget_ms"):
+        pccl.QuantizationOptions("auto").to_c()
+    with pytest.raises(pccl.InvalidArgument, match="is for an automatic codec"):
+        pccl.QuantizationOptions("int4", budget_ms=5).to_c()
+    with pytest.raises(pccl.InvalidArgument, match="is for an automatic codec"):
+        pccl.QuantizationOptions("uint8", budget_ms=5).to_c()
+    with pytest.raises(pccl.InvalidArgument, match="more than 131071"):
+        automatic(131072).to_c()
+    with pytest.raises(pccl.InvalidArgument, match="only an operation tells"):
+        pccl.measure_codec(np.ones(5, np.float32), automatic(5))

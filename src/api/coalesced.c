@@ -19,12 +19,14 @@ static enum pccl_status check_codec(const pcclQuantizationOptions_t *codec, cons
 {
     struct pccl_descriptor one = *descriptor;
     struct pccl_text words;
+    one.collective = PCCL_ALL_REDUCE; /* as if it was alone */
     one.datatype = (uint8_t)tensor->datatype;
     one.operation = (uint8_t)tensor->op;
     if (!pccl_datatype_is_float((enum pccl_datatype)tensor->datatype))
         return PCCL_OK;
     if (pccl_api_codec(codec, &one, &words) != PCCL_OK)
         return refuse_tensor(reason, index, words.bytes);
+    one.collective = descriptor->collective;
     one.datatype = descriptor->datatype;
     one.operation = descriptor->operation;
     *descriptor = one;
@@ -149,7 +151,7 @@ enum pccl_status pccl_api_coalesced(const struct pccl_asked *asked, struct pccl_
     }
     if (status != PCCL_OK)
         return status;
-    if (quantized && request->descriptor.codec == PCCL_CODEC_NONE)
+    if (quantized && request->descriptor.codec == PCCL_CODEC_NONE && request->descriptor.budget_ms == 0)
         return pccl_api_refuse(reason, "no tensor of the list has floats, which alone are quantized");
     if (request->factor != 1 && !multiplies)
         return pccl_api_refuse(reason, "only a premultiplied sum is given a factor");

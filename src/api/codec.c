@@ -5,12 +5,18 @@
 #include "api/api.h"
 #include "drive/cpu.h"
 #include "kernels/codec_error.h"
+#include "wire/choice.h"
 #include "wire/packing.h"
 
 #include <string.h>
 
-/* pcclQuantizationOptions_t.quantized_datatype of a scaled codec; no data type is so large. */
+/*
+ * pcclQuantizationOptions_t.quantized_datatype of a scaled or an automatic codec; no data type is so large. An
+ * automatic one has its budget above all else.
+ */
 enum {
+    AUTO = PCCL_PACKING_KINDS, /* an algorithm of callers; descriptors have what was chosen */
+    BUDGET_SHIFT = 14,
     FEEDBACK = 1 << 13,
     MADE = 1 << 12,
     BLOCK_SHIFT = 3,
@@ -33,6 +39,26 @@ static bool can_feed_back(const struct pccl_descriptor *descriptor)
             descriptor->operation == PCCL_PREMUL_SUM);
 }
 
+static void take_scales(unsigned number, struct pccl_descriptor *descriptor)
+{
+    descriptor->codec_scale = number & SCALE_MASK;
+    descriptor->codec_rounding = number >> ROUNDING_SHIFT & ROUNDING_MASK;
+    descriptor->codec_block = number >> BLOCK_SHIFT & BLOCK_MASK;
+}
+
+/* Block, scale and rounding are for the levels that have them, which the descriptor is given at a launch. */
+static enum pccl_status take_automatic(unsigned number, struct pccl_descriptor *descriptor, struct pccl_text *reason)
+{
+    if ((number & MADE) == 0 || number >> BUDGET_SHIFT == 0 || number >> BUDGET_SHIFT > PCCL_BUDGET_MS_MAX)
+        return pccl_api_refuse(reason, "an automatic codec is made by pcclCreateCodec");
+    const char *misfit = pccl_choice_misfit(descriptor);
+    if (misfit)
+        return pccl_api_refuse(reason, misfit);
+    descriptor->budget_ms = number >> BUDGET_SHIFT;
+    take_scales(number, descriptor);
+    return PCCL_OK;
+}
+
 enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec, struct pccl_descriptor *descriptor,
                                 struct pccl_text *reason)
 {
@@ -40,6 +66,8 @@ enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec, struct p
     const unsigned kind = (unsigned)codec->algorithm, number = (unsigned)codec->quantized_datatype;
     pccl_text_clear(reason);
     descriptor->codec_datatype = 0;
+    if (kind == AUTO)
+        return take_automatic(number, descriptor, reason);
     if (kind >= PCCL_PACKING_KINDS)
         return pccl_api_refuse(reason, "unknown quantization algorithm");
     descriptor->codec = (uint8_t)kind;
@@ -56,9 +84,7 @@ enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec, struct p
             return pccl_api_refuse(reason, "a codec with scales is made by pcclCreateCodec");
         if ((number & FEEDBACK) != 0 && !can_feed_back(descriptor))
             return pccl_api_refuse(reason, "error feedback is for reductions that are a sum or an average");
-        descriptor->codec_scale = number & SCALE_MASK;
-        descriptor->codec_rounding = number >> ROUNDING_SHIFT & ROUNDING_MASK;
-        descriptor->codec_block = number >> BLOCK_SHIFT & BLOCK_MASK;
+        take_scales(number, descriptor);
     }
     return pccl_packing_find(descriptor, (enum pccl_datatype)descriptor->datatype, &packing, reason) ? PCCL_OK
                                                                                                      : PCCL_ARGUMENT;
@@ -78,16 +104,24 @@ static enum pccl_status create(const pcclCodecParams_t *given, pcclQuantizationO
     enum pccl_status status = pccl_api_struct_read(given, &params, sizeof params, "PCCL_CODEC_PARAMS_INIT", reason);
     if (status != PCCL_OK)
         return status;
+    const bool automatic = (unsigned)params.format == AUTO;
+    const unsigned format = automatic ? PCCL_SCALED_E4M3 : (unsigned)params.format - PCCL_PACKING_SCALED;
     const struct pccl_scaled scaled = {.datatype = PCCL_F32,
-                                       .format =
-                                           (enum pccl_scaled_format)((unsigned)params.format - PCCL_PACKING_SCALED),
+                                       .format = (enum pccl_scaled_format)format,
                                        .scale = (enum pccl_scaled_scale)params.scale,
                                        .rounding = (enum pccl_scaled_rounding)params.rounding,
                                        .block = params.block};
     if (!pccl_scaled_is_valid(&scaled, reason))
         return PCCL_ARGUMENT;
-    unsigned number = (params.feedback ? FEEDBACK : 0) | MADE | params.block << BLOCK_SHIFT |
-                      (unsigned)params.rounding << ROUNDING_SHIFT | params.scale;
+    if (automatic != (params.budget_ms != 0))
+        return pccl_api_refuse(reason, automatic ? "an automatic codec needs a budget_ms"
+                                                 : "budget_ms is for an automatic codec");
+    if (params.budget_ms > PCCL_BUDGET_MS_MAX) {
+        pccl_text_format(reason, "budget_ms is more than %u", (unsigned)PCCL_BUDGET_MS_MAX);
+        return PCCL_ARGUMENT;
+    }
+    unsigned number = params.budget_ms << BUDGET_SHIFT | (params.feedback ? FEEDBACK : 0) | MADE |
+                      params.block << BLOCK_SHIFT | (unsigned)params.rounding << ROUNDING_SHIFT | params.scale;
     *codec = (pcclQuantizationOptions_t){(pcclDataType_t)number, params.format};
     return PCCL_OK;
 }
@@ -139,6 +173,8 @@ static enum pccl_status measure_for(const pcclQuantizationOptions_t *codec, cons
     if ((unsigned)datatype >= PCCL_DATATYPES)
         return pccl_api_refuse(reason, "unknown data type");
     enum pccl_status status = pccl_api_codec(codec, &descriptor, reason);
+    if (status == PCCL_OK && descriptor.budget_ms != 0)
+        return pccl_api_refuse(reason, "which codec an automatic one is, only an operation tells");
     if (status != PCCL_OK || !pccl_packing_find(&descriptor, (enum pccl_datatype)datatype, &packing, reason))
         return PCCL_ARGUMENT;
     const bool packs = pccl_packing_packs(&packing);

@@ -417,17 +417,25 @@ static enum pccl_status begin_section(const struct pccl_descriptor *descriptor, 
     return take_descriptor(&one, plan, reason);
 }
 
-/* Of several sections: by their bytes, and as the one that must go directly, if there is one. */
-static enum pccl_algorithm choose_for_all(const struct pccl_plan *plans, uint32_t count, uint64_t bytes,
-                                          const struct pccl_cost *cost)
+/* What travels of it in step 0; of more than 4 G elements at least as much as is too long for direct exchange. */
+static uint64_t first_bytes(const struct pccl_plan *plan)
+{
+    return pccl_plan_bytes(plan, 0, (uint32_t)pccl_min_u64(plan->count, UINT32_MAX));
+}
+
+/* Of several sections: by the bytes that they send, and as the one that must go directly, if there is one. */
+static enum pccl_algorithm choose_for_all(const struct pccl_plan *plans, uint32_t count, const struct pccl_cost *cost)
 {
     const struct ways *ways = &ways_of[PCCL_COALESCED];
     struct pccl_plan whole = plans[0];
+    uint64_t bytes = 0;
     if (count == 1)
         return choose(&whole, ways, cost);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         if (must_go_directly(&plans[i]))
             return may_go_directly(&whole, cost) ? ways->direct : ways->ring;
+        bytes += first_bytes(&plans[i]);
+    }
     whole.datatype = whole.folded_datatype = PCCL_U8;
     whole.packing = whole.folded_packing = (struct pccl_packing){.codec = NULL};
     whole.element_bytes = 1;
@@ -451,7 +459,7 @@ enum pccl_status pccl_plan_make_sections(const struct pccl_descriptor *descripto
         elements += plans[i].count;
         bytes += (size_t)plans[i].count * plans[i].element_bytes;
     }
-    const enum pccl_algorithm algorithm = choose_for_all(plans, count, bytes, cost);
+    const enum pccl_algorithm algorithm = choose_for_all(plans, count, cost);
     uint64_t stripes = 0;
     uint32_t longest = 0;
     for (uint32_t i = 0; i < count; i++) {

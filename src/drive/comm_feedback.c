@@ -74,7 +74,8 @@ static bool is_of(const struct pccl_comm_feedback *feedback, const struct pccl_d
     bool is_list = descriptor->collective == PCCL_COALESCED;
     if (feedback->count != count || !feedback->adopted)
         return feedback->count == count;
-    return adopter->datatype == descriptor->datatype && pccl_packing_equal(adopter, descriptor) &&
+    bool are_automatic = adopter->budget_ms != 0 && descriptor->budget_ms != 0; /* packed otherwise at each level */
+    return adopter->datatype == descriptor->datatype && (are_automatic || pccl_packing_equal(adopter, descriptor)) &&
            (adopter->collective == PCCL_COALESCED) == is_list &&
            (!is_list || pccl_id_equal(&adopter->counts, &descriptor->counts));
 }

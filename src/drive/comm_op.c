@@ -11,6 +11,8 @@
 #include "kernels/kernels.h"
 #include "net/heap.h"
 #include "peer/queries.h"
+#include "wire/choice.h"
+#include "wire/packing.h"
 #include "wire/tiny.h"
 
 #include <string.h>
@@ -335,6 +337,24 @@ static enum pccl_status begin_feedback(const struct pcclComm_t *handle, struct p
     return pccl_comm_feedback_begin(handle, request->tag, descriptor, count, &operation->feedback, reason);
 }
 
+/* Which codec an automatic one is. */
+static void choose(const struct pccl_communicator *comm, const struct pccl_request *request, struct pccl_launch *launch)
+{
+    launch->descriptor.codec_block = request->descriptor.codec_block;
+    launch->descriptor.codec_scale = request->descriptor.codec_scale;
+    launch->descriptor.codec_rounding = request->descriptor.codec_rounding;
+    launch->choice = pccl_peer_choose(comm->peer, launch->subgroup, launch->tag, &launch->descriptor);
+}
+
+/*
+ * What is kept is in the elements' own numbers, so it does not matter how these were packed. Where an
+ * automatic codec leaves as many bits that next to nothing is lost, it waits.
+ */
+static bool feeds_back(const struct pccl_request *request, const struct pccl_descriptor *descriptor)
+{
+    return request->feedback && (request->descriptor.budget_ms == 0 || descriptor->codec >= PCCL_PACKING_SCALED);
+}
+
 /* Of one that is meant. */
 static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
                                 const struct pccl_request *request, const struct pccl_peer_subgroup *subgroup,
@@ -345,10 +365,6 @@ static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_com
                                                : place(handle, operation, request, &launch->descriptor, reason);
     if (status != PCCL_OK)
         return status;
-    if (request->feedback)
-        status = begin_feedback(handle, operation, request, &launch->descriptor, reason);
-    if (status != PCCL_OK)
-        return status;
     if (pccl_collective_is_of_blobs(request->descriptor.collective))
         status = pccl_comm_blobs_plan(comm, operation, request, launch, reason);
     else
@@ -357,6 +373,13 @@ static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_com
         return status;
     bool has_peers = handle->group ? subgroup != NULL : !pccl_peer_is_alone(comm->peer);
     bool moves = !operation->tiny && has_peers;
+    if (request->descriptor.budget_ms != 0 && moves)
+        choose(comm, request, launch);
+    if (feeds_back(request, &launch->descriptor))
+        status = begin_feedback(handle, operation, request, &launch->descriptor, reason);
+    if (status != PCCL_OK)
+        return status;
+    operation->codec = moves ? launch->descriptor.codec : PCCL_CODEC_NONE;
     return !moves || pccl_comm_op_job_make(comm, operation, request, &launch->descriptor, subgroup) ? PCCL_OK
                                                                                                     : PCCL_MEMORY;
 }
@@ -376,6 +399,8 @@ static enum pccl_status launch(const struct pcclComm_t *handle, struct pccl_comm
                                  .reason = request->reason,
                                  .user = operation};
     uint8_t made[PCCL_TINY_BYTES_MAX];
+    if (request->descriptor.budget_ms != 0)
+        pccl_choice_apply(PCCL_LEVEL_EXACT, &launch.descriptor, &launch.descriptor); /* until it is chosen */
     bool is_meant = request->given_up == PCCL_CLASS_NONE;
     enum pccl_status status = is_meant ? prepare(handle, operation, request, subgroup, &launch, reason) : PCCL_OK;
     if (status != PCCL_OK)
@@ -550,6 +575,22 @@ static void take_result(const struct pccl_comm_op *operation, const struct pccl_
         memcpy((uint8_t *)operation->result + i * part, op->payload + i * all + operation->outcome_skip, part);
 }
 
+/* In words, of an automatic codec. */
+static void describe_choice(struct pccl_comm_op *operation, const struct pccl_peer_op *op)
+{
+    struct pccl_text words;
+    if (op->descriptor.budget_ms == 0)
+        return;
+    pccl_text_clear(&words);
+    if (op->tiny)
+        pccl_text_add(&words, "small: through the master, exactly");
+    else
+        pccl_choice_describe(&words, &op->descriptor, &op->choice);
+    const size_t length = pccl_min_u64(words.length, sizeof operation->why_codec - 1);
+    memcpy(operation->why_codec, words.bytes, length);
+    operation->why_codec[length] = '\0';
+}
+
 static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_op *operation)
 {
     const struct pccl_peer_op *op = operation->op;
@@ -558,6 +599,7 @@ static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_
     PCCL_ASSERT(operation->over);
     operation->op = NULL;
     operation->world = op->world;
+    describe_choice(operation, op);
     operation->why.reason = op->reason;
     operation->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
     if (operation->blobs && operation->status == PCCL_OK)
@@ -576,6 +618,8 @@ static void describe(const struct pccl_comm_op *operation, pcclOperationInfo_t *
     info->rx_bytes = operation->traffic.received_bytes;
     info->world = operation->world;
     info->rank = operation->rank;
+    info->codec = (pcclQuantizationAlgorithm_t)operation->codec;
+    memcpy(info->why, operation->why_codec, sizeof info->why);
     if (!info->participants)
         return;
     for (uint32_t i = 0; i < operation->member_count && i < info->participants_max; i++) {

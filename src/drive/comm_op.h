@@ -48,7 +48,9 @@ struct pccl_comm_op {
     struct pccl_comm_blobs *blobs; /* owned: of blobs */
     struct pccl_comm_arrivals arrivals;
     bool tiny;
-    bool decided, committed;  /* the outcome is known; the outcome is a success */
+    uint8_t codec;                         /* how elements travel, as in the descriptor */
+    char why_codec[PCCL_CODEC_WORDS_SIZE]; /* once it is over, of an automatic one: why this one */
+    bool decided, committed;               /* the outcome is known; the outcome is a success */
     bool over;                /* decided, and the buffers are the caller's again: an await returns at once; set once */
     bool awaited;             /* a thread is in the await */
     uint64_t wait_expires_us; /* when the machine is told that no thread waits any more; 0: it need not be told */

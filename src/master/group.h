@@ -50,8 +50,10 @@ struct pccl_operation {
     uint32_t world;
     uint32_t part_count, done_count; /* parts by seat (subgroups.h); freed at the decision */
     struct pccl_part *parts;
-    bool combined;   /* tiny, to be committed or committed: this is its result */
-    uint8_t *result; /* owned; NULL: nothing */
+    struct pccl_choice choice; /* of an automatic codec: as in the first part; committed: for the next use */
+    uint64_t launched_us;      /* ... when the last member launched it, by what they say; 0: unknown */
+    bool combined;             /* tiny, to be committed or committed: this is its result */
+    uint8_t *result;           /* owned; NULL: nothing */
     uint32_t result_bytes;
     uint64_t held_until_us; /* its abort is held; 0: it is not; UINT64_MAX: until the view is known */
     enum pccl_class held_class;

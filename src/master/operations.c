@@ -7,6 +7,7 @@
 #include "master/roster.h"
 #include "master/subgroups.h"
 #include "master/where.h"
+#include "wire/choice.h"
 #include "wire/describe.h"
 
 #include <string.h>
@@ -225,15 +226,18 @@ static void send_outcome(struct pccl_master *m, struct pccl_peer_group *group, c
 {
     struct pccl_participants all = pccl_master_participants(group, op);
     PCCL_ASSERT(op->decided);
-    struct pccl_msg msg = {.type = PCCL_MSG_outcome,
-                           .as.outcome = {.instance = op->instance,
-                                          .decision = op->decision,
-                                          .stable = group->stable,
-                                          .class = (uint8_t)op->class,
-                                          .world = op->world,
-                                          .tiny = op->combined,
-                                          .result = {op->result, op->result_bytes},
-                                          .reason = pccl_bytes_of_text(&op->reason)}};
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_outcome,
+        .as.outcome = {.instance = op->instance,
+                       .decision = op->decision,
+                       .stable = group->stable,
+                       .class = (uint8_t)op->class,
+                       .world = op->world,
+                       .tiny = op->combined,
+                       .result = {op->result, op->result_bytes},
+                       .choice = &op->choice,
+                       .choice_count = op->class == PCCL_CLASS_NONE && op->choice.why != PCCL_CHOICE_NONE,
+                       .reason = pccl_bytes_of_text(&op->reason)}};
     for (uint32_t i = 0; i < all.count; i++) {
         note_told(group, all.members[i], op->decision);
         pccl_master_send(m, all.members[i], &msg, op->decision);
@@ -317,10 +321,21 @@ void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, str
     decide(m, group, op, class);
 }
 
+/* From the last launch to now, when it is committed. */
+static uint32_t took_us(const struct pccl_master *m, const struct pccl_operation *op)
+{
+    if (op->launched_us == 0)
+        return PCCL_TOOK_UNKNOWN;
+    return (uint32_t)pccl_min_u64(m->now_us - op->launched_us, PCCL_TOOK_UNKNOWN - 1);
+}
+
 void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
-    if (op->world == 0) /* otherwise it is a reported outcome, told again after a restart */
+    if (op->world == 0) { /* otherwise it is a reported outcome, told again after a restart */
         op->world = pccl_master_participants(group, op).count;
+        if (op->choice.why != PCCL_CHOICE_NONE)
+            op->choice = pccl_choice_next(&op->descriptor, &op->choice, took_us(m, op));
+    }
     if (op->tiny && !op->combined && !pccl_master_combine(m, group, op)) {
         struct pccl_text reason;
         pccl_text_format(&reason, "the master is out of memory");
@@ -397,6 +412,16 @@ static bool may_found(struct pccl_master *m, struct pccl_remote *from, uint32_t 
     return false;
 }
 
+/*
+ * PROTOCOL 7.12: who launched last waited for nobody. What a member says too much of its time makes its
+ * launch an early one, which does not count; and no launch is later than its `done`.
+ */
+static void note_launch(const struct pccl_master *m, struct pccl_operation *op, uint32_t took_us)
+{
+    if (took_us != PCCL_TOOK_UNKNOWN)
+        op->launched_us = pccl_max_u64(op->launched_us, m->now_us - pccl_min_u64(took_us, m->now_us));
+}
+
 void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
                            const struct pccl_msg_done *done)
 {
@@ -420,6 +445,8 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
         op->descriptor = done->descriptor;
         op->described_by = from->id;
         op->tiny = done->tiny != 0;
+        if (done->choice_count > 0)
+            op->choice = done->choice[0];
     }
     uint32_t seat = pccl_master_seat(op, from);
     struct pccl_part *part = &op->parts[seat];
@@ -442,6 +469,8 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
         memcpy(part->payload, done->payload.data, done->payload.length);
     }
     part->done = true;
+    if (done->choice_count > 0)
+        note_launch(m, op, done->choice[0].took_us);
     op->done_count++;
     from->under_way++;
 }

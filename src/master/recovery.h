@@ -10,7 +10,8 @@
 /* One launch as a peer reports it after a restart of the master. */
 struct pccl_reported_op {
     struct pccl_reported_op *next;
-    struct pccl_msg_resume_operation fields; /* its payload and words point into `bytes` */
+    struct pccl_msg_resume_operation fields; /* its payload and words point into `bytes`, its choice to `choice` */
+    struct pccl_choice choice;
     uint32_t bytes_length;
     uint8_t bytes[];
 };

@@ -8,6 +8,7 @@
 #include "master/recovery.h"
 #include "master/roster.h"
 #include "master/subgroups.h"
+#include "wire/choice.h"
 #include "wire/subgroup.h"
 
 static bool is_current(const struct pccl_master *m, const struct pccl_remote *remote,
@@ -48,6 +49,8 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
     op->decided = true; /* announced later, in one order for all */
     op->class = class;
     op->world = fields->world;
+    if (fields->choice_count > 0)
+        op->choice = fields->choice[0];
     pccl_text_clear(&op->reason);
     if (fields->reason.length > 0)
         pccl_text_add_bytes(&op->reason, (const char *)fields->reason.data, fields->reason.length);
@@ -67,10 +70,16 @@ static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct 
         pccl_master_vouch(founded, from); /* it will be told */
     if (op->decided || (op->instance.subgroup == 0 && !pccl_epoch_equal(&fields->view, &from->group->view)))
         return;
+    struct pccl_choice choice = {.why = PCCL_CHOICE_NONE};
+    if (fields->choice_count > 0)
+        choice = fields->choice[0];
+    choice.took_us = PCCL_TOOK_UNKNOWN;
     struct pccl_msg_done done = {.instance = fields->instance,
                                  .view = fields->view,
                                  .descriptor = fields->descriptor,
                                  .tiny = fields->tiny,
+                                 .choice = &choice,
+                                 .choice_count = fields->choice_count,
                                  .payload = fields->payload};
     if (op->parts != NULL &&
         (!pccl_descriptor_equal(&op->descriptor, &done.descriptor) || op->tiny != (done.tiny != 0)))

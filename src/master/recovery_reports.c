@@ -159,6 +159,9 @@ static enum pccl_status take_operation(struct pccl_master *m, struct pccl_remote
         memcpy(op->bytes, fields->payload.data, fields->payload.length);
     if (fields->reason.length > 0)
         memcpy(op->bytes + fields->payload.length, fields->reason.data, fields->reason.length);
+    if (fields->choice_count > 0)
+        op->choice = fields->choice[0];
+    op->fields.choice = &op->choice;
     op->fields.payload.data = op->bytes;
     op->fields.reason.data = op->bytes + fields->payload.length;
     op->next = report->ops;

@@ -157,6 +157,7 @@ static const char *check_limits(const struct pccl_peer *p)
     PCCL_RULE(p->tombstone_count <= PCCL_TOMBSTONES_MAX, "tombstones are within limits.h");
     PCCL_RULE(p->announcements.count <= PCCL_OPS_PER_PEER_MAX, "announcements are within limits.h");
     PCCL_RULE(p->uses.count <= PCCL_TAGS_PER_ERA_MAX, "tags of an era are within limits.h");
+    PCCL_RULE(p->choices.count <= PCCL_CHOICES_MAX, "choices are within limits.h");
     PCCL_RULE(p->link_count <= PCCL_PEERS_MAX, "links are within limits.h");
     return NULL;
 }

@@ -142,6 +142,11 @@ struct pccl_launch {
     uint32_t payload_bytes;
     bool tiny; /* a barrier and a founding always are */
     /*
+     * With budget_ms, if it is neither tiny nor given up: what pccl_peer_choose has said, which has also made the
+     * descriptor's codec. LIMIT: there are too many such tags.
+     */
+    struct pccl_choice choice;
+    /*
      * The members, in canonical order, that the form of the buffers depends on; NULL: on none, and
      * in a subgroup. Of a founding, in any order: who founds it.
      */

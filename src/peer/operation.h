@@ -26,6 +26,7 @@ struct pccl_peer_op {
     struct pccl_epoch start_view; /* (0, 0) in a subgroup, which has no views */
     struct pccl_epoch known;      /* of the attributes at launch: the members that the caller counted on */
     struct pccl_descriptor descriptor;
+    struct pccl_choice choice, next_choice; /* of an automatic codec: for this use; committed: for the next one */
     enum pccl_op_state state;
     enum pccl_class class; /* DECIDED: NONE = committed */
     uint64_t decision;     /* the master's number of the outcome; 0: not told yet */
@@ -45,6 +46,7 @@ struct pccl_peer_op {
     uint8_t *payload; /* owned: the contribution until decided, then the result (tiny; NULL: both are empty) */
     uint32_t payload_bytes, payload_capacity;
     uint64_t launched_us, deadline_us, where_us;
+    uint32_t took_us;                  /* bulk, complete: since the launch */
     struct pccl_attributes attributes; /* at the decision */
     struct pccl_roll *roll;            /* the machine's: the members then */
     enum pccl_status lost_by;          /* not OK: it ended here alone, as this; its peer left, or closed the subgroup */

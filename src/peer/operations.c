@@ -1,6 +1,7 @@
 /* The life of an operation at a peer (PROTOCOL 5): launch, done, decided, released, forgotten. */
 #include "peer/announcements.h"
 #include "peer/calls.h"
+#include "peer/choices.h"
 #include "peer/links.h"
 #include "peer/members.h"
 #include "peer/operations.h"
@@ -28,6 +29,7 @@ enum { PATIENCE_US = 10000000 }; /* with a link of a pair that cannot be dialed 
 void pccl_peer_change_era(struct pccl_peer *p)
 {
     pccl_peer_forget_uses(p);
+    pccl_peer_forget_old_choices(p);
     pccl_peer_forget_stable(p);
     pccl_peer_drop_announcements(p, false);
 }
@@ -141,6 +143,7 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
     pccl_peer_hold_op(p, op);
     op->known = p->attributes.epoch;
     op->descriptor = launch->descriptor;
+    op->choice = launch->choice;
     op->tiny = launch->tiny;
     op->user = launch->user;
     op->world = world_of(p, launch);
@@ -226,6 +229,10 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
         return status;
     if (p->held_count >= PCCL_OPS_HELD_MAX)
         return PCCL_LIMIT;
+    if (launch->choice.why != PCCL_CHOICE_NONE)
+        status = pccl_peer_need_choice(p, launch->subgroup, launch->tag);
+    if (status != PCCL_OK)
+        return status;
     struct pccl_use *use = pccl_peer_need_use(p, launch->subgroup, launch->tag);
     if (use == NULL)
         return p->uses.count >= PCCL_TAGS_PER_ERA_MAX ? PCCL_LIMIT : PCCL_MEMORY;
@@ -446,8 +453,11 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_peer_op *op, const st
             return;
         }
     }
-    if (commit)
+    if (commit) {
         op->world = outcome->world;
+        if (outcome->choice_count > 0)
+            pccl_peer_keep_choice(p, op, &outcome->choice[0]);
+    }
     decide(p, op, (enum pccl_class)outcome->class, reason);
 }
 

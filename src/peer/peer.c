@@ -44,6 +44,7 @@ struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const 
     pccl_table_init(&p->by_instance, &p->memory, &p->hash);
     pccl_table_init(&p->by_tag, &p->memory, &p->hash);
     pccl_table_init(&p->uses, &p->memory, &p->hash);
+    pccl_table_init(&p->choices, &p->memory, &p->hash);
     pccl_table_init(&p->subgroups, &p->memory, &p->hash);
     pccl_table_init(&p->announcements, &p->memory, &p->hash);
     pccl_names_init(&p->names, &p->memory, &p->hash);
@@ -61,6 +62,7 @@ void pccl_peer_destroy(struct pccl_peer *p)
     pccl_table_fini(&p->by_instance);
     pccl_table_fini(&p->by_tag);
     pccl_table_fini(&p->uses);
+    pccl_table_fini(&p->choices);
     pccl_table_fini(&p->announcements);
     pccl_table_fini(&p->subgroups);
     pccl_names_fini(&p->names);

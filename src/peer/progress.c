@@ -5,11 +5,15 @@
 
 static void send_done(struct pccl_peer *p, const struct pccl_peer_op *op)
 {
+    struct pccl_choice choice = op->choice;
+    choice.took_us = op->took_us;
     struct pccl_msg msg = {.type = PCCL_MSG_done,
                            .as.done = {.instance = op->instance,
                                        .view = op->start_view,
                                        .descriptor = op->descriptor,
                                        .tiny = op->tiny,
+                                       .choice = &choice,
+                                       .choice_count = choice.why != PCCL_CHOICE_NONE,
                                        .payload = {op->payload, op->tiny ? op->payload_bytes : 0}}};
     pccl_peer_send(p, &msg);
 }
@@ -59,6 +63,7 @@ void pccl_peer_op_done(struct pccl_peer *p, struct pccl_peer_op *op)
     if (op->state != PCCL_OP_RUNNING)
         return;
     op->complete = true;
+    op->took_us = (uint32_t)pccl_min_u64(p->now_us - op->launched_us, UINT32_MAX - 1);
     PCCL_ASSERT(!op->tiny);
     op->state = PCCL_OP_DONE;
     pccl_peer_tell(p, op);

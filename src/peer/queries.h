@@ -42,6 +42,13 @@ bool pccl_peer_has_links_with(const struct pccl_peer *peer, const struct pccl_id
 const struct pccl_peer_subgroup *pccl_peer_next_subgroup(const struct pccl_peer *peer,
                                                          const struct pccl_peer_subgroup *after);
 
+/*
+ * What an automatic codec is if this tag is launched now, in this subgroup or the whole group (0). The descriptor has
+ * budget_ms, and of levels with scales the block, the scale and the rounding; its codec is made that of the choice.
+ */
+struct pccl_choice pccl_peer_choose(const struct pccl_peer *peer, uint64_t subgroup, uint64_t tag,
+                                    struct pccl_descriptor *descriptor);
+
 /* The number of the open round: it names a sync call from its vote to its end. */
 uint64_t pccl_peer_sync_round(const struct pccl_peer *peer);
 /* The revision that the group holds, after a sync call that ended with OK. */

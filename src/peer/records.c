@@ -3,6 +3,7 @@
  * and how often each tag was launched.
  */
 #include "peer/records.h"
+#include "peer/choices.h"
 #include "peer/roll.h"
 #include "peer/subgroups.h"
 
@@ -226,4 +227,5 @@ void pccl_peer_free_records(struct pccl_peer *p)
     while (p->oldest != NULL)
         free_op(p, p->oldest);
     pccl_peer_forget_uses(p);
+    pccl_peer_free_choices(p);
 }

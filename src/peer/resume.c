@@ -34,6 +34,10 @@ static void resume_operation(struct pccl_peer *p, const struct pccl_peer_op *op)
     } else {
         fields->state = op->complete ? PCCL_RESUME_DONE : PCCL_RESUME_RUNNING;
     }
+    if (fields->state == PCCL_RESUME_COMMITTED || fields->state == PCCL_RESUME_DONE) {
+        fields->choice = fields->state == PCCL_RESUME_COMMITTED ? &op->next_choice : &op->choice;
+        fields->choice_count = fields->choice->why != PCCL_CHOICE_NONE;
+    }
     if (op->tiny && (fields->state == PCCL_RESUME_COMMITTED || fields->state == PCCL_RESUME_DONE))
         fields->payload = (struct pccl_bytes){op->payload, op->payload_bytes};
     pccl_peer_send(p, &msg);

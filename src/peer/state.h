@@ -8,6 +8,7 @@
  *   calls               what others ask of the calls under way
  *   links               the links to other peers
  *   subgroups           those that this peer is in
+ *   choices             what automatic codecs are
  *   records, progress   the operations that are known here; what the master is told of them
  *   announcements       what others have launched, and this peer has not
  *   where               whom do callers wait for?
@@ -171,6 +172,8 @@ struct pccl_peer {
     uint32_t followed_count;                             /* held ones that another one may take the place of */
     uint32_t tombstone_count;                            /* tombstones among the operations */
     uint64_t decisions, stable;
+    struct pccl_table choices; /* of automatic codecs, by tag */
+    uint64_t choices_told_us;  /* when it was last logged that one has changed */
 
     /* subgroups */
     struct pccl_table subgroups;        /* by name */

@@ -4,6 +4,7 @@
  */
 #include "core/ticket.h"
 #include "peer/announcements.h"
+#include "peer/choices.h"
 #include "peer/links.h"
 #include "peer/members.h"
 #include "peer/operations.h"
@@ -123,6 +124,18 @@ void pccl_peer_departed(const struct pccl_peer *p, const struct pccl_epoch *know
     }
 }
 
+/*
+ * Who has come knows no choices. And members that were told other views before a restart of the
+ * master may have forgotten theirs, or not.
+ */
+static bool has_common_past(const struct pccl_peer *p, const struct pccl_msg_epoch_change *change)
+{
+    for (uint32_t i = 0; i < change->ring_count; i++)
+        if (pccl_id_find(p->ring, p->ring_count, &change->ring[i]) == p->ring_count)
+            return false;
+    return change->epoch.inc == p->view.inc;
+}
+
 void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_change *change)
 {
     PCCL_ASSERT(p->state == PCCL_PEER_MEMBER);
@@ -142,6 +155,8 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
             pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's ring cannot be used");
             return;
         }
+        if (!has_common_past(p, change))
+            pccl_peer_forget_choices_of_group(p);
         note_departures(p); /* before operations end: their callers ask who has left */
         if (!replace_ring(p, change->ring, change->ring_count) || !pccl_peer_make_roll(p)) {
             pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");

@@ -11,7 +11,10 @@ struct details {
 
 static void describe_codec(struct pccl_text *words, const struct pccl_descriptor *descriptor)
 {
-    pccl_text_add(words, " (quantization ");
+    pccl_text_add(words, " (");
+    if (descriptor->budget_ms != 0)
+        pccl_text_append(words, "automatic within %u ms, now ", descriptor->budget_ms);
+    pccl_text_add(words, "quantization ");
     pccl_packing_describe(words, descriptor);
     pccl_text_add(words, ")");
 }
@@ -112,7 +115,8 @@ static void describe(struct pccl_text *words, const struct pccl_described *one, 
 void pccl_describe_difference(struct pccl_text *words, const struct pccl_described *a, const struct pccl_described *b)
 {
     const struct details details = {
-        .codec = !pccl_packing_equal(a->descriptor, b->descriptor),
+        .codec =
+            !pccl_packing_equal(a->descriptor, b->descriptor) || a->descriptor->budget_ms != b->descriptor->budget_ms,
         .way = a->tiny != b->tiny,
         .label = !pccl_label_equal(&a->descriptor->label, &b->descriptor->label),
     };

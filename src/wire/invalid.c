@@ -3,6 +3,7 @@
  * express.
  */
 #include "kernels/reduce.h"
+#include "wire/choice.h"
 #include "wire/packing.h"
 #include "wire/subgroup.h"
 
@@ -27,6 +28,17 @@ static const char *invalid_codec(const struct pccl_descriptor *descriptor)
     if (descriptor->codec_datatype != 0)
         return "a packed data type in a codec with scales";
     return pccl_packing_find(descriptor, PCCL_F32, &packing, &reason) ? NULL : "no such codec";
+}
+
+/* The codec is one that a choice can have made. */
+static const char *invalid_budget(const struct pccl_descriptor *descriptor)
+{
+    if (descriptor->budget_ms == 0)
+        return NULL;
+    for (unsigned level = 0; level < PCCL_LEVELS; level++)
+        if (pccl_choice_is_applied((enum pccl_level)level, descriptor))
+            return pccl_choice_misfit(descriptor);
+    return "an automatic codec that is none of its levels";
 }
 
 static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
@@ -55,7 +67,32 @@ static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
         return "a barrier has no elements";
     if (collective == PCCL_FOUND && (descriptor->count < 2 || descriptor->count > PCCL_PEERS_MAX))
         return "a subgroup has two members or more";
-    return invalid_codec(descriptor);
+    const char *invalid = invalid_budget(descriptor);
+    return invalid != NULL ? invalid : invalid_codec(descriptor);
+}
+
+static bool chooses(const struct pccl_descriptor *descriptor, uint8_t tiny)
+{
+    return descriptor->budget_ms != 0 && tiny == 0;
+}
+
+/* It is there if there is anything to choose; all else in it is arithmetic, and need not be right. */
+static const char *invalid_choice(uint32_t count, bool is_one)
+{
+    if (is_one != (count == 1))
+        return is_one ? "an automatic codec without a choice" : "a choice without an automatic codec";
+    return NULL;
+}
+
+/* Of a launch with this descriptor: it is what was chosen. */
+static const char *invalid_launched(const struct pccl_choice *choice, uint32_t count,
+                                    const struct pccl_descriptor *descriptor, uint8_t tiny)
+{
+    const char *invalid = invalid_choice(count, chooses(descriptor, tiny));
+    if (invalid != NULL || count == 0)
+        return invalid;
+    return pccl_choice_is_applied((enum pccl_level)choice->level, descriptor) ? NULL
+                                                                              : "another codec than the one chosen";
 }
 
 static const char *invalid_payload(const struct pccl_instance *instance, uint32_t payload_bytes)
@@ -93,7 +130,9 @@ static const char *invalid_launch(const struct pccl_instance *instance, const st
 
 static const char *invalid_done(const struct pccl_msg_done *done)
 {
-    return invalid_launch(&done->instance, &done->descriptor, done->tiny, done->payload.length);
+    const char *invalid = invalid_launched(done->choice, done->choice_count, &done->descriptor, done->tiny);
+    return invalid != NULL ? invalid
+                           : invalid_launch(&done->instance, &done->descriptor, done->tiny, done->payload.length);
 }
 
 static const char *invalid_resume_operation(const struct pccl_msg_resume_operation *operation)
@@ -103,6 +142,14 @@ static const char *invalid_resume_operation(const struct pccl_msg_resume_operati
     if (operation->state == PCCL_RESUME_COMMITTED && operation->class != PCCL_CLASS_NONE)
         return "committed with the class of an abort";
     bool launched = operation->state != PCCL_RESUME_ABORTED; /* else the operation may be anything */
+    const char *invalid = NULL;
+    if (operation->state == PCCL_RESUME_DONE)
+        invalid = invalid_launched(operation->choice, operation->choice_count, &operation->descriptor, operation->tiny);
+    else
+        invalid = invalid_choice(operation->choice_count, operation->state == PCCL_RESUME_COMMITTED &&
+                                                              chooses(&operation->descriptor, operation->tiny));
+    if (invalid != NULL)
+        return invalid;
     return (launched ? invalid_launch : invalid_way)(&operation->instance, &operation->descriptor, operation->tiny,
                                                      operation->payload.length);
 }
@@ -111,6 +158,8 @@ static const char *invalid_outcome(const struct pccl_msg_outcome *outcome)
 {
     if (outcome->class != PCCL_CLASS_NONE && (outcome->tiny != 0 || outcome->result.length > 0))
         return "an aborted operation with a result";
+    if ((outcome->class != PCCL_CLASS_NONE || outcome->tiny != 0) && outcome->choice_count > 0)
+        return "a choice with an outcome after which nothing is chosen";
     if (outcome->tiny == 0 && outcome->result.length > 0)
         return "a result of an operation that is not tiny";
     return invalid_payload(&outcome->instance, outcome->result.length);

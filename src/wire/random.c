@@ -2,6 +2,7 @@
  * Random valid messages, made from the field tables, for round-trip tests and as seeds for fuzzers.
  */
 #include "kernels/reduce.h"
+#include "wire/choice.h"
 #include "wire/packing.h"
 #include "wire/subgroup.h"
 
@@ -109,6 +110,40 @@ static void mend_codec(struct pccl_descriptor *descriptor)
     }
 }
 
+static uint8_t level_of(const struct pccl_descriptor *descriptor)
+{
+    return (uint8_t)(descriptor->budget_ms % PCCL_LEVELS);
+}
+
+static bool chooses(const struct pccl_descriptor *descriptor, uint8_t tiny)
+{
+    return descriptor->budget_ms != 0 && tiny == 0;
+}
+
+/* One in four that may have an automatic codec has one. */
+static void mend_budget(struct pccl_descriptor *descriptor)
+{
+    if (descriptor->budget_ms % 16 >= 4 || pccl_choice_misfit(descriptor) != NULL)
+        descriptor->budget_ms = 0;
+    if (descriptor->budget_ms == 0)
+        return;
+    descriptor->codec_block = PCCL_SCALED_BLOCK_MIN;
+    pccl_choice_apply((enum pccl_level)level_of(descriptor), descriptor, descriptor);
+}
+
+/* Returns how many there are. With a choice, it is of the level. */
+static uint32_t mend_choice(struct maker *m, const struct pccl_choice **choice, uint32_t count, bool is_one,
+                            uint8_t level)
+{
+    if (!is_one)
+        return 0;
+    struct pccl_choice *made = (void *)reserve(m, sizeof *made);
+    *made = count > 0 ? **choice : (struct pccl_choice){.why = PCCL_CHOICE_KEPT};
+    made->level = level;
+    *choice = made;
+    return 1;
+}
+
 /* A descriptor of random fields would rarely be valid: what does not belong to its collective goes. */
 static void mend_operation(struct pccl_instance *instance, struct pccl_descriptor *descriptor)
 {
@@ -141,6 +176,7 @@ static void mend_operation(struct pccl_instance *instance, struct pccl_descripto
     if (pccl_reduction_misfit(descriptor->datatype, descriptor->operation) != NULL)
         descriptor->operation = PCCL_MAX;
     mend_codec(descriptor);
+    mend_budget(descriptor);
     if (collective == PCCL_BARRIER)
         descriptor->count = 0;
     if (collective == PCCL_FOUND)
@@ -153,25 +189,35 @@ static void mend_payload(const struct pccl_instance *instance, struct pccl_bytes
         payload->length = PCCL_TINY_BYTES_MAX;
 }
 
-static void mend_done(struct pccl_msg_done *done)
+static void mend_done(struct maker *m, struct pccl_msg_done *done)
 {
     mend_operation(&done->instance, &done->descriptor);
     mend_payload(&done->instance, &done->payload);
+    done->choice_count = mend_choice(m, &done->choice, done->choice_count, chooses(&done->descriptor, done->tiny),
+                                     level_of(&done->descriptor));
 }
 
-static void mend_resume_operation(struct pccl_msg_resume_operation *operation)
+static void mend_resume_operation(struct maker *m, struct pccl_msg_resume_operation *operation)
 {
     mend_operation(&operation->instance, &operation->descriptor);
     mend_payload(&operation->instance, &operation->payload);
+    const bool chosen = operation->state == PCCL_RESUME_DONE || operation->state == PCCL_RESUME_COMMITTED;
+    operation->choice_count =
+        mend_choice(m, &operation->choice, operation->choice_count,
+                    chosen && chooses(&operation->descriptor, operation->tiny), level_of(&operation->descriptor));
 }
 
-static void mend(struct pccl_msg *msg)
+static void mend(struct maker *m, struct pccl_msg *msg)
 {
     switch (msg->type) {
-    case PCCL_MSG_done: mend_done(&msg->as.done); break;
-    case PCCL_MSG_resume_operation: mend_resume_operation(&msg->as.resume_operation); break;
+    case PCCL_MSG_done: mend_done(m, &msg->as.done); break;
+    case PCCL_MSG_resume_operation: mend_resume_operation(m, &msg->as.resume_operation); break;
     case PCCL_MSG_ready: mend_operation(&msg->as.ready.instance, &msg->as.ready.descriptor); break;
-    case PCCL_MSG_outcome: mend_payload(&msg->as.outcome.instance, &msg->as.outcome.result); break;
+    case PCCL_MSG_outcome:
+        mend_payload(&msg->as.outcome.instance, &msg->as.outcome.result);
+        if (msg->as.outcome.class != PCCL_CLASS_NONE || msg->as.outcome.tiny != 0)
+            msg->as.outcome.choice_count = 0;
+        break;
     case PCCL_MSG_resume_subgroup: msg->as.resume_subgroup.founding.subgroup = PCCL_FOUNDING; break;
     default: break;
     }
@@ -223,6 +269,6 @@ void pccl_wire_random(uint16_t type, struct pccl_prng *prng, struct pccl_wire_sc
         memset(msg, 0, sizeof *msg);
         msg->type = type;
         make_object(&maker, layout, &msg->as);
-        mend(msg);
+        mend(&maker, msg);
     } while (pccl_wire_invalid(msg) != NULL);
 }

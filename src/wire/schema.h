@@ -61,13 +61,24 @@
     F(U8, operation, 0, 8)                             /* pcclRedOp_t that fits it; 0 where nothing is reduced */      \
     F(U8, codec, 0, 7)                                 /* pcclQuantizationAlgorithm_t */                               \
     F(U8, codec_datatype, 0, 11)                       /* of a codec of PCCL 1.0; 0 otherwise */                       \
-    F(U8, codec_scale, 0, 2)    /* pcclCodecScale_t, of a scaled codec; 0 otherwise, as the next two */                \
-    F(U8, codec_rounding, 0, 1) /* pcclCodecRounding_t */                                                              \
-    F(U16, codec_block, 0, 256) /* elements of a block */                                                              \
-    F(U64, count, , )           /* elements: of the tensor, or a part; with counts, of all parts. COALESCED: bytes */  \
+    F(U8, codec_scale, 0, 2)                 /* pcclCodecScale_t, of a scaled codec; 0 otherwise, as the next two */   \
+    F(U8, codec_rounding, 0, 1)              /* pcclCodecRounding_t */                                                 \
+    F(U16, codec_block, 0, 256)              /* elements of a block */                                                 \
+    F(U32, budget_ms, 0, PCCL_BUDGET_MS_MAX) /* of an automatic codec; the fields above are what was chosen; else 0 */ \
+    F(U64, count, , ) /* elements: of the tensor, or a part; with counts, of all parts. COALESCED: bytes */            \
     F(ID, root, , )   /* who alone sends (broadcast, scatters, send) or receives (reduce, gathers); else 0 */          \
     F(ID, counts, , ) /* digest of the elements of each member's part, or of the tensors; 0: equal parts, or none */   \
     F(STRUCT, label, label, )
+
+#define PCCL_FIELDS_choice(F)                         /* of an automatic codec: PROTOCOL 7.12 */                       \
+    F(U8, why, PCCL_CHOICE_FIRST, PCCL_CHOICE_RAISED) /* enum pccl_choice_why */                                       \
+    F(U8, level, PCCL_LEVEL_EXACT, PCCL_LEVEL_4)      /* enum pccl_level */                                            \
+    F(U8, fits, , )         /* uses in a row that would have met the budget at a higher level */                       \
+    F(U8, patience, , )     /* how many of these it takes to go up */                                                  \
+    F(U8, steady, , )       /* uses since it went up last; 255: as many or more, or it never did */                    \
+    F(U32, took_us, , )     /* the use before, from the last launch to the commit; 0: unknown */                       \
+    F(U32, expected_us, , ) /* this use, by that; 0: unknown */                                                        \
+    F(U32, rtt_us, , )      /* of the cost data that the use was launched with */
 
 #define PCCL_FIELDS_cost(F) /* what the master told all members of a group about their links, with the view */         \
     F(U8, mesh, 0, 1)       /* 1: all pairs of members hold links, so direct exchange is possible */                   \
@@ -104,7 +115,8 @@
     X(epoch)                                                                                                           \
     X(member)                                                                                                          \
     X(named)                                                                                                           \
-    X(attributes) X(instance) X(label) X(descriptor) X(cost) X(place) X(digest) X(proof) X(shape) X(tensor_line)
+    X(attributes)                                                                                                      \
+    X(instance) X(label) X(descriptor) X(choice) X(cost) X(place) X(digest) X(proof) X(shape) X(tensor_line)
 
 /* ---- messages ---- */
 
@@ -189,6 +201,7 @@
     F(STRUCT, view, epoch, ) /* start view */                                                                          \
     F(STRUCT, descriptor, descriptor, )                                                                                \
     F(U8, tiny, 0, 1)                                                                                                  \
+    F(LIST, choice, choice, 1) /* with budget_ms, not tiny: as launched, took_us: from then until now */               \
     F(BYTES, payload, , PCCL_FOUNDED_BYTES_MAX) /* longer than PCCL_TINY_BYTES_MAX: of a founding */
 
 #define PCCL_FIELDS_failed(F)                                                                                          \
@@ -247,6 +260,7 @@
     F(U8, tiny, 0, 1)                                                                                                  \
     F(U32, world, , )                                                                                                  \
     F(STRUCT, descriptor, descriptor, )                                                                                \
+    F(LIST, choice, choice, 1)                  /* COMMITTED: as its outcome told; DONE: that of the launch */         \
     F(BYTES, payload, , PCCL_FOUNDED_BYTES_MAX) /* DONE: the contribution; COMMITTED: the result */                    \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
@@ -299,6 +313,7 @@
     F(U32, world, , )                                         /* committed: members of the view */                     \
     F(U8, tiny, 0, 1) /* committed: 1 if it went through the master, so that `result` is its result */                 \
     F(BYTES, result, , PCCL_FOUNDED_BYTES_MAX)                                                                         \
+    F(LIST, choice, choice, 1) /* committed, with budget_ms, not tiny: for the next use of the tag */                  \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_subgroup_ended(F) /* whatever is undecided in it is aborted, as PEER_LOST */                       \
@@ -530,6 +545,21 @@ enum pccl_collective { PCCL_ENUM_collective(PCCL_ENUM_VALUE) PCCL_COLLECTIVES };
     V(CLASS_MEMBERS_CHANGED, 6, "a caller counted on other members than the view has")
 enum pccl_class { PCCL_ENUM_class(PCCL_ENUM_VALUE) PCCL_CLASS_COUNT };
 
+#define PCCL_ENUM_level(V)                                                                                             \
+    V(LEVEL_EXACT, 0, "elements travel as they are")                                                                   \
+    V(LEVEL_16, 1, "zero_point_scale to u16")                                                                          \
+    V(LEVEL_8, 2, "e4m3")                                                                                              \
+    V(LEVEL_4, 3, "e2m1")
+enum pccl_level { PCCL_ENUM_level(PCCL_ENUM_VALUE) PCCL_LEVELS };
+
+#define PCCL_ENUM_choice_why(V)                                                                                        \
+    V(CHOICE_NONE, 0, "nothing is chosen: in memory only")                                                             \
+    V(CHOICE_FIRST, 1, "no earlier use counts, so the cost data of the view do")                                       \
+    V(CHOICE_KEPT, 2, "that of the use before")                                                                        \
+    V(CHOICE_LOWERED, 3, "the use before took too long")                                                               \
+    V(CHOICE_RAISED, 4, "the uses before left time for more bits")
+enum pccl_choice_why { PCCL_ENUM_choice_why(PCCL_ENUM_VALUE) };
+
 #define PCCL_ENUM_link_end(V)                                                                                          \
     V(LINK_CLOSED, 1, "FIN or RST")                                                                                    \
     V(LINK_REFUSED, 2, "dialing: nobody listens there")                                                                \
@@ -596,6 +626,8 @@ enum pccl_resume_state { PCCL_ENUM_resume_state(PCCL_ENUM_VALUE) };
     X(refusal, "field code of refused and expelled")                                                                   \
     X(collective, "field collective: which operation")                                                                 \
     X(class, "field class: how an operation ended")                                                                    \
+    X(level, "field level of choice")                                                                                  \
+    X(choice_why, "field why of choice: why this level")                                                               \
     X(link_end, "field how of link_lost")                                                                              \
     X(link_kind, "field kind of link_hello")                                                                           \
     X(round_kind, "field kind of vote, withdraw, round and resume_round")                                              \

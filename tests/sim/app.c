@@ -96,6 +96,13 @@ void sim_draw_collective(struct sim_request *request, uint64_t hash)
     }
 }
 
+/* Half of the tags have an automatic codec; what an operation takes here (bulk.c) has nothing to do with its bytes. */
+uint32_t sim_budget_ms(const struct sim *sim, uint64_t tag)
+{
+    uint64_t drawn = sim_mix(sim->seed ^ 0xb1d9, tag);
+    return drawn % 2 == 0 ? 0 : 1 + (uint32_t)(drawn / 2 % (sim->plan.bulk_us / SIM_MS));
+}
+
 /* Some all-reduces count on the members, too. */
 static void draw_members(const struct sim_app *app, const struct sim_lane *lane, struct sim_request *request,
                          uint64_t hash)
@@ -199,6 +206,7 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
                                   .step = step_of(app, lane),
                                   .tiny = hash % 100 >= sim->plan.bulk_percent,
                                   .reduction = hash / 128 % 4 == 0 ? PCCL_MAX : PCCL_SUM,
+                                  .budget_ms = sim_budget_ms(sim, tag),
                                   .user = lane};
     request.count = request.tiny ? 1 + hash / 1024 % SIM_ELEMENTS : 100000;
     sim_draw_collective(&request, sim_mix(hash, 0xc011));

@@ -7,6 +7,7 @@
  */
 #include "peer/pairs.h"
 #include "sim.h"
+#include "wire/choice.h"
 #include "wire/subgroup.h"
 
 #include <stdlib.h>
@@ -221,6 +222,21 @@ void sim_bulk_break(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op 
         fail_part(sim, part, (uint64_t) class, 0);
 }
 
+/* A1: two members of a view that ask for the same with an automatic codec have chosen the same. */
+static void check_level(struct sim *sim, const struct part *mine, const struct part *other)
+{
+    struct pccl_descriptor same = other->descriptor;
+    pccl_choice_apply(PCCL_LEVEL_EXACT, &same, &same);
+    struct pccl_descriptor exact = mine->descriptor;
+    pccl_choice_apply(PCCL_LEVEL_EXACT, &exact, &exact);
+    if (exact.budget_ms == 0 || !pccl_descriptor_equal(&exact, &same) ||
+        pccl_descriptor_equal(&mine->descriptor, &other->descriptor))
+        return;
+    sim_fail(sim, "A1 tag %llu use %u: p%u chose codec %u, and p%u codec %u",
+             (unsigned long long)mine->op->instance.tag, mine->op->instance.use, mine->peer->process.number,
+             mine->descriptor.codec, other->peer->process.number, other->descriptor.codec);
+}
+
 static void compare_descriptors(struct sim *sim, const struct sim_bulk *bulk)
 {
     bool differ = false;
@@ -269,6 +285,9 @@ void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op 
     *part = (struct part){.next = bulk->parts, .peer = peer, .op = op, .descriptor = op->descriptor};
     bulk->parts = part;
     bulk->started++;
+    for (const struct part *other = part->next; other != NULL; other = other->next)
+        if (other->peer != NULL)
+            check_level(sim, part, other);
     if (bulk->world != op->world)
         sim_fail(sim, "I1 tag %llu use %u: members of one view count %u and %u", (unsigned long long)op->instance.tag,
                  op->instance.use, bulk->world, op->world);

@@ -423,7 +423,8 @@ struct sim_request {
     uint64_t count;
     struct pccl_id counts;
     enum pccl_reduce_op reduction;
-    const char *label; /* NULL: none */
+    uint32_t budget_ms; /* of an automatic codec, if the operation can have one; 0: none */
+    const char *label;  /* NULL: none */
     uint32_t timeout_ms;
     bool counted; /* it counts on the members as of the last call, though its form does not depend on them */
     const struct pccl_id *members; /* ... it counts on these instead */
@@ -452,6 +453,7 @@ uint32_t sim_contribution(const struct pccl_descriptor *descriptor, uint64_t ste
 
 /* Half of them are all-reduces. */
 void sim_draw_collective(struct sim_request *request, uint64_t hash);
+uint32_t sim_budget_ms(const struct sim *sim, uint64_t tag);
 
 /* ---- app_subgroups.c ---- */
 

@@ -48,7 +48,9 @@ static void codecs_that_there_are_not(void **state)
     for (unsigned number = 0; number < 40; number++) {
         params = (pcclCodecParams_t)PCCL_CODEC_PARAMS_INIT;
         params.format = (pcclQuantizationAlgorithm_t)number;
-        if (number < pcclQuantE4M3 || number > pcclQuantE2M1)
+        if (number == pcclQuantAuto)
+            is_refused(pcclCreateCodec(&params, &codec), "needs a budget_ms");
+        else if (number < pcclQuantE4M3 || number > pcclQuantE2M1)
             is_refused(pcclCreateCodec(&params, &codec), "no such format");
     }
     params = (pcclCodecParams_t)PCCL_CODEC_PARAMS_INIT;
@@ -58,6 +60,31 @@ static void codecs_that_there_are_not(void **state)
     params.rounding = (pcclCodecRounding_t)2;
     is_refused(pcclCreateCodec(&params, &codec), "no such rounding");
     assert_int_equal(codec.algorithm, pcclQuantMinMax);
+}
+
+static void automatic_codecs(void **state)
+{
+    (void)state;
+    const float value = 1;
+    pcclCodecParams_t params = PCCL_CODEC_PARAMS_INIT;
+    pcclCodecError_t error = PCCL_CODEC_ERROR_INIT;
+    pcclQuantizationOptions_t one, other;
+    params.budget_ms = 1;
+    is_refused(pcclCreateCodec(&params, &one), "budget_ms is for an automatic codec");
+    params.format = pcclQuantAuto;
+    params.budget_ms = 131072;
+    is_refused(pcclCreateCodec(&params, &one), "budget_ms is more than 131071");
+    params.block = 17;
+    is_refused(pcclCreateCodec(&params, &one), "blocks have");
+    params.block = 64;
+    params.budget_ms = 131071;
+    assert_int_equal(pcclCreateCodec(&params, &one), pcclSuccess);
+    params.budget_ms = 1;
+    assert_int_equal(pcclCreateCodec(&params, &other), pcclSuccess);
+    assert_true(one.algorithm == pcclQuantAuto && one.quantized_datatype != other.quantized_datatype);
+    is_refused(pcclMeasureCodec(&one, &value, 1, pcclFloat, &error), "only an operation tells");
+    one.quantized_datatype = pcclUint8;
+    is_refused(pcclMeasureCodec(&one, &value, 1, pcclFloat, &error), "is made by pcclCreateCodec");
 }
 
 /* Equal codecs are equal values; others differ. */
@@ -116,7 +143,7 @@ static void what_cannot_be_measured(void **state)
     (void)state;
     const float value = 1;
     const pcclQuantizationOptions_t int4 = codec_of(pcclQuantInt4, 16), bare = {pcclUint8, pcclQuantInt4},
-                                    unknown = {pcclUint8, (pcclQuantizationAlgorithm_t)8};
+                                    unknown = {pcclUint8, (pcclQuantizationAlgorithm_t)9};
     pcclCodecError_t error = PCCL_CODEC_ERROR_INIT;
     is_refused(pcclMeasureCodec(NULL, &value, 1, pcclFloat, &error), "NULL");
     is_refused(pcclMeasureCodec(&int4, NULL, 1, pcclFloat, &error), "NULL");
@@ -132,9 +159,8 @@ static void what_cannot_be_measured(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codecs_that_there_are_not),
-        cmocka_unit_test(codecs_are_values),
-        cmocka_unit_test(what_coding_costs),
+        cmocka_unit_test(codecs_that_there_are_not), cmocka_unit_test(automatic_codecs),
+        cmocka_unit_test(codecs_are_values),         cmocka_unit_test(what_coding_costs),
         cmocka_unit_test(what_cannot_be_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -692,7 +692,7 @@ static void test_reduce_arguments(void **state)
     reduce.src_descriptor.datatype = (pcclDataType_t)15;
     assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "data type");
     reduce = descriptor(1, 4);
-    reduce.quantization_options.algorithm = (pcclQuantizationAlgorithm_t)8;
+    reduce.quantization_options.algorithm = (pcclQuantizationAlgorithm_t)9;
     assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "quantization");
     reduce.quantization_options.algorithm = pcclQuantInt4;
     assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "pcclCreateCodec");

@@ -364,6 +364,33 @@ static void scaled_codecs_reduce_directly(void **state)
             }
 }
 
+/* How several sections go follows from the bytes that are sent: packed, there are fewer. */
+static void sections_are_judged_by_what_travels(void **state)
+{
+    (void)state;
+    const struct pccl_cost cost = {.mesh = 1, .rtt_us = 1000, .rate = 1000000000, .mesh_rate = 100000000};
+    const struct pccl_seat seat = {.ranks = 4, .rank = 1};
+    bool differ = false;
+    for (uint64_t count = 1000; count < 20000000; count += count / 3) {
+        const struct pccl_section sections[] = {{PCCL_F32, PCCL_SUM, count}, {PCCL_I32, PCCL_MAX, count / 100}};
+        struct pccl_descriptor descriptor = {.collective = PCCL_COALESCED, .counts = {{1}}};
+        struct pccl_plan plans[2], whole;
+        enum pccl_algorithm algorithms[2];
+        struct pccl_text reason;
+        for (unsigned packed = 0; packed < 2; packed++) {
+            descriptor.codec = packed ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_NONE;
+            descriptor.codec_datatype = PCCL_U8;
+            assert_int_equal(pccl_plan_make_sections(&descriptor, &cost, seat, sections, 2, plans, &whole, &reason),
+                             PCCL_OK);
+            const uint64_t bytes = pccl_plan_bytes(&plans[0], 0, (uint32_t)count) + count / 100 * sizeof(int32_t);
+            assert_int_equal(whole.algorithm, make(bytes, PCCL_U8, 4, 1, &cost).algorithm);
+            algorithms[packed] = whole.algorithm;
+        }
+        differ = differ || (algorithms[0] == PCCL_RING && algorithms[1] == PCCL_DIRECT);
+    }
+    assert_true(differ);
+}
+
 /* Only intermediate results, only if they would be rounded, and never with a codec. */
 static void sums_of_narrow_floats_travel_wide(void **state)
 {
@@ -616,6 +643,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scaled_codecs_reduce_directly),
+        cmocka_unit_test(sections_are_judged_by_what_travels),
         cmocka_unit_test(segments_cover_everything),
         cmocka_unit_test(other_collectives_are_cut_too),
         cmocka_unit_test(chains_are_cut_like_rings),

@@ -11,6 +11,7 @@
 
 #include "kernels/reduce.h"
 #include "support.h"
+#include "wire/choice.h"
 #include "wire/frame.h"
 #include "wire/packing.h"
 #include "wire/subgroup.h"
@@ -509,6 +510,40 @@ static void judge_codecs(const struct pccl_descriptor *valid)
     }
 }
 
+/* An automatic codec: what it is, what it may be of, and that what was chosen is told with what is done. */
+static void test_automatic_codecs(void **state)
+{
+    (void)state;
+    struct pccl_descriptor valid = {
+        .datatype = PCCL_F32, .count = 40, .budget_ms = 50, .codec_block = PCCL_SCALED_BLOCK_MIN};
+    struct pccl_msg done = {.type = PCCL_MSG_done}, outcome = {.type = PCCL_MSG_outcome};
+    pccl_choice_apply(PCCL_LEVEL_8, &valid, &valid);
+    judge_descriptor(&valid, NULL);
+    struct pccl_descriptor changed = valid;
+    changed.operation = PCCL_MAX;
+    judge_descriptor(&changed, "an automatic codec is for sums and averages");
+    changed = valid;
+    changed.codec = PCCL_PACKING_SCALED + PCCL_SCALED_INT4;
+    judge_descriptor(&changed, "an automatic codec that is none of its levels");
+    struct pccl_choice choice = {.why = PCCL_CHOICE_KEPT, .level = PCCL_LEVEL_8};
+    done.as.done.descriptor = valid;
+    done.as.done.choice = outcome.as.outcome.choice = &choice;
+    must_be_malformed(&done, "an automatic codec without a choice");
+    done.as.done.choice_count = outcome.as.outcome.choice_count = 1;
+    round_trip(&done);
+    choice.level = PCCL_LEVEL_4;
+    must_be_malformed(&done, "another codec than the one chosen");
+    choice.level = PCCL_LEVEL_8;
+    done.as.done.tiny = 1;
+    must_be_malformed(&done, "a choice without an automatic codec");
+    round_trip(&outcome);
+    outcome.as.outcome.tiny = 1;
+    must_be_malformed(&outcome, "a choice with an outcome after which nothing is chosen");
+    outcome.as.outcome.tiny = 0;
+    outcome.as.outcome.class = PCCL_CLASS_PEER_LOST;
+    must_be_malformed(&outcome, "a choice with an outcome after which nothing is chosen");
+}
+
 static void test_coalesced_descriptors(void **state)
 {
     (void)state;
@@ -676,6 +711,7 @@ static void test_small_helpers(void **state)
                                             {.count = 5, .operation = 2},
                                             {.count = 5, .codec = 2},
                                             {.count = 5, .codec_datatype = 2},
+                                            {.count = 5, .budget_ms = 2},
                                             {.count = 5, .codec = 5, .codec_block = 16},
                                             {.count = 5, .codec = 5, .codec_block = 32},
                                             {.count = 5, .codec = 5, .codec_block = 16, .codec_scale = 1},
@@ -821,6 +857,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_shared_states_at_their_caps),
         cmocka_unit_test(test_rules_over_several_fields),
         cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_automatic_codecs),
         cmocka_unit_test(test_coalesced_descriptors),
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_outcomes_of_rounds),

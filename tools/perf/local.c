@@ -153,6 +153,8 @@ static bool take_record(const struct run *run, uint32_t index, struct perf_row *
     row->memory_bytes = record.memory_bytes > row->memory_bytes ? record.memory_bytes : row->memory_bytes;
     row->error_largest = fmax(record.error_largest, row->error_largest);
     row->error_rms = fmax(record.error_rms, row->error_rms);
+    row->chosen = record.chosen; /* all peers choose alike */
+    memcpy(row->why, record.why, sizeof row->why);
     return true;
 }
 
@@ -293,6 +295,8 @@ static void take_own_record(void *context, const struct perf_record *record, dou
                                  .error_largest = record->error_largest,
                                  .error_rms = record->error_rms,
                                  .memory_bytes = record->memory_bytes};
+        row->chosen = record->chosen;
+        memcpy(row->why, record->why, sizeof row->why);
         perf_row_finish(row, peer->options, times, record->iterations, record->cpu_s * peer->options->peers);
         perf_report_row(peer->options, row);
     }

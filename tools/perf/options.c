@@ -15,7 +15,7 @@ static const unsigned char datatype_bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 
 #define OPERATIONS "sum", "avg", "prod", "max", "min", "and", "or", "xor", "premul_sum"
 static const char *const operations[] = {OPERATIONS};
 static const char *const collectives[] = {COLLECTIVES};
-static const char *const codecs[] = {"none", "minmax", "zps", "e4m3", "e5m2", "int4", "e3m0", "e2m1"};
+static const char *const codecs[] = {"none", "minmax", "zps", "e4m3", "e5m2", "int4", "e3m0", "e2m1", "auto"};
 static const char *const scales[] = {"f32", "bf16", "pow2"};
 static const char *const roundings[] = {"nearest", "stochastic"};
 
@@ -43,7 +43,8 @@ static const char help[] =
     "  -t, --tensors K        all-reduces are of K tensors, coalesced; the largest is 256 times the smallest (1)\n"
     "  -q, --codec CODEC      none, minmax:TYPE, zps:TYPE, or e4m3, e5m2, int4, e3m0, e2m1 with :BLOCK, :SCALE\n"
     "                         (f32, bf16, pow2) and :ROUNDING (nearest, stochastic), or :feedback in any\n"
-    "                         of these places (none)\n"
+    "                         of these places; or auto, likewise, with --budget-ms (none)\n"
+    "      --budget-ms N      with --codec auto: as many bits as are expected to take no longer\n"
     "  -p, --pool N           connections to each neighbor, 0 to 64 (0: chosen by the library)\n"
     "  -O, --option NAME=VALUE  a parameter of the library, pccl(7): bind_address=10.0.0.1; may be repeated\n"
     "      --in-place 0|1|both  (both)\n"
@@ -76,6 +77,7 @@ static const char help[] =
 
 size_t perf_datatype_bytes(pcclDataType_t datatype) { return datatype_bytes[datatype]; }
 const char *perf_datatype_name(pcclDataType_t datatype) { return datatypes[datatype]; }
+const char *perf_codec_name(pcclQuantizationAlgorithm_t algorithm) { return codecs[algorithm]; }
 const char *perf_operation_name(pcclRedOp_t operation) { return operations[operation]; }
 const char *perf_collective_name(enum perf_collective collective) { return collectives[collective]; }
 
@@ -213,7 +215,7 @@ static bool read_name(const char *option, const char *text, const char *const *n
 
 /* BLOCK, SCALE and ROUNDING, the last ones of which may be missing. */
 static bool read_scaled(const char *option, const char *text, unsigned format, char *const *words, size_t count,
-                        pcclQuantizationOptions_t *codec)
+                        struct perf_options *options)
 {
     pcclCodecParams_t params = PCCL_CODEC_PARAMS_INIT;
     unsigned scale = 0, rounding = 0;
@@ -226,9 +228,32 @@ static bool read_scaled(const char *option, const char *text, unsigned format, c
     params.block = count > 0 ? (uint32_t)strtoul(words[0], NULL, 10) : params.block;
     params.scale = (pcclCodecScale_t)scale;
     params.rounding = (pcclCodecRounding_t)rounding;
-    if (count > 3 || pcclCreateCodec(&params, codec) != pcclSuccess)
+    params.budget_ms = params.format == pcclQuantAuto ? 1 : 0; /* until it is read */
+    if (count > 3 || pcclCreateCodec(&params, &options->codec) != pcclSuccess)
         return wrong(option, text, count > 3 ? "too many colons" : pcclGetLastError(NULL));
+    options->codec_params = params;
     return true;
+}
+
+static bool read_budget(const char *option, const char *text, struct perf_options *options)
+{
+    char *end;
+    const unsigned long budget_ms = strtoul(text, &end, 10);
+    if (*text < '1' || *text > '9' || *end || budget_ms > UINT32_MAX)
+        return wrong(option, text, "milliseconds are expected");
+    options->budget_ms = (uint32_t)budget_ms;
+    return true;
+}
+
+/* Once both options are read. */
+static bool set_budget(struct perf_options *options)
+{
+    const bool automatic = options->codec.algorithm == pcclQuantAuto;
+    if (automatic != (options->budget_ms != 0))
+        return wrong("--codec", options->codec_text, "auto goes with --budget-ms, and only auto");
+    options->codec_params.budget_ms = options->budget_ms;
+    return !automatic || pcclCreateCodec(&options->codec_params, &options->codec) == pcclSuccess ||
+           wrong("--budget-ms", options->codec_text, pcclGetLastError(NULL));
 }
 
 static bool read_codec(const char *option, const char *text, struct perf_options *options)
@@ -248,7 +273,7 @@ static bool read_codec(const char *option, const char *text, struct perf_options
         return false;
     options->codec_text = number == pcclQuantNone ? "-" : text;
     if (number >= pcclQuantE4M3)
-        return read_scaled(option, text, number, words + 1, count - 1, &options->codec);
+        return read_scaled(option, text, number, words + 1, count - 1, options);
     if (count != (number == pcclQuantNone ? 1 : 2))
         return wrong(option, text, "none, minmax:TYPE or zps:TYPE is expected");
     if (count > 1 && !read_name(option, words[1], datatypes, sizeof datatypes / sizeof *datatypes, &packed))
@@ -330,6 +355,7 @@ enum { ITERATIONS = 20, TOPOLOGY_ITERATIONS = 1 };
 
 enum {
     IN_PLACE = 256,
+    BUDGET_MS,
     NO_LIMIT,
     JSON,
     GATE,
@@ -364,6 +390,7 @@ static const struct option table[] = {
     {"concurrent", 1, NULL, 'k'},
     {"tensors", 1, NULL, 't'},
     {"codec", 1, NULL, 'q'},
+    {"budget-ms", 1, NULL, BUDGET_MS},
     {"pool", 1, NULL, 'p'},
     {"in-place", 1, NULL, IN_PLACE},
     {"no-limit", 0, NULL, NO_LIMIT},
@@ -461,6 +488,7 @@ static bool read_option(int option, const char *value, struct perf_options *opti
         options->check = flag != 0;
         return right;
     case 'q': return read_codec("--codec", value, options);
+    case BUDGET_MS: return read_budget("--budget-ms", value, options);
     case 'p': options->pool = value; return read_u32("--pool", value, 0, 64, &flag);
     case 'O': return add_setting("--option", value, options);
     case EXACT: options->exact = true; return true;
@@ -540,6 +568,9 @@ static const char *misfit(const struct perf_options *options)
         return "--exact goes with a --codec";
     if (options->codec.algorithm != pcclQuantNone && (options->collective == PERF_BARRIER || perf_gives_blobs(options)))
         return "--codec goes with what moves elements";
+    if (options->codec.algorithm == pcclQuantAuto && options->collective != PERF_ALL_REDUCE &&
+        options->collective != PERF_REDUCE_SCATTER)
+        return "--codec auto is for all_reduce and reduce_scatter";
     if (options->codec.algorithm != pcclQuantNone && options->collective == PERF_SEND)
         return "what is sent to one peer is not quantized";
     if (options->collective != PERF_ALL_REDUCE &&
@@ -634,5 +665,5 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
     }
     if (options->iterations == 0) /* not given */
         options->iterations = options->topology ? TOPOLOGY_ITERATIONS : ITERATIONS;
-    return fits(options) && settings_are_right(options);
+    return set_budget(options) && fits(options) && settings_are_right(options);
 }

@@ -84,7 +84,7 @@ void perf_report_row(const struct perf_options *options, const struct perf_row *
         (void)snprintf(exact, sizeof exact, "%.0f", 100 * row->seconds / row->exact_s);
     if (row->memory_bytes > 0)
         (void)snprintf(memory, sizeof memory, "%.1f", (double)row->memory_bytes / (1 << 20));
-    if (options->codec.algorithm != pcclQuantNone) {
+    if (options->codec.algorithm != pcclQuantNone && options->codec.algorithm != pcclQuantAuto) {
         (void)snprintf(largest, sizeof largest, "%.1e", row->error_largest);
         (void)snprintf(rms, sizeof rms, "%.1e", row->error_rms);
     }
@@ -97,6 +97,8 @@ void perf_report_row(const struct perf_options *options, const struct perf_row *
                   perf_reduces(options) ? perf_operation_name(options->operation) : "-", row->in_place ? "in" : "out",
                   row->seconds * 1e6, row->p50_s * 1e6, row->p99_s * 1e6, row->algbw, row->busbw, row->cpu_per_gb,
                   share, exact, memory, largest, rms, wrong);
+    if (row->why[0])
+        (void)fprintf(out, "# the last one: codec %s, %s\n", perf_codec_name(row->chosen), row->why);
     (void)fflush(out);
 }
 
@@ -192,7 +194,9 @@ static void write_row(FILE *file, const struct perf_options *options, const stru
     if (row->exact_s > 0)
         (void)fprintf(file, "\"exact_us\": %.3f, \"share_of_exact\": %.4f, ", row->exact_s * 1e6,
                       row->seconds / row->exact_s);
-    if (options->codec.algorithm != pcclQuantNone)
+    if (row->why[0])
+        (void)fprintf(file, "\"chosen\": \"%s\", ", perf_codec_name(row->chosen));
+    else if (options->codec.algorithm != pcclQuantNone)
         (void)fprintf(file, "\"error_largest\": %.6e, \"error_rms\": %.6e, ", row->error_largest, row->error_rms);
     if (row->memory_bytes > 0)
         (void)fprintf(file, "\"memory_bytes\": %llu, ", (unsigned long long)row->memory_bytes);

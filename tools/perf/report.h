@@ -24,6 +24,8 @@ struct perf_row {
     double error_largest, error_rms; /* of what a peer brings, by coding it once: the largest of all peers */
     uint64_t memory_bytes;           /* the largest that a peer needed beyond the caller's buffers; 0: not known */
     uint64_t wrong;
+    pcclQuantizationAlgorithm_t chosen; /* by an automatic codec, for the last operation */
+    char why[PCCL_CODEC_WORDS_SIZE];    /* ... in words; "" with any other codec */
 };
 
 /*

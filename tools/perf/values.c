@@ -131,8 +131,8 @@ static double expected_of(size_t i, const struct perf_options *options)
 /* How many steps the codec has at the largest magnitude, where they are the widest. */
 static double levels_of(const pcclQuantizationOptions_t *codec)
 {
-    static const double levels[] = {
-        [pcclQuantE4M3] = 28, [pcclQuantE5M2] = 14, [pcclQuantInt4] = 14, [pcclQuantE3M0] = 4, [pcclQuantE2M1] = 6};
+    static const double levels[] = {[pcclQuantE4M3] = 28, [pcclQuantE5M2] = 14, [pcclQuantInt4] = 14,
+                                    [pcclQuantE3M0] = 4,  [pcclQuantE2M1] = 6,  [pcclQuantAuto] = 6};
     if (codec->algorithm < pcclQuantE4M3)
         return ldexp(1.0, (int)(8 * perf_datatype_bytes(codec->quantized_datatype))) - 1;
     return levels[codec->algorithm] / 4; /* powers of two as scales double the steps, and so does rounding by chance */

@@ -182,8 +182,9 @@ struct bench {
     char *input, *output;
     uint64_t resident_bytes; /* when the buffers had been touched and the library had done nothing yet; 0: not known */
     pcclAsyncReduceOp_t *handles;
-    pcclBlobs_t *blobs; /* of each operation, what it gave last */
-    pcclPart_t *parts;  /* for each peer, of the operation that is launched */
+    pcclBlobs_t *blobs;        /* of each operation, what it gave last */
+    pcclPart_t *parts;         /* for each peer, of the operation that is launched */
+    pcclOperationInfo_t *info; /* of the last operation; of sums only */
 };
 
 static pcclResult_t meet(const struct bench *bench)
@@ -239,7 +240,7 @@ static pcclResult_t reduce_together(const struct bench *bench, const char *input
         at += share;
     }
     return handle ? pcclAllReduceCoalescedAsync(tensors, made, more, bench->comm, handle)
-                  : pcclAllReduceCoalesced(tensors, made, more, bench->comm, NULL);
+                  : pcclAllReduceCoalesced(tensors, made, more, bench->comm, bench->info);
 }
 
 /*
@@ -274,7 +275,7 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
         return handle ? pcclAllReduceWithOptionsAsync(input + whole, output + whole, count, datatype,
                                                       options->operation, &more, comm, handle)
                       : pcclAllReduceWithOptions(input + whole, output + whole, count, datatype, options->operation,
-                                                 &more, comm, NULL);
+                                                 &more, comm, bench->info);
     case PERF_BROADCAST:
         return handle ? pcclBroadcastAsync(output + whole, count, datatype, 0, &more, comm, handle)
                       : pcclBroadcast(output + whole, count, datatype, 0, &more, comm, NULL);
@@ -298,7 +299,8 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
     case PERF_REDUCE_SCATTER:
         return handle ? pcclReduceScatterAsync(input + whole, share, count, datatype, options->operation, &more, comm,
                                                handle)
-                      : pcclReduceScatter(input + whole, share, count, datatype, options->operation, &more, comm, NULL);
+                      : pcclReduceScatter(input + whole, share, count, datatype, options->operation, &more, comm,
+                                          bench->info);
     case PERF_REDUCE:
         return handle ? pcclReduceAsync(input + whole, output + whole, count, datatype, options->operation, 0, &more,
                                         comm, handle)
@@ -344,7 +346,7 @@ static pcclResult_t operate(const struct bench *bench, size_t count, bool in_pla
         first += some;
     }
     for (uint32_t i = 0; i < launched; i++) {
-        pcclResult_t awaited = pcclAwaitAsyncReduce(&bench->handles[i], NULL);
+        pcclResult_t awaited = pcclAwaitOperation(&bench->handles[i], UINT32_MAX, bench->info);
         result = result == pcclSuccess ? awaited : result;
     }
     return result;
@@ -472,7 +474,7 @@ static pcclResult_t measure_exact(const struct bench *bench, size_t count, bool 
 static pcclResult_t measure_error(const struct bench *bench, size_t count, struct perf_record *record)
 {
     pcclCodecError_t error = PCCL_CODEC_ERROR_INIT;
-    if (bench->options->codec.algorithm == pcclQuantNone)
+    if (bench->options->codec.algorithm == pcclQuantNone || bench->options->codec.algorithm == pcclQuantAuto)
         return pcclSuccess;
     pcclResult_t result =
         pcclMeasureCodec(&bench->options->codec, bench->input, count, bench->options->datatype, &error);
@@ -534,6 +536,8 @@ static pcclResult_t measure_size(const struct bench *bench, size_t bytes, bool i
     if (!may_go(bench->options))
         _exit(1); /* the launcher is gone */
     pcclResult_t result = measure(bench, count, in_place, &record, times);
+    record.chosen = bench->info->codec;
+    memcpy(record.why, bench->info->why, sizeof record.why);
     if (result == pcclSuccess)
         sink(context, &record, times);
     else
@@ -569,7 +573,9 @@ static pcclResult_t find_rank(struct bench *bench)
 int perf_worker_run(const struct perf_options *options, perf_sink sink, void *context)
 {
     size_t bytes = options->max_bytes + perf_parts(options) * perf_datatype_bytes(options->datatype);
+    pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
     struct bench bench = {.options = options,
+                          .info = &info,
                           .values = *options,
                           .input = malloc(bytes),
                           .output = malloc(bytes),

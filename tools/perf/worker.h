@@ -12,11 +12,13 @@ struct perf_record {
     uint64_t bytes, wrong;
     uint64_t memory_bytes; /* the most that this process held beyond the caller's buffers; 0: not known */
     uint32_t iterations, in_place;
-    double total_s;                  /* the timed loop */
-    double cpu_s;                    /* of this process in it */
-    double master_s;                 /* of the master, told by worker 0 */
-    double exact_s;                  /* as many operations without the codec; 0: not asked for */
-    double error_largest, error_rms; /* of what this peer brings, by coding it once (pcclMeasureCodec) */
+    double total_s;                     /* the timed loop */
+    double cpu_s;                       /* of this process in it */
+    double master_s;                    /* of the master, told by worker 0 */
+    double exact_s;                     /* as many operations without the codec; 0: not asked for */
+    double error_largest, error_rms;    /* of what this peer brings, by coding it once (pcclMeasureCodec) */
+    pcclQuantizationAlgorithm_t chosen; /* by an automatic codec, for the last operation */
+    char why[PCCL_CODEC_WORDS_SIZE];    /* ... in words; "" with any other codec */
 };
 
 /* Takes a record and its times; the times are the callee's to free. */

@@ -1,0 +1,129 @@
+#include "peer/choices.h"
+
+#include "peer/output.h"
+#include "peer/queries.h"
+#include "peer/subgroups.h"
+#include "wire/choice.h"
+#include "wire/packing.h"
+
+enum {
+    ERAS_KEPT = 64,          /* without a use of the tag: a caller may update or synchronize several times in a step */
+    TELL_AGAIN_US = 1000000, /* pause between two lines of a changed choice */
+};
+
+struct pccl_tag_choice {
+    struct pccl_table_node by_tag;
+    uint64_t subgroup, tag;
+    struct pccl_choice choice; /* CHOICE_NONE: there was no use that counts */
+    uint64_t era;              /* of the last use that counts */
+};
+
+static uint64_t key_of(uint64_t subgroup, uint64_t tag) { return subgroup + tag; }
+
+static uint64_t era_of(const struct pccl_peer *p) { return pccl_peer_joint(p) + p->rounds[PCCL_ROUND_SYNC]; }
+
+static struct pccl_tag_choice *find(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag)
+{
+    struct pccl_table_node *node = pccl_table_find(&p->choices, key_of(subgroup, tag));
+    for (; node != NULL; node = pccl_table_find_next(node)) {
+        struct pccl_tag_choice *kept = PCCL_CONTAINER_OF(node, struct pccl_tag_choice, by_tag);
+        if (kept->tag == tag && kept->subgroup == subgroup)
+            return kept;
+    }
+    return NULL;
+}
+
+enum pccl_status pccl_peer_need_choice(struct pccl_peer *p, uint64_t subgroup, uint64_t tag)
+{
+    if (find(p, subgroup, tag) != NULL)
+        return PCCL_OK;
+    if (p->choices.count >= PCCL_CHOICES_MAX)
+        return PCCL_LIMIT;
+    struct pccl_tag_choice *made = pccl_allocate(&p->memory, sizeof *made);
+    if (made == NULL)
+        return PCCL_MEMORY;
+    made->subgroup = subgroup;
+    made->tag = tag;
+    pccl_table_insert(&p->choices, &made->by_tag, key_of(subgroup, tag));
+    return PCCL_OK;
+}
+
+struct pccl_choice pccl_peer_choose(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag,
+                                    struct pccl_descriptor *descriptor)
+{
+    const struct pccl_peer_subgroup *within = subgroup != 0 ? pccl_peer_open_subgroup(p, subgroup) : NULL;
+    const struct pccl_cost *cost = within != NULL ? &within->cost : &p->cost;
+    const struct pccl_tag_choice *kept = find(p, subgroup, tag);
+    struct pccl_choice choice = kept != NULL ? kept->choice : (struct pccl_choice){0};
+    if (choice.why == PCCL_CHOICE_NONE)
+        choice = pccl_choice_first(descriptor, within != NULL ? within->count : p->ring_count, cost);
+    choice.rtt_us = cost->rtt_us;
+    pccl_choice_apply((enum pccl_level)choice.level, descriptor, descriptor);
+    return choice;
+}
+
+static void tell(struct pccl_peer *p, const struct pccl_peer_op *op, const struct pccl_choice *next)
+{
+    struct pccl_descriptor descriptor = op->descriptor;
+    struct pccl_text words;
+    enum pccl_log_level level = PCCL_LOG_DEBUG;
+    if (p->choices_told_us == 0 || p->now_us >= p->choices_told_us + TELL_AGAIN_US) {
+        level = PCCL_LOG_INFO;
+        p->choices_told_us = p->now_us;
+    }
+    pccl_text_clear(&words);
+    pccl_choice_apply((enum pccl_level)next->level, &descriptor, &descriptor);
+    pccl_text_add(&words, pccl_packing_kind_name(descriptor.codec));
+    pccl_text_add(&words, " from now on, ");
+    pccl_choice_describe(&words, &descriptor, next);
+    pccl_peer_log(p, level, "tag %" PRIu64 ": quantization %s", op->instance.tag, words.bytes);
+}
+
+void pccl_peer_keep_choice(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_choice *next)
+{
+    struct pccl_tag_choice *kept = find(p, op->instance.subgroup, op->instance.tag);
+    if (op->choice.why == PCCL_CHOICE_NONE || kept == NULL)
+        return;
+    op->next_choice = *next;
+    kept->choice = *next;
+    kept->era = era_of(p);
+    if (next->level != op->choice.level)
+        tell(p, op, next);
+}
+
+/* ---- forgetting ---- */
+
+static void forget(struct pccl_peer *p, bool (*is_over)(const struct pccl_peer *p, const struct pccl_tag_choice *kept))
+{
+    for (struct pccl_table_node *node = pccl_table_first(&p->choices), *next; node != NULL; node = next) {
+        struct pccl_tag_choice *kept = PCCL_CONTAINER_OF(node, struct pccl_tag_choice, by_tag);
+        next = pccl_table_after(&p->choices, node);
+        if (!is_over(p, kept))
+            continue;
+        pccl_table_remove(&p->choices, node);
+        pccl_release(&p->memory, kept, sizeof *kept);
+    }
+}
+
+static bool is_of_group(const struct pccl_peer *p, const struct pccl_tag_choice *kept)
+{
+    (void)p;
+    return kept->subgroup == 0;
+}
+
+static bool is_old(const struct pccl_peer *p, const struct pccl_tag_choice *kept)
+{
+    return kept->choice.why == PCCL_CHOICE_NONE || era_of(p) - kept->era > ERAS_KEPT ||
+           (kept->subgroup != 0 && pccl_peer_open_subgroup(p, kept->subgroup) == NULL);
+}
+
+static bool is_any(const struct pccl_peer *p, const struct pccl_tag_choice *kept)
+{
+    (void)p;
+    (void)kept;
+    return true;
+}
+
+void pccl_peer_forget_choices_of_group(struct pccl_peer *p) { forget(p, is_of_group); }
+void pccl_peer_forget_old_choices(struct pccl_peer *p) { forget(p, is_old); }
+void pccl_peer_free_choices(struct pccl_peer *p) { forget(p, is_any); }

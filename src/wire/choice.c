@@ -1,0 +1,222 @@
+#include "wire/choice.h"
+
+#include "wire/cost.h"
+#include "wire/packing.h"
+
+/* The constants behind the choices. Peers must have the same ones for a first use. */
+enum {
+    LOWERED_TO_PERCENT = 90, /* of the budget: what a level may be expected to take that is gone down to */
+    RAISED_TO_PERCENT = 75,  /* the same going up: so much less that noise does not bring it down again */
+    PATIENCE_LEAST = 2,
+    PATIENCE_MOST = 64,
+    STEADY_USES = 16, /* who has to go down again before so many, takes more patience to go up */
+    STEADY_MOST = UINT8_MAX,
+};
+static const uint64_t bytes_most = UINT64_C(1) << 50; /* beyond it no budget is met */
+
+const char *pccl_choice_misfit(const struct pccl_descriptor *descriptor)
+{
+    const bool coalesced = descriptor->collective == PCCL_COALESCED;
+    const enum pccl_datatype type = (enum pccl_datatype)descriptor->datatype;
+    if (descriptor->collective != PCCL_ALL_REDUCE && descriptor->collective != PCCL_REDUCE_SCATTER && !coalesced)
+        return "an automatic codec is for all-reduces and reduce-scatters";
+    if (coalesced)
+        return NULL; /* its sections have types and reductions of their own */
+    if (!pccl_id_is_zero(&descriptor->counts))
+        return "an automatic codec is for reduce-scatters of equal shares";
+    if (type != PCCL_F32 && type != PCCL_F16 && type != PCCL_BF16)
+        return "an automatic codec is for elements of float, float16 and bfloat16";
+    if (descriptor->operation != PCCL_SUM && descriptor->operation != PCCL_AVG &&
+        descriptor->operation != PCCL_PREMUL_SUM)
+        return "an automatic codec is for sums and averages";
+    return NULL;
+}
+
+/* ---- levels ---- */
+
+void pccl_choice_apply(enum pccl_level level, const struct pccl_descriptor *asked, struct pccl_descriptor *descriptor)
+{
+    static const uint8_t codecs[] = {
+        [PCCL_LEVEL_EXACT] = PCCL_CODEC_NONE,
+        [PCCL_LEVEL_16] = PCCL_CODEC_ZERO_POINT_SCALE,
+        [PCCL_LEVEL_8] = PCCL_PACKING_SCALED + PCCL_SCALED_E4M3,
+        [PCCL_LEVEL_4] = PCCL_PACKING_SCALED + PCCL_SCALED_E2M1,
+    };
+    const bool scaled = codecs[level] >= PCCL_PACKING_SCALED;
+    const struct pccl_descriptor given = *asked;
+    descriptor->codec = codecs[level];
+    descriptor->codec_datatype = level == PCCL_LEVEL_16 ? PCCL_U16 : 0;
+    descriptor->codec_block = scaled ? given.codec_block : 0;
+    descriptor->codec_scale = scaled ? given.codec_scale : 0;
+    descriptor->codec_rounding = scaled ? given.codec_rounding : 0;
+}
+
+bool pccl_choice_is_applied(enum pccl_level level, const struct pccl_descriptor *descriptor)
+{
+    struct pccl_descriptor applied = *descriptor;
+    pccl_choice_apply(level, descriptor, &applied);
+    return pccl_packing_equal(descriptor, &applied);
+}
+
+/* Lists of tensors are taken for floats: only these are packed. */
+static enum pccl_datatype type_of(const struct pccl_descriptor *descriptor)
+{
+    return descriptor->collective == PCCL_COALESCED ? PCCL_F32 : (enum pccl_datatype)descriptor->datatype;
+}
+
+/* Bytes of PCCL_PACKING_BLOCK elements. At a level without scales there is no block: any tells as much. */
+static uint64_t weight(enum pccl_level level, const struct pccl_descriptor *asked)
+{
+    struct pccl_descriptor one = *asked;
+    struct pccl_packing packing;
+    struct pccl_text reason;
+    one.operation = PCCL_SUM;
+    one.codec_block = one.codec_block != 0 ? one.codec_block : PCCL_SCALED_BLOCK_MAX;
+    pccl_choice_apply(level, &one, &one);
+    pccl_text_clear(&reason);
+    if (!pccl_packing_find(&one, type_of(asked), &packing, &reason) || !pccl_packing_packs(&packing))
+        return PCCL_PACKING_BLOCK * pccl_datatype_bytes(type_of(asked));
+    return pccl_packing_bytes(&packing, PCCL_PACKING_BLOCK);
+}
+
+/* The first level, from the most bits on, that is expected to take no longer; else the last. */
+static enum pccl_level first_within(const uint64_t expected_us[PCCL_LEVELS], uint64_t limit_us)
+{
+    enum pccl_level level = PCCL_LEVEL_EXACT;
+    while (level < PCCL_LEVEL_4 && expected_us[level] > limit_us)
+        level++;
+    return level;
+}
+
+static uint64_t budget_us(const struct pccl_descriptor *descriptor) { return descriptor->budget_ms * UINT64_C(1000); }
+
+static uint32_t in_32_bits(uint64_t us) { return (uint32_t)pccl_min_u64(us, PCCL_TOOK_UNKNOWN - 1); }
+
+/* ---- the first use ---- */
+
+/* What a rank sends of the operation in all. */
+static uint64_t sent_bytes(const struct pccl_descriptor *descriptor, uint32_t world, uint64_t block_bytes)
+{
+    const bool in_parts = descriptor->collective == PCCL_REDUCE_SCATTER;
+    const uint64_t elements =
+        descriptor->collective == PCCL_COALESCED ? descriptor->count / sizeof(float) : descriptor->count;
+    const uint64_t blocks = pccl_min_u64(pccl_divide_up(elements, PCCL_PACKING_BLOCK), bytes_most / block_bytes);
+    const uint64_t part = in_parts ? blocks * block_bytes : 2 * blocks * block_bytes / world;
+    return pccl_min_u64(part, bytes_most) * (world - 1);
+}
+
+static uint64_t transfer_us(uint64_t bytes, uint64_t rate)
+{
+    rate = pccl_min_u64(rate, PCCL_RATE_MOST);
+    return bytes / rate * 1000000 + bytes % rate * 1000000 / rate;
+}
+
+struct pccl_choice pccl_choice_first(const struct pccl_descriptor *descriptor, uint32_t world,
+                                     const struct pccl_cost *cost)
+{
+    struct pccl_choice choice = {.why = PCCL_CHOICE_FIRST,
+                                 .level = PCCL_LEVEL_EXACT,
+                                 .patience = PATIENCE_LEAST,
+                                 .steady = STEADY_MOST,
+                                 .rtt_us = cost->rtt_us};
+    uint64_t expected_us[PCCL_LEVELS];
+    if (cost->rate == 0 || world < 2)
+        return choice;
+    for (unsigned level = 0; level < PCCL_LEVELS; level++)
+        expected_us[level] =
+            cost->rtt_us +
+            transfer_us(sent_bytes(descriptor, world, weight((enum pccl_level)level, descriptor)), cost->rate);
+    choice.level = (uint8_t)first_within(expected_us, budget_us(descriptor) * LOWERED_TO_PERCENT / 100);
+    choice.expected_us = in_32_bits(expected_us[choice.level]);
+    return choice;
+}
+
+/* ---- later uses ---- */
+
+/*
+ * A round trip takes as long whatever is sent; the rest of the time follows the bytes. (Along a ring
+ * more of it is latency than that: then more bits are expected to take longer than they do, and fewer
+ * bits to help more, until the next use shows it.)
+ */
+static void expect(const struct pccl_descriptor *descriptor, const struct pccl_choice *used, uint64_t took_us,
+                   uint64_t expected_us[PCCL_LEVELS])
+{
+    const uint64_t latency_us = pccl_min_u64(used->rtt_us, took_us);
+    const uint64_t present = weight((enum pccl_level)used->level, descriptor);
+    for (unsigned level = 0; level < PCCL_LEVELS; level++)
+        expected_us[level] = latency_us + (took_us - latency_us) * weight((enum pccl_level)level, descriptor) / present;
+}
+
+static uint8_t one_more(uint8_t count) { return (uint8_t)(count + (count < UINT8_MAX)); }
+
+static void lower(struct pccl_choice *choice, enum pccl_level level)
+{
+    const bool too_soon = choice->steady < STEADY_USES;
+    choice->why = PCCL_CHOICE_LOWERED;
+    choice->level = (uint8_t)level;
+    choice->patience = (uint8_t)(too_soon ? pccl_min_u64(2 * choice->patience, PATIENCE_MOST) : PATIENCE_LEAST);
+    choice->patience = (uint8_t)pccl_max_u32(choice->patience, PATIENCE_LEAST);
+    choice->fits = 0;
+    choice->steady = STEADY_MOST;
+}
+
+static void raise_when_it_is_time(struct pccl_choice *choice, enum pccl_level level)
+{
+    choice->fits = one_more(choice->fits);
+    if (choice->fits < choice->patience)
+        return;
+    choice->why = PCCL_CHOICE_RAISED;
+    choice->level = (uint8_t)level;
+    choice->fits = 0;
+    choice->steady = 0;
+}
+
+struct pccl_choice pccl_choice_next(const struct pccl_descriptor *descriptor, const struct pccl_choice *used,
+                                    uint32_t took_us)
+{
+    struct pccl_choice choice = *used;
+    uint64_t expected_us[PCCL_LEVELS];
+    choice.why = PCCL_CHOICE_KEPT;
+    choice.took_us = choice.expected_us = 0;
+    if (took_us == PCCL_TOOK_UNKNOWN)
+        return choice;
+    const uint64_t least_us =
+        transfer_us(sent_bytes(descriptor, 2, weight((enum pccl_level)used->level, descriptor)), PCCL_RATE_MOST);
+    choice.took_us = in_32_bits(pccl_max_u64(took_us, least_us));
+    choice.steady = one_more(choice.steady);
+    expect(descriptor, used, choice.took_us, expected_us);
+    const enum pccl_level up = first_within(expected_us, budget_us(descriptor) * RAISED_TO_PERCENT / 100);
+    const enum pccl_level down = first_within(expected_us, budget_us(descriptor) * LOWERED_TO_PERCENT / 100);
+    if (choice.took_us > budget_us(descriptor) && down > used->level)
+        lower(&choice, down);
+    else if (choice.took_us <= budget_us(descriptor) && up < used->level)
+        raise_when_it_is_time(&choice, up);
+    else
+        choice.fits = 0;
+    choice.expected_us = in_32_bits(expected_us[choice.level]);
+    return choice;
+}
+
+/* ---- words ---- */
+
+static void add_ms(struct pccl_text *words, const char *before, uint32_t us)
+{
+    pccl_text_append(words, "%s%u.%u ms", before, us / 1000, us / 100 % 10);
+}
+
+void pccl_choice_describe(struct pccl_text *words, const struct pccl_descriptor *descriptor,
+                          const struct pccl_choice *choice)
+{
+    static const char *const whys[] = {
+        [PCCL_CHOICE_NONE] = "nothing is chosen", [PCCL_CHOICE_FIRST] = "first use", [PCCL_CHOICE_KEPT] = "kept",
+        [PCCL_CHOICE_LOWERED] = "lowered",        [PCCL_CHOICE_RAISED] = "raised",
+    };
+    pccl_text_add(words, whys[choice->why]);
+    pccl_text_append(words, ": budget %u ms", descriptor->budget_ms);
+    if (choice->took_us != 0)
+        add_ms(words, ", the use before took ", choice->took_us);
+    if (choice->expected_us != 0)
+        add_ms(words, ", expected ", choice->expected_us);
+    else
+        pccl_text_add(words, choice->why == PCCL_CHOICE_FIRST ? ", no rate of the links is known" : "");
+}

@@ -1,0 +1,182 @@
+/* Scenarios of automatic codecs: which level is told, to whom, and who forgets it (PROTOCOL 7.12). */
+#include "scenarios.h"
+
+enum { TAG = 1, BUDGET_MS = 100, SLOW_MS = 300, FAST_MS = 20 };
+
+static struct sim_peer *p[8]; /* of the running scenario */
+static struct pccl_peer_op *x[8];
+
+static struct pccl_peer_op *launch(struct sim *sim, struct sim_peer *peer, uint64_t step)
+{
+    struct sim_request request = {
+        .tag = TAG, .step = step, .count = 100000, .reduction = PCCL_SUM, .budget_ms = BUDGET_MS};
+    struct pccl_peer_op *op = NULL;
+    enum pccl_status status = sim_app_launch(sim, peer, &request, &op);
+    if (status != PCCL_OK)
+        sim_fail(sim, "p%u may not launch: %s", peer->process.number, pccl_status_name(status));
+    return op;
+}
+
+static void launch_all(struct sim *sim, uint32_t count, uint64_t step)
+{
+    scenario_run_ms(sim, 20); /* everybody knows the same */
+    for (uint32_t i = 0; i < count; i++)
+        x[i] = launch(sim, p[i], step);
+}
+
+static void take_all(struct sim *sim, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        WAIT(sim, 1000, scenario_is_decided(x[i]));
+        MUST(sim, scenario_take(sim, p[i], x[i]) == PCCL_CLASS_NONE);
+    }
+}
+
+/* All use the tag, which takes so long. Returns at which level; that it is that of all, check_level says (bulk.c). */
+static enum pccl_level use(struct sim *sim, uint32_t count, uint64_t step, uint64_t took_ms)
+{
+    launch_all(sim, count, step);
+    const enum pccl_level level = (enum pccl_level)x[0]->choice.level;
+    scenario_run_ms(sim, took_ms);
+    for (uint32_t i = 0; i < count; i++)
+        sim_bulk_finish(sim, p[i], x[i]);
+    take_all(sim, count);
+    return level;
+}
+
+/*
+ * Down at once and as far as it takes, up after two; an abort, an era and a death change nothing; with a
+ * newcomer all begin anew.
+ */
+void scenario_choice_follows(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    MUST(sim, use(sim, 3, 1, SLOW_MS) == PCCL_LEVEL_EXACT);
+    MUST(sim, use(sim, 3, 2, FAST_MS) == PCCL_LEVEL_8);
+    launch_all(sim, 3, 3);
+    MUST(sim, x[0]->choice.level == PCCL_LEVEL_8 && x[0]->choice.fits == 1);
+    scenario_abort(sim, p[1], x[1], PCCL_CLASS_ABORTED);
+    for (uint32_t i = 0; i < 3; i++) {
+        WAIT(sim, 1000, scenario_is_decided(x[i]));
+        MUST(sim, scenario_take(sim, p[i], x[i]) == PCCL_CLASS_ABORTED);
+    }
+    scenario_update_all(sim, p, 3);
+    MUST(sim, use(sim, 3, 4, FAST_MS) == PCCL_LEVEL_8);
+    MUST(sim, use(sim, 3, 5, SLOW_MS) == PCCL_LEVEL_EXACT);
+    sim_peer_kill(sim, p[2], false);
+    WAIT(sim, 1000, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
+    MUST(sim, use(sim, 2, 6, SLOW_MS) == PCCL_LEVEL_8);
+    p[2] = scenario_join(sim, 6, 0);
+    scenario_run_ms(sim, 100);
+    scenario_update_all(sim, p, 2);
+    WAIT(sim, 1000, pccl_peer_is_connected(p[2]->machine));
+    MUST(sim, use(sim, 3, 7, FAST_MS) == PCCL_LEVEL_EXACT);
+}
+
+/* Who waits for the others does not count: the last one to launch tells what the transfer took. */
+void scenario_choice_waits(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    scenario_run_ms(sim, 20);
+    for (uint32_t i = 0; i < 3; i++) {
+        x[i] = launch(sim, p[i], 1);
+        scenario_run_ms(sim, i < 2 ? SLOW_MS : FAST_MS);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        sim_bulk_finish(sim, p[i], x[i]);
+    take_all(sim, 3);
+    MUST(sim, use(sim, 3, 2, FAST_MS) == PCCL_LEVEL_EXACT);
+}
+
+/* Only A has heard what the next level is; then the master restarts. The view stays, and so does what A heard. */
+void scenario_choice_restart(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    launch_all(sim, 3, 1);
+    scenario_run_ms(sim, SLOW_MS);
+    sim_bulk_finish(sim, p[1], x[1]);
+    sim_bulk_finish(sim, p[2], x[2]);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, p[1], false);
+    scenario_control(sim, p[2], false);
+    sim_bulk_finish(sim, p[0], x[0]);
+    WAIT(sim, 100, scenario_is_decided(x[0]));
+    const struct pccl_epoch view = p[0]->machine->view;
+    scenario_control(sim, p[0], false);
+    sim_master_crash(sim, true);
+    for (uint32_t i = 0; i < 3; i++)
+        scenario_control(sim, p[i], true);
+    sim_master_start(sim);
+    WAIT(sim, 5000, scenario_is_decided(x[1]) && scenario_is_decided(x[2]));
+    take_all(sim, 3);
+    MUST(sim, pccl_epoch_equal(&p[0]->machine->view, &view));
+    MUST(sim, use(sim, 3, 2, FAST_MS) == PCCL_LEVEL_8);
+}
+
+/* All have finished, and the master that would have decided is gone: the next one commits, and keeps the level. */
+void scenario_choice_undecided(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    MUST(sim, use(sim, 2, 1, SLOW_MS) == PCCL_LEVEL_EXACT);
+    launch_all(sim, 2, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        scenario_control(sim, p[i], false);
+    scenario_run_ms(sim, SLOW_MS);
+    for (uint32_t i = 0; i < 2; i++)
+        sim_bulk_finish(sim, p[i], x[i]);
+    sim_master_crash(sim, true);
+    for (uint32_t i = 0; i < 2; i++)
+        scenario_control(sim, p[i], true);
+    sim_master_start(sim);
+    WAIT(sim, 5000, scenario_is_decided(x[0]) && scenario_is_decided(x[1]));
+    take_all(sim, 2);
+    MUST(sim, use(sim, 2, 3, FAST_MS) == PCCL_LEVEL_8);
+    MUST(sim, use(sim, 2, 4, FAST_MS) == PCCL_LEVEL_8); /* of the one before this nobody knows how long it took */
+}
+
+/*
+ * N comes and goes while A hears nothing, and the master restarts: to A the members are those of
+ * before, and the others have forgotten what they knew.
+ */
+void scenario_choice_missed_views(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    MUST(sim, use(sim, 3, 1, SLOW_MS) == PCCL_LEVEL_EXACT);
+    p[3] = scenario_join(sim, 7, 0);
+    scenario_run_ms(sim, 100);
+    scenario_update(sim, p[0]);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, p[0], false);
+    scenario_update(sim, p[1]);
+    scenario_update(sim, p[2]);
+    WAIT(sim, 500, scenario_is_over(p[1], PCCL_CALL_UPDATE) && scenario_is_over(p[2], PCCL_CALL_UPDATE));
+    MUST(sim, p[1]->machine->ring_count == 4);
+    sim_peer_kill(sim, p[3], false);
+    WAIT(sim, 1000, p[1]->machine->ring_count == 3 && p[2]->machine->ring_count == 3);
+    sim_master_crash(sim, true);
+    scenario_control(sim, p[0], true);
+    sim_master_start(sim);
+    WAIT(sim, 8000, scenario_is_over(p[0], PCCL_CALL_UPDATE) && !sim->master->machine->recovering);
+    scenario_run_ms(sim, 50);
+    MUST(sim, p[0]->machine->ring_count == 3 && p[0]->machine->choices.count == 0);
+    MUST(sim, use(sim, 3, 2, FAST_MS) == PCCL_LEVEL_EXACT);
+}
+
+/*
+ * A peer that says it took no time is believed, and can only make all send more bits than there is time
+ * for. What it says too much counts for nothing.
+ */
+void scenario_choice_liar(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    for (uint64_t step = 1; step <= 2; step++) {
+        launch_all(sim, 3, step);
+        MUST(sim, x[0]->choice.level == PCCL_LEVEL_EXACT);
+        scenario_run_ms(sim, SLOW_MS);
+        x[2]->launched_us = step == 1 ? sim->now : 0;
+        for (uint32_t i = 0; i < 3; i++)
+            sim_bulk_finish(sim, p[i], x[i]);
+        take_all(sim, 3);
+    }
+    MUST(sim, use(sim, 3, 3, FAST_MS) == PCCL_LEVEL_8);
+}
