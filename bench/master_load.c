@@ -2,10 +2,13 @@
  * What the master costs: N real peer machines and one real master machine in one process, joined by
  * byte queues. Only the master's work (framing, decoding, stepping, encoding) is timed.
  *
- *   master_load [PEERS [OPERATIONS [BYTES]]]      prints one line of key=value
+ *   master_load [PEERS [OPERATIONS [BYTES]]]      prints lines of key=value: the operations, then the pages, at rest
+ *                                                 and while all but one wait in an operation. OPERATIONS 0: only the
+ *                                                 pages, and all join at once, which takes less time
  */
 #include "kernels/reduce.h"
-#include "master/master.h"
+#include "master/metrics.h"
+#include "master/pages.h"
 #include "peer/peer.h"
 
 #include <stdio.h>
@@ -37,6 +40,8 @@ struct world {
     double master_s;
     size_t master_bytes, peer_bytes;
 };
+
+enum { WANTED_MAX = 64 << 10 };
 
 static struct pccl_wire_scratch scratch;
 
@@ -126,15 +131,15 @@ static void send_master(void *context, const uint8_t *bytes, size_t length)
     put(&((struct node *)context)->up, bytes, length);
 }
 
-static struct pccl_id wanted_links[64];
-static struct node *wanting[64];
+static struct pccl_id wanted_links[WANTED_MAX];
+static struct node *wanting[WANTED_MAX];
 static uint32_t wanted_count;
 
 static void dial_link(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
                       const struct pccl_address *candidates, uint32_t count)
 {
     (void)ticket, (void)candidates, (void)count;
-    if (wanted_count == 64)
+    if (wanted_count == WANTED_MAX)
         abort();
     wanting[wanted_count] = context;
     wanted_links[wanted_count++] = *peer;
@@ -154,6 +159,11 @@ static void call_done(void *context, enum pccl_call call, enum pccl_status statu
 static void op_decided(void *context, struct pccl_peer_op *op)
 {
     ((struct node *)context)->decided += op->class == PCCL_CLASS_NONE;
+}
+
+static void ring_changed(void *context, const struct pccl_id *ring, uint32_t count)
+{
+    (void)context, (void)ring, (void)count;
 }
 
 static void op_ignored(void *context, struct pccl_peer_op *op) { (void)context, (void)op; }
@@ -250,7 +260,8 @@ static void pump(struct world *world)
 
 /* ---- the run ---- */
 
-static void join(struct world *world, uint32_t index)
+/* One more comes to the master. */
+static void greet(struct world *world, uint32_t index)
 {
     struct node *node = &world->nodes[index];
     node->world = world;
@@ -268,6 +279,7 @@ static void join(struct world *world, uint32_t index)
                                         .accept_master = accept_master,
                                         .dial_link = dial_link,
                                         .close_link = close_link,
+                                        .ring_changed = ring_changed,
                                         .call_done = call_done,
                                         .op_decided = op_decided,
                                         .op_start = op_ignored,
@@ -283,14 +295,50 @@ static void join(struct world *world, uint32_t index)
     opened.address = pccl_address_v4(127, 0, 0, 1, 1);
     pccl_master_step(world->master, &opened);
     tell(node, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_UP});
+}
+
+/* Those who are members let in who has come. Returns how many are members then. */
+static uint32_t update(struct world *world)
+{
+    uint32_t members = 0;
+    for (uint32_t i = 0; i < world->count; i++)
+        if (world->nodes[i].connected)
+            call(&world->nodes[i], PCCL_CALL_UPDATE);
     pump(world);
-    for (uint32_t i = 0; i < index; i++)
-        call(&world->nodes[i], PCCL_CALL_UPDATE);
-    pump(world);
-    if (!node->connected) {
-        fprintf(stderr, "peer %u was not admitted\n", index);
-        exit(1);
+    for (uint32_t i = 0; i < world->count; i++)
+        members += world->nodes[i].connected;
+    return members;
+}
+
+static void expect_members(const struct world *world, uint32_t members)
+{
+    if (members == world->count)
+        return;
+    fprintf(stderr, "of %u peers %u were admitted\n", world->count, members);
+    exit(1);
+}
+
+static void join_one_by_one(struct world *world, uint32_t count)
+{
+    while (world->count < count) {
+        greet(world, world->count++);
+        pump(world);
+        expect_members(world, update(world));
     }
+}
+
+static void join_at_once(struct world *world, uint32_t count)
+{
+    uint32_t members = 0;
+    while (world->count < count) {
+        greet(world, world->count++);
+        if (world->count % (PCCL_STRANGERS_MAX / 2) == 0)
+            pump(world); /* their hellos */
+    }
+    pump(world);
+    for (uint32_t before = 1; members < count && members != before; members = update(world))
+        before = members;
+    expect_members(world, members);
 }
 
 static void reduce(struct world *world, uint32_t bytes)
@@ -309,12 +357,76 @@ static void reduce(struct world *world, uint32_t bytes)
         tell(&world->nodes[i], &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = world->nodes[i].op});
 }
 
+/* What the pages of a run of this size cost: bytes, time of all slices, of the longest, and of the copy. */
+static void print_pages(struct world *world)
+{
+    enum { SLICE_ITEMS = 64, PAGE_BYTES_MAX = 64 << 20 };
+    struct pccl_memory memory = {counted_resize, &(size_t){0}};
+    struct pccl_figures figures;
+    struct pccl_print metrics, json;
+    double begun_s = cpu_s(), copied_s, longest_s = 0;
+    if (!pccl_figures_take(world->master, true, &memory, &figures))
+        abort();
+    figures.driver.version = "0";
+    copied_s = cpu_s();
+    pccl_print_init(&json, &memory, PAGE_BYTES_MAX);
+    pccl_print_init(&metrics, &memory, PAGE_BYTES_MAX);
+    bool more = true;
+    for (uint32_t at = 0; more;) {
+        double slice_s = cpu_s();
+        for (int i = 0; more && i < SLICE_ITEMS; i++)
+            more = pccl_page_json(&figures, &at, &json);
+        slice_s = cpu_s() - slice_s;
+        longest_s = slice_s > longest_s ? slice_s : longest_s;
+    }
+    double made_s = cpu_s();
+    pccl_metrics_write(&figures, &metrics);
+    printf("peers=%u calls=%u metrics_bytes=%u metrics_ms=%.3f status_bytes=%u status_ms=%.3f copy_ms=%.3f "
+           "longest_slice_ms=%.3f\n",
+           world->count, figures.wait_count, metrics.length, (cpu_s() - made_s) * 1e3, json.length,
+           (made_s - begun_s) * 1e3, (copied_s - begun_s) * 1e3, longest_s * 1e3);
+    pccl_print_fini(&json);
+    pccl_print_fini(&metrics);
+    pccl_figures_fini(&figures);
+}
+
+/* All but the last wait in an operation, and the pages say so. */
+static void print_busy_pages(struct world *world)
+{
+    struct pccl_launch launch = {.tag = 2, .payload = (const uint8_t *)"1234", .payload_bytes = 4, .tiny = true};
+    launch.descriptor = (struct pccl_descriptor){.datatype = PCCL_F32, .operation = PCCL_SUM, .count = 1};
+    for (uint32_t i = 0; i + 1 < world->count; i++)
+        if (tell(&world->nodes[i], &(struct pccl_peer_event){.kind = PCCL_PEER_LAUNCH, .launch = &launch}) != PCCL_OK)
+            abort();
+    pump(world);
+    print_pages(world);
+}
+
+/* false: not all were committed. */
+static bool operate(struct world *world, uint32_t operations, uint32_t bytes)
+{
+    double join_s = world->master_s;
+    size_t master_bytes = world->master_bytes;
+    uint32_t count = world->count;
+    world->master_s = 0;
+    for (uint32_t i = 0; i < operations; i++)
+        reduce(world, bytes);
+    uint64_t decided = 0;
+    for (uint32_t i = 0; i < count; i++)
+        decided += world->nodes[i].decided;
+    printf("peers=%u operations=%u bytes=%u committed=%s master_us_per_peer_and_operation=%.2f master_ms_per_join=%.3f "
+           "master_bytes_per_peer=%zu\n",
+           count, operations, bytes, decided == (uint64_t)count * operations ? "all" : "NOT ALL",
+           world->master_s * 1e6 / count / operations, join_s * 1e3 / count, master_bytes / count);
+    return decided == (uint64_t)count * operations;
+}
+
 int main(int argc, char **argv)
 {
     uint32_t count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 1000;
     uint32_t operations = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 100;
     uint32_t bytes = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 4;
-    if (count == 0 || operations == 0 || bytes == 0 || bytes % 4 != 0 || bytes > PCCL_TINY_BYTES_MAX) {
+    if (count == 0 || bytes == 0 || bytes % 4 != 0 || bytes > PCCL_TINY_BYTES_MAX) {
         fprintf(stderr, "usage: master_load [PEERS [OPERATIONS [BYTES, a multiple of 4 up to %d]]]\n",
                 PCCL_TINY_BYTES_MAX);
         return 2;
@@ -331,21 +443,9 @@ int main(int argc, char **argv)
     struct pccl_master_config config = pccl_master_defaults();
     config.boot = 1;
     world.master = pccl_master_create(&config, &memory, &effects, world.now_us);
-    for (uint32_t i = 0; i < count; i++) {
-        world.count = i + 1;
-        join(&world, i);
-    }
-    double join_s = world.master_s;
-    size_t master_bytes = world.master_bytes;
-    world.master_s = 0;
-    for (uint32_t i = 0; i < operations; i++)
-        reduce(&world, bytes);
-    uint64_t decided = 0;
-    for (uint32_t i = 0; i < count; i++)
-        decided += world.nodes[i].decided;
-    printf("peers=%u operations=%u bytes=%u committed=%s master_us_per_peer_and_operation=%.2f master_ms_per_join=%.3f "
-           "master_bytes_per_peer=%zu\n",
-           count, operations, bytes, decided == (uint64_t)count * operations ? "all" : "NOT ALL",
-           world.master_s * 1e6 / count / operations, join_s * 1e3 / count, master_bytes / count);
-    return decided == (uint64_t)count * operations ? 0 : 1;
+    (operations > 0 ? join_one_by_one : join_at_once)(&world, count);
+    bool good = operations == 0 || operate(&world, operations, bytes);
+    print_pages(&world);
+    print_busy_pages(&world);
+    return good ? 0 : 1;
 }

@@ -27,6 +27,12 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
     enum pccl_status status = pccl_params_load(options, pcclParameterMaster, &params, &reason);
     if (status != PCCL_OK)
         return fail(extended, status, reason.bytes);
+    struct pccl_host http[PCCL_MASTER_HTTP_MAX];
+    uint32_t http_count = 0;
+    if (params.http[0])
+        status = pccl_api_hosts(params.http, PCCL_MASTER_HTTP_PORT, http, PCCL_MASTER_HTTP_MAX, &http_count, &reason);
+    if (status != PCCL_OK)
+        return fail(extended, status, reason.bytes);
     struct pccl_master_config config = pccl_master_server_config(&params);
     pcclMasterInstance_t *master = pccl_allocate(pccl_heap(), sizeof *master);
     if (!master)
@@ -37,6 +43,7 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
         return fail(extended, PCCL_MEMORY, "out of memory for a master");
     }
     pccl_master_server_set_report_file(master->server, params.topology_file);
+    pccl_master_server_set_http(master->server, http, http_count);
     master->generation = pccl_fork_generation();
     *master_out = master;
     return pcclSuccess;

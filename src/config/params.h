@@ -45,6 +45,8 @@
       "how long an optimization trusts a measurement before it tests the path again")                                  \
     X(MASTER, TEXT, topology_file, "PCCL_TOPOLOGY_FILE", "", 0, 1000,                                                  \
       "file for the topology report, written after each optimization; empty: none")                                    \
+    X(MASTER, HOSTS, http, "PCCL_HTTP", "", 0, 4,                                                                      \
+      "addresses, with or without ports (48180), at which the master answers HTTP: metrics and status; empty: none")   \
     X(COMMUNICATOR, U32, master_lost_ms, "PCCL_MASTER_LOST_MS", "120000", 100, 604800000,                              \
       "how long a peer waits for a lost master before it gives up; more than the master's alone_ms")                   \
     X(COMMUNICATOR, U32, where_ms, "PCCL_WHERE_MS", "2000", 10, 86400000,                                              \

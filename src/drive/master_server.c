@@ -3,6 +3,7 @@
 #include "drive/cpu.h"
 #include "config/errors.h"
 #include "drive/guard.h"
+#include "drive/master_pages.h"
 #include "log/logger.h"
 #include "drive/report_file.h"
 #include "drive/random.h"
@@ -25,6 +26,10 @@ enum {
     BUSY_ITERATIONS_MAX = 64, /* unread input postpones IDLE by at most so many iterations */
 };
 
+#define WORDS(number) #number
+#define VERSION_WORDS(major, minor, patch) WORDS(major) "." WORDS(minor) "." WORDS(patch)
+static const char own_version[] = VERSION_WORDS(PCCL_VERSION_MAJOR, PCCL_VERSION_MINOR, PCCL_VERSION_PATCH);
+
 struct probe {
     struct pccl_master_server *server;
     struct pccl_dialer *dialer;
@@ -42,6 +47,10 @@ struct pccl_master_server {
     void *beat_context;
     uint32_t beat_ms;
     struct pccl_report_files report_files;
+    struct pccl_host http_hosts[PCCL_MASTER_HTTP_MAX];
+    uint32_t http_host_count; /* 0: no HTTP */
+    struct pccl_master_pages pages;
+    uint64_t turned_away;
 
     struct pccl_reactor reactor;
     uv_thread_t thread;
@@ -154,6 +163,7 @@ static void turn_away(struct pccl_master_server *server, struct pccl_connection 
     pccl_logger_write_fields(PCCL_LOG_WARN, "master", reason.bytes,
                              &(struct pccl_log_fields){.cause = PCCL_LOG_CAUSE_REFUSED});
     refuse_for_lack_of_descriptors(server, connection);
+    server->turned_away++;
     step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_CLOSED, .conn = connection->id, .reason = &reason});
     forget(server, connection);
     pccl_connection_close(connection, LINGER_MS);
@@ -356,6 +366,7 @@ static void begin_shutdown(struct pccl_master_server *server)
     uv_mutex_unlock(&server->lock);
     for (uint32_t i = 0; i < server->host_count; i++)
         pccl_listener_close(&server->listeners[i]);
+    pccl_master_pages_close(&server->pages);
     while (server->probes) {
         pccl_dialer_cancel(server->probes->dialer);
         drop_probe(server->probes);
@@ -380,7 +391,21 @@ static void on_polling(struct pccl_reactor *reactor)
 {
     struct pccl_master_server *server = server_of(reactor);
     flush_all(server); /* the output of the timers of this iteration caused */
+    if (pccl_master_pages_are_open(&server->pages))
+        pccl_master_pages_note_turn(&server->pages, &reactor->loop, pccl_now_us());
     server->busy = false;
+}
+
+/* What visitors of the pages want, after the peers have got what they wait for. */
+static void tell(struct pccl_master_server *server)
+{
+    struct pccl_driver_figures driver = {.version = own_version,
+                                         .connections = server->connections.count,
+                                         .accepted = server->last_id,
+                                         .turned_away = server->turned_away};
+    if (server->machine && pccl_master_pages_are_open(&server->pages) &&
+        pccl_master_pages_work(&server->pages, server->machine, &driver, pccl_now_us()))
+        pccl_reactor_hurry(&server->reactor);
 }
 
 static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
@@ -401,6 +426,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_IDLE});
     }
     flush_all(server);
+    tell(server);
     if (server->machine)
         pccl_reactor_set_due(reactor, pccl_master_deadline(server->machine));
     else /* the machine broke: the next iteration ends the thread */
@@ -415,6 +441,7 @@ static void close_doors(void *argument)
         pccl_socket_shutdown(PCCL_CONTAINER_OF(node, struct pccl_connection, node)->channel.socket);
     for (uint32_t i = 0; i < server->host_count; i++)
         pccl_listener_close(&server->listeners[i]);
+    pccl_http_close(&server->pages.http);
 }
 
 /*
@@ -503,6 +530,22 @@ void pccl_master_server_set_report_file(struct pccl_master_server *server, const
     memcpy(server->report_files.path, path, length + 1);
 }
 
+void pccl_master_server_set_http(struct pccl_master_server *server, const struct pccl_host *hosts, uint32_t count)
+{
+    PCCL_ASSERT(count <= PCCL_COUNT_OF(server->http_hosts));
+    server->http_host_count = count;
+    memcpy(server->http_hosts, hosts, count * sizeof *hosts);
+}
+
+static enum pccl_status listen_for_http(struct pccl_master_server *server, struct pccl_text *reason)
+{
+    if (server->http_host_count == 0)
+        return PCCL_OK;
+    server->pages = (struct pccl_master_pages){.http = {.loop = &server->reactor.loop, .hash = &server->hash}};
+    int error = pccl_master_pages_open(&server->pages, server->http_hosts, server->http_host_count, reason);
+    return error ? pccl_errors_of_system(error) : PCCL_OK;
+}
+
 static enum pccl_status listen_all(struct pccl_master_server *server, struct pccl_text *reason)
 {
     for (uint32_t i = 0; i < server->host_count; i++) {
@@ -524,7 +567,7 @@ static enum pccl_status listen_all(struct pccl_master_server *server, struct pcc
         if (error)
             return pccl_errors_of_system(error);
     }
-    return PCCL_OK;
+    return listen_for_http(server, reason);
 }
 
 /* Undoes a start before the thread runs. */
@@ -534,6 +577,7 @@ static void abandon(struct pccl_master_server *server)
         pccl_listener_close(&server->listeners[i]);
         server->listeners[i] = (struct pccl_listener){0};
     }
+    pccl_master_pages_close(&server->pages);
     uv_close((uv_handle_t *)&server->beat_timer, NULL);
     pccl_reactor_close(&server->reactor);
     pccl_table_fini(&server->connections);
@@ -627,6 +671,11 @@ enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struc
 uint16_t pccl_master_server_port(const struct pccl_master_server *server, uint32_t index)
 {
     return server->listeners[index].port;
+}
+
+uint16_t pccl_master_server_http_port(const struct pccl_master_server *server)
+{
+    return pccl_master_pages_are_open(&server->pages) ? server->pages.http.port : 0;
 }
 
 void pccl_master_server_interrupt(struct pccl_master_server *server)

@@ -11,7 +11,11 @@
 #include "master/master.h"
 #include "net/resolve.h"
 
-enum { PCCL_MASTER_HOSTS_MAX = 16 };
+enum {
+    PCCL_MASTER_HOSTS_MAX = 16,
+    PCCL_MASTER_HTTP_MAX = 4, /* addresses for HTTP, each of which may have several */
+    PCCL_MASTER_HTTP_PORT = 48180,
+};
 
 struct pccl_master_server;
 
@@ -34,6 +38,8 @@ void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t per
  * "": none.
  */
 void pccl_master_server_set_report_file(struct pccl_master_server *server, const char *path);
+/* Before run: answers HTTP at these addresses, at most PCCL_MASTER_HTTP_MAX (master_pages.h). */
+void pccl_master_server_set_http(struct pccl_master_server *server, const struct pccl_host *hosts, uint32_t count);
 /*
  * Binds, listens and starts the thread. SYSTEM or MEMORY with a reason: it may be called again.
  * INTERNAL with a reason: an invariant broke, and the server can only be destroyed. Must not be
@@ -42,6 +48,8 @@ void pccl_master_server_set_report_file(struct pccl_master_server *server, const
 PCCL_MUST_CHECK enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *reason);
 /* The port on which the host of this index listens. Only after run. */
 uint16_t pccl_master_server_port(const struct pccl_master_server *server, uint32_t index);
+/* The port of the first address for HTTP; 0: none. Only after run. */
+uint16_t pccl_master_server_http_port(const struct pccl_master_server *server);
 /*
  * Asks the thread to tell all peers and to end. Does not wait. Any thread and signal handlers, any
  * number of times, after run.

@@ -38,6 +38,7 @@ static void turn_away(struct pccl_master *m, struct pccl_stranger *stranger, enu
 
 void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal code, const char *reason)
 {
+    m->tally.refused[code]++;
     struct pccl_msg msg = {.type = PCCL_MSG_refused,
                            .as.refused = {.version = PCCL_PROTOCOL_VERSION,
                                           .code = (uint16_t)code,

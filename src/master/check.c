@@ -492,10 +492,29 @@ static const char *check_deadlines(const struct pccl_master *m)
     return broken;
 }
 
+/* Every operation that was begun is under way or was counted once more at its end. */
+static const char *check_tally(const struct pccl_master *m)
+{
+    uint64_t under_way[PCCL_TALLY_KINDS] = {0};
+    for (uint32_t i = 0; i < m->group_count; i++)
+        for (const struct pccl_operation *op = m->groups[i]->oldest; op != NULL; op = op->newer)
+            if (op->described && !op->decided)
+                under_way[op->descriptor.collective]++;
+    for (uint32_t kind = 0; kind < PCCL_TALLY_KINDS; kind++)
+        PCCL_RULE(m->tally.begun[kind] == m->tally.committed[kind] + m->tally.aborted[kind] + under_way[kind],
+                  "operations are counted when they begin and when they end");
+    PCCL_RULE(pccl_tally_sum(m->tally.latency, PCCL_TALLY_LATENCIES + 1) ==
+                  pccl_tally_sum(m->tally.committed, PCCL_TALLY_KINDS) +
+                      pccl_tally_sum(m->tally.aborted, PCCL_TALLY_KINDS),
+              "each outcome has a latency");
+    return NULL;
+}
+
 const char *pccl_master_check(const struct pccl_master *m)
 {
     static const char *(*const checks[])(const struct pccl_master *) = {
-        check_run, check_remotes, check_newcomers, check_strangers, check_edges, check_groups, check_deadlines};
+        check_run,   check_remotes, check_newcomers, check_strangers,
+        check_edges, check_groups,  check_tally,     check_deadlines};
     const char *broken = NULL;
     for (size_t i = 0; broken == NULL && i < PCCL_COUNT_OF(checks); i++)
         broken = checks[i](m);

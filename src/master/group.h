@@ -43,9 +43,11 @@ struct pccl_operation {
     struct pccl_subgroup *subgroup; /* or pair: whose it is; or, owned, who are founding one; NULL: the whole group */
     struct pccl_descriptor descriptor;
     struct pccl_id described_by;
+    bool described; /* somebody has said what it is */
     bool tiny;
     bool decided;
     enum pccl_class class;
+    uint64_t first_us; /* when the master first heard of it */
     uint64_t decision;
     uint32_t world;
     uint32_t part_count, done_count; /* parts by seat (subgroups.h); freed at the decision */

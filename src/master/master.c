@@ -47,7 +47,7 @@ struct pccl_master *pccl_master_create(const struct pccl_master_config *config, 
     m->config = *config;
     m->memory = *memory;
     m->effects = *effects;
-    m->now_us = m->started_us = now_us;
+    m->now_us = m->started_us = m->created_us = now_us;
     m->deadline_us = UINT64_MAX;
     m->last_test = config->boot; /* so that a test of another boot is not taken for one of this boot */
     pccl_prng_seed(&m->prng, config->seed);
@@ -437,9 +437,10 @@ struct pccl_master_counts pccl_master_count(const struct pccl_master *m)
         .pending = m->newcomer_count,
         .groups = m->group_count,
         .strangers = m->strangers_by_conn.count,
-        .committed = m->committed,
-        .aborted = m->aborted,
-        .departures = m->departures,
+        .committed = pccl_tally_sum(m->tally.committed, PCCL_TALLY_KINDS),
+        .aborted = pccl_tally_sum(m->tally.aborted, PCCL_TALLY_KINDS),
+        .departures = pccl_tally_sum(m->tally.members_gone, PCCL_TALLY_REASONS) +
+                      pccl_tally_sum(m->tally.newcomers_gone, PCCL_TALLY_REASONS),
         .epoch = m->epoch,
         .recovering = m->recovering,
     };

@@ -1,4 +1,5 @@
 /* Decides each operation once (PROTOCOL 6), and forgets outcomes that are stable (2.3). */
+#include "kernels/reduce.h"
 #include "master/edges.h"
 #include "master/eligibility.h"
 #include "master/operations.h"
@@ -61,8 +62,31 @@ static void give_up_founding(struct pccl_master *m, struct pccl_operation *op)
     op->subgroup = NULL;
 }
 
+/* Of a committed one: of the tensors, each counted once, however many members there are. */
+static uint64_t bytes_of(const struct pccl_operation *op)
+{
+    const struct pccl_descriptor *descriptor = &op->descriptor;
+    bool counts_bytes = descriptor->collective == PCCL_COALESCED || pccl_collective_is_of_blobs(descriptor->collective);
+    if (descriptor->collective == PCCL_FOUND || descriptor->collective == PCCL_BARRIER)
+        return 0;
+    if (pccl_collective_is_of_blobs(descriptor->collective) && op->tiny)
+        return op->result_bytes; /* the lengths, and the blobs if they are short */
+    uint64_t size = counts_bytes ? 1 : pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
+    return descriptor->count > UINT64_MAX / size ? 0 : descriptor->count * size;
+}
+
+/* An operation that nobody described is begun and ended at once. */
+static void count_outcome(struct pccl_master *m, const struct pccl_operation *op, bool committed)
+{
+    uint32_t kind = op->described ? op->descriptor.collective : PCCL_COLLECTIVES;
+    m->tally.begun[kind] += !op->described;
+    pccl_tally_outcome(&m->tally, kind, committed, op->described ? bytes_of(op) : 0, m->now_us - op->first_us);
+}
+
 static void free_operation(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
+    if (!op->decided) /* its view has ended: the members have aborted it by themselves */
+        count_outcome(m, op, false);
     give_up_founding(m, op);
     pccl_table_remove(&group->by_instance, &op->by_instance);
     *(op->older != NULL ? &op->older->newer : &group->oldest) = op->newer;
@@ -93,6 +117,7 @@ struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_
     if (op == NULL)
         return NULL;
     op->instance = *instance;
+    op->first_us = m->now_us;
     if (pccl_master_names_subgroup(instance)) {
         op->subgroup = pccl_master_find_subgroup(group, instance->subgroup);
         PCCL_ASSERT(op->subgroup != NULL);
@@ -260,7 +285,7 @@ static void decide(struct pccl_master *m, struct pccl_peer_group *group, struct 
         op->newer->older = op->older;
         put_last(group, op);
     }
-    *(class == PCCL_CLASS_NONE ? &m->committed : &m->aborted) += 1;
+    count_outcome(m, op, class == PCCL_CLASS_NONE);
     for (uint32_t i = 0; i < all.count; i++) {
         struct pccl_msg_where *where = &all.members[i]->where;
         if (where->call == PCCL_CALL_OPERATION && pccl_instance_equal(&where->instance, &op->instance))
@@ -444,6 +469,8 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
         op->part_count = count;
         op->descriptor = done->descriptor;
         op->described_by = from->id;
+        op->described = true;
+        m->tally.begun[done->descriptor.collective]++;
         op->tiny = done->tiny != 0;
         if (done->choice_count > 0)
             op->choice = done->choice[0];

@@ -54,6 +54,7 @@ struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct p
     remote->state = state;
     remote->group_number = hello->group;
     remote->arrival = ++m->arrivals;
+    m->tally.newcomers += state == PCCL_REMOTE_PENDING;
     remote->heard_us = remote->warm_since_us = m->now_us;
     remote->tell_us = m->now_us + PCCL_ADMISSION_TOLD_US;
     remote->observed.port = hello->port;
@@ -113,7 +114,7 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
     remote->departing = true;
     remote->why = why;
     m->departing_count++;
-    m->departures++;
+    (remote->state == PCCL_REMOTE_PENDING ? m->tally.newcomers_gone : m->tally.members_gone)[why]++;
     pccl_master_mark(m, PCCL_STAGE_DEPARTURES);
     pccl_master_unqueue(m, remote);
     bool planned = why == PCCL_REFUSAL_LEFT || why == PCCL_REFUSAL_SHUTDOWN;

@@ -44,6 +44,7 @@ void pccl_master_conclude_round(struct pccl_master *m, uint8_t kind, uint8_t out
     uint64_t round = m->rounds[kind]++;
     bool quiet = kind != PCCL_ROUND_PENDING;
     m->last_outcome[kind] = outcome;
+    (outcome == PCCL_ROUND_FAILED ? m->tally.rounds_failed : m->tally.rounds_done)[kind]++;
     for (uint32_t i = 0; i < m->group_count; i++)
         m->groups[i]->last_attributes[kind] = pccl_master_attributes(m, m->groups[i]);
     for (uint32_t i = 0; i < m->remote_count; i++) {

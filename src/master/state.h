@@ -10,6 +10,7 @@
 #include "core/names.h"
 #include "master/group.h"
 #include "master/remote.h"
+#include "master/tally.h"
 
 /* A connection without an accepted hello. */
 struct pccl_stranger {
@@ -116,7 +117,8 @@ struct pccl_master {
     struct pccl_claim *claims; /* the latest PCCL_CLAIMS_MAX of claim_count, as a circular buffer */
     uint32_t claim_capacity;
     uint64_t claim_count;
-    uint64_t committed, aborted, departures;
+    uint64_t created_us;
+    struct pccl_tally tally;
 };
 
 /* Marks a stage as due: something has changed that it depends on. */

@@ -146,6 +146,7 @@ static void conclude(struct pccl_master *m, struct pccl_peer_group *group, uint8
     uint64_t round = group->sync++;
     group->sync_planned = group->sync_proven = false;
     group->sync_outcome = outcome;
+    (outcome == PCCL_ROUND_FAILED ? m->tally.rounds_failed : m->tally.rounds_done)[PCCL_ROUND_SYNC]++;
     if (outcome == PCCL_ROUND_DONE)
         group->revision = group->sync_revision + 1;
     group->last_attributes[PCCL_ROUND_SYNC] = pccl_master_attributes(m, group);
@@ -598,6 +599,7 @@ void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, cons
     bool takes_unequal = part->ballot.takes_unequal;
     part->fetches = false;
     part->failed = done->failed != 0;
+    *(part->failed ? &m->tally.fetches_failed : &m->tally.fetches) += 1;
     part->ballot.lacks = part->ballot.lacks && part->failed;
     part->ballot.takes_unequal = part->ballot.takes_unequal && part->failed;
     part->holds_unequal = part->holds_unequal || (takes_unequal && !part->failed);

@@ -64,6 +64,7 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
                                               .ring_count = group->ring_count,
                                               .cost = group->cost}};
         remote->unwelcomed = false;
+        m->tally.came++;
         pccl_master_tell_names(m, remote, members, m->member_count);
         pccl_master_send(m, remote, &msg, 0);
         pccl_master_log(m, PCCL_LOG_INFO,
@@ -118,6 +119,7 @@ static void enter_view(struct pccl_master *m, struct pccl_peer_group *group)
     pccl_master_avoid_bad_edges(m, group); /* the ring may change now, since there is a new view anyway */
     pccl_master_drop_undecided(m, group);  /* members abort by themselves what was launched in an earlier view */
     group->view = m->epoch;
+    m->tally.views++;
     pccl_master_decide_cost(group);
     pccl_master_advance_stable(m, group); /* the departed need not acknowledge outcomes any more */
 }

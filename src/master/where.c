@@ -30,7 +30,7 @@ static bool is_waiting(const struct pccl_remote *remote)
     return voted_kind(remote) != NULL || remote->sync_part != NULL || remote->where.call != PCCL_CALL_NONE;
 }
 
-static struct pccl_place place_of(const struct pccl_master *m, const struct pccl_remote *remote)
+struct pccl_place pccl_master_place(const struct pccl_master *m, const struct pccl_remote *remote)
 {
     struct pccl_place place = {.peer = remote->id, .state = PCCL_PLACE_HERE};
     uint64_t silent_us = m->now_us - pccl_min_u64(m->now_us, remote->heard_us);
@@ -164,7 +164,7 @@ static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *fr
                      : has_come(m, remote, where))
             continue;
         if (missing < PCCL_PLACES_MAX)
-            places[missing] = place_of(m, remote);
+            places[missing] = pccl_master_place(m, remote);
         missing++;
     }
     return missing;
@@ -235,4 +235,139 @@ void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const st
                                                .places = places,
                                                .places_count = missing < PCCL_PLACES_MAX ? missing : PCCL_PLACES_MAX}};
     pccl_master_send(m, from, &msg, 0);
+}
+
+/* ---- for those who watch ---- */
+
+/* Of each call all members are visited twice or thrice, and each operation of a group once. */
+enum { VISITS_MAX = 16384, OPERATIONS_VISITED_MAX = 16384, WAITS_MIN = 4 };
+
+struct listing {
+    struct pccl_wait *waits;
+    uint32_t count, most;
+    bool left_out;
+};
+
+static void add_come(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where,
+                     struct pccl_wait *wait)
+{
+    bool operation = where->call == PCCL_CALL_OPERATION;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_remote *remote = m->remotes[i];
+        if (!in_scope(m, remote, from, where))
+            continue;
+        wait->world++;
+        if (!has_come(m, remote, where))
+            continue;
+        if (wait->come_count < PCCL_PLACES_MAX)
+            wait->come[wait->come_count] = remote->id;
+        wait->come_count++;
+        wait->finished += operation && has_finished(m, remote, &where->instance);
+    }
+}
+
+/* from: somebody who has come. */
+static void add_wait(struct pccl_master *m, struct listing *listing, const struct pccl_remote *from,
+                     const struct pccl_msg_where *where, uint64_t since_us)
+{
+    if (listing->count == listing->most) {
+        listing->left_out = true;
+        return;
+    }
+    struct pccl_wait *wait = &listing->waits[listing->count++];
+    *wait = (struct pccl_wait){.call = where->call,
+                               .collective = where->collective,
+                               .group = from->group_number,
+                               .instance = where->instance,
+                               .round = where->round,
+                               .since_us = since_us};
+    add_come(m, from, where, wait);
+    wait->missing_count = find_missing(m, from, where, wait->missing);
+}
+
+static void add_joint(struct pccl_master *m, struct listing *listing, uint8_t kind)
+{
+    const struct pccl_remote *from = NULL;
+    uint64_t since_us = m->now_us;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_remote *remote = m->remotes[i];
+        if (!pccl_master_is_living_member(remote) || !remote->votes[kind])
+            continue;
+        from = remote;
+        since_us = pccl_min_u64(since_us, remote->voted_us[kind]);
+    }
+    struct pccl_msg_where where = {.call = (uint8_t)pccl_call_of_round(kind), .round = m->rounds[kind]};
+    if (from != NULL)
+        add_wait(m, listing, from, &where, m->now_us - since_us);
+}
+
+static void add_sync(struct pccl_master *m, struct listing *listing, const struct pccl_peer_group *group)
+{
+    const struct pccl_remote *from = NULL;
+    uint64_t since_us = m->now_us;
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        if (group->ring[i]->departing || group->ring[i]->sync_part == NULL)
+            continue;
+        from = group->ring[i];
+        since_us = pccl_min_u64(since_us, from->voted_us[PCCL_ROUND_SYNC]);
+    }
+    struct pccl_msg_where where = {.call = PCCL_CALL_SYNC, .round = group->sync};
+    if (from != NULL)
+        add_wait(m, listing, from, &where, m->now_us - since_us);
+}
+
+/* Those of which somebody has finished a part, the oldest first. */
+static void add_operations(struct pccl_master *m, struct listing *listing, const struct pccl_peer_group *group)
+{
+    uint32_t visited = 0;
+    for (const struct pccl_operation *op = group->oldest; op != NULL; op = op->newer) {
+        if (++visited > OPERATIONS_VISITED_MAX) {
+            listing->left_out = true;
+            return;
+        }
+        if (op->decided || op->part_count == 0)
+            continue;
+        struct pccl_msg_where where = {
+            .call = PCCL_CALL_OPERATION, .collective = op->descriptor.collective, .instance = op->instance};
+        struct pccl_participants all = pccl_master_participants(group, op);
+        if (all.count > 0)
+            add_wait(m, listing, all.members[0], &where, m->now_us - op->first_us);
+    }
+}
+
+static bool is_listed(const struct listing *listing, const struct pccl_remote *remote)
+{
+    for (uint32_t i = 0; i < listing->count; i++)
+        if (listing->waits[i].call == PCCL_CALL_OPERATION && listing->waits[i].group == remote->group_number &&
+            pccl_instance_equal(&listing->waits[i].instance, &remote->where.instance))
+            return true;
+    return false;
+}
+
+/* Those that members say they wait in; the master hears nothing else of a bulk operation before a part is complete. */
+static void add_said(struct pccl_master *m, struct listing *listing)
+{
+    for (uint32_t i = 0; i < m->remote_count && !listing->left_out; i++) {
+        const struct pccl_remote *remote = m->remotes[i];
+        if (!pccl_master_is_living_member(remote) || remote->where.call != PCCL_CALL_OPERATION ||
+            is_listed(listing, remote))
+            continue;
+        add_wait(m, listing, remote, &remote->where, remote->where.since_us);
+    }
+}
+
+uint32_t pccl_master_list_waits(struct pccl_master *m, struct pccl_wait waits[PCCL_WAITS_MAX], bool *left_out)
+{
+    uint64_t most = VISITS_MAX / (2 * (uint64_t)m->remote_count + 1);
+    struct listing listing = {.waits = waits, .most = (uint32_t)pccl_min_u64(PCCL_WAITS_MAX, most)};
+    listing.most = pccl_max_u32(listing.most, WAITS_MIN);
+    for (size_t i = 0; i < PCCL_COUNT_OF(voted_kinds); i++)
+        add_joint(m, &listing, voted_kinds[i]);
+    for (uint32_t i = 0; i < m->group_count && !listing.left_out; i++) {
+        add_sync(m, &listing, m->groups[i]);
+        add_operations(m, &listing, m->groups[i]);
+    }
+    add_said(m, &listing);
+    *left_out = listing.left_out;
+    return listing.count;
 }

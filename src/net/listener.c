@@ -76,11 +76,6 @@ static void close_all(uv_os_sock_t *sockets, uint32_t count)
             pccl_socket_close(sockets[i]);
 }
 
-static bool family_missing(int error)
-{
-    return error == UV_EAFNOSUPPORT || error == UV_EADDRNOTAVAIL || error == UV_EPROTONOSUPPORT;
-}
-
 /* Tries one port (0: the system's choice, which must be free on all addresses). */
 static int bind_all(const struct pccl_address *addresses, uint32_t count, uint16_t *port, uv_os_sock_t *sockets,
                     struct pccl_address *failed)
@@ -96,7 +91,7 @@ static int bind_all(const struct pccl_address *addresses, uint32_t count, uint16
         error = pccl_socket_listen(&address, &sockets[i]);
         if (error) {
             sockets[i] = PCCL_NO_SOCKET;
-            if (family_missing(error) && (i + 1 < count || bound > 0))
+            if (pccl_socket_lacks_family(error) && (i + 1 < count || bound > 0))
                 continue;
             break;
         }
@@ -105,7 +100,7 @@ static int bind_all(const struct pccl_address *addresses, uint32_t count, uint16
         if (*port == 0 && pccl_socket_local(sockets[i], &local))
             *port = local.port;
     }
-    if (bound > 0 && (error == 0 || family_missing(error)))
+    if (bound > 0 && (error == 0 || pccl_socket_lacks_family(error)))
         return 0;
     close_all(sockets, count);
     return error;

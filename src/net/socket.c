@@ -175,6 +175,11 @@ bool pccl_socket_is_shortage(int error)
     return error == UV_EMFILE || error == UV_ENFILE || error == UV_ENOBUFS || error == UV_ENOMEM;
 }
 
+bool pccl_socket_lacks_family(int error)
+{
+    return error == UV_EAFNOSUPPORT || error == UV_EADDRNOTAVAIL || error == UV_EPROTONOSUPPORT;
+}
+
 int pccl_socket_outcome(uv_os_sock_t socket)
 {
     int value = 0;

@@ -19,7 +19,8 @@
  * the socket is writable.
  */
 PCCL_MUST_CHECK int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *socket);
-bool pccl_socket_is_shortage(int error); /* this host is short of memory or descriptors; it may work later */
+bool pccl_socket_is_shortage(int error);  /* this host is short of memory or descriptors; it may work later */
+bool pccl_socket_lacks_family(int error); /* this host has no such address, or none of its family */
 /*
  * The result of a connection attempt: 0, or why it failed. Also tunes the socket, because now the
  * path is known.

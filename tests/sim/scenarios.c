@@ -135,10 +135,10 @@ void scenario_f5(struct sim *sim)
         WAIT(sim, 500, scenario_is_decided(a) && scenario_is_decided(b));
         MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
     }
-    uint64_t committed = sim->master->machine->committed;
+    uint64_t committed = pccl_master_count(sim->master->machine).committed;
     a = scenario_tiny(sim, p[0], 1, step + 1);
     b = scenario_tiny(sim, p[1], 1, step + 1);
-    WAIT(sim, 500, sim->master->machine->committed == committed + 1);
+    WAIT(sim, 500, pccl_master_count(sim->master->machine).committed == committed + 1);
     sim_conn_reset(sim, p[0]->control);
     sim_conn_reset(sim, p[1]->control);
     WAIT(sim, 500, scenario_is_decided(a) && scenario_is_decided(b));

@@ -1,5 +1,6 @@
 """How packaging/ starts the programs: its scripts, with stand-ins for what they call, and the names
 in its files, in those of .github/ and in the pages for contributors."""
+import json
 import os
 import pathlib
 import re
@@ -133,6 +134,22 @@ class Names(unittest.TestCase):
         words = set(re.findall(r"`(\w+_(?:ms|bytes|size|address|addresses|range))`", guide))
         self.assertEqual(words - parameters, set())
         self.assertTrue(words)
+
+    def test_metrics(self):
+        """The dashboard and the guide name metrics that there are, and the dashboard shows all."""
+        table = (ROOT / "docs/METRICS.md").read_text(encoding="utf-8")
+        known = {name for name, _ in re.findall(r"^\| `(pccl_\w+)` \| (\w+) \|", table, re.M)}
+        histograms = set(re.findall(r"^\| `(pccl_\w+)` \| histogram \|", table, re.M))
+        known |= {name + part for name in histograms for part in ("_bucket", "_sum", "_count")}
+        dashboard = json.loads((PACKAGING / "grafana/pccl-master.json").read_text(encoding="utf-8"))
+        named = set()
+        for panel in dashboard["panels"]:
+            for target in panel["targets"]:
+                named |= set(re.findall(r"\bpccl_\w+", target["expr"]))
+        self.assertEqual(named - known, set())
+        self.assertEqual(known - named - histograms, set())
+        guide = (ROOT / "docs/guide/metrics.md").read_text(encoding="utf-8")
+        self.assertEqual(set(re.findall(r"\bpccl_\w+", guide)) - known - {"pccl_master"}, set())
 
     def test_targets_and_scripts(self):
         made = set(re.findall(r"^([a-z-]+(?: [a-z-]+)*):(?!=)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))

@@ -3,7 +3,9 @@
 #include "log_format.h"
 #include "notify.h"
 #include "settings.h"
+#include "status.h"
 
+#include "api/api.h"
 #include "drive/master_server.h"
 
 #include <errno.h>
@@ -56,6 +58,7 @@ static int end_of_output(void)
 static int print_help(void)
 {
     printf("usage: pccl-master [OPTION]...\n"
+           "       pccl-master status [OPTION]... [ADDRESS]\n"
            "\n"
            "Runs a PCCL master until SIGTERM or SIGINT, which make it tell its peers and end. It holds nothing on\n"
            "disk. SIGHUP changes nothing.\n"
@@ -64,6 +67,8 @@ static int print_help(void)
            "                       Default: [::]:48148, port 48148 of all addresses\n"
            "  --config FILE        lines 'key = value'; the keys are listen, log_format, idle_exit_ms and the\n"
            "                       parameters below\n"
+           "  --http ADDRESS       the same as --set http=ADDRESS: metrics and status over HTTP, there; see\n"
+           "                       'pccl-master status --help'\n"
            "  --set NAME=VALUE     a parameter, or idle_exit_ms: after so long without a peer it ends; 0: never\n"
            "  --log-level LEVEL    the same as --set log_level=LEVEL\n"
            "  --log-format FORMAT  text, logfmt or json, one line for each event on standard error\n"
@@ -124,6 +129,8 @@ static int take_valued(struct command *command, const char *flag, const char *va
         return set_flag(command, flag, "listen", value);
     if (strcmp(flag, "--log-level") == 0)
         return set_flag(command, flag, "log_level", value);
+    if (strcmp(flag, "--http") == 0)
+        return set_flag(command, flag, "http", value);
     if (strcmp(flag, "--log-format") == 0)
         return set_flag(command, flag, "log_format", value);
     if (strcmp(flag, "--set") == 0 || strcmp(flag, "--option") == 0)
@@ -138,7 +145,7 @@ static int take_valued(struct command *command, const char *flag, const char *va
 static int parse(struct command *command, int argc, char **argv)
 {
     static const char *const valued[] = {"--listen", "--log-level",      "--log-format", "--set",
-                                         "--config", "--listen-address", "--option"};
+                                         "--config", "--listen-address", "--option",     "--http"};
     for (int i = 1; i < argc; i++) {
         const char *argument = argv[i], *value = NULL;
         size_t flag = 0;
@@ -231,6 +238,7 @@ static void explain_failure(const struct pccl_text *words)
 {
     struct settings_problem problem;
     char holder[128];
+    const char *option = strstr(words->bytes, "for HTTP") ? "--http" : "--listen";
     settings_explain(&problem, "%s", words->bytes);
     if (says(words, UV_EADDRINUSE)) {
         uint16_t port = port_in(words, UV_EADDRINUSE);
@@ -238,11 +246,11 @@ static void explain_failure(const struct pccl_text *words)
             (void)snprintf(holder, sizeof holder, "Another program, perhaps of another user,");
         settings_explain(&problem,
                          "%s. %s holds the port: perhaps a master that runs already. 'ss -tanp sport = :%u' shows "
-                         "it, even if it is only a connection; stop it, or choose another port with --listen",
-                         words->bytes, holder, (unsigned)port);
+                         "it, even if it is only a connection; stop it, or choose another port with %s",
+                         words->bytes, holder, (unsigned)port, option);
     } else if (says(words, UV_EACCES)) {
-        settings_explain(&problem, "%s. Ports below 1024 need a privilege; choose a higher one with --listen",
-                         words->bytes);
+        settings_explain(&problem, "%s. Ports below 1024 need a privilege; choose a higher one with %s", words->bytes,
+                         option);
     } else if (says(words, UV_EADDRNOTAVAIL)) {
         settings_explain(&problem, "%s. This machine does not have that address; 'ip address' lists its addresses",
                          words->bytes);
@@ -285,6 +293,11 @@ static void on_beat(void *context, const struct pccl_master_counts *counts)
 static bool start(struct service *service, const struct pccl_params *params, const struct pccl_host *hosts,
                   uint32_t count, struct pccl_text *words)
 {
+    struct pccl_host http[PCCL_MASTER_HTTP_MAX];
+    uint32_t http_count = 0;
+    if (params->http[0] &&
+        pccl_api_hosts(params->http, PCCL_MASTER_HTTP_PORT, http, PCCL_MASTER_HTTP_MAX, &http_count, words) != PCCL_OK)
+        return false;
     struct pccl_master_config config = pccl_master_server_config(params);
     service->server = pccl_master_server_create(&config, hosts, count);
     if (!service->server) {
@@ -292,6 +305,7 @@ static bool start(struct service *service, const struct pccl_params *params, con
         return false;
     }
     pccl_master_server_set_report_file(service->server, params->topology_file);
+    pccl_master_server_set_http(service->server, http, http_count);
     uint32_t beat_ms = beat_of(service);
     if (beat_ms > 0)
         pccl_master_server_set_beat(service->server, beat_ms, on_beat, service);
@@ -372,6 +386,10 @@ static void announce(const struct service *service, const struct pccl_host *host
                          pccl_master_server_port(service->server, i));
         report(PCCL_LOG_INFO, words.bytes);
     }
+    if (pccl_master_server_http_port(service->server) != 0) {
+        pccl_text_format(&words, "metrics and status: http on port %u", pccl_master_server_http_port(service->server));
+        report(PCCL_LOG_INFO, words.bytes);
+    }
     if (known)
         pccl_logger_set_level(process.log_level);
 }
@@ -444,6 +462,8 @@ int main(int argc, char **argv)
 {
     struct command command = {.config = NULL};
     hold_standard_descriptors();
+    if (argc > 1 && strcmp(argv[1], "status") == 0)
+        return status_main(argc - 1, argv + 1);
     int status = parse(&command, argc, argv);
     if (status == GO_ON)
         status = run(&command);

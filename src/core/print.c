@@ -1,0 +1,92 @@
+#include "core/print.h"
+
+#include <string.h>
+
+void pccl_print_init(struct pccl_print *print, const struct pccl_memory *memory, uint32_t most)
+{
+    *print = (struct pccl_print){.memory = memory, .most = most};
+}
+
+void pccl_print_fini(struct pccl_print *print)
+{
+    pccl_release(print->memory, print->bytes, print->capacity);
+    print->bytes = NULL;
+    print->length = print->capacity = 0;
+}
+
+void pccl_print_add_bytes(struct pccl_print *print, const char *bytes, size_t length)
+{
+    if (print->failed || length == 0)
+        return;
+    if (length > print->most - print->length) {
+        print->failed = true;
+        return;
+    }
+    char *grown = pccl_grow(print->memory, print->bytes, &print->capacity, print->length + (uint32_t)length, 1);
+    if (grown == NULL) {
+        print->failed = true;
+        return;
+    }
+    print->bytes = grown;
+    memcpy(grown + print->length, bytes, length);
+    print->length += (uint32_t)length;
+}
+
+/* Looks no further than the limit. Without a bound, compilers would turn it into strlen. */
+static size_t length_of(const struct pccl_print *print, const char *words)
+{
+    size_t length = 0;
+    while (length <= print->most && words[length] != '\0')
+        length++;
+    return length;
+}
+
+void pccl_print_add(struct pccl_print *print, const char *words)
+{
+    pccl_print_add_bytes(print, words, length_of(print, words));
+}
+
+void pccl_print_format(struct pccl_print *print, const char *format, ...)
+{
+    struct pccl_text text;
+    va_list arguments;
+    va_start(arguments, format);
+    pccl_text_format_list(&text, format, arguments);
+    va_end(arguments);
+    pccl_print_add_bytes(print, text.bytes, text.length);
+}
+
+void pccl_print_add_seconds(struct pccl_print *print, uint64_t microseconds)
+{
+    char fraction[7] = ".000000";
+    uint64_t rest = microseconds % 1000000;
+    for (size_t i = sizeof fraction - 1; i > 0; i--) {
+        fraction[i] = (char)('0' + rest % 10);
+        rest /= 10;
+    }
+    pccl_print_format(print, "%" PRIu64, microseconds / 1000000);
+    pccl_print_add_bytes(print, fraction, sizeof fraction);
+}
+
+void pccl_print_add_id(struct pccl_print *print, const struct pccl_id *id)
+{
+    char digits[2 * sizeof id->bytes];
+    pccl_id_write(id, digits, sizeof digits);
+    pccl_print_add_bytes(print, digits, sizeof digits);
+}
+
+void pccl_print_add_quoted(struct pccl_print *print, const char *words)
+{
+    size_t left = length_of(print, words);
+    pccl_print_add(print, "\"");
+    while (left > 0) {
+        size_t taken = pccl_text_character(words, left);
+        if (*words == '"' || *words == '\\')
+            pccl_print_add(print, "\\");
+        pccl_print_add_bytes(print, taken > 0 ? words : "?", taken > 0 ? taken : 1);
+        taken = taken > 0 ? taken : 1;
+        words += taken;
+        left -= taken;
+    }
+    pccl_print_add(print, "\"");
+}

@@ -1,0 +1,33 @@
+/*
+ * Text of any length up to a limit, for pages that programs and people read: JSON, metrics, lists.
+ * When memory or the limit ends, the text is lost as a whole, and the owner sees `failed`.
+ */
+#ifndef PCCL_CORE_PRINT_H
+#define PCCL_CORE_PRINT_H
+
+#include "core/id.h"
+#include "core/memory.h"
+#include "core/text.h"
+
+struct pccl_print {
+    const struct pccl_memory *memory; /* borrowed */
+    char *bytes;                      /* owned, without a terminator; NULL: none yet */
+    uint32_t length, capacity, most;
+    bool failed; /* memory or the limit has ended; nothing is added any more */
+};
+
+void pccl_print_init(struct pccl_print *print, const struct pccl_memory *memory, uint32_t most);
+void pccl_print_fini(struct pccl_print *print);
+/* As it is. */
+void pccl_print_add(struct pccl_print *print, const char *words);
+void pccl_print_add_bytes(struct pccl_print *print, const char *bytes, size_t length);
+/* At most PCCL_REASON_MAX bytes, and no line ends: see pccl_text_format. */
+PCCL_PRINTF(2, 3) void pccl_print_format(struct pccl_print *print, const char *format, ...);
+/* Seconds, as "1.000042". */
+void pccl_print_add_seconds(struct pccl_print *print, uint64_t microseconds);
+/* All digits. */
+void pccl_print_add_id(struct pccl_print *print, const struct pccl_id *id);
+/* In double quotes, with \" and \\; what is no printable UTF-8 becomes '?'. As JSON and Prometheus read it. */
+void pccl_print_add_quoted(struct pccl_print *print, const char *words);
+
+#endif

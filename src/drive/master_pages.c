@@ -1,0 +1,215 @@
+#include "drive/master_pages.h"
+
+#include "log/logger.h"
+#include "master/metrics.h"
+#include "master/pages.h"
+#include "net/clock.h"
+#include "net/heap.h"
+
+#include <string.h>
+
+enum {
+    IDLE_SHARE = 20,  /* a page serves those who ask for so many times the time that it took to make it */
+    SLICE_ITEMS = 64, /* peers or calls: about 0.1 ms */
+};
+
+static const struct kind {
+    const char *path, *type;
+    uint32_t bytes_max;
+    bool (*next)(const struct pccl_figures *figures, uint32_t *at, struct pccl_print *print);
+} kinds[PCCL_PAGE_KINDS];
+
+/* ---- requests ---- */
+
+static const char plain[] = "text/plain; charset=utf-8";
+
+static void answer_words(struct pccl_http_visitor *visitor, const char *words)
+{
+    struct pccl_http_body *body = pccl_http_body_make(pccl_heap(), PCCL_HTTP_ANSWER_MAX);
+    if (body)
+        pccl_print_add(&body->print, words);
+    pccl_http_answer(visitor, plain, body);
+    pccl_http_body_leave(body);
+}
+
+static uint32_t on_asked(void *owner, struct pccl_http_visitor *visitor, const struct pccl_http_request *request)
+{
+    struct pccl_master_pages *pages = owner;
+    for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++) {
+        if (strcmp(request->path, kinds[kind].path) != 0)
+            continue;
+        pages->pages[kind].wanted = true;
+        return kind + 1;
+    }
+    if (strcmp(request->path, "/healthz") == 0)
+        answer_words(visitor, "ok\n");
+    else
+        pccl_http_refuse(visitor, 404, "There is no such page. There are /metrics, /status, /status.json, /healthz.");
+    return 0;
+}
+
+/* ---- pages ---- */
+
+static bool next_of_metrics(const struct pccl_figures *figures, uint32_t *at, struct pccl_print *print)
+{
+    (void)at;
+    pccl_metrics_write(figures, print);
+    return false;
+}
+
+static const struct kind kinds[PCCL_PAGE_KINDS] = {
+    [PCCL_PAGE_METRICS] = {"/metrics", "text/plain; version=0.0.4; charset=utf-8", PCCL_METRICS_BYTES_MAX,
+                           next_of_metrics},
+    [PCCL_PAGE_JSON] = {"/status.json", "application/json", PCCL_PAGE_BYTES_MAX, pccl_page_json},
+    [PCCL_PAGE_TEXT] = {"/status", plain, PCCL_PAGE_BYTES_MAX, pccl_page_text},
+};
+
+static void drop_body(struct pccl_page *page)
+{
+    pccl_http_body_leave(page->body);
+    page->body = NULL;
+}
+
+static void fill_in(const struct pccl_master_pages *pages, struct pccl_driver_figures *driver)
+{
+    driver->requests = pages->http.answered;
+    driver->requests_refused = pages->http.refused;
+    driver->visitors_dropped = pages->http.dropped;
+    driver->busy_us = pages->busy_us;
+    driver->longest_us = pccl_max_u64(pages->longest_us, pages->longest_before_us);
+}
+
+/* false: out of memory. */
+static bool begin(struct pccl_master_pages *pages, uint32_t kind, struct pccl_master *machine,
+                  const struct pccl_driver_figures *driver, uint64_t now_us)
+{
+    struct pccl_page *page = &pages->pages[kind];
+    drop_body(page);
+    page->at = 0;
+    page->taken_us = now_us;
+    if (!pccl_figures_take(machine, kind != PCCL_PAGE_METRICS, pccl_heap(), &page->figures))
+        return false;
+    page->figures.driver = *driver;
+    fill_in(pages, &page->figures.driver);
+    page->body = pccl_http_body_make(pccl_heap(), kinds[kind].bytes_max);
+    if (!page->body)
+        pccl_figures_fini(&page->figures);
+    return page->body != NULL;
+}
+
+static void hand_out(struct pccl_master_pages *pages, uint32_t kind)
+{
+    pages->pages[kind].wanted = pages->pages[kind].making = false;
+    pccl_http_answer_all(&pages->http, kind + 1, kinds[kind].type, pages->pages[kind].body);
+}
+
+/* So that making pages takes no more than a small share of the loop's time, however many ask. */
+static bool is_fresh(const struct pccl_page *page, uint64_t now_us)
+{
+    return page->body && now_us < page->taken_us + IDLE_SHARE * page->cost_us;
+}
+
+static void work_on(struct pccl_master_pages *pages, uint32_t kind, struct pccl_master *machine,
+                    const struct pccl_driver_figures *driver, uint64_t now_us)
+{
+    struct pccl_page *page = &pages->pages[kind];
+    bool more = page->making || !is_fresh(page, now_us);
+    if (more && !page->making) {
+        page->making = more = begin(pages, kind, machine, driver, now_us);
+        page->cost_us = 0;
+    }
+    for (int i = 0; more && i < SLICE_ITEMS; i++)
+        more = kinds[kind].next(&page->figures, &page->at, &page->body->print);
+    if (page->making)
+        page->cost_us += pccl_now_us() - now_us;
+    if (more)
+        return;
+    pccl_figures_fini(&page->figures);
+    hand_out(pages, kind); /* without memory: that, in words */
+}
+
+bool pccl_master_pages_work(struct pccl_master_pages *pages, struct pccl_master *machine,
+                            const struct pccl_driver_figures *driver, uint64_t now_us)
+{
+    bool worked = false, more = false;
+    for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++) {
+        struct pccl_page *page = &pages->pages[kind];
+        if (page->wanted && !worked) {
+            worked = true;
+            work_on(pages, kind, machine, driver, now_us);
+        }
+        more = more || page->wanted;
+        if (!page->wanted && !is_fresh(page, now_us))
+            drop_body(page);
+    }
+    return more;
+}
+
+void pccl_master_pages_note_turn(struct pccl_master_pages *pages, uv_loop_t *loop, uint64_t now_us)
+{
+#if UV_VERSION_HEX >= 0x012700 /* 1.39 */
+    uint64_t waited_ns = uv_metrics_idle_time(loop);
+#else
+    uint64_t waited_ns = now_us * 1000;
+    (void)loop;
+#endif
+    uint64_t gone_us = now_us - pages->turn_us, waited_us = (waited_ns - pages->waited_ns) / 1000;
+    uint64_t busy_us = gone_us - pccl_min_u64(gone_us, waited_us);
+    bool first = pages->turn_us == 0;
+    pages->turn_us = now_us;
+    pages->waited_ns = waited_ns;
+    if (first || now_us >= pages->window_us + PCCL_LAG_WINDOW_US) {
+        pages->longest_before_us = now_us < pages->window_us + 2 * (uint64_t)PCCL_LAG_WINDOW_US ? pages->longest_us : 0;
+        pages->longest_us = 0;
+        pages->window_us = now_us;
+    }
+    if (first)
+        return;
+    pages->busy_us += busy_us;
+    pages->longest_us = pccl_max_u64(pages->longest_us, busy_us);
+}
+
+/* ---- life ---- */
+
+static void warn_if_public(const struct pccl_address *address)
+{
+    struct pccl_text words;
+    if (pccl_address_is_loopback(address))
+        return;
+    pccl_text_format(&words,
+                     "HTTP at %s: whoever can reach this address can read who takes part in the run, from which "
+                     "addresses, and what it does. There is no password; use a loopback address, or let a firewall "
+                     "decide who may connect",
+                     pccl_address_str(address));
+    pccl_logger_write(PCCL_LOG_WARN, "master", words.bytes);
+}
+
+int pccl_master_pages_open(struct pccl_master_pages *pages, const struct pccl_host *hosts, uint32_t count,
+                           struct pccl_text *reason)
+{
+    struct pccl_address addresses[PCCL_HTTP_SOCKETS_MAX];
+    uint32_t found = pccl_resolve_now(hosts, count, addresses, PCCL_COUNT_OF(addresses), reason);
+    if (found == 0)
+        return UV_EADDRNOTAVAIL;
+#if UV_VERSION_HEX >= 0x012700
+    (void)uv_loop_configure(pages->http.loop, UV_METRICS_IDLE_TIME);
+#endif
+    pages->http.memory = pccl_heap();
+    pages->http.owner = pages;
+    pages->http.asked = on_asked;
+    int error = pccl_http_open(&pages->http, addresses, found, reason);
+    for (uint32_t i = 0; error == 0 && i < found; i++)
+        warn_if_public(&addresses[i]);
+    return error;
+}
+
+void pccl_master_pages_close(struct pccl_master_pages *pages)
+{
+    pccl_http_close(&pages->http);
+    for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++) {
+        struct pccl_page *page = &pages->pages[kind];
+        pccl_figures_fini(&page->figures);
+        drop_body(page);
+        page->wanted = page->making = false;
+    }
+}

@@ -1,0 +1,47 @@
+/*
+ * What a master tells over HTTP: pages about its state, made of a snapshot of its machine. A page is made in slices,
+ * one in each turn of the loop, and serves everybody who asks for it within a short time, so that no number of
+ * visitors slows the master down.
+ */
+#ifndef PCCL_DRIVE_MASTER_PAGES_H
+#define PCCL_DRIVE_MASTER_PAGES_H
+
+#include "master/figures.h"
+#include "net/http_server.h"
+
+/* Pages that are made of figures; for visitors the number behind it. */
+enum pccl_page_kind { PCCL_PAGE_METRICS, PCCL_PAGE_JSON, PCCL_PAGE_TEXT, PCCL_PAGE_KINDS };
+
+struct pccl_page {
+    struct pccl_figures figures; /* while it is made */
+    struct pccl_http_body *body; /* NULL: nobody has asked lately */
+    uint64_t taken_us;           /* when the figures were */
+    uint64_t cost_us;            /* how long it took the loop to make it */
+    uint32_t at;                 /* the next item */
+    bool wanted, making;
+};
+
+struct pccl_master_pages {
+    struct pccl_http_server http;
+    struct pccl_page pages[PCCL_PAGE_KINDS];
+    /* How long the loop does not wait, in turns and in windows of PCCL_LAG_WINDOW_US. */
+    uint64_t turn_us, waited_ns, busy_us, longest_us, longest_before_us, window_us;
+};
+
+enum { PCCL_LAG_WINDOW_US = 10000000 };
+
+/* Listens there. The struct is zeroed; loop and hash are set in http. 0, or a libuv error with a reason. */
+PCCL_MUST_CHECK int pccl_master_pages_open(struct pccl_master_pages *pages, const struct pccl_host *hosts,
+                                           uint32_t count, struct pccl_text *reason);
+void pccl_master_pages_close(struct pccl_master_pages *pages);
+static inline bool pccl_master_pages_are_open(const struct pccl_master_pages *pages) { return pages->http.is_open; }
+/* The loop is about to wait: notes for how long it did something else. */
+void pccl_master_pages_note_turn(struct pccl_master_pages *pages, uv_loop_t *loop, uint64_t now_us);
+/*
+ * In each turn of the loop: makes a slice of a page that is wanted, of the machine's state after its last step and of
+ * what the driver knows (its part about HTTP and the loop is filled in here). true: there is more to do, soon.
+ */
+PCCL_MUST_CHECK bool pccl_master_pages_work(struct pccl_master_pages *pages, struct pccl_master *machine,
+                                            const struct pccl_driver_figures *driver, uint64_t now_us);
+
+#endif

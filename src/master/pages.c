@@ -1,0 +1,398 @@
+#include "master/pages.h"
+
+#include "wire/describe.h"
+
+static const char *const standings[] = {[PCCL_STANDING_MEMBER] = "member",
+                                        [PCCL_STANDING_NEWCOMER] = "newcomer",
+                                        [PCCL_STANDING_RETURNING] = "returning",
+                                        [PCCL_STANDING_LEAVING] = "leaving"};
+
+/* Which item it is: the head, then one for each peer, group and wait, then the tail. */
+enum part { HEAD, PEER, GROUP, WAIT, TAIL };
+
+/* *index: which of its kind. */
+static enum part part_of(const struct pccl_figures *figures, uint32_t at, uint32_t *index)
+{
+    const uint32_t counts[] = {
+        [HEAD] = 1, [PEER] = figures->peer_count, [GROUP] = figures->group_count, [WAIT] = figures->wait_count};
+    for (enum part part = HEAD; part < TAIL; part++) {
+        if (at < counts[part]) {
+            *index = at;
+            return part;
+        }
+        at -= counts[part];
+    }
+    *index = 0;
+    return TAIL;
+}
+
+static const struct pccl_peer_figure *find_peer(const struct pccl_figures *figures, const struct pccl_id *id)
+{
+    for (uint32_t i = 0; i < figures->peer_count; i++)
+        if (pccl_id_equal(&figures->peers[i].id, id))
+            return &figures->peers[i];
+    return NULL;
+}
+
+static const char *collective_of(const struct pccl_wait *wait) { return pccl_collective_name(wait->collective); }
+
+/* ---- JSON ---- */
+
+/* "name": in front of a value; `first` of its object has no comma. */
+static void put_name(struct pccl_print *print, const char *name, bool first)
+{
+    pccl_print_add(print, first ? "\"" : ",\"");
+    pccl_print_add(print, name);
+    pccl_print_add(print, "\":");
+}
+
+static void put_u64(struct pccl_print *print, const char *name, uint64_t value)
+{
+    put_name(print, name, false);
+    pccl_print_format(print, "%" PRIu64, value);
+}
+
+static void put_bool(struct pccl_print *print, const char *name, bool value)
+{
+    put_name(print, name, false);
+    pccl_print_add(print, value ? "true" : "false");
+}
+
+static void put_text(struct pccl_print *print, const char *name, const char *text)
+{
+    put_name(print, name, false);
+    pccl_print_add_quoted(print, text);
+}
+
+/* JSON has no exact numbers of 64 bits: tags are texts. */
+static void put_exact(struct pccl_print *print, const char *name, uint64_t value)
+{
+    put_name(print, name, false);
+    pccl_print_format(print, "\"%" PRIu64 "\"", value);
+}
+
+static void put_epoch(struct pccl_print *print, const char *name, const struct pccl_epoch *epoch)
+{
+    put_name(print, name, false);
+    pccl_print_format(print, "\"%u.%" PRIu64 "\"", epoch->inc, epoch->number);
+}
+
+static void put_id(struct pccl_print *print, const char *name, const struct pccl_id *id, bool first)
+{
+    put_name(print, name, first);
+    pccl_print_add(print, "\"");
+    pccl_print_add_id(print, id);
+    pccl_print_add(print, "\"");
+}
+
+/* In words, as messages say it; null: in its own work, or unknown. */
+static void put_place(struct pccl_print *print, const struct pccl_place *place)
+{
+    struct pccl_text words;
+    put_name(print, "in", false);
+    if (place->call == PCCL_CALL_NONE) {
+        pccl_print_add(print, "null");
+    } else {
+        pccl_text_clear(&words);
+        pccl_describe_call(&words, place->call, place->collective, place->detail);
+        pccl_print_add_quoted(print, words.bytes);
+    }
+    put_bool(print, "connected", place->state != PCCL_PLACE_DISCONNECTED);
+    put_bool(print, "silent", place->state == PCCL_PLACE_SILENT);
+}
+
+static uint64_t operations_under_way(const struct pccl_tally *tally)
+{
+    return pccl_tally_sum(tally->begun, PCCL_TALLY_KINDS) - pccl_tally_sum(tally->committed, PCCL_TALLY_KINDS) -
+           pccl_tally_sum(tally->aborted, PCCL_TALLY_KINDS);
+}
+
+static void json_head(const struct pccl_figures *f, struct pccl_print *print)
+{
+    pccl_print_add(print, "{");
+    put_name(print, "program", true);
+    pccl_print_add(print, "\"pccl-master\"");
+    put_text(print, "version", f->driver.version);
+    put_u64(print, "protocol", PCCL_PROTOCOL_VERSION);
+    put_u64(print, "uptime_ms", f->uptime_us / 1000);
+    if (pccl_id_is_zero(&f->lineage)) {
+        put_name(print, "run", false);
+        pccl_print_add(print, "null");
+    } else {
+        put_id(print, "run", &f->lineage, false);
+    }
+    put_epoch(print, "epoch", &f->epoch);
+    put_bool(print, "recovering", f->recovering);
+    put_bool(print, "optimizing", f->optimizing);
+    put_u64(print, "members", f->counts.members);
+    put_u64(print, "newcomers", f->counts.pending);
+    put_u64(print, "update_round", f->rounds[PCCL_ROUND_UPDATE]);
+    put_u64(print, "update_votes", f->update_votes);
+    put_u64(print, "operations_under_way", operations_under_way(&f->tally));
+    put_u64(print, "operations_committed", f->counts.committed);
+    put_u64(print, "operations_aborted", f->counts.aborted);
+    put_name(print, "peers", false);
+    pccl_print_add(print, "[");
+}
+
+static void json_peer(const struct pccl_peer_figure *peer, bool first, struct pccl_print *print)
+{
+    pccl_print_add(print, first ? "\n{" : ",\n{");
+    put_id(print, "id", &peer->id, true);
+    put_text(print, "name", peer->name);
+    put_text(print, "state", standings[peer->standing]);
+    put_u64(print, "group", peer->group);
+    if (peer->standing == PCCL_STANDING_MEMBER) {
+        put_u64(print, "rank", peer->rank);
+        put_u64(print, "position", peer->position);
+        put_u64(print, "rate_to_next", peer->rate);
+        put_u64(print, "rtt_to_next_us", peer->rtt_us);
+    }
+    put_text(print, "address", pccl_address_str(&peer->address));
+    put_u64(print, "last_word_ms", peer->heard_us / 1000);
+    put_place(print, &peer->place);
+    pccl_print_add(print, "}");
+}
+
+static void json_group(const struct pccl_group_figure *group, bool first, struct pccl_print *print)
+{
+    pccl_print_add(print, first ? "\n{" : ",\n{");
+    put_name(print, "number", true);
+    pccl_print_format(print, "%u", group->number);
+    put_u64(print, "members", group->members);
+    put_epoch(print, "view", &group->view);
+    put_u64(print, "sync_round", group->sync_round);
+    put_u64(print, "next_revision", group->revision);
+    pccl_print_add(print, "}");
+}
+
+static void json_missing(const struct pccl_wait *wait, struct pccl_print *print)
+{
+    put_name(print, "missing", false);
+    pccl_print_add(print, "[");
+    for (uint32_t i = 0; i < wait->missing_count && i < PCCL_PLACES_MAX; i++) {
+        pccl_print_add(print, i == 0 ? "{" : ",{");
+        put_id(print, "peer", &wait->missing[i].peer, true);
+        put_place(print, &wait->missing[i]);
+        pccl_print_add(print, "}");
+    }
+    pccl_print_add(print, "]");
+}
+
+static void json_wait(const struct pccl_wait *wait, bool first, struct pccl_print *print)
+{
+    static const char *const calls[] = {[PCCL_CALL_UPDATE] = "update",
+                                        [PCCL_CALL_PENDING] = "pending",
+                                        [PCCL_CALL_OPERATION] = "operation",
+                                        [PCCL_CALL_SYNC] = "sync",
+                                        [PCCL_CALL_OPTIMIZE] = "optimize"};
+    bool operation = wait->call == PCCL_CALL_OPERATION;
+    pccl_print_add(print, first ? "\n{" : ",\n{");
+    put_name(print, "call", true);
+    pccl_print_add_quoted(print, calls[wait->call]);
+    if (operation || wait->call == PCCL_CALL_SYNC)
+        put_u64(print, "group", wait->group);
+    if (operation) {
+        put_text(print, "kind", collective_of(wait));
+        put_exact(print, "tag", wait->instance.tag);
+        put_u64(print, "use", wait->instance.use);
+        put_exact(print, "subgroup", wait->instance.subgroup);
+        put_u64(print, "finished", wait->finished);
+    } else {
+        put_u64(print, "round", wait->round);
+    }
+    put_u64(print, "since_ms", wait->since_us / 1000);
+    put_u64(print, "world", wait->world);
+    put_u64(print, "come_count", wait->come_count);
+    put_name(print, "come", false);
+    for (uint32_t i = 0; i < wait->come_count && i < PCCL_PLACES_MAX; i++) {
+        pccl_print_add(print, i == 0 ? "[\"" : ",\"");
+        pccl_print_add_id(print, &wait->come[i]);
+        pccl_print_add(print, "\"");
+    }
+    pccl_print_add(print, wait->come_count > 0 ? "]" : "[]");
+    put_u64(print, "missing_count", wait->missing_count);
+    json_missing(wait, print);
+    pccl_print_add(print, "}");
+}
+
+/* The next list begins with this item, which may be one of a later list. */
+static void json_next_list(const struct pccl_figures *f, uint32_t at, struct pccl_print *print)
+{
+    uint32_t groups = 1 + f->peer_count, waits = groups + f->group_count;
+    if (at == groups) {
+        pccl_print_add(print, "]");
+        put_name(print, "groups", false);
+        pccl_print_add(print, "[");
+    }
+    if (at == waits) {
+        pccl_print_add(print, "]");
+        put_name(print, "calls", false);
+        pccl_print_add(print, "[");
+    }
+}
+
+bool pccl_page_json(const struct pccl_figures *f, uint32_t *at, struct pccl_print *print)
+{
+    uint32_t index;
+    enum part part = part_of(f, *at, &index);
+    json_next_list(f, (*at)++, print);
+    switch (part) {
+    case HEAD: json_head(f, print); break;
+    case PEER: json_peer(&f->peers[index], index == 0, print); break;
+    case GROUP: json_group(&f->groups[index], index == 0, print); break;
+    case WAIT: json_wait(&f->waits[index], index == 0, print); break;
+    case TAIL:
+        pccl_print_add(print, "]");
+        put_bool(print, "more_calls", f->waits_left_out);
+        pccl_print_add(print, "}\n");
+        break;
+    }
+    return part != TAIL;
+}
+
+/* ---- text ---- */
+
+static void put_line(struct pccl_print *print, const struct pccl_text *text)
+{
+    pccl_print_add_bytes(print, text->bytes, text->length);
+    pccl_print_add(print, "\n");
+}
+
+/* "peer 1a2b3c4d 'trainer-3'" */
+static void add_peer(struct pccl_text *text, const struct pccl_figures *f, const struct pccl_id *id)
+{
+    const struct pccl_peer_figure *peer = find_peer(f, id);
+    pccl_text_append(text, "peer %s", pccl_id_str(id));
+    if (peer != NULL && peer->name[0] != '\0')
+        pccl_text_append(text, " '%s'", peer->name);
+}
+
+static void text_head(const struct pccl_figures *f, struct pccl_print *print)
+{
+    struct pccl_text text;
+    pccl_text_format(&text, "pccl-master %s, protocol %u, up for %s", f->driver.version, PCCL_PROTOCOL_VERSION,
+                     pccl_duration_str(f->uptime_us));
+    put_line(print, &text);
+    if (f->recovering)
+        pccl_text_format(&text, "restarted: waits for the members of the run; %u peers have come back", f->peer_count);
+    else if (f->counts.members == 0)
+        pccl_text_format(&text, "no run: nobody is a member");
+    else
+        pccl_text_format(&text, "run %s, epoch %u.%" PRIu64 ", topology update %" PRIu64 ": %u members, %u newcomers",
+                         pccl_id_str(&f->lineage), f->epoch.inc, f->epoch.number, f->rounds[PCCL_ROUND_UPDATE],
+                         f->counts.members, f->counts.pending);
+    put_line(print, &text);
+    pccl_text_format(&text, "operations: %" PRIu64 " committed, %" PRIu64 " aborted, %" PRIu64 " under way",
+                     f->counts.committed, f->counts.aborted, operations_under_way(&f->tally));
+    put_line(print, &text);
+    if (f->optimizing)
+        pccl_print_add(print, "an optimization of the topology is under way\n");
+    if (f->peer_count > 0)
+        pccl_print_add(print, "\npeers\n");
+}
+
+static void text_peer(const struct pccl_figures *f, const struct pccl_peer_figure *peer, struct pccl_print *print)
+{
+    struct pccl_text text;
+    pccl_text_format(&text, "  ");
+    add_peer(&text, f, &peer->id);
+    pccl_text_append(&text, ", %s of group %u", standings[peer->standing], peer->group);
+    if (peer->standing == PCCL_STANDING_MEMBER)
+        pccl_text_append(&text, ", rank %u", peer->rank);
+    pccl_text_append(&text, ", %s, %s %s ago", pccl_address_str(&peer->address),
+                     peer->place.state == PCCL_PLACE_SILENT ? "SILENT: last word" : "last word",
+                     pccl_duration_str(peer->heard_us));
+    if (peer->place.state == PCCL_PLACE_DISCONNECTED)
+        pccl_text_add(&text, ", DISCONNECTED");
+    if (peer->place.call != PCCL_CALL_NONE) {
+        pccl_text_add(&text, ", waits in ");
+        pccl_describe_call(&text, peer->place.call, peer->place.collective, peer->place.detail);
+    }
+    put_line(print, &text);
+}
+
+static void text_group(const struct pccl_figures *f, const struct pccl_group_figure *group, struct pccl_print *print)
+{
+    struct pccl_text text;
+    if (group == f->groups)
+        pccl_print_add(print, "\ngroups\n");
+    pccl_text_format(&text, "  group %u: %u members, view %u.%" PRIu64 ", synchronization round %" PRIu64,
+                     group->number, group->members, group->view.inc, group->view.number, group->sync_round);
+    put_line(print, &text);
+}
+
+static void add_names(const struct pccl_figures *f, const struct pccl_wait *wait, struct pccl_print *print)
+{
+    for (uint32_t i = 0; i < wait->come_count && i < PCCL_PLACES_MAX; i++) {
+        struct pccl_text text;
+        pccl_text_format(&text, "%s", i == 0 ? "" : ", ");
+        add_peer(&text, f, &wait->come[i]);
+        pccl_print_add_bytes(print, text.bytes, text.length);
+    }
+    if (wait->come_count > PCCL_PLACES_MAX)
+        pccl_print_format(print, " and %u more", wait->come_count - PCCL_PLACES_MAX);
+}
+
+static void text_missing(const struct pccl_figures *f, const struct pccl_wait *wait, struct pccl_print *print)
+{
+    for (uint32_t i = 0; i < wait->missing_count && i < PCCL_PLACES_MAX; i++) {
+        const struct pccl_place *place = &wait->missing[i];
+        struct pccl_text text;
+        pccl_text_format(&text, "    waits for ");
+        add_peer(&text, f, &place->peer);
+        if (place->state == PCCL_PLACE_SILENT)
+            pccl_text_append(&text, ", SILENT for %s", pccl_duration_str(place->since_us));
+        else if (place->state == PCCL_PLACE_DISCONNECTED)
+            pccl_text_append(&text, ", DISCONNECTED, last heard %s ago", pccl_duration_str(place->since_us));
+        pccl_text_add(&text, ", in ");
+        pccl_describe_call(&text, place->call, place->collective, place->detail);
+        put_line(print, &text);
+    }
+    if (wait->missing_count > PCCL_PLACES_MAX) {
+        pccl_print_format(print, "    and for %u more", wait->missing_count - PCCL_PLACES_MAX);
+        pccl_print_add(print, "\n");
+    }
+}
+
+static void text_wait(const struct pccl_figures *f, const struct pccl_wait *wait, struct pccl_print *print)
+{
+    struct pccl_text text;
+    bool operation = wait->call == PCCL_CALL_OPERATION;
+    if (wait == f->waits)
+        pccl_print_add(print, "\ncalls under way\n");
+    pccl_text_format(&text, "  ");
+    pccl_describe_call(&text, wait->call, wait->collective, operation ? wait->instance.tag : wait->round);
+    if (operation || wait->call == PCCL_CALL_SYNC)
+        pccl_text_append(&text, " of group %u", wait->group);
+    if (operation && wait->instance.subgroup != 0)
+        pccl_text_add(&text, " (subgroup or pair)");
+    pccl_text_append(&text, ", for %s: %u of %u have come", pccl_duration_str(wait->since_us), wait->come_count,
+                     wait->world);
+    if (operation)
+        pccl_text_append(&text, ", %u have finished", wait->finished);
+    put_line(print, &text);
+    if (wait->missing_count == 0)
+        return;
+    pccl_print_add(print, "    here: ");
+    add_names(f, wait, print);
+    pccl_print_add(print, "\n");
+    text_missing(f, wait, print);
+}
+
+bool pccl_page_text(const struct pccl_figures *f, uint32_t *at, struct pccl_print *print)
+{
+    uint32_t index;
+    enum part part = part_of(f, (*at)++, &index);
+    switch (part) {
+    case HEAD: text_head(f, print); break;
+    case PEER: text_peer(f, &f->peers[index], print); break;
+    case GROUP: text_group(f, &f->groups[index], print); break;
+    case WAIT: text_wait(f, &f->waits[index], print); break;
+    case TAIL:
+        if (f->waits_left_out)
+            pccl_print_add(print, "  and more calls\n");
+        break;
+    }
+    return part != TAIL;
+}

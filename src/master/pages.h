@@ -1,0 +1,17 @@
+/*
+ * The state of a run as JSON for programs and as text for people. Both are written item by item, so that nobody has to
+ * wait while a long page is made.
+ */
+#ifndef PCCL_MASTER_PAGES_H
+#define PCCL_MASTER_PAGES_H
+
+#include "core/print.h"
+#include "master/figures.h"
+
+enum { PCCL_PAGE_BYTES_MAX = 8 << 20 }; /* a peer takes less than 1 KiB, and there are at most PCCL_PEERS_MAX */
+
+/* Appends item *at, which begins with 0, and advances it. false: that was the last one. */
+bool pccl_page_json(const struct pccl_figures *figures, uint32_t *at, struct pccl_print *print);
+bool pccl_page_text(const struct pccl_figures *figures, uint32_t *at, struct pccl_print *print);
+
+#endif

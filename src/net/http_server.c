@@ -1,0 +1,340 @@
+#include "net/http_server.h"
+
+#include "core/crowd.h"
+#include "net/channel.h"
+#include "net/socket.h"
+
+#include <string.h>
+
+enum {
+    ACCEPTS_PER_VISIT = 8,
+    PAUSE_MS = 500,       /* after the system ran out of descriptors or memory: the peers come first */
+    DRAIN_MAX = 64 << 10, /* discarded of what comes after the request */
+};
+
+struct pccl_http_visitor {
+    struct pccl_http_server *server;
+    struct pccl_http_visitor *older, *newer;
+    struct pccl_address address;
+    struct pccl_channel channel;
+    uint32_t wanted;             /* 0: nothing, or answered */
+    bool head;                   /* it wants no body */
+    struct pccl_http_body *body; /* that is sent */
+    const uint8_t *payload;
+    uint8_t *room; /* request */
+    uint8_t request[PCCL_HTTP_HEAD_MAX];
+};
+
+/* ---- bodies ---- */
+
+struct pccl_http_body *pccl_http_body_make(const struct pccl_memory *memory, uint32_t most)
+{
+    struct pccl_http_body *body = pccl_allocate(memory, sizeof *body);
+    if (!body)
+        return NULL;
+    body->memory = memory;
+    body->users = 1;
+    pccl_print_init(&body->print, memory, most);
+    return body;
+}
+
+void pccl_http_body_leave(struct pccl_http_body *body)
+{
+    if (!body || --body->users > 0)
+        return;
+    pccl_print_fini(&body->print);
+    pccl_release(body->memory, body, sizeof *body);
+}
+
+/* ---- visitors ---- */
+
+static struct pccl_http_visitor *visitor_of(struct pccl_channel *channel)
+{
+    return PCCL_CONTAINER_OF(channel, struct pccl_http_visitor, channel);
+}
+
+/* It does not count any more; the loop still has it. */
+static void leave(struct pccl_http_visitor *visitor)
+{
+    struct pccl_http_server *server = visitor->server;
+    if (!server)
+        return;
+    *(visitor->older ? &visitor->older->newer : &server->oldest) = visitor->newer;
+    *(visitor->newer ? &visitor->newer->older : &server->newest) = visitor->older;
+    server->visitor_count--;
+    visitor->server = NULL;
+}
+
+static void on_released(struct pccl_channel *channel)
+{
+    struct pccl_http_visitor *visitor = visitor_of(channel);
+    leave(visitor);
+    pccl_http_body_leave(visitor->body);
+    pccl_release(channel->memory, visitor, sizeof *visitor);
+}
+
+static void on_parted(struct pccl_channel *channel) { leave(visitor_of(channel)); }
+
+static void close_at_once(struct pccl_http_visitor *visitor)
+{
+    leave(visitor);
+    pccl_channel_close(&visitor->channel);
+}
+
+static void send_answer(struct pccl_http_visitor *visitor, uint16_t code, const char *type, const char *bytes,
+                        size_t length, uint32_t linger_ms)
+{
+    char head[PCCL_HTTP_ANSWER_MAX];
+    struct pccl_channel *channel = &visitor->channel;
+    size_t head_length = pccl_http_write_head(code, type, length, head);
+    visitor->wanted = 0;
+    visitor->payload = (const uint8_t *)bytes;
+    if (pccl_channel_put(channel, (const uint8_t *)head, head_length) && !visitor->head && length > 0)
+        pccl_channel_put_payload(channel, &visitor->payload, (uint32_t)length);
+    pccl_channel_leave(channel, false, linger_ms);
+}
+
+static void refuse(struct pccl_http_visitor *visitor, uint16_t code, const char *words, uint32_t linger_ms)
+{
+    struct pccl_http_body *body = pccl_http_body_make(visitor->channel.memory, PCCL_HTTP_ANSWER_MAX);
+    visitor->body = body;
+    visitor->server->refused++;
+    if (body) {
+        pccl_print_add(&body->print, words);
+        pccl_print_add(&body->print, "\n");
+    }
+    bool whole = body && !body->print.failed;
+    send_answer(visitor, code, "text/plain; charset=utf-8", whole ? body->print.bytes : NULL,
+                whole ? body->print.length : 0, linger_ms);
+}
+
+void pccl_http_refuse(struct pccl_http_visitor *visitor, uint16_t code, const char *words)
+{
+    refuse(visitor, code, words, PCCL_HTTP_ANSWER_MS);
+}
+
+void pccl_http_answer(struct pccl_http_visitor *visitor, const char *type, struct pccl_http_body *body)
+{
+    if (!body || body->print.failed) {
+        pccl_http_refuse(visitor, 503, "The master is short of memory for this page. Try again later.");
+        return;
+    }
+    body->users++;
+    visitor->body = body;
+    visitor->server->answered++;
+    send_answer(visitor, 200, type, body->print.bytes, body->print.length, PCCL_HTTP_ANSWER_MS);
+}
+
+void pccl_http_answer_all(struct pccl_http_server *server, uint32_t wanted, const char *type,
+                          struct pccl_http_body *body)
+{
+    for (struct pccl_http_visitor *visitor = server->oldest, *next; visitor; visitor = next) {
+        next = visitor->newer;
+        if (visitor->wanted == wanted)
+            pccl_http_answer(visitor, type, body);
+    }
+}
+
+static const char *complaint(uint16_t code)
+{
+    switch (code) {
+    case 405: return "Only GET and HEAD are answered here: nothing can be changed over HTTP.";
+    case 414: return "The path is too long: at most 255 bytes.";
+    case 431: return "The head of the request is too long: at most 8192 bytes.";
+    case 505: return "HTTP/1.0 and HTTP/1.1 are spoken here.";
+    default: return "This is no request of HTTP/1.0 or HTTP/1.1. Peers connect to another port of the master.";
+    }
+}
+
+/* The request is read, or as much of it as there is room for. */
+static void judge(struct pccl_http_visitor *visitor)
+{
+    struct pccl_http_request request;
+    uint16_t code;
+    struct pccl_http_server *server = visitor->server;
+    switch (pccl_http_read((const char *)visitor->request, visitor->channel.received, &request, &code)) {
+    case PCCL_HTTP_MORE: break;
+    case PCCL_HTTP_BAD: pccl_http_refuse(visitor, code, complaint(code)); break;
+    case PCCL_HTTP_REQUEST: {
+        visitor->head = request.head;
+        uint32_t wanted = server->asked(server->owner, visitor, &request);
+        if (wanted)
+            visitor->wanted = wanted;
+        break;
+    }
+    }
+}
+
+static void on_visit(struct pccl_channel *channel, int ready)
+{
+    struct pccl_http_visitor *visitor = visitor_of(channel);
+    size_t budget = PCCL_HTTP_HEAD_MAX;
+    (void)pccl_channel_begin(channel, ready);
+    if (visitor->wanted) { /* it said enough; whatever it says now, it gets its answer or is gone */
+        pccl_channel_watch(channel, 0);
+        return;
+    }
+    switch (pccl_channel_read(channel, &budget)) {
+    case PCCL_CHANNEL_ENDED: close_at_once(visitor); return;
+    case PCCL_CHANNEL_MOVED: judge(visitor); break;
+    case PCCL_CHANNEL_WAITS: break;
+    }
+    if (channel->state == PCCL_CHANNEL_OPEN)
+        pccl_channel_watch(channel, visitor->wanted ? 0 : UV_READABLE);
+}
+
+static void on_late(struct pccl_channel *channel)
+{
+    struct pccl_http_visitor *visitor = visitor_of(channel);
+    visitor->server->dropped++;
+    refuse(visitor, 408, "No whole request came in time.", 0);
+}
+
+/* The oldest of the address with the most. */
+static struct pccl_http_visitor *most_crowded(const struct pccl_http_server *server)
+{
+    struct pccl_crowd crowd = {.hash = server->hash};
+    struct pccl_http_visitor *found = server->oldest;
+    for (const struct pccl_http_visitor *i = found; i; i = i->newer)
+        pccl_crowd_add(&crowd, &i->address);
+    for (struct pccl_http_visitor *i = found; i; i = i->newer)
+        if (pccl_crowd_count(&crowd, &i->address) > pccl_crowd_count(&crowd, &found->address))
+            found = i;
+    return found;
+}
+
+static void make_room(struct pccl_http_server *server)
+{
+    struct pccl_http_visitor *visitor = most_crowded(server);
+    server->dropped++;
+    if (visitor->channel.state == PCCL_CHANNEL_OPEN)
+        refuse(visitor, 503, "There are too many connections. Try again later.", 0);
+    else
+        close_at_once(visitor);
+}
+
+static void welcome(struct pccl_http_server *server, uv_os_sock_t socket, const struct pccl_address *from)
+{
+    static const struct pccl_channel_events events = {
+        .visit = on_visit, .late = on_late, .parted = on_parted, .released = on_released};
+    if (server->visitor_count >= PCCL_HTTP_VISITORS_MAX)
+        make_room(server);
+    struct pccl_http_visitor *visitor = pccl_allocate(server->memory, sizeof *visitor);
+    if (!visitor) {
+        pccl_socket_close(socket);
+        return;
+    }
+    pccl_channel_init(&visitor->channel, server->memory, socket, &events);
+    if (!pccl_channel_open(&visitor->channel, server->loop)) {
+        pccl_channel_fini(&visitor->channel);
+        pccl_release(server->memory, visitor, sizeof *visitor);
+        return;
+    }
+    visitor->server = server;
+    visitor->address = *from;
+    visitor->older = server->newest;
+    *(server->newest ? &server->newest->newer : &server->oldest) = visitor;
+    server->newest = visitor;
+    server->visitor_count++;
+    visitor->room = visitor->request;
+    visitor->channel.drain_max = DRAIN_MAX;
+    pccl_channel_expect(&visitor->channel, &visitor->room, sizeof visitor->request);
+    pccl_channel_limit(&visitor->channel, PCCL_HTTP_REQUEST_MS);
+    pccl_channel_watch(&visitor->channel, UV_READABLE);
+}
+
+/* ---- listening ---- */
+
+static void on_readable(uv_poll_t *poll, int status, int events);
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    struct pccl_http_server *server = timer->data;
+    for (uint32_t i = 0; i < server->socket_count; i++)
+        (void)uv_poll_start(&server->polls[i], UV_READABLE, on_readable);
+}
+
+static void pause_accepting(struct pccl_http_server *server)
+{
+    for (uint32_t i = 0; i < server->socket_count; i++)
+        (void)uv_poll_stop(&server->polls[i]);
+    (void)uv_timer_start(&server->pause, on_pause_over, PAUSE_MS, 0);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct pccl_http_server *server = poll->data;
+    uint32_t which = 0;
+    (void)status;
+    (void)events;
+    while (which < server->socket_count && &server->polls[which] != poll)
+        which++;
+    for (int i = 0; i < ACCEPTS_PER_VISIT && which < server->socket_count; i++) {
+        struct pccl_address from;
+        uv_os_sock_t accepted;
+        int error = pccl_socket_accept(server->listening[which], &accepted, &from);
+        if (error == 0)
+            welcome(server, accepted, &from);
+        else if (error == UV_EAGAIN)
+            return;
+        else if (pccl_socket_is_shortage(error)) {
+            pause_accepting(server);
+            return;
+        }
+    }
+}
+
+/* 0, or why not; the socket is closed then. */
+static int watch(struct pccl_http_server *server, uv_os_sock_t socket)
+{
+    uv_poll_t *poll = &server->polls[server->socket_count];
+    int error = uv_poll_init_socket(server->loop, poll, socket);
+    if (error) {
+        pccl_socket_close(socket);
+        return error;
+    }
+    poll->data = server;
+    server->listening[server->socket_count++] = socket;
+    (void)uv_poll_start(poll, UV_READABLE, on_readable);
+    return 0;
+}
+
+int pccl_http_open(struct pccl_http_server *server, const struct pccl_address *addresses, uint32_t count,
+                   struct pccl_text *reason)
+{
+    PCCL_ASSERT(count > 0 && count <= PCCL_HTTP_SOCKETS_MAX);
+    (void)uv_timer_init(server->loop, &server->pause);
+    server->pause.data = server;
+    server->is_open = true;
+    for (uint32_t i = 0; i < count; i++) {
+        uv_os_sock_t socket;
+        int error = pccl_socket_listen(&addresses[i], &socket);
+        if (error == 0)
+            error = watch(server, socket);
+        if (error == 0 || (pccl_socket_lacks_family(error) && (i + 1 < count || server->socket_count > 0)))
+            continue; /* of a name that has two */
+        pccl_text_format(reason, "cannot listen on %s for HTTP: %s", pccl_address_str(&addresses[i]),
+                         uv_strerror(error));
+        pccl_http_close(server);
+        return error;
+    }
+    struct pccl_address local;
+    if (pccl_socket_local(server->listening[0], &local))
+        server->port = local.port;
+    return 0;
+}
+
+void pccl_http_close(struct pccl_http_server *server)
+{
+    if (!server->is_open)
+        return;
+    server->is_open = false;
+    while (server->socket_count > 0) {
+        uint32_t last = --server->socket_count;
+        uv_close((uv_handle_t *)&server->polls[last], NULL);
+        pccl_socket_close(server->listening[last]);
+    }
+    uv_close((uv_handle_t *)&server->pause, NULL);
+    while (server->oldest)
+        close_at_once(server->oldest);
+}

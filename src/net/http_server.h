@@ -1,0 +1,72 @@
+/*
+ * Answers GET and HEAD over HTTP on an event loop that has better things to do: few connections, each for one request,
+ * for a short time, with little memory. Who sends slowly, reads slowly or comes in crowds is dropped, and harms nobody
+ * else. Knows nothing of the pages: its owner makes them, at once or later. Runs on the loop's thread.
+ */
+#ifndef PCCL_NET_HTTP_SERVER_H
+#define PCCL_NET_HTTP_SERVER_H
+
+#include "core/memory.h"
+#include "core/print.h"
+#include "net/resolve.h"
+#include "wire/http.h"
+
+#include <uv.h>
+
+enum {
+    PCCL_HTTP_SOCKETS_MAX = 8,
+    PCCL_HTTP_VISITORS_MAX = 32, /* connections; one more drops the oldest of the address with the most */
+    PCCL_HTTP_REQUEST_MS = 5000, /* for the head of a request */
+    PCCL_HTTP_ANSWER_MS = 10000, /* for the whole answer */
+};
+
+struct pccl_http_visitor; /* a connection */
+
+/* What several visitors may be sent at the same time. */
+struct pccl_http_body {
+    const struct pccl_memory *memory;
+    uint32_t users;
+    struct pccl_print print;
+};
+/* With one user. NULL: out of memory. */
+struct pccl_http_body *pccl_http_body_make(const struct pccl_memory *memory, uint32_t most);
+/* Freed by the last one. */
+void pccl_http_body_leave(struct pccl_http_body *body);
+
+struct pccl_http_server {
+    /* the owner's, before open */
+    uv_loop_t *loop;
+    const struct pccl_memory *memory;
+    const struct pccl_hash_key *hash; /* random */
+    void *owner;
+    /*
+     * Returns what the visitor wants, a number that is known to the owner only, for pccl_http_answer_all. Or, after
+     * it has answered with pccl_http_answer: 0.
+     */
+    uint32_t (*asked)(void *owner, struct pccl_http_visitor *visitor, const struct pccl_http_request *request);
+    /* its own */
+    uv_os_sock_t listening[PCCL_HTTP_SOCKETS_MAX];
+    uv_poll_t polls[PCCL_HTTP_SOCKETS_MAX];
+    uint32_t socket_count;
+    uv_timer_t pause;
+    bool is_open;
+    uint16_t port; /* of the first socket */
+    struct pccl_http_visitor *oldest, *newest;
+    uint32_t visitor_count;
+    uint64_t answered, refused, dropped;
+};
+
+/* Listens. 0, or a negative libuv error with a reason, and nothing is open. */
+PCCL_MUST_CHECK int pccl_http_open(struct pccl_http_server *server, const struct pccl_address *addresses,
+                                   uint32_t count, struct pccl_text *reason);
+/* Also for a zeroed struct. Ends all connections; the struct must stay until the loop has released them. */
+void pccl_http_close(struct pccl_http_server *server);
+/* Once for each visitor. body: borrowed, and kept as long as it is sent. NULL: out of memory (503). */
+void pccl_http_answer(struct pccl_http_visitor *visitor, const char *type, struct pccl_http_body *body);
+/* An error in words, a sentence. */
+void pccl_http_refuse(struct pccl_http_visitor *visitor, uint16_t code, const char *words);
+/* Everybody who wants this. */
+void pccl_http_answer_all(struct pccl_http_server *server, uint32_t wanted, const char *type,
+                          struct pccl_http_body *body);
+
+#endif

@@ -1,0 +1,187 @@
+#include "wire/http.h"
+
+#include <string.h>
+
+/* ---- requests ---- */
+
+/* A line of a head without its end. */
+struct line {
+    const char *bytes;
+    size_t length;
+};
+
+/* Takes the next line. false: its end has not come yet. */
+static bool take_line(const char *bytes, size_t length, size_t *at, struct line *line)
+{
+    const char *end = memchr(bytes + *at, '\n', length - *at);
+    if (end == NULL)
+        return false;
+    line->bytes = bytes + *at;
+    line->length = (size_t)(end - line->bytes);
+    *at += line->length + 1;
+    if (line->length > 0 && line->bytes[line->length - 1] == '\r')
+        line->length--;
+    return true;
+}
+
+/* The characters of methods and of the names of headers (RFC 9110, 5.6.2). */
+static bool is_token(char byte)
+{
+    static const char marks[] = {'!', '#', '$', '%', '&', '\'', '*', '+', '-', '.', '^', '_', '`', '|', '~'};
+    return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') ||
+           memchr(marks, byte, sizeof marks) != NULL;
+}
+
+/* The word up to the next blank, which is skipped. Empty: there is none. */
+static struct line take_word(struct line *line)
+{
+    struct line word = {line->bytes, 0};
+    while (word.length < line->length && word.bytes[word.length] != ' ')
+        word.length++;
+    size_t taken = word.length + (word.length < line->length);
+    line->bytes += taken;
+    line->length -= taken;
+    return word;
+}
+
+static bool equals(const struct line *line, const char *text)
+{
+    size_t length = 0;
+    while (length <= line->length && text[length] != '\0')
+        length++;
+    return line->length == length && memcmp(line->bytes, text, length) == 0;
+}
+
+static uint16_t read_method(const struct line *method, struct pccl_http_request *request)
+{
+    for (size_t i = 0; i < method->length; i++)
+        if (!is_token(method->bytes[i]))
+            return 400;
+    if (method->length == 0)
+        return 400;
+    request->head = equals(method, "HEAD");
+    return request->head || equals(method, "GET") ? 0 : 405;
+}
+
+/* "/path?query", or the same behind "http://host". */
+static uint16_t read_target(struct line target, struct pccl_http_request *request)
+{
+    static const char scheme[] = "http://";
+    size_t length = 0;
+    if (target.length > sizeof scheme - 1 && memcmp(target.bytes, scheme, sizeof scheme - 1) == 0) {
+        size_t skipped = sizeof scheme - 1;
+        while (skipped < target.length && target.bytes[skipped] != '/')
+            skipped++;
+        target.bytes += skipped;
+        target.length -= skipped;
+    }
+    if (target.length == 0 || target.bytes[0] != '/')
+        return 400;
+    while (length < target.length && target.bytes[length] != '?') {
+        if (target.bytes[length] <= ' ' || target.bytes[length] > '~')
+            return 400;
+        length++;
+    }
+    if (length > PCCL_HTTP_PATH_MAX)
+        return 414;
+    memcpy(request->path, target.bytes, length);
+    request->path[length] = '\0';
+    return 0;
+}
+
+/* 0, or the status to answer with. */
+static uint16_t read_request_line(struct line line, struct pccl_http_request *request)
+{
+    struct line method = take_word(&line), target = take_word(&line);
+    bool known = equals(&line, "HTTP/1.1") || equals(&line, "HTTP/1.0");
+    if (!known)
+        return line.length == 8 && memcmp(line.bytes, "HTTP/", 5) == 0 ? 505 : 400;
+    uint16_t wrong = read_method(&method, request), lost = read_target(target, request);
+    if (wrong == 405 && lost == 400)
+        return 400;
+    return wrong != 0 ? wrong : lost;
+}
+
+static bool is_header(const struct line *line)
+{
+    size_t name = 0;
+    while (name < line->length && is_token(line->bytes[name]))
+        name++;
+    if (name == 0 || name == line->length || line->bytes[name] != ':')
+        return false;
+    for (size_t i = name + 1; i < line->length; i++)
+        if ((unsigned char)line->bytes[i] < ' ' && line->bytes[i] != '\t')
+            return false;
+    return true;
+}
+
+enum pccl_http_reading pccl_http_read(const char *bytes, size_t length, struct pccl_http_request *request,
+                                      uint16_t *code)
+{
+    size_t at = 0;
+    struct line line;
+    *request = (struct pccl_http_request){.head = false};
+    *code = 431;
+    if (length > PCCL_HTTP_HEAD_MAX)
+        return PCCL_HTTP_BAD;
+    enum pccl_http_reading end = length < PCCL_HTTP_HEAD_MAX ? PCCL_HTTP_MORE : PCCL_HTTP_BAD;
+    if (!take_line(bytes, length, &at, &line))
+        return end;
+    uint16_t wrong = read_request_line(line, request);
+    while (take_line(bytes, length, &at, &line)) {
+        if (line.length == 0) {
+            *code = wrong != 0 ? wrong : 200;
+            return wrong != 0 ? PCCL_HTTP_BAD : PCCL_HTTP_REQUEST;
+        }
+        if (!is_header(&line))
+            wrong = 400;
+        if (wrong == 400)
+            break; /* it speaks something else, and may never send the end of a head */
+    }
+    if (wrong != 400)
+        return end;
+    *code = 400;
+    return PCCL_HTTP_BAD;
+}
+
+/* ---- answers ---- */
+
+const char *pccl_http_words(uint16_t code)
+{
+    switch (code) {
+    case 200: return "OK";
+    case 400: return "Bad Request";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 408: return "Request Timeout";
+    case 414: return "URI Too Long";
+    case 431: return "Request Header Fields Too Large";
+    case 505: return "HTTP Version Not Supported";
+    default: return "Service Unavailable";
+    }
+}
+
+static size_t add(char *head, size_t at, const char *words)
+{
+    while (*words != '\0') {
+        PCCL_ASSERT(at < PCCL_HTTP_ANSWER_MAX);
+        head[at++] = *words++;
+    }
+    return at;
+}
+
+size_t pccl_http_write_head(uint16_t code, const char *type, uint64_t body_bytes, char head[PCCL_HTTP_ANSWER_MAX])
+{
+    struct pccl_text number;
+    size_t at = add(head, 0, "HTTP/1.1 ");
+    pccl_text_format(&number, "%u ", code);
+    at = add(head, at, number.bytes);
+    at = add(head, at, pccl_http_words(code));
+    at = add(head, at, "\r\nServer: pccl-master\r\nContent-Type: ");
+    at = add(head, at, type);
+    pccl_text_format(&number, "%" PRIu64, body_bytes);
+    at = add(head, at, "\r\nContent-Length: ");
+    at = add(head, at, number.bytes);
+    at = add(head, at, code == 405 ? "\r\nAllow: GET, HEAD" : "");
+    return add(head, at, "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n");
+}

@@ -1,0 +1,387 @@
+"""What a master tells over HTTP, and that nobody can disturb it there."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import urllib.request
+
+import harness
+from harness import SUCCESS, check, equal, poll
+
+HEAD_MAX = 8192
+VISITORS_MAX = 32
+SMALL = ("reduce", 1, 1024, "f32", "sum", "const:1")
+LARGE = ("reduce", 2, 1 << 20, "f32", "sum", "const:1")
+
+
+def start(run, http="127.0.0.1:0", **parameters):
+    """Starts a master; run.http is the port of its HTTP."""
+    run.start_master(http=http, **parameters)
+    run.http = int(re.search(r"http on port (\d+)", run.master.wait_line("http on port")).group(1))
+    return run.master
+
+
+def get(run, path):
+    """The text of a page."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{run.http}{path}", timeout=harness.DEADLINE) as answer:
+        return answer.read().decode()
+
+
+def status(run):
+    return json.loads(get(run, "/status.json"))
+
+
+def exchange(run, request, close=True):
+    """What comes back for these bytes, until the other side ends."""
+    with socket.create_connection(("127.0.0.1", run.http), harness.DEADLINE) as link:
+        link.settimeout(harness.DEADLINE)
+        try:
+            link.sendall(request)
+            if close:
+                link.shutdown(socket.SHUT_WR)
+            return receive(link)
+        except ConnectionError:
+            return b""
+
+
+def receive(link):
+    parts = []
+    while True:
+        try:
+            part = link.recv(1 << 16)
+        except ConnectionError:
+            part = b""
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+
+
+def values(text):
+    """{"name{labels}": value} of an exposition."""
+    found = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            series, value = line.rsplit(" ", 1)
+            check(series not in found, f"{series} twice")
+            found[series] = float(value)
+    return found
+
+
+def until(run, **wanted):
+    """The metrics, as soon as these are so: a page may be a little older than the question."""
+
+    def found():
+        now = values(get(run, "/metrics"))
+        return now if all(now[name] == value for name, value in wanted.items()) else None
+
+    return poll(found, f"these metrics: {wanted}")
+
+
+def ask(*arguments):
+    """(exit code, standard output, standard error) of pccl-master status."""
+    done = subprocess.run(
+        [harness.executable("master"), "status", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=harness.DEADLINE,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_pages(run):
+    """Each page has its type; errors are words."""
+    start(run)
+    for path, kind in {
+        "/metrics": "text/plain; version=0.0.4; charset=utf-8",
+        "/status": "text/plain; charset=utf-8",
+        "/status.json": "application/json",
+        "/healthz": "text/plain; charset=utf-8",
+        "/status?x=y": "text/plain; charset=utf-8",
+    }.items():
+        answer = exchange(run, f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        head, body = answer.split(b"\r\n\r\n", 1)
+        check(head.startswith(b"HTTP/1.1 200 OK\r\n"), f"{path}: {head!r}")
+        check(f"\r\nContent-Type: {kind}\r\n".encode() in head, f"{path}: {head!r}")
+        check(f"\r\nContent-Length: {len(body)}\r\n".encode() in head, f"{path}: {head!r}")
+        check(b"\r\nConnection: close" in head and body, f"{path}: {head!r}")
+        only = exchange(run, f"HEAD {path} HTTP/1.0\r\n\r\n".encode())
+        check(only.endswith(b"\r\n\r\n") and only.startswith(b"HTTP/1.1 200 OK\r\n"), f"HEAD {path}: {only!r}")
+    equal(get(run, "/healthz"), "ok\n", "/healthz")
+    for request, code, words in (
+        (b"GET /nowhere HTTP/1.1\r\n\r\n", 404, b"/metrics"),
+        (b"POST /status HTTP/1.1\r\nContent-Length: 9\r\n\r\nx", 405, b"nothing can be changed"),
+        (b"GET /\r\n\r\n", 400, b"no request of HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n", 400, b"no request of HTTP"),
+        (b"GET / HTTP/1.1\r\nA: " + b"a" * HEAD_MAX, 431, b"8192 bytes"),
+        (b"GET /" + b"a" * 300 + b" HTTP/1.1\r\n\r\n", 414, b"255 bytes"),
+        (b"GET / HTTP/3.0\r\n\r\n", 505, b"HTTP/1.1"),
+    ):
+        answer = exchange(run, request, close=False)
+        check(answer.startswith(f"HTTP/1.1 {code} ".encode()) and words in answer, f"{request[:60]!r}: {answer!r}")
+    until(run, pccl_http_refused_total=7)
+
+
+def test_counters(run):
+    """What happens in a run is counted: who comes and goes, operations, rounds."""
+    start(run)
+    peers = run.join(3)
+    calls = [peer.start(*SMALL) for peer in peers]
+    for call in calls:
+        call.wait(rc=SUCCESS)
+    found = until(run, pccl_operation_seconds_count=1)
+    equal(found["pccl_members"], 3, "members")
+    equal(found["pccl_run_open"], 1, "run_open")
+    equal(found["pccl_peers_joined_total"], 3, "joined")
+    equal(found["pccl_newcomers_total"], 3, "newcomers")
+    equal(found['pccl_operations_committed_total{kind="all-reduce"}'], 1, "committed")
+    equal(found['pccl_operations_begun_total{kind="all-reduce"}'], 1, "begun")
+    equal(found['pccl_operation_bytes_total{kind="all-reduce"}'], 4096, "bytes")
+    equal(found["pccl_connections"], 3, "connections")
+    check(found['pccl_rounds_total{kind="update",outcome="done"}'] >= 2, "updates")
+    check(found["pccl_views_total"] >= 3, "views")
+    check(len(found) < 200, f"{len(found)} series")
+    peers[2].quit()
+    peers[1].kill()
+    found = until(run, pccl_members=1)
+    equal(found['pccl_peers_gone_total{role="member",reason="left"}'], 1, "left")
+    gone = sum(value for series, value in found.items() if series.startswith('pccl_peers_gone_total{role="member"'))
+    equal(gone, 2, "members that went")
+
+
+def test_missing(run):
+    """A stopped peer is named as who is waited for, in text and in JSON, with how long it was silent."""
+    start(run, silence_ms=600000, heartbeat_ms=100)
+    peers = run.join(3, where_ms=50)
+    slow = peers[2]
+    slow_id = run.id_of(slow)
+    slow.stop()
+    calls = [peer.start(*SMALL) for peer in peers[:2]]
+    peers[0].until_waiting()
+
+    def named():
+        now = status(run)
+        for call in now["calls"]:
+            if call["call"] != "operation" or call["come_count"] != 2 or call["missing_count"] != 1:
+                continue
+            missing = call["missing"][0]
+            return (now, call) if missing["silent"] else None
+        return None
+
+    now, call = poll(named, "the stopped peer to be named")
+    check(call["missing"][0]["peer"].startswith(slow_id), f"missing: {call}")
+    equal((call["kind"], call["world"], call["finished"]), ("all-reduce", 3, 2), "the call")
+    equal(len(call["come"]), 2, "who has come")
+    (stopped,) = [peer for peer in now["peers"] if peer["id"].startswith(slow_id)]
+    check(stopped["silent"] and stopped["last_word_ms"] > 0, f"peer: {stopped}")
+    equal(now["operations_under_way"], 1, "operations under way")
+    code, out, error = ask(f"127.0.0.1:{run.http}")
+    equal((code, error), (0, ""), "status")
+    check(re.search(rf"waits for peer {slow_id}.*, SILENT for ", out), out)
+    check("all-reduce" in out and "2 of 3 have come, 2 have finished" in out, out)
+    slow.resume()
+    calls.append(slow.start(*SMALL))
+    for call in calls:
+        call.wait(rc=SUCCESS)
+    poll(lambda: not status(run)["calls"], "the end of the calls under way")
+
+
+def test_missing_bulk(run):
+    """So it is in an operation whose data the peers move: the master hears of it from who waits."""
+    start(run, silence_ms=600000, heartbeat_ms=100)
+    peers = run.join(2, where_ms=50)
+    peers[1].stop()
+    call = peers[0].start(*LARGE)
+
+    def named():
+        return [call for call in status(run)["calls"] if call["call"] == "operation" and call["missing_count"] == 1]
+
+    (found,) = poll(named, "the stopped peer to be named")
+    equal((found["kind"], found["finished"], found["come_count"]), ("all-reduce", 0, 1), "the call")
+    check(found["missing"][0]["peer"].startswith(run.id_of(peers[1])), f"missing: {found}")
+    peers[1].resume()
+    peers[1].do(*LARGE)
+    call.wait(rc=SUCCESS)
+
+
+def test_update_waits(run):
+    """Who has not come to a topology update is named, too."""
+    start(run)
+    peers = run.join(2)
+    vote = peers[0].start("update")
+    peers[0].until_waiting()
+    now = poll(lambda: next((now for now in [status(run)] if now["update_votes"] == 1), None), "the vote")
+    (call,) = [call for call in now["calls"] if call["call"] == "update"]
+    equal((call["world"], call["come_count"], call["missing_count"]), (2, 1, 1), "the update")
+    check(call["missing"][0]["peer"].startswith(run.id_of(peers[1])), f"missing: {call}")
+    peers[1].do("update")
+    vote.wait(rc=SUCCESS)
+
+
+def works(run, peers):
+    """The master serves peers and visitors."""
+    calls = [peer.start(*SMALL) for peer in peers]
+    for call in calls:
+        call.wait(rc=SUCCESS)
+    equal(get(run, "/healthz"), "ok\n", "/healthz")
+
+
+def test_hostile(run):
+    """Those who send slowly, never read, come in crowds or send garbage cost the master little."""
+    master = start(run)
+    peers = run.join(2)
+    get(run, "/status.json")
+    memory_kib, descriptors = master.rss_kib(), master.descriptors()
+    slow = [socket.create_connection(("127.0.0.1", run.http), harness.DEADLINE) for _ in range(VISITORS_MAX)]
+    for link in slow:
+        link.sendall(b"GET /status HTTP/1.1\r\nA: ")
+    works(run, peers)  # somebody had to make room
+    check(master.descriptors() <= descriptors + VISITORS_MAX, "descriptors")
+    check(b" 503 " in receive(slow[0]), "the oldest does not make room")
+    for link in slow:
+        link.close()
+    deaf = []
+    for _ in range(2 * VISITORS_MAX):
+        link = socket.socket()
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        link.connect(("127.0.0.1", run.http))
+        link.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        deaf.append(link)
+    works(run, peers)
+    check(master.descriptors() <= descriptors + VISITORS_MAX, "descriptors")
+    for link in deaf:
+        link.close()
+    for seed in range(50):
+        exchange(run, bytes((seed * 37 + i * i) % 256 for i in range(40 * seed)) + b"\n\n")
+    exchange(run, b"GET /healthz HTTP/1.1\r\n\r\n" + b"x" * (4 << 20), close=False)
+    works(run, peers)
+    poll(lambda: values(get(run, "/metrics"))["pccl_http_dropped_total"] > VISITORS_MAX, "dropped connections")
+    check(master.rss_kib() < memory_kib + 16384, f"memory grew from {memory_kib} KiB to {master.rss_kib()} KiB")
+
+
+def test_flood(run):
+    """5,000 connections that say nothing: the oldest make room, and visitors are still answered."""
+    master = start(run)
+    peers = run.join(2)
+    get(run, "/status.json")
+    descriptors = master.descriptors()
+    links = []
+    for count in range(1, 5001):
+        links.append(socket.create_connection(("127.0.0.1", run.http), harness.DEADLINE))
+        if len(links) > 200:
+            links.pop(0).close()
+        if count % 1000 == 0:
+            works(run, peers)
+            check(master.descriptors() <= descriptors + VISITORS_MAX, "descriptors")
+    for link in links:
+        link.close()
+    works(run, peers)
+    until(run, pccl_connections=2)
+    poll(lambda: values(get(run, "/metrics"))["pccl_http_dropped_total"] > 1000, "dropped connections")
+
+
+def test_too_slow(run):
+    """A request that is never complete is ended, in words."""
+    start(run)
+    with socket.create_connection(("127.0.0.1", run.http), harness.DEADLINE) as link:
+        link.settimeout(harness.DEADLINE)
+        link.sendall(b"GET / HTTP/1.1\r\n")
+        answer = receive(link)
+    check(answer.startswith(b"HTTP/1.1 408 ") and b"in time" in answer, f"answer: {answer!r}")
+
+
+def test_status_errors(run):
+    """Who asks where no master answers is told so in words."""
+    start(run)
+    own = f"127.0.0.1:{run.http}"
+    code, out, error = ask("--json", own)
+    equal((code, error), (0, ""), "--json")
+    equal(json.loads(out)["program"], "pccl-master", "program")
+    equal(json.loads(out)["members"], 0, "members")
+    code, out, error = ask("--help")
+    check(code == 0 and "--watch" in out, "--help")
+    for arguments, code, words in (
+        ((f"127.0.0.1:{harness.ports.free_port()}",), 1, "no master answers at"),
+        ((run.address,), 1, "is no master's HTTP"),
+        (("--frobnicate",), 2, "unknown argument"),
+        (("--json", "--watch"), 2, "exclude"),
+        ((own, own), 2, "one address"),
+        (("127.0.0.1:x",), 2, ""),
+        (("",), 2, "not an address"),
+        (("nowhere.invalid",), 1, "cannot resolve"),
+    ):
+        got, out, error = ask(*arguments)
+        equal((got, out), (code, ""), f"{arguments}: exit code and output ({error})")
+        check(words in error and error.startswith("pccl-master status: "), f"{arguments}: {error!r}")
+    for answer, words in (
+        (b"", "closed the connection without a word"),
+        (b"HTTP/1.1 200 OK\r\nServer: other\r\nContent-Length: 2\r\n\r\nhi", "is no master's HTTP"),
+        (b"HTTP/1.1 200 OK\r\nServer: pccl-master\r\nContent-Length: 9\r\n\r\nhi", "was cut off"),
+        (b"HTTP/1.1 503 X\r\nServer: pccl-master\r\nContent-Length: 5\r\n\r\nbus\x1by", "answered: bus?y"),
+        (os.urandom(1000), "is no master's HTTP"),
+    ):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            asker = subprocess.Popen(
+                [harness.executable("master"), "status", f"127.0.0.1:{server.getsockname()[1]}"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            server.settimeout(harness.DEADLINE)
+            link, _ = server.accept()
+            with link:
+                link.recv(4096)
+                link.sendall(answer)
+            out, error = asker.communicate(timeout=harness.DEADLINE)
+            check(asker.returncode == 1 and out == "" and words in error, f"{answer[:60]!r}: {error!r}")
+
+
+def test_watch(run):
+    """--watch asks again and again, and goes on while the master is away."""
+    master = start(run)
+    watcher = run._add(  # pylint: disable=protected-access
+        harness.Process(
+            "watcher", [harness.executable("master"), "status", "--watch", f"127.0.0.1:{run.http}"], run.environment
+        )
+    )
+    watcher.wait_line("no run: nobody is a member")
+    run.join(1)
+    watcher.wait_line("1 members")
+    master.killed = True
+    master.signal(15)
+    master.end(harness.DEADLINE)
+    watcher.wait_line("no master answers at")
+    watcher.kill()
+    for process in run.processes:
+        process.killed = True
+
+
+def test_settings(run):
+    """Nothing listens by default; addresses beyond loopback are warned about; a taken port is named."""
+    run.start_master()
+    equal(run.master.listening_ports(), [run.port], "ports by default")
+    busy = run.port
+    done = subprocess.run(
+        [harness.executable("master"), "--listen", "127.0.0.1:0", "--http", f"127.0.0.1:{busy}"],
+        capture_output=True,
+        text=True,
+        timeout=harness.DEADLINE,
+        check=False,
+    )
+    equal(done.returncode, 1, "exit code with a taken port")
+    check("for HTTP: " in done.stderr and "another port with --http" in done.stderr, done.stderr)
+    public = run._add(  # pylint: disable=protected-access
+        harness.Process(
+            "public",
+            [harness.executable("master"), "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0"],
+            run.environment,
+        )
+    )
+    public.wait_line("whoever can reach this address can read")
+    public.wait_line("http on port")
+
+
+harness.main()

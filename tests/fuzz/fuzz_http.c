@@ -1,0 +1,59 @@
+/*
+ * Whatever comes: once the head of a request is judged, more bytes change nothing; what is accepted has a path that
+ * can be printed, and every answer fits.
+ */
+#include "fuzz.h"
+
+#include "wire/http.h"
+
+#include <string.h>
+
+struct picture {
+    enum pccl_http_reading reading;
+    uint16_t code;
+    struct pccl_http_request request;
+};
+
+static struct picture read_some(const char *bytes, size_t length)
+{
+    struct picture picture = {.code = 0};
+    char *exact = malloc(length > 0 ? length : 1); /* so that a sanitizer sees whoever reads beyond it */
+    EXPECT(exact != NULL);
+    memcpy(exact, bytes, length);
+    picture.reading = pccl_http_read(exact, length, &picture.request, &picture.code);
+    free(exact);
+    return picture;
+}
+
+static void check(const struct picture *picture, size_t length)
+{
+    if (picture->reading == PCCL_HTTP_REQUEST) {
+        const char *path = picture->request.path;
+        EXPECT(path[0] == '/' && strlen(path) <= PCCL_HTTP_PATH_MAX);
+        for (; *path != '\0'; path++)
+            EXPECT(*path > ' ' && *path <= '~' && *path != '?');
+    }
+    EXPECT(length < PCCL_HTTP_HEAD_MAX || picture->reading != PCCL_HTTP_MORE);
+    if (picture->reading == PCCL_HTTP_BAD) {
+        char head[PCCL_HTTP_ANSWER_MAX];
+        size_t written = pccl_http_write_head(picture->code, "text/plain; charset=utf-8", UINT64_MAX, head);
+        EXPECT(picture->code >= 400 && written > 4 && memcmp(head + written - 4, "\r\n\r\n", 4) == 0);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct picture judged = {.reading = PCCL_HTTP_MORE};
+    if (size > 2 * PCCL_HTTP_HEAD_MAX)
+        return 0;
+    for (size_t length = 0; length <= size; length += length < 300 ? 1 : 1 + size / 16) {
+        struct picture now = read_some((const char *)data, length);
+        check(&now, length);
+        if (judged.reading != PCCL_HTTP_MORE && length <= PCCL_HTTP_HEAD_MAX) {
+            EXPECT(now.reading == judged.reading && now.code == judged.code);
+            EXPECT(now.request.head == judged.request.head && strcmp(now.request.path, judged.request.path) == 0);
+        }
+        judged = now;
+    }
+    return 0;
+}

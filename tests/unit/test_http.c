@@ -1,0 +1,113 @@
+/* wire/http: which heads are requests, and what the others are told. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "wire/http.h"
+
+struct expected {
+    const char *bytes;
+    enum pccl_http_reading reading;
+    uint16_t code;
+    const char *path; /* NULL: no request */
+    bool head;
+};
+
+#define A10 "aaaaaaaaaa"
+#define A50 A10 A10 A10 A10 A10
+#define A250 A50 A50 A50 A50 A50
+
+static const struct expected table[] = {
+    {"GET / HTTP/1.0\r\n\r\n", PCCL_HTTP_REQUEST, 200, "/", false},
+    {"GET /metrics HTTP/1.1\r\nHost: a:1\r\nX: \r\n\r\nrest", PCCL_HTTP_REQUEST, 200, "/metrics", false},
+    {"HEAD /status.json?a=b HTTP/1.1\nHost:a\n\n", PCCL_HTTP_REQUEST, 200, "/status.json", true},
+    {"GET http://a.b:8/c?d HTTP/1.1\r\n\r\n", PCCL_HTTP_REQUEST, 200, "/c", false},
+    {"GET /%2e%2e/ HTTP/1.1\r\n\r\n", PCCL_HTTP_REQUEST, 200, "/%2e%2e/", false},
+    {"GET /12345" A250 " HTTP/1.1\r\n\r\n", PCCL_HTTP_BAD, 414, NULL, false},
+    {"", PCCL_HTTP_MORE, 0, NULL, false},
+    {"GET / HTTP/1.1", PCCL_HTTP_MORE, 0, NULL, false},
+    {"GET / HTTP/1.1\r\nHost: a\r\n", PCCL_HTTP_MORE, 0, NULL, false},
+    {"GET / HTTP/1.1\r\nHost: a\r\n\r", PCCL_HTTP_MORE, 0, NULL, false},
+    {"POST / HTTP/1.1\r\n", PCCL_HTTP_MORE, 0, NULL, false},
+    {"POST / HTTP/1.1\r\n\r\n", PCCL_HTTP_BAD, 405, NULL, false},
+    {"get / HTTP/1.1\r\n\r\n", PCCL_HTTP_BAD, 405, NULL, false},
+    {"POST nowhere HTTP/1.1\r\n\r\n", PCCL_HTTP_BAD, 400, NULL, false},
+    {"GET / HTTP/2.0\r\n\r\n", PCCL_HTTP_BAD, 505, NULL, false},
+    {"GET /\r\n\r\n", PCCL_HTTP_BAD, 400, NULL, false},
+    {"GET /a b HTTP/1.1\r\n", PCCL_HTTP_BAD, 400, NULL, false},
+    {" / HTTP/1.1\r\n", PCCL_HTTP_BAD, 400, NULL, false},
+    {"G(T / HTTP/1.1\r\n", PCCL_HTTP_BAD, 400, NULL, false},
+    {"GET  / HTTP/1.1\r\n", PCCL_HTTP_BAD, 400, NULL, false},
+    {"GET * HTTP/1.1\r\n", PCCL_HTTP_BAD, 400, NULL, false},
+    {"GET http://a HTTP/1.1\r\n", PCCL_HTTP_BAD, 400, NULL, false},
+    {"GET /\x7f HTTP/1.1\r\n", PCCL_HTTP_BAD, 400, NULL, false},
+    {"GET /\xc3\xa4 HTTP/1.1\r\n", PCCL_HTTP_BAD, 400, NULL, false},
+    {"GET / HTTP/1.1\r\nno colon\r\n", PCCL_HTTP_BAD, 400, NULL, false},
+    {"GET / HTTP/1.1\r\n: empty\r\n", PCCL_HTTP_BAD, 400, NULL, false},
+    {"GET / HTTP/1.1\r\nA: b\x01\r\n", PCCL_HTTP_BAD, 400, NULL, false},
+    {"GET / HTTP/1.1\r\nA: b\r\n folded\r\n", PCCL_HTTP_BAD, 400, NULL, false},
+    {"garbage\n", PCCL_HTTP_BAD, 400, NULL, false},
+    {"\n", PCCL_HTTP_BAD, 400, NULL, false},
+};
+
+static void heads(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PCCL_COUNT_OF(table); i++) {
+        struct pccl_http_request request;
+        uint16_t code = 0;
+        const struct expected *row = &table[i];
+        enum pccl_http_reading reading = pccl_http_read(row->bytes, strlen(row->bytes), &request, &code);
+        if (reading != row->reading || (reading != PCCL_HTTP_MORE && code != row->code))
+            fail_msg("%s: %d %u", row->bytes, (int)reading, code);
+        if (row->path != NULL) {
+            assert_string_equal(request.path, row->path);
+            assert_int_equal(request.head, row->head);
+        }
+    }
+}
+
+static void the_longest_path_and_head(void **state)
+{
+    (void)state;
+    struct pccl_http_request request;
+    uint16_t code;
+    static const char path[] = "GET /1234" A250 " HTTP/1.1\r\n\r\n";
+    assert_int_equal(pccl_http_read(path, sizeof path - 1, &request, &code), PCCL_HTTP_REQUEST);
+    assert_int_equal(strlen(request.path), PCCL_HTTP_PATH_MAX);
+    char head[PCCL_HTTP_HEAD_MAX + 1];
+    memset(head, 'a', sizeof head);
+    memcpy(head, "GET / HTTP/1.1\r\nA: ", 19);
+    assert_int_equal(pccl_http_read(head, PCCL_HTTP_HEAD_MAX - 1, &request, &code), PCCL_HTTP_MORE);
+    assert_int_equal(pccl_http_read(head, PCCL_HTTP_HEAD_MAX, &request, &code), PCCL_HTTP_BAD);
+    assert_int_equal(code, 431);
+    memcpy(head + PCCL_HTTP_HEAD_MAX - 4, "\r\n\r\n", 4);
+    assert_int_equal(pccl_http_read(head, PCCL_HTTP_HEAD_MAX, &request, &code), PCCL_HTTP_REQUEST);
+    assert_int_equal(pccl_http_read(head, PCCL_HTTP_HEAD_MAX + 1, &request, &code), PCCL_HTTP_BAD);
+    assert_int_equal(code, 431);
+}
+
+static void answers(void **state)
+{
+    (void)state;
+    char head[PCCL_HTTP_ANSWER_MAX + 1];
+    head[pccl_http_write_head(405, "text/plain", 7, head)] = '\0';
+    assert_string_equal(head, "HTTP/1.1 405 Method Not Allowed\r\nServer: pccl-master\r\nContent-Type: text/plain\r\n"
+                              "Content-Length: 7\r\nAllow: GET, HEAD\r\nCache-Control: no-store\r\n"
+                              "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n");
+    static const uint16_t codes[] = {200, 400, 404, 405, 408, 414, 431, 503, 505};
+    for (size_t i = 0; i < PCCL_COUNT_OF(codes); i++)
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(pccl_http_words(codes[i]), pccl_http_words(codes[k]));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(heads), cmocka_unit_test(the_longest_path_and_head),
+                                       cmocka_unit_test(answers)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,379 @@
+/* master/figures, metrics, pages: what a master tells of itself, with known answers. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "support.h"
+
+#include "master/metrics.h"
+#include "master/pages.h"
+
+enum { PEERS = 3 };
+
+/* ---- a run that is made up: two members wait for the third, which is silent; a fourth is a newcomer ---- */
+
+static struct pccl_peer_figure peers[PEERS + 1];
+static struct pccl_group_figure groups[1];
+static struct pccl_wait waits[2];
+
+static struct pccl_id id_of(uint8_t byte)
+{
+    struct pccl_id id = {{byte, 0xbc}};
+    return id;
+}
+
+static struct pccl_figures figures(void)
+{
+    for (uint32_t i = 0; i <= PEERS; i++) {
+        peers[i] = (struct pccl_peer_figure){.id = id_of((uint8_t)(0xa0 + i)),
+                                             .standing = i < PEERS ? PCCL_STANDING_MEMBER : PCCL_STANDING_NEWCOMER,
+                                             .group = 7,
+                                             .rank = i,
+                                             .position = i,
+                                             .address = pccl_address_v4(10, 0, 0, (uint8_t)i, 48149),
+                                             .heard_us = 1500000,
+                                             .rate = 125000000,
+                                             .rtt_us = 900};
+    }
+    memcpy(peers[0].name, "tr\"1", 4);
+    memcpy(peers[2].name, "slow", 4);
+    peers[0].place = (struct pccl_place){
+        .peer = peers[0].id, .state = PCCL_PLACE_ELSEWHERE, .call = PCCL_CALL_OPERATION, .detail = 5};
+    peers[2].place = (struct pccl_place){.peer = peers[2].id, .state = PCCL_PLACE_SILENT, .since_us = 65000000};
+    peers[2].heard_us = 65000000;
+    groups[0] = (struct pccl_group_figure){.number = 7, .members = PEERS, .view = {2, 9}, .sync_round = 4};
+    waits[0] = (struct pccl_wait){.call = PCCL_CALL_UPDATE,
+                                  .round = 3,
+                                  .since_us = 2000000,
+                                  .world = PEERS,
+                                  .come_count = PEERS,
+                                  .come = {peers[0].id, peers[1].id, peers[2].id}};
+    waits[1] = (struct pccl_wait){.call = PCCL_CALL_OPERATION,
+                                  .collective = PCCL_ALL_REDUCE,
+                                  .group = 7,
+                                  .instance = {.tag = UINT64_MAX, .use = 2},
+                                  .since_us = 61000000,
+                                  .world = PEERS,
+                                  .finished = 1,
+                                  .come_count = 2,
+                                  .missing_count = 1,
+                                  .come = {peers[0].id, peers[1].id},
+                                  .missing = {peers[2].place}};
+    struct pccl_figures f = {.driver = {.version = "1.2.3", .connections = 4, .accepted = 9, .longest_us = 1234},
+                             .uptime_us = 100000042,
+                             .lineage = id_of(0xff),
+                             .epoch = {2, 9},
+                             .counts = {.members = PEERS, .pending = 1, .groups = 1, .committed = 40, .aborted = 2},
+                             .update_votes = 3,
+                             .peers = peers,
+                             .peer_count = PEERS + 1,
+                             .groups = groups,
+                             .group_count = 1,
+                             .waits = waits,
+                             .wait_count = 2,
+                             .waits_left_out = true};
+    f.rounds[PCCL_ROUND_UPDATE] = 3;
+    f.tally.begun[PCCL_ALL_REDUCE] = 43;
+    f.tally.committed[PCCL_ALL_REDUCE] = 40;
+    f.tally.aborted[PCCL_ALL_REDUCE] = 2;
+    f.tally.bytes[PCCL_ALL_REDUCE] = UINT64_C(1) << 40;
+    f.tally.members_gone[PCCL_REFUSAL_NOT_WARM] = 1;
+    f.tally.rounds_failed[PCCL_ROUND_SYNC] = 2;
+    return f;
+}
+
+static char *write_page(bool (*next)(const struct pccl_figures *, uint32_t *, struct pccl_print *),
+                        const struct pccl_figures *f, struct test_memory *memory)
+{
+    static char text[64 << 10];
+    struct pccl_print print;
+    uint32_t at = 0;
+    pccl_print_init(&print, &memory->memory, sizeof text - 1);
+    while (next(f, &at, &print))
+        ;
+    assert_false(print.failed);
+    memcpy(text, print.bytes, print.length);
+    text[print.length] = '\0';
+    pccl_print_fini(&print);
+    return text;
+}
+
+static struct test_memory fresh_memory(void) { return (struct test_memory){.memory = {.resize = test_memory_resize}}; }
+
+static void text_names_who_is_missing(void **state)
+{
+    (void)state;
+    struct test_memory memory = fresh_memory();
+    memory.memory.context = &memory;
+    struct pccl_figures f = figures();
+    assert_string_equal(
+        write_page(pccl_page_text, &f, &memory),
+        "pccl-master 1.2.3, protocol 7, up for 100.0 s\n"
+        "run ffbc0000, epoch 2.9, topology update 3: 3 members, 1 newcomers\n"
+        "operations: 40 committed, 2 aborted, 1 under way\n"
+        "\n"
+        "peers\n"
+        "  peer a0bc0000 'tr\"1', member of group 7, rank 0, 10.0.0.0:48149, last word 1.5 s ago, waits in all-reduce "
+        "tag 5\n"
+        "  peer a1bc0000, member of group 7, rank 1, 10.0.0.1:48149, last word 1.5 s ago\n"
+        "  peer a2bc0000 'slow', member of group 7, rank 2, 10.0.0.2:48149, SILENT: last word 65.0 s ago\n"
+        "  peer a3bc0000, newcomer of group 7, 10.0.0.3:48149, last word 1.5 s ago\n"
+        "\n"
+        "groups\n"
+        "  group 7: 3 members, view 2.9, synchronization round 4\n"
+        "\n"
+        "calls under way\n"
+        "  update topology (round 3), for 2.0 s: 3 of 3 have come\n"
+        "  all-reduce tag 18446744073709551615 of group 7, for 61.0 s: 2 of 3 have come, 1 have finished\n"
+        "    here: peer a0bc0000 'tr\"1', peer a1bc0000\n"
+        "    waits for peer a2bc0000 'slow', SILENT for 65.0 s, in its own work\n"
+        "  and more calls\n");
+    assert_int_equal(memory.live_blocks, 0);
+}
+
+static void json_is_the_same(void **state)
+{
+    (void)state;
+    struct test_memory memory = fresh_memory();
+    memory.memory.context = &memory;
+    struct pccl_figures f = figures();
+    f.peer_count = 1;
+    assert_string_equal(
+        write_page(pccl_page_json, &f, &memory),
+        "{\"program\":\"pccl-master\",\"version\":\"1.2.3\",\"protocol\":7,\"uptime_ms\":100000,"
+        "\"run\":\"ffbc0000000000000000000000000000\",\"epoch\":\"2.9\",\"recovering\":false,\"optimizing\":false,"
+        "\"members\":3,\"newcomers\":1,\"update_round\":3,\"update_votes\":3,\"operations_under_way\":1,"
+        "\"operations_committed\":40,\"operations_aborted\":2,\"peers\":[\n"
+        "{\"id\":\"a0bc0000000000000000000000000000\",\"name\":\"tr\\\"1\",\"state\":\"member\",\"group\":7,\"rank\":0,"
+        "\"position\":0,\"rate_to_next\":125000000,\"rtt_to_next_us\":900,\"address\":\"10.0.0.0:48149\","
+        "\"last_word_ms\":1500,\"in\":\"all-reduce tag 5\",\"connected\":true,\"silent\":false}],\"groups\":[\n"
+        "{\"number\":7,\"members\":3,\"view\":\"2.9\",\"sync_round\":4,\"next_revision\":0}],\"calls\":[\n"
+        "{\"call\":\"update\",\"round\":3,\"since_ms\":2000,\"world\":3,\"come_count\":3,"
+        "\"come\":[\"a0bc0000000000000000000000000000\",\"a1bc0000000000000000000000000000\","
+        "\"a2bc0000000000000000000000000000\"],\"missing_count\":0,\"missing\":[]},\n"
+        "{\"call\":\"operation\",\"group\":7,\"kind\":\"all-reduce\",\"tag\":\"18446744073709551615\",\"use\":2,"
+        "\"subgroup\":\"0\",\"finished\":1,\"since_ms\":61000,\"world\":3,\"come_count\":2,"
+        "\"come\":[\"a0bc0000000000000000000000000000\",\"a1bc0000000000000000000000000000\"],\"missing_count\":1,"
+        "\"missing\":[{\"peer\":\"a2bc0000000000000000000000000000\",\"in\":null,\"connected\":true,\"silent\":true}]}]"
+        ","
+        "\"more_calls\":true}\n");
+    f.peer_count = f.group_count = f.wait_count = 0;
+    const char *empty = write_page(pccl_page_json, &f, &memory);
+    assert_non_null(strstr(empty, "\"peers\":[],\"groups\":[],\"calls\":[],\"more_calls\":true}\n"));
+}
+
+static void expect_line(const char *text, const char *line)
+{
+    if (strstr(text, line) == NULL)
+        fail_msg("this line is missing: %s", line);
+}
+
+static bool next_of_metrics(const struct pccl_figures *f, uint32_t *at, struct pccl_print *print)
+{
+    (void)at;
+    pccl_metrics_write(f, print);
+    return false;
+}
+
+static void metrics_have_known_answers(void **state)
+{
+    (void)state;
+    struct test_memory memory = fresh_memory();
+    memory.memory.context = &memory;
+    struct pccl_figures f = figures();
+    pccl_tally_outcome(&f.tally, PCCL_COLLECTIVES, false, 0, 1000);   /* within the first bound */
+    pccl_tally_outcome(&f.tally, PCCL_BARRIER, true, 8, 1001);        /* beyond it */
+    pccl_tally_outcome(&f.tally, PCCL_BARRIER, true, 8, 3600000000u); /* beyond all */
+    const char *text = write_page(next_of_metrics, &f, &memory);
+    static const char *const lines[] = {
+        "# TYPE pccl_members gauge\npccl_members 3\n",
+        "\npccl_build_info{version=\"1.2.3\",protocol=\"7\"} 1\n",
+        "\npccl_uptime_seconds 100.000042\n",
+        "\npccl_newcomers 1\n",
+        "\npccl_connections_total 9\n",
+        "\npccl_peers_gone_total{role=\"member\",reason=\"not_warm\"} 1\n",
+        "\npccl_peers_gone_total{role=\"newcomer\",reason=\"not_warm\"} 0\n",
+        "\npccl_operations_begun_total{kind=\"all-reduce\"} 43\n",
+        "\npccl_operations_aborted_total{kind=\"unknown\"} 1\n",
+        "\npccl_operations_committed_total{kind=\"barrier\"} 2\n",
+        "\npccl_operation_bytes_total{kind=\"all-reduce\"} 1099511627776\n",
+        "\npccl_operation_bytes_total{kind=\"barrier\"} 16\n",
+        "\npccl_rounds_total{kind=\"sync\",outcome=\"failed\"} 2\n",
+        "\npccl_operation_seconds_bucket{le=\"0.001000\"} 1\n",
+        "\npccl_operation_seconds_bucket{le=\"0.010000\"} 2\n",
+        "\npccl_operation_seconds_bucket{le=\"600.000000\"} 2\n",
+        "\npccl_operation_seconds_bucket{le=\"+Inf\"} 3\n",
+        "\npccl_operation_seconds_sum 3600.002001\n",
+        "\npccl_operation_seconds_count 3\n",
+        "\npccl_loop_lag_seconds 0.001234\n",
+    };
+    for (size_t i = 0; i < PCCL_COUNT_OF(lines); i++)
+        expect_line(text, lines[i]);
+}
+
+/* As many peers as there can be, each with all that it can say. */
+static void the_largest_run_fits(void **state)
+{
+    (void)state;
+    struct test_memory memory = fresh_memory();
+    memory.memory.context = &memory;
+    struct pccl_figures f = figures();
+    struct pccl_print print;
+    struct pccl_peer_figure *many = calloc(PCCL_PEERS_MAX, sizeof *many);
+    struct pccl_wait *calls = calloc(PCCL_WAITS_MAX, sizeof *calls);
+    assert_true(many != NULL && calls != NULL);
+    for (uint32_t i = 0; i < PCCL_PEERS_MAX; i++) {
+        many[i] = peers[0];
+        many[i].group = many[i].rank = many[i].position = many[i].rtt_us = UINT32_MAX;
+        many[i].rate = many[i].heard_us = many[i].place.detail = many[i].place.since_us = UINT64_MAX;
+        many[i].place.collective = PCCL_COALESCED;
+        memset(many[i].address.ip, 0xff, sizeof many[i].address.ip);
+        memset(many[i].name, '"', PCCL_NAME_MAX);
+    }
+    for (uint32_t i = 0; i < PCCL_WAITS_MAX; i++) {
+        calls[i] = waits[1];
+        calls[i].come_count = calls[i].missing_count = UINT32_MAX;
+        for (uint32_t k = 0; k < PCCL_PLACES_MAX; k++)
+            calls[i].missing[k] = peers[2].place;
+    }
+    f.peers = many;
+    f.waits = calls;
+    f.wait_count = PCCL_WAITS_MAX;
+    for (f.peer_count = 1000; f.peer_count <= PCCL_PEERS_MAX; f.peer_count += PCCL_PEERS_MAX - 1000) {
+        uint32_t at = 0;
+        pccl_print_init(&print, &memory.memory, PCCL_PAGE_BYTES_MAX);
+        while (pccl_page_json(&f, &at, &print))
+            ;
+        assert_false(print.failed);
+        assert_true(f.peer_count > 1000 || print.length < 1 << 20);
+        pccl_print_fini(&print);
+        at = 0;
+        while (pccl_page_text(&f, &at, &print))
+            ;
+        assert_false(print.failed);
+        pccl_print_fini(&print);
+        pccl_metrics_write(&f, &print);
+        assert_true(!print.failed && print.length < PCCL_METRICS_BYTES_MAX);
+        pccl_print_fini(&print);
+    }
+    free(many);
+    free(calls);
+    assert_int_equal(memory.live_blocks, 0);
+}
+
+/* Shorter memory or a smaller limit than the page needs: it is lost as a whole, and nothing leaks. */
+static void pages_that_do_not_fit(void **state)
+{
+    (void)state;
+    struct pccl_figures f = figures();
+    for (uint32_t most = 0; most < 4000; most += 7) {
+        struct test_memory memory = fresh_memory();
+        memory.memory.context = &memory;
+        memory.fail_at = most % 5;
+        struct pccl_print print;
+        uint32_t at = 0;
+        pccl_print_init(&print, &memory.memory, most);
+        while (pccl_page_text(&f, &at, &print))
+            ;
+        assert_true(print.length <= most);
+        assert_true(print.failed || most >= 900);
+        assert_true(print.failed || memory.failures == 0);
+        pccl_print_fini(&print);
+        assert_int_equal(memory.live_blocks, 0);
+    }
+}
+
+/* ---- a real machine ---- */
+
+static void send_nothing(void *context, pccl_conn conn, const uint8_t *bytes, size_t length)
+{
+    (void)context, (void)conn, (void)bytes, (void)length;
+}
+static void close_nothing(void *context, pccl_conn conn) { (void)context, (void)conn; }
+static void log_nothing(void *context, enum pccl_log_level level, const char *line,
+                        const struct pccl_log_fields *fields)
+{
+    (void)context, (void)level, (void)line, (void)fields;
+}
+static bool probe_nothing(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
+                          const struct pccl_address *address)
+{
+    (void)context, (void)peer, (void)lineage, (void)address;
+    return true;
+}
+
+static void join(struct pccl_master *master, pccl_conn conn)
+{
+    struct pccl_msg hello = {.type = PCCL_MSG_hello,
+                             .as.hello = {.magic = PCCL_PROTOCOL_MAGIC,
+                                          .version = PCCL_PROTOCOL_VERSION,
+                                          .peer = id_of((uint8_t)conn),
+                                          .token = id_of(1),
+                                          .link_key = id_of(2),
+                                          .port = 1,
+                                          .name = pccl_bytes_of_string("trainer")}};
+    struct pccl_frame frame = {.type = PCCL_MSG_hello};
+    pccl_master_step(master, &(struct pccl_master_event){.kind = PCCL_MASTER_OPENED, .now_us = 1000, .conn = conn});
+    pccl_master_step(master,
+                     &(struct pccl_master_event){
+                         .kind = PCCL_MASTER_RECEIVED, .now_us = 1000, .conn = conn, .frame = &frame, .msg = &hello});
+    pccl_master_step(master, &(struct pccl_master_event){.kind = PCCL_MASTER_IDLE, .now_us = 2000000});
+}
+
+static void figures_of_a_machine(void **state)
+{
+    (void)state;
+    struct test_memory memory = fresh_memory(), own = fresh_memory();
+    memory.memory.context = &memory;
+    own.memory.context = &own;
+    struct pccl_master_config config = pccl_master_defaults();
+    config.boot = config.hash_seed = 1;
+    struct pccl_master_effects effects = {.send = send_nothing,
+                                          .accept = close_nothing,
+                                          .close = close_nothing,
+                                          .probe = probe_nothing,
+                                          .log = log_nothing};
+    struct pccl_master *master = pccl_master_create(&config, &own.memory, &effects, 500);
+    assert_non_null(master);
+    join(master, 1);
+    join(master, 2);
+    struct pccl_figures f;
+    assert_true(pccl_figures_take(master, true, &memory.memory, &f));
+    assert_int_equal(f.uptime_us, 1999500);
+    assert_int_equal(f.peer_count, 2);
+    assert_int_equal(f.counts.members, 1);
+    assert_int_equal(f.counts.pending, 1);
+    assert_int_equal(f.tally.came, 1);
+    assert_int_equal(f.tally.newcomers, 2);
+    assert_string_equal(f.peers[0].name, "trainer");
+    assert_int_equal(f.peers[0].standing, PCCL_STANDING_MEMBER);
+    assert_int_equal(f.peers[1].standing, PCCL_STANDING_NEWCOMER);
+    assert_int_equal(f.wait_count, 0);
+    pccl_figures_fini(&f);
+    pccl_figures_fini(&f);
+    assert_int_equal(memory.live_blocks, 0);
+    for (uint64_t i = 1; i <= 3; i++) {
+        struct test_memory scarce = fresh_memory();
+        scarce.memory.context = &scarce;
+        scarce.fail_at = i;
+        assert_false(pccl_figures_take(master, true, &scarce.memory, &f));
+        assert_int_equal(scarce.live_blocks, 0);
+    }
+    assert_true(pccl_figures_take(master, false, &memory.memory, &f));
+    assert_int_equal(memory.live_blocks, 0);
+    pccl_master_destroy(master);
+    assert_int_equal(own.live_blocks, 0);
+}
+
+int main(void)
+{
+    pccl_set_assert_handler(test_assert_handler);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_names_who_is_missing),  cmocka_unit_test(json_is_the_same),
+        cmocka_unit_test(metrics_have_known_answers), cmocka_unit_test(pages_that_do_not_fit),
+        cmocka_unit_test(the_largest_run_fits),       cmocka_unit_test(figures_of_a_machine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

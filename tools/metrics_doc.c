@@ -1,0 +1,22 @@
+/*
+ * Prints docs/METRICS.md from the table of metrics: `make wiredoc` writes it, a tidy test compares it.
+ */
+#include <stdio.h>
+
+#include "master/metrics.h"
+
+int main(void)
+{
+    printf("# The metrics of a master\n"
+           "\n"
+           "This page is generated from `src/master/metrics.h` by `make wiredoc`; do not edit it.\n"
+           "[The guide](guide/metrics.md) says how to have them collected. All are about one master, since it\n"
+           "began; a restarted master counts from 0. No label names a peer, a group or a tag, so there are\n"
+           "fewer than 200 series.\n"
+           "\n"
+           "| name | type | labels | meaning |\n"
+           "|---|---|---|---|\n");
+#define PCCL_METRIC_LINE(name, type, labels, help) printf("| `pccl_%s` | %s | %s | %s |\n", #name, #type, labels, help);
+    PCCL_METRICS(PCCL_METRIC_LINE)
+    return 0;
+}
