@@ -108,6 +108,8 @@ class Membership:
         self._min_peers = min_peers
         self._rounds = rounds
         self._settings = settings
+        # Joint, where some are behind: (this peer is one whose state counts, the lowest round)
+        self.catch_up: Callable[[bool, int], None] = lambda counts, lowest: None
         self._revision = 0  # of the next synchronization
         self._asked: Optional[_threads.Job[bool]] = None
 
@@ -143,7 +145,7 @@ class Membership:
 
     def _tell_that_it_waits(self) -> None:
         _log.warning(
-            "waiting for min_peers=%d: %d are in; each of the others comes in by DiLoCo.join(); "
+            "waiting for min_peers=%d: %d are in; each of the others comes in by join(); "
             "or give a smaller min_peers",
             self._min_peers,
             self.world(),
@@ -181,14 +183,17 @@ class Membership:
             strategy = SharedStateSyncStrategy.SEND_ONLY
         else:
             strategy = SharedStateSyncStrategy.RECEIVE_ONLY
-        if strategy is SharedStateSyncStrategy.SEND_ONLY:
-            self._synchronize(strategy)
-            return meeting
-        kept = self._shared.keep(room, more_room)
+        kept = None if strategy is SharedStateSyncStrategy.SEND_ONLY else self._shared.keep(room, more_room)
         try:
+            if highest != lowest:
+                self.catch_up(own == highest, _round_of(lowest))
+            if kept is None:
+                self._synchronize(strategy)
+                return meeting
             meeting.moved_bytes = self._synchronize(strategy)
         except BaseException:
-            self._shared.restore(kept)
+            if kept is not None:
+                self._shared.restore(kept)
             raise
         return meeting
 
