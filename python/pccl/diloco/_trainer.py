@@ -15,14 +15,13 @@ from ._arrays import Flats, Layout, Scratch
 from ._eager import Own
 from ._fragment import Fragment, FragmentInfo, Landing
 from ._fragments import Fragments
-from ._member import Member, StepInfo
+from ._member import Member, StepInfo, check_choice, check_whole
 from ._membership import Meeting, Membership
 from ._outer import SGD, Nesterov, Outer
-from ._reduction import Codec, Reduction
+from ._reduction import BUCKET_BYTES, Codec, Reduction
 from ._schedule import Schedule
 from ._shared import Shared
 
-BUCKET_BYTES = 16 << 20
 _MODES = ("sync", "delayed", "eager")
 _WEIGHTS = ("uniform", "tokens")
 
@@ -115,7 +114,7 @@ class DiLoCo(Member):
         rounds: Optional[int] = None,
         linger_s: float = 0.0,
     ) -> None:
-        _check_whole(
+        check_whole(
             ("inner_steps", inner_steps, 1), ("delay", delay, 0), ("min_peers", min_peers, 1),
             ("verify_every", verify_every, 0), ("rounds", 1 if rounds is None else rounds, 1),
         )
@@ -123,8 +122,8 @@ class DiLoCo(Member):
             raise InvalidArgument(f"linger_s: {linger_s!r}; expected a number of seconds, at least 0")
         if not 0 <= alpha <= 1:
             raise InvalidArgument(f"alpha: {alpha!r}; expected a number from 0 to 1")
-        _check_choice("mode", mode, _MODES)
-        _check_choice("weight", weight, _WEIGHTS)
+        check_choice("mode", mode, _MODES)
+        check_choice("weight", weight, _WEIGHTS)
         self.inner_steps, self.outer, self.mode, self.weight = inner_steps, outer, mode, weight
         self._verify_every, self._min_peers, self._linger_s = verify_every, min_peers, linger_s
         self._alpha = alpha
@@ -481,15 +480,3 @@ class LocalSGD(DiLoCo):
 
     def __init__(self, comm: Communicator, params: Any, *, inner_steps: int, **settings: Any) -> None:
         super().__init__(comm, params, inner_steps=inner_steps, outer=Nesterov(1.0, 0.0), **settings)
-
-
-def _check_whole(*given: Tuple[str, Any, int]) -> None:
-    """(name, value, the least that it may be)"""
-    for name, value, least in given:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise InvalidArgument(f"{name}: {value!r}; expected an integer of at least {least}")
-
-
-def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise InvalidArgument(f"{name}: {value!r}; there are {', '.join(choices)}")
