@@ -72,7 +72,7 @@ class Hadamard:
         drawn = _random.signs(self._seed, _random.SIGNS, round, self._stream, whole, self._dtype)
         self._signs = drawn.reshape(self._blocks, self._block)
         keys = _random.raw(self._seed, _random.ROWS, round, self._stream, whole).reshape(self._signs.shape)
-        self._rows = np.sort(np.argsort(keys, axis=1, kind="stable")[:, : self._kept], axis=1)
+        self._rows = np.sort(np.argpartition(keys, self._kept - 1, axis=1)[:, : self._kept], axis=1)
 
     def sketch(self, values: Any) -> Any:
         """`width` numbers."""
@@ -96,14 +96,17 @@ class Hadamard:
 
 
 def _rotated(blocks: Any) -> Any:
-    """The orthonormal Hadamard transform of each row: sums and differences only, in a fixed order."""
+    """The orthonormal Hadamard transform of each row, in place: sums and differences only, in a fixed
+    order."""
     count, size = blocks.shape
     step = 1
     while step < size:
         pairs = blocks.reshape(count, size // (2 * step), 2, step)
-        blocks = np.concatenate([pairs[:, :, :1] + pairs[:, :, 1:], pairs[:, :, :1] - pairs[:, :, 1:]], axis=2)
+        first, second = pairs[:, :, 0], pairs[:, :, 1]
+        both = first + second
+        np.subtract(first, second, out=second)
+        first[...] = both
         step *= 2
-    blocks = blocks.reshape(count, size)
     blocks *= 1 / math.sqrt(size)
     return blocks
 
