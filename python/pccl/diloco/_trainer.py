@@ -169,7 +169,7 @@ class DiLoCo(Member):
             _membership.limit("rounds", rounds),
             _membership.fraction("linger_s", linger_s),
         )
-        membership = Membership(comm, self._shared, min_peers, rounds, settings)
+        membership = Membership(comm, self._kind, self._shared, min_peers, rounds, settings)
         super().__init__(self._layout, self._shared, membership, rounds)
         self._own = Own(self._layout) if mode == "eager" else None
         self._is_midway = False  # a state was loaded, with this peer's own parameters

@@ -67,7 +67,6 @@ class Method(Member):
         layout = Layout(named, [sorted(named)])
         shared = Shared(layout, momentum=momentum, is_common=is_common)
         common = (
-            _membership.listing("method", [type(self).__name__]),
             _membership.listing("params", sorted(layout.lines())),
             _membership.number("inner_steps", inner_steps),
             _membership.number("seed", seed),
@@ -76,7 +75,8 @@ class Method(Member):
             _membership.number("verify_every", verify_every),
             _membership.limit("rounds", rounds),
         )
-        super().__init__(layout, shared, Membership(comm, shared, min_peers, rounds, [*common, *settings]), rounds)
+        membership = Membership(comm, self._kind, shared, min_peers, rounds, [*common, *settings])
+        super().__init__(layout, shared, membership, rounds)
         self._present = 0  # peers at the last meeting or exchange, as all peers know it
 
     # ---- what each method does in its own way
