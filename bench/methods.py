@@ -41,7 +41,7 @@ METHODS = {
 COLORS = [(0, 0, 0), (0, 114, 178), (86, 180, 233), (0, 158, 115), (213, 94, 0), (230, 159, 0)]
 DRAWN = {
     "DDP": "a reduction in each step", "DiLoCo": "DiLoCo, H 25", "pairs": "pairs, H 25",
-    "0.5 %": "0.5 % of the parameters in each step",
+    "one in 200": "0.5 % of the parameters in each step",
 }
 
 
@@ -50,11 +50,13 @@ def row(*cells):
 
 
 def run(**given):
-    """What each peer has told."""
+    """What each peer has told, and the loss of the mean of their parameters."""
     import pccl  # pylint: disable=import-outside-toplevel
 
     with pccl.MasterNode("127.0.0.1:0") as master:
-        return launch.peers(f"127.0.0.1:{master.port}", PEERS, **given)
+        found = launch.peers(f"127.0.0.1:{master.port}", PEERS, **given)
+    means = [lines.pop()["mean_loss"] for lines in found if "mean_loss" in lines[-1]]
+    return found, statistics.mean(means or [0.0])
 
 
 def loss_of(lines):
@@ -64,18 +66,19 @@ def loss_of(lines):
 
 def losses(given):
     curves = {}
-    row("method", "loss before", "loss", "of seeds", "sent by a peer, MB", "the same bits on all")
-    row(*["---"] * 6)
-    for name in (name for name in METHODS if given.only in name):
-        found = [run(module="methods", seed=seed, **METHODS[name]) for seed in given.seeds]
+    row("method", "loss before", "loss", "of seeds", "of the peers' mean", "sent by a peer, MB", "same bits on all")
+    row(*["---"] * 7)
+    for name in (name for name in METHODS if any(words in name for words in given.only.split(","))):
+        ran = [run(module="methods", seed=seed, **METHODS[name]) for seed in given.seeds]
+        found, mean = [peers for peers, _ in ran], statistics.mean(loss for _, loss in ran)
         ends = [loss_of([lines[-1] for lines in peers]) for peers in found]
         starts = [loss_of([lines[0] for lines in peers]) for peers in found]
         equal = all(len({line["parameters"] for line in at}) == 1 for peers in found for at in zip(*peers))
         sent = statistics.mean(lines[-1]["tx"] for peers in found for lines in peers)
         curves[name] = [(lines[0]["tx"], loss_of(lines)) for lines in zip(*found[0])]
         each = " ".join(f"{value:.3f}" for value in ends)
-        row(name, f"{statistics.mean(starts):.3f}", f"{statistics.mean(ends):.3f}", each, f"{sent * 1e-6:.4f}",
-            "yes" if equal else "no")
+        start, end = (f"{statistics.mean(values):.3f}" for values in (starts, ends))
+        row(name, start, end, each, f"{mean:.3f}", f"{sent * 1e-6:.4f}", "yes" if equal else "no")
     if given.plot:
         draw(curves, given.plot)
 
@@ -96,11 +99,12 @@ def draw(curves, path):
 
 
 def rounds(given):
-    found = run(module="rounds", rounds=given.rounds)
-    row("", "a second")
-    row("---", "---")
+    found, _ = run(module="rounds", rounds=given.rounds)
+    row("", "a second: median of 10 parts", "the best part")
+    row(*["---"] * 3)
     for name, key in (("all_gather_v of 8 bytes", "gathers"), ("steps of OneByte with 8 probes", "steps")):
-        row(name, round(min(lines[0][key] for lines in found)))
+        parts = found[0][0][key]
+        row(name, round(statistics.median(parts)), round(max(parts)))
     print(f"load of the machine: {os.getloadavg()[0]:.1f}")
 
 
@@ -109,7 +113,7 @@ def main():
     parser.add_argument("what", choices=["losses", "rounds"])
     parser.add_argument("--build", default="build/default")
     parser.add_argument("--seeds", type=lambda text: [int(word) for word in text.split(",")], default=[0, 1, 2])
-    parser.add_argument("--only", default="", metavar="WORDS", help="the methods that are named so")
+    parser.add_argument("--only", default="", metavar="WORDS,...", help="the methods that are named so")
     parser.add_argument("--plot", metavar="FILE", help="draw loss over bytes of the first seed")
     parser.add_argument("--rounds", type=int, default=3000)
     given = parser.parse_args()

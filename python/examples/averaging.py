@@ -62,4 +62,4 @@ with method:  # leaves the run at the end
         step += 1
         info = method.step()
         if info.synced:
-            print(f"round {info.round}: {info.participants} averaged, {info.tx_bytes} bytes, loss {loss:.3f}", flush=True)
+            print(f"round {info.round}: {info.participants} averaged, sent {info.tx_bytes}, loss {loss:.3f}", flush=True)

@@ -91,7 +91,7 @@ class Parallel:
     round = 0
 
     def __init__(self, comm, job):
-        self._comm, self._job = comm, job
+        self.comm, self._job = comm, job
 
     def join(self):
         pass
@@ -101,7 +101,7 @@ class Parallel:
 
     def step(self):
         gradient = self._job.model.gradient
-        info = self._comm.all_reduce(gradient, gradient, op=pccl.ReduceOp.AVG)
+        info = self.comm.all_reduce(gradient, gradient, op=pccl.ReduceOp.AVG)
         self._job.optimizer.step(self.round)
         self.round += 1
         return StepInfo(participants=info.local_world_size, tx_bytes=info.tx_bytes, rx_bytes=info.rx_bytes)
@@ -144,6 +144,14 @@ def train(method, before, job):
         sent, received = sent + info.tx_bytes, received + info.rx_bytes
         if (step + 1) % job.given.tell_every == 0 or step + 1 == job.given.steps:
             tell(job, method, sent, received, info.participants, step + 1)
+    return mean_of_all(method.comm, job.model.flat)
+
+
+def mean_of_all(comm, flat):
+    """As one reduction at the end makes it."""
+    mean = np.empty_like(flat)
+    comm.all_reduce(flat, mean, op=pccl.ReduceOp.AVG)
+    return mean
 
 
 def tell(job, method, sent, received, participants, step):
@@ -178,7 +186,8 @@ def main():
         gather(comm, given.workers)
         common = {"seed": given.seed, "min_peers": given.workers if given.dies_in < 0 else 1}
         method, before = METHODS[given.method](comm, job, **common)
-        train(method, before, job)
+        mean = train(method, before, job)
+        print(json.dumps({"mean_loss": Model(mean).loss(*text.validation(given.task))}))
         method.close()
 
 

@@ -18,13 +18,15 @@ from .peer import gather
 PROBES = 8
 
 
-def rate(rounds, call):
-    for _ in range(rounds // 10):
-        call()
-    begin = time.monotonic()
-    for _ in range(rounds):
-        call()
-    return rounds / (time.monotonic() - begin)
+def rates(rounds, call, parts=10):
+    """Of each part of the rounds, after one of them that does not count."""
+    found = []
+    for _ in range(parts + 1):
+        begin = time.monotonic()
+        for _ in range(rounds // parts):
+            call()
+        found.append(rounds // parts / (time.monotonic() - begin))
+    return found[1:]
 
 
 def main():
@@ -37,10 +39,10 @@ def main():
     params = {"w": np.zeros(1, np.float32)}
     with pccl.Communicator(given.address) as comm:
         gather(comm, given.workers)
-        gathers = rate(given.rounds, lambda: comm.all_gather_v(bytes(PROBES)))
+        gathers = rates(given.rounds, lambda: comm.all_gather_v(bytes(PROBES)))
         method = OneByte(comm, params, lambda probe: float(params["w"][0]), probes=PROBES, min_peers=given.workers)
         method.join()
-        print(json.dumps({"gathers": gathers, "steps": rate(given.rounds // 3, method.step)}))
+        print(json.dumps({"gathers": gathers, "steps": rates(given.rounds // 10, method.step)}))
         method.close()
 
 
