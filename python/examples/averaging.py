@@ -62,4 +62,5 @@ with method:  # leaves the run at the end
         step += 1
         info = method.step()
         if info.synced:
-            print(f"round {info.round}: {info.participants} averaged, sent {info.tx_bytes}, loss {loss:.3f}", flush=True)
+            about = f"{info.participants} averaged, {info.tx_bytes} bytes"
+            print(f"round {info.round}: {about}, loss {loss:.3f}", flush=True)

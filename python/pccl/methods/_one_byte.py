@@ -164,7 +164,7 @@ class OneByte(Method):
     def _directions(self, round: int, peer: int, probe: int) -> Iterator[Any]:
         for index, flat in enumerate(self._theta):
             stream = (peer << 32) | (index << 24) | probe
-            yield _random.signs(self.seed, _random.DIRECTION, round, stream, len(flat), flat.dtype.name)
+            yield _random.signs(self.seed, _random.DIRECTION, round, stream, len(flat), flat.dtype)
 
     def _exchange(self) -> StepInfo:
         found = self._gather(self._payload, DATA_TAG)

@@ -19,7 +19,7 @@ def raw(seed: int, use: int, round: int, stream: int, count: int) -> Any:
     return np.random.Philox(counter=counter, key=key).random_raw(count)
 
 
-def signs(seed: int, use: int, round: int, stream: int, count: int, dtype: str) -> Any:
+def signs(seed: int, use: int, round: int, stream: int, count: int, dtype: Any) -> Any:
     """Each 1 or -1: from one bit, so that no rounding and no library of mathematics is involved."""
     numbers = raw(seed, use, round, stream, (count + 63) // 64)
     if sys.byteorder == "big":
