@@ -579,7 +579,7 @@ class PythonPage:
     # Protocols of Python that have a meaning to users when they are described.
     SPECIAL = {"__await__": "await handle"}
     # Results of other calls: nobody makes them.
-    RESULTS = ("AsyncReduceHandle", "TrainingState")
+    RESULTS = ("AsyncReduceHandle", "Member", "Method", "TrainingState")
     # Enumerations that the C interface calls something else.
     C_NAMES = {"ReduceOp": "pcclRedOp_t"}
 

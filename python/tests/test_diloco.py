@@ -460,7 +460,8 @@ def test_newcomers_of_several_models_hear_what_the_run_has():
 
     def compare(lines):
         setting = _membership.mark("params", models.index(lines), lines)
-        member = _membership.Membership(None, types.SimpleNamespace(round=0, position=0), 1, None, [setting])
+        state = types.SimpleNamespace(round=0, position=0)
+        member = _membership.Membership(None, "DiLoCo", state, 1, None, [setting])
         member.established, member._highest = lines is models[0], highest
         try:
             member._compare()

@@ -13,8 +13,9 @@ Works with numpy or torch; peers of one run may use different ones.
 from __future__ import annotations
 
 from ._fragment import FragmentInfo
+from ._member import Member, StepInfo
 from ._outer import SGD, Nesterov
 from ._sampler import Sampler
-from ._trainer import DiLoCo, LocalSGD, StepInfo
+from ._trainer import DiLoCo, LocalSGD
 
-__all__ = ["SGD", "DiLoCo", "FragmentInfo", "LocalSGD", "Nesterov", "Sampler", "StepInfo"]
+__all__ = ["SGD", "DiLoCo", "FragmentInfo", "LocalSGD", "Member", "Nesterov", "Sampler", "StepInfo"]

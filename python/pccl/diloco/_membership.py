@@ -111,17 +111,29 @@ def _first_difference(own: Sequence[str], lists: Sequence[Sequence[str]]) -> Opt
 class Membership:
     """A peer's membership in a run."""
 
-    comes_in_by = "DiLoCo.join()"
+    comes_in_by = "join()"
 
     def __init__(
-        self, comm: Communicator, shared: Content, min_peers: int, rounds: Optional[int], settings: Sequence[Setting]
+        self,
+        comm: Communicator,
+        kind: str,
+        shared: Content,
+        min_peers: int,
+        rounds: Optional[int],
+        settings: Sequence[Setting],
     ) -> None:
+        """kind: of the run. Those of one kind have the same settings, others may have any."""
         self.comm = comm
         self.established = False
         self._shared = shared
         self._min_peers = min_peers
         self._rounds = rounds
-        self._settings = settings
+        # As many for each kind, so that peers of different ones can tell each other that they are.
+        room = _SETTINGS_MAX - 1 - len(settings)
+        self._settings = [listing("method", [kind]), *settings, *[number("", 0)] * room]
+        assert len(self._settings) == _SETTINGS_MAX
+        # Joint, where some are behind: (this peer is one whose state counts, the lowest round)
+        self.catch_up: Callable[[bool, int], None] = lambda counts, lowest: None
         self._revision = 0  # of the next synchronization
         self._asked: Optional[_threads.Job[bool]] = None
 
@@ -204,14 +216,17 @@ class Membership:
             strategy = SharedStateSyncStrategy.SEND_ONLY
         else:
             strategy = SharedStateSyncStrategy.RECEIVE_ONLY
-        if strategy is SharedStateSyncStrategy.SEND_ONLY:
-            self._synchronize(strategy)
-            return meeting
-        kept = self._shared.keep(*room)
+        kept = None if strategy is SharedStateSyncStrategy.SEND_ONLY else self._shared.keep(*room)
         try:
+            if highest != lowest:
+                self.catch_up(own == highest, _round_of(lowest))
+            if kept is None:
+                self._synchronize(strategy)
+                return meeting
             meeting.moved_bytes = self._synchronize(strategy)
         except BaseException:
-            self._shared.restore(kept)
+            if kept is not None:
+                self._shared.restore(kept)
             raise
         return meeting
 
@@ -315,6 +330,8 @@ class Membership:
             values = array("q", [*own, *(-value for value in own)])
         self._highest(values, _SETTINGS_TAG)
         theirs, also = list(values[: len(own)]), [-value for value in values[len(own) :]]
+        if self._settings[0].name in odd:
+            odd = [self._settings[0].name]  # the others mean something else there
         lists = {
             setting.name: [self._lines_of_the_run(setting, number, counts) for number in dict.fromkeys((one, other))]
             for setting, one, other in zip(self._settings, theirs, also)
@@ -333,4 +350,5 @@ def _round_of(key: int) -> int:
 
 _ESTABLISHED = 1 << 62
 _POSITION_BITS = 31
-_NOBODY = -(1 << 62)
+_NOBODY = -(1 << 63) + 1  # less than any setting, and than its negative
+_SETTINGS_MAX = 24

@@ -28,6 +28,8 @@ from ._arrays import Arrays, Flats
 FIRST_TAG = 1 << 40
 _TAGS_OF_A_FRAGMENT = 1 << 24
 
+BUCKET_BYTES = 16 << 20
+
 CODECS = {
     "u8-minmax": QuantizationOptions(DataType.UINT8, QuantizationAlgorithm.MIN_MAX),
     "u8-zps": QuantizationOptions(DataType.UINT8, QuantizationAlgorithm.ZERO_POINT_SCALE),

@@ -41,13 +41,21 @@ NOT_LAUNCHED = -1
 
 class Shared:
     """extra: arrays of the program, equal on all peers at each boundary. buffers: each peer has
-    content of its own; newcomers receive some peer's."""
+    content of its own; newcomers receive some peer's. momentum: there is one. is_common: theta is
+    the same on all peers; otherwise it is as the buffers are."""
 
     def __init__(
-        self, layout: Layout, extra: Optional[Mapping[str, Any]], buffers: Optional[Mapping[str, Any]] = None
+        self,
+        layout: Layout,
+        extra: Optional[Mapping[str, Any]] = None,
+        buffers: Optional[Mapping[str, Any]] = None,
+        *,
+        momentum: bool = True,
+        is_common: bool = True,
     ) -> None:
         self.theta: Flats = layout.zeros()
-        self.momentum: Flats = layout.zeros()
+        self.momentum: Flats = layout.zeros() if momentum else []
+        self._is_common = is_common
         self.layout_mark = layout.mark()
         self._counters = array("q", [0, 0, 0, *[NOT_LAUNCHED] * len(layout.parts)])
         self._extra = dict(extra or {})
@@ -64,14 +72,16 @@ class Shared:
 
     def _named(self) -> Dict[str, Any]:
         named: Dict[str, Any] = {}
-        for dtype, theta, momentum in zip(self._dtypes, self.theta, self.momentum):
-            named[f"theta.{dtype}"], named[f"momentum.{dtype}"] = theta, momentum
+        for kind, flats in (("theta", self.theta), ("momentum", self.momentum)):
+            named.update({f"{kind}.{dtype}": flat for dtype, flat in zip(self._dtypes, flats)})
         named.update({f"extra.{name}": thing for name, thing in sorted(self._extra.items())})
         return {name: thing for name, thing in named.items() if _buffers.of(thing, name).count > 0}
 
     def tensors(self) -> List[TensorInfo]:
         found = [TensorInfo.from_buffer(self._counters, "diloco.counters")]
-        found += [TensorInfo.from_buffer(thing, f"diloco.{name}") for name, thing in self._named().items()]
+        for name, thing in self._named().items():
+            is_own = not self._is_common and name.startswith("theta.")
+            found.append(TensorInfo.from_buffer(thing, f"diloco.{name}", allow_content_inequality=is_own))
         return found + [
             TensorInfo.from_buffer(thing, f"diloco.buffer.{name}", allow_content_inequality=True)
             for name, thing in sorted(self._buffers.items())

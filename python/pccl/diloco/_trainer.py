@@ -2,77 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import operator
-import threading
 import time
-from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+from dataclasses import replace
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from .. import _errors, _threads
 from .._communicator import Communicator
-from .._errors import InvalidArgument, InvalidUsage, LayoutError, NotConnected
-from .._state import TensorInfo
+from .._errors import InvalidArgument, InvalidUsage
 from . import _arrays, _checkpoint, _fragments, _membership, _outer, _reduction
 from ._arrays import Flats, Layout, Scratch
 from ._eager import Own
 from ._fragment import Fragment, FragmentInfo, Landing
 from ._fragments import Fragments
+from ._member import Member, StepInfo, check_choice, check_whole
 from ._membership import Meeting, Membership
 from ._outer import SGD, Nesterov, Outer
-from ._reduction import Codec, Reduction
+from ._reduction import BUCKET_BYTES, Codec, Reduction
 from ._schedule import Schedule
 from ._shared import Shared
 
-_T = TypeVar("_T")
-
-BUCKET_BYTES = 16 << 20
 _MODES = ("sync", "delayed", "eager")
 _WEIGHTS = ("uniform", "tokens")
 
 
-@dataclass(frozen=True)
-class StepInfo:
-    """The result of step(), join() and finish().
-
-    synced: a round has ended.
-    round: the number of rounds that have ended.
-    participants: peers that took part in the reductions that were applied, of those with fewest; 0
-        if there was none.
-    tx_bytes: payload that this peer sent in the reductions that ended.
-    rx_bytes: payload that this peer received in them.
-    waited_s: seconds in which this peer could not train because it waited for others.
-    committed: an outer step was applied.
-    admitted: newcomers were admitted.
-    joined: this peer itself was admitted: its parameters are the run's.
-    moved_bytes: of shared state that this peer received: when it joined, or when a verification
-        found it to differ.
-    skipped: this peer's own delta was not finite and counted for nothing.
-    finished: the run has ended: its parameters are final.
-    fragments: what each reduction that ended has cost.
-    """
-
-    synced: bool = False
-    round: int = 0
-    participants: int = 0
-    tx_bytes: int = 0
-    rx_bytes: int = 0
-    waited_s: float = 0.0
-    committed: bool = False
-    admitted: bool = False
-    joined: bool = False
-    moved_bytes: int = 0
-    skipped: bool = False
-    finished: bool = False
-    fragments: Tuple[FragmentInfo, ...] = ()
-
-
-def not_connected() -> NotConnected:
-    return _errors.not_connected("DiLoCo", "rejoin() takes a new one")
-
-
-class DiLoCo:
+class DiLoCo(Member):
     """Peers train by themselves for inner_steps steps; then all make one outer step with the mean
     of their changes (delta = outer copy - parameters).
 
@@ -160,7 +114,7 @@ class DiLoCo:
         rounds: Optional[int] = None,
         linger_s: float = 0.0,
     ) -> None:
-        _check_whole(
+        check_whole(
             ("inner_steps", inner_steps, 1), ("delay", delay, 0), ("min_peers", min_peers, 1),
             ("verify_every", verify_every, 0), ("rounds", 1 if rounds is None else rounds, 1),
         )
@@ -168,10 +122,9 @@ class DiLoCo:
             raise InvalidArgument(f"linger_s: {linger_s!r}; expected a number of seconds, at least 0")
         if not 0 <= alpha <= 1:
             raise InvalidArgument(f"alpha: {alpha!r}; expected a number from 0 to 1")
-        _check_choice("mode", mode, _MODES)
-        _check_choice("weight", weight, _WEIGHTS)
+        check_choice("mode", mode, _MODES)
+        check_choice("weight", weight, _WEIGHTS)
         self.inner_steps, self.outer, self.mode, self.weight = inner_steps, outer, mode, weight
-        self.rounds = rounds
         self._verify_every, self._min_peers, self._linger_s = verify_every, min_peers, linger_s
         self._alpha = alpha
         named = _arrays.named_parameters(params)
@@ -216,40 +169,15 @@ class DiLoCo:
             _membership.limit("rounds", rounds),
             _membership.fraction("linger_s", linger_s),
         )
-        self._membership = Membership(comm, self._shared, min_peers, rounds, settings)
+        membership = Membership(comm, self._kind, self._shared, min_peers, rounds, settings)
+        super().__init__(self._layout, self._shared, membership, rounds)
         self._own = Own(self._layout) if mode == "eager" else None
-        self._busy = threading.RLock()  # held by whoever reads or writes the shared state
-        self._in_run = False
-        self._has_state = False  # a state of its own; otherwise join() takes the parameters
-        self._is_midway = False  # that state was loaded, with this peer's own parameters
+        self._is_midway = False  # a state was loaded, with this peer's own parameters
         self._present = 0  # peers in the last meeting or reduction
         self._last_weight = 0.0  # of all peers, in the last reduction
-        self._waited_s = 0.0
         self._stays_until = 0.0  # after the end of the run
 
     # ---- membership
-
-    @property
-    def comm(self) -> Communicator:
-        return self._membership.comm
-
-    def join(self) -> StepInfo:
-        """Joins the run; connects the communicator if it is not connected. From then on the
-        parameters are the run's. step() and `with` do it too. Joint with the others at their next
-        boundary."""
-        if self._is_in_run():
-            return StepInfo(round=self.round, finished=self.finished)
-        return self._jointly(self._join)
-
-    def rejoin(self, comm: Communicator) -> StepInfo:
-        """Continues with a new communicator after this peer has left the run. It is a newcomer
-        then: it gets the state of a running run, or else of the peer that has come furthest among
-        those that join together."""
-        if self._is_in_run():
-            raise InvalidUsage("DiLoCo: rejoin() while this peer is in the run")
-        with self._busy:
-            self._membership.comm = comm
-        return self.join()
 
     def _join(self) -> StepInfo:
         if not self._has_state:
@@ -318,36 +246,7 @@ class DiLoCo:
             raise InvalidUsage("DiLoCo: finish() of a peer that is not in the run")
         return self._jointly(self._finish)
 
-    def close(self) -> None:
-        """Leaves the run and closes the communicator; what is in flight is dropped. May be called
-        any number of times."""
-        self.comm.close()
-        with self._busy:
-            self._leave()
-
-    def __enter__(self) -> DiLoCo:
-        self.join()
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        try:
-            if kind is None and self._is_in_run():
-                self.finish()
-        finally:
-            self.close()
-
     # ---- what is shared
-
-    @property
-    def round(self) -> int:
-        """Boundaries that the run has passed."""
-        return self._shared.round
-
-    @property
-    def finished(self) -> bool:
-        """The run has passed the last of its `rounds`: the parameters are final, whether this peer
-        has trained them, has joined after the end, or has loaded a state of it."""
-        return self.rounds is not None and self.round >= self.rounds
 
     @property
     def inner_step(self) -> int:
@@ -358,15 +257,6 @@ class DiLoCo:
     def samples(self) -> int:
         """Samples that all peers together have counted in the reduced rounds."""
         return self._shared.samples
-
-    def shared_tensors(self) -> List[TensorInfo]:
-        return self._shared.tensors()
-
-    def digest(self) -> str:
-        """A digest of everything shared, in hexadecimal: the same on all peers after each
-        boundary."""
-        with self._busy:
-            return self._shared.digest()
 
     def state_dict(self) -> Dict[str, Any]:
         """A copy of what is shared, as a flat dictionary of arrays, numbers and lists for numpy.savez
@@ -404,62 +294,6 @@ class DiLoCo:
             if rest:
                 _checkpoint.load(rest, self._layout, self._shared, self._fragments, self._delta)
             self._has_state, self._is_midway = True, bool(rest)
-
-    # ---- joint work, on a thread where no signal interrupts arithmetic
-
-    def _jointly(self, work: Callable[[], StepInfo]) -> StepInfo:
-        self._layout.settle()
-        comm = self.comm
-        return _threads.blocking(lambda: self._guarded(comm, work), comm.close)
-
-    def _guarded(self, comm: Communicator, work: Callable[[], StepInfo]) -> StepInfo:
-        with self._busy:
-            if comm is not self.comm:  # interrupted before this began; the peer now has another one
-                raise not_connected()
-            self._waited_s = 0.0
-            try:
-                if comm.closed:
-                    raise not_connected()
-                return work()
-            except BaseException:
-                self._drop_out()
-                raise
-
-    def _is_in_run(self) -> bool:
-        self._notice_close()
-        return self._in_run
-
-    def _notice_close(self) -> None:
-        """An interrupted call ends on a thread of its own, perhaps after this thread noticed the
-        end."""
-        if self._in_run and self.comm.closed:
-            _threads.blocking(self._drop_out_if_closed)
-
-    def _drop_out_if_closed(self) -> None:
-        with self._busy:
-            if self._in_run and self.comm.closed:
-                self._drop_out()
-
-    def _drop_out(self) -> None:
-        self.comm.close()
-        self._leave()
-        with contextlib.suppress(LayoutError):  # if that was the reason
-            self._layout.write(self._shared.theta, self._layout.whole)
-
-    def _leave(self) -> None:
-        """To be called after the communicator was closed."""
-        for fragment in self._fragments:
-            fragment.end()
-        self._membership.leave()
-        self._in_run = self._is_midway = False
-        self._shared.forget_step()
-
-    def _wait(self, call: Callable[[], _T]) -> _T:
-        begin = time.monotonic()
-        try:
-            return call()
-        finally:
-            self._waited_s += time.monotonic() - begin
 
     def _reach(self) -> StepInfo:
         """A step at which fragments are launched or due, or a round ends."""
@@ -553,6 +387,15 @@ class DiLoCo:
             rx_bytes=sum(one.rx_bytes for one in ended),
         )
 
+    def _end(self) -> None:
+        self.finish()
+
+    def _leave(self) -> None:
+        for fragment in self._fragments:
+            fragment.end()
+        self._is_midway = False
+        super()._leave()
+
     # ---- parts of a step
 
     def _measure(self, fragment: Fragment) -> bool:
@@ -637,15 +480,3 @@ class LocalSGD(DiLoCo):
 
     def __init__(self, comm: Communicator, params: Any, *, inner_steps: int, **settings: Any) -> None:
         super().__init__(comm, params, inner_steps=inner_steps, outer=Nesterov(1.0, 0.0), **settings)
-
-
-def _check_whole(*given: Tuple[str, Any, int]) -> None:
-    """(name, value, the least that it may be)"""
-    for name, value, least in given:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise InvalidArgument(f"{name}: {value!r}; expected an integer of at least {least}")
-
-
-def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise InvalidArgument(f"{name}: {value!r}; there are {', '.join(choices)}")

@@ -125,7 +125,7 @@ class Replicas(Membership):
             _membership.listing("elastic", words),
             _membership.number("min_peers", min_peers),
         ]
-        super().__init__(comm, content, min_peers, None, settings)
+        super().__init__(comm, "elastic replicas", content, min_peers, None, settings)
         self._inside, self._model = inside, content.model
         self._name = inside.name()
         self._rank: Optional[int] = None

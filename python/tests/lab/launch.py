@@ -54,14 +54,14 @@ class Run:
             process.stderr.close()
 
 
-def peers(address, count, killed=(), prefix=lambda number: (), **given):
+def peers(address, count, killed=(), prefix=lambda number: (), module="peer", **given):
     """What each of so many peers has told; those in `killed` are killed in the round that dies_in
-    says."""
+    says. module: their program."""
     dies_in = given.pop("dies_in", None)
 
     def one(number):
         how = options(workers=count, dies_in=dies_in if number in killed else None, **given)
-        return start("peer", address, number, *how, prefix=prefix(number))
+        return start(module, address, number, *how, prefix=prefix(number))
 
     with Run(one(number) for number in range(count)) as run:
         return run.results(killed)

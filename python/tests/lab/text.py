@@ -13,22 +13,39 @@ CLASSES = 64  # the 63 most frequent bytes, and all others
 CONTEXT = 12
 
 
-@functools.lru_cache(maxsize=None)
-def classes():
-    """(to train with, to validate with)"""
-    names = sorted(glob.glob(os.path.join(os.path.dirname(os.__file__), "*.py")))
+# What a model of that text is moved to: files of this repository.
+TASKS = {"c": ("src/**/*.[ch]", "include/*.h"), "markdown": ("docs/**/*.md", "*.md")}
+
+
+def _read(names, most):
     taken = b""
     for name in names:
         with open(name, "rb") as file:
             taken += file.read()
-        if len(taken) >= BYTES:
+        if len(taken) >= most:
             break
-    assert len(taken) >= BYTES, f"the standard library has {len(taken)} bytes only"
-    raw = np.frombuffer(taken[:BYTES], np.uint8)
+    return np.frombuffer(taken[:most], np.uint8)
+
+
+def _standard_library():
+    raw = _read(sorted(glob.glob(os.path.join(os.path.dirname(os.__file__), "*.py"))), BYTES)
+    assert len(raw) == BYTES, f"the standard library has {len(raw)} bytes only"
+    return raw
+
+
+@functools.lru_cache(maxsize=None)
+def classes(task=None):
+    """(to train with, to validate with)"""
+    raw = text = _standard_library()
+    if task is not None:
+        root = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
+        names = [name for pattern in TASKS[task] for name in glob.glob(os.path.join(root, pattern), recursive=True)]
+        text = _read(sorted(names), BYTES)
     counts = np.bincount(raw, minlength=256)
     table = np.full(256, CLASSES - 1, np.int64)
     table[np.argsort(-counts, kind="stable")[: CLASSES - 1]] = np.arange(CLASSES - 1)
-    return table[raw[:-HELD_BACK]], table[raw[-HELD_BACK:]]
+    held_back = min(HELD_BACK, len(text) // 10)
+    return table[text[:-held_back]], table[text[-held_back:]]
 
 
 def windows(text, starts):
@@ -36,10 +53,10 @@ def windows(text, starts):
     return text[starts[:, None] + np.arange(CONTEXT)], text[starts + CONTEXT]
 
 
-def batches(number, workers, seed, step, count, size=32):
+def batches(number, workers, seed, step, count, size=32, task=None):
     """Of one worker, for so many steps from this one on: who works through the same steps reads the
     same, in whatever process. Each worker has a part of the text to itself."""
-    train, _ = classes()
+    train, _ = classes(task)
     length = len(train) // workers
     for at in range(step, step + count):
         dice = np.random.Generator(np.random.Philox(key=[seed, number], counter=[0, at, 0, 0]))
@@ -47,6 +64,6 @@ def batches(number, workers, seed, step, count, size=32):
 
 
 @functools.lru_cache(maxsize=None)
-def validation():
-    _, held_back = classes()
+def validation(task=None):
+    _, held_back = classes(task)
     return windows(held_back, np.arange(0, len(held_back) - CONTEXT, 9))

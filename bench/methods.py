@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""What the methods of pccl.methods learn and cost, with the language model of python/tests/lab: four
+processes over loopback.
+
+    build/venv/bin/python bench/methods.py losses [--seeds 0,1,2] [--only partial] [--plot FILE.png]
+        losses on text that was held back, and bytes, beside those of what they are compared with
+    build/venv/bin/python bench/methods.py rounds
+        rounds of a few bytes a second
+
+It must be a Python that has numpy. Both take --build build/default.
+"""
+
+import argparse
+import os
+import pathlib
+import statistics
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / where) for where in ("python", "python/tests", "python/examples/demo")]
+
+from lab import launch  # noqa: E402 pylint: disable=wrong-import-position
+
+PEERS = 4
+LEARN = {"steps": 600, "tell_every": 50}
+# A model of other text learns C. Rates were chosen with Markdown.
+PROBE = {"task": "c", "steps": 150, "tell_every": 15, "batch": 128, "rate": 0.03}
+SLOPE = {"task": "c", "steps": 200, "tell_every": 20, "rate": 0.3}
+METHODS = {
+    "a reduction in each step": {"method": "parallel", **LEARN},
+    "DiLoCo, H 25": {"method": "diloco", **LEARN},
+    "pairs, H 25": {"method": "pair", **LEARN},
+    "0.5 % of the parameters in each step": {"method": "partial", **LEARN},
+    "one byte a probe": {"method": "byte", **PROBE},
+    "f32 a probe": {"method": "float32", **PROBE},
+    "SGD, gradients in f32": {"method": "dense", **SLOPE},
+    "SGD, count sketch of 1/8": {"method": "count", **SLOPE},
+    "SGD, Hadamard sketch of 1/8": {"method": "hadamard", **SLOPE},
+    "SGD, count sketch, noise 0.01": {"method": "count", "noise": 0.01, **SLOPE},
+}
+COLORS = [(0, 0, 0), (0, 114, 178), (86, 180, 233), (0, 158, 115), (213, 94, 0), (230, 159, 0)]
+DRAWN = {
+    "DDP": "a reduction in each step", "DiLoCo": "DiLoCo, H 25", "pairs": "pairs, H 25",
+    "one in 200": "0.5 % of the parameters in each step",
+}
+
+
+def row(*cells):
+    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+def run(**given):
+    """What each peer has told, and the loss of the mean of their parameters."""
+    import pccl  # pylint: disable=import-outside-toplevel
+
+    with pccl.MasterNode("127.0.0.1:0") as master:
+        found = launch.peers(f"127.0.0.1:{master.port}", PEERS, **given)
+    means = [lines.pop()["mean_loss"] for lines in found if "mean_loss" in lines[-1]]
+    return found, statistics.mean(means or [0.0])
+
+
+def loss_of(lines):
+    """Of several peers at the same step."""
+    return statistics.mean(line["loss"] for line in lines)
+
+
+def losses(given):
+    curves = {}
+    row("method", "loss before", "loss", "of seeds", "of the peers' mean", "sent by a peer, MB", "same bits on all")
+    row(*["---"] * 7)
+    for name in (name for name in METHODS if any(words in name for words in given.only.split(","))):
+        ran = [run(module="methods", seed=seed, **METHODS[name]) for seed in given.seeds]
+        found, mean = [peers for peers, _ in ran], statistics.mean(loss for _, loss in ran)
+        ends = [loss_of([lines[-1] for lines in peers]) for peers in found]
+        starts = [loss_of([lines[0] for lines in peers]) for peers in found]
+        equal = all(len({line["parameters"] for line in at}) == 1 for peers in found for at in zip(*peers))
+        sent = statistics.mean(lines[-1]["tx"] for peers in found for lines in peers)
+        curves[name] = [(lines[0]["tx"], loss_of(lines)) for lines in zip(*found[0])]
+        each = " ".join(f"{value:.3f}" for value in ends)
+        start, end = (f"{statistics.mean(values):.3f}" for values in (starts, ends))
+        row(name, start, end, each, f"{mean:.3f}", f"{sent * 1e-6:.4f}", "yes" if equal else "no")
+    if given.plot:
+        draw(curves, given.plot)
+
+
+def draw(curves, path):
+    import math  # pylint: disable=import-outside-toplevel
+
+    import plot  # pylint: disable=import-outside-toplevel
+
+    lines = [
+        plot.Line(short, [(math.log10(sent), loss) for sent, loss in curves[name] if sent > 0], color)
+        for (short, name), color in zip(DRAWN.items(), COLORS)
+        if name in curves
+    ]
+    plot.Chart("loss over bytes, 600 steps", "log10 of the bytes sent by a peer", "loss, nats", lines).save(
+        pathlib.Path(path)
+    )
+
+
+def rounds(given):
+    found, _ = run(module="rounds", rounds=given.rounds)
+    row("", "a second: median of 10 parts", "the best part")
+    row(*["---"] * 3)
+    for name, key in (("all_gather_v of 8 bytes", "gathers"), ("steps of OneByte with 8 probes", "steps")):
+        parts = found[0][0][key]
+        row(name, round(statistics.median(parts)), round(max(parts)))
+    print(f"load of the machine: {os.getloadavg()[0]:.1f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["losses", "rounds"])
+    parser.add_argument("--build", default="build/default")
+    parser.add_argument("--seeds", type=lambda text: [int(word) for word in text.split(",")], default=[0, 1, 2])
+    parser.add_argument("--only", default="", metavar="WORDS,...", help="the methods that are named so")
+    parser.add_argument("--plot", metavar="FILE", help="draw loss over bytes of the first seed")
+    parser.add_argument("--rounds", type=int, default=3000)
+    given = parser.parse_args()
+    os.environ["PCCL_LIBRARY"] = str(ROOT / given.build / "src" / "libpccl.so.1")
+    {"losses": losses, "rounds": rounds}[given.what](given)
+
+
+main()

@@ -1,0 +1,22 @@
+"""Methods of training for slow links, on the collectives of the library: they send a few bytes a
+step, or talk to one peer at a time.
+
+    with pccl.Communicator("127.0.0.1:48148") as comm:
+        with PartialAverage(comm, params, fraction=0.005) as average:
+            while training:
+                train(params)   # one step of any optimizer, in place
+                average.step()  # what it returns says who took part, and what it cost
+
+Needs numpy; parameters may be of torch. Who comes, who dies, checkpoints and settings are handled as
+pccl.diloco handles them.
+"""
+
+from __future__ import annotations
+
+from ._averages import PairAverage, PartialAverage
+from ._method import Method
+from ._one_byte import OneByte
+from ._sketch import CountSketch, Hadamard
+from ._sketched import Sketched
+
+__all__ = ["CountSketch", "Hadamard", "Method", "OneByte", "PairAverage", "PartialAverage", "Sketched"]

@@ -1,0 +1,177 @@
+"""Parameters that are averaged a part at a time: with one other peer, or a few of them with all."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional
+
+import numpy as np
+
+from .._communicator import Communicator
+from .._errors import InvalidArgument, MembersChangedError, PeerLostError, TooFewPeersError
+from .._reduce import AsyncReduceHandle
+from ..diloco import _membership
+from ..diloco._arrays import NumpyArrays
+from ..diloco._member import StepInfo
+from ..diloco._reduction import BUCKET_BYTES, Codec, Reduction, codec_of, codec_words
+from . import _random
+from ._method import DATA_TAG, Method, check_fraction
+
+_LINKED_MAX = 16  # in larger groups not every two peers have a link
+# What a transfer ends with when the partner has gone.
+_GONE = (PeerLostError, MembersChangedError, TooFewPeersError)
+
+
+class PairAverage(Method):
+    """Each peer trains by itself for inner_steps steps; then it and one other, another in each
+    round, set their parameters to the mean of the two (the averages of NoLoCo, without its outer
+    momentum). Nobody waits for anybody but its partner, except in every admit_every-th round. If
+    peers are an odd number, one of them rests. If the partner dies, this peer goes on with what it
+    has.
+
+    Parameters are each peer's own: in each round their squared distance from the mean falls to
+    (n-2)/(2(n-1)) of what it was, as an expectation. Newcomers get those of some peer. For the
+    other settings see Method.
+    """
+
+    _kind = "PairAverage"
+
+    def __init__(
+        self,
+        comm: Communicator,
+        params: Any,
+        *,
+        inner_steps: int,
+        seed: int = 0,
+        min_peers: int = 1,
+        admit_every: int = 10,
+        rounds: Optional[int] = None,
+    ) -> None:
+        super().__init__(
+            comm, params, (), inner_steps=inner_steps, seed=seed, min_peers=min_peers, admit_every=admit_every,
+            verify_every=0, rounds=rounds, is_common=False,
+        )
+        self._theirs = self._layout.zeros()
+        self._own_id = ""
+        self._roll: List[str] = []  # the peers that pairs are made of, in an order that is the same on all
+
+    def _met(self) -> None:
+        self._own_id, self._roll = self.comm.id, self._call_roll()
+
+    def _exchange(self) -> StepInfo:
+        self._layout.read(self._shared.theta)
+        partner = self._partner()
+        swapped = partner is not None and self._wait(lambda: self._swap(partner))
+        info = StepInfo(participants=1)
+        if swapped:
+            size = sum(flat.nbytes for flat in self._views(self._theirs))
+            info = StepInfo(participants=2, committed=True, tx_bytes=size, rx_bytes=size)
+            for own, theirs in zip(self._shared.theta, self._theirs):
+                own += theirs
+                own *= 0.5
+            self._layout.write(self._shared.theta, self._layout.whole)
+        if (self.round + 1) % self._admit_every == 0:
+            self._roll = self._call_roll()
+        return info
+
+    def _partner(self) -> Optional[str]:
+        order = _random.order(self.seed, _random.PARTNERS, self.round, len(self._roll))
+        place = [self._roll[index] for index in order].index(self._own_id)
+        other = place ^ 1
+        return self._roll[order[other]] if other < len(order) else None
+
+    def _swap(self, partner: str) -> bool:
+        """Whether both have the other's parameters: either both or none."""
+        if len(self._roll) <= _LINKED_MAX:
+            return self._swap_over(self.comm, partner)
+        try:
+            with self.comm.group([self._own_id, partner]) as pair:
+                return self._swap_over(pair, partner)
+        except _GONE:
+            return False
+
+    def _swap_over(self, comm: Communicator, partner: str) -> bool:
+        launched: List[AsyncReduceHandle] = []
+        wanted = 0
+        for index, (own, theirs) in enumerate(zip(self._shared.theta, self._theirs)):
+            for launch, flat in ((comm.send_async, own), (comm.recv_async, theirs)):
+                wanted += 1
+                try:
+                    launched.append(launch(flat, partner, tag=DATA_TAG + index))
+                except InvalidArgument:
+                    if partner in comm.members():
+                        raise
+                except _GONE:
+                    pass
+        return sum([_succeeded(handle) for handle in launched]) == wanted
+
+
+def _succeeded(handle: AsyncReduceHandle) -> bool:
+    try:
+        handle.result()
+    except _GONE:
+        return False
+    return True
+
+
+class PartialAverage(Method):
+    """After inner_steps steps of their own, all peers average a random part of the parameters, which
+    is another one each time (SPARTA): what is sent is that fraction of the model.
+
+    fraction: of the parameters, in a round. codec: as in DiLoCo.
+
+    Parameters are each peer's own; those that were just averaged are the same on all. The mean is
+    that of exactly those who remain; a peer whose parameters are not finite counts for nothing.
+    Newcomers get the parameters of some peer. For the other settings see Method.
+    """
+
+    _kind = "PartialAverage"
+
+    def __init__(
+        self,
+        comm: Communicator,
+        params: Any,
+        *,
+        fraction: float = 0.005,
+        inner_steps: int = 1,
+        codec: Codec = None,
+        bucket_bytes: int = BUCKET_BYTES,
+        max_in_flight: int = 4,
+        seed: int = 0,
+        min_peers: int = 1,
+        admit_every: int = 10,
+        rounds: Optional[int] = None,
+    ) -> None:
+        self.fraction = check_fraction("fraction", fraction)
+        packing = codec_of(codec, False, ())
+        settings = (
+            _membership.fraction("fraction", self.fraction),
+            _membership.listing("codec", [codec_words(packing)]),
+            _membership.number("bucket_bytes", bucket_bytes),
+        )
+        super().__init__(
+            comm, params, settings, inner_steps=inner_steps, seed=seed, min_peers=min_peers, admit_every=admit_every,
+            verify_every=0, rounds=rounds, is_common=False,
+        )
+        codec_of(codec, False, self._layout.dtypes)
+        self._theta = self._views(self._shared.theta)
+        counts = [max(1, round(self.fraction * len(flat))) if len(flat) else 0 for flat in self._theta]
+        own, mean = ([np.zeros(count, flat.dtype) for count, flat in zip(counts, self._theta)] for _ in range(2))
+        self._reduction = Reduction(0, own, mean, NumpyArrays(), packing, bucket_bytes, max_in_flight)
+
+    def _chosen(self) -> List[Any]:
+        return [
+            _random.indices(self.seed, _random.INDICES, self.round, index, len(part), max(1, len(flat)))
+            for index, (part, flat) in enumerate(zip(self._reduction.delta, self._theta))
+        ]
+
+    def _exchange(self) -> StepInfo:
+        self._layout.read(self._shared.theta)
+        chosen, reduction = self._chosen(), self._reduction
+        for part, flat, places in zip(reduction.delta, self._theta, chosen):
+            np.take(flat, places, out=part)
+        info = self._average(reduction, not reduction.is_finite())
+        if info.committed:
+            for flat, mean, places in zip(self._theta, reduction.mean, chosen):
+                flat[places] = mean
+            self._layout.write(self._shared.theta, self._layout.whole)
+        return info

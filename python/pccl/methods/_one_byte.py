@@ -1,0 +1,307 @@
+"""Training with one byte for each probe (SPSA with shared randomness)."""
+
+from __future__ import annotations
+
+import bisect
+import decimal
+import logging
+import math
+import operator
+import struct
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import numpy as np
+
+from .._communicator import Communicator
+from .._errors import InvalidArgument, InvalidUsage
+from ..diloco import _membership
+from ..diloco._member import StepInfo, check_choice, check_whole
+from . import _random
+from ._method import DATA_TAG, Method, check_fraction
+
+_log = logging.getLogger("pccl.methods")
+
+_PROBES_MAX = 1 << 16
+_CODECS = ("byte", "float32")
+_REPLAY_TAG = DATA_TAG + 1
+
+Shares = List[Tuple[int, bytes]]  # of a round: each peer's number, and what it has measured
+
+
+def _sizes() -> List[float]:
+    """e^((code - 64) / 8) for the codes from 1 to 127, correctly rounded whatever the platform's
+    library of mathematics does, so that all peers decode alike."""
+    context = decimal.Context(prec=40)
+    return [float(context.exp(context.divide(decimal.Decimal(code - 64), 8))) for code in range(1, 128)]
+
+
+_SIZES = _sizes()
+_DECODED = [0.0, *_SIZES, 0.0, *(-size for size in _SIZES)]
+# Between two neighbors, on the scale of logarithms; below the first one is 0.
+_LIMITS = [size * math.exp(-1 / 16) for size in _SIZES]
+
+
+def encode(slopes: List[float], codec: str) -> bytes:
+    """What is not finite becomes 0, which counts for nothing."""
+    finite = [slope if math.isfinite(slope) else 0.0 for slope in slopes]
+    if codec == "float32":
+        return struct.pack(f"<{len(finite)}f", *finite)
+    codes = [bisect.bisect_right(_LIMITS, abs(slope)) for slope in finite]
+    return bytes(code | 128 if code > 0 and slope < 0 else code for code, slope in zip(codes, finite))
+
+
+def decode(payload: bytes, codec: str) -> List[float]:
+    if codec == "float32":
+        return list(struct.unpack(f"<{len(payload) // 4}f", payload))
+    return [_DECODED[code] for code in payload]
+
+
+class OneByte(Method):
+    """Learns from numbers instead of gradients (Just One Byte): in each step a peer tries `probes`
+    random directions, there and back, and tells the others the slope of its loss along each of them,
+    as one byte. Directions come from the seed, so everybody knows those of all, and makes the same
+    step. It is for fine-tuning over links that carry next to nothing; it learns little in a step,
+    and needs no gradients.
+
+    loss: loss(probe) is the loss of the parameters as they are, on data of this peer's own, which
+        must be the same both times that the probe is asked for; `round` and probe may choose it.
+    probes: of this peer; others may have other numbers.
+    epsilon: how far a probe goes in each parameter. lr: of the step, which is the mean over the
+        probes of all peers of slope * direction.
+    codec: "byte", or "float32" for slopes of four bytes.
+    replay: newcomers that begin with the run's initial parameters (or a state_dict() of it) get what
+        has been said since then and repeat the steps, where that is less than the parameters.
+        log_bytes: so much of it is kept.
+
+    Parameters are the same bits on all peers after each step. Between steps the program leaves them
+    alone. For the other settings see Method.
+    """
+
+    _kind = "OneByte"
+
+    def __init__(
+        self,
+        comm: Communicator,
+        params: Any,
+        loss: Callable[[int], float],
+        *,
+        probes: int = 8,
+        epsilon: float = 1e-3,
+        lr: float = 1e-3,
+        codec: str = "byte",
+        replay: bool = True,
+        log_bytes: int = 64 << 20,
+        seed: int = 0,
+        min_peers: int = 1,
+        admit_every: int = 10,
+        verify_every: int = 50,
+        rounds: Optional[int] = None,
+    ) -> None:
+        check_whole(("probes", probes, 1), ("log_bytes", log_bytes, 0))
+        if probes > _PROBES_MAX:
+            raise InvalidArgument(f"probes: {probes}; expected at most {_PROBES_MAX}")
+        if not callable(loss):
+            raise InvalidArgument(f"loss: {loss!r} cannot be called")
+        check_choice("codec", codec, _CODECS)
+        if not isinstance(replay, bool):
+            raise InvalidArgument(f"replay: {replay!r}; expected True or False")
+        self.loss, self.probes, self.codec = loss, probes, codec
+        self.epsilon, self.lr = check_fraction("epsilon", epsilon), check_fraction("lr", lr, most=math.inf)
+        self._payload, self._skipped = b"", False
+        settings = (
+            _membership.fraction("epsilon", self.epsilon),
+            _membership.fraction("lr", self.lr),
+            _membership.choice("codec", codec, _CODECS),
+            _membership.choice("replay", replay, (False, True)),
+        )
+        super().__init__(
+            comm, params, settings, seed=seed, min_peers=min_peers, admit_every=admit_every, verify_every=verify_every,
+            rounds=rounds,
+        )
+        self._theta = self._views(self._shared.theta)
+        self._room = self._layout.zeros()
+        self._totals = self._views(self._room)
+        self._own_id = ""
+        self._numbers: Dict[str, int] = {}  # of the peers, as all peers know them
+        self._history = History(log_bytes)
+        if replay:
+            self._membership.catch_up = self._catch_up
+
+    # ---- steps
+
+    def step(self) -> StepInfo:
+        """Measures, and makes one step together with the others. An exception of the loss changes
+        nothing."""
+        if not self._is_in_run():
+            return self.join()
+        self._check_not_finished()
+        self._payload = self._measure()
+        return self._jointly(self._reach)
+
+    def _measure(self) -> bytes:
+        own = self._numbers[self._own_id]
+        try:
+            slopes = [self._slope(own, probe) for probe in range(self.probes)]
+        finally:
+            self._layout.write(self._shared.theta, self._layout.whole)
+        self._skipped = not all(map(math.isfinite, slopes))
+        if self._skipped:
+            _log.warning("round %d: a loss is not finite; its probe counts for nothing", self.round)
+        return encode(slopes, self.codec)
+
+    def _slope(self, own: int, probe: int) -> float:
+        directions = list(self._directions(self.round, own, probe))
+        there, back = (self._loss_at(directions, epsilon, probe) for epsilon in (self.epsilon, -self.epsilon))
+        return (there - back) / (2 * self.epsilon)
+
+    def _loss_at(self, directions: List[Any], epsilon: float, probe: int) -> float:
+        for flat, theta, direction in zip(self._totals, self._theta, directions):
+            np.multiply(direction, epsilon, out=flat)
+            flat += theta
+        self._layout.write(self._room, self._layout.whole)
+        return float(self.loss(probe))
+
+    def _directions(self, round: int, peer: int, probe: int) -> Iterator[Any]:
+        for index, flat in enumerate(self._theta):
+            stream = (peer << 32) | (index << 24) | probe
+            yield _random.signs(self.seed, _random.DIRECTION, round, stream, len(flat), flat.dtype)
+
+    def _exchange(self) -> StepInfo:
+        found = self._gather(self._payload, DATA_TAG)
+        shares = [(self._numbers[peer], bytes(said)) for peer, said in found]
+        self._numbers = {peer: number for number, (peer, _) in enumerate(found)}
+        committed = self._apply(shares)
+        self._history.add(shares)
+        self._layout.write(self._shared.theta, self._layout.whole)
+        return StepInfo(
+            participants=len(found),
+            committed=committed,
+            tx_bytes=len(self._payload),
+            rx_bytes=sum(len(said) for _, said in shares) - len(self._payload),
+            skipped=self._skipped,
+        )
+
+    def _apply(self, shares: Shares) -> bool:
+        """Makes the step of a round, in the order of the shares. Each operation rounds once."""
+        slopes = [(peer, probe, slope) for peer, said in shares for probe, slope in enumerate(decode(said, self.codec))]
+        if not any(slope for *_, slope in slopes):
+            return False
+        for total in self._totals:
+            total[...] = 0
+        for peer, probe, slope in slopes:
+            if slope:
+                for total, direction in zip(self._totals, self._directions(self.round, peer, probe)):
+                    direction *= -self.lr * slope / len(slopes)
+                    total += direction
+        for theta, total in zip(self._theta, self._totals):
+            theta += total
+        return True
+
+    def _met(self) -> None:
+        self._own_id = self.comm.id
+        self._numbers = {peer: number for number, peer in enumerate(self._call_roll())}
+        if self._history.end != self.round:
+            self._history.begin_at(self.round)
+
+    # ---- the log
+
+    def log(self, since: int = 0) -> bytes:
+        """What was said since the end of this round; with the state of that, replay() makes the
+        parameters of today from it. Empty, if it is not all there."""
+        with self._busy:
+            return self._history.since(operator.index(since))
+
+    def replay(self, log: bytes) -> int:
+        """Repeats the steps of a log, which begins at this peer's round. Not in a run. Returns how
+        many there were. Errors change nothing."""
+        if self._is_in_run():
+            raise InvalidUsage("OneByte: replay() of a peer that is in the run")
+        with self._busy:
+            steps = read_log(log, self.codec)
+            if not self._has_state:
+                self._layout.read(self._shared.theta)
+            self._repeat(steps)
+            self._layout.write(self._shared.theta, self._layout.whole)
+            self._has_state = True
+            return len(steps)
+
+    def _repeat(self, steps: List[Shares]) -> None:
+        if self._history.end != self.round:
+            self._history.begin_at(self.round)
+        for shares in steps:
+            self._apply(shares)
+            self._history.add(shares)
+            self._shared.round = self.round + 1
+
+    def _catch_up(self, counts: bool, lowest: int) -> None:
+        """Brings those who are behind to the run's round, if somebody has the log since theirs. If
+        their parameters were others than the run's then, they still are: the synchronization that
+        follows finds that, and moves the parameters."""
+        log = self._history.since(lowest) if counts and self._history.end == self.round else b""
+        if len(log) >= sum(flat.nbytes for flat in self._theta):
+            log = b""
+        offers = self._gather(b"\1" if log else b"", _REPLAY_TAG)
+        giver = next((peer for peer, offer in offers if len(offer) > 0), None)
+        if giver is None:
+            return
+        found = self._gather(log if giver == self.comm.id else b"", _REPLAY_TAG)
+        said = next((bytes(said) for _, said in found if len(said) > 0), b"")
+        if counts or not said:
+            return  # said: the giver has died meanwhile
+        steps = read_log(said, self.codec)
+        self._repeat(steps[self.round - lowest :])
+
+
+class History:
+    """What was said in the last rounds."""
+
+    def __init__(self, limit: int) -> None:
+        self.end = 0
+        self._limit = limit
+        self._entries: List[bytes] = []
+        self._bytes = 0
+
+    @property
+    def begin(self) -> int:
+        return self.end - len(self._entries)
+
+    def begin_at(self, round: int) -> None:
+        self.end, self._entries, self._bytes = round, [], 0
+
+    def add(self, shares: Shares) -> None:
+        entry = struct.pack("<H", len(shares))
+        entry += b"".join(struct.pack("<HI", peer, len(said)) + said for peer, said in shares)
+        self._entries.append(entry)
+        self.end, self._bytes = self.end + 1, self._bytes + len(entry)
+        if self._bytes > self._limit:
+            kept = len(self._entries) // 2
+            self._entries = self._entries[len(self._entries) - kept :]
+            self._bytes = sum(map(len, self._entries))
+
+    def since(self, round: int) -> bytes:
+        if not self.begin <= round <= self.end:
+            return b""
+        return b"".join(self._entries[round - self.begin :])
+
+
+def read_log(log: bytes, codec: str) -> List[Shares]:
+    """Raises if it is none."""
+    steps: List[Shares] = []
+    at = 0
+    try:
+        while at < len(log):
+            (count,) = struct.unpack_from("<H", log, at)
+            at += 2
+            shares: Shares = []
+            for _ in range(count):
+                peer, length = struct.unpack_from("<HI", log, at)
+                said = log[at + 6 : at + 6 + length]
+                decode(said, codec)
+                if len(said) < length:
+                    raise InvalidArgument("replay: the log is cut off")
+                shares.append((peer, said))
+                at += 6 + length
+            steps.append(shares)
+    except struct.error as error:
+        raise InvalidArgument(f"replay: this is no log, or of another codec ({error})") from None
+    return steps

@@ -1,0 +1,61 @@
+"""python/examples/one_byte.py, averaging.py and sketching.py live through a kill and a late joiner,
+where parameters are common with equal bits in every round; and they learn."""
+
+import signal
+
+import launcher
+import pytest
+from test_examples_diloco import states
+
+pytest.importorskip("numpy")
+
+
+def losses(peer):
+    return [float(line.rsplit(" ", 1)[1]) for line in peer.lines if line.startswith("round ")]
+
+
+@pytest.mark.parametrize("name", ["one_byte.py", "sketching.py"])
+def test_churn_with_equal_bits(address, script, name):
+    peers = [launcher.start(script, name, address) for _ in range(3)]
+    launcher.wait_for(peers, ": 3 peers")
+    peers.pop(1).kill()
+    launcher.wait_for(peers, ": 2 peers")
+    launcher.make_way(peers)
+    peers.append(launcher.start(script, name, address))
+    launcher.wait_for(peers, ": 3 peers")
+    for peer in peers:
+        peer.kill(signal.SIGTERM)
+    assert [peer.end() for peer in peers] == [0, 0, 0]
+    one, other, late = map(states, peers)
+    assert set(one) & set(late) and set(one) & set(other)
+    for pair in ((one, other), (one, late), (other, late)):
+        assert all(pair[0][number] == pair[1][number] for number in set(pair[0]) & set(pair[1]))
+
+
+@pytest.mark.parametrize("more, count", [([], 2), pytest.param(["--partial", "0.02"], 3, marks=pytest.mark.nightly)])
+def test_churn_of_averages(address, script, more, count):
+    peers = [launcher.start(script, "averaging.py", address, *more) for _ in range(3)]
+    launcher.wait_for(peers, f": {count} averaged")
+    peers.pop(1).kill()
+    launcher.wait_for(peers, ": 2 averaged")
+    launcher.make_way(peers)
+    peers.append(launcher.start(script, "averaging.py", address, *more))
+    launcher.wait_for(peers, f": {count} averaged")
+    for peer in peers:
+        peer.kill(signal.SIGTERM)
+    assert [peer.end() for peer in peers] == [0, 0, 0]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "name, more",
+    [
+        ("one_byte.py", ["--rounds", "150"]),
+        ("averaging.py", ["--rounds", "30"]),
+        ("sketching.py", ["--rounds", "150", "--kind", "hadamard"]),
+    ],
+)
+def test_they_learn(address, script, name, more):
+    peer = launcher.start(script, name, address, *more)
+    assert peer.end() == 0
+    assert losses(peer)[-1] < 0.7 * losses(peer)[0], losses(peer)[::10]
