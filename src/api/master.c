@@ -1,6 +1,7 @@
 /* Public functions of masters. */
 #include "ccoip.h"
 #include "api/api.h"
+#include "drive/credentials.h"
 #include "drive/master_server.h"
 #include "net/fork.h"
 #include "net/heap.h"
@@ -27,15 +28,22 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
     enum pccl_status status = pccl_params_load(options, pcclParameterMaster, &params, &reason);
     if (status != PCCL_OK)
         return fail(extended, status, reason.bytes);
+    struct pccl_keys *keys;
+    struct pccl_credential_files files;
+    bool made;
+    status = pccl_credentials_of_master(&params, &keys, &files, &made, &reason);
+    if (status != PCCL_OK)
+        return fail(extended, status, reason.bytes);
     struct pccl_master_config config = pccl_master_server_config(&params);
     pcclMasterInstance_t *master = pccl_allocate(pccl_heap(), sizeof *master);
-    if (!master)
-        return fail(extended, PCCL_MEMORY, "out of memory for a master");
-    master->server = pccl_master_server_create(&config, hosts, count);
-    if (!master->server) {
+    struct pccl_master_server *server = master ? pccl_master_server_create(&config, hosts, count) : NULL;
+    if (!server) {
         pccl_release(pccl_heap(), master, sizeof *master);
+        pccl_keys_destroy(keys);
         return fail(extended, PCCL_MEMORY, "out of memory for a master");
     }
+    master->server = server;
+    pccl_master_server_secure(server, keys, params.insecure);
     pccl_master_server_set_report_file(master->server, params.topology_file);
     master->generation = pccl_fork_generation();
     *master_out = master;

@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "config/params.h"
 #include "master/master.h"
+#include "net/keys.h"
 #include "net/resolve.h"
 
 enum { PCCL_MASTER_HOSTS_MAX = 16 };
@@ -34,6 +35,11 @@ void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t per
  * "": none.
  */
 void pccl_master_server_set_report_file(struct pccl_master_server *server, const char *path);
+/*
+ * Before run: all connections are encrypted with these keys, which are the server's from now on.
+ * Without keys it warns about addresses beyond this machine, unless `insecure`.
+ */
+void pccl_master_server_secure(struct pccl_master_server *server, struct pccl_keys *keys, bool insecure);
 /*
  * Binds, listens and starts the thread. SYSTEM or MEMORY with a reason: it may be called again.
  * INTERNAL with a reason: an invariant broke, and the server can only be destroyed. Must not be

@@ -42,6 +42,9 @@ bool pccl_peer_has_links_with(const struct pccl_peer *peer, const struct pccl_id
 const struct pccl_peer_subgroup *pccl_peer_next_subgroup(const struct pccl_peer *peer,
                                                          const struct pccl_peer_subgroup *after);
 
+/* The ticket with which that peer may dial this one. */
+struct pccl_id pccl_peer_ticket(const struct pccl_peer *peer, const struct pccl_id *from);
+
 /* The number of the open round: it names a sync call from its vote to its end. */
 uint64_t pccl_peer_sync_round(const struct pccl_peer *peer);
 /* The revision that the group holds, after a sync call that ended with OK. */
