@@ -47,10 +47,11 @@ def interrupted(call, number):
         return frame is not None and (frame.f_code.co_name == "__del__" or in_finalizer(frame.f_back))
 
     def trace(frame, event, _):
-        if in_finalizer(frame):
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
+        if event == "call":
+            if in_finalizer(frame):
+                return None
+            frame.f_trace_opcodes = True
+        elif event == "opcode":
             left[0] -= 1
             if left[0] == -1:
                 sys.settrace(None)

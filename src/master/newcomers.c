@@ -205,11 +205,17 @@ uint32_t pccl_master_eligible(struct pccl_master *m)
 static void reject(struct pccl_master *m, struct pccl_remote *unready)
 {
     const struct pccl_peer_group *group = pccl_master_group(m, unready->group_number, false);
-    bool own_fault = group != NULL && group->ring_count > 0 && !pccl_master_holds_link(unready, group->ring[0]);
-    pccl_master_remove(m, unready, PCCL_REFUSAL_NOT_WARM, "%s within %s",
-                       own_fault ? "it could not open a link to its future neighbor"
-                                 : "its future neighbor could not open a link to it (is its port reachable?)",
-                       pccl_duration_str(m->config.warm_up_ms * UINT64_C(1000)));
+    const struct pccl_remote *next = group != NULL && group->ring_count > 0 ? group->ring[0] : NULL;
+    const char *patience = pccl_duration_str(m->config.warm_up_ms * UINT64_C(1000));
+    if (next != NULL && !pccl_master_holds_link(unready, next))
+        pccl_master_remove(
+            m, unready, PCCL_REFUSAL_NOT_WARM,
+            "it could not open a link to its future neighbor, peer %s (is its port reachable?) within %s",
+            pccl_id_str(&next->id), patience);
+    else
+        pccl_master_remove(m, unready, PCCL_REFUSAL_NOT_WARM,
+                           "its future neighbor could not open a link to it (is its port reachable?) within %s",
+                           patience);
 }
 
 static void reject_unready(struct pccl_master *m, struct pccl_queue *queue)

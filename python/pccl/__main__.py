@@ -1,0 +1,37 @@
+"""The program `pccl`: `pccl doctor`, `pccl master`, `pccl perf`; or `python -m pccl doctor`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Callable, Dict, Optional, Sequence
+
+from . import doctor, master, perf
+
+_PROGRAMS: Dict[str, Callable[[Optional[Sequence[str]]], int]] = {
+    "doctor": doctor.main,
+    "master": master.main,
+    "perf": perf.main,
+}
+_USAGE = """usage: pccl PROGRAM [OPTION]...
+
+  doctor   says what is wrong with machines and the paths between them, before a run
+  master   runs a master, as pccl-master
+  perf     measures, as pccl-perf
+
+pccl PROGRAM --help has the options of each."""
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] in (["-h"], ["--help"]):
+        print(_USAGE)
+        return 0
+    program = _PROGRAMS.get(given[0]) if given else None
+    if program is None:
+        print(f"pccl: {given[0]!r} is no program of it\n\n{_USAGE}" if given else _USAGE, file=sys.stderr)
+        return 2
+    return program(given[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""The program `pccl doctor`: is this machine, its way to the master and to the other peers fit for a
+run? Run it before one, on all machines at once: `pccl doctor master.example.com --peers 4`.
+
+It looks at the machine (`_machine`), at the master as a stranger sees it (`_master`), and then joins
+the master as a peer and looks at the others (`_peers`). What it finds are `Finding`s: what is wrong,
+and the line that mends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from typing import List, Optional, Sequence
+
+from .._errors import PCCLError
+from . import _machine, _master, _peers
+from ._finding import Finding
+
+__all__ = ["main"]
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pccl doctor",
+        description="Says what is wrong with this machine, its way to the master and to the other peers, and the "
+        "line that mends it. Run it before a run, on all machines at once.",
+        epilog="exit status: 0 nothing is wrong; 1 something is; 2 wrong usage",
+    )
+    parser.add_argument("master", nargs="?", help="host, host:port or [v6]:port; none: only this machine is looked at")
+    parser.add_argument(
+        "--peers", type=_positive, default=1, metavar="N", help="how many machines run the doctor at once (1)"
+    )
+    parser.add_argument(
+        "--wait", type=_positive, default=60, metavar="S", help="for how many seconds it waits for the others (60)"
+    )
+    parser.add_argument("--json", action="store_true", help="prints all as one JSON object")
+    return parser
+
+
+def _print_findings(title: str, findings: Sequence[Finding]) -> None:
+    print(title)
+    for finding in findings:
+        print(f"  {finding.level:<5}{finding.check:<12}{finding.text}", flush=True)
+        if finding.mend:
+            print(f"       {'':<12}mend: {finding.mend}", flush=True)
+
+
+def _print_links(links: Sequence[_peers.Link]) -> None:
+    for link in links:
+        figures = f"{link.rate / 1e6:9.1f} MB/s{link.rtt_us / 1e3:9.2f} ms" if link.rate else "  unreachable"
+        print(f"       {figures}   {link.sender} -> {link.receiver}")
+
+
+class _Examination:
+    def __init__(self, prints: bool) -> None:
+        self.prints = prints
+        self.findings: List[Finding] = []
+        self.links: Sequence[_peers.Link] = ()
+        self.peers: Sequence[str] = ()
+
+    def note(self, title: str, findings: Sequence[Finding]) -> None:
+        self.findings += findings
+        if self.prints:
+            _print_findings(title, findings)
+
+    def run(self, master: Optional[str], peers: int, wait: int) -> None:
+        host, port = _master.split(master) if master else ("", 0)
+        self.note("this machine", _machine.examine())
+        if not master:
+            return
+        reached = _master.examine(host, port)
+        self.note(f"the master at {host}, port {port}", reached.findings)
+        if not reached.address:
+            return
+        met = _peers.examine(master, reached.own_address, peers, wait, self.findings)
+        self.links, self.peers = met.links, met.names
+        self.note(f"the peers: {', '.join(met.names) or 'none'}", met.findings)
+        if self.prints:
+            _print_links(met.links)
+
+    @property
+    def is_well(self) -> bool:
+        return all(finding.level != "bad" for finding in self.findings)
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {
+                "ok": self.is_well,
+                "findings": [asdict(finding) for finding in self.findings],
+                "peers": list(self.peers),
+                "links": [asdict(link) for link in self.links],
+            },
+            indent=1,
+        )
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.master is None and given.peers > 1:
+        parser.error("--peers needs the master's address")
+    examination = _Examination(prints=not given.json)
+    try:
+        examination.run(given.master, given.peers, given.wait)
+    except ValueError as error:  # of the address, as the library words it or we do
+        parser.error(error.reason if isinstance(error, PCCLError) else str(error))
+    print(examination.to_json() if given.json else "all is well" if examination.is_well else "something is wrong")
+    return 0 if examination.is_well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+"""The other machines on which the doctor runs: whether they meet, what they know each other as, and
+what each way between them carries. They are peers of a run in a group of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any, Dict, List, Sequence
+
+from .. import _native
+from .._communicator import Communicator
+from .._enums import Attribute, ReduceOp
+from .._errors import PCCLError, PeerLostError, RefusedError, TimeoutError_, VersionMismatchError
+from ._finding import Finding, bad, note, ok
+
+_GROUP = 0x646F63
+_POLL_S = 0.1
+_OP_MS = 30_000
+_BULK_BYTES = 4 << 20
+_CLOCKS_APART_S = 1.0
+_SLOW = 1 / 3  # of the median way
+
+
+@dataclass(frozen=True)
+class Link:
+    sender: str
+    receiver: str
+    rate: int  # in bytes a second; 0: it cannot be reached
+    rtt_us: int
+
+
+@dataclass
+class Met:
+    findings: List[Finding] = field(default_factory=list)
+    names: List[str] = field(default_factory=list)
+    links: List[Link] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Topology:
+    addresses: Dict[str, str]  # by the peer's id
+    links: List[Link]  # between ids
+
+
+def _port() -> str:
+    return os.environ.get("PCCL_PORT", "48149")
+
+
+def _open_port(where: str) -> str:
+    line = f"nft add rule inet filter input tcp dport {_port()} accept"
+    return f"{where}: {line}; or see NAT in the guide's deployment page"
+
+
+def _why_not_in(error: PCCLError) -> Finding:
+    if isinstance(error, VersionMismatchError):
+        return bad("version", error.reason, "install the same version of PCCL everywhere, or correct the address")
+    if isinstance(error, RefusedError):
+        is_other = "it could not open a link to" in error.reason
+        return bad("ports", error.reason, _open_port("on the other machine" if is_other else "on this machine"))
+    if isinstance(error, TimeoutError_):
+        return bad("peers", error.reason, "wait for the end of the run that is under way there")
+    return bad("master", error.reason, "see that it is a master that listens there")
+
+
+def _parse(text: str) -> _Topology:
+    peers: List[str] = []
+    addresses, links = {}, []
+    for line in text.splitlines():
+        words = line.split()
+        if words[0] == "peer":
+            peers.append(words[2])
+            addresses[words[2]] = words[3].rpartition(":")[0].strip("[]")
+        elif words[0] == "way":
+            reaches = words[3] == "rate"
+            figures = (int(words[4]), int(words[6])) if reaches else (0, 0)
+            links.append(Link(peers[int(words[1])], peers[int(words[2])], *figures))
+    return _Topology(addresses, links)
+
+
+def _gather(comm: Communicator, what: Any) -> Dict[str, Any]:
+    """Of each peer that is there."""
+    while True:
+        try:
+            gathered = comm.all_gather_v(json.dumps(what).encode(), alone_ok=True)
+        except PeerLostError:
+            continue  # among those who are left
+        return {peer: json.loads(bytes(blob)) for peer, blob in gathered}
+
+
+def _assemble(comm: Communicator, count: int, wait_s: float) -> int:
+    """Until so many have come, or one of them has waited long enough."""
+    end = time.monotonic() + wait_s
+    while True:
+        late = _gather(comm, time.monotonic() > end)
+        if len(late) >= count or any(late.values()):
+            return len(late)
+        time.sleep(_POLL_S)
+        comm.update_topology()
+
+
+def _own_and_others(comm: Communicator, findings: Sequence[Finding]) -> List[Finding]:
+    facts = _gather(comm, {"version": _native.version(), "bad": [asdict(f) for f in findings if f.level == "bad"]})
+    found = []
+    versions = {fact["version"] for fact in facts.values()}
+    if len(versions) > 1:
+        texts = ", ".join(f"{comm.name_of(peer)} has {fact['version']}" for peer, fact in facts.items())
+        found.append(note("version", texts, f"pip install pccl=={max(versions)}"))
+    for peer, fact in facts.items():
+        if peer != comm.id:
+            found += [bad(f["check"], f"{comm.name_of(peer)}: {f['text']}", f["mend"]) for f in fact["bad"]]
+    return found
+
+
+def _clocks(comm: Communicator) -> List[Finding]:
+    comm.barrier(alone_ok=True)
+    times = _gather(comm, time.time())
+    own = times[comm.id]
+    apart = {peer: when - own for peer, when in times.items() if abs(when - own) > _CLOCKS_APART_S}
+    findings = []
+    for peer, by in apart.items():
+        side = "ahead of" if by > 0 else "behind"
+        text = f"the clock of {comm.name_of(peer)} is {abs(by):.1f} s {side} this machine's"
+        findings.append(note("clock", text, "timedatectl set-ntp true"))
+    return findings
+
+
+def _bulk(comm: Communicator) -> List[Finding]:
+    """What goes through small packets, and does not through large ones."""
+    ones = bytearray(_BULK_BYTES)
+    try:
+        comm.all_reduce(ones, ones, op=ReduceOp.MAX)
+    except PCCLError as error:
+        text = f"small messages pass, and {_BULK_BYTES >> 20} MiB do not: {error.reason}"
+        mend = "on all machines: sysctl -w net.ipv4.tcp_mtu_probing=1, or a smaller MTU of the interface"
+        return [bad("bulk", text, mend)]
+    return [ok("bulk", f"{_BULK_BYTES >> 20} MiB were added up")]
+
+
+def _address(own_address: str, seen: str) -> Finding:
+    text = f"others reach this machine at {seen}"
+    if seen != own_address and not own_address.startswith("127.") and own_address != "::1":
+        return note("address", f"{text}; toward the master it has {own_address}")
+    return ok("address", text)
+
+
+def _ways(comm: Communicator, topology: _Topology) -> List[Finding]:
+    findings = []
+    median = statistics.median(link.rate for link in topology.links) if topology.links else 0
+    for link in topology.links:
+        way = f"{comm.name_of(link.sender)} -> {comm.name_of(link.receiver)}"
+        if link.rate == 0:
+            findings.append(bad("link", f"{way}: cannot be reached", _open_port("on the second machine")))
+        elif link.rate < _SLOW * median:
+            text = f"{way} carries {link.rate / 1e6:.1f} MB/s, the median way {median / 1e6:.1f} MB/s"
+            findings.append(note("link", text, "see what else uses this path; rings avoid it where they can"))
+    return findings
+
+
+def _examine(comm: Communicator, own_address: str, count: int, wait_s: float, findings: Sequence[Finding]) -> Met:
+    met = Met()
+    in_all = comm.get_attribute(Attribute.GLOBAL_WORLD_SIZE)
+    in_group = comm.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE)
+    if in_all > in_group:
+        text = f"a run of {in_all - in_group} peers is under way at this master, and the doctor holds it up"
+        met.findings.append(bad("peers", text, "run the doctor before the run, or at a master of its own"))
+        return met
+    there = _assemble(comm, count, wait_s)
+    met.names = [comm.name_of(peer) for peer in comm.members()]
+    if there < count:
+        mend = "start it on the others too; if one of them was refused: " + _open_port("on this machine")
+        met.findings.append(bad("peers", f"{there} of {count} came within {wait_s:.0f} s", mend))
+    if there < 2:
+        return met
+    met.findings += [*_own_and_others(comm, findings), *_clocks(comm), *_bulk(comm)]
+    comm.optimize_topology()
+    topology = _parse(comm.get_topology())
+    met.findings += [_address(own_address, topology.addresses[comm.id]), *_ways(comm, topology)]
+    named = comm.name_of
+    met.links = [Link(named(link.sender), named(link.receiver), link.rate, link.rtt_us) for link in topology.links]
+    _gather(comm, None)  # so that nobody leaves while another one still asks
+    return met
+
+
+def examine(master: str, own_address: str, count: int, wait_s: float, findings: Sequence[Finding]) -> Met:
+    options = {"op_timeout_ms": _OP_MS, "call_timeout_ms": int(1000 * wait_s) + _OP_MS}
+    with Communicator(master, peer_group=_GROUP, options=options) as comm:
+        try:
+            comm.connect(1)
+        except PCCLError as error:
+            return Met([_why_not_in(error)])
+        try:
+            return _examine(comm, own_address, count, wait_s, findings)
+        except PCCLError as error:
+            return Met([bad("peers", error.reason, "see the guide's page on failures")])
