@@ -541,7 +541,8 @@ PCCL_EXPORT pcclResult_t pcclDestroyOptions(pcclOptions_t *options);
  * pcclNotInitialized
  * pcclInvalidArgument params or comm_out is NULL, the master's port is 0, the protocol is unknown,
  *                     or a PCCL_* variable has a bad value
- * pcclInternalError   memory is short
+ * pcclInternalError   memory is short, or the file of the token cannot be read
+ * pcclInvalidUsage    there is a token, and this host has no OpenSSL 3 (ext. pcclUnsupported)
  */
 PCCL_EXPORT pcclResult_t pcclCreateCommunicator(const pcclCommCreateParams_t *params, pcclComm_t **comm_out);
 
@@ -556,6 +557,8 @@ PCCL_EXPORT pcclResult_t pcclCreateCommunicator(const pcclCommCreateParams_t *pa
  * pcclNotInitialized
  * pcclInvalidArgument master_addresses or comm_out is NULL, an address cannot be read, or a
  *                     parameter has a bad value or does not fit another one
+ * pcclInternalError   the file of the token cannot be read
+ * pcclUnsupported     there is a token, and this host has no OpenSSL 3
  * pcclOutOfMemory
  */
 PCCL_EXPORT pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_addresses,
@@ -897,8 +900,9 @@ PCCL_EXPORT pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm, pccl
 
 /*
  * The master functions need no pcclInit. Their order is create, run, (interrupt, from any thread),
- * await, destroy. A master holds nothing on disk. When it dies, peers wait for `master_lost_ms` and
- * go on with a new one at the same address.
+ * await, destroy. A master holds nothing on disk but its key and token, if it has them
+ * (`master_token_file`, `master_state`): then all is encrypted, and only peers with the token join. When
+ * it dies, peers wait for `master_lost_ms` and go on with a new one at the same address.
  */
 
 /*
@@ -907,7 +911,8 @@ PCCL_EXPORT pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm, pccl
  * pcclSuccess
  * pcclInvalidArgument master_out is NULL, the port is 0 or the protocol unknown; a PCCL_* variable
  * has a bad value
- * pcclInternalError   memory is short
+ * pcclInternalError   memory is short, or the files of the token cannot be used
+ * pcclInvalidUsage    there is to be a token, and this host has no OpenSSL 3 (ext. pcclUnsupported)
  */
 PCCL_EXPORT pcclResult_t pcclCreateMaster(ccoip_socket_address_t listen_address, pcclMasterInstance_t **master_out);
 
@@ -918,6 +923,8 @@ PCCL_EXPORT pcclResult_t pcclCreateMaster(ccoip_socket_address_t listen_address,
  * pcclSuccess
  * pcclInvalidArgument listen_addresses or master_out is NULL, an address cannot be read, or a
  *                     parameter has a bad value or does not fit another one
+ * pcclInternalError   the files of the token cannot be used
+ * pcclUnsupported     there is to be a token, and this host has no OpenSSL 3
  * pcclOutOfMemory
  */
 PCCL_EXPORT pcclResult_t pcclCreateMasterWithOptions(const char *listen_addresses,

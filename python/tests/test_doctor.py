@@ -158,7 +158,7 @@ class Net:
         self.network = network
         self.master = f"{network.address(0)}:48148"
         self.process = subprocess.Popen(
-            [*network.prefix(0), _programs.find("pccl-master"), "--listen", self.master]
+            [*network.prefix(0), _programs.find("pccl-master"), "--insecure", "--listen", self.master]
             + ["--set", "warm_up_ms=1500", "--set", "optimize_ms=400"],
             stderr=subprocess.PIPE,
             text=True,

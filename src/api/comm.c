@@ -6,6 +6,7 @@
 #include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
+#include "drive/credentials.h"
 #include "net/fork.h"
 #include "peer/queries.h"
 
@@ -113,14 +114,19 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
         params.peer_group = given->peer_group;
         params.connection_pool_size = (uint32_t)pccl_min_u64(given->p2p_connection_pool_size, PCCL_POOL_MAX);
     }
+    struct pccl_keys *keys = NULL;
     status = pccl_comm_sight_check(&params, &reason);
+    if (status == PCCL_OK)
+        status = pccl_credentials_of_peer(&params, &keys, &reason);
     if (status != PCCL_OK)
         return create_failed(status, extended, &reason);
     struct pccl_communicator *comm = pccl_comm_create(&params, hosts, count);
     if (!comm) {
+        pccl_keys_destroy(keys);
         pccl_text_format(&reason, "out of memory for a communicator");
         return create_failed(PCCL_MEMORY, extended, &reason);
     }
+    pccl_comm_secure(comm, keys);
     pccl_errors_forget(comm->handle.key);
     *comm_out = &comm->handle;
     return pcclSuccess;

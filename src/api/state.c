@@ -181,7 +181,8 @@ static enum pccl_status with_tensors(struct pccl_communicator *comm, struct pccl
     struct pccl_sync_config config = {.kernels = pccl_kernels_for(pccl_cpu_features()),
                                       .tensors = tensors,
                                       .tensor_count = (uint32_t)state->count,
-                                      .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS};
+                                      .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
+                                      .keys = comm->keys};
     struct pccl_sync_events events = {
         .context = comm,
         .touching = pccl_comm_on_touching,

@@ -6,12 +6,13 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/token.h"
 #include "log/logger.h"
 #include "config/options.h"
 
 extern char **environ;
 
-enum kind { U32, BOOL, LEVEL, TEXT, HOST, HOSTS };
+enum kind { U32, BOOL, LEVEL, TEXT, SECRET, HOST, HOSTS };
 enum scope { COMMUNICATOR = pcclParameterCommunicator, MASTER = pcclParameterMaster, PROCESS = pcclParameterProcess };
 
 struct entry {
@@ -282,6 +283,14 @@ enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info)
     return PCCL_OK;
 }
 
+static bool is_token(const char *text)
+{
+    struct pccl_token token;
+    bool good = pccl_token_read(text, &token);
+    pccl_wipe(&token, sizeof token);
+    return good;
+}
+
 enum pccl_status pccl_params_check(enum pccl_param param, const char *value, struct pccl_text *message)
 {
     const struct entry *entry = &entries[param];
@@ -309,11 +318,19 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
         if (length > entry->max || !is_printable(value)) {
             pccl_text_format(&reason, "not a text of at most %s printable ASCII characters", entry->max_text);
         }
+    } else if (entry->kind == SECRET) {
+        if (*value != '\0' && !is_token(value)) {
+            pccl_text_add(&reason, "it is no token of a master");
+        }
     } else {
         (void)check_hosts(entry, value, &reason); /* the reason says it all */
     }
     if (reason.length == 0) {
         return PCCL_OK;
+    }
+    if (entry->kind == SECRET) {
+        pccl_text_format(message, "bad value of %s, which is not shown: %s", entry->name, reason.bytes);
+        return PCCL_ARGUMENT;
     }
     pccl_text_format(message, "bad value of %s: '", entry->name);
     pccl_text_add_bytes(message, value, strnlen(value, 64));
@@ -339,6 +356,7 @@ static void store(const struct entry *entry, const char *text, struct pccl_param
     case BOOL: (void)parse_bool(text, member); break;
     case LEVEL: (void)parse_level(text, member); break;
     case TEXT:
+    case SECRET:
     case HOST:
     case HOSTS: memcpy(member, text, strlen(text) + 1); break;
     }
@@ -360,6 +378,11 @@ static enum pccl_status check_master(const struct pccl_params *params, struct pc
     }
     if (params->recover_ms > params->alone_ms) {
         return misfit(reason, "recover_ms", params->recover_ms, "not be more than", "alone_ms", params->alone_ms);
+    }
+    if (strcmp(params->encryption, "on") != 0 && strcmp(params->encryption, "control") != 0 &&
+        strcmp(params->encryption, "off") != 0) {
+        pccl_text_format(reason, "bad value of encryption: '%s' (none of on, control and off)", params->encryption);
+        return PCCL_ARGUMENT;
     }
     return PCCL_OK;
 }

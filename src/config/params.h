@@ -13,9 +13,10 @@
 #include "pccl.h"
 
 /*
- * Kinds: U32 a number from min to max; BOOL; LEVEL a log level; TEXT printable ASCII of at most max bytes; HOSTS at
- * most max addresses "host" or "host:port", HOST one without a port (both: "" is none). Ranges are plain numbers: they
- * are shown as they stand here.
+ * Kinds: U32 a number from min to max; BOOL; LEVEL a log level; TEXT printable ASCII of at most max bytes; SECRET a
+ * join token, which no message shows; HOSTS at most max addresses "host" or "host:port", HOST one without a port (all
+ * three:
+ * "" is none). Ranges are plain numbers: they are shown as they stand here.
  *  scope kind name env default min max help
  */
 #define PCCL_PARAMS(X)                                                                                                 \
@@ -47,6 +48,18 @@
       "file for the topology report, written after each optimization; empty: none")                                    \
     X(MASTER, HOSTS, http, "PCCL_HTTP", "", 0, 4,                                                                      \
       "addresses, with or without ports (48180), at which the master answers HTTP: metrics and status; empty: none")   \
+    X(MASTER, TEXT, master_token_file, "PCCL_MASTER_TOKEN_FILE", "", 0, 1000,                                          \
+      "file with the token that peers need to join, made if it is missing; empty: no token, no encryption")            \
+    X(MASTER, TEXT, master_state, "PCCL_MASTER_STATE", "", 0, 1000,                                                    \
+      "directory for the master's key and, without master_token_file, its token; empty: the key is beside the token")  \
+    X(MASTER, TEXT, encryption, "PCCL_ENCRYPTION", "on", 0, 7,                                                         \
+      "with a token: on, control (payload travels in the clear on authenticated links) or off")                        \
+    X(MASTER, BOOL, insecure, "PCCL_INSECURE", "0", 0, 1,                                                              \
+      "1: no warning when a master without a token listens beyond this machine")                                       \
+    X(COMMUNICATOR, SECRET, token, "PCCL_TOKEN", "", 0, 72,                                                            \
+      "the master's token, with which a peer joins and encrypts; empty: that of token_file")                           \
+    X(COMMUNICATOR, TEXT, token_file, "PCCL_TOKEN_FILE", "", 0, 1000,                                                  \
+      "file with the master's token; empty: none, nothing is encrypted")                                               \
     X(COMMUNICATOR, U32, master_lost_ms, "PCCL_MASTER_LOST_MS", "120000", 100, 604800000,                              \
       "how long a peer waits for a lost master before it gives up; more than the master's alone_ms")                   \
     X(COMMUNICATOR, U32, where_ms, "PCCL_WHERE_MS", "2000", 10, 86400000,                                              \
@@ -103,6 +116,7 @@ enum { PCCL_PARAM_BYTES_MAX = 1023 }; /* of any value as text */
 #define PCCL_PARAM_MEMBER_BOOL(name) bool name;
 #define PCCL_PARAM_MEMBER_LEVEL(name) enum pccl_log_level name;
 #define PCCL_PARAM_MEMBER_TEXT(name) char name[PCCL_PARAM_BYTES_MAX + 1];
+#define PCCL_PARAM_MEMBER_SECRET(name) char name[PCCL_PARAM_BYTES_MAX + 1];
 #define PCCL_PARAM_MEMBER_HOST(name) char name[PCCL_PARAM_BYTES_MAX + 1];
 #define PCCL_PARAM_MEMBER_HOSTS(name) char name[PCCL_PARAM_BYTES_MAX + 1];
 #define PCCL_PARAM_MEMBER(scope, kind, name, env, value, min, max, help) PCCL_PARAM_MEMBER_##kind(name)

@@ -360,6 +360,7 @@ static bool start_dialing(struct pccl_comm_slot *slot)
                              .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
                              .timeout_ms = comm->params.connect_timeout_ms,
                              .hello = &hello,
+                             .keys = comm->keys,
                              .done = on_dialed,
                              .context = slot,
                              .enter = pccl_comm_loop_enter,

@@ -52,6 +52,8 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
     if (connection != comm->master.connection)
         return;
     if (pccl_wire_decode(frame->type, frame->body, frame->length, comm->scratch, &msg, &reason) == PCCL_OK) {
+        if (msg.type == PCCL_MSG_hello_ok && comm->keys)
+            pccl_keys_set_open_links(comm->keys, msg.as.hello_ok.open_links);
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_RECEIVED, .frame = frame, .msg = &msg});
         return;
     }
@@ -65,8 +67,10 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
         return; /* already in the list `closing` */
     pccl_comm_replace_leader(comm);
     comm->master.connection = NULL;
+    bool foreign = connection->channel.ended == UV_EPROTO; /* the encryption failed, and says why */
     pccl_connection_close(connection, 0);
-    enum pccl_peer_event_kind kind = how == PCCL_END_GARBAGE ? PCCL_PEER_MASTER_GARBAGE : PCCL_PEER_MASTER_DOWN;
+    enum pccl_peer_event_kind kind =
+        how == PCCL_END_GARBAGE && !foreign ? PCCL_PEER_MASTER_GARBAGE : PCCL_PEER_MASTER_DOWN;
     pccl_comm_step(comm, &(struct pccl_peer_event){.kind = kind, .reason = reason});
 }
 
@@ -109,6 +113,7 @@ static void dial(struct pccl_communicator *comm, const struct pccl_address *addr
                              .count = (uint32_t)pccl_min_u64(count, PCCL_DIAL_ADDRESSES_MAX),
                              .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
                              .timeout_ms = comm->params.connect_timeout_ms,
+                             .keys = comm->keys,
                              .done = on_dialed,
                              .context = comm,
                              .enter = pccl_comm_loop_enter,

@@ -208,6 +208,8 @@ static enum pccl_status open_listener(struct pccl_communicator *comm, struct pcc
                                             .hello_ms = comm->params.connect_timeout_ms,
                                             .events = &pccl_comm_link_events,
                                             .owner = comm,
+                                            .keys = comm->keys,
+                                            .role = PCCL_SECURE_ACCEPTED,
                                             .accepted = pccl_comm_link_accepted};
     int error = UV_EAFNOSUPPORT;
     /* "::" accepts IPv4 as well; without IPv6 the next address is IPv4's own. */
@@ -412,6 +414,23 @@ no_scratch:
     return NULL;
 }
 
+/* Under the lock: while a link that was accepted is read. */
+static bool ticket_of(void *context, const struct pccl_id *from, const struct pccl_id *to, struct pccl_id *ticket)
+{
+    const struct pccl_communicator *comm = context;
+    if (!comm->peer || !pccl_id_equal(to, &comm->id))
+        return false;
+    *ticket = pccl_peer_ticket(comm->peer, from);
+    return true;
+}
+
+void pccl_comm_secure(struct pccl_communicator *comm, struct pccl_keys *keys)
+{
+    comm->keys = keys;
+    if (keys)
+        pccl_keys_set_tickets(keys, ticket_of, comm);
+}
+
 static void free_parts(void *argument)
 {
     struct pccl_communicator *comm = argument;
@@ -423,6 +442,7 @@ static void free_parts(void *argument)
         pccl_reactor_close(&comm->reactor);
     if (comm->peer)
         pccl_peer_destroy(comm->peer);
+    pccl_keys_destroy(comm->keys);
     pccl_comm_ops_free(comm);
     pccl_comm_feedbacks_drop(comm, NULL);
     pccl_table_fini(&comm->feedbacks.by_tag);

@@ -54,6 +54,7 @@ struct pccl_communicator {
     /* constant */
     const struct pccl_comm_hooks *hooks;
     struct pccl_params params;
+    struct pccl_keys *keys; /* owned; NULL: in the clear */
 
     struct pccl_comm_callers callers;
 
@@ -104,6 +105,8 @@ struct pccl_communicator {
 /* NULL: out of memory. masters: 1..PCCL_MASTER_ADDRESSES_MAX. */
 struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
                                            uint32_t master_count);
+/* Before connect: all connections are encrypted with these keys, which are its own from now on. */
+void pccl_comm_secure(struct pccl_communicator *comm, struct pccl_keys *keys);
 /* Leaves the run, which ends the waiting calls. Does not wait. */
 void pccl_comm_evict_callers(struct pccl_communicator *comm);
 /*

@@ -51,6 +51,8 @@ struct pccl_master_server {
     uint32_t http_host_count; /* 0: no HTTP */
     struct pccl_master_pages pages;
     uint64_t turned_away;
+    struct pccl_keys *keys; /* owned; NULL: in the clear */
+    bool insecure;          /* which is as wanted */
 
     struct pccl_reactor reactor;
     uv_thread_t thread;
@@ -290,6 +292,7 @@ static bool effect_probe(void *context, const struct pccl_id *peer, const struct
                              .stagger_ms = PROBE_MS,
                              .timeout_ms = PROBE_MS,
                              .hello = &hello,
+                             .keys = server->keys,
                              .reports_shortage = true,
                              .done = on_probed,
                              .context = probe};
@@ -491,6 +494,7 @@ struct pccl_master_config pccl_master_server_config(const struct pccl_params *pa
 
 static void release(struct pccl_master_server *server)
 {
+    pccl_keys_destroy(server->keys);
     pccl_release(pccl_heap(), server->scratch, sizeof *server->scratch);
     pccl_release(pccl_heap(), server, sizeof *server);
 }
@@ -512,6 +516,13 @@ struct pccl_master_server *pccl_master_server_create(const struct pccl_master_co
     memcpy(server->hosts, hosts, host_count * sizeof *hosts);
     pccl_table_init(&server->connections, pccl_heap(), &server->hash);
     return server;
+}
+
+void pccl_master_server_secure(struct pccl_master_server *server, struct pccl_keys *keys, bool insecure)
+{
+    server->keys = keys;
+    server->insecure = insecure;
+    server->config.open_links = keys && pccl_keys_open_links(keys);
 }
 
 void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t period_ms,
@@ -546,6 +557,24 @@ static enum pccl_status listen_for_http(struct pccl_master_server *server, struc
     return error ? pccl_errors_of_system(error) : PCCL_OK;
 }
 
+/* Whoever reaches such a port can join the run, read and change what it computes. */
+static void warn_if_insecure(const struct pccl_master_server *server, const struct pccl_address *addresses,
+                             uint32_t count, uint16_t port)
+{
+    for (uint32_t i = 0; i < count && !server->keys && !server->insecure; i++) {
+        if (pccl_address_is_loopback(&addresses[i]))
+            continue;
+        pccl_logger_print(
+            PCCL_LOG_WARN, "master",
+            "port %u can be reached from other machines, and there is no token: whoever reaches it can "
+            "join, read and change everything. Start the master with --token-file FILE (master_token_file), and "
+            "peers with PCCL_TOKEN_FILE; where only trusted machines reach it, --insecure (insecure=1) "
+            "ends this warning",
+            port);
+        return;
+    }
+}
+
 static enum pccl_status listen_all(struct pccl_master_server *server, struct pccl_text *reason)
 {
     for (uint32_t i = 0; i < server->host_count; i++) {
@@ -560,12 +589,15 @@ static enum pccl_status listen_all(struct pccl_master_server *server, struct pcc
                                            .strangers_max = PCCL_STRANGERS_MAX,
                                            .events = &connection_events,
                                            .owner = server,
+                                           .keys = server->keys,
+                                           .role = PCCL_SECURE_MASTER,
                                            .accepted = on_accepted,
                                            .wants_spare = true,
                                            .crowded_out = refuse_for_lack_of_descriptors};
         int error = pccl_listener_open(listener, addresses, count, server->hosts[i].port, 1, reason);
         if (error)
             return pccl_errors_of_system(error);
+        warn_if_insecure(server, addresses, count, listener->port);
     }
     return listen_for_http(server, reason);
 }

@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "config/params.h"
 #include "master/master.h"
+#include "net/keys.h"
 #include "net/resolve.h"
 
 enum {
@@ -40,6 +41,11 @@ void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t per
 void pccl_master_server_set_report_file(struct pccl_master_server *server, const char *path);
 /* Before run: answers HTTP at these addresses, at most PCCL_MASTER_HTTP_MAX (master_pages.h). */
 void pccl_master_server_set_http(struct pccl_master_server *server, const struct pccl_host *hosts, uint32_t count);
+/*
+ * Before run: all connections are encrypted with these keys, which are the server's from now on.
+ * Without keys it warns about addresses beyond this machine, unless `insecure`.
+ */
+void pccl_master_server_secure(struct pccl_master_server *server, struct pccl_keys *keys, bool insecure);
 /*
  * Binds, listens and starts the thread. SYSTEM or MEMORY with a reason: it may be called again.
  * INTERNAL with a reason: an invariant broke, and the server can only be destroyed. Must not be

@@ -151,6 +151,7 @@ static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struc
                                            .silence_ms = m->config.silence_ms,
                                            .heartbeat_ms = m->config.heartbeat_ms,
                                            .tiny_bytes_max = m->config.tiny_bytes_max,
+                                           .open_links = m->config.open_links,
                                            .observed = address}};
     pccl_master_send_loose(m, conn, &msg, remote->session.received);
     remote->session.told = remote->session.received;

@@ -34,6 +34,7 @@ struct pccl_master_config {
     uint32_t optimize_ms;               /* the tests of one optimization, all together, about */
     uint32_t fresh_ms;                  /* a path is not tested again for so long */
     uint32_t tiny_bytes_max;            /* operations up to this size go through the master; <= PCCL_TINY_BYTES_MAX */
+    bool open_links;                    /* links are encrypted for their handshake only */
     uint64_t boot;                      /* random, not 0 */
     uint64_t seed;                      /* for random choices that need not be secret */
     uint64_t hash_seed;                 /* random: so that nobody can choose keys that collide in a table */

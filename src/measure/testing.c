@@ -170,6 +170,7 @@ static bool dial(struct pccl_measure_slot *slot, const struct pccl_address *addr
         .stagger_ms = session->config.stagger_ms,
         .timeout_ms = session->config.dial_ms,
         .hello = &hello,
+        .keys = session->config.keys,
         .declined = &test->declined, /* set if the peer itself declines, which proves that the path works */
         .done = on_dialed,
         .context = slot};

@@ -14,6 +14,7 @@ static const uint8_t filler[FILLER_BYTES];
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 static void on_alarm(struct pccl_alarm *alarm);
+static void on_kick(uv_idle_t *kick);
 
 /* ---- life ---- */
 
@@ -38,6 +39,25 @@ void pccl_channel_fini(struct pccl_channel *channel)
 {
     pccl_frame_reader_fini(&channel->reader);
     give_back_out(channel);
+    pccl_secure_destroy(channel->secure);
+    channel->secure = NULL;
+}
+
+/* Once the channel is secured and open. */
+static void make_kick(struct pccl_channel *channel)
+{
+    if (!channel->secure || channel->state != PCCL_CHANNEL_OPEN)
+        return;
+    (void)uv_idle_init(channel->poll.loop, &channel->kick); /* cannot fail */
+    channel->kick.data = channel;
+    channel->handles++;
+}
+
+void pccl_channel_secure(struct pccl_channel *channel, struct pccl_secure *secure)
+{
+    PCCL_ASSERT(!channel->secure);
+    channel->secure = secure;
+    make_kick(channel);
 }
 
 bool pccl_channel_open(struct pccl_channel *channel, uv_loop_t *loop)
@@ -50,6 +70,7 @@ bool pccl_channel_open(struct pccl_channel *channel, uv_loop_t *loop)
     pccl_alarm_init(&channel->alarm, loop, on_alarm, channel);
     channel->handles = 2;
     channel->state = PCCL_CHANNEL_OPEN;
+    make_kick(channel);
     return true;
 }
 
@@ -67,6 +88,8 @@ static void let_go(struct pccl_channel *channel)
     PCCL_ASSERT(channel->state == PCCL_CHANNEL_OPEN || channel->state == PCCL_CHANNEL_LEAVING);
     channel->state = PCCL_CHANNEL_CLOSED;
     uv_close((uv_handle_t *)&channel->poll, on_handle_closed); /* from now on the loop does not watch the socket */
+    if (channel->secure)
+        uv_close((uv_handle_t *)&channel->kick, on_handle_closed);
     pccl_alarm_close(&channel->alarm, on_handle_closed);
 }
 
@@ -85,20 +108,28 @@ void pccl_channel_abort(struct pccl_channel *channel)
 void pccl_channel_detach(struct pccl_channel *channel, struct pccl_handover *out)
 {
     let_go(channel);
-    *out = (struct pccl_handover){.socket = channel->socket, .reader = channel->reader};
+    *out = (struct pccl_handover){.socket = channel->socket, .reader = channel->reader, .secure = channel->secure};
     pccl_frame_reader_init(&channel->reader, channel->memory);
+    channel->secure = NULL;
+    if (out->secure && pccl_secure_opens(out->secure)) {
+        pccl_secure_destroy(out->secure);
+        out->secure = NULL;
+    }
 }
 
 void pccl_channel_adopt(struct pccl_channel *channel, struct pccl_handover *handover)
 {
     PCCL_ASSERT(channel->reader.memory == handover->reader.memory);
     channel->reader = handover->reader;
+    if (handover->secure)
+        pccl_channel_secure(channel, handover->secure);
 }
 
 void pccl_handover_drop(struct pccl_handover *handover)
 {
     pccl_socket_close(handover->socket);
     pccl_frame_reader_fini(&handover->reader);
+    pccl_secure_destroy(handover->secure);
 }
 
 /* ---- waiting ---- */
@@ -121,8 +152,19 @@ int pccl_channel_begin(struct pccl_channel *channel, int ready)
     return news;
 }
 
+/* The input waits in the encryption, or does not any more. */
+static void watch_kick(struct pccl_channel *channel, int input)
+{
+    if ((input & UV_READABLE) && pccl_secure_has_input(channel->secure))
+        (void)uv_idle_start(&channel->kick, on_kick);
+    else
+        (void)uv_idle_stop(&channel->kick);
+}
+
 void pccl_channel_watch(struct pccl_channel *channel, int input)
 {
+    if (channel->secure && channel->state == PCCL_CHANNEL_OPEN)
+        watch_kick(channel, input);
     int wanted = input | (channel->watch_output ? UV_WRITABLE : 0);
     if (channel->state == PCCL_CHANNEL_CLOSED || wanted == channel->armed)
         return;
@@ -199,8 +241,29 @@ static bool aim(struct pccl_channel *channel, struct rooms *rooms)
     return rooms->frames != NULL;
 }
 
+/* Reading goes on with the handshake, which may have left output, or output may have waited for its end. */
+static void push_after_read(struct pccl_channel *channel)
+{
+    bool waited = channel->blocked && !channel->watch_output && !pccl_secure_is_shaking_hands(channel->secure);
+    if (waited)
+        channel->blocked = false;
+    if (waited || (pccl_secure_is_sending(channel->secure) && !channel->blocked))
+        (void)pccl_channel_push(channel); /* the next read tells of a failure */
+}
+
+static ptrdiff_t read_secured(struct pccl_channel *channel, const struct rooms *rooms)
+{
+    ptrdiff_t got = pccl_secure_read(channel->secure, channel->socket, rooms->payload, rooms->payload_bytes,
+                                     rooms->frames, rooms->frames_bytes);
+    if (!channel->failed)
+        push_after_read(channel);
+    return got;
+}
+
 static ptrdiff_t read_into(struct pccl_channel *channel, const struct rooms *rooms)
 {
+    if (channel->secure)
+        return read_secured(channel, rooms);
     if (rooms->payload_bytes)
         return pccl_socket_read_two(channel->socket, rooms->payload, rooms->payload_bytes, rooms->frames,
                                     rooms->frames_bytes);
@@ -351,12 +414,15 @@ static ptrdiff_t write_some(const struct pccl_channel *channel, size_t frames, s
 {
     const uint8_t *out = frames ? channel->out + channel->out_start : NULL;
     if (!*bytes)
-        return pccl_socket_write(channel->socket, out, frames);
+        return channel->secure ? pccl_secure_write(channel->secure, channel->socket, out, frames, NULL, 0)
+                               : pccl_socket_write(channel->socket, out, frames);
     const uint8_t *payload = *channel->payload;
     if (payload)
         payload += channel->payload_sent;
     else
         *bytes = (size_t)pccl_min_u64(*bytes, sizeof filler);
+    if (channel->secure)
+        return pccl_secure_write(channel->secure, channel->socket, out, frames, payload ? payload : filler, *bytes);
     return pccl_socket_write_two(channel->socket, out, frames, payload ? payload : filler, *bytes);
 }
 
@@ -371,6 +437,9 @@ static enum pccl_channel_io push_some(struct pccl_channel *channel)
         return PCCL_CHANNEL_MOVED;
     if (moved >= 0 || moved == UV_EAGAIN || moved == UV_ENOBUFS) {
         pccl_channel_yield(channel);
+        if (channel->secure && pccl_secure_is_shaking_hands(channel->secure) &&
+            !pccl_secure_is_sending(channel->secure))
+            channel->watch_output = false; /* it waits for the other side's answer, not for room */
         return PCCL_CHANNEL_WAITS;
     }
     pccl_channel_fail(channel, (int)moved);
@@ -405,6 +474,10 @@ static void send_rest(struct pccl_channel *channel)
             channel->events->parting(channel);
         if (channel->says_bye)
             (void)pccl_channel_put_message(channel, &bye); /* without memory there is no bye */
+        if (pccl_channel_push(channel) != PCCL_CHANNEL_MOVED)
+            return;
+        if (channel->secure)
+            pccl_secure_finish(channel->secure);
         if (pccl_channel_push(channel) != PCCL_CHANNEL_MOVED)
             return;
     }
@@ -454,6 +527,14 @@ static void on_alarm(struct pccl_alarm *alarm)
         pccl_alarm_set(alarm, quiet_us);
 }
 
+static void on_kick(uv_idle_t *kick)
+{
+    struct pccl_channel *channel = kick->data;
+    (void)uv_idle_stop(kick);
+    if (channel->state == PCCL_CHANNEL_OPEN)
+        channel->events->visit(channel, UV_READABLE);
+}
+
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct pccl_channel *channel = poll->data;
@@ -479,6 +560,7 @@ const char *pccl_channel_why(const struct pccl_channel *channel)
     case UV_EOF: return "closed by the other side";
     case UV_ENOMEM: return pccl_status_text(PCCL_MEMORY);
     case UV_ENOBUFS: return "the other side does not read what is sent to it";
+    case UV_EPROTO: return channel->secure ? pccl_secure_why(channel->secure) : uv_strerror(error);
     default: return uv_strerror(error);
     }
 }

@@ -20,6 +20,7 @@
 #define PCCL_NET_CHANNEL_H
 
 #include "net/alarm.h"
+#include "net/secure.h"
 #include "wire/frame.h"
 
 #include <uv.h>
@@ -68,6 +69,7 @@ enum pccl_channel_state {
 struct pccl_handover {
     uv_os_sock_t socket;
     struct pccl_frame_reader reader; /* bytes that were read and not handed out */
+    struct pccl_secure *secure;      /* owned; NULL: in the clear */
 };
 
 struct pccl_channel {
@@ -75,7 +77,9 @@ struct pccl_channel {
     const struct pccl_memory *memory;
     enum pccl_channel_state state;
     uv_os_sock_t socket;
+    struct pccl_secure *secure; /* owned; NULL: in the clear */
     uv_poll_t poll;
+    uv_idle_t kick;          /* only where it is secured: visits for input that the socket does not report */
     struct pccl_alarm alarm; /* for the limit, the silence, or the end of the good-bye */
     uint8_t handles;         /* not released by the loop yet */
     int armed;               /* what `poll` watches */
@@ -127,11 +131,19 @@ PCCL_MUST_CHECK bool pccl_channel_reserve(struct pccl_channel *channel, uint32_t
  * call pccl_channel_fini.
  */
 PCCL_MUST_CHECK bool pccl_channel_open(struct pccl_channel *channel, uv_loop_t *loop);
+/*
+ * Before anything was read or written: all bytes go through this encryption, which the channel owns
+ * from now on.
+ */
+void pccl_channel_secure(struct pccl_channel *channel, struct pccl_secure *secure);
 /* No events follow but `released`. To be called once. */
 void pccl_channel_close(struct pccl_channel *channel);
 /* The same, but discards data in flight; the other side sees a reset. */
 void pccl_channel_abort(struct pccl_channel *channel);
-/* The same, but the connection stays open and becomes the caller's. No output may be unsent. */
+/*
+ * The same, but the connection stays open and becomes the caller's. No output may be unsent. A link
+ * that its keys secure for the handshake only goes on in the clear.
+ */
 void pccl_channel_detach(struct pccl_channel *channel, struct pccl_handover *out);
 /*
  * Gives an initialized channel of that socket the bytes that were read already; it owns them from
@@ -140,7 +152,8 @@ void pccl_channel_detach(struct pccl_channel *channel, struct pccl_handover *out
 void pccl_channel_adopt(struct pccl_channel *channel, struct pccl_handover *handover);
 static inline bool pccl_handover_has_input(const struct pccl_handover *handover)
 {
-    return handover->reader.start < handover->reader.end;
+    return handover->reader.start < handover->reader.end ||
+           (handover->secure && pccl_secure_has_input(handover->secure));
 }
 /* Closes a connection that nobody takes. */
 void pccl_handover_drop(struct pccl_handover *handover);
@@ -216,7 +229,8 @@ static inline void pccl_channel_put_payload(struct pccl_channel *channel, const 
 }
 static inline bool pccl_channel_is_sending(const struct pccl_channel *channel)
 {
-    return channel->out_start < channel->out_end || channel->payload_left;
+    return channel->out_start < channel->out_end || channel->payload_left ||
+           (channel->secure && pccl_secure_is_sending(channel->secure));
 }
 /*
  * Sends. MOVED: everything is sent. WAITS: the kernel takes no more, `blocked` is set. ENDED:

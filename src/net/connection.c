@@ -83,6 +83,17 @@ struct pccl_connection *pccl_connection_create(uv_loop_t *loop, const struct pcc
     return connection;
 }
 
+void pccl_connection_secure(struct pccl_connection *connection, struct pccl_secure *secure)
+{
+    struct pccl_channel *channel = &connection->channel;
+    if (secure) {
+        pccl_channel_secure(channel, secure);
+    } else { /* nothing goes in or out in the clear */
+        pccl_channel_fail(channel, UV_ENOMEM);
+        channel->ended = UV_ENOMEM;
+    }
+}
+
 void pccl_connection_raise(struct pccl_connection *connection)
 {
     pccl_frame_reader_raise(&connection->channel.reader, PCCL_FRAME_BODY_MAX);
@@ -122,6 +133,10 @@ static void end_of_input(struct pccl_connection *connection)
     case UV_EOF: how = PCCL_END_CLOSED; break;
     case UV_ENOMEM: how = PCCL_END_MEMORY; break;
     case UV_ENOBUFS: how = PCCL_END_OVERFLOW; break;
+    case UV_EPROTO:
+        how = PCCL_END_GARBAGE;
+        connection->garbage = true;
+        break;
     default:
         if (pccl_channel_evidence(channel) == PCCL_LINK_SILENT)
             how = PCCL_END_SILENT;
@@ -235,6 +250,15 @@ static void follow(struct visit *visit, struct pccl_connection *connection)
     visit_enter(visit, connection);
 }
 
+/* Bytes that are no frame may be an encrypted greeting. */
+static void explain_greeting(const struct pccl_connection *connection, struct pccl_text *reason)
+{
+    const struct pccl_frame_reader *reader = &connection->channel.reader;
+    if (!connection->channel.secure &&
+        pccl_secure_is_greeting(reader->buffer + reader->start, reader->end - reader->start))
+        pccl_text_format(reason, "it wants encryption, and there is no token here");
+}
+
 static void deliver(struct visit *visit, struct pccl_connection *connection)
 {
     struct pccl_frame frame;
@@ -244,6 +268,7 @@ static void deliver(struct visit *visit, struct pccl_connection *connection)
         if (got == 0)
             return;
         if (got < 0) {
+            explain_greeting(connection, &reason);
             connection->garbage = true;
             end(connection, PCCL_END_GARBAGE, &reason);
             return;
@@ -253,10 +278,16 @@ static void deliver(struct visit *visit, struct pccl_connection *connection)
     }
 }
 
+/* At most one record, which no socket reports, so it is read in the same visit. */
+static bool has_hidden_input(const struct pccl_connection *connection)
+{
+    return connection->channel.secure && pccl_secure_has_input(connection->channel.secure);
+}
+
 static void on_readable(struct visit *visit, struct pccl_connection *connection)
 {
     size_t budget = SIZE_MAX; /* no limit: reads are counted instead */
-    for (int i = 0; i < READS_PER_VISIT; i++) {
+    for (int i = 0; i < READS_PER_VISIT || has_hidden_input(connection); i++) {
         enum pccl_channel_io io = pccl_channel_read(&connection->channel, &budget);
         if (io == PCCL_CHANNEL_ENDED)
             end_of_input(connection);
@@ -289,11 +320,14 @@ bool pccl_connection_take(struct pccl_connection *connection)
     size_t budget = SIZE_MAX;
     if (connection->state != PCCL_CONNECTION_OPEN || connection->unread)
         return !connection->unread;
-    enum pccl_channel_io io = pccl_channel_read(&connection->channel, &budget);
-    int next = io == PCCL_CHANNEL_ENDED ? -1 : 0; /* the loop will find it too */
-    while (io == PCCL_CHANNEL_MOVED && connection->state == PCCL_CONNECTION_OPEN &&
-           (next = pccl_frame_reader_next(&connection->channel.reader, &frame, &reason)) > 0)
-        connection->events->received(connection, &frame);
+    int next = 0;
+    do {
+        enum pccl_channel_io io = pccl_channel_read(&connection->channel, &budget);
+        next = io == PCCL_CHANNEL_ENDED ? -1 : 0; /* the loop will find it too */
+        while (io == PCCL_CHANNEL_MOVED && connection->state == PCCL_CONNECTION_OPEN &&
+               (next = pccl_frame_reader_next(&connection->channel.reader, &frame, &reason)) > 0)
+            connection->events->received(connection, &frame);
+    } while (next == 0 && connection->state == PCCL_CONNECTION_OPEN && has_hidden_input(connection));
     connection->unread = next < 0;
     return !connection->unread;
 }

@@ -98,6 +98,11 @@ enum {
  */
 struct pccl_connection *pccl_connection_create(uv_loop_t *loop, const struct pccl_memory *memory, uv_os_sock_t socket,
                                                bool dialing, const struct pccl_connection_events *events, void *owner);
+/*
+ * Right after its creation: encrypts it. Takes `secure` in any case; NULL: out of memory, with which the
+ * connection will end.
+ */
+void pccl_connection_secure(struct pccl_connection *connection, struct pccl_secure *secure);
 /* The other side is known: allows larger frames and more unsent output. */
 void pccl_connection_raise(struct pccl_connection *connection);
 /* Ends with PCCL_END_TIMEOUT unless called again in time; 0: no limit. */

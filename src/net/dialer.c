@@ -2,6 +2,8 @@
 
 #include "net/handshake.h"
 
+#include <string.h>
+
 struct attempt {
     struct pccl_dialer *dialer;
     struct pccl_connection *connection; /* NULL: not begun, or ended */
@@ -21,7 +23,9 @@ struct pccl_dialer {
     struct pccl_text reason;  /* of the failures */
     bool gone;
     struct pccl_id meant;
-    uint8_t kind;        /* of the link */
+    uint8_t kind;             /* of the link */
+    struct pccl_key_name key; /* of the link, with keys */
+    struct pccl_id ticket;
     size_t hello_length; /* 0: there is none */
     uint8_t hello[PCCL_HANDSHAKE_HELLO_MAX];
 };
@@ -79,6 +83,16 @@ static void schedule(struct pccl_dialer *dialer, uint32_t delay_ms)
     (void)uv_timer_start(&dialer->timer, on_timer, delay_ms, 0);
 }
 
+static void name_key(struct pccl_dialer *dialer, const struct pccl_msg_link_hello *hello)
+{
+    dialer->key = (struct pccl_key_name){.from = hello->from,
+                                         .to = hello->to,
+                                         .probe = hello->kind == PCCL_LINK_PROBE,
+                                         .open = dialer->dial.keys && pccl_keys_open_links(dialer->dial.keys)};
+    if (hello->authentication.length == sizeof dialer->ticket)
+        memcpy(&dialer->ticket, hello->authentication.data, sizeof dialer->ticket);
+}
+
 struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory *memory, const struct pccl_dial *dial)
 {
     PCCL_ASSERT(dial->count <= PCCL_DIAL_ADDRESSES_MAX);
@@ -98,6 +112,7 @@ struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory 
     if (dial->hello) {
         dialer->meant = dial->hello->to;
         dialer->kind = dial->hello->kind;
+        name_key(dialer, dial->hello);
         dialer->hello_length = pccl_handshake_hello(dial->hello, dialer->hello);
         dialer->dial.hello = NULL; /* owned by the caller */
     }
@@ -182,6 +197,16 @@ static const enum pccl_link_end meaning[] = {
     [PCCL_END_MEMORY] = PCCL_LINK_CLOSED,   [PCCL_END_DROPPED] = PCCL_LINK_CLOSED,
 };
 
+static void secure(struct attempt *attempt)
+{
+    const struct pccl_dialer *dialer = attempt->dialer;
+    bool link = dialer->hello_length > 0;
+    pccl_connection_secure(attempt->connection,
+                           pccl_secure_create(dialer->memory, dialer->dial.keys,
+                                              link ? PCCL_SECURE_DIALED : PCCL_SECURE_PEER, link ? &dialer->key : NULL,
+                                              link ? &dialer->ticket : NULL));
+}
+
 static void begin(struct attempt *attempt)
 {
     struct pccl_dialer *dialer = attempt->dialer;
@@ -201,6 +226,8 @@ static void begin(struct attempt *attempt)
         attempt_failed(attempt, meaning[pccl_connection_dial_end(error)], &reason);
         return;
     }
+    if (dialer->dial.keys)
+        secure(attempt);
     attempt->connection->address = *address;
     pccl_connection_limit(attempt->connection, dialer->dial.timeout_ms);
 }

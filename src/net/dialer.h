@@ -19,7 +19,8 @@ struct pccl_dial {
     uint32_t stagger_ms;
     uint32_t timeout_ms;                     /* for each address, including the answer to the hello */
     const struct pccl_msg_link_hello *hello; /* copied; magic and version are ours; NULL: a connection is enough */
-    bool *declined;                          /* if not NULL, set when the intended peer has answered and refused */
+    const struct pccl_keys *keys; /* not copied; NULL: in the clear. Without a hello it is a master that is dialed */
+    bool *declined;               /* if not NULL, set when the intended peer has answered and refused */
     bool reports_shortage; /* `how` is 0 if no address was tried because this host is short of memory or descriptors */
     /*
      * Called once, never from inside start or cancel. Passes either the connection, whose events

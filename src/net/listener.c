@@ -273,6 +273,9 @@ static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const s
         pccl_connection_create(listener->loop, listener->memory, socket, false, listener->events, listener->owner);
     if (!connection)
         return; /* the other side sees a closed connection */
+    if (listener->keys)
+        pccl_connection_secure(connection,
+                               pccl_secure_create(listener->memory, listener->keys, listener->role, NULL, NULL));
     connection->address = *from;
     connection->accepted_ms = uv_now(listener->loop);
     pccl_connection_list_add(on_spare ? &listener->on_spare : &listener->strangers, connection);

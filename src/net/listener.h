@@ -30,6 +30,8 @@ struct pccl_listener {
     uint32_t hello_ms; /* strangers are ended after this time; 0: the owner does that */
     const struct pccl_connection_events *events;
     void *owner;
+    const struct pccl_keys *keys; /* for all that come; NULL: in the clear */
+    enum pccl_secure_role role;   /* with keys: MASTER or ACCEPTED */
     /* A new connection; called between enter and leave of the events. */
     void (*accepted)(void *owner, struct pccl_connection *connection);
     /*

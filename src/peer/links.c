@@ -334,9 +334,14 @@ void pccl_peer_tick_links(struct pccl_peer *p)
 /* ---- which links to accept ---- */
 
 /* Only a peer that the master sent here has a valid ticket, which also proves its id. */
+struct pccl_id pccl_peer_ticket(const struct pccl_peer *p, const struct pccl_id *from)
+{
+    return pccl_ticket(&p->config.link_key, from, &p->config.id);
+}
+
 static bool has_ticket(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello)
 {
-    struct pccl_id shown, ticket = pccl_ticket(&p->config.link_key, &hello->from, &p->config.id);
+    struct pccl_id shown, ticket = pccl_peer_ticket(p, &hello->from);
     if (hello->authentication.length != sizeof shown.bytes)
         return false;
     memcpy(shown.bytes, hello->authentication.data, sizeof shown.bytes);

@@ -49,6 +49,9 @@ const struct pccl_peer_subgroup *pccl_peer_next_subgroup(const struct pccl_peer 
 struct pccl_choice pccl_peer_choose(const struct pccl_peer *peer, uint64_t subgroup, uint64_t tag,
                                     struct pccl_descriptor *descriptor);
 
+/* The ticket with which that peer may dial this one. */
+struct pccl_id pccl_peer_ticket(const struct pccl_peer *peer, const struct pccl_id *from);
+
 /* The number of the open round: it names a sync call from its vote to its end. */
 uint64_t pccl_peer_sync_round(const struct pccl_peer *peer);
 /* The revision that the group holds, after a sync call that ended with OK. */

@@ -121,6 +121,7 @@ static bool start_dialing(struct pccl_sync_line *line)
                              .stagger_ms = session->config.stagger_ms,
                              .timeout_ms = session->config.silence_ms,
                              .hello = &hello,
+                             .keys = session->config.keys,
                              .done = on_dialed,
                              .context = line};
     line->dialer = pccl_dialer_start(&session->reactor.loop, pccl_heap(), &dial);

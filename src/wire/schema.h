@@ -146,6 +146,7 @@
     F(U32, silence_ms, , )                                                                                             \
     F(U32, heartbeat_ms, , )                                                                                           \
     F(U32, tiny_bytes_max, , )                                                                                         \
+    F(U8, open_links, 0, 1)  /* with a token: links go on in the clear after their handshake */                        \
     F(ADDRESS, observed, , ) /* the address from which the master sees the peer connect */
 
 #define PCCL_FIELDS_refused(F)                                                                                         \

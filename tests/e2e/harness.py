@@ -12,8 +12,10 @@ import json
 import os
 import re
 import signal
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -395,10 +397,25 @@ class Run:
         self.environment.update(PCCL_PORT="0", PCCL_LOG_LEVEL="INFO")
         self._forge = None
         self.at_exit = []  # called last, when all processes have ended
+        self.state = None  # where the master's secrets are
+        if os.environ.get("E2E_TOKEN"):  # the test runs encrypted; "control": but for the payload
+            self.secure(os.environ["E2E_TOKEN"])
 
     @property
     def address(self):
         return f"{self.host}:{self.port}"
+
+    def secure(self, encryption="on"):
+        """The next master makes a token, and all peers have it."""
+        self.state = os.path.join(tempfile.mkdtemp(), "state")
+        self.at_exit.append(lambda: shutil.rmtree(os.path.dirname(self.state), ignore_errors=True))
+        self.environment.update(
+            PCCL_MASTER_STATE=self.state, PCCL_TOKEN_FILE=f"{self.state}/run.token", PCCL_ENCRYPTION=encryption
+        )
+
+    def token(self):
+        with open(f"{self.state}/run.token", encoding="ascii") as file:
+            return file.read().strip()
 
     @property
     def forge(self):

@@ -44,7 +44,8 @@ def hello(peer, token, version=VERSION, group=0, port=1, run_key=bytes(16), boot
 
 
 def hello_ok(version=VERSION, lineage=None, mode=1, boot=7):
-    return struct.pack("<IQ16sQBQIII", version, 0, lineage or identity(), boot, mode, 0, 2000, 400, 8192) + address(1)
+    head = struct.pack("<IQ16sQBQIIIB", version, 0, lineage or identity(), boot, mode, 0, 2000, 400, 8192, 0)
+    return head + address(1)
 
 
 def refused(version, code, words):

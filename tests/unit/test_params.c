@@ -205,6 +205,7 @@ static void bad_values_are_named(void **state)
         {PCCL_PARAM_extended_results, "2", "neither 0 nor 1"},
         {PCCL_PARAM_name, "12345678901234567890123456789012345678901234567890123456789012345", "at most 64"},
         {PCCL_PARAM_name, "two\nlines", "printable"},
+        {PCCL_PARAM_encryption, "sometimes", "at most 7"},
         {PCCL_PARAM_bind_address, "10.0.0.1:80", "has a port"},
         {PCCL_PARAM_bind_address, "10.0.0.1,10.0.0.2", "more than 1 addresses"},
         {PCCL_PARAM_bind_address, "300.1.1.1", "is not an address"},
@@ -219,6 +220,18 @@ static void bad_values_are_named(void **state)
         assert_words(&reason, info.name);
         assert_words(&reason, bad[i].reason);
     }
+}
+
+static void a_token_is_not_shown(void **state)
+{
+    (void)state;
+    static const char good[] = "pccl1.AAAAAAAAAAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    struct pccl_text reason;
+    assert_int_equal(pccl_params_check(PCCL_PARAM_token, good, &reason), PCCL_OK);
+    assert_int_equal(pccl_params_check(PCCL_PARAM_token, "", &reason), PCCL_OK);
+    assert_int_equal(pccl_params_check(PCCL_PARAM_token, "pccl1.hidden", &reason), PCCL_ARGUMENT);
+    assert_words(&reason, "token");
+    assert_null(strstr(reason.bytes, "hidden"));
 }
 
 static void overlong_values_are_refused(void **state)
@@ -403,6 +416,7 @@ int main(void)
         cmocka_unit_test_setup(each_kind_is_loaded, forget_environment),
         cmocka_unit_test_setup(log_levels_of_the_reference, forget_environment),
         cmocka_unit_test_setup(bad_values_are_named, forget_environment),
+        cmocka_unit_test_setup(a_token_is_not_shown, forget_environment),
         cmocka_unit_test_setup(overlong_values_are_refused, forget_environment),
         cmocka_unit_test_setup(bad_variables_name_the_variable, forget_environment),
         cmocka_unit_test_setup(misfits, forget_environment),

@@ -6,6 +6,7 @@
 #include "status.h"
 
 #include "api/api.h"
+#include "drive/credentials.h"
 #include "drive/master_server.h"
 
 #include <errno.h>
@@ -61,10 +62,14 @@ static int print_help(void)
            "       pccl-master status [OPTION]... [ADDRESS]\n"
            "\n"
            "Runs a PCCL master until SIGTERM or SIGINT, which make it tell its peers and end. It holds nothing on\n"
-           "disk. SIGHUP changes nothing.\n"
+           "disk but the token and its key. SIGHUP changes nothing.\n"
            "\n"
            "  --listen ADDRESS     host:port, 1.2.3.4:port or [v6]:port; may be given several times.\n"
            "                       Default: [::]:48148, port 48148 of all addresses\n"
+           "  --token-file FILE    the token that peers need to join, made with the master's key if it is missing;\n"
+           "                       peers have it in PCCL_TOKEN or PCCL_TOKEN_FILE, and all is encrypted\n"
+           "  --state DIR          for the master's key and, without --token-file, the token: run.token\n"
+           "  --insecure           no warning when others can reach this master, and there is no token\n"
            "  --config FILE        lines 'key = value'; the keys are listen, log_format, idle_exit_ms and the\n"
            "                       parameters below\n"
            "  --http ADDRESS       the same as --set http=ADDRESS: metrics and status over HTTP, there; see\n"
@@ -117,6 +122,8 @@ static int set_parameter(struct command *command, const char *setting)
         return usage_error_about("--set needs NAME=VALUE", setting);
     memcpy(name, setting, (size_t)(equals - setting));
     name[equals - setting] = 0;
+    if (strcmp(name, "token") == 0) /* nor is it shown once more */
+        return usage_error("--set token: everybody can read a command line; a master has --token-file");
     (void)snprintf(where, sizeof where, "--set %.256s", setting);
     if (settings_set(&command->settings, SETTINGS_FLAG, 0, where, name, equals + 1, &problem))
         return GO_ON;
@@ -127,6 +134,10 @@ static int take_valued(struct command *command, const char *flag, const char *va
 {
     if (strcmp(flag, "--listen") == 0 || strcmp(flag, "--listen-address") == 0)
         return set_flag(command, flag, "listen", value);
+    if (strcmp(flag, "--token-file") == 0)
+        return set_flag(command, flag, "master_token_file", value);
+    if (strcmp(flag, "--state") == 0)
+        return set_flag(command, flag, "master_state", value);
     if (strcmp(flag, "--log-level") == 0)
         return set_flag(command, flag, "log_level", value);
     if (strcmp(flag, "--http") == 0)
@@ -144,8 +155,8 @@ static int take_valued(struct command *command, const char *flag, const char *va
 /* GO_ON, or the exit status. Values may follow their flag or, after '=', be part of it. */
 static int parse(struct command *command, int argc, char **argv)
 {
-    static const char *const valued[] = {"--listen", "--log-level",      "--log-format", "--set",
-                                         "--config", "--listen-address", "--option",     "--http"};
+    static const char *const valued[] = {"--listen",         "--log-level", "--log-format", "--set",   "--config",
+                                         "--listen-address", "--option",    "--token-file", "--state", "--http"};
     for (int i = 1; i < argc; i++) {
         const char *argument = argv[i], *value = NULL;
         size_t flag = 0;
@@ -155,6 +166,10 @@ static int parse(struct command *command, int argc, char **argv)
             return print_version();
         if (strcmp(argument, "--check-config") == 0 || strcmp(argument, "--print-config") == 0) {
             *(argument[2] == 'c' ? &command->check_config : &command->print_config) = true;
+            continue;
+        }
+        if (strcmp(argument, "--insecure") == 0) {
+            (void)set_flag(command, argument, "insecure", "1");
             continue;
         }
         for (; flag < PCCL_COUNT_OF(valued); flag++) {
@@ -290,6 +305,29 @@ static void on_beat(void *context, const struct pccl_master_counts *counts)
     watch_idleness(service, counts);
 }
 
+/*
+ * What to give the peers. The token itself is shown on a terminal only, once: what is written
+ * elsewhere may be a log.
+ */
+static bool announce_token(const char *path, bool made)
+{
+    char shown[PCCL_TOKEN_TEXT + 1] = "", full[4096];
+    bool terminal = made && isatty(STDOUT_FILENO);
+    FILE *file = terminal ? fopen(path, "r") : NULL;
+    if (file != NULL) {
+        (void)!fgets(shown, sizeof shown, file);
+        (void)fclose(file);
+    }
+    if (realpath(path, full) == NULL)
+        (void)snprintf(full, sizeof full, "%s", path);
+    if (shown[0] != '\0')
+        printf("export PCCL_TOKEN=%s\n", shown);
+    else
+        printf("export PCCL_TOKEN_FILE=%s\n", full);
+    pccl_wipe(shown, sizeof shown);
+    return fflush(stdout) == 0;
+}
+
 static bool start(struct service *service, const struct pccl_params *params, const struct pccl_host *hosts,
                   uint32_t count, struct pccl_text *words)
 {
@@ -299,11 +337,20 @@ static bool start(struct service *service, const struct pccl_params *params, con
         pccl_api_hosts(params->http, PCCL_MASTER_HTTP_PORT, http, PCCL_MASTER_HTTP_MAX, &http_count, words) != PCCL_OK)
         return false;
     struct pccl_master_config config = pccl_master_server_config(params);
+    struct pccl_credential_files files;
+    struct pccl_keys *keys;
+    bool made;
+    if (pccl_credentials_of_master(params, &keys, &files, &made, words) != PCCL_OK)
+        return false;
     service->server = pccl_master_server_create(&config, hosts, count);
     if (!service->server) {
+        pccl_keys_destroy(keys);
         pccl_text_format(words, "out of memory for a master");
         return false;
     }
+    pccl_master_server_secure(service->server, keys, params->insecure);
+    if (keys != NULL)
+        (void)announce_token(files.token, made);
     pccl_master_server_set_report_file(service->server, params->topology_file);
     pccl_master_server_set_http(service->server, http, http_count);
     uint32_t beat_ms = beat_of(service);

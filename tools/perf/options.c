@@ -309,6 +309,8 @@ static bool add_setting(const char *option, const char *text, struct perf_option
     const char *equals = strchr(text, '=');
     if (!equals || equals == text)
         return wrong(option, text, "NAME=VALUE is expected");
+    if (strncmp(text, "token=", 6) == 0)
+        return wrong(option, "token", "everybody can read a command line: use PCCL_TOKEN_FILE or PCCL_TOKEN");
     if (options->setting_count == PERF_SETTINGS_MAX)
         return wrong(option, text, "there are too many of them");
     options->settings[options->setting_count++] = text;

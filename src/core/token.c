@@ -1,0 +1,116 @@
+#include "core/token.h"
+
+#include <string.h>
+
+static const char token_prefix[] = "pccl1.";
+static const char secret_prefix[] = "pccl-key1: ";
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+_Static_assert(sizeof token_prefix - 1 == 6 && sizeof secret_prefix - 1 == 11, "as PCCL_TOKEN_TEXT and _SECRET_TEXT");
+
+void pccl_wipe(void *bytes, size_t length)
+{
+    volatile uint8_t *byte = bytes;
+    while (length-- > 0)
+        *byte++ = 0;
+}
+
+/* ---- base64url (RFC 4648, 5), without padding ---- */
+
+static char *encode(const uint8_t *bytes, size_t length, char *out)
+{
+    uint32_t bits = 0, held = 0;
+    for (size_t i = 0; i < length; i++) {
+        bits = (bits << 8 | bytes[i]) & 0xffff;
+        for (held += 8; held >= 6; held -= 6)
+            *out++ = alphabet[bits >> (held - 6) & 63];
+    }
+    if (held > 0)
+        *out++ = alphabet[bits << (6 - held) & 63];
+    return out;
+}
+
+/* 64: not in the alphabet. Looks at all of it, so that the time tells nothing of a secret. */
+static uint32_t value_of(char letter)
+{
+    uint32_t found = 64;
+    for (uint32_t i = 0; i < 64; i++)
+        found = alphabet[i] == letter ? i : found;
+    return found;
+}
+
+/* Reads so many bytes. NULL: these are not their letters; else what follows them. */
+static const char *decode(const char *text, uint8_t *bytes, size_t length)
+{
+    uint32_t bits = 0, held = 0;
+    for (size_t i = 0; i < length;) {
+        uint32_t value = value_of(*text);
+        if (value == 64)
+            return NULL;
+        text++;
+        bits = (bits << 6 | value) & 0x3fff;
+        held += 6;
+        if (held < 8)
+            continue;
+        held -= 8;
+        bytes[i++] = (uint8_t)(bits >> held);
+    }
+    return (bits & ((1u << held) - 1)) == 0 ? text : NULL; /* one text for each value */
+}
+
+/* ---- tokens and keys ---- */
+
+static bool is_blank(char letter) { return letter == ' ' || letter == '\n' || letter == '\r' || letter == '\t'; }
+
+/* What follows the prefix, and any blanks before that. NULL: something else is there. */
+static const char *after(const char *text, const char *prefix)
+{
+    while (is_blank(*text))
+        text++;
+    while (*prefix)
+        if (*text++ != *prefix++)
+            return NULL;
+    return text;
+}
+
+static bool is_end(const char *text)
+{
+    while (is_blank(*text))
+        text++;
+    return *text == '\0';
+}
+
+void pccl_token_write(const struct pccl_token *token, char text[PCCL_TOKEN_TEXT + 1])
+{
+    memcpy(text, token_prefix, sizeof token_prefix - 1);
+    char *end = encode(token->pin, sizeof token->pin, text + sizeof token_prefix - 1);
+    *end++ = '.';
+    end = encode(token->secret.bytes, sizeof token->secret.bytes, end);
+    *end = '\0';
+    PCCL_ASSERT(end == text + PCCL_TOKEN_TEXT);
+}
+
+bool pccl_token_read(const char *text, struct pccl_token *token)
+{
+    text = after(text, token_prefix);
+    text = text ? decode(text, token->pin, sizeof token->pin) : NULL;
+    if (!text || *text != '.')
+        return false;
+    text = decode(text + 1, token->secret.bytes, sizeof token->secret.bytes);
+    return text && is_end(text);
+}
+
+void pccl_secret_write(const struct pccl_secret *secret, char text[PCCL_SECRET_TEXT + 1])
+{
+    memcpy(text, secret_prefix, sizeof secret_prefix - 1);
+    char *end = encode(secret->bytes, sizeof secret->bytes, text + sizeof secret_prefix - 1);
+    *end = '\0';
+    PCCL_ASSERT(end == text + PCCL_SECRET_TEXT);
+}
+
+bool pccl_secret_read(const char *text, struct pccl_secret *secret)
+{
+    text = after(text, secret_prefix);
+    text = text ? decode(text, secret->bytes, sizeof secret->bytes) : NULL;
+    return text && is_end(text);
+}

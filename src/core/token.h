@@ -1,0 +1,38 @@
+/*
+ * The join token: the one string that a peer needs to trust a master and to be trusted by it. It
+ * pins the master's public key and carries a secret. Also the text form of a master's private key.
+ */
+#ifndef PCCL_CORE_TOKEN_H
+#define PCCL_CORE_TOKEN_H
+
+#include "core/base.h"
+
+enum {
+    PCCL_SECRET_BYTES = 32,
+    PCCL_PIN_BYTES = 16,
+    PCCL_TOKEN_TEXT = 6 + 22 + 1 + 43, /* characters, without a terminator */
+    PCCL_SECRET_TEXT = 11 + 43,        /* the same of a private key */
+};
+
+struct pccl_secret {
+    uint8_t bytes[PCCL_SECRET_BYTES];
+};
+
+struct pccl_token {
+    uint8_t pin[PCCL_PIN_BYTES]; /* of the master's public key (net/keys.h) */
+    struct pccl_secret secret;
+};
+
+/* "pccl1.<pin>.<secret>", in base64url without padding, and a terminator. */
+void pccl_token_write(const struct pccl_token *token, char text[PCCL_TOKEN_TEXT + 1]);
+/* White space around it is ignored. false: this is no token. */
+PCCL_MUST_CHECK bool pccl_token_read(const char *text, struct pccl_token *token);
+
+/* "pccl-key1: <key>", the content of a master's key file. */
+void pccl_secret_write(const struct pccl_secret *secret, char text[PCCL_SECRET_TEXT + 1]);
+PCCL_MUST_CHECK bool pccl_secret_read(const char *text, struct pccl_secret *secret);
+
+/* Overwrites memory that held a secret; no compiler leaves it out. */
+void pccl_wipe(void *bytes, size_t length);
+
+#endif

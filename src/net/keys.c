@@ -1,0 +1,270 @@
+#include "net/keys.h"
+
+#include "net/keys_internal.h"
+
+#include <string.h>
+
+enum {
+    CERTIFICATES_BYTES_MAX = 2048, /* ours have some 200 */
+    PUBLIC_BYTES = 32,             /* of an Ed25519 key */
+};
+
+struct pccl_keys {
+    const struct pccl_memory *memory;
+    const struct pccl_openssl *openssl;
+    struct ssl_ctx_st *control, *links;
+    bool is_master;
+    uint8_t other[PUBLIC_BYTES]; /* at the master: the public key of the token; at a peer: the pin, and zeros */
+    struct pccl_secret probe;
+    bool (*ticket)(void *context, const struct pccl_id *from, const struct pccl_id *to, struct pccl_id *ticket);
+    void *ticket_context;
+    _Atomic bool open_links;
+};
+
+const struct pccl_openssl *pccl_keys_openssl(const struct pccl_keys *keys) { return keys->openssl; }
+
+struct ssl_ctx_st *pccl_keys_control(const struct pccl_keys *keys) { return keys->control; }
+
+struct ssl_ctx_st *pccl_keys_links(const struct pccl_keys *keys) { return keys->links; }
+
+bool pccl_keys_open_links(const struct pccl_keys *keys) { return atomic_load(&keys->open_links); }
+
+void pccl_keys_set_open_links(struct pccl_keys *keys, bool open) { atomic_store(&keys->open_links, open); }
+
+void pccl_keys_set_tickets(struct pccl_keys *keys,
+                           bool (*ticket)(void *context, const struct pccl_id *from, const struct pccl_id *to,
+                                          struct pccl_id *ticket),
+                           void *context)
+{
+    keys->ticket = ticket;
+    keys->ticket_context = context;
+}
+
+/* ---- derived keys: HMAC-SHA-256, with a label for each use ---- */
+
+/* false: out of memory. */
+static bool derive(const struct pccl_openssl *openssl, const void *key, size_t key_bytes, const char *label,
+                   const void *more, size_t more_bytes, struct pccl_secret *out)
+{
+    uint8_t input[32 + 2 * sizeof(struct pccl_id)];
+    size_t length = strlen(label) + 1;
+    PCCL_ASSERT(length + more_bytes <= sizeof input);
+    memcpy(input, label, length);
+    if (more_bytes)
+        memcpy(input + length, more, more_bytes);
+    return openssl->HMAC(openssl->EVP_sha256(), key, (int)key_bytes, input, length + more_bytes, out->bytes, NULL);
+}
+
+bool pccl_keys_of_link(const struct pccl_keys *keys, const struct pccl_key_name *name, const struct pccl_id *ticket,
+                       struct pccl_secret *out)
+{
+    struct pccl_id ends[2] = {name->from, name->to};
+    if (!name->probe)
+        return derive(keys->openssl, ticket->bytes, sizeof ticket->bytes, "pccl link 1", ends, sizeof ends, out);
+    return derive(keys->openssl, keys->probe.bytes, sizeof keys->probe.bytes, "pccl probe link 1", ends, sizeof ends,
+                  out);
+}
+
+bool pccl_keys_find(const struct pccl_keys *keys, const struct pccl_key_name *name, struct pccl_secret *out)
+{
+    struct pccl_id ticket = {{0}};
+    bool found = keys->ticket && (name->probe || name->open == pccl_keys_open_links(keys)) &&
+                 keys->ticket(keys->ticket_context, &name->from, &name->to, &ticket) &&
+                 pccl_keys_of_link(keys, name, &ticket, out);
+    pccl_wipe(&ticket, sizeof ticket);
+    return found;
+}
+
+/* ---- public keys ---- */
+
+static bool public_of(const struct pccl_openssl *openssl, const struct evp_pkey_st *key, uint8_t out[PUBLIC_BYTES])
+{
+    size_t length = PUBLIC_BYTES;
+    return key && openssl->EVP_PKEY_get_id(key) == PCCL_EVP_PKEY_ED25519 &&
+           openssl->EVP_PKEY_get_raw_public_key(key, out, &length) && length == PUBLIC_BYTES;
+}
+
+static bool pin_of(const struct pccl_openssl *openssl, const uint8_t public[PUBLIC_BYTES], uint8_t pin[PCCL_PIN_BYTES])
+{
+    static const char label[] = "pccl master 1";
+    struct pccl_secret digest;
+    if (!openssl->HMAC(openssl->EVP_sha256(), label, (int)sizeof label, public, PUBLIC_BYTES, digest.bytes, NULL))
+        return false;
+    memcpy(pin, digest.bytes, PCCL_PIN_BYTES);
+    return true;
+}
+
+/*
+ * Called in the place of the verification of a chain of certificates. Certificates only carry keys
+ * here: who signed one, for whom and until when says nothing. The handshake proves that the other
+ * side has the private key.
+ */
+static int verify(struct x509_store_ctx_st *context, void *argument)
+{
+    const struct pccl_keys *keys = argument;
+    const struct pccl_openssl *openssl = keys->openssl;
+    const struct x509_st *certificate = openssl->X509_STORE_CTX_get0_cert(context);
+    uint8_t public[PUBLIC_BYTES], shown[PUBLIC_BYTES] = {0};
+    bool good = certificate && public_of(openssl, openssl->X509_get0_pubkey(certificate), public);
+    if (good && keys->is_master)
+        memcpy(shown, public, sizeof shown);
+    else if (good)
+        good = pin_of(openssl, public, shown);
+    if (good && openssl->CRYPTO_memcmp(shown, keys->other, sizeof shown) == 0)
+        return 1;
+    openssl->X509_STORE_CTX_set_error(context, PCCL_X509_V_ERR_APPLICATION_VERIFICATION);
+    return 0;
+}
+
+/* Of a link: there are no certificates, so none is good. */
+static int verify_nothing(struct x509_store_ctx_st *context, void *argument)
+{
+    const struct pccl_keys *keys = argument;
+    keys->openssl->X509_STORE_CTX_set_error(context, PCCL_X509_V_ERR_APPLICATION_VERIFICATION);
+    return 0;
+}
+
+/* ---- contexts ---- */
+
+static struct ssl_ctx_st *make_context(const struct pccl_openssl *openssl)
+{
+    struct ssl_ctx_st *context = openssl->SSL_CTX_new(openssl->TLS_method());
+    if (!context)
+        return NULL;
+    (void)openssl->SSL_CTX_set_options(context, PCCL_SSL_OP_NO_TICKET);
+    (void)openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_MODE,
+                                PCCL_SSL_MODE_ENABLE_PARTIAL_WRITE | PCCL_SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                    PCCL_SSL_MODE_RELEASE_BUFFERS,
+                                NULL);
+    (void)openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_SESS_CACHE_MODE, 0, NULL);
+    (void)openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_MAX_CERT_LIST, CERTIFICATES_BYTES_MAX, NULL);
+    if (openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_MIN_PROTO_VERSION, PCCL_TLS1_3_VERSION, NULL) &&
+        openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_MAX_PROTO_VERSION, PCCL_TLS1_3_VERSION, NULL) &&
+        openssl->SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256") &&
+        openssl->SSL_CTX_set_num_tickets(context, 0))
+        return context;
+    openssl->SSL_CTX_free(context);
+    return NULL;
+}
+
+/* A certificate that says nothing but the key. */
+static struct x509_st *make_certificate(const struct pccl_openssl *openssl, struct evp_pkey_st *key)
+{
+    struct x509_st *certificate = openssl->X509_new();
+    if (certificate && openssl->X509_set_version(certificate, 2) &&
+        openssl->ASN1_INTEGER_set(openssl->X509_get_serialNumber(certificate), 1) &&
+        openssl->ASN1_TIME_set_string_X509(openssl->X509_getm_notBefore(certificate), "20000101000000Z") &&
+        openssl->ASN1_TIME_set_string_X509(openssl->X509_getm_notAfter(certificate), "99991231235959Z") &&
+        openssl->X509_set_pubkey(certificate, key) && openssl->X509_sign(certificate, key, NULL))
+        return certificate;
+    openssl->X509_free(certificate);
+    return NULL;
+}
+
+static struct ssl_ctx_st *make_control(struct pccl_keys *keys, struct evp_pkey_st *own)
+{
+    const struct pccl_openssl *openssl = keys->openssl;
+    struct ssl_ctx_st *context = make_context(openssl);
+    struct x509_st *certificate = make_certificate(openssl, own);
+    bool good = context && certificate && openssl->SSL_CTX_use_certificate(context, certificate) == 1 &&
+                openssl->SSL_CTX_use_PrivateKey(context, own) == 1;
+    openssl->X509_free(certificate);
+    if (good) {
+        openssl->SSL_CTX_set_verify(context, PCCL_SSL_VERIFY_PEER | PCCL_SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+        openssl->SSL_CTX_set_cert_verify_callback(context, verify, keys);
+        return context;
+    }
+    openssl->SSL_CTX_free(context);
+    return NULL;
+}
+
+static struct ssl_ctx_st *make_links(struct pccl_keys *keys)
+{
+    const struct pccl_openssl *openssl = keys->openssl;
+    struct ssl_ctx_st *context = make_context(openssl);
+    if (!context)
+        return NULL;
+    openssl->SSL_CTX_set_verify(context, PCCL_SSL_VERIFY_PEER | PCCL_SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    openssl->SSL_CTX_set_cert_verify_callback(context, verify_nothing, keys);
+    openssl->SSL_CTX_set_psk_use_session_callback(context, pccl_secure_offer_key);
+    openssl->SSL_CTX_set_psk_find_session_callback(context, pccl_secure_find_key);
+    return context;
+}
+
+static struct evp_pkey_st *private_of(const struct pccl_openssl *openssl, const struct pccl_secret *key)
+{
+    return openssl->EVP_PKEY_new_raw_private_key(PCCL_EVP_PKEY_ED25519, NULL, key->bytes, sizeof key->bytes);
+}
+
+/* A master's have a key, a peer's a pin. */
+static struct pccl_keys *create(const struct pccl_memory *memory, const struct pccl_secret *key,
+                                const struct pccl_secret *secret, const uint8_t *pin, struct pccl_text *reason)
+{
+    const struct pccl_openssl *openssl = pccl_openssl(reason);
+    struct pccl_keys *keys = openssl ? pccl_allocate(memory, sizeof *keys) : NULL;
+    if (!openssl)
+        return NULL;
+    pccl_text_format(reason, "out of memory for keys");
+    if (!keys)
+        return NULL;
+    keys->memory = memory;
+    keys->openssl = openssl;
+    keys->is_master = key != NULL;
+    struct pccl_secret client;
+    struct evp_pkey_st *of_token = NULL, *of_master = NULL;
+    bool good = derive(openssl, secret->bytes, sizeof secret->bytes, "pccl client 1", NULL, 0, &client) &&
+                derive(openssl, secret->bytes, sizeof secret->bytes, "pccl probe 1", NULL, 0, &keys->probe) &&
+                (of_token = private_of(openssl, &client)) && (!key || (of_master = private_of(openssl, key)));
+    pccl_wipe(&client, sizeof client);
+    if (good && pin)
+        memcpy(keys->other, pin, PCCL_PIN_BYTES);
+    else if (good)
+        good = public_of(openssl, of_token, keys->other);
+    if (good) {
+        keys->control = make_control(keys, key ? of_master : of_token);
+        keys->links = make_links(keys);
+    }
+    openssl->EVP_PKEY_free(of_token);
+    openssl->EVP_PKEY_free(of_master);
+    if (good && keys->control && keys->links)
+        return keys;
+    pccl_keys_destroy(keys);
+    return NULL;
+}
+
+struct pccl_keys *pccl_keys_of_master(const struct pccl_memory *memory, const struct pccl_secret *key,
+                                      const struct pccl_secret *secret, struct pccl_text *reason)
+{
+    return create(memory, key, secret, NULL, reason);
+}
+
+struct pccl_keys *pccl_keys_of_peer(const struct pccl_memory *memory, const struct pccl_token *token,
+                                    struct pccl_text *reason)
+{
+    return create(memory, NULL, &token->secret, token->pin, reason);
+}
+
+void pccl_keys_destroy(struct pccl_keys *keys)
+{
+    if (!keys)
+        return;
+    keys->openssl->SSL_CTX_free(keys->control);
+    keys->openssl->SSL_CTX_free(keys->links);
+    const struct pccl_memory *memory = keys->memory;
+    pccl_wipe(keys, sizeof *keys);
+    pccl_release(memory, keys, sizeof *keys);
+}
+
+bool pccl_keys_pin(const struct pccl_secret *key, uint8_t pin[PCCL_PIN_BYTES], struct pccl_text *reason)
+{
+    const struct pccl_openssl *openssl = pccl_openssl(reason);
+    if (!openssl)
+        return false;
+    uint8_t public[PUBLIC_BYTES];
+    struct evp_pkey_st *private = private_of(openssl, key);
+    bool good = public_of(openssl, private, public) && pin_of(openssl, public, pin);
+    openssl->EVP_PKEY_free(private);
+    if (!good)
+        pccl_text_format(reason, "out of memory for keys");
+    return good;
+}

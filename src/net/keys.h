@@ -1,0 +1,68 @@
+/*
+ * What a master or a peer needs to secure its connections: identities made of the join token, the
+ * master's key and the tickets (core/ticket.h). Immutable but for one switch, so any number of
+ * threads and connections may share it.
+ *
+ * A control connection is TLS 1.3 with two Ed25519 keys: the master's own, which the token pins,
+ * and one that is made of the token's secret, with which the peer answers. So a stranger gets no
+ * further than the TLS handshake, and the secret does not travel. A connection between peers is TLS
+ * 1.3 with an external pre-shared key and a Diffie-Hellman exchange. The key is made of the ticket,
+ * which the master gave to exactly these two ends: one client and one server that never switch roles
+ * (RFC 9257, 4 and 6). A probe, for which there is no ticket, uses a key made of the token.
+ */
+#ifndef PCCL_NET_KEYS_H
+#define PCCL_NET_KEYS_H
+
+#include "core/id.h"
+#include "core/memory.h"
+#include "core/text.h"
+#include "core/token.h"
+#include "net/openssl.h"
+
+struct pccl_keys;
+
+/*
+ * NULL, with a reason: this host has no OpenSSL 3, or memory is short. The secrets are copied.
+ * What uses keys must end before they are destroyed.
+ */
+struct pccl_keys *pccl_keys_of_master(const struct pccl_memory *memory, const struct pccl_secret *key,
+                                      const struct pccl_secret *secret, struct pccl_text *reason);
+struct pccl_keys *pccl_keys_of_peer(const struct pccl_memory *memory, const struct pccl_token *token,
+                                    struct pccl_text *reason);
+void pccl_keys_destroy(struct pccl_keys *keys); /* NULL: none */
+
+/* The pin of a master's key, for its token. false, with a reason: as above. */
+PCCL_MUST_CHECK bool pccl_keys_pin(const struct pccl_secret *key, uint8_t pin[PCCL_PIN_BYTES],
+                                   struct pccl_text *reason);
+
+/*
+ * Before anybody dials this peer: tells the ticket with which `from` may dial `to`; false: `to` is
+ * not this peer. Called while a connection that was accepted is read.
+ */
+void pccl_keys_set_tickets(struct pccl_keys *keys,
+                           bool (*ticket)(void *context, const struct pccl_id *from, const struct pccl_id *to,
+                                          struct pccl_id *ticket),
+                           void *context);
+/*
+ * Whether links go on in the clear after their handshake, as the master says; at first not. Both
+ * ends of a link must agree, else their handshake fails. Any thread.
+ */
+void pccl_keys_set_open_links(struct pccl_keys *keys, bool open);
+
+/* ---- for net/secure ---- */
+
+/* What the ends of a link tell each other of its key. */
+struct pccl_key_name {
+    struct pccl_id from, to;
+    bool probe;
+    bool open; /* the link goes on in the clear after the handshake */
+};
+
+enum { PCCL_KEY_NAME_BYTES = 6 + 2 + 32 + 1 + 32 };
+
+const struct pccl_openssl *pccl_keys_openssl(const struct pccl_keys *keys);
+struct ssl_ctx_st *pccl_keys_control(const struct pccl_keys *keys);
+struct ssl_ctx_st *pccl_keys_links(const struct pccl_keys *keys);
+bool pccl_keys_open_links(const struct pccl_keys *keys);
+
+#endif

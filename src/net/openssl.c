@@ -1,0 +1,76 @@
+#include "net/openssl.h"
+
+#include <string.h>
+#include <uv.h>
+
+#ifdef __APPLE__
+#define LIBRARY_SSL "libssl.3.dylib"
+#define LIBRARY_CRYPTO "libcrypto.3.dylib"
+#else
+#define LIBRARY_SSL "libssl.so.3"
+#define LIBRARY_CRYPTO "libcrypto.so.3"
+#endif
+
+struct place {
+    const char *symbol;
+    size_t offset;
+};
+
+#define PLACE(result, name, parameters) {#name, offsetof(struct pccl_openssl, name)},
+static const struct place of_ssl[] = {PCCL_OPENSSL_SSL(PLACE)};
+static const struct place of_crypto[] = {PCCL_OPENSSL_CRYPTO(PLACE)};
+#undef PLACE
+
+static struct pccl_openssl functions;
+static struct pccl_text failure;
+static bool loaded;
+static uv_once_t once = UV_ONCE_INIT;
+
+/* The library stays loaded in any case: others of this process may use it. */
+static bool find_all(const char *name, const struct place *places, size_t count)
+{
+    static uv_lib_t libraries[2];
+    uv_lib_t *library = &libraries[places == of_ssl];
+    if (uv_dlopen(name, library) != 0) {
+        pccl_text_format(&failure, "OpenSSL 3, which encryption needs, cannot be loaded on this host: %s",
+                         uv_dlerror(library));
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        void *found = NULL;
+        if (uv_dlsym(library, places[i].symbol, &found) != 0) {
+            pccl_text_format(&failure, "this host's OpenSSL does not have %s, which encryption needs",
+                             places[i].symbol);
+            return false;
+        }
+        /* C cannot convert an object's address to a function's, so the bits are copied. */
+        memcpy((char *)&functions + places[i].offset, &found, sizeof found);
+    }
+    return true;
+}
+
+static void load(void)
+{
+    loaded = find_all(LIBRARY_CRYPTO, of_crypto, PCCL_COUNT_OF(of_crypto)) &&
+             find_all(LIBRARY_SSL, of_ssl, PCCL_COUNT_OF(of_ssl));
+    if (loaded && (!functions.OPENSSL_init_crypto(PCCL_OPENSSL_INIT_NO_ATEXIT, NULL) ||
+                   !functions.OPENSSL_init_ssl(PCCL_OPENSSL_INIT_NO_ATEXIT, NULL))) {
+        loaded = false;
+        pccl_text_format(&failure, "this host's OpenSSL cannot be used: its configuration is bad");
+    }
+}
+
+const struct pccl_openssl *pccl_openssl(struct pccl_text *reason)
+{
+    uv_once(&once, load);
+    if (loaded)
+        return &functions;
+    *reason = failure;
+    return NULL;
+}
+
+const char *pccl_openssl_error(const struct pccl_openssl *openssl)
+{
+    const char *words = openssl->ERR_reason_error_string(openssl->ERR_peek_error());
+    return words ? words : "an unnamed error of OpenSSL";
+}

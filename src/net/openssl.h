@@ -1,0 +1,159 @@
+/*
+ * OpenSSL 3, found at run time, as far as net/keys and net/secure need it: the library is neither
+ * linked nor needed for building, and a host without it runs as before without a token. These
+ * declarations are ours; tests/unit/test_openssl.c compares them with the system's headers, where
+ * there are any. The library is never unloaded, and leaves nothing to be run at exit, where threads
+ * of ours may still use it.
+ */
+#ifndef PCCL_NET_OPENSSL_H
+#define PCCL_NET_OPENSSL_H
+
+#include "core/base.h"
+#include "core/text.h"
+
+struct ssl_st;
+struct ssl_ctx_st;
+struct ssl_method_st;
+struct ssl_session_st;
+struct ssl_cipher_st;
+struct bio_st;
+struct bio_method_st;
+struct evp_pkey_st;
+struct evp_md_st;
+struct engine_st;
+struct x509_st;
+struct x509_store_ctx_st;
+struct asn1_string_st;
+struct ossl_init_settings_st;
+
+typedef int (*pccl_psk_client_call)(struct ssl_st *ssl, const struct evp_md_st *digest, const unsigned char **identity,
+                                    size_t *identity_bytes, struct ssl_session_st **session);
+typedef int (*pccl_psk_server_call)(struct ssl_st *ssl, const unsigned char *identity, size_t identity_bytes,
+                                    struct ssl_session_st **session);
+
+/* result, name, parameters */
+#define PCCL_OPENSSL_SSL(X)                                                                                            \
+    X(int, OPENSSL_init_ssl, (uint64_t options, const struct ossl_init_settings_st *settings))                         \
+    X(const struct ssl_method_st *, TLS_method, (void))                                                                \
+    X(struct ssl_ctx_st *, SSL_CTX_new, (const struct ssl_method_st *method))                                          \
+    X(void, SSL_CTX_free, (struct ssl_ctx_st * context))                                                               \
+    X(long, SSL_CTX_ctrl, (struct ssl_ctx_st * context, int command, long number, void *pointer))                      \
+    X(uint64_t, SSL_CTX_set_options, (struct ssl_ctx_st * context, uint64_t options))                                  \
+    X(int, SSL_CTX_set_ciphersuites, (struct ssl_ctx_st * context, const char *names))                                 \
+    X(int, SSL_CTX_set_num_tickets, (struct ssl_ctx_st * context, size_t count))                                       \
+    X(int, SSL_CTX_use_certificate, (struct ssl_ctx_st * context, struct x509_st * certificate))                       \
+    X(int, SSL_CTX_use_PrivateKey, (struct ssl_ctx_st * context, struct evp_pkey_st * key))                            \
+    X(void, SSL_CTX_set_verify, (struct ssl_ctx_st * context, int mode, int (*call)(int, struct x509_store_ctx_st *))) \
+    X(void, SSL_CTX_set_cert_verify_callback,                                                                          \
+      (struct ssl_ctx_st * context, int (*call)(struct x509_store_ctx_st *, void *), void *argument))                  \
+    X(void, SSL_CTX_set_psk_use_session_callback, (struct ssl_ctx_st * context, pccl_psk_client_call call))            \
+    X(void, SSL_CTX_set_psk_find_session_callback, (struct ssl_ctx_st * context, pccl_psk_server_call call))           \
+    X(struct ssl_st *, SSL_new, (struct ssl_ctx_st * context))                                                         \
+    X(void, SSL_free, (struct ssl_st * ssl))                                                                           \
+    X(void, SSL_set_bio, (struct ssl_st * ssl, struct bio_st * in, struct bio_st * out))                               \
+    X(int, SSL_set_session_id_context, (struct ssl_st * ssl, const unsigned char *name, unsigned int bytes))           \
+    X(void, SSL_set_accept_state, (struct ssl_st * ssl))                                                               \
+    X(void, SSL_set_connect_state, (struct ssl_st * ssl))                                                              \
+    X(int, SSL_set_ex_data, (struct ssl_st * ssl, int index, void *data))                                              \
+    X(void *, SSL_get_ex_data, (const struct ssl_st *ssl, int index))                                                  \
+    X(int, SSL_do_handshake, (struct ssl_st * ssl))                                                                    \
+    X(int, SSL_session_reused, (const struct ssl_st *ssl))                                                             \
+    X(int, SSL_read_ex, (struct ssl_st * ssl, void *bytes, size_t length, size_t *moved))                              \
+    X(int, SSL_write_ex, (struct ssl_st * ssl, const void *bytes, size_t length, size_t *moved))                       \
+    X(int, SSL_pending, (const struct ssl_st *ssl))                                                                    \
+    X(int, SSL_key_update, (struct ssl_st * ssl, int type))                                                            \
+    X(int, SSL_shutdown, (struct ssl_st * ssl))                                                                        \
+    X(int, SSL_get_error, (const struct ssl_st *ssl, int result))                                                      \
+    X(struct ssl_session_st *, SSL_SESSION_new, (void))                                                                \
+    X(void, SSL_SESSION_free, (struct ssl_session_st * session))                                                       \
+    X(int, SSL_SESSION_set1_master_key, (struct ssl_session_st * session, const unsigned char *key, size_t bytes))     \
+    X(int, SSL_SESSION_set_cipher, (struct ssl_session_st * session, const struct ssl_cipher_st *cipher))              \
+    X(int, SSL_SESSION_set_protocol_version, (struct ssl_session_st * session, int version))                           \
+    X(const struct ssl_cipher_st *, SSL_CIPHER_find, (struct ssl_st * ssl, const unsigned char *code))
+
+#define PCCL_OPENSSL_CRYPTO(X)                                                                                         \
+    X(int, OPENSSL_init_crypto, (uint64_t options, const struct ossl_init_settings_st *settings))                      \
+    X(void, OPENSSL_cleanse, (void *bytes, size_t length))                                                             \
+    X(int, CRYPTO_memcmp, (const void *one, const void *other, size_t length))                                         \
+    X(void, ERR_clear_error, (void))                                                                                   \
+    X(unsigned long, ERR_peek_error, (void))                                                                           \
+    X(const char *, ERR_reason_error_string, (unsigned long error))                                                    \
+    X(struct bio_method_st *, BIO_meth_new, (int type, const char *name))                                              \
+    X(int, BIO_meth_set_read, (struct bio_method_st * method, int (*call)(struct bio_st *, char *, int)))              \
+    X(int, BIO_meth_set_write, (struct bio_method_st * method, int (*call)(struct bio_st *, const char *, int)))       \
+    X(int, BIO_meth_set_ctrl, (struct bio_method_st * method, long (*call)(struct bio_st *, int, long, void *)))       \
+    X(struct bio_st *, BIO_new, (const struct bio_method_st *method))                                                  \
+    X(void, BIO_set_data, (struct bio_st * bio, void *data))                                                           \
+    X(void *, BIO_get_data, (struct bio_st * bio))                                                                     \
+    X(void, BIO_set_init, (struct bio_st * bio, int init))                                                             \
+    X(void, BIO_set_flags, (struct bio_st * bio, int flags))                                                           \
+    X(void, BIO_clear_flags, (struct bio_st * bio, int flags))                                                         \
+    X(const struct evp_md_st *, EVP_sha256, (void))                                                                    \
+    X(unsigned char *, HMAC,                                                                                           \
+      (const struct evp_md_st *digest, const void *key, int key_bytes, const unsigned char *bytes, size_t length,      \
+       unsigned char *out, unsigned int *out_bytes))                                                                   \
+    X(struct evp_pkey_st *, EVP_PKEY_new_raw_private_key,                                                              \
+      (int type, struct engine_st *engine, const unsigned char *key, size_t bytes))                                    \
+    X(int, EVP_PKEY_get_raw_public_key, (const struct evp_pkey_st *key, unsigned char *out, size_t *bytes))            \
+    X(int, EVP_PKEY_get_id, (const struct evp_pkey_st *key))                                                           \
+    X(void, EVP_PKEY_free, (struct evp_pkey_st * key))                                                                 \
+    X(struct x509_st *, X509_new, (void))                                                                              \
+    X(void, X509_free, (struct x509_st * certificate))                                                                 \
+    X(int, X509_set_version, (struct x509_st * certificate, long version))                                             \
+    X(struct asn1_string_st *, X509_get_serialNumber, (struct x509_st * certificate))                                  \
+    X(int, ASN1_INTEGER_set, (struct asn1_string_st * number, long value))                                             \
+    X(struct asn1_string_st *, X509_getm_notBefore, (const struct x509_st *certificate))                               \
+    X(struct asn1_string_st *, X509_getm_notAfter, (const struct x509_st *certificate))                                \
+    X(int, ASN1_TIME_set_string_X509, (struct asn1_string_st * time, const char *text))                                \
+    X(int, X509_set_pubkey, (struct x509_st * certificate, struct evp_pkey_st * key))                                  \
+    X(int, X509_sign, (struct x509_st * certificate, struct evp_pkey_st * key, const struct evp_md_st *digest))        \
+    X(struct evp_pkey_st *, X509_get0_pubkey, (const struct x509_st *certificate))                                     \
+    X(struct x509_st *, X509_STORE_CTX_get0_cert, (const struct x509_store_ctx_st *context))                           \
+    X(void, X509_STORE_CTX_set_error, (struct x509_store_ctx_st * context, int error))
+
+struct pccl_openssl {
+#define PCCL_OPENSSL_MEMBER(result, name, parameters) result(*name) parameters;
+    PCCL_OPENSSL_SSL(PCCL_OPENSSL_MEMBER) PCCL_OPENSSL_CRYPTO(PCCL_OPENSSL_MEMBER)
+#undef PCCL_OPENSSL_MEMBER
+};
+
+/* Numbers of OpenSSL's interface that is binary compatible in all versions 3. */
+enum {
+    PCCL_SSL_ERROR_SSL = 1,
+    PCCL_SSL_ERROR_WANT_READ = 2,
+    PCCL_SSL_ERROR_WANT_WRITE = 3,
+    PCCL_SSL_ERROR_SYSCALL = 5,
+    PCCL_SSL_ERROR_ZERO_RETURN = 6,
+    PCCL_SSL_CTRL_MODE = 33,
+    PCCL_SSL_CTRL_SET_SESS_CACHE_MODE = 44,
+    PCCL_SSL_CTRL_SET_MAX_CERT_LIST = 51,
+    PCCL_SSL_CTRL_SET_MIN_PROTO_VERSION = 123,
+    PCCL_SSL_CTRL_SET_MAX_PROTO_VERSION = 124,
+    PCCL_SSL_MODE_ENABLE_PARTIAL_WRITE = 0x1,
+    PCCL_SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER = 0x2,
+    PCCL_SSL_MODE_RELEASE_BUFFERS = 0x10,
+    PCCL_SSL_OP_NO_TICKET = 1 << 14,
+    PCCL_SSL_VERIFY_PEER = 1,
+    PCCL_SSL_VERIFY_FAIL_IF_NO_PEER_CERT = 2,
+    PCCL_SSL_KEY_UPDATE_NOT_REQUESTED = 0,
+    PCCL_TLS1_3_VERSION = 0x304,
+    PCCL_BIO_TYPE_SOURCE_SINK = 0x400,
+    PCCL_BIO_CTRL_FLUSH = 11,
+    PCCL_BIO_FLAGS_READ = 1,
+    PCCL_BIO_FLAGS_WRITE = 2,
+    PCCL_BIO_FLAGS_RWS = 7,
+    PCCL_BIO_FLAGS_SHOULD_RETRY = 8,
+    PCCL_EVP_PKEY_ED25519 = 1087,
+    PCCL_X509_V_ERR_APPLICATION_VERIFICATION = 50,
+    PCCL_OPENSSL_INIT_NO_ATEXIT = 0x80000,
+};
+
+/*
+ * The library, loaded by the first call. Any thread. NULL, with a reason in words: this host does
+ * not have it.
+ */
+const struct pccl_openssl *pccl_openssl(struct pccl_text *reason);
+/* The first error that the library remembers of this thread, in its words. */
+const char *pccl_openssl_error(const struct pccl_openssl *openssl);
+
+#endif

@@ -1,0 +1,510 @@
+#include "net/secure.h"
+
+#include "net/keys_internal.h"
+#include "net/socket.h"
+
+#include <string.h>
+
+enum {
+    RECORD_BYTES = 16 << 10,  /* the most that TLS seals at once */
+    SEALED_BYTES = 128 << 10, /* so many wait for the kernel before more is sealed */
+    FIRST_BYTES = 3,
+    GREETING_BYTES_MAX = 16 << 10, /* that the other side may send before the handshake is done */
+    REKEY_RECORDS = 1 << 23,       /* AES-GCM's bound is 2^24.5 (RFC 8446, 5.5) */
+    EMPTY_READS_MAX = 64,          /* records without content, in a row */
+    HANDSHAKE_TYPE = 22,
+    ALERT_TYPE = 21,
+    VERSION_MAJOR = 3, /* of records */
+    REASON_MASK = 0x7fffff,
+    REASON_NO_CERTIFICATE = 199,
+    REASON_NOT_VERIFIED = 134,
+    REASON_ALERTS = 1000,
+};
+
+enum state {
+    SHAKING_HANDS,
+    OPEN,
+    FAILED, /* what is written is dropped, but for the alert that tells the other side */
+    PLAIN,  /* the other side does not encrypt; the end that was dialed can still answer it in the clear */
+};
+
+struct pccl_secure {
+    const struct pccl_memory *memory;
+    const struct pccl_keys *keys;
+    const struct pccl_openssl *openssl;
+    struct ssl_st *ssl;
+    uv_os_sock_t socket; /* during a call */
+    enum pccl_secure_role role;
+    enum state state;
+    bool opens;                  /* DIALED, ACCEPTED: the link goes on in the clear */
+    bool finished;               /* its end was said */
+    int read_error, write_error; /* of the socket, or 0 */
+    int ended;                   /* why a read found no more, after it found something */
+
+    uint8_t first[FIRST_BYTES]; /* what the other side sent first */
+    uint32_t first_have, first_used;
+    uint64_t greeting_bytes;
+    uint64_t records, rekey;
+
+    uint8_t *sealed; /* sealed_start..sealed_end is unsent */
+    uint32_t sealed_start, sealed_end, sealed_capacity;
+
+    struct pccl_key_name name;
+    struct pccl_id ticket;
+    uint8_t identity[PCCL_KEY_NAME_BYTES];
+    struct pccl_text why;
+};
+
+static bool is_link(const struct pccl_secure *secure) { return secure->role >= PCCL_SECURE_DIALED; }
+
+static bool is_client(const struct pccl_secure *secure)
+{
+    return secure->role == PCCL_SECURE_PEER || secure->role == PCCL_SECURE_DIALED;
+}
+
+/* ---- the names of keys ---- */
+
+static const char name_prefix[] = "pccl1 ";
+
+static void write_name(const struct pccl_key_name *name, uint8_t out[PCCL_KEY_NAME_BYTES])
+{
+    memcpy(out, name_prefix, sizeof name_prefix - 1);
+    out += sizeof name_prefix - 1;
+    *out++ = name->probe ? 'p' : 'l';
+    *out++ = name->open ? 'o' : 's';
+    pccl_id_write(&name->from, (char *)out, 32);
+    out[32] = '-';
+    pccl_id_write(&name->to, (char *)out + 33, 32);
+}
+
+static bool read_name(const uint8_t *bytes, size_t length, struct pccl_key_name *name)
+{
+    const char *text = (const char *)bytes + sizeof name_prefix - 1;
+    if (length != PCCL_KEY_NAME_BYTES || memcmp(bytes, name_prefix, sizeof name_prefix - 1) != 0 ||
+        !pccl_id_read(text + 2, 32, &name->from) || !pccl_id_read(text + 35, 32, &name->to))
+        return false;
+    name->probe = text[0] == 'p';
+    name->open = text[1] == 'o';
+    uint8_t again[PCCL_KEY_NAME_BYTES]; /* one text for each name */
+    write_name(name, again);
+    return memcmp(again, bytes, length) == 0;
+}
+
+static struct ssl_session_st *session_of(const struct pccl_openssl *openssl, struct ssl_st *ssl,
+                                         const struct pccl_secret *key)
+{
+    static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01}; /* the key fits all ciphers with SHA-256 */
+    struct ssl_session_st *session = openssl->SSL_SESSION_new();
+    const struct ssl_cipher_st *cipher = openssl->SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
+    if (session && cipher && openssl->SSL_SESSION_set1_master_key(session, key->bytes, sizeof key->bytes) &&
+        openssl->SSL_SESSION_set_cipher(session, cipher) &&
+        openssl->SSL_SESSION_set_protocol_version(session, PCCL_TLS1_3_VERSION))
+        return session;
+    openssl->SSL_SESSION_free(session);
+    return NULL;
+}
+
+int pccl_secure_offer_key(struct ssl_st *ssl, const struct evp_md_st *digest, const unsigned char **identity,
+                          size_t *identity_bytes, struct ssl_session_st **session)
+{
+    /* The SSL object was made by pccl_secure_create; another one has none of our keys. */
+    const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
+    struct pccl_secure *secure = openssl->SSL_get_ex_data(ssl, 0);
+    struct pccl_secret key;
+    (void)digest;
+    *session = NULL;
+    if (!pccl_keys_of_link(secure->keys, &secure->name, &secure->ticket, &key))
+        return 0;
+    *session = session_of(openssl, ssl, &key);
+    pccl_wipe(&key, sizeof key);
+    *identity = secure->identity;
+    *identity_bytes = sizeof secure->identity;
+    return *session != NULL;
+}
+
+int pccl_secure_find_key(struct ssl_st *ssl, const unsigned char *identity, size_t identity_bytes,
+                         struct ssl_session_st **session)
+{
+    const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
+    struct pccl_secure *secure = openssl->SSL_get_ex_data(ssl, 0);
+    struct pccl_secret key;
+    *session = NULL;
+    if (!read_name(identity, identity_bytes, &secure->name) || !pccl_keys_find(secure->keys, &secure->name, &key))
+        return 1; /* no such key: the handshake fails */
+    secure->opens = secure->name.open && !secure->name.probe;
+    *session = session_of(openssl, ssl, &key);
+    pccl_wipe(&key, sizeof key);
+    return *session != NULL;
+}
+
+/* ---- the first bytes ---- */
+
+static bool is_record(const uint8_t *bytes, size_t length, bool may_be_alert)
+{
+    return (length < 1 || bytes[0] == HANDSHAKE_TYPE || (may_be_alert && bytes[0] == ALERT_TYPE)) &&
+           (length < 2 || bytes[1] == VERSION_MAJOR) && (length < 3 || (bytes[2] >= 1 && bytes[2] <= 4));
+}
+
+/* A frame of ours would be longer than any that may come first. */
+bool pccl_secure_is_greeting(const uint8_t *bytes, size_t length)
+{
+    return length >= FIRST_BYTES && is_record(bytes, length, false);
+}
+
+static const char *plain_words(const struct pccl_secure *secure)
+{
+    switch (secure->role) {
+    case PCCL_SECURE_PEER:
+        return "the master has no token, so it does not encrypt: start it with --token-file, or this peer without "
+               "PCCL_TOKEN and PCCL_TOKEN_FILE";
+    case PCCL_SECURE_MASTER:
+        return "this master takes encrypted connections only: start the peer with the master's token in PCCL_TOKEN or "
+               "PCCL_TOKEN_FILE";
+    default: return "one end of the link encrypts, the other does not";
+    }
+}
+
+/* What has come of the first bytes. 0: go on; UV_EAGAIN and other errors. */
+static ptrdiff_t see_first(struct pccl_secure *secure)
+{
+    while (secure->first_have < FIRST_BYTES) {
+        ptrdiff_t got =
+            pccl_socket_read(secure->socket, secure->first + secure->first_have, FIRST_BYTES - secure->first_have);
+        if (got < 0)
+            return got;
+        secure->first_have += (uint32_t)got;
+        if (is_record(secure->first, secure->first_have, is_client(secure)))
+            continue;
+        secure->state = PLAIN;
+        pccl_text_format(&secure->why, "%s", plain_words(secure));
+        return UV_EPROTO;
+    }
+    return 0;
+}
+
+/* ---- between OpenSSL and the socket ---- */
+
+static int retry(const struct pccl_openssl *openssl, struct bio_st *bio, int which)
+{
+    openssl->BIO_set_flags(bio, which | PCCL_BIO_FLAGS_SHOULD_RETRY);
+    return -1;
+}
+
+static int on_bio_read(struct bio_st *bio, char *out, int length)
+{
+    const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
+    struct pccl_secure *secure = openssl->BIO_get_data(bio);
+    openssl->BIO_clear_flags(bio, PCCL_BIO_FLAGS_RWS | PCCL_BIO_FLAGS_SHOULD_RETRY);
+    if (length <= 0)
+        return 0;
+    ptrdiff_t got = see_first(secure);
+    if (got == 0 && secure->first_used < FIRST_BYTES) {
+        uint32_t left = FIRST_BYTES - secure->first_used, bytes = (uint32_t)length < left ? (uint32_t)length : left;
+        memcpy(out, secure->first + secure->first_used, bytes);
+        secure->first_used += bytes;
+        return (int)bytes;
+    }
+    if (got == 0)
+        got = pccl_socket_read(secure->socket, (uint8_t *)out, (size_t)length);
+    if (got == UV_EAGAIN)
+        return retry(openssl, bio, PCCL_BIO_FLAGS_READ);
+    if (got < 0) {
+        secure->read_error = (int)got;
+        return got == UV_EOF ? 0 : -1;
+    }
+    secure->greeting_bytes += (uint64_t)got;
+    if (secure->state == SHAKING_HANDS && secure->greeting_bytes > GREETING_BYTES_MAX) {
+        secure->state = FAILED;
+        pccl_text_format(&secure->why, "it says too much before it shows a key");
+        return -1;
+    }
+    return (int)got;
+}
+
+static int on_bio_write(struct bio_st *bio, const char *bytes, int length)
+{
+    const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
+    struct pccl_secure *secure = openssl->BIO_get_data(bio);
+    openssl->BIO_clear_flags(bio, PCCL_BIO_FLAGS_RWS | PCCL_BIO_FLAGS_SHOULD_RETRY);
+    if (length <= 0)
+        return 0;
+    uint32_t unsent = secure->sealed_end - secure->sealed_start;
+    if (unsent == 0 || (secure->sealed_start > 0 && secure->sealed_capacity - secure->sealed_end < (uint32_t)length)) {
+        if (unsent > 0)
+            memmove(secure->sealed, secure->sealed + secure->sealed_start, unsent);
+        secure->sealed_start = 0;
+        secure->sealed_end = unsent;
+    }
+    uint8_t *sealed =
+        pccl_grow(secure->memory, secure->sealed, &secure->sealed_capacity, secure->sealed_end + (uint32_t)length, 1);
+    if (!sealed) {
+        secure->write_error = UV_ENOMEM;
+        return -1;
+    }
+    secure->sealed = sealed;
+    memcpy(sealed + secure->sealed_end, bytes, (size_t)length);
+    secure->sealed_end += (uint32_t)length;
+    return length;
+}
+
+static long on_bio_ctrl(struct bio_st *bio, int command, long number, void *pointer)
+{
+    (void)bio;
+    (void)number;
+    (void)pointer;
+    return command == PCCL_BIO_CTRL_FLUSH;
+}
+
+static struct bio_method_st *method;
+static uv_once_t method_once = UV_ONCE_INIT;
+
+static void make_method(void)
+{
+    const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
+    struct bio_method_st *made = openssl->BIO_meth_new(PCCL_BIO_TYPE_SOURCE_SINK, "pccl");
+    if (made && openssl->BIO_meth_set_read(made, on_bio_read) && openssl->BIO_meth_set_write(made, on_bio_write) &&
+        openssl->BIO_meth_set_ctrl(made, on_bio_ctrl))
+        method = made;
+}
+
+/* Sends what is sealed. 0: all of it; UV_EAGAIN or another error. */
+static ptrdiff_t flush(struct pccl_secure *secure)
+{
+    while (secure->sealed_start < secure->sealed_end) {
+        ptrdiff_t moved = pccl_socket_write(secure->socket, secure->sealed + secure->sealed_start,
+                                            secure->sealed_end - secure->sealed_start);
+        if (moved == UV_ENOBUFS)
+            return UV_EAGAIN;
+        if (moved < 0)
+            return moved;
+        secure->sealed_start += (uint32_t)moved;
+    }
+    return 0;
+}
+
+/* ---- life ---- */
+
+struct pccl_secure *pccl_secure_create(const struct pccl_memory *memory, const struct pccl_keys *keys,
+                                       enum pccl_secure_role role, const struct pccl_key_name *name,
+                                       const struct pccl_id *ticket)
+{
+    const struct pccl_openssl *openssl = pccl_keys_openssl(keys);
+    uv_once(&method_once, make_method);
+    struct pccl_secure *secure = pccl_allocate(memory, sizeof *secure);
+    if (!secure)
+        return NULL;
+    secure->memory = memory;
+    secure->keys = keys;
+    secure->openssl = openssl;
+    secure->role = role;
+    secure->rekey = REKEY_RECORDS;
+    if (name) {
+        secure->name = *name;
+        secure->ticket = *ticket;
+        secure->opens = name->open && !name->probe;
+        write_name(name, secure->identity);
+    }
+    secure->ssl = openssl->SSL_new(is_link(secure) ? pccl_keys_links(keys) : pccl_keys_control(keys));
+    struct bio_st *bio = method && secure->ssl ? openssl->BIO_new(method) : NULL;
+    if (!bio || !openssl->SSL_set_ex_data(secure->ssl, 0, secure)) {
+        pccl_secure_destroy(secure);
+        return NULL;
+    }
+    openssl->BIO_set_data(bio, secure);
+    openssl->BIO_set_init(bio, 1);
+    openssl->SSL_set_bio(secure->ssl, bio, bio);
+    if (is_client(secure))
+        openssl->SSL_set_connect_state(secure->ssl);
+    else
+        openssl->SSL_set_accept_state(secure->ssl);
+    if (role == PCCL_SECURE_ACCEPTED) /* OpenSSL wants a name, whatever it is, where clients are verified */
+        (void)openssl->SSL_set_session_id_context(secure->ssl, (const unsigned char *)name_prefix, 5);
+    return secure;
+}
+
+void pccl_secure_destroy(struct pccl_secure *secure)
+{
+    if (!secure)
+        return;
+    secure->openssl->SSL_free(secure->ssl);
+    pccl_release(secure->memory, secure->sealed, secure->sealed_capacity);
+    const struct pccl_memory *memory = secure->memory;
+    pccl_wipe(secure, sizeof *secure);
+    pccl_release(memory, secure, sizeof *secure);
+}
+
+void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t records) { secure->rekey = records; }
+
+/* ---- failures ---- */
+
+static void explain(struct pccl_secure *secure)
+{
+    unsigned long error = secure->openssl->ERR_peek_error() & REASON_MASK;
+    const char *words = pccl_openssl_error(secure->openssl);
+    bool told = error >= REASON_ALERTS; /* the other side has ended it */
+    switch (secure->role) {
+    case PCCL_SECURE_PEER:
+        if (error == REASON_NOT_VERIFIED)
+            pccl_text_format(&secure->why, "the master that answers is not the one of the token: its key is another");
+        else if (told)
+            pccl_text_format(&secure->why, "the master does not accept the token: it has another one");
+        else
+            pccl_text_format(&secure->why, "the encryption failed: %s", words);
+        break;
+    case PCCL_SECURE_MASTER:
+        if (error == REASON_NO_CERTIFICATE)
+            pccl_text_format(&secure->why, "it has no token");
+        else if (error == REASON_NOT_VERIFIED)
+            pccl_text_format(&secure->why, "its token is not the one of this master");
+        else if (told)
+            pccl_text_format(&secure->why, "it does not take this master for the one of its token");
+        else
+            pccl_text_format(&secure->why, "the encryption failed: %s", words);
+        break;
+    default: pccl_text_format(&secure->why, "the ends of the link do not have the same key: %s", words); break;
+    }
+}
+
+/* What the last call of OpenSSL came to: UV_EAGAIN, or the end. */
+static ptrdiff_t outcome(struct pccl_secure *secure, int result)
+{
+    int kind = secure->openssl->SSL_get_error(secure->ssl, result);
+    if (secure->state == PLAIN)
+        return UV_EPROTO;
+    if (kind == PCCL_SSL_ERROR_WANT_READ || kind == PCCL_SSL_ERROR_WANT_WRITE)
+        return UV_EAGAIN;
+    if (kind == PCCL_SSL_ERROR_ZERO_RETURN)
+        return UV_EOF;
+    if (secure->write_error)
+        return secure->write_error;
+    if (secure->read_error)
+        return secure->read_error;
+    if (secure->state != FAILED)
+        explain(secure);
+    secure->state = FAILED;
+    (void)flush(secure); /* the alert */
+    return UV_EPROTO;
+}
+
+/* The handshake goes on. 0: it is done. */
+static ptrdiff_t shake_hands(struct pccl_secure *secure)
+{
+    secure->openssl->ERR_clear_error();
+    int result = secure->openssl->SSL_do_handshake(secure->ssl);
+    ptrdiff_t error = result == 1 ? 0 : outcome(secure, result);
+    (void)flush(secure); /* what is left is sent like the rest */
+    if (error)
+        return error;
+    if (is_link(secure) && !secure->openssl->SSL_session_reused(secure->ssl)) {
+        secure->state = FAILED; /* cannot happen: no certificate is good for a link */
+        pccl_text_format(&secure->why, "the handshake of the link used no key of the master");
+        return UV_EPROTO;
+    }
+    secure->state = OPEN;
+    return 0;
+}
+
+/* ---- in ---- */
+
+/* Adds up what comes. 0, or why nothing more does. */
+static ptrdiff_t read_into(struct pccl_secure *secure, uint8_t *bytes, size_t length, size_t *total)
+{
+    for (size_t have = 0, got = 0; have < length; have += got, *total += got) {
+        int result = secure->openssl->SSL_read_ex(secure->ssl, bytes + have, length - have, &got);
+        if (result != 1)
+            return outcome(secure, result);
+    }
+    return 0;
+}
+
+ptrdiff_t pccl_secure_read(struct pccl_secure *secure, uv_os_sock_t socket, uint8_t *first, size_t first_length,
+                           uint8_t *second, size_t second_length)
+{
+    size_t total = 0;
+    secure->socket = socket;
+    if (secure->ended)
+        return secure->ended;
+    if (secure->state == FAILED || secure->state == PLAIN)
+        return UV_EPROTO;
+    if (secure->state == SHAKING_HANDS) {
+        ptrdiff_t error = shake_hands(secure);
+        if (error)
+            return error;
+    }
+    secure->openssl->ERR_clear_error();
+    ptrdiff_t error = read_into(secure, first, first_length, &total);
+    if (!error)
+        error = read_into(secure, second, second_length, &total);
+    if (error && error != UV_EAGAIN)
+        secure->ended = (int)error;
+    return total > 0 ? (ptrdiff_t)total : error;
+}
+
+bool pccl_secure_has_input(const struct pccl_secure *secure)
+{
+    return secure->ended || secure->state >= FAILED ||
+           (secure->state == OPEN && secure->openssl->SSL_pending(secure->ssl) > 0);
+}
+
+/* ---- out ---- */
+
+/* Seals until nothing is left or enough waits. 0, or why no more is sealed. */
+static ptrdiff_t seal(struct pccl_secure *secure, const uint8_t *bytes, size_t length, size_t *total)
+{
+    size_t done = 0;
+    while (done < length && secure->sealed_end - secure->sealed_start < SEALED_BYTES) {
+        size_t piece = pccl_min_u64(length - done, RECORD_BYTES), moved = 0;
+        if (++secure->records % secure->rekey == 0)
+            (void)secure->openssl->SSL_key_update(secure->ssl, PCCL_SSL_KEY_UPDATE_NOT_REQUESTED);
+        int result = secure->openssl->SSL_write_ex(secure->ssl, bytes + done, piece, &moved);
+        if (result != 1)
+            return outcome(secure, result);
+        done += moved;
+        *total += moved;
+    }
+    return 0;
+}
+
+ptrdiff_t pccl_secure_write(struct pccl_secure *secure, uv_os_sock_t socket, const uint8_t *first, size_t first_length,
+                            const uint8_t *second, size_t second_length)
+{
+    size_t total = 0, before;
+    ptrdiff_t error = 0;
+    secure->socket = socket;
+    if (secure->state == PLAIN && !is_client(secure) && first_length + second_length > 0)
+        return pccl_socket_write_two(socket, first, first_length, second, second_length);
+    if (secure->state == SHAKING_HANDS && shake_hands(secure) != 0 && secure->state == SHAKING_HANDS)
+        return UV_EAGAIN;        /* also if it has ended: reading will tell */
+    if (secure->state != OPEN) { /* nobody would understand it */
+        error = flush(secure);
+        return error ? error : (ptrdiff_t)(first_length + second_length);
+    }
+    secure->openssl->ERR_clear_error();
+    do {
+        before = total;
+        if (total < first_length)
+            error = seal(secure, first + total, first_length - total, &total);
+        if (!error && total >= first_length)
+            error = seal(secure, second + (total - first_length), first_length + second_length - total, &total);
+        if (!error)
+            error = flush(secure);
+    } while (!error && total > before);
+    return total > 0 ? (ptrdiff_t)total : error;
+}
+
+bool pccl_secure_is_sending(const struct pccl_secure *secure) { return secure->sealed_start < secure->sealed_end; }
+
+bool pccl_secure_is_shaking_hands(const struct pccl_secure *secure) { return secure->state == SHAKING_HANDS; }
+
+void pccl_secure_finish(struct pccl_secure *secure)
+{
+    if (secure->finished || secure->state != OPEN)
+        return;
+    secure->finished = true;
+    secure->openssl->ERR_clear_error();
+    (void)secure->openssl->SSL_shutdown(secure->ssl);
+}
+
+bool pccl_secure_opens(const struct pccl_secure *secure) { return secure->opens; }
+
+const char *pccl_secure_why(const struct pccl_secure *secure) { return secure->why.bytes; }

@@ -1,0 +1,63 @@
+/*
+ * The encryption of one connection: TLS 1.3 between a channel and its socket (net/keys.h says with
+ * which keys). Only net/channel uses the functions that move bytes. Sealed bytes that the kernel
+ * does not take are kept here, so a write never waits and never has to be repeated.
+ *
+ * Who speaks something else is found out by the first three bytes, before anything is parsed; both
+ * ends then say so in words.
+ *
+ * Threads: none at the same time, whichever those are that may use the channel.
+ */
+#ifndef PCCL_NET_SECURE_H
+#define PCCL_NET_SECURE_H
+
+#include "net/keys.h"
+
+#include <uv.h>
+
+struct pccl_secure;
+
+enum pccl_secure_role {
+    PCCL_SECURE_PEER,     /* the connection to the master, at the peer */
+    PCCL_SECURE_MASTER,   /* the same, at the master */
+    PCCL_SECURE_DIALED,   /* a link, at the end that the master told to dial: the TLS client */
+    PCCL_SECURE_ACCEPTED, /* the same, at the other end */
+};
+
+/*
+ * name, ticket: of DIALED (a probe has no ticket), else NULL. The keys stay the caller's. NULL: out
+ * of memory.
+ */
+struct pccl_secure *pccl_secure_create(const struct pccl_memory *memory, const struct pccl_keys *keys,
+                                       enum pccl_secure_role role, const struct pccl_key_name *name,
+                                       const struct pccl_id *ticket);
+/* Says nothing to the other side. NULL: none. */
+void pccl_secure_destroy(struct pccl_secure *secure);
+
+/*
+ * As pccl_socket_read_two and pccl_socket_write_two, with these differences. UV_EPROTO: the other
+ * side does not have the keys or speaks something else, see pccl_secure_why. Reading and writing
+ * also do the handshake, until whose end both return UV_EAGAIN. What was written may still have to
+ * be sent: pccl_secure_is_sending; a write of no bytes goes on with that.
+ */
+ptrdiff_t pccl_secure_read(struct pccl_secure *secure, uv_os_sock_t socket, uint8_t *first, size_t first_length,
+                           uint8_t *second, size_t second_length);
+ptrdiff_t pccl_secure_write(struct pccl_secure *secure, uv_os_sock_t socket, const uint8_t *first, size_t first_length,
+                            const uint8_t *second, size_t second_length);
+bool pccl_secure_is_sending(const struct pccl_secure *secure);
+/* Writing waits for what the other side says, not for room. */
+bool pccl_secure_is_shaking_hands(const struct pccl_secure *secure);
+/* Bytes were received that no read has taken: the socket does not report them. */
+bool pccl_secure_has_input(const struct pccl_secure *secure);
+/* The end of the output, to be written like the rest. */
+void pccl_secure_finish(struct pccl_secure *secure);
+/* The link goes on in the clear from here on, after a write that left nothing unsent. */
+bool pccl_secure_opens(const struct pccl_secure *secure);
+const char *pccl_secure_why(const struct pccl_secure *secure);
+/* For tests: a new key after so many records. */
+void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t records);
+
+/* Whether a stranger that was expected to speak in the clear begins with an encrypted greeting. */
+bool pccl_secure_is_greeting(const uint8_t *bytes, size_t length);
+
+#endif

@@ -1,0 +1,358 @@
+"""Encryption by one string: the master makes a token, peers have it, and whoever has not gets
+nowhere and is told so."""
+
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+
+import harness
+import wire
+from harness import INVALID_ARGUMENT, MASTER_FAILED
+from harness import check, equal, say
+from loops import all_right, in_both_sizes, more_steps, start_loop, start_loops
+from namespaces import SKIPPED, Network
+
+MIB = 1 << 20
+TOKEN = "pccl1.AAAAAAAAAAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"  # of nobody
+
+
+def refused(peer, address, *parts):
+    """Connecting fails, and says why."""
+    peer.create(address)
+    words = peer.do("connect", rc=MASTER_FAILED)["words"]
+    for part in parts:
+        check(part in words, f"no '{part}' in: {words}")
+    return words
+
+
+def nothing_told(run):
+    """No process has written the secret, or has it on its command line."""
+    secret = run.token().split(".")[2]
+    for process in run.processes:
+        for _, text in process.lines:
+            check(secret not in text, f"{process.name} tells the secret")
+        with open(f"/proc/{process.pid}/cmdline", "rb") as file:
+            check(secret.encode() not in file.read(), f"{process.name} has the secret on its command line")
+
+
+@in_both_sizes
+def run_with_token(run, count):
+    """Peers with the token join, reduce and lose one of them; nobody tells the secret."""
+    run.secure()
+    run.start_master()
+    peers = run.join(3)
+    loops = start_loops(peers, count=count)
+    more_steps(loops, world=3)
+    peers[2].kill()
+    more_steps(loops[:2], world=2)
+    all_right(loops[:2])
+    nothing_told(run)
+
+
+def test_files_are_private_and_stay(run):
+    """Key and token are made once, for this user alone; a master that starts again has them, and
+    its peers come back."""
+    run.secure()
+    run.start_master()
+    names = sorted(os.listdir(run.state))
+    equal(names, ["master.key", "run.token"], "files")
+    equal(stat.S_IMODE(os.stat(run.state).st_mode), 0o700, "mode of the directory")
+    for name in names:
+        equal(stat.S_IMODE(os.stat(f"{run.state}/{name}").st_mode), 0o600, f"mode of {name}")
+    token = run.token()
+    check(any("PCCL_TOKEN_FILE=" + run.state in text for _, text in run.master.lines), "the line to copy")
+    a, b = run.join(2)
+    loops = start_loops([a, b])
+    run.master.kill()
+    run.start_master(run.port)
+    more_steps(loops, world=2)
+    all_right(loops)
+    equal(run.token(), token, "the token")
+    nothing_told(run)
+
+
+def start_in_vain(run, part, **more):
+    """A master that does not start, and says why."""
+    environment = dict(run.environment, PCCL_LISTEN="127.0.0.1:0", **more)
+    done = subprocess.run([harness.executable("master")], env=environment, text=True, capture_output=True, timeout=60)
+    check(done.returncode == 1 and part in done.stderr, f"{done.returncode}: {done.stderr}")
+
+
+def test_files_that_are_no_secret(run):
+    """Secrets that others may read, that are missing or do not belong together are not used."""
+    run.secure()
+    run.start_master().kill()
+    key, token = f"{run.state}/master.key", f"{run.state}/run.token"
+    for path, good in ((key, 0o600), (token, 0o600), (run.state, 0o700)):
+        os.chmod(path, good | 0o040)
+        start_in_vain(run, "chmod")
+        os.chmod(path, good)
+    with open(token, "r+", encoding="ascii") as file:
+        text = file.read()
+        file.seek(0)
+        file.write(TOKEN)
+        file.flush()
+        start_in_vain(run, "is not the token of the key")
+        file.seek(0)
+        file.truncate()
+        start_in_vain(run, "empty")
+        file.write("pccl1.nonsense")
+        file.flush()
+        start_in_vain(run, "it is no token of a master")
+    os.rename(key, key + ".away")
+    with open(token, "w", encoding="ascii") as file:
+        file.write(text)
+    start_in_vain(run, "is missing")
+    os.rename(key + ".away", key)
+    os.unlink(token)  # a new token of the same key
+    run.start_master()
+    check(run.token().split(".")[1] == text.split(".")[1], "the key stays")
+    check(run.token() != text.strip(), "the token is a new one")
+
+
+def test_host_without_openssl(run):
+    """Where the library cannot be loaded a token is an error, nothing is made, and all else works."""
+    run.secure()
+    libraries = tempfile.mkdtemp()
+    run.at_exit.append(lambda: shutil.rmtree(libraries, ignore_errors=True))
+    for name in ("libcrypto.so.3", "libssl.so.3"):
+        with open(f"{libraries}/{name}", "wb"):  # found first, and no library
+            pass
+    start_in_vain(run, "OpenSSL 3, which encryption needs, cannot be loaded", LD_LIBRARY_PATH=libraries)
+    check(not os.path.exists(run.state), "nothing was made")
+    run.environment.update(LD_LIBRARY_PATH=libraries)
+    peer = run.peer(token=TOKEN)
+    words = peer.do("create", "127.0.0.1:1", rc=None)["words"]
+    check("OpenSSL 3" in words, words)
+    run.environment.update(PCCL_MASTER_STATE="", PCCL_TOKEN_FILE="")
+    run.start_master()
+    run.join(2)
+
+
+def test_token_by_itself(run):
+    """PCCL_TOKEN does what PCCL_TOKEN_FILE does; a bad one is told without showing it."""
+    run.secure()
+    run.start_master()
+    a = run.peer(token=run.token(), token_file="")
+    a.create(run.address)
+    a.do("connect")
+    broken = run.token()[:-1] + "!"
+    b = run.peer(token=broken, token_file="")
+    words = b.do("create", run.address, rc=INVALID_ARGUMENT)["words"]
+    check("value of token" in words and "PCCL_TOKEN" in words, words)
+    check(broken.split(".")[2] not in words, f"the token is shown: {words}")
+    c = run.peer(token_file=f"{run.state}/missing")
+    check("missing" in c.do("create", run.address, rc=None)["words"], "the file is named")
+    nothing_told(run)
+
+
+def test_who_does_not_belong_is_told_why(run):
+    """Another token, none, and one where the master has none: a reason on both sides, and the
+    others go on."""
+    run.secure()
+    run.start_master()
+    members = run.join(2)
+    loops = start_loops(members)
+    pin = run.token().split(".")[1]
+    refused(run.peer(token_file=""), run.address, "encrypted connections only", "PCCL_TOKEN")
+    run.master.wait_line("takes encrypted connections only")
+    refused(run.peer(token=TOKEN.replace("A" * 22, pin, 1), token_file=""), run.address, "does not accept the token")
+    run.master.wait_line("its token is not the one of this master")
+    refused(run.peer(token=TOKEN, token_file=""), run.address, "is not the one of the token")
+    run.master.wait_line("it does not take this master for the one of its token")
+    more_steps(loops, world=2)
+    all_right(loops)
+    nothing_told(run)
+
+
+def test_master_without_token(run):
+    """A peer with a token does not speak to a master that does not encrypt, and says what to do."""
+    run.start_master()
+    refused(run.peer(token=TOKEN), run.address, "--token-file")
+    run.master.wait_line("it wants encryption, and there is no token here")
+
+
+def test_warning_without_a_token(run):
+    """A master that others can reach says what protects it; --insecure ends that."""
+    for insecure in (0, 1):
+        master = run.start_master(listen="0.0.0.0:0", insecure=insecure)
+        warned = [text for _, text in master.lines if "--token-file" in text]
+        equal(len(warned), 1 - insecure, "warnings")
+        master.kill()
+    run.secure()
+    master = run.start_master(listen="0.0.0.0:0")
+    check(not any("there is no token" in text for _, text in master.lines), "a warning with a token")
+
+
+class Stranger:
+    """Connects, says something and holds on."""
+
+    def __init__(self, port, said=b""):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=harness.DEADLINE)
+        self.socket.sendall(said)
+
+    def heard(self):
+        """All until the other side ends it."""
+        heard = b""
+        try:
+            while more := self.socket.recv(65536):
+                heard += more
+        except OSError:
+            pass
+        self.socket.close()
+        return heard
+
+
+def greeting():
+    """The beginning of a TLS handshake, whose rest never comes."""
+    hello = bytes.fromhex("0303") + bytes(32) + b"\0" + bytes.fromhex("00021301") + b"\x01\x00"
+    extensions = bytes.fromhex("002b0003020304") + bytes.fromhex("000a00040002001d")
+    extensions += bytes.fromhex("000d0004000208 07".replace(" ", ""))
+    extensions += bytes.fromhex("00330026002400 1d0020".replace(" ", "")) + bytes([9]) + bytes(31)
+    hello += len(extensions).to_bytes(2, "big") + extensions
+    message = b"\x01" + len(hello).to_bytes(3, "big") + hello
+    return b"\x16\x03\x01" + len(message).to_bytes(2, "big") + message
+
+
+def test_strangers_at_closed_doors(run):
+    """Handshakes that stop half-way, garbage and frames of ours in the clear end, and the members
+    notice nothing."""
+    run.secure()
+    run.environment.update(PCCL_LOG_LEVEL="INFO")
+    run.start_master(hello_ms=1000)
+    members = run.join(2, connect_timeout_ms=1000)
+    loops = start_loops(members)
+    ports = [run.port] + [port for member in members for port in member.listening_ports()]
+    forge = run.forge
+    frame = forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity()))
+    openings = {
+        "silence": b"",
+        "half a greeting": greeting()[:40],
+        "a greeting and no more": greeting(),
+        "a greeting that never ends": b"\x16\x03\x01\x40\x00" + bytes([1, 0, 255, 255]) + bytes(65536),
+        "a frame in the clear": frame,
+        "HTTP": b"GET / HTTP/1.1\r\n\r\n",
+        "an alert": b"\x15\x03\x03\x00\x02\x02\x28",
+        "garbage in a record": b"\x16\x03\x03\x00\x08" + bytes(range(8)),
+    }
+    for port in ports:
+        strangers = {what: Stranger(port, said) for what, said in openings.items()}
+        heard = {what: stranger.heard() for what, stranger in strangers.items()}
+        check(b"PCCL_TOKEN" in heard["a frame in the clear"] or port != run.port, f"an answer: {heard}")
+        check(heard["a greeting and no more"][:1] == b"\x16" or port != run.port, "OpenSSL's answer")
+    crowd = [Stranger(run.port, greeting()[:40]) for _ in range(300)]
+    for stranger in crowd:
+        stranger.heard()
+    more_steps(loops, world=2)
+    all_right(loops)
+    newcomer = run.peer()
+    newcomer.create(run.address)
+    newcomer.do("connect")
+    loops.append(start_loop(newcomer, 2))
+    harness.wait_until(lambda: loops[2].steps, "steps of the newcomer")
+    more_steps(loops, world=3)
+    all_right(loops)
+
+
+CAPTURE = """
+import socket, sys
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+wire.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)
+print("captures", flush=True)
+with open(sys.argv[1], "wb") as file:
+    while True:
+        file.write(wire.recv(1 << 16)[54:])
+        file.flush()
+"""
+
+
+def seen_on_the_wire(run, encryption):
+    """All that travels between a master and two peers on hosts of their own, while the peers reduce,
+    synchronize and measure. The token of the run, or None: in the clear."""
+    network = Network(3)
+    network.build()
+    path = tempfile.mktemp()
+    run.at_exit += [network.remove, lambda: os.path.exists(path) and os.unlink(path)]
+    if encryption:
+        run.secure(encryption)
+    run.host = network.address(0)
+    capture = run._add(
+        harness.Process(
+            "capture",
+            ["ip", "netns", "exec", network.switch, sys.executable, "-c", CAPTURE, path],
+            run.environment,
+        )
+    )
+    capture.wait_line("captures")
+    run.start_master(port=48148, prefix=network.prefix(0))
+    peers = [run.peer(name=f"whisper{i}", prefix=network.prefix(1 + i)) for i in range(2)]
+    for peer in peers:
+        peer.create(run.address)
+    peers[0].do("connect")
+    run.admit(peers[1], [peers[0]])
+    for count in (100, 4 * MIB):
+        for call in [peer.start("reduce", 1, count, "f32", "sum", "const:1") for peer in peers]:
+            call.wait(rc=harness.SUCCESS)
+    for call in [peer.start("optimize") for peer in peers]:
+        call.wait(rc=harness.SUCCESS)
+    capture.kill()
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def captured(run, encryption, tiny, bulk):
+    if os.geteuid() != 0:
+        say("skipped: needs network namespaces")
+        sys.exit(SKIPPED)
+    seen = seen_on_the_wire(run, encryption)
+    ones = b"\x00\x00\x80\x3f" * 16
+    check(len(seen) > 16 * MIB, f"{len(seen)} bytes were captured")
+    equal(ones in seen, tiny or bulk, "payload is seen")
+    equal(seen.count(ones * 16) > 1000, bulk, "much payload is seen")
+    if encryption:
+        secret = run.token().split(".")[2].encode()
+        check(secret not in seen and run.token().encode() not in seen, "the token is seen")
+
+
+def test_wire_shows_payload(run):
+    """Without a token: the test can see what it looks for."""
+    captured(run, None, True, True)
+
+
+def test_wire_shows_nothing(run):
+    """With one."""
+    captured(run, "on", False, False)
+
+
+def test_wire_shows_payload_of_links_only(run):
+    """With `control`: links are authenticated, and what travels on them is seen."""
+    captured(run, "control", False, True)
+
+
+@in_both_sizes
+def control(run, count):
+    """The mode `control`: peers join, reduce, optimize and lose one of them."""
+    run.secure("control")
+    run.start_master()
+    peers = run.join(3)
+    loops = start_loops(peers, count=count)
+    more_steps(loops, world=3)
+    peers[2].kill()
+    more_steps(loops[:2], world=2)
+    all_right(loops[:2])
+
+
+def test_encryption_off(run):
+    """With `off` a token is not used."""
+    run.secure("off")
+    run.start_master()
+    a = run.peer(token_file="")
+    a.create(run.address)
+    a.do("connect")
+
+
+harness.main()

@@ -1,0 +1,538 @@
+/*
+ * The encryption of a connection, over a real socket: both ends are ours, or one is OpenSSL's own
+ * program, or somebody who does not belong.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "loopback.h"
+#include "core/ticket.h"
+#include "net/keys_internal.h"
+#include "net/secure.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+enum { MANY = 3 << 20 };
+
+struct end {
+    struct pccl_secure *secure;
+    uv_os_sock_t socket;
+    uint8_t *in;
+    size_t received, sent;
+    ptrdiff_t failed; /* of a read */
+};
+
+struct fixture {
+    struct pccl_secret key, secret, other_secret;
+    struct pccl_token token;
+    struct pccl_keys *master, *peer, *other;
+    struct pccl_id a, b, link_key;
+    struct end client, server;
+};
+
+static bool tell_ticket(void *context, const struct pccl_id *from, const struct pccl_id *to, struct pccl_id *ticket)
+{
+    const struct fixture *f = context;
+    *ticket = pccl_ticket(&f->link_key, from, to);
+    return pccl_id_equal(to, &f->b);
+}
+
+static void fill(void *bytes, size_t length, uint8_t first)
+{
+    for (size_t i = 0; i < length; i++)
+        ((uint8_t *)bytes)[i] = (uint8_t)(first + i * 7);
+}
+
+static void make_socket_pair(struct fixture *f)
+{
+    int bare;
+    loopback_pair(&f->client.socket, &bare);
+    assert_int_equal(fcntl(bare, F_SETFL, O_NONBLOCK), 0);
+    f->server.socket = bare;
+}
+
+static void setup(struct fixture *f)
+{
+    struct pccl_text reason;
+    *f = (struct fixture){.token.pin = {0}};
+    fill(&f->key, sizeof f->key, 1);
+    fill(&f->secret, sizeof f->secret, 2);
+    fill(&f->other_secret, sizeof f->other_secret, 3);
+    fill(&f->a, sizeof f->a, 4);
+    fill(&f->b, sizeof f->b, 5);
+    fill(&f->link_key, sizeof f->link_key, 6);
+    assert_true(pccl_keys_pin(&f->key, f->token.pin, &reason));
+    f->token.secret = f->secret;
+    f->master = pccl_keys_of_master(pccl_heap(), &f->key, &f->secret, &reason);
+    f->peer = pccl_keys_of_peer(pccl_heap(), &f->token, &reason);
+    struct pccl_token wrong = f->token;
+    wrong.secret = f->other_secret;
+    f->other = pccl_keys_of_peer(pccl_heap(), &wrong, &reason);
+    assert_true(f->master && f->peer && f->other);
+    pccl_keys_set_tickets(f->peer, tell_ticket, f);
+    pccl_keys_set_tickets(f->other, tell_ticket, f);
+    make_socket_pair(f);
+    f->client.in = malloc(MANY);
+    f->server.in = malloc(MANY);
+    assert_true(f->client.in && f->server.in);
+}
+
+static void teardown(struct fixture *f)
+{
+    pccl_secure_destroy(f->client.secure);
+    pccl_secure_destroy(f->server.secure);
+    pccl_socket_close(f->client.socket);
+    close(f->server.socket);
+    pccl_keys_destroy(f->master);
+    pccl_keys_destroy(f->peer);
+    pccl_keys_destroy(f->other);
+    free(f->client.in);
+    free(f->server.in);
+}
+
+static void control(struct fixture *f, const struct pccl_keys *peer)
+{
+    f->client.secure = pccl_secure_create(pccl_heap(), peer, PCCL_SECURE_PEER, NULL, NULL);
+    f->server.secure = pccl_secure_create(pccl_heap(), f->master, PCCL_SECURE_MASTER, NULL, NULL);
+    assert_true(f->client.secure && f->server.secure);
+}
+
+static void linked(struct fixture *f, const struct pccl_keys *dialing, const struct pccl_keys *accepting,
+                   const struct pccl_key_name *name, const struct pccl_id *ticket)
+{
+    f->client.secure = pccl_secure_create(pccl_heap(), dialing, PCCL_SECURE_DIALED, name, ticket);
+    f->server.secure = pccl_secure_create(pccl_heap(), accepting, PCCL_SECURE_ACCEPTED, NULL, NULL);
+    assert_true(f->client.secure && f->server.secure);
+}
+
+static void write_some(struct end *end, const uint8_t *bytes, size_t length)
+{
+    ptrdiff_t moved = pccl_secure_write(end->secure, end->socket, bytes + end->sent, length - end->sent, NULL, 0);
+    if (moved > 0)
+        end->sent += (size_t)moved;
+    else
+        assert_true(moved == 0 || moved == UV_EAGAIN || end->failed);
+}
+
+static void read_some(struct end *end)
+{
+    ptrdiff_t got = pccl_secure_read(end->secure, end->socket, end->in + end->received, 1000,
+                                     end->in + end->received + 1000, 70000);
+    if (got > 0)
+        end->received += (size_t)got;
+    else if (got != UV_EAGAIN)
+        end->failed = got;
+}
+
+/* Both ends send so many bytes, until all have arrived or an end finds that it has failed. */
+static void exchange(struct fixture *f, size_t to_server, size_t to_client)
+{
+    static uint8_t bytes[MANY];
+    fill(bytes, sizeof bytes, 9);
+    for (int turn = 0; turn < 100000; turn++) {
+        write_some(&f->client, bytes, to_server);
+        write_some(&f->server, bytes, to_client);
+        if (!f->server.failed)
+            read_some(&f->server);
+        if (!f->client.failed)
+            read_some(&f->client);
+        if (f->client.failed && f->server.failed)
+            return;
+        if (f->server.received == to_server && f->client.received == to_client &&
+            !pccl_secure_is_sending(f->client.secure) && !pccl_secure_is_sending(f->server.secure)) {
+            assert_memory_equal(f->server.in, bytes, to_server);
+            assert_memory_equal(f->client.in, bytes, to_client);
+            return;
+        }
+    }
+    fail_msg("they never came to an end");
+}
+
+static struct pccl_key_name link_of(const struct fixture *f)
+{
+    return (struct pccl_key_name){.from = f->a, .to = f->b};
+}
+
+static void test_token_opens_the_control_connection(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    control(&f, f.peer);
+    exchange(&f, MANY - 71000, 100);
+    assert_false(f.client.failed || f.server.failed);
+    pccl_secure_finish(f.client.secure);
+    write_some(&f.client, NULL, f.client.sent);
+    while (!f.server.failed)
+        read_some(&f.server);
+    assert_int_equal(f.server.failed, UV_EOF);
+    teardown(&f);
+}
+
+static void test_another_token_does_not(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    control(&f, f.other);
+    exchange(&f, 1000, 1000);
+    assert_int_equal(f.server.received, 0);
+    assert_string_equal(pccl_secure_why(f.server.secure), "its token is not the one of this master");
+    assert_string_equal(pccl_secure_why(f.client.secure), "the master does not accept the token: it has another one");
+    teardown(&f);
+}
+
+static void test_another_master_is_told_nothing(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct pccl_text reason;
+    setup(&f);
+    pccl_keys_destroy(f.master);
+    fill(&f.key, sizeof f.key, 77); /* whoever has the token only is no master */
+    f.master = pccl_keys_of_master(pccl_heap(), &f.key, &f.secret, &reason);
+    assert_non_null(f.master);
+    control(&f, f.peer);
+    exchange(&f, 1000, 1000);
+    assert_int_equal(f.server.received + f.client.received, 0);
+    assert_string_equal(pccl_secure_why(f.client.secure),
+                        "the master that answers is not the one of the token: its key is another");
+    assert_string_equal(pccl_secure_why(f.server.secure), "it does not take this master for the one of its token");
+    teardown(&f);
+}
+
+static void test_ticket_opens_a_link(void **state)
+{
+    (void)state;
+    for (int open = 0; open < 2; open++) {
+        struct fixture f;
+        setup(&f);
+        struct pccl_key_name name = link_of(&f);
+        struct pccl_id ticket = pccl_ticket(&f.link_key, &f.a, &f.b);
+        name.open = open;
+        pccl_keys_set_open_links(f.peer, open);
+        linked(&f, f.other, f.peer, &name, &ticket); /* the token says nothing here */
+        exchange(&f, 200000, MANY - 71000);
+        assert_false(f.client.failed || f.server.failed);
+        assert_int_equal(pccl_secure_opens(f.client.secure), open);
+        assert_int_equal(pccl_secure_opens(f.server.secure), open);
+        teardown(&f);
+    }
+}
+
+static void test_a_link_has_one_key(void **state)
+{
+    (void)state;
+    for (int wrong = 0; wrong < 4; wrong++) {
+        struct fixture f;
+        setup(&f);
+        struct pccl_key_name name = link_of(&f);
+        struct pccl_id ticket = pccl_ticket(&f.link_key, &f.a, &f.b);
+        if (wrong == 0)
+            ticket = pccl_ticket(&f.link_key, &f.b, &f.a);
+        if (wrong == 1)
+            name.from.bytes[0]++;
+        if (wrong == 2)
+            name.to.bytes[0]++;
+        if (wrong == 3)
+            name.open = true; /* the ends do not agree whether it stays encrypted */
+        linked(&f, f.peer, f.peer, &name, &ticket);
+        exchange(&f, 1000, 1000);
+        assert_int_equal(f.server.received + f.client.received, 0);
+        assert_true(f.client.failed && f.server.failed);
+        teardown(&f);
+    }
+}
+
+static void test_probe_needs_the_token(void **state)
+{
+    (void)state;
+    for (int good = 0; good < 2; good++) {
+        struct fixture f;
+        setup(&f);
+        struct pccl_key_name name = link_of(&f);
+        struct pccl_id none = {{0}};
+        name.probe = true;
+        linked(&f, good ? f.master : f.other, f.peer, &name, &none);
+        exchange(&f, 1000, 1000);
+        assert_int_equal(f.server.received, good ? 1000 : 0);
+        teardown(&f);
+    }
+}
+
+static void test_keys_change(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    control(&f, f.peer);
+    pccl_secure_set_rekey(f.client.secure, 3);
+    pccl_secure_set_rekey(f.server.secure, 5);
+    exchange(&f, MANY - 71000, MANY - 71000);
+    assert_false(f.client.failed || f.server.failed);
+    teardown(&f);
+}
+
+static void test_first_bytes_tell_who_does_not_encrypt(void **state)
+{
+    (void)state;
+    struct fixture f;
+    uint8_t frame[64] = {0x16, 0x03, 0x00, 0x00}; /* 790 bytes, as a frame says it */
+    setup(&f);
+    control(&f, f.peer);
+    assert_int_equal(write(f.client.socket, frame, 2), 2);
+    read_some(&f.server);
+    assert_int_equal(f.server.failed, 0);
+    assert_int_equal(write(f.client.socket, frame + 2, sizeof frame - 2), sizeof frame - 2);
+    read_some(&f.server);
+    assert_int_equal(f.server.failed, UV_EPROTO);
+    assert_non_null(strstr(pccl_secure_why(f.server.secure), "PCCL_TOKEN"));
+    write_some(&f.server, frame, 20); /* its answer is in the clear, like the question */
+    uint8_t answer[20];
+    assert_int_equal(fcntl(f.client.socket, F_SETFL, 0), 0);
+    loopback_read(f.client.socket, answer, sizeof answer);
+    assert_memory_equal(answer, frame, sizeof answer);
+    teardown(&f);
+}
+
+static void test_plain_answer_is_told_from_an_encrypted_one(void **state)
+{
+    (void)state;
+    struct fixture f;
+    uint8_t frame[40] = {36, 0, 0, 0};
+    setup(&f);
+    control(&f, f.peer);
+    write_some(&f.client, frame, sizeof frame);
+    assert_int_equal(f.client.sent, 0);
+    assert_true(pccl_secure_is_shaking_hands(f.client.secure));
+    uint8_t greeting[16];
+    assert_int_equal(fcntl(f.server.socket, F_SETFL, 0), 0);
+    loopback_read(f.server.socket, greeting, sizeof greeting);
+    assert_true(pccl_secure_is_greeting(greeting, sizeof greeting));
+    assert_false(pccl_secure_is_greeting(frame, sizeof frame));
+    assert_int_equal(write(f.server.socket, frame, sizeof frame), sizeof frame);
+    while (!f.client.failed)
+        read_some(&f.client);
+    assert_int_equal(f.client.failed, UV_EPROTO);
+    assert_non_null(strstr(pccl_secure_why(f.client.secure), "has no token"));
+    teardown(&f);
+}
+
+static void test_greeting_has_an_end(void **state)
+{
+    (void)state;
+    struct fixture f;
+    uint8_t record[5 + 16384] = {0x16, 3, 1, 0x40, 0x00, 1, 0, 0xff, 0xff}; /* of 65,535 bytes, it says */
+    setup(&f);
+    control(&f, f.peer);
+    for (int i = 0; i < 4; i++) {
+        (void)!write(f.client.socket, record, sizeof record);
+        memset(record + 5, 0, 8);
+        if (!f.server.failed)
+            read_some(&f.server);
+    }
+    while (!f.server.failed)
+        read_some(&f.server);
+    assert_int_equal(f.server.failed, UV_EPROTO);
+    teardown(&f);
+}
+
+/* ---- with OpenSSL's own program ---- */
+
+static void hex(const void *bytes, size_t length, char *out)
+{
+    for (size_t i = 0; i < length; i++)
+        (void)snprintf(out + 2 * i, 3, "%02x", ((const uint8_t *)bytes)[i]);
+}
+
+static void name_text(const struct pccl_key_name *name, char out[PCCL_KEY_NAME_BYTES + 1])
+{
+    memcpy(out, "pccl1 ls", 8);
+    pccl_id_write(&name->from, out + 8, 32);
+    out[40] = '-';
+    pccl_id_write(&name->to, out + 41, 32);
+    out[73] = '\0';
+}
+
+/* Starts `openssl s_client` or `s_server` with the key of a link; what is written to *input it sends. */
+static pid_t start_openssl(const struct fixture *f, const char *what, uint16_t port, const char *key, int *input,
+                           int *output)
+{
+    int in[2], out[2];
+    char address[32], name[PCCL_KEY_NAME_BYTES + 1];
+    struct pccl_key_name link = link_of(f);
+    name_text(&link, name);
+    bool client = strcmp(what, "s_client") == 0;
+    (void)snprintf(address, sizeof address, client ? "127.0.0.1:%u" : "%u", port);
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int null = open("/dev/null", O_WRONLY);
+        (void)dup2(in[0], 0);
+        (void)dup2(out[1], 1);
+        (void)dup2(null, 2);
+        for (int i = 3; i < 64; i++)
+            (void)close(i);
+        if (client)
+            execlp("openssl", "openssl", what, "-quiet", "-tls1_3", "-connect", address, "-psk_identity", name, "-psk",
+                   key, (char *)NULL);
+        else
+            execlp("openssl", "openssl", what, "-quiet", "-tls1_3", "-accept", address, "-nocert", "-psk_identity",
+                   name, "-psk", key, (char *)NULL);
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    *input = in[1];
+    *output = out[0];
+    return child;
+}
+
+static void end_openssl(pid_t child, int input, int output)
+{
+    int status;
+    close(input);
+    close(output);
+    (void)kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+/* Both ways, whichever end dialed. */
+static void converse(struct fixture *f, struct end *ours, int input, int output)
+{
+    static const uint8_t words[] = "what we say\n";
+    char theirs[sizeof words - 1];
+    (void)f;
+    assert_int_equal(write(input, "what they say\n", 14), 14);
+    while (ours->received < 14 || ours->sent < sizeof words - 1) {
+        write_some(ours, words, sizeof words - 1);
+        read_some(ours);
+        assert_false(ours->failed);
+    }
+    assert_memory_equal(ours->in, "what they say\n", 14);
+    write_some(ours, words, sizeof words - 1);
+    for (size_t have = 0; have < sizeof theirs;) {
+        ssize_t got = read(output, theirs + have, sizeof theirs - have);
+        assert_true(got > 0);
+        have += (size_t)got;
+    }
+    assert_memory_equal(theirs, words, sizeof theirs);
+}
+
+static void key_text(const struct fixture *f, char key[65])
+{
+    struct pccl_key_name name = link_of(f);
+    struct pccl_id ticket = pccl_ticket(&f->link_key, &f->a, &f->b);
+    struct pccl_secret secret;
+    assert_true(pccl_keys_of_link(f->peer, &name, &ticket, &secret));
+    hex(secret.bytes, sizeof secret.bytes, key);
+}
+
+static void use_socket(struct fixture *f, uv_os_sock_t socket)
+{
+    close(f->server.socket);
+    assert_int_equal(fcntl(socket, F_SETFL, O_NONBLOCK), 0);
+    f->server.socket = socket;
+}
+
+static void test_openssl_dials_us(void **state)
+{
+    (void)state;
+    for (int right = 0; right < 2; right++) {
+        struct fixture f;
+        char key[65];
+        uint16_t port;
+        int input, output, listening = loopback_listen(&port);
+        setup(&f);
+        key_text(&f, key);
+        key[0] ^= right ? 0 : 1;
+        pid_t child = start_openssl(&f, "s_client", port, key, &input, &output);
+        use_socket(&f, accept(listening, NULL, NULL));
+        f.server.secure = pccl_secure_create(pccl_heap(), f.peer, PCCL_SECURE_ACCEPTED, NULL, NULL);
+        if (right)
+            converse(&f, &f.server, input, output);
+        while (!right && !f.server.failed)
+            read_some(&f.server);
+        end_openssl(child, input, output);
+        close(listening);
+        teardown(&f);
+    }
+}
+
+static void test_we_dial_openssl(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char key[65];
+    uint16_t port;
+    int input, output;
+    close(loopback_listen(&port)); /* nobody else takes it so soon */
+    setup(&f);
+    key_text(&f, key);
+    pid_t child = start_openssl(&f, "s_server", port, key, &input, &output);
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
+    int connected;
+    do {
+        connected = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (connect(connected, (struct sockaddr *)&address, sizeof address) == 0)
+            break;
+        close(connected);
+        assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
+        (void)poll(NULL, 0, 5); /* until it listens */
+    } while (true);
+    use_socket(&f, connected);
+    struct pccl_key_name name = link_of(&f);
+    struct pccl_id ticket = pccl_ticket(&f.link_key, &f.a, &f.b);
+    f.server.secure = pccl_secure_create(pccl_heap(), f.peer, PCCL_SECURE_DIALED, &name, &ticket);
+    converse(&f, &f.server, input, output);
+    end_openssl(child, input, output);
+    teardown(&f);
+}
+
+static void test_openssl_without_a_token(void **state)
+{
+    (void)state;
+    struct fixture f;
+    uint16_t port;
+    int input, output, listening = loopback_listen(&port);
+    setup(&f);
+    pid_t child = start_openssl(&f, "s_client", port, "00", &input, &output);
+    use_socket(&f, accept(listening, NULL, NULL));
+    f.server.secure = pccl_secure_create(pccl_heap(), f.master, PCCL_SECURE_MASTER, NULL, NULL);
+    while (!f.server.failed)
+        read_some(&f.server);
+    assert_int_equal(f.server.failed, UV_EPROTO);
+    assert_string_equal(pccl_secure_why(f.server.secure), "it has no token");
+    end_openssl(child, input, output);
+    close(listening);
+    teardown(&f);
+}
+
+int main(void)
+{
+    (void)signal(SIGPIPE, SIG_DFL); /* none is raised, so none ends this program */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_token_opens_the_control_connection),
+        cmocka_unit_test(test_another_token_does_not),
+        cmocka_unit_test(test_another_master_is_told_nothing),
+        cmocka_unit_test(test_ticket_opens_a_link),
+        cmocka_unit_test(test_a_link_has_one_key),
+        cmocka_unit_test(test_probe_needs_the_token),
+        cmocka_unit_test(test_keys_change),
+        cmocka_unit_test(test_first_bytes_tell_who_does_not_encrypt),
+        cmocka_unit_test(test_plain_answer_is_told_from_an_encrypted_one),
+        cmocka_unit_test(test_greeting_has_an_end),
+        cmocka_unit_test(test_openssl_dials_us),
+        cmocka_unit_test(test_we_dial_openssl),
+        cmocka_unit_test(test_openssl_without_a_token),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
