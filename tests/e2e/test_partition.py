@@ -22,7 +22,7 @@ class Hosts:
         run.at_exit.append(self.network.remove)
         self.network.build()
         run.host = self.network.address(MASTER)
-        run.start_master(48148, prefix=self.network.prefix(MASTER), **(limits or STRICT), **master)
+        run.start_master(48148, prefix=self.network.prefix(MASTER), insecure=1, **(limits or STRICT), **master)
         self.peers = []
         for i in range(count):
             peer = run.peer(
