@@ -3,6 +3,7 @@ what each way between them carries. They are peers of a run in a group of their 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import statistics
@@ -156,6 +157,12 @@ def _ways(comm: Communicator, topology: _Topology) -> List[Finding]:
         elif link.rate < _SLOW * median:
             text = f"{way} carries {link.rate / 1e6:.1f} MB/s, the median way {median / 1e6:.1f} MB/s"
             findings.append(note("link", text, "see what else uses this path; rings avoid it where they can"))
+    known = {(link.sender, link.receiver) for link in topology.links}
+    unknown = [pair for pair in itertools.permutations(topology.addresses, 2) if pair not in known]
+    if unknown:
+        sender, receiver = map(comm.name_of, unknown[0])
+        text = f"there was no time to measure {len(unknown)} ways, {sender} -> {receiver} among them"
+        findings.append(note("unmeasured", text, "give the master more: --set optimize_ms=10000"))
     return findings
 
 
