@@ -60,18 +60,18 @@ def run(*arguments, prefix=(), command=MODULE, **variables):
     )
 
 
-# ---- this machine, and the way to the master
+# ---- this machine, and the path to the master
 
 
 def test_words_of_wrong_arguments(capsys):
     for arguments, words in (
-        (["10.0.0.1:x"], "'x' of '10.0.0.1:x' is no port"),
-        (["10.0.0.1:65536"], "is no port"),
-        (["10.0.0.1:"], "is no address"),
-        (["1::2"], "is no address"),
-        (["[::1"], "is no address"),
+        (["10.0.0.1:x"], "'x' of '10.0.0.1:x' is not a port"),
+        (["10.0.0.1:65536"], "is not a port"),
+        (["10.0.0.1:"], "is not an address"),
+        (["1::2"], "is not an address"),
+        (["[::1"], "is not an address"),
         (["--peers", "2"], "--peers needs the master's address"),
-        (["host", "--peers", "0"], "'0' is no number above 0"),
+        (["host", "--peers", "0"], "'0' is not a number above 0"),
     ):
         with pytest.raises(SystemExit) as ended:
             doctor.main(arguments)
@@ -80,7 +80,7 @@ def test_words_of_wrong_arguments(capsys):
 
 def test_the_program(capsys):
     assert program.main(["--help"]) == 0 and "doctor" in capsys.readouterr().out
-    assert program.main(["doktor"]) == 2 and "'doktor' is no program" in capsys.readouterr().err
+    assert program.main(["doktor"]) == 2 and "'doktor' is not one of its programs" in capsys.readouterr().err
     assert program.main([]) == 2 and "usage" in capsys.readouterr().err
     assert doctor.main([]) == 0
     out = capsys.readouterr().out
@@ -127,10 +127,11 @@ def both(first, second):
 def test_two_are_well(address):
     for told in both(lambda: run(address, "--peers", 2), lambda: run(address, "--peers", 2)):
         told.is_well()
-        links = told.report["links"]
-        unmeasured = told.of("note").get("unmeasured", {"text": "measure 0 ways"})["text"]  # a busy machine has no time
-        assert len(told.report["peers"]) == 2 and f"measure {2 - len(links)} ways" in unmeasured
-        assert all(link["rate"] > 0 and link["rtt_us"] > 0 for link in links)
+        paths = told.report["paths"]
+        # A busy machine may have no time.
+        unmeasured = told.of("note").get("unmeasured", {"text": "measure 0 paths"})["text"]
+        assert len(told.report["peers"]) == 2 and f"measure {2 - len(paths)} paths" in unmeasured
+        assert all(path["rate"] > 0 and path["rtt_us"] > 0 for path in paths)
 
 
 @pytest.mark.parametrize(("change", "check", "words"), [(CLOCK, "clock", "100.0 s"), (VERSION, "version", "0.0.9")])

@@ -51,6 +51,12 @@ pcclResult_t pccl_api_fail_why(const pcclComm_t *comm, enum pccl_family family, 
 pcclResult_t pccl_api_fail_with(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
                                 const char *reason);
 
+/*
+ * Gives a caller a text of this length, and a terminator, if there is room; text NULL: only how much is needed.
+ * ARGUMENT with a reason: it is too long. needed: may be NULL.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_api_hand_out(const char *made, size_t length, char *text, size_t size,
+                                                   size_t *needed, struct pccl_text *reason);
 /* A list of addresses as hosts. ARGUMENT with a reason: none, too many, or one that cannot be read. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_hosts(const char *list, uint16_t default_port, struct pccl_host *hosts,
                                                 uint32_t max, uint32_t *count, struct pccl_text *reason);

@@ -21,6 +21,22 @@ pcclResult_t pccl_api_fail_with(const pcclComm_t *comm, enum pccl_family family,
     return pccl_errors_fail(comm ? comm->key : 0, family, comm && comm->extended_results, status, "%s", reason);
 }
 
+enum pccl_status pccl_api_hand_out(const char *made, size_t length, char *text, size_t size, size_t *needed,
+                                   struct pccl_text *reason)
+{
+    if (needed)
+        *needed = length + 1;
+    if (!text)
+        return PCCL_OK;
+    if (size <= length) {
+        pccl_text_format(reason, "the text needs %zu bytes, and there are %zu", length + 1, size);
+        return PCCL_ARGUMENT;
+    }
+    memcpy(text, made, length);
+    text[length] = '\0';
+    return PCCL_OK;
+}
+
 pcclResult_t pccl_api_fail(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
                            const struct pccl_text *reason)
 {

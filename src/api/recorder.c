@@ -4,24 +4,6 @@
 #include "net/heap.h"
 #include "pccl_collectives.h"
 
-#include <string.h>
-
-/* The text goes to the caller, if there is room. */
-static enum pccl_status hand_out(const char *dump, size_t bytes, char *text, size_t size, size_t *needed,
-                                 struct pccl_text *reason)
-{
-    if (needed)
-        *needed = bytes;
-    if (!text)
-        return PCCL_OK;
-    if (size < bytes) {
-        pccl_text_format(reason, "pcclDumpFlightRecorder: the text needs %zu bytes, and there are %zu", bytes, size);
-        return PCCL_ARGUMENT;
-    }
-    memcpy(text, dump, bytes);
-    return PCCL_OK;
-}
-
 static pcclResult_t dump(const pcclComm_t *handle, char *text, size_t size, size_t *needed)
 {
     struct pccl_text reason;
@@ -33,7 +15,7 @@ static pcclResult_t dump(const pcclComm_t *handle, char *text, size_t size, size
     enum pccl_status status = pccl_comm_sight_text(handle->comm, &made, &bytes);
     pccl_text_format(&reason, "%s", pccl_status_text(status));
     if (status == PCCL_OK)
-        status = hand_out(made, bytes, text, size, needed, &reason);
+        status = pccl_api_hand_out(made, bytes - 1, text, size, needed, &reason);
     pccl_release(pccl_heap(), made, bytes);
     return status == PCCL_OK ? pcclSuccess
                              : pccl_errors_fail(handle->key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);

@@ -7,8 +7,6 @@
 #include "net/heap.h"
 #include "peer/queries.h"
 
-#include <string.h>
-
 /* The master waits for a report little longer than the test lasts (PROTOCOL 10.3): nobody is dialed for longer. */
 enum { DIAL_MS_MAX = 2500 };
 
@@ -114,25 +112,14 @@ static enum pccl_status ask_master(struct pccl_communicator *comm, char **report
     return status;
 }
 
-/* What the master has sent goes to the caller, if there is room. */
+/* What the master has sent goes to the caller. */
 static enum pccl_status hand_out(const char *report, size_t length, char *text, size_t size, size_t *needed,
                                  struct pccl_text *reason)
 {
-    if (length == 0) {
-        pccl_text_format(reason, "the master cannot describe this group: it is too large, or memory is short there");
-        return PCCL_USAGE;
-    }
-    if (needed)
-        *needed = length + 1;
-    if (!text)
-        return PCCL_OK;
-    if (size <= length) {
-        pccl_text_format(reason, "the text needs %zu bytes, and there are %zu", length + 1, size);
-        return PCCL_ARGUMENT;
-    }
-    memcpy(text, report, length);
-    text[length] = '\0';
-    return PCCL_OK;
+    if (length > 0)
+        return pccl_api_hand_out(report, length, text, size, needed, reason);
+    pccl_text_format(reason, "the master cannot describe this group: it is too large, or memory is short there");
+    return PCCL_USAGE;
 }
 
 static pcclResult_t get_topology(struct pccl_communicator *comm, char *text, size_t size, size_t *needed)

@@ -1,4 +1,5 @@
 #include "drive/credentials.h"
+#include "drive/random.h"
 
 #include "net/heap.h"
 
@@ -158,7 +159,7 @@ static void name_files(const struct pccl_params *params, struct pccl_credential_
 
 static enum pccl_status make_secret(struct pccl_secret *secret, struct pccl_text *reason)
 {
-    if (uv_random(NULL, NULL, secret->bytes, sizeof secret->bytes, 0, NULL) == 0)
+    if (pccl_random_bytes(secret->bytes, sizeof secret->bytes))
         return PCCL_OK;
     pccl_text_format(reason, "the system provides no entropy");
     return PCCL_SYSTEM;

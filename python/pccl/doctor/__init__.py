@@ -1,4 +1,4 @@
-"""The program `pccl doctor`: is this machine, its way to the master and to the other peers fit for a
+"""The program `pccl doctor`: is this machine, its path to the master and to the other peers fit for a
 run? Run it before one, on all machines at once: `pccl doctor master.example.com --peers 4`.
 
 It looks at the machine (`_machine`), at the master as a stranger sees it (`_master`), and then joins
@@ -23,14 +23,14 @@ __all__ = ["main"]
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pccl doctor",
-        description="Says what is wrong with this machine, its way to the master and to the other peers, and the "
+        description="Says what is wrong with this machine, its path to the master and to the other peers, and the "
         "line that mends it. Run it before a run, on all machines at once.",
         epilog="exit status: 0 nothing is wrong; 1 something is; 2 wrong usage",
     )
@@ -53,17 +53,17 @@ def _print_findings(title: str, findings: Sequence[Finding]) -> None:
             print(f"       {'':<12}mend: {finding.mend}", flush=True)
 
 
-def _print_links(links: Sequence[_peers.Link]) -> None:
-    for link in links:
-        figures = f"{link.rate / 1e6:9.1f} MB/s{link.rtt_us / 1e3:9.2f} ms" if link.rate else "  unreachable"
-        print(f"       {figures}   {link.sender} -> {link.receiver}")
+def _print_paths(paths: Sequence[_peers.Path]) -> None:
+    for path in paths:
+        figures = f"{path.rate / 1e6:9.1f} MB/s{path.rtt_us / 1e3:9.2f} ms" if path.rate else "  unreachable"
+        print(f"       {figures}   {path.sender} -> {path.receiver}")
 
 
 class _Examination:
     def __init__(self, prints: bool) -> None:
         self.prints = prints
         self.findings: List[Finding] = []
-        self.links: Sequence[_peers.Link] = ()
+        self.paths: Sequence[_peers.Path] = ()
         self.peers: Sequence[str] = ()
 
     def note(self, title: str, findings: Sequence[Finding]) -> None:
@@ -81,10 +81,10 @@ class _Examination:
         if not reached.address:
             return
         met = _peers.examine(master, reached.own_address, peers, wait, self.findings)
-        self.links, self.peers = met.links, met.names
+        self.paths, self.peers = met.paths, met.names
         self.note(f"the peers: {', '.join(met.names) or 'none'}", met.findings)
         if self.prints:
-            _print_links(met.links)
+            _print_paths(met.paths)
 
     @property
     def is_well(self) -> bool:
@@ -96,7 +96,7 @@ class _Examination:
                 "ok": self.is_well,
                 "findings": [asdict(finding) for finding in self.findings],
                 "peers": list(self.peers),
-                "links": [asdict(link) for link in self.links],
+                "paths": [asdict(path) for path in self.paths],
             },
             indent=1,
         )

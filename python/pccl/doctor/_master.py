@@ -1,4 +1,4 @@
-"""The way to the master, as any program sees it: its name, its port, the packets that fit."""
+"""The path to the master, as any program sees it: its name, its port, the packets that fit."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def split(text: str) -> Tuple[str, int]:
         host, _, port = text.partition(":")
         is_right = ":" not in port
     if not is_right or not host or not (port or text[-1:] != ":"):
-        raise ValueError(f"{text!r} is no address: host, host:port or [v6]:port")
+        raise ValueError(f"{text!r} is not an address: host, host:port or [v6]:port")
     if port and not (port.isdecimal() and 0 < int(port) < 65536):
-        raise ValueError(f"{port!r} of {text!r} is no port")
+        raise ValueError(f"{port!r} of {text!r} is not a port")
     return host, int(port) if port else DEFAULT_PORT
 
 
@@ -45,7 +45,7 @@ def _resolve(host: str, port: int, findings: List[Finding]) -> List[Tuple[int, s
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, socket.gaierror) else "it is no name"
+        reason = error.strerror if isinstance(error, socket.gaierror) else "it is not a name"
         mend = f"use the master's address, or add a line 'ADDRESS {host}' to /etc/hosts"
         findings.append(bad("name", f"{host} has no address: {reason}", mend))
         return []

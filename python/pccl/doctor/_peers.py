@@ -1,10 +1,9 @@
 """The other machines on which the doctor runs: whether they meet, what they know each other as, and
-what each way between them carries. They are peers of a run in a group of their own."""
+what each path between them carries. They are peers of a run in a group of their own."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import statistics
 import time
@@ -14,7 +13,8 @@ from typing import Any, Dict, List, Sequence
 from .. import _native
 from .._communicator import Communicator
 from .._enums import Attribute, ReduceOp
-from .._errors import PCCLError, PeerLostError, RefusedError, TimeoutError_, VersionMismatchError
+from .._errors import PCCLError, RefusedError, TimeoutError_, VersionMismatchError
+from .._told import told_by_all
 from ._finding import Finding, bad, note, ok
 
 _GROUP = 0x646F63
@@ -22,11 +22,11 @@ _POLL_S = 0.1
 _OP_MS = 30_000
 _BULK_BYTES = 4 << 20
 _CLOCKS_APART_S = 1.0
-_SLOW = 1 / 3  # of the median way
+_SLOW = 1 / 3  # of the median path
 
 
 @dataclass(frozen=True)
-class Link:
+class Path:
     sender: str
     receiver: str
     rate: int  # in bytes a second; 0: it cannot be reached
@@ -37,13 +37,13 @@ class Link:
 class Met:
     findings: List[Finding] = field(default_factory=list)
     names: List[str] = field(default_factory=list)
-    links: List[Link] = field(default_factory=list)
+    paths: List[Path] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class _Topology:
     addresses: Dict[str, str]  # by the peer's id
-    links: List[Link]  # between ids
+    paths: List[Path]  # between ids
 
 
 def _port() -> str:
@@ -68,7 +68,7 @@ def _why_not_in(error: PCCLError) -> Finding:
 
 def _parse(text: str) -> _Topology:
     peers: List[str] = []
-    addresses, links = {}, []
+    addresses, paths = {}, []
     for line in text.splitlines():
         words = line.split()
         if words[0] == "peer":
@@ -77,25 +77,15 @@ def _parse(text: str) -> _Topology:
         elif words[0] == "way":
             reaches = words[3] == "rate"
             figures = (int(words[4]), int(words[6])) if reaches else (0, 0)
-            links.append(Link(peers[int(words[1])], peers[int(words[2])], *figures))
-    return _Topology(addresses, links)
-
-
-def _gather(comm: Communicator, what: Any) -> Dict[str, Any]:
-    """Of each peer that is there."""
-    while True:
-        try:
-            gathered = comm.all_gather_v(json.dumps(what).encode(), alone_ok=True)
-        except PeerLostError:
-            continue  # among those who are left
-        return {peer: json.loads(bytes(blob)) for peer, blob in gathered}
+            paths.append(Path(peers[int(words[1])], peers[int(words[2])], *figures))
+    return _Topology(addresses, paths)
 
 
 def _assemble(comm: Communicator, count: int, wait_s: float) -> int:
     """Until so many have come, or one of them has waited long enough."""
     end = time.monotonic() + wait_s
     while True:
-        late = _gather(comm, time.monotonic() > end)
+        late = told_by_all(comm, time.monotonic() > end)
         if len(late) >= count or any(late.values()):
             return len(late)
         time.sleep(_POLL_S)
@@ -103,7 +93,7 @@ def _assemble(comm: Communicator, count: int, wait_s: float) -> int:
 
 
 def _own_and_others(comm: Communicator, findings: Sequence[Finding]) -> List[Finding]:
-    facts = _gather(comm, {"version": _native.version(), "bad": [asdict(f) for f in findings if f.level == "bad"]})
+    facts = told_by_all(comm, {"version": _native.version(), "bad": [asdict(f) for f in findings if f.level == "bad"]})
     found = []
     versions = {fact["version"] for fact in facts.values()}
     if len(versions) > 1:
@@ -117,7 +107,7 @@ def _own_and_others(comm: Communicator, findings: Sequence[Finding]) -> List[Fin
 
 def _clocks(comm: Communicator) -> List[Finding]:
     comm.barrier(alone_ok=True)
-    times = _gather(comm, time.time())
+    times = told_by_all(comm, time.time())
     own = times[comm.id]
     apart = {peer: when - own for peer, when in times.items() if abs(when - own) > _CLOCKS_APART_S}
     findings = []
@@ -147,21 +137,21 @@ def _address(own_address: str, seen: str) -> Finding:
     return ok("address", text)
 
 
-def _ways(comm: Communicator, topology: _Topology) -> List[Finding]:
+def _judge_paths(comm: Communicator, topology: _Topology) -> List[Finding]:
     findings = []
-    median = statistics.median(link.rate for link in topology.links) if topology.links else 0
-    for link in topology.links:
-        way = f"{comm.name_of(link.sender)} -> {comm.name_of(link.receiver)}"
-        if link.rate == 0:
-            findings.append(bad("link", f"{way}: cannot be reached", _open_port("on the second machine")))
-        elif link.rate < _SLOW * median:
-            text = f"{way} carries {link.rate / 1e6:.1f} MB/s, the median way {median / 1e6:.1f} MB/s"
-            findings.append(note("link", text, "see what else uses this path; rings avoid it where they can"))
-    known = {(link.sender, link.receiver) for link in topology.links}
+    median = statistics.median(path.rate for path in topology.paths) if topology.paths else 0
+    for path in topology.paths:
+        ends = f"{comm.name_of(path.sender)} -> {comm.name_of(path.receiver)}"
+        if path.rate == 0:
+            findings.append(bad("path", f"{ends}: cannot be reached", _open_port("on the second machine")))
+        elif path.rate < _SLOW * median:
+            text = f"{ends} carries {path.rate / 1e6:.1f} MB/s, the median path {median / 1e6:.1f} MB/s"
+            findings.append(note("path", text, "see what else uses this path; rings avoid it where they can"))
+    known = {(path.sender, path.receiver) for path in topology.paths}
     unknown = [pair for pair in itertools.permutations(topology.addresses, 2) if pair not in known]
     if unknown:
         sender, receiver = map(comm.name_of, unknown[0])
-        text = f"there was no time to measure {len(unknown)} ways, {sender} -> {receiver} among them"
+        text = f"there was no time to measure {len(unknown)} paths, {sender} -> {receiver} among them"
         findings.append(note("unmeasured", text, "give the master more: --set optimize_ms=10000"))
     return findings
 
@@ -184,10 +174,10 @@ def _examine(comm: Communicator, own_address: str, count: int, wait_s: float, fi
     met.findings += [*_own_and_others(comm, findings), *_clocks(comm), *_bulk(comm)]
     comm.optimize_topology()
     topology = _parse(comm.get_topology())
-    met.findings += [_address(own_address, topology.addresses[comm.id]), *_ways(comm, topology)]
+    met.findings += [_address(own_address, topology.addresses[comm.id]), *_judge_paths(comm, topology)]
     named = comm.name_of
-    met.links = [Link(named(link.sender), named(link.receiver), link.rate, link.rtt_us) for link in topology.links]
-    _gather(comm, None)  # so that nobody leaves while another one still asks
+    met.paths = [Path(named(path.sender), named(path.receiver), path.rate, path.rtt_us) for path in topology.paths]
+    told_by_all(comm, None)  # so that nobody leaves while another one still asks
     return met
 
 

@@ -8,7 +8,6 @@ outcomes, all replicas agree on the same.
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 import zlib
@@ -18,7 +17,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import torch
 
 from .._communicator import Communicator
-from .._errors import InvalidArgument, PeerLostError, TooFewPeersError
+from .._errors import InvalidArgument, TooFewPeersError
+from .._told import told_by_all
 from ..diloco import _membership
 from ..diloco._membership import PAUSE_S, Membership
 from ..diloco._reduction import FIRST_TAG
@@ -162,7 +162,7 @@ class Replicas(Membership):
     def _tell_ranks(self) -> None:
         """Newcomers take the lowest ranks that are free, in the order in which they were admitted."""
         while True:
-            told = self._gather(-1 if self._rank is None else self._rank)
+            told = told_by_all(self.comm, -1 if self._rank is None else self._rank, tag=_GATHER_TAG)
             taken = set(told.values())
             if -1 not in taken:
                 self._ranks = told
@@ -173,15 +173,6 @@ class Replicas(Membership):
                 # What the first process finds counts for the replica.
                 found = free[new.index(self.comm.id)] if self._inside.rank == 0 else -1
                 self._rank = self._inside.highest(found)[0]
-
-    def _gather(self, thing: Any) -> Dict[str, Any]:
-        """What all say, by their ids."""
-        while True:
-            try:
-                told = self.comm.all_gather_v(json.dumps(thing).encode(), tag=_GATHER_TAG, alone_ok=True)
-            except PeerLostError:
-                continue
-            return {one: json.loads(bytes(blob)) for one, blob in told}
 
     def update(self) -> None:
         self.comm.update_topology()
@@ -198,7 +189,7 @@ class Replicas(Membership):
     def _is_whole(self) -> bool:
         """Whether all peer groups have processes of the same replicas. Their numbers do not tell: of one replica the
         first process may just have come in, and of another one died."""
-        told = self._gather([self._name, self.established])
+        told = told_by_all(self.comm, [self._name, self.established], tag=_GATHER_TAG)
         if not any(was_in for _, was_in in told.values()):
             return grid_is_full(self.comm, self._inside.size)  # a run begins
         differ = array("q", [0])
