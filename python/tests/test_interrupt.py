@@ -17,10 +17,16 @@ import pccl
 from pccl import ReduceOp
 address, kind = sys.argv[1:]
 memory = [bytearray(400000) for _ in range(4)]
+ABORTED = ("all_reduce", "multiple", "run")
 
 """ + TWO + """
+def is_waiting():
+    if kind in ABORTED:  # launched, or there would be nothing to abort
+        return first.flight_recorder()["operations"]
+    return any(comm._core._inside for comm in (first, second) if comm)
+
 def tell():
-    while not any(comm._core._inside for comm in (first, second) if comm):
+    while not is_waiting():
         time.sleep(0.001)
     print("waiting", flush=True)
 
@@ -41,7 +47,12 @@ def a_list():
 def state():
     return pccl.SharedState([pccl.TensorInfo.from_buffer(memory[0], "x")])
 
+async def wake_up():
+    while True:
+        await asyncio.sleep(0.05)
+
 async def wait_for(handle):
+    waking = asyncio.create_task(wake_up())  # a signal that comes just before its loop sleeps is seen when it wakes up
     await handle
 
 if kind == "connect":
@@ -74,7 +85,7 @@ else:
         thread.start()
         assert handle.wait()[0], "the operation went on"
         thread.join()
-    if kind in ("all_reduce", "multiple", "run"):
+    if kind in ABORTED:
         try:
             second.all_reduce(memory[1], memory[1], op=ReduceOp.SUM)
         except pccl.PCCLError as error:
