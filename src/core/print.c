@@ -7,11 +7,26 @@ void pccl_print_init(struct pccl_print *print, const struct pccl_memory *memory,
     *print = (struct pccl_print){.memory = memory, .most = most};
 }
 
+void pccl_print_into(struct pccl_print *print, char *bytes, size_t size)
+{
+    *print =
+        (struct pccl_print){.bytes = bytes, .capacity = (uint32_t)pccl_min_u64(size, UINT32_MAX), .most = UINT32_MAX};
+}
+
 void pccl_print_fini(struct pccl_print *print)
 {
     pccl_release(print->memory, print->bytes, print->capacity);
     print->bytes = NULL;
     print->length = print->capacity = 0;
+}
+
+static bool grow(struct pccl_print *print, uint32_t length)
+{
+    char *grown = pccl_grow(print->memory, print->bytes, &print->capacity, length, 1);
+    print->failed = grown == NULL;
+    if (grown != NULL)
+        print->bytes = grown;
+    return grown != NULL;
 }
 
 void pccl_print_add_bytes(struct pccl_print *print, const char *bytes, size_t length)
@@ -22,13 +37,10 @@ void pccl_print_add_bytes(struct pccl_print *print, const char *bytes, size_t le
         print->failed = true;
         return;
     }
-    char *grown = pccl_grow(print->memory, print->bytes, &print->capacity, print->length + (uint32_t)length, 1);
-    if (grown == NULL) {
-        print->failed = true;
+    if (print->memory != NULL && !grow(print, print->length + (uint32_t)length))
         return;
-    }
-    print->bytes = grown;
-    memcpy(grown + print->length, bytes, length);
+    if (print->length < print->capacity)
+        memcpy(print->bytes + print->length, bytes, (size_t)pccl_min_u64(length, print->capacity - print->length));
     print->length += (uint32_t)length;
 }
 
@@ -77,16 +89,22 @@ void pccl_print_add_id(struct pccl_print *print, const struct pccl_id *id)
 
 void pccl_print_add_quoted(struct pccl_print *print, const char *words)
 {
-    size_t left = length_of(print, words);
-    pccl_print_add(print, "\"");
-    while (left > 0) {
-        size_t taken = pccl_text_character(words, left);
-        if (*words == '"' || *words == '\\')
-            pccl_print_add(print, "\\");
-        pccl_print_add_bytes(print, taken > 0 ? words : "?", taken > 0 ? taken : 1);
-        taken = taken > 0 ? taken : 1;
-        words += taken;
-        left -= taken;
+    pccl_print_add_quoted_bytes(print, words, length_of(print, words));
+}
+
+void pccl_print_add_quoted_bytes(struct pccl_print *print, const char *bytes, size_t length)
+{
+    pccl_print_add_bytes(print, "\"", 1);
+    while (length > 0) {
+        size_t character = pccl_text_character(bytes, length), taken = character > 0 ? character : 1;
+        if (*bytes == '"' || *bytes == '\\')
+            pccl_print_add_bytes(print, "\\", 1);
+        if (*bytes == '\n')
+            pccl_print_add_bytes(print, "\\n", 2);
+        else
+            pccl_print_add_bytes(print, character > 0 ? bytes : "?", taken);
+        bytes += taken;
+        length -= taken;
     }
-    pccl_print_add(print, "\"");
+    pccl_print_add_bytes(print, "\"", 1);
 }

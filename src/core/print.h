@@ -10,7 +10,7 @@
 #include "core/text.h"
 
 struct pccl_print {
-    const struct pccl_memory *memory; /* borrowed */
+    const struct pccl_memory *memory; /* borrowed; NULL: of pccl_print_into */
     char *bytes;                      /* owned, without a terminator; NULL: none yet */
     uint32_t length, capacity, most;
     bool failed; /* memory or the limit has ended; nothing is added any more */
@@ -18,6 +18,11 @@ struct pccl_print {
 
 void pccl_print_init(struct pccl_print *print, const struct pccl_memory *memory, uint32_t most);
 void pccl_print_fini(struct pccl_print *print);
+/*
+ * Writes into memory of the caller's, and never beyond it: what does not fit is counted only. So a
+ * first pass without memory (NULL, 0) tells how much is needed. It needs no end.
+ */
+void pccl_print_into(struct pccl_print *print, char *bytes, size_t size);
 /* As it is. */
 void pccl_print_add(struct pccl_print *print, const char *words);
 void pccl_print_add_bytes(struct pccl_print *print, const char *bytes, size_t length);
@@ -27,7 +32,8 @@ PCCL_PRINTF(2, 3) void pccl_print_format(struct pccl_print *print, const char *f
 void pccl_print_add_seconds(struct pccl_print *print, uint64_t microseconds);
 /* All digits. */
 void pccl_print_add_id(struct pccl_print *print, const struct pccl_id *id);
-/* In double quotes, with \" and \\; what is no printable UTF-8 becomes '?'. As JSON and Prometheus read it. */
+/* In double quotes, with \", \\ and \n; what is no printable UTF-8 becomes '?'. As JSON and Prometheus read it. */
 void pccl_print_add_quoted(struct pccl_print *print, const char *words);
+void pccl_print_add_quoted_bytes(struct pccl_print *print, const char *bytes, size_t length);
 
 #endif

@@ -94,6 +94,15 @@ static enum pccl_status make_file(const char *path, const char *text, struct pcc
     return error ? fail(reason, "cannot make", path, strerror(error)) : PCCL_OK;
 }
 
+/* The same of one line, whose end `line` has room for. Wipes it. */
+static enum pccl_status make_line(const char *path, char *line, size_t length, struct pccl_text *reason)
+{
+    memcpy(line + length, "\n", 2);
+    enum pccl_status status = make_file(path, line, reason);
+    pccl_wipe(line, length);
+    return status;
+}
+
 static enum pccl_status make_directory(const char *path, struct pccl_text *reason)
 {
     struct stat status;
@@ -184,10 +193,7 @@ static enum pccl_status make_key(const char *path, struct pccl_secret *key, stru
     if (status != PCCL_OK)
         return status;
     pccl_secret_write(key, text);
-    memcpy(text + PCCL_SECRET_TEXT, "\n", 2);
-    status = make_file(path, text, reason);
-    pccl_wipe(text, sizeof text);
-    return status;
+    return make_line(path, text, PCCL_SECRET_TEXT, reason);
 }
 
 static enum pccl_status read_token(const char *path, struct pccl_token *token, bool *exists, struct pccl_text *reason)
@@ -211,10 +217,7 @@ static enum pccl_status make_token(const char *path, const uint8_t pin[PCCL_PIN_
         return status;
     memcpy(token->pin, pin, PCCL_PIN_BYTES);
     pccl_token_write(token, text);
-    memcpy(text + PCCL_TOKEN_TEXT, "\n", 2);
-    status = make_file(path, text, reason);
-    pccl_wipe(text, sizeof text);
-    return status;
+    return make_line(path, text, PCCL_TOKEN_TEXT, reason);
 }
 
 static enum pccl_status keep(const struct pccl_credential_files *files, struct pccl_secret *key,

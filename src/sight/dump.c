@@ -4,8 +4,6 @@
 #include "wire/describe.h"
 #include "wire/packing.h"
 
-#include <string.h>
-
 #define MEGA UINT64_C(1000000)
 
 /* ---- times ---- */
@@ -59,12 +57,8 @@ static void write_since(struct pccl_json *json, const char *key, uint64_t from_u
 
 static void write_label(struct pccl_json *json, const struct pccl_label *label)
 {
-    char bytes[PCCL_LABEL_MAX];
-    size_t length = 0;
-    memcpy(bytes, label, sizeof bytes);
-    while (length < sizeof bytes && bytes[length] != '\0')
-        length++;
-    pccl_json_bytes(json, "label", bytes, length);
+    struct pccl_bytes bytes = pccl_bytes_of_label(label);
+    pccl_json_bytes(json, "label", (const char *)bytes.data, bytes.length);
 }
 
 static void write_identity(struct pccl_json *json, const struct pccl_instance *instance,
@@ -373,7 +367,9 @@ static void write_head(struct pccl_json *json, const struct pccl_sight_dump *dum
 
 size_t pccl_sight_write(const struct pccl_sight_dump *dump, char *bytes, size_t size)
 {
-    struct pccl_json json = {.bytes = bytes, .size = size > 0 ? size - 1 : 0};
+    struct pccl_print print;
+    struct pccl_json json = {.print = &print};
+    pccl_print_into(&print, bytes, size > 0 ? size - 1 : 0);
     pccl_json_open(&json, NULL, '{');
     write_head(&json, dump);
     write_group(&json, dump);
@@ -385,6 +381,6 @@ size_t pccl_sight_write(const struct pccl_sight_dump *dump, char *bytes, size_t 
     pccl_json_close(&json, ']');
     pccl_json_close(&json, '}');
     if (size > 0)
-        bytes[pccl_min_u64(json.length, size - 1)] = '\0';
-    return json.length + 1;
+        bytes[pccl_min_u64(print.length, size - 1)] = '\0';
+    return (size_t)print.length + 1;
 }

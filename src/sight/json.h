@@ -1,17 +1,12 @@
-/*
- * Writes JSON into memory of the caller's, and never beyond it: what does not fit is counted only. So
- * a first pass without memory tells how much is needed.
- */
+/* Writes JSON, item by item. */
 #ifndef PCCL_SIGHT_JSON_H
 #define PCCL_SIGHT_JSON_H
 
-#include "core/id.h"
+#include "core/print.h"
 
 struct pccl_json {
-    char *bytes;   /* may be NULL with size 0 */
-    size_t size;   /* of it */
-    size_t length; /* that all takes, which may be more than `size` */
-    bool comma;    /* one is due before the next item */
+    struct pccl_print *print; /* borrowed */
+    bool comma;               /* one is due before the next item */
     uint32_t depth;
 };
 

@@ -1,6 +1,8 @@
 /* Builds a report and prints it; report_read.c reads one. */
 #include "topology/report.h"
 
+#include "core/print.h"
+
 #include <string.h>
 
 bool pccl_topology_report_init(struct pccl_topology_report *report, const struct pccl_memory *memory, uint32_t count)
@@ -43,61 +45,28 @@ bool pccl_topology_report_add(struct pccl_topology_report *report, const struct 
     return true;
 }
 
-/* Counts all bytes, and keeps those for which there is room. */
-struct page {
-    char *text;
-    size_t size, length;
-};
+static void end_line(struct pccl_print *page) { pccl_print_add_bytes(page, "\n", 1); }
 
-static void write_bytes(struct page *page, const char *bytes, size_t count)
-{
-    if (page->length < page->size) {
-        size_t room = page->size - page->length;
-        memcpy(page->text + page->length, bytes, count < room ? count : room);
-    }
-    page->length += count;
-}
-
-PCCL_PRINTF(2, 3) static void write_words(struct page *page, const char *format, ...)
-{
-    struct pccl_text words;
-    va_list arguments;
-    va_start(arguments, format);
-    pccl_text_format_list(&words, format, arguments);
-    va_end(arguments);
-    write_bytes(page, words.bytes, words.length);
-}
-
-static void end_line(struct page *page) { write_bytes(page, "\n", 1); }
-
-/* Writes the whole id, unlike pccl_id_text. */
-static void write_id(struct page *page, const struct pccl_id *id)
-{
-    char digits[2 * sizeof id->bytes];
-    pccl_id_write(id, digits, sizeof digits);
-    write_bytes(page, digits, sizeof digits);
-}
-
-static void write_peer(struct page *page, uint32_t number, const struct pccl_topology_peer *peer)
+static void write_peer(struct pccl_print *page, uint32_t number, const struct pccl_topology_peer *peer)
 {
     struct pccl_text name;
     const char *end = memchr(peer->name, '\0', PCCL_NAME_MAX);
     pccl_text_clear(&name);
     pccl_text_add_bytes(&name, peer->name, end == NULL ? PCCL_NAME_MAX : (size_t)(end - peer->name));
-    write_words(page, "peer %u ", number);
-    write_id(page, &peer->id);
-    write_words(page, " %s%s%s", pccl_address_str(&peer->address), name.length > 0 ? " " : "", name.bytes);
+    pccl_print_format(page, "peer %u ", number);
+    pccl_print_add_id(page, &peer->id);
+    pccl_print_format(page, " %s%s%s", pccl_address_str(&peer->address), name.length > 0 ? " " : "", name.bytes);
     end_line(page);
 }
 
-static void write_link(struct page *page, const struct pccl_topology_link *link)
+static void write_link(struct pccl_print *page, const struct pccl_topology_link *link)
 {
-    write_words(page, "way %u %u ", link->from, link->to);
+    pccl_print_format(page, "way %u %u ", link->from, link->to);
     if (link->source == PCCL_FIGURE_UNREACHABLE)
-        write_words(page, "unreachable age %" PRIu64, link->age_ms);
+        pccl_print_format(page, "unreachable age %" PRIu64, link->age_ms);
     else
-        write_words(page, "rate %" PRIu64 " rtt %u age %" PRIu64 " %s", link->rate, link->rtt_us, link->age_ms,
-                    link->source == PCCL_FIGURE_TESTED ? "tested" : "traffic");
+        pccl_print_format(page, "rate %" PRIu64 " rtt %u age %" PRIu64 " %s", link->rate, link->rtt_us, link->age_ms,
+                          link->source == PCCL_FIGURE_TESTED ? "tested" : "traffic");
     end_line(page);
 }
 
@@ -110,7 +79,7 @@ static uint32_t next_of(const struct pccl_topology_report *report, uint32_t peer
     return report->ring[i + 1 < report->count ? i + 1 : 0];
 }
 
-static void write_links(struct page *page, const struct pccl_topology_report *report, bool ring_only)
+static void write_links(struct pccl_print *page, const struct pccl_topology_report *report, bool ring_only)
 {
     uint32_t from = report->count, next = 0; /* looked up once for all consecutive links of a peer */
     for (uint32_t i = 0; i < report->link_count; i++) {
@@ -126,23 +95,24 @@ static void write_links(struct page *page, const struct pccl_topology_report *re
 
 size_t pccl_topology_report_print(const struct pccl_topology_report *report, bool ring_only, char *text, size_t size)
 {
-    struct page page = {.text = text, .size = size};
-    write_words(&page, "pccl topology 1");
+    struct pccl_print page;
+    pccl_print_into(&page, text, size);
+    pccl_print_format(&page, "pccl topology 1");
     end_line(&page);
-    write_words(&page, "group %u", report->group);
+    pccl_print_format(&page, "group %u", report->group);
     end_line(&page);
-    write_words(&page, "peers %u", report->count);
+    pccl_print_format(&page, "peers %u", report->count);
     end_line(&page);
     for (uint32_t i = 0; i < report->count; i++)
         write_peer(&page, i, &report->peers[i]);
-    write_words(&page, "ring");
+    pccl_print_format(&page, "ring");
     for (uint32_t i = 0; i < report->count; i++)
-        write_words(&page, " %u", report->ring[i]);
+        pccl_print_format(&page, " %u", report->ring[i]);
     end_line(&page);
-    write_words(&page, "search seed %" PRIu64 " steps %" PRIu64, report->seed, report->steps);
+    pccl_print_format(&page, "search seed %" PRIu64 " steps %" PRIu64, report->seed, report->steps);
     end_line(&page);
     write_links(&page, report, ring_only);
-    write_words(&page, "end");
+    pccl_print_format(&page, "end");
     end_line(&page);
     return page.length;
 }

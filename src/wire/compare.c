@@ -96,6 +96,14 @@ bool pccl_label_of(const char *text, struct pccl_label *label)
     return true;
 }
 
+struct pccl_bytes pccl_bytes_of_label(const struct pccl_label *label)
+{
+    struct pccl_bytes bytes = {.data = (const uint8_t *)label};
+    while (bytes.length < PCCL_LABEL_MAX && bytes.data[bytes.length] != '\0')
+        bytes.length++;
+    return bytes;
+}
+
 struct pccl_bytes pccl_bytes_of_text(const struct pccl_text *text)
 {
     return (struct pccl_bytes){(const uint8_t *)text->bytes, text->length};

@@ -2,8 +2,6 @@
 
 #include "wire/packing.h"
 
-#include <string.h>
-
 /* What is mentioned only where peers differ in it. */
 struct details {
     bool codec, way, label;
@@ -21,14 +19,10 @@ static void describe_codec(struct pccl_text *words, const struct pccl_descriptor
 
 static void describe_label(struct pccl_text *words, const struct pccl_label *label)
 {
-    char bytes[PCCL_LABEL_MAX];
-    size_t length = 0;
-    memcpy(bytes, label, sizeof bytes);
-    while (length < sizeof bytes && bytes[length] != '\0')
-        length++;
-    pccl_text_append(words, length > 0 ? " labeled '" : " without a label");
-    pccl_text_add_bytes(words, bytes, length);
-    pccl_text_add(words, length > 0 ? "'" : "");
+    struct pccl_bytes bytes = pccl_bytes_of_label(label);
+    pccl_text_append(words, bytes.length > 0 ? " labeled '" : " without a label");
+    pccl_text_add_bytes(words, (const char *)bytes.data, bytes.length);
+    pccl_text_add(words, bytes.length > 0 ? "'" : "");
 }
 
 const char *pccl_collective_name(uint8_t collective)

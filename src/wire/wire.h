@@ -161,6 +161,7 @@ bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_de
 bool pccl_label_equal(const struct pccl_label *a, const struct pccl_label *b);
 /* false: too long, or not printable. */
 PCCL_MUST_CHECK bool pccl_label_of(const char *text, struct pccl_label *label);
+struct pccl_bytes pccl_bytes_of_label(const struct pccl_label *label); /* without its padding */
 bool pccl_digest_equal(const struct pccl_digest *a, const struct pccl_digest *b);
 bool pccl_proof_equal(const struct pccl_proof *a, const struct pccl_proof *b);
 bool pccl_proof_is_zero(const struct pccl_proof *proof);

@@ -262,17 +262,19 @@ static void test_waiting_for_data(void **state)
 
 /* ---- JSON ---- */
 
-static void expect_json(const struct pccl_json *json, const char *text)
+static void expect_json(const struct pccl_print *print, const char *text)
 {
-    assert_int_equal(json->length, strlen(text));
-    assert_memory_equal(json->bytes, text, json->length);
+    assert_int_equal(print->length, strlen(text));
+    assert_memory_equal(print->bytes, text, print->length);
 }
 
 static void test_json(void **state)
 {
     (void)state;
     char bytes[256];
-    struct pccl_json json = {.bytes = bytes, .size = sizeof bytes, .depth = 3};
+    struct pccl_print print;
+    struct pccl_json json = {.print = &print, .depth = 3};
+    pccl_print_into(&print, bytes, sizeof bytes);
     pccl_json_open(&json, NULL, '{');
     pccl_json_string(&json, "a", "say \"no\"\\\n\x01\xff\xc3\xa4");
     pccl_json_number(&json, "b", 0);
@@ -285,8 +287,8 @@ static void test_json(void **state)
     pccl_json_close(&json, ']');
     pccl_json_id(&json, "f", &(struct pccl_id){.bytes = {0xab, 1}});
     pccl_json_close(&json, '}');
-    expect_json(&json, "{\"a\":\"say \\\"no\\\"\\\\\\n??\xc3\xa4\",\"b\":0,\"c\":18446744073709551615,"
-                       "\"d\":[true,null],\"e\":[],\"f\":\"ab010000000000000000000000000000\"}");
+    expect_json(&print, "{\"a\":\"say \\\"no\\\"\\\\\\n??\xc3\xa4\",\"b\":0,\"c\":18446744073709551615,"
+                        "\"d\":[true,null],\"e\":[],\"f\":\"ab010000000000000000000000000000\"}");
 }
 
 /* ---- a whole dump ---- */
