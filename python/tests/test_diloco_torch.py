@@ -22,7 +22,7 @@ def model(seed=0, dtype=torch.float32):
 
 def train(module, optimizer, number, step):
     generator = torch.Generator().manual_seed(1000 * number + step)
-    images = torch.randn(16, 8, generator=generator).to(module[0].weight.dtype)
+    images = torch.randn(16, 8, generator=generator).to(module[0].weight)
     optimizer.zero_grad()
     module(images).float().square().mean().backward()
     optimizer.step()

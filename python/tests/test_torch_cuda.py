@@ -1,18 +1,62 @@
-"""The backend "pccl" of torch.distributed on tensors of a real CUDA device: the test gpu/torch."""
+"""pccl.torch on tensors of a real CUDA device: the test gpu/torch."""
 
 import pytest
-import support  # noqa: F401 - it finds installed
+import support
 
 torch = pytest.importorskip("torch")
 
 import installed  # noqa: E402
+import test_diloco_torch as diloco  # noqa: E402
+import test_torch_elastic as elastic  # noqa: E402
 import torch_worlds  # noqa: E402
+from test_torch_elastic import peers  # noqa: E402, F401 - a fixture
+
+DEVICE = "cuda"
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_cuda(tmp_path):
+def test_the_backend(tmp_path):
     fresh = torch_worlds.Nursery(installed.metadata(tmp_path))  # none that has used CUDA, which does not survive forks
     try:
         fresh.world("on_cuda", 2)
     finally:
         fresh.close()
+
+
+def test_elastic_replicas(peers, address):  # noqa: F811
+    """One leaves, and one comes, whose model and optimizer are those of the others from its first step on."""
+    made = peers(3, device=DEVICE)
+    elastic.steps(made, 3)
+    made.pop(0).replica.leave()
+    elastic.steps(made, 2)
+    elastic.admit(made, lambda: elastic.Peer(address, device=DEVICE))
+    elastic.steps(made, 2)
+    assert made[0].replica.ranks == (0, 1, 2) and made[2].replica.stats.state_bytes > 0
+    states = [one.optimizer.state_dict()["state"] for one in made]
+    assert all(states[0][0][name].device.type == DEVICE for name in ("exp_avg", "exp_avg_sq"))
+    assert all(torch.equal(states[0][i]["exp_avg"], states[2][i]["exp_avg"]) for i in states[0])
+
+
+@pytest.mark.parametrize("codec", [None, "e3m0"])
+@pytest.mark.parametrize("how", [dict(mode="sync"), dict(fragments=3, delay=2, alpha=0.5)], ids=["sync", "streaming"])
+def test_diloco(address, how, codec):
+    """The device gets the bits that the host gets, but for what its kernels round otherwise."""
+    ends = []
+    for device in ("cpu", DEVICE):
+        modules = [diloco.model().to(device) for i in range(2)]
+        optimizers = [torch.optim.SGD(module.parameters(), lr=0.01) for module in modules]
+        settings = dict(inner_steps=4, min_peers=2, bucket_bytes=4096, codec=codec, **how)
+        two = diloco.start(address, 2, lambda i, comm: diloco.DiLoCo(comm, modules[i], **settings))
+        for step in range(24):
+            for i in range(2):
+                diloco.train(modules[i], optimizers[i], i, step)
+            support.parallel([one.step for one in two])
+        support.parallel([one.finish for one in two])
+        assert two[0].digest() == two[1].digest()
+        assert all(torch.equal(a, b) for a, b in zip(*(module.parameters() for module in modules)))
+        assert next(modules[0].parameters()).device.type == device
+        ends.append(torch.cat([p.detach().cpu().flatten() for p in modules[0].parameters()]))
+        for one in two:
+            one.close()
+    torch.testing.assert_close(*ends, rtol=0.02, atol=0.02 if codec else 1e-3)

@@ -27,18 +27,18 @@ def network(*layers):
 
 def backward(model, number):
     x = torch.randn(8, 60, generator=torch.Generator().manual_seed(number))
-    model(x).square().mean().backward()
+    model(x.to(next(model.parameters()).device)).square().mean().backward()
 
 
 def crc(model):
-    return zlib.crc32(b"".join(p.detach().numpy().tobytes() for p in model.parameters()))
+    return zlib.crc32(b"".join(p.detach().cpu().numpy().tobytes() for p in model.parameters()))
 
 
 class Peer:
     """A replica of a plain module."""
 
-    def __init__(self, address, model=None, make=lambda p: torch.optim.AdamW(p, lr=0.01), **given):
-        self.model = model or network()
+    def __init__(self, address, model=None, make=lambda p: torch.optim.AdamW(p, lr=0.01), device="cpu", **given):
+        self.model = model or network().to(device)
         self.optimizer = make(self.model.parameters())
         self.replica = ptorch.elastic(self.model, self.optimizer, address=address, **given)
 
