@@ -16,6 +16,7 @@
 
 #include "drive/comm_op.h"
 #include "drive/random.h"
+#include "log/logger.h"
 #include "net/guard.h"
 #include "net/heap.h"
 #include "net/interfaces.h"
@@ -427,8 +428,10 @@ static bool ticket_of(void *context, const struct pccl_id *from, const struct pc
 void pccl_comm_secure(struct pccl_communicator *comm, struct pccl_keys *keys)
 {
     comm->keys = keys;
-    if (keys)
-        pccl_keys_set_tickets(keys, ticket_of, comm);
+    if (!keys)
+        return;
+    pccl_keys_set_tickets(keys, ticket_of, comm);
+    pccl_logger_print(PCCL_LOG_INFO, "peer", "connections are encrypted by %s", pccl_keys_library(keys));
 }
 
 static void free_parts(void *argument)

@@ -523,6 +523,8 @@ void pccl_master_server_secure(struct pccl_master_server *server, struct pccl_ke
     server->keys = keys;
     server->insecure = insecure;
     server->config.open_links = keys && pccl_keys_open_links(keys);
+    if (keys)
+        pccl_logger_print(PCCL_LOG_INFO, "master", "connections are encrypted by %s", pccl_keys_library(keys));
 }
 
 void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t period_ms,

@@ -288,7 +288,8 @@ enum pccl_channel_io pccl_channel_read(struct pccl_channel *channel, size_t *bud
     if (bytes > of_payload)
         pccl_frame_reader_filled(&channel->reader, bytes - of_payload);
     channel->received += (uint32_t)of_payload;
-    channel->dry = bytes < rooms.payload_bytes + rooms.frames_bytes;
+    channel->dry =
+        bytes < rooms.payload_bytes + rooms.frames_bytes && (!channel->secure || pccl_secure_is_dry(channel->secure));
     *budget -= (size_t)pccl_min_u64(*budget, bytes);
     note_moved(channel);
     return PCCL_CHANNEL_MOVED;
@@ -557,7 +558,9 @@ const char *pccl_channel_why(const struct pccl_channel *channel)
 {
     int error = channel->ended ? channel->ended : channel->failed;
     switch (error) {
-    case UV_EOF: return "closed by the other side";
+    case UV_EOF:
+        return channel->secure && pccl_secure_was_cut(channel->secure) ? "it ended without saying so"
+                                                                       : "closed by the other side";
     case UV_ENOMEM: return pccl_status_text(PCCL_MEMORY);
     case UV_ENOBUFS: return "the other side does not read what is sent to it";
     case UV_EPROTO: return channel->secure ? pccl_secure_why(channel->secure) : uv_strerror(error);

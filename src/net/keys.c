@@ -3,6 +3,10 @@
 #include "net/keys_internal.h"
 
 #include <string.h>
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 enum {
     CERTIFICATES_BYTES_MAX = 2048, /* ours have some 200 */
@@ -22,6 +26,8 @@ struct pccl_keys {
 };
 
 const struct pccl_openssl *pccl_keys_openssl(const struct pccl_keys *keys) { return keys->openssl; }
+
+const char *pccl_keys_library(const struct pccl_keys *keys) { return keys->openssl->OpenSSL_version(0); }
 
 struct ssl_ctx_st *pccl_keys_control(const struct pccl_keys *keys) { return keys->control; }
 
@@ -126,6 +132,31 @@ static int verify_nothing(struct x509_store_ctx_st *context, void *argument)
 
 /* ---- contexts ---- */
 
+/* The client's order counts, unless the server is the one that has no fast AES. */
+static bool set_ciphers(const struct pccl_openssl *openssl, struct ssl_ctx_st *context, bool has_aes)
+{
+    if (!has_aes)
+        (void)openssl->SSL_CTX_set_options(context, PCCL_SSL_OP_CIPHER_SERVER_PREFERENCE);
+    return openssl->SSL_CTX_set_ciphersuites(context, has_aes ? "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
+                                                              : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256");
+}
+
+bool pccl_keys_set_aes(struct pccl_keys *keys, bool has_aes)
+{
+    return set_ciphers(keys->openssl, keys->control, has_aes) && set_ciphers(keys->openssl, keys->links, has_aes);
+}
+
+static bool has_fast_aes(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    return __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul");
+#elif defined(__aarch64__) && defined(__linux__)
+    return (getauxval(AT_HWCAP) & HWCAP_AES) != 0;
+#else
+    return true;
+#endif
+}
+
 static struct ssl_ctx_st *make_context(const struct pccl_openssl *openssl)
 {
     struct ssl_ctx_st *context = openssl->SSL_CTX_new(openssl->TLS_method());
@@ -140,8 +171,7 @@ static struct ssl_ctx_st *make_context(const struct pccl_openssl *openssl)
     (void)openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_MAX_CERT_LIST, CERTIFICATES_BYTES_MAX, NULL);
     if (openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_MIN_PROTO_VERSION, PCCL_TLS1_3_VERSION, NULL) &&
         openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_MAX_PROTO_VERSION, PCCL_TLS1_3_VERSION, NULL) &&
-        openssl->SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256") &&
-        openssl->SSL_CTX_set_num_tickets(context, 0))
+        set_ciphers(openssl, context, has_fast_aes()) && openssl->SSL_CTX_set_num_tickets(context, 0))
         return context;
     openssl->SSL_CTX_free(context);
     return NULL;

@@ -1,5 +1,5 @@
 /*
- * OpenSSL 3, found at run time, as far as net/keys and net/secure need it: the library is neither
+ * OpenSSL 3, found at run time, as far as net/keys, net/secure and net/record need it: the library is neither
  * linked nor needed for building, and a host without it runs as before without a token. These
  * declarations are ours; tests/unit/test_openssl.c compares them with the system's headers, where
  * there are any. The library is never unloaded, and leaves nothing to be run at exit, where threads
@@ -20,6 +20,8 @@ struct bio_st;
 struct bio_method_st;
 struct evp_pkey_st;
 struct evp_md_st;
+struct evp_cipher_st;
+struct evp_cipher_ctx_st;
 struct engine_st;
 struct x509_st;
 struct x509_store_ctx_st;
@@ -64,6 +66,11 @@ typedef int (*pccl_psk_server_call)(struct ssl_st *ssl, const unsigned char *ide
     X(int, SSL_key_update, (struct ssl_st * ssl, int type))                                                            \
     X(int, SSL_shutdown, (struct ssl_st * ssl))                                                                        \
     X(int, SSL_get_error, (const struct ssl_st *ssl, int result))                                                      \
+    X(int, SSL_export_keying_material,                                                                                 \
+      (struct ssl_st * ssl, unsigned char *out, size_t bytes, const char *label, size_t label_bytes,                   \
+       const unsigned char *context, size_t context_bytes, int use_context))                                           \
+    X(const struct ssl_cipher_st *, SSL_get_current_cipher, (const struct ssl_st *ssl))                                \
+    X(uint16_t, SSL_CIPHER_get_protocol_id, (const struct ssl_cipher_st *cipher))                                      \
     X(struct ssl_session_st *, SSL_SESSION_new, (void))                                                                \
     X(void, SSL_SESSION_free, (struct ssl_session_st * session))                                                       \
     X(int, SSL_SESSION_set1_master_key, (struct ssl_session_st * session, const unsigned char *key, size_t bytes))     \
@@ -92,6 +99,18 @@ typedef int (*pccl_psk_server_call)(struct ssl_st *ssl, const unsigned char *ide
     X(unsigned char *, HMAC,                                                                                           \
       (const struct evp_md_st *digest, const void *key, int key_bytes, const unsigned char *bytes, size_t length,      \
        unsigned char *out, unsigned int *out_bytes))                                                                   \
+    X(const char *, OpenSSL_version, (int what))                                                                       \
+    X(struct evp_cipher_ctx_st *, EVP_CIPHER_CTX_new, (void))                                                          \
+    X(void, EVP_CIPHER_CTX_free, (struct evp_cipher_ctx_st * context))                                                 \
+    X(int, EVP_CIPHER_CTX_ctrl, (struct evp_cipher_ctx_st * context, int command, int number, void *pointer))          \
+    X(const struct evp_cipher_st *, EVP_aes_128_gcm, (void))                                                           \
+    X(const struct evp_cipher_st *, EVP_chacha20_poly1305, (void))                                                     \
+    X(int, EVP_CipherInit_ex,                                                                                          \
+      (struct evp_cipher_ctx_st * context, const struct evp_cipher_st *cipher, struct engine_st *engine,               \
+       const unsigned char *key, const unsigned char *nonce, int seals))                                               \
+    X(int, EVP_CipherUpdate,                                                                                           \
+      (struct evp_cipher_ctx_st * context, unsigned char *out, int *moved, const unsigned char *in, int length))       \
+    X(int, EVP_CipherFinal_ex, (struct evp_cipher_ctx_st * context, unsigned char *out, int *moved))                   \
     X(struct evp_pkey_st *, EVP_PKEY_new_raw_private_key,                                                              \
       (int type, struct engine_st *engine, const unsigned char *key, size_t bytes))                                    \
     X(int, EVP_PKEY_get_raw_public_key, (const struct evp_pkey_st *key, unsigned char *out, size_t *bytes))            \
@@ -133,6 +152,7 @@ enum {
     PCCL_SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER = 0x2,
     PCCL_SSL_MODE_RELEASE_BUFFERS = 0x10,
     PCCL_SSL_OP_NO_TICKET = 1 << 14,
+    PCCL_SSL_OP_CIPHER_SERVER_PREFERENCE = 1 << 22,
     PCCL_SSL_VERIFY_PEER = 1,
     PCCL_SSL_VERIFY_FAIL_IF_NO_PEER_CERT = 2,
     PCCL_SSL_KEY_UPDATE_NOT_REQUESTED = 0,
@@ -143,6 +163,8 @@ enum {
     PCCL_BIO_FLAGS_WRITE = 2,
     PCCL_BIO_FLAGS_RWS = 7,
     PCCL_BIO_FLAGS_SHOULD_RETRY = 8,
+    PCCL_EVP_CTRL_AEAD_GET_TAG = 0x10,
+    PCCL_EVP_CTRL_AEAD_SET_TAG = 0x11,
     PCCL_EVP_PKEY_ED25519 = 1087,
     PCCL_X509_V_ERR_APPLICATION_VERIFICATION = 50,
     PCCL_OPENSSL_INIT_NO_ATEXIT = 0x80000,

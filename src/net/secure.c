@@ -1,6 +1,7 @@
 #include "net/secure.h"
 
 #include "net/keys_internal.h"
+#include "net/record.h"
 #include "net/socket.h"
 
 #include <string.h>
@@ -8,6 +9,7 @@
 enum {
     RECORD_BYTES = 16 << 10,  /* the most that TLS seals at once */
     SEALED_BYTES = 128 << 10, /* so many wait for the kernel before more is sealed */
+    TOGETHER_BYTES = 8 << 10, /* frames and payload of a link are one record up to here */
     FIRST_BYTES = 3,
     GREETING_BYTES_MAX = 16 << 10, /* that the other side may send before the handshake is done */
     REKEY_RECORDS = 1 << 23,       /* AES-GCM's bound is 2^24.5 (RFC 8446, 5.5) */
@@ -15,6 +17,7 @@ enum {
     HANDSHAKE_TYPE = 22,
     ALERT_TYPE = 21,
     VERSION_MAJOR = 3, /* of records */
+    TLS_AES_128_GCM = 0x1301,
     REASON_MASK = 0x7fffff,
     REASON_NO_CERTIFICATE = 199,
     REASON_NOT_VERIFIED = 134,
@@ -32,7 +35,7 @@ struct pccl_secure {
     const struct pccl_memory *memory;
     const struct pccl_keys *keys;
     const struct pccl_openssl *openssl;
-    struct ssl_st *ssl;
+    struct ssl_st *ssl;  /* of a link: NULL after its handshake */
     uv_os_sock_t socket; /* during a call */
     enum pccl_secure_role role;
     enum state state;
@@ -40,11 +43,18 @@ struct pccl_secure {
     bool finished;               /* its end was said */
     int read_error, write_error; /* of the socket, or 0 */
     int ended;                   /* why a read found no more, after it found something */
+    bool was_told;               /* the end that ended it is the other side's word */
 
     uint8_t first[FIRST_BYTES]; /* what the other side sent first */
     uint32_t first_have, first_used;
     uint64_t greeting_bytes;
-    uint64_t records, rekey;
+    uint64_t records, rekey; /* a new key after so many; 0: as usual */
+
+    enum pccl_record_cipher cipher; /* after the handshake */
+    /* of a link, then */
+    struct pccl_record_line out, in;
+    struct pccl_record_reader reader;
+    bool dry; /* the socket has nothing more */
 
     uint8_t *sealed; /* sealed_start..sealed_end is unsent */
     uint32_t sealed_start, sealed_end, sealed_capacity;
@@ -279,6 +289,7 @@ static ptrdiff_t flush(struct pccl_secure *secure)
             return moved;
         secure->sealed_start += (uint32_t)moved;
     }
+    secure->sealed_start = secure->sealed_end = 0;
     return 0;
 }
 
@@ -297,7 +308,7 @@ struct pccl_secure *pccl_secure_create(const struct pccl_memory *memory, const s
     secure->keys = keys;
     secure->openssl = openssl;
     secure->role = role;
-    secure->rekey = REKEY_RECORDS;
+    secure->reader.memory = memory;
     if (name) {
         secure->name = *name;
         secure->ticket = *ticket;
@@ -328,12 +339,15 @@ void pccl_secure_destroy(struct pccl_secure *secure)
         return;
     secure->openssl->SSL_free(secure->ssl);
     pccl_release(secure->memory, secure->sealed, secure->sealed_capacity);
+    pccl_record_reader_fini(&secure->reader);
+    pccl_record_end(&secure->out);
+    pccl_record_end(&secure->in);
     const struct pccl_memory *memory = secure->memory;
     pccl_wipe(secure, sizeof *secure);
     pccl_release(memory, secure, sizeof *secure);
 }
 
-void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t records) { secure->rekey = records; }
+void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t after) { secure->rekey = after; }
 
 /* ---- failures ---- */
 
@@ -373,7 +387,8 @@ static ptrdiff_t outcome(struct pccl_secure *secure, int result)
         return UV_EPROTO;
     if (kind == PCCL_SSL_ERROR_WANT_READ || kind == PCCL_SSL_ERROR_WANT_WRITE)
         return UV_EAGAIN;
-    if (kind == PCCL_SSL_ERROR_ZERO_RETURN)
+    secure->was_told = kind == PCCL_SSL_ERROR_ZERO_RETURN;
+    if (secure->was_told)
         return UV_EOF;
     if (secure->write_error)
         return secure->write_error;
@@ -384,6 +399,28 @@ static ptrdiff_t outcome(struct pccl_secure *secure, int result)
     secure->state = FAILED;
     (void)flush(secure); /* the alert */
     return UV_EPROTO;
+}
+
+/* From here on a link has records of its own, whose keys come of the handshake. false: out of memory. */
+static bool begin_records(struct pccl_secure *secure)
+{
+    static const char label[2][40] = {"EXPERIMENTAL pccl record 1 client", "EXPERIMENTAL pccl record 1 server"};
+    const struct pccl_openssl *openssl = secure->openssl;
+    bool good = true;
+    for (int server = 0; server < 2 && good; server++) {
+        bool seals = server != is_client(secure);
+        struct pccl_record_line *line = seals ? &secure->out : &secure->in;
+        struct pccl_secret secret;
+        good = openssl->SSL_export_keying_material(secure->ssl, secret.bytes, sizeof secret.bytes, label[server],
+                                                   strlen(label[server]), NULL, 0, 0) == 1 &&
+               pccl_record_begin(line, openssl, secure->cipher, &secret, seals);
+        line->blocks_max = secure->rekey ? secure->rekey : line->blocks_max;
+        pccl_wipe(&secret, sizeof secret);
+    }
+    secure->reader.ahead = secure->opens ? 0 : PCCL_RECORD_AHEAD_MAX; /* what is in the clear is not for the reader */
+    openssl->SSL_free(secure->ssl);
+    secure->ssl = NULL;
+    return good;
 }
 
 /* The handshake goes on. 0: it is done. */
@@ -399,6 +436,12 @@ static ptrdiff_t shake_hands(struct pccl_secure *secure)
         secure->state = FAILED; /* cannot happen: no certificate is good for a link */
         pccl_text_format(&secure->why, "the handshake of the link used no key of the master");
         return UV_EPROTO;
+    }
+    uint16_t cipher = secure->openssl->SSL_CIPHER_get_protocol_id(secure->openssl->SSL_get_current_cipher(secure->ssl));
+    secure->cipher = cipher == TLS_AES_128_GCM ? PCCL_RECORD_AES_128_GCM : PCCL_RECORD_CHACHA20_POLY1305;
+    if (is_link(secure) && !begin_records(secure)) {
+        secure->state = FAILED;
+        return secure->ended = UV_ENOMEM;
     }
     secure->state = OPEN;
     return 0;
@@ -417,6 +460,43 @@ static ptrdiff_t read_into(struct pccl_secure *secure, uint8_t *bytes, size_t le
     return 0;
 }
 
+/* Until something has come. A short read shows that the socket has nothing more. */
+static ptrdiff_t read_records(struct pccl_secure *secure, uint8_t *first, size_t first_length, uint8_t *second,
+                              size_t second_length)
+{
+    struct pccl_record_reader *reader = &secure->reader;
+    for (secure->dry = false;;) {
+        ptrdiff_t got = pccl_record_take(reader, &secure->in, first, first_length, second, second_length);
+        secure->was_told = reader->is_over;
+        if (got > 0 || reader->is_over)
+            return got > 0 ? got : UV_EOF;
+        if (got < 0) {
+            secure->state = FAILED;
+            pccl_text_format(&secure->why, "what came is not what the other end of the link has sealed");
+            return UV_EPROTO;
+        }
+        if (secure->dry)
+            return UV_EAGAIN;
+        size_t length;
+        uint8_t *room = pccl_record_space(reader, &secure->in, &length);
+        got = room ? pccl_socket_read(secure->socket, room, length) : UV_ENOMEM;
+        if (got < 0) {
+            secure->dry = true;
+            return got;
+        }
+        secure->dry = (size_t)got < length;
+        pccl_record_filled(reader, (size_t)got);
+    }
+}
+
+static ptrdiff_t read_tls(struct pccl_secure *secure, uint8_t *first, size_t first_length, uint8_t *second,
+                          size_t second_length, size_t *total)
+{
+    secure->openssl->ERR_clear_error();
+    ptrdiff_t error = read_into(secure, first, first_length, total);
+    return error ? error : read_into(secure, second, second_length, total);
+}
+
 ptrdiff_t pccl_secure_read(struct pccl_secure *secure, uv_os_sock_t socket, uint8_t *first, size_t first_length,
                            uint8_t *second, size_t second_length)
 {
@@ -431,20 +511,26 @@ ptrdiff_t pccl_secure_read(struct pccl_secure *secure, uv_os_sock_t socket, uint
         if (error)
             return error;
     }
-    secure->openssl->ERR_clear_error();
-    ptrdiff_t error = read_into(secure, first, first_length, &total);
-    if (!error)
-        error = read_into(secure, second, second_length, &total);
-    if (error && error != UV_EAGAIN)
-        secure->ended = (int)error;
-    return total > 0 ? (ptrdiff_t)total : error;
+    ptrdiff_t got = is_link(secure) ? read_records(secure, first, first_length, second, second_length)
+                                    : read_tls(secure, first, first_length, second, second_length, &total);
+    if (got < 0 && got != UV_EAGAIN)
+        secure->ended = (int)got;
+    return total > 0 ? (ptrdiff_t)total : got;
 }
 
 bool pccl_secure_has_input(const struct pccl_secure *secure)
 {
     return secure->ended || secure->state >= FAILED ||
-           (secure->state == OPEN && secure->openssl->SSL_pending(secure->ssl) > 0);
+           (secure->state == OPEN && (is_link(secure) ? pccl_record_has_input(&secure->reader, &secure->in)
+                                                      : secure->openssl->SSL_pending(secure->ssl) > 0));
 }
+
+bool pccl_secure_is_dry(const struct pccl_secure *secure)
+{
+    return !is_link(secure) || (secure->dry && !pccl_secure_has_input(secure));
+}
+
+bool pccl_secure_was_cut(const struct pccl_secure *secure) { return secure->ended == UV_EOF && !secure->was_told; }
 
 /* ---- out ---- */
 
@@ -454,7 +540,7 @@ static ptrdiff_t seal(struct pccl_secure *secure, const uint8_t *bytes, size_t l
     size_t done = 0;
     while (done < length && secure->sealed_end - secure->sealed_start < SEALED_BYTES) {
         size_t piece = pccl_min_u64(length - done, RECORD_BYTES), moved = 0;
-        if (++secure->records % secure->rekey == 0)
+        if (++secure->records % (secure->rekey ? secure->rekey : REKEY_RECORDS) == 0)
             (void)secure->openssl->SSL_key_update(secure->ssl, PCCL_SSL_KEY_UPDATE_NOT_REQUESTED);
         int result = secure->openssl->SSL_write_ex(secure->ssl, bytes + done, piece, &moved);
         if (result != 1)
@@ -465,20 +551,59 @@ static ptrdiff_t seal(struct pccl_secure *secure, const uint8_t *bytes, size_t l
     return 0;
 }
 
-ptrdiff_t pccl_secure_write(struct pccl_secure *secure, uv_os_sock_t socket, const uint8_t *first, size_t first_length,
-                            const uint8_t *second, size_t second_length)
+/* Behind what is sealed. false: out of memory. */
+static bool seal_record(struct pccl_secure *secure, enum pccl_record_kind kind, const uint8_t *first,
+                        size_t first_length, const uint8_t *second, size_t second_length)
+{
+    uint32_t bytes = (uint32_t)(first_length + second_length + PCCL_RECORD_OVERHEAD);
+    if (!pccl_record_fit(secure->memory, &secure->sealed, &secure->sealed_capacity, secure->sealed_end + bytes) ||
+        !pccl_record_seal(&secure->out, kind, first, first_length, second, second_length,
+                          secure->sealed + secure->sealed_end))
+        return false;
+    secure->sealed_end += bytes;
+    return true;
+}
+
+/*
+ * Seals what one call of the kernel may take, while nothing else waits. Payload that is long has
+ * records of its own, which the other end opens in the place that it belongs to, once it has read the
+ * frame before. What is short goes with its frame.
+ */
+static bool seal_some(struct pccl_secure *secure, const uint8_t *first, size_t first_length, const uint8_t *second,
+                      size_t second_length, size_t *total)
+{
+    bool together = first_length + second_length <= TOGETHER_BYTES;
+    size_t frames = (size_t)pccl_min_u64(first_length, TOGETHER_BYTES);
+    size_t payload = (size_t)pccl_min_u64(second_length, PCCL_RECORD_CONTENT_MAX);
+    if (frames < first_length) /* more frames than usual */
+        payload = 0;
+    if (frames && !seal_record(secure, PCCL_RECORD_CONTENT, first, frames, second, together ? payload : 0))
+        return false;
+    if (payload && !(frames && together) && !seal_record(secure, PCCL_RECORD_CONTENT, second, payload, NULL, 0))
+        return false;
+    *total += frames + payload;
+    return true;
+}
+
+static ptrdiff_t write_records(struct pccl_secure *secure, const uint8_t *first, size_t first_length,
+                               const uint8_t *second, size_t second_length)
+{
+    size_t total = 0;
+    ptrdiff_t error;
+    while ((error = flush(secure)) == 0 && total < first_length + second_length) {
+        size_t of_first = (size_t)pccl_min_u64(total, first_length), of_second = total - of_first;
+        if (!seal_some(secure, first + of_first, first_length - of_first, second + of_second, second_length - of_second,
+                       &total))
+            return UV_ENOMEM;
+    }
+    return total > 0 ? (ptrdiff_t)total : error;
+}
+
+static ptrdiff_t write_tls(struct pccl_secure *secure, const uint8_t *first, size_t first_length, const uint8_t *second,
+                           size_t second_length)
 {
     size_t total = 0, before;
     ptrdiff_t error = 0;
-    secure->socket = socket;
-    if (secure->state == PLAIN && !is_client(secure) && first_length + second_length > 0)
-        return pccl_socket_write_two(socket, first, first_length, second, second_length);
-    if (secure->state == SHAKING_HANDS && shake_hands(secure) != 0 && secure->state == SHAKING_HANDS)
-        return UV_EAGAIN;        /* also if it has ended: reading will tell */
-    if (secure->state != OPEN) { /* nobody would understand it */
-        error = flush(secure);
-        return error ? error : (ptrdiff_t)(first_length + second_length);
-    }
     secure->openssl->ERR_clear_error();
     do {
         before = total;
@@ -492,6 +617,22 @@ ptrdiff_t pccl_secure_write(struct pccl_secure *secure, uv_os_sock_t socket, con
     return total > 0 ? (ptrdiff_t)total : error;
 }
 
+ptrdiff_t pccl_secure_write(struct pccl_secure *secure, uv_os_sock_t socket, const uint8_t *first, size_t first_length,
+                            const uint8_t *second, size_t second_length)
+{
+    secure->socket = socket;
+    if (secure->state == PLAIN && !is_client(secure) && first_length + second_length > 0)
+        return pccl_socket_write_two(socket, first, first_length, second, second_length);
+    if (secure->state == SHAKING_HANDS && shake_hands(secure) != 0 && secure->state == SHAKING_HANDS)
+        return UV_EAGAIN;        /* also if it has ended: reading will tell */
+    if (secure->state != OPEN) { /* nobody would understand it */
+        ptrdiff_t error = flush(secure);
+        return error ? error : (ptrdiff_t)(first_length + second_length);
+    }
+    return is_link(secure) ? write_records(secure, first, first_length, second, second_length)
+                           : write_tls(secure, first, first_length, second, second_length);
+}
+
 bool pccl_secure_is_sending(const struct pccl_secure *secure) { return secure->sealed_start < secure->sealed_end; }
 
 bool pccl_secure_is_shaking_hands(const struct pccl_secure *secure) { return secure->state == SHAKING_HANDS; }
@@ -501,10 +642,19 @@ void pccl_secure_finish(struct pccl_secure *secure)
     if (secure->finished || secure->state != OPEN)
         return;
     secure->finished = true;
+    if (is_link(secure)) {
+        (void)seal_record(secure, PCCL_RECORD_END, NULL, 0, NULL, 0); /* without memory it ends as if it broke */
+        return;
+    }
     secure->openssl->ERR_clear_error();
     (void)secure->openssl->SSL_shutdown(secure->ssl);
 }
 
 bool pccl_secure_opens(const struct pccl_secure *secure) { return secure->opens; }
+
+const char *pccl_secure_cipher(const struct pccl_secure *secure)
+{
+    return secure->cipher == PCCL_RECORD_AES_128_GCM ? "AES-128-GCM" : "ChaCha20-Poly1305";
+}
 
 const char *pccl_secure_why(const struct pccl_secure *secure) { return secure->why.bytes; }

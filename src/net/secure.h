@@ -1,7 +1,8 @@
 /*
  * The encryption of one connection: TLS 1.3 between a channel and its socket (net/keys.h says with
- * which keys). Only net/channel uses the functions that move bytes. Sealed bytes that the kernel
- * does not take are kept here, so a write never waits and never has to be repeated.
+ * which keys); of a link, after the handshake, records of its own (net/record.h). Only net/channel uses the functions
+ * that move bytes. Sealed bytes that the kernel does not take are kept here, so a write never waits and never has to be
+ * repeated.
  *
  * Who speaks something else is found out by the first three bytes, before anything is parsed; both
  * ends then say so in words.
@@ -49,13 +50,22 @@ bool pccl_secure_is_sending(const struct pccl_secure *secure);
 bool pccl_secure_is_shaking_hands(const struct pccl_secure *secure);
 /* Bytes were received that no read has taken: the socket does not report them. */
 bool pccl_secure_has_input(const struct pccl_secure *secure);
+/* The last read stopped because nothing more has arrived, if it did not fill its places. */
+bool pccl_secure_is_dry(const struct pccl_secure *secure);
+/* The input ended, and the other side has not said that it would. */
+bool pccl_secure_was_cut(const struct pccl_secure *secure);
 /* The end of the output, to be written like the rest. */
 void pccl_secure_finish(struct pccl_secure *secure);
 /* The link goes on in the clear from here on, after a write that left nothing unsent. */
 bool pccl_secure_opens(const struct pccl_secure *secure);
+/* After the handshake. */
+const char *pccl_secure_cipher(const struct pccl_secure *secure);
 const char *pccl_secure_why(const struct pccl_secure *secure);
-/* For tests: a new key after so many records. */
-void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t records);
+/*
+ * For tests, at both ends and before anything else: a new key after so many records, or, of a link, blocks of
+ * 16 bytes.
+ */
+void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t after);
 
 /* Whether a stranger that was expected to speak in the clear begins with an encrypted greeting. */
 bool pccl_secure_is_greeting(const uint8_t *bytes, size_t length);

@@ -64,7 +64,7 @@ def test_files_are_private_and_stay(run):
     for name in names:
         equal(stat.S_IMODE(os.stat(f"{run.state}/{name}").st_mode), 0o600, f"mode of {name}")
     token = run.token()
-    check(any("PCCL_TOKEN_FILE=" + run.state in text for _, text in run.master.lines), "the line to copy")
+    run.master.wait_line("PCCL_TOKEN_FILE=" + run.state)  # the line to copy
     a, b = run.join(2)
     loops = start_loops([a, b])
     run.master.kill()

@@ -10,8 +10,10 @@
 #include <cmocka.h>
 
 #include "loopback.h"
+#include "support.h"
 #include "core/ticket.h"
 #include "net/keys_internal.h"
+#include "net/record.h"
 #include "net/secure.h"
 
 #include <signal.h>
@@ -278,6 +280,261 @@ static void test_keys_change(void **state)
     teardown(&f);
 }
 
+/* ---- links, and somebody between their ends ---- */
+
+/* A link whose ends have the same key. */
+static void link_up(struct fixture *f)
+{
+    struct pccl_key_name name = link_of(f);
+    struct pccl_id ticket = pccl_ticket(&f->link_key, &f->a, &f->b);
+    linked(f, f->other, f->peer, &name, &ticket);
+}
+
+static void test_keys_of_links_change(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    link_up(&f);
+    pccl_secure_set_rekey(f.client.secure, 20000);
+    pccl_secure_set_rekey(f.server.secure, 20000);
+    exchange(&f, MANY - 71000, MANY - 71000);
+    assert_false(f.client.failed || f.server.failed);
+    teardown(&f);
+}
+
+static void test_either_end_without_aes_decides(void **state)
+{
+    (void)state;
+    for (int has = 0; has < 4; has++)
+        for (int role = 0; role < 2; role++) {
+            struct fixture f;
+            setup(&f);
+            assert_true(pccl_keys_set_aes(f.other, has & 1) && pccl_keys_set_aes(f.master, has & 2) &&
+                        pccl_keys_set_aes(f.peer, role == 0 ? has & 2 : has & 1));
+            if (role == 0)
+                link_up(&f);
+            else
+                control(&f, f.peer);
+            exchange(&f, 100000, 100000);
+            assert_false(f.client.failed || f.server.failed);
+            assert_string_equal(pccl_secure_cipher(f.server.secure), has == 3 ? "AES-128-GCM" : "ChaCha20-Poly1305");
+            teardown(&f);
+        }
+}
+
+static void test_link_takes_little_memory(void **state)
+{
+    (void)state;
+    struct test_memory memory;
+    struct fixture f;
+    setup(&f);
+    test_memory_init(&memory);
+    struct pccl_key_name name = link_of(&f);
+    struct pccl_id ticket = pccl_ticket(&f.link_key, &f.a, &f.b);
+    f.client.secure = pccl_secure_create(&memory.memory, f.other, PCCL_SECURE_DIALED, &name, &ticket);
+    f.server.secure = pccl_secure_create(pccl_heap(), f.peer, PCCL_SECURE_ACCEPTED, NULL, NULL);
+    exchange(&f, 1000, 1000);
+    assert_true(memory.live_bytes < 32 << 10); /* small messages need no long buffers */
+    f.client.sent = f.server.sent = f.client.received = f.server.received = 0;
+    exchange(&f, MANY - 71000, MANY - 71000);
+    assert_true(memory.peak_bytes < 2 * PCCL_RECORD_BUFFER_MAX + (32 << 10));
+    pccl_secure_destroy(f.client.secure);
+    f.client.secure = NULL;
+    assert_int_equal(memory.live_bytes, 0);
+    teardown(&f);
+}
+
+/* Whoever is between the ends: the other sides of their sockets. */
+struct wire {
+    int client, server;
+};
+
+static struct wire tap(struct fixture *f)
+{
+    struct wire wire;
+    pccl_socket_close(f->client.socket);
+    close(f->server.socket);
+    loopback_pair(&f->client.socket, &wire.client);
+    int bare;
+    uv_os_sock_t ours;
+    loopback_pair(&ours, &bare);
+    f->server.socket = bare;
+    wire.server = ours;
+    assert_int_equal(fcntl(bare, F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(fcntl(wire.client, F_SETFL, O_NONBLOCK), 0);
+    return wire;
+}
+
+static void untap(struct wire *wire)
+{
+    close(wire->client);
+    pccl_socket_close(wire->server);
+}
+
+/* Passes so many bytes on, if there are any. */
+static void relay(int from, int to, size_t piece)
+{
+    uint8_t bytes[8192];
+    ssize_t got = read(from, bytes, piece < sizeof bytes ? piece : sizeof bytes);
+    if (got > 0)
+        assert_int_equal(write(to, bytes, (size_t)got), got);
+}
+
+static void test_link_in_pieces(void **state)
+{
+    (void)state;
+    static const size_t pieces[] = {1, 2, 3, 11, 13, 40, 1000, 8192};
+    static uint8_t bytes[20000];
+    fill(bytes, sizeof bytes, 9);
+    for (size_t i = 0; i < PCCL_COUNT_OF(pieces); i++) {
+        struct fixture f;
+        setup(&f);
+        struct wire wire = tap(&f);
+        link_up(&f);
+        for (int turn = 0; f.server.received < sizeof bytes || f.client.received < 1000; turn++) {
+            assert_true(turn < 100000);
+            write_some(&f.client, bytes, pccl_min_u64(sizeof bytes, f.client.sent + 1 + (size_t)turn * 7 % 12000));
+            write_some(&f.server, bytes, 1000);
+            relay(wire.client, wire.server, pieces[i]);
+            relay(wire.server, wire.client, pieces[i]);
+            read_some(&f.server);
+            read_some(&f.client);
+            assert_false(f.client.failed || f.server.failed);
+        }
+        assert_memory_equal(f.server.in, bytes, sizeof bytes);
+        assert_memory_equal(f.client.in, bytes, 1000);
+        untap(&wire);
+        teardown(&f);
+    }
+}
+
+/* Nothing that comes in the clear after the last record is swallowed. */
+static void test_open_link_leaves_what_follows(void **state)
+{
+    (void)state;
+    static const uint8_t words[] = "what is sealed", clear[] = "what is not";
+    uint8_t in[sizeof clear], arrived[sizeof words + PCCL_RECORD_OVERHEAD + sizeof clear];
+    struct fixture f;
+    setup(&f);
+    struct pccl_key_name name = link_of(&f);
+    struct pccl_id ticket = pccl_ticket(&f.link_key, &f.a, &f.b);
+    name.open = true;
+    pccl_keys_set_open_links(f.peer, true);
+    linked(&f, f.other, f.peer, &name, &ticket);
+    while (pccl_secure_is_shaking_hands(f.client.secure) || pccl_secure_is_shaking_hands(f.server.secure)) {
+        write_some(&f.client, NULL, 0);
+        write_some(&f.server, NULL, 0);
+    }
+    write_some(&f.server, words, sizeof words);
+    assert_int_equal(pccl_socket_write(f.server.socket, clear, sizeof clear), sizeof clear);
+    struct pollfd there = {.fd = f.client.socket, .events = POLLIN};
+    do
+        assert_int_equal(poll(&there, 1, -1), 1);
+    while (recv(f.client.socket, arrived, sizeof arrived, MSG_PEEK) < (ssize_t)sizeof arrived);
+    while (f.client.received < sizeof words)
+        read_some(&f.client);
+    assert_memory_equal(f.client.in, words, sizeof words);
+    assert_int_equal(fcntl(f.client.socket, F_SETFL, 0), 0);
+    loopback_read(f.client.socket, in, sizeof in);
+    assert_memory_equal(in, clear, sizeof clear);
+    teardown(&f);
+}
+
+/* Until the handshake is done and its last bytes are where they belong. */
+static void shake_hands(struct fixture *f, struct wire *wire)
+{
+    while (pccl_secure_is_shaking_hands(f->client.secure) || pccl_secure_is_shaking_hands(f->server.secure)) {
+        write_some(&f->client, NULL, f->client.sent);
+        write_some(&f->server, NULL, f->server.sent);
+        relay(wire->client, wire->server, 8192);
+        relay(wire->server, wire->client, 8192);
+    }
+}
+
+/* What the end sends, as it travels. */
+static size_t seal(struct end *end, int at, const uint8_t *content, size_t length, uint8_t *sealed)
+{
+    size_t bytes = length + PCCL_RECORD_OVERHEAD;
+    end->sent = 0;
+    write_some(end, content, length);
+    assert_int_equal(end->sent, length);
+    struct pollfd there = {.fd = at, .events = POLLIN};
+    for (size_t have = 0; have < bytes;) {
+        assert_int_equal(poll(&there, 1, -1), 1);
+        ssize_t got = read(at, sealed + have, bytes - have);
+        assert_true(got > 0);
+        have += (size_t)got;
+    }
+    return bytes;
+}
+
+enum interference { NOTHING, FLIPPED, REPEATED, LEFT_OUT, SWAPPED, REFLECTED, CUT, INTERFERENCES };
+
+static void test_somebody_between_is_noticed(void **state)
+{
+    (void)state;
+    static const char words[3][20] = {"what comes first", "what comes second", "what comes back"};
+    for (enum interference what = NOTHING; what < INTERFERENCES; what++) {
+        struct fixture f;
+        uint8_t first[100], second[100], back[100];
+        setup(&f);
+        struct wire wire = tap(&f);
+        link_up(&f);
+        shake_hands(&f, &wire);
+        size_t bytes = seal(&f.client, wire.client, (const uint8_t *)words[0], 20, first);
+        assert_int_equal(seal(&f.client, wire.client, (const uint8_t *)words[1], 20, second), bytes);
+        assert_int_equal(seal(&f.server, wire.server, (const uint8_t *)words[2], 20, back), bytes);
+        second[30] ^= what == FLIPPED;
+        if (what != LEFT_OUT && what != REFLECTED)
+            assert_int_equal(write(wire.server, what == SWAPPED ? second : first, bytes), bytes);
+        if (what == REFLECTED)
+            assert_int_equal(write(wire.server, back, bytes), bytes);
+        assert_int_equal(
+            write(wire.server, what == REPEATED || what == SWAPPED ? first : second, bytes - (what == CUT)),
+            bytes - (what == CUT));
+        assert_int_equal(shutdown(wire.server, SHUT_WR), 0);
+        while (!f.server.failed)
+            read_some(&f.server);
+        bool lost = what == LEFT_OUT || what == SWAPPED || what == REFLECTED;
+        assert_int_equal(f.server.received, what == NOTHING ? 40 : lost ? 0 : 20);
+        assert_memory_equal(f.server.in, words, f.server.received);
+        assert_int_equal(f.server.failed, what == NOTHING || what == CUT ? UV_EOF : UV_EPROTO);
+        assert_int_equal(pccl_secure_was_cut(f.server.secure), f.server.failed == UV_EOF); /* nobody said the end */
+        if (f.server.failed == UV_EPROTO)
+            assert_string_equal(pccl_secure_why(f.server.secure),
+                                "what came is not what the other end of the link has sealed");
+        untap(&wire);
+        teardown(&f);
+    }
+}
+
+static void test_end_is_told(void **state)
+{
+    (void)state;
+    for (int link = 0; link < 2; link++)
+        for (int told = 0; told < 2; told++) {
+            struct fixture f;
+            setup(&f);
+            if (link)
+                link_up(&f);
+            else
+                control(&f, f.peer);
+            exchange(&f, 1000, 1000);
+            if (told)
+                pccl_secure_finish(f.client.secure);
+            write_some(&f.client, NULL, f.client.sent);
+            assert_int_equal(shutdown(f.client.socket, SHUT_WR), 0);
+            while (!f.server.failed)
+                read_some(&f.server);
+            assert_int_equal(f.server.failed, UV_EOF);
+            assert_int_equal(pccl_secure_was_cut(f.server.secure), !told);
+            teardown(&f);
+        }
+}
+
+/* ---- who does not belong ---- */
+
 static void test_first_bytes_tell_who_does_not_encrypt(void **state)
 {
     (void)state;
@@ -359,9 +616,11 @@ static void name_text(const struct pccl_key_name *name, char out[PCCL_KEY_NAME_B
     out[73] = '\0';
 }
 
-/* Starts `openssl s_client` or `s_server` with the key of a link; what is written to *input it sends. */
-static pid_t start_openssl(const struct fixture *f, const char *what, uint16_t port, const char *key, int *input,
-                           int *output)
+/*
+ * Starts `openssl s_client` or `s_server` with the key of a link; it prints what its exporter has for the label.
+ */
+static pid_t start_openssl(const struct fixture *f, const char *what, uint16_t port, const char *key, const char *label,
+                           int *input, int *output)
 {
     int in[2], out[2];
     char address[32], name[PCCL_KEY_NAME_BYTES + 1];
@@ -381,11 +640,11 @@ static pid_t start_openssl(const struct fixture *f, const char *what, uint16_t p
         for (int i = 3; i < 64; i++)
             (void)close(i);
         if (client)
-            execlp("openssl", "openssl", what, "-quiet", "-tls1_3", "-connect", address, "-psk_identity", name, "-psk",
-                   key, (char *)NULL);
+            execlp("openssl", "openssl", what, "-tls1_3", "-connect", address, "-psk_identity", name, "-psk", key,
+                   "-keymatexport", label, "-keymatexportlen", "32", (char *)NULL);
         else
-            execlp("openssl", "openssl", what, "-quiet", "-tls1_3", "-accept", address, "-nocert", "-psk_identity",
-                   name, "-psk", key, (char *)NULL);
+            execlp("openssl", "openssl", what, "-tls1_3", "-accept", address, "-nocert", "-psk_identity", name, "-psk",
+                   key, "-keymatexport", label, "-keymatexportlen", "32", (char *)NULL);
         _exit(127);
     }
     close(in[0]);
@@ -404,26 +663,58 @@ static void end_openssl(pid_t child, int input, int output)
     assert_int_equal(waitpid(child, &status, 0), child);
 }
 
-/* Both ways, whichever end dialed. */
-static void converse(struct fixture *f, struct end *ours, int input, int output)
+static void read_exported(int output, struct pccl_secret *secret)
 {
-    static const uint8_t words[] = "what we say\n";
-    char theirs[sizeof words - 1];
-    (void)f;
-    assert_int_equal(write(input, "what they say\n", 14), 14);
-    while (ours->received < 14 || ours->sent < sizeof words - 1) {
-        write_some(ours, words, sizeof words - 1);
-        read_some(ours);
-        assert_false(ours->failed);
-    }
-    assert_memory_equal(ours->in, "what they say\n", 14);
-    write_some(ours, words, sizeof words - 1);
-    for (size_t have = 0; have < sizeof theirs;) {
-        ssize_t got = read(output, theirs + have, sizeof theirs - have);
+    static const char before[] = "Keying material: ";
+    char text[16 << 10] = "", *found = NULL;
+    for (size_t have = 0; !(found = strstr(text, before)) || !strchr(found, '\n');) {
+        ssize_t got = read(output, text + have, sizeof text - 1 - have);
         assert_true(got > 0);
         have += (size_t)got;
+        text[have] = '\0';
     }
-    assert_memory_equal(theirs, words, sizeof theirs);
+    found += sizeof before - 1;
+    for (size_t i = 0; i < sizeof secret->bytes; i++) {
+        unsigned byte;
+        assert_int_equal(sscanf(found + 2 * i, "%2x", &byte), 1);
+        secret->bytes[i] = (uint8_t)byte;
+    }
+}
+
+/* After the handshake, what we seal opens with what OpenSSL's program has exported. */
+static void check_exported(struct end *ours, int output)
+{
+    static const char words[] = "what we say";
+    while (pccl_secure_is_shaking_hands(ours->secure))
+        write_some(ours, NULL, ours->sent);
+    struct pccl_text reason;
+    struct pccl_secret secret;
+    uint8_t in[sizeof words];
+    size_t room;
+    uv_os_sock_t with_openssl = ours->socket;
+    int away;
+    read_exported(output, &secret);
+    loopback_pair(&ours->socket, &away); /* the program would not understand it */
+    struct pccl_record_line line = {0};
+    struct pccl_record_reader reader = {.memory = pccl_heap()};
+    bool is_aes = strcmp(pccl_secure_cipher(ours->secure), "AES-128-GCM") == 0; /* the program likes ChaCha20 more */
+    assert_true(pccl_record_begin(&line, pccl_openssl(&reason),
+                                  is_aes ? PCCL_RECORD_AES_128_GCM : PCCL_RECORD_CHACHA20_POLY1305, &secret, false));
+    uint8_t sealed[sizeof words + PCCL_RECORD_OVERHEAD];
+    size_t bytes = seal(ours, away, (const uint8_t *)words, sizeof words, sealed);
+    for (size_t have = 0; have < bytes; have += room) {
+        uint8_t *space = pccl_record_space(&reader, &line, &room);
+        memcpy(space, sealed + have, room);
+        pccl_record_filled(&reader, room);
+        ptrdiff_t got = pccl_record_take(&reader, &line, in, sizeof in, NULL, 0);
+        assert_int_equal(got, have + room == bytes ? sizeof words : 0);
+    }
+    assert_memory_equal(in, words, sizeof words);
+    pccl_record_reader_fini(&reader);
+    pccl_record_end(&line);
+    pccl_socket_close(ours->socket);
+    close(away);
+    ours->socket = with_openssl;
 }
 
 static void key_text(const struct fixture *f, char key[65])
@@ -453,11 +744,11 @@ static void test_openssl_dials_us(void **state)
         setup(&f);
         key_text(&f, key);
         key[0] ^= right ? 0 : 1;
-        pid_t child = start_openssl(&f, "s_client", port, key, &input, &output);
+        pid_t child = start_openssl(&f, "s_client", port, key, "EXPERIMENTAL pccl record 1 server", &input, &output);
         use_socket(&f, accept(listening, NULL, NULL));
         f.server.secure = pccl_secure_create(pccl_heap(), f.peer, PCCL_SECURE_ACCEPTED, NULL, NULL);
         if (right)
-            converse(&f, &f.server, input, output);
+            check_exported(&f.server, output);
         while (!right && !f.server.failed)
             read_some(&f.server);
         end_openssl(child, input, output);
@@ -476,7 +767,7 @@ static void test_we_dial_openssl(void **state)
     close(loopback_listen(&port)); /* nobody else takes it so soon */
     setup(&f);
     key_text(&f, key);
-    pid_t child = start_openssl(&f, "s_server", port, key, &input, &output);
+    pid_t child = start_openssl(&f, "s_server", port, key, "EXPERIMENTAL pccl record 1 client", &input, &output);
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
     int connected;
@@ -492,7 +783,7 @@ static void test_we_dial_openssl(void **state)
     struct pccl_key_name name = link_of(&f);
     struct pccl_id ticket = pccl_ticket(&f.link_key, &f.a, &f.b);
     f.server.secure = pccl_secure_create(pccl_heap(), f.peer, PCCL_SECURE_DIALED, &name, &ticket);
-    converse(&f, &f.server, input, output);
+    check_exported(&f.server, output);
     end_openssl(child, input, output);
     teardown(&f);
 }
@@ -504,7 +795,7 @@ static void test_openssl_without_a_token(void **state)
     uint16_t port;
     int input, output, listening = loopback_listen(&port);
     setup(&f);
-    pid_t child = start_openssl(&f, "s_client", port, "00", &input, &output);
+    pid_t child = start_openssl(&f, "s_client", port, "00", "none", &input, &output);
     use_socket(&f, accept(listening, NULL, NULL));
     f.server.secure = pccl_secure_create(pccl_heap(), f.master, PCCL_SECURE_MASTER, NULL, NULL);
     while (!f.server.failed)
@@ -527,6 +818,13 @@ int main(void)
         cmocka_unit_test(test_a_link_has_one_key),
         cmocka_unit_test(test_probe_needs_the_token),
         cmocka_unit_test(test_keys_change),
+        cmocka_unit_test(test_keys_of_links_change),
+        cmocka_unit_test(test_either_end_without_aes_decides),
+        cmocka_unit_test(test_link_takes_little_memory),
+        cmocka_unit_test(test_link_in_pieces),
+        cmocka_unit_test(test_open_link_leaves_what_follows),
+        cmocka_unit_test(test_somebody_between_is_noticed),
+        cmocka_unit_test(test_end_is_told),
         cmocka_unit_test(test_first_bytes_tell_who_does_not_encrypt),
         cmocka_unit_test(test_plain_answer_is_told_from_an_encrypted_one),
         cmocka_unit_test(test_greeting_has_an_end),
