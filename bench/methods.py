@@ -23,6 +23,7 @@ from lab import launch  # noqa: E402 pylint: disable=wrong-import-position
 
 PEERS = 4
 LEARN = {"steps": 600, "tell_every": 50}
+LONG = {"steps": 1500, "tell_every": 125}
 # A model of other text learns C. Rates were chosen with Markdown.
 PROBE = {"task": "c", "steps": 150, "tell_every": 15, "batch": 128, "rate": 0.03}
 SLOPE = {"task": "c", "steps": 200, "tell_every": 20, "rate": 0.3}
@@ -30,7 +31,13 @@ METHODS = {
     "a reduction in each step": {"method": "parallel", **LEARN},
     "DiLoCo, H 25": {"method": "diloco", **LEARN},
     "pairs, H 25": {"method": "pair", **LEARN},
+    "pairs, momentum 0.5, H 25": {"method": "pair", "momentum": 0.5, **LEARN},
     "0.5 % of the parameters in each step": {"method": "partial", **LEARN},
+    "the largest 512 of 4,096, H 25": {"method": "sparse", "kept": 512, **LEARN},
+    "the largest 64 of 4,096, H 25": {"method": "sparse", "kept": 64, **LEARN},
+    "DiLoCo, 60 rounds of 25": {"method": "diloco", **LONG},
+    "the largest 512 of 4,096, 60 rounds of 25": {"method": "sparse", "kept": 512, **LONG},
+    "the same without feedback, 60 rounds of 25": {"method": "sparse", "kept": 512, "decay": 0.0, **LONG},
     "one byte a probe": {"method": "byte", **PROBE},
     "f32 a probe": {"method": "float32", **PROBE},
     "SGD, gradients in f32": {"method": "dense", **SLOPE},
@@ -41,7 +48,7 @@ METHODS = {
 COLORS = [(0, 0, 0), (0, 114, 178), (86, 180, 233), (0, 158, 115), (213, 94, 0), (230, 159, 0)]
 DRAWN = {
     "DDP": "a reduction in each step", "DiLoCo": "DiLoCo, H 25", "pairs": "pairs, H 25",
-    "one in 200": "0.5 % of the parameters in each step",
+    "one in 200": "0.5 % of the parameters in each step", "the largest": "the largest 512 of 4,096, H 25",
 }
 
 

@@ -817,6 +817,47 @@ PCCL_EXPORT pcclResult_t pcclGetFeedback(const pcclComm_t *comm, uint64_t tag, f
 PCCL_EXPORT pcclResult_t pcclSetFeedback(const pcclComm_t *comm, uint64_t tag, const float *PCCL_NULLABLE feedback,
                                          size_t count);
 
+/* -------------------------------------------------------------------------------------------- sparse codec */
+
+/*
+ * The sparse codec keeps of each PCCL_SPARSE_CHUNK floats (`kept` of them; of fewer at the end as large
+ * a part, rounded up) those of the largest magnitude: 14 bits each, which are its place and one of two
+ * magnitudes with a sign, and 8 bytes a chunk. The same elements are the same bytes, and these the same
+ * bits, on all machines. It is no codec of operations: what one peer keeps another may not. Peers
+ * exchange the bytes (pcclAllGatherV), and each adds up those of all. docs/CODECS.md has the layout.
+ */
+#define PCCL_SPARSE_CHUNK 4096
+
+/*
+ * How long `count` elements are when they are packed.
+ * pcclSuccess
+ * pcclInvalidArgument kept is not 1 to PCCL_SPARSE_CHUNK, or bytes_out is NULL
+ */
+PCCL_EXPORT pcclResult_t pcclGetSparseBytes(size_t count, uint32_t kept, size_t *bytes_out);
+/*
+ * Packs elements, which become what the bytes do not have: they, less what these decode to. That is error
+ * feedback, if it is part of what is packed next time. bytes: as pcclGetSparseBytes says.
+ * pcclSuccess
+ * pcclInvalidArgument a pointer is NULL, a number does not fit, or an element is not finite: nothing was
+ *                     written
+ */
+PCCL_EXPORT pcclResult_t pcclPackSparse(float *elements, size_t count, uint32_t kept, void *packed, size_t bytes);
+/*
+ * Whether these bytes, of whoever sent them, are what the codec makes of so many elements.
+ * *square_out: the sum of the squares of what they decode to.
+ * pcclSuccess
+ * pcclInvalidArgument they are not, a number does not fit, or a pointer is NULL
+ */
+PCCL_EXPORT pcclResult_t pcclCheckSparse(const void *packed, size_t bytes, size_t count, uint32_t kept,
+                                         double *square_out);
+/*
+ * Adds factor times what the bytes decode to, to `count` sums.
+ * pcclSuccess
+ * pcclInvalidArgument as pcclCheckSparse: nothing was added
+ */
+PCCL_EXPORT pcclResult_t pcclAddSparse(const void *packed, size_t bytes, size_t count, uint32_t kept, float factor,
+                                       float *sums);
+
 /* ------------------------------------------------------------------------------------------------ records */
 
 /*

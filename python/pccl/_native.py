@@ -9,7 +9,8 @@ import ctypes
 import os
 import sys
 import threading
-from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_int, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_size_t, c_uint16, c_uint32, c_uint64
+from ctypes import c_void_p
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -249,6 +250,10 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclGetFeedback": [c_void_p, c_uint64, c_void_p, POINTER(c_size_t)],
     "pcclSetFeedback": [c_void_p, c_uint64, c_void_p, c_size_t],
     "pcclMeasureCodec": [POINTER(QuantizationOptionsC), c_void_p, c_size_t, c_int, POINTER(CodecErrorC)],
+    "pcclGetSparseBytes": [c_size_t, c_uint32, POINTER(c_size_t)],
+    "pcclPackSparse": [c_void_p, c_size_t, c_uint32, c_void_p, c_size_t],
+    "pcclCheckSparse": [c_void_p, c_size_t, c_size_t, c_uint32, POINTER(c_double)],
+    "pcclAddSparse": [c_void_p, c_size_t, c_size_t, c_uint32, c_float, c_void_p],
     "pcclConnect": [c_void_p],
     "pcclCloseCommunicator": [c_void_p],
     "pcclDestroyCommunicator": [c_void_p],

@@ -1,4 +1,4 @@
-"""python/examples/one_byte.py, averaging.py and sketching.py live through a kill and a late joiner,
+"""python/examples/one_byte.py, averaging.py, sketching.py and sparse.py live through a kill and a late joiner,
 where parameters are common with equal bits in every round; and they learn."""
 
 import signal
@@ -14,7 +14,7 @@ def losses(peer):
     return [float(line.rsplit(" ", 1)[1]) for line in peer.lines if line.startswith("round ")]
 
 
-@pytest.mark.parametrize("name", ["one_byte.py", "sketching.py"])
+@pytest.mark.parametrize("name", ["one_byte.py", "sketching.py", "sparse.py"])
 def test_churn_with_equal_bits(address, script, name):
     peers = [launcher.start(script, name, address) for _ in range(3)]
     launcher.wait_for(peers, ": 3 peers")
@@ -53,6 +53,7 @@ def test_churn_of_averages(address, script, more, count):
         ("one_byte.py", ["--rounds", "150"]),
         ("averaging.py", ["--rounds", "30"]),
         ("sketching.py", ["--rounds", "150", "--kind", "hadamard"]),
+        ("sparse.py", ["--rounds", "30"]),
     ],
 )
 def test_they_learn(address, script, name, more):

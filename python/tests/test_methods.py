@@ -14,7 +14,7 @@ from pccl.diloco import SGD, DiLoCo, Nesterov
 
 np = pytest.importorskip("numpy")
 
-from pccl.methods import OneByte, PairAverage, PartialAverage, Sketched, _random  # noqa: E402
+from pccl.methods import OneByte, PairAverage, PartialAverage, Sketched, SparseLoCo, _random  # noqa: E402
 
 SIZE = 3000  # with one more array, so that nothing comes out even
 
@@ -36,12 +36,23 @@ def pair(comm, values, **given):
     return PairAverage(comm, values, **{"inner_steps": 1, **given})
 
 
+def rolling(comm, values, **given):
+    return pair(comm, values, **{"momentum": 0.5, **given})
+
+
 def sketched(comm, values, **given):
     return Sketched(comm, values, **{"outer": Nesterov(0.5, 0.5), **given})
 
 
-METHODS = {"one-byte": one_byte, "pair": pair, "partial": PartialAverage, "sketched": sketched}
-COMMON = ["one-byte", "sketched"]  # where parameters are the same on all
+def sparse(comm, values, **given):
+    return SparseLoCo(comm, values, **{"inner_steps": 1, "kept": 512, **given})
+
+
+METHODS = {
+    "one-byte": one_byte, "pair": pair, "pair with momentum": rolling, "partial": PartialAverage,
+    "sketched": sketched, "sparse": sparse,
+}
+COMMON = ["one-byte", "sketched", "sparse"]  # where parameters are the same on all
 
 
 def start(address, count, make):
@@ -172,9 +183,12 @@ def test_alone(address, name):
         ("one-byte", {"epsilon": 0.5}, "epsilon: this peer has 0.5, the run 0.001"),
         ("one-byte", {"codec": "float32"}, "codec: this peer has 'float32', the run 'byte'"),
         ("pair", {"seed": 3}, "seed: this peer has 3, the run 0"),
+        ("pair", {"momentum": 0.5}, "momentum: this peer has 0.5, the run 0.0"),
         ("partial", {"fraction": 0.25}, "fraction: this peer has 0.25, the run 0.005"),
         ("sketched", {"kind": "hadamard"}, "kind: this peer has 'hadamard', the run 'count'"),
         ("sketched", {"outer": SGD(0.5)}, "outer: this peer has SGD"),
+        ("sparse", {"kept": 64}, "kept: this peer has 64, the run 512"),
+        ("sparse", {"clip": False}, "clip: this peer has False, the run True"),
     ],
 )
 def test_a_newcomer_with_other_settings_is_told(address, name, other, words):
@@ -210,6 +224,7 @@ def test_a_method_is_told_from_another(address, other, words):
         (one_byte, {"codec": "bit"}, "codec: 'bit'; there are byte, float32"),
         (one_byte, {"replay": 3}, "replay: 3; expected True or False"),
         (pair, {"inner_steps": 0}, "inner_steps: 0; expected an integer of at least 1"),
+        (pair, {"momentum": 1.0}, "momentum: 1.0; expected at least 0 and at most 0.99"),
         (pair, {"seed": 1 << 63}, "seed: 9223372036854775808; expected less than 2\\*\\*63"),
         (pair, {"admit_every": 0}, "admit_every: 0; expected an integer of at least 1"),
         (PartialAverage, {"fraction": 1.5}, "fraction: 1.5; expected more than 0 and at most 1"),
@@ -218,6 +233,11 @@ def test_a_method_is_told_from_another(address, other, words):
         (sketched, {"kind": "none"}, "kind: 'none'; there are count, hadamard"),
         (sketched, {"noise": 1.0}, "noise: it is in multiples of clip, which is not given"),
         (sketched, {"noise": -1.0, "clip": 1.0}, "noise: -1.0; expected at least 0"),
+        (sparse, {"kept": 0}, "kept: 0; expected an integer of at least 1"),
+        (sparse, {"kept": 4097}, "kept: 4097; expected at most 4096"),
+        (sparse, {"decay": 1.5}, "decay: 1.5; expected at least 0 and at most 1"),
+        (sparse, {"lr": 0}, "lr: 0; expected more than 0"),
+        (sparse, {"clip": 2}, "clip: 2; expected True or False"),
         (sketched, {"outer": 0.1}, "outer: 0.1 is not a pccl.diloco.Nesterov or an SGD"),
     ],
 )

@@ -11,6 +11,7 @@
 #define PCCL_KERNELS_LOOPS_H
 
 #include "kernels/scaled_loops.h"
+#include "kernels/sparse_loops.h"
 #include "kernels/variant.h"
 
 #include <string.h>
@@ -317,6 +318,7 @@ DEFINE_F8(f8_e5m2, 2, 112, 0x7c, 0x1p-16f, 0x1p7f, UINT32_C(0x7f800000), 0x7c)
         .sha256 = sha256,                                                                                              \
         .scaled_largest = scaled_largest,                                                                              \
         .scaled = SCALED_ROWS,                                                                                         \
+        .sparse = SPARSE_LOOPS,                                                                                        \
         .copy_streaming = copy_streaming,                                                                              \
         .copied_streaming = copied_streaming,                                                                          \
     };

@@ -39,6 +39,14 @@ struct pccl_scaled_loops {
                    uint8_t *restrict values);
 };
 
+/* For one chunk of the sparse codec. Magnitudes are the bits of floats without their signs. */
+struct pccl_sparse_loops {
+    void (*magnitudes)(const float *values, size_t count, int32_t *magnitudes);
+    int32_t (*threshold)(const int32_t *magnitudes, size_t count, size_t kept); /* which the largest reach */
+    void (*pack)(const uint16_t *indices, size_t pairs, uint8_t *bytes);
+    void (*unpack)(const uint8_t *bytes, size_t pairs, uint16_t *indices);
+};
+
 struct pccl_kernels {
     const char *name;
     uint32_t features; /* a set of enum pccl_cpu_feature, all needed */
@@ -65,6 +73,7 @@ struct pccl_kernels {
     /* The largest magnitude of any values, as the bits of a float. */
     uint32_t (*scaled_largest)(const uint8_t *values, size_t count);
     struct pccl_scaled_loops scaled[PCCL_SCALED_FORMATS];
+    struct pccl_sparse_loops sparse;
 };
 
 extern const struct pccl_kernels pccl_kernels_scalar;

@@ -12,6 +12,7 @@
 
 #include "core/prng.h"
 #include "kernels/scaled.h"
+#include "kernels/sparse.h"
 #include "kernels/variant.h"
 
 #include "cpu.h"
@@ -801,8 +802,39 @@ static bool packs(const struct pccl_kernels *kernels)
     return hash == UINT64_C(0x1f9d35b67357a6ab);
 }
 
+/* The sparse codec, too: what it packs, what it leaves, and sums of it. */
+static bool packs_the_largest(const struct pccl_kernels *kernels)
+{
+    enum { COUNT = 2 * PCCL_SPARSE_CHUNK_ELEMENTS + 77 };
+    static float values[COUNT], sums[COUNT];
+    struct pccl_prng prng;
+    uint64_t hash = 0;
+    pccl_prng_seed(&prng, 12);
+    for (uint32_t i = 0; i < 12; i++) {
+        const struct pccl_sparse sparse = {COUNT - i * 700, 1 + i * i * 33};
+        for (size_t k = 0; k < sparse.count; k++) /* some are equal */
+            values[k] = (float)((int32_t)pccl_prng_below(&prng, 2000000) - 1000000) * (i % 2 == 0 ? 0x1p-140f : 1e-3f);
+        memset(sums, 0, sizeof sums);
+        if (!pccl_sparse_encode(&sparse, kernels, values, right.bytes))
+            return false;
+        pccl_sparse_add(&sparse, kernels, right.bytes, 0.3f, sums);
+        for (size_t k = 0; k < pccl_sparse_bytes(&sparse); k++)
+            hash = (hash ^ right.bytes[k]) * UINT64_C(0x100000001b3);
+        for (size_t k = 0; k < sparse.count; k++) {
+            uint32_t bits[2];
+            memcpy(&bits[0], values + k, sizeof bits[0]);
+            memcpy(&bits[1], sums + k, sizeof bits[1]);
+            hash = ((hash ^ bits[0]) * UINT64_C(0x100000001b3) ^ bits[1]) * UINT64_C(0x100000001b3);
+        }
+    }
+    if (hash != UINT64_C(0x454d26eeff84aa77))
+        printf("%s: packed the largest otherwise: %" PRIx64 "\n", pccl_kernels_name(kernels), hash);
+    return hash == UINT64_C(0x454d26eeff84aa77);
+}
+
 static const struct kernels_check kernels_checks[] = {
     {"packs", packs},
+    {"packs_the_largest", packs_the_largest},
     {"all_pairs_of_bytes", all_pairs_of_bytes},
     {"all_pairs_of_specials", all_pairs_of_specials},
     {"many_random_pairs", many_random_pairs},

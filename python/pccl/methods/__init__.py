@@ -18,5 +18,6 @@ from ._method import Method
 from ._one_byte import OneByte
 from ._sketch import CountSketch, Hadamard
 from ._sketched import Sketched
+from ._sparse_loco import SparseLoCo
 
-__all__ = ["CountSketch", "Hadamard", "Method", "OneByte", "PairAverage", "PartialAverage", "Sketched"]
+__all__ = ["CountSketch", "Hadamard", "Method", "OneByte", "PairAverage", "PartialAverage", "Sketched", "SparseLoCo"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 
@@ -23,14 +23,16 @@ _GONE = (PeerLostError, MembersChangedError, TooFewPeersError)
 
 class PairAverage(Method):
     """Each peer trains by itself for inner_steps steps; then it and one other, another in each
-    round, set their parameters to the mean of the two (the averages of NoLoCo, without its outer
-    momentum). Nobody waits for anybody but its partner, except in every admit_every-th round. If
-    peers are an odd number, one of them rests. If the partner dies, this peer goes on with what it
-    has.
+    round, set their parameters to the mean of the two (NoLoCo). Nobody waits for anybody but its
+    partner, except in every admit_every-th round. If peers are an odd number, one of them rests. If
+    the partner dies, this peer goes on with what it has.
 
-    Parameters are each peer's own: in each round their squared distance from the mean falls to
-    (n-2)/(2(n-1)) of what it was, as an expectation. Newcomers get those of some peer. For the
-    other settings see Method.
+    momentum: how much of a round's change is added to that of the next one (NoLoCo's outer momentum,
+        where both of its rates are 1). It costs no bytes, and the memory of two more models.
+
+    Parameters are each peer's own: without momentum, their squared distance from the mean falls to
+    (n-2)/(2(n-1)) of what it was in each round, as an expectation. Newcomers get those of some peer.
+    For the other settings see Method.
     """
 
     _kind = "PairAverage"
@@ -41,16 +43,21 @@ class PairAverage(Method):
         params: Any,
         *,
         inner_steps: int,
+        momentum: float = 0.0,
         seed: int = 0,
         min_peers: int = 1,
         admit_every: int = 10,
         rounds: Optional[int] = None,
     ) -> None:
+        self.momentum = check_fraction("momentum", momentum, zero=True, most=0.99)
+        settings = (_membership.fraction("momentum", self.momentum),)
         super().__init__(
-            comm, params, (), inner_steps=inner_steps, seed=seed, min_peers=min_peers, admit_every=admit_every,
+            comm, params, settings, inner_steps=inner_steps, seed=seed, min_peers=min_peers, admit_every=admit_every,
             verify_every=0, rounds=rounds, is_common=False,
         )
         self._theirs = self._layout.zeros()
+        # What the last round has changed, and where this one began.
+        self._last, self._start = (self._layout.zeros() if self.momentum > 0 else [] for _ in range(2))
         self._own_id = ""
         self._roll: List[str] = []  # the peers that pairs are made of, in an order that is the same on all
 
@@ -68,10 +75,38 @@ class PairAverage(Method):
             for own, theirs in zip(self._shared.theta, self._theirs):
                 own += theirs
                 own *= 0.5
+            self._move_on()
             self._layout.write(self._shared.theta, self._layout.whole)
+            self._begin()
         if (self.round + 1) % self._admit_every == 0:
             self._roll = self._call_roll()
         return info
+
+    def _move_on(self) -> None:
+        """Adds a part of the last round's change to the pair's mean."""
+        for theta, start, last in zip(self._shared.theta, self._start, self._last):
+            last *= self.momentum
+            last += theta
+            last -= start
+            theta[...] = start
+            theta += last
+
+    def _begin(self) -> None:
+        if self._start:
+            self._layout.read(self._start)
+
+    def _moved(self) -> None:
+        for last in self._last:
+            last[...] = 0
+        self._begin()
+
+    def _own(self) -> Dict[str, Any]:
+        kinds = (("last", self._last), ("start", self._start))
+        return {
+            f"{kind}.{dtype}": flat
+            for kind, flats in kinds
+            for dtype, flat in zip(self._layout.dtypes, self._views(flats))
+        }
 
     def _partner(self) -> Optional[str]:
         order = _random.order(self.seed, _random.PARTNERS, self.round, len(self._roll))

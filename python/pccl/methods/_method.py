@@ -12,7 +12,7 @@ from ..diloco._arrays import Flats, Layout
 from ..diloco._member import Member, StepInfo, check_whole
 from ..diloco._membership import Meeting, Membership, Setting
 from ..diloco._reduction import FIRST_TAG, Reduction
-from ..diloco._shared import Shared
+from ..diloco._shared import Shared, check_shape, write_to
 
 # Tags of DiLoCo's membership are below, those of its fragments above.
 ROLL_TAG, DATA_TAG = FIRST_TAG + 16, FIRST_TAG + 32
@@ -88,6 +88,13 @@ class Method(Member):
     def _met(self) -> None:
         """After each meeting, joint with all who have met."""
 
+    def _moved(self) -> None:
+        """The parameters are others than those that what is this peer's own was made for."""
+
+    def _own(self) -> Dict[str, Any]:
+        """What is this peer's own, as arrays of numpy that a state_dict() has beside what is shared."""
+        return {}
+
     # ---- steps
 
     def step(self) -> StepInfo:
@@ -111,6 +118,8 @@ class Method(Member):
         self._membership.enter(self.comm)
         meeting = self._meet()
         self._layout.write(self._shared.theta, self._layout.whole)
+        if meeting.moved_bytes > 0 or not self._has_state:
+            self._moved()
         self._in_run = self._has_state = True
         return replace(self._told(StepInfo(), meeting), joined=True, participants=self._present)
 
@@ -123,6 +132,7 @@ class Method(Member):
         meeting = self._admit(admits)
         if meeting.moved_bytes > 0:  # what this peer had was wrong
             self._layout.write(self._shared.theta, self._layout.whole)
+            self._moved()
         return replace(self._told(info, meeting), synced=True)
 
     def _told(self, info: StepInfo, meeting: Meeting) -> StepInfo:
@@ -207,21 +217,31 @@ class Method(Member):
     def state_dict(self) -> Dict[str, Any]:
         """A copy of what is shared, of the end of the last round, as a flat dictionary of arrays and
         numbers for numpy.savez or torch.save; where each peer's parameters are its own, with these
-        as they are now."""
+        as they are now. With what else is this peer's own: let each peer load its own."""
         self._notice_close()
         with self._busy:
             self._refresh()
-            return self._shared.state_dict()
+            own = {name: flat.copy() for name, flat in self._own().items()}
+            return {**self._shared.state_dict(), **own}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Call it before join() or rejoin(): the run continues from here, unless another peer has
-        come further. Sets the parameters. Errors change nothing."""
+        come further. Sets the parameters. What is a peer's own, and the state lacks, begins anew.
+        Errors change nothing."""
         if self._is_in_run():
             raise InvalidUsage(f"{self._kind}: load_state_dict() of a peer that is in the run")
         with self._busy:
-            self._shared.check(state)
-            self._shared.load_state_dict(state)
+            own = self._own()
+            shared = {name: value for name, value in state.items() if name not in own}
+            given = {name: state[name] for name in own if name in state}
+            self._shared.check(shared)
+            for name, value in given.items():
+                check_shape(name, value, own[name])
+            self._shared.load_state_dict(shared)
             self._layout.write(self._shared.theta, self._layout.whole)
+            self._moved()
+            for name, value in given.items():
+                write_to(own[name], value)
             self._has_state = True
 
 

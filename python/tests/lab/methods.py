@@ -19,7 +19,7 @@ import numpy as np
 
 import pccl
 from pccl.diloco import SGD, DiLoCo, Nesterov, StepInfo
-from pccl.methods import OneByte, PairAverage, PartialAverage, Sketched
+from pccl.methods import OneByte, PairAverage, PartialAverage, Sketched, SparseLoCo
 
 from . import text
 from .model import AdamW, Model, Worker, initial, named
@@ -122,10 +122,15 @@ METHODS = {
     "count": lambda comm, job, **common: sketched(comm, job, "count", **common),
     "hadamard": lambda comm, job, **common: sketched(comm, job, "hadamard", **common),
     "pair": lambda comm, job, **common: (
-        PairAverage(comm, job.params, inner_steps=job.given.inner_steps, **common), job.adam
+        PairAverage(comm, job.params, inner_steps=job.given.inner_steps, momentum=job.given.momentum, **common),
+        job.adam,
     ),
     "partial": lambda comm, job, **common: (
         PartialAverage(comm, job.params, fraction=job.given.fraction, **common), job.adam
+    ),
+    "sparse": lambda comm, job, **common: (
+        SparseLoCo(comm, job.params, inner_steps=job.given.inner_steps, kept=job.given.kept, decay=job.given.decay,
+                   **common), job.adam
     ),
     "dense": lambda comm, job, **_: diloco(comm, job, 1, SGD(1.0), job.sgd),
     "diloco": lambda comm, job, **_: diloco(comm, job, job.given.inner_steps, Nesterov(), job.adam),
@@ -178,6 +183,9 @@ def main():
     parser.add_argument("--ratio", type=float, default=8.0)
     parser.add_argument("--noise", type=float, default=0.0)
     parser.add_argument("--fraction", type=float, default=0.005)
+    parser.add_argument("--momentum", type=float, default=0.0)
+    parser.add_argument("--kept", type=int, default=64)
+    parser.add_argument("--decay", type=float, default=0.95)
     parser.add_argument("--tell-every", type=int, default=1 << 30)
     parser.add_argument("--dies-in", type=int, default=-1, help="the step before which it is killed")
     given = parser.parse_args()

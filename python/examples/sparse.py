@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Training where each peer tells the largest part of what it has changed, and the rest later.
+
+    python sparse.py 127.0.0.1:48148               as many as you like, whenever you like; Ctrl-C ends one
+    python sparse.py --kept 512                    of 4,096 changes so many are sent in a round
+"""
+
+import argparse
+import signal
+
+import numpy as np
+
+import pccl
+from pccl.diloco import Sampler
+from pccl.methods import SparseLoCo
+
+PIXELS, CLASSES, BATCH = 64, 10, 64
+
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser.add_argument("master", nargs="?", default="127.0.0.1:48148")
+parser.add_argument("--kept", type=int, default=256)
+parser.add_argument("--rounds", type=int, default=1_000_000_000)
+args = parser.parse_args()
+
+# All peers have the same digits and distortions, and each draws its own of them.
+known = np.random.default_rng(0)
+digits = known.random((CLASSES, PIXELS)).astype(np.float32)
+labels = known.integers(0, CLASSES, 4096)
+images = digits[labels] + known.normal(0, 0.3, (4096, PIXELS)).astype(np.float32)
+weights = {"w": np.zeros((PIXELS, CLASSES), np.float32), "b": np.zeros(CLASSES, np.float32)}
+sampler = Sampler(seed=1)
+
+
+def train(step, rate=np.float32(0.05)):
+    """One step of this peer's own, in place. The loss."""
+    picked = sampler.indices(step, BATCH, len(images))
+    scores = images[picked] @ weights["w"] + weights["b"]
+    odds = np.exp(scores - scores.max(1, keepdims=True))
+    odds /= odds.sum(1, keepdims=True)
+    loss = -np.log(odds[np.arange(BATCH), labels[picked]] + 1e-9).mean()
+    odds[np.arange(BATCH), labels[picked]] -= 1
+    weights["w"] -= rate * (images[picked].T @ odds) / BATCH
+    weights["b"] -= rate * odds.mean(0)
+    return loss
+
+
+stopping = []
+signal.signal(signal.SIGINT, lambda *_: stopping.append(True))
+signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
+
+method = SparseLoCo(pccl.Communicator(args.master), weights, inner_steps=10, kept=args.kept, rounds=args.rounds)
+step = 0
+with method:  # leaves the run at the end
+    while not stopping and not method.finished:
+        loss = train(step)
+        step += 1
+        info = method.step()
+        if info.synced:
+            print(f"round {info.round}: {info.participants} peers, {info.tx_bytes} bytes, loss {loss:.3f}")
+            print(f"state {info.round} {method.digest()}", flush=True)

@@ -1,0 +1,49 @@
+"""Floats of which only the largest are sent: the library's sparse codec (docs/CODECS.md)."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from .. import _native
+from .._errors import failure
+
+CHUNK = 4096  # of so many elements `kept` are kept
+
+
+class Sparse:
+    """Packs arrays of so many f32. What is packed is the same bits on all machines, and so are sums of
+    it."""
+
+    def __init__(self, count: int, kept: int) -> None:
+        self.count, self.kept = count, kept
+        found = ctypes.c_size_t()
+        _checked("pcclGetSparseBytes", count, kept, ctypes.byref(found))
+        self.bytes = found.value
+
+    def pack(self, values: Any, packed: Any) -> None:
+        """values, which are finite, become what the packed bytes do not have of them."""
+        _checked("pcclPackSparse", _address(values), self.count, self.kept, _address(packed), packed.nbytes)
+
+    def square(self, packed: Any) -> float:
+        """The squared length of what the bytes mean. InvalidArgument if nobody can have packed them."""
+        found = ctypes.c_double()
+        _checked("pcclCheckSparse", _address(packed), packed.nbytes, self.count, self.kept, ctypes.byref(found))
+        return found.value
+
+    def add(self, packed: Any, factor: float, sums: Any) -> None:
+        """Adds factor times what the bytes mean to the sums."""
+        _checked("pcclAddSparse", _address(packed), packed.nbytes, self.count, self.kept, factor, _address(sums))
+
+
+def _address(flat: Any) -> int:
+    assert flat.flags.c_contiguous and flat.dtype in (np.float32, np.uint8)
+    return int(flat.ctypes.data)
+
+
+def _checked(name: str, *arguments: Any) -> None:
+    code = getattr(_native.lib, name)(*arguments)
+    if code:
+        raise failure(name, code, _native.last_failure())

@@ -1,0 +1,177 @@
+"""Rounds whose changes are sent in part, and the rest later."""
+
+from __future__ import annotations
+
+import logging
+import math
+import statistics
+from typing import Any, Dict, List, Optional, Tuple
+
+import numpy as np
+
+from .._communicator import Communicator
+from .._errors import InvalidArgument
+from .._operations import AllGatherV
+from ..diloco import _membership
+from ..diloco._arrays import NumpyArrays
+from ..diloco._member import StepInfo, check_whole
+from ._method import DATA_TAG, Gathered, Method, check_fraction
+from ._sparse import CHUNK, Sparse
+
+_log = logging.getLogger("pccl.methods")
+
+_PEERS_MAX = 256
+_BLOBS_MIN = 256 << 20
+
+
+class SparseLoCo(Method):
+    """Each peer trains by itself for inner_steps steps; then each tells the others the largest part of
+    what it has changed, and all make the outer step with the mean of these parts (SparseLoCo). What a
+    peer did not send stays with it, as its feedback, and is part of what it sends next time.
+
+    kept: of each 4,096 changes so many are sent, 14 bits each: where, and one of two magnitudes with a
+        sign. 64 is 1/136 of the bytes of f32.
+    decay: of the feedback from one round to the next; 0: what was not sent is dropped.
+    lr: of the outer step, which has no momentum: feedback is in its place.
+    clip: who has sent more than the median peer, by the Euclidean length, counts as much as that one.
+
+    Parameters are the same bits on all peers after each round. Peers that die are left out, with what
+    they had not sent: the mean is that of exactly those whose parts came. A change that is not finite
+    counts for nothing, and leaves the feedback as it was. Feedback is each peer's own: newcomers begin
+    without, as does who gets another state than it had; a state_dict() has that of its peer, so each
+    peer loads its own. Memory of the host, besides the parameters: four times as much, in f32. For the
+    other settings see Method.
+    """
+
+    _kind = "SparseLoCo"
+
+    def __init__(
+        self,
+        comm: Communicator,
+        params: Any,
+        *,
+        inner_steps: int,
+        kept: int = 64,
+        decay: float = 0.95,
+        lr: float = 1.0,
+        clip: bool = True,
+        seed: int = 0,
+        min_peers: int = 1,
+        admit_every: int = 10,
+        verify_every: int = 50,
+        rounds: Optional[int] = None,
+    ) -> None:
+        check_whole(("kept", kept, 1))
+        if kept > CHUNK:
+            raise InvalidArgument(f"kept: {kept}; expected at most {CHUNK}")
+        if not isinstance(clip, bool):
+            raise InvalidArgument(f"clip: {clip!r}; expected True or False")
+        self.kept, self.clip = kept, clip
+        self.decay, self.lr = check_fraction("decay", decay, zero=True), check_fraction("lr", lr, most=math.inf)
+        settings = (
+            _membership.number("kept", kept),
+            _membership.fraction("decay", self.decay),
+            _membership.fraction("lr", self.lr),
+            _membership.choice("clip", clip, (False, True)),
+        )
+        super().__init__(
+            comm, params, settings, inner_steps=inner_steps, seed=seed, min_peers=min_peers, admit_every=admit_every,
+            verify_every=verify_every, rounds=rounds,
+        )
+        self._theta = self._views(self._shared.theta)
+        self._room = self._layout.zeros()
+        self._change = self._views(self._room)
+        self._codecs = [Sparse(len(flat), kept) for flat in self._theta]
+        self._packed: Any = np.zeros(sum(codec.bytes for codec in self._codecs), np.uint8)
+        self._feedback: List[Any] = [np.zeros(len(flat), np.float32) for flat in self._theta]
+        self._work: List[Any] = [np.zeros_like(flat) for flat in self._feedback]
+
+    @property
+    def packed_bytes(self) -> int:
+        """What this peer tells in a round."""
+        return int(self._packed.nbytes)
+
+    # ---- a round
+
+    def _exchange(self) -> StepInfo:
+        self._layout.measure(self._shared.theta, self._room, self._layout.whole)
+        skipped = not self._pack()
+        operation = AllGatherV(
+            b"" if skipped else self._packed, tag=DATA_TAG, alone_ok=True,
+            max_bytes=max(_BLOBS_MIN, _PEERS_MAX * self.packed_bytes),
+        )
+        (info,) = self._wait(lambda: self.comm.run([operation]))
+        self._present = len(operation.blobs)
+        if not skipped:
+            self._feedback, self._work = self._work, self._feedback
+        committed = self._apply(operation.blobs)
+        self._layout.write(self._shared.theta, self._layout.whole)
+        return StepInfo(
+            participants=self._present,
+            committed=committed,
+            tx_bytes=info.tx_bytes,
+            rx_bytes=info.rx_bytes,
+            skipped=skipped,
+        )
+
+    def _pack(self) -> bool:
+        """What is to be sent, and in the work arrays what is then left. false: it is not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            for work, feedback, change in zip(self._work, self._feedback, self._change):
+                np.multiply(feedback, np.float32(self.decay), out=work)
+                np.add(work, change, out=work, casting="same_kind")
+        if not all(NumpyArrays().is_finite(work) for work in self._work):
+            return False
+        for codec, work, packed in zip(self._codecs, self._work, self._parts(self._packed)):
+            codec.pack(work, packed)
+        return True
+
+    def _parts(self, packed: Any) -> List[Any]:
+        """Of each flat array."""
+        parts, begin = [], 0
+        for codec in self._codecs:
+            parts.append(packed[begin : begin + codec.bytes])
+            begin += codec.bytes
+        return parts
+
+    def _apply(self, found: Gathered) -> bool:
+        """Makes the step of a round, in the order in which all have what came. Each operation rounds
+        once."""
+        told = self._lengths(found)
+        limit = statistics.median(length for _, length in told) if self.clip and told else math.inf
+        for sums in self._work:
+            sums[...] = 0
+        for packed, length in told:
+            factor = self.lr / len(told) * (limit / length if length > limit else 1.0)
+            for codec, part, sums in zip(self._codecs, self._parts(packed), self._work):
+                codec.add(part, factor, sums)
+        if not told or not all(NumpyArrays().is_finite(sums) for sums in self._work):
+            return False
+        for theta, sums in zip(self._theta, self._work):
+            theta -= sums
+        return True
+
+    def _lengths(self, found: Gathered) -> List[Tuple[Any, float]]:
+        """What came, and how long each change is. What nobody can have packed counts for nothing: all see
+        the same bytes."""
+        told = []
+        for peer, said in found:
+            packed = np.frombuffer(said, np.uint8)
+            if len(packed) == 0:
+                continue
+            try:
+                squares = [codec.square(part) for codec, part in zip(self._codecs, self._parts(packed))]
+                if len(packed) != self.packed_bytes:
+                    raise InvalidArgument(f"{len(packed)} bytes instead of {self.packed_bytes}")
+            except InvalidArgument as error:
+                _log.warning("round %d: what %s has sent counts for nothing: %s", self.round, peer, error)
+            else:
+                told.append((packed, math.sqrt(sum(squares))))
+        return told
+
+    def _moved(self) -> None:
+        for feedback in self._feedback:
+            feedback[...] = 0
+
+    def _own(self) -> Dict[str, Any]:
+        return {f"feedback.{dtype}": flat for dtype, flat in zip(self._layout.dtypes, self._feedback)}

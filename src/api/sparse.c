@@ -1,0 +1,104 @@
+/* The sparse codec, for callers who exchange what it makes. */
+#include "api/api.h"
+#include "drive/cpu.h"
+#include "kernels/sparse.h"
+
+_Static_assert(PCCL_SPARSE_CHUNK_ELEMENTS == PCCL_SPARSE_CHUNK, "what callers know");
+
+static const struct pccl_kernels *kernels(void) { return pccl_kernels_for(pccl_cpu_features()); }
+
+static pcclResult_t answer(enum pccl_status status, const struct pccl_text *reason)
+{
+    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(NULL, PCCL_FAMILY_GENERAL, status, reason);
+}
+
+static bool is_codec(const struct pccl_sparse *sparse, struct pccl_text *reason)
+{
+    if (sparse->kept < 1 || sparse->kept > PCCL_SPARSE_CHUNK)
+        pccl_text_format(reason, "of %u elements 1 to %u can be kept, not %u", (unsigned)PCCL_SPARSE_CHUNK,
+                         (unsigned)PCCL_SPARSE_CHUNK, sparse->kept);
+    else if (sparse->count > SIZE_MAX / sizeof(float))
+        pccl_text_format(reason, "no memory has %zu floats", sparse->count);
+    else
+        return true;
+    return false;
+}
+
+static enum pccl_status sizes(const struct pccl_sparse *sparse, size_t *bytes, struct pccl_text *reason)
+{
+    if (!bytes)
+        return pccl_api_refuse(reason, "bytes_out is NULL");
+    if (!is_codec(sparse, reason))
+        return PCCL_ARGUMENT;
+    *bytes = pccl_sparse_bytes(sparse);
+    return PCCL_OK;
+}
+
+static enum pccl_status pack(const struct pccl_sparse *sparse, float *elements, void *packed, size_t bytes,
+                             struct pccl_text *reason)
+{
+    if ((!elements || !packed) && sparse->count > 0)
+        return pccl_api_refuse(reason, "elements or packed is NULL");
+    if (!is_codec(sparse, reason))
+        return PCCL_ARGUMENT;
+    if (bytes != pccl_sparse_bytes(sparse)) {
+        pccl_text_format(reason, "there is room for %zu bytes; %zu elements take %zu", bytes, sparse->count,
+                         pccl_sparse_bytes(sparse));
+        return PCCL_ARGUMENT;
+    }
+    if (!pccl_sparse_encode(sparse, kernels(), elements, packed))
+        return pccl_api_refuse(reason, "an element is not finite");
+    return PCCL_OK;
+}
+
+static enum pccl_status check(const struct pccl_sparse *sparse, const void *packed, size_t bytes, double *square,
+                              struct pccl_text *reason)
+{
+    if ((!packed && bytes > 0) || !square)
+        return pccl_api_refuse(reason, "packed or square_out is NULL");
+    double found;
+    if (!is_codec(sparse, reason) || !pccl_sparse_check(sparse, kernels(), packed, bytes, &found, reason))
+        return PCCL_ARGUMENT;
+    *square = found;
+    return PCCL_OK;
+}
+
+static enum pccl_status add(const struct pccl_sparse *sparse, const void *packed, size_t bytes, float factor,
+                            float *sums, struct pccl_text *reason)
+{
+    double square;
+    if (!sums && sparse->count > 0)
+        return pccl_api_refuse(reason, "sums is NULL");
+    enum pccl_status status = check(sparse, packed, bytes, &square, reason);
+    if (status == PCCL_OK)
+        pccl_sparse_add(sparse, kernels(), packed, factor, sums);
+    return status;
+}
+
+pcclResult_t pcclGetSparseBytes(size_t count, uint32_t kept, size_t *bytes_out)
+{
+    struct pccl_text reason;
+    const struct pccl_sparse sparse = {count, kept};
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, answer(sizes(&sparse, bytes_out, &reason), &reason));
+}
+
+pcclResult_t pcclPackSparse(float *elements, size_t count, uint32_t kept, void *packed, size_t bytes)
+{
+    struct pccl_text reason;
+    const struct pccl_sparse sparse = {count, kept};
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, answer(pack(&sparse, elements, packed, bytes, &reason), &reason));
+}
+
+pcclResult_t pcclCheckSparse(const void *packed, size_t bytes, size_t count, uint32_t kept, double *square_out)
+{
+    struct pccl_text reason;
+    const struct pccl_sparse sparse = {count, kept};
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, answer(check(&sparse, packed, bytes, square_out, &reason), &reason));
+}
+
+pcclResult_t pcclAddSparse(const void *packed, size_t bytes, size_t count, uint32_t kept, float factor, float *sums)
+{
+    struct pccl_text reason;
+    const struct pccl_sparse sparse = {count, kept};
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, answer(add(&sparse, packed, bytes, factor, sums, &reason), &reason));
+}

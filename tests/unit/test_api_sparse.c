@@ -1,0 +1,100 @@
+/* pcclPackSparse and its companions: what callers get wrong, and that nothing is written then. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "pccl.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { COUNT = PCCL_SPARSE_CHUNK + 300, KEPT = 100, BYTES = 8 + 175 + 8 + 14 };
+
+static void is_refused(pcclResult_t result, const char *words)
+{
+    assert_int_equal(result, pcclInvalidArgument);
+    if (strstr(pcclGetLastError(NULL), words) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", pcclGetLastError(NULL), words);
+}
+
+static void floats_come_and_stay(void **state)
+{
+    (void)state;
+    static float elements[COUNT], left[COUNT], sums[COUNT];
+    uint8_t packed[BYTES];
+    size_t bytes, kept = 0;
+    double square, wanted = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        elements[i] = left[i] = (float)sin((double)(i * i));
+        sums[i] = 1;
+    }
+    assert_int_equal(pcclGetSparseBytes(COUNT, KEPT, &bytes), pcclSuccess);
+    assert_int_equal(bytes, BYTES);
+    assert_int_equal(pcclPackSparse(left, COUNT, KEPT, packed, BYTES), pcclSuccess);
+    assert_int_equal(pcclCheckSparse(packed, BYTES, COUNT, KEPT, &square), pcclSuccess);
+    assert_int_equal(pcclAddSparse(packed, BYTES, COUNT, KEPT, 2, sums), pcclSuccess);
+    for (size_t i = 0; i < COUNT; i++) {
+        const float came = (sums[i] - 1) / 2;
+        assert_true(fabsf(came + left[i] - elements[i]) < 1e-6f);
+        wanted += (double)came * (double)came;
+        kept += came != 0;
+    }
+    assert_int_equal(kept, KEPT + 8);
+    assert_true(fabs(square - wanted) < 1e-5 * wanted);
+}
+
+static void nothing_is_an_array_too(void **state)
+{
+    (void)state;
+    size_t bytes = 1;
+    double square = 1;
+    assert_int_equal(pcclGetSparseBytes(0, KEPT, &bytes), pcclSuccess);
+    assert_int_equal(bytes, 0);
+    assert_int_equal(pcclPackSparse(NULL, 0, KEPT, NULL, 0), pcclSuccess);
+    assert_int_equal(pcclCheckSparse(NULL, 0, 0, KEPT, &square), pcclSuccess);
+    assert_true(square == 0);
+    assert_int_equal(pcclAddSparse(NULL, 0, 0, KEPT, 1, NULL), pcclSuccess);
+}
+
+static void what_is_wrong_is_told(void **state)
+{
+    (void)state;
+    float elements[5] = {1, 2, 3, 4, 5}, sums[5] = {0};
+    uint8_t packed[16] = {0};
+    size_t bytes = 77;
+    double square = 77;
+    is_refused(pcclGetSparseBytes(5, 0, &bytes), "1 to 4096 can be kept, not 0");
+    is_refused(pcclGetSparseBytes(5, 4097, &bytes), "1 to 4096 can be kept, not 4097");
+    is_refused(pcclGetSparseBytes(SIZE_MAX, 1, &bytes), "no memory has");
+    is_refused(pcclGetSparseBytes(5, 1, NULL), "NULL");
+    assert_int_equal(bytes, 77);
+    is_refused(pcclPackSparse(NULL, 5, 1, packed, 11), "NULL");
+    is_refused(pcclPackSparse(elements, 5, 1, NULL, 11), "NULL");
+    is_refused(pcclPackSparse(elements, 5, 0, packed, 11), "can be kept");
+    is_refused(pcclPackSparse(elements, 5, 1, packed, 10), "there is room for 10 bytes; 5 elements take 11");
+    is_refused(pcclPackSparse(elements, 5, 1, packed, 12), "there is room for 12 bytes; 5 elements take 11");
+    elements[3] = NAN;
+    is_refused(pcclPackSparse(elements, 5, 1, packed, 11), "not finite");
+    assert_true(elements[4] == 5 && packed[0] == 0);
+    is_refused(pcclCheckSparse(NULL, 11, 5, 1, &square), "NULL");
+    is_refused(pcclCheckSparse(packed, 11, 5, 1, NULL), "NULL");
+    is_refused(pcclCheckSparse(packed, 10, 5, 1, &square), "10 bytes; 5 elements");
+    is_refused(pcclCheckSparse(packed, 11, 5, 4097, &square), "can be kept");
+    packed[8] = 5;
+    is_refused(pcclCheckSparse(packed, 11, 5, 1, &square), "chunk 0: index 5 of 5 elements");
+    is_refused(pcclAddSparse(packed, 11, 5, 1, 1, sums), "chunk 0: index 5 of 5 elements");
+    is_refused(pcclAddSparse(packed, 11, 5, 1, 1, NULL), "NULL");
+    assert_true(square == 77 && sums[0] == 0 && sums[4] == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(floats_come_and_stay),
+        cmocka_unit_test(nothing_is_an_array_too),
+        cmocka_unit_test(what_is_wrong_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
