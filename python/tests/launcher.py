@@ -10,7 +10,11 @@ import support
 EXAMPLES = support.PACKAGE / "examples"
 CALM = ("--pause", 0.2)  # for peers that would otherwise keep the processor from those who still import torch
 
-_RUN = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+# As Python runs a file: what lies beside it can be imported.
+_RUN = (
+    "import os, runpy, sys; sys.argv = sys.argv[1:]; sys.path[0] = os.path.dirname(sys.argv[0]); "
+    "runpy.run_path(sys.argv[0], run_name='__main__')"
+)
 
 
 def start(script, name, *arguments):

@@ -1,5 +1,5 @@
-"""python/examples/one_byte.py, averaging.py, sketching.py and sparse.py live through a kill and a late joiner,
-where parameters are common with equal bits in every round; and they learn."""
+"""python/examples/one_byte.py, averaging.py, sketching.py, sparse.py, private_adapters.py and offloading.py live through
+a kill and a late joiner, where parameters are common with equal bits in every round; and they learn."""
 
 import signal
 
@@ -14,7 +14,14 @@ def losses(peer):
     return [float(line.rsplit(" ", 1)[1]) for line in peer.lines if line.startswith("round ")]
 
 
-@pytest.mark.parametrize("name", ["one_byte.py", "sketching.py", "sparse.py"])
+def equal_where_both_were(peers):
+    one, other, late = map(states, peers)
+    assert set(one) & set(late) and set(one) & set(other)
+    for pair in ((one, other), (one, late), (other, late)):
+        assert all(pair[0][number] == pair[1][number] for number in set(pair[0]) & set(pair[1]))
+
+
+@pytest.mark.parametrize("name", ["one_byte.py", "sketching.py", "sparse.py", "private_adapters.py"])
 def test_churn_with_equal_bits(address, script, name):
     peers = [launcher.start(script, name, address) for _ in range(3)]
     launcher.wait_for(peers, ": 3 peers")
@@ -26,10 +33,7 @@ def test_churn_with_equal_bits(address, script, name):
     for peer in peers:
         peer.kill(signal.SIGTERM)
     assert [peer.end() for peer in peers] == [0, 0, 0]
-    one, other, late = map(states, peers)
-    assert set(one) & set(late) and set(one) & set(other)
-    for pair in ((one, other), (one, late), (other, late)):
-        assert all(pair[0][number] == pair[1][number] for number in set(pair[0]) & set(pair[1]))
+    equal_where_both_were(peers)
 
 
 @pytest.mark.parametrize("more, count", [([], 2), pytest.param(["--partial", "0.02"], 3, marks=pytest.mark.nightly)])
@@ -46,6 +50,27 @@ def test_churn_of_averages(address, script, more, count):
     assert [peer.end() for peer in peers] == [0, 0, 0]
 
 
+def test_agents_come_and_go(address, script):
+    """One is killed in flight, one comes, and one lands whenever its battery is empty and takes off again; the weights
+    have the same bits on all."""
+    peers = [
+        launcher.start(script, "offloading.py", address, "--number", i, *more)
+        for i, more in enumerate([(), (), ("--battery", 150)])
+    ]
+    launcher.wait_for(peers, ": 3 agents")
+    peers.pop(1).kill()
+    launcher.wait_for(peers, ": 2 agents")
+    launcher.make_way(peers)
+    peers.append(launcher.start(script, "offloading.py", address, "--number", 3))
+    launcher.wait_for(peers, ": 3 agents")
+    peers[1].line("landed after ")
+    peers[1].line(": 3 agents")
+    for peer in peers:
+        peer.kill(signal.SIGTERM)
+    assert [peer.end() for peer in peers] == [0, 0, 0]
+    equal_where_both_were(peers)
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "name, more",
@@ -54,6 +79,7 @@ def test_churn_of_averages(address, script, more, count):
         ("averaging.py", ["--rounds", "30"]),
         ("sketching.py", ["--rounds", "150", "--kind", "hadamard"]),
         ("sparse.py", ["--rounds", "30"]),
+        ("private_adapters.py", ["--rounds", "60"]),
     ],
 )
 def test_they_learn(address, script, name, more):

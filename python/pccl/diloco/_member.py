@@ -87,6 +87,10 @@ class Member:
 
     def _restore(self) -> None:
         """Sets the parameters to what counts when this peer has dropped out."""
+        self._write()
+
+    def _write(self) -> None:
+        """Sets the parameters to what is shared."""
         self._layout.write(self._shared.theta, self._layout.whole)
 
     # ---- membership
@@ -200,7 +204,6 @@ class Member:
             return call()
         finally:
             self._waited_s += time.monotonic() - begin
-
 
     def _not_connected(self) -> NotConnected:
         return _errors.not_connected(self._kind, "rejoin() takes a new one")

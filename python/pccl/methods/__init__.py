@@ -13,11 +13,17 @@ pccl.diloco handles them.
 
 from __future__ import annotations
 
+from ._accountant import Accountant
 from ._averages import PairAverage, PartialAverage
+from ._dp_lora import DPLoRA
 from ._method import Method
 from ._one_byte import OneByte
+from ._sarsa import Agent, CooperativeSarsa
 from ._sketch import CountSketch, Hadamard
 from ._sketched import Sketched
 from ._sparse_loco import SparseLoCo
 
-__all__ = ["CountSketch", "Hadamard", "Method", "OneByte", "PairAverage", "PartialAverage", "Sketched", "SparseLoCo"]
+__all__ = [
+    "Accountant", "Agent", "CooperativeSarsa", "CountSketch", "DPLoRA", "Hadamard", "Method", "OneByte", "PairAverage",
+    "PartialAverage", "Sketched", "SparseLoCo",
+]

@@ -117,7 +117,7 @@ class Method(Member):
             self._layout.read(self._shared.theta)
         self._membership.enter(self.comm)
         meeting = self._meet()
-        self._layout.write(self._shared.theta, self._layout.whole)
+        self._write()
         if meeting.moved_bytes > 0 or not self._has_state:
             self._moved()
         self._in_run = self._has_state = True
@@ -131,7 +131,7 @@ class Method(Member):
         self._shared.round, self._shared.position = self.round + 1, 0
         meeting = self._admit(admits)
         if meeting.moved_bytes > 0:  # what this peer had was wrong
-            self._layout.write(self._shared.theta, self._layout.whole)
+            self._write()
             self._moved()
         return replace(self._told(info, meeting), synced=True)
 
@@ -238,7 +238,7 @@ class Method(Member):
             for name, value in given.items():
                 check_shape(name, value, own[name])
             self._shared.load_state_dict(shared)
-            self._layout.write(self._shared.theta, self._layout.whole)
+            self._write()
             self._moved()
             for name, value in given.items():
                 write_to(own[name], value)

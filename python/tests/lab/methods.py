@@ -19,7 +19,7 @@ import numpy as np
 
 import pccl
 from pccl.diloco import SGD, DiLoCo, Nesterov, StepInfo
-from pccl.methods import OneByte, PairAverage, PartialAverage, Sketched, SparseLoCo
+from pccl.methods import DPLoRA, OneByte, PairAverage, PartialAverage, Sketched, SparseLoCo
 
 from . import text
 from .model import AdamW, Model, Worker, initial, named
@@ -81,6 +81,22 @@ def sketched(comm, job, kind, **common):
     return Sketched(comm, job.params, ratio=given.ratio, kind=kind, clip=clip, noise=given.noise, **common), job.sgd
 
 
+def dp_lora(comm, job, **common):
+    given = job.given
+    train, _ = text.classes(given.task)
+    length = len(train) // given.workers
+
+    def gradients(chosen):
+        return job.model.factors(*text.windows(train, given.number * length + chosen))
+
+    method = DPLoRA(
+        comm, job.params, gradients, examples=length - text.CONTEXT, batch=given.batch, rank=given.rank,
+        targets=("w1", "w2", "w3"), clip=given.clip, noise=given.noise, lr=given.rate, inner_steps=given.inner_steps,
+        noise_seed=given.seed * given.workers + given.number, **common,
+    )
+    return method, job.rest
+
+
 def diloco(comm, job, inner_steps, outer, before):
     return DiLoCo(comm, job.params, inner_steps=inner_steps, outer=outer, min_peers=job.given.workers), before
 
@@ -132,6 +148,7 @@ METHODS = {
         SparseLoCo(comm, job.params, inner_steps=job.given.inner_steps, kept=job.given.kept, decay=job.given.decay,
                    **common), job.adam
     ),
+    "dp-lora": dp_lora,
     "dense": lambda comm, job, **_: diloco(comm, job, 1, SGD(1.0), job.sgd),
     "diloco": lambda comm, job, **_: diloco(comm, job, job.given.inner_steps, Nesterov(), job.adam),
 }
@@ -161,8 +178,9 @@ def mean_of_all(comm, flat):
 
 def tell(job, method, sent, received, participants, step):
     crc = zlib.crc32(job.model.flat.tobytes())
+    privacy = {"epsilon": method.epsilon, "delta": method.delta} if isinstance(method, DPLoRA) else {}
     print(json.dumps({
-        "step": step, "loss": job.validate(), "tx": sent, "rx": received, "participants": participants,
+        **privacy, "step": step, "loss": job.validate(), "tx": sent, "rx": received, "participants": participants,
         "round": method.round, "parameters": crc,
     }), flush=True)
 
@@ -174,6 +192,7 @@ def main():
     parser.add_argument("--method", choices=list(METHODS), required=True)
     parser.add_argument("--task", choices=list(text.TASKS))
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--min-peers", type=int, help="all, unless some are to die")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--inner-steps", type=int, default=25)
@@ -181,6 +200,8 @@ def main():
     parser.add_argument("--rate", type=float, default=0.3)
     parser.add_argument("--probes", type=int, default=8)
     parser.add_argument("--ratio", type=float, default=8.0)
+    parser.add_argument("--rank", type=int, default=4)
+    parser.add_argument("--clip", type=float, default=1.0)
     parser.add_argument("--noise", type=float, default=0.0)
     parser.add_argument("--fraction", type=float, default=0.005)
     parser.add_argument("--momentum", type=float, default=0.0)
@@ -192,7 +213,7 @@ def main():
     job = Job(given)
     with pccl.Communicator(given.address) as comm:
         gather(comm, given.workers)
-        common = {"seed": given.seed, "min_peers": given.workers if given.dies_in < 0 else 1}
+        common = {"seed": given.seed, "min_peers": given.min_peers or given.workers}
         method, before = METHODS[given.method](comm, job, **common)
         mean = train(method, before, job)
         print(json.dumps({"mean_loss": Model(mean).loss(*text.validation(given.task))}))

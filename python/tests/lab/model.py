@@ -63,24 +63,28 @@ class Model:
         picked = logits[np.arange(len(wanted)), wanted]
         return float(np.mean(np.log(np.exp(logits).sum(1)) - picked))
 
-    def backward(self, contexts, wanted):
-        """Leaves the gradient of the mean loss in self.gradient."""
-        p, g = self.parts, self._gradients
+    def factors(self, contexts, wanted, parts=1):
+        """What goes into each matrix, and the gradient of what comes out, of each example: their outer
+        product is that of the matrix for the example's loss, divided by `parts`."""
+        p = self.parts
         embedded, first, second, top, logits = self._forward(contexts)
         above = np.exp(logits)
         above /= above.sum(1, keepdims=True)
         above[np.arange(len(wanted)), wanted] -= 1
-        above /= len(wanted)
-        np.matmul(top.T, above, out=g["w3"])
-        above.sum(0, out=g["b3"])
+        above /= parts
         into_top = above @ p["w3"].T
         into_second = into_top * (second > 0)
-        np.matmul(first.T, into_second, out=g["w2"])
-        into_second.sum(0, out=g["b2"])
         into_first = (into_top + into_second @ p["w2"].T) * (first > 0)
-        np.matmul(embedded.T, into_first, out=g["w1"])
-        into_first.sum(0, out=g["b1"])
-        into_embedded = (into_first @ p["w1"].T).reshape(-1, EMBEDDED)
+        return {"w1": (embedded, into_first), "w2": (first, into_second), "w3": (top, above)}
+
+    def backward(self, contexts, wanted):
+        """Leaves the gradient of the mean loss in self.gradient."""
+        p, g = self.parts, self._gradients
+        factors = self.factors(contexts, wanted, len(wanted))
+        for layer, (into, above) in factors.items():
+            np.matmul(into.T, above, out=g[layer])
+            above.sum(0, out=g["b" + layer[1:]])
+        into_embedded = (factors["w1"][1] @ p["w1"].T).reshape(-1, EMBEDDED)
         np.matmul(self._unit[contexts.ravel()].T, into_embedded, out=g["embedding"])
 
     def validate(self):

@@ -1,0 +1,80 @@
+"""How much noisy steps give away: Renyi differential privacy of the sampled Gaussian mechanism."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, List, Sequence
+
+from .._errors import InvalidArgument
+from ..diloco._member import check_whole
+from ._method import check_fraction
+
+# Of the divergences that are kept account of. Each gives a bound; the least of them counts.
+ORDERS = (*range(2, 65), *range(72, 129, 8), *range(160, 513, 32), 768, 1024)
+
+
+def _log_sum(logs: Sequence[float]) -> float:
+    most = max(logs)
+    return most + math.log(sum(math.exp(one - most) for one in logs))
+
+
+def divergence(order: int, noise: float, rate: float) -> float:
+    """The Renyi divergence of this order that one step costs (Mironov, Talwar and Zhang,
+    https://arxiv.org/abs/1908.10530, section 3.3)."""
+    if noise == 0:
+        return math.inf
+    if rate == 1:
+        return order / (2 * noise * noise)
+    terms = [
+        math.lgamma(order + 1) - math.lgamma(k + 1) - math.lgamma(order - k + 1)
+        + k * math.log(rate) + (order - k) * math.log1p(-rate) + (k * k - k) / (2 * noise * noise)
+        for k in range(order + 1)
+    ]
+    return max(0.0, _log_sum(terms) / (order - 1))
+
+
+class Accountant:
+    """Keeps account of the privacy that steps cost. In each of them every example takes part with the
+    chance `rate`, independently of the others; what the step shows is a sum in which one example
+    changes at most `clip` in length, and to each number of which a normal random number of standard
+    deviation noise * clip was added.
+
+    What it says holds for data sets that differ by one example, which one of them lacks: the chances
+    of whatever is seen differ by a factor of at most e^epsilon, but for a chance of delta.
+    """
+
+    def __init__(self, noise: float, rate: float) -> None:
+        self.noise = check_fraction("noise", noise, zero=True, most=math.inf)
+        self.rate = check_fraction("rate", rate)
+        self._step = [divergence(order, self.noise, self.rate) for order in ORDERS]
+        self.spent: List[float] = [0.0] * len(ORDERS)
+
+    def add(self, steps: int = 1) -> None:
+        """Counts so many steps more."""
+        check_whole(("steps", steps, 0))
+        if steps > 0:
+            self.spent = [spent + steps * one for spent, one in zip(self.spent, self._step)]
+
+    def load(self, spent: Any) -> None:
+        """Counts at least what was `spent` at another time, perhaps with other noise."""
+        values = [float(value) for value in spent]
+        if len(values) != len(ORDERS) or not all(value >= 0 for value in values):
+            raise InvalidArgument(f"spent: expected {len(ORDERS)} numbers of at least 0")
+        self.spent = [max(own, value) for own, value in zip(self.spent, values)]
+
+    def epsilon(self, delta: float) -> float:
+        """Of all steps so far (https://arxiv.org/abs/2004.00010, proposition 12, for each order)."""
+        check_delta(delta)
+        if not any(self.spent):
+            return 0.0
+        bounds: List[float] = [
+            spent + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
+            for order, spent in zip(ORDERS, self.spent)
+        ]
+        return max(0.0, min(bounds))
+
+
+def check_delta(delta: float) -> float:
+    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 < delta < 1:
+        raise InvalidArgument(f"delta: {delta!r}; expected more than 0 and less than 1")
+    return float(delta)

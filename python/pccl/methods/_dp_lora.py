@@ -1,0 +1,282 @@
+"""Low-rank adapters that are trained with noise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .. import _buffers
+from .._communicator import Communicator
+from .._errors import InvalidArgument
+from ..diloco import _arrays, _membership
+from ..diloco._arrays import Layout, NumpyArrays
+from ..diloco._member import StepInfo, check_whole
+from ..diloco._reduction import BUCKET_BYTES, Codec, Reduction, codec_of, codec_words
+from . import _random
+from ._accountant import Accountant, check_delta
+from ._method import Method, check_fraction
+
+# (rows, columns): of each example, or of each place in each, vectors whose outer product, summed over
+# the places, is the gradient.
+Factors = Tuple[Any, Any]
+
+
+class DPLoRA(Method):
+    """Learns adapters of low rank with differential privacy (DP-LoRA): each matrix W of the
+    parameters that is a target becomes W + scale * A B, of which only A and B are learned and sent.
+    In each step a peer draws some of its own examples, clips the gradient that each of them has,
+    adds noise to the sum, and makes a step of SGD with it; after inner_steps steps all peers average
+    their adapters. So what others see of one example is bounded, whoever they are, and `epsilon` is
+    that bound for all that this peer has done; it is each peer's own, for its own examples.
+
+    params: all parameters, with equal content on all peers. The targets are kept, and W + scale * A B
+        is written to them after each step; the others stay as they are. A run that goes on from a
+        state_dict() begins with the same parameters, not with those that were written.
+    gradients: gradients(chosen) is told the numbers of the examples, an array, and returns for each
+        target the factors of the gradient of each example's own loss (not divided by their
+        number): arrays of (examples, rows) and (examples, columns), whose outer products they are,
+        or of (examples, places, rows) and (examples, places, columns). For x @ W these are x and the
+        gradient of what comes out; for torch's Linear the gradient of what comes out, and x.
+    examples: of this peer. batch: of them a step has so many on average; each takes part by chance.
+        Others may have other numbers.
+    rank: columns of A and rows of B. targets: names; None: all parameters of two dimensions.
+    clip: the most that an example's gradient, of all adapters together, may be long (Euclidean).
+    noise: the standard deviation of what is added to each number of the sum, in clips; 0: none, and
+        no privacy.
+    delta: the chance that the bound does not hold; less than 1 / examples.
+    lr: the step is lr / batch times the noisy sum.
+    noise_seed: makes noise and drawing repeatable, for tests; whoever knows it can take the noise
+        out.
+    codec: as in DiLoCo.
+
+    Adapters are the same bits on all peers after each round. Peers that die are left out of the mean.
+    Means of A and of B are taken apart: their product is not the mean of the products, the less so
+    the longer peers train by themselves. A gradient that is not finite counts for nothing. For the
+    other settings see Method.
+    """
+
+    _kind = "DPLoRA"
+
+    def __init__(
+        self,
+        comm: Communicator,
+        params: Any,
+        gradients: Callable[[Any], Mapping[str, Factors]],
+        *,
+        examples: int,
+        batch: int,
+        rank: int = 4,
+        scale: float = 1.0,
+        targets: Optional[Sequence[str]] = None,
+        clip: float = 1.0,
+        noise: float = 1.0,
+        delta: float = 1e-6,
+        lr: float = 0.1,
+        inner_steps: int = 4,
+        noise_seed: Optional[int] = None,
+        codec: Codec = None,
+        bucket_bytes: int = BUCKET_BYTES,
+        max_in_flight: int = 4,
+        seed: int = 0,
+        min_peers: int = 1,
+        admit_every: int = 10,
+        verify_every: int = 50,
+        rounds: Optional[int] = None,
+    ) -> None:
+        check_whole(("examples", examples, 1), ("batch", batch, 1), ("rank", rank, 1))
+        if batch > examples:
+            raise InvalidArgument(f"batch: {batch}; expected at most examples, {examples}")
+        if check_delta(delta) * examples >= 1:
+            raise InvalidArgument(f"delta: {delta!r}; expected less than 1 / {examples}, or an example may be shown")
+        if not callable(gradients):
+            raise InvalidArgument(f"gradients: {gradients!r} cannot be called")
+        self.gradients, self.examples, self.batch, self.delta = gradients, examples, batch, delta
+        self.scale = check_fraction("scale", scale, most=math.inf)
+        self.clip = check_fraction("clip", clip, most=math.inf)
+        self.lr = check_fraction("lr", lr, most=math.inf)
+        self._accountant = Accountant(noise, batch / examples)
+        self.noise, self._noise_seed = self._accountant.noise, noise_seed
+        named = _arrays.named_parameters(params)
+        self._targets = _targets(named, targets, rank)
+        self._merged = Layout(named, [self._targets])
+        self._frozen, self._room = self._merged.zeros(), self._merged.zeros()
+        self._merged.read(self._frozen)
+        self._adapters = self._founded(rank, seed)
+        packing = codec_of(codec, False, ())
+        settings = (
+            _membership.listing("frozen parameters", [_digest(named)]),
+            _membership.fraction("scale", self.scale),
+            _membership.fraction("clip", self.clip),
+            _membership.fraction("noise", self.noise),
+            _membership.fraction("lr", self.lr),
+            _membership.listing("codec", [codec_words(packing)]),
+            _membership.number("bucket_bytes", bucket_bytes),
+        )
+        super().__init__(
+            comm, self._adapters, settings, inner_steps=inner_steps, seed=seed, min_peers=min_peers,
+            admit_every=admit_every, verify_every=verify_every, rounds=rounds,
+        )
+        codec_of(codec, False, self._layout.dtypes)
+        own, mean = self._layout.zeros(), self._layout.zeros()
+        self._reduction = Reduction(0, own, mean, NumpyArrays(), packing, bucket_bytes, max_in_flight)
+
+    def _founded(self, rank: int, seed: int) -> Dict[str, Any]:
+        """A of random signs, so that a step can be told from none, and B of zeros: the model is what it was."""
+        adapters = {}
+        for index, slot in enumerate(self._merged.whole.slots):
+            rows, columns = slot.shape
+            dtype = self._merged.dtypes[slot.flat]
+            drawn = _random.signs(seed, _random.ADAPTERS, 0, index, rows * rank, dtype)
+            adapters[f"{slot.name}.a"] = drawn.reshape(rows, rank) * drawn.dtype.type(1 / math.sqrt(rows))
+            adapters[f"{slot.name}.b"] = np.zeros((rank, columns), dtype)
+        return adapters
+
+    # ---- privacy
+
+    @property
+    def epsilon(self) -> float:
+        """What all steps of this peer so far have cost, with `delta`; infinite without noise."""
+        return self._accountant.epsilon(self.delta)
+
+    @property
+    def adapters(self) -> Dict[str, Any]:
+        """A and B of each target, as name.a and name.b."""
+        return self._adapters
+
+    # ---- steps
+
+    def step(self) -> StepInfo:
+        """One step with examples of this peer's; the last one of a round is joint with others. An
+        exception of `gradients` changes nothing."""
+        if self._is_in_run():
+            self._check_not_finished()
+            self._descend()
+        return super().step()
+
+    def _descend(self) -> None:
+        dice = self._dice()
+        chosen = dice.choice(self.examples, dice.binomial(self.examples, self._accountant.rate), False, shuffle=False)
+        total = self._clipped_sum(chosen) if len(chosen) else {name: 0.0 for name in self._adapters}
+        self._accountant.add()
+        for name, adapter in self._adapters.items():
+            noisy = total[name] + dice.normal(0, self.noise * self.clip, adapter.shape)
+            adapter -= (self.lr / self.batch * noisy).astype(adapter.dtype)
+        self._merge()
+
+    def _dice(self) -> np.random.Generator:
+        """This peer's own; none that others draw alike."""
+        if self._noise_seed is None:
+            return np.random.default_rng()
+        return np.random.default_rng([self._noise_seed, self.round, self._shared.position])
+
+    def _clipped_sum(self, chosen: Any) -> Dict[str, Any]:
+        """Of the gradients of A and B; no example's own gradient is ever made. In doubles, so that
+        rounding makes none appear shorter than it is."""
+        told = self.gradients(chosen)
+        pairs: Dict[str, Factors] = {}
+        for target in self._targets:
+            rows, columns = self._factors(told, target, len(chosen))
+            a, b = (self._adapters[f"{target}.{which}"].astype(np.float64) for which in "ab")
+            pairs[f"{target}.a"] = rows, columns @ b.T * self.scale
+            pairs[f"{target}.b"] = rows @ a * self.scale, columns
+        with np.errstate(invalid="ignore", over="ignore"):
+            squares = sum(_squared_lengths(*pair) for pair in pairs.values())
+        finite = np.isfinite(squares)
+        lengths = np.sqrt(np.where(finite, np.maximum(squares, 1e-300), 1))
+        factors = np.where(finite, np.minimum(1, self.clip / lengths), 0)[:, None, None]
+        total = {}
+        for name, (rows, columns) in pairs.items():
+            rows, columns = (np.where(finite[:, None, None], one, 0) for one in (rows, columns))
+            total[name] = np.tensordot(rows * factors, columns, ((0, 1), (0, 1)))
+        return total
+
+    def _factors(self, told: Mapping[str, Factors], target: str, count: int) -> Factors:
+        if not isinstance(told, Mapping) or target not in told:
+            raise InvalidArgument(f"gradients: nothing is told of {target}")
+        shape = [len(self._adapters[f"{target}.a"]), self._adapters[f"{target}.b"].shape[1]]
+        factors = [_as_numpy(factor) for factor in told[target]]
+        factors = [factor[:, None] if factor.ndim == 2 else factor for factor in factors]
+        wanted = [(count, factors[0].shape[1] if factors[0].ndim == 3 else 1, extent) for extent in shape]
+        if [factor.shape for factor in factors] != wanted:
+            found = " and ".join(str(factor.shape) for factor in factors)
+            raise InvalidArgument(f"gradients: {target}: {found}, wanted are {wanted[0]} and {wanted[1]}")
+        return factors[0], factors[1]
+
+    def _exchange(self) -> StepInfo:
+        reduction = self._reduction
+        self._layout.read(reduction.delta)
+        info = self._average(reduction, not reduction.is_finite())
+        if info.committed:
+            _arrays.copy(self._shared.theta, reduction.mean)
+        self._write()
+        return info
+
+    # ---- the parameters
+
+    def _write(self) -> None:
+        super()._write()
+        self._merge()
+
+    def _merge(self) -> None:
+        _arrays.copy(self._room, self._frozen)
+        flats = self._views(self._room)
+        for slot in self._merged.whole.slots:
+            product = self._adapters[f"{slot.name}.a"] @ self._adapters[f"{slot.name}.b"]
+            flats[slot.flat][slot.start : slot.stop] += (product * product.dtype.type(self.scale)).reshape(-1)
+        self._merged.write(self._room, self._merged.whole)
+
+    # ---- checkpoints
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Also what privacy the steps of this peer have cost until now."""
+        return {**super().state_dict(), "spent": np.array(self._accountant.spent)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """As for the others. What was spent is counted too: by whichever of the two has more."""
+        rest = dict(state)
+        spent = rest.pop("spent", None)
+        if spent is None:
+            raise InvalidArgument("load_state_dict: one side has no spent")
+        before = self._accountant.spent
+        self._accountant.load(spent)
+        try:
+            super().load_state_dict(rest)
+        except BaseException:
+            self._accountant.spent = before
+            raise
+
+
+def _targets(named: Mapping[str, Any], given: Optional[Sequence[str]], rank: int) -> List[str]:
+    if given is None:
+        given = [name for name, array in named.items() if len(array.shape) == 2]
+    if isinstance(given, str) or not given:
+        raise InvalidArgument("targets: expected names of parameters of two dimensions")
+    for name in given:
+        shape = tuple(named[name].shape) if name in named else None
+        if shape is None or len(shape) != 2:
+            what = "no parameter" if shape is None else f"a parameter of {len(shape)} dimensions"
+            raise InvalidArgument(f"targets: {name!r} is {what}; expected one of two dimensions")
+        if rank > min(shape):
+            raise InvalidArgument(f"rank: {rank}; expected at most {min(shape)}, for {name}, which is {shape}")
+    return sorted(given)
+
+
+def _squared_lengths(rows: Any, columns: Any) -> Any:
+    """Of each example's sum of outer products, from inner products."""
+    return ((rows @ rows.transpose(0, 2, 1)) * (columns @ columns.transpose(0, 2, 1))).sum((1, 2))
+
+
+def _digest(named: Mapping[str, Any]) -> str:
+    dense = {
+        name: array.detach().contiguous() if _arrays.is_tensor(array) else np.ascontiguousarray(array)
+        for name, array in named.items()
+    }
+    return _buffers.digest(sorted(dense.items()))
+
+
+def _as_numpy(thing: Any) -> Any:
+    if _arrays.is_tensor(thing):
+        thing = thing.detach().double().cpu().numpy()
+    return np.asarray(thing, np.float64)

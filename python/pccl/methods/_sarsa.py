@@ -1,0 +1,159 @@
+"""Agents that act, tell each other what they see, and learn one policy together."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any, Mapping, NamedTuple, Optional, Protocol, Tuple
+
+import numpy as np
+
+from .._communicator import Communicator
+from .._errors import InvalidArgument
+from ..diloco import _membership
+from ..diloco._member import StepInfo
+from ._method import DATA_TAG, Gathered, Method, check_fraction
+
+
+class Agent(Protocol):
+    """What a program does in the world. `round` is the number of the exchange, and the same on all."""
+
+    def tell(self, round: int) -> bytes:
+        """What all are to know of this agent: its state, and what it holds."""
+
+    def hear(self, round: int, told: Mapping[str, bytes], own: str) -> Tuple[float, Any]:
+        """told: what each agent that is there told, by its id, in an order that is the same on all;
+        own: this agent's id. Returns what its last action has earned, and the features of each action
+        that it may take now: an array of (actions, features)."""
+
+    def act(self, action: int) -> None:
+        """Does what was chosen."""
+
+
+class _Choice(NamedTuple):
+    features: Any
+    value: float
+
+
+class CooperativeSarsa(Method):
+    """Each peer is an agent. In each step all agents tell each other what they see and hold; then each
+    chooses its next action by what it has heard: one of the highest value or, with the chance
+    `explore`, any. Values are linear in features; the weights are learned by SARSA from what all
+    agents have found, so that one that has just come knows what the others know. One that has gone,
+    for whatever reason, is not heard any more, which is all that the others notice.
+
+    params: the weights: one array of one dimension.
+    agent: see Agent. An exception of it leaves step() and changes nothing of the run.
+    discount: of what is earned later. lr: of the mean of what the agents have found in a step.
+    explore: of this agent; may be set between steps.
+    explore_seed: makes that repeatable, for tests; each agent needs one of its own.
+
+    Weights are the same bits on all peers after each step. What an agent found with values that are not
+    finite counts for nothing. For the other settings see Method.
+    """
+
+    _kind = "CooperativeSarsa"
+
+    def __init__(
+        self,
+        comm: Communicator,
+        params: Any,
+        agent: Agent,
+        *,
+        discount: float = 0.9,
+        lr: float = 0.05,
+        explore: float = 0.1,
+        explore_seed: Optional[int] = None,
+        seed: int = 0,
+        min_peers: int = 1,
+        admit_every: int = 10,
+        verify_every: int = 50,
+        rounds: Optional[int] = None,
+    ) -> None:
+        for name in ("tell", "hear", "act"):
+            if not callable(getattr(agent, name, None)):
+                raise InvalidArgument(f"agent: {agent!r} has no {name}()")
+        self.agent = agent
+        self.discount = check_fraction("discount", discount, zero=True)
+        self.lr = check_fraction("lr", lr, most=math.inf)
+        self.explore, self._explore_seed = check_fraction("explore", explore, zero=True), explore_seed
+        settings = (_membership.fraction("discount", self.discount), _membership.fraction("lr", self.lr))
+        super().__init__(
+            comm, params, settings, seed=seed, min_peers=min_peers, admit_every=admit_every, verify_every=verify_every,
+            rounds=rounds,
+        )
+        shapes = [slot.shape for slot in self._layout.whole.slots]
+        if len(shapes) != 1 or len(shapes[0]) != 1:
+            raise InvalidArgument(f"params: the shapes {shapes}; expected one array of one dimension, the weights")
+        (self._weights,) = self._views(self._shared.theta)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._chosen: Optional[_Choice] = None  # the last action's
+        self._found: Optional[Any] = None  # what it adds to the weights, which nobody has been told
+        self._heard: Gathered = []
+        self._skipped = False
+
+    # ---- steps
+
+    def _join(self) -> StepInfo:
+        self._forget()
+        return super()._join()
+
+    def step(self) -> StepInfo:
+        """All tell and hear; then this agent learns and acts."""
+        if not self._is_in_run():
+            return self.join()
+        self._check_not_finished()
+        round = self.round
+        self._payload = self._packed(self.agent.tell(round))
+        info = self._jointly(self._reach)
+        told = {peer: bytes(said[self._size :]) for peer, said in self._heard}
+        earned, features = self.agent.hear(round, told, self._own_id)
+        self.agent.act(self._choose(float(earned), self._checked(features)))
+        return info
+
+    @property
+    def _size(self) -> int:
+        """Of what is told of the weights."""
+        return 1 + int(self._weights.nbytes)
+
+    def _packed(self, told: bytes) -> bytes:
+        found = np.zeros_like(self._weights) if self._found is None else self._found
+        said: bytes = struct.pack("<?", self._found is not None) + found.tobytes() + told
+        return said
+
+    def _exchange(self) -> StepInfo:
+        self._heard = self._gather(self._payload, DATA_TAG)
+        self._own_id = self.comm.id
+        # In this order, so that it does not matter in which they came.
+        found = sorted(bytes(said[1 : self._size]) for _, said in self._heard if said[0])
+        for one in found:
+            self._weights += self._weights.dtype.type(self.lr / len(found)) * np.frombuffer(one, self._weights.dtype)
+        self._write()
+        received = sum(len(said) for _, said in self._heard) - len(self._payload)
+        return StepInfo(
+            participants=len(self._heard), committed=bool(found), tx_bytes=len(self._payload), rx_bytes=received,
+            skipped=self._skipped,
+        )
+
+    def _checked(self, features: Any) -> Any:
+        features = np.asarray(features, self._weights.dtype)
+        if features.ndim != 2 or len(features) == 0 or features.shape[1] != len(self._weights):
+            raise InvalidArgument(f"features: {features.shape}; expected (actions, {len(self._weights)})")
+        return features
+
+    def _choose(self, earned: float, features: Any) -> int:
+        values = features @ self._weights
+        dice = np.random.default_rng(None if self._explore_seed is None else [self._explore_seed, self.round])
+        explores = dice.random() < self.explore
+        # While nothing is known, all values are equal, and any action is as good as another.
+        action = int(dice.choice(len(values) if explores else np.flatnonzero(values == values.max())))
+        before, self._chosen = self._chosen, _Choice(features[action], float(values[action]))
+        self._found, self._skipped = None, False
+        if before is not None:
+            surprise = earned + self.discount * self._chosen.value - before.value
+            found = before.features * self._weights.dtype.type(surprise)
+            self._skipped = not bool(np.isfinite(found).all())
+            self._found = None if self._skipped else found
+        return action

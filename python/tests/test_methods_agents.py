@@ -1,0 +1,208 @@
+"""CooperativeSarsa: what it computes, agents that come and go, and the cellular world."""
+
+import pytest
+import support
+from test_methods import admit, start
+
+import pccl
+
+np = pytest.importorskip("numpy")
+
+from lab import agents, launch  # noqa: E402
+from pccl.methods import CooperativeSarsa  # noqa: E402
+
+import cells  # noqa: E402  of examples, by lab.agents
+
+FEATURES, ACTIONS = 4, 3
+
+
+class Scripted:
+    """What it hears decides what it earns and sees."""
+
+    def __init__(self, number):
+        self.number, self.acted, self.heard = number, [], []
+
+    def tell(self, round):
+        return bytes([self.number, round % 256])
+
+    def hear(self, round, told, own):
+        self.heard.append((round, sorted(said[0] for said in told.values())))
+        assert told[own] == self.tell(round)
+        return 0.1 * len(told) + round, seen(self.number, round)
+
+    def act(self, action):
+        self.acted.append(action)
+
+
+def seen(number, round):
+    return np.random.default_rng([number, round]).normal(size=(ACTIONS, FEATURES))
+
+
+def plainly(count, rounds, lr, discount):
+    """The same once more, without a network."""
+    weights, last, found, acted = np.ones(FEATURES), [None] * count, [], [[] for _ in range(count)]
+    for round in range(rounds):
+        for one in found:
+            weights = weights + lr / len(found) * one
+        found = []
+        for number in range(count):
+            values = seen(number, round) @ weights
+            action = int(np.argmax(values))
+            acted[number].append(action)
+            if last[number] is not None:
+                features, value = last[number]
+                found.append((0.1 * count + round + discount * values[action] - value) * features)
+            last[number] = seen(number, round)[action], values[action]
+    return weights, acted
+
+
+def sarsa(comm, agent, **given):
+    return CooperativeSarsa(comm, {"w": np.ones(FEATURES)}, agent, **{"explore": 0.0, "lr": 0.2, **given})
+
+
+def test_it_is_sarsa(address):
+    scripts = [Scripted(number) for number in range(3)]
+    made = start(address, 3, lambda i, comm: sarsa(comm, scripts[i], min_peers=3))
+    for _ in range(12):
+        infos = support.parallel([one.step for one in made])
+        assert len({one.digest() for one in made}) == 1
+    assert all(info.participants == 3 and info.committed and info.synced for info in infos)
+    assert all(info.tx_bytes == 1 + 8 * FEATURES + 2 and info.rx_bytes == 2 * info.tx_bytes for info in infos)
+    weights, acted = plainly(3, 12, 0.2, 0.9)
+    assert np.allclose(made[0].state_dict()["theta.float64"], weights, rtol=1e-9)
+    assert [script.acted for script in scripts] == acted
+    for one in made:
+        one.close()
+
+
+def test_one_that_has_gone_is_not_heard(address):
+    """And one that comes has the weights of the others; what it does is not counted before it has acted."""
+    scripts = [Scripted(number) for number in range(3)]
+    made = start(address, 3, lambda i, comm: sarsa(comm, scripts[i], admit_every=1))
+    support.parallel([one.step for one in made])
+    made.pop(1).close()
+    support.parallel([one.step for one in made])
+    assert scripts[0].heard == [(0, [0, 1, 2]), (1, [0, 2])]
+    late = Scripted(7)
+    newcomer = sarsa(pccl.Communicator(address), late, admit_every=1)
+    assert admit("one-byte", made, [], newcomer).joined
+    made.append(newcomer)
+    assert len({one.digest() for one in made}) == 1
+    support.parallel([one.step for one in made])
+    assert scripts[0].heard[-1] == late.heard[-1] and late.heard[-1][1] == [0, 2, 7]
+    for one in made:
+        one.close()
+
+
+def test_what_is_not_finite_counts_for_nothing(address):
+    script = Scripted(0)
+    (one,) = start(address, 1, lambda i, comm: sarsa(comm, script))
+    one.step()
+    script.hear = lambda round, told, own: (float("nan"), seen(0, round))
+    one.step()
+    before = one.digest()
+    script.hear = lambda round, told, own: (1.0, seen(0, round))
+    info = one.step()
+    assert info.skipped and not info.committed
+    assert np.isfinite(one.state_dict()["theta.float64"]).all() and one.digest() != before  # the round counts
+    one.step()
+    assert not one.step().skipped
+    one.close()
+
+
+def test_exploring_is_as_frequent_as_it_should_be(address):
+    script = Scripted(0)
+    script.hear = lambda round, told, own: (0.0, np.diag([1.0, 0, 0, 0])[:ACTIONS])
+    (one,) = start(address, 1, lambda i, comm: sarsa(comm, script, explore=0.5, explore_seed=3))
+    for _ in range(300):
+        one.step()
+    assert 65 < sum(action != 0 for action in script.acted) < 135  # a third of the explored ones is 0, too
+    one.close()
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"agent": object()}, "has no tell\\(\\)"),
+        ({"params": {"w": np.zeros((2, 2))}}, "params: the shapes .* expected one array of one dimension"),
+        ({"params": {"w": np.zeros(2), "v": np.zeros(2)}}, "params: the shapes"),
+        ({"discount": 1.5}, "discount: 1.5; expected at least 0 and at most 1"),
+        ({"lr": 0}, "lr: 0; expected more than 0"),
+        ({"explore": -0.1}, "explore: -0.1; expected at least 0 and at most 1"),
+    ],
+)
+def test_bad_settings_are_told_in_words(address, given, words):
+    with pccl.Communicator(address) as comm:
+        with pytest.raises(pccl.InvalidArgument, match=words):
+            CooperativeSarsa(comm, **{"params": {"w": np.zeros(2)}, "agent": Scripted(0), **given})
+
+
+def test_bad_features_are_told_in_words(address):
+    script = Scripted(0)
+    script.hear = lambda round, told, own: (0.0, np.zeros((ACTIONS, FEATURES + 1)))
+    (one,) = start(address, 1, lambda i, comm: sarsa(comm, script))
+    with pytest.raises(pccl.InvalidArgument, match="features: \\(3, 5\\); expected \\(actions, 4\\)"):
+        one.step()
+    one.close()
+
+
+# ---- the world
+
+
+def test_who_is_served_keeps_being_served():
+    """Whoever else comes, goes, or moves; and nobody has more users than room."""
+    dice = np.random.default_rng(0)
+    for _ in range(50):
+        users, places = dice.uniform(0, cells.SIDE, (cells.USERS, 2)), dice.uniform(0, cells.SIDE, (6, 2))
+        offered = cells.offered(users)
+        served = cells.associate(users, places, np.full(cells.USERS, cells.NOBODY), offered)
+        assert np.bincount(served[served >= 0], minlength=6).max() <= cells.ROOM and not (served[~offered] >= 0).any()
+        far = np.linalg.norm(users - places[served], axis=1)
+        assert (far[served >= 0] <= cells.RANGE).all()
+        without = cells.associate(users, places[:-1], np.where(served == 5, cells.NOBODY, served), offered)
+        kept = (served >= 0) & (served != 5)
+        assert (without[kept] == served[kept]).all()
+
+
+def test_an_agent_killed_in_flight_costs_its_users_only():
+    """A process is killed; the others serve what they served, and perhaps some of its users, at once."""
+    dies_in, steps = 60, 80
+    with pccl.MasterNode("127.0.0.1:0") as master:
+        found = launch.peers(
+            f"127.0.0.1:{master.port}", 4, module="agents", steps=steps, seed=3, killed=(1,), dies_in=dies_in
+        )
+    alive = [lines for number, lines in enumerate(found) if number != 1]
+    assert [len(lines) for lines in found] == [steps, dies_in, steps, steps]
+    users = cells.World(3).users(dies_in)
+    offered = cells.offered(users)
+    lost = found[1][-1]["users"]
+    for lines in alive:
+        before, after = lines[dies_in - 1], lines[dies_in]
+        assert after["round"] == dies_in
+        place = np.array(after["place"])
+        near = offered & (np.linalg.norm(users - place, axis=1) <= cells.RANGE)
+        still = [user for user in before["users"] if near[user]]
+        assert set(still) <= set(after["users"])
+    assert lost, "it served nobody, so this shows nothing"
+    for at in zip(*alive):
+        assert len({line["digest"] for line in at}) == len({line["total"] for line in at}) == 1
+        served = [user for line in at for user in line["users"]]
+        assert len(served) == len(set(served))
+        assert at[0]["round"] < dies_in or at[0]["total"] == len(served)
+    assert alive[0][dies_in - 1]["total"] == sum(len(lines[dies_in - 1]["users"]) for lines in found)
+
+
+def test_it_learns_to_serve_more(address):
+    totals, flyers, weights = agents.together(address, seed=20, agents=4, steps=200)
+    assert agents.score(totals) > 40 and len({one.tobytes() for one in weights}) == 1
+    assert all(len(flyer.path) == 200 for flyer in flyers)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(5))
+def test_together_they_serve_more_than_apart_and_than_a_swarm(address, seed):
+    totals, *_ = agents.together(address, seed)
+    ends = [agents.score(one) for one in (totals, agents.apart(seed), agents.swarm(seed))]
+    for name, end in zip(("together", "apart", "swarm"), ends):
+        support.figure(f"methods.agents.{name}", end, f"of {cells.ROOM * agents.AGENTS} users")
+    assert ends[0] > max(ends[1:]), ends
