@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import ctypes
 import json
+import os
 import time
 from typing import (
     TYPE_CHECKING,
@@ -98,6 +99,7 @@ class Communicator:
         _threads.janitor.ensure()
         self._core = _core.create(address, values)
         self.address = address
+        self._given_group = values.get("peer_group", os.environ.get("PCCL_PEER_GROUP", 0))
 
     # ---- membership
 

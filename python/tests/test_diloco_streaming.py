@@ -4,13 +4,14 @@ processes: test_diloco_streaming_churn."""
 
 import itertools
 import threading
+import types
 
 import pytest
 import support
 from test_diloco import Reference, admit, end, flat, refusal, start, train
 
 import pccl
-from pccl.diloco import SGD, DiLoCo, Nesterov
+from pccl.diloco import SGD, DiLoCo, FragmentInfo, Line, Nesterov, StepInfo
 from pccl.diloco._fragments import split
 from pccl.diloco._schedule import Schedule
 
@@ -33,9 +34,9 @@ STRIDED = [["h.0.b", "h.0.w", "in.w"], ["h.1.b", "h.1.w"], ["h.2.w"]]
 class Clocks:
     """The schedule once more: a clock for each fragment, which counts down to its next slot."""
 
-    def __init__(self, period, offsets, delay):
-        self._until = [offset or period for offset in offsets]
-        self._period, self._delay = period, delay
+    def __init__(self, periods, offsets, delay):
+        self._until = [offset or period for offset, period in zip(offsets, periods)]
+        self._periods, self._delay = periods, delay
         self._ways = []  # (fragment, steps until it is due)
 
     def tick(self):
@@ -44,7 +45,7 @@ class Clocks:
         for p in range(len(self._until)):
             self._until[p] -= 1
             if self._until[p] == 0:
-                self._until[p] = self._period
+                self._until[p] = self._periods[p]
                 launched.append(p)
                 self._ways.append((p, self._delay))
         landed = sorted(p for p, left in self._ways if left == 0)
@@ -52,14 +53,18 @@ class Clocks:
         return launched, landed
 
 
-@pytest.mark.parametrize("period, count", [(1, 1), (1, 3), (5, 1), (6, 3), (7, 3), (10, 4)])
-def test_the_schedule_is_that_of_clocks(period, count):
-    for delay in range(period):
-        for offsets in (None, [(3 * p + 1) % period for p in range(count)]):
-            schedule = Schedule.make(period, count, offsets, delay)
-            clocks = Clocks(period, schedule.offsets, delay)
+@pytest.mark.parametrize(
+    "period, count, periods",
+    [(1, 1, None), (1, 3, None), (5, 1, None), (6, 3, None), (7, 3, None), (10, 4, None), (6, 3, [6, 4, 15])],
+)
+def test_the_schedule_is_that_of_clocks(period, count, periods):
+    each = periods or [period] * count
+    for delay in range(min(each)):
+        for offsets in (None, [(3 * p + 1) % own for p, own in enumerate(each)]):
+            schedule = Schedule.make(period, count, offsets, delay, periods)
+            clocks = Clocks(each, schedule.offsets, delay)
             assert schedule.launches(0) == schedule.lands(0) == []
-            for step in range(1, 4 * period + 1):
+            for step in range(1, 4 * max(each) + 1):
                 launched, landed = clocks.tick()
                 assert (schedule.launches(step), schedule.lands(step)) == (launched, landed)
                 assert schedule.is_boundary(step) == (step % period == 0)
@@ -114,8 +119,14 @@ BAD = [
     (dict(alpha=1.5), "alpha: 1.5"),
     (dict(fragments=2, offsets=[1]), "offsets: there are 1 for 2 fragments"),
     (dict(fragments=2, offsets=[1, 4]), "offsets: [1, 4]; expected each from 0 to inner_steps - 1 = 3"),
-    (dict(fragments=2, mode="delayed"), "fragments, delay and alpha are for mode=\"sync\""),
-    (dict(delay=1, mode="eager"), "fragments, delay and alpha are for mode=\"sync\""),
+    (dict(fragments=2, periods=[4]), "periods: there are 1 for 2 fragments"),
+    (dict(fragments=2, periods=[4, 0]), "periods: [4, 0]; expected each at least 1"),
+    (dict(fragments=2, periods=[4, 2], delay=2), "delay: 2; expected at least 0 and less than the shortest period, 2"),
+    (dict(fragments=2, periods=[4, 2], offsets=[0, 2]), "offsets: [0, 2]; expected each from 0 to its period"),
+    (dict(fragments=2, codec=["int4"]), "codec: there are 1 for 2 fragments"),
+    (dict(fragments=2, mode="delayed"), "fragments, delay and alpha, and periods, are for mode=\"sync\""),
+    (dict(delay=1, mode="eager"), "fragments, delay and alpha, and periods, are for mode=\"sync\""),
+    (dict(periods=[4], mode="eager"), "fragments, delay and alpha, and periods, are for mode=\"sync\""),
     (dict(fragments=3, outer=[Nesterov(), SGD()]), "outer: there are 2 for 3 fragments"),
     (dict(mode="eager", outer=lambda theta, momentum, mean: None), "needs a linear one"),
     (dict(feedback=True), "feedback: there is no codec"),
@@ -194,17 +205,25 @@ class Streaming:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
-    "delay, alpha, offsets", [(0, 0, None), (0, 0.5, None), (1, 0, None), (2, 0.5, None), (5, 0.25, [1, 5, 3])]
+    "delay, alpha, offsets, periods",
+    [
+        (0, 0, None, None),
+        (0, 0.5, None, None),
+        (1, 0, None, None),
+        (2, 0.5, None, None),
+        (5, 0.25, [1, 5, 3], None),
+        (2, 0.5, [0, 3, 1], [6, 15, 4]),
+    ],
 )
-def test_it_is_the_reference_bit_by_bit(address, dtype, delay, alpha, offsets):
+def test_it_is_the_reference_bit_by_bit(address, dtype, delay, alpha, offsets, periods):
     """Of two peers, whose sums have one order only."""
     values = [params(0, dtype) for _ in range(2)]
-    settings = dict(inner_steps=6, fragments=FRAGMENTS, delay=delay, alpha=alpha, offsets=offsets)
+    settings = dict(inner_steps=6, fragments=FRAGMENTS, delay=delay, alpha=alpha, offsets=offsets, periods=periods)
     settings.update(min_peers=2, bucket_bytes=8192, verify_every=0)
     two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
     mirror = [params(0, dtype) for _ in range(2)]
-    reference = Streaming(mirror, STRIDED, Clocks(6, offsets or [0, 2, 4], delay), alpha)
-    for step in range(1, 25):
+    reference = Streaming(mirror, STRIDED, Clocks(periods or [6] * 3, offsets or [0, 2, 4], delay), alpha)
+    for step in range(1, 31):
         for i in range(2):
             train(values[i], i, step)
             train(mirror[i], i, step)
@@ -582,3 +601,32 @@ def test_states_that_do_not_fit(address):
     other = DiLoCo(pccl.Communicator(address), params(), inner_steps=4, fragments=[["h.2", "in"], ["h.0", "h.1"]])
     with pytest.raises(pccl.InvalidArgument, match="other names, shapes or types, or in other fragments"):
         other.load_state_dict(state)
+
+
+# ---- the line of a terminal
+
+
+class Terminal:
+    def __init__(self, is_terminal):
+        self.said, self.isatty, self.flush = "", lambda: is_terminal, lambda: None
+
+    def write(self, text):
+        self.said += text
+
+
+def test_the_line_of_a_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    run, there, nowhere = types.SimpleNamespace(round=3), Terminal(True), Terminal(False)
+    lines = [Line(there), Line(nowhere)]
+    one = FragmentInfo(1, participants=4, committed=True, tx_bytes=12345, waited_s=0.25, age=5)
+    zero = FragmentInfo(0, age=5)
+    infos = [StepInfo(), *(StepInfo(fragments=(cost,)) for cost in (one, zero)), StepInfo(synced=True, finished=True)]
+    for info in infos:
+        for line in lines:
+            line.show(run, info)
+    first = "\r\x1b[Kround 3, 4 peers | 1: 12.3 kB, waited 0.2 s, 5 old"
+    both = "\r\x1b[Kround 3, 4 peers | 0: given up | 1: 12.3 kB, waited 0.2 s, 5 old"
+    assert there.said == first + both + both + "\n" and nowhere.said == ""
+    monkeypatch.setenv("COLUMNS", "20")
+    lines[0].show(run, StepInfo(synced=True))
+    assert there.said.endswith("\r\x1b[K" + both[4:][:19])

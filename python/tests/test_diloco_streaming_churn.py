@@ -215,3 +215,23 @@ def test_many_are_killed_at_random_moments(script, address, seed, count):
     """Of numpy and torch, with few bits, in fragments of a quarter of a megabyte."""
     pytest.importorskip("torch")
     kill_at_random(script, address, count, 8, seed, codec="int4", alpha=0.5, size=1 << 16, mixed=True)
+
+
+def crowd(script, address, **about):
+    """What lab/crowd.py tells: it fails if two of its workers ever held different outer copies after the same step."""
+    text = "import sys; from lab import crowd; crowd.main(*sys.argv[1:])"
+    quiet = {"OPENBLAS_NUM_THREADS": "1", "PCCL_LOG_LEVEL": "FATAL"}
+    program = script(text, address, json.dumps({"rounds": 100, **about}), env=quiet)
+    told = json.loads(program.line('{"loss"'))
+    assert program.end() == 0
+    return told
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(4))
+def test_two_hundred_are_killed_at_random_moments(script, address, seed):
+    """Fifty of four workers of the laboratory, one after the other, also while they come in, and each is replaced. The
+    run goes on, and learns as one without deaths."""
+    told, calm = crowd(script, address, seed=seed, kills=50), crowd(script, address, seed=seed)
+    print(f"loss {told['loss']:.3f} beside {calm['loss']:.3f}; {told['given_up']} slots given up")
+    assert told["processes"] == 4 + 50 and told["loss"] <= calm["loss"] + 0.08

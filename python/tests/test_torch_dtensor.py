@@ -6,6 +6,7 @@ torch = pytest.importorskip("torch")
 distributed = pytest.importorskip("torch.distributed")
 fsdp = pytest.importorskip("torch.distributed.fsdp")
 
+import pccl  # noqa: E402
 import pccl.torch as ptorch  # noqa: E402
 
 torch.set_num_threads(1)
@@ -18,9 +19,17 @@ def mesh():
     distributed.destroy_process_group()
 
 
-def sharded(mesh, seed):
+def plain(seed):
     torch.manual_seed(seed)
-    net = torch.nn.Sequential(torch.nn.Linear(6, 9), torch.nn.Tanh(), torch.nn.Linear(9, 2))
+    return torch.nn.Sequential(torch.nn.Linear(6, 9), torch.nn.Tanh(), torch.nn.Linear(9, 2))
+
+
+def whole(net):
+    return torch.cat([getattr(p, "to_local", lambda p=p: p)().detach().reshape(-1) for p in net.parameters()])
+
+
+def sharded(mesh, seed):
+    net = plain(seed)
     for layer in net:
         fsdp.fully_shard(layer, mesh=mesh)
     fsdp.fully_shard(net, mesh=mesh)
@@ -81,11 +90,71 @@ def test_gradients_that_are_not_in_the_buckets(group, mesh):
 
 
 def test_unsharded_parameters_are_refused(mesh):
-    import pccl
-
     net = sharded(mesh, 0)
     state = ptorch.shared_state(net)
     net.unshard()
     net[0].unshard()
     with pytest.raises(pccl.InvalidArgument, match="not those that it was made of"):
         state._prepare()
+
+
+def test_diloco_of_shards_is_that_of_the_whole(address, mesh):
+    """Bit by bit. Two peers; after each step an evaluation leaves all parameters gathered."""
+    import support
+
+    from pccl.diloco import DiLoCo
+
+    digests = []
+    for shard in (True, False):
+        nets = [sharded(mesh, 0) if shard else plain(0) for _ in range(2)]
+        optimizers = [torch.optim.AdamW(net.parameters(), lr=0.01) for net in nets]
+        settings = dict(inner_steps=4, fragments=2, delay=1, alpha=0.5, min_peers=2, outer=pccl.diloco.SGD(0.5, 0.9))
+        members = support.Group(address, 2).members
+        two = [DiLoCo(comm, net, **settings) for comm, net in zip(members, nets)]
+        support.parallel([one.join for one in two])
+        for step in range(12):
+            for i, net in enumerate(nets):
+                net(torch.full((4, 6), float(i + step))).square().mean().backward()
+                optimizers[i].step()
+                optimizers[i].zero_grad()
+                with torch.no_grad():
+                    net(torch.ones(4, 6))
+            support.parallel([one.step for one in two])
+        found = [whole(net) for net in nets]
+        assert all(torch.equal(part, two[1].state_dict()[name]) for name, part in two[0].state_dict().items()
+                   if name.startswith("theta"))
+        digests.append([found, two[0].state_dict()["theta.float32"]])
+        for one in two:
+            one.close()
+    for (mine, theta), (others, other) in [digests]:
+        assert torch.equal(theta, other) and all(map(torch.equal, mine, others))
+
+
+@pytest.mark.parametrize("given, words", [
+    (dict(peer_group=0), "the communicator is of peer group 0; this process is number 1 of 2"),
+    (dict(connected=True), "is connected already"),
+])
+def test_communicators_of_shards(address, given, words):
+    """What a second process must not pass."""
+    from pccl.diloco import _inside, _membership
+
+    class Second(_inside.Inside):
+        def __init__(self):
+            self.group, self.rank, self.size = None, 1, 2
+
+        def name(self):
+            return "name"
+
+    comm = pccl.Communicator(address, given.get("peer_group", 1))
+    if given.get("connected"):
+        comm.connect()
+    member = _membership.Membership(comm, "DiLoCo", None, 1, None, [], Second())
+    with pytest.raises(pccl.PCCLError, match=words):
+        member.enter(comm)
+    comm.close()
+
+
+def test_sums_that_are_not_complete_are_refused(address, mesh):
+    part = distributed.tensor.DTensor.from_local(torch.ones(4), mesh, [distributed.tensor.Partial()])
+    with pytest.raises(pccl.LayoutError, match="w is a DTensor of sums that are not complete"):
+        pccl.diloco.DiLoCo(pccl.Communicator(address), {"w": part}, inner_steps=1)

@@ -15,6 +15,7 @@ import pccl
 torch = pytest.importorskip("torch")
 
 import pccl.torch as ptorch  # noqa: E402
+from pccl.diloco._inside import Inside  # noqa: E402
 from pccl.torch import _replica  # noqa: E402
 
 torch.set_num_threads(1)
@@ -362,18 +363,13 @@ def test_those_who_were_in_tell_newcomers_whether_all_are(group, siblings_see):
     """Where one process of a replica has just come in, and one of another replica has just died, all groups are equally
     large. The first of these two has been in."""
 
-    class Inside:
-        rank, size = 0, 1
-
-        def name(self):
-            return str(id(self))
-
+    class Siblings(Inside):
         def highest(self, *numbers):
             return list(numbers) if siblings_see == "the same" else [number + 1 for number in numbers]
 
     model = network()
     content = _replica.Content(model, torch.optim.SGD(model.parameters(), lr=0.1), {}, 0)
-    two = [_replica.Replicas(comm, Inside(), content, 1, []) for comm in group(2).members]
+    two = [_replica.Replicas(comm, Siblings(), content, 1, []) for comm in group(2).members]
     two[0].established = True
     assert support.parallel([one._is_whole for one in two]) == [siblings_see == "the same"] * 2
 

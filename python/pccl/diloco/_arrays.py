@@ -39,6 +39,14 @@ class NumpyArrays:
         if not array.flags.writeable:
             raise LayoutError(f"params: {name}: {describe(array)} is read-only")
 
+    def local(self, array: Any) -> Any:
+        """What this process has of it."""
+        return array
+
+    def where(self, array: Any) -> str:
+        """Of a shard: which one it is."""
+        return ""
+
     def dtype(self, array: Any) -> str:
         return str(array.dtype.name)
 
@@ -71,10 +79,24 @@ class TorchArrays:
     def check(self, name: str, array: Any) -> None:
         if not isinstance(array, self._torch.Tensor):
             raise DTypeError(f"params: {name} is a {type(array).__name__}, others are torch tensors")
-        if hasattr(array, "to_local"):
-            raise LayoutError(f"params: {name} is a DTensor: its shards are not supported")
+        if is_sharded(array) and any(placement.is_partial() for placement in array.placements):
+            raise LayoutError(f"params: {name} is a DTensor of sums that are not complete: {array.placements}")
         if array.layout is not self._torch.strided:
             raise LayoutError(f"params: {name} has the layout {array.layout}, expected a dense (strided) tensor")
+
+    def local(self, array: Any) -> Any:
+        if not is_sharded(array):
+            return array
+        from ..torch import _tensors
+
+        return _tensors.local(array)
+
+    def where(self, array: Any) -> str:
+        if not is_sharded(array):
+            return ""
+        from ..torch import _tensors
+
+        return _tensors.shard_name(array)
 
     def dtype(self, array: Any) -> str:
         return str(array.dtype).replace("torch.", "", 1)
@@ -115,6 +137,16 @@ def is_module(thing: Any) -> bool:
     return isinstance(thing, getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", ()))
 
 
+def is_sharded(thing: Any) -> bool:
+    """Whether it is a DTensor."""
+    return is_tensor(thing) and hasattr(thing, "to_local")
+
+
+def are_sharded(params: Mapping[str, Any]) -> bool:
+    """Whether other processes have shards of them."""
+    return any(is_sharded(array) and array.device_mesh.size() > 1 for array in params.values())
+
+
 def _arrays_of(thing: Any) -> Arrays:
     if is_tensor(thing):
         return TorchArrays()
@@ -149,9 +181,10 @@ def persistent_buffers(params: Any) -> Dict[str, Any]:
 
 
 class Slot(NamedTuple):
-    """The place of a parameter in the flat arrays."""
+    """The place of a parameter, or of this process's shard of it, in the flat arrays."""
 
     name: str
+    where: str
     shape: Tuple[int, ...]
     dtype: str
     flat: int
@@ -173,14 +206,19 @@ class Layout:
     """Where each parameter lies in the flat arrays: one fragment after another, in each in the order
     of the names."""
 
-    def __init__(self, params: Mapping[str, Any], fragments: Sequence[Sequence[str]]) -> None:
+    def __init__(self, params: Mapping[str, Any], fragments: Sequence[Sequence[str]], whence: Any = None) -> None:
+        """whence: what the parameters come from, perhaps a module."""
         self._params = params
+        self._gathers = whence if is_module(whence) and any(map(is_sharded, params.values())) else None
         names = [name for fragment in fragments for name in fragment]
         self.arrays = _arrays_of(params[names[0]])
         self.dtypes = sorted({_OUTER[self._kind(name)] for name in names})
         self.counts = [0] * len(self.dtypes)
         self.parts = [self._part(fragment) for fragment in fragments]
         self.whole = Part([slot for part in self.parts for slot in part.slots], [(0, count) for count in self.counts])
+
+    def _array(self, name: str) -> Any:
+        return self.arrays.local(self._params[name])
 
     def _kind(self, name: str) -> str:
         array = self._params[name]
@@ -196,20 +234,20 @@ class Layout:
         return Part(slots, list(zip(starts, self.counts)))
 
     def _place(self, name: str, kind: str) -> Slot:
-        shape = tuple(int(extent) for extent in self._params[name].shape)
+        shape = tuple(int(extent) for extent in self._array(name).shape)
         flat = self.dtypes.index(_OUTER[kind])
         start = self.counts[flat]
         self.counts[flat] = start + math.prod(shape)
-        return Slot(name, shape, kind, flat, start, self.counts[flat])
+        return Slot(name, self.arrays.where(self._params[name]), shape, kind, flat, start, self.counts[flat])
 
     def mark(self) -> int:
         """A number for names and shapes; peers with different ones cannot train together."""
-        text = repr([(slot.name, slot.shape, self.dtypes[slot.flat]) for slot in self.whole.slots])
+        text = repr([(slot.name + slot.where, slot.shape, self.dtypes[slot.flat]) for slot in self.whole.slots])
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
     def lines(self) -> List[str]:
         """The same as text."""
-        return [f"{slot.name}: {self.dtypes[slot.flat]} {slot.shape}" for slot in self.whole.slots]
+        return [f"{slot.name}{slot.where}: {self.dtypes[slot.flat]} {slot.shape}" for slot in self.whole.slots]
 
     def zeros(self) -> Flats:
         return [self.arrays.zeros(count, dtype) for count, dtype in zip(self.counts, self.dtypes)]
@@ -222,7 +260,7 @@ class Layout:
     def _each(self, flats: Flats, part: Part) -> Iterator[Tuple[Any, Any]]:
         """Each parameter of the fragment and its place in the flat arrays."""
         for slot in part.slots:
-            array = self._params[slot.name]
+            array = self._array(slot.name)
             if tuple(array.shape) != slot.shape or self.arrays.dtype(array) != slot.dtype:
                 raise LayoutError(f"params: {slot.name} was {slot.dtype} {slot.shape} and now is {describe(array)}")
             yield array, flats[slot.flat][slot.start : slot.stop]
@@ -261,10 +299,15 @@ class Layout:
             place += origin
 
     def settle(self) -> None:
+        """Before this works with the parameters, on the thread that trains them."""
+        if self._gathers is not None:
+            from ..torch import _tensors
+
+            _tensors.reshard(self._gathers)
         self._settle(self.whole)
 
     def _settle(self, part: Part) -> None:
-        self.arrays.settle([self._params[slot.name] for slot in part.slots])
+        self.arrays.settle([self._array(slot.name) for slot in part.slots])
 
 
 class Scratch:

@@ -12,6 +12,7 @@ from .. import _threads
 from .._communicator import Communicator
 from . import _outer
 from ._arrays import Flats, Layout, Part, Scratch
+from ._inside import Inside
 from ._outer import Outer
 from ._reduction import Reduced, Reduction
 from ._shared import NOT_LAUNCHED, Shared
@@ -52,14 +53,16 @@ class Fragment:
     """The reduction runs in the background, from launch() to land()."""
 
     def __init__(
-        self, index: int, part: Part, layout: Layout, shared: Shared, outer: Outer, reduction: Reduction
+        self, index: int, part: Part, layout: Layout, shared: Shared, outer: Outer, reduction: Reduction, inside: Inside
     ) -> None:
+        """inside: the processes that have shards of the same fragment, and do with theirs what this one does."""
         self.index, self.part, self.outer, self.reduction = index, part, outer, reduction
         self.counted = 0  # samples since the last launch
         self.is_usable = True  # what was measured last
-        self._layout, self._shared = layout, shared
+        self._layout, self._shared, self._inside = layout, shared, inside
         self._theta, self._momentum = part.of(shared.theta), part.of(shared.momentum)
         self._job: Optional[_threads.Job[Optional[Reduced]]] = None
+        self._again: Optional[Callable[[], None]] = None  # launches what is on its way once more
 
     @property
     def launched(self) -> int:
@@ -78,10 +81,11 @@ class Fragment:
         """Measures the delta for a launch at this step. start, delta: of all fragments. weight: of
         the delta, by its samples. Returns whether it is usable."""
         self._layout.measure(start, delta, self.part)
-        self.is_usable = self.reduction.is_finite()
+        unusable, counted = self._inside.total(not self.reduction.is_finite(), self.counted)
+        self.is_usable = unusable == 0
         if not self.is_usable:
             _log.warning("step %d: this peer's delta is not finite and counts for nothing", step)
-        self.reduction.give(weight(self.counted) if self.is_usable else 0.0, self.counted)
+        self.reduction.give(weight(counted) if self.is_usable else 0.0, counted)
         self.counted = 0
         self._shared.set_launched(self.index, step)
         return self.is_usable
@@ -89,25 +93,42 @@ class Fragment:
     def launch(self, comm: Communicator, repeat: bool) -> None:
         """repeat: everybody waits for it, so that it is not given up when a peer is lost."""
         self._job = _threads.start(lambda: self.reduction.run(comm, repeat))
+        self._again = (lambda: self.launch(comm, repeat)) if repeat else None
 
     def land(self, step: int) -> Landing:
         """Waits for the end of the reduction. step: the run's inner step."""
-        assert self._job is not None
         begin = time.monotonic()
-        self._job.wait()
-        job, self._job = self._job, None
-        reduced = job.value()
+        reduced = self._outcome()
         age = step - self.launched
         self._shared.set_launched(self.index, NOT_LAUNCHED)
         info = FragmentInfo(self.index, waited_s=time.monotonic() - begin, age=age)
         if reduced is None:
             _log.info("fragment %d: its reduction was aborted; it goes again in its next slot", self.index)
-            self.counted += self.reduction.samples
+            if self._inside.rank == 0:  # they are those of all processes
+                self.counted += self.reduction.samples
             return Landing(info, None)
         info = replace(
             info, participants=reduced.participants, tx_bytes=reduced.tx_bytes, rx_bytes=reduced.rx_bytes
         )
+        _log.info(
+            "fragment %d: %d peers, %d bytes sent, waited %.2f s, %d steps old",
+            self.index, info.participants, info.tx_bytes, info.waited_s, age,
+        )  # fmt: skip
         return Landing(info, reduced)
+
+    def _outcome(self) -> Optional[Reduced]:
+        """The same for all processes inside. Where a trainer dies, it may be in the mean of one shard and not in that
+        of another one: then the reduction counts for none of them."""
+        while True:
+            assert self._job is not None
+            self._job.wait()
+            job, self._job = self._job, None
+            reduced = job.value()
+            if self._inside.agree(0 if reduced is None else reduced.participants):
+                return reduced
+            if self._again is None:
+                return None
+            self._again()
 
     def commit(self, landing: Landing, scratch: Scratch) -> FragmentInfo:
         """Makes the outer step, if there is a mean."""
@@ -118,7 +139,7 @@ class Fragment:
             self._shared.samples += reduced.samples
         if reduced.weight == 0:
             return info
-        if not self.reduction.mean_is_finite():
+        if self._inside.highest(not self.reduction.mean_is_finite())[0]:
             _log.warning("fragment %d: the mean is not finite, so there is no outer step", self.index)
             return info
         for theta, momentum, mean in zip(self._theta, self._momentum, self.reduction.mean):

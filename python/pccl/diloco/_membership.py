@@ -13,6 +13,7 @@ import hashlib
 import logging
 import struct
 import time
+import zlib
 from array import array
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -23,6 +24,8 @@ from .._communicator import Communicator
 from .._enums import Attribute, ReduceOp, SharedStateSyncStrategy
 from .._errors import InvalidArgument, InvalidUsage, StateMismatch, TooFewPeersError
 from .._state import SharedState
+from .._told import told_by_all
+from ._inside import Inside
 from ._reduction import FIRST_TAG, small
 
 _log = logging.getLogger("pccl.diloco")
@@ -31,6 +34,7 @@ PAUSE_S = 0.1  # while there are too few peers, or some are late
 # A wait is logged after this time, the default of `where_ms`, and again after five times that.
 _TELL_S = 2.0
 _COMPARE_TAG, _SETTINGS_TAG, _ANY_TAG, _LINES_TAG = FIRST_TAG + 1, FIRST_TAG + 2, FIRST_TAG + 3, FIRST_TAG + 4
+GATHER_TAG, _WHOLE_TAG = FIRST_TAG + 6, FIRST_TAG + 7
 _LINE_MAX = 160  # characters of a line that are sent to others
 
 
@@ -121,9 +125,13 @@ class Membership:
         min_peers: int,
         rounds: Optional[int],
         settings: Sequence[Setting],
+        inside: Optional[Inside] = None,
     ) -> None:
-        """kind: of the run. Those of one kind have the same settings, others may have any."""
+        """kind: of the run. Those of one kind have the same settings, others may have any. inside: the processes that
+        come and go with this one, all of which construct this."""
         self.comm = comm
+        self._inside = inside or Inside()
+        self._name = self._inside.name()
         self.established = False
         self._shared = shared
         self._min_peers = min_peers
@@ -148,7 +156,12 @@ class Membership:
         except InvalidUsage:
             if comm.closed:
                 raise
-            comm.connect()
+            self._inside.connect(comm, 5, self._fill)
+        else:
+            if self._inside.size > 1:
+                raise InvalidUsage(
+                    "the communicator is connected already: of several processes join() connects each in its turn"
+                )
 
     def meet(self, *room: Any) -> Meeting:
         """Joint with all that have just updated the topology, including those that it admitted.
@@ -170,10 +183,37 @@ class Membership:
     def update(self) -> None:
         """Admits newcomers. Joint with all."""
         self.comm.update_topology()
+        if self._inside.size > 1:
+            self._fill()
+
+    def _fill(self) -> None:
+        """Updates the topology until all processes of all trainers are in. Newcomers come in one by one, and cannot
+        ask their siblings before these are in, too; those who were in before tell them."""
+        while not self._is_whole():
+            time.sleep(PAUSE_S)
+            self.comm.update_topology()
+
+    def _is_whole(self) -> bool:
+        """Whether all peer groups have processes of the same trainers. Their numbers do not tell: of one trainer the
+        first process may just have come in, and of another one died."""
+        told = told_by_all(self.comm, [self._name, self.established], tag=GATHER_TAG)
+        if not any(was_in for _, was_in in told.values()):
+            from ..torch._grid import grid_is_full
+
+            return grid_is_full(self.comm, self._inside.size)  # a run begins
+        differ = array("q", [0])
+        if self.established:
+            names = "\n".join(sorted(name for name, _ in told.values()))
+            differ[0] = not self._inside.agree(zlib.crc32(names.encode()))
+        try:
+            self._highest(differ, _WHOLE_TAG)
+        except TooFewPeersError:  # the others are gone
+            return self.established and not differ[0]
+        return not differ[0]
 
     def _counted(self, count: int) -> int:
         """How many peers there are, of which this one has counted so many."""
-        return count
+        return -self._inside.highest(-count)[0]
 
     def _tell_that_it_waits(self) -> None:
         _log.warning(
@@ -199,7 +239,8 @@ class Membership:
 
     def _meet_others(self, room: Sequence[Any]) -> Optional[Meeting]:
         count, highest, lowest, newcomers = self._compare()
-        if not self._enough(self._counted(count), _round_of(highest)):
+        count = self._counted(count)
+        if not self._enough(count, _round_of(highest)):
             return None
         own = self._key()
         meeting = Meeting(count, newcomers=newcomers if self.established else False)
@@ -211,7 +252,7 @@ class Membership:
                 "they went on without it"
             )
         if highest == lowest:
-            strategy = SharedStateSyncStrategy.ENFORCE_POPULAR
+            strategy = self._of_founders()
         elif own == highest:
             strategy = SharedStateSyncStrategy.SEND_ONLY
         else:
@@ -229,6 +270,19 @@ class Membership:
                 self._shared.restore(kept)
             raise
         return meeting
+
+    def _of_founders(self) -> SharedStateSyncStrategy:
+        """Joint. What is popular in one group may come from another trainer than what is in the next one: then the
+        shards would not be of one model."""
+        if self._inside.size == 1:
+            return SharedStateSyncStrategy.ENFORCE_POPULAR
+        number = int(self._name[:15], 16)
+        highest = array("q", [number])
+        try:
+            self._highest(highest, _ANY_TAG)
+        except TooFewPeersError:
+            pass  # the others are gone
+        return SharedStateSyncStrategy.SEND_ONLY if number == highest[0] else SharedStateSyncStrategy.RECEIVE_ONLY
 
     def verify(self) -> int:
         """Joint, when nothing is in flight: checks that all peers hold the same state, and replaces
@@ -257,7 +311,7 @@ class Membership:
                 self._highest(values, _ANY_TAG)
         except TooFewPeersError:
             pass  # the others are gone
-        return bool(values[0])
+        return bool(self._inside.highest(values[0])[0])
 
     # ---- whether newcomers wait
 

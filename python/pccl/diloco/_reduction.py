@@ -55,6 +55,17 @@ def codec_of(given: Codec, feedback: bool, dtypes: Sequence[str]) -> Optional[Qu
     return options
 
 
+def codecs_of(
+    given: Union[Codec, Sequence[Codec]], feedback: bool, dtypes: Sequence[str], count: int
+) -> List[Optional[QuantizationOptions]]:
+    """Of each fragment. Feedback is for those that have a codec."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        return [codec_of(given, feedback, dtypes)] * count
+    if len(given) != count:
+        raise InvalidArgument(f"codec: there are {len(given)} for {count} fragments")
+    return [codec_of(one, feedback and one is not None, dtypes) for one in given]
+
+
 def codec_words(options: Optional[QuantizationOptions]) -> str:
     """What must be the same on all peers."""
     if options is None:

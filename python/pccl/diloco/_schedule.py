@@ -12,36 +12,53 @@ from .._errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Schedule:
-    """Fragment p is launched at each inner step that is offsets[p] more than a multiple of the
-    period, and applied `delay` steps later. Step 0 is before any training, so nothing is launched
-    there."""
+    """Fragment p is launched at each inner step that is offsets[p] more than a multiple of
+    periods[p], and applied `delay` steps later. Step 0 is before any training, so nothing is
+    launched there."""
 
-    period: int
+    period: int  # of the rounds
     offsets: Tuple[int, ...]
+    periods: Tuple[int, ...]
     delay: int = 0
 
     @classmethod
-    def make(cls, period: int, count: int, offsets: Optional[Sequence[int]], delay: int) -> Schedule:
-        """offsets: None spreads the fragments evenly over the period."""
-        if not 0 <= delay < period:
+    def make(
+        cls,
+        period: int,
+        count: int,
+        offsets: Optional[Sequence[int]],
+        delay: int,
+        periods: Optional[Sequence[int]] = None,
+    ) -> Schedule:
+        """periods: None: all have that of the rounds. offsets: None spreads the fragments evenly
+        over their periods."""
+        own = tuple([period] * count if periods is None else map(operator.index, periods))
+        if len(own) != count:
+            raise InvalidArgument(f"periods: there are {len(own)} for {count} fragments")
+        if min(own) < 1:
+            raise InvalidArgument(f"periods: {list(own)}; expected each at least 1")
+        if not 0 <= delay < min(own):
+            least = f"inner_steps={period}" if periods is None else f"the shortest period, {min(own)}"
             raise InvalidArgument(
-                f"delay: {delay}; expected at least 0 and less than inner_steps={period}, so that a fragment has "
+                f"delay: {delay}; expected at least 0 and less than {least}, so that a fragment has "
                 "arrived when it is sent again"
             )
         if offsets is None:
-            return cls(period, tuple(p * period // count for p in range(count)), delay)
+            return cls(period, tuple(p * each // count for p, each in enumerate(own)), own, delay)
         given = tuple(operator.index(offset) for offset in offsets)
         if len(given) != count:
             raise InvalidArgument(f"offsets: there are {len(given)} for {count} fragments")
-        if not all(0 <= offset < period for offset in given):
-            raise InvalidArgument(f"offsets: {list(given)}; expected each from 0 to inner_steps - 1 = {period - 1}")
-        return cls(period, given, delay)
+        if not all(0 <= offset < each for offset, each in zip(given, own)):
+            most = f"inner_steps - 1 = {period - 1}" if periods is None else f"its period, less 1, of {list(own)}"
+            raise InvalidArgument(f"offsets: {list(given)}; expected each from 0 to {most}")
+        return cls(period, given, own, delay)
 
     def launches(self, step: int) -> List[int]:
         """The fragments whose slot is at this step, in the order in which all peers take them."""
         if step <= 0:
             return []
-        return [p for p, offset in enumerate(self.offsets) if step % self.period == offset and step >= offset]
+        slots = enumerate(zip(self.offsets, self.periods))
+        return [p for p, (offset, period) in slots if step % period == offset and step >= offset]
 
     def lands(self, step: int) -> List[int]:
         """The fragments that are due at this step."""

@@ -15,6 +15,7 @@ from ._arrays import Flats, Layout, Scratch
 from ._eager import Own
 from ._fragment import Fragment, FragmentInfo, Landing
 from ._fragments import Fragments
+from ._inside import Inside, of_all_processes
 from ._member import Member, StepInfo, check_choice, check_whole
 from ._membership import Meeting, Membership
 from ._outer import SGD, Nesterov, Outer
@@ -45,25 +46,31 @@ class DiLoCo(Member):
         turn, "contiguous" cuts them into runs of about the same size; a layer is what shares its
         name up to the first number, or else up to the last dot. Or a list of the fragments: of
         modules, or of lists of names, of parameters or of what contains them. offsets: the steps of
-        a round at which each is launched; None spreads them evenly.
+        a round at which each is launched; None spreads them evenly. periods: each fragment's own, in
+        place of inner_steps, in steps; its offset is counted in that.
     delay: a fragment is applied so many steps after its launch, and meanwhile the peers train on;
         less than inner_steps. alpha: the share of its own parameters that a peer keeps when a
         fragment is applied; 0 sets them to the outer copy, as fits delay 0.
     codec: "u8-minmax", "u8-zps", "e4m3" or "e5m2": deltas are sent as 8 bits; "int4", "e3m0" or
-        "e2m1": as 4; or any QuantizationOptions. feedback: what the packing into a format of 8 or 4
-        bits takes is part of the next delta.
+        "e2m1": as 4; or any QuantizationOptions. Or a list with one for each fragment. feedback:
+        what the packing into a format of 8 or 4 bits takes is part of the next delta.
     weight: "uniform", or "tokens": a peer's weight is the number of samples since the fragment's
         last launch, as given to step() or add_samples().
     extra: arrays that are shared as well (a cursor, a schedule). The program must keep them equal
         on all peers at each boundary.
     share_buffers: newcomers get the module's buffers (BatchNorm's statistics) of one peer;
         otherwise, and afterward, buffers are each peer's own.
-    min_peers: with fewer, a boundary waits for more; with several peer groups leave it at 1.
-        verify_every: all peers compare their state by digests once in so many rounds; 0: never.
+    min_peers: with fewer, a boundary waits for more. verify_every: all peers compare their state by
+        digests once in so many rounds; 0: never.
     rounds: the number of rounds of the run. After the last one it is `finished`: the parameters are
         final, and newcomers get them and learn that there is nothing left to train. linger_s:
         finish() of a finished run waits this long for late peers. A state_dict() of the end can be
         continued with more rounds.
+    process_group: of a model of DTensors (fully_shard, FSDP2), that of torch.distributed over whose
+        processes it is sharded, by default all; or any, whose processes make the same steps. Each of
+        them constructs this, with Communicator(address, its rank), and its shard is averaged with
+        the same shards of others. They make an outer step together, or none does. Each counts its
+        own samples. The group takes tensors in CPU memory (gloo, pccl, "cpu:gloo,cuda:nccl").
 
     Shared, with the same bits on all peers after each step at which something is applied: the outer
     copy, its momentum, `round`, `samples`; at boundaries also extra. Not shared: the parameters
@@ -100,9 +107,10 @@ class DiLoCo(Member):
         fragments: Fragments = 1,
         pattern: str = "strided",
         offsets: Optional[Sequence[int]] = None,
+        periods: Optional[Sequence[int]] = None,
         delay: int = 0,
         alpha: float = 0.0,
-        codec: Codec = None,
+        codec: Union[Codec, Sequence[Codec]] = None,
         feedback: bool = False,
         weight: str = "uniform",
         bucket_bytes: int = BUCKET_BYTES,
@@ -113,6 +121,7 @@ class DiLoCo(Member):
         share_buffers: bool = False,
         rounds: Optional[int] = None,
         linger_s: float = 0.0,
+        process_group: Any = None,
     ) -> None:
         check_whole(
             ("inner_steps", inner_steps, 1), ("delay", delay, 0), ("min_peers", min_peers, 1),
@@ -128,16 +137,17 @@ class DiLoCo(Member):
         self._verify_every, self._min_peers, self._linger_s = verify_every, min_peers, linger_s
         self._alpha = alpha
         named = _arrays.named_parameters(params)
+        inside = Inside(process_group or (of_all_processes() if _arrays.are_sharded(named) else None))
         names = _fragments.split(named, fragments, pattern)
-        self._schedule = Schedule.make(inner_steps, len(names), offsets, delay)
+        self._schedule = Schedule.make(inner_steps, len(names), offsets, delay, periods)
         self._pipelined = mode != "sync"
         if self._pipelined:
-            if len(names) > 1 or delay > 0 or alpha > 0:
+            if len(names) > 1 or delay > 0 or alpha > 0 or periods is not None:
                 raise InvalidArgument(
-                    f'fragments, delay and alpha are for mode="sync"; {mode!r} delays the whole model'
+                    f'fragments, delay and alpha, and periods, are for mode="sync"; {mode!r} delays the whole model'
                 )
             self._schedule = replace(self._schedule, delay=inner_steps)
-        self._layout = Layout(named, names)
+        self._layout, self._inside = Layout(named, names, params), inside
         self._scratch = Scratch(self._layout)
         self._delta, self._mean = self._layout.zeros(), self._layout.zeros()
         buffers = _arrays.persistent_buffers(params) if share_buffers else None
@@ -145,23 +155,24 @@ class DiLoCo(Member):
         outers = _outer.per_fragment(outer, len(names))
         if mode == "eager" and not isinstance(outers[0], (Nesterov, SGD)):
             raise InvalidArgument('outer: mode="eager" needs a linear one, Nesterov or SGD')
-        packing = _reduction.codec_of(codec, feedback, self._layout.dtypes)
+        packings = _reduction.codecs_of(codec, feedback, self._layout.dtypes, len(names))
         self._fragments = []
-        for index, (part, rule) in enumerate(zip(self._layout.parts, outers)):
+        for index, (part, rule, packing) in enumerate(zip(self._layout.parts, outers, packings)):
             delta, mean = part.of(self._delta), part.of(self._mean)
             reduction = Reduction(index, delta, mean, self._layout.arrays, packing, bucket_bytes, max_in_flight)
-            self._fragments.append(Fragment(index, part, self._layout, self._shared, rule, reduction))
+            self._fragments.append(Fragment(index, part, self._layout, self._shared, rule, reduction, inside))
         settings = (
             _membership.listing("params", sorted(self._layout.lines())),
             _membership.number("inner_steps", inner_steps),
             _membership.listing("fragments", [", ".join(part) for part in names]),
             _membership.mark("extra and buffers", self._shared.mark(), self._shared.lines()),
             _membership.listing("offsets", [str(offset) for offset in self._schedule.offsets]),
+            _membership.listing("periods", [str(period) for period in self._schedule.periods]),
             _membership.number("delay", delay),
             _membership.fraction("alpha", alpha),
             _membership.listing("outer", [_outer.words(one) for one in outers]),
             _membership.choice("mode", mode, _MODES),
-            _membership.listing("codec", [_reduction.codec_words(packing)]),
+            _membership.listing("codec", [_reduction.codec_words(packing) for packing in packings]),
             _membership.choice("weight", weight, _WEIGHTS),
             _membership.number("bucket_bytes", bucket_bytes),
             _membership.number("min_peers", min_peers),
@@ -169,7 +180,7 @@ class DiLoCo(Member):
             _membership.limit("rounds", rounds),
             _membership.fraction("linger_s", linger_s),
         )
-        membership = Membership(comm, self._kind, self._shared, min_peers, rounds, settings)
+        membership = Membership(comm, self._kind, self._shared, min_peers, rounds, settings, inside)
         super().__init__(self._layout, self._shared, membership, rounds)
         self._own = Own(self._layout) if mode == "eager" else None
         self._is_midway = False  # a state was loaded, with this peer's own parameters
@@ -186,7 +197,7 @@ class DiLoCo(Member):
         on_its_way = self._layout.copy_of(self._delta) if self._is_midway else None
         meeting = self._meet()
         self._in_run = self._has_state = True
-        if on_its_way is not None and meeting.moved_bytes == 0:
+        if self._inside.highest(meeting.moved_bytes)[0] == 0 and on_its_way is not None:
             _arrays.copy(self._delta, on_its_way)
         else:
             self._settle()
@@ -369,7 +380,7 @@ class DiLoCo(Member):
         """Waits for late peers as long as any peer wants to. All peers decide this alike."""
         while self._membership.any(time.monotonic() < self._stays_until):
             if self.comm.are_peers_pending():
-                self.comm.update_topology()
+                self._membership.update()
                 self._membership.meet(self._delta, self._mean)
             else:
                 time.sleep(_membership.PAUSE_S)
@@ -441,7 +452,7 @@ class DiLoCo(Member):
         is_pending = self._wait(self._membership.answer)
         if is_pending or self._present < self._min_peers or self.finished:
             self._drain(ended)
-            self._wait(self.comm.update_topology)
+            self._wait(self._membership.update)
             return self._meet()
         if self._present > 1 and self._verify_every > 0 and self.round % self._verify_every == 0:
             self._drain(ended)

@@ -38,10 +38,11 @@ from .._errors import (
     TooFewPeersError,
 )
 from .._reduce import OperationInfo, ReduceInfo
+from ..diloco._inside import Inside, of_all_processes
 from . import _commit
 from ._ddp import DDPState, _Copies, ddp_hook
 from ._gradients import BUCKET_BYTES, Bucket, GradientBuckets
-from ._replica import VOTE_TAG, Content, Inside, Replicas
+from ._replica import VOTE_TAG, Content, Replicas
 
 _log = logging.getLogger("pccl")
 
@@ -435,7 +436,7 @@ def elastic(
     place = address or os.environ.get("PCCL_MASTER")
     if not place:
         raise InvalidArgument("elastic: where is the master? Give its address, or set PCCL_MASTER to host:port")
-    inside = Inside(process_group)
+    inside = Inside(process_group or of_all_processes())
     content = Content(model, optimizer, state or {}, step, own=own)
     comm = Communicator(place, inside.rank, options=options)
     try:

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""What is left of a run's pace when its workers fail all the time: streaming DiLoCo of eight processes over loopback
+(python/tests/lab/crowd.py), whose inner steps are padded to a fixed time, as if on accelerators of their own. Every few
+seconds one is killed (kill -9), or stopped for 2 or for 15 seconds; all come back.
+
+    build/venv/bin/python bench/goodput.py [--seconds 300] [--every 5] [--pace 0.25] [--seed 0]
+
+Beside it, for its loss, a run of as many steps without failures, and for its pace a short one with the same padding. It
+must be a Python that has numpy. "of the living": samples that were trained, a second in which a worker was in the run
+and neither dead nor stopped, of those of the undisturbed run. "raw": samples of all a second, of those of the
+undisturbed run. "counted": samples whose training reached the model, of those that were trained.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+INNER_STEPS = 24
+# Who is silent for so long is left out; less than a fragment may travel (delay 5), so that nobody waits for a dead one.
+SILENCE_MS, LINK_SILENCE_MS = 1000, 1000
+PACED_ROUNDS = 4  # of the undisturbed run with padding
+
+
+def told(build, **about):
+    """What lab.crowd says of a run with a master of its own."""
+    settings = ["--set", f"silence_ms={SILENCE_MS}", "--set", f"heartbeat_ms={SILENCE_MS // 4}"]
+    words = [build / "tools" / "pccl-master", "--listen", "127.0.0.1:0", *settings]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as master:
+        try:
+            port = next(found[1] for line in master.stderr if (found := re.search(r"listening on port (\d+)", line)))
+            about.update(inner_steps=INNER_STEPS, options={"link_silence_ms": LINK_SILENCE_MS})
+            program = [sys.executable, "-B", "-m", "lab.crowd", f"127.0.0.1:{port}", json.dumps(about)]
+            threading.Thread(target=master.stderr.read, daemon=True).start()  # else it would fill up
+            return json.loads(subprocess.run(program, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        finally:
+            master.terminate()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build/default")
+    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--every", type=float, default=5.0, metavar="SECONDS")
+    parser.add_argument("--pace", type=float, default=0.25, metavar="SECONDS", help="of an inner step")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    build = (ROOT / given.build).resolve()
+    os.environ.update(PCCL_LIBRARY=str(build / "src" / "libpccl.so.1"), OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+    os.environ["PCCL_LOG_LEVEL"] = "FATAL"  # deaths and returns are what this is about
+    os.environ["PYTHONPATH"] = os.pathsep.join(str(ROOT / where) for where in ("python", "python/tests"))
+    rounds = max(4, round(given.seconds / given.pace / INNER_STEPS))
+    about = {"workers": given.workers, "seed": given.seed, "rounds": rounds}
+    calm = told(build, **about)
+    paced = told(build, **{**about, "rounds": PACED_ROUNDS}, pace=given.pace)
+    failing = told(build, **about, pace=given.pace, every=given.every, linger_s=20)
+    rate = paced["trained"] / paced["lived_s"]
+    whole_s = given.workers * failing["whole_s"]
+    print(f"{given.workers} workers, {rounds} rounds of {INNER_STEPS} steps of {given.pace} s:"
+          f" {failing['whole_s']:.0f} s")
+    print(f"failures: {failing['disturbed']}; processes: {failing['processes']}; slots given up: {failing['given_up']}")
+    print(f"samples a second of the living: {failing['trained'] / failing['lived_s'] / rate:.3f} of undisturbed")
+    print(f"raw: {failing['trained'] / whole_s / rate:.3f}; the living were {failing['lived_s'] / whole_s:.3f} of all")
+    print(f"counted: {failing['counted'] / failing['trained']:.3f} of what was trained")
+    print(f"loss: {failing['loss']:.3f}; of as many steps without failures {calm['loss']:.3f}")
+    print(f"processors in use: {failing['cpu_s'] / failing['whole_s'] / os.cpu_count():.2f} of {os.cpu_count()};"
+          f" load of the machine: {os.getloadavg()[0]:.1f}")
+
+
+main()

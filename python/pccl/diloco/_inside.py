@@ -1,0 +1,82 @@
+"""The processes of one trainer: a single one, or several with a shard of the model each (FSDP2), which make the same
+steps. Of several each is a peer, in the peer group of its rank, so that shards meet their like.
+
+Deaths concern one group before the others, so groups may see different things; then what the trainer's processes
+agree on counts. As all survivors of a group see the same, all trainers agree on the same.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Callable, List
+
+from .._communicator import Communicator
+from .._errors import InvalidArgument
+
+_CONFIRM_S = 60.0
+
+
+class Inside:
+    def __init__(self, group: Any = None) -> None:
+        """group: of torch.distributed, which takes tensors in CPU memory; None: this process is the whole trainer."""
+        self.group = group
+        self.rank, self.size = 0, 1
+        if group is not None:
+            import torch.distributed
+
+            self.rank, self.size = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
+
+    def name(self) -> str:
+        """That no other trainer has."""
+        name = [uuid.uuid4().hex]
+        if self.size > 1:
+            import torch
+
+            first = torch.distributed.get_global_rank(self.group, 0)
+            torch.distributed.broadcast_object_list(name, first, group=self.group, device=torch.device("cpu"))
+        return name[0]
+
+    def highest(self, *numbers: int) -> List[int]:
+        """The highest of each that any process has. Raises if one of them is dead."""
+        return self._reduced("MAX", *numbers)
+
+    def total(self, *numbers: int) -> List[int]:
+        """The sums over all processes. Raises as highest()."""
+        return self._reduced("SUM", *numbers)
+
+    def agree(self, number: int) -> bool:
+        """Whether all have the same number."""
+        highest, lowest = self.highest(number, -number)
+        return highest == -lowest
+
+    def _reduced(self, op: str, *numbers: int) -> List[int]:
+        if self.size == 1:
+            return list(numbers)
+        import torch
+
+        values = torch.tensor(numbers, dtype=torch.int64)
+        torch.distributed.all_reduce(values, getattr(torch.distributed.ReduceOp, op), group=self.group)
+        return [int(value) for value in values.tolist()]
+
+    def connect(self, comm: Communicator, n_attempts: int, fill: Callable[[], None]) -> None:
+        """Connects all processes, one after the other. fill: called by each that is in, until all are."""
+        if self.size == 1:
+            comm.connect(n_attempts)
+            return
+        if int(comm._given_group) != self.rank:
+            raise InvalidArgument(
+                f"the communicator is of peer group {comm._given_group}; this process is number {self.rank} of "
+                f"{self.size}, and needs Communicator(address, {self.rank})"
+            )
+        from ..torch._grid import connect_in_turn
+
+        connect_in_turn(comm, self.group, n_attempts, _CONFIRM_S, fill)
+
+
+def of_all_processes() -> Any:
+    """The group of all processes of torch.distributed, if it is in use."""
+    import torch
+
+    distributed = torch.distributed
+    in_use = distributed.is_available() and distributed.is_initialized()
+    return distributed.group.WORLD if in_use else None

@@ -1,0 +1,192 @@
+"""DiLoCo of trainers that are two processes each, with a shard of the model (fully_shard), one of which is killed. A
+program: it imports torch once and forks all processes.
+
+    python sharded_run.py ADDRESS '{"dies": {"fragment": 1, "slot": 3}, "how": {"fragments": 3, "delay": 2}}'
+
+Two trainers; the second shard of the second one dies in the middle of a reduction, which the first shard ends with all;
+then a third trainer comes. Each step of trainer i takes 12 * 2**i from all parameters and the outer step is the plain
+mean, so that all sums are exact. Prints for each step at which something was applied what a shard of the first trainer
+has to say of it. It fails if two shards of a trainer, or two trainers, ever held different things.
+"""
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+
+import torch
+import torch.distributed.fsdp
+
+SHARDS = 2
+ROWS, COLUMNS = 1025, 8  # one shard has a row more
+
+
+class Block(torch.nn.Module):
+    def __init__(self, number=0):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.full((ROWS, COLUMNS), float(number)))
+
+    def forward(self):
+        return self.w.sum()
+
+
+class Model(torch.nn.Module):
+    """Each step of its optimizer takes `pull` from every element."""
+
+    def __init__(self, number):
+        super().__init__()
+        for fragment in range(3):
+            self.add_module(f"f{fragment}", Block(number))
+
+    def forward(self, pull):
+        return pull * sum(block() for block in self.children())
+
+
+def mortal(address, shard, dies):
+    """A communicator that kills its process in the middle of a reduction."""
+    import pccl
+    from pccl.diloco._reduction import FIRST_TAG
+
+    class Mortal(pccl.Communicator):
+        slots = 0
+
+        def all_reduce_async(self, send, recv, **given):
+            fragment, number = divmod(given["tag"] - FIRST_TAG, 1 << 24)
+            if fragment - 1 == dies.get("fragment") and number == 3:
+                self.slots += 1
+                if self.slots == dies["slot"]:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return super().all_reduce_async(send, recv, **given)
+
+        def all_reduce_multiple_with_retry(self, descriptors, **given):
+            reduce = super().all_reduce_multiple_with_retry
+            if "slot" not in dies or len(descriptors) < 3:
+                return reduce(descriptors, **given)
+            self.slots += 1
+            if self.slots < dies["slot"]:
+                return reduce(descriptors, **given)
+            reduce(descriptors[:1], **given)
+            threading.Thread(target=reduce, args=(descriptors[1:-1],), daemon=True).start()
+            return os.kill(os.getpid(), signal.SIGKILL)
+
+    return Mortal(address, shard)
+
+
+def trainer(say, about, store, shard, number, dies):
+    from pccl.diloco import Nesterov
+    from pccl.torch import DiLoCo
+
+    store = torch.distributed.FileStore(store, SHARDS)
+    torch.distributed.init_process_group("gloo", store=store, rank=shard, world_size=SHARDS)
+    model = Model(number)
+    for block in model.children():
+        torch.distributed.fsdp.fully_shard(block)
+    torch.distributed.fsdp.fully_shard(model)
+    inner = torch.optim.SGD(model.parameters(), lr=1.0)
+    how = {"outer_optimizer": Nesterov(1.0, 0.0), "min_peers": 2, "bucket_bytes": 2048, "verify_every": 4}
+    how.update(about["how"])
+    engine = DiLoCo(mortal(about["address"], shard, dies), [model], inner, **how)
+    pull = torch.tensor(float(12 << number))
+    values = lambda: {name: p.to_local().detach().clone() for name, p in model.named_parameters()}
+    with engine:
+        before = values()
+        if engine.diloco.round == 0:  # all shards of all began as those of one trainer did
+            begin = torch.cat(list(before.values()))
+            say(step=0, costs=[], samples=0, begin=[float(begin.min()), float(begin.max())])
+        while not engine.diloco.finished:
+            inner.zero_grad()
+            try:
+                model(pull).backward()
+                engine.add_samples(1)
+                inner.step()
+            except BaseException:
+                for fragment in engine.diloco._fragments:  # so that the other trainers' shards end theirs with this one
+                    if fragment.is_on_its_way:
+                        fragment._job.wait()
+                raise
+            if not engine.last.fragments:
+                continue
+            costs, now = [], values()
+            for cost in engine.last.fragments:
+                mine = [name for name in now if len(engine.diloco._fragments) == 1 or name == f"f{cost.fragment}.w"]
+                moved = torch.cat([before[name] - now[name] for name in mine])
+                assert float(moved.min()) == float(moved.max()), "not the same everywhere"
+                if cost.participants > 0:
+                    before.update({name: now[name] for name in mine})
+                costs.append([cost.fragment, cost.participants, float(moved[0, 0]) if cost.participants else None])
+            run = engine.diloco
+            say(step=run.inner_step, costs=costs, samples=run.samples, digest=run.digest())
+    say(end=engine.diloco.digest())
+
+
+class Process:
+    def __init__(self, *given, folder, number, shard):
+        self.place = f"{folder}/{number}.{shard}"
+        self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                with open(self.place, "w", buffering=1) as out:
+                    trainer(lambda **words: print(json.dumps(words), file=out), *given)
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(status)
+
+    def end(self):
+        """Its status, and what it said of each step."""
+        _, status = os.waitpid(self.pid, 0)
+        with open(self.place) as said:
+            lines = [json.loads(line) for line in said.read().splitlines() if line.endswith("}")]
+        return status, {line.get("step", "end"): line for line in lines}
+
+
+def warm_up():
+    """What the processes would each import."""
+    import pccl.torch  # noqa: F401
+
+    torch.set_num_threads(1)
+    block = Block()
+    block().backward()
+    torch.optim.SGD(block.parameters(), lr=1.0).step()
+
+
+def main(address, given):
+    about = {"address": address, **json.loads(given)}
+    warm_up()
+
+    folder = tempfile.mkdtemp()
+
+    def start(number, dies):
+        store = f"{folder}/store{number}"
+        return [
+            Process(about, store, shard, number, dies if shard == 1 else {}, folder=folder, number=number, shard=shard)
+            for shard in range(SHARDS)
+        ]
+
+    first, second = start(0, {}), start(1, about["dies"])
+    ended = [process.end() for process in second]
+    assert [ended[1][0], ended[0][0] != 0] == [signal.SIGKILL, True], [status for status, _ in ended]
+    third = start(3, {})
+    stay = [process.end() for process in [*first, *third]]
+    # Gloo's threads may abort a process that has done its work.
+    assert {status for status, _ in stay} <= {0, signal.SIGABRT}, [status for status, _ in stay]
+    found = [said for _, said in [*stay[:2], *ended, *stay[2:]]]
+    for shard in range(SHARDS):
+        for other in found[shard::2]:
+            for step in set(other) & set(found[shard]):
+                assert found[shard][step] == other[step], f"trainers differ: {found[shard][step], other[step]}"
+    for mine, sibling in zip(found[::2], found[1::2]):
+        for step in set(mine) & set(sibling):
+            of_both = [{**said[step], "digest": None, "end": None} for said in (mine, sibling)]
+            assert of_both[0] == of_both[1], f"shards differ: {of_both}"
+    print(json.dumps(list(found[0].values())), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
