@@ -55,6 +55,7 @@ from ._reduce import (
     ReduceOperandDescriptor,
     Work,
     _Handle,
+    fuse,
     reduction,
 )
 from ._run import Run
@@ -373,13 +374,17 @@ class Communicator:
         self, descriptors: Sequence[ReduceOpDescriptor], *, max_in_flight: int = 4, label: str = ""
     ) -> ReduceInfo:
         """Carries out a list of reductions, several at a time, and repeats those that fail because
-        a peer was lost. Ctrl-C aborts them, for all peers. label: the label of each reduction."""
+        a peer was lost. Ctrl-C aborts them, for all peers. label: the label of each reduction.
+
+        CUDA tensors of torch go through page-locked memory together, behind what the current stream has; after an
+        error they are as they were. What is put into that stream afterwards comes behind the results."""
         named = _core.label("all_reduce_multiple_with_retry", label)
         entries = list(descriptors)
         for entry in entries:
             if not isinstance(entry, ReduceOpDescriptor):
                 raise InvalidArgument(f"all_reduce_multiple_with_retry: expected ReduceOpDescriptors, not {entry!r}")
         pinned = [entry._pinned() for entry in entries]
+        fused = fuse(pinned)
         array = (_native.ReduceOpDescriptorC * len(entries))(*[made for made, _ in pinned])
         info = _native.ReduceInfoC()
         in_flight = max(-1, min(number("max_in_flight", max_in_flight, -(1 << 63), 1 << 63), 1 << 30))
@@ -391,9 +396,11 @@ class Communicator:
                     array, len(array), comm, ctypes.byref(info), in_flight
                 ),
             ),
-            pinned,
+            (pinned, fused),
         )
         self._await(call, self._give_up)
+        if fused is not None:
+            fused.bring()
         return ReduceInfo(info.local_world_size, info.tx_bytes, info.rx_bytes)
 
     # ---- other collectives

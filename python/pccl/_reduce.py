@@ -124,7 +124,7 @@ class ReduceOpDescriptor:
 
     @classmethod
     def from_buffers(cls, send: Any, recv: Any, reduce_descriptor: ReduceDescriptor) -> ReduceOpDescriptor:
-        """From any buffers in CPU memory that all_reduce takes. Keeps them alive."""
+        """From any buffers that all_reduce takes. Keeps them alive."""
         made = cls(0, 0, reduce_descriptor)
         made._take(send, recv)
         return made
@@ -134,8 +134,7 @@ class ReduceOpDescriptor:
         source, target = _buffers.of(send, f"{where}: send"), _buffers.of(recv, f"{where}: recv")
         _buffers.need_writable(target, recv, f"{where}: recv")
         _buffers.match(source, target, where)
-        if source.device is not DeviceType.CPU:
-            raise LayoutError(f"{where}: {_buffers.describe(send)} is not in CPU memory; all_reduce takes it")
+        on_device(source)
         check_descriptor(source, self.reduce_descriptor, where)
         self._memory = source, target
         self.sendbuf_ptr, self.recvbuf_ptr = source.address, target.address
@@ -149,6 +148,8 @@ class ReduceOpDescriptor:
         return cls.from_buffers(send, recv, reduce_descriptor)
 
     def to_c(self) -> _native.ReduceOpDescriptorC:
+        if self._memory is not None and on_device(self._memory[0]):
+            raise LayoutError(f"ReduceOpDescriptor: {_buffers.describe(self._memory[0].owner)} is not in CPU memory")
         return self._pinned()[0]
 
     def to_c_inpl(self, target: _native.ReduceOpDescriptorC) -> None:
@@ -204,6 +205,20 @@ class Staged:
         target = self._target
         if target is not None:
             target.copy_(self._host[self._end : self._end + target.numel()].view(target.shape))
+
+
+def fuse(pinned: Sequence[Tuple[_native.ReduceOpDescriptorC, Any]]) -> Any:
+    """Lets descriptors that are of CUDA tensors work on page-locked memory, which bring() of what is returned brings to
+    the tensors. None if there are none."""
+    places = [(made, memory) for made, memory in pinned if memory is not None and on_device(memory[0])]
+    if not places:
+        return None
+    from .torch import _staging
+
+    fused = _staging.Fused([send.owner for _, (send, _) in places], [recv.owner for _, (_, recv) in places])
+    for (made, _), host in zip(places, fused.hosts):
+        made.sendbuf = made.recvbuf = host.data_ptr()
+    return fused
 
 
 class StagedTogether:

@@ -222,6 +222,52 @@ def test_an_interrupted_step_is_the_last_one(peers):
     two[1].step()  # by itself
 
 
+class Scaled(Peer):
+    """With a scaler, and the loop as it always is then."""
+
+    def __init__(self, address, **given):
+        self.scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=3)
+        self.infinite = False
+        super().__init__(address, scaler=self.scaler, **given)
+
+    def step(self, number=0):
+        self.optimizer.zero_grad()
+        x = torch.randn(8, 60, generator=torch.Generator().manual_seed(number))
+        self.scaler.scale(self.model(x).square().mean() * (float("inf") if self.infinite else 1.0)).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return crc(self.model)
+
+
+def test_a_scaler_leaves_a_step_out_on_all(address):
+    def told(peers):
+        return [(p.replica.committed, p.replica.step, crc(p.model), p.scaler.get_scale()) for p in peers]
+
+    two = support.parallel([lambda: Scaled(address, min_peers=2)] * 2)
+    try:
+        steps(two)
+        assert told(two) == [(True, 1, crc(two[0].model), 1024)] * 2
+        before = crc(two[0].model)
+        two[1].infinite = True
+        steps(two)
+        assert told(two) == [(False, 1, before, 512)] * 2 and not ptorch.committed()
+        two[1].infinite = False
+        ptorch._commit.note(RuntimeError("not today"))  # of one of them: no step, and no other scale
+        steps(two)
+        assert told(two) == [(False, 1, before, 512)] * 2
+        steps(two)
+        assert all(one.replica.committed and one.replica.step == 2 and one.replica.stats.dropped == 2 for one in two)
+        admit(two, lambda: Scaled(address, min_peers=2))
+        assert len({one.scaler.get_scale() for one in two}) == 1
+        two[0].scaler.load_state_dict({**two[0].scaler.state_dict(), "scale": 3.0})
+        with pytest.raises(pccl.InvalidUsage, match="different settings"):
+            steps(two)
+    finally:
+        for one in two:
+            one.close()
+    assert "unscale_" not in vars(two[0].scaler)
+
+
 def test_packed_gradients(peers):
     two = peers(2, quantization=pccl.QuantizationOptions("int4", block=64))
     steps(two, 3)

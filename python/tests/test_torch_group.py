@@ -1,7 +1,7 @@
 """The backend "pccl" of torch.distributed: programs of 2, 3 and 4 processes, compared with gloo."""
 
 import pytest
-import support  # noqa: F401 - it finds installed
+import support
 
 torch = pytest.importorskip("torch")
 
@@ -24,6 +24,14 @@ def nursery(folder):
 @pytest.mark.parametrize("size", [3, *(pytest.param(size, marks=pytest.mark.nightly) for size in (2, 4))])
 def test_every_method(nursery, size):
     nursery.world("methods", size)
+
+
+def test_every_method_in_another_order(nursery):
+    nursery.world("torch_membership.methods_in_another_order", 3)
+
+
+def test_reconfigure(nursery, address):
+    nursery.world("torch_membership.reconfigured", 4, address, support.free_port(), dying=[1])
 
 
 def test_training(nursery):

@@ -67,6 +67,6 @@ def test_kills_at_random_moments(nursery):
     seed = random.SystemRandom().randrange(1 << 32)
     print("seed", seed)
     draw = random.Random(seed)
-    for _ in range(6):
-        victim, seconds = draw.randrange(4), draw.uniform(0.05, 1.5)
-        nursery.world("killed_at_random", 4, victim, seconds, support.free_port(), dying=[victim])
+    for number in range(8):
+        victim, seconds, kind = draw.randrange(4), draw.uniform(0.05, 1.5), "hsdp" if number % 2 else "ddp"
+        nursery.world("killed_at_random", 4, victim, seconds, support.free_port(), kind, dying=[victim])

@@ -5,6 +5,8 @@ import atexit
 import importlib
 import json
 import os
+import pathlib
+import runpy
 import signal
 import sys
 import threading
@@ -56,7 +58,8 @@ def _fork(order, rank):
     os.environ.update({name: str(value) for name, value in order["env"].items()}, RANK=str(rank))
     status = 1
     try:
-        globals()[order["body"]](*order["arguments"])
+        module, _, name = order["body"].rpartition(".")
+        getattr(importlib.import_module(module or __name__), name)(*order["arguments"])
         status = 0
     except BaseException:
         traceback.print_exc()
@@ -111,7 +114,10 @@ class Against:
 
 
 def methods():
-    rank, size = start()
+    every_method(*start())
+
+
+def every_method(rank, size):
     against = Against(rank, size)
     for count in (SMALL, LARGE):
         reductions(against, count)
@@ -509,6 +515,12 @@ def checkpoints(folder):
     dist.destroy_process_group()
 
 
+def example(name, *arguments):
+    """One of python/examples."""
+    sys.argv = [name, *arguments]
+    runpy.run_path(str(pathlib.Path(__file__).parent.parent / "examples" / name), run_name="__main__")
+
+
 def training(*kinds):
     start()
     gloo = dist.new_group(backend="gloo")
@@ -686,6 +698,13 @@ def misuse():
     assert error.ranks == (size - 1,)
     store.set(f"late/{rank}", "")
     dist.group.WORLD.monitored_barrier()
+    if rank == 0:
+        store.wait([f"gave up/{one}" for one in range(1, size)])
+    limit = timedelta(seconds=60 if rank == 0 else 0.5)
+    error = fails(lambda: dist.group.WORLD.monitored_barrier(limit), "rank 0 not there")
+    assert error.ranks == (0,)
+    store.set(f"gave up/{rank}", "")
+    dist.group.WORLD.monitored_barrier()
     say("all refused")
     dist.destroy_process_group()
 
@@ -860,12 +879,12 @@ def on_device():
 # ---- deaths at any moment
 
 
-def killed_at_random(victim, seconds, port):
-    """Training by DistributedDataParallel, in which a rank dies whenever it does. What the others do then fails in
-    words that name it, whatever it is; they begin anew, and their parameters are the same."""
+def killed_at_random(victim, seconds, port, kind):
+    """Training, by DistributedDataParallel or HSDP, in which a rank dies whenever it does. What the others do then
+    fails in words that name it, whatever it is; they begin anew, and their parameters are the same."""
     victim = int(victim)
     rank, size = start()
-    model = with_ddp(dist.group.WORLD)
+    model = globals()[f"with_{kind}"](dist.group.WORLD)
     if rank == victim:
         threading.Timer(float(seconds), lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
     error = fails(lambda: [losses_of(model, 50) for _ in range(10000)], f"rank {victim}")

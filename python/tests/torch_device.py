@@ -6,6 +6,10 @@ import threading
 import torch
 
 
+_running = threading.RLock()
+waited = set()  # threads that have waited for something
+
+
 class Stream:
     def __init__(self, _device=None):
         self._steps = []
@@ -18,10 +22,12 @@ class Stream:
         self.put(event.synchronize)
 
     def run(self, end):
-        while self._done < end:
-            step = self._steps[self._done]
-            self._done += 1
-            step()
+        waited.add(threading.get_ident())
+        with _running:
+            while self._done < end:
+                step = self._steps[self._done]
+                self._done += 1
+                step()
 
     def synchronize(self):
         self.run(len(self._steps))
@@ -39,32 +45,52 @@ class Event:
 
 
 class Device:
-    """Takes the place of pccl.torch._staging's device."""
+    """Takes the place of pccl.torch._staging's device. copies: how often tensors were copied, one or many at once."""
 
     Stream, Event = Stream, Event
 
     def __init__(self, staging):
-        self._memory = set()
+        self._memory = {}  # by address, so that nobody else gets it
+        self.copies = 0
         self._current = threading.local()
         self._default = Stream()
         staging.api = self
         staging.is_on_device = self._is_mine
         staging.host_memory = lambda count, dtype: torch.full((count,), 77, dtype=dtype)
         staging.copy = self._copy
+        staging.copy_all = self._copy_all
+        staging.device_memory = lambda count, like: self.empty(count, dtype=like.dtype)
+        from pccl import _reduce
         from pccl.torch import _layout
 
+        _reduce.on_device = lambda buffer: self._is_mine(buffer.owner)
         _layout.is_on_device, _layout.host_memory = staging.is_on_device, staging.host_memory
         _layout.copy = staging.copy
 
-    def empty(self, *shape):
-        made = torch.zeros(*shape)
-        self._memory.add(made.untyped_storage().data_ptr())
+    def empty(self, *shape, dtype=torch.float32):
+        made = torch.zeros(*shape, dtype=dtype)
+        self._memory[made.untyped_storage().data_ptr()] = made
+        return made
+
+    def of(self, tensor):
+        """The same there."""
+        made = self.empty(tensor.shape, dtype=tensor.dtype)
+        made.copy_(tensor)
         return made
 
     def _is_mine(self, tensor):
-        return tensor.untyped_storage().data_ptr() in self._memory
+        return isinstance(tensor, torch.Tensor) and tensor.untyped_storage().data_ptr() in self._memory
 
     def _copy(self, target, source):
+        self.copies += 1
+        self._put(target, source)
+
+    def _copy_all(self, targets, sources):
+        self.copies += 1
+        for target, source in zip(targets, sources):
+            self._put(target, source)
+
+    def _put(self, target, source):
         if self._is_mine(target) or self._is_mine(source):
             self.current_stream().put(lambda: target.copy_(source))
         else:

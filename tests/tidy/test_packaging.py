@@ -118,12 +118,12 @@ class Kubernetes(unittest.TestCase):
 class Names(unittest.TestCase):
     """Each variable and parameter that is named exists."""
 
-    FILES = ("kubernetes/master.yaml", "kubernetes/peers.yaml", "slurm/pccl.sbatch", "systemd/pccl-master.service",
-             "docker/Dockerfile")
+    FILES = ("kubernetes/master.yaml", "kubernetes/peers.yaml", "kubernetes/torch.yaml", "kubernetes/torch-jobset.yaml",
+             "slurm/pccl.sbatch", "systemd/pccl-master.service", "docker/Dockerfile")
 
     def test_variables(self):
         table = (ROOT / "src/config/params.h").read_text(encoding="utf-8")
-        known = set(re.findall(r'"(PCCL_\w+)"', table)) | {"PCCL_LISTEN", "PCCL_LOG_FORMAT", "PCCL_BUILD_TESTS"}
+        known = set(re.findall(r'"(PCCL_\w+)"', table)) | {"PCCL_LISTEN", "PCCL_LOG_FORMAT", "PCCL_BUILD_TESTS", "PCCL_MASTER"}
         texts = [PACKAGING / name for name in self.FILES] + [ROOT / "docs/guide/deployment.md"]
         for path in texts:
             text = path.read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from .._communicator import Communicator
 from .._errors import InvalidArgument, PCCLError
-from . import _commit, _layout, _monitored
+from . import _commit, _layout, _monitored, _reconfigure
 from ._call import REFUSED, TAGS, Call
 from ._rendezvous import from_store, take_arrived
 from ._staging import Stage
@@ -34,12 +34,15 @@ _Step = Callable[[Call], None]
 def make_group(options: Any, backend_options: Any = None) -> ProcessGroup:
     """What init_process_group and new_group call."""
     global _world
-    if backend_options is not None:
+    is_reconfigurable = getattr(backend_options, "enable_reconfigure", None)
+    if backend_options is not None and is_reconfigurable is None:
         raise ValueError("pccl takes no pg_options; its parameters come from the environment (man 7 pccl)")
     timeout, rank, size = options.timeout, options.group_rank, options.group_size
     if not options.global_ranks_in_group:
-        _world = take_arrived() or from_store(options.store, rank, size, timeout)
         _commit.watch_steps()
+        if is_reconfigurable:
+            return ProcessGroup(_reconfigure.Unformed(rank), range(size), rank, timeout, is_default=True)
+        _world = take_arrived() or from_store(options.store, rank, size, timeout)
         try:
             return ProcessGroup(_world, range(size), rank, timeout, is_default=True)
         except BaseException:
@@ -61,28 +64,44 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, world: World, ranks: Sequence[int], rank: int, timeout: timedelta, is_default: bool = False
     ) -> None:
         super().__init__(rank, len(ranks))
-        self._world = world
-        self._ranks = list(ranks)
-        self._rank = rank
         self._is_default = is_default
         self._timeout = timeout
         self._name = self._description = ""
-        self._comm: Communicator = self._found()
-        self._ids = tuple(world.ids[one] for one in self._ranks)
+        self._completer = Completer()
+        self._ended: Optional[str] = None
+        self._form(world, ranks, rank, None if world.comm is None else self._found(world, ranks))
+
+    def _form(self, world: World, ranks: Sequence[int], rank: int, comm: Optional[Communicator]) -> None:
+        """It is of these ranks of the world, which comm connects. Nothing is under way in it."""
+        self._world, self._ranks, self._rank = world, list(ranks), rank
+        self._comm: Any = comm
+        self._ids = tuple(world.ids[one] for one in self._ranks) if comm is not None else ()
+        self._members = comm.members() if comm is not None else ()
+        # Ranks may be in another order than those whom comm connects: the rank of each of these.
+        self._order = None if self._members == self._ids else [self._ids.index(one) for one in self._members]
         self._sequence = 0
         # Works that have not ended, by tag, oldest first; those of pairs, by their number. Nobody else need keep them.
         self._under_way: Dict[int, Work] = {}
         self._pairs: Dict[int, Work] = {}
         self._coalesced: Optional[List[Work]] = None
-        self._completer = Completer()
-        self._ended: Optional[str] = None
 
-    def _found(self) -> Communicator:
+    def _found(self, world: World, ranks: Sequence[int]) -> Communicator:
         try:
-            return self._world.group(self._ranks, self._timeout)
+            return world.group(ranks, self._timeout)
         except PCCLError as error:
-            why = self._world.named(error.reason)
-            raise CollectiveError(f"pccl: the group of ranks {self._ranks} cannot be founded: {why}") from error
+            why = world.named(error.reason)
+            raise CollectiveError(f"pccl: the group of ranks {list(ranks)} cannot be founded: {why}") from error
+
+    def _root(self, rank: int) -> int:
+        return rank if self._order is None else self._order.index(rank)
+
+    def _placed(self, parts: Sequence[Any]) -> List[Any]:
+        """What there is for each rank, in the library's order."""
+        return list(parts) if self._order is None else [parts[rank] for rank in self._order]
+
+    def _pieces(self, tensor: torch.Tensor) -> List[torch.Tensor]:
+        """The same of one tensor that has an equal part for each rank."""
+        return [tensor] if self._order is None else self._placed(tensor.view(-1).chunk(self.size()))
 
     # ---- what it is
 
@@ -131,6 +150,28 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     _set_default_timeout = set_timeout
 
+    # ---- membership that the program gives
+
+    @property
+    def supports_reconfigure(self) -> bool:
+        return self._is_default
+
+    def get_reconfigure_handle(self) -> str:
+        return self._world.handle()
+
+    def reconfigure(self, opts: Any) -> Work:
+        """Makes it the group of opts.handles: a list gives ranks by position, a set leaves them to the master."""
+        global _world
+        if not self._is_default:
+            raise RuntimeError("pccl: only the default group can be reconfigured; make others anew")
+        world, comm = _reconfigure.carry_out(self._world, opts, self._timeout)
+        self._world.retire("the default group has been reconfigured")
+        if self._comm is not None:
+            self._comm.close()
+        self._form(world, range(world.size), world.rank, comm)
+        _world = world
+        return Call(self).work("reconfigure", [], lambda: None, self._timeout)
+
     # ---- collectives
 
     def allreduce(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
@@ -153,7 +194,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             tensor = tensors[opts.rootTensor]
             is_root = self._rank == opts.rootRank
             memory = call.source(_layout.to_move(tensor)) if is_root else call.target([tensor])
-            call.add(self._comm.broadcast_async, memory, root=opts.rootRank)
+            call.add(self._comm.broadcast_async, memory, root=self._root(opts.rootRank))
 
         return self._launch("broadcast", tensors, tensors, make, opts)
 
@@ -163,7 +204,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             form: Callable[[torch.Tensor], torch.Tensor] = lambda one: _layout.to_reduce(one, op)
             recv = call.target(tensors, form, is_read=True) if self._rank == opts.rootRank else None
             send = call.source(form(tensors[0])) if recv is None else recv
-            call.add(self._comm.reduce_async, send, recv, root=opts.rootRank, op=op, factor=factor)
+            call.add(self._comm.reduce_async, send, recv, root=self._root(opts.rootRank), op=op, factor=factor)
 
         return self._launch("reduce", tensors, tensors, make, opts)
 
@@ -186,6 +227,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 f"all_gather: the input has {given.numel()} elements, its place in the outputs "
                 f"{places[self._rank].numel()}"
             )
+        places = self._placed(places)
         if _layout.same_count(places):
             call.add(self._comm.all_gather_async, call.source(_layout.to_move(given)), call.target(places))
         else:
@@ -202,7 +244,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         def make(call: Call) -> None:
             for output, given in zip(outputs, inputs):
                 _layout.need_one_kind("all_gather_into_tensor", [output, given])
-                call.add(self._comm.all_gather_async, call.source(_layout.to_move(given)), call.target([output]))
+                place = call.target(self._pieces(output))
+                call.add(self._comm.all_gather_async, call.source(_layout.to_move(given)), place)
 
         return self._launch("all_gather_into_tensor", [*outputs, *inputs], outputs, make, opts)
 
@@ -216,7 +259,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             for output, given in zip(outputs, inputs):
                 _layout.need_one_each("reduce_scatter: inputs", given, self.size())
                 _layout.need_one_kind("reduce_scatter", [output, *given])
-                forms = [_layout.to_reduce(one, op) for one in given]
+                forms = [_layout.to_reduce(one, op) for one in self._placed(given)]
                 counts = None if _layout.same_count(forms) else [one.numel() for one in forms]
                 call.scatter_reduced(torch.cat(forms), output, op, factor, counts)
 
@@ -236,7 +279,10 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             op, factor = _layout.operation_of(opts.reduceOp)
             for output, given in pairs:
                 _layout.need_one_kind("reduce_scatter_tensor", [output, given])
-                call.scatter_reduced(_layout.to_reduce(given, op), output, op, factor, None)
+                form = _layout.to_reduce(given, op)
+                if self._order is not None:
+                    form = torch.cat(self._pieces(form))
+                call.scatter_reduced(form, output, op, factor, None)
 
         def own_shares() -> None:
             for output, given in pairs:
@@ -254,8 +300,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             if self._rank == opts.rootRank:
                 _layout.need_one_each("gather: outputs", places, self.size())
                 _layout.need_one_kind("gather", [*places, inputs[0]])
-                recv = call.target(places)
-            call.add(self._comm.gather_async, call.source(_layout.to_move(inputs[0])), recv, root=opts.rootRank)
+                recv = call.target(self._placed(places))
+            sent = call.source(_layout.to_move(inputs[0]))
+            call.add(self._comm.gather_async, sent, recv, root=self._root(opts.rootRank))
 
         return self._launch("gather", [*places, *inputs], places, make, opts)
 
@@ -267,8 +314,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             if self._rank == opts.rootRank:
                 _layout.need_one_each("scatter: inputs", given, self.size())
                 _layout.need_one_kind("scatter", [*given, *outputs])
-                sent = call.source(_layout.joined(given))
-            call.add(self._comm.scatter_async, sent, call.target(outputs), root=opts.rootRank)
+                sent = call.source(_layout.joined(self._placed(given)))
+            call.add(self._comm.scatter_async, sent, call.target(outputs), root=self._root(opts.rootRank))
 
         return self._launch("scatter", [*outputs, *given], outputs, make, opts)
 
@@ -283,7 +330,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         def make(call: Call) -> None:
             _layout.need_one_kind("all_to_all_single", [output, input])
             if not output_split_sizes and not input_split_sizes:
-                call.add(self._comm.all_to_all_async, call.source(_layout.to_move(input)), call.target([output]))
+                sent = call.source(_layout.joined(self._pieces(input.contiguous())))
+                call.add(self._comm.all_to_all_async, sent, call.target(self._pieces(output)))
                 return
             places = output.split(list(output_split_sizes) or self._equal_split(output))
             call.exchange(places, input.split(list(input_split_sizes) or self._equal_split(input)))

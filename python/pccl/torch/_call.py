@@ -65,7 +65,7 @@ class Call:
             launch, buffers, named = self._comm.barrier_async, (), {"label": _EMPTY}
         self._stage.ready()
         tag = self._take_tag()
-        handle = launch(*buffers, tag=tag, members=group._ids, alone_ok=True, **named)
+        handle = launch(*buffers, tag=tag, members=group._members, alone_ok=True, **named)
         self._launched(self._comm, handle)
 
     def reduces(self, memory: torch.Tensor, op: str, factor: Optional[float]) -> None:
@@ -96,7 +96,7 @@ class Call:
         self._stage.ready()
         tag = self._take_tag()
         handle = self._comm.all_gather_v_async(
-            memory, tag=tag, members=self._group._ids, alone_ok=True, max_bytes=max(1, total)
+            memory, tag=tag, members=self._group._members, alone_ok=True, max_bytes=max(1, total)
         )
         self._launched(self._comm, handle)
 
@@ -154,7 +154,7 @@ class Call:
             self._take_tag()
         self._launched(
             self._comm,
-            self._comm.barrier_async(tag=self._tags[-1], members=self._group._ids, alone_ok=True, label=REFUSED),
+            self._comm.barrier_async(tag=self._tags[-1], members=self._group._members, alone_ok=True, label=REFUSED),
         )
         self.work("refused operation", [], _nothing, self._group._timeout)
 

@@ -14,7 +14,7 @@ import functools
 import threading
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -24,10 +24,18 @@ from .._communicator import Communicator
 from .._enums import ReduceOp, Result
 from .._errors import AbortedError, InvalidArgument, InvalidUsage, PCCLError
 from .._reduce import ReduceInfo
+from . import _staging
 from ._gradients import BUCKET_BYTES, Bucket, make_buckets, trainable
 
 _PAUSE_S = 0.02
-_Copies = List[Tuple[torch.Tensor, torch.Tensor]]  # gradients, and the places of their averages
+
+
+class _Copies(NamedTuple):
+    """Gradients, the places of their averages, and the units that these are in."""
+
+    gradients: List[torch.Tensor]
+    views: List[torch.Tensor]
+    units: List[Bucket]
 
 
 class DDPState:
@@ -60,7 +68,7 @@ class DDPState:
         self.comm = comm
         self.quantization = quantization
         # backward reaches the last parameters first
-        self._units = make_buckets(reversed(trainable(module)), bucket_bytes, tag, torch.device("cpu"))
+        self._units = make_buckets(reversed(trainable(module)), bucket_bytes, tag, across_devices=True)
         self._places = {
             id(slot.parameter): (number, slot.view)
             for number, unit in enumerate(self._units)
@@ -107,28 +115,33 @@ class DDPState:
         averages."""
         if bucket.index() == 0:
             self._begin()
-        copies: _Copies = []
-        units: Dict[int, Future[ReduceInfo]] = {}
+        copies = _Copies([], [], [])
+        ends: Dict[int, Future[ReduceInfo]] = {}
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
             place = self._places.get(id(parameter))
             if place is None:
                 raise InvalidArgument("ddp_hook: DDPState was made of another module, or parameters were replaced")
             number, view = place
-            view.copy_(gradient)
-            copies.append((gradient, view))
-            units[number] = self._ends[number]
+            copies.gradients.append(gradient)
+            copies.views.append(view)
+            ends[number] = self._ends[number]
             self._missing[number] -= 1
+        copies.units.extend(self._units[number] for number in ends)
+        _staging.copy_all(copies.views, copies.gradients)
+        for unit in copies.units:
+            unit.written()
         self._launch_complete_ones()
-        ends, buffer = list(units.values()), bucket.buffer()
+        buffer = bucket.buffer()
 
         def finish(_: Any) -> torch.Tensor:
-            self._bring(ends, copies)
+            self._bring(list(ends.values()), copies)
             return buffer
 
-        return _when_all(ends, buffer, finish)
+        return _when_all(list(ends.values()), buffer, finish)
 
     def _launch_complete_ones(self) -> None:
         while self._launched < len(self._units) and self._missing[self._launched] == 0:
+            self._units[self._launched].load()
             self._waiting.append((self._units[self._launched], self._ends[self._launched]))
             self._launched += 1
         self._keep_going()
@@ -146,7 +159,9 @@ class DDPState:
         try:
             if self._error is not None:
                 raise self._error  # the other peers have failed as well and do not launch this one
+            unit.wait()
             info = self._average(unit)
+            unit.unload()
         except BaseException as error:
             self._fail(error)
             end.set_exception(error)
@@ -166,8 +181,9 @@ class DDPState:
         """The units have ended: brings the averages to the gradients. Raises if one has failed."""
         for end in ends:
             end.result()
-        for gradient, view in copies:
-            gradient.copy_(view)
+        for unit in copies.units:
+            unit.join()
+        _staging.copy_all(copies.gradients, copies.views)
 
     def _fail(self, error: BaseException) -> None:
         with self._changed:

@@ -39,7 +39,7 @@ from .._errors import (
 )
 from .._reduce import OperationInfo, ReduceInfo
 from ..diloco._inside import Inside, of_all_processes
-from . import _commit
+from . import _commit, _tensors
 from ._ddp import DDPState, _Copies, ddp_hook
 from ._gradients import BUCKET_BYTES, Bucket, GradientBuckets
 from ._replica import VOTE_TAG, Content, Replicas
@@ -113,11 +113,11 @@ class _InStep(GradientBuckets):
     left = False
 
     def tensors(self) -> List[torch.Tensor]:
-        self._gather()
-        return list(self.buffers)
+        self._load()
+        return [bucket.wire for bucket in self._buckets]
 
     def bring(self) -> None:
-        self._attach()
+        self._unload()
 
 
 class _Caller:
@@ -164,6 +164,7 @@ class Elastic:
         self._min_peers: int = how["min_peers"]
         self._n_attempts: int = how["n_attempts"]
         self._quantization: Optional[QuantizationOptions] = how["quantization"]
+        self._scaler: Any = how["scaler"]
         self._stopping = False
         self._verdict: Optional[bool] = None  # on the step that is about to be made
         self._info: Optional[OperationInfo] = None  # of the vote on it
@@ -175,6 +176,8 @@ class Elastic:
         if isinstance(averaging, _InBackward):
             model.register_comm_hook(averaging, ddp_hook)
         _commit.is_elastic(optimizer, True)
+        if self._scaler is not None:
+            self._scaler.unscale_ = self._unscale  # which its step() calls, too
         self._hooks = [
             # Before FSDP2 gathers parameters.
             model.register_forward_pre_hook(_Caller(self._before_forward), prepend=True),
@@ -213,6 +216,8 @@ class Elastic:
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
+        if self._scaler is not None:
+            vars(self._scaler).pop("unscale_", None)
         self._averaging.left = True
         _commit.is_elastic(self._optimizer, False)
         self.comm.close()
@@ -246,24 +251,41 @@ class Elastic:
         them. Whether the step will count; if not, there are no gradients any more."""
         if self._verdict is None:
             self._verdict = self._vote()
+            self.committed = False  # if a scaler leaves the step out, this is all that is heard of it
+            _commit.step_ended(False)
             if not self._verdict:
-                for group in self._optimizer.param_groups:
-                    for parameter in group["params"]:
-                        parameter.grad = None  # so the optimizer does nothing
+                # Without gradients the optimizer does nothing. A scaler wants some, in which it finds nothing wrong.
+                self._drop_gradients(keep_zeros=self._scaler is not None)
         return self._verdict
+
+    def _drop_gradients(self, keep_zeros: bool) -> None:
+        for group in self._optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = torch.zeros_like(parameter) if keep_zeros else None
+
+    def _unscale(self, optimizer: torch.optim.Optimizer) -> None:
+        """In the place of the scaler's: averages come first, so that it finds the same on all replicas."""
+        if optimizer is self._optimizer:
+            self.admit()
+            self.average_gradients()
+        type(self._scaler).unscale_(self._scaler, optimizer)
 
     def _before_forward(self, *_: Any) -> None:
         if not (self._model.training and torch.is_grad_enabled()):
             return
         if self._verdict is not None:
-            raise InvalidUsage("elastic: average_gradients() must be followed by optimizer.step()")
+            if self._scaler is None:
+                raise InvalidUsage("elastic: average_gradients() must be followed by optimizer.step()")
+            self._verdict = False  # the scaler has left the step out, as those of all replicas have
+            self._after_step()
         self.admit()
 
     def _before_step(self, _: Any, args: Sequence[Any], given: Mapping[str, Any]) -> None:
         if len(args) > 1 or given.get("closure") is not None:
             raise InvalidUsage("elastic: optimizer.step(closure) is not supported: its gradients come too late")
         self.admit()  # where no forward was seen
-        self.average_gradients()
+        if not self.average_gradients():
+            self._drop_gradients(keep_zeros=False)
 
     def _after_step(self, *_: Any) -> None:
         self.committed, self._verdict = bool(self._verdict), None
@@ -300,7 +322,7 @@ class Elastic:
                 return False
 
     def _carry_out_vote(self, tensors: Sequence[torch.Tensor]) -> bool:
-        settings = _settings(self._optimizer)
+        settings = _settings(self._optimizer, self._scaler)
         vote = torch.tensor([_commit.take() is not None, self._stopping, settings, -settings])
         self._replicas.ask()
         world = 0
@@ -355,12 +377,12 @@ class Elastic:
         self.stats.state_bytes += self._replicas.join(self._n_attempts)
 
 
-def _settings(optimizer: torch.optim.Optimizer) -> int:
-    """A number for the numbers in its groups."""
+def _settings(optimizer: torch.optim.Optimizer, scaler: Any) -> int:
+    """A number for the numbers in its groups, and the scale."""
     numbers = [
         (key, group[key]) for group in optimizer.param_groups for key in sorted(group) if isinstance(group[key], float)
     ]
-    return zlib.crc32(repr(numbers).encode())
+    return zlib.crc32(repr([numbers, scaler and scaler.get_scale()]).encode())
 
 
 def _check(model: Any, optimizer: Any) -> None:
@@ -404,6 +426,7 @@ def elastic(
     quantization: Optional[QuantizationOptions] = None,
     bucket_bytes: int = BUCKET_BYTES,
     process_group: Any = None,
+    scaler: Any = None,
     n_attempts: int = 5,
 ) -> Elastic:
     """Makes this process, or all processes of torch.distributed together, a replica among others that come and go:
@@ -424,12 +447,18 @@ def elastic(
     shared_state(). address, options: of the master, by default PCCL_MASTER; as for Communicator. min_peers: with fewer
     replicas no step counts: it waits for others. step: how many steps model and optimizer have made, if they come from
     a checkpoint; among replicas that begin a run, those with the most give their state to all. bucket_bytes: of what
-    is reduced together during backward. quantization: of the gradients.
+    is reduced together during backward. quantization: of the gradients. scaler: the torch.amp.GradScaler by which the
+    optimizer makes its steps; it then judges averages, so it leaves a step out on all replicas or on none, and its
+    scale is shared. Not of shards.
 
-    Not supported: optimizer.step(closure), several optimizers of one model, and torch.amp.GradScaler, which leaves out
-    steps on one replica alone.
+    Not supported: optimizer.step(closure), and several optimizers of one model.
     """
     _check(model, optimizer)
+    if scaler is not None and any(map(_tensors.is_dtensor, model.parameters())):
+        raise InvalidArgument("elastic: scaler: not with sharded parameters, whose shards it would judge apart")
+    state = dict(state or {})
+    if scaler is not None and state.setdefault("scaler", scaler) is not scaler:
+        raise InvalidArgument("elastic: state: the name 'scaler' is taken")
     for name, value, least in (("min_peers", min_peers, 1), ("step", step, 0)):
         if not isinstance(value, int) or value < least:
             raise InvalidArgument(f"elastic: {name}: {value!r}; expected a whole number, at least {least}")
@@ -437,7 +466,7 @@ def elastic(
     if not place:
         raise InvalidArgument("elastic: where is the master? Give its address, or set PCCL_MASTER to host:port")
     inside = Inside(process_group or of_all_processes())
-    content = Content(model, optimizer, state or {}, step, own=own)
+    content = Content(model, optimizer, state, step, own=own)
     comm = Communicator(place, inside.rank, options=options)
     try:
         averaging: Any
@@ -451,7 +480,7 @@ def elastic(
             f"gradients: {type(averaging).__name__[1:]}, {bucket_bytes} bytes, {quantization!r}",
         ]
         replicas = Replicas(comm, inside, content, min_peers, words)
-        how = {"min_peers": min_peers, "n_attempts": n_attempts, "quantization": quantization}
+        how = {"min_peers": min_peers, "n_attempts": n_attempts, "quantization": quantization, "scaler": scaler}
         return Elastic(model, optimizer, averaging, replicas, content, inside, how)
     except BaseException:
         comm.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import torch
@@ -16,7 +17,7 @@ from .._reduce import (
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
 )
-from . import _tensors
+from . import _staging, _tensors
 
 BUCKET_BYTES = 25 << 20
 
@@ -38,39 +39,79 @@ class Bucket:
     """A flat buffer with the gradients of parameters of one data type, which are reduced together.
     """
 
-    def __init__(self, parameters: Sequence[torch.Tensor], tag: int, device: torch.device) -> None:
-        counts = [_tensors.local(parameter).numel() for parameter in parameters]
-        dtype = parameters[0].dtype
+    def __init__(self, parameters: Sequence[torch.Tensor], tag: int) -> None:
+        own = [_tensors.local(parameter) for parameter in parameters]
         self.tag = tag
-        self.flat = torch.zeros(sum(counts), dtype=dtype, device=device)
-        self.slots = [Slot(p, piece) for p, piece in zip(parameters, self.flat.split(counts))]
-        on_host = device.type == "cpu"
-        # The memory that is reduced; device memory is staged in page-locked memory.
-        self.wire = self.flat if on_host else torch.empty(self.flat.shape, dtype=dtype, pin_memory=True)
+        self.slots: List[Slot] = []
+        self.memories: List[torch.Tensor] = []  # flat, where the gradients are: one for each device in turn
+        self.twins: List[_staging.Twin] = []  # of those that are on devices
+        # The memory that is reduced.
+        size, on_device = sum(one.numel() for one in own), any(map(_staging.is_on_device, own))
+        self.wire = (_staging.host_memory if on_device else torch.empty)(size, dtype=own[0].dtype).zero_()
+        begin = 0
+        for _, run in itertools.groupby(zip(parameters, own), lambda pair: pair[1].device):
+            part = list(run)
+            counts = [one.numel() for _, one in part]
+            memory = self._memory(self.wire[begin : begin + sum(counts)], part[0][1])
+            self.slots += [Slot(p, piece) for (p, _), piece in zip(part, memory.split(counts))]
+            begin += sum(counts)
+
+    def _memory(self, wire: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+        memory = wire
+        if _staging.is_on_device(like):
+            memory = _staging.device_memory(wire.numel(), like).zero_()
+            self.twins.append(_staging.Twin(memory, wire))
+        self.memories.append(memory)
+        return memory
 
     def descriptor(self, op: ReduceOp, quantization: Optional[QuantizationOptions]) -> ReduceOpDescriptor:
-        operand = ReduceOperandDescriptor(DataType.from_torch_dtype(self.flat.dtype))
-        reduction = ReduceDescriptor(self.flat.numel(), op, self.tag, operand, quantization)
+        operand = ReduceOperandDescriptor(DataType.from_torch_dtype(self.wire.dtype))
+        reduction = ReduceDescriptor(self.wire.numel(), op, self.tag, operand, quantization)
         return ReduceOpDescriptor.from_torch(self.wire, self.wire, reduction)
+
+    def written(self) -> None:
+        """Gradients were put into some of the slots, in the current streams."""
+        for twin in self.twins:
+            twin.written()
+
+    def load(self) -> None:
+        """Begins to bring them to the wire."""
+        for twin in self.twins:
+            twin.load()
+
+    def wait(self) -> None:
+        """Until they are there."""
+        for twin in self.twins:
+            twin.wait()
+
+    def unload(self) -> None:
+        """Begins to bring the wire to the slots."""
+        for twin in self.twins:
+            twin.unload()
+
+    def join(self) -> None:
+        """The current streams continue behind that."""
+        for twin in self.twins:
+            twin.join()
 
 
 def make_buckets(
-    parameters: Iterable[torch.Tensor], bucket_bytes: int, tag: int, device: Optional[torch.device] = None
+    parameters: Iterable[torch.Tensor], bucket_bytes: int, tag: int, *, across_devices: bool = False
 ) -> List[Bucket]:
     """Buckets in the order of the parameters. A new one begins where the data type (or the device,
-    if none is given) changes, or where the next gradient would make it larger than bucket_bytes.
-    Parameters without local elements are left out."""
+    unless across_devices) changes, or where the next gradient would make it larger than
+    bucket_bytes. Parameters without local elements are left out."""
     if bucket_bytes < 1:
         raise InvalidArgument(f"bucket_bytes is {bucket_bytes}")
-    gathered: Dict[Tuple[torch.dtype, torch.device], List[List[torch.Tensor]]] = {}
-    sizes: Dict[Tuple[torch.dtype, torch.device], int] = {}
-    order: List[Tuple[Tuple[torch.dtype, torch.device], int]] = []
+    gathered: Dict[Any, List[List[torch.Tensor]]] = {}
+    sizes: Dict[Any, int] = {}
+    order: List[Tuple[Any, int]] = []
     for parameter in parameters:
         own = _tensors.local(parameter)
         size = own.numel() * own.element_size()
         if size == 0:
             continue
-        kind = own.dtype, device or own.device
+        kind = own.dtype, None if across_devices else own.device
         lists = gathered.setdefault(kind, [])
         if not lists or sizes[kind] + size > bucket_bytes:
             order.append((kind, len(lists)))
@@ -78,9 +119,7 @@ def make_buckets(
             sizes[kind] = 0
         lists[-1].append(parameter)
         sizes[kind] += size
-    return [
-        Bucket(gathered[kind][index], tag + number, kind[1]) for number, (kind, index) in enumerate(order)
-    ]
+    return [Bucket(gathered[kind][index], tag + number) for number, (kind, index) in enumerate(order)]
 
 
 def trainable(parameters: Union[torch.nn.Module, Iterable[torch.Tensor]]) -> List[torch.Tensor]:
@@ -117,12 +156,13 @@ class GradientBuckets:
     @property
     def buffers(self) -> Sequence[torch.Tensor]:
         """The flat buffers, in the order of their tags."""
-        return tuple(bucket.flat for bucket in self._buckets)
+        return tuple(memory for bucket in self._buckets for memory in bucket.memories)
 
     def zero_grad(self) -> None:
         """To be called in place of the optimizer's."""
         for bucket in self._buckets:
-            bucket.flat.zero_()
+            for memory in bucket.memories:
+                memory.zero_()
         self._attach()
 
     def reduce(
@@ -141,20 +181,29 @@ class GradientBuckets:
         was lost is an average that includes that peer. After an error, TooFewPeersError (this peer
         is alone) included, the gradients are partly reduced: drop the step.
         """
-        self._gather()
         if not self._buckets:
             return ReduceInfo(comm.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE), 0, 0)
-        for bucket in self._buckets:
-            if bucket.wire is not bucket.flat:
-                bucket.wire.copy_(bucket.flat)
+        self._load()
         info = comm.all_reduce_multiple_with_retry(
             [bucket.descriptor(op, quantization) for bucket in self._buckets], max_in_flight=max_in_flight
         )
-        for bucket in self._buckets:
-            if bucket.wire is not bucket.flat:
-                bucket.flat.copy_(bucket.wire)
-        self._attach()
+        self._unload()
         return info
+
+    def _load(self) -> None:
+        """Brings the gradients to the memory that is reduced."""
+        self._gather()
+        for bucket in self._buckets:
+            bucket.written()
+            bucket.load()
+        for bucket in self._buckets:
+            bucket.wait()
+
+    def _unload(self) -> None:
+        for bucket in self._buckets:
+            bucket.unload()
+            bucket.join()
+        self._attach()
 
     def _gather(self) -> None:
         with torch.no_grad():

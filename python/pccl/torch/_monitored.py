@@ -1,7 +1,8 @@
 """A barrier that knows who has not come. torch's own, dist.monitored_barrier(), serves gloo only.
 
-Rank 0 hears from each of the others, and tells each who was missing: also those, for when they come. So every rank
-takes part in as many transfers as any other, and nothing of one barrier is left for the next one.
+Rank 0 hears from each of the others, and tells each who was missing: also those, for when they come. Each then tells
+it whether it had given up before, for rank 0 may be the one who is late. So every rank takes part in as many transfers
+as any other, and nothing of one barrier is left for the next one.
 """
 
 from __future__ import annotations
@@ -42,19 +43,24 @@ def _hear_all(group: ProcessGroup, limit: timedelta) -> List[int]:
     missing = [rank for rank, call in calls.items() if not _has_come(call, end)]
     verdict = torch.tensor([rank in missing for rank in range(group.size())], dtype=torch.uint8)
     answers = {rank: group.send([verdict], rank, _TAG) for rank in others}
+    ends = {rank: _receive(group, 1, rank) for rank in others}
+    given_up = []
     for rank in others:
         if rank not in missing:
             answers[rank].wait()
-    return missing
+            given_up.append(bool(ends[rank].result()[0][0]))
+    return [0] if any(given_up) else missing
 
 
 def _be_heard(group: ProcessGroup, limit: timedelta) -> List[int]:
     """At any other rank: who is missing."""
     call = group.send([torch.zeros(1, dtype=torch.uint8)], 0, _TAG)
     verdict = _receive(group, group.size(), 0)
-    if not _has_come(call, time.monotonic() + limit.total_seconds()):
+    has_come = _has_come(call, time.monotonic() + limit.total_seconds())
+    told = verdict.result()[0] if has_come else []
+    group.send([torch.tensor([not has_come], dtype=torch.uint8)], 0, _TAG)
+    if not has_come:
         return [0]
-    told = verdict.result()[0]
     return [rank for rank in range(group.size()) if told[rank]]
 
 
@@ -69,8 +75,10 @@ def carry_out(group: ProcessGroup, limit: timedelta) -> None:
     missing = (_hear_all if group.rank() == 0 else _be_heard)(group, limit)
     if missing:
         ranks = [group._ranks[rank] for rank in missing]
+        is_late = group.rank() in missing
+        when = "before others had given up" if is_late else f"within {limit.total_seconds():g} s"
         raise CollectiveError(
             f"pccl: monitored_barrier of group {group.group_name!r}, rank {group._world.rank}: "
-            f"{names_of(ranks)} not there within {limit.total_seconds():g} s",
+            f"{names_of(ranks)} not there {when}",
             ranks,
         )

@@ -42,11 +42,11 @@ _DETACHED_PEER = {"master_lost_ms": 60001}  # more than alone_ms
 _masters: List["subprocess.Popen[bytes]"] = []  # so that Python does not complain about those that still run
 
 
-class _Patience:
+class Patience:
     """Paces a wait for others, says who is missing, and ends it."""
 
-    def __init__(self, timeout: timedelta, missing: Callable[[], str]) -> None:
-        self._missing = missing
+    def __init__(self, timeout: timedelta, missing: Callable[[], str], call: str = "init_process_group") -> None:
+        self._call, self._missing = call, missing
         self._begin = time.monotonic()
         self._limit_s = timeout.total_seconds()
         self._said_at = self._begin
@@ -69,7 +69,7 @@ class _Patience:
         self._pause_s = _PAUSES_S[0]
 
     def words(self, when: str) -> str:
-        return f"init_process_group: the world is not complete {when}: {self._missing()}"
+        return f"{self._call}: the world is not complete {when}: {self._missing()}"
 
 
 # ---- the master
@@ -159,7 +159,7 @@ def _lead(store: Any, size: int, timeout: timedelta) -> World:
 
 
 def _let_in_all(door: _Door, comm: Communicator, ticket: str, timeout: timedelta) -> None:
-    patience = _Patience(timeout, door.missing)
+    patience = Patience(timeout, door.missing)
     while door.inside < door.size:
         door.look()
         door.let_in(door.inside, ticket)
@@ -178,7 +178,7 @@ def _ask(store: Any, rank: int, timeout: timedelta) -> Dict[str, Any]:
     store.set(f"pccl/question/{number}", str(rank))
     answer = f"pccl/answer/{number}"
     said = ["rank 0 missing"]
-    patience = _Patience(timeout, lambda: said[0])
+    patience = Patience(timeout, lambda: said[0])
     while True:
         if _is_there(store, answer):
             word, _, text = store.get(answer).decode().partition(" ")
@@ -280,7 +280,7 @@ def _count(comm: Communicator, size: int) -> int:
 
 
 def _fill(comm: Communicator, size: int, timeout: timedelta, missing: Callable[[], str]) -> None:
-    patience = _Patience(timeout, missing)
+    patience = Patience(timeout, missing)
     count = _count(comm, size)
     while count < size:
         comm.update_topology()

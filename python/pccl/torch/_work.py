@@ -146,14 +146,10 @@ class Work(dist.Work):  # type: ignore[misc]
             of_backward = _commit.in_backward()  # it may end on any thread
             self._future = base.then(lambda _: self._value(of_backward))
             if self._over:
-                self._complete(base)
+                base.set_result(None)
             else:
                 self._group._completer.put(self, base)
         return self._future
-
-    def _complete(self, base: Any) -> None:
-        with self._stage.completing():
-            base.set_result(None)
 
     # ---- the end
 
@@ -162,6 +158,7 @@ class Work(dist.Work):  # type: ignore[misc]
             if of_backward:
                 _commit.note(self._error)
             raise self._error
+        self._stage.join()  # torch lets whoever waits for the future continue behind the stream of this call
         return self._outputs
 
     def _let_backward_end(self) -> None:
@@ -289,7 +286,7 @@ class Completer:
             try:
                 work._await(None)
             finally:
-                work._complete(base)
+                base.set_result(None)
             del work, base, entry
 
 

@@ -60,13 +60,22 @@ class World:
         places = {words.find(f"peer {one[:8]}"): rank for rank, one in enumerate(self.ids)}
         return [places[at] for at in sorted(places) if at >= 0]
 
+    def handle(self) -> str:
+        """By which this process may be in another world (_reconfigure.py)."""
+        return f"pccl://{self.comm.address}/{self.comm.id}"
+
+    def retire(self, why: str) -> None:
+        """Ends it, while this process stays in the run."""
+        self._why = self._why or why
+        self._sentinel = None
+        if self._watch is not None:
+            self._watch.close()
+
     def end(self, why: str) -> None:
         """Leaves the run; whatever is under way fails, here and, as far as it needs this rank, elsewhere."""
         self._why = self._why or why
-        self._sentinel = None
         self.comm.close()  # the others hear that it left, and not only that it closed a group
-        if self._watch is not None:
-            self._watch.close()
+        self.retire(why)
 
     def waits(self) -> str:
         """Who waits for whom, as far as this rank knows."""

@@ -1,0 +1,136 @@
+"""Membership that a program gives to a process group it keeps: torch.distributed._reconfigure(), from torch 2.14 on.
+
+Experimental, as in torch. Everybody has a handle, which the program brings to the others by ways of its own; whoever
+calls with the same uuid and handles is a rank of the next world. No store takes part: the master knows who is there. A
+handle is the address of the master, if it is known, and the peer's id, or the name by which it will come.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+import weakref
+from datetime import timedelta
+from typing import Any, List, Optional, Sequence, Set, Tuple
+
+from .. import _threads
+from .._communicator import Communicator
+from .._errors import PCCLError
+from .._group import Group
+from ._rendezvous import Patience
+from ._work import CollectiveError
+from ._world import World
+
+_SCHEME = "pccl://"
+_used: Set[int] = set()
+_updates: weakref.WeakKeyDictionary[Communicator, _threads.Job[None]] = weakref.WeakKeyDictionary()
+
+
+class Unformed(World):
+    """Before the first reconfigure()."""
+
+    def __init__(self, rank: int) -> None:
+        self.comm: Any = None
+        self.rank = rank
+        self.ids = ()
+        self._name = uuid.uuid4().hex
+        self._why = "the process group has no members before reconfigure()"
+        self._watch = self._sentinel = None
+
+    def handle(self) -> str:
+        return f"{_SCHEME}{os.environ.get('PCCL_MASTER', '')}/{self._name}"
+
+    def connect(self, handles: Sequence[str], limit: timedelta) -> Communicator:
+        """Returns when the others have let this one in."""
+        addresses = [address for address in (_parts(one)[0] for one in handles) if address]
+        if not addresses:
+            raise ValueError("pccl: reconfigure: no handle names a master; set PCCL_MASTER to host:port")
+        milliseconds = max(1, int(limit.total_seconds() * 1000))
+        comm = Communicator(addresses[0], options={"name": self._name, "call_timeout_ms": milliseconds})
+        try:
+            comm.connect()
+        except BaseException:
+            comm.close()
+            raise
+        return comm
+
+    def end(self, why: str) -> None:
+        self._why = why
+
+    retire = end
+
+
+def _parts(handle: str) -> Tuple[str, str]:
+    """Of a handle: where the master is, and who it is."""
+    address, slash, who = handle[len(_SCHEME) :].partition("/")
+    if not handle.startswith(_SCHEME) or not slash:
+        raise ValueError(f"pccl: reconfigure: {handle!r} is no handle of this backend")
+    return address, who
+
+
+def _present(comm: Communicator, handles: Sequence[str]) -> List[Optional[str]]:
+    """The ids of those who are in the run."""
+    members = comm.members()
+    known = {**{comm.name_of(one): one for one in members}, **{one: one for one in members}}
+    return [known.get(_parts(handle)[1]) for handle in handles]
+
+
+def _update(comm: Communicator, patience: Patience) -> None:
+    """Lets newcomers in, which all members call. If that takes too long it goes on, and the next attempt waits for its
+    end."""
+    if comm not in _updates:
+        _updates[comm] = _threads.start(comm.update_topology)
+    while not _updates[comm].wait(_threads.SLICE_S):
+        patience.pause()
+    _updates.pop(comm).value()
+
+
+def _gather(comm: Communicator, handles: Sequence[str], limit: timedelta) -> List[str]:
+    """All of them, once they are there."""
+    found = _present(comm, handles)
+    patience = Patience(limit, lambda: f"{found.count(None)} of {len(handles)} handles missing", "reconfigure")
+    while None in found:
+        _update(comm, patience)
+        found = _present(comm, handles)
+        if None in found:
+            patience.pause()
+    return [one for one in found if one is not None]
+
+
+def carry_out(world: World, opts: Any, timeout: timedelta) -> Tuple[World, Group]:
+    """The world of these handles, and the group of all its ranks. If it fails, the one before is as it was; the next
+    attempt needs another uuid."""
+    handles, is_ordered = list(opts.handles), not isinstance(opts.handles, (set, frozenset))
+    limit = getattr(opts, "timeout", None) or timeout
+    if opts.uuid in _used:
+        raise ValueError(f"pccl: reconfigure: the uuid {opts.uuid} was used before")
+    if world.handle() not in handles or len(set(handles)) < len(handles):
+        raise ValueError("pccl: reconfigure: the handles must be different ones, and this rank's among them")
+    _used.add(opts.uuid)
+    comm = world.comm
+    try:
+        if comm is None:
+            assert isinstance(world, Unformed)
+            comm = world.connect(handles, limit)
+        ids = _gather(comm, handles, limit)
+        if not is_ordered:
+            ids = [one for one in comm.members() if one in ids]
+        return _formed(comm, ids, opts.uuid, limit)
+    except BaseException as error:
+        if comm is not None and comm is not world.comm:
+            comm.close()
+        if isinstance(error, PCCLError):
+            raise CollectiveError(f"pccl: reconfigure, {error.reason}") from error
+        raise
+
+
+def _formed(comm: Communicator, ids: Sequence[str], number: int, limit: timedelta) -> Tuple[World, Group]:
+    world = World(comm, ids.index(comm.id), ids, limit)
+    group = world.group(range(world.size), limit)
+    beliefs = group.all_gather_v(json.dumps([number, ids]).encode(), alone_ok=True, label="reconfigure")
+    if len({bytes(blob) for _, blob in beliefs}) > 1:
+        group.close()
+        world.retire("its members did not agree")
+        raise CollectiveError("pccl: reconfigure: the ranks gave different uuids, or handles in different orders")
+    return world, group

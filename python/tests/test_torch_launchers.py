@@ -1,0 +1,251 @@
+"""Launchers that restart all of their workers when one dies: one for each replica, and the replicas join by elastic
+mode; or a single one, whose workers go on from what they have saved. Ray and Slurm run where they are installed
+(`ray[train]` in build/venv; Debian's slurm-wlm, as root)."""
+
+import functools
+import importlib.util
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import launcher
+import pytest
+import support
+
+pytest.importorskip("torch")
+
+import installed  # noqa: E402
+
+import pccl._programs  # noqa: E402
+
+ENDLESS = 1_000_000_000  # steps
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return installed.metadata(tmp_path_factory.mktemp("installed"))
+
+
+@pytest.fixture
+def torchrun(script, folder):
+    """torchrun(example, argument...): one with an example of this package."""
+    started = []
+
+    def start(example, *arguments, workers=1, **env):
+        text = "import sys; from torch.distributed.run import main; main(sys.argv[1:])"
+        words = ["--standalone", f"--nproc-per-node={workers}", "--max-restarts=9", launcher.EXAMPLES / example]
+        started.append(script(text, *words, *arguments, env={"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", **env}))
+        return started[-1]
+
+    yield start
+    for one in started:  # killed, it would leave its workers
+        one.kill(signal.SIGTERM)
+        one.end()
+
+
+def processes():
+    """Those that run an example, launchers too: their numbers, those of their parents, arguments, environments."""
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            place = pathlib.Path("/proc", entry)
+            stat, words, env = ((place / name).read_text() for name in ("stat", "cmdline", "environ"))
+        except OSError:
+            continue  # it has ended meanwhile, or is another user's
+        if str(launcher.EXAMPLES) in words:
+            yield int(entry), int(stat.rpartition(")")[2].split()[1]), words, env
+
+
+def workers(launched):
+    return sorted(pid for pid, parent, _, _ in processes() if parent == launched.pid)
+
+
+def end_with_equal_digests(launched):
+    digests = {one.line("digest ") for one in launched}
+    assert len(digests) == 1, digests
+    for one in launched:
+        assert one.end() == 0, one.lines
+
+
+def test_a_torchrun_for_each_replica(torchrun, address):
+    two = [torchrun("elastic_ddp.py", "--pause", 0.1, PCCL_MASTER=address) for _ in range(2)]
+    launcher.wait_for(two, ": 2 peers")
+    launcher.make_way(two[1:])
+    os.kill(workers(two[0])[0], signal.SIGKILL)
+    two[1].line(": 1 peers")
+    two[0].line("exitcode: -9")
+    launcher.wait_for(two, ": 2 peers")
+    os.kill(workers(two[0])[0], signal.SIGTERM)
+    end_with_equal_digests(two)
+
+
+@pytest.mark.nightly
+def test_a_torchrun_for_each_replica_of_two(torchrun, address):
+    """HSDP: the launcher ends the other worker, too, and both come in again."""
+    given = {"workers": 2, "PCCL_MASTER": address}
+    two = [torchrun("torch_hsdp.py", "--elastic", "--pause", 0.1, "--steps", ENDLESS, **given) for _ in range(2)]
+    launcher.wait_for(two, ": 2 replicas")
+    os.kill(workers(two[0])[1], signal.SIGKILL)
+    two[1].line(": 1 replicas")
+    launcher.wait_for(two, ": 2 replicas")
+    os.kill(workers(two[0])[0], signal.SIGTERM)
+    end_with_equal_digests(two)
+
+
+@pytest.mark.nightly
+def test_one_torchrun_and_a_snapshot(torchrun, tmp_path):
+    """The world is fixed: all workers hear who is lost, and begin again where the snapshot is."""
+    one = torchrun("torch_ddp.py", "--epochs", 60, "--snapshot", tmp_path / "snapshot.pt", workers=2)
+    one.line("epoch 3:")
+    os.kill(workers(one)[1], signal.SIGKILL)
+    told = one.line("CollectiveError")
+    assert "rank 1" in told, told
+    first = one.line("epoch ")
+    assert int(first.split()[1].rstrip(":")) > 3, first
+    one.line("epoch 60:")
+    assert one.end() == 0, one.lines
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="needs ray[train]")
+def test_a_trainer_of_ray_for_each_replica(script, address, folder, tmp_path):
+    """A worker dies: Ray starts another actor in its place, which comes in as a newcomer."""
+    text = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    given = {
+        "PYTHONPATH": str(folder),
+        "OMP_NUM_THREADS": "1",
+        "RAY_DEDUP_LOGS": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_OVERRIDE_RESOURCES": '{"CPU": 4}',
+    }
+    stop = tmp_path / "stop"
+    words = [address, "--steps", ENDLESS, "--pause", 0.1, "--folder", tmp_path / "files", "--stop", stop]
+    both = script(text, launcher.EXAMPLES / "torch_ray.py", *words, env=given)
+    victim = int(both.line(" is in replica 0").split("process ")[1].split()[0])
+    both.line(": 2 replicas")
+    os.kill(victim, signal.SIGKILL)
+    both.line(": 1 replicas")
+    assert int(both.line(" is in replica 0").split("process ")[1].split()[0]) != victim
+    both.line(": 2 replicas")
+    stop.touch()
+    digests = {both.line("digest ").split("digest ")[1] for _ in range(2)}
+    assert len(digests) == 1, digests
+    assert both.end() == 0, both.lines
+
+
+SECOND = "zz-second"  # names of nodes are sorted, and the master runs on the first one
+SLURM = """
+ClusterName=pccl
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmUser=root
+AuthType=auth/none
+CredType=cred/none
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/%n.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+SlurmdParameters=config_overrides
+NodeName={host} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=8
+NodeName={second} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=8
+PartitionName=all Nodes=ALL Default=YES State=UP
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path, folder):
+    """A cluster of two nodes on this host: what its users have in their environment."""
+    host = socket.gethostname().partition(".")[0]
+    ports = [support.free_port() for _ in range(3)]
+    (tmp_path / "state").mkdir()
+    (tmp_path / "slurm.conf").write_text(SLURM.format(folder=tmp_path, ports=ports, host=host, second=SECOND))
+    master = shutil.which("pccl-master", path=os.path.dirname(pccl._programs.find("pccl-master")))
+    path = os.pathsep.join([os.path.dirname(master), os.environ["PATH"]])
+    more = {"PATH": path, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "SLURM_CONF": str(tmp_path / "slurm.conf")}
+    env = support.environment(**more)
+    commands = ["slurmctld -D -i", f"slurmd -D -N {host}", f"slurmd -D -N {SECOND}"]
+    daemons = [
+        subprocess.Popen(command.split(), env=env, stdout=log, stderr=log)
+        for command in commands
+        for log in [(tmp_path / command.replace(" ", "")).open("w")]
+    ]
+    run = functools.partial(subprocess.run, env=env, timeout=support.DEADLINE, text=True, capture_output=True)
+    end = time.monotonic() + support.DEADLINE
+    while run(["sinfo", "--noheader", "--format=%T %D"]).stdout != "idle 2\n":
+        logs = [(tmp_path / command.replace(" ", "")).read_text() for command in commands]
+        assert time.monotonic() < end and all(daemon.poll() is None for daemon in daemons), "\n".join(logs)
+        time.sleep(0.1)
+    yield more
+    run(["scancel", "--user=root", "--full"])
+    while run(["squeue", "--noheader"]).stdout:
+        time.sleep(0.1)
+    for daemon in daemons:
+        daemon.terminate()
+        daemon.wait()
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not shutil.which("slurmctld") or os.getuid() != 0, reason="needs slurm-wlm, and root")
+def test_a_torchrun_on_each_node_of_slurm(script, slurm, tmp_path):
+    """A worker dies: its torchrun starts another one. All of a node's processes die: the job lives on, and the batch
+    file starts the torchrun again."""
+    said, port = tmp_path / "said", support.free_port()
+    said.touch()
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts=9"]
+    batch = support.PACKAGE.parent / "packaging/slurm/pccl.sbatch"
+    words = ["--nodes=2", f"--output={said}", f"--export=ALL,PORT={port}", "--open-mode=append", batch]
+    words += [*torchrun, launcher.EXAMPLES / "elastic_ddp.py", "--pause=0.1"]
+    job = script("import os, sys; os.execvp('sbatch', ['sbatch', '--wait', *sys.argv[1:]])", *words, env=slurm)
+    lines = script("import os, sys; os.execvp('tail', ['tail', '-n', '+1', '-F', sys.argv[1]])", said)
+
+    def of_second():
+        """Its torchrun, and the worker of that."""
+        found = [one for one in processes() if one[2].startswith(sys.executable) and f":{port}" in one[2]]
+        found = [one for one in found if f"SLURMD_NODENAME={SECOND}" in one[3]]
+        launchers = {pid for pid, _, words, _ in found if "torch.distributed.run" in words}
+        return [(parent, pid) for pid, parent, _, _ in found if parent in launchers][0]
+
+    lines.line(": 2 peers")
+    os.kill(of_second()[1], signal.SIGKILL)
+    lines.line(": 1 peers")
+    lines.line("exitcode: -9")
+    lines.line(": 2 peers")
+    for process in of_second():
+        os.kill(process, signal.SIGKILL)
+    lines.line(f"{SECOND}: attempt 1 ended with status 137")
+    lines.line(": 1 peers")
+    lines.line(": 2 peers")
+    os.kill(of_second()[1], signal.SIGTERM)
+    assert len({lines.line("digest ") for _ in range(2)}) == 1
+    assert job.end() == 0, job.lines
+
+
+@pytest.mark.nightly
+def test_manifests_of_kubernetes():
+    """Against Kubernetes' schemas, with no other words than these know; of a JobSet, the jobs in it."""
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    import yaml
+
+    def validate(thing):
+        kubernetes_validate.validate(thing, kubernetes_validate.latest_version(), strict=True)
+
+    found = []
+    for path in sorted((support.PACKAGE.parent / "packaging/kubernetes").glob("*.yaml")):
+        for thing in yaml.safe_load_all(path.read_text()):
+            found.append(thing["kind"])
+            if thing["kind"] != "JobSet":
+                validate(thing)
+                continue
+            assert thing["spec"].keys() == {"network", "replicatedJobs"}
+            for job in thing["spec"]["replicatedJobs"]:
+                assert job.keys() == {"name", "replicas", "template"}
+                validate({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "one"}, **job["template"]})
+    assert {"StatefulSet", "Job", "JobSet"} <= set(found)
