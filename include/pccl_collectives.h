@@ -892,6 +892,58 @@ PCCL_EXPORT pcclResult_t pcclDumpFlightRecorder(const pcclComm_t *comm, char *PC
  */
 PCCL_EXPORT pcclResult_t pcclWriteFlightRecorder(const pcclComm_t *comm, const char *file);
 
+/* ------------------------------------------------------------------------------------------------ progress */
+
+/* What a thread of this process waits in. */
+typedef enum pcclProgressCall_t {
+    pcclProgressNone = 0,
+    pcclProgressUpdate = 1, /* pcclUpdateTopology */
+    pcclProgressPending = 2,
+    pcclProgressOperation = 3, /* an operation of any kind */
+    pcclProgressConnect = 4,
+    pcclProgressSynchronize = 5,
+    pcclProgressOptimize = 6
+} pcclProgressCall_t;
+
+typedef struct pcclProgress_t {
+    size_t size; /* set by PCCL_PROGRESS_INIT */
+    pcclProgressCall_t call;
+    uint64_t elapsed_ms;
+    uint64_t done;         /* bytes of shared state that have been fetched */
+    uint64_t total;        /* ... and are to be fetched, as far as is known; 0: nothing is, or not yet */
+    uint64_t rate;         /* bytes per second so far; 0: unknown */
+    uint64_t remaining_ms; /* at this rate; 0: unknown */
+} pcclProgress_t;
+#define PCCL_PROGRESS_INIT                                                                                             \
+    {                                                                                                                  \
+        sizeof(pcclProgress_t), pcclProgressNone, 0, 0, 0, 0, 0                                                        \
+    }
+
+/*
+ * Says how far the call of this communicator has come that a thread has waited in for longest. Any
+ * thread, and in particular while another one is blocked in a call on comm. Does not block: ask
+ * again and again, as a thread that draws a bar does; pcclDescribeWaits says for whom it waits.
+ * pcclSuccess         call is pcclProgressNone if no thread waits
+ * pcclNotInitialized
+ * pcclInvalidArgument comm or progress is NULL, or its size is not set
+ */
+PCCL_EXPORT pcclResult_t pcclGetProgress(const pcclComm_t *comm, pcclProgress_t *progress);
+
+/*
+ * Tells the master how the training goes: the loss of a step, for those who watch the run on the
+ * master's page and in its /status.json. Nothing else depends on it. It is news, not a promise: at
+ * most ten words a second go out, and none while the master is away; what is not told is dropped.
+ * A loss that is no number (infinite, NaN) is shown as such.
+ *
+ * Does not block. Any thread, at any time, also during other calls. Not in PCCL 1.0.
+ * pcclSuccess         also if the word was dropped
+ * pcclNotInitialized
+ * pcclInvalidArgument comm is NULL
+ * pcclInvalidUsage    unconnected
+ * pcclInternalError   a defect of the library
+ */
+PCCL_EXPORT pcclResult_t pcclReportTraining(const pcclComm_t *comm, uint64_t step, double loss);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,7 +11,7 @@ import atexit
 import threading
 import time
 
-from . import _core, _logging, _master, _native, _threads, cuda
+from . import _core, _logging, _master, _native, _threads, cuda, progress
 from ._codec import CodecError, QuantizationOptions, measure_codec
 from ._communicator import Communicator
 from ._group import Group
@@ -154,6 +154,7 @@ __all__ = [
     "cuda",
     "measure_codec",
     "parameters",
+    "progress",
     "set_log_level",
 ]
 

@@ -1,22 +1,24 @@
-"""The program `pccl`: `pccl doctor`, `pccl master`, `pccl perf`; or `python -m pccl doctor`."""
+"""The program `pccl`: `pccl doctor`, `pccl master`, `pccl perf`, `pccl top`; or `python -m pccl doctor`."""
 
 from __future__ import annotations
 
 import sys
 from typing import Callable, Dict, Optional, Sequence
 
-from . import doctor, master, perf
+from . import doctor, master, perf, top
 
 _PROGRAMS: Dict[str, Callable[[Optional[Sequence[str]]], int]] = {
     "doctor": doctor.main,
     "master": master.main,
     "perf": perf.main,
+    "top": top.main,
 }
 _USAGE = """usage: pccl PROGRAM [OPTION]...
 
   doctor   says what is wrong with machines and the paths between them, before a run
   master   runs a master, as pccl-master
   perf     measures, as pccl-perf
+  top      shows a run, live in a terminal
 
 pccl PROGRAM --help has the options of each."""
 

@@ -60,6 +60,7 @@ from ._reduce import (
 )
 from ._run import Run
 from ._state import SharedState, SharedStateSyncInfo
+from .progress import Progress, progress_of
 
 if TYPE_CHECKING:
     from ._group import Group
@@ -154,6 +155,11 @@ class Communicator:
                     raise
             size = 2 * needed.value  # peers may have joined meanwhile
 
+    def report(self, *, step: int, loss: float) -> None:
+        """Tells the master the loss of a step, for its page. Does not wait: at most ten words a second
+        go out, and none while the master is away; the others are dropped."""
+        self._core.call("pcclReportTraining", number("report: step", step, 0, 1 << 64), float(loss))
+
     @property
     def id(self) -> str:
         """The id of this peer, as errors and get_topology() write it. Each connect() makes a new
@@ -206,6 +212,11 @@ class Communicator:
         text = ctypes.create_string_buffer(4096)
         self._core.call("pcclDescribeWaits", text, len(text))
         return text.value.decode("utf-8", "replace")
+
+    def progress(self) -> Optional[Progress]:
+        """How far the call has come that a thread has waited in for longest; None: no thread waits. Call
+        it while another thread is blocked in a call; pccl.progress shows it."""
+        return progress_of(self._core, self.describe_waits)
 
     def flight_recorder(self) -> Dict[str, Any]:
         """What the flight recorder of this peer holds: its latest operations, with times, bytes and outcomes, and whom

@@ -48,6 +48,18 @@ class CodecErrorC(ctypes.Structure):
     ]
 
 
+class ProgressC(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("call", c_int),
+        ("elapsed_ms", c_uint64),
+        ("done", c_uint64),
+        ("total", c_uint64),
+        ("rate", c_uint64),
+        ("remaining_ms", c_uint64),
+    ]
+
+
 class ReduceDescriptorC(ctypes.Structure):
     _fields_ = [
         ("count", c_size_t),
@@ -261,6 +273,8 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclUpdateTopology": [c_void_p],
     "pcclArePeersPending": [c_void_p, POINTER(c_bool)],
     "pcclOptimizeTopology": [c_void_p],
+    "pcclGetProgress": [c_void_p, POINTER(ProgressC)],
+    "pcclReportTraining": [c_void_p, c_uint64, c_double],
     "pcclGetTopology": [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)],
     "pcclAllReduceAsync": [c_void_p, c_void_p, POINTER(ReduceDescriptorC), c_void_p, POINTER(AsyncReduceOpC)],
     "pcclAwaitOperation": [POINTER(AsyncReduceOpC), c_uint32, POINTER(OperationInfoC)],

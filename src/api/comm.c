@@ -430,7 +430,7 @@ static bool begin_connect(struct pccl_communicator *comm, enum pccl_status *stat
     } else if (slot->outstanding) {
         pccl_text_format(reason, "another thread is connecting this communicator");
     } else {
-        *slot = (struct pccl_call_slot){.outstanding = true};
+        *slot = (struct pccl_call_slot){.outstanding = true, .begun_us = pccl_now_us()};
         return true;
     }
     return false;
@@ -486,7 +486,8 @@ static pcclResult_t joint_call(struct pccl_communicator *comm, enum pccl_call ca
     } else if (slot->outstanding) {
         pccl_text_format(&why.reason, "such a call of another thread is outstanding");
     } else {
-        *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
+        *slot = (struct pccl_call_slot){
+            .outstanding = true, .begun_us = pccl_now_us(), .known = pccl_peer_attributes(comm->peer).epoch};
         pccl_comm_measure(comm);
         status = pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = call});
         if (status == PCCL_OK) {

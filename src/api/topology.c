@@ -1,4 +1,4 @@
-/* pcclOptimizeTopology and pcclGetTopology. */
+/* pcclOptimizeTopology, pcclGetTopology, and pcclReportTraining. */
 #include "api/api.h"
 #include "drive/comm_links.h"
 #include "drive/comm_broken.h"
@@ -6,6 +6,8 @@
 #include "drive/comm_topology.h"
 #include "net/heap.h"
 #include "peer/queries.h"
+
+#include <string.h>
 
 /* The master waits for a report little longer than the test lasts (PROTOCOL 10.3): nobody is dialed for longer. */
 enum { DIAL_MS_MAX = 2500 };
@@ -89,6 +91,29 @@ pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm_const)
 {
     pcclComm_t *handle = (pcclComm_t *)(uintptr_t)comm_const;
     PCCL_API_WHOLE_CALL(handle, PCCL_FAMILY_OPTIMIZE, optimize(handle->comm));
+}
+
+/* ---- what the caller tells ---- */
+
+static pcclResult_t report(struct pccl_communicator *comm, uint64_t step, double loss)
+{
+    struct pccl_text reason;
+    struct pccl_peer_event event = {.kind = PCCL_PEER_TRAINING, .training = {.step = step}};
+    memcpy(&event.training.loss, &loss, sizeof loss);
+    pccl_comm_enter(comm);
+    enum pccl_status status =
+        pccl_comm_is_connected(comm) ? pccl_comm_step(comm, &event) : pccl_comm_why_unconnected(comm, &reason);
+    pccl_comm_flush(comm);
+    pccl_comm_leave(comm);
+    if (status == PCCL_OK)
+        return pcclSuccess;
+    return pccl_errors_fail(comm->handle.key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);
+}
+
+pcclResult_t pcclReportTraining(const pcclComm_t *comm_const, uint64_t step, double loss)
+{
+    pcclComm_t *handle = (pcclComm_t *)(uintptr_t)comm_const;
+    PCCL_API_WHOLE_CALL(handle, PCCL_FAMILY_GENERAL, report(handle->comm, step, loss));
 }
 
 /* ---- what is known of the links ---- */

@@ -48,6 +48,8 @@
       "file for the topology report, written after each optimization; empty: none")                                    \
     X(MASTER, HOSTS, http, "PCCL_HTTP", "", 0, 4,                                                                      \
       "addresses, with or without ports (48180), at which the master answers HTTP: metrics and status; empty: none")   \
+    X(MASTER, TEXT, admin_token_file, "PCCL_ADMIN_TOKEN_FILE", "", 0, 1000,                                            \
+      "file with the token of those who may drain and expel peers over HTTP; empty: nobody may")                       \
     X(MASTER, TEXT, master_token_file, "PCCL_MASTER_TOKEN_FILE", "", 0, 1000,                                          \
       "file with the token that peers need to join, made if it is missing; empty: no token, no encryption")            \
     X(MASTER, TEXT, master_state, "PCCL_MASTER_STATE", "", 0, 1000,                                                    \

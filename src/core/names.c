@@ -137,6 +137,15 @@ static void add_quoted(struct pccl_text *words, const struct named *named)
     pccl_text_append(words, " '%s'", name);
 }
 
+void pccl_names_copy(const struct pccl_names *names, const struct pccl_id *id, char out[PCCL_NAME_MAX + 1])
+{
+    const char *name = pccl_names_of(names, id);
+    size_t length = 0;
+    for (; name != NULL && length < PCCL_NAME_MAX && name[length] != '\0'; length++)
+        out[length] = name[length];
+    out[length] = '\0';
+}
+
 void pccl_names_add_to(const struct pccl_names *names, struct pccl_text *words)
 {
     struct pccl_text said;

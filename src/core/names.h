@@ -28,6 +28,8 @@ void pccl_names_prune(struct pccl_names *names, bool (*keeps)(const void *contex
                       const void *context);
 /* NULL: no name is known. Valid until the name is forgotten. */
 const char *pccl_names_of(const struct pccl_names *names, const struct pccl_id *id);
+/* "" if no name is known. */
+void pccl_names_copy(const struct pccl_names *names, const struct pccl_id *id, char out[PCCL_NAME_MAX + 1]);
 /* Adds names behind the peers that the text mentions, except where one is there already. */
 void pccl_names_add_to(const struct pccl_names *names, struct pccl_text *words);
 

@@ -80,6 +80,37 @@ void pccl_print_add_seconds(struct pccl_print *print, uint64_t microseconds)
     pccl_print_add_bytes(print, fraction, sizeof fraction);
 }
 
+/* value = *digits * 10^*power, with nine digits; value > 0. */
+static void split_decimal(double value, uint64_t *digits, int *power)
+{
+    *power = 0;
+    for (; value >= 1e9; (*power)++)
+        value /= 10;
+    for (; value < 1e8; (*power)--)
+        value *= 10;
+    *digits = (uint64_t)(value + 0.5);
+}
+
+void pccl_print_add_double(struct pccl_print *print, double value)
+{
+    uint64_t digits;
+    int power;
+    if (!(value - value == 0)) {
+        pccl_print_add(print, "null");
+        return;
+    }
+    if (value == 0) {
+        pccl_print_add(print, "0");
+        return;
+    }
+    split_decimal(value < 0 ? -value : value, &digits, &power);
+    for (; digits % 10 == 0; power++)
+        digits /= 10;
+    pccl_print_format(print, "%s%" PRIu64, value < 0 ? "-" : "", digits);
+    if (power != 0)
+        pccl_print_format(print, power < 0 ? "e-%u" : "e%u", (unsigned)(power < 0 ? -power : power));
+}
+
 void pccl_print_add_id(struct pccl_print *print, const struct pccl_id *id)
 {
     char digits[2 * sizeof id->bytes];

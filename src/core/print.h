@@ -30,6 +30,8 @@ void pccl_print_add_bytes(struct pccl_print *print, const char *bytes, size_t le
 PCCL_PRINTF(2, 3) void pccl_print_format(struct pccl_print *print, const char *format, ...);
 /* Seconds, as "1.000042". */
 void pccl_print_add_seconds(struct pccl_print *print, uint64_t microseconds);
+/* Nine significant digits, as JSON reads it; what is no number: null. */
+void pccl_print_add_double(struct pccl_print *print, double value);
 /* All digits. */
 void pccl_print_add_id(struct pccl_print *print, const struct pccl_id *id);
 /* In double quotes, with \", \\ and \n; what is no printable UTF-8 becomes '?'. As JSON and Prometheus read it. */

@@ -11,6 +11,7 @@
 /* A joint call, or connect, in progress. */
 struct pccl_call_slot {
     bool outstanding, done, value;
+    uint64_t begun_us;
     uint64_t revision; /* SYNC, after a success: of what the group holds */
     enum pccl_status status;
     struct pccl_epoch known;       /* the epoch of the attributes when it began */

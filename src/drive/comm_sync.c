@@ -98,7 +98,8 @@ enum pccl_status pccl_comm_synchronize(struct pccl_communicator *comm, struct pc
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_SYNC];
     if (slot->outstanding)
         return PCCL_USAGE;
-    *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
+    *slot = (struct pccl_call_slot){
+        .outstanding = true, .begun_us = pccl_now_us(), .known = pccl_peer_attributes(comm->peer).epoch};
     comm->sync.session = session;
     pccl_sync_session_name(session, &comm->id, pccl_peer_lineage(comm->peer), pccl_peer_sync_round(comm->peer),
                            pccl_peer_silence_ms(comm->peer));

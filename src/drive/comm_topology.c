@@ -83,7 +83,8 @@ static void work(void *session)
 enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm, struct pccl_measure_session *session)
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_OPTIMIZE];
-    *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
+    *slot = (struct pccl_call_slot){
+        .outstanding = true, .begun_us = pccl_now_us(), .known = pccl_peer_attributes(comm->peer).epoch};
     comm->topology.session = session;
     enum pccl_status status =
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = PCCL_CALL_OPTIMIZE});

@@ -272,3 +272,31 @@ enum pccl_status pccl_credentials_of_master(const struct pccl_params *params, st
     pccl_wipe(&token, sizeof token);
     return status;
 }
+
+/* ---- of operators ---- */
+
+enum pccl_status pccl_credentials_admin(const char *path, char token[PCCL_ADMIN_TOKEN_MAX + 1],
+                                        struct pccl_text *reason)
+{
+    char text[FILE_BYTES_MAX + 1];
+    size_t length = 0;
+    enum pccl_status status = read_file(path, true, text, &length, reason);
+    if (status != PCCL_OK)
+        return status;
+    if (length == 0)
+        return fail(reason, "cannot read", path, strerror(ENOENT));
+    while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
+        length--;
+    bool good = length >= PCCL_ADMIN_TOKEN_LEAST && length <= PCCL_ADMIN_TOKEN_MAX;
+    for (size_t i = 0; i < length; i++)
+        good = good && text[i] > ' ' && text[i] <= '~';
+    if (good) {
+        memcpy(token, text, length);
+        token[length] = '\0';
+    }
+    pccl_wipe(text, sizeof text);
+    return good ? PCCL_OK
+                : fail(reason, "cannot use", path,
+                       "a token is one line of 16 to 128 printable characters without blanks; 'openssl rand -hex 32' "
+                       "makes one");
+}

@@ -24,4 +24,9 @@ PCCL_MUST_CHECK enum pccl_status pccl_credentials_of_master(const struct pccl_pa
                                                             struct pccl_credential_files *files, bool *made,
                                                             struct pccl_text *reason);
 
+enum { PCCL_ADMIN_TOKEN_LEAST = 16, PCCL_ADMIN_TOKEN_MAX = 128 };
+/* The token of those who may command a master over HTTP, from a file that only this user may read. */
+PCCL_MUST_CHECK enum pccl_status pccl_credentials_admin(const char *path, char token[PCCL_ADMIN_TOKEN_MAX + 1],
+                                                        struct pccl_text *reason);
+
 #endif

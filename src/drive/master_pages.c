@@ -1,5 +1,6 @@
 #include "drive/master_pages.h"
 
+#include "drive/dashboard.h"
 #include "log/logger.h"
 #include "master/metrics.h"
 #include "master/pages.h"
@@ -9,8 +10,9 @@
 #include <string.h>
 
 enum {
-    IDLE_SHARE = 20,  /* a page serves those who ask for so many times the time that it took to make it */
-    SLICE_ITEMS = 64, /* peers or calls: about 0.1 ms */
+    IDLE_SHARE = 20,        /* a page serves those who ask for so many times the time that it took to make it */
+    SLICE_ITEMS = 64,       /* peers or calls: about 0.1 ms; */
+    SLICE_BYTES = 16 << 10, /* or fewer, where they are long */
 };
 
 static const struct kind {
@@ -23,18 +25,67 @@ static const struct kind {
 
 static const char plain[] = "text/plain; charset=utf-8";
 
-static void answer_words(struct pccl_http_visitor *visitor, const char *words)
+static void answer_bytes(struct pccl_http_visitor *visitor, const char *type, const void *bytes, size_t length)
 {
-    struct pccl_http_body *body = pccl_http_body_make(pccl_heap(), PCCL_HTTP_ANSWER_MAX);
+    struct pccl_http_body *body = pccl_http_body_make(pccl_heap(), (uint32_t)length);
     if (body)
-        pccl_print_add(&body->print, words);
-    pccl_http_answer(visitor, plain, body);
+        pccl_print_add_bytes(&body->print, bytes, length);
+    pccl_http_answer(visitor, type, body);
     pccl_http_body_leave(body);
+}
+
+/* "/drain/<id>", "/expel/<id>", "/optimize". */
+static bool read_command(const char *path, enum pccl_master_command *command, struct pccl_id *peer)
+{
+    static const struct {
+        const char *start;
+        enum pccl_master_command command;
+    } kinds_of[] = {{"/drain/", PCCL_COMMAND_DRAIN}, {"/expel/", PCCL_COMMAND_EXPEL}};
+    *command = PCCL_COMMAND_OPTIMIZE;
+    if (strcmp(path, "/optimize") == 0)
+        return true;
+    for (size_t i = 0; i < PCCL_COUNT_OF(kinds_of); i++) {
+        size_t length = strlen(kinds_of[i].start), digits = 2 * sizeof peer->bytes;
+        *command = kinds_of[i].command;
+        if (strncmp(path, kinds_of[i].start, length) == 0)
+            return strlen(path + length) == digits && pccl_id_read(path + length, digits, peer);
+    }
+    return false;
+}
+
+static void on_command(struct pccl_master_pages *pages, struct pccl_http_visitor *visitor,
+                       const struct pccl_http_request *request)
+{
+    enum pccl_master_command command;
+    struct pccl_id peer = {{0}};
+    if (pages->token[0] == '\0') {
+        pccl_http_refuse(visitor, 405,
+                         "nothing can be changed over HTTP: the master was started without --admin-token-file.");
+    } else if (!read_command(request->path, &command, &peer)) {
+        pccl_http_refuse(visitor, 404, "There is no such command. There are /drain/ID, /expel/ID, /optimize.");
+    } else if (!pccl_http_is_ours(request, pages->names, pages->name_count)) {
+        pccl_http_refuse(visitor, 403,
+                         "Commands come from the master's own page, or from a program, under an address.");
+    } else if (!pccl_http_has_token(request, pages->token)) {
+        pccl_http_refuse(visitor, 401, "This takes the header 'Authorization: Bearer TOKEN', with the admin token.");
+    } else {
+        struct pccl_master_answer answer = {.done = false};
+        pccl_text_clear(&answer.words);
+        pages->command(pages->owner, command, &peer, &answer);
+        if (answer.done)
+            answer_bytes(visitor, plain, answer.words.bytes, answer.words.length);
+        else
+            pccl_http_refuse(visitor, 409, answer.words.bytes);
+    }
 }
 
 static uint32_t on_asked(void *owner, struct pccl_http_visitor *visitor, const struct pccl_http_request *request)
 {
     struct pccl_master_pages *pages = owner;
+    if (request->post) {
+        on_command(pages, visitor, request);
+        return 0;
+    }
     for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++) {
         if (strcmp(request->path, kinds[kind].path) != 0)
             continue;
@@ -42,9 +93,12 @@ static uint32_t on_asked(void *owner, struct pccl_http_visitor *visitor, const s
         return kind + 1;
     }
     if (strcmp(request->path, "/healthz") == 0)
-        answer_words(visitor, "ok\n");
+        answer_bytes(visitor, plain, "ok\n", 3);
+    else if (strcmp(request->path, "/") == 0)
+        answer_bytes(visitor, "text/html; charset=utf-8", pccl_dashboard, pccl_dashboard_bytes);
     else
-        pccl_http_refuse(visitor, 404, "There is no such page. There are /metrics, /status, /status.json, /healthz.");
+        pccl_http_refuse(visitor, 404,
+                         "There is no such page. There are /, /metrics, /status, /status.json, /healthz.");
     return 0;
 }
 
@@ -75,6 +129,7 @@ static void fill_in(const struct pccl_master_pages *pages, struct pccl_driver_fi
     driver->requests = pages->http.answered;
     driver->requests_refused = pages->http.refused;
     driver->visitors_dropped = pages->http.dropped;
+    driver->takes_commands = pages->token[0] != '\0';
     driver->busy_us = pages->busy_us;
     driver->longest_us = pccl_max_u64(pages->longest_us, pages->longest_before_us);
 }
@@ -118,7 +173,8 @@ static void work_on(struct pccl_master_pages *pages, uint32_t kind, struct pccl_
         page->making = more = begin(pages, kind, machine, driver, now_us);
         page->cost_us = 0;
     }
-    for (int i = 0; more && i < SLICE_ITEMS; i++)
+    uint32_t enough = page->body != NULL ? page->body->print.length + SLICE_BYTES : 0;
+    for (int i = 0; more && i < SLICE_ITEMS && page->body->print.length < enough; i++)
         more = kinds[kind].next(&page->figures, &page->at, &page->body->print);
     if (page->making)
         page->cost_us += pccl_now_us() - now_us;

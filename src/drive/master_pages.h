@@ -6,11 +6,14 @@
 #ifndef PCCL_DRIVE_MASTER_PAGES_H
 #define PCCL_DRIVE_MASTER_PAGES_H
 
+#include "drive/credentials.h"
 #include "master/figures.h"
 #include "net/http_server.h"
 
 /* Pages that are made of figures; for visitors the number behind it. */
 enum pccl_page_kind { PCCL_PAGE_METRICS, PCCL_PAGE_JSON, PCCL_PAGE_TEXT, PCCL_PAGE_KINDS };
+
+enum { PCCL_HTTP_NAMES_MAX = 4 };
 
 struct pccl_page {
     struct pccl_figures figures; /* while it is made */
@@ -23,6 +26,14 @@ struct pccl_page {
 
 struct pccl_master_pages {
     struct pccl_http_server http;
+    /* The owner's, before open: what carries out commands (of whoever has the token), and their token; "": none does.
+     */
+    void *owner;
+    void (*command)(void *owner, enum pccl_master_command command, const struct pccl_id *peer,
+                    struct pccl_master_answer *answer);
+    char token[PCCL_ADMIN_TOKEN_MAX + 1];
+    const char *names[PCCL_HTTP_NAMES_MAX]; /* of addresses, as they were given: a page may come from there, too */
+    uint32_t name_count;
     struct pccl_page pages[PCCL_PAGE_KINDS];
     /* How long the loop does not wait, in turns and in windows of PCCL_LAG_WINDOW_US. */
     uint64_t turn_us, waited_ns, busy_us, longest_us, longest_before_us, window_us;
@@ -30,7 +41,8 @@ struct pccl_master_pages {
 
 enum { PCCL_LAG_WINDOW_US = 10000000 };
 
-/* Listens there. The struct is zeroed; loop and hash are set in http. 0, or a libuv error with a reason. */
+/* Listens there. The struct is zeroed; loop and hash are set in http, and what is the owner's. 0, or a libuv error with
+ * a reason. */
 PCCL_MUST_CHECK int pccl_master_pages_open(struct pccl_master_pages *pages, const struct pccl_host *hosts,
                                            uint32_t count, struct pccl_text *reason);
 void pccl_master_pages_close(struct pccl_master_pages *pages);

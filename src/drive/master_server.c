@@ -1,6 +1,7 @@
 #include "drive/master_server.h"
 
 #include "drive/cpu.h"
+#include "drive/credentials.h"
 #include "config/errors.h"
 #include "drive/guard.h"
 #include "drive/master_pages.h"
@@ -48,7 +49,8 @@ struct pccl_master_server {
     uint32_t beat_ms;
     struct pccl_report_files report_files;
     struct pccl_host http_hosts[PCCL_MASTER_HTTP_MAX];
-    uint32_t http_host_count; /* 0: no HTTP */
+    uint32_t http_host_count;                        /* 0: no HTTP */
+    char admin_token_file[PCCL_PARAM_BYTES_MAX + 1]; /* "": none */
     struct pccl_master_pages pages;
     uint64_t turned_away;
     struct pccl_keys *keys; /* owned; NULL: in the clear */
@@ -543,18 +545,48 @@ void pccl_master_server_set_report_file(struct pccl_master_server *server, const
     memcpy(server->report_files.path, path, length + 1);
 }
 
-void pccl_master_server_set_http(struct pccl_master_server *server, const struct pccl_host *hosts, uint32_t count)
+void pccl_master_server_set_http(struct pccl_master_server *server, const struct pccl_host *hosts, uint32_t count,
+                                 const char *admin_token_file)
 {
+    size_t length = strlen(admin_token_file);
+    PCCL_ASSERT(length < sizeof server->admin_token_file);
+    memcpy(server->admin_token_file, admin_token_file, length + 1);
     PCCL_ASSERT(count <= PCCL_COUNT_OF(server->http_hosts));
     server->http_host_count = count;
     memcpy(server->http_hosts, hosts, count * sizeof *hosts);
 }
 
+/* The machine was asked over HTTP, by somebody who may. */
+static void on_command(void *owner, enum pccl_master_command command, const struct pccl_id *peer,
+                       struct pccl_master_answer *answer)
+{
+    struct pccl_text otherwise;
+    pccl_text_format(&otherwise, "the master is about to end");
+    answer->words = otherwise;
+    step(owner,
+         &(struct pccl_master_event){.kind = PCCL_MASTER_COMMAND, .command = command, .peer = *peer, .said = answer});
+}
+
 static enum pccl_status listen_for_http(struct pccl_master_server *server, struct pccl_text *reason)
 {
-    if (server->http_host_count == 0)
+    struct pccl_master_pages *pages = &server->pages;
+    if (server->http_host_count == 0 && server->admin_token_file[0] == '\0')
         return PCCL_OK;
-    server->pages = (struct pccl_master_pages){.http = {.loop = &server->reactor.loop, .hash = &server->hash}};
+    if (server->http_host_count == 0) {
+        pccl_text_format(reason, "admin_token_file is given, but not http: commands come over HTTP");
+        return PCCL_ARGUMENT;
+    }
+    *pages = (struct pccl_master_pages){.http = {.loop = &server->reactor.loop, .hash = &server->hash},
+                                        .owner = server,
+                                        .command = on_command,
+                                        .name_count = server->http_host_count};
+    for (uint32_t i = 0; i < server->http_host_count; i++)
+        pages->names[i] = server->http_hosts[i].name;
+    if (server->admin_token_file[0] != '\0') {
+        enum pccl_status status = pccl_credentials_admin(server->admin_token_file, pages->token, reason);
+        if (status != PCCL_OK)
+            return status;
+    }
     int error = pccl_master_pages_open(&server->pages, server->http_hosts, server->http_host_count, reason);
     return error ? pccl_errors_of_system(error) : PCCL_OK;
 }

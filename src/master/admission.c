@@ -100,7 +100,9 @@ void pccl_master_note_gone(struct pccl_master *m, const struct pccl_remote *remo
     if (gone == NULL)
         return; /* then it will be told that it was removed, but not why */
     m->gone = gone;
-    gone[place] = (struct pccl_gone){.id = remote->id, .token = remote->token, .reason = remote->reason};
+    gone[place] =
+        (struct pccl_gone){.id = remote->id, .token = remote->token, .at_us = m->now_us, .reason = remote->reason};
+    pccl_names_copy(&m->names, &remote->id, gone[place].name);
     m->gone_count++;
 }
 

@@ -1,6 +1,7 @@
 #include "master/figures.h"
 #include "master/eligibility.h"
 #include "master/state.h"
+#include "master/sync.h"
 #include "master/tuning.h"
 
 #include <string.h>
@@ -16,11 +17,14 @@ static enum pccl_standing standing_of(const struct pccl_remote *remote)
     }
 }
 
-static void copy_name(const struct pccl_master *m, const struct pccl_id *id, char *out)
+static void copy_edge(const struct pccl_remote *remote, struct pccl_peer_figure *figure)
 {
-    const char *name = pccl_names_of(&m->names, id);
-    for (size_t i = 0; name != NULL && name[i] != '\0' && i < PCCL_NAME_MAX; i++)
-        out[i] = name[i];
+    const struct pccl_remote *next = pccl_master_successor(remote);
+    const struct pccl_figure *known = pccl_master_find_figure(remote, next);
+    struct pccl_figure estimate = pccl_master_link_estimate(remote, next);
+    pccl_master_link_cost(remote, next, &figure->rate, &figure->rtt_us);
+    figure->predicted = known != NULL ? known->tested_rate : 0;
+    figure->achieved = estimate.source == PCCL_FIGURE_TRAFFIC ? estimate.rate : 0;
 }
 
 static void copy_peer(const struct pccl_master *m, const struct pccl_remote *remote, struct pccl_peer_figure *figure)
@@ -34,10 +38,47 @@ static void copy_peer(const struct pccl_master *m, const struct pccl_remote *rem
         .address = remote->observed,
         .heard_us = m->now_us - pccl_min_u64(m->now_us, remote->heard_us),
         .place = pccl_master_place(m, remote),
+        .draining = remote->draining,
+        .fetching = pccl_master_is_fetching(remote),
+        .donors = pccl_master_donor_count(remote),
+        .told_us = remote->told_us != 0 ? m->now_us - remote->told_us : UINT64_MAX,
+        .told_step = remote->told_step,
+        .told_loss = remote->told_loss,
     };
-    copy_name(m, &remote->id, figure->name);
+    pccl_names_copy(&m->names, &remote->id, figure->name);
     if (figure->standing == PCCL_STANDING_MEMBER && remote->group->ring_count > 1)
-        pccl_master_link_cost(remote, pccl_master_successor(remote), &figure->rate, &figure->rtt_us);
+        copy_edge(remote, figure);
+}
+
+/* The links of a group, if there is room for all. */
+static void copy_links(struct pccl_peer_group *group, struct pccl_figures *figures, uint32_t *used)
+{
+    uint32_t count = group->ring_count;
+    if (count < 2 || count > PCCL_FIGURES_LINKS_MAX / count || count * count > PCCL_FIGURES_LINKS_MAX - *used)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct pccl_remote *from = group->ring[i];
+        struct pccl_figure *links = &figures->links[*used + from->rank * count];
+        figures->rows[figures->row_count + from->rank] =
+            (struct pccl_link_row){.group = group->number, .rank = from->rank, .count = count, .links = links};
+        for (uint32_t k = 0; k < count; k++)
+            if (k != i)
+                links[group->ring[k]->rank] = pccl_master_link_estimate(from, group->ring[k]);
+    }
+    *used += count * count;
+    figures->row_count += count;
+}
+
+static void copy_gone(const struct pccl_master *m, struct pccl_figures *figures)
+{
+    uint64_t known = pccl_min_u64(m->gone_count, PCCL_FIGURES_GONE_MAX);
+    for (uint64_t back = 1; back <= known; back++) {
+        const struct pccl_gone *gone = &m->gone[(m->gone_count - back) % PCCL_GONE_MAX];
+        struct pccl_gone_figure *figure = &figures->gone[figures->gone_count++];
+        *figure = (struct pccl_gone_figure){
+            .id = gone->id, .since_us = m->now_us - pccl_min_u64(m->now_us, gone->at_us), .reason = gone->reason};
+        memcpy(figure->name, gone->name, sizeof figure->name);
+    }
 }
 
 static void copy_group(const struct pccl_peer_group *group, struct pccl_group_figure *figure)
@@ -56,12 +97,18 @@ static bool copy_all(struct pccl_master *m, struct pccl_figures *figures)
     figures->peers = pccl_allocate(figures->memory, pccl_max_u64(1, m->remote_count) * sizeof *figures->peers);
     figures->groups = pccl_allocate(figures->memory, pccl_max_u64(1, m->group_count) * sizeof *figures->groups);
     figures->waits = pccl_allocate(figures->memory, PCCL_WAITS_MAX * sizeof *figures->waits);
-    if (figures->peers == NULL || figures->groups == NULL || figures->waits == NULL)
+    figures->rows = pccl_allocate(figures->memory, pccl_max_u64(1, m->remote_count) * sizeof *figures->rows);
+    figures->links = pccl_allocate(figures->memory, PCCL_FIGURES_LINKS_MAX * sizeof *figures->links);
+    if (figures->peers == NULL || figures->groups == NULL || figures->waits == NULL || figures->rows == NULL ||
+        figures->links == NULL)
         return false;
     for (uint32_t i = 0; i < m->remote_count; i++)
         copy_peer(m, m->remotes[i], &figures->peers[i]);
     for (uint32_t i = 0; i < m->group_count; i++)
         copy_group(m->groups[i], &figures->groups[i]);
+    for (uint32_t i = 0, used = 0; i < m->group_count; i++)
+        copy_links(m->groups[i], figures, &used);
+    copy_gone(m, figures);
     figures->wait_count = pccl_master_list_waits(m, figures->waits, &figures->waits_left_out);
     return true;
 }
@@ -78,6 +125,7 @@ bool pccl_figures_take(struct pccl_master *m, bool all, const struct pccl_memory
         .counts = pccl_master_count(m),
         .tally = m->tally,
     };
+    pccl_tally_turn(&figures->tally, m->now_us);
     memcpy(figures->rounds, m->rounds, sizeof figures->rounds);
     for (uint32_t i = 0; i < m->remote_count; i++)
         figures->update_votes += pccl_master_is_living_member(m->remotes[i]) && m->remotes[i]->votes[PCCL_ROUND_UPDATE];
@@ -93,6 +141,8 @@ void pccl_figures_fini(struct pccl_figures *figures)
         return;
     pccl_release(figures->memory, figures->peers, pccl_max_u64(1, figures->peer_count) * sizeof *figures->peers);
     pccl_release(figures->memory, figures->groups, pccl_max_u64(1, figures->group_count) * sizeof *figures->groups);
+    pccl_release(figures->memory, figures->rows, pccl_max_u64(1, figures->peer_count) * sizeof *figures->rows);
+    pccl_release(figures->memory, figures->links, PCCL_FIGURES_LINKS_MAX * sizeof *figures->links);
     pccl_release(figures->memory, figures->waits, PCCL_WAITS_MAX * sizeof *figures->waits);
     *figures = (struct pccl_figures){.memory = NULL};
 }

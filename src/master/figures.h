@@ -21,9 +21,21 @@ struct pccl_peer_figure {
     struct pccl_address address; /* as the master sees it, with its listening port */
     uint64_t heard_us;           /* how long ago */
     struct pccl_place place;
+    bool draining;
     /* The link to the next in the ring, as the master predicts it; 0: unknown, or alone. */
     uint64_t rate;
     uint32_t rtt_us;
+    uint64_t predicted, achieved; /* its rate by the last test; by what operations showed since; 0: unknown */
+    bool fetching;                /* shared state, of so many donors */
+    uint32_t donors;
+    uint64_t told_us, told_step; /* the last that it told of its training, so long ago; UINT64_MAX: nothing */
+    double told_loss;
+};
+
+/* The links from a member to the members of its group, by their ranks. */
+struct pccl_link_row {
+    uint32_t group, rank, count;
+    const struct pccl_figure *links; /* in pccl_figures */
 };
 
 struct pccl_group_figure {
@@ -32,9 +44,22 @@ struct pccl_group_figure {
     uint64_t sync_round, revision;
 };
 
+/* Who was removed lately. */
+struct pccl_gone_figure {
+    struct pccl_id id;
+    char name[PCCL_NAME_MAX + 1];
+    uint64_t since_us; /* how long ago */
+    struct pccl_text reason;
+};
+enum {
+    PCCL_FIGURES_GONE_MAX = 8,
+    PCCL_FIGURES_LINKS_MAX = 64 * 64, /* of groups that fit as a whole, in their order */
+};
+
 /* What only the driver knows. It fills this in. */
 struct pccl_driver_figures {
     const char *version; /* "1.2.3" */
+    bool takes_commands; /* by HTTP, from whoever has the token */
     uint64_t connections, accepted, turned_away;
     uint64_t requests, requests_refused, visitors_dropped; /* of HTTP */
     uint64_t busy_us, longest_us;                          /* of the loop */
@@ -55,6 +80,11 @@ struct pccl_figures {
     uint32_t peer_count;
     struct pccl_group_figure *groups; /* owned */
     uint32_t group_count;
+    struct pccl_link_row *rows; /* owned, one for each peer at most */
+    uint32_t row_count;
+    struct pccl_figure *links;                           /* owned, PCCL_FIGURES_LINKS_MAX */
+    struct pccl_gone_figure gone[PCCL_FIGURES_GONE_MAX]; /* the latest first */
+    uint32_t gone_count;
     struct pccl_wait *waits; /* owned, PCCL_WAITS_MAX */
     uint32_t wait_count;
     bool waits_left_out;

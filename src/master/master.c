@@ -1,5 +1,6 @@
 /* The master's frame: creation, dispatch of events, and time. What events mean is in the other files. */
 #include "master/admission.h"
+#include "master/commands.h"
 #include "master/links.h"
 #include "master/membership.h"
 #include "master/newcomers.h"
@@ -263,9 +264,21 @@ static void take_acknowledgment(struct pccl_master *m, struct pccl_remote *remot
         pccl_master_note_known(m, remote, mark);
 }
 
+static void note_training(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_training *training)
+{
+    memcpy(&from->told_loss, &training->loss, sizeof from->told_loss);
+    from->told_step = training->step;
+    from->told_us = m->now_us;
+    pccl_tally_step(&m->tally, from->told_step, from->told_loss);
+}
+
 static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
 {
-    from->untried = from->untried && msg->type == PCCL_MSG_view_ack; /* no call of the member causes that one */
+    if (msg->type == PCCL_MSG_training) {
+        note_training(m, from, &msg->as.training);
+        return;
+    }
+    from->untried = from->untried && msg->type == PCCL_MSG_view_ack; /* no call of the member causes these */
     switch (msg->type) {
     case PCCL_MSG_vote: pccl_master_vote(m, from, msg->as.vote.kind, msg->as.vote.round); break;
     case PCCL_MSG_withdraw: pccl_master_withdraw(m, from, msg->as.withdraw.kind, msg->as.withdraw.round); break;
@@ -415,6 +428,7 @@ void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *eve
     case PCCL_MASTER_GARBAGE: garbage(m, event); break;
     case PCCL_MASTER_PROBED: pccl_master_probed(m, event); break;
     case PCCL_MASTER_SOLVED: pccl_master_solved(m, event); break;
+    case PCCL_MASTER_COMMAND: pccl_master_command(m, event); break;
     case PCCL_MASTER_IDLE: all_is_read = true; break;
     case PCCL_MASTER_TICK:
         tick(m, stood_still);

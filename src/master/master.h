@@ -56,7 +56,20 @@ enum pccl_master_event_kind {
     PCCL_MASTER_IDLE,     /* all readable input has been stepped: departures take effect now */
     PCCL_MASTER_TICK,     /* the deadline has passed */
     PCCL_MASTER_SOLVED,   /* the answer to a solve effect */
+    PCCL_MASTER_COMMAND,  /* an operator asks for something */
     PCCL_MASTER_SHUTDOWN, /* tell all peers and end; nothing is accepted afterward */
+};
+
+enum pccl_master_command {
+    PCCL_COMMAND_DRAIN,    /* `peer` goes with the next topology update, when it interrupts nothing */
+    PCCL_COMMAND_EXPEL,    /* `peer` goes at once, and what it takes part in fails */
+    PCCL_COMMAND_OPTIMIZE, /* search for better rings, from what is known of the links */
+};
+
+/* What came of a command: done, or not, and a sentence. */
+struct pccl_master_answer {
+    bool done;
+    struct pccl_text words;
 };
 
 struct pccl_master_event {
@@ -68,8 +81,10 @@ struct pccl_master_event {
     const struct pccl_msg *msg;     /* RECEIVED: the decoded body */
     const struct pccl_text *reason; /* GARBAGE */
     bool other_version;             /* GARBAGE: a hello of another protocol version */
-    struct pccl_id peer;            /* PROBED */
-    bool answered;                  /* PROBED: the peer itself answered */
+    struct pccl_id peer;            /* PROBED, COMMAND */
+    enum pccl_master_command command;
+    struct pccl_master_answer *said; /* COMMAND: filled in */
+    bool answered;                   /* PROBED: the peer itself answered */
     enum pccl_link_end how;  /* PROBED, not answered; 0: memory or descriptors were short, so nothing was dialed */
     uint64_t ticket;         /* SOLVED */
     enum pccl_status status; /* SOLVED: not OK: the search could not run */

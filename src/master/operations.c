@@ -80,7 +80,8 @@ static void count_outcome(struct pccl_master *m, const struct pccl_operation *op
 {
     uint32_t kind = op->described ? op->descriptor.collective : PCCL_COLLECTIVES;
     m->tally.begun[kind] += !op->described;
-    pccl_tally_outcome(&m->tally, kind, committed, op->described ? bytes_of(op) : 0, m->now_us - op->first_us);
+    pccl_tally_outcome(&m->tally, kind, committed, op->described ? bytes_of(op) : 0, m->now_us - op->first_us,
+                       m->now_us);
 }
 
 static void free_operation(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)

@@ -7,14 +7,17 @@ static const char *const standings[] = {[PCCL_STANDING_MEMBER] = "member",
                                         [PCCL_STANDING_RETURNING] = "returning",
                                         [PCCL_STANDING_LEAVING] = "leaving"};
 
-/* Which item it is: the head, then one for each peer, group and wait, then the tail. */
-enum part { HEAD, PEER, GROUP, WAIT, TAIL };
+/* Which item it is: the head, then one for each row of links, peer, group and wait, then the tail. */
+enum part { HEAD, ROW, PEER, GROUP, WAIT, TAIL };
 
 /* *index: which of its kind. */
 static enum part part_of(const struct pccl_figures *figures, uint32_t at, uint32_t *index)
 {
-    const uint32_t counts[] = {
-        [HEAD] = 1, [PEER] = figures->peer_count, [GROUP] = figures->group_count, [WAIT] = figures->wait_count};
+    const uint32_t counts[] = {[HEAD] = 1,
+                               [ROW] = figures->row_count,
+                               [PEER] = figures->peer_count,
+                               [GROUP] = figures->group_count,
+                               [WAIT] = figures->wait_count};
     for (enum part part = HEAD; part < TAIL; part++) {
         if (at < counts[part]) {
             *index = at;
@@ -64,6 +67,12 @@ static void put_text(struct pccl_print *print, const char *name, const char *tex
     pccl_print_add_quoted(print, text);
 }
 
+static void put_double(struct pccl_print *print, const char *name, double value)
+{
+    put_name(print, name, false);
+    pccl_print_add_double(print, value);
+}
+
 /* JSON has no exact numbers of 64 bits: tags are texts. */
 static void put_exact(struct pccl_print *print, const char *name, uint64_t value)
 {
@@ -107,6 +116,56 @@ static uint64_t operations_under_way(const struct pccl_tally *tally)
            pccl_tally_sum(tally->aborted, PCCL_TALLY_KINDS);
 }
 
+static void json_spans(const struct pccl_tally *tally, struct pccl_print *print)
+{
+    static const char *const names[] = {"committed", "aborted", "bytes"};
+    put_name(print, "spans", false);
+    pccl_print_format(print, "{\"ms\":%u", PCCL_TALLY_SPAN_US / 1000);
+    put_u64(print, "newest_ms", tally->turned_us % PCCL_TALLY_SPAN_US / 1000);
+    for (uint32_t kind = 0; kind < PCCL_COUNT_OF(names); kind++) {
+        put_name(print, names[kind], false);
+        for (uint32_t i = 1; i <= PCCL_TALLY_SPANS; i++) {
+            const struct pccl_span *span = &tally->spans[(tally->span + i) % PCCL_TALLY_SPANS];
+            const uint64_t counts[] = {span->committed, span->aborted, span->bytes};
+            pccl_print_format(print, i == 1 ? "[%" PRIu64 : ",%" PRIu64, counts[kind]);
+        }
+        pccl_print_add(print, "]");
+    }
+    pccl_print_add(print, "}");
+}
+
+static void json_steps(const struct pccl_tally *tally, struct pccl_print *print)
+{
+    uint64_t known = pccl_min_u64(tally->step_count, PCCL_TALLY_STEPS);
+    put_name(print, "steps", false);
+    pccl_print_add(print, "[");
+    for (uint64_t i = 0; i < known; i++) {
+        const struct pccl_told_step *step = &tally->steps[(tally->step_count - known + i) % PCCL_TALLY_STEPS];
+        pccl_print_format(print, i == 0 ? "{\"step\":%" PRIu64 : ",{\"step\":%" PRIu64, step->step);
+        put_u64(print, "count", step->count);
+        put_double(print, "loss", step->sum / step->count);
+        put_double(print, "least", step->least);
+        put_double(print, "most", step->most);
+        pccl_print_add(print, "}");
+    }
+    pccl_print_add(print, "]");
+}
+
+static void json_gone(const struct pccl_figures *f, struct pccl_print *print)
+{
+    put_name(print, "gone", false);
+    pccl_print_add(print, "[");
+    for (uint32_t i = 0; i < f->gone_count; i++) {
+        pccl_print_add(print, i == 0 ? "{" : ",{");
+        put_id(print, "id", &f->gone[i].id, true);
+        put_text(print, "name", f->gone[i].name);
+        put_u64(print, "since_ms", f->gone[i].since_us / 1000);
+        put_text(print, "reason", f->gone[i].reason.bytes);
+        pccl_print_add(print, "}");
+    }
+    pccl_print_add(print, "]");
+}
+
 static void json_head(const struct pccl_figures *f, struct pccl_print *print)
 {
     pccl_print_add(print, "{");
@@ -122,6 +181,7 @@ static void json_head(const struct pccl_figures *f, struct pccl_print *print)
         put_id(print, "run", &f->lineage, false);
     }
     put_epoch(print, "epoch", &f->epoch);
+    put_bool(print, "takes_commands", f->driver.takes_commands);
     put_bool(print, "recovering", f->recovering);
     put_bool(print, "optimizing", f->optimizing);
     put_u64(print, "members", f->counts.members);
@@ -131,8 +191,36 @@ static void json_head(const struct pccl_figures *f, struct pccl_print *print)
     put_u64(print, "operations_under_way", operations_under_way(&f->tally));
     put_u64(print, "operations_committed", f->counts.committed);
     put_u64(print, "operations_aborted", f->counts.aborted);
-    put_name(print, "peers", false);
+    put_u64(print, "fetches_done", f->tally.fetches);
+    put_u64(print, "fetches_failed", f->tally.fetches_failed);
+    json_spans(&f->tally, print);
+    json_steps(&f->tally, print);
+    json_gone(f, print);
+    put_name(print, "links", false);
     pccl_print_add(print, "[");
+}
+
+/* Of the link to each rank; 0: nothing gets through; null: unknown, or its own. */
+static void json_row(const struct pccl_link_row *row, bool first, struct pccl_print *print)
+{
+    pccl_print_add(print, first ? "\n{" : ",\n{");
+    put_name(print, "group", true);
+    pccl_print_format(print, "%u", row->group);
+    put_u64(print, "rank", row->rank);
+    for (int pass = 0; pass < 2; pass++) {
+        put_name(print, pass == 0 ? "rates" : "rtts_us", false);
+        for (uint32_t i = 0; i < row->count; i++) {
+            const struct pccl_figure *link = &row->links[i];
+            bool known = pass == 0 ? link->source != PCCL_FIGURE_NONE : link->rtt_us != 0;
+            pccl_print_add(print, i == 0 ? "[" : ",");
+            if (known)
+                pccl_print_format(print, "%" PRIu64, pass == 0 ? link->rate : link->rtt_us);
+            else
+                pccl_print_add(print, "null");
+        }
+        pccl_print_add(print, "]");
+    }
+    pccl_print_add(print, "}");
 }
 
 static void json_peer(const struct pccl_peer_figure *peer, bool first, struct pccl_print *print)
@@ -147,10 +235,20 @@ static void json_peer(const struct pccl_peer_figure *peer, bool first, struct pc
         put_u64(print, "position", peer->position);
         put_u64(print, "rate_to_next", peer->rate);
         put_u64(print, "rtt_to_next_us", peer->rtt_us);
+        put_u64(print, "predicted_to_next", peer->predicted);
+        put_u64(print, "achieved_to_next", peer->achieved);
+    }
+    if (peer->fetching)
+        put_u64(print, "fetches_from", peer->donors);
+    if (peer->told_us != UINT64_MAX) {
+        put_u64(print, "step", peer->told_step);
+        put_double(print, "loss", peer->told_loss);
+        put_u64(print, "told_ms", peer->told_us / 1000);
     }
     put_text(print, "address", pccl_address_str(&peer->address));
     put_u64(print, "last_word_ms", peer->heard_us / 1000);
     put_place(print, &peer->place);
+    put_bool(print, "draining", peer->draining);
     pccl_print_add(print, "}");
 }
 
@@ -219,7 +317,12 @@ static void json_wait(const struct pccl_wait *wait, bool first, struct pccl_prin
 /* The next list begins with this item, which may be one of a later list. */
 static void json_next_list(const struct pccl_figures *f, uint32_t at, struct pccl_print *print)
 {
-    uint32_t groups = 1 + f->peer_count, waits = groups + f->group_count;
+    uint32_t peers = 1 + f->row_count, groups = peers + f->peer_count, waits = groups + f->group_count;
+    if (at == peers) {
+        pccl_print_add(print, "]");
+        put_name(print, "peers", false);
+        pccl_print_add(print, "[");
+    }
     if (at == groups) {
         pccl_print_add(print, "]");
         put_name(print, "groups", false);
@@ -239,6 +342,7 @@ bool pccl_page_json(const struct pccl_figures *f, uint32_t *at, struct pccl_prin
     json_next_list(f, (*at)++, print);
     switch (part) {
     case HEAD: json_head(f, print); break;
+    case ROW: json_row(&f->rows[index], index == 0, print); break;
     case PEER: json_peer(&f->peers[index], index == 0, print); break;
     case GROUP: json_group(&f->groups[index], index == 0, print); break;
     case WAIT: json_wait(&f->waits[index], index == 0, print); break;
@@ -305,6 +409,8 @@ static void text_peer(const struct pccl_figures *f, const struct pccl_peer_figur
                      pccl_duration_str(peer->heard_us));
     if (peer->place.state == PCCL_PLACE_DISCONNECTED)
         pccl_text_add(&text, ", DISCONNECTED");
+    if (peer->draining)
+        pccl_text_add(&text, ", goes with the next update");
     if (peer->place.call != PCCL_CALL_NONE) {
         pccl_text_add(&text, ", waits in ");
         pccl_describe_call(&text, peer->place.call, peer->place.collective, peer->place.detail);
@@ -386,6 +492,7 @@ bool pccl_page_text(const struct pccl_figures *f, uint32_t *at, struct pccl_prin
     enum part part = part_of(f, (*at)++, &index);
     switch (part) {
     case HEAD: text_head(f, print); break;
+    case ROW: break; /* for programs */
     case PEER: text_peer(f, &f->peers[index], print); break;
     case GROUP: text_group(f, &f->groups[index], print); break;
     case WAIT: text_wait(f, &f->waits[index], print); break;

@@ -90,6 +90,7 @@ struct pccl_remote {
     uint64_t unanswered_us; /* when the master's dial to its listener failed; 0: it has not */
     uint64_t look_again_us; /* when to dial its port again: it was closing, or nothing could be dialed; 0: no need */
 
+    bool draining;  /* removed when the next update is decided */
     bool departing; /* removed at the next IDLE */
     enum pccl_refusal why;
     struct pccl_text reason;
@@ -105,6 +106,9 @@ struct pccl_remote {
     uint32_t place;  /* in the group's matrix */
     uint32_t number; /* its rank among the members in the order of places: for problems and reports */
     struct pccl_master_test test;
+
+    uint64_t told_us, told_step; /* when it last told of its training, and what; 0: never */
+    double told_loss;
 
     struct pccl_link_intent *intents;
     uint32_t intent_count, intent_capacity;

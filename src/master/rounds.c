@@ -2,6 +2,7 @@
  * Joint calls: votes named by kind and round, counted over the living (PROTOCOL 10, 11). It does not know who is
  * eligible (newcomers.c), or how a better ring is found.
  */
+#include "master/commands.h"
 #include "master/eligibility.h"
 #include "master/links.h"
 #include "master/newcomers.h"
@@ -142,6 +143,8 @@ void pccl_master_decide_rounds(struct pccl_master *m)
         return;
     if (pccl_master_all_voted(m, PCCL_ROUND_PENDING))
         conclude_pending(m);
+    if (m->departing_count == 0 && pccl_master_all_voted(m, PCCL_ROUND_UPDATE))
+        pccl_master_remove_drained(m);
     if (m->departing_count == 0 && pccl_master_all_voted(m, PCCL_ROUND_UPDATE) &&
         !pccl_master_update_waits_for_rings(m))
         conclude_update(m);

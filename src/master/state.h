@@ -24,6 +24,8 @@ struct pccl_stranger {
 /* A peer that was removed, in case it comes back and needs the reason. */
 struct pccl_gone {
     struct pccl_id id, token;
+    uint64_t at_us;
+    char name[PCCL_NAME_MAX + 1]; /* "": none */
     struct pccl_text reason;
 };
 

@@ -639,3 +639,8 @@ bool pccl_master_is_fetching(const struct pccl_remote *remote)
 {
     return remote->sync_part != NULL && (remote->sync_part->fetches || remote->sync_part->vouches);
 }
+
+uint32_t pccl_master_donor_count(const struct pccl_remote *remote)
+{
+    return remote->sync_part != NULL ? remote->sync_part->donor_count : 0;
+}

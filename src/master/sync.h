@@ -26,5 +26,7 @@ void pccl_master_drop_sync_part(struct pccl_master *m, struct pccl_remote *remot
 /* Has the member voted, and does it fetch nothing, or nothing any more? */
 bool pccl_master_has_voted_sync(const struct pccl_remote *remote);
 bool pccl_master_is_fetching(const struct pccl_remote *remote);
+/* How many donors it was told of. */
+uint32_t pccl_master_donor_count(const struct pccl_remote *remote);
 
 #endif

@@ -138,7 +138,7 @@ void pccl_http_answer_all(struct pccl_http_server *server, uint32_t wanted, cons
 static const char *complaint(uint16_t code)
 {
     switch (code) {
-    case 405: return "Only GET and HEAD are answered here: nothing can be changed over HTTP.";
+    case 405: return "GET and HEAD are answered here, and POST for commands; nothing else.";
     case 414: return "The path is too long: at most 255 bytes.";
     case 431: return "The head of the request is too long: at most 8192 bytes.";
     case 505: return "HTTP/1.0 and HTTP/1.1 are spoken here.";

@@ -1,7 +1,7 @@
 /*
- * Answers GET and HEAD over HTTP on an event loop that has better things to do: few connections, each for one request,
- * for a short time, with little memory. Who sends slowly, reads slowly or comes in crowds is dropped, and harms nobody
- * else. Knows nothing of the pages: its owner makes them, at once or later. Runs on the loop's thread.
+ * Answers GET and HEAD, and takes POST, over HTTP on an event loop that has better things to do: few connections, each
+ * for one request, for a short time, with little memory. Who sends slowly, reads slowly or comes in crowds is dropped,
+ * and harms nobody else. Knows nothing of the pages: its owner makes them, at once or later. Runs on the loop's thread.
  */
 #ifndef PCCL_NET_HTTP_SERVER_H
 #define PCCL_NET_HTTP_SERVER_H

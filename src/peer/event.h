@@ -93,6 +93,11 @@ enum pccl_peer_event_kind {
      */
     PCCL_PEER_DESCRIBE,
     /*
+     * Tells the master of `training`, for those who watch. USAGE: unconnected. Nothing is told while
+     * the master is away, or shortly after the last time.
+     */
+    PCCL_PEER_TRAINING,
+    /*
      * Launches an operation. TOO_FEW_PEERS (not numbered), ARGUMENT (the tag is in use; or tiny, and
      * the payload is not as long as the descriptor says, or too long), USAGE (unconnected; or a call
      * that ends the era is outstanding), LIMIT, MEMORY. On OK the event's `op` is held by the caller
@@ -213,7 +218,8 @@ struct pccl_peer_event {
     bool purposely;         /* LINK_DOWN: the other side said link_bye */
     bool other_version;     /* MASTER_GARBAGE: an answer of another protocol version */
     bool blocked;           /* OP_AWAIT */
-    bool complete;          /* SYNC_DONE */
+    struct pccl_msg_training training; /* TRAINING */
+    bool complete;                     /* SYNC_DONE */
 };
 
 #endif

@@ -153,6 +153,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
     case PCCL_PEER_CALL: return pccl_peer_call(p, event->call, event->vote);
     case PCCL_PEER_WITHDRAW: pccl_peer_withdraw(p, event->call); break;
     case PCCL_PEER_DESCRIBE: return pccl_peer_describe(p);
+    case PCCL_PEER_TRAINING: return pccl_peer_tell_training(p, &event->training);
     case PCCL_PEER_LAUNCH: return pccl_peer_launch(p, event->launch, &event->op);
     case PCCL_PEER_OP_AWAIT: pccl_peer_op_await(p, event->op, event->blocked); break;
     case PCCL_PEER_OP_ABORT: pccl_peer_op_abort(p, event->op, event->class, event->reason); break;

@@ -151,6 +151,7 @@ struct pccl_peer {
     /* calls */
     bool connect_outstanding;
     uint64_t connect_since_us, connect_deadline_us, connect_where_us;
+    uint64_t training_told_us;   /* when the master was last told of the training; 0: never */
     uint64_t admissions_told_us; /* when it was last logged that newcomers wait */
     struct pccl_vote_call calls[PCCL_ROUND_KINDS];
     struct pccl_sync_call sync;

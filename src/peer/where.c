@@ -8,7 +8,10 @@
 #include "peer/where.h"
 #include "wire/describe.h"
 
-enum { WHERE_REPEAT = 5 }; /* times where_ms, between two questions */
+enum {
+    WHERE_REPEAT = 5,           /* times where_ms, between two questions */
+    TRAINING_PAUSE_US = 100000, /* between two words about the training */
+};
 
 /*
  * If the deadline comes sooner, ask halfway to it: the caller learns in time who is missing, and
@@ -150,4 +153,16 @@ void pccl_peer_take_places(struct pccl_peer *p, const struct pccl_msg_who_is_whe
     pccl_peer_log(p, PCCL_LOG_WARN, "%s", text->bytes);
     if (answer->stuck && p->config.stuck_ms != 0)
         end_stuck_call(p, answer);
+}
+
+/* It is news, not a promise: what a master that is away or much told does not hear is of no interest later. */
+enum pccl_status pccl_peer_tell_training(struct pccl_peer *p, const struct pccl_msg_training *training)
+{
+    if (p->state != PCCL_PEER_MEMBER)
+        return PCCL_USAGE;
+    if (p->resuming || !p->up || (p->training_told_us != 0 && p->now_us < p->training_told_us + TRAINING_PAUSE_US))
+        return PCCL_OK;
+    p->training_told_us = p->now_us;
+    pccl_peer_send(p, &(struct pccl_msg){.type = PCCL_MSG_training, .as.training = *training});
+    return PCCL_OK;
 }

@@ -17,6 +17,8 @@ uint64_t pccl_peer_next_where(const struct pccl_peer *p);
  * the newcomer, and at the members that hold links to it.
  */
 void pccl_peer_tick_admissions(struct pccl_peer *p);
+/* USAGE: unconnected. */
+PCCL_MUST_CHECK enum pccl_status pccl_peer_tell_training(struct pccl_peer *p, const struct pccl_msg_training *training);
 /* A call has ended: this peer waits for nobody any more, unless another call still waits. */
 void pccl_peer_wait_ended(struct pccl_peer *p);
 

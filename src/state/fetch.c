@@ -417,3 +417,17 @@ bool pccl_fetch_is_torn(const struct pccl_fetch *fetch, uint32_t tensor)
 }
 
 uint64_t pccl_fetch_bytes(const struct pccl_fetch *fetch) { return fetch->bytes; }
+
+uint64_t pccl_fetch_left(const struct pccl_fetch *fetch)
+{
+    uint64_t left = 0;
+    for (uint32_t i = 0; i < fetch->state->tensor_count; i++) {
+        const struct pccl_fetch_task *task = &fetch->tasks[i];
+        uint64_t bytes = pccl_fetch_tensor(fetch, i)->bytes;
+        if (task->chunks != NULL)
+            left += pccl_min_u64(bytes, task->missing * PCCL_STATE_CHUNK_BYTES);
+        else if (task->list != NULL || !pccl_list_is_empty(&task->link))
+            left += bytes;
+    }
+    return left;
+}

@@ -103,5 +103,7 @@ const struct pccl_text *pccl_fetch_reason(const struct pccl_fetch *fetch); /* FA
 /* Whether this tensor has been written to and is not complete. */
 bool pccl_fetch_is_torn(const struct pccl_fetch *fetch, uint32_t tensor);
 uint64_t pccl_fetch_bytes(const struct pccl_fetch *fetch); /* verified chunks so far */
+/* The bytes that are missing, as far as is known: of a tensor whose chunks are not known to differ yet, all. */
+uint64_t pccl_fetch_left(const struct pccl_fetch *fetch);
 
 #endif

@@ -7,7 +7,10 @@
 
 #include "sync/asking.h"
 
-enum { LARGE_BYTES = 64 << 10 }; /* after a chunk of this size it is worth asking for more at once */
+enum {
+    LARGE_BYTES = 64 << 10, /* after a chunk of this size it is worth asking for more at once */
+    TELL_EVERY_US = 100000,
+};
 
 static struct pccl_sync_asker *asker_of(struct pccl_sync_link *link)
 {
@@ -42,6 +45,20 @@ static void give_up(struct pccl_sync_asker *asker, const struct pccl_text *reaso
 }
 
 /* All bytes of the chunk have arrived. */
+/* The sum is over all tensors, so it is not made for each chunk. */
+static void tell_progress(struct pccl_sync_session *session, const struct pccl_fetch *machine)
+{
+    uint64_t now_us = pccl_now_us();
+    if (session->told_us != 0 && now_us < session->told_us + TELL_EVERY_US)
+        return;
+    session->told_us = now_us;
+    uint64_t done = pccl_fetch_bytes(machine);
+    if (atomic_load_explicit(&session->fetch_since_us, memory_order_relaxed) == 0)
+        atomic_store_explicit(&session->fetch_since_us, now_us, memory_order_relaxed);
+    atomic_store_explicit(&session->to_fetch, done + pccl_fetch_left(machine), memory_order_relaxed);
+    atomic_store_explicit(&session->fetched, done, memory_order_relaxed);
+}
+
 static void end_chunk(struct pccl_sync_asker *asker)
 {
     struct pccl_sync_link *link = &asker->link;
@@ -64,6 +81,7 @@ static void end_chunk(struct pccl_sync_asker *asker)
     if (!wanted)
         return;
     session->received += asker->arrival.length;
+    tell_progress(session, machine_of(asker));
     pccl_sync_fetching_proved(asker->line);
 }
 

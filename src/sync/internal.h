@@ -210,6 +210,9 @@ struct pccl_sync_session {
     struct pccl_list_node links; /* link->in_session, the newest last */
     struct pccl_sync_fetching fetching;
     uint64_t sent, received;
+    /* What other threads may read of the fetching. */
+    uint64_t told_us;
+    _Atomic uint64_t fetched, to_fetch, fetch_since_us;
 };
 
 #endif

@@ -241,6 +241,14 @@ void pccl_sync_session_traffic(const struct pccl_sync_session *session, uint64_t
     *received = session->received;
 }
 
+void pccl_sync_session_progress(const struct pccl_sync_session *session, uint64_t *done, uint64_t *total,
+                                uint64_t *since_us)
+{
+    *done = atomic_load_explicit(&session->fetched, memory_order_relaxed);
+    *total = pccl_max_u64(*done, atomic_load_explicit(&session->to_fetch, memory_order_relaxed));
+    *since_us = atomic_load_explicit(&session->fetch_since_us, memory_order_relaxed);
+}
+
 void pccl_sync_session_torn(const struct pccl_sync_session *session, struct pccl_text *reason)
 {
     uint64_t count = 0;

@@ -110,6 +110,9 @@ PCCL_MUST_CHECK enum pccl_status pccl_sync_session_accept(struct pccl_sync_sessi
  * be ignored.
  */
 PCCL_MUST_CHECK bool pccl_sync_session_is_replanned(struct pccl_sync_session *session);
+/* The bytes that were fetched, of how many as far as is known, and since when; 0: nothing is fetched. */
+void pccl_sync_session_progress(const struct pccl_sync_session *session, uint64_t *done, uint64_t *total,
+                                uint64_t *since_us);
 /* Makes `run` return. */
 void pccl_sync_session_end(struct pccl_sync_session *session);
 

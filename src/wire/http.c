@@ -1,5 +1,7 @@
 #include "wire/http.h"
 
+#include "core/address.h"
+
 #include <string.h>
 
 /* ---- requests ---- */
@@ -60,7 +62,8 @@ static uint16_t read_method(const struct line *method, struct pccl_http_request 
     if (method->length == 0)
         return 400;
     request->head = equals(method, "HEAD");
-    return request->head || equals(method, "GET") ? 0 : 405;
+    request->post = equals(method, "POST");
+    return request->head || request->post || equals(method, "GET") ? 0 : 405;
 }
 
 /* "/path?query", or the same behind "http://host". */
@@ -102,7 +105,38 @@ static uint16_t read_request_line(struct line line, struct pccl_http_request *re
     return wrong != 0 ? wrong : lost;
 }
 
-static bool is_header(const struct line *line)
+static char lower(char byte) { return (char)(byte >= 'A' && byte <= 'Z' ? byte - 'A' + 'a' : byte); }
+
+/* The name of a header, which begins the line. */
+static bool is_called(const struct line *line, size_t length, const char *name)
+{
+    size_t i = 0;
+    while (i < length && name[i] != '\0' && lower(line->bytes[i]) == name[i])
+        i++;
+    return i == length && name[i] == '\0';
+}
+
+/* Keeps the value of a header that matters. false: it came before. */
+static bool keep_header(const struct line *line, size_t name, struct pccl_http_request *request)
+{
+    struct pccl_http_value *value = is_called(line, name, "host")            ? &request->host
+                                    : is_called(line, name, "origin")        ? &request->origin
+                                    : is_called(line, name, "authorization") ? &request->authorization
+                                                                             : NULL;
+    size_t from = name + 1, to = line->length;
+    if (value == NULL)
+        return true;
+    if (value->bytes != NULL)
+        return false;
+    while (from < to && (line->bytes[from] == ' ' || line->bytes[from] == '\t'))
+        from++;
+    while (to > from && (line->bytes[to - 1] == ' ' || line->bytes[to - 1] == '\t'))
+        to--;
+    *value = (struct pccl_http_value){line->bytes + from, to - from};
+    return true;
+}
+
+static bool read_header(const struct line *line, struct pccl_http_request *request)
 {
     size_t name = 0;
     while (name < line->length && is_token(line->bytes[name]))
@@ -112,7 +146,7 @@ static bool is_header(const struct line *line)
     for (size_t i = name + 1; i < line->length; i++)
         if ((unsigned char)line->bytes[i] < ' ' && line->bytes[i] != '\t')
             return false;
-    return true;
+    return keep_header(line, name, request);
 }
 
 enum pccl_http_reading pccl_http_read(const char *bytes, size_t length, struct pccl_http_request *request,
@@ -133,7 +167,7 @@ enum pccl_http_reading pccl_http_read(const char *bytes, size_t length, struct p
             *code = wrong != 0 ? wrong : 200;
             return wrong != 0 ? PCCL_HTTP_BAD : PCCL_HTTP_REQUEST;
         }
-        if (!is_header(&line))
+        if (!read_header(&line, request))
             wrong = 400;
         if (wrong == 400)
             break; /* it speaks something else, and may never send the end of a head */
@@ -144,6 +178,64 @@ enum pccl_http_reading pccl_http_read(const char *bytes, size_t length, struct p
     return PCCL_HTTP_BAD;
 }
 
+/* ---- who asks ---- */
+
+bool pccl_http_is(const struct pccl_http_value *value, const char *words)
+{
+    return value->bytes != NULL && equals(&(struct line){value->bytes, value->length}, words);
+}
+
+/* Without the port and without brackets. */
+static struct line host_of(const struct pccl_http_value *value)
+{
+    struct line host = {value->bytes, 0};
+    bool brackets = value->length > 0 && value->bytes[0] == '[';
+    while (host.length < value->length && value->bytes[host.length] != (brackets ? ']' : ':'))
+        host.length++;
+    if (brackets) {
+        host.bytes++;
+        host.length--;
+    }
+    return host;
+}
+
+static bool is_host(const struct pccl_http_value *value, const char *const *names, uint32_t count)
+{
+    struct pccl_address address;
+    if (value->bytes == NULL || value->length == 0)
+        return false;
+    struct line host = host_of(value);
+    bool known = equals(&host, "localhost") || pccl_address_parse_ip(host.bytes, host.length, &address);
+    for (uint32_t i = 0; !known && i < count; i++)
+        known = equals(&host, names[i]);
+    return known;
+}
+
+bool pccl_http_is_ours(const struct pccl_http_request *request, const char *const *names, uint32_t count)
+{
+    static const char scheme[] = "http://";
+    const struct pccl_http_value *origin = &request->origin, *host = &request->host;
+    const size_t skipped = sizeof scheme - 1;
+    if (!is_host(host, names, count))
+        return false;
+    return origin->bytes == NULL ||
+           (origin->length == skipped + host->length && memcmp(origin->bytes, scheme, skipped) == 0 &&
+            memcmp(origin->bytes + skipped, host->bytes, host->length) == 0);
+}
+
+bool pccl_http_has_token(const struct pccl_http_request *request, const char *token)
+{
+    static const char scheme[] = "Bearer ";
+    const struct pccl_http_value *given = &request->authorization;
+    size_t skipped = sizeof scheme - 1, length = 0;
+    unsigned differs = 0;
+    if (given->bytes == NULL || given->length <= skipped || memcmp(given->bytes, scheme, skipped) != 0)
+        return false;
+    for (; skipped + length < given->length && token[length] != '\0'; length++)
+        differs |= (unsigned char)given->bytes[skipped + length] ^ (unsigned char)token[length];
+    return differs == 0 && skipped + length == given->length && token[length] == '\0';
+}
+
 /* ---- answers ---- */
 
 const char *pccl_http_words(uint16_t code)
@@ -151,9 +243,12 @@ const char *pccl_http_words(uint16_t code)
     switch (code) {
     case 200: return "OK";
     case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
     case 408: return "Request Timeout";
+    case 409: return "Conflict";
     case 414: return "URI Too Long";
     case 431: return "Request Header Fields Too Large";
     case 505: return "HTTP Version Not Supported";
@@ -182,6 +277,8 @@ size_t pccl_http_write_head(uint16_t code, const char *type, uint64_t body_bytes
     pccl_text_format(&number, "%" PRIu64, body_bytes);
     at = add(head, at, "\r\nContent-Length: ");
     at = add(head, at, number.bytes);
-    at = add(head, at, code == 405 ? "\r\nAllow: GET, HEAD" : "");
-    return add(head, at, "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n");
+    at = add(head, at, code == 405 ? "\r\nAllow: GET, HEAD, POST" : "");
+    return add(head, at,
+               "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nConnection: "
+               "close\r\n\r\n");
 }

@@ -240,6 +240,10 @@
     F(U64, round, , )                                  /* of a joint call */                                           \
     F(U64, since_us, , )
 
+#define PCCL_FIELDS_training(F) /* what a peer tells of its training: PROTOCOL 9.8 */                                  \
+    F(U64, step, , )                                                                                                   \
+    F(U64, loss, , ) /* the bits of a double; any, as nothing is decided by it */
+
 #define PCCL_FIELDS_resume(F) /* to a master of another boot: what this peer knows, in several messages */             \
     F(STRUCT, epoch, epoch, )                                                                                          \
     F(STRUCT, view, epoch, )                                                                                           \
@@ -293,7 +297,7 @@
     F(STRUCT, cost, cost, )
 
 #define PCCL_FIELDS_expelled(F)                                                                                        \
-    F(U16, code, PCCL_REFUSAL_VERSION, PCCL_REFUSAL_STATE) /* enum pccl_refusal */                                     \
+    F(U16, code, PCCL_REFUSAL_VERSION, PCCL_REFUSAL_OPERATOR) /* enum pccl_refusal */                                  \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_epoch_change(F)                                                                                    \
@@ -464,6 +468,7 @@
     X(23, sync_proof, "peer to master")                                                                                \
     X(24, subgroup_end, "peer to master")                                                                              \
     X(25, resume_subgroup, "peer to master")                                                                           \
+    X(28, training, "peer to master")                                                                                  \
     X(32, welcome, "master to peer")                                                                                   \
     X(33, expelled, "master to peer")                                                                                  \
     X(34, epoch_change, "master to peer")                                                                              \
@@ -514,7 +519,8 @@ enum pccl_hello_mode { PCCL_ENUM_hello_mode(PCCL_ENUM_VALUE) };
     V(REFUSAL_PROTOCOL, 10, "it broke the protocol")                                                                   \
     V(REFUSAL_SHUTDOWN, 11, "the master ends")                                                                         \
     V(REFUSAL_LEFT, 12, "it said good-bye")                                                                            \
-    V(REFUSAL_STATE, 13, "its shared state does not match that of its group")
+    V(REFUSAL_STATE, 13, "its shared state does not match that of its group")                                          \
+    V(REFUSAL_OPERATOR, 14, "an operator wants it to go")
 enum pccl_refusal { PCCL_ENUM_refusal(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_collective(V)                                                                                        \

@@ -121,6 +121,17 @@ void do_topology(struct command *command)
     free(text);
 }
 
+/* report STEP LOSS */
+void do_report(struct command *command)
+{
+    begin(command);
+    double loss = strtod(command->words[1], NULL);
+    pcclResult_t result = pcclReportTraining(command->slot->comm, number(command, 0), loss);
+    struct line line;
+    answer(command, &line, result);
+    end_line(&line);
+}
+
 void do_pending(struct command *command)
 {
     bool pending = false;

@@ -70,9 +70,9 @@ static const struct {
     {"ping", do_nothing},    {"test", do_test},         {"abort", do_abort},       {"churn", do_churn},
     {"flood", do_flood},     {"state", do_state},       {"poke", do_poke},         {"digests", do_digests},
     {"sync", do_sync},       {"train", do_train},       {"optimize", do_optimize}, {"topology", do_topology},
-    {"members", do_members}, {"collect", do_collect},   {"mixed", do_mixed},       {"group", do_group},
-    {"run", do_run},         {"send", do_send},         {"recv", do_recv},         {"stream", do_stream},
-    {"record", do_record},
+    {"report", do_report},   {"members", do_members},   {"collect", do_collect},   {"mixed", do_mixed},
+    {"group", do_group},     {"run", do_run},           {"send", do_send},         {"recv", do_recv},
+    {"stream", do_stream},   {"record", do_record},
 };
 
 static void *run_command(void *argument)

@@ -96,6 +96,7 @@ void do_attributes(struct command *command);
 void do_update(struct command *command);
 void do_optimize(struct command *command);
 void do_topology(struct command *command);
+void do_report(struct command *command);
 void do_pending(struct command *command);
 void do_admit(struct command *command);
 void do_waits(struct command *command);

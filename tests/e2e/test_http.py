@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
+import tempfile
 import urllib.request
 
 import harness
@@ -96,6 +98,7 @@ def test_pages(run):
     """Each page has its type; errors are words."""
     start(run)
     for path, kind in {
+        "/": "text/html; charset=utf-8",
         "/metrics": "text/plain; version=0.0.4; charset=utf-8",
         "/status": "text/plain; charset=utf-8",
         "/status.json": "application/json",
@@ -219,6 +222,103 @@ def test_update_waits(run):
     check(call["missing"][0]["peer"].startswith(run.id_of(peers[1])), f"missing: {call}")
     peers[1].do("update")
     vote.wait(rc=SUCCESS)
+
+
+TOKEN = "0123456789abcdef-secret"
+
+
+def token_file(run, token=TOKEN, mode=0o600):
+    folder = tempfile.mkdtemp()
+    run.at_exit.append(lambda: shutil.rmtree(folder, ignore_errors=True))
+    path = os.path.join(folder, "admin.token")
+    if token is not None:
+        with open(path, "w", encoding="ascii") as file:
+            file.write(token + "\n")
+        os.chmod(path, mode)
+    return path
+
+
+def command(run, path, token=TOKEN, **headers):
+    """(status, words)"""
+    lines = {"Host": f"127.0.0.1:{run.http}", "Content-Length": "0", **headers}
+    if token:
+        lines["Authorization"] = f"Bearer {token}"
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items() if value is not None)
+    answer = exchange(run, f"POST {path} HTTP/1.1\r\n{head}\r\n".encode(), close=False).decode()
+    return int(answer.split(" ", 2)[1]), answer.partition("\r\n\r\n")[2]
+
+
+def test_commands(run):
+    """Whoever has the token expels a peer at once, and drains one without anything failing; nobody else does."""
+    start(run, admin_token_file=token_file(run))
+    peers = run.join(4, where_ms=50)
+    check(status(run)["takes_commands"], "no commands")
+    ids = [peer["id"] for peer in status(run)["peers"]]
+    own = f"http://127.0.0.1:{run.http}"
+    for path, arguments, code, words in (
+        (f"/expel/{ids[3]}", {"token": None}, 401, "Bearer"),
+        (f"/expel/{ids[3]}", {"token": TOKEN + "x"}, 401, "Bearer"),
+        (f"/expel/{ids[3]}", {"Origin": "http://evil.example"}, 403, "own page"),
+        (f"/expel/{ids[3]}", {"Host": "evil.example"}, 403, "own page"),
+        (f"/expel/{ids[3]}", {"Host": None}, 403, "own page"),
+        (f"/expel/{ids[3][:-1]}", {}, 404, "no such command"),
+        ("/expel", {}, 404, "no such command"),
+        ("/status", {}, 404, "no such command"),
+        (f"/expel/{'0' * 31}1", {}, 409, "there is no peer"),
+        ("/optimize", {"Origin": own}, 409, "nothing to search"),
+    ):
+        got, said = command(run, path, **arguments)
+        check(got == code and words in said, f"{path} {arguments}: {got} {said}")
+    equal(status(run)["members"], 4, "members")
+
+    got, said = command(run, f"/drain/{ids[2]}", Origin=own)
+    check(got == 200 and "next topology update" in said, f"{got} {said}")
+    calls = [peer.start(*SMALL) for peer in peers]
+    for call in calls:
+        equal(call.wait(rc=SUCCESS)["peers"], 4, "peers while one is drained")
+    poll(lambda: [peer["draining"] for peer in status(run)["peers"]] == [False, False, True, False], "the draining one")
+    votes = [peer.start("update") for peer in peers]
+    for i, vote in enumerate(votes):
+        vote.wait(rc=None if i == 2 else SUCCESS)
+    check("an operator drained it" in votes[2].result["words"], f"{votes[2].result}")
+
+    stay = peers[:2]
+    calls = [peer.start(*LARGE) for peer in stay]
+    for peer in stay:
+        peer.until_waiting(part="all-reduce tag 2")
+    got, said = command(run, f"/expel/{ids[3]}")
+    check(got == 200 and "is removed" in said, f"{got} {said}")
+    for call in calls:
+        call.wait(rc=harness.LOST)
+    works(run, stay)
+    found = until(run, pccl_members=2)
+    equal(found['pccl_peers_gone_total{role="member",reason="operator"}'], 2, "gone")
+    poll(
+        lambda: [
+            gone["reason"] for gone in status(run)["gone"]
+        ] == ["an operator removed it", "an operator drained it"],
+        "who was removed lately",
+    )
+
+
+def test_command_settings(run):
+    """A token that is no secret, is short, or has no HTTP is refused in words."""
+    for token, mode, http, words in (
+        (None, 0, "127.0.0.1:0", "No such file"),
+        (TOKEN, 0o644, "127.0.0.1:0", "others may read"),
+        ("short", 0o600, "127.0.0.1:0", "16 to 128"),
+        ("a b" * 20, 0o600, "127.0.0.1:0", "16 to 128"),
+        (TOKEN, 0o600, "", "commands come over HTTP"),
+    ):
+        arguments = ["--listen", "127.0.0.1:0", "--admin-token-file", token_file(run, token, mode)]
+        done = subprocess.run(
+            [harness.executable("master"), *arguments, *(["--http", http] if http else [])],
+            capture_output=True,
+            text=True,
+            timeout=harness.DEADLINE,
+            check=False,
+        )
+        check(done.returncode == 1 and words in done.stderr, f"{token} {mode:o}: {done.returncode} {done.stderr}")
 
 
 def works(run, peers):

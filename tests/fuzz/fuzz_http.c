@@ -14,6 +14,21 @@ struct picture {
     struct pccl_http_request request;
 };
 
+/* Values lie within what was read; whoever commands has the token, and an origin that is the host. */
+static void look_at_values(const struct pccl_http_request *request, const char *bytes, size_t length)
+{
+    static const char *const names[] = {"master"};
+    const struct pccl_http_value *values[] = {&request->host, &request->origin, &request->authorization};
+    for (size_t i = 0; i < PCCL_COUNT_OF(values); i++)
+        EXPECT(values[i]->bytes == NULL || (values[i]->bytes >= bytes && values[i]->length <= length &&
+                                            values[i]->bytes + values[i]->length <= bytes + length));
+    if (pccl_http_is_ours(request, names, 1))
+        EXPECT(request->host.length > 0 &&
+               (request->origin.bytes == NULL || request->origin.length == request->host.length + strlen("http://")));
+    if (pccl_http_has_token(request, "0123456789abcdef"))
+        EXPECT(request->authorization.length == strlen("Bearer 0123456789abcdef"));
+}
+
 static struct picture read_some(const char *bytes, size_t length)
 {
     struct picture picture = {.code = 0};
@@ -21,7 +36,10 @@ static struct picture read_some(const char *bytes, size_t length)
     EXPECT(exact != NULL);
     memcpy(exact, bytes, length);
     picture.reading = pccl_http_read(exact, length, &picture.request, &picture.code);
+    if (picture.reading == PCCL_HTTP_REQUEST)
+        look_at_values(&picture.request, exact, length);
     free(exact);
+    picture.request.host = picture.request.origin = picture.request.authorization = (struct pccl_http_value){0};
     return picture;
 }
 

@@ -420,6 +420,15 @@ static void describe(struct sim *sim, struct sim_peer *peer)
         sim_fail(sim, "I12 p%u may not ask how the links are seen", peer->process.number);
 }
 
+/* Also at any time: what is told changes nothing. */
+static void report_training(struct sim *sim, struct sim_peer *peer)
+{
+    uint64_t chance = sim_mix(sim_mix(sim->seed ^ 0x7a11, peer->process.number), sim->now);
+    struct pccl_peer_event event = {.kind = PCCL_PEER_TRAINING, .training = {.step = chance % 97, .loss = chance}};
+    if (chance % 50 == 0 && sim_peer_step(sim, peer, &event) != PCCL_OK)
+        sim_fail(sim, "I12 p%u may not tell of its training", peer->process.number);
+}
+
 static void end_chapter(struct sim *sim, struct sim_peer *peer)
 {
     struct sim_app *app = &peer->app;
@@ -529,6 +538,8 @@ static void work(struct sim *sim, struct sim_peer *peer)
     }
     if (pccl_peer_is_connected(peer->machine))
         describe(sim, peer);
+    if (pccl_peer_is_connected(peer->machine))
+        report_training(sim, peer);
     if (!pccl_peer_is_connected(peer->machine)) { /* maybe because memory was short for the question */
         come_back(sim, peer);
         return;

@@ -655,6 +655,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"topology-describe", "anybody may ask at any time how the links are seen", scenario_topology_describe},
     {"topology-liar", "results that nobody asked for do no harm", scenario_topology_liar},
     {"topology-false-vote", "a vote that breaks the protocol", scenario_topology_false_vote},
+    {"operator", "an operator drains and expels peers; whoever is drained interrupts nothing", scenario_operator},
     {"members-changed", "lists of members from before a death are refused for all, then all know better",
      scenario_members_changed},
     {"members-newcomer", "one counts on a list from before a newcomer came", scenario_members_newcomer},

@@ -165,6 +165,7 @@ void scenario_topology_update_waits(struct sim *sim);
 void scenario_topology_describe(struct sim *sim);
 void scenario_topology_liar(struct sim *sim);
 void scenario_topology_false_vote(struct sim *sim);
+void scenario_operator(struct sim *sim);
 void scenario_members_changed(struct sim *sim);
 void scenario_members_newcomer(struct sim *sim);
 void scenario_members_order(struct sim *sim);

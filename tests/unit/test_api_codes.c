@@ -480,6 +480,10 @@ static void test_unconnected(void **state)
     assert_true(pending);
     assert_fails(comm, pcclOptimizeTopology(comm), pcclInvalidUsage, "not connected");
     assert_fails(comm, pcclGetTopology(comm, text, sizeof text, NULL), pcclInvalidUsage, "not connected");
+    assert_fails(comm, pcclReportTraining(comm, 1, 2.5), pcclInvalidUsage, "not connected");
+    pcclProgress_t progress = PCCL_PROGRESS_INIT;
+    assert_ok(pcclGetProgress(comm, &progress));
+    assert_int_equal(progress.call, pcclProgressNone);
     assert_string_equal(text, "x");
     assert_fails(comm, pcclAllReduceAsync(&value, &result_value, &reduce, comm, &handle), pcclInvalidUsage,
                  "not connected");
@@ -543,6 +547,11 @@ static void test_alone(void **state)
     char text[512] = "x";
     size_t needed = 7;
     assert_fails(NULL, pcclGetTopology(NULL, text, sizeof text, &needed), pcclInvalidArgument, "NULL");
+    pcclProgress_t unsized = {0};
+    assert_fails(NULL, pcclReportTraining(NULL, 1, 2.5), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclGetProgress(NULL, &unsized), pcclInvalidArgument, "NULL");
+    assert_fails(comm, pcclGetProgress(comm, NULL), pcclInvalidArgument, "PCCL_PROGRESS_INIT");
+    assert_fails(comm, pcclGetProgress(comm, &unsized), pcclInvalidArgument, "PCCL_PROGRESS_INIT");
     assert_fails(comm, pcclGetTopology(comm, NULL, 5, &needed), pcclInvalidArgument, "NULL");
     assert_fails(comm, pcclGetTopology(comm, NULL, 0, NULL), pcclInvalidArgument, "NULL");
     assert_int_equal(needed, 7);

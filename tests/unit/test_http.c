@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "wire/http.h"
@@ -32,8 +33,9 @@ static const struct expected table[] = {
     {"GET / HTTP/1.1", PCCL_HTTP_MORE, 0, NULL, false},
     {"GET / HTTP/1.1\r\nHost: a\r\n", PCCL_HTTP_MORE, 0, NULL, false},
     {"GET / HTTP/1.1\r\nHost: a\r\n\r", PCCL_HTTP_MORE, 0, NULL, false},
-    {"POST / HTTP/1.1\r\n", PCCL_HTTP_MORE, 0, NULL, false},
-    {"POST / HTTP/1.1\r\n\r\n", PCCL_HTTP_BAD, 405, NULL, false},
+    {"PUT / HTTP/1.1\r\n", PCCL_HTTP_MORE, 0, NULL, false},
+    {"PUT / HTTP/1.1\r\n\r\n", PCCL_HTTP_BAD, 405, NULL, false},
+    {"POST /x HTTP/1.1\r\n\r\n", PCCL_HTTP_REQUEST, 200, "/x", false},
     {"get / HTTP/1.1\r\n\r\n", PCCL_HTTP_BAD, 405, NULL, false},
     {"POST nowhere HTTP/1.1\r\n\r\n", PCCL_HTTP_BAD, 400, NULL, false},
     {"GET / HTTP/2.0\r\n\r\n", PCCL_HTTP_BAD, 505, NULL, false},
@@ -97,17 +99,95 @@ static void answers(void **state)
     char head[PCCL_HTTP_ANSWER_MAX + 1];
     head[pccl_http_write_head(405, "text/plain", 7, head)] = '\0';
     assert_string_equal(head, "HTTP/1.1 405 Method Not Allowed\r\nServer: pccl-master\r\nContent-Type: text/plain\r\n"
-                              "Content-Length: 7\r\nAllow: GET, HEAD\r\nCache-Control: no-store\r\n"
-                              "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n");
-    static const uint16_t codes[] = {200, 400, 404, 405, 408, 414, 431, 503, 505};
+                              "Content-Length: 7\r\nAllow: GET, HEAD, POST\r\nCache-Control: no-store\r\n"
+                              "X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nConnection: close\r\n\r\n");
+    static const uint16_t codes[] = {200, 400, 401, 403, 404, 405, 408, 409, 414, 431, 503, 505};
     for (size_t i = 0; i < PCCL_COUNT_OF(codes); i++)
         for (size_t k = 0; k < i; k++)
             assert_string_not_equal(pccl_http_words(codes[i]), pccl_http_words(codes[k]));
 }
 
+/* ---- commands ---- */
+
+static struct pccl_http_request request_of(const char *head)
+{
+    struct pccl_http_request request;
+    uint16_t code;
+    assert_int_equal(pccl_http_read(head, strlen(head), &request, &code), PCCL_HTTP_REQUEST);
+    return request;
+}
+
+static void who_commands(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"master.example"};
+    static const struct {
+        const char *headers;
+        bool ours;
+    } cases[] = {
+        {"Host: 127.0.0.1:48180\r\n", true},
+        {"hOST:localhost\r\n", true},
+        {"Host: [::1]:48180\r\nOrigin: http://[::1]:48180\r\n", true},
+        {"Host: master.example:1\r\nOrigin: http://master.example:1\r\n", true},
+        {"", false},
+        {"Host:\r\n", false},
+        {"Host: evil.example:48180\r\n", false}, /* whose address is that of the master */
+        {"Host: evil.example:48180\r\nOrigin: http://evil.example:48180\r\n", false},
+        {"Host: 127.0.0.1:48180\r\nOrigin: http://evil.example\r\n", false},
+        {"Host: 127.0.0.1:48180\r\nOrigin: https://127.0.0.1:48180\r\n", false},
+        {"Host: 127.0.0.1:48180\r\nOrigin: http://127.0.0.1:48181\r\n", false},
+        {"Host: 127.0.0.1:48180\r\nOrigin: null\r\n", false},
+        {"Host: 127.0.0.1:48180\r\nOrigin:\r\n", false},
+        {"Host: 127.0.0.1.evil.example\r\n", false},
+        {"Host: [::1\r\n", true},
+    };
+    for (size_t i = 0; i < PCCL_COUNT_OF(cases); i++) {
+        char head[256];
+        (void)snprintf(head, sizeof head, "POST /optimize HTTP/1.1\r\n%s\r\n", cases[i].headers);
+        struct pccl_http_request request = request_of(head);
+        assert_true(request.post && !request.head);
+        if (pccl_http_is_ours(&request, names, 1) != cases[i].ours)
+            fail_msg("%s is %s", cases[i].headers, cases[i].ours ? "refused" : "taken");
+    }
+    struct pccl_http_request request;
+    uint16_t code;
+    const char *twice = "POST / HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n";
+    assert_int_equal(pccl_http_read(twice, strlen(twice), &request, &code), PCCL_HTTP_BAD);
+    assert_int_equal(code, 400);
+}
+
+static void who_has_the_token(void **state)
+{
+    (void)state;
+    static const char token[] = "0123456789abcdef";
+    static const struct {
+        const char *header;
+        bool has;
+    } cases[] = {
+        {"Authorization: Bearer 0123456789abcdef\r\n", true},
+        {"authorization:Bearer 0123456789abcdef \r\n", true},
+        {"", false},
+        {"Authorization:\r\n", false},
+        {"Authorization: Bearer \r\n", false},
+        {"Authorization: Bearer 0123456789abcde\r\n", false},
+        {"Authorization: Bearer 0123456789abcdeg\r\n", false},
+        {"Authorization: Bearer 0123456789abcdef0\r\n", false},
+        {"Authorization: Basic 0123456789abcdef\r\n", false},
+        {"X-Authorization: Bearer 0123456789abcdef\r\n", false},
+    };
+    for (size_t i = 0; i < PCCL_COUNT_OF(cases); i++) {
+        char head[256];
+        (void)snprintf(head, sizeof head, "POST /optimize HTTP/1.1\r\n%s\r\n", cases[i].header);
+        struct pccl_http_request request = request_of(head);
+        if (pccl_http_has_token(&request, token) != cases[i].has)
+            fail_msg("'%s' is judged wrongly", cases[i].header);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(heads), cmocka_unit_test(the_longest_path_and_head),
-                                       cmocka_unit_test(answers)};
+                                       cmocka_unit_test(answers), cmocka_unit_test(who_commands),
+                                       cmocka_unit_test(who_has_the_token)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,8 @@
 #include "master/metrics.h"
 #include "master/pages.h"
 
+#include <math.h>
+
 enum { PEERS = 3 };
 
 /* ---- a run that is made up: two members wait for the third, which is silent; a fourth is a newcomer ---- */
@@ -17,6 +19,10 @@ enum { PEERS = 3 };
 static struct pccl_peer_figure peers[PEERS + 1];
 static struct pccl_group_figure groups[1];
 static struct pccl_wait waits[2];
+
+static const struct pccl_figure links[4] = {
+    [1] = {.rate = 9000, .rtt_us = 800, .source = PCCL_FIGURE_TESTED}, [2] = {.source = PCCL_FIGURE_UNREACHABLE}};
+static struct pccl_link_row rows[2] = {{7, 0, 2, links}, {7, 1, 2, links + 2}};
 
 static struct pccl_id id_of(uint8_t byte)
 {
@@ -35,8 +41,16 @@ static struct pccl_figures figures(void)
                                              .address = pccl_address_v4(10, 0, 0, (uint8_t)i, 48149),
                                              .heard_us = 1500000,
                                              .rate = 125000000,
-                                             .rtt_us = 900};
+                                             .rtt_us = 900,
+                                             .told_us = UINT64_MAX};
     }
+    peers[0].predicted = 5000;
+    peers[0].achieved = 4000;
+    peers[0].fetching = true;
+    peers[0].donors = 2;
+    peers[0].told_us = 3000;
+    peers[0].told_step = 7;
+    peers[0].told_loss = 2.5;
     memcpy(peers[0].name, "tr\"1", 4);
     memcpy(peers[2].name, "slow", 4);
     peers[0].place = (struct pccl_place){
@@ -71,9 +85,14 @@ static struct pccl_figures figures(void)
                              .peer_count = PEERS + 1,
                              .groups = groups,
                              .group_count = 1,
+                             .rows = rows,
+                             .row_count = 2,
+                             .gone = {{.id = id_of(0xee), .name = "x", .since_us = 2000000}},
+                             .gone_count = 1,
                              .waits = waits,
                              .wait_count = 2,
                              .waits_left_out = true};
+    pccl_text_format(&f.gone[0].reason, "because");
     f.rounds[PCCL_ROUND_UPDATE] = 3;
     f.tally.begun[PCCL_ALL_REDUCE] = 43;
     f.tally.committed[PCCL_ALL_REDUCE] = 40;
@@ -140,15 +159,26 @@ static void json_is_the_same(void **state)
     memory.memory.context = &memory;
     struct pccl_figures f = figures();
     f.peer_count = 1;
-    assert_string_equal(
-        write_page(pccl_page_json, &f, &memory),
+    const char *page = write_page(pccl_page_json, &f, &memory);
+    const char *head =
         "{\"program\":\"pccl-master\",\"version\":\"1.2.3\",\"protocol\":7,\"uptime_ms\":100000,"
-        "\"run\":\"ffbc0000000000000000000000000000\",\"epoch\":\"2.9\",\"recovering\":false,\"optimizing\":false,"
+        "\"run\":\"ffbc0000000000000000000000000000\",\"epoch\":\"2.9\",\"takes_commands\":false,\"recovering\":false,"
+        "\"optimizing\":false,"
         "\"members\":3,\"newcomers\":1,\"update_round\":3,\"update_votes\":3,\"operations_under_way\":1,"
-        "\"operations_committed\":40,\"operations_aborted\":2,\"peers\":[\n"
+        "\"operations_committed\":40,\"operations_aborted\":2,\"fetches_done\":0,\"fetches_failed\":0,\"spans\":{";
+    assert_memory_equal(page, head, strlen(head));
+    assert_string_equal(
+        strstr(page, ",\"steps\":"),
+        ",\"steps\":[],\"gone\":[{\"id\":\"eebc0000000000000000000000000000\",\"name\":\"x\",\"since_ms\":2000,"
+        "\"reason\":\"because\"}],\"links\":[\n"
+        "{\"group\":7,\"rank\":0,\"rates\":[null,9000],\"rtts_us\":[null,800]},\n"
+        "{\"group\":7,\"rank\":1,\"rates\":[0,null],\"rtts_us\":[null,null]}],\"peers\":[\n"
         "{\"id\":\"a0bc0000000000000000000000000000\",\"name\":\"tr\\\"1\",\"state\":\"member\",\"group\":7,\"rank\":0,"
-        "\"position\":0,\"rate_to_next\":125000000,\"rtt_to_next_us\":900,\"address\":\"10.0.0.0:48149\","
-        "\"last_word_ms\":1500,\"in\":\"all-reduce tag 5\",\"connected\":true,\"silent\":false}],\"groups\":[\n"
+        "\"position\":0,\"rate_to_next\":125000000,\"rtt_to_next_us\":900,\"predicted_to_next\":5000,"
+        "\"achieved_to_next\":4000,\"fetches_from\":2,\"step\":7,\"loss\":25e-1,\"told_ms\":3,"
+        "\"address\":\"10.0.0.0:48149\","
+        "\"last_word_ms\":1500,\"in\":\"all-reduce tag 5\",\"connected\":true,\"silent\":false,"
+        "\"draining\":false}],\"groups\":[\n"
         "{\"number\":7,\"members\":3,\"view\":\"2.9\",\"sync_round\":4,\"next_revision\":0}],\"calls\":[\n"
         "{\"call\":\"update\",\"round\":3,\"since_ms\":2000,\"world\":3,\"come_count\":3,"
         "\"come\":[\"a0bc0000000000000000000000000000\",\"a1bc0000000000000000000000000000\","
@@ -159,9 +189,93 @@ static void json_is_the_same(void **state)
         "\"missing\":[{\"peer\":\"a2bc0000000000000000000000000000\",\"in\":null,\"connected\":true,\"silent\":true}]}]"
         ","
         "\"more_calls\":true}\n");
-    f.peer_count = f.group_count = f.wait_count = 0;
+    f.peer_count = f.group_count = f.wait_count = f.row_count = 0;
     const char *empty = write_page(pccl_page_json, &f, &memory);
     assert_non_null(strstr(empty, "\"peers\":[],\"groups\":[],\"calls\":[],\"more_calls\":true}\n"));
+}
+
+/* The value of a list in JSON, with its brackets. */
+static const char *list_of(const char *page, const char *name)
+{
+    static char list[8192];
+    char start[64];
+    (void)snprintf(start, sizeof start, "\"%s\":[", name);
+    const char *begin = strstr(page, start);
+    assert_non_null(begin);
+    begin += strlen(start) - 1;
+    size_t length = (size_t)(strchr(begin, ']') - begin) + 1;
+    assert_true(length < sizeof list);
+    memcpy(list, begin, length);
+    list[length] = '\0';
+    return list;
+}
+
+static void minutes_are_counted(void **state)
+{
+    (void)state;
+    struct test_memory memory = fresh_memory();
+    memory.memory.context = &memory;
+    struct pccl_figures f = figures();
+    char zeros[2 * (PCCL_TALLY_SPANS - 3) + 1] = "";
+    char expected[256];
+    for (size_t i = 0; i < sizeof zeros - 1; i++)
+        zeros[i] = i % 2 == 0 ? '0' : ',';
+    uint64_t span_us = PCCL_TALLY_SPAN_US, begin_us = 1000 * span_us; /* whatever came long before has no place */
+    pccl_tally_outcome(&f.tally, PCCL_BARRIER, true, 1, 1, begin_us - PCCL_TALLY_SPANS * span_us);
+    pccl_tally_outcome(&f.tally, PCCL_BARRIER, true, 100, 1, begin_us);
+    pccl_tally_outcome(&f.tally, PCCL_BARRIER, true, 10, 1, begin_us + 5);
+    pccl_tally_outcome(&f.tally, PCCL_BARRIER, false, 77, 1, begin_us + span_us);
+    pccl_tally_turn(&f.tally, begin_us + 2 * span_us + 4000000);
+    const char *page = write_page(pccl_page_json, &f, &memory);
+    assert_non_null(strstr(page, "\"spans\":{\"ms\":10000,\"newest_ms\":4000,"));
+    (void)snprintf(expected, sizeof expected, "[%s2,0,0]", zeros);
+    assert_string_equal(list_of(page, "committed"), expected);
+    (void)snprintf(expected, sizeof expected, "[%s0,1,0]", zeros);
+    assert_string_equal(list_of(page, "aborted"), expected);
+    (void)snprintf(expected, sizeof expected, "[%s110,0,0]", zeros);
+    assert_string_equal(list_of(page, "bytes"), expected);
+}
+
+static void steps_are_kept(void **state)
+{
+    (void)state;
+    struct test_memory memory = fresh_memory();
+    memory.memory.context = &memory;
+    struct pccl_figures f = figures();
+    pccl_tally_step(&f.tally, 500, 3);
+    pccl_tally_step(&f.tally, 500, 2);
+    pccl_tally_step(&f.tally, 500, (double)NAN);
+    pccl_tally_step(&f.tally, 600, (double)INFINITY);
+    pccl_tally_step(&f.tally, UINT64_MAX, -1.25e-7);
+    assert_string_equal(list_of(write_page(pccl_page_json, &f, &memory), "steps"),
+                        "[{\"step\":500,\"count\":2,\"loss\":25e-1,\"least\":2,\"most\":3},"
+                        "{\"step\":600,\"count\":0,\"loss\":null,\"least\":0,\"most\":0},"
+                        "{\"step\":18446744073709551615,\"count\":1,\"loss\":-125e-9,\"least\":-125e-9,"
+                        "\"most\":-125e-9}]");
+    for (uint64_t step = 0; step < PCCL_TALLY_STEPS; step++)
+        pccl_tally_step(&f.tally, step, 1);
+    assert_null(strstr(list_of(write_page(pccl_page_json, &f, &memory), "steps"), "500"));
+}
+
+static void doubles_are_exact_to_nine_digits(void **state)
+{
+    (void)state;
+    static const double values[] = {
+        0.1,      -0.1, 1e9, 999999999.7, 123456789.4, 5e-324, 1.7976931348623157e308, 1e-9, 3.14159265358979,
+        2.302585, 1e22, 0};
+    struct test_memory memory = fresh_memory();
+    memory.memory.context = &memory;
+    for (size_t i = 0; i < PCCL_COUNT_OF(values); i++) {
+        struct pccl_print print;
+        char text[64] = "";
+        pccl_print_init(&print, &memory.memory, sizeof text - 1);
+        pccl_print_add_double(&print, values[i]);
+        memcpy(text, print.bytes, print.length);
+        pccl_print_fini(&print);
+        double read = strtod(text, NULL);
+        if (fabs(read - values[i]) > fabs(values[i]) * 5e-9)
+            fail_msg("%.17g is written as %s", values[i], text);
+    }
 }
 
 static void expect_line(const char *text, const char *line)
@@ -183,9 +297,9 @@ static void metrics_have_known_answers(void **state)
     struct test_memory memory = fresh_memory();
     memory.memory.context = &memory;
     struct pccl_figures f = figures();
-    pccl_tally_outcome(&f.tally, PCCL_COLLECTIVES, false, 0, 1000);   /* within the first bound */
-    pccl_tally_outcome(&f.tally, PCCL_BARRIER, true, 8, 1001);        /* beyond it */
-    pccl_tally_outcome(&f.tally, PCCL_BARRIER, true, 8, 3600000000u); /* beyond all */
+    pccl_tally_outcome(&f.tally, PCCL_COLLECTIVES, false, 0, 1000, 1);   /* within the first bound */
+    pccl_tally_outcome(&f.tally, PCCL_BARRIER, true, 8, 1001, 2);        /* beyond it */
+    pccl_tally_outcome(&f.tally, PCCL_BARRIER, true, 8, 3600000000u, 3); /* beyond all */
     const char *text = write_page(next_of_metrics, &f, &memory);
     static const char *const lines[] = {
         "# TYPE pccl_members gauge\npccl_members 3\n",
@@ -227,6 +341,10 @@ static void the_largest_run_fits(void **state)
     for (uint32_t i = 0; i < PCCL_PEERS_MAX; i++) {
         many[i] = peers[0];
         many[i].group = many[i].rank = many[i].position = many[i].rtt_us = UINT32_MAX;
+        many[i].told_us = UINT64_MAX - 1;
+        many[i].told_step = many[i].predicted = many[i].achieved = UINT64_MAX;
+        many[i].told_loss = -1.23456789e-300;
+        many[i].donors = UINT32_MAX;
         many[i].rate = many[i].heard_us = many[i].place.detail = many[i].place.since_us = UINT64_MAX;
         many[i].place.collective = PCCL_COALESCED;
         memset(many[i].address.ip, 0xff, sizeof many[i].address.ip);
@@ -238,6 +356,16 @@ static void the_largest_run_fits(void **state)
         for (uint32_t k = 0; k < PCCL_PLACES_MAX; k++)
             calls[i].missing[k] = peers[2].place;
     }
+    static struct pccl_figure squares[PCCL_FIGURES_LINKS_MAX];
+    static struct pccl_link_row wide[64];
+    for (uint32_t i = 0; i < PCCL_FIGURES_LINKS_MAX; i++)
+        squares[i] = (struct pccl_figure){.rate = UINT64_MAX, .rtt_us = UINT32_MAX, .source = PCCL_FIGURE_TESTED};
+    for (uint32_t i = 0; i < 64; i++)
+        wide[i] = (struct pccl_link_row){UINT32_MAX, i, 64, squares};
+    f.rows = wide;
+    f.row_count = 64;
+    for (uint64_t i = 0; i < PCCL_TALLY_STEPS; i++)
+        pccl_tally_step(&f.tally, UINT64_MAX - i, -1.23456789e-300);
     f.peers = many;
     f.waits = calls;
     f.wait_count = PCCL_WAITS_MAX;
@@ -371,9 +499,15 @@ int main(void)
 {
     pccl_set_assert_handler(test_assert_handler);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_names_who_is_missing),  cmocka_unit_test(json_is_the_same),
-        cmocka_unit_test(metrics_have_known_answers), cmocka_unit_test(pages_that_do_not_fit),
-        cmocka_unit_test(the_largest_run_fits),       cmocka_unit_test(figures_of_a_machine),
+        cmocka_unit_test(text_names_who_is_missing),
+        cmocka_unit_test(json_is_the_same),
+        cmocka_unit_test(metrics_have_known_answers),
+        cmocka_unit_test(pages_that_do_not_fit),
+        cmocka_unit_test(the_largest_run_fits),
+        cmocka_unit_test(figures_of_a_machine),
+        cmocka_unit_test(minutes_are_counted),
+        cmocka_unit_test(steps_are_kept),
+        cmocka_unit_test(doubles_are_exact_to_nine_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,6 +74,7 @@ static int print_help(void)
            "                       parameters below\n"
            "  --http ADDRESS       the same as --set http=ADDRESS: metrics and status over HTTP, there; see\n"
            "                       'pccl-master status --help'\n"
+           "  --admin-token-file FILE  whoever has the token in it may drain and expel peers over HTTP\n"
            "  --set NAME=VALUE     a parameter, or idle_exit_ms: after so long without a peer it ends; 0: never\n"
            "  --log-level LEVEL    the same as --set log_level=LEVEL\n"
            "  --log-format FORMAT  text, logfmt or json, one line for each event on standard error\n"
@@ -142,6 +143,8 @@ static int take_valued(struct command *command, const char *flag, const char *va
         return set_flag(command, flag, "log_level", value);
     if (strcmp(flag, "--http") == 0)
         return set_flag(command, flag, "http", value);
+    if (strcmp(flag, "--admin-token-file") == 0)
+        return set_flag(command, flag, "admin_token_file", value);
     if (strcmp(flag, "--log-format") == 0)
         return set_flag(command, flag, "log_format", value);
     if (strcmp(flag, "--set") == 0 || strcmp(flag, "--option") == 0)
@@ -155,8 +158,9 @@ static int take_valued(struct command *command, const char *flag, const char *va
 /* GO_ON, or the exit status. Values may follow their flag or, after '=', be part of it. */
 static int parse(struct command *command, int argc, char **argv)
 {
-    static const char *const valued[] = {"--listen",         "--log-level", "--log-format", "--set",   "--config",
-                                         "--listen-address", "--option",    "--token-file", "--state", "--http"};
+    static const char *const valued[] = {"--listen", "--log-level",      "--log-format",      "--set",
+                                         "--config", "--listen-address", "--option",          "--token-file",
+                                         "--state",  "--http",           "--admin-token-file"};
     for (int i = 1; i < argc; i++) {
         const char *argument = argv[i], *value = NULL;
         size_t flag = 0;
@@ -352,7 +356,7 @@ static bool start(struct service *service, const struct pccl_params *params, con
     if (keys != NULL)
         (void)announce_token(files.token, made);
     pccl_master_server_set_report_file(service->server, params->topology_file);
-    pccl_master_server_set_http(service->server, http, http_count);
+    pccl_master_server_set_http(service->server, http, http_count, params->admin_token_file);
     uint32_t beat_ms = beat_of(service);
     if (beat_ms > 0)
         pccl_master_server_set_beat(service->server, beat_ms, on_beat, service);

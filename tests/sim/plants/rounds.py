@@ -2,6 +2,22 @@
 from .bug import BLIND_USES, Bug
 
 PLANTS = [
+    Bug("drained_never_goes",
+        "a member that an operator drains is forgotten",
+        [], ["operator"],
+        [
+            ("src/master/rounds.c",
+             "pccl_master_remove_drained(m);",
+             ";"),
+        ]),
+    Bug("drain_interrupts",
+        "a member that an operator drains goes while operations are under way",
+        [], ["operator"],
+        [
+            ("src/master/commands.c",
+             "remote->draining = true;",
+             "return expel(m, remote, words);"),
+        ]),
     Bug("counters_survive_the_era",
         "F20: the uses of members and newcomers do not line up",
         ["I12", "I11"], ["f20-counters"],

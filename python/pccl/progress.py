@@ -1,0 +1,168 @@
+"""Shows whatever takes long: connecting, the transfer of shared state, optimizations, waiting for others.
+
+    with pccl.progress.shown(comm):
+        comm.connect()
+        comm.sync_shared_state(state)
+
+On a terminal this is a bar with rate, time left and for whom one waits; elsewhere a line every ten
+seconds. `Tqdm()` draws with tqdm instead, and any function that takes a `Progress`, or None when what
+it was about is over, may be a hook.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import shutil
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, TextIO
+
+from . import _native
+from ._errors import PCCLError
+
+if TYPE_CHECKING:
+    from ._communicator import Communicator
+
+__all__ = ["Hook", "Progress", "Shown", "Tqdm", "shown"]
+
+_CALLS = {
+    1: "update topology",
+    2: "ask for pending peers",
+    3: "operation",
+    4: "connect",
+    5: "synchronize shared state",
+    6: "optimize topology",
+}
+_LINE_EVERY_S = 10.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a call has come."""
+
+    call: str  # which it is, in words
+    elapsed_s: float
+    done: int  # bytes of shared state that have been fetched, ...
+    total: int  # ... of how many, as far as is known; 0: none are, or not yet
+    rate: float  # bytes per second so far; 0: unknown
+    remaining_s: Optional[float]  # at this rate; None: unknown
+    waits: str  # for whom, a line for each; "": for nobody that is known
+
+    def __str__(self) -> str:
+        parts = [f"{self.call}, {self.elapsed_s:.0f} s"]
+        if self.total:
+            parts.append(f"{self.done / 1e6:.1f} of {self.total / 1e6:.1f} MB")
+        if self.rate:
+            parts.append(f"{self.rate / 1e6:.1f} MB/s")
+        if self.remaining_s is not None:
+            parts.append(f"{self.remaining_s:.0f} s left")
+        if self.waits:
+            parts.append(self.waits.splitlines()[0])
+        return ", ".join(parts)
+
+
+Hook = Callable[[Optional[Progress]], None]
+
+
+def progress_of(core: Any, waits: Callable[[], str]) -> Optional[Progress]:
+    told = _native.ProgressC(size=ctypes.sizeof(_native.ProgressC))
+    core.call("pcclGetProgress", ctypes.byref(told))
+    if told.call == 0:
+        return None
+    remaining = told.remaining_ms / 1e3 if told.rate else None
+    call = _CALLS.get(told.call, "a call")
+    return Progress(call, told.elapsed_ms / 1e3, told.done, told.total, float(told.rate), remaining, waits())
+
+
+class Shown:
+    """The hook that draws a bar on a terminal, and elsewhere writes a line now and then."""
+
+    def __init__(self, stream: Optional[TextIO] = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._terminal = self._stream.isatty()
+        self._line_due = 0.0
+
+    def __call__(self, progress: Optional[Progress]) -> None:
+        if self._terminal:
+            self._draw(progress)
+        elif progress is None:
+            self._line_due = 0.0
+        elif time.monotonic() >= self._line_due:
+            self._line_due = time.monotonic() + _LINE_EVERY_S
+            self._write(f"pccl: {progress}\n")
+
+    def _draw(self, progress: Optional[Progress]) -> None:
+        if progress is None:
+            self._write("\r\033[K")
+            return
+        columns = shutil.get_terminal_size().columns - 1
+        words = str(progress)
+        if progress.total:
+            width = max(8, min(30, columns - len(words) - 3))
+            full = round(width * progress.done / progress.total)
+            words = f"[{'#' * full}{'.' * (width - full)}] {words}"
+        self._write(f"\r\033[K{words[:columns]}")
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+class Tqdm:
+    """The hook that draws with tqdm, a bar for each call. given: more arguments of tqdm."""
+
+    def __init__(self, **given: Any) -> None:
+        from tqdm.auto import tqdm  # pylint: disable=import-outside-toplevel
+
+        self._make: Callable[..., Any] = tqdm
+        self._given = given
+        self._bar: Any = None
+        self._call = ""
+
+    def __call__(self, progress: Optional[Progress]) -> None:
+        if self._bar is not None and (progress is None or progress.call != self._call):
+            self._bar.close()
+            self._bar = None
+        if progress is None:
+            return
+        if self._bar is None:
+            self._call = progress.call
+            self._bar = self._make(desc=progress.call, unit="B", unit_scale=True, **self._given)
+        self._bar.total = progress.total or None
+        self._bar.update(max(0, progress.done - self._bar.n))
+        self._bar.set_postfix_str(progress.waits.splitlines()[0] if progress.waits else "")
+
+
+@contextlib.contextmanager
+def shown(
+    comm: Communicator, hook: Optional[Hook] = None, *, after_s: float = 2.0, every_s: float = 0.5
+) -> Iterator[None]:
+    """While this lasts, a thread tells the hook (a `Shown` by default) of whatever call on comm has
+    taken longer than after_s."""
+    tell: Hook = Shown() if hook is None else hook
+    over = threading.Event()
+
+    def watch() -> None:
+        told = False
+        try:
+            while not over.wait(every_s):
+                progress = comm.progress()
+                late = progress is not None and progress.elapsed_s >= after_s
+                if late or told:
+                    tell(progress if late else None)
+                told = late
+        except PCCLError:  # the communicator was closed
+            pass
+        if told:
+            tell(None)
+
+    thread = threading.Thread(target=watch, name="pccl-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

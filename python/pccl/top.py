@@ -1,0 +1,268 @@
+"""The program `pccl top`: a run, live in a terminal, from the /status.json of its master."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import select
+import shutil
+import sys
+import time
+import urllib.request
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+try:
+    import termios
+    import tty
+except ImportError:  # there are no such terminals
+    termios = None  # type: ignore[assignment]
+
+__all__ = ["main"]
+
+_PORT = 48180
+_PATIENCE_S = 10.0
+_BARS = " ▁▂▃▄▅▆▇█"
+_Status = Dict[str, Any]
+
+
+class _Unanswered(Exception):
+    """Why there is no status."""
+
+
+def _address(text: str) -> str:
+    """host:port, as pccl-master status has it."""
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = text, str(_PORT)
+    elif ":" in host and not host.startswith("["):
+        host, port = f"[{text}]", str(_PORT)
+    if not host or not port.isdecimal() or int(port) > 65535 or any(c in "/?#@ " for c in host):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address")
+    return f"{host}:{port}"
+
+
+def _ask(address: str) -> _Status:
+    try:
+        with urllib.request.urlopen(f"http://{address}/status.json", timeout=_PATIENCE_S) as answer:
+            status = json.load(answer)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise _Unanswered(
+            f"no master answers at {address}: {reason}. A master answers there if it was started with --http {address}"
+        ) from error
+    if not isinstance(status, dict) or status.get("program") != "pccl-master":
+        raise _Unanswered(f"what answers at {address} is no master's HTTP")
+    return status
+
+
+# ---- words ----
+
+
+def _scaled(value: float, units: Sequence[str]) -> str:
+    unit = 0
+    while value >= 1000 and unit + 1 < len(units):
+        value /= 1000
+        unit += 1
+    return f"{value:.0f} {units[unit]}" if value >= 100 or unit == 0 else f"{value:.1f} {units[unit]}"
+
+
+def _rate(value: float) -> str:
+    return _scaled(value, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s")) if value else "-"
+
+
+def _time(ms: float) -> str:
+    if ms < 1000:
+        return f"{ms:.0f} ms"
+    if ms < 120e3:
+        return f"{ms / 1e3:.1f} s"
+    return f"{ms / 60e3:.0f} min" if ms < 7200e3 else f"{ms / 3600e3:.1f} h"
+
+
+def _bars(values: Sequence[float]) -> str:
+    most = max(values, default=0) or 1
+    return "".join(_BARS[0 if value <= 0 else max(1, round(8 * value / most))] for value in values)
+
+
+def _name(peer: _Status) -> str:
+    return f"{peer['name']} {peer['id'][:8]}" if peer["name"] else str(peer["id"][:8])
+
+
+def _state(peer: _Status) -> str:
+    if not peer["connected"]:
+        return "DISCONNECTED"
+    if peer["silent"]:
+        return "SILENT"
+    if peer["state"] != "member":
+        return str(peer["state"])
+    return "waits" if peer["in"] else "works"
+
+
+# ---- the screen ----
+
+
+def _head(status: _Status) -> List[str]:
+    spans = status["spans"]
+    seconds = (spans["ms"] + spans["newest_ms"]) / 1e3
+    flow = sum(spans["bytes"][-2:]) / seconds
+    run = f"run {status['run'][:8]}, epoch {status['epoch']}" if status["run"] else "no run"
+    lines = [
+        f"pccl-master {status['version']}, up {_time(status['uptime_ms'])}: {run}"
+        + (", RECOVERING" if status["recovering"] else "")
+        + (", optimizing" if status["optimizing"] else ""),
+        f"{status['members']} members, {status['newcomers']} newcomers; operations: "
+        f"{status['operations_under_way']} under way, {status['operations_committed']} committed, "
+        f"{status['operations_aborted']} aborted; {_rate(flow)} reduced",
+        f"10 min  |{_bars(spans['bytes'])}| bytes",
+    ]
+    if any(spans["aborted"]):
+        lines.append(f"        |{_bars(spans['aborted'])}| aborted")
+    steps = [step for step in status["steps"] if step["loss"] is not None]
+    if steps:
+        last = max(steps, key=lambda step: step["step"])
+        lines.append(f"step {last['step']}: loss {last['loss']:.5g}, told by {last['count']}")
+    return lines
+
+
+def _verdicts(status: _Status) -> List[str]:
+    lines = []
+    for verdict in status.get("verdicts") or []:
+        parts = [str(verdict[key]) for key in ("class", "peer", "link", "evidence", "done") if verdict.get(key)]
+        lines.append("VERDICT " + ": ".join(parts))
+    return lines
+
+
+def _calls(status: _Status, names: Dict[str, str]) -> List[str]:
+    lines = []
+    for call in status["calls"]:
+        what = f"{call['kind']} tag {call['tag']}" if call["call"] == "operation" else f"{call['call']} {call['round']}"
+        missing = [names.get(place["peer"], place["peer"][:8]) for place in call["missing"]]
+        more = call["missing_count"] - len(missing)
+        waits = "; waits for " + ", ".join(missing) + (f" and {more} more" if more > 0 else "") if missing else ""
+        lines.append(f"  {what}, {_time(call['since_ms'])}: {call['come_count']} of {call['world']}{waits}")
+    return lines
+
+
+def _row(cells: Tuple[str, ...]) -> str:
+    name, state, group, rank, where, word, rate, step = cells
+    return f"{name:<28.28} {state:<12} {group:>5} {rank:>5} {where:<30.30} {word:>10} {rate:>11} {step:>16}"
+
+
+def _peers(status: _Status) -> List[str]:
+    worst = ("DISCONNECTED", "SILENT", "leaving", "returning", "newcomer", "waits", "works")
+    peers = sorted(status["peers"], key=lambda p: (worst.index(_state(p)), p["group"], p.get("rank", 0)))
+    lines = [_row(("PEER", "STATE", "GROUP", "RANK", "IN", "LAST WORD", "TO NEXT", "STEP: LOSS"))]
+    for peer in peers:
+        loss = peer.get("loss")
+        step = f"{peer['step']}: {'nan' if loss is None else format(loss, '.4g')}" if "step" in peer else "-"
+        rate = _rate(peer.get("achieved_to_next") or peer.get("rate_to_next") or 0)
+        lines.append(
+            _row(
+                (
+                    _name(peer),
+                    _state(peer),
+                    str(peer["group"]),
+                    str(peer.get("rank", "-")),
+                    peer["in"] or "its own work",
+                    _time(peer["last_word_ms"]),
+                    rate,
+                    step,
+                )
+            )
+        )
+    return lines
+
+
+def screen(status: _Status, columns: int, rows: int) -> List[str]:
+    """As many lines as fit; of what does not fit, the peers that are well are left out first."""
+    names = {peer["id"]: _name(peer) for peer in status["peers"]}
+    calls = _calls(status, names)
+    lines = _head(status) + _verdicts(status)
+    lines += ["", f"calls under way: {len(calls)}{' and more' if status['more_calls'] else ''}"]
+    lines += calls[: max(3, rows // 3)]
+    for gone in status["gone"][:2]:
+        who = gone["name"] or gone["id"][:8]
+        lines.append(f"  removed {_time(gone['since_ms'])} ago: {who}: {gone['reason']}")
+    lines.append("")
+    peers = _peers(status)
+    room = max(2, rows - len(lines))
+    if len(peers) > room:
+        peers = peers[: room - 1] + [f"and {len(peers) - room + 1} more"]
+    return [line[:columns] for line in (lines + peers)[:rows]]
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator[None]:
+    """Keys arrive without Enter; where that is impossible, Ctrl-C still ends the program."""
+    if termios is None or not sys.stdin.isatty():
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _is_quit(seconds: float) -> bool:
+    if termios is None or not sys.stdin.isatty():
+        time.sleep(seconds)
+        return False
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if select.select([sys.stdin], [], [], max(0.0, until - time.monotonic()))[0]:
+            key = sys.stdin.read(1)
+            if key in ("q", "Q", ""):
+                return True
+    return False
+
+
+def _lines_of(address: str, columns: int, rows: int) -> List[str]:
+    try:
+        return screen(_ask(address), columns, rows)
+    except _Unanswered as error:  # it may come back
+        return [str(error)]
+
+
+def _watch(address: str) -> None:
+    """On the terminal's other screen, so that what was there comes back at the end."""
+    sys.stdout.write("\033[?1049h\033[?25l")
+    try:
+        with _keys():
+            while True:
+                columns, rows = shutil.get_terminal_size()
+                lines = _lines_of(address, columns, rows - 1)
+                sys.stdout.write("\033[H" + "".join(f"{line}\033[K\r\n" for line in lines) + "\033[J")
+                sys.stdout.flush()
+                if _is_quit(1.0):
+                    return
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.stdout.write("\033[?25h\033[?1049l")
+        sys.stdout.flush()
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="pccl top",
+        description="Shows a run, live: its peers with state and last word, the calls under way and who is waited "
+        "for. q or Ctrl-C ends it. Where the output is no terminal, it is printed once.",
+        epilog="exit status: 0; 1 no master has answered; 2 wrong usage",
+    )
+    parser.add_argument(
+        "master", nargs="?", type=_address, default=f"127.0.0.1:{_PORT}", help=f"of its --http (127.0.0.1:{_PORT})"
+    )
+    parser.add_argument("--once", action="store_true", help="prints it once, also on a terminal")
+    given = parser.parse_args(arguments)
+    if sys.stdout.isatty() and not given.once:
+        _watch(given.master)
+        return 0
+    try:
+        columns = shutil.get_terminal_size((160, 24)).columns if sys.stdout.isatty() else 200
+        print("\n".join(screen(_ask(given.master), columns, 1 << 20)))
+    except _Unanswered as error:
+        print(f"pccl top: {error}", file=sys.stderr)
+        return 1
+    return 0

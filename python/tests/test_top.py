@@ -1,0 +1,102 @@
+"""`pccl top` shows what the master tells, and says so where none answers."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import numpy
+import pytest
+from support import DEADLINE, Group, Script, environment, free_port
+
+import pccl
+from pccl import __main__ as program
+from pccl import top
+
+MASTER = "import pccl.master, sys; sys.exit(pccl.master.main(sys.argv[1:]))"
+
+
+@pytest.fixture
+def master():
+    script = Script(MASTER, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+    port = re.search(r"listening on port (\d+)", script.line("listening on port")).group(1)
+    http = re.search(r"http on port (\d+)", script.line("http on port")).group(1)
+    yield f"127.0.0.1:{port}", f"127.0.0.1:{http}"
+    script.close()
+
+
+def shown(http, capsys, wanted):
+    """The screen, as soon as it has this."""
+    while True:
+        assert program.main(["top", http]) == 0
+        text = capsys.readouterr().out
+        if re.search(wanted, text):
+            return text
+
+
+def test_shows_a_run(master, capsys):
+    address, http = master
+    shown(http, capsys, "no run")
+    group = Group(address, 2)
+    group.all(lambda comm, i: comm.all_reduce(numpy.ones(8, "f4"), numpy.ones(8, "f4"), op="sum"))
+    group.all(lambda comm, i: comm.report(step=300, loss=2.0 + i))
+    text = shown(http, capsys, "step 300: loss 2.5, told by 2")
+    assert "2 members, 0 newcomers" in text and "1 committed" in text
+    assert len(re.findall(r"^.* works .* 300: [23]$", text, re.M)) == 2
+    group.close()
+
+
+def test_reports_are_checked(master):
+    group = Group(master[0], 1)
+    comm = group.members[0]
+    with pytest.raises(pccl.InvalidArgument, match="step"):
+        comm.report(step=-1, loss=1)
+    with pytest.raises(ValueError):
+        comm.report(step=1, loss="little")
+    comm.report(step=1 << 63, loss=float("nan"))
+    group.close()
+    with pytest.raises(pccl.PCCLError):
+        comm.report(step=1, loss=1)
+
+
+def test_fits_into_a_terminal(master):
+    """It draws, and q ends it and gives the terminal back."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-B", "-m", "pccl", "top", master[1]]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment()) as process:
+        seen = b""
+        while b"calls under way" not in seen:
+            seen += os.read(ours, 4096)
+        os.write(ours, b"q")
+        assert process.wait(DEADLINE) == 0
+    while b"\x1b[?1049l" not in seen:
+        seen += os.read(ours, 4096)
+    os.close(theirs)
+    os.close(ours)
+
+
+def test_a_small_screen_has_the_worst_first():
+    peer = {"name": "", "state": "member", "group": 0, "rank": 0, "connected": True, "silent": False, "in": None}
+    peer.update(last_word_ms=5, rate_to_next=0)
+    peers = [dict(peer, id=f"{i:032x}", rank=i) for i in range(100)]
+    peers[70].update(silent=True, name="slow")
+    status = {"version": "1", "uptime_ms": 1, "run": "f" * 32, "epoch": "1.1", "recovering": False, "optimizing": False}
+    status.update(members=100, newcomers=0, operations_under_way=0, operations_committed=0, operations_aborted=0)
+    status.update(spans={"ms": 1000, "newest_ms": 0, "bytes": [0, 1], "aborted": [0, 0]}, steps=[], gone=[], calls=[])
+    status.update(peers=peers, more_calls=False, verdicts=[{"class": "slow link", "link": "a -> b", "done": "nothing"}])
+    lines = top.screen(status, 80, 12)
+    assert len(lines) == 12 and max(map(len, lines)) <= 80
+    assert any(line.startswith("slow 00000000") and "SILENT" in line for line in lines)
+    assert lines[-1].startswith("and ") and "VERDICT slow link: a -> b: nothing" in lines
+
+
+def test_errors(capsys):
+    nobody = f"127.0.0.1:{free_port()}"
+    assert program.main(["top", nobody]) == 1
+    assert f"no master answers at {nobody}" in capsys.readouterr().err
+    for bad in ("", "host:port", "a/b:1", "1.2.3.4:70000"):
+        with pytest.raises(SystemExit, match="2"):
+            program.main(["top", bad])
+    known = {"x": "x:48180", "::1": "[::1]:48180", "[::1]": "[::1]:48180", "[::1]:9": "[::1]:9"}
+    assert {text: top._address(text) for text in known} == known  # pylint: disable=protected-access

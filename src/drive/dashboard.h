@@ -1,0 +1,11 @@
+/* The page for people: dashboard.html, which the build makes a part of the library (cmake/embed.cmake). */
+#ifndef PCCL_DRIVE_DASHBOARD_H
+#define PCCL_DRIVE_DASHBOARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+extern const uint8_t pccl_dashboard[];
+extern const size_t pccl_dashboard_bytes;
+
+#endif

@@ -1,0 +1,67 @@
+#include "master/commands.h"
+#include "master/output.h"
+#include "master/roster.h"
+#include "master/tuning.h"
+
+/* true: it was there, and is about to go. */
+static bool expel(struct pccl_master *m, struct pccl_remote *remote, struct pccl_text *words)
+{
+    pccl_text_format(words, "peer %s is removed", pccl_id_str(&remote->id));
+    pccl_master_remove(m, remote, PCCL_REFUSAL_OPERATOR, "an operator removed it");
+    return true;
+}
+
+static bool drain(struct pccl_master *m, struct pccl_remote *remote, struct pccl_text *words)
+{
+    if (remote->state != PCCL_REMOTE_MEMBER)
+        return expel(m, remote, words); /* nobody counts on it */
+    remote->draining = true;
+    pccl_text_format(words, "peer %s goes with the next topology update, which all members call",
+                     pccl_id_str(&remote->id));
+    return true;
+}
+
+static bool to_peer(struct pccl_master *m, const struct pccl_master_event *event, struct pccl_text *words)
+{
+    struct pccl_remote *remote = pccl_master_find(m, &event->peer);
+    if (remote == NULL || remote->departing) {
+        pccl_text_format(words, "there is no peer %s", pccl_id_str(&event->peer));
+        return false;
+    }
+    return event->command == PCCL_COMMAND_EXPEL ? expel(m, remote, words) : drain(m, remote, words);
+}
+
+static bool optimize(struct pccl_master *m, struct pccl_text *words)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        struct pccl_tuning *tuning = &m->groups[i]->tuning;
+        if (!tuning->known || m->groups[i]->ring_count < 3 || tuning->phase != PCCL_TUNING_NONE)
+            continue;
+        tuning->unproven = true;
+        count++;
+    }
+    if (count == 0) {
+        pccl_text_format(words, "there is nothing to search: no group of three members or more whose links an "
+                                "optimization of the topology, which all members call, has tested");
+        return false;
+    }
+    pccl_master_mark(m, PCCL_STAGE_SEARCHES);
+    pccl_text_format(words, "better rings of %u groups are searched for; the next topology update adopts them", count);
+    return true;
+}
+
+void pccl_master_command(struct pccl_master *m, const struct pccl_master_event *event)
+{
+    struct pccl_text *words = &event->said->words;
+    bool done = event->command == PCCL_COMMAND_OPTIMIZE ? optimize(m, words) : to_peer(m, event, words);
+    event->said->done = done;
+    pccl_master_log(m, done ? PCCL_LOG_WARN : PCCL_LOG_INFO, NULL, "an operator's command: %s", words->bytes);
+}
+
+void pccl_master_remove_drained(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (m->remotes[i]->draining && pccl_master_is_living_member(m->remotes[i]))
+            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_OPERATOR, "an operator drained it");
+}

@@ -1,0 +1,161 @@
+"""The master's page in a real browser (Chromium, headless): a run with a slow link, a peer that stands, a kill
+and a join."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import harness
+from harness import SUCCESS, check, equal, poll
+from loops import start_loop
+from namespaces import need_root
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "wan"))
+from wan import Wan  # noqa: E402 pylint: disable=wrong-import-position
+
+MASTER, MEMBERS = 0, 5
+HTTP = 48180
+BUDGET_MS = 2500  # the browser's own time: the page asks twice
+WIDTH, HEIGHT = 1280, 1560
+DARK = "--blink-settings=preferredColorScheme=0"
+LIGHT = "--blink-settings=preferredColorScheme=1"
+
+
+class Browser:
+    """Looks at a page, each time as a new visitor."""
+
+    def __init__(self, run, prefix, url):
+        self.program = shutil.which("chromium")
+        if self.program is None:
+            harness.say("skipped: chromium is not installed")
+            sys.exit(77)
+        self.home = tempfile.mkdtemp()
+        run.at_exit.append(lambda: shutil.rmtree(self.home, ignore_errors=True))
+        self.prefix, self.url = prefix, url
+
+    def _look(self, *arguments):
+        command = [*self.prefix, self.program, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+        command += [f"--user-data-dir={self.home}/profile", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}"]
+        command += [f"--virtual-time-budget={BUDGET_MS}", *arguments, self.url]
+        environment = {"HOME": self.home, "PATH": os.environ["PATH"]}
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=harness.DEADLINE, check=False, env=environment
+        )
+        equal(done.returncode, 0, f"exit code of the browser: {done.stderr[-500:]}")
+        return done.stdout
+
+    def parts(self):
+        """The words of each part of the page, as its scripts have made it."""
+        page = self._look("--dump-dom")
+        found = re.findall(r'<(section|span) id="(\w+)"(.*?)</\1>(?=\s*<(?:section|span|/main|/header))', page, re.S)
+        return {name: re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", "<" + words)) for _, name, words in found}
+
+    def shows(self, **wanted):
+        """Waits until each part has what is looked for, a pattern."""
+
+        seen = {}
+
+        def found():
+            seen.update(self.parts())
+            return seen if all(re.search(pattern, seen[name]) for name, pattern in wanted.items()) else None
+
+        try:
+            return poll(found, f"the page to show {wanted}")
+        except harness.Failure as failure:
+            raise harness.Failure(f"{failure}; it shows { {name: seen.get(name) for name in wanted} }") from failure
+
+    def picture(self, name, colors):
+        """Of the whole page; kept where E2E_PICTURES says, to be looked at."""
+        path = os.path.join(os.environ.get("E2E_PICTURES", self.home), f"{name}.png")
+        self._look(f"--screenshot={path}", colors)
+        check(os.path.getsize(path) > 20000, f"{path} is nearly empty")
+
+
+def far_members(run):
+    """Peers on hosts of their own, around a master whose page is open."""
+    wan = Wan(MEMBERS + 2, rate_mbit=0, delay_ms=3, queue_kib=512)
+    run.at_exit.append(wan.remove)
+    wan.build()
+    for a in range(1, MEMBERS + 2):
+        for b in range(1, MEMBERS + 2):
+            if a != b:
+                wan.set_rate(200, a, b)
+    run.host = wan.address(MASTER)
+    patient = {"silence_ms": 600000, "heartbeat_ms": 500}
+    run.start_master(48148, prefix=wan.prefix(MASTER), http=f"127.0.0.1:{HTTP}", **patient)
+    peers = []
+    for i in range(MEMBERS):
+        peers.append(member(run, wan, i, peers))
+    return wan, peers
+
+
+def member(run, wan, number, others):
+    peer = run.peer(name=f"trainer-{number}", prefix=wan.prefix(1 + number), where_ms=200, link_silence_ms=600000)
+    peer.create(run.address, name=peer.name)
+    run.admit(peer, others)
+    return peer
+
+
+def report(peers, steps):
+    for step in steps:
+        for i, peer in enumerate(peers):
+            peer.do("report", step, 1.8 + 9 / (1 + step / 40) + 0.12 * i)
+        harness.wait_ms(110)
+
+
+def together(peers, *words):
+    calls = [peer.start(*words) for peer in peers]
+    for call in calls:
+        call.wait(rc=SUCCESS)
+
+
+def test_slow_browser(run):
+    """Whoever looks at the page sees who is slow, who stands, who has gone and who has come."""
+    need_root()
+    wan, peers = far_members(run)
+    browser = Browser(run, wan.prefix(MASTER), f"http://127.0.0.1:{HTTP}/")
+    together(peers, "optimize")
+    for tag in range(4):
+        together(peers, "reduce", tag, 400000, "f32", "sum", "rand:1")
+    report(peers, range(0, 600, 40))
+    parts = browser.shows(state="live", calls="Nobody waits", training="step 560: .* told by 5", ring="[0-9] [kMG]?B/s")
+    check(all(peer.name in parts["peers"] for peer in peers), f"peers: {parts}")
+    browser.picture("light", LIGHT)
+
+    wan.set_rate(20, 2, 3)  # a slow link, one way
+    together(peers, "optimize")
+    for tag in range(4, 8):
+        together(peers, "reduce", tag, 400000, "f32", "sum", "rand:1")
+
+    peers[3].stop()
+    calls = [peer.start("reduce", 9, 1000, "f32", "sum", "rand:1") for peer in peers if peer is not peers[3]]
+    peers[0].until_waiting()
+
+    browser.shows(calls="4 of 5 have come.* trainer-3 is silent")
+    browser.picture("stands-light", LIGHT)
+    browser.picture("stands-dark", DARK)
+    peers[3].kill()
+    for call in calls:
+        call.wait()
+    peers.pop(3)
+    browser.shows(gone="trainer-3")
+
+    newcomer = run.peer(name="trainer-5", prefix=wan.prefix(6), where_ms=200)
+    newcomer.create(run.address, name=newcomer.name)
+    connect = newcomer.start("connect")
+    browser.shows(peers="trainer-5 [0-9a-f]{8} newcomer")
+    for call in [peer.start("admit") for peer in peers]:
+        call.wait(rc=SUCCESS)
+    connect.wait(rc=SUCCESS)
+    peers.append(newcomer)
+    loops = [start_loop(peer, bit) for bit, peer in enumerate(peers)]
+    poll(lambda: all(loop.steps for loop in loops), "the first steps")
+    parts = browser.shows(peers="trainer-5 [0-9a-f]{8} (works|waits)")
+    check("newcomer" not in parts["peers"], f"peers: {parts}")
+    browser.picture("dark", DARK)
+
+
+harness.main()
