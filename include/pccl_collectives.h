@@ -892,6 +892,43 @@ PCCL_EXPORT pcclResult_t pcclDumpFlightRecorder(const pcclComm_t *comm, char *PC
  */
 PCCL_EXPORT pcclResult_t pcclWriteFlightRecorder(const pcclComm_t *comm, const char *file);
 
+/* What a verdict says: what is wrong. More may come; what is not known is to be shown by its words. */
+typedef enum pcclVerdictClass_t {
+    pcclVerdictNotEntered = 1,      /* others wait in an operation that this peer has not entered */
+    pcclVerdictHang = 2,            /* all have entered it, and it stands still because of this peer or link */
+    pcclVerdictSlowLink = 3,        /* the link carries less than others, or loses more */
+    pcclVerdictSlowSender = 4,      /* all that the peer sends is slow */
+    pcclVerdictSlowReceiver = 5,    /* all that is sent to the peer is slow */
+    pcclVerdictSlowPeer = 6,        /* its process does not run when it wants to, or both its ways are slow */
+    pcclVerdictSlowComputation = 7, /* the peer enters operations later than the others */
+} pcclVerdictClass_t;
+
+#define PCCL_VERDICTS_AT_ONCE 8     /* that hold for a group at most */
+#define PCCL_VERDICT_WORDS_SIZE 512 /* with the terminating zero */
+
+/* What the master concludes from the reports of the peers. */
+typedef struct pcclVerdict_t {
+    uint32_t verdict_class; /* pcclVerdictClass_t */
+    uint32_t for_ms;        /* how long it has been so, at least */
+    uint64_t number;        /* the same verdict has the same number as long as it holds */
+    pcclPeerId_t peer;
+    pcclPeerId_t other; /* of a link, which goes from `peer` to this one; otherwise "" */
+    char name[32];      /* of the class, in words: "slow link" */
+    char evidence[PCCL_VERDICT_WORDS_SIZE];
+    char action[PCCL_VERDICT_WORDS_SIZE]; /* what was done, or will be */
+} pcclVerdict_t;
+
+/*
+ * Who or what makes the group of this communicator slow, or its operations stand still, as the master
+ * told last: docs/guide/operations.md. Writes at most `max` verdicts, the oldest first; *count becomes
+ * how many hold. Any thread, also while another thread is blocked in a call on comm. Waits for nobody.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument comm or count is NULL, or verdicts is NULL although max is not 0
+ */
+PCCL_EXPORT pcclResult_t pcclGetVerdicts(const pcclComm_t *comm, pcclVerdict_t *PCCL_NULLABLE verdicts, size_t max,
+                                         size_t *count);
+
 /* ------------------------------------------------------------------------------------------------ progress */
 
 /* What a thread of this process waits in. */

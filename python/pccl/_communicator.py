@@ -225,6 +225,13 @@ class Communicator:
         dump: Dict[str, Any] = json.loads(_recorder.text(self._core))
         return dump
 
+    def verdicts(self) -> List[Dict[str, Any]]:
+        """Who or what makes the group slow, or its operations stand still, as the master concludes: for each a
+        dictionary with class, number, peer, other (of a link, which goes from peer to other; else None), for_ms,
+        evidence and action, what was done. Any thread, also while another one is blocked in a call; waits for nobody.
+        docs/guide/operations.md explains it."""
+        return _recorder.verdicts(self._core)
+
     def abort(self) -> None:
         """Aborts all launched operations without an outcome, for all peers of the group.
         Does not wait."""

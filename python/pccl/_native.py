@@ -100,6 +100,19 @@ class CollectiveOptionsC(ctypes.Structure):
     ]
 
 
+class VerdictC(ctypes.Structure):
+    _fields_ = [
+        ("verdict_class", c_uint32),
+        ("for_ms", c_uint32),
+        ("number", c_uint64),
+        ("peer", PeerIdC),
+        ("other", PeerIdC),
+        ("name", c_char * 32),
+        ("evidence", c_char * 512),
+        ("action", c_char * 512),
+    ]
+
+
 class CoalescedTensorC(ctypes.Structure):
     _fields_ = [("sendbuf", c_void_p), ("recvbuf", c_void_p), ("count", c_size_t), ("datatype", c_int), ("op", c_int)]
 
@@ -249,6 +262,7 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclGetPeerName": [c_void_p, c_char_p, c_char_p, c_size_t],
     "pcclDescribeWaits": [c_void_p, c_char_p, c_size_t],
     "pcclDumpFlightRecorder": [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)],
+    "pcclGetVerdicts": [c_void_p, POINTER(VerdictC), c_size_t, POINTER(c_size_t)],
     "pcclSetLogCallback": [LogCallback, c_void_p],
     "pcclSetLogLevel": [c_int],
     "pcclGetParameterCount": [],

@@ -1,10 +1,11 @@
-"""Takes the text of a communicator's flight recorder from the library."""
+"""Takes the text of a communicator's flight recorder, and the verdicts of its master, from the library."""
 
 from __future__ import annotations
 
 import ctypes
+from typing import Any, Dict, List
 
-from . import _core
+from . import _core, _native
 from ._enums import Result
 
 
@@ -20,3 +21,29 @@ def text(core: _core.Core) -> str:
             return made.value.decode("utf-8", "replace")
         if error.result != Result.INVALID_ARGUMENT or needed.value <= room:
             raise error
+
+
+VERDICTS_AT_ONCE = 8
+
+
+def _words(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
+
+
+def verdicts(core: _core.Core) -> List[Dict[str, Any]]:
+    """Any thread, also while others wait in calls."""
+    found = (_native.VerdictC * VERDICTS_AT_ONCE)()
+    count = ctypes.c_size_t()
+    core.call("pcclGetVerdicts", found, VERDICTS_AT_ONCE, ctypes.byref(count))
+    return [
+        {
+            "class": _words(verdict.name),
+            "number": verdict.number,
+            "peer": _words(verdict.peer.digits),
+            "other": _words(verdict.other.digits) or None,
+            "for_ms": verdict.for_ms,
+            "evidence": _words(verdict.evidence),
+            "action": _words(verdict.action),
+        }
+        for verdict in found[: min(count.value, VERDICTS_AT_ONCE)]
+    ]

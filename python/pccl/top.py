@@ -124,11 +124,11 @@ def _head(status: _Status) -> List[str]:
     return lines
 
 
-def _verdicts(status: _Status) -> List[str]:
+def _verdicts(status: _Status, names: Dict[str, str]) -> List[str]:
     lines = []
-    for verdict in status.get("verdicts") or []:
-        parts = [str(verdict[key]) for key in ("class", "peer", "link", "evidence", "done") if verdict.get(key)]
-        lines.append("VERDICT " + ": ".join(parts))
+    for verdict in status["verdicts"]:
+        who = " -> ".join(names.get(id, id[:8]) for id in (verdict["peer"], verdict["other"]) if id)
+        lines.append(f"VERDICT {verdict['class']}: {who}: {verdict['evidence']}: {verdict['action']}")
     return lines
 
 
@@ -177,7 +177,7 @@ def screen(status: _Status, columns: int, rows: int) -> List[str]:
     """As many lines as fit; of what does not fit, the peers that are well are left out first."""
     names = {peer["id"]: _name(peer) for peer in status["peers"]}
     calls = _calls(status, names)
-    lines = _head(status) + _verdicts(status)
+    lines = _head(status) + _verdicts(status, names)
     lines += ["", f"calls under way: {len(calls)}{' and more' if status['more_calls'] else ''}"]
     lines += calls[: max(3, rows // 3)]
     for gone in status["gone"][:2]:

@@ -31,6 +31,10 @@ enum {
     PCCL_FOUNDED_COST_BYTES = 25,       /* the result of a founding: cost data, ... */
     PCCL_FOUNDED_SEAT_BYTES = 18,       /* ... and this for each member */
     PCCL_FOUNDED_BYTES_MAX = PCCL_FOUNDED_COST_BYTES + PCCL_PEERS_MAX * PCCL_FOUNDED_SEAT_BYTES,
+    PCCL_SIGHT_LINKS_MAX = 16,      /* links in one report of a peer */
+    PCCL_SIGHT_WAITS_MAX = 16,      /* neighbors that it waits for in it */
+    PCCL_VERDICTS_MAX = 8,          /* that hold for a group at one time */
+    PCCL_VERDICT_TEXT_MAX = 240,    /* bytes of the evidence of one, and of what was done */
     PCCL_PLACES_MAX = 16,           /* peers named in one "who is where" */
     PCCL_OPTIMIZE_PEERS_MAX = 1024, /* of a group whose links are measured and whose ring is searched */
     PCCL_MESH_PEERS_MAX = 16,       /* a larger group keeps links to its ring neighbors only */

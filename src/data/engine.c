@@ -220,6 +220,7 @@ static void look_at(struct pccl_stream *stream, uint64_t now_us)
     stream->sight.rate = path.rate;
     stream->sight.delivered_bytes = path.delivered;
     stream->sight.resent_bytes = path.resent;
+    stream->sight.busy_us = path.busy_us;
 }
 
 uint32_t pccl_engine_connections(struct pccl_engine *engine, struct pccl_sight_connection *connections, uint32_t max)

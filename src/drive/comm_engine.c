@@ -48,6 +48,8 @@ void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *o
     operation->decided = true;
     operation->committed = committed;
     pccl_comm_sight_decided(comm, operation, op);
+    if (op)
+        pccl_comm_watch_ended(comm, op);
     finish_if_over(operation, comm);
 }
 

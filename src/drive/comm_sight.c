@@ -117,7 +117,7 @@ void pccl_comm_sight_failed(struct pccl_communicator *comm)
 
 /* ---- a look at the whole ---- */
 
-static enum pccl_sight_state state_of(const struct pccl_peer_op *op)
+enum pccl_sight_state pccl_comm_sight_state(const struct pccl_peer_op *op)
 {
     switch (op->state) {
     case PCCL_OP_RUNNING: return PCCL_SIGHT_MOVING;
@@ -140,7 +140,7 @@ static void add_under_way(struct pccl_recorder *recorder, const struct pccl_comm
 {
     struct pccl_record *record = pccl_recorder_add(recorder, operation->members, operation->member_count);
     describe(record, operation, operation->op);
-    record->state = state_of(operation->op);
+    record->state = pccl_comm_sight_state(operation->op);
     if (!operation->job)
         return;
     add_flows(recorder, record, operation->job);

@@ -9,6 +9,7 @@
 #include "config/params.h"
 #include "core/status.h"
 #include "core/text.h"
+#include "sight/recorder.h"
 
 #include <stdatomic.h>
 
@@ -44,6 +45,7 @@ void pccl_comm_sight_decided(struct pccl_communicator *comm, const struct pccl_c
                              const struct pccl_peer_op *op);
 /* The engine has released the job, whose flows change no more. */
 void pccl_comm_sight_released(struct pccl_communicator *comm, const struct pccl_comm_op_job *job);
+enum pccl_sight_state pccl_comm_sight_state(const struct pccl_peer_op *op);
 /* Its caller learns that it has failed. */
 void pccl_comm_sight_failed(struct pccl_communicator *comm);
 

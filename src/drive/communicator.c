@@ -88,6 +88,7 @@ static void arm(struct pccl_communicator *comm)
     uint64_t deadline = comm->peer ? pccl_peer_deadline(comm->peer) : UINT64_MAX;
     if (comm->peer && pccl_peer_is_connected(comm->peer))
         deadline = pccl_min_u64(deadline, pccl_now_us() + PCCL_COMMUNICATOR_TICK_MS * UINT64_C(1000));
+    deadline = pccl_min_u64(deadline, pccl_comm_watch_due(comm));
     comm->armed_us = deadline;
     pccl_reactor_set_due(&comm->reactor, deadline);
 }
@@ -111,6 +112,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
     if (comm->peer && pccl_peer_deadline(comm->peer) <= heard_us)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TICK});
     pccl_comm_ops_expire_waits(comm);
+    pccl_comm_watch_polled(comm, heard_us);
     if (comm->stop) {
         begin_shutdown(comm);
     } else {
@@ -451,6 +453,7 @@ static void free_parts(void *argument)
     pccl_table_fini(&comm->feedbacks.by_tag);
     pccl_table_fini(&comm->links.by_peer);
     pccl_comm_sight_fini(comm);
+    pccl_comm_watch_fini(comm);
     pccl_comm_waiting_fini(&comm->waiting);
     uv_cond_destroy(&comm->changed);
     uv_mutex_destroy(&comm->lock);

@@ -28,6 +28,7 @@
 #include "drive/comm_sync.h"
 #include "drive/comm_topology.h"
 #include "drive/comm_wait.h"
+#include "drive/comm_watch.h"
 #include "drive/comm_op.h"
 #include "net/clock.h"
 #include "net/listener.h"
@@ -74,6 +75,7 @@ struct pccl_communicator {
     struct pccl_comm_ops operations;
     struct pccl_comm_feedbacks feedbacks;
     struct pccl_comm_sight sight;
+    struct pccl_comm_watch watch;
     uint64_t stepped_us;              /* when the machine's present or latest step began */
     struct pccl_group_handle *groups; /* all that are not destroyed */
     struct pccl_comm_sync sync;

@@ -48,6 +48,7 @@ static const char *check_member(const struct pccl_remote *remote)
                   "only members vote, and a synchronization has no joint vote");
     PCCL_RULE(remote->sync_part == NULL || member, "only members take part in a synchronization");
     PCCL_RULE(!remote->untried || member, "only a member may be untried");
+    PCCL_RULE(remote->witness == NULL || member, "only what members report is kept");
     PCCL_RULE(!remote->unwelcomed || (member && remote->departing), "a new member is welcomed in the same step");
     PCCL_RULE(remote->lone_aborts <= PCCL_OPS_LONE_MAX || remote->departing,
               "a peer that ends too many operations alone is removed");
@@ -416,6 +417,8 @@ static const char *check_groups(const struct pccl_master *m)
             broken = check_ring(m, group);
         if (broken == NULL)
             broken = check_better(group);
+        if (broken == NULL)
+            broken = pccl_verdicts_check(&group->verdicts);
         if (broken == NULL && group->ring_count > 0)
             broken = check_operations(group);
         if (broken == NULL && group->ring_count > 0)

@@ -90,6 +90,22 @@ static void copy_group(const struct pccl_peer_group *group, struct pccl_group_fi
                                          .revision = group->revision};
 }
 
+static void count_verdicts(const struct pccl_peer_group *group, struct pccl_figures *figures)
+{
+    const struct pccl_verdict_entry *entry;
+    for (uint32_t n = 0; (entry = pccl_verdicts_at(&group->verdicts, n)) != NULL; n++)
+        figures->verdict_counts[entry->class]++;
+}
+
+static void copy_verdicts(const struct pccl_peer_group *group, struct pccl_figures *figures)
+{
+    const struct pccl_verdict_entry *entry;
+    for (uint32_t n = 0; (entry = pccl_verdicts_at(&group->verdicts, n)) != NULL; n++)
+        if (figures->verdict_count < PCCL_VERDICTS_SHOWN_MAX)
+            figures->verdicts[figures->verdict_count++] =
+                (struct pccl_verdict_figure){.group = group->number, .entry = *entry};
+}
+
 static bool copy_all(struct pccl_master *m, struct pccl_figures *figures)
 {
     figures->peer_count = m->remote_count;
@@ -99,8 +115,9 @@ static bool copy_all(struct pccl_master *m, struct pccl_figures *figures)
     figures->waits = pccl_allocate(figures->memory, PCCL_WAITS_MAX * sizeof *figures->waits);
     figures->rows = pccl_allocate(figures->memory, pccl_max_u64(1, m->remote_count) * sizeof *figures->rows);
     figures->links = pccl_allocate(figures->memory, PCCL_FIGURES_LINKS_MAX * sizeof *figures->links);
+    figures->verdicts = pccl_allocate(figures->memory, PCCL_VERDICTS_SHOWN_MAX * sizeof *figures->verdicts);
     if (figures->peers == NULL || figures->groups == NULL || figures->waits == NULL || figures->rows == NULL ||
-        figures->links == NULL)
+        figures->links == NULL || figures->verdicts == NULL)
         return false;
     for (uint32_t i = 0; i < m->remote_count; i++)
         copy_peer(m, m->remotes[i], &figures->peers[i]);
@@ -108,6 +125,8 @@ static bool copy_all(struct pccl_master *m, struct pccl_figures *figures)
         copy_group(m->groups[i], &figures->groups[i]);
     for (uint32_t i = 0, used = 0; i < m->group_count; i++)
         copy_links(m->groups[i], figures, &used);
+    for (uint32_t i = 0; i < m->group_count; i++)
+        copy_verdicts(m->groups[i], figures);
     copy_gone(m, figures);
     figures->wait_count = pccl_master_list_waits(m, figures->waits, &figures->waits_left_out);
     return true;
@@ -124,9 +143,12 @@ bool pccl_figures_take(struct pccl_master *m, bool all, const struct pccl_memory
         .epoch = m->epoch,
         .counts = pccl_master_count(m),
         .tally = m->tally,
+        .now_us = m->now_us,
     };
     pccl_tally_turn(&figures->tally, m->now_us);
     memcpy(figures->rounds, m->rounds, sizeof figures->rounds);
+    for (uint32_t i = 0; i < m->group_count; i++)
+        count_verdicts(m->groups[i], figures);
     for (uint32_t i = 0; i < m->remote_count; i++)
         figures->update_votes += pccl_master_is_living_member(m->remotes[i]) && m->remotes[i]->votes[PCCL_ROUND_UPDATE];
     if (!all || copy_all(m, figures))
@@ -143,6 +165,7 @@ void pccl_figures_fini(struct pccl_figures *figures)
     pccl_release(figures->memory, figures->groups, pccl_max_u64(1, figures->group_count) * sizeof *figures->groups);
     pccl_release(figures->memory, figures->rows, pccl_max_u64(1, figures->peer_count) * sizeof *figures->rows);
     pccl_release(figures->memory, figures->links, PCCL_FIGURES_LINKS_MAX * sizeof *figures->links);
+    pccl_release(figures->memory, figures->verdicts, PCCL_VERDICTS_SHOWN_MAX * sizeof *figures->verdicts);
     pccl_release(figures->memory, figures->waits, PCCL_WAITS_MAX * sizeof *figures->waits);
     *figures = (struct pccl_figures){.memory = NULL};
 }

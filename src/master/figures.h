@@ -54,6 +54,12 @@ struct pccl_gone_figure {
 enum {
     PCCL_FIGURES_GONE_MAX = 8,
     PCCL_FIGURES_LINKS_MAX = 64 * 64, /* of groups that fit as a whole, in their order */
+    PCCL_VERDICTS_SHOWN_MAX = 64,
+};
+
+struct pccl_verdict_figure {
+    uint32_t group;
+    struct pccl_verdict_entry entry;
 };
 
 /* What only the driver knows. It fills this in. */
@@ -88,6 +94,10 @@ struct pccl_figures {
     struct pccl_wait *waits; /* owned, PCCL_WAITS_MAX */
     uint32_t wait_count;
     bool waits_left_out;
+    uint64_t verdict_counts[PCCL_VERDICT_CLASSES]; /* that hold, by enum pccl_verdict_class */
+    struct pccl_verdict_figure *verdicts;          /* owned, PCCL_VERDICTS_SHOWN_MAX */
+    uint32_t verdict_count;
+    uint64_t now_us; /* of the copy */
 };
 
 /*

@@ -7,6 +7,7 @@
 
 #include "core/table.h"
 #include "core/text.h"
+#include "master/verdicts.h"
 #include "topology/matrix.h"
 #include "wire/wire.h"
 
@@ -121,6 +122,10 @@ struct pccl_peer_group {
     bool sync_proven;             /* ... and the proof of the elected content is known */
     struct pccl_proof sync_proof; /* 0: no majority could compute it */
     uint64_t sync_revision;       /* the elected revision, of the open round or the one before */
+
+    struct pccl_verdicts verdicts;
+    bool has_news;        /* a member has reported since they were looked at */
+    bool verdicts_untold; /* they have changed, and the members do not know */
 
     uint64_t decisions, stable;
     uint32_t behind; /* how many members were told outcomes and know none beyond `stable` */

@@ -1,6 +1,7 @@
 /* The master's frame: creation, dispatch of events, and time. What events mean is in the other files. */
 #include "master/admission.h"
 #include "master/commands.h"
+#include "master/diagnosis.h"
 #include "master/links.h"
 #include "master/membership.h"
 #include "master/newcomers.h"
@@ -208,7 +209,7 @@ static void tick(struct pccl_master *m, bool stood_still)
  *   for that link.
  * - Warm-up comes before rounds: a newcomer that took too long is refused, not admitted.
  * - Rounds come before synchronizations, because the end of a round changes the era.
- * - Searches in the background come last, because they are about the ring that all others leave.
+ * - Searches in the background and verdicts come last, because they are about what all others leave.
  *
  * A stage may make earlier ones due, for example when sending finds a full queue, so it starts
  * again from the top until nothing is due.
@@ -226,6 +227,7 @@ static void (*const stages[PCCL_STAGES])(struct pccl_master *m) = {
     [PCCL_STAGE_ROUNDS] = pccl_master_decide_rounds,
     [PCCL_STAGE_SYNCS] = pccl_master_decide_syncs,
     [PCCL_STAGE_SEARCHES] = pccl_master_search_in_background,
+    [PCCL_STAGE_VERDICTS] = pccl_master_decide_verdicts,
     [PCCL_STAGE_WAITING] = pccl_master_tell_who_waits,
 };
 
@@ -292,6 +294,7 @@ static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, con
     case PCCL_MSG_abort_request: pccl_master_abort_requested(m, from, &msg->as.abort_request); break;
     case PCCL_MSG_view_ack: pccl_master_view_acked(m, from, &msg->as.view_ack); break;
     case PCCL_MSG_subgroup_end: pccl_master_subgroup_closed(m, from, msg->as.subgroup_end.subgroup); break;
+    case PCCL_MSG_sight: pccl_master_sight(m, from, &msg->as.sight); break;
     case PCCL_MSG_where: pccl_master_where(m, from, &msg->as.where); break;
     default: pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "a member sent %s", pccl_wire_name(msg->type)); break;
     }

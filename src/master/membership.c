@@ -4,6 +4,7 @@
  */
 #include "core/ticket.h"
 #include "master/admission.h"
+#include "master/diagnosis.h"
 #include "master/edges.h"
 #include "master/links.h"
 #include "master/membership.h"
@@ -42,6 +43,7 @@ void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote)
     pccl_session_fini(&remote->session);
     pccl_master_free_report(m, remote);
     pccl_master_drop_sync_part(m, remote);
+    pccl_release(&m->memory, remote->witness, sizeof *remote->witness);
     pccl_release(&m->memory, remote->intents, remote->intent_capacity * sizeof *remote->intents);
     pccl_release(&m->memory, remote, sizeof *remote);
 }
@@ -123,6 +125,7 @@ void pccl_master_end_run(struct pccl_master *m)
         pccl_table_fini(&group->pairs);
         pccl_table_fini(&group->by_instance);
         pccl_master_drop_tuning(m, group);
+        pccl_master_drop_verdicts(m, group);
         pccl_matrix_fini(&group->matrix);
         pccl_release(&m->memory, group->by_place, group->place_capacity * sizeof *group->by_place);
         pccl_release(&m->memory, group->ring, group->ring_capacity * sizeof *group->ring);

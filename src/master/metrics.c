@@ -59,6 +59,12 @@ static void write_kinds(struct pccl_print *print, const char *metric, const uint
                       counts[kind]);
 }
 
+static void write_verdicts_of(struct pccl_print *print, const char *metric, const uint64_t *counts)
+{
+    for (uint8_t class = PCCL_VERDICT_NOT_ENTERED; class < PCCL_VERDICT_CLASSES; class ++)
+        write_labeled(print, metric, "class", pccl_verdict_name(class), counts[class]);
+}
+
 /* ---- the rows ---- */
 
 static void write_build_info(const struct pccl_figures *f, const char *metric, struct pccl_print *print)
@@ -151,6 +157,8 @@ PCCL_METRIC_VALUE(operations_begun_total, write_kinds, f->tally.begun)
 PCCL_METRIC_VALUE(operations_committed_total, write_kinds, f->tally.committed)
 PCCL_METRIC_VALUE(operations_aborted_total, write_kinds, f->tally.aborted)
 PCCL_METRIC_VALUE(operation_bytes_total, write_kinds, f->tally.bytes)
+PCCL_METRIC_VALUE(verdicts, write_verdicts_of, f->verdict_counts)
+PCCL_METRIC_VALUE(verdicts_total, write_verdicts_of, f->tally.verdicts)
 PCCL_METRIC_VALUE(views_total, write_value, f->tally.views)
 PCCL_METRIC_VALUE(http_requests_total, write_value, f->driver.requests)
 PCCL_METRIC_VALUE(http_refused_total, write_value, f->driver.requests_refused)

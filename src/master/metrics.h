@@ -33,6 +33,8 @@
     X(operation_seconds, histogram, "le",                                                                              \
       "Time from when the master first heard of an operation until its outcome; of a bulk operation it hears when "    \
       "the first member has finished.")                                                                                \
+    X(verdicts, gauge, "class", "Verdicts that hold: who or what makes a group slow or its operations stand still.")   \
+    X(verdicts_total, counter, "class", "Verdicts that were found.")                                                   \
     X(views_total, counter, "", "Views that were made: changes of the members or the ring of a group.")                \
     X(rounds_total, counter, "kind, outcome",                                                                          \
       "Joint calls that were decided; a synchronization counts for its group.")                                        \

@@ -7,8 +7,8 @@ static const char *const standings[] = {[PCCL_STANDING_MEMBER] = "member",
                                         [PCCL_STANDING_RETURNING] = "returning",
                                         [PCCL_STANDING_LEAVING] = "leaving"};
 
-/* Which item it is: the head, then one for each row of links, peer, group and wait, then the tail. */
-enum part { HEAD, ROW, PEER, GROUP, WAIT, TAIL };
+/* Which item it is: the head, then one for each row of links, peer, group, verdict and wait, then the tail. */
+enum part { HEAD, ROW, PEER, GROUP, VERDICT, WAIT, TAIL };
 
 /* *index: which of its kind. */
 static enum part part_of(const struct pccl_figures *figures, uint32_t at, uint32_t *index)
@@ -17,6 +17,7 @@ static enum part part_of(const struct pccl_figures *figures, uint32_t at, uint32
                                [ROW] = figures->row_count,
                                [PEER] = figures->peer_count,
                                [GROUP] = figures->group_count,
+                               [VERDICT] = figures->verdict_count,
                                [WAIT] = figures->wait_count};
     for (enum part part = HEAD; part < TAIL; part++) {
         if (at < counts[part]) {
@@ -314,24 +315,51 @@ static void json_wait(const struct pccl_wait *wait, bool first, struct pccl_prin
     pccl_print_add(print, "}");
 }
 
+static uint64_t since(const struct pccl_figures *f, const struct pccl_verdict_entry *entry)
+{
+    return f->now_us - pccl_min_u64(f->now_us, entry->since_us);
+}
+
+static void json_verdict(const struct pccl_figures *f, const struct pccl_verdict_figure *verdict, bool first,
+                         struct pccl_print *print)
+{
+    const struct pccl_verdict_entry *entry = &verdict->entry;
+    pccl_print_add(print, first ? "\n{" : ",\n{");
+    put_name(print, "class", true);
+    pccl_print_add_quoted(print, pccl_verdict_name((uint8_t)entry->class));
+    put_u64(print, "number", entry->number);
+    put_u64(print, "group", verdict->group);
+    put_id(print, "peer", &entry->peer, false);
+    if (pccl_id_is_zero(&entry->other)) {
+        put_name(print, "other", false);
+        pccl_print_add(print, "null");
+    } else {
+        put_id(print, "other", &entry->other, false);
+    }
+    put_u64(print, "since_ms", since(f, entry) / 1000);
+    put_text(print, "evidence", entry->evidence.bytes);
+    put_text(print, "action", entry->action.bytes);
+    pccl_print_add(print, "}");
+}
+
 /* The next list begins with this item, which may be one of a later list. */
 static void json_next_list(const struct pccl_figures *f, uint32_t at, struct pccl_print *print)
 {
-    uint32_t peers = 1 + f->row_count, groups = peers + f->peer_count, waits = groups + f->group_count;
-    if (at == peers) {
-        pccl_print_add(print, "]");
-        put_name(print, "peers", false);
-        pccl_print_add(print, "[");
-    }
-    if (at == groups) {
-        pccl_print_add(print, "]");
-        put_name(print, "groups", false);
-        pccl_print_add(print, "[");
-    }
-    if (at == waits) {
-        pccl_print_add(print, "]");
-        put_name(print, "calls", false);
-        pccl_print_add(print, "[");
+    const struct {
+        const char *name;
+        uint32_t items; /* of the list before it */
+    } lists[] = {{"peers", f->row_count},
+                 {"groups", f->peer_count},
+                 {"verdicts", f->group_count},
+                 {"calls", f->verdict_count}};
+    uint32_t begin = 1;
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(lists); i++) {
+        begin += lists[i].items;
+        if (at == begin) {
+            pccl_print_add(print, "]");
+            put_name(print, lists[i].name, false);
+            pccl_print_add(print, "[");
+        }
     }
 }
 
@@ -346,6 +374,7 @@ bool pccl_page_json(const struct pccl_figures *f, uint32_t *at, struct pccl_prin
     case PEER: json_peer(&f->peers[index], index == 0, print); break;
     case GROUP: json_group(&f->groups[index], index == 0, print); break;
     case WAIT: json_wait(&f->waits[index], index == 0, print); break;
+    case VERDICT: json_verdict(f, &f->verdicts[index], index == 0, print); break;
     case TAIL:
         pccl_print_add(print, "]");
         put_bool(print, "more_calls", f->waits_left_out);
@@ -486,6 +515,29 @@ static void text_wait(const struct pccl_figures *f, const struct pccl_wait *wait
     text_missing(f, wait, print);
 }
 
+/* "slow link: from peer a 'x' to peer b 'y' of group 0, for 3 s", and why, and what is done. */
+static void text_verdict(const struct pccl_figures *f, const struct pccl_verdict_figure *verdict,
+                         struct pccl_print *print)
+{
+    const struct pccl_verdict_entry *entry = &verdict->entry;
+    struct pccl_text text;
+    bool link = !pccl_id_is_zero(&entry->other);
+    if (verdict == f->verdicts)
+        pccl_print_add(print, "\nverdicts\n");
+    pccl_text_format(&text, "  %s: %s", pccl_verdict_name((uint8_t)entry->class), link ? "from " : "");
+    add_peer(&text, f, &entry->peer);
+    if (link) {
+        pccl_text_add(&text, " to ");
+        add_peer(&text, f, &entry->other);
+    }
+    pccl_text_append(&text, " of group %u, for %s", verdict->group, pccl_duration_str(since(f, entry)));
+    put_line(print, &text);
+    pccl_print_add(print, "    ");
+    put_line(print, &entry->evidence);
+    pccl_print_add(print, "    what is done: ");
+    put_line(print, &entry->action);
+}
+
 bool pccl_page_text(const struct pccl_figures *f, uint32_t *at, struct pccl_print *print)
 {
     uint32_t index;
@@ -496,6 +548,7 @@ bool pccl_page_text(const struct pccl_figures *f, uint32_t *at, struct pccl_prin
     case PEER: text_peer(f, &f->peers[index], print); break;
     case GROUP: text_group(f, &f->groups[index], print); break;
     case WAIT: text_wait(f, &f->waits[index], print); break;
+    case VERDICT: text_verdict(f, &f->verdicts[index], print); break;
     case TAIL:
         if (f->waits_left_out)
             pccl_print_add(print, "  and more calls\n");

@@ -112,7 +112,8 @@ struct pccl_remote {
 
     struct pccl_link_intent *intents;
     uint32_t intent_count, intent_capacity;
-    struct pccl_report *report; /* RESUMING */
+    struct pccl_report *report;   /* RESUMING */
+    struct pccl_witness *witness; /* owned: what it has reported as a member of its group; NULL: nothing */
 };
 
 #endif

@@ -2,7 +2,7 @@
  * All that the master knows. Its files share this and nothing else; besides them, only the simulator's checkers look at
  * it. What may be done to it, and when, is said in the headers of its concerns: output, roster, queues,
  * newcomers, admission, eligibility, rings, membership, views, edges, links, operations, rounds, sync, tuning,
- * recovery, where.
+ * recovery, where, diagnosis.
  */
 #ifndef PCCL_MASTER_STATE_H
 #define PCCL_MASTER_STATE_H
@@ -62,6 +62,7 @@ enum pccl_master_stage {
     PCCL_STAGE_ROUNDS,     /* decides joint rounds in which all have voted: admits newcomers, adopts rings */
     PCCL_STAGE_SYNCS,      /* decides synchronizations of shared state */
     PCCL_STAGE_SEARCHES,   /* searches for better rings, in the background */
+    PCCL_STAGE_VERDICTS,   /* concludes from reports who or what is slow or stands still */
     PCCL_STAGE_WAITING,    /* logs newcomers that nobody admits */
     PCCL_STAGES
 };
@@ -90,7 +91,7 @@ struct pccl_master {
     bool optimizing;         /* an optimization is under way: all have voted for it */
     uint64_t tests_begin_us; /* estimates since then are fresh */
     uint64_t tests_end_us;   /* no test begins later */
-    uint64_t last_test, last_ticket;
+    uint64_t last_test, last_ticket, last_verdict;
 
     bool recovering;
     uint64_t recovering_since_us;

@@ -44,7 +44,8 @@ struct pccl_tally {
     uint64_t bytes[PCCL_TALLY_KINDS]; /* of committed operations */
     uint64_t rounds_done[PCCL_ROUND_KINDS], rounds_failed[PCCL_ROUND_KINDS];
     uint64_t views;
-    uint64_t fetches, fetches_failed; /* of members that lacked shared state */
+    uint64_t fetches, fetches_failed;        /* of members that lacked shared state */
+    uint64_t verdicts[PCCL_VERDICT_CLASSES]; /* by enum pccl_verdict_class */
     uint64_t latency[PCCL_TALLY_LATENCIES + 1], latency_us;
     uint64_t turned_us, span; /* as of when; the number of the newest, whose place is its remainder */
     struct pccl_span spans[PCCL_TALLY_SPANS];

@@ -17,12 +17,14 @@ bool pccl_path_measure(int socket, struct pccl_path *path)
     if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
         return false;
     bool smallest_known = info.tcpi_min_rtt != 0 && info.tcpi_min_rtt != UINT32_MAX;
-    *path = (struct pccl_path){.rtt_us = smallest_known ? info.tcpi_min_rtt : info.tcpi_rtt,
-                               .lately_us = info.tcpi_rtt,
-                               .rate = info.tcpi_delivery_rate,
-                               .delivered = (uint64_t)info.tcpi_delivered * info.tcpi_snd_mss,
-                               .resent = (uint64_t)info.tcpi_total_retrans * info.tcpi_snd_mss,
-                               .limited = info.tcpi_delivery_rate_app_limited};
+    *path =
+        (struct pccl_path){.rtt_us = smallest_known ? info.tcpi_min_rtt : info.tcpi_rtt,
+                           .lately_us = info.tcpi_rtt,
+                           .rate = info.tcpi_delivery_rate,
+                           .delivered = (uint64_t)info.tcpi_delivered * info.tcpi_snd_mss,
+                           .resent = (uint64_t)info.tcpi_total_retrans * info.tcpi_snd_mss,
+                           .busy_us = info.tcpi_busy_time - pccl_min_u64(info.tcpi_busy_time, info.tcpi_rwnd_limited),
+                           .limited = info.tcpi_delivery_rate_app_limited};
     return true;
 #else
     (void)socket;

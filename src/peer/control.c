@@ -12,6 +12,7 @@
 #include "peer/rounds.h"
 #include "peer/sync.h"
 #include "peer/view.h"
+#include "peer/sight.h"
 #include "peer/where.h"
 
 #include <string.h>
@@ -175,6 +176,7 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
     }
     p->boot = ok->boot;
     pccl_session_reset(&p->session);
+    pccl_peer_forget_verdicts(p);
     if (ok->mode == PCCL_HELLO_RESUME) {
         pccl_peer_send_resume(p);
         return;
@@ -241,6 +243,7 @@ static void dispatch(struct pccl_peer *p, const struct pccl_msg *msg)
     case PCCL_MSG_names: pccl_peer_names(p, &msg->as.names); break;
     case PCCL_MSG_forget: pccl_peer_forget(p, &msg->as.forget.peer); break;
     case PCCL_MSG_who_is_where: pccl_peer_take_places(p, &msg->as.who_is_where); break;
+    case PCCL_MSG_verdicts: pccl_peer_take_verdicts(p, &msg->as.verdicts); break;
     case PCCL_MSG_recovered: pccl_peer_recovered(p, &msg->as.recovered); break;
     default:
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master sent %s at the wrong time", pccl_wire_name(msg->type));

@@ -60,6 +60,8 @@ enum pccl_peer_event_kind {
     PCCL_PEER_SYNC_DONE,
     /* What a test showed; ignored unless it is the latest test. */
     PCCL_PEER_TEST_DONE,
+    /* What operations showed since the last report, for the master. */
+    PCCL_PEER_SIGHT,
     /*
      * An invariant of the driver broke: the machine leaves, and everything outstanding ends with
      * INTERNAL and says where.
@@ -210,6 +212,7 @@ struct pccl_peer_event {
     const struct pccl_msg_ready *ready; /* ANNOUNCED */
     const struct pccl_peer_measurement *measurement; /* TEST_DONE */
     struct pccl_id peer;                             /* LINK_*, ANNOUNCED */
+    const struct pccl_msg_sight *sight;              /* SIGHT */
     uint64_t rate;          /* LINK_MEASURED: bytes per second; 0: unknown, and nothing happens */
     uint32_t rtt_us;        /* LINK_MEASURED, LINK_UP if outgoing: the smallest round trip seen; 0: unknown */
     enum pccl_class class;  /* OP_FAILED, OP_ABORT */

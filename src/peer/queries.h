@@ -13,6 +13,14 @@ struct pccl_departed {
     struct pccl_id ids[PCCL_DEPARTED_TOLD_MAX];
 };
 
+/* What the master has concluded (PROTOCOL 9.8). */
+struct pccl_peer_verdict {
+    uint64_t number, since_us;
+    uint8_t class; /* enum pccl_verdict_class */
+    struct pccl_id peer, other;
+    struct pccl_text evidence, action;
+};
+
 /* When the next TICK is due; UINT64_MAX: never. */
 uint64_t pccl_peer_deadline(const struct pccl_peer *peer);
 
@@ -84,6 +92,8 @@ void pccl_peer_each_announcement(const struct pccl_peer *peer,
                                  void *context);
 /* Whom this peer's callers wait for, as the master told last; empty when none of them waits. */
 const struct pccl_text *pccl_peer_waiting(const struct pccl_peer *peer);
+/* What the master concludes of the group, as it told last. */
+const struct pccl_peer_verdict *pccl_peer_verdicts(const struct pccl_peer *peer, uint32_t *count);
 const struct pccl_id *pccl_peer_lineage(const struct pccl_peer *peer);
 /*
  * The display name of this peer, a member, a newcomer with a link here, or a peer that left the

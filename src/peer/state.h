@@ -12,6 +12,7 @@
  *   records, progress   the operations that are known here; what the master is told of them
  *   announcements       what others have launched, and this peer has not
  *   where               whom do callers wait for?
+ *   sight               what operations showed, for the master; what it concludes
  *   operations          from launch to release
  *   sync, optimize      what is particular to these calls
  *   rounds              all calls that end when the master answers
@@ -25,6 +26,7 @@
 
 #include "core/names.h"
 #include "peer/peer.h"
+#include "peer/queries.h"
 #include "peer/subgroup.h"
 #include "wire/session.h"
 
@@ -162,6 +164,8 @@ struct pccl_peer {
     struct pccl_attributes attributes; /* as of the last call that returned; roll.h sets them, and the list */
     struct pccl_roll *roll;
     struct pccl_text last_reason, waiting;
+    struct pccl_peer_verdict verdicts[PCCL_VERDICTS_MAX];
+    uint32_t verdict_count;
     enum pccl_status why_over; /* with state PCCL_PEER_OVER */
 
     /* operations */

@@ -19,7 +19,7 @@ struct pccl_sight_connection {
     uint32_t slot;
     bool known; /* the system reports what follows */
     uint32_t rtt_us, lately_us;
-    uint64_t rate, delivered_bytes, resent_bytes;
+    uint64_t rate, delivered_bytes, resent_bytes, busy_us;
     uint64_t sampled_us;
     uint64_t ended_us;           /* 0: it stands */
     enum pccl_link_end ended_by; /* as the other side or the system ended it */

@@ -159,3 +159,27 @@ void pccl_describe_places(struct pccl_text *text, const struct pccl_place *place
     if (missing > count)
         pccl_text_append(text, " and %u more", missing - count);
 }
+
+const char *pccl_verdict_name(uint8_t class)
+{
+    switch (class) {
+    case PCCL_VERDICT_NOT_ENTERED: return "not entered";
+    case PCCL_VERDICT_HANG: return "hang";
+    case PCCL_VERDICT_SLOW_LINK: return "slow link";
+    case PCCL_VERDICT_SLOW_SENDER: return "slow sender";
+    case PCCL_VERDICT_SLOW_RECEIVER: return "slow receiver";
+    case PCCL_VERDICT_SLOW_PEER: return "slow peer";
+    case PCCL_VERDICT_SLOW_COMPUTATION: return "slow computation";
+    default: return "unknown";
+    }
+}
+
+void pccl_describe_verdict(struct pccl_text *text, uint8_t class, const struct pccl_id *peer,
+                           const struct pccl_id *other, const char *evidence)
+{
+    bool link = !pccl_id_is_zero(other);
+    pccl_text_append(text, "%s: %speer %s", pccl_verdict_name(class), link ? "from " : "", pccl_id_str(peer));
+    if (link)
+        pccl_text_append(text, " to peer %s", pccl_id_str(other));
+    pccl_text_append(text, ": %s", evidence);
+}

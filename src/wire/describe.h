@@ -30,4 +30,10 @@ void pccl_describe_call(struct pccl_text *text, uint8_t call, uint8_t collective
 /* "peer a (silent for 3 s; in its own work), peer b (...) and 7 more". Appends. */
 void pccl_describe_places(struct pccl_text *text, const struct pccl_place *places, uint32_t count, uint32_t missing);
 
+/* "slow link": the class of a verdict. */
+const char *pccl_verdict_name(uint8_t class);
+/* "slow link: from peer a to peer b: " and the evidence. Appends. other: zero unless it is about a link. */
+void pccl_describe_verdict(struct pccl_text *text, uint8_t class, const struct pccl_id *peer,
+                           const struct pccl_id *other, const char *evidence);
+
 #endif

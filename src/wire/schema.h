@@ -111,12 +111,37 @@
     F(U8, unequal, 0, 1)   /* 1: it need not be the same everywhere */                                                 \
     F(U64, count, , )      /* elements */
 
+#define PCCL_FIELDS_seen_link(F) /* what the connections to another peer showed in a report's time */                  \
+    F(ID, peer, 1, )                                                                                                   \
+    F(U64, bytes, , )     /* delivered */                                                                              \
+    F(U64, resent, , )    /* sent again */                                                                             \
+    F(U32, busy_us, , )   /* something was under way, and the receiver had room for it */                              \
+    F(U32, rtt_us, , )    /* the smallest round trip; 0: unknown */                                                    \
+    F(U32, lately_us, , ) /* the present one, with its queues; 0: unknown */
+
+#define PCCL_FIELDS_seen_wait(F)                    /* what an operation waits for */                                  \
+    F(ID, peer, , )                                 /* 0: the outcome, that is whoever has not contributed */          \
+    F(U8, what, PCCL_WAIT_READY, PCCL_WAIT_OUTCOME) /* enum pccl_wait_what */                                          \
+    F(U8, begun, 0, 1)                              /* something of it has moved between the two, this way */          \
+    F(U32, for_ms, , )
+
+#define PCCL_FIELDS_verdict(F) /* what is wrong with the run, as the master concludes from reports */                  \
+    F(U64, number, , )         /* of this boot */                                                                      \
+    F(U8, class, PCCL_VERDICT_NOT_ENTERED, PCCL_VERDICT_SLOW_COMPUTATION) /* enum pccl_verdict_class */                \
+    F(ID, peer, 1, )                                                                                                   \
+    F(ID, other, , ) /* of a link, which goes from `peer` to this one; else 0 */                                       \
+    F(U32, for_ms, , )                                                                                                 \
+    F(TEXT, evidence, , PCCL_VERDICT_TEXT_MAX)                                                                         \
+    F(TEXT, action, , PCCL_VERDICT_TEXT_MAX) /* what was done, or will be */
+
 #define PCCL_WIRE_STRUCTS(X)                                                                                           \
     X(epoch)                                                                                                           \
     X(member)                                                                                                          \
     X(named)                                                                                                           \
     X(attributes)                                                                                                      \
-    X(instance) X(label) X(descriptor) X(choice) X(cost) X(place) X(digest) X(proof) X(shape) X(tensor_line)
+    X(instance)                                                                                                        \
+    X(label) X(descriptor) X(choice) X(cost) X(place) X(digest) X(proof) X(shape) X(tensor_line) X(seen_link)          \
+        X(seen_wait) X(verdict)
 
 /* ---- messages ---- */
 
@@ -281,6 +306,16 @@
     F(STRUCT, founding, instance, )             /* the operation that founded it */                                    \
     F(BYTES, founded, , PCCL_FOUNDED_BYTES_MAX) /* the result of that: wire/subgroup.h */
 
+#define PCCL_FIELDS_sight(F) /* what operations of the whole group showed since the report before: PROTOCOL 9.8 */     \
+    F(U32, window_ms, 1, 3600000)                                                                                      \
+    F(U32, stalled_ms, , )   /* of that the process did not run when it wanted to */                                   \
+    F(U32, operations, , )   /* that ended */                                                                          \
+    F(U64, took_us, , )      /* from launch to outcome, all together */                                                \
+    F(U64, took_squares, , ) /* the sum of their squares, in units of 100 us */                                        \
+    F(LIST, links, seen_link, PCCL_SIGHT_LINKS_MAX)                                                                    \
+    F(STRUCT, instance, instance, ) /* the operation that waits longest, whose `waits` these are */                    \
+    F(LIST, waits, seen_wait, PCCL_SIGHT_WAITS_MAX)
+
 #define PCCL_FIELDS_resume_end(F) F(LIST, dead, id, PCCL_PEERS_MAX) /* peers whose listener refuses: evidence */
 
 #define PCCL_FIELDS_welcome(F) /* accepted */                                                                          \
@@ -377,6 +412,9 @@
     F(U32, missing, , ) /* how many are missing; the first few are named */                                            \
     F(LIST, places, place, PCCL_PLACES_MAX)
 
+#define PCCL_FIELDS_verdicts(F) /* all that hold for the receiver's group; sent when one begins or ends */             \
+    F(LIST, verdicts, verdict, PCCL_VERDICTS_MAX)
+
 #define PCCL_FIELDS_recovered(F) /* a restarted master has rebuilt its state: resend what is outstanding */            \
     F(U64, decisions, , )
 
@@ -468,6 +506,7 @@
     X(23, sync_proof, "peer to master")                                                                                \
     X(24, subgroup_end, "peer to master")                                                                              \
     X(25, resume_subgroup, "peer to master")                                                                           \
+    X(26, sight, "peer to master")                                                                                     \
     X(28, training, "peer to master")                                                                                  \
     X(32, welcome, "master to peer")                                                                                   \
     X(33, expelled, "master to peer")                                                                                  \
@@ -484,6 +523,7 @@
     X(44, topology_report, "master to peer")                                                                           \
     X(46, names, "master to peer")                                                                                     \
     X(47, subgroup_ended, "master to peer")                                                                            \
+    X(48, verdicts, "master to peer")                                                                                  \
     X(64, link_hello, "peer to peer (or master to peer, to probe), first on a data connection")                        \
     X(65, link_ok, "answer to link_hello")                                                                             \
     X(66, link_bye, "peer to peer")                                                                                    \
@@ -620,6 +660,24 @@ enum pccl_want_what { PCCL_ENUM_want_what(PCCL_ENUM_VALUE) };
     V(PLACE_DISCONNECTED, 3, "its connection is lost, it may reconnect")
 enum pccl_place_state { PCCL_ENUM_place_state(PCCL_ENUM_VALUE) };
 
+#define PCCL_ENUM_wait_what(V)                                                                                         \
+    V(WAIT_READY, 1, "that it says that it is ready: it has not entered, as far as is known")                          \
+    V(WAIT_CREDIT, 2, "that it permits more to be sent")                                                               \
+    V(WAIT_ROOM, 3, "that it takes what is being sent")                                                                \
+    V(WAIT_DATA, 4, "that it sends")                                                                                   \
+    V(WAIT_OUTCOME, 5, "the outcome")
+enum pccl_wait_what { PCCL_ENUM_wait_what(PCCL_ENUM_VALUE) };
+
+#define PCCL_ENUM_verdict_class(V)                                                                                     \
+    V(VERDICT_NOT_ENTERED, 1, "others wait in an operation that this peer has not entered")                            \
+    V(VERDICT_HANG, 2, "all have entered an operation, and it stands still because of this peer or link")              \
+    V(VERDICT_SLOW_LINK, 3, "this link carries less than others, or loses more")                                       \
+    V(VERDICT_SLOW_SENDER, 4, "all that this peer sends is slow")                                                      \
+    V(VERDICT_SLOW_RECEIVER, 5, "all that is sent to this peer is slow")                                               \
+    V(VERDICT_SLOW_PEER, 6, "this peer's process does not run when it wants to, or both its ways are slow")            \
+    V(VERDICT_SLOW_COMPUTATION, 7, "this peer enters operations later than others")
+enum pccl_verdict_class { PCCL_ENUM_verdict_class(PCCL_ENUM_VALUE) PCCL_VERDICT_CLASSES };
+
 #define PCCL_ENUM_resume_state(V)                                                                                      \
     V(RESUME_RUNNING, 0, "launched")                                                                                   \
     V(RESUME_DONE, 1, "its own part is complete")                                                                      \
@@ -642,6 +700,8 @@ enum pccl_resume_state { PCCL_ENUM_resume_state(PCCL_ENUM_VALUE) };
     X(call, "field call: what a peer waits in")                                                                        \
     X(place_state, "field state of place")                                                                             \
     X(resume_state, "field state of resume_operation")                                                                 \
+    X(wait_what, "field what of seen_wait")                                                                            \
+    X(verdict_class, "field class of verdict")                                                                         \
     X(want_what, "field what of state_want and state_proofs")
 
 #endif

@@ -177,6 +177,30 @@ void do_waits(struct command *command)
     end_line(&line);
 }
 
+/* verdicts: what the master concludes */
+void do_verdicts(struct command *command)
+{
+    pcclVerdict_t verdicts[PCCL_VERDICTS_AT_ONCE];
+    size_t count = 0;
+    struct line line;
+    pcclResult_t result = pcclGetVerdicts(command->slot->comm, verdicts, PCCL_VERDICTS_AT_ONCE, &count);
+    answer(command, &line, result);
+    if (result == pcclSuccess) {
+        add(&line, ",\"verdicts\":[");
+        for (size_t i = 0; i < count && i < PCCL_VERDICTS_AT_ONCE; i++) {
+            add(&line, "%s{\"number\":%" PRIu64, i ? "," : "", verdicts[i].number);
+            add_text(&line, "class", verdicts[i].name);
+            add_text(&line, "peer", verdicts[i].peer.digits);
+            add_text(&line, "other", verdicts[i].other.digits);
+            add_text(&line, "evidence", verdicts[i].evidence);
+            add_text(&line, "action", verdicts[i].action);
+            add(&line, "}");
+        }
+        add(&line, "]");
+    }
+    end_line(&line);
+}
+
 /* record FILE: the flight recorder */
 void do_record(struct command *command)
 {

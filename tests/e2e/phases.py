@@ -1,7 +1,10 @@
 """Phases in which a peer is killed or stopped, and what the survivors must do then. COUNT is the
 number of elements of their reductions: 100 go through the master, very many from peer to peer."""
 
+import json
 import os
+import pathlib
+import tempfile
 
 import harness
 from harness import INVALID_USAGE, LOST, SUCCESS
@@ -24,6 +27,14 @@ def start(run, count=3, **master):
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master(**(master or PATIENT))
     return run.join(count)
+
+
+def look(peer):
+    """What the peer's flight recorder holds now."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "dump.json")
+        peer.do("record", file)
+        return json.loads(file.read_text(encoding="utf-8"))
 
 
 def agree(calls, *allowed):

@@ -101,6 +101,7 @@ void do_pending(struct command *command);
 void do_admit(struct command *command);
 void do_waits(struct command *command);
 void do_record(struct command *command);
+void do_verdicts(struct command *command);
 void do_reduce(struct command *command);
 void do_launch(struct command *command);
 void do_await(struct command *command);

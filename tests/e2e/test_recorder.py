@@ -9,20 +9,12 @@ import tempfile
 import harness
 from harness import INVALID_ARGUMENT, LOST, SUCCESS
 from harness import LARGE, check, equal
-from phases import PATIENT, agree
+from phases import PATIENT, agree, look
 from proxy import join_behind_proxies
 
 MIB = 1 << 20
 BULK = 300000  # elements that go from peer to peer
 SMALL = 100  # through the master
-
-
-def look(peer):
-    """What its recorder holds now."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder, "dump.json")
-        peer.do("record", file)
-        return json.loads(file.read_text(encoding="utf-8"))
 
 
 def operation(peer, tag):

@@ -190,6 +190,7 @@ static void test_not_initialized(void **state)
     assert_fails(NULL, pcclDescribeWaits(NULL, text, sizeof text), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclDumpFlightRecorder(NULL, text, sizeof text, NULL), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclWriteFlightRecorder(NULL, "file"), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclGetVerdicts(NULL, NULL, 0, NULL), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclGetPeerId(NULL, text, sizeof text), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclGetPeerName(NULL, text, text, sizeof text), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclAllReduceAsync(&value, &value, &reduce, NULL, &handle), pcclNotInitialized, "pcclInit");
@@ -608,6 +609,11 @@ static void test_describe_waits(void **state)
     assert_fails(comm, pcclWriteFlightRecorder(comm, NULL), pcclInvalidArgument, "file is NULL or empty");
     assert_fails(comm, pcclWriteFlightRecorder(comm, ""), pcclInvalidArgument, "file is NULL or empty");
     assert_fails(comm, pcclWriteFlightRecorder(comm, "/dev/null/file"), pcclInternalError, "/dev/null/file");
+    size_t verdicts = 1;
+    assert_fails(comm, pcclGetVerdicts(comm, NULL, 1, &verdicts), pcclInvalidArgument, "although max is not 0");
+    assert_fails(comm, pcclGetVerdicts(comm, NULL, 0, NULL), pcclInvalidArgument, "count is NULL");
+    assert_ok(pcclGetVerdicts(comm, NULL, 0, &verdicts));
+    assert_int_equal(verdicts, 0);
     assert_ok(pcclDescribeWaits(comm, text, 1));
     assert_int_equal(text[0], 0);
     assert_ok(pcclDestroyCommunicator(comm));

@@ -19,6 +19,7 @@ enum { PEERS = 3 };
 static struct pccl_peer_figure peers[PEERS + 1];
 static struct pccl_group_figure groups[1];
 static struct pccl_wait waits[2];
+static struct pccl_verdict_figure verdicts[1];
 
 static const struct pccl_figure links[4] = {
     [1] = {.rate = 9000, .rtt_us = 800, .source = PCCL_FIGURE_TESTED}, [2] = {.source = PCCL_FIGURE_UNREACHABLE}};
@@ -75,6 +76,14 @@ static struct pccl_figures figures(void)
                                   .missing_count = 1,
                                   .come = {peers[0].id, peers[1].id},
                                   .missing = {peers[2].place}};
+    verdicts[0] = (struct pccl_verdict_figure){.group = 7,
+                                               .entry = {.class = PCCL_VERDICT_SLOW_LINK,
+                                                         .peer = peers[0].id,
+                                                         .other = peers[2].id,
+                                                         .number = 3,
+                                                         .since_us = 1000000}};
+    pccl_text_format(&verdicts[0].entry.evidence, "it is slow");
+    pccl_text_format(&verdicts[0].entry.action, "none");
     struct pccl_figures f = {.driver = {.version = "1.2.3", .connections = 4, .accepted = 9, .longest_us = 1234},
                              .uptime_us = 100000042,
                              .lineage = id_of(0xff),
@@ -91,7 +100,11 @@ static struct pccl_figures figures(void)
                              .gone_count = 1,
                              .waits = waits,
                              .wait_count = 2,
-                             .waits_left_out = true};
+                             .waits_left_out = true,
+                             .verdicts = verdicts,
+                             .verdict_count = 1,
+                             .verdict_counts = {[PCCL_VERDICT_SLOW_LINK] = 1},
+                             .now_us = 3500000};
     pccl_text_format(&f.gone[0].reason, "because");
     f.rounds[PCCL_ROUND_UPDATE] = 3;
     f.tally.begun[PCCL_ALL_REDUCE] = 43;
@@ -143,6 +156,11 @@ static void text_names_who_is_missing(void **state)
         "groups\n"
         "  group 7: 3 members, view 2.9, synchronization round 4\n"
         "\n"
+        "verdicts\n"
+        "  slow link: from peer a0bc0000 'tr\"1' to peer a2bc0000 'slow' of group 7, for 2.5 s\n"
+        "    it is slow\n"
+        "    what is done: none\n"
+        "\n"
         "calls under way\n"
         "  update topology (round 3), for 2.0 s: 3 of 3 have come\n"
         "  all-reduce tag 18446744073709551615 of group 7, for 61.0 s: 2 of 3 have come, 1 have finished\n"
@@ -179,7 +197,10 @@ static void json_is_the_same(void **state)
         "\"address\":\"10.0.0.0:48149\","
         "\"last_word_ms\":1500,\"in\":\"all-reduce tag 5\",\"connected\":true,\"silent\":false,"
         "\"draining\":false}],\"groups\":[\n"
-        "{\"number\":7,\"members\":3,\"view\":\"2.9\",\"sync_round\":4,\"next_revision\":0}],\"calls\":[\n"
+        "{\"number\":7,\"members\":3,\"view\":\"2.9\",\"sync_round\":4,\"next_revision\":0}],\"verdicts\":[\n"
+        "{\"class\":\"slow link\",\"number\":3,\"group\":7,\"peer\":\"a0bc0000000000000000000000000000\","
+        "\"other\":\"a2bc0000000000000000000000000000\",\"since_ms\":2500,\"evidence\":\"it is slow\","
+        "\"action\":\"none\"}],\"calls\":[\n"
         "{\"call\":\"update\",\"round\":3,\"since_ms\":2000,\"world\":3,\"come_count\":3,"
         "\"come\":[\"a0bc0000000000000000000000000000\",\"a1bc0000000000000000000000000000\","
         "\"a2bc0000000000000000000000000000\"],\"missing_count\":0,\"missing\":[]},\n"
@@ -189,9 +210,9 @@ static void json_is_the_same(void **state)
         "\"missing\":[{\"peer\":\"a2bc0000000000000000000000000000\",\"in\":null,\"connected\":true,\"silent\":true}]}]"
         ","
         "\"more_calls\":true}\n");
-    f.peer_count = f.group_count = f.wait_count = f.row_count = 0;
+    f.peer_count = f.group_count = f.wait_count = f.row_count = f.verdict_count = 0;
     const char *empty = write_page(pccl_page_json, &f, &memory);
-    assert_non_null(strstr(empty, "\"peers\":[],\"groups\":[],\"calls\":[],\"more_calls\":true}\n"));
+    assert_non_null(strstr(empty, "\"peers\":[],\"groups\":[],\"verdicts\":[],\"calls\":[],\"more_calls\":true}\n"));
 }
 
 /* The value of a list in JSON, with its brackets. */
@@ -321,6 +342,9 @@ static void metrics_have_known_answers(void **state)
         "\npccl_operation_seconds_bucket{le=\"+Inf\"} 3\n",
         "\npccl_operation_seconds_sum 3600.002001\n",
         "\npccl_operation_seconds_count 3\n",
+        "\npccl_verdicts{class=\"slow link\"} 1\n",
+        "\npccl_verdicts{class=\"hang\"} 0\n",
+        "\npccl_verdicts_total{class=\"slow link\"} 0\n",
         "\npccl_loop_lag_seconds 0.001234\n",
     };
     for (size_t i = 0; i < PCCL_COUNT_OF(lines); i++)

@@ -1,0 +1,241 @@
+#include "drive/comm_watch.h"
+#include "drive/comm_machine.h"
+#include "drive/communicator.h"
+
+#include "net/heap.h"
+#include "sight/dump.h"
+
+enum {
+    REPORT_US = 1000000,
+    PULSE_US = 10000, /* how often the thread wakes while data moves */
+    LATE_US = 3000,   /* what a timer may be late anyway */
+    SQUARES_US = 100, /* the unit of times whose squares are told */
+};
+
+_Static_assert((int)PCCL_WAIT_READY == (int)PCCL_SIGHT_READY && (int)PCCL_WAIT_CREDIT == (int)PCCL_SIGHT_CREDIT &&
+                   (int)PCCL_WAIT_ROOM == (int)PCCL_SIGHT_ROOM && (int)PCCL_WAIT_DATA == (int)PCCL_SIGHT_DATA,
+               "the recorder's waits travel as they are");
+
+/* What a connection had carried at the last report. */
+struct pccl_watched_link {
+    struct pccl_id peer;
+    uint32_t slot;
+    bool seen;
+    uint64_t delivered, resent, busy_us;
+};
+
+void pccl_comm_watch_ended(struct pccl_communicator *comm, const struct pccl_peer_op *op)
+{
+    struct pccl_comm_watch *watch = &comm->watch;
+    if (op->class != PCCL_CLASS_NONE || op->instance.subgroup != 0)
+        return; /* what not all of the group take part in is no comparison */
+    uint64_t took_us = comm->stepped_us - op->launched_us, took = took_us / SQUARES_US;
+    watch->operations++;
+    watch->bulk += !op->tiny;
+    watch->took_us += took_us;
+    watch->took_squares += took * took;
+}
+
+/* ---- does this process run? ---- */
+
+static void take_pulse(struct pccl_communicator *comm, uint64_t heard_us)
+{
+    struct pccl_comm_watch *watch = &comm->watch;
+    if (watch->pulse_us != 0 && heard_us < watch->pulse_us)
+        return;
+    if (watch->pulse_us != 0 && heard_us - watch->pulse_us > LATE_US)
+        watch->stalled_us += heard_us - watch->pulse_us;
+    bool moves = comm->data.jobs != NULL || watch->bulk > 0;
+    watch->pulse_us = moves ? pccl_now_us() + PULSE_US : 0;
+}
+
+uint64_t pccl_comm_watch_due(const struct pccl_communicator *comm)
+{
+    return comm->watch.pulse_us != 0 ? comm->watch.pulse_us : UINT64_MAX;
+}
+
+/* ---- links ---- */
+
+static struct pccl_watched_link *find_link(struct pccl_comm_watch *watch,
+                                           const struct pccl_sight_connection *connection)
+{
+    for (uint32_t i = 0; i < watch->link_count; i++)
+        if (watch->links[i].slot == connection->slot && pccl_id_equal(&watch->links[i].peer, &connection->peer))
+            return &watch->links[i];
+    struct pccl_watched_link *grown =
+        pccl_grow(pccl_heap(), watch->links, &watch->link_capacity, watch->link_count + 1, sizeof *grown);
+    if (!grown)
+        return NULL;
+    watch->links = grown;
+    watch->links[watch->link_count] = (struct pccl_watched_link){.peer = connection->peer, .slot = connection->slot};
+    return &watch->links[watch->link_count++];
+}
+
+static struct pccl_seen_link *find_told(struct pccl_msg_sight *sight, struct pccl_seen_link *links,
+                                        const struct pccl_id *peer)
+{
+    for (uint32_t i = 0; i < sight->links_count; i++)
+        if (pccl_id_equal(&links[i].peer, peer))
+            return &links[i];
+    if (sight->links_count == PCCL_SIGHT_LINKS_MAX)
+        return NULL;
+    links[sight->links_count] = (struct pccl_seen_link){.peer = *peer};
+    return &links[sight->links_count++];
+}
+
+/* The connections to one peer are one link: as long as one of them is busy, it is. */
+static void add_connection(struct pccl_comm_watch *watch, const struct pccl_sight_connection *connection,
+                           struct pccl_msg_sight *sight, struct pccl_seen_link *links)
+{
+    struct pccl_watched_link *link = find_link(watch, connection);
+    if (!link)
+        return;
+    if (connection->delivered_bytes < link->delivered || connection->busy_us < link->busy_us)
+        link->delivered = link->resent = link->busy_us = 0; /* it is another connection in its place */
+    uint64_t bytes = connection->delivered_bytes - link->delivered, busy_us = connection->busy_us - link->busy_us;
+    uint64_t resent = connection->resent_bytes - pccl_min_u64(connection->resent_bytes, link->resent);
+    link->delivered = connection->delivered_bytes;
+    link->resent = connection->resent_bytes;
+    link->busy_us = connection->busy_us;
+    link->seen = true;
+    struct pccl_seen_link *told = bytes || busy_us ? find_told(sight, links, &connection->peer) : NULL;
+    if (!told)
+        return;
+    told->bytes += bytes;
+    told->resent += resent;
+    told->busy_us = (uint32_t)pccl_min_u64(pccl_max_u64(told->busy_us, busy_us), UINT32_MAX);
+    told->lately_us = connection->lately_us;
+    told->rtt_us = told->rtt_us ? (uint32_t)pccl_min_u64(told->rtt_us, connection->rtt_us) : connection->rtt_us;
+}
+
+static void forget_unseen(struct pccl_comm_watch *watch)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < watch->link_count; i++) {
+        bool seen = watch->links[i].seen;
+        watch->links[i].seen = false;
+        if (seen)
+            watch->links[kept++] = watch->links[i];
+    }
+    watch->link_count = kept;
+}
+
+static void add_links(struct pccl_communicator *comm, struct pccl_msg_sight *sight, struct pccl_seen_link *links)
+{
+    uint32_t room = comm->data.engine ? pccl_engine_connections(comm->data.engine, NULL, 0) : 0;
+    struct pccl_sight_connection *all = room ? pccl_allocate(pccl_heap(), room * sizeof *all) : NULL;
+    if (!all)
+        return;
+    uint32_t count = (uint32_t)pccl_min_u64(pccl_engine_connections(comm->data.engine, all, room), room);
+    for (uint32_t i = 0; i < count; i++)
+        if (all[i].outgoing && all[i].known && !all[i].ended_us)
+            add_connection(&comm->watch, &all[i], sight, links);
+    forget_unseen(&comm->watch);
+    pccl_release(pccl_heap(), all, room * sizeof *all);
+}
+
+/* ---- waits ---- */
+
+/* Of those under way, the one that was launched first. */
+static const struct pccl_comm_op *find_oldest(const struct pccl_communicator *comm)
+{
+    const struct pccl_comm_op *oldest = NULL;
+    const struct pccl_table *operations = &comm->operations.by_tag;
+    for (struct pccl_table_node *node = pccl_table_first(operations); node; node = pccl_table_after(operations, node)) {
+        const struct pccl_comm_op *operation = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
+        if (!operation->decided && operation->op && (!oldest || operation->launched_us < oldest->launched_us))
+            oldest = operation;
+    }
+    return oldest;
+}
+
+/* It has entered: it has permitted this peer to send. */
+static bool has_granted(const struct pccl_comm_op_job *job, uint32_t rank)
+{
+    for (uint32_t i = 0; i < job->job.config.sight_count; i++)
+        if (PCCL_SIGHT_GET(job->sights[i].place) == ((rank + 1) | PCCL_SIGHT_OUTGOING))
+            return PCCL_SIGHT_GET(job->sights[i].granted_us) != 0;
+    return false;
+}
+
+static void add_flow_wait(const struct pccl_comm_op *operation, const struct pccl_sight_flow *flow, uint64_t now_us,
+                          struct pccl_msg_sight *sight, struct pccl_seen_wait *waits)
+{
+    const struct pccl_comm_op_job *job = operation->job;
+    const struct pccl_record record = {.state = pccl_comm_sight_state(operation->op),
+                                       .entered_us = operation->launched_us};
+    const struct pccl_sight_counters counters = pccl_sight_read(flow);
+    uint64_t since_us = now_us;
+    enum pccl_sight_wait what = counters.place ? pccl_record_waits(&record, &counters, &since_us) : PCCL_SIGHT_NOTHING;
+    if (what == PCCL_SIGHT_NOTHING || sight->waits_count == PCCL_SIGHT_WAITS_MAX)
+        return;
+    uint32_t rank = (counters.place & ~PCCL_SIGHT_OUTGOING) - 1;
+    bool begun = counters.place & PCCL_SIGHT_OUTGOING ? counters.granted_us : counters.begun || has_granted(job, rank);
+    since_us = pccl_max_u64(since_us, operation->launched_us);
+    waits[sight->waits_count++] = (struct pccl_seen_wait){
+        .peer = job->job.ring[rank],
+        .what = (uint8_t)what,
+        .begun = begun,
+        .for_ms = (uint32_t)pccl_min_u64((now_us - pccl_min_u64(now_us, since_us)) / 1000, UINT32_MAX)};
+}
+
+static void add_waits(const struct pccl_communicator *comm, uint64_t now_us, struct pccl_msg_sight *sight,
+                      struct pccl_seen_wait *waits)
+{
+    const struct pccl_comm_op *operation = find_oldest(comm);
+    if (!operation || now_us < operation->launched_us + REPORT_US)
+        return;
+    sight->instance = operation->op->instance;
+    const struct pccl_comm_op_job *job = operation->job;
+    for (uint32_t i = 0; job && i < job->job.config.sight_count; i++)
+        add_flow_wait(operation, &job->sights[i], now_us, sight, waits);
+    if (operation->op->tiny)
+        waits[sight->waits_count++] = (struct pccl_seen_wait){
+            .what = PCCL_WAIT_OUTCOME, .for_ms = (uint32_t)((now_us - operation->launched_us) / 1000)};
+}
+
+/* ---- reports ---- */
+
+static void report(struct pccl_communicator *comm, uint64_t now_us)
+{
+    struct pccl_comm_watch *watch = &comm->watch;
+    struct pccl_seen_link links[PCCL_SIGHT_LINKS_MAX];
+    struct pccl_seen_wait waits[PCCL_SIGHT_WAITS_MAX];
+    uint64_t window_ms = (now_us - watch->begun_us) / 1000;
+    struct pccl_msg_sight sight = {.window_ms = (uint32_t)pccl_min_u64(window_ms, 3600000),
+                                   .stalled_ms = (uint32_t)(watch->stalled_us / 1000),
+                                   .operations = watch->operations,
+                                   .took_us = watch->took_us,
+                                   .took_squares = watch->took_squares,
+                                   .links = links,
+                                   .waits = waits};
+    add_links(comm, &sight, links);
+    add_waits(comm, now_us, &sight, waits);
+    if (sight.operations || sight.waits_count || sight.links_count || watch->waited)
+        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
+    watch->waited = sight.waits_count > 0;
+}
+
+static void begin_anew(struct pccl_comm_watch *watch, uint64_t now_us)
+{
+    watch->begun_us = now_us;
+    watch->operations = watch->bulk = 0;
+    watch->took_us = watch->took_squares = watch->stalled_us = 0;
+}
+
+void pccl_comm_watch_polled(struct pccl_communicator *comm, uint64_t heard_us)
+{
+    struct pccl_comm_watch *watch = &comm->watch;
+    take_pulse(comm, heard_us);
+    bool idle = !watch->operations && !watch->waited && !comm->data.jobs && !comm->operations.by_tag.count;
+    bool due = heard_us >= watch->begun_us + REPORT_US;
+    if (due && !idle && pccl_comm_is_connected(comm))
+        report(comm, heard_us);
+    if (due || idle)
+        begin_anew(watch, heard_us);
+}
+
+void pccl_comm_watch_fini(struct pccl_communicator *comm)
+{
+    pccl_release(pccl_heap(), comm->watch.links, comm->watch.link_capacity * sizeof *comm->watch.links);
+}

@@ -1,0 +1,37 @@
+/*
+ * What the master is told about a communicator's operations about once a second while there are any, so that it can say
+ * who or what is slow or stands still (PROTOCOL 9.8): how long they took, what the connections carried, whom they wait
+ * for. Also whether this process runs when it wants to: while data moves, the control thread asks to be woken every
+ * few milliseconds, and sees how late it is. Under the lock.
+ */
+#ifndef PCCL_DRIVE_COMM_WATCH_H
+#define PCCL_DRIVE_COMM_WATCH_H
+
+#include "core/base.h"
+#include "core/id.h"
+
+struct pccl_communicator;
+struct pccl_peer_op;
+struct pccl_watched_link;
+
+/* A communicator's part. */
+struct pccl_comm_watch {
+    uint64_t begun_us;               /* since when the next report is */
+    uint32_t operations, bulk;       /* that ended in its time; those of them that moved data */
+    uint64_t took_us, took_squares;  /* schema.h: sight */
+    uint64_t pulse_us;               /* when the control thread wants to wake; 0: no matter */
+    uint64_t stalled_us;             /* how late it was, in this time */
+    bool waited;                     /* the last report told of somebody that is waited for */
+    struct pccl_watched_link *links; /* owned: what connections had carried at the last report */
+    uint32_t link_count, link_capacity;
+};
+
+/* The outcome of the machine's operation is known. */
+void pccl_comm_watch_ended(struct pccl_communicator *comm, const struct pccl_peer_op *op);
+/* On the loop, whenever it has waited, which ended at heard_us: reports if it is time to. */
+void pccl_comm_watch_polled(struct pccl_communicator *comm, uint64_t heard_us);
+/* When the loop is to wake for this; UINT64_MAX: no matter. */
+uint64_t pccl_comm_watch_due(const struct pccl_communicator *comm);
+void pccl_comm_watch_fini(struct pccl_communicator *comm);
+
+#endif

@@ -1,0 +1,195 @@
+#include "master/diagnosis.h"
+#include "master/operations.h"
+#include "master/output.h"
+#include "master/roster.h"
+#include "master/subgroups.h"
+#include "wire/describe.h"
+
+/* ---- reports ---- */
+
+/* Who has not contributed to an operation through the master, whose outcome the member waits for. */
+static uint32_t find_absent(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_sight *sight,
+                            struct pccl_seen_wait *waits)
+{
+    const struct pccl_operation *op = pccl_master_operation(m, from->group, &sight->instance, false);
+    uint32_t count = 0;
+    if (op == NULL || op->decided || op->parts == NULL || !op->tiny)
+        return 0;
+    struct pccl_participants all = pccl_master_participants(from->group, op);
+    for (uint32_t i = 0; i < all.count && i < op->part_count && count < PCCL_SIGHT_WAITS_MAX; i++)
+        if (!op->parts[i].done)
+            waits[count++] = (struct pccl_seen_wait){
+                .peer = all.members[i]->id, .what = PCCL_WAIT_READY, .for_ms = sight->waits[0].for_ms};
+    return count;
+}
+
+void pccl_master_sight(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sight *sight)
+{
+    struct pccl_seen_wait absent[PCCL_SIGHT_WAITS_MAX];
+    struct pccl_msg_sight told = *sight;
+    if (from->witness == NULL)
+        from->witness = pccl_allocate(&m->memory, sizeof *from->witness);
+    if (from->witness == NULL)
+        return; /* then the others are compared without it */
+    if (sight->waits_count > 0 && sight->waits[0].what == PCCL_WAIT_OUTCOME) {
+        if (!pccl_master_concerns(m, from, &sight->instance))
+            return;
+        told.waits_count = find_absent(m, from, sight, absent);
+        told.waits = absent;
+    }
+    from->witness->id = from->id;
+    pccl_witness_take(from->witness, m->now_us, &told);
+    from->group->has_news = true;
+    pccl_master_mark(m, PCCL_STAGE_VERDICTS);
+}
+
+void pccl_master_show_verdicts(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    if (pccl_verdicts_at(&group->verdicts, 0) == NULL)
+        return;
+    group->verdicts_untold = true;
+    pccl_master_mark(m, PCCL_STAGE_VERDICTS);
+}
+
+void pccl_master_forget_witness(struct pccl_master *m, struct pccl_remote *remote)
+{
+    struct pccl_peer_group *group = remote->group;
+    pccl_release(&m->memory, remote->witness, sizeof *remote->witness);
+    remote->witness = NULL;
+    if (group == NULL || !pccl_verdicts_forget(&group->verdicts, &remote->id))
+        return;
+    group->verdicts_untold = true;
+    pccl_master_mark(m, PCCL_STAGE_VERDICTS);
+}
+
+void pccl_master_drop_verdicts(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    pccl_verdicts_free(&group->verdicts, &m->memory);
+}
+
+/* ---- comparisons ---- */
+
+struct members {
+    const struct pccl_master *m;
+    const struct pccl_peer_group *group;
+};
+
+static uint32_t position_of(const void *context, const struct pccl_id *id)
+{
+    const struct members *members = context;
+    const struct pccl_remote *remote = pccl_master_find(members->m, id);
+    return remote != NULL && remote->group == members->group ? remote->position : members->group->ring_count;
+}
+
+/* true: a verdict has come or gone. */
+static bool compare(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    const struct members members = {m, group};
+    size_t bytes = group->ring_count * sizeof(struct pccl_witness *);
+    struct pccl_witnesses witnesses = {
+        .all = pccl_allocate(&m->memory, bytes), .count = group->ring_count, .find = position_of, .context = &members};
+    bool changed = false;
+    for (uint32_t i = 0; i < group->ring_count && witnesses.all != NULL; i++)
+        witnesses.all[i] = group->ring[i]->witness;
+    if (witnesses.all != NULL)
+        changed = pccl_verdicts_judge(&group->verdicts, &m->memory, &witnesses, m->now_us, &m->last_verdict);
+    pccl_release(&m->memory, witnesses.all, bytes);
+    return changed;
+}
+
+/* ---- what is told ---- */
+
+static const char *action_of(const struct pccl_master *m, const struct pccl_peer_group *group,
+                             const struct pccl_verdict_entry *entry)
+{
+    const struct pccl_remote *from = pccl_master_find(m, &entry->peer);
+    switch (entry->class) {
+    case PCCL_VERDICT_NOT_ENTERED:
+    case PCCL_VERDICT_HANG:
+        return "none: who waits may abort, set a deadline, or wait; a peer that says nothing at all is removed";
+    case PCCL_VERDICT_SLOW_LINK:
+        if (group->ring_count > 2 && from != NULL && group->ring_count <= PCCL_OPTIMIZE_PEERS_MAX &&
+            group->tuning.known)
+            return "the next topology update takes a ring without it, if there is a better one";
+        return "none: comm.optimize_topology() looks for a ring without it";
+    default: return "none";
+    }
+}
+
+static void log_verdict(struct pccl_master *m, const struct pccl_verdict_entry *entry)
+{
+    struct pccl_text words;
+    pccl_text_clear(&words);
+    if (entry->holds) {
+        pccl_describe_verdict(&words, (uint8_t)entry->class, &entry->peer, &entry->other, entry->evidence.bytes);
+        pccl_text_append(&words, "; what is done: %s", entry->action.bytes);
+    } else {
+        pccl_describe_verdict(&words, (uint8_t)entry->class, &entry->peer, &entry->other, "it is over");
+        pccl_text_append(&words, " after %s", pccl_duration_str(m->now_us - entry->since_us));
+    }
+    pccl_master_log(m, entry->holds ? PCCL_LOG_WARN : PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &entry->peer},
+                    "%s", words.bytes);
+}
+
+static struct pccl_bytes cut(const struct pccl_text *text)
+{
+    struct pccl_bytes bytes = pccl_bytes_of_text(text);
+    bytes.length = bytes.length < PCCL_VERDICT_TEXT_MAX ? bytes.length : PCCL_VERDICT_TEXT_MAX;
+    return bytes;
+}
+
+static void tell(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    struct pccl_verdict verdicts[PCCL_VERDICTS_MAX];
+    uint32_t count = 0;
+    for (struct pccl_verdict_entry *entry; (entry = pccl_verdicts_at(&group->verdicts, count)) != NULL; count++)
+        verdicts[count] = (struct pccl_verdict){.number = entry->number,
+                                                .class = (uint8_t)entry->class,
+                                                .peer = entry->peer,
+                                                .other = entry->other,
+                                                .for_ms = (uint32_t)((m->now_us - entry->since_us) / 1000),
+                                                .evidence = cut(&entry->evidence),
+                                                .action = cut(&entry->action)};
+    struct pccl_msg msg = {.type = PCCL_MSG_verdicts, .as.verdicts = {.verdicts = verdicts, .verdicts_count = count}};
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        if (pccl_master_is_living_member(group->ring[i]) && !group->ring[i]->unwelcomed)
+            pccl_master_send(m, group->ring[i], &msg, 0);
+    group->verdicts_untold = false;
+}
+
+static void publish(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    struct pccl_verdict_entry over;
+    while (pccl_verdicts_take_over(&group->verdicts, &over))
+        log_verdict(m, &over);
+    for (uint32_t n = 0;; n++) {
+        struct pccl_verdict_entry *entry = pccl_verdicts_at(&group->verdicts, n);
+        if (entry == NULL)
+            break;
+        if (entry->told)
+            continue;
+        entry->told = true;
+        pccl_text_format(&entry->action, "%s", action_of(m, group, entry));
+        m->tally.verdicts[entry->class]++;
+        log_verdict(m, entry);
+    }
+    tell(m, group);
+}
+
+/* What was suspected is looked at again although nobody reports: an operation that stood may have ended. */
+void pccl_master_decide_verdicts(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        struct pccl_peer_group *group = m->groups[i];
+        uint64_t due_us = group->verdicts.judged_us + PCCL_VERDICTS_EVERY_US;
+        bool wanted = group->has_news || group->verdicts.count > 0;
+        if (wanted && m->now_us >= due_us) {
+            group->has_news = false;
+            group->verdicts_untold = compare(m, group) || group->verdicts_untold;
+        }
+        if (group->verdicts_untold)
+            publish(m, group);
+        if (group->has_news || group->verdicts.count > 0)
+            pccl_master_arm(m, group->verdicts.judged_us + PCCL_VERDICTS_EVERY_US);
+    }
+}

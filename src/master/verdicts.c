@@ -1,0 +1,277 @@
+/* Suspicions and verdicts of a group: how reports are kept, and how what one comparison shows becomes a verdict. */
+#include "master/verdicts_internal.h"
+#include "core/check.h"
+
+#include <string.h>
+
+enum {
+    HITS_HANG = 2, /* comparisons in a row, which are PCCL_VERDICTS_EVERY_US apart, until it is a verdict */
+    HITS_SLOW = 3,
+    MISSES_HANG = 2, /* ... and until it is none any more */
+    MISSES_SLOW = 3,
+    OPERATIONS_MOST = 1000000, /* in one report */
+};
+
+static const uint64_t time_most_us = UINT64_C(1000000000000), bytes_most = UINT64_C(1) << 50;
+
+/* ---- reports ---- */
+
+static const struct pccl_seen_link *find_link(const struct pccl_seen_link *links, uint32_t count,
+                                              const struct pccl_id *peer)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (pccl_id_equal(&links[i].peer, peer))
+            return &links[i];
+    return NULL;
+}
+
+/* The time that operations took in the report's time: beside it a link may be idle. */
+static uint64_t time_of(const struct pccl_msg_sight *sight)
+{
+    uint64_t window_us = sight->window_ms * UINT64_C(1000);
+    return sight->operations > 0 ? pccl_min_u64(window_us, sight->took_us) : window_us;
+}
+
+static void take_links(struct pccl_witness *witness, const struct pccl_msg_sight *sight)
+{
+    struct pccl_seen_link before[PCCL_SIGHT_LINKS_MAX];
+    uint32_t before_count = witness->link_count;
+    memcpy(before, witness->links, sizeof before);
+    witness->link_count = sight->links_count;
+    witness->time_us = witness->time_us / 2 + time_of(sight);
+    for (uint32_t i = 0; i < sight->links_count; i++) {
+        struct pccl_seen_link *link = &witness->links[i];
+        witness->told[i] = sight->links[i];
+        const struct pccl_seen_link *was = find_link(before, before_count, &sight->links[i].peer);
+        *link = sight->links[i];
+        link->bytes = pccl_min_u64(link->bytes, bytes_most);
+        link->resent = pccl_min_u64(link->resent, link->bytes);
+        link->busy_us =
+            (uint32_t)pccl_min_u64(link->busy_us, pccl_min_u64(sight->window_ms * UINT64_C(1000), UINT32_MAX / 2));
+        if (was == NULL)
+            continue;
+        link->bytes += was->bytes / 2;
+        link->resent += was->resent / 2;
+        link->busy_us += was->busy_us / 2;
+    }
+}
+
+void pccl_witness_take(struct pccl_witness *witness, uint64_t now_us, const struct pccl_msg_sight *sight)
+{
+    struct pccl_witness_window *window = &witness->windows[witness->count++ % PCCL_WITNESS_WINDOWS];
+    uint32_t operations = sight->operations < OPERATIONS_MOST ? sight->operations : OPERATIONS_MOST;
+    witness->heard_us = now_us;
+    witness->judged = false;
+    *window = (struct pccl_witness_window){.window_ms = sight->window_ms,
+                                           .stalled_ms = (uint32_t)pccl_min_u64(sight->stalled_ms, sight->window_ms),
+                                           .operations = operations,
+                                           .took_us = pccl_min_u64(sight->took_us, time_most_us),
+                                           .took_squares = pccl_min_u64(sight->took_squares, UINT64_MAX >> 8)};
+    take_links(witness, sight);
+    witness->instance = sight->instance;
+    witness->wait_count = sight->waits_count;
+    if (sight->waits_count > 0)
+        memcpy(witness->waits, sight->waits, sight->waits_count * sizeof *witness->waits);
+}
+
+/* ---- suspicions ---- */
+
+static bool is_hang(enum pccl_verdict_class class)
+{
+    return class == PCCL_VERDICT_NOT_ENTERED || class == PCCL_VERDICT_HANG;
+}
+
+static bool is_line(enum pccl_verdict_class class)
+{
+    return class == PCCL_VERDICT_SLOW_SENDER || class == PCCL_VERDICT_SLOW_RECEIVER;
+}
+
+/*
+ * The same trouble. The two directions between two peers are hard to tell apart, and so is whether a peer sends or
+ * receives slowly: as long as it is a suspicion only, it becomes what was seen last.
+ */
+static bool is_same(const struct pccl_verdict_entry *entry, enum pccl_verdict_class class, const struct pccl_id *peer,
+                    const struct pccl_id *other)
+{
+    bool same = pccl_id_equal(&entry->peer, peer) && pccl_id_equal(&entry->other, other);
+    bool opposite =
+        class == PCCL_VERDICT_SLOW_LINK && pccl_id_equal(&entry->peer, other) && pccl_id_equal(&entry->other, peer);
+    bool alike = (is_line(class) && is_line(entry->class)) || (is_hang(class) && is_hang(entry->class));
+    return (entry->class == class && (same || opposite)) || (alike && same);
+}
+
+static struct pccl_verdict_entry *find(struct pccl_verdicts *verdicts, enum pccl_verdict_class class,
+                                       const struct pccl_id *peer, const struct pccl_id *other)
+{
+    for (uint32_t i = 0; i < verdicts->count; i++)
+        if (!verdicts->entries[i].over && is_same(&verdicts->entries[i], class, peer, other))
+            return &verdicts->entries[i];
+    return NULL;
+}
+
+void pccl_verdicts_suspect(struct pccl_judgment *j, enum pccl_verdict_class class, const struct pccl_id *peer,
+                           const struct pccl_id *other, const struct pccl_text *evidence)
+{
+    struct pccl_verdicts *verdicts = j->verdicts;
+    const struct pccl_id none = {{0}};
+    other = other != NULL ? other : &none;
+    struct pccl_verdict_entry *entry = find(verdicts, class, peer, other);
+    if (entry == NULL) {
+        if (verdicts->entries == NULL)
+            verdicts->entries = pccl_allocate(j->memory, PCCL_SUSPICIONS_MAX * sizeof *verdicts->entries);
+        if (verdicts->entries == NULL || verdicts->count == PCCL_SUSPICIONS_MAX)
+            return;
+        entry = &verdicts->entries[verdicts->count++];
+        *entry = (struct pccl_verdict_entry){.since_us = j->now_us};
+    }
+    entry->seen = true;
+    if (entry->holds)
+        return; /* it stays what was told */
+    entry->class = class;
+    entry->peer = *peer;
+    entry->other = *other;
+    entry->evidence = *evidence;
+}
+
+static void drop(struct pccl_verdicts *verdicts, uint32_t at)
+{
+    verdicts->count--;
+    memmove(&verdicts->entries[at], &verdicts->entries[at + 1], (verdicts->count - at) * sizeof *verdicts->entries);
+}
+
+/* Whether its peer has said anything new: silence neither confirms that something is slow nor takes it back. */
+static bool has_news(const struct pccl_judgment *j, const struct pccl_id *peer)
+{
+    const struct pccl_witness *witness = pccl_witness_fresh(j, j->witnesses->find(j->witnesses->context, peer));
+    return witness != NULL && !witness->judged;
+}
+
+static uint32_t holding(const struct pccl_verdicts *verdicts)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < verdicts->count; i++)
+        count += verdicts->entries[i].holds;
+    return count;
+}
+
+/* true: it has become a verdict. */
+static bool confirm(struct pccl_verdicts *verdicts, struct pccl_verdict_entry *entry, uint64_t *last_number)
+{
+    entry->misses = 0;
+    entry->hits++;
+    if (entry->holds || entry->hits < (is_hang(entry->class) ? HITS_HANG : HITS_SLOW) ||
+        holding(verdicts) >= PCCL_VERDICTS_MAX)
+        return false;
+    entry->holds = true;
+    entry->number = ++*last_number;
+    return true;
+}
+
+/* true: it is to be dropped. */
+static bool doubt(const struct pccl_judgment *j, struct pccl_verdict_entry *entry)
+{
+    bool hang = is_hang(entry->class);
+    entry->hits = 0;
+    if (!hang && !has_news(j, &entry->peer))
+        return !entry->holds;
+    return ++entry->misses >= (hang ? MISSES_HANG : MISSES_SLOW) || !entry->holds;
+}
+
+/* A suspicion is forgotten; a verdict is over. true: it was a verdict. */
+static bool end(struct pccl_verdicts *verdicts, uint32_t at)
+{
+    struct pccl_verdict_entry *entry = &verdicts->entries[at];
+    bool held = entry->holds;
+    entry->over = held;
+    entry->holds = false;
+    if (!held)
+        drop(verdicts, at);
+    return held;
+}
+
+/* From the last to the first, as some are dropped on the way. */
+static bool conclude(struct pccl_judgment *j, uint64_t *last_number)
+{
+    struct pccl_verdicts *verdicts = j->verdicts;
+    bool changed = false;
+    for (uint32_t i = verdicts->count; i-- > 0;) {
+        struct pccl_verdict_entry *entry = &verdicts->entries[i];
+        if (entry->over)
+            continue;
+        if (entry->seen)
+            changed = confirm(verdicts, entry, last_number) || changed;
+        else if (doubt(j, entry))
+            changed = end(verdicts, i) || changed;
+    }
+    return changed;
+}
+
+bool pccl_verdicts_judge(struct pccl_verdicts *verdicts, const struct pccl_memory *memory,
+                         const struct pccl_witnesses *witnesses, uint64_t now_us, uint64_t *last_number)
+{
+    struct pccl_judgment j = {.verdicts = verdicts, .memory = memory, .witnesses = witnesses, .now_us = now_us};
+    verdicts->judged_us = now_us;
+    for (uint32_t i = 0; i < verdicts->count; i++)
+        verdicts->entries[i].seen = false;
+    if (!pccl_verdicts_look_for_hangs(&j)) {
+        pccl_verdicts_look_for_slow_peers(&j);
+        pccl_verdicts_look_for_slow_links(&j);
+    }
+    bool changed = conclude(&j, last_number);
+    for (uint32_t i = 0; i < witnesses->count; i++)
+        if (witnesses->all[i] != NULL)
+            witnesses->all[i]->judged = true;
+    return changed;
+}
+
+bool pccl_verdicts_forget(struct pccl_verdicts *verdicts, const struct pccl_id *peer)
+{
+    bool changed = false;
+    for (uint32_t i = verdicts->count; i-- > 0;) {
+        const struct pccl_verdict_entry *entry = &verdicts->entries[i];
+        if (!entry->over && (pccl_id_equal(&entry->peer, peer) || pccl_id_equal(&entry->other, peer)))
+            changed = end(verdicts, i) || changed;
+    }
+    return changed;
+}
+
+bool pccl_verdicts_take_over(struct pccl_verdicts *verdicts, struct pccl_verdict_entry *entry)
+{
+    for (uint32_t i = 0; i < verdicts->count; i++) {
+        if (!verdicts->entries[i].over)
+            continue;
+        *entry = verdicts->entries[i];
+        drop(verdicts, i);
+        return true;
+    }
+    return false;
+}
+
+void pccl_verdicts_free(struct pccl_verdicts *verdicts, const struct pccl_memory *memory)
+{
+    pccl_release(memory, verdicts->entries, PCCL_SUSPICIONS_MAX * sizeof *verdicts->entries);
+    *verdicts = (struct pccl_verdicts){.entries = NULL};
+}
+
+struct pccl_verdict_entry *pccl_verdicts_at(const struct pccl_verdicts *verdicts, uint32_t n)
+{
+    for (uint32_t i = 0; i < verdicts->count; i++)
+        if (verdicts->entries[i].holds && n-- == 0)
+            return &verdicts->entries[i];
+    return NULL;
+}
+
+const char *pccl_verdicts_check(const struct pccl_verdicts *verdicts)
+{
+    PCCL_RULE(verdicts->count <= PCCL_SUSPICIONS_MAX && (verdicts->entries != NULL || verdicts->count == 0),
+              "suspicions have room");
+    PCCL_RULE(verdicts->count == 0 || holding(verdicts) <= PCCL_VERDICTS_MAX, "few verdicts hold at one time");
+    for (uint32_t i = 0; i < verdicts->count; i++) {
+        const struct pccl_verdict_entry *entry = &verdicts->entries[i];
+        PCCL_RULE(!pccl_id_is_zero(&entry->peer), "a suspicion is of somebody");
+        PCCL_RULE((entry->holds || entry->over) == (entry->number != 0),
+                  "verdicts are numbered, and suspicions are not");
+        PCCL_RULE(entry->hits == 0 || entry->misses == 0, "a suspicion was seen by the last comparison, or it was not");
+    }
+    return NULL;
+}

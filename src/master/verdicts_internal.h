@@ -1,0 +1,41 @@
+/* What the files of the verdicts share: one comparison under way. */
+#ifndef PCCL_MASTER_VERDICTS_INTERNAL_H
+#define PCCL_MASTER_VERDICTS_INTERNAL_H
+
+#include "master/verdicts.h"
+
+enum { PCCL_WITNESS_FRESH_US = 3500000 }; /* whoever has said nothing for so long has nothing to say */
+
+struct pccl_judgment {
+    struct pccl_verdicts *verdicts;
+    const struct pccl_memory *memory;
+    const struct pccl_witnesses *witnesses;
+    uint64_t now_us;
+};
+
+static inline const struct pccl_witness *pccl_witness_fresh(const struct pccl_judgment *j, uint32_t i)
+{
+    const struct pccl_witness *witness = i < j->witnesses->count ? j->witnesses->all[i] : NULL;
+    bool fresh = witness != NULL && witness->heard_us != 0 && j->now_us < witness->heard_us + PCCL_WITNESS_FRESH_US;
+    return fresh ? witness : NULL;
+}
+
+static inline const struct pccl_witness_window *pccl_witness_latest(const struct pccl_witness *witness)
+{
+    return &witness->windows[(witness->count - 1) % PCCL_WITNESS_WINDOWS];
+}
+
+/* The n-th smallest, from 0 on; reorders the values. */
+uint64_t pccl_verdicts_nth(uint64_t *values, uint32_t count, uint32_t n);
+
+/* other: of a link; NULL: none. */
+void pccl_verdicts_suspect(struct pccl_judgment *j, enum pccl_verdict_class class, const struct pccl_id *peer,
+                           const struct pccl_id *other, const struct pccl_text *evidence);
+
+/* verdicts_hang.c: who or what an operation stands for. true: one does, so its figures say nothing. */
+PCCL_MUST_CHECK bool pccl_verdicts_look_for_hangs(struct pccl_judgment *j);
+/* verdicts_slow.c: who or what is slower than the others. */
+void pccl_verdicts_look_for_slow_peers(struct pccl_judgment *j);
+void pccl_verdicts_look_for_slow_links(struct pccl_judgment *j);
+
+#endif

@@ -1,0 +1,373 @@
+/*
+ * Who or what is slower than the others. All figures are durations on one peer's own clock.
+ *
+ * Computation: in operations that all take part in, and whose outcome all learn at about the same time, whoever enters
+ * late is in them for a shorter time than the others.
+ * Links: how long each was busy for each byte makes a matrix. One bad cell is a link; a bad row is what a peer sends, a
+ * bad column what it receives.
+ */
+#include "master/verdicts_internal.h"
+
+enum {
+    OPERATIONS_LEAST = 6,  /* for a comparison of when they are entered ... */
+    LATE_US_LEAST = 50000, /* ... and a difference that matters */
+    STALLED_LEAST = 300,   /* thousandths of the time */
+    LINK_BYTES_LEAST = 128 << 10,
+    LOSS_BYTES_LEAST = 16 << 10,
+    LOSS_LEAST = 5,          /* thousandths of the bytes */
+    QUEUE_US = 5000,         /* more than that beyond the path's round trip: data waits in a queue */
+    EXCESS_US_LEAST = 50000, /* of a link beyond what others take */
+};
+
+uint64_t pccl_verdicts_nth(uint64_t *values, uint32_t count, uint32_t n)
+{
+    uint32_t low = 0, high = count - 1;
+    while (low < high) {
+        uint64_t pivot = values[low + (high - low) / 2];
+        uint32_t i = low, k = high;
+        for (;;) {
+            while (values[i] < pivot)
+                i++;
+            while (values[k] > pivot)
+                k--;
+            if (i >= k)
+                break;
+            uint64_t value = values[i];
+            values[i++] = values[k];
+            values[k--] = value;
+        }
+        if (n <= k)
+            high = k;
+        else
+            low = k + 1;
+    }
+    return values[n];
+}
+
+/* ---- peers ---- */
+
+/* What a peer's latest operations say. */
+struct pace {
+    uint32_t index;      /* of the witness */
+    uint32_t operations; /* 0: too few */
+    uint64_t mean_us;    /* in an operation */
+    uint64_t period_us;  /* from one to the next */
+    double error;        /* the square of the standard error of the mean */
+    uint32_t stalled;    /* thousandths of the latest report's time */
+};
+
+static void sum_operations(const struct pccl_witness *witness, struct pace *pace)
+{
+    uint64_t took_us = 0, squares = 0, window_us = 0, kept = pccl_min_u64(witness->count, PCCL_WITNESS_WINDOWS);
+    for (uint64_t i = 0; i < kept && pace->operations < OPERATIONS_LEAST; i++) {
+        const struct pccl_witness_window *window = &witness->windows[(witness->count - 1 - i) % PCCL_WITNESS_WINDOWS];
+        pace->operations += window->operations;
+        took_us += window->took_us;
+        squares += window->took_squares;
+        window_us += window->window_ms * UINT64_C(1000);
+    }
+    if (pace->operations < OPERATIONS_LEAST) {
+        pace->operations = 0;
+        return;
+    }
+    pace->mean_us = took_us / pace->operations;
+    pace->period_us = window_us / pace->operations;
+    double mean = (double)took_us / 100 / pace->operations;
+    double variance = (double)squares / pace->operations - mean * mean;
+    pace->error = variance > 0 ? variance * 10000 / pace->operations : 0;
+}
+
+/* Of all that have said something lately. Returns how many. */
+static uint32_t take_paces(const struct pccl_judgment *j, struct pace *paces)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < j->witnesses->count; i++) {
+        const struct pccl_witness *witness = pccl_witness_fresh(j, i);
+        if (witness == NULL)
+            continue;
+        const struct pccl_witness_window *latest = pccl_witness_latest(witness);
+        struct pace *pace = &paces[count++];
+        *pace =
+            (struct pace){.index = i, .stalled = (uint32_t)(latest->stalled_ms * UINT64_C(1000) / latest->window_ms)};
+        sum_operations(witness, pace);
+    }
+    return count;
+}
+
+/* true: its process did not run when it wanted to, so nothing else that is said of it counts. */
+static bool is_stalled(const struct pace *pace, uint64_t usual)
+{
+    return pace->stalled >= STALLED_LEAST && pace->stalled >= 3 * usual + 100;
+}
+
+static void suspect_stalled(struct pccl_judgment *j, const struct pace *paces, uint32_t count, uint64_t *values)
+{
+    for (uint32_t i = 0; i < count; i++)
+        values[i] = paces[i].stalled;
+    uint64_t usual = count > 1 ? pccl_verdicts_nth(values, count, (count - 1) / 2) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct pccl_text evidence;
+        if (count < 2 || !is_stalled(&paces[i], usual))
+            continue;
+        pccl_text_format(&evidence,
+                         "its process did not run for %u %% of the time in which it wanted to, others %" PRIu64
+                         " %%: it is stopped again and again, or its processors are overloaded",
+                         paces[i].stalled / 10, usual / 10);
+        pccl_verdicts_suspect(j, PCCL_VERDICT_SLOW_PEER, &j->witnesses->all[paces[i].index]->id, NULL, &evidence);
+    }
+}
+
+static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
+
+/* How far the others are from what is usual, in the middle. */
+static uint64_t spread_of_others(const struct pace *paces, uint32_t count, const struct pace *but, uint64_t usual_us,
+                                 uint64_t *values)
+{
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (&paces[i] != but && paces[i].operations > 0)
+            values[others++] = distance(paces[i].mean_us, usual_us);
+    return pccl_verdicts_nth(values, others, others / 2);
+}
+
+static void suspect_late(struct pccl_judgment *j, const struct pace *paces, uint32_t count, uint64_t *values)
+{
+    uint32_t known = 0;
+    double error = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (paces[i].operations == 0)
+            continue;
+        values[known++] = paces[i].mean_us;
+        error += paces[i].error;
+    }
+    if (known < 2)
+        return;
+    error /= known;
+    /* The median of the others, for one that is below it. */
+    uint64_t usual_us = pccl_verdicts_nth(values, known, known / 2);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct pace *pace = &paces[i];
+        uint64_t late_us = usual_us - pccl_min_u64(usual_us, pace->mean_us);
+        if (pace->operations == 0 || pace->stalled >= STALLED_LEAST || late_us < LATE_US_LEAST ||
+            late_us < usual_us / 5 || late_us < pace->period_us / 20 ||
+            (double)late_us * (double)late_us < 16 * (pace->error + error) ||
+            late_us < 4 * spread_of_others(paces, count, pace, usual_us, values))
+            continue;
+        struct pccl_text evidence;
+        pccl_text_format(&evidence,
+                         "it entered its last %u operations %s later than the others, on average, for whom "
+                         "they took %s",
+                         pace->operations, pccl_duration_str(late_us), pccl_duration_str(usual_us));
+        pccl_verdicts_suspect(j, PCCL_VERDICT_SLOW_COMPUTATION, &j->witnesses->all[pace->index]->id, NULL, &evidence);
+    }
+}
+
+void pccl_verdicts_look_for_slow_peers(struct pccl_judgment *j)
+{
+    uint32_t room = j->witnesses->count;
+    struct pace *paces = pccl_allocate(j->memory, room * sizeof *paces);
+    uint64_t *values = pccl_allocate(j->memory, room * sizeof *values);
+    if (paces != NULL && values != NULL) {
+        uint32_t count = take_paces(j, paces);
+        suspect_stalled(j, paces, count, values);
+        suspect_late(j, paces, count, values);
+    }
+    pccl_release(j->memory, paces, room * sizeof *paces);
+    pccl_release(j->memory, values, room * sizeof *values);
+}
+
+/* ---- links ---- */
+
+/* A cell of the matrix. */
+struct cell {
+    uint32_t from, to; /* indices of witnesses */
+    const struct pccl_seen_link *link;
+    uint64_t pace;  /* microseconds busy for each MiB */
+    uint32_t loss;  /* thousandths of the bytes */
+    uint64_t of_us; /* of how long */
+    bool slow, lossy;
+    bool excused; /* the opposite direction is slower still */
+};
+
+struct matrix {
+    struct cell *cells;
+    uint32_t count;
+    uint64_t usual_pace, usual_loss, usual_lately_us;
+};
+
+/* The cells of a row or a column: how many are known, and how many of them bad. */
+struct line {
+    uint32_t known, bad;
+};
+
+static uint32_t count_links(const struct pccl_judgment *j)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < j->witnesses->count; i++) {
+        const struct pccl_witness *witness = pccl_witness_fresh(j, i);
+        count += witness != NULL ? witness->link_count : 0;
+    }
+    return count;
+}
+
+/* Much of the time: then its links are not to blame. */
+static bool stands_still(const struct pccl_witness *witness)
+{
+    if (witness == NULL || witness->count == 0)
+        return false;
+    const struct pccl_witness_window *latest = pccl_witness_latest(witness);
+    return latest->stalled_ms * UINT64_C(1000) / latest->window_ms >= STALLED_LEAST;
+}
+
+static void take_cells(const struct pccl_judgment *j, struct matrix *matrix)
+{
+    for (uint32_t i = 0; i < j->witnesses->count; i++) {
+        const struct pccl_witness *witness = pccl_witness_fresh(j, i);
+        if (witness == NULL || stands_still(witness))
+            continue;
+        for (uint32_t k = 0; k < witness->link_count; k++) {
+            const struct pccl_seen_link *link = &witness->links[k];
+            uint32_t to = j->witnesses->find(j->witnesses->context, &link->peer);
+            if (link->bytes < LINK_BYTES_LEAST || to == j->witnesses->count || stands_still(j->witnesses->all[to]))
+                continue;
+            matrix->cells[matrix->count++] = (struct cell){.from = i,
+                                                           .to = to,
+                                                           .link = link,
+                                                           .pace = ((uint64_t)link->busy_us << 20) / link->bytes,
+                                                           .loss = (uint32_t)(link->resent * 1000 / link->bytes),
+                                                           .of_us = witness->time_us};
+        }
+    }
+}
+
+/* Of the others, for one that is above it. */
+static void find_usual(struct matrix *matrix, uint64_t *values)
+{
+    for (uint32_t i = 0; i < matrix->count; i++)
+        values[i] = matrix->cells[i].pace;
+    matrix->usual_pace = pccl_verdicts_nth(values, matrix->count, (matrix->count - 1) / 2);
+    for (uint32_t i = 0; i < matrix->count; i++)
+        values[i] = matrix->cells[i].loss;
+    matrix->usual_loss = pccl_verdicts_nth(values, matrix->count, (matrix->count - 1) / 2);
+    for (uint32_t i = 0; i < matrix->count; i++)
+        values[i] = matrix->cells[i].link->lately_us;
+    matrix->usual_lately_us = pccl_verdicts_nth(values, matrix->count, matrix->count / 2);
+}
+
+static void judge_cell(const struct matrix *matrix, struct cell *cell)
+{
+    uint64_t usual_us = pccl_min_u64(matrix->usual_pace * (cell->link->bytes >> 10) >> 10, cell->link->busy_us);
+    uint64_t excess_us = cell->link->busy_us - usual_us;
+    /* A queue that is full loses, too, but it is longer then than those of others. */
+    bool queued = cell->link->lately_us > 2 * (uint64_t)cell->link->rtt_us + QUEUE_US &&
+                  4 * (uint64_t)cell->link->lately_us > 3 * matrix->usual_lately_us;
+    cell->slow =
+        4 * cell->pace > 7 * matrix->usual_pace && excess_us >= EXCESS_US_LEAST && excess_us >= cell->of_us / 5;
+    cell->lossy = cell->loss >= LOSS_LEAST && cell->loss >= 4 * (matrix->usual_loss + 1) &&
+                  cell->link->resent >= LOSS_BYTES_LEAST && !queued;
+}
+
+static bool is_bad(const struct cell *cell) { return (cell->slow && !cell->excused) || cell->lossy; }
+
+/* Of two opposite cells that both are slow: what acknowledges the one may wait in the queue of the other. */
+static bool is_worse(const struct cell *cell, const struct cell *than)
+{
+    return cell->pace != than->pace ? cell->pace > than->pace : cell->from < than->from;
+}
+
+static void excuse_cells(struct matrix *matrix)
+{
+    for (uint32_t i = 0; i < matrix->count; i++) {
+        struct cell *cell = &matrix->cells[i];
+        for (uint32_t k = 0; k < matrix->count && cell->slow; k++) {
+            const struct cell *opposite = &matrix->cells[k];
+            if (opposite->from == cell->to && opposite->to == cell->from && opposite->slow)
+                cell->excused = is_worse(opposite, cell);
+        }
+    }
+}
+
+/* Most of a line, and more than one. */
+static bool is_bad_line(const struct line *line) { return line->bad >= 2 && 5 * line->bad >= 3 * line->known; }
+
+static void add_cell(struct pccl_text *evidence, const struct matrix *matrix, const struct cell *cell)
+{
+    if (cell->slow)
+        pccl_text_append(evidence, "%" PRIu64 " KiB took %" PRIu64 " ms for each MiB, those of other links %" PRIu64,
+                         cell->link->bytes >> 10, cell->pace / 1000, matrix->usual_pace / 1000);
+    if (cell->lossy)
+        pccl_text_append(
+            evidence, "%s%u.%u %% of its bytes had to be sent again, of other links %" PRIu64 ".%" PRIu64 " %%",
+            cell->slow ? "; " : "", cell->loss / 10, cell->loss % 10, matrix->usual_loss / 10, matrix->usual_loss % 10);
+}
+
+static void suspect_line(struct pccl_judgment *j, const struct matrix *matrix, uint32_t peer, bool sends,
+                         const struct line *line)
+{
+    struct pccl_text evidence;
+    const struct cell *example = matrix->cells;
+    while (!is_bad(example) || (sends ? example->from : example->to) != peer)
+        example++;
+    pccl_text_format(&evidence, "%u of its %u links %s others are slow; of one, ", line->bad, line->known,
+                     sends ? "to" : "from");
+    add_cell(&evidence, matrix, example);
+    pccl_verdicts_suspect(j, sends ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER,
+                          &j->witnesses->all[peer]->id, NULL, &evidence);
+}
+
+static void suspect_cell(struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell, bool alone)
+{
+    struct pccl_text evidence;
+    pccl_text_clear(&evidence);
+    add_cell(&evidence, matrix, cell);
+    if (alone)
+        pccl_text_add(&evidence, "; as no other link of the two is in use, all that the one sends, or all that the "
+                                 "other receives, may be slow");
+    pccl_verdicts_suspect(j, PCCL_VERDICT_SLOW_LINK, &j->witnesses->all[cell->from]->id, &cell->link->peer, &evidence);
+}
+
+static void suspect_cells(struct pccl_judgment *j, struct matrix *matrix, struct line *rows, struct line *columns)
+{
+    for (uint32_t i = 0; i < matrix->count; i++)
+        judge_cell(matrix, &matrix->cells[i]);
+    excuse_cells(matrix);
+    for (uint32_t i = 0; i < matrix->count; i++) {
+        const struct cell *cell = &matrix->cells[i];
+        rows[cell->from].known++;
+        columns[cell->to].known++;
+        rows[cell->from].bad += is_bad(cell);
+        columns[cell->to].bad += is_bad(cell);
+    }
+    for (uint32_t i = 0; i < j->witnesses->count; i++) {
+        if (is_bad_line(&rows[i]))
+            suspect_line(j, matrix, i, true, &rows[i]);
+        else if (is_bad_line(&columns[i]))
+            suspect_line(j, matrix, i, false, &columns[i]);
+    }
+    for (uint32_t i = 0; i < matrix->count; i++) {
+        const struct cell *cell = &matrix->cells[i];
+        const struct line *row = &rows[cell->from], *column = &columns[cell->to];
+        bool answers = is_bad_line(&rows[cell->to]) || is_bad_line(&columns[cell->from]); /* likewise */
+        if (is_bad(cell) && !is_bad_line(row) && !is_bad_line(column) && !answers)
+            suspect_cell(j, matrix, cell, row->known == 1 && column->known == 1);
+    }
+}
+
+void pccl_verdicts_look_for_slow_links(struct pccl_judgment *j)
+{
+    uint32_t room = count_links(j), peers = j->witnesses->count;
+    if (room < 2)
+        return;
+    struct matrix matrix = {.cells = pccl_allocate(j->memory, room * sizeof *matrix.cells)};
+    uint64_t *values = pccl_allocate(j->memory, room * sizeof *values);
+    struct line *lines = pccl_allocate(j->memory, 2 * peers * sizeof *lines);
+    if (matrix.cells != NULL && values != NULL && lines != NULL)
+        take_cells(j, &matrix);
+    if (matrix.count >= 2) {
+        find_usual(&matrix, values);
+        suspect_cells(j, &matrix, lines, lines + peers);
+    }
+    pccl_release(j->memory, matrix.cells, room * sizeof *matrix.cells);
+    pccl_release(j->memory, values, room * sizeof *values);
+    pccl_release(j->memory, lines, 2 * (size_t)peers * sizeof *lines);
+}

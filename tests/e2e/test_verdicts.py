@@ -1,0 +1,259 @@
+"""Verdicts of the master: who or what is slow or stands still, with faults made in a network of hosts
+of their own (tests/wan). Judged is what the first verdict says and of whom, not how soon.
+
+That what is planted is found in ten thousand modeled groups, and nothing in sound ones: sim verdicts-of-models.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import harness
+from harness import SUCCESS
+from harness import check, equal, figure, say
+from namespaces import need_root
+from phases import PATIENT, agree, look
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "wan"))
+from wan import Wan  # noqa: E402 pylint: disable=wrong-import-position
+
+RATE = 20  # Mbit/s of each pair of hosts
+COUNT = 4
+ELEMENTS = 65536  # of 8 bytes: all send to all
+LARGE = 2000000  # of 4 bytes
+SOUND_STEPS = 25
+TALLY = 20
+PATIENT_MS = 60000  # a host that stands still is not unreachable
+
+
+class Hosts:
+    """A master and members, each on a host of its own; peer i is at host 1 + i."""
+
+    def __init__(self, run, count=COUNT):
+        self.run = run
+        self.wan = Wan(count + 1, rate_mbit=0, delay_ms=1, queue_kib=512)
+        run.at_exit.append(self.wan.remove)
+        self.wan.build()
+        self.set_rates(RATE, range(count), range(count))
+        run.host = self.wan.address(0)
+        run.start_master(48148, prefix=self.wan.prefix(0), **PATIENT)
+        self.peers, self.loops = [], []
+        for i in range(count):
+            peer = run.peer(prefix=self.wan.prefix(1 + i), link_silence_ms=PATIENT_MS, connect_timeout_ms=PATIENT_MS)
+            peer.create(run.address, name=peer.name)
+            run.admit(peer, self.peers)
+            self.peers.append(peer)
+        self.ids = [look(peer)["peer"] for peer in self.peers]
+        self.asked = self.peers[-1]  # no fault is made there
+
+    def set_rates(self, mbit, senders, receivers):
+        for sender in senders:
+            for receiver in receivers:
+                if sender != receiver:
+                    self.wan.set_rate(mbit, 1 + sender, 1 + receiver)
+
+    def loop(self):
+        """Operations, one after another; returns when some have gone well, and without a verdict."""
+        self.loops = [peer.start("loop", bit, 1, ELEMENTS, 1) for bit, peer in enumerate(self.peers)]
+        harness.poll(lambda: all(len(loop.steps) >= SOUND_STEPS for loop in self.loops), "sound steps")
+        equal(self.verdicts(), [], "verdicts of a sound run")
+
+    def goes_on(self):
+        check(not any(loop.result or loop.failures for loop in self.loops), "an operation has failed")
+
+    def verdicts(self):
+        return self.asked.do("verdicts")["verdicts"]
+
+    def first_verdict(self):
+        found = harness.poll(self.verdicts, "a verdict")
+        for verdict in found:
+            say(f"   {verdict['class']}: {verdict['evidence']}; {verdict['action']}")
+        return found[0]
+
+    def number(self, verdict):
+        """The numbers of the peers that it is about."""
+        return tuple(self.ids.index(verdict[key]) for key in ("peer", "other") if verdict[key])
+
+    def is_about(self, kind, *numbers):
+        found = self.first_verdict()
+        equal((found["class"], self.number(found)), (kind, numbers), f"the verdict {found}")
+        check(found["evidence"] and found["action"], f"what it is based on, and what is done: {found}")
+
+    def ends(self):
+        harness.poll(lambda: not self.verdicts(), "the end of the verdict")
+
+
+class Staggering:
+    """A peer that is stopped for 20 of each 30 ms."""
+
+    def __init__(self, peer):
+        self.peer = peer
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self):
+        while not self.over.is_set():
+            self.peer.signal(signal.SIGSTOP)
+            time.sleep(0.02)
+            self.peer.signal(signal.SIGCONT)
+            time.sleep(0.01)
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+
+# ---- faults while operations go on: what to do, what to undo, and the verdicts that are right
+
+
+def narrow_link(hosts, mbit):
+    hosts.set_rates(mbit, [0], [1])
+
+
+def narrow_way_out(hosts, mbit):
+    hosts.set_rates(mbit, [0], range(COUNT))
+
+
+def narrow_way_in(hosts, mbit):
+    hosts.set_rates(mbit, range(COUNT), [0])
+
+
+def lossy_link(hosts, mbit):
+    hosts.wan.set_loss(0 if mbit == RATE else 2, 1, 2)
+
+
+def test_slow_link(run):
+    """From one host to another a third gets through. What acknowledges the opposite direction waits in
+    the same queue, so that the two can be told apart only by how much."""
+    hosts = Hosts(run)
+    hosts.loop()
+    narrow_link(hosts, RATE / 3)
+    found = hosts.first_verdict()
+    equal((found["class"], set(hosts.number(found))), ("slow link", {0, 1}), f"the verdict {found}")
+    hosts.goes_on()
+
+
+def test_slow_sender(run):
+    """All that one host sends gets through at a third of the rate; then it is as before, and the verdict ends."""
+    hosts = Hosts(run)
+    hosts.loop()
+    narrow_way_out(hosts, RATE / 3)
+    hosts.is_about("slow sender", 0)
+    hosts.goes_on()
+    narrow_way_out(hosts, RATE)
+    hosts.ends()
+
+
+def test_slow_receiver(run):
+    """All that is sent to one host gets through at a third of the rate."""
+    hosts = Hosts(run)
+    hosts.loop()
+    narrow_way_in(hosts, RATE / 3)
+    hosts.is_about("slow receiver", 0)
+    hosts.goes_on()
+
+
+def test_lossy_link(run):
+    """Two of a hundred packets are lost between two hosts, one way."""
+    hosts = Hosts(run)
+    hosts.loop()
+    lossy_link(hosts, 0)
+    found = hosts.first_verdict()
+    equal((found["class"], hosts.number(found)), ("slow link", (0, 1)), f"the verdict {found}")
+    check("sent again" in found["evidence"], f"the evidence {found}")
+    hosts.goes_on()
+
+
+def test_staggering_peer(run):
+    hosts = Hosts(run)
+    hosts.loop()
+    with Staggering(hosts.peers[0]):
+        hosts.is_about("slow peer", 0)
+        hosts.goes_on()
+
+
+def test_late_peer(run):
+    """One of them computes for half a second longer before each operation."""
+    hosts = Hosts(run)
+    late, *others = hosts.peers
+    tag = 0
+    while not hosts.verdicts() and tag < 100:
+        tag += 1
+        calls = [peer.start("reduce", tag, ELEMENTS, "f32", "sum", f"mark:{bit}") for bit, peer in enumerate(others, 1)]
+        harness.wait_ms(500)
+        calls.append(late.start("reduce", tag, ELEMENTS, "f32", "sum", "mark:0"))
+        agree(calls, SUCCESS)
+    hosts.is_about("slow computation", 0)
+
+
+def reduce_large(peers, tag):
+    return [peer.start("reduce", tag, LARGE, "f32", "sum", f"mark:{bit}") for bit, peer in enumerate(peers)]
+
+
+def test_stops_before(run):
+    """One is stopped before it enters an operation."""
+    hosts = Hosts(run)
+    stopped, *others = hosts.peers
+    stopped.stop()
+    calls = reduce_large(others, 1)
+    hosts.is_about("not entered", 0)
+    stopped.resume()
+    agree(calls + reduce_large([stopped], 1), SUCCESS)
+    hosts.ends()
+
+
+def test_stops_within(run):
+    """One is stopped in the middle of an operation."""
+    hosts = Hosts(run)
+    stopped, *others = hosts.peers
+    calls = reduce_large(hosts.peers, 1)
+
+    def moves():
+        found = [entry for entry in look(others[0])["operations"] if entry["tag"] == 1]
+        return found and found[0]["received_bytes"] > 0 and look(stopped)["operations"][-1]["sent_bytes"] > 0
+
+    harness.poll(moves, "the middle of the transfer")
+    stopped.stop()
+    hosts.is_about("hang", 0)
+    stopped.resume()
+    agree(calls, SUCCESS)
+    hosts.ends()
+
+
+def figure_tally(run):
+    """How many of twenty faults of each kind have the right verdict as their first one."""
+    hosts = Hosts(run)
+    hosts.loop()
+    for fault, kind, right in (
+        (narrow_link, "slow link", {0, 1}),
+        (narrow_way_out, "slow sender", {0}),
+        (narrow_way_in, "slow receiver", {0}),
+        (lossy_link, "slow link", {0, 1}),
+    ):
+        good = 0
+        for _ in range(TALLY):
+            fault(hosts, RATE / 3)
+            found = hosts.first_verdict()
+            good += (found["class"], set(hosts.number(found))) == (kind, right)
+            fault(hosts, RATE)
+            hosts.ends()
+        figure(f"{fault.__name__.replace('_', ' ')}: right verdicts of {TALLY}", good, "")
+
+
+def figure_sound(run):
+    """Verdicts in 500 operations with which nothing is wrong."""
+    hosts = Hosts(run)
+    hosts.loop()
+    harness.poll(lambda: all(len(loop.steps) >= 500 for loop in hosts.loops), "500 operations", 600)
+    found = sum(" slow " in line or "hang:" in line for _, line in run.master.lines)
+    figure("verdicts in a sound run", found, "")
+
+
+if sys.argv[1:] != ["--list"]:
+    need_root()
+harness.main()

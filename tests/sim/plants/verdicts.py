@@ -1,0 +1,77 @@
+"""Verdicts: what reports show, and who is told."""
+from .bug import Bug
+
+PLANTS = [
+    Bug("any_wait_is_the_end",
+        "9.8: whoever is waited for is blamed, although it waits itself",
+        [], ["verdicts-of-models"],
+        [
+            ("src/master/verdicts_hang.c",
+             "if (to < j->witnesses->count && waiter(j, to) == NULL)",
+             "if (to < j->witnesses->count)"),
+        ]),
+    Bug("entered_or_not_is_mixed_up",
+        "9.8: one that stops before it has entered looks like one that stops within",
+        [], ["verdicts-of-models"],
+        [
+            ("src/master/verdicts_hang.c",
+             "absent ? PCCL_VERDICT_NOT_ENTERED : PCCL_VERDICT_HANG",
+             "PCCL_VERDICT_HANG"),
+        ]),
+    Bug("rows_are_links",
+        "9.8: a slow sender is taken for slow links",
+        [], ["verdicts-of-models"],
+        [
+            ("src/master/verdicts_slow.c",
+             "return line->bad >= 2 && 5 * line->bad >= 3 * line->known;",
+             "return false;"),
+        ]),
+    Bug("somebody_is_always_to_blame",
+        "9.8: whoever stalls more than usual is taken for slow, however little that is",
+        [], ["verdicts-of-models", "verdicts-all-alike"],
+        [
+            ("src/master/verdicts_slow.c",
+             "return pace->stalled >= STALLED_LEAST && pace->stalled >= 3 * usual + 100;",
+             "return pace->stalled > usual;"),
+        ]),
+    Bug("late_is_early",
+        "9.8: whoever is in operations for longer is taken for late",
+        [], ["verdicts-of-models"],
+        [
+            ("src/master/verdicts_slow.c",
+             "uint64_t late_us = usual_us - pccl_min_u64(usual_us, pace->mean_us);",
+             "uint64_t late_us = pace->mean_us - pccl_min_u64(usual_us, pace->mean_us);"),
+        ]),
+    Bug("verdicts_never_end",
+        "9.8: what is not seen any more still holds",
+        [], ["verdicts-of-models", "verdicts-told"],
+        [
+            ("src/master/verdicts.c",
+             "else if (doubt(j, entry)) changed = end(verdicts, i) || changed;",
+             "else (void)doubt(j, entry);"),
+        ]),
+    Bug("the_dead_are_blamed",
+        "9.8: a verdict outlives the membership of its peer",
+        [], ["verdicts-death"],
+        [
+            ("src/master/rings.c",
+             "pccl_master_forget_witness(m, remote);",
+             "pccl_release(&m->memory, remote->witness, sizeof *remote->witness); remote->witness = NULL;"),
+        ]),
+    Bug("newcomers_are_not_told",
+        "9.8: a newcomer does not know what holds",
+        [], ["verdicts-told"],
+        [
+            ("src/master/rings.c",
+             "pccl_master_show_verdicts(m, group);",
+             ""),
+        ]),
+    Bug("verdicts_outlive_the_boot",
+        "9.8: peers keep what a master that is gone has told",
+        [], ["verdicts-restart"],
+        [
+            ("src/peer/control.c",
+             "pccl_peer_forget_verdicts(p);",
+             ""),
+        ]),
+]

@@ -1,0 +1,345 @@
+/*
+ * Verdicts (PROTOCOL 9.8). The machine that compares reports runs with those of modeled groups, very many of them: what
+ * is planted is found, and nothing where nothing is planted. And real machines: who is told, and when it ends.
+ */
+#include "scenarios.h"
+#include "master/verdicts.h"
+#include "peer/queries.h"
+
+#include <string.h>
+
+enum { PEERS_MAX = 8, SECOND_US = 1000000, REPORTS = 12, SOUND = 6, SEEDS = 10000 };
+
+enum plant { NOTHING, LINK, SENDER, RECEIVER, LATE, STALLED, LOSS, ABSENT, STOPPED, CUT, PLANTS };
+
+/* A group that does operations, one after another, over a ring or with links between all pairs. */
+struct world {
+    struct sim *sim;
+    struct pccl_prng prng;
+    uint32_t peers;
+    bool mesh;
+    enum plant plant;
+    uint32_t culprit, other;
+    uint64_t now_us, number;
+    struct pccl_witness witnesses[PEERS_MAX];
+    struct pccl_witness *all[PEERS_MAX];
+    struct pccl_witnesses reports;
+    struct pccl_verdicts verdicts;
+};
+
+static uint32_t find(const void *context, const struct pccl_id *id)
+{
+    const struct world *world = context;
+    for (uint32_t i = 0; i < world->peers; i++)
+        if (pccl_id_equal(&world->witnesses[i].id, id))
+            return i;
+    return world->peers;
+}
+
+static uint64_t noisy(struct world *world, uint64_t value)
+{
+    return value * (85 + pccl_prng_below(&world->prng, 31)) / 100;
+}
+
+static void begin(struct sim *sim, struct world *world, uint64_t seed, enum plant plant)
+{
+    memset(world, 0, sizeof *world);
+    world->sim = sim;
+    pccl_prng_seed(&world->prng, seed);
+    world->peers = 3 + (uint32_t)pccl_prng_below(&world->prng, PEERS_MAX - 2);
+    world->mesh = pccl_prng_chance(&world->prng, 500000);
+    world->plant = plant;
+    world->culprit = (uint32_t)pccl_prng_below(&world->prng, world->peers);
+    world->other = (world->culprit + 1) % world->peers;
+    for (uint32_t i = 0; i < world->peers; i++) {
+        world->witnesses[i].id.bytes[0] = (uint8_t)(1 + i);
+        world->all[i] = &world->witnesses[i];
+    }
+    world->now_us = SECOND_US;
+    world->reports = (struct pccl_witnesses){.all = world->all, .count = world->peers, .find = find, .context = world};
+}
+
+static bool is_slow(const struct world *world, uint32_t from, uint32_t to)
+{
+    switch (world->plant) {
+    case LINK: return from == world->culprit && to == world->other;
+    case SENDER: return from == world->culprit;
+    case RECEIVER: return to == world->culprit;
+    default: return false;
+    }
+}
+
+static bool is_hang(enum plant plant) { return plant == ABSENT || plant == STOPPED || plant == CUT; }
+
+static void add_link(struct world *world, uint32_t from, uint32_t to, bool planted, struct pccl_msg_sight *sight,
+                     struct pccl_seen_link *links)
+{
+    bool stands = planted && is_hang(world->plant);
+    bool cut = planted && world->plant == CUT && from == world->culprit && to == world->other;
+    struct pccl_seen_link *link = &links[sight->links_count++];
+    *link = (struct pccl_seen_link){.peer = world->witnesses[to].id, .rtt_us = 1000, .lately_us = 1500};
+    if (stands) {
+        link->busy_us = cut ? 990000 : 0;
+        return;
+    }
+    link->bytes = noisy(world, 8 << 20);
+    link->busy_us = (uint32_t)noisy(world, planted && is_slow(world, from, to) ? 750000 : 250000);
+    link->resent =
+        planted && world->plant == LOSS && from == world->culprit && to == world->other ? link->bytes / 50 : 0;
+}
+
+static void add_waits(struct world *world, uint32_t i, struct pccl_msg_sight *sight, struct pccl_seen_wait *waits,
+                      uint32_t for_ms)
+{
+    uint32_t before = (i + world->peers - 1) % world->peers, after = (i + 1) % world->peers;
+    bool absent = world->plant == ABSENT;
+    if (after == world->culprit && world->plant != CUT)
+        waits[sight->waits_count++] = (struct pccl_seen_wait){.peer = world->witnesses[after].id,
+                                                              .what = absent ? PCCL_WAIT_READY : PCCL_WAIT_CREDIT,
+                                                              .begun = !absent,
+                                                              .for_ms = for_ms};
+    waits[sight->waits_count++] = (struct pccl_seen_wait){.peer = world->witnesses[before].id,
+                                                          .what = PCCL_WAIT_DATA,
+                                                          .begun = !absent || before != world->culprit,
+                                                          .for_ms = for_ms};
+}
+
+/* What this peer tells of the last second. */
+static void report(struct world *world, uint32_t i, bool planted, uint32_t for_ms)
+{
+    struct pccl_seen_link links[PCCL_SIGHT_LINKS_MAX];
+    struct pccl_seen_wait waits[PCCL_SIGHT_WAITS_MAX];
+    struct pccl_msg_sight sight = {.window_ms = 1000, .links = links, .waits = waits};
+    bool stands = planted && is_hang(world->plant);
+    if (stands && i == world->culprit && world->plant != CUT)
+        return; /* it is stopped, or does not know of the operation */
+    if (!stands) {
+        sight.operations = 4;
+        for (uint32_t k = 0; k < sight.operations; k++) {
+            bool late = planted && world->plant == LATE;
+            uint64_t took_us = noisy(world, late ? (i == world->culprit ? 40000 : 240000) : 230000);
+            sight.took_us += took_us;
+            sight.took_squares += took_us / 100 * (took_us / 100);
+        }
+    }
+    sight.stalled_ms = (uint32_t)pccl_prng_below(&world->prng, 60);
+    if (planted && world->plant == STALLED && i == world->culprit)
+        sight.stalled_ms = (uint32_t)noisy(world, 600);
+    for (uint32_t to = 0; to < world->peers; to++)
+        if (to != i && (world->mesh || to == (i + 1) % world->peers))
+            add_link(world, i, to, planted, &sight, links);
+    if (stands)
+        add_waits(world, i, &sight, waits, for_ms);
+    pccl_witness_take(&world->witnesses[i], world->now_us, &sight);
+}
+
+static bool judge(struct world *world)
+{
+    bool changed =
+        pccl_verdicts_judge(&world->verdicts, &world->sim->driver_hook, &world->reports, world->now_us, &world->number);
+    MUST(world->sim, pccl_verdicts_check(&world->verdicts) == NULL);
+    return changed;
+}
+
+static bool second(struct world *world, bool planted, uint32_t for_ms)
+{
+    for (uint32_t i = 0; i < world->peers; i++) {
+        world->now_us += 1000 + pccl_prng_below(&world->prng, 5000);
+        report(world, i, planted, for_ms);
+    }
+    world->now_us += SECOND_US;
+    return judge(world);
+}
+
+static enum pccl_verdict_class expected(const struct world *world)
+{
+    switch (world->plant) {
+    case LINK:
+    case LOSS: return PCCL_VERDICT_SLOW_LINK;
+    case SENDER: return world->mesh ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_LINK;
+    case RECEIVER: return world->mesh ? PCCL_VERDICT_SLOW_RECEIVER : PCCL_VERDICT_SLOW_LINK;
+    case LATE: return PCCL_VERDICT_SLOW_COMPUTATION;
+    case STALLED: return PCCL_VERDICT_SLOW_PEER;
+    case ABSENT: return PCCL_VERDICT_NOT_ENTERED;
+    default: return PCCL_VERDICT_HANG;
+    }
+}
+
+static void assert_verdict(const struct world *world, uint64_t seed)
+{
+    const struct pccl_verdict_entry *entry = pccl_verdicts_at(&world->verdicts, 0);
+    bool around = world->plant == RECEIVER && !world->mesh; /* a ring shows the one link to it */
+    uint32_t from = around ? (world->culprit + world->peers - 1) % world->peers : world->culprit;
+    if (entry == NULL || pccl_verdicts_at(&world->verdicts, 1) != NULL || entry->class != expected(world) ||
+        !pccl_id_equal(&entry->peer, &world->witnesses[from].id))
+        sim_fail(world->sim, "seed %" PRIu64 ", plant %d, %u peers, mesh %d: %s", seed, (int)world->plant, world->peers,
+                 world->mesh, entry == NULL ? "no verdict" : entry->evidence.bytes);
+    bool link = world->plant == LINK || world->plant == LOSS || world->plant == CUT;
+    if (link && !pccl_id_equal(&entry->other, &world->witnesses[world->other].id))
+        sim_fail(world->sim, "seed %" PRIu64 ": the other end is not named", seed);
+    MUST(world->sim, entry->evidence.length > 0);
+}
+
+/* Nothing at first; then the plant, within six seconds; then nothing again, and the verdict ends. */
+static void run_seed(struct sim *sim, uint64_t seed, enum plant plant)
+{
+    struct world world;
+    struct pccl_verdict_entry over;
+    begin(sim, &world, seed, plant);
+    for (uint32_t i = 0; i < SOUND; i++)
+        if (second(&world, false, 0))
+            sim_fail(sim, "seed %" PRIu64 ": a verdict where nothing is wrong: %s", seed,
+                     pccl_verdicts_at(&world.verdicts, 0)->evidence.bytes);
+    uint32_t found = 0;
+    for (uint32_t i = 1; i <= REPORTS; i++)
+        if (second(&world, plant != NOTHING, i * 1000 + 200) && found == 0)
+            found = i;
+    if (plant != NOTHING) {
+        assert_verdict(&world, seed);
+        MUST(sim, found >= 2 && found <= 6);
+        for (uint32_t i = 0; i < REPORTS; i++)
+            (void)second(&world, false, 0);
+        MUST(sim, pccl_verdicts_take_over(&world.verdicts, &over));
+    }
+    MUST(sim, pccl_verdicts_at(&world.verdicts, 0) == NULL);
+    pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
+}
+
+void scenario_verdicts_of_models(struct sim *sim)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        run_seed(sim, seed, (enum plant)(seed % PLANTS));
+}
+
+/* Everybody is slow alike: a busy host, or a slow network. */
+void scenario_verdicts_all_alike(struct sim *sim)
+{
+    struct world world;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        begin(sim, &world, seed, NOTHING);
+        for (uint32_t k = 0; k < REPORTS; k++) {
+            for (uint32_t i = 0; i < world.peers; i++) {
+                struct pccl_seen_link link = {.peer = world.witnesses[(i + 1) % world.peers].id,
+                                              .bytes = 1 << 20,
+                                              .busy_us = (uint32_t)noisy(&world, 800000),
+                                              .resent = noisy(&world, 40000)};
+                uint64_t took_us = noisy(&world, 900000);
+                struct pccl_msg_sight sight = {.window_ms = 1000,
+                                               .stalled_ms = (uint32_t)noisy(&world, 500),
+                                               .operations = 1,
+                                               .took_us = took_us,
+                                               .took_squares = took_us / 100 * (took_us / 100),
+                                               .links = &link,
+                                               .links_count = 1};
+                pccl_witness_take(&world.witnesses[i], world.now_us, &sight);
+            }
+            world.now_us += SECOND_US;
+            MUST(sim, !judge(&world));
+        }
+        pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
+    }
+}
+
+/* Whatever peers claim: it is cut to what can be, and nothing overflows. */
+void scenario_verdicts_lies(struct sim *sim)
+{
+    struct world world;
+    begin(sim, &world, 3, NOTHING);
+    for (uint32_t k = 0; k < 200; k++) {
+        for (uint32_t i = 0; i < world.peers; i++) {
+            struct pccl_seen_link links[PCCL_SIGHT_LINKS_MAX];
+            struct pccl_seen_wait waits[PCCL_SIGHT_WAITS_MAX];
+            for (uint32_t n = 0; n < PCCL_SIGHT_LINKS_MAX; n++) {
+                uint64_t wild = pccl_prng_u64(&world.prng);
+                struct pccl_id id = {{(uint8_t)(1 + wild % 11)}};
+                links[n] = (struct pccl_seen_link){id, wild, pccl_prng_u64(&world.prng), (uint32_t)wild, 1, 1};
+                waits[n] = (struct pccl_seen_wait){id, (uint8_t)(1 + wild % 5), wild & 1, (uint32_t)(wild >> 32)};
+            }
+            struct pccl_msg_sight sight = {.window_ms = 1 + (uint32_t)pccl_prng_below(&world.prng, 3600000),
+                                           .stalled_ms = UINT32_MAX,
+                                           .operations = UINT32_MAX,
+                                           .took_us = pccl_prng_u64(&world.prng),
+                                           .took_squares = pccl_prng_u64(&world.prng),
+                                           .links = links,
+                                           .links_count = PCCL_SIGHT_LINKS_MAX,
+                                           .waits = waits,
+                                           .waits_count = k % 2 == 0 ? PCCL_SIGHT_WAITS_MAX : 0};
+            pccl_witness_take(&world.witnesses[i], world.now_us, &sight);
+        }
+        world.now_us += SECOND_US;
+        uint64_t before = world.number;
+        bool changed = judge(&world);
+        MUST(sim, changed || world.number == before);
+    }
+    pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
+}
+
+/* ---- real machines ---- */
+
+static struct sim_peer *p[8]; /* of the running scenario */
+
+static uint32_t known(const struct sim_peer *peer)
+{
+    uint32_t count;
+    (void)pccl_peer_verdicts(peer->machine, &count);
+    return count;
+}
+
+/* All report a second in which one of them did not run, or did. */
+static void report_all(struct sim *sim, uint32_t count, uint32_t stalled_ms)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct pccl_msg_sight sight = {
+            .window_ms = 1000, .stalled_ms = i == 0 ? stalled_ms : 0, .operations = 5, .took_us = 500000};
+        (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
+    }
+    scenario_run_ms(sim, 1100);
+}
+
+static void begin_verdict(struct sim *sim, uint32_t count)
+{
+    for (uint32_t i = 0; i < 5 && known(p[0]) == 0; i++)
+        report_all(sim, count, 600);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t told;
+        MUST(sim, known(p[i]) == 1);
+        const struct pccl_peer_verdict *verdict = pccl_peer_verdicts(p[i]->machine, &told);
+        MUST(sim, verdict->class == PCCL_VERDICT_SLOW_PEER && pccl_id_equal(&verdict->peer, &p[0]->machine->config.id));
+        MUST(sim, verdict->evidence.length > 0 && verdict->action.length > 0);
+    }
+}
+
+/* All are told, also of the end, and a newcomer, too. */
+void scenario_verdicts_told(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    begin_verdict(sim, 3);
+    p[3] = scenario_join(sim, 4, 0);
+    scenario_run_ms(sim, 100);
+    scenario_update_all(sim, p, 3);
+    WAIT(sim, 1000, pccl_peer_is_connected(p[3]->machine) && known(p[3]) == 1);
+    for (uint32_t i = 0; i < 6; i++)
+        report_all(sim, 4, 0);
+    for (uint32_t i = 0; i < 4; i++)
+        MUST(sim, known(p[i]) == 0);
+}
+
+/* It ends with the membership of its peer. */
+void scenario_verdicts_death(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    begin_verdict(sim, 3);
+    sim_peer_kill(sim, p[0], false);
+    WAIT(sim, 1000, known(p[1]) == 0 && known(p[2]) == 0);
+}
+
+/* A restarted master knows of none, and peers forget what the one before has told. */
+void scenario_verdicts_restart(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    begin_verdict(sim, 3);
+    scenario_restart_master(sim, 100);
+    WAIT(sim, 15000, known(p[0]) == 0 && known(p[1]) == 0 && known(p[2]) == 0);
+    scenario_commit_all(sim, p, 3, 1, 1);
+    begin_verdict(sim, 3);
+}
