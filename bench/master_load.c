@@ -97,9 +97,9 @@ static void master_close(void *context, pccl_conn conn)
 }
 
 static bool master_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
-                         const struct pccl_address *address)
+                         const struct pccl_id *ticket, const struct pccl_address *address)
 {
-    (void)context, (void)peer, (void)lineage, (void)address;
+    (void)context, (void)peer, (void)lineage, (void)ticket, (void)address;
     return true;
 }
 

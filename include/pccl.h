@@ -900,8 +900,8 @@ PCCL_EXPORT pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm, pccl
 
 /*
  * The master functions need no pcclInit. Their order is create, run, (interrupt, from any thread),
- * await, destroy. A master holds nothing on disk but its key and token, if it has them
- * (`master_token_file`, `master_state`): then all is encrypted, and only peers with the token join. When
+ * await, destroy. A master holds nothing on disk but its key and tokens, if it has them
+ * (`master_token_file`, `master_state`): then all is encrypted, and only peers with a token join. When
  * it dies, peers wait for `master_lost_ms` and go on with a new one at the same address.
  */
 

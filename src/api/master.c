@@ -32,11 +32,9 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
     uint32_t http_count = 0;
     if (params.http[0])
         status = pccl_api_hosts(params.http, PCCL_MASTER_HTTP_PORT, http, PCCL_MASTER_HTTP_MAX, &http_count, &reason);
-    struct pccl_keys *keys = NULL;
-    struct pccl_credential_files files;
-    bool made;
+    struct pccl_credentials credentials;
     if (status == PCCL_OK)
-        status = pccl_credentials_of_master(&params, &keys, &files, &made, &reason);
+        status = pccl_credentials_of_master(&params, &credentials, &reason);
     if (status != PCCL_OK)
         return fail(extended, status, reason.bytes);
     struct pccl_master_config config = pccl_master_server_config(&params);
@@ -44,11 +42,11 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
     struct pccl_master_server *server = master ? pccl_master_server_create(&config, hosts, count) : NULL;
     if (!server) {
         pccl_release(pccl_heap(), master, sizeof *master);
-        pccl_keys_destroy(keys);
+        pccl_credentials_end(&credentials);
         return fail(extended, PCCL_MEMORY, "out of memory for a master");
     }
     master->server = server;
-    pccl_master_server_secure(server, keys, params.insecure);
+    pccl_master_server_secure(server, &credentials, params.insecure);
     pccl_master_server_set_report_file(master->server, params.topology_file);
     pccl_master_server_set_http(master->server, http, http_count, params.admin_token_file);
     master->generation = pccl_fork_generation();

@@ -283,6 +283,8 @@ enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info)
     return PCCL_OK;
 }
 
+bool pccl_params_is_secret(enum pccl_param param) { return entries[param].kind == SECRET; }
+
 static bool is_token(const char *text)
 {
     struct pccl_token token;
@@ -319,8 +321,11 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
             pccl_text_format(&reason, "not a text of at most %s printable ASCII characters", entry->max_text);
         }
     } else if (entry->kind == SECRET) {
-        if (*value != '\0' && !is_token(value)) {
+        if (*value != '\0' && entry->max == PCCL_TOKEN_TEXT && !is_token(value)) {
             pccl_text_add(&reason, "it is no token of a master");
+        } else if (*value != '\0' && entry->max != PCCL_TOKEN_TEXT && pccl_shared_secret_length(value) == 0) {
+            pccl_text_add(&reason, "it is no text of 22 to 256 letters that could be random: make one with 'openssl "
+                                   "rand -base64 24'");
         }
     } else {
         (void)check_hosts(entry, value, &reason); /* the reason says it all */

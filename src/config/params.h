@@ -14,8 +14,8 @@
 
 /*
  * Kinds: U32 a number from min to max; BOOL; LEVEL a log level; TEXT printable ASCII of at most max bytes; SECRET a
- * join token, which no message shows; HOSTS at most max addresses "host" or "host:port", HOST one without a port (all
- * three:
+ * join token (max: its length) or a pre-shared secret, which no message shows; HOSTS at most max addresses "host" or
+ * "host:port", HOST one without a port (all three:
  * "" is none). Ranges are plain numbers: they are shown as they stand here.
  *  scope kind name env default min max help
  */
@@ -105,6 +105,9 @@
       "limit of one attempt to connect to one address")                                                                \
     X(PROCESS, LEVEL, log_level, "PCCL_LOG_LEVEL", "WARN", 0, 0,                                                       \
       "lines below this level are not logged: TRACE, DEBUG, INFO, WARN, ERR, FATAL or NONE")                           \
+    X(PROCESS, SECRET, secret, "PCCL_SECRET", "", 22, 256,                                                             \
+      "pre-shared secret of the master and all peers, in the place of a token; 16 random bytes or more, as text")      \
+    X(PROCESS, TEXT, secret_file, "PCCL_SECRET_FILE", "", 0, 1000, "file with the pre-shared secret; empty: none")     \
     X(PROCESS, U32, max_concurrent_collective_ops, "PCCL_MAX_CONCURRENT_COLLECTIVE_OPS", "16", 1, 4294967295,          \
       "accepted for compatibility, no effect: operations do not wait for one another")                                 \
     X(PROCESS, U32, multiplex_chunk_size, "PCCL_MULTIPLEX_CHUNK_SIZE", "67108864", 1, 4294967295,                      \
@@ -136,6 +139,7 @@ enum pccl_param {
 /* PCCL_PARAM_COUNT: no such name. */
 enum pccl_param pccl_params_find(const char *name);
 pcclParameterScope_t pccl_params_scope(enum pccl_param param);
+bool pccl_params_is_secret(enum pccl_param param); /* its value is shown nowhere */
 /* Fills all members but size, for a struct of the size that info->size says. ARGUMENT: the index or the size. */
 PCCL_MUST_CHECK enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info);
 /* Would the text be accepted? ARGUMENT with a reason that names parameter, value and range. */

@@ -114,3 +114,20 @@ bool pccl_secret_read(const char *text, struct pccl_secret *secret)
     text = text ? decode(text, secret->bytes, sizeof secret->bytes) : NULL;
     return text && is_end(text);
 }
+
+/* Random bytes in base64 or hexadecimal digits have more different letters, but for once in a million times. */
+enum { LETTERS_MIN = 8 };
+
+size_t pccl_shared_secret_length(const char *text)
+{
+    uint8_t seen[128] = {0};
+    size_t length = 0, letters = 0;
+    for (; length <= PCCL_SHARED_TEXT_MAX && text[length] > ' ' && text[length] <= '~'; length++) {
+        letters += seen[(uint8_t)text[length]] == 0;
+        seen[(uint8_t)text[length]] = 1;
+    }
+    bool good = length >= PCCL_SHARED_TEXT_MIN && length <= PCCL_SHARED_TEXT_MAX && letters >= LETTERS_MIN &&
+                is_end(text + length);
+    pccl_wipe(seen, sizeof seen);
+    return good ? length : 0;
+}

@@ -10,8 +10,11 @@
 enum {
     PCCL_SECRET_BYTES = 32,
     PCCL_PIN_BYTES = 16,
+    PCCL_PUBLIC_BYTES = 32,            /* of the key that is made of a token's secret (net/keys.h) */
     PCCL_TOKEN_TEXT = 6 + 22 + 1 + 43, /* characters, without a terminator */
     PCCL_SECRET_TEXT = 11 + 43,        /* the same of a private key */
+    PCCL_SHARED_TEXT_MIN = 22,         /* of a pre-shared secret: 16 random bytes in base64 */
+    PCCL_SHARED_TEXT_MAX = 256,
 };
 
 struct pccl_secret {
@@ -31,6 +34,12 @@ PCCL_MUST_CHECK bool pccl_token_read(const char *text, struct pccl_token *token)
 /* "pccl-key1: <key>", the content of a master's key file. */
 void pccl_secret_write(const struct pccl_secret *secret, char text[PCCL_SECRET_TEXT + 1]);
 PCCL_MUST_CHECK bool pccl_secret_read(const char *text, struct pccl_secret *secret);
+
+/*
+ * The length of a pre-shared secret, a text that all of a run have; it may be followed by white space. 0: it
+ * is none, as it is too short or too long, has blanks or unprintable characters in it, or cannot be random.
+ */
+PCCL_MUST_CHECK size_t pccl_shared_secret_length(const char *text);
 
 /* Overwrites memory that held a secret; no compiler leaves it out. */
 void pccl_wipe(void *bytes, size_t length);

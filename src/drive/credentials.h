@@ -1,28 +1,35 @@
 /*
  * From parameters to keys: the join token of a peer, and the files in which a master keeps its key
- * and its token. Secrets are in these files, in the keys and nowhere else: no reason names one.
+ * and its tokens. Secrets are in these files, in the keys and nowhere else: no reason names one.
  */
 #ifndef PCCL_DRIVE_CREDENTIALS_H
 #define PCCL_DRIVE_CREDENTIALS_H
 
 #include "config/params.h"
+#include "drive/tokens.h"
 #include "net/keys.h"
 
-/* Where a master's secrets are. "": it has none, and runs in the clear. */
-struct pccl_credential_files {
-    char token[2 * PCCL_PARAM_BYTES_MAX], key[2 * PCCL_PARAM_BYTES_MAX];
+/* What a master has to be known by and to know its peers. */
+struct pccl_credentials {
+    struct pccl_keys *keys;     /* NULL: it has none, and runs in the clear */
+    struct pccl_tokens *tokens; /* NULL: likewise */
+    bool made;                  /* the run's token is new */
+    char token_file[2 * PCCL_PARAM_BYTES_MAX], key_file[2 * PCCL_PARAM_BYTES_MAX]; /* "": in none */
+    char state[PCCL_PARAM_BYTES_MAX + 1];                                          /* the directory; "": none */
 };
 
 /* *keys NULL, and OK: there is no token. Wipes the token in the parameters. Otherwise with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_credentials_of_peer(struct pccl_params *params, struct pccl_keys **keys,
                                                           struct pccl_text *reason);
 /*
- * The same for a master: makes the files, if they are missing. *made: the token is new. Files that
- * others may read, that belong to another user, or that do not belong together are not used.
+ * The same for a master: makes the files, if they are missing. Files that others may read, that belong to another
+ * user, or that do not belong together are not used.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_credentials_of_master(const struct pccl_params *params, struct pccl_keys **keys,
-                                                            struct pccl_credential_files *files, bool *made,
+PCCL_MUST_CHECK enum pccl_status pccl_credentials_of_master(const struct pccl_params *params,
+                                                            struct pccl_credentials *credentials,
                                                             struct pccl_text *reason);
+/* Frees the keys and tokens, if any. */
+void pccl_credentials_end(struct pccl_credentials *credentials);
 
 enum { PCCL_ADMIN_TOKEN_LEAST = 16, PCCL_ADMIN_TOKEN_MAX = 128 };
 /* The token of those who may command a master over HTTP, from a file that only this user may read. */

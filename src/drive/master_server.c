@@ -4,6 +4,7 @@
 #include "drive/credentials.h"
 #include "config/errors.h"
 #include "drive/guard.h"
+#include "drive/master_control.h"
 #include "drive/master_pages.h"
 #include "log/logger.h"
 #include "drive/report_file.h"
@@ -53,8 +54,9 @@ struct pccl_master_server {
     char admin_token_file[PCCL_PARAM_BYTES_MAX + 1]; /* "": none */
     struct pccl_master_pages pages;
     uint64_t turned_away;
-    struct pccl_keys *keys; /* owned; NULL: in the clear */
-    bool insecure;          /* which is as wanted */
+    struct pccl_credentials credentials; /* owned; without keys: in the clear */
+    struct pccl_control control;
+    bool insecure; /* in the clear, which is as wanted */
 
     struct pccl_reactor reactor;
     uv_thread_t thread;
@@ -146,6 +148,17 @@ static void refuse_for_lack_of_descriptors(void *owner, struct pccl_connection *
                                                                    .reason = pccl_bytes_of_string(reason)}});
 }
 
+static void on_dropped(void *owner, const struct pccl_address *from)
+{
+    struct pccl_master_server *server = owner;
+    struct pccl_text reason;
+    server->turned_away++;
+    pccl_text_format(&reason, "dropped %s: more connections come than handshakes can be made, most of them from there",
+                     pccl_address_str(from));
+    pccl_logger_write_fields(PCCL_LOG_WARN, "master", reason.bytes,
+                             &(struct pccl_log_fields){.cause = PCCL_LOG_CAUSE_REFUSED});
+}
+
 /*
  * Peers that have been admitted before come back after any refusal, and each refusal makes their
  * group wait.
@@ -173,11 +186,30 @@ static void turn_away(struct pccl_master_server *server, struct pccl_connection 
     pccl_connection_close(connection, LINGER_MS);
 }
 
+/*
+ * Whether the token of this connection lets such a hello in; *pass: its number. Without tokens all come
+ * in. What follows the hello is of the peer that it has let in, as long as its token is not revoked.
+ */
+static bool is_fit(struct pccl_master_server *server, struct pccl_connection *connection, const struct pccl_msg *msg,
+                   uint32_t *pass, struct pccl_text *reason)
+{
+    struct pccl_tokens *tokens = server->credentials.tokens;
+    uint8_t key[PCCL_PUBLIC_BYTES];
+    *pass = 0;
+    if (!tokens || msg->type != PCCL_MSG_hello)
+        return true;
+    if (pccl_secure_shown(connection->channel.secure, key))
+        return pccl_tokens_admit(tokens, key, &msg->as.hello.token, pass, reason) == PCCL_OK;
+    pccl_text_format(reason, "it has no token");
+    return false;
+}
+
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
 {
     struct pccl_master_server *server = connection->owner;
     struct pccl_msg msg;
     struct pccl_text reason;
+    uint32_t pass;
     if (pccl_wire_decode(frame->type, frame->body, frame->length, server->scratch, &msg, &reason) != PCCL_OK) {
         uint32_t version;
         bool other_version = frame->type == PCCL_MSG_hello &&
@@ -190,8 +222,13 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
         turn_away(server, connection);
         return;
     }
-    step(server, &(struct pccl_master_event){
-                     .kind = PCCL_MASTER_RECEIVED, .conn = connection->id, .frame = frame, .msg = &msg});
+    bool fit = is_fit(server, connection, &msg, &pass, &reason);
+    step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_RECEIVED,
+                                             .conn = connection->id,
+                                             .frame = frame,
+                                             .msg = &msg,
+                                             .pass = pass,
+                                             .unfit = fit ? NULL : &reason});
 }
 
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
@@ -276,13 +313,15 @@ static void on_probed(void *context, struct pccl_connection *connection, enum pc
 }
 
 static bool effect_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
-                         const struct pccl_address *address)
+                         const struct pccl_id *ticket, const struct pccl_address *address)
 {
     struct pccl_master_server *server = context;
     struct probe *probe = pccl_allocate(pccl_heap(), sizeof *probe);
     if (!probe)
         return false;
     struct pccl_msg_link_hello hello = {.lineage = *lineage, .to = *peer, .kind = PCCL_LINK_PROBE};
+    if (server->credentials.keys)
+        hello.authentication = (struct pccl_bytes){ticket->bytes, sizeof ticket->bytes};
     probe->server = server;
     probe->peer = *peer;
     probe->next = server->probes;
@@ -294,7 +333,7 @@ static bool effect_probe(void *context, const struct pccl_id *peer, const struct
                              .stagger_ms = PROBE_MS,
                              .timeout_ms = PROBE_MS,
                              .hello = &hello,
-                             .keys = server->keys,
+                             .keys = server->credentials.keys,
                              .reports_shortage = true,
                              .done = on_probed,
                              .context = probe};
@@ -372,6 +411,7 @@ static void begin_shutdown(struct pccl_master_server *server)
     for (uint32_t i = 0; i < server->host_count; i++)
         pccl_listener_close(&server->listeners[i]);
     pccl_master_pages_close(&server->pages);
+    pccl_control_close(&server->control);
     while (server->probes) {
         pccl_dialer_cancel(server->probes->dialer);
         drop_probe(server->probes);
@@ -431,6 +471,8 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_IDLE});
     }
     flush_all(server);
+    if (server->credentials.tokens)
+        pccl_tokens_save(server->credentials.tokens);
     tell(server);
     if (server->machine)
         pccl_reactor_set_due(reactor, pccl_master_deadline(server->machine));
@@ -447,6 +489,7 @@ static void close_doors(void *argument)
     for (uint32_t i = 0; i < server->host_count; i++)
         pccl_listener_close(&server->listeners[i]);
     pccl_http_close(&server->pages.http);
+    pccl_control_close(&server->control);
 }
 
 /*
@@ -496,7 +539,7 @@ struct pccl_master_config pccl_master_server_config(const struct pccl_params *pa
 
 static void release(struct pccl_master_server *server)
 {
-    pccl_keys_destroy(server->keys);
+    pccl_credentials_end(&server->credentials);
     pccl_release(pccl_heap(), server->scratch, sizeof *server->scratch);
     pccl_release(pccl_heap(), server, sizeof *server);
 }
@@ -520,13 +563,15 @@ struct pccl_master_server *pccl_master_server_create(const struct pccl_master_co
     return server;
 }
 
-void pccl_master_server_secure(struct pccl_master_server *server, struct pccl_keys *keys, bool insecure)
+void pccl_master_server_secure(struct pccl_master_server *server, const struct pccl_credentials *credentials,
+                               bool insecure)
 {
-    server->keys = keys;
+    server->credentials = *credentials;
     server->insecure = insecure;
-    server->config.open_links = keys && pccl_keys_open_links(keys);
-    if (keys)
-        pccl_logger_print(PCCL_LOG_INFO, "master", "connections are encrypted by %s", pccl_keys_library(keys));
+    server->config.open_links = credentials->keys && pccl_keys_open_links(credentials->keys);
+    if (credentials->keys)
+        pccl_logger_print(PCCL_LOG_INFO, "master", "connections are encrypted by %s",
+                          pccl_keys_library(credentials->keys));
 }
 
 void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t period_ms,
@@ -591,11 +636,26 @@ static enum pccl_status listen_for_http(struct pccl_master_server *server, struc
     return error ? pccl_errors_of_system(error) : PCCL_OK;
 }
 
+static void on_revoked(void *owner, uint32_t pass)
+{
+    step(owner, &(struct pccl_master_event){.kind = PCCL_MASTER_REVOKED, .pass = pass});
+}
+
+/* First, as it tells whether another master has this directory. */
+static enum pccl_status listen_for_commands(struct pccl_master_server *server, struct pccl_text *reason)
+{
+    const struct pccl_credentials *credentials = &server->credentials;
+    if (!credentials->tokens || !credentials->state[0])
+        return PCCL_OK;
+    server->control = (struct pccl_control){.tokens = credentials->tokens, .owner = server, .revoked = on_revoked};
+    return pccl_control_open(&server->control, &server->reactor.loop, credentials->state, reason);
+}
+
 /* Whoever reaches such a port can join the run, read and change what it computes. */
 static void warn_if_insecure(const struct pccl_master_server *server, const struct pccl_address *addresses,
                              uint32_t count, uint16_t port)
 {
-    for (uint32_t i = 0; i < count && !server->keys && !server->insecure; i++) {
+    for (uint32_t i = 0; i < count && !server->credentials.keys && !server->insecure; i++) {
         if (pccl_address_is_loopback(&addresses[i]))
             continue;
         pccl_logger_print(
@@ -611,6 +671,9 @@ static void warn_if_insecure(const struct pccl_master_server *server, const stru
 
 static enum pccl_status listen_all(struct pccl_master_server *server, struct pccl_text *reason)
 {
+    enum pccl_status status = listen_for_commands(server, reason);
+    if (status != PCCL_OK)
+        return status;
     for (uint32_t i = 0; i < server->host_count; i++) {
         struct pccl_address addresses[PCCL_LISTEN_ADDRESSES_MAX];
         uint32_t count = pccl_resolve_now(&server->hosts[i], 1, addresses, PCCL_COUNT_OF(addresses), reason);
@@ -623,11 +686,12 @@ static enum pccl_status listen_all(struct pccl_master_server *server, struct pcc
                                            .strangers_max = PCCL_STRANGERS_MAX,
                                            .events = &connection_events,
                                            .owner = server,
-                                           .keys = server->keys,
+                                           .keys = server->credentials.keys,
                                            .role = PCCL_SECURE_MASTER,
                                            .accepted = on_accepted,
                                            .wants_spare = true,
-                                           .crowded_out = refuse_for_lack_of_descriptors};
+                                           .crowded_out = refuse_for_lack_of_descriptors,
+                                           .dropped = on_dropped};
         int error = pccl_listener_open(listener, addresses, count, server->hosts[i].port, 1, reason);
         if (error)
             return pccl_errors_of_system(error);
@@ -644,6 +708,7 @@ static void abandon(struct pccl_master_server *server)
         server->listeners[i] = (struct pccl_listener){0};
     }
     pccl_master_pages_close(&server->pages);
+    pccl_control_close(&server->control);
     uv_close((uv_handle_t *)&server->beat_timer, NULL);
     pccl_reactor_close(&server->reactor);
     pccl_table_fini(&server->connections);

@@ -8,8 +8,8 @@
 #include "core/status.h"
 #include "core/text.h"
 #include "config/params.h"
+#include "drive/credentials.h"
 #include "master/master.h"
-#include "net/keys.h"
 #include "net/resolve.h"
 
 enum {
@@ -46,10 +46,11 @@ void pccl_master_server_set_report_file(struct pccl_master_server *server, const
 void pccl_master_server_set_http(struct pccl_master_server *server, const struct pccl_host *hosts, uint32_t count,
                                  const char *admin_token_file);
 /*
- * Before run: all connections are encrypted with these keys, which are the server's from now on.
- * Without keys it warns about addresses beyond this machine, unless `insecure`.
+ * Before run: all connections are encrypted with these credentials, whose keys and tokens are the server's from now
+ * on. Without keys it warns about addresses beyond this machine, unless `insecure`.
  */
-void pccl_master_server_secure(struct pccl_master_server *server, struct pccl_keys *keys, bool insecure);
+void pccl_master_server_secure(struct pccl_master_server *server, const struct pccl_credentials *credentials,
+                               bool insecure);
 /*
  * Binds, listens and starts the thread. SYSTEM or MEMORY with a reason: it may be called again.
  * INTERNAL with a reason: an invariant broke, and the server can only be destroyed. Must not be

@@ -139,6 +139,7 @@ static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struc
     PCCL_ASSERT(!remote->departing);
     pccl_conn conn = stranger->conn;
     struct pccl_address address = stranger->address;
+    remote->pass = stranger->pass;
     pccl_master_drop_stranger(m, stranger);
     pccl_master_attach(m, remote, conn, &address);
     if (remote->probing)
@@ -310,8 +311,11 @@ void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *
         turn_away(m, stranger, PCCL_REFUSAL_VERSION, "this master speaks another protocol version");
         return;
     }
+    stranger->pass = event->pass;
     struct pccl_remote *known = pccl_master_find(m, &hello->peer);
-    if (known != NULL)
+    if (event->unfit != NULL)
+        turn_away(m, stranger, PCCL_REFUSAL_IDENTITY, event->unfit->bytes);
+    else if (known != NULL)
         come_back(m, stranger, known, hello);
     else if (hello->boot == m->config.boot)
         turn_away_gone(m, stranger, why_gone(m, hello), "this peer was removed from the run");

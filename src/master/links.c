@@ -2,6 +2,7 @@
  * What peers report of their links, and the master's own dials: what follows for the peer that it is about. It does not
  * know what becomes of a link that stays down (failed_links.c).
  */
+#include "core/ticket.h"
 #include "master/edges.h"
 #include "master/eligibility.h"
 #include "master/links.h"
@@ -31,7 +32,8 @@ void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote)
         return;
     remote->probing = true;
     remote->look_again_us = 0;
-    if (!m->effects.probe(m->effects.context, &remote->id, &m->lineage, &remote->observed))
+    struct pccl_id ticket = pccl_ticket(&remote->link_key, &(struct pccl_id){{0}}, &remote->id);
+    if (!m->effects.probe(m->effects.context, &remote->id, &m->lineage, &ticket, &remote->observed))
         probe_again_later(m, remote);
 }
 

@@ -403,6 +403,14 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
     pccl_master_control_lost(m, remote);
 }
 
+/* Connections without a hello learn it with their hello. */
+static void revoked(struct pccl_master *m, uint32_t pass)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (m->remotes[i]->pass == pass)
+            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_IDENTITY, "its token was revoked");
+}
+
 static void shut_down(struct pccl_master *m)
 {
     m->shut = true;
@@ -437,6 +445,7 @@ void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *eve
         tick(m, stood_still);
         all_is_read = !stood_still;
         break;
+    case PCCL_MASTER_REVOKED: revoked(m, event->pass); break;
     case PCCL_MASTER_SHUTDOWN:
         shut_down(m);
         all_is_read = true;

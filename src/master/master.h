@@ -57,6 +57,7 @@ enum pccl_master_event_kind {
     PCCL_MASTER_TICK,     /* the deadline has passed */
     PCCL_MASTER_SOLVED,   /* the answer to a solve effect */
     PCCL_MASTER_COMMAND,  /* an operator asks for something */
+    PCCL_MASTER_REVOKED,  /* a pass: whoever came with it departs */
     PCCL_MASTER_SHUTDOWN, /* tell all peers and end; nothing is accepted afterward */
 };
 
@@ -80,6 +81,8 @@ struct pccl_master_event {
     const struct pccl_frame *frame; /* RECEIVED */
     const struct pccl_msg *msg;     /* RECEIVED: the decoded body */
     const struct pccl_text *reason; /* GARBAGE */
+    uint32_t pass;                  /* RECEIVED: of the sender's token (core/book.h); REVOKED; 0: none */
+    const struct pccl_text *unfit;  /* RECEIVED, a hello: why its token does not let it in; NULL: it does */
     bool other_version;             /* GARBAGE: a hello of another protocol version */
     struct pccl_id peer;            /* PROBED, COMMAND */
     enum pccl_master_command command;
@@ -101,11 +104,11 @@ struct pccl_master_effects {
     /* Flush what was sent and close; no more events of this connection. */
     void (*close)(void *context, pccl_conn conn);
     /*
-     * Dial this address, send link_hello{kind PROBE, to peer}; PROBED must follow. false: memory is
-     * short, and nothing follows.
+     * Dial this address, send link_hello{kind PROBE, to peer}; PROBED must follow. The ticket is from nobody (the
+     * id 0) to the peer: for an encrypted link. false: memory is short, and nothing follows.
      */
     bool (*probe)(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
-                  const struct pccl_address *address);
+                  const struct pccl_id *ticket, const struct pccl_address *address);
     /*
      * Search for a ring in another thread; SOLVED must follow. The problem is valid during the call
      * only.

@@ -59,6 +59,7 @@ struct pccl_remote {
     uint32_t index; /* in master->remotes */
     struct pccl_id id, token, link_key;
     struct pccl_id token_digest; /* as told to the members */
+    uint32_t pass;               /* with which it came; 0: none */
     enum pccl_remote_state state;
     uint32_t group_number;
     struct pccl_peer_group *group; /* members only */

@@ -19,6 +19,7 @@ struct pccl_stranger {
     pccl_conn conn;
     struct pccl_address address;
     uint64_t opened_us;
+    uint32_t pass; /* of its hello */
 };
 
 /* A peer that was removed, in case it comes back and needs the reason. */

@@ -10,7 +10,6 @@
 
 enum {
     CERTIFICATES_BYTES_MAX = 2048, /* ours have some 200 */
-    PUBLIC_BYTES = 32,             /* of an Ed25519 key */
 };
 
 struct pccl_keys {
@@ -18,8 +17,9 @@ struct pccl_keys {
     const struct pccl_openssl *openssl;
     struct ssl_ctx_st *control, *links;
     bool is_master;
-    uint8_t other[PUBLIC_BYTES]; /* at the master: the public key of the token; at a peer: the pin, and zeros */
-    struct pccl_secret probe;
+    uint8_t pin[PCCL_PIN_BYTES];                                                          /* at a peer */
+    enum pccl_keys_verdict (*judge)(void *context, const uint8_t key[PCCL_PUBLIC_BYTES]); /* at the master */
+    void *judge_context;
     bool (*ticket)(void *context, const struct pccl_id *from, const struct pccl_id *to, struct pccl_id *ticket);
     void *ticket_context;
     _Atomic bool open_links;
@@ -46,6 +46,14 @@ void pccl_keys_set_tickets(struct pccl_keys *keys,
     keys->ticket_context = context;
 }
 
+void pccl_keys_set_judge(struct pccl_keys *keys,
+                         enum pccl_keys_verdict (*judge)(void *context, const uint8_t key[PCCL_PUBLIC_BYTES]),
+                         void *context)
+{
+    keys->judge = judge;
+    keys->judge_context = context;
+}
+
 /* ---- derived keys: HMAC-SHA-256, with a label for each use ---- */
 
 /* false: out of memory. */
@@ -65,10 +73,8 @@ bool pccl_keys_of_link(const struct pccl_keys *keys, const struct pccl_key_name 
                        struct pccl_secret *out)
 {
     struct pccl_id ends[2] = {name->from, name->to};
-    if (!name->probe)
-        return derive(keys->openssl, ticket->bytes, sizeof ticket->bytes, "pccl link 1", ends, sizeof ends, out);
-    return derive(keys->openssl, keys->probe.bytes, sizeof keys->probe.bytes, "pccl probe link 1", ends, sizeof ends,
-                  out);
+    return derive(keys->openssl, ticket->bytes, sizeof ticket->bytes, name->probe ? "pccl probe 1" : "pccl link 1",
+                  ends, sizeof ends, out);
 }
 
 bool pccl_keys_find(const struct pccl_keys *keys, const struct pccl_key_name *name, struct pccl_secret *out)
@@ -83,18 +89,19 @@ bool pccl_keys_find(const struct pccl_keys *keys, const struct pccl_key_name *na
 
 /* ---- public keys ---- */
 
-static bool public_of(const struct pccl_openssl *openssl, const struct evp_pkey_st *key, uint8_t out[PUBLIC_BYTES])
+static bool public_of(const struct pccl_openssl *openssl, const struct evp_pkey_st *key, uint8_t out[PCCL_PUBLIC_BYTES])
 {
-    size_t length = PUBLIC_BYTES;
+    size_t length = PCCL_PUBLIC_BYTES;
     return key && openssl->EVP_PKEY_get_id(key) == PCCL_EVP_PKEY_ED25519 &&
-           openssl->EVP_PKEY_get_raw_public_key(key, out, &length) && length == PUBLIC_BYTES;
+           openssl->EVP_PKEY_get_raw_public_key(key, out, &length) && length == PCCL_PUBLIC_BYTES;
 }
 
-static bool pin_of(const struct pccl_openssl *openssl, const uint8_t public[PUBLIC_BYTES], uint8_t pin[PCCL_PIN_BYTES])
+static bool pin_of(const struct pccl_openssl *openssl, const uint8_t public[PCCL_PUBLIC_BYTES],
+                   uint8_t pin[PCCL_PIN_BYTES])
 {
     static const char label[] = "pccl master 1";
     struct pccl_secret digest;
-    if (!openssl->HMAC(openssl->EVP_sha256(), label, (int)sizeof label, public, PUBLIC_BYTES, digest.bytes, NULL))
+    if (!openssl->HMAC(openssl->EVP_sha256(), label, (int)sizeof label, public, PCCL_PUBLIC_BYTES, digest.bytes, NULL))
         return false;
     memcpy(pin, digest.bytes, PCCL_PIN_BYTES);
     return true;
@@ -110,15 +117,18 @@ static int verify(struct x509_store_ctx_st *context, void *argument)
     const struct pccl_keys *keys = argument;
     const struct pccl_openssl *openssl = keys->openssl;
     const struct x509_st *certificate = openssl->X509_STORE_CTX_get0_cert(context);
-    uint8_t public[PUBLIC_BYTES], shown[PUBLIC_BYTES] = {0};
-    bool good = certificate && public_of(openssl, openssl->X509_get0_pubkey(certificate), public);
-    if (good && keys->is_master)
-        memcpy(shown, public, sizeof shown);
-    else if (good)
-        good = pin_of(openssl, public, shown);
-    if (good && openssl->CRYPTO_memcmp(shown, keys->other, sizeof shown) == 0)
+    enum pccl_keys_verdict verdict = PCCL_KEYS_UNKNOWN;
+    uint8_t public[PCCL_PUBLIC_BYTES], pin[PCCL_PIN_BYTES];
+    bool readable = certificate && public_of(openssl, openssl->X509_get0_pubkey(certificate), public);
+    if (readable && keys->judge)
+        verdict = keys->judge(keys->judge_context, public);
+    else if (readable && !keys->is_master && pin_of(openssl, public, pin) &&
+             openssl->CRYPTO_memcmp(pin, keys->pin, sizeof pin) == 0)
+        verdict = PCCL_KEYS_GOOD;
+    if (verdict == PCCL_KEYS_GOOD)
         return 1;
-    openssl->X509_STORE_CTX_set_error(context, PCCL_X509_V_ERR_APPLICATION_VERIFICATION);
+    openssl->X509_STORE_CTX_set_error(context, verdict == PCCL_KEYS_REVOKED ? PCCL_X509_V_ERR_CERT_REVOKED
+                                                                            : PCCL_X509_V_ERR_APPLICATION_VERIFICATION);
     return 0;
 }
 
@@ -226,9 +236,19 @@ static struct evp_pkey_st *private_of(const struct pccl_openssl *openssl, const 
     return openssl->EVP_PKEY_new_raw_private_key(PCCL_EVP_PKEY_ED25519, NULL, key->bytes, sizeof key->bytes);
 }
 
-/* A master's have a key, a peer's a pin. */
+/* The key pair that is made of a token's secret. NULL: out of memory. */
+static struct evp_pkey_st *pair_of_token(const struct pccl_openssl *openssl, const struct pccl_secret *secret)
+{
+    struct pccl_secret client;
+    bool good = derive(openssl, secret->bytes, sizeof secret->bytes, "pccl client 1", NULL, 0, &client);
+    struct evp_pkey_st *pair = good ? private_of(openssl, &client) : NULL;
+    pccl_wipe(&client, sizeof client);
+    return pair;
+}
+
+/* Of a master's key, or of a token. */
 static struct pccl_keys *create(const struct pccl_memory *memory, const struct pccl_secret *key,
-                                const struct pccl_secret *secret, const uint8_t *pin, struct pccl_text *reason)
+                                const struct pccl_token *token, struct pccl_text *reason)
 {
     const struct pccl_openssl *openssl = pccl_openssl(reason);
     struct pccl_keys *keys = openssl ? pccl_allocate(memory, sizeof *keys) : NULL;
@@ -240,38 +260,30 @@ static struct pccl_keys *create(const struct pccl_memory *memory, const struct p
     keys->memory = memory;
     keys->openssl = openssl;
     keys->is_master = key != NULL;
-    struct pccl_secret client;
-    struct evp_pkey_st *of_token = NULL, *of_master = NULL;
-    bool good = derive(openssl, secret->bytes, sizeof secret->bytes, "pccl client 1", NULL, 0, &client) &&
-                derive(openssl, secret->bytes, sizeof secret->bytes, "pccl probe 1", NULL, 0, &keys->probe) &&
-                (of_token = private_of(openssl, &client)) && (!key || (of_master = private_of(openssl, key)));
-    pccl_wipe(&client, sizeof client);
-    if (good && pin)
-        memcpy(keys->other, pin, PCCL_PIN_BYTES);
-    else if (good)
-        good = public_of(openssl, of_token, keys->other);
-    if (good) {
-        keys->control = make_control(keys, key ? of_master : of_token);
+    struct evp_pkey_st *own = key ? private_of(openssl, key) : pair_of_token(openssl, &token->secret);
+    if (token)
+        memcpy(keys->pin, token->pin, sizeof keys->pin);
+    if (own) {
+        keys->control = make_control(keys, own);
         keys->links = make_links(keys);
     }
-    openssl->EVP_PKEY_free(of_token);
-    openssl->EVP_PKEY_free(of_master);
-    if (good && keys->control && keys->links)
+    openssl->EVP_PKEY_free(own);
+    if (keys->control && keys->links)
         return keys;
     pccl_keys_destroy(keys);
     return NULL;
 }
 
 struct pccl_keys *pccl_keys_of_master(const struct pccl_memory *memory, const struct pccl_secret *key,
-                                      const struct pccl_secret *secret, struct pccl_text *reason)
+                                      struct pccl_text *reason)
 {
-    return create(memory, key, secret, NULL, reason);
+    return create(memory, key, NULL, reason);
 }
 
 struct pccl_keys *pccl_keys_of_peer(const struct pccl_memory *memory, const struct pccl_token *token,
                                     struct pccl_text *reason)
 {
-    return create(memory, NULL, &token->secret, token->pin, reason);
+    return create(memory, NULL, token, reason);
 }
 
 void pccl_keys_destroy(struct pccl_keys *keys)
@@ -290,11 +302,43 @@ bool pccl_keys_pin(const struct pccl_secret *key, uint8_t pin[PCCL_PIN_BYTES], s
     const struct pccl_openssl *openssl = pccl_openssl(reason);
     if (!openssl)
         return false;
-    uint8_t public[PUBLIC_BYTES];
+    uint8_t public[PCCL_PUBLIC_BYTES];
     struct evp_pkey_st *private = private_of(openssl, key);
     bool good = public_of(openssl, private, public) && pin_of(openssl, public, pin);
     openssl->EVP_PKEY_free(private);
     if (!good)
         pccl_text_format(reason, "out of memory for keys");
     return good;
+}
+
+bool pccl_keys_public(const struct pccl_secret *secret, uint8_t key[PCCL_PUBLIC_BYTES], struct pccl_text *reason)
+{
+    const struct pccl_openssl *openssl = pccl_openssl(reason);
+    if (!openssl)
+        return false;
+    struct evp_pkey_st *pair = pair_of_token(openssl, secret);
+    bool good = public_of(openssl, pair, key);
+    openssl->EVP_PKEY_free(pair);
+    if (!good)
+        pccl_text_format(reason, "out of memory for keys");
+    return good;
+}
+
+bool pccl_keys_of_shared(const char *secret, size_t length, struct pccl_secret *key, struct pccl_token *token,
+                         struct pccl_text *reason)
+{
+    const struct pccl_openssl *openssl = pccl_openssl(reason);
+    if (!openssl)
+        return false;
+    if (derive(openssl, secret, length, "pccl shared master 1", NULL, 0, key) &&
+        derive(openssl, secret, length, "pccl shared token 1", NULL, 0, &token->secret))
+        return pccl_keys_pin(key, token->pin, reason);
+    pccl_text_format(reason, "out of memory for keys");
+    return false;
+}
+
+bool pccl_keys_shown(const struct pccl_keys *keys, const struct ssl_st *ssl, uint8_t key[PCCL_PUBLIC_BYTES])
+{
+    const struct x509_st *certificate = keys->openssl->SSL_get0_peer_certificate(ssl);
+    return certificate && public_of(keys->openssl, keys->openssl->X509_get0_pubkey(certificate), key);
 }

@@ -8,7 +8,7 @@
  * further than the TLS handshake, and the secret does not travel. A connection between peers is TLS
  * 1.3 with an external pre-shared key and a Diffie-Hellman exchange. The key is made of the ticket,
  * which the master gave to exactly these two ends: one client and one server that never switch roles
- * (RFC 9257, 4 and 6). A probe, for which there is no ticket, uses a key made of the token.
+ * (RFC 9257, 4 and 6). A probe, which comes from the master, has a ticket from nobody (the id 0).
  */
 #ifndef PCCL_NET_KEYS_H
 #define PCCL_NET_KEYS_H
@@ -26,14 +26,31 @@ struct pccl_keys;
  * What uses keys must end before they are destroyed.
  */
 struct pccl_keys *pccl_keys_of_master(const struct pccl_memory *memory, const struct pccl_secret *key,
-                                      const struct pccl_secret *secret, struct pccl_text *reason);
+                                      struct pccl_text *reason);
 struct pccl_keys *pccl_keys_of_peer(const struct pccl_memory *memory, const struct pccl_token *token,
                                     struct pccl_text *reason);
 void pccl_keys_destroy(struct pccl_keys *keys); /* NULL: none */
 
-/* The pin of a master's key, for its token. false, with a reason: as above. */
+/* The pin of a master's key, for its tokens. false, with a reason: as above. */
 PCCL_MUST_CHECK bool pccl_keys_pin(const struct pccl_secret *key, uint8_t pin[PCCL_PIN_BYTES],
                                    struct pccl_text *reason);
+/* The public key by which a master knows who has this secret of a token. false, with a reason: as above. */
+PCCL_MUST_CHECK bool pccl_keys_public(const struct pccl_secret *secret, uint8_t key[PCCL_PUBLIC_BYTES],
+                                      struct pccl_text *reason);
+
+/*
+ * What all make of a pre-shared secret: the master's key and the run's token. Whoever has it may play the
+ * master. false, with a reason: as above.
+ */
+PCCL_MUST_CHECK bool pccl_keys_of_shared(const char *secret, size_t length, struct pccl_secret *key,
+                                         struct pccl_token *token, struct pccl_text *reason);
+
+/* What a master thinks of the public key that somebody shows. */
+enum pccl_keys_verdict { PCCL_KEYS_UNKNOWN, PCCL_KEYS_GOOD, PCCL_KEYS_REVOKED };
+/* Before anybody dials this master; until then it takes nobody in. Called while an accepted connection is read. */
+void pccl_keys_set_judge(struct pccl_keys *keys,
+                         enum pccl_keys_verdict (*judge)(void *context, const uint8_t key[PCCL_PUBLIC_BYTES]),
+                         void *context);
 
 /*
  * Before anybody dials this peer: tells the ticket with which `from` may dial `to`; false: `to` is
@@ -69,6 +86,9 @@ enum { PCCL_KEY_NAME_BYTES = 6 + 2 + 32 + 1 + 32 };
 
 const struct pccl_openssl *pccl_keys_openssl(const struct pccl_keys *keys);
 struct ssl_ctx_st *pccl_keys_control(const struct pccl_keys *keys);
+/* The public key that the other side has shown. false: none. */
+PCCL_MUST_CHECK bool pccl_keys_shown(const struct pccl_keys *keys, const struct ssl_st *ssl,
+                                     uint8_t key[PCCL_PUBLIC_BYTES]);
 struct ssl_ctx_st *pccl_keys_links(const struct pccl_keys *keys);
 bool pccl_keys_open_links(const struct pccl_keys *keys);
 

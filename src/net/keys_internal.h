@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-/* The pre-shared key of a link. ticket: not read for a probe. false: out of memory. */
+/* The pre-shared key of a link. false: out of memory. */
 bool pccl_keys_of_link(const struct pccl_keys *keys, const struct pccl_key_name *name, const struct pccl_id *ticket,
                        struct pccl_secret *out);
 /* The same at the end that is dialed. false: this peer has no such key. */

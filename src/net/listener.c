@@ -1,11 +1,16 @@
 #include "net/listener.h"
 
+#include "core/budget.h"
 #include "core/crowd.h"
+#include "net/clock.h"
+
+#include <string.h>
 
 enum {
     ACCEPTS_PER_VISIT = 64,
     SYSTEM_PORT_ATTEMPTS = 16, /* the port that the system chooses for one address may be taken on another */
     PAUSE_MS = 50,             /* after the system ran out of descriptors or memory */
+    GRANT_MS = 10,             /* between two looks at the queue */
     SPARE_HELLO_MS = 200,      /* a stranger that says nothing does not hold the last descriptor longer */
 };
 
@@ -17,7 +22,28 @@ struct pccl_listener_socket {
     const struct pccl_memory *memory;
 };
 
+/* A connection of which nothing is known yet. */
+struct waiting {
+    uv_os_sock_t socket;
+    struct pccl_address from;
+};
+
+struct pccl_listener_queue {
+    uv_timer_t timer;
+    struct pccl_listener *listener;
+    const struct pccl_memory *memory;
+    struct pccl_budget budget;
+    uint32_t count;
+    struct waiting waiting[PCCL_LISTENER_QUEUE_MAX]; /* in the order in which they came */
+};
+
 static void on_readable(uv_poll_t *poll, int status, int events);
+
+static void on_queue_closed(uv_handle_t *handle)
+{
+    struct pccl_listener_queue *queue = handle->data;
+    pccl_release(queue->memory, queue, sizeof *queue);
+}
 
 static void on_socket_closed(uv_handle_t *handle)
 {
@@ -126,6 +152,78 @@ static bool watch(struct pccl_listener *listener, uv_os_sock_t socket)
     return true;
 }
 
+/* ---- connections that wait for their handshake ---- */
+
+/* false: out of memory. */
+static bool make_queue(struct pccl_listener *listener)
+{
+    if (!listener->keys)
+        return true;
+    struct pccl_listener_queue *queue = pccl_allocate(listener->memory, sizeof *queue);
+    if (!queue)
+        return false;
+    (void)uv_timer_init(listener->loop, &queue->timer);
+    queue->timer.data = queue;
+    queue->listener = listener;
+    queue->memory = listener->memory;
+    queue->budget = (struct pccl_budget){.per_s = PCCL_HANDSHAKES_PER_S, .burst = PCCL_HANDSHAKES_BURST};
+    listener->queue = queue;
+    return true;
+}
+
+static void close_queue(struct pccl_listener *listener)
+{
+    struct pccl_listener_queue *queue = listener->queue;
+    if (!queue)
+        return;
+    for (uint32_t i = 0; i < queue->count; i++)
+        pccl_socket_close(queue->waiting[i].socket);
+    uv_close((uv_handle_t *)&queue->timer, on_queue_closed);
+    listener->queue = NULL;
+}
+
+/* The oldest of the address with the most that wait, or with the fewest. */
+static uint32_t find_waiting(const struct pccl_listener_queue *queue, bool most)
+{
+    struct pccl_crowd crowd = {.hash = queue->listener->hash};
+    uint32_t found = 0, of_found;
+    for (uint32_t i = 0; i < queue->count; i++)
+        pccl_crowd_add(&crowd, &queue->waiting[i].from);
+    of_found = pccl_crowd_count(&crowd, &queue->waiting[0].from);
+    for (uint32_t i = 1; i < queue->count; i++) {
+        uint32_t here = pccl_crowd_count(&crowd, &queue->waiting[i].from);
+        if (most ? here <= of_found : here >= of_found)
+            continue;
+        found = i;
+        of_found = here;
+    }
+    return found;
+}
+
+static struct waiting take_waiting(struct pccl_listener_queue *queue, uint32_t index)
+{
+    struct waiting taken = queue->waiting[index];
+    queue->count--;
+    memmove(&queue->waiting[index], &queue->waiting[index + 1], (queue->count - index) * sizeof taken);
+    return taken;
+}
+
+static void on_grant(uv_timer_t *timer);
+
+static void append_waiting(struct pccl_listener_queue *queue, uv_os_sock_t socket, const struct pccl_address *from)
+{
+    struct pccl_listener *listener = queue->listener;
+    if (queue->count == PCCL_LISTENER_QUEUE_MAX) {
+        struct waiting dropped = take_waiting(queue, find_waiting(queue, true));
+        pccl_socket_close(dropped.socket);
+        if (listener->dropped)
+            listener->dropped(listener->owner, &dropped.from);
+    }
+    queue->waiting[queue->count++] = (struct waiting){.socket = socket, .from = *from};
+    if (queue->count == 1)
+        (void)uv_timer_start(&queue->timer, on_grant, GRANT_MS, GRANT_MS);
+}
+
 static int out_of_memory(struct pccl_text *reason)
 {
     pccl_text_format(reason, "out of memory for a listening socket");
@@ -152,9 +250,14 @@ int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address
         return error;
     }
     listener->port = chosen;
+    if (!make_queue(listener)) {
+        close_all(sockets, count);
+        return out_of_memory(reason);
+    }
     listener->pause = pccl_allocate(listener->memory, sizeof *listener->pause);
     if (!listener->pause) {
         close_all(sockets, count);
+        close_queue(listener);
         return out_of_memory(reason);
     }
     (void)uv_timer_init(listener->loop, listener->pause);
@@ -193,6 +296,7 @@ void pccl_listener_close(struct pccl_listener *listener)
         uv_close((uv_handle_t *)listener->pause, on_pause_closed);
         listener->pause = NULL;
     }
+    close_queue(listener);
     give_spare(listener);
     close_strangers(&listener->strangers);
     close_strangers(&listener->on_spare);
@@ -283,6 +387,36 @@ static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const s
     listener->accepted(listener->owner, connection);
 }
 
+/* Its handshake begins, or waits for its turn. */
+static void receive(struct pccl_listener *listener, uv_os_sock_t socket, const struct pccl_address *from)
+{
+    struct pccl_listener_queue *queue = listener->queue;
+    if (!queue || (queue->count == 0 && pccl_budget_take(&queue->budget, pccl_now_us())))
+        welcome(listener, socket, from, false);
+    else
+        append_waiting(queue, socket, from);
+}
+
+/* The owner may close the listener, which frees the queue later. */
+static void on_grant(uv_timer_t *timer)
+{
+    struct pccl_listener_queue *queue = timer->data;
+    struct pccl_listener *listener = queue->listener;
+    const struct pccl_connection_events *hooks = listener->events;
+    void *owner = listener->owner;
+    if (hooks->enter)
+        hooks->enter(owner);
+    while (!uv_is_closing((uv_handle_t *)timer) && queue->count > 0 &&
+           pccl_budget_take(&queue->budget, pccl_now_us())) {
+        struct waiting next = take_waiting(queue, find_waiting(queue, false));
+        welcome(listener, next.socket, &next.from, false);
+    }
+    if (queue->count == 0)
+        (void)uv_timer_stop(timer);
+    if (hooks->leave)
+        hooks->leave(owner);
+}
+
 /*
  * Accepts a stranger with the spare's descriptor, so that it can be answered. Others wait until it
  * has ended.
@@ -310,7 +444,7 @@ static void accept_waiting(struct pccl_listener_socket *listening)
         uv_os_sock_t accepted;
         int error = pccl_socket_accept(listening->socket, &accepted, &from);
         switch (error) {
-        case 0: welcome(listener, accepted, &from, false); break;
+        case 0: receive(listener, accepted, &from); break;
         case UV_EAGAIN: return;
         case UV_EMFILE:
         case UV_ENFILE:

@@ -1,7 +1,10 @@
 /*
  * Accepts connections on one port of one or several local addresses. A new connection is a
  * stranger, in a list of bounded length, until the owner adopts it. When the list is full, it drops
- * the oldest stranger of the address that has the most. A shortage of descriptors pauses accepting
+ * the oldest stranger of the address that has the most. Handshakes cost time, so there are so many in a
+ * second; connections that come faster wait in a queue of bounded length, those of an address with few before those of
+ * one with many, and when that is full, the address with the most makes room. So a flood delays and drops itself,
+ * and a site full of peers waits for some of its turns. A shortage of descriptors pauses accepting
  * and ends nothing; with a spare descriptor the next stranger can still be heard and answered. Runs
  * on the loop's thread.
  */
@@ -11,8 +14,14 @@
 #include "net/connection.h"
 
 struct pccl_listener_socket;
+struct pccl_listener_queue;
 
-enum { PCCL_LISTEN_ADDRESSES_MAX = 16 };
+enum {
+    PCCL_LISTEN_ADDRESSES_MAX = 16,
+    PCCL_LISTENER_QUEUE_MAX = 256, /* connections that wait for their handshake */
+    PCCL_HANDSHAKES_PER_S = 600,   /* one takes some 0.45 ms of the loop's thread, with all around it */
+    PCCL_HANDSHAKES_BURST = 250,
+};
 
 struct pccl_listener {
     uv_loop_t *loop;
@@ -20,6 +29,7 @@ struct pccl_listener {
     const struct pccl_hash_key *hash;     /* random, so that strangers cannot choose whom they crowd out */
     struct pccl_listener_socket *sockets; /* a list; each is freed by the loop */
     uv_timer_t *pause;                    /* freed by the loop */
+    struct pccl_listener_queue *queue;    /* with keys; freed by the loop */
     uint16_t port;
     struct pccl_connection_list strangers;
     struct pccl_connection_list on_spare; /* the stranger that uses the spare's descriptor, if any */
@@ -39,6 +49,8 @@ struct pccl_listener {
      * message. May be NULL.
      */
     void (*crowded_out)(void *owner, struct pccl_connection *connection);
+    /* A connection from there was closed without a word, as the queue is full. May be NULL. */
+    void (*dropped)(void *owner, const struct pccl_address *from);
 };
 
 /*

@@ -59,6 +59,8 @@ typedef int (*pccl_psk_server_call)(struct ssl_st *ssl, const unsigned char *ide
     X(int, SSL_set_ex_data, (struct ssl_st * ssl, int index, void *data))                                              \
     X(void *, SSL_get_ex_data, (const struct ssl_st *ssl, int index))                                                  \
     X(int, SSL_do_handshake, (struct ssl_st * ssl))                                                                    \
+    X(long, SSL_get_verify_result, (const struct ssl_st *ssl))                                                         \
+    X(struct x509_st *, SSL_get0_peer_certificate, (const struct ssl_st *ssl))                                         \
     X(int, SSL_session_reused, (const struct ssl_st *ssl))                                                             \
     X(int, SSL_read_ex, (struct ssl_st * ssl, void *bytes, size_t length, size_t *moved))                              \
     X(int, SSL_write_ex, (struct ssl_st * ssl, const void *bytes, size_t length, size_t *moved))                       \
@@ -166,6 +168,7 @@ enum {
     PCCL_EVP_CTRL_AEAD_GET_TAG = 0x10,
     PCCL_EVP_CTRL_AEAD_SET_TAG = 0x11,
     PCCL_EVP_PKEY_ED25519 = 1087,
+    PCCL_X509_V_ERR_CERT_REVOKED = 23,
     PCCL_X509_V_ERR_APPLICATION_VERIFICATION = 50,
     PCCL_OPENSSL_INIT_NO_ATEXIT = 0x80000,
 };

@@ -22,6 +22,7 @@ enum {
     REASON_NO_CERTIFICATE = 199,
     REASON_NOT_VERIFIED = 134,
     REASON_ALERTS = 1000,
+    REASON_REVOKED = 1044, /* the alert certificate_revoked */
 };
 
 enum state {
@@ -360,6 +361,8 @@ static void explain(struct pccl_secure *secure)
     case PCCL_SECURE_PEER:
         if (error == REASON_NOT_VERIFIED)
             pccl_text_format(&secure->why, "the master that answers is not the one of the token: its key is another");
+        else if (error == REASON_REVOKED)
+            pccl_text_format(&secure->why, "the master does not accept the token: it was revoked");
         else if (told)
             pccl_text_format(&secure->why, "the master does not accept the token: it has another one");
         else
@@ -368,6 +371,9 @@ static void explain(struct pccl_secure *secure)
     case PCCL_SECURE_MASTER:
         if (error == REASON_NO_CERTIFICATE)
             pccl_text_format(&secure->why, "it has no token");
+        else if (error == REASON_NOT_VERIFIED &&
+                 secure->openssl->SSL_get_verify_result(secure->ssl) == PCCL_X509_V_ERR_CERT_REVOKED)
+            pccl_text_format(&secure->why, "its token was revoked");
         else if (error == REASON_NOT_VERIFIED)
             pccl_text_format(&secure->why, "its token is not the one of this master");
         else if (told)
@@ -655,6 +661,11 @@ bool pccl_secure_opens(const struct pccl_secure *secure) { return secure->opens;
 const char *pccl_secure_cipher(const struct pccl_secure *secure)
 {
     return secure->cipher == PCCL_RECORD_AES_128_GCM ? "AES-128-GCM" : "ChaCha20-Poly1305";
+}
+
+bool pccl_secure_shown(const struct pccl_secure *secure, uint8_t key[PCCL_PUBLIC_BYTES])
+{
+    return pccl_keys_shown(secure->keys, secure->ssl, key);
 }
 
 const char *pccl_secure_why(const struct pccl_secure *secure) { return secure->why.bytes; }

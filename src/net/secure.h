@@ -26,7 +26,7 @@ enum pccl_secure_role {
 };
 
 /*
- * name, ticket: of DIALED (a probe has no ticket), else NULL. The keys stay the caller's. NULL: out
+ * name, ticket: of DIALED, else NULL. The keys stay the caller's. NULL: out
  * of memory.
  */
 struct pccl_secure *pccl_secure_create(const struct pccl_memory *memory, const struct pccl_keys *keys,
@@ -60,6 +60,8 @@ void pccl_secure_finish(struct pccl_secure *secure);
 bool pccl_secure_opens(const struct pccl_secure *secure);
 /* After the handshake. */
 const char *pccl_secure_cipher(const struct pccl_secure *secure);
+/* MASTER, after the handshake: the public key of the other side's token. false: it has shown none. */
+PCCL_MUST_CHECK bool pccl_secure_shown(const struct pccl_secure *secure, uint8_t key[PCCL_PUBLIC_BYTES]);
 const char *pccl_secure_why(const struct pccl_secure *secure);
 /*
  * For tests, at both ends and before anything else: a new key after so many records, or, of a link, blocks of

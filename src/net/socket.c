@@ -10,7 +10,9 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/epoll.h>
@@ -213,6 +215,43 @@ int pccl_socket_listen(const struct pccl_address *address, uv_os_sock_t *out)
     return 0;
 }
 
+/* Removes the name of one who is gone. UV_EADDRINUSE: it answers. */
+static int make_way(const struct sockaddr_un *native)
+{
+    uv_os_sock_t dialed;
+    int error = open_socket(AF_UNIX, SOCK_STREAM, &dialed);
+    if (error)
+        return error;
+    bool answers = connect(dialed, (const struct sockaddr *)native, sizeof *native) == 0 || errno == EAGAIN;
+    pccl_socket_close(dialed);
+    if (answers)
+        return UV_EADDRINUSE;
+    return unlink(native->sun_path) == 0 || errno == ENOENT ? 0 : last_error();
+}
+
+int pccl_socket_listen_local(const char *path, uv_os_sock_t *out)
+{
+    struct sockaddr_un native = {.sun_family = AF_UNIX};
+    uv_os_sock_t opened;
+    size_t length = strlen(path);
+    if (length >= sizeof native.sun_path)
+        return UV_ENAMETOOLONG;
+    memcpy(native.sun_path, path, length + 1);
+    int error = make_way(&native);
+    if (!error)
+        error = open_socket(AF_UNIX, SOCK_STREAM, &opened);
+    if (error)
+        return error;
+    if (bind(opened, (const struct sockaddr *)&native, sizeof native) != 0 || chmod(path, S_IRUSR | S_IWUSR) != 0 ||
+        listen(opened, LISTEN_BACKLOG) != 0) {
+        error = last_error();
+        pccl_socket_close(opened);
+        return error;
+    }
+    *out = opened;
+    return 0;
+}
+
 int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *out, struct pccl_address *from)
 {
     struct sockaddr_storage native = {.ss_family = AF_UNSPEC};
@@ -233,7 +272,7 @@ int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *out, struct pccl_ad
     pccl_fork_unlock();
     if (error)
         return error;
-    if (!pccl_socket_address((struct sockaddr *)&native, from)) {
+    if (!pccl_socket_address((struct sockaddr *)&native, from) && native.ss_family != AF_UNIX) {
         pccl_socket_close(accepted);
         return UV_ECONNABORTED;
     }

@@ -32,6 +32,11 @@ PCCL_MUST_CHECK int pccl_socket_outcome(uv_os_sock_t socket);
  */
 PCCL_MUST_CHECK int pccl_socket_listen(const struct pccl_address *address, uv_os_sock_t *socket);
 /*
+ * Listens at a unix socket of this user's alone, in the place of one that nobody listens at any more. UV_EADDRINUSE:
+ * somebody does.
+ */
+PCCL_MUST_CHECK int pccl_socket_listen_local(const char *path, uv_os_sock_t *socket);
+/*
  * UV_EAGAIN: no connection waits; UV_EMFILE, UV_ENFILE ...: no descriptor is free; others: try
  * again.
  */

@@ -262,3 +262,35 @@ class Member(Outsider):
         """Its name: the one sends to the other."""
         numbers = {member["peer"]: member["admitted"] for member in self.admitted["members"]}
         return 1 << 63 | numbers[source] << 31 | numbers[destination]
+
+
+class Recorder(threading.Thread):
+    """Lets one connection through to that port, and remembers what was said to it."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.target, self.data, self.lock = port, b"", threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.start()
+
+    def said(self):
+        with self.lock:
+            return self.data
+
+    def run(self):
+        near, _ = self.listener.accept()
+        far = socket.create_connection(("127.0.0.1", self.target))
+        back = threading.Thread(target=self.pass_on, args=(far, near, False), daemon=True)
+        back.start()
+        self.pass_on(near, far, True)
+
+    def pass_on(self, source, sink, remembers):
+        try:
+            while data := source.recv(65536):
+                with self.lock:
+                    self.data += data if remembers else b""
+                sink.sendall(data)
+        except OSError:
+            pass
+        sink.close()

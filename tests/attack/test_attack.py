@@ -11,10 +11,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 # pylint: disable=wrong-import-position
 import harness
 import messages
+import wire
 from harness import SLOW, check, equal, within
 from loops import BULK, SMALL, all_right, more_steps, start_loop
 from proxy import Proxy
-from roles import Crowd, Member, Outsider, Repeated, dial, pour, say_hello
+from roles import AWAY, Crowd, Member, Outsider, Recorder, Repeated, dial, pour, say_hello
 
 GROWTH_KIB = 64 << 10
 WINDOW = 8192  # operations in one message
@@ -385,6 +386,92 @@ def figure_hellos(run):
         length_s = (harness.now_us() - began_us) / 1e6
         harness.figure("processor share of the master", (cpu_s - steps * step_s) / length_s, "")
         harness.figure("hellos a second", len(knocks) / length_s, "1/s")
+
+
+# ---- a stranger at the port of a master with tokens ----
+
+
+def _secured(run, **master):
+    run.secure()
+    return Run(run, count=2, **master)
+
+
+def test_half_open_handshakes(run):
+    """5,000 begin a handshake and never go on: the master keeps some of them for a while, members and
+    an honest newcomer notice nothing."""
+    honest = _secured(run, hello_ms=60000)
+    before_kib = run.master.rss_kib()
+    strangers = []
+    for i in range(5000):
+        strangers.append(dial(run.port))
+        strangers[-1].send(wire.tls_greeting()[: None if i % 2 else 40])
+        if len(strangers) > 900:  # descriptors of this process; the master does not hold so many
+            strangers.pop(0).close()
+    honest.newcomer()
+    if SLOW == 1:
+        within(run.master.rss_kib() - before_kib, -1 << 30, 32 << 10, "KiB that the master has grown by")
+    for stranger in strangers:
+        stranger.close()
+    honest.go_on()
+
+
+def test_flood_of_handshakes(run):
+    """Very many come at once, and an honest newcomer from elsewhere does not wait behind them."""
+    honest = _secured(run)
+    run.master.stop()  # so that all of them are there at once
+    strangers = [dial(run.port) for _ in range(900)]
+    for stranger in strangers:
+        stranger.send(wire.tls_greeting())
+    run.master.resume()
+    honest.newcomer()
+    for stranger in strangers:
+        stranger.close()
+    honest.go_on()
+
+
+def test_replayed_session(run):
+    """What a peer has said to the master is said again, to it and to one that was restarted: nobody comes
+    in, and nothing is answered but a handshake."""
+    run.secure()
+    run.start_master(log_level="INFO")
+    recorder = Recorder(run.port)
+    honest = Run(run, count=2)
+    run.environment.update(PCCL_LOG_LEVEL="INFO")
+    peer = run.peer()
+    peer.create(f"127.0.0.1:{recorder.port}")
+    peer.do("connect")
+    peer.kill()
+    said = recorder.said()
+    more_steps(honest.loops, world=2)
+    for _ in range(2):
+        connection = dial(run.port)
+        check(pour(connection, said) > 0, "something is said again")
+        harness.poll(connection.is_closed, "the end of it")
+        run.master.wait_line(f"refused {AWAY}")
+        run.master.kill()
+        run.master.end(harness.DEADLINE)
+        run.start_master(port=run.port)
+        honest.before[0] = (run.master, run.master.rss_kib())
+    honest.go_on()
+
+
+def figure_handshakes(run):
+    """A thousand a second begin a handshake, and as many as can: what they cost the master."""
+    honest = _secured(run)
+    honest.go_on(newcomer=False)
+    for peer in honest.peers:
+        peer.kill()  # the master has nothing else to do
+    for wanted in (1000, 10000):
+        begun, cpu_s, began_us, length_s = 0, run.master.cpu_s(), harness.now_us(), 0
+        while length_s < 5:  # as many as are due, or as can be
+            length_s = (harness.now_us() - began_us) / 1e6
+            if begun < wanted * length_s:
+                stranger = dial(run.port)
+                stranger.send(wire.tls_greeting())
+                stranger.close()
+                begun += 1
+        harness.figure("handshakes begun a second", begun / length_s, "1/s")
+        harness.figure("processor share of the master", (run.master.cpu_s() - cpu_s) / length_s, "")
 
 
 # ---- a stranger at a member's port ----

@@ -59,7 +59,7 @@ def test_files_are_private_and_stay(run):
     run.secure()
     run.start_master()
     names = sorted(os.listdir(run.state))
-    equal(names, ["master.key", "run.token"], "files")
+    equal(names, ["control", "master.key", "run.token", "tokens"], "files")
     equal(stat.S_IMODE(os.stat(run.state).st_mode), 0o700, "mode of the directory")
     for name in names:
         equal(stat.S_IMODE(os.stat(f"{run.state}/{name}").st_mode), 0o600, f"mode of {name}")
@@ -73,6 +73,132 @@ def test_files_are_private_and_stay(run):
     all_right(loops)
     equal(run.token(), token, "the token")
     nothing_told(run)
+
+
+def token(run, *arguments, rc=0):
+    """What `pccl-master token` says."""
+    command = [harness.executable("master"), "token", *arguments, "--state", run.state]
+    done = subprocess.run(command, text=True, capture_output=True, timeout=60)
+    check(done.returncode == rc, f"{arguments}: {done.returncode}: {done.stdout}{done.stderr}")
+    return (done.stderr if rc else done.stdout).strip()
+
+
+def peer_with(run, text, **more):
+    """A peer with that token alone."""
+    return run.peer(token=text, token_file="", **more)
+
+
+def let_in(run, text, members):
+    """It joins, and steps with the others."""
+    peer = peer_with(run, text)
+    peer.create(run.address)
+    run.admit(peer, members)
+    return peer
+
+
+def restart(run):
+    run.master.kill()
+    run.master.end(harness.DEADLINE)
+    run.start_master(run.port)
+
+
+def test_roles_of_tokens(run):
+    """A token does what its role says: only one for joining lets a peer in. The others say what they are
+    for, and the secrets of all stay secret."""
+    run.secure()
+    run.start_master()
+    a = run.join(1)
+    texts = {role: token(run, "create", "--role", role, "--label", f"for {role}") for role in ("observe", "admin")}
+    for role, text in texts.items():
+        refused(peer_with(run, text), run.address, "is not for joining", f"for {role}")
+    text = token(run, "create", "--label=for nodes")
+    b = let_in(run, text, [a])
+    listed = token(run, "list").splitlines()
+    equal([line.split()[1] for line in listed], ["join", "observe", "admin", "join"], "roles in the list")
+    check(listed[3].endswith("for nodes") and "good" in listed[3], listed)
+    loops = start_loops([a, b])
+    more_steps(loops, world=2)
+    all_right(loops)
+    with open(f"{run.state}/tokens", encoding="utf-8") as file:
+        book = file.read()
+    for secret in [other.split(".")[2] for other in (*texts.values(), text)]:
+        check(secret not in book, "the book has a secret")
+        check(all(secret not in line for process in run.processes for _, line in process.lines), "a secret is told")
+
+
+def test_revoked_token(run):
+    """Whose token is revoked goes at once and does not come back, also after the master's restart; the
+    others go on, and a new token lets it in."""
+    run.secure()
+    run.start_master()
+    text = token(run, "create", "--label", "guest")
+    a, b = run.join(2)
+    guest = let_in(run, text, [a, b])
+    loops = start_loops([a, b, guest])
+    more_steps(loops, world=3)
+    token(run, "revoke", "guest")
+    more_steps(loops[:2], world=2)
+    ended = loops[2].wait(rc=None)
+    check("its token was revoked" in ended["words"], f"the guest hears why: {ended}")
+    guest.kill()
+    for _ in range(2):
+        refused(peer_with(run, text), run.address, "it was revoked")
+        run.master.wait_line("its token was revoked")
+        restart(run)
+    check("revoked before" in token(run, "revoke", "guest", rc=1), "once is enough")
+    check("no token" in token(run, "revoke", "nobody", rc=1), "there is none")
+    more_steps(loops[:2], world=2)
+    all_right(loops[:2])
+    newcomer = peer_with(run, token(run, "create"))
+    newcomer.create(run.address)
+    newcomer.do("connect")
+
+
+def test_used_up_and_expired_tokens(run):
+    """They let nobody in, and say why; who came with them comes back, also at a restarted master."""
+    run.secure()
+    run.start_master()
+    once = token(run, "create", "--uses", "1", "--label", "once")
+    brief = token(run, "create", "--ttl", "5s", "--label", "brief")
+    a = let_in(run, once, [])
+    b = let_in(run, brief, [a])
+    loops = start_loops([a, b])
+    refused(peer_with(run, once), run.address, "once", "is used up")
+    harness.poll(lambda: "expired" in token(run, "list"), "the end of the brief one")
+    refused(peer_with(run, brief), run.address, "brief", "has expired")
+    restart(run)
+    more_steps(loops, world=2)
+    refused(peer_with(run, once), run.address, "is used up")
+    refused(peer_with(run, brief), run.address, "has expired")
+    more_steps(loops, world=2)
+    all_right(loops)
+
+
+def test_tokens_that_cannot_be_made(run):
+    """Wrong words are told, nothing is made, and a book that is damaged or open to others is not used."""
+    run.secure()
+    check("no master runs" in token(run, "list", rc=1), "nobody is there")
+    run.start_master()
+    for bad in (["--role", "king"], ["--ttl", "24"], ["--ttl", "0s"], ["--uses", "x"], ["--label", "a\nb"]):
+        token(run, "create", *bad, rc=2)
+    check("ten years" in token(run, "create", "--ttl", "9999d", rc=1), "too long")
+    check("4096" in token(run, "create", "--uses", "5000", rc=1), "too many")
+    check("run's own" in token(run, "create", "--label", "run token", rc=1), "the label of another")
+    equal(len(token(run, "list").splitlines()), 1, "tokens")
+    start_in_vain(run, "another master uses this directory")
+    run.master.kill()
+    run.master.end(harness.DEADLINE)
+    book = f"{run.state}/tokens"
+    os.chmod(book, 0o640)
+    start_in_vain(run, "chmod")
+    os.chmod(book, 0o600)
+    with open(book, "r+", encoding="utf-8") as file:
+        text = file.read()
+        file.truncate(len(text) - 5)
+        start_in_vain(run, "its end is missing")
+    os.unlink(book)
+    run.start_master()
+    run.join(1)
 
 
 def start_in_vain(run, part, **more):
@@ -169,6 +295,58 @@ def test_who_does_not_belong_is_told_why(run):
     nothing_told(run)
 
 
+def test_shared_secret(run):
+    """One secret in the environment of all is enough: peers join, come back to a restarted master, and
+    who has another one gets nowhere. It is not shown, and not taken from a command line."""
+    secret, other = "kC3+0aVJmZ1yq/P8hHnF4Q==", "00f1e2d3c4b5a69788796a5b4c3d2e1f"
+    run.environment.update(PCCL_SECRET=secret)
+    run.start_master()
+    a, b = run.join(2)
+    loops = start_loops([a, b])
+    restart(run)
+    more_steps(loops, world=2)
+    refused(run.peer(secret=other), run.address, "is not the one of the token")
+    refused(run.peer(secret=""), run.address, "encrypted connections only")
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(secret + "\n")
+        file.flush()
+        c = run.peer(secret="", secret_file=file.name)
+        c.create(run.address)
+        c.do("connect")
+    c.quit()
+    more_steps(loops, world=2)
+    d = run.peer(token=TOKEN)
+    words = d.do("create", run.address, rc=INVALID_ARGUMENT)["words"]
+    check("give one of them" in words, words)
+    words = run.peer(secret="too short").do("create", run.address, rc=INVALID_ARGUMENT)["words"]
+    check("openssl rand" in words and "too short" not in words, words)
+    for arguments in (["--print-config"], ["--set", f"secret={other}"]):
+        done = subprocess.run(
+            [harness.executable("master"), *arguments], env=run.environment, text=True, capture_output=True, timeout=60
+        )
+        check(secret not in done.stdout + done.stderr and other not in done.stdout + done.stderr, "it is shown")
+    check("environment only" in done.stderr, done.stderr)
+    for process in run.processes:
+        check(all(secret not in text for _, text in process.lines), f"{process.name} tells the secret")
+
+
+def test_shared_secret_with_a_state(run):
+    """With a state directory the master makes tokens, too; a key of its own there is another master's."""
+    run.secure()
+    run.environment.update(PCCL_TOKEN_FILE="", PCCL_SECRET="kC3+0aVJmZ1yq/P8hHnF4Q==")
+    run.start_master()
+    text = token(run, "create", "--label", "guest")
+    guest = peer_with(run, text, secret="")
+    guest.create(run.address)
+    guest.do("connect")
+    equal(sorted(os.listdir(run.state)), ["control", "tokens"], "files")
+    run.master.kill()
+    run.master.end(harness.DEADLINE)
+    with open(f"{run.state}/master.key", "w", encoding="ascii"):
+        pass
+    start_in_vain(run, "give one of them")
+
+
 def test_master_without_token(run):
     """A peer with a token does not speak to a master that does not encrypt, and says what to do."""
     run.start_master()
@@ -207,17 +385,6 @@ class Stranger:
         return heard
 
 
-def greeting():
-    """The beginning of a TLS handshake, whose rest never comes."""
-    hello = bytes.fromhex("0303") + bytes(32) + b"\0" + bytes.fromhex("00021301") + b"\x01\x00"
-    extensions = bytes.fromhex("002b0003020304") + bytes.fromhex("000a00040002001d")
-    extensions += bytes.fromhex("000d0004000208 07".replace(" ", ""))
-    extensions += bytes.fromhex("00330026002400 1d0020".replace(" ", "")) + bytes([9]) + bytes(31)
-    hello += len(extensions).to_bytes(2, "big") + extensions
-    message = b"\x01" + len(hello).to_bytes(3, "big") + hello
-    return b"\x16\x03\x01" + len(message).to_bytes(2, "big") + message
-
-
 def test_strangers_at_closed_doors(run):
     """Handshakes that stop half-way, garbage and frames of ours in the clear end, and the members
     notice nothing."""
@@ -231,8 +398,8 @@ def test_strangers_at_closed_doors(run):
     frame = forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity()))
     openings = {
         "silence": b"",
-        "half a greeting": greeting()[:40],
-        "a greeting and no more": greeting(),
+        "half a greeting": wire.tls_greeting()[:40],
+        "a greeting and no more": wire.tls_greeting(),
         "a greeting that never ends": b"\x16\x03\x01\x40\x00" + bytes([1, 0, 255, 255]) + bytes(65536),
         "a frame in the clear": frame,
         "HTTP": b"GET / HTTP/1.1\r\n\r\n",
@@ -244,7 +411,7 @@ def test_strangers_at_closed_doors(run):
         heard = {what: stranger.heard() for what, stranger in strangers.items()}
         check(b"PCCL_TOKEN" in heard["a frame in the clear"] or port != run.port, f"an answer: {heard}")
         check(heard["a greeting and no more"][:1] == b"\x16" or port != run.port, "OpenSSL's answer")
-    crowd = [Stranger(run.port, greeting()[:40]) for _ in range(300)]
+    crowd = [Stranger(run.port, wire.tls_greeting()[:40]) for _ in range(300)]
     for stranger in crowd:
         stranger.heard()
     more_steps(loops, world=2)

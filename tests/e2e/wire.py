@@ -131,3 +131,14 @@ class Connection:
         if reset:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
+
+
+def tls_greeting():
+    """The beginning of a TLS handshake, whose rest never comes."""
+    hello = bytes.fromhex("0303") + bytes(32) + b"\0" + bytes.fromhex("00021301") + b"\x01\x00"
+    extensions = bytes.fromhex("002b0003020304") + bytes.fromhex("000a00040002001d")
+    extensions += bytes.fromhex("000d0004000208 07".replace(" ", ""))
+    extensions += bytes.fromhex("00330026002400 1d0020".replace(" ", "")) + bytes([9]) + bytes(31)
+    hello += len(extensions).to_bytes(2, "big") + extensions
+    message = b"\x01" + len(hello).to_bytes(3, "big") + hello
+    return b"\x16\x03\x01" + len(message).to_bytes(2, "big") + message

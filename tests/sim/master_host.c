@@ -54,8 +54,9 @@ static void send_msg(struct sim *sim, struct sim_conn *conn, int end, const stru
 }
 
 static bool on_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
-                     const struct pccl_address *address)
+                     const struct pccl_id *ticket, const struct pccl_address *address)
 {
+    (void)ticket;
     struct sim_master *master = context;
     struct sim *sim = master->process.sim;
     bool none = !sim->faults_stopped && sim_mix(sim->seed ^ 0x960be, sim->now) % 100 < sim->plan.no_probe_percent;
@@ -164,8 +165,18 @@ static void probe_readable(struct sim *sim, struct sim_master *master, struct si
         probed(sim, master, conn, false, PCCL_LINK_CLOSED);
 }
 
+/* All who come from one host have the same token, which the book of tokens knows; it survives a restart. */
+void sim_master_revoke(struct sim *sim, uint32_t host)
+{
+    sim->revoked = host;
+    struct pccl_master_event event = {.kind = PCCL_MASTER_REVOKED, .now_us = sim->now, .pass = host};
+    step(sim, sim->master, &event);
+    sim_process_arm(sim, &sim->master->process);
+}
+
 void sim_master_readable(struct sim *sim, struct sim_master *master, struct sim_conn *conn, int number)
 {
+    static const struct pccl_text revoked = {.length = 21, .bytes = "its token was revoked"};
     struct sim_end *end = &conn->ends[number];
     if (end->role == SIM_ROLE_PROBE) {
         probe_readable(sim, master, conn);
@@ -190,6 +201,9 @@ void sim_master_readable(struct sim *sim, struct sim_master *master, struct sim_
         event.frame = &frame;
         event.msg = &msg;
         event.reason = &reason;
+        event.pass = conn->hosts[0];
+        event.unfit =
+            got > 0 && msg.type == PCCL_MSG_hello && sim->revoked != 0 && sim->revoked == event.pass ? &revoked : NULL;
         if (got > 0)
             sim_check_heard(sim, master, conn, &frame, &msg);
         if (sim->trace && got > 0 && frame.type != PCCL_MSG_heartbeat) {

@@ -733,6 +733,8 @@ const struct sim_scenario sim_scenarios[] = {
      scenario_crowd_asked_later},
     {"crowd-was-not-asked", "a dial that was none, for want of descriptors, is no answer",
      scenario_crowd_was_not_asked},
+    {"token-revoked", "whose token is revoked goes and stays out, and the others go on", scenario_token_revoked},
+    {"token-revoked-afar", "the same of one that is cut off", scenario_token_revoked_afar},
     {"crowd-at-the-door", "a flood of connections crowds out itself", scenario_crowd_at_the_door},
     {"crowd-dials", "members try a newcomer's addresses a few times, not again and again", scenario_crowd_dials},
     {"crowd-listens-nowhere", "the first of a new group that listens nowhere is turned away",

@@ -198,6 +198,7 @@ struct sim_master {
 
 void sim_master_start(struct sim *sim);
 void sim_master_crash(struct sim *sim, bool silently);
+void sim_master_revoke(struct sim *sim, uint32_t host); /* the token of all who come from there */
 void sim_master_readable(struct sim *sim, struct sim_master *master, struct sim_conn *conn, int end);
 void sim_master_idle(struct sim *sim, struct sim_master *master);
 void sim_master_tick(struct sim *sim, struct sim_master *master);
@@ -720,6 +721,7 @@ struct sim {
     bool state_by_hand; /* ... and what becomes of transfers of shared state */
     bool tests_by_hand, searches_by_hand;
     bool lies;                    /* somebody does */
+    uint32_t revoked;             /* the host from where nobody may come any more; 0: none */
     bool behind_one;              /* the master sees all new connections as from one address */
     bool faults_stopped, resting; /* applications stop at joint round rest_joint */
     uint64_t rest_joint;

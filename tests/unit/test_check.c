@@ -38,9 +38,9 @@ static void on_log(void *context, enum pccl_log_level level, const char *line, c
     (void)fields;
 }
 static bool on_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
-                     const struct pccl_address *address)
+                     const struct pccl_id *ticket, const struct pccl_address *address)
 {
-    (void)context;
+    (void)context, (void)ticket;
     (void)peer;
     (void)lineage;
     (void)address;

@@ -15,6 +15,7 @@ struct fixture {
     struct pccl_listener listener;
     struct pccl_connection *newest;
     uint32_t accepted, ended, wanted, crowded_out;
+    uint32_t from_elsewhere; /* 127.0.0.2 was the so-and-so-many-th that was accepted; 0: not yet */
     struct pccl_hash_key hash;
     bool enough_accepted, one_ended;
     enum pccl_connection_end how;
@@ -55,6 +56,8 @@ static void on_accepted(void *owner, struct pccl_connection *connection)
     assert_int_equal(f->depth, 1);
     f->newest = connection;
     f->accepted++;
+    if (connection->address.ip[15] == 2)
+        f->from_elsewhere = f->accepted;
     f->enough_accepted = f->accepted >= f->wanted;
 }
 
@@ -225,6 +228,47 @@ static void a_flood_crowds_out_itself(void **state)
         close(bare[i]);
     close(slow);
     end(&f);
+}
+
+static void on_dropped(void *owner, const struct pccl_address *from)
+{
+    struct fixture *f = owner;
+    assert_int_equal(from->ip[15], 1); /* of the flood */
+    f->crowded_out++;
+}
+
+/*
+ * Handshakes are begun at a limited rate. Of those that wait the crowded address makes room, and who comes
+ * from elsewhere has the next turn.
+ */
+static void handshakes_wait_for_their_turn(void **state)
+{
+    enum { FLOOD = PCCL_HANDSHAKES_BURST + PCCL_LISTENER_QUEUE_MAX + 200 };
+    struct fixture f;
+    struct pccl_text reason;
+    static int bare[FLOOD];
+    const struct pccl_secret key = {{1}};
+    (void)state;
+    begin(&f);
+    struct pccl_keys *keys = pccl_keys_of_master(pccl_heap(), &key, &reason);
+    assert_non_null(keys);
+    f.listener.keys = keys;
+    f.listener.role = PCCL_SECURE_MASTER;
+    f.listener.strangers_max = FLOOD + 1;
+    f.listener.dropped = on_dropped;
+    open_anywhere(&f);
+    for (int i = 0; i < FLOOD; i++)
+        bare[i] = loopback_connect(f.listener.port);
+    int slow = loopback_connect_from(INADDR_LOOPBACK + 1, f.listener.port);
+    while (f.from_elsewhere == 0) /* the last that came */
+        accept_more(&f, 1);
+    assert_true(f.from_elsewhere <= PCCL_HANDSHAKES_BURST + PCCL_LISTENER_QUEUE_MAX);
+    accept_more(&f, FLOOD + 1 - f.crowded_out - f.accepted); /* nobody else is forgotten */
+    for (int i = 0; i < FLOOD; i++)
+        close(bare[i]);
+    close(slow);
+    end(&f);
+    pccl_keys_destroy(keys);
 }
 
 static void one_that_lingers_makes_room_too(void **state)
@@ -428,6 +472,7 @@ int main(void)
         cmocka_unit_test(any_address_takes_both_families),
         cmocka_unit_test(the_oldest_stranger_makes_room),
         cmocka_unit_test(a_flood_crowds_out_itself),
+        cmocka_unit_test(handshakes_wait_for_their_turn),
         cmocka_unit_test(one_that_lingers_makes_room_too),
         cmocka_unit_test(a_silent_stranger_is_ended),
         cmocka_unit_test(shortage_of_descriptors_ends_nothing),

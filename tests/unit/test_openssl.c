@@ -60,6 +60,7 @@ static void test_numbers(void **state)
     assert_int_equal(PCCL_EVP_CTRL_AEAD_GET_TAG, EVP_CTRL_AEAD_GET_TAG);
     assert_int_equal(PCCL_EVP_CTRL_AEAD_SET_TAG, EVP_CTRL_AEAD_SET_TAG);
     assert_int_equal(PCCL_EVP_PKEY_ED25519, EVP_PKEY_ED25519);
+    assert_int_equal(PCCL_X509_V_ERR_CERT_REVOKED, X509_V_ERR_CERT_REVOKED);
     assert_int_equal(PCCL_X509_V_ERR_APPLICATION_VERIFICATION, X509_V_ERR_APPLICATION_VERIFICATION);
     assert_int_equal(PCCL_OPENSSL_INIT_NO_ATEXIT, OPENSSL_INIT_NO_ATEXIT);
 }

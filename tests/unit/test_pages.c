@@ -450,9 +450,9 @@ static void log_nothing(void *context, enum pccl_log_level level, const char *li
     (void)context, (void)level, (void)line, (void)fields;
 }
 static bool probe_nothing(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
-                          const struct pccl_address *address)
+                          const struct pccl_id *ticket, const struct pccl_address *address)
 {
-    (void)context, (void)peer, (void)lineage, (void)address;
+    (void)context, (void)ticket, (void)peer, (void)lineage, (void)address;
     return true;
 }
 

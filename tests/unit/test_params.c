@@ -234,6 +234,21 @@ static void a_token_is_not_shown(void **state)
     assert_null(strstr(reason.bytes, "hidden"));
 }
 
+static void a_shared_secret_must_be_one(void **state)
+{
+    static const char *const bad[] = {"short", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "twenty-two letters, but words",
+                                      "0123456789abcdef0123\t9abcdef"};
+    struct pccl_text reason;
+    (void)state;
+    assert_true(pccl_params_is_secret(PCCL_PARAM_secret) && !pccl_params_is_secret(PCCL_PARAM_secret_file));
+    assert_int_equal(pccl_params_check(PCCL_PARAM_secret, "00f1e2d3c4b5a69788796a5b4c3d2e1f", &reason), PCCL_OK);
+    assert_int_equal(pccl_params_check(PCCL_PARAM_secret, "kC3+0aVJmZ1yq/P8hHnF4Q==\n", &reason), PCCL_OK);
+    for (size_t i = 0; i < PCCL_COUNT_OF(bad); i++) {
+        assert_int_equal(pccl_params_check(PCCL_PARAM_secret, bad[i], &reason), PCCL_ARGUMENT);
+        assert_null(strstr(reason.bytes, bad[i]));
+    }
+}
+
 static void overlong_values_are_refused(void **state)
 {
     (void)state;
@@ -417,6 +432,7 @@ int main(void)
         cmocka_unit_test_setup(log_levels_of_the_reference, forget_environment),
         cmocka_unit_test_setup(bad_values_are_named, forget_environment),
         cmocka_unit_test_setup(a_token_is_not_shown, forget_environment),
+        cmocka_unit_test_setup(a_shared_secret_must_be_one, forget_environment),
         cmocka_unit_test_setup(overlong_values_are_refused, forget_environment),
         cmocka_unit_test_setup(bad_variables_name_the_variable, forget_environment),
         cmocka_unit_test_setup(misfits, forget_environment),

@@ -33,6 +33,8 @@ struct fixture {
     struct pccl_secret key, secret, other_secret;
     struct pccl_token token;
     struct pccl_keys *master, *peer, *other;
+    uint8_t public[PCCL_PUBLIC_BYTES]; /* of the secret */
+    bool revoked;
     struct pccl_id a, b, link_key;
     struct end client, server;
 };
@@ -42,6 +44,14 @@ static bool tell_ticket(void *context, const struct pccl_id *from, const struct 
     const struct fixture *f = context;
     *ticket = pccl_ticket(&f->link_key, from, to);
     return pccl_id_equal(to, &f->b);
+}
+
+static enum pccl_keys_verdict judge(void *context, const uint8_t key[PCCL_PUBLIC_BYTES])
+{
+    const struct fixture *f = context;
+    if (memcmp(key, f->public, sizeof f->public) != 0)
+        return PCCL_KEYS_UNKNOWN;
+    return f->revoked ? PCCL_KEYS_REVOKED : PCCL_KEYS_GOOD;
 }
 
 static void fill(void *bytes, size_t length, uint8_t first)
@@ -70,12 +80,14 @@ static void setup(struct fixture *f)
     fill(&f->link_key, sizeof f->link_key, 6);
     assert_true(pccl_keys_pin(&f->key, f->token.pin, &reason));
     f->token.secret = f->secret;
-    f->master = pccl_keys_of_master(pccl_heap(), &f->key, &f->secret, &reason);
+    f->master = pccl_keys_of_master(pccl_heap(), &f->key, &reason);
     f->peer = pccl_keys_of_peer(pccl_heap(), &f->token, &reason);
     struct pccl_token wrong = f->token;
     wrong.secret = f->other_secret;
     f->other = pccl_keys_of_peer(pccl_heap(), &wrong, &reason);
     assert_true(f->master && f->peer && f->other);
+    assert_true(pccl_keys_public(&f->secret, f->public, &reason));
+    pccl_keys_set_judge(f->master, judge, f);
     pccl_keys_set_tickets(f->peer, tell_ticket, f);
     pccl_keys_set_tickets(f->other, tell_ticket, f);
     make_socket_pair(f);
@@ -197,7 +209,7 @@ static void test_another_master_is_told_nothing(void **state)
     setup(&f);
     pccl_keys_destroy(f.master);
     fill(&f.key, sizeof f.key, 77); /* whoever has the token only is no master */
-    f.master = pccl_keys_of_master(pccl_heap(), &f.key, &f.secret, &reason);
+    f.master = pccl_keys_of_master(pccl_heap(), &f.key, &reason);
     assert_non_null(f.master);
     control(&f, f.peer);
     exchange(&f, 1000, 1000);
@@ -205,6 +217,27 @@ static void test_another_master_is_told_nothing(void **state)
     assert_string_equal(pccl_secure_why(f.client.secure),
                         "the master that answers is not the one of the token: its key is another");
     assert_string_equal(pccl_secure_why(f.server.secure), "it does not take this master for the one of its token");
+    teardown(&f);
+}
+
+static void test_revoked_token_is_told(void **state)
+{
+    (void)state;
+    struct fixture f;
+    uint8_t shown[PCCL_PUBLIC_BYTES];
+    setup(&f);
+    control(&f, f.peer);
+    exchange(&f, 1000, 1000);
+    assert_true(pccl_secure_shown(f.server.secure, shown));
+    assert_memory_equal(shown, f.public, sizeof shown);
+    teardown(&f);
+    setup(&f);
+    f.revoked = true;
+    control(&f, f.peer);
+    exchange(&f, 1000, 1000);
+    assert_int_equal(f.server.received + f.client.received, 0);
+    assert_string_equal(pccl_secure_why(f.server.secure), "its token was revoked");
+    assert_string_equal(pccl_secure_why(f.client.secure), "the master does not accept the token: it was revoked");
     teardown(&f);
 }
 
@@ -251,16 +284,18 @@ static void test_a_link_has_one_key(void **state)
     }
 }
 
-static void test_probe_needs_the_token(void **state)
+/* It is for the master alone, which has the peer's key for tickets. */
+static void test_probe_needs_a_ticket(void **state)
 {
     (void)state;
     for (int good = 0; good < 2; good++) {
         struct fixture f;
         setup(&f);
         struct pccl_key_name name = link_of(&f);
-        struct pccl_id none = {{0}};
+        struct pccl_id none = {{0}}, ticket = pccl_ticket(&f.link_key, &none, &f.b);
+        name.from = none;
         name.probe = true;
-        linked(&f, good ? f.master : f.other, f.peer, &name, &none);
+        linked(&f, f.master, f.peer, &name, good ? &ticket : &none);
         exchange(&f, 1000, 1000);
         assert_int_equal(f.server.received, good ? 1000 : 0);
         teardown(&f);
@@ -814,9 +849,10 @@ int main(void)
         cmocka_unit_test(test_token_opens_the_control_connection),
         cmocka_unit_test(test_another_token_does_not),
         cmocka_unit_test(test_another_master_is_told_nothing),
+        cmocka_unit_test(test_revoked_token_is_told),
         cmocka_unit_test(test_ticket_opens_a_link),
         cmocka_unit_test(test_a_link_has_one_key),
-        cmocka_unit_test(test_probe_needs_the_token),
+        cmocka_unit_test(test_probe_needs_a_ticket),
         cmocka_unit_test(test_keys_change),
         cmocka_unit_test(test_keys_of_links_change),
         cmocka_unit_test(test_either_end_without_aes_decides),

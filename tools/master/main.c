@@ -4,6 +4,7 @@
 #include "notify.h"
 #include "settings.h"
 #include "status.h"
+#include "token.h"
 
 #include "api/api.h"
 #include "drive/credentials.h"
@@ -60,15 +61,17 @@ static int print_help(void)
 {
     printf("usage: pccl-master [OPTION]...\n"
            "       pccl-master status [OPTION]... [ADDRESS]\n"
+           "       pccl-master token create|list|revoke [OPTION]...\n"
            "\n"
            "Runs a PCCL master until SIGTERM or SIGINT, which make it tell its peers and end. It holds nothing on\n"
-           "disk but the token and its key. SIGHUP changes nothing.\n"
+           "disk but its key and tokens. SIGHUP changes nothing.\n"
            "\n"
            "  --listen ADDRESS     host:port, 1.2.3.4:port or [v6]:port; may be given several times.\n"
            "                       Default: [::]:48148, port 48148 of all addresses\n"
            "  --token-file FILE    the token that peers need to join, made with the master's key if it is missing;\n"
            "                       peers have it in PCCL_TOKEN or PCCL_TOKEN_FILE, and all is encrypted\n"
-           "  --state DIR          for the master's key and, without --token-file, the token: run.token\n"
+           "  --state DIR          for the master's key, its tokens ('pccl-master token --help') and, without\n"
+           "                       --token-file, the run's own one: run.token\n"
            "  --insecure           no warning when others can reach this master, and there is no token\n"
            "  --config FILE        lines 'key = value'; the keys are listen, log_format, idle_exit_ms and the\n"
            "                       parameters below\n"
@@ -341,20 +344,18 @@ static bool start(struct service *service, const struct pccl_params *params, con
         pccl_api_hosts(params->http, PCCL_MASTER_HTTP_PORT, http, PCCL_MASTER_HTTP_MAX, &http_count, words) != PCCL_OK)
         return false;
     struct pccl_master_config config = pccl_master_server_config(params);
-    struct pccl_credential_files files;
-    struct pccl_keys *keys;
-    bool made;
-    if (pccl_credentials_of_master(params, &keys, &files, &made, words) != PCCL_OK)
+    struct pccl_credentials credentials;
+    if (pccl_credentials_of_master(params, &credentials, words) != PCCL_OK)
         return false;
     service->server = pccl_master_server_create(&config, hosts, count);
     if (!service->server) {
-        pccl_keys_destroy(keys);
+        pccl_credentials_end(&credentials);
         pccl_text_format(words, "out of memory for a master");
         return false;
     }
-    pccl_master_server_secure(service->server, keys, params->insecure);
-    if (keys != NULL)
-        (void)announce_token(files.token, made);
+    pccl_master_server_secure(service->server, &credentials, params->insecure);
+    if (credentials.token_file[0] != '\0' && credentials.keys != NULL)
+        (void)announce_token(credentials.token_file, credentials.made);
     pccl_master_server_set_report_file(service->server, params->topology_file);
     pccl_master_server_set_http(service->server, http, http_count, params->admin_token_file);
     uint32_t beat_ms = beat_of(service);
@@ -515,6 +516,8 @@ int main(int argc, char **argv)
     hold_standard_descriptors();
     if (argc > 1 && strcmp(argv[1], "status") == 0)
         return status_main(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "token") == 0)
+        return token_main(argc - 1, argv + 1);
     int status = parse(&command, argc, argv);
     if (status == GO_ON)
         status = run(&command);

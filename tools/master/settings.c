@@ -53,6 +53,8 @@ static bool is_ours(int which)
     return which >= PCCL_PARAM_COUNT || pccl_params_scope((enum pccl_param)which) != pcclParameterCommunicator;
 }
 
+static bool is_secret(int which) { return which < PCCL_PARAM_COUNT && pccl_params_is_secret((enum pccl_param)which); }
+
 /* SETTING_COUNT: there is none. */
 static int find(const char *name)
 {
@@ -117,6 +119,11 @@ bool settings_set(struct settings *settings, enum settings_source source, unsign
                          which == SETTING_COUNT ? "%s: there is no parameter '%.64s'; --help lists them"
                                                 : "%s: '%.64s' is a parameter of peers, not of a master",
                          where, name);
+        return false;
+    }
+    if (is_secret(which) && source != SETTINGS_ENVIRONMENT) {
+        settings_explain(problem, "%s is taken from the environment only, or from the file that secret_file names",
+                         info_of(which).name);
         return false;
     }
     struct setting *setting = &settings->all[which];
@@ -267,7 +274,7 @@ void settings_print(const struct settings *settings, FILE *stream)
         char value[SETTING_BYTES_MAX + 128], source[512];
         const char *text = settings_text(settings, which);
         bool number = text[0] != '\0' && strspn(text, "0123456789") == strlen(text);
-        if (!is_ours(which))
+        if (!is_ours(which) || is_secret(which))
             continue;
         if (which == SETTING_LISTEN)
             print_list(text, value, sizeof value);

@@ -187,4 +187,28 @@ PLANTS = [
              "is_in_group(m, &other->from, to->group)",
              "pccl_master_is_living_member(to)"),
         ]),
+    Bug("who_has_a_revoked_token_stays",
+        "17.5: a leaked token is revoked, and whoever had it goes on reading the model",
+        [], ["token-revoked", "token-revoked-afar"],
+        [
+            ("src/master/master.c",
+             "if (m->remotes[i]->pass == pass)",
+             "if (false)"),
+        ]),
+    Bug("a_token_is_forgotten_with_its_hello",
+        "17.5: nobody knows any more who came with a token that is revoked",
+        [], ["token-revoked"],
+        [
+            ("src/master/admission.c",
+             "remote->pass = stranger->pass;",
+             ";"),
+        ]),
+    Bug("an_unfit_hello_is_taken",
+        "17.5: a token that is used up, or for reading only, lets a peer in",
+        [], ["token-revoked"],
+        [
+            ("src/master/admission.c",
+             "if (event->unfit != NULL)",
+             "if (false)"),
+        ]),
 ]

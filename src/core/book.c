@@ -1,0 +1,445 @@
+#include "core/book.h"
+
+#include <string.h>
+
+static const char head[] = "pccl-tokens 1 ";
+static const char end_line[] = "end";
+static const char *const role_names[PCCL_ROLES] = {"join", "observe", "admin"};
+
+enum { HALF = sizeof(struct pccl_id), DIGITS = 2 * HALF };
+
+_Static_assert(PCCL_PUBLIC_BYTES == 2 * HALF, "a key is written as two ids");
+
+const char *pccl_role_name(enum pccl_role role) { return role_names[role]; }
+
+bool pccl_role_find(const char *name, size_t length, enum pccl_role *role)
+{
+    for (uint32_t i = 0; i < PCCL_ROLES; i++) {
+        if (strlen(role_names[i]) != length || memcmp(role_names[i], name, length) != 0)
+            continue;
+        *role = (enum pccl_role)i;
+        return true;
+    }
+    return false;
+}
+
+void pccl_book_init(struct pccl_book *book, const struct pccl_memory *memory)
+{
+    *book = (struct pccl_book){.memory = memory};
+}
+
+void pccl_book_fini(struct pccl_book *book)
+{
+    pccl_release(book->memory, book->passes, book->capacity * sizeof *book->passes);
+    pccl_release(book->memory, book->guests, book->guest_capacity * sizeof *book->guests);
+    pccl_book_init(book, book->memory);
+}
+
+/* ---- passes ---- */
+
+struct pccl_pass *pccl_book_find(const struct pccl_book *book, const uint8_t key[PCCL_PUBLIC_BYTES])
+{
+    for (uint32_t i = 0; i < book->count; i++)
+        if (memcmp(book->passes[i].key, key, PCCL_PUBLIC_BYTES) == 0)
+            return &book->passes[i];
+    return NULL;
+}
+
+struct pccl_pass *pccl_book_numbered(const struct pccl_book *book, uint32_t number)
+{
+    for (uint32_t i = 0; i < book->count; i++)
+        if (book->passes[i].number == number)
+            return &book->passes[i];
+    return NULL;
+}
+
+/* Takes digits, at least one, of a number up to `most`. false: there are none, or they are more than that. */
+static bool take_number(const char **at, const char *end, uint64_t most, uint64_t *number)
+{
+    const char *begin = *at;
+    *number = 0;
+    for (; *at < end && **at >= '0' && **at <= '9'; ++*at) {
+        uint64_t digit = (uint64_t)(**at - '0');
+        if (digit > most || *number > (most - digit) / 10)
+            return false;
+        *number = *number * 10 + digit;
+    }
+    return *at > begin && (*begin != '0' || *at == begin + 1); /* one text for each number */
+}
+
+struct pccl_pass *pccl_book_named(const struct pccl_book *book, const char *name)
+{
+    const char *at = name, *end = name + strlen(name);
+    uint64_t number;
+    for (uint32_t i = book->count; i-- > 0;)
+        if (name[0] != '\0' && strcmp(book->passes[i].label, name) == 0)
+            return &book->passes[i];
+    return take_number(&at, end, UINT32_MAX, &number) && at == end ? pccl_book_numbered(book, (uint32_t)number) : NULL;
+}
+
+static bool has_expired(const struct pccl_pass *pass, uint64_t now_s)
+{
+    return pass->ends_s != 0 && now_s >= pass->ends_s;
+}
+
+static bool is_used_up(const struct pccl_pass *pass) { return pass->uses != 0 && pass->used >= pass->uses; }
+
+static bool is_dead(const struct pccl_pass *pass, uint64_t now_s)
+{
+    return pass->revoked_s != 0 || has_expired(pass, now_s) || is_used_up(pass);
+}
+
+void pccl_book_drop(struct pccl_book *book, uint32_t number)
+{
+    struct pccl_pass *pass = pccl_book_numbered(book, number);
+    uint32_t kept = 0;
+    if (pass == NULL)
+        return;
+    uint32_t index = (uint32_t)(pass - book->passes);
+    book->count--;
+    memmove(pass, pass + 1, (book->count - index) * sizeof *pass);
+    for (uint32_t i = 0; i < book->guest_count; i++)
+        if (book->guests[i].pass != number)
+            book->guests[kept++] = book->guests[i];
+    book->guest_count = kept;
+}
+
+static bool make_room(struct pccl_book *book, uint64_t now_s)
+{
+    for (uint32_t i = 0; book->count >= PCCL_BOOK_PASSES_MAX && i < book->count; i++) {
+        if (!is_dead(&book->passes[i], now_s))
+            continue;
+        pccl_book_drop(book, book->passes[i].number);
+        break;
+    }
+    return book->count < PCCL_BOOK_PASSES_MAX;
+}
+
+/* NULL: these terms are good. */
+static const char *fault_of(const struct pccl_terms *terms)
+{
+    size_t length = strlen(terms->label);
+    if (terms->ttl_s > PCCL_BOOK_TTL_S_MAX)
+        return "a token may be good for ten years at most";
+    if (terms->uses > PCCL_BOOK_USES_MAX)
+        return "a token may have 4096 uses at most";
+    if (terms->uses != 0 && terms->role != PCCL_ROLE_JOIN)
+        return "only the uses of tokens for joining are counted";
+    for (size_t at = 0, taken; at < length; at += taken) {
+        taken = pccl_text_character(terms->label + at, length - at);
+        if (taken == 0)
+            return "the label is no printable text";
+    }
+    return length > 0 && (terms->label[0] == ' ' || terms->label[length - 1] == ' ')
+               ? "the label begins or ends with a blank"
+               : NULL;
+}
+
+/* A place for another pass. NULL: memory is short. */
+static struct pccl_pass *append(struct pccl_book *book)
+{
+    struct pccl_pass *passes =
+        pccl_grow(book->memory, book->passes, &book->capacity, book->count + 1, sizeof *book->passes);
+    if (passes == NULL)
+        return NULL;
+    book->passes = passes;
+    return &passes[book->count];
+}
+
+struct pccl_pass *pccl_book_add(struct pccl_book *book, const uint8_t key[PCCL_PUBLIC_BYTES],
+                                const struct pccl_terms *terms, uint64_t now_s, struct pccl_text *reason)
+{
+    const char *fault = fault_of(terms);
+    if (fault == NULL && pccl_book_find(book, key) != NULL)
+        fault = "this token is there already";
+    if (fault == NULL && (book->last_number == UINT32_MAX || !make_room(book, now_s)))
+        fault = "there are 1000 good tokens; revoke one that is not needed";
+    struct pccl_pass *pass = fault == NULL ? append(book) : NULL;
+    if (pass == NULL) {
+        pccl_text_format(reason, "%s", fault != NULL ? fault : "out of memory for a token");
+        return NULL;
+    }
+    book->count++;
+    *pass = (struct pccl_pass){.number = ++book->last_number,
+                               .role = terms->role,
+                               .made_s = now_s,
+                               .ends_s = terms->ttl_s != 0 ? now_s + terms->ttl_s : 0,
+                               .uses = terms->uses};
+    memcpy(pass->key, key, sizeof pass->key);
+    memcpy(pass->label, terms->label, sizeof pass->label);
+    return pass;
+}
+
+bool pccl_book_revoke(struct pccl_pass *pass, uint64_t now_s)
+{
+    if (pass->revoked_s != 0)
+        return false;
+    pass->revoked_s = pccl_max_u64(now_s, 1);
+    return true;
+}
+
+/* ---- who may ---- */
+
+static bool is_guest(const struct pccl_book *book, const struct pccl_pass *pass, const struct pccl_id *digest)
+{
+    for (uint32_t i = 0; i < book->guest_count; i++)
+        if (book->guests[i].pass == pass->number && pccl_id_equal(&book->guests[i].digest, digest))
+            return true;
+    return false;
+}
+
+/* false: no room or no memory. */
+static bool note_guest(struct pccl_book *book, struct pccl_pass *pass, const struct pccl_id *digest)
+{
+    struct pccl_guest *guests =
+        book->guest_count < PCCL_BOOK_GUESTS_MAX
+            ? pccl_grow(book->memory, book->guests, &book->guest_capacity, book->guest_count + 1, sizeof *guests)
+            : NULL;
+    if (guests == NULL)
+        return false;
+    book->guests = guests;
+    guests[book->guest_count++] = (struct pccl_guest){.pass = pass->number, .digest = *digest};
+    pass->used++;
+    return true;
+}
+
+/* NULL: it may. */
+static const char *objection(const struct pccl_book *book, const struct pccl_pass *pass, enum pccl_role role,
+                             const struct pccl_id *digest, uint64_t now_s)
+{
+    static const char *const wrong_role[PCCL_ROLES] = {"is not for joining", "is not for reading", "is not for acting"};
+    bool acts = pass->role == role || (pass->role == PCCL_ROLE_ADMIN && role == PCCL_ROLE_OBSERVE);
+    if (pass->revoked_s != 0)
+        return "was revoked";
+    if (!acts)
+        return wrong_role[role];
+    if (digest != NULL && is_guest(book, pass, digest))
+        return NULL;
+    if (has_expired(pass, now_s))
+        return "has expired";
+    return is_used_up(pass) ? "is used up" : NULL;
+}
+
+enum pccl_status pccl_book_admit(struct pccl_book *book, struct pccl_pass *pass, enum pccl_role role,
+                                 const struct pccl_id *digest, uint64_t now_s, bool *noted, struct pccl_text *reason)
+{
+    const char *why = objection(book, pass, role, digest, now_s);
+    bool limited = pass->ends_s != 0 || pass->uses != 0;
+    *noted = false;
+    if (why == NULL && limited && digest != NULL && !is_guest(book, pass, digest)) {
+        *noted = note_guest(book, pass, digest);
+        if (!*noted && pass->uses != 0) /* else it only could not come back after the token's end */
+            why = "cannot be used, as the book of tokens is full";
+    }
+    if (why == NULL)
+        return PCCL_OK;
+    pccl_text_format(reason, "its token, number %u", pass->number);
+    if (pass->label[0] != '\0')
+        pccl_text_append(reason, " (%s)", pass->label);
+    pccl_text_append(reason, ", %s", why);
+    return PCCL_REFUSED;
+}
+
+/* ---- the text ---- */
+
+static void print_key(struct pccl_print *print, const uint8_t key[PCCL_PUBLIC_BYTES])
+{
+    struct pccl_id halves[2];
+    memcpy(halves, key, sizeof halves);
+    pccl_print_add_id(print, &halves[0]);
+    pccl_print_add_id(print, &halves[1]);
+}
+
+void pccl_book_write(const struct pccl_book *book, struct pccl_print *print)
+{
+    pccl_print_format(print, "%s%u", head, book->last_number);
+    for (uint32_t i = 0; i < book->count; i++) {
+        const struct pccl_pass *pass = &book->passes[i];
+        pccl_print_add(print, "\n");
+        pccl_print_format(print, "token %u %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %u ", pass->number,
+                          role_names[pass->role], pass->made_s, pass->ends_s, pass->revoked_s, pass->uses);
+        print_key(print, pass->key);
+        pccl_print_add(print, " ");
+        pccl_print_add(print, pass->label);
+    }
+    for (uint32_t i = 0; i < book->guest_count; i++) {
+        pccl_print_add(print, "\n");
+        pccl_print_format(print, "guest %u ", book->guests[i].pass);
+        pccl_print_add_id(print, &book->guests[i].digest);
+    }
+    pccl_print_add(print, "\n");
+    pccl_print_add(print, end_line);
+    pccl_print_add(print, "\n");
+}
+
+struct reader {
+    const char *at, *end; /* of the present line */
+    uint32_t line;
+};
+
+/* The next line. false: there is none that is whole. */
+static bool next_line(struct reader *reader, const char **rest, const char *end)
+{
+    const char *newline = memchr(*rest, '\n', (size_t)(end - *rest));
+    if (newline == NULL)
+        return false;
+    reader->at = *rest;
+    reader->end = newline;
+    reader->line++;
+    *rest = newline + 1;
+    return true;
+}
+
+static bool take_words(struct reader *reader, const char *words)
+{
+    size_t length = strlen(words);
+    if ((size_t)(reader->end - reader->at) < length || memcmp(reader->at, words, length) != 0)
+        return false;
+    reader->at += length;
+    return true;
+}
+
+static bool take_field(struct reader *reader, uint64_t most, uint64_t *number)
+{
+    return take_words(reader, " ") && take_number(&reader->at, reader->end, most, number);
+}
+
+static bool take_role(struct reader *reader, enum pccl_role *role)
+{
+    if (!take_words(reader, " "))
+        return false;
+    const char *blank = memchr(reader->at, ' ', (size_t)(reader->end - reader->at));
+    if (blank == NULL || !pccl_role_find(reader->at, (size_t)(blank - reader->at), role))
+        return false;
+    reader->at = blank;
+    return true;
+}
+
+static bool take_id(struct reader *reader, struct pccl_id *id)
+{
+    if (reader->end - reader->at < DIGITS || !pccl_id_read(reader->at, DIGITS, id))
+        return false;
+    reader->at += DIGITS;
+    return true;
+}
+
+static bool read_pass(struct pccl_book *book, struct reader *reader)
+{
+    struct pccl_pass *pass = book->count < PCCL_BOOK_PASSES_MAX ? append(book) : NULL;
+    uint64_t number, uses;
+    struct pccl_id halves[2];
+    if (pass == NULL)
+        return false;
+    *pass = (struct pccl_pass){.number = 0};
+    if (!take_field(reader, book->last_number, &number) || !take_role(reader, &pass->role) ||
+        !take_field(reader, INT64_MAX, &pass->made_s) || !take_field(reader, INT64_MAX, &pass->ends_s) ||
+        !take_field(reader, INT64_MAX, &pass->revoked_s) || !take_field(reader, PCCL_BOOK_USES_MAX, &uses) ||
+        !take_words(reader, " ") || !take_id(reader, &halves[0]) || !take_id(reader, &halves[1]) ||
+        !take_words(reader, " "))
+        return false;
+    size_t length = (size_t)(reader->end - reader->at);
+    if (length > PCCL_BOOK_LABEL_MAX || memchr(reader->at, '\0', length) != NULL)
+        return false;
+    memcpy(pass->label, reader->at, length);
+    memcpy(pass->key, halves, sizeof halves);
+    pass->number = (uint32_t)number;
+    pass->uses = (uint32_t)uses;
+    struct pccl_terms terms = {.role = pass->role, .uses = pass->uses};
+    memcpy(terms.label, pass->label, sizeof terms.label);
+    uint32_t before = book->count > 0 ? pass[-1].number : 0;
+    if (pass->number <= before || fault_of(&terms) != NULL || pccl_book_find(book, pass->key) != NULL)
+        return false;
+    book->count++;
+    return true;
+}
+
+static bool read_guest(struct pccl_book *book, struct reader *reader)
+{
+    uint64_t number;
+    struct pccl_id digest;
+    if (!take_field(reader, UINT32_MAX, &number) || !take_words(reader, " ") || !take_id(reader, &digest))
+        return false;
+    struct pccl_pass *pass = pccl_book_numbered(book, (uint32_t)number);
+    return pass != NULL && reader->at == reader->end && !is_guest(book, pass, &digest) &&
+           (pass->ends_s != 0 || pass->uses > pass->used) && note_guest(book, pass, &digest);
+}
+
+/* false: the line is none of a book, or memory is short. *ended: it is the last one. */
+static bool read_line(struct pccl_book *book, struct reader *reader, bool *ended)
+{
+    uint64_t number;
+    if (reader->line == 1) {
+        bool good = take_words(reader, head) && take_number(&reader->at, reader->end, UINT32_MAX, &number);
+        book->last_number = good ? (uint32_t)number : 0;
+        return good && reader->at == reader->end;
+    }
+    *ended = reader->end - reader->at == sizeof end_line - 1 && take_words(reader, end_line);
+    if (*ended)
+        return true;
+    return take_words(reader, "token") ? read_pass(book, reader)
+                                       : take_words(reader, "guest") && read_guest(book, reader);
+}
+
+enum pccl_status pccl_book_read(struct pccl_book *book, const char *text, size_t length, struct pccl_text *reason)
+{
+    struct reader reader = {.line = 0};
+    const char *rest = text, *end = text + length;
+    bool ended = false, good = true;
+    while (good && !ended && next_line(&reader, &rest, end))
+        good = read_line(book, &reader, &ended);
+    if (good && ended && rest == end)
+        return PCCL_OK;
+    if (!good)
+        pccl_text_format(reason, "line %u is none of a book of tokens", reader.line);
+    else
+        pccl_text_format(reason, "%s", ended ? "something follows its end" : "its end is missing");
+    pccl_book_fini(book);
+    return PCCL_MALFORMED;
+}
+
+/* ---- for people ---- */
+
+/* "3d 4h", "25m 10s": the two largest units. */
+static void print_span(struct pccl_print *print, uint64_t seconds)
+{
+    if (seconds >= 86400)
+        pccl_print_format(print, "%" PRIu64 "d %" PRIu64 "h", seconds / 86400, seconds % 86400 / 3600);
+    else if (seconds >= 3600)
+        pccl_print_format(print, "%" PRIu64 "h %" PRIu64 "m", seconds / 3600, seconds % 3600 / 60);
+    else
+        pccl_print_format(print, "%" PRIu64 "m %" PRIu64 "s", seconds / 60, seconds % 60);
+}
+
+static void print_state(const struct pccl_pass *pass, uint64_t now_s, struct pccl_print *print)
+{
+    if (pass->revoked_s != 0) {
+        pccl_print_add(print, "revoked ");
+        print_span(print, now_s - pccl_min_u64(now_s, pass->revoked_s));
+        pccl_print_add(print, " ago");
+    } else if (has_expired(pass, now_s)) {
+        pccl_print_add(print, "expired ");
+        print_span(print, now_s - pass->ends_s);
+        pccl_print_add(print, " ago");
+    } else if (is_used_up(pass)) {
+        pccl_print_add(print, "used up");
+    } else if (pass->ends_s != 0) {
+        pccl_print_add(print, "good for ");
+        print_span(print, pass->ends_s - now_s);
+    } else {
+        pccl_print_add(print, "good");
+    }
+}
+
+void pccl_book_list(const struct pccl_book *book, uint64_t now_s, struct pccl_print *print)
+{
+    for (uint32_t i = 0; i < book->count; i++) {
+        const struct pccl_pass *pass = &book->passes[i];
+        pccl_print_format(print, "%u  %s  ", pass->number, role_names[pass->role]);
+        print_state(pass, now_s, print);
+        if (pass->uses != 0)
+            pccl_print_format(print, "  %u of %u uses", pass->used, pass->uses);
+        if (pass->label[0] != '\0')
+            pccl_print_format(print, "  %s", pass->label);
+        pccl_print_add(print, "\n");
+    }
+}

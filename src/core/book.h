@@ -1,0 +1,111 @@
+/*
+ * The book of tokens: what a master knows of each of its tokens, which is everything but the secret:
+ * the public key that is made of it, what it is good for, how long, how often, and who came with it.
+ * Also its text, which the master keeps in a file. Pure; the time is that of the calendar, as the
+ * book outlives the process.
+ *
+ * A token that has expired or is used up lets nobody in, but those who came with it before come back:
+ * a broken connection or a restart of the master costs no member. A revoked token lets nobody in.
+ */
+#ifndef PCCL_CORE_BOOK_H
+#define PCCL_CORE_BOOK_H
+
+#include "core/id.h"
+#include "core/memory.h"
+#include "core/print.h"
+#include "core/status.h"
+#include "core/token.h"
+
+enum pccl_role {
+    PCCL_ROLE_JOIN,    /* be a peer */
+    PCCL_ROLE_OBSERVE, /* read over HTTP */
+    PCCL_ROLE_ADMIN,   /* read and act over HTTP */
+    PCCL_ROLES,
+};
+
+enum {
+    PCCL_BOOK_PASSES_MAX = 1000,
+    PCCL_BOOK_GUESTS_MAX = 16384, /* of all passes */
+    PCCL_BOOK_USES_MAX = 4096,    /* of one */
+    PCCL_BOOK_LABEL_MAX = 64,     /* bytes */
+    PCCL_BOOK_TTL_S_MAX = 10 * 366 * 86400,
+    PCCL_BOOK_TEXT_MAX = 2 << 20,
+};
+
+/* A token without its secret. */
+struct pccl_pass {
+    uint32_t number; /* its name, never used again */
+    uint8_t key[PCCL_PUBLIC_BYTES];
+    enum pccl_role role;
+    uint64_t made_s;
+    uint64_t ends_s;    /* 0: never */
+    uint64_t revoked_s; /* 0: it is not */
+    uint32_t uses;      /* how many may come with it; 0: any number */
+    uint32_t used;      /* guests */
+    char label[PCCL_BOOK_LABEL_MAX + 1];
+};
+
+/* Who came with a pass that has a limit: a digest of a secret of the peer's (the token of its hello). */
+struct pccl_guest {
+    uint32_t pass;
+    struct pccl_id digest;
+};
+
+struct pccl_book {
+    const struct pccl_memory *memory;
+    struct pccl_pass *passes; /* in the order of their numbers */
+    uint32_t count, capacity, last_number;
+    struct pccl_guest *guests;
+    uint32_t guest_count, guest_capacity;
+};
+
+/* What a new token is to be. */
+struct pccl_terms {
+    enum pccl_role role;
+    uint64_t ttl_s; /* 0: for ever */
+    uint32_t uses;  /* 0: any number */
+    char label[PCCL_BOOK_LABEL_MAX + 1];
+};
+
+/* "join", "observe", "admin". */
+const char *pccl_role_name(enum pccl_role role);
+PCCL_MUST_CHECK bool pccl_role_find(const char *name, size_t length, enum pccl_role *role);
+
+void pccl_book_init(struct pccl_book *book, const struct pccl_memory *memory);
+void pccl_book_fini(struct pccl_book *book);
+
+/*
+ * Adds a token. When there are PCCL_BOOK_PASSES_MAX, the oldest of those that let nobody in makes room.
+ * NULL, with a reason: the terms are none, the book is full, or memory is short. The pointer is valid until the book
+ * changes.
+ */
+struct pccl_pass *pccl_book_add(struct pccl_book *book, const uint8_t key[PCCL_PUBLIC_BYTES],
+                                const struct pccl_terms *terms, uint64_t now_s, struct pccl_text *reason);
+/* Takes it out, as if it had never been there. */
+void pccl_book_drop(struct pccl_book *book, uint32_t number);
+/* NULL: there is none. */
+struct pccl_pass *pccl_book_find(const struct pccl_book *book, const uint8_t key[PCCL_PUBLIC_BYTES]);
+struct pccl_pass *pccl_book_numbered(const struct pccl_book *book, uint32_t number);
+/* The newest with this label, or with this number in digits. NULL: there is none. */
+struct pccl_pass *pccl_book_named(const struct pccl_book *book, const char *name);
+/* false: it was before. */
+bool pccl_book_revoke(struct pccl_pass *pass, uint64_t now_s);
+
+/*
+ * Somebody shows this pass, to do what needs this role; a peer is known by its digest, NULL: an HTTP
+ * request. OK: it may; *noted: the book has changed, as this is one of the uses, or of the guests who may
+ * come back. Otherwise, with a reason.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_book_admit(struct pccl_book *book, struct pccl_pass *pass, enum pccl_role role,
+                                                 const struct pccl_id *digest, uint64_t now_s, bool *noted,
+                                                 struct pccl_text *reason);
+
+/* The text of the book, at most PCCL_BOOK_TEXT_MAX bytes. It holds no secret. */
+void pccl_book_write(const struct pccl_book *book, struct pccl_print *print);
+/* Into a book that was only initialized. Not OK, with a reason: it is not the text of a book; then it is empty. */
+PCCL_MUST_CHECK enum pccl_status pccl_book_read(struct pccl_book *book, const char *text, size_t length,
+                                                struct pccl_text *reason);
+/* For people: a line for each token. */
+void pccl_book_list(const struct pccl_book *book, uint64_t now_s, struct pccl_print *print);
+
+#endif

@@ -1,0 +1,177 @@
+#include "drive/master_control.h"
+
+#include "net/heap.h"
+#include "net/socket.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct pccl_control_visitor {
+    struct pccl_control *control; /* NULL: it does not count any more; the loop still has it */
+    struct pccl_control_visitor *previous, *next;
+    struct pccl_channel channel;
+    struct pccl_print answer;
+    const uint8_t *payload;
+    uint8_t *room; /* command */
+    uint8_t command[PCCL_TOKENS_COMMAND_MAX + 1];
+};
+
+/* ---- visitors ---- */
+
+static struct pccl_control_visitor *visitor_of(struct pccl_channel *channel)
+{
+    return PCCL_CONTAINER_OF(channel, struct pccl_control_visitor, channel);
+}
+
+static void leave(struct pccl_control_visitor *visitor)
+{
+    struct pccl_control *control = visitor->control;
+    if (!control)
+        return;
+    *(visitor->previous ? &visitor->previous->next : &control->visitors) = visitor->next;
+    if (visitor->next)
+        visitor->next->previous = visitor->previous;
+    control->visitor_count--;
+    visitor->control = NULL;
+}
+
+/* The answer may have a token in it. */
+static void wipe_answer(struct pccl_control_visitor *visitor)
+{
+    if (visitor->answer.bytes)
+        pccl_wipe(visitor->answer.bytes, visitor->answer.length);
+    pccl_print_fini(&visitor->answer);
+}
+
+static void on_released(struct pccl_channel *channel)
+{
+    struct pccl_control_visitor *visitor = visitor_of(channel);
+    leave(visitor);
+    wipe_answer(visitor);
+    pccl_release(channel->memory, visitor, sizeof *visitor);
+}
+
+static void close_at_once(struct pccl_control_visitor *visitor)
+{
+    leave(visitor);
+    pccl_channel_close(&visitor->channel);
+}
+
+static void on_parted(struct pccl_channel *channel) { leave(visitor_of(channel)); }
+
+static void on_late(struct pccl_channel *channel) { close_at_once(visitor_of(channel)); }
+
+/* The command is whole. */
+static void answer(struct pccl_control_visitor *visitor, char *end)
+{
+    struct pccl_control *control = visitor->control;
+    uint32_t revoked;
+    *end = '\0';
+    pccl_tokens_command(control->tokens, (const char *)visitor->command, &visitor->answer, &revoked);
+    if (revoked)
+        control->revoked(control->owner, revoked);
+    visitor->payload = (const uint8_t *)visitor->answer.bytes;
+    if (!visitor->answer.failed)
+        pccl_channel_put_payload(&visitor->channel, &visitor->payload, visitor->answer.length);
+    pccl_channel_leave(&visitor->channel, false, PCCL_CONTROL_MS);
+}
+
+static void on_visit(struct pccl_channel *channel, int ready)
+{
+    struct pccl_control_visitor *visitor = visitor_of(channel);
+    size_t budget = sizeof visitor->command;
+    (void)pccl_channel_begin(channel, ready);
+    enum pccl_channel_io io = pccl_channel_read(channel, &budget);
+    char *end = io == PCCL_CHANNEL_MOVED ? memchr(visitor->command, '\n', channel->received) : NULL;
+    if (end)
+        answer(visitor, end);
+    else if (io == PCCL_CHANNEL_ENDED || channel->received == sizeof visitor->command)
+        close_at_once(visitor);
+    if (channel->state == PCCL_CHANNEL_OPEN)
+        pccl_channel_watch(channel, UV_READABLE);
+}
+
+static void welcome(struct pccl_control *control, uv_os_sock_t socket)
+{
+    static const struct pccl_channel_events events = {
+        .visit = on_visit, .late = on_late, .parted = on_parted, .released = on_released};
+    struct pccl_control_visitor *visitor =
+        control->visitor_count < PCCL_CONTROL_VISITORS_MAX ? pccl_allocate(pccl_heap(), sizeof *visitor) : NULL;
+    if (!visitor) {
+        pccl_socket_close(socket);
+        return;
+    }
+    pccl_print_init(&visitor->answer, pccl_heap(), PCCL_TOKENS_ANSWER_MAX);
+    pccl_channel_init(&visitor->channel, pccl_heap(), socket, &events);
+    if (!pccl_channel_open(&visitor->channel, control->poll.loop)) {
+        pccl_channel_fini(&visitor->channel);
+        pccl_release(pccl_heap(), visitor, sizeof *visitor);
+        return;
+    }
+    visitor->control = control;
+    visitor->next = control->visitors;
+    if (visitor->next)
+        visitor->next->previous = visitor;
+    control->visitors = visitor;
+    control->visitor_count++;
+    visitor->room = visitor->command;
+    pccl_channel_expect(&visitor->channel, &visitor->room, sizeof visitor->command);
+    pccl_channel_limit(&visitor->channel, PCCL_CONTROL_MS);
+    pccl_channel_watch(&visitor->channel, UV_READABLE);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct pccl_control *control = poll->data;
+    struct pccl_address from;
+    uv_os_sock_t accepted;
+    (void)status;
+    (void)events;
+    if (pccl_socket_accept(control->listening, &accepted, &from) == 0)
+        welcome(control, accepted);
+}
+
+/* ---- life ---- */
+
+static int listen_there(struct pccl_control *control, uv_loop_t *loop)
+{
+    int error = pccl_socket_listen_local(control->path, &control->listening);
+    if (error)
+        return error;
+    error = uv_poll_init_socket(loop, &control->poll, control->listening);
+    if (error) {
+        pccl_socket_close(control->listening);
+        return error;
+    }
+    control->poll.data = control;
+    (void)uv_poll_start(&control->poll, UV_READABLE, on_readable);
+    return 0;
+}
+
+enum pccl_status pccl_control_open(struct pccl_control *control, uv_loop_t *loop, const char *state,
+                                   struct pccl_text *reason)
+{
+    int length = snprintf(control->path, sizeof control->path, "%s/control", state);
+    int error = length > 0 && (size_t)length < sizeof control->path ? listen_there(control, loop) : UV_ENAMETOOLONG;
+    control->is_open = error == 0;
+    if (control->is_open)
+        return PCCL_OK;
+    pccl_text_format(reason, "cannot make the socket %s/control: %s", state,
+                     error == UV_EADDRINUSE     ? "another master uses this directory"
+                     : error == UV_ENAMETOOLONG ? "such a path has at most 107 bytes"
+                                                : uv_strerror(error));
+    return PCCL_SYSTEM;
+}
+
+void pccl_control_close(struct pccl_control *control)
+{
+    if (!control->is_open)
+        return;
+    control->is_open = false;
+    (void)unlink(control->path);
+    uv_close((uv_handle_t *)&control->poll, NULL);
+    pccl_socket_close(control->listening);
+    while (control->visitors)
+        close_at_once(control->visitors);
+}

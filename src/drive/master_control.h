@@ -1,0 +1,42 @@
+/*
+ * The control socket of a master, a unix socket in its state directory, which is its user's alone: one line is a
+ * command about tokens (drive/tokens.h), and the answer ends with the connection. Few connections, for a
+ * short time, with little memory. Runs on the loop's thread.
+ */
+#ifndef PCCL_DRIVE_MASTER_CONTROL_H
+#define PCCL_DRIVE_MASTER_CONTROL_H
+
+#include "drive/tokens.h"
+#include "net/channel.h"
+
+enum {
+    PCCL_CONTROL_VISITORS_MAX = 8,
+    PCCL_CONTROL_MS = 5000,      /* for a whole visit */
+    PCCL_CONTROL_PATH_MAX = 107, /* of a unix socket */
+};
+
+struct pccl_control_visitor;
+
+struct pccl_control {
+    /* the owner's, before open */
+    struct pccl_tokens *tokens;
+    void *owner;
+    void (*revoked)(void *owner, uint32_t pass); /* its peers must go */
+    /* its own */
+    uv_poll_t poll;
+    uv_os_sock_t listening;
+    struct pccl_control_visitor *visitors;
+    uint32_t visitor_count;
+    bool is_open;
+    char path[PCCL_CONTROL_PATH_MAX + 1];
+};
+
+/*
+ * Listens at the socket `control` in this directory. SYSTEM, with a reason: it is not possible, or another master
+ * serves the directory. Afterward the struct stays until the loop has released its handles.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_control_open(struct pccl_control *control, uv_loop_t *loop, const char *state,
+                                                   struct pccl_text *reason);
+void pccl_control_close(struct pccl_control *control); /* also of a zeroed struct */
+
+#endif

@@ -1,0 +1,113 @@
+#include "drive/secret_file.h"
+
+#include "config/params.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+static enum pccl_status fail(struct pccl_text *reason, const char *what, const char *path, const char *why)
+{
+    pccl_text_format(reason, "%s %s: %s", what, path, why);
+    return PCCL_SYSTEM;
+}
+
+static const char *fault_of(int descriptor, bool is_private)
+{
+    struct stat status;
+    if (fstat(descriptor, &status) != 0)
+        return strerror(errno);
+    if (!S_ISREG(status.st_mode))
+        return "it is no regular file";
+    if (is_private && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        return "others may read or write it, so what it holds is no secret: make a new one, or 'chmod 600' it";
+    if (is_private && status.st_uid != geteuid())
+        return "it belongs to another user";
+    return NULL;
+}
+
+enum pccl_status pccl_secret_file_read(const char *path, bool is_private, char *text, size_t most, size_t *length,
+                                       struct pccl_text *reason)
+{
+    *length = 0;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0)
+        return errno == ENOENT ? PCCL_OK : fail(reason, "cannot read", path, strerror(errno));
+    const char *fault = fault_of(descriptor, is_private);
+    while (!fault) {
+        char more; /* beyond what there is room for */
+        ssize_t got = *length < most ? read(descriptor, text + *length, most - *length) : read(descriptor, &more, 1);
+        if (got > 0 && *length == most)
+            fault = "it is too long";
+        else if (got > 0)
+            *length += (size_t)got;
+        else if (got == 0)
+            break;
+        else if (errno != EINTR)
+            fault = strerror(errno);
+    }
+    (void)close(descriptor);
+    text[*length] = '\0';
+    if (!fault && *length == 0)
+        fault = "it is empty";
+    return fault ? fail(reason, "cannot use", path, fault) : PCCL_OK;
+}
+
+static int write_all(int descriptor, const char *text, size_t length, bool lasting)
+{
+    while (length > 0) {
+        ssize_t wrote = write(descriptor, text, length);
+        if (wrote < 0 && errno != EINTR)
+            return errno;
+        text += wrote > 0 ? wrote : 0;
+        length -= wrote > 0 ? (size_t)wrote : 0;
+    }
+    return !lasting || fsync(descriptor) == 0 ? 0 : errno;
+}
+
+static enum pccl_status put(const char *path, const char *text, size_t length, bool lasting,
+                            int (*place)(const char *, const char *), struct pccl_text *reason)
+{
+    char temporary[2 * PCCL_PARAM_BYTES_MAX + 32];
+    (void)snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)uv_os_getpid());
+    int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (descriptor < 0)
+        return fail(reason, "cannot make", temporary, strerror(errno));
+    int error = write_all(descriptor, text, length, lasting);
+    if (close(descriptor) != 0 && !error)
+        error = errno;
+    if (!error && place(temporary, path) != 0)
+        error = errno;
+    (void)unlink(temporary);
+    return error ? fail(reason, "cannot make", path, strerror(error)) : PCCL_OK;
+}
+
+enum pccl_status pccl_secret_file_make(const char *path, const char *text, size_t length, struct pccl_text *reason)
+{
+    return put(path, text, length, true, link, reason);
+}
+
+enum pccl_status pccl_secret_file_replace(const char *path, const char *text, size_t length, bool lasting,
+                                          struct pccl_text *reason)
+{
+    return put(path, text, length, lasting, rename, reason);
+}
+
+enum pccl_status pccl_secret_directory(const char *path, struct pccl_text *reason)
+{
+    struct stat status;
+    if (mkdir(path, S_IRWXU) != 0 && errno != EEXIST)
+        return fail(reason, "cannot make the directory", path, strerror(errno));
+    if (stat(path, &status) != 0)
+        return fail(reason, "cannot use the directory", path, strerror(errno));
+    if (!S_ISDIR(status.st_mode))
+        return fail(reason, "cannot use the directory", path, "it is none");
+    if (status.st_uid != geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        return fail(reason, "cannot use the directory", path,
+                    "it belongs to another user, or others may use it: 'chmod 700' it, or name another one");
+    return PCCL_OK;
+}

@@ -1,0 +1,29 @@
+/*
+ * Files of a master that are its user's alone: its key, its token, its book of tokens. Each appears with
+ * all of its text, or not at all. Reasons name the file and what is wrong, never what it holds.
+ */
+#ifndef PCCL_DRIVE_SECRET_FILE_H
+#define PCCL_DRIVE_SECRET_FILE_H
+
+#include "core/status.h"
+#include "core/text.h"
+
+/*
+ * Reads the whole text, of at most `most` bytes, and a terminator. OK with *length 0: there is no such file. Otherwise
+ * not OK, with a reason: it cannot be read, is empty or too long, or (is_private) not only this user may read it.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_secret_file_read(const char *path, bool is_private, char *text, size_t most,
+                                                       size_t *length, struct pccl_text *reason);
+/* A new one, never in the place of another. SYSTEM, with a reason: there is none now. */
+PCCL_MUST_CHECK enum pccl_status pccl_secret_file_make(const char *path, const char *text, size_t length,
+                                                       struct pccl_text *reason);
+/*
+ * In the place of the one before. lasting: it survives the machine's power, not only this process, which takes the
+ * disk's time. SYSTEM, with a reason: the one before is still there.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_secret_file_replace(const char *path, const char *text, size_t length,
+                                                          bool lasting, struct pccl_text *reason);
+/* Makes the directory, if it is missing. SYSTEM, with a reason: it is none, or not this user's alone. */
+PCCL_MUST_CHECK enum pccl_status pccl_secret_directory(const char *path, struct pccl_text *reason);
+
+#endif

@@ -1,0 +1,276 @@
+#include "drive/tokens.h"
+
+#include "config/params.h"
+#include "core/ticket.h"
+#include "drive/random.h"
+#include "drive/secret_file.h"
+#include "log/logger.h"
+#include "net/heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char run_label[] = "run token";
+
+struct pccl_tokens {
+    struct pccl_book book;
+    uint8_t pin[PCCL_PIN_BYTES];
+    bool changed; /* and not written yet */
+    bool told;    /* that it cannot be written */
+    char path[2 * PCCL_PARAM_BYTES_MAX];
+};
+
+static uint64_t now_s(void)
+{
+    time_t now = time(NULL);
+    return now > 0 ? (uint64_t)now : 0;
+}
+
+/* ---- the file ---- */
+
+static enum pccl_status load(struct pccl_tokens *tokens, struct pccl_text *reason)
+{
+    struct pccl_text why;
+    size_t length;
+    if (!tokens->path[0])
+        return PCCL_OK;
+    char *text = pccl_heap_raw(PCCL_BOOK_TEXT_MAX + 1);
+    if (!text) {
+        pccl_text_format(reason, "out of memory for tokens");
+        return PCCL_MEMORY;
+    }
+    enum pccl_status status = pccl_secret_file_read(tokens->path, true, text, PCCL_BOOK_TEXT_MAX, &length, reason);
+    if (status == PCCL_OK && length > 0 && pccl_book_read(&tokens->book, text, length, &why) != PCCL_OK) {
+        pccl_text_format(
+            reason, "cannot use %s: %s. Bring a good one back, or remove it: then only the run's own token is good",
+            tokens->path, why.bytes);
+        status = PCCL_SYSTEM;
+    }
+    pccl_release(pccl_heap(), text, PCCL_BOOK_TEXT_MAX + 1);
+    return status;
+}
+
+static enum pccl_status store(struct pccl_tokens *tokens, bool lasting, struct pccl_text *reason)
+{
+    struct pccl_print print;
+    if (!tokens->path[0])
+        return PCCL_OK;
+    pccl_print_init(&print, pccl_heap(), PCCL_BOOK_TEXT_MAX);
+    pccl_book_write(&tokens->book, &print);
+    enum pccl_status status = PCCL_MEMORY;
+    if (print.failed)
+        pccl_text_format(reason, "out of memory for the text of the tokens");
+    else
+        status = pccl_secret_file_replace(tokens->path, print.bytes, print.length, lasting, reason);
+    pccl_print_fini(&print);
+    if (status == PCCL_OK)
+        tokens->told = false;
+    return status;
+}
+
+void pccl_tokens_save(struct pccl_tokens *tokens)
+{
+    struct pccl_text reason;
+    bool changed = tokens->changed;
+    tokens->changed = false; /* a write that fails is tried again with the next change, not in each turn */
+    if (!changed || store(tokens, false, &reason) == PCCL_OK || tokens->told)
+        return;
+    tokens->told = true;
+    pccl_logger_print(PCCL_LOG_ERROR, "master", "who used a token may be forgotten when the master restarts: %s",
+                      reason.bytes);
+}
+
+/* ---- life ---- */
+
+static enum pccl_status note_run(struct pccl_tokens *tokens, const struct pccl_secret *run, struct pccl_text *reason)
+{
+    struct pccl_terms terms = {.role = PCCL_ROLE_JOIN};
+    uint8_t key[PCCL_PUBLIC_BYTES];
+    if (!pccl_keys_public(run, key, reason))
+        return PCCL_UNSUPPORTED;
+    if (pccl_book_find(&tokens->book, key))
+        return PCCL_OK;
+    for (uint32_t i = 0; i < tokens->book.count; i++)
+        if (strcmp(tokens->book.passes[i].label, run_label) == 0)
+            (void)pccl_book_revoke(&tokens->book.passes[i], now_s());
+    memcpy(terms.label, run_label, sizeof run_label);
+    if (!pccl_book_add(&tokens->book, key, &terms, now_s(), reason))
+        return PCCL_LIMIT;
+    return store(tokens, true, reason);
+}
+
+struct pccl_tokens *pccl_tokens_open(const char *path, const uint8_t pin[PCCL_PIN_BYTES], const struct pccl_secret *run,
+                                     struct pccl_text *reason)
+{
+    struct pccl_tokens *tokens = pccl_allocate(pccl_heap(), sizeof *tokens);
+    size_t length = strlen(path);
+    PCCL_ASSERT(length < sizeof tokens->path);
+    if (!tokens) {
+        pccl_text_format(reason, "out of memory for tokens");
+        return NULL;
+    }
+    pccl_book_init(&tokens->book, pccl_heap());
+    memcpy(tokens->path, path, length + 1);
+    memcpy(tokens->pin, pin, sizeof tokens->pin);
+    if (load(tokens, reason) == PCCL_OK && note_run(tokens, run, reason) == PCCL_OK)
+        return tokens;
+    pccl_tokens_close(tokens);
+    return NULL;
+}
+
+void pccl_tokens_close(struct pccl_tokens *tokens)
+{
+    if (!tokens)
+        return;
+    pccl_book_fini(&tokens->book);
+    pccl_release(pccl_heap(), tokens, sizeof *tokens);
+}
+
+/* ---- who comes ---- */
+
+enum pccl_keys_verdict pccl_tokens_judge(void *context, const uint8_t key[PCCL_PUBLIC_BYTES])
+{
+    const struct pccl_tokens *tokens = context;
+    const struct pccl_pass *pass = pccl_book_find(&tokens->book, key);
+    if (!pass)
+        return PCCL_KEYS_UNKNOWN;
+    return pass->revoked_s != 0 ? PCCL_KEYS_REVOKED : PCCL_KEYS_GOOD;
+}
+
+enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key[PCCL_PUBLIC_BYTES],
+                                   const struct pccl_id *peer, uint32_t *pass, struct pccl_text *reason)
+{
+    struct pccl_pass *found = pccl_book_find(&tokens->book, key);
+    struct pccl_id digest = pccl_secret_digest(peer);
+    bool noted;
+    *pass = found ? found->number : 0;
+    if (!found) { /* it made room for another one since its handshake */
+        pccl_text_format(reason, "its token is not one of this master any more");
+        return PCCL_REFUSED;
+    }
+    enum pccl_status status = pccl_book_admit(&tokens->book, found, PCCL_ROLE_JOIN, &digest, now_s(), &noted, reason);
+    tokens->changed = tokens->changed || noted;
+    return status;
+}
+
+/* ---- commands ---- */
+
+static void refuse(struct pccl_print *answer, const char *words)
+{
+    pccl_print_add(answer, "no\n");
+    pccl_print_add(answer, words);
+    pccl_print_add(answer, "\n");
+}
+
+/* Takes a number and the blank behind it. */
+static bool take_number(const char **at, uint64_t most, uint64_t *number)
+{
+    char *end;
+    if (**at < '0' || **at > '9')
+        return false;
+    *number = strtoull(*at, &end, 10);
+    *at = end + 1;
+    return *end == ' ' && *number <= most;
+}
+
+static bool read_terms(const char *at, struct pccl_terms *terms)
+{
+    const char *blank = strchr(at, ' ');
+    uint64_t uses;
+    *terms = (struct pccl_terms){.uses = 0};
+    if (!blank || !pccl_role_find(at, (size_t)(blank - at), &terms->role))
+        return false;
+    at = blank + 1;
+    if (!take_number(&at, INT64_MAX, &terms->ttl_s) || !take_number(&at, UINT32_MAX, &uses) ||
+        strlen(at) >= sizeof terms->label)
+        return false;
+    terms->uses = (uint32_t)uses;
+    memcpy(terms->label, at, strlen(at) + 1);
+    return true;
+}
+
+/* Its pass, in the book and the file. NULL, with a reason: it is in neither. */
+static struct pccl_pass *add(struct pccl_tokens *tokens, struct pccl_token *token, const struct pccl_terms *terms,
+                             struct pccl_text *reason)
+{
+    uint8_t key[PCCL_PUBLIC_BYTES];
+    memcpy(token->pin, tokens->pin, sizeof token->pin);
+    if (!pccl_random_bytes(token->secret.bytes, sizeof token->secret.bytes)) {
+        pccl_text_format(reason, "the system provides no entropy");
+        return NULL;
+    }
+    if (!pccl_keys_public(&token->secret, key, reason))
+        return NULL;
+    struct pccl_pass *pass = pccl_book_add(&tokens->book, key, terms, now_s(), reason);
+    if (pass && store(tokens, true, reason) != PCCL_OK) {
+        pccl_book_drop(&tokens->book, pass->number);
+        pass = NULL;
+    }
+    return pass;
+}
+
+static void create(struct pccl_tokens *tokens, const char *words, struct pccl_print *answer)
+{
+    struct pccl_terms terms;
+    struct pccl_token token;
+    struct pccl_text reason;
+    char text[PCCL_TOKEN_TEXT + 1];
+    if (!read_terms(words, &terms)) {
+        refuse(answer, "a role (join, observe or admin), seconds, uses and a label of at most 64 bytes are wanted");
+        return;
+    }
+    if (strcmp(terms.label, run_label) == 0) {
+        refuse(answer, "this label is that of the run's own token");
+        return;
+    }
+    const struct pccl_pass *pass = add(tokens, &token, &terms, &reason);
+    if (!pass) {
+        refuse(answer, reason.bytes);
+    } else {
+        pccl_token_write(&token, text);
+        pccl_print_add(answer, "ok\n");
+        pccl_print_add(answer, text);
+        pccl_print_add(answer, "\n");
+        pccl_wipe(text, sizeof text);
+        pccl_logger_print(PCCL_LOG_INFO, "master", "token %u was made: %s %s", pass->number, pccl_role_name(pass->role),
+                          pass->label);
+    }
+    pccl_wipe(&token, sizeof token);
+}
+
+static void revoke(struct pccl_tokens *tokens, const char *name, struct pccl_print *answer, uint32_t *revoked)
+{
+    struct pccl_text reason;
+    struct pccl_pass *pass = pccl_book_named(&tokens->book, name);
+    if (!pass || !pccl_book_revoke(pass, now_s())) {
+        refuse(answer, pass ? "this token was revoked before" : "there is no token with this number or label");
+        return;
+    }
+    *revoked = pass->number;
+    pccl_logger_print(PCCL_LOG_WARN, "master", "token %u was revoked: %s", pass->number,
+                      pass->label[0] ? pass->label : pccl_role_name(pass->role));
+    if (store(tokens, true, &reason) == PCCL_OK) {
+        pccl_print_add(answer, "ok\n");
+        return;
+    }
+    tokens->changed = true; /* it is tried again */
+    pccl_text_append(&reason, "; the token is revoked now, but may be good again after a restart of the master");
+    refuse(answer, reason.bytes);
+}
+
+void pccl_tokens_command(struct pccl_tokens *tokens, const char *command, struct pccl_print *answer, uint32_t *revoked)
+{
+    static const char create_word[] = "create ", revoke_word[] = "revoke ";
+    *revoked = 0;
+    if (strncmp(command, create_word, sizeof create_word - 1) == 0) {
+        create(tokens, command + sizeof create_word - 1, answer);
+    } else if (strncmp(command, revoke_word, sizeof revoke_word - 1) == 0) {
+        revoke(tokens, command + sizeof revoke_word - 1, answer, revoked);
+    } else if (strcmp(command, "list") == 0) {
+        pccl_print_add(answer, "ok\n");
+        pccl_book_list(&tokens->book, now_s(), answer);
+    } else {
+        refuse(answer, "there are create, list and revoke");
+    }
+}

@@ -1,0 +1,42 @@
+/*
+ * A master's tokens: its book of them (core/book.h) with the file that it is kept in, and what may be
+ * done with them from outside: to make one, to list them, to revoke one. On the master's thread, but for
+ * open and close.
+ */
+#ifndef PCCL_DRIVE_TOKENS_H
+#define PCCL_DRIVE_TOKENS_H
+
+#include "core/book.h"
+#include "net/keys.h"
+
+struct pccl_tokens;
+
+enum { PCCL_TOKENS_COMMAND_MAX = 256, PCCL_TOKENS_ANSWER_MAX = 256 << 10 };
+
+/*
+ * path: of the file, or "": they last as long as the process. pin: of the master's key. run: the run's own
+ * token, which is in the book from now on; an earlier one is revoked. NULL, with a reason: the file cannot be used, or
+ * memory is short.
+ */
+struct pccl_tokens *pccl_tokens_open(const char *path, const uint8_t pin[PCCL_PIN_BYTES], const struct pccl_secret *run,
+                                     struct pccl_text *reason);
+void pccl_tokens_close(struct pccl_tokens *tokens); /* NULL: none */
+
+/* For pccl_keys_set_judge; the context is the tokens. */
+enum pccl_keys_verdict pccl_tokens_judge(void *tokens, const uint8_t key[PCCL_PUBLIC_BYTES]);
+/*
+ * A peer with this key says hello; peer: the token of the hello. *pass: the number of its token, also if it may not
+ * come in. Not OK, with a reason: it may not.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key[PCCL_PUBLIC_BYTES],
+                                                   const struct pccl_id *peer, uint32_t *pass,
+                                                   struct pccl_text *reason);
+/* Writes the file if anything is to be written. Once for each turn of the loop, not for each peer. */
+void pccl_tokens_save(struct pccl_tokens *tokens);
+/*
+ * Carries out a command: "create ROLE TTL_S USES LABEL", "list" or "revoke NUMBER-OR-LABEL". The answer
+ * begins with the line "ok" or "no". *revoked: the number of the token whose peers must go now; 0: none.
+ */
+void pccl_tokens_command(struct pccl_tokens *tokens, const char *command, struct pccl_print *answer, uint32_t *revoked);
+
+#endif

@@ -1,0 +1,49 @@
+/* Scenarios of tokens: all who come from one host have the same one. */
+#include "scenarios.h"
+
+#include <string.h>
+
+static struct sim_peer *p[3]; /* of the running scenario */
+
+static void refused(struct sim *sim, uint32_t host)
+{
+    struct sim_peer *late = scenario_join(sim, host, 0);
+    WAIT(sim, 3000, scenario_is_over(late, PCCL_CALL_CONNECT));
+    MUST(sim, late->app.call_status[PCCL_CALL_CONNECT] == PCCL_REFUSED);
+    MUST(sim, strstr(pccl_peer_last_reason(late->machine)->bytes, "was revoked") != NULL);
+    sim_peer_kill(sim, late, false);
+}
+
+/*
+ * A token is revoked while an operation waits for the one who came with it: the operation ends, the
+ * others go on, and nobody comes in with that token again, also at a master that starts anew.
+ */
+static void revoke(struct sim *sim, bool cut_off)
+{
+    struct pccl_peer_op *ops[2];
+    scenario_cluster(sim, p, 3, 1);
+    scenario_commit_all(sim, p, 3, 1, 1);
+    for (uint32_t i = 0; i < 2; i++)
+        ops[i] = scenario_tiny(sim, p[i], 1, 2);
+    if (cut_off)
+        scenario_control(sim, p[2], false);
+    sim_master_revoke(sim, p[2]->process.host);
+    for (uint32_t i = 0; i < 2; i++) {
+        WAIT(sim, 1000, scenario_is_decided(ops[i]));
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_PEER_LOST);
+    }
+    scenario_control(sim, p[2], true);
+    WAIT(sim, 5000, p[2]->machine->state != PCCL_PEER_MEMBER);
+    scenario_commit_all(sim, p, 2, 1, 3);
+    uint32_t host = p[2]->process.host;
+    sim_peer_kill(sim, p[2], false);
+    refused(sim, host);
+    scenario_restart_master(sim, 100);
+    refused(sim, host);
+    scenario_commit_all(sim, p, 2, 1, 4);
+}
+
+void scenario_token_revoked(struct sim *sim) { revoke(sim, false); }
+
+/* The master does not reach it, and need not. */
+void scenario_token_revoked_afar(struct sim *sim) { revoke(sim, true); }

@@ -1,0 +1,242 @@
+/* The book of tokens: who may come, how often and how long; and its text, which survives a restart. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/book.h"
+#include "net/heap.h"
+
+#include <string.h>
+
+enum { NOW = 1000000 };
+
+struct fixture {
+    struct pccl_book book;
+    struct pccl_text reason;
+    bool noted;
+    uint8_t next;
+};
+
+static void setup(struct fixture *f)
+{
+    *f = (struct fixture){.next = 0};
+    pccl_book_init(&f->book, pccl_heap());
+}
+
+static void teardown(struct fixture *f) { pccl_book_fini(&f->book); }
+
+static uint32_t add(struct fixture *f, enum pccl_role role, uint64_t ttl_s, uint32_t uses, const char *label)
+{
+    struct pccl_terms terms = {.role = role, .ttl_s = ttl_s, .uses = uses};
+    uint8_t key[PCCL_PUBLIC_BYTES] = {++f->next, f->book.last_number & 255, (uint8_t)(f->book.last_number >> 8)};
+    strncpy(terms.label, label, sizeof terms.label - 1);
+    struct pccl_pass *pass = pccl_book_add(&f->book, key, &terms, NOW, &f->reason);
+    return pass ? pass->number : 0;
+}
+
+static bool comes(struct fixture *f, uint32_t number, uint8_t peer, uint64_t now_s)
+{
+    struct pccl_id digest = {{peer}};
+    struct pccl_pass *pass = pccl_book_numbered(&f->book, number);
+    return pccl_book_admit(&f->book, pass, PCCL_ROLE_JOIN, &digest, now_s, &f->noted, &f->reason) == PCCL_OK;
+}
+
+static bool says(const struct fixture *f, const char *words) { return strstr(f->reason.bytes, words) != NULL; }
+
+static void roles(void **state)
+{
+    static const bool may[PCCL_ROLES][PCCL_ROLES] = {{true, false, false}, {false, true, false}, {false, true, true}};
+    struct fixture f;
+    (void)state;
+    setup(&f);
+    for (uint32_t has = 0; has < PCCL_ROLES; has++) {
+        uint32_t number = add(&f, (enum pccl_role)has, 0, 0, "");
+        for (uint32_t needs = 0; needs < PCCL_ROLES; needs++) {
+            enum pccl_status status = pccl_book_admit(&f.book, pccl_book_numbered(&f.book, number),
+                                                      (enum pccl_role)needs, NULL, NOW, &f.noted, &f.reason);
+            assert_int_equal(status, may[has][needs] ? PCCL_OK : PCCL_REFUSED);
+            assert_false(f.noted);
+            assert_true(status == PCCL_OK || says(&f, "is not for"));
+        }
+    }
+    teardown(&f);
+}
+
+static void end_of_time(void **state)
+{
+    struct fixture f;
+    (void)state;
+    setup(&f);
+    uint32_t number = add(&f, PCCL_ROLE_JOIN, 60, 0, "for a minute");
+    assert_true(comes(&f, number, 1, NOW + 59));
+    assert_true(f.noted);
+    assert_false(comes(&f, number, 2, NOW + 60));
+    assert_true(says(&f, "has expired") && says(&f, "for a minute"));
+    assert_true(comes(&f, number, 1, NOW + 999)); /* who came in time comes back */
+    assert_false(f.noted);
+    assert_true(pccl_book_revoke(pccl_book_numbered(&f.book, number), NOW + 1000));
+    assert_false(pccl_book_revoke(pccl_book_numbered(&f.book, number), NOW + 1001));
+    assert_false(comes(&f, number, 1, NOW + 1002));
+    assert_true(says(&f, "was revoked"));
+    teardown(&f);
+}
+
+static void uses(void **state)
+{
+    struct fixture f;
+    (void)state;
+    setup(&f);
+    uint32_t number = add(&f, PCCL_ROLE_JOIN, 0, 2, "");
+    assert_true(comes(&f, number, 1, NOW));
+    assert_true(comes(&f, number, 1, NOW)); /* the same one: no further use */
+    assert_true(comes(&f, number, 2, NOW));
+    assert_false(comes(&f, number, 3, NOW));
+    assert_true(says(&f, "is used up"));
+    assert_true(comes(&f, number, 1, NOW));
+    uint32_t unlimited = add(&f, PCCL_ROLE_JOIN, 0, 0, "");
+    for (uint8_t peer = 0; peer < 100; peer++)
+        assert_true(comes(&f, unlimited, peer, NOW));
+    assert_int_equal(f.book.guest_count, 2);
+    teardown(&f);
+}
+
+static void bad_terms(void **state)
+{
+    struct fixture f;
+    (void)state;
+    setup(&f);
+    assert_int_equal(add(&f, PCCL_ROLE_JOIN, (uint64_t)PCCL_BOOK_TTL_S_MAX + 1, 0, ""), 0);
+    assert_true(says(&f, "ten years"));
+    assert_int_equal(add(&f, PCCL_ROLE_JOIN, 0, PCCL_BOOK_USES_MAX + 1, ""), 0);
+    assert_int_equal(add(&f, PCCL_ROLE_ADMIN, 0, 1, ""), 0);
+    assert_int_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, "two\nlines"), 0);
+    assert_int_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, " blank"), 0);
+    assert_int_equal(f.book.count, 0);
+    teardown(&f);
+}
+
+static void names(void **state)
+{
+    struct fixture f;
+    (void)state;
+    setup(&f);
+    uint32_t first = add(&f, PCCL_ROLE_JOIN, 0, 0, "run"), second = add(&f, PCCL_ROLE_JOIN, 0, 0, "run");
+    assert_int_equal(pccl_book_named(&f.book, "run")->number, second);
+    assert_int_equal(pccl_book_named(&f.book, "1")->number, first);
+    assert_null(pccl_book_named(&f.book, ""));
+    assert_null(pccl_book_named(&f.book, "01"));
+    assert_null(pccl_book_named(&f.book, "3"));
+    assert_null(pccl_book_named(&f.book, "99999999999999999999999"));
+    pccl_book_drop(&f.book, first);
+    assert_null(pccl_book_named(&f.book, "1"));
+    assert_int_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 3); /* numbers are never used again */
+    teardown(&f);
+}
+
+/* What lets nobody in makes room; with none of those it is full, and says so. */
+static void full(void **state)
+{
+    struct fixture f;
+    (void)state;
+    setup(&f);
+    for (uint32_t i = 0; i < PCCL_BOOK_PASSES_MAX; i++)
+        assert_int_not_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 0);
+    assert_int_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 0);
+    assert_true(says(&f, "revoke one"));
+    assert_true(pccl_book_revoke(pccl_book_numbered(&f.book, 500), NOW));
+    assert_int_not_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 0);
+    assert_null(pccl_book_numbered(&f.book, 500));
+    teardown(&f);
+}
+
+static void print(const struct pccl_book *book, struct pccl_print *text)
+{
+    pccl_print_init(text, pccl_heap(), PCCL_BOOK_TEXT_MAX);
+    pccl_book_write(book, text);
+    assert_false(text->failed);
+}
+
+static void text_survives(void **state)
+{
+    struct fixture f, again;
+    struct pccl_print one, two;
+    (void)state;
+    setup(&f);
+    setup(&again);
+    add(&f, PCCL_ROLE_JOIN, 0, 0, "run");
+    uint32_t limited = add(&f, PCCL_ROLE_JOIN, 60, 2, "with blanks \xc3\xa9");
+    add(&f, PCCL_ROLE_OBSERVE, 0, 0, "");
+    assert_true(comes(&f, limited, 7, NOW) && comes(&f, limited, 8, NOW));
+    assert_true(pccl_book_revoke(pccl_book_numbered(&f.book, 3), NOW));
+    print(&f.book, &one);
+    assert_int_equal(pccl_book_read(&again.book, one.bytes, one.length, &again.reason), PCCL_OK);
+    print(&again.book, &two);
+    assert_int_equal(one.length, two.length);
+    assert_memory_equal(one.bytes, two.bytes, one.length);
+    assert_true(comes(&again, limited, 7, NOW + 100));
+    assert_false(comes(&again, limited, 9, NOW));
+    pccl_print_fini(&two);
+    pccl_print_fini(&one);
+    teardown(&again);
+    teardown(&f);
+}
+
+/* Cut anywhere, or with a byte that is another one, it is refused in words or a good book; nothing breaks. */
+static void text_is_damaged(void **state)
+{
+    struct fixture f, again;
+    struct pccl_print text;
+    (void)state;
+    setup(&f);
+    uint32_t limited = add(&f, PCCL_ROLE_JOIN, 60, 2, "label");
+    assert_true(comes(&f, limited, 7, NOW));
+    print(&f.book, &text);
+    for (uint32_t i = 0; i < text.length; i++) {
+        setup(&again);
+        assert_int_equal(pccl_book_read(&again.book, text.bytes, i, &again.reason), PCCL_MALFORMED);
+        assert_true(again.reason.length > 0 && again.book.count == 0);
+        teardown(&again);
+        setup(&again);
+        text.bytes[i] ^= 1;
+        (void)!pccl_book_read(&again.book, text.bytes, text.length, &again.reason);
+        text.bytes[i] ^= 1;
+        teardown(&again);
+    }
+    pccl_print_add(&text, "more\n");
+    setup(&again);
+    assert_int_equal(pccl_book_read(&again.book, text.bytes, text.length, &again.reason), PCCL_MALFORMED);
+    assert_true(says(&again, "something follows"));
+    teardown(&again);
+    pccl_print_fini(&text);
+    teardown(&f);
+}
+
+static void list_for_people(void **state)
+{
+    struct fixture f;
+    struct pccl_print text;
+    (void)state;
+    setup(&f);
+    uint32_t limited = add(&f, PCCL_ROLE_JOIN, 90000, 3, "nodes");
+    add(&f, PCCL_ROLE_ADMIN, 0, 0, "");
+    assert_true(comes(&f, limited, 7, NOW));
+    pccl_print_init(&text, pccl_heap(), 4096);
+    pccl_book_list(&f.book, NOW, &text);
+    pccl_print_add_bytes(&text, "", 1);
+    assert_string_equal(text.bytes, "1  join  good for 1d 1h  1 of 3 uses  nodes\n2  admin  good\n");
+    pccl_print_fini(&text);
+    teardown(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(roles),         cmocka_unit_test(end_of_time),     cmocka_unit_test(uses),
+        cmocka_unit_test(bad_terms),     cmocka_unit_test(names),           cmocka_unit_test(full),
+        cmocka_unit_test(text_survives), cmocka_unit_test(text_is_damaged), cmocka_unit_test(list_for_people),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,239 @@
+#include "token.h"
+
+#include "core/book.h"
+#include "drive/tokens.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { EXIT_USAGE = 2, PATIENCE_S = 10 };
+
+struct request {
+    const char *state, *what, *name;
+    const char *role, *ttl, *uses, *label;
+};
+
+static int usage_error(const char *words, const char *about)
+{
+    fprintf(stderr, "pccl-master token: %s%s%.200s\nTry 'pccl-master token --help'.\n", words, about ? ": " : "",
+            about ? about : "");
+    return EXIT_USAGE;
+}
+
+static int print_help(void)
+{
+    printf(
+        "usage: pccl-master token create [--role join|observe|admin] [--ttl TIME] [--uses N] [--label TEXT]\n"
+        "       pccl-master token list\n"
+        "       pccl-master token revoke NUMBER|LABEL\n"
+        "\n"
+        "Makes, lists and revokes tokens of the running master with this state directory.\n"
+        "\n"
+        "  --state DIR    that of the master; default: PCCL_MASTER_STATE\n"
+        "  --role ROLE    join (the default): to be a peer; observe: to read; admin: to read and act\n"
+        "  --ttl TIME     it lets nobody in afterward: 90s, 30m, 24h or 7d; default: for ever\n"
+        "  --uses N       so many peers may join with it, at most 4096; default: any number\n"
+        "  --label TEXT   to find it by in the list and to revoke it by\n"
+        "\n"
+        "create prints the token, which is shown this once. Who has come with a token stays, and comes back after a\n"
+        "broken connection or a restart of the master, also when the token has expired or is used up. revoke removes\n"
+        "all who came with it.\n"
+        "\n"
+        "exit status: 0 done; 1 not done, as the message says; 2 wrong usage\n");
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* ---- the command line ---- */
+
+/* "24h" as seconds. */
+static bool read_time(const char *text, unsigned long long *seconds)
+{
+    static const char units[] = "smhd";
+    static const unsigned worth[] = {1, 60, 3600, 86400};
+    char *end;
+    if (text[0] < '0' || text[0] > '9' || strlen(text) > 9)
+        return false;
+    *seconds = strtoull(text, &end, 10);
+    const char *unit = end[0] != '\0' && end[1] == '\0' ? strchr(units, end[0]) : NULL;
+    if (unit == NULL || *seconds == 0)
+        return false;
+    *seconds *= worth[unit - units];
+    return true;
+}
+
+static const char **place_of(struct request *request, const char *flag)
+{
+    if (strcmp(flag, "--state") == 0)
+        return &request->state;
+    if (strcmp(request->what, "create") != 0)
+        return NULL;
+    if (strcmp(flag, "--role") == 0)
+        return &request->role;
+    if (strcmp(flag, "--ttl") == 0)
+        return &request->ttl;
+    if (strcmp(flag, "--uses") == 0)
+        return &request->uses;
+    return strcmp(flag, "--label") == 0 ? &request->label : NULL;
+}
+
+/* 0, or the exit status. Values may follow their flag or, after '=', be part of it. */
+static int parse(struct request *request, int argc, char **argv)
+{
+    for (int i = 2; i < argc; i++) {
+        char *value = argv[i][0] == '-' ? strchr(argv[i], '=') : NULL;
+        if (value != NULL)
+            *value++ = '\0';
+        const char **place = place_of(request, argv[i]);
+        if (place == NULL && argv[i][0] != '-' && strcmp(request->what, "revoke") == 0 && request->name == NULL)
+            request->name = argv[i];
+        else if (place == NULL)
+            return usage_error("unknown argument", argv[i]);
+        else if (value == NULL && i + 1 == argc)
+            return usage_error("a value is missing after", argv[i]);
+        else
+            *place = value != NULL ? value : argv[++i];
+    }
+    return 0;
+}
+
+static int write_command(const struct request *request, char *command, size_t size)
+{
+    unsigned long long ttl_s = 0, uses = 0;
+    enum pccl_role role;
+    const char *label = request->label != NULL ? request->label : "";
+    int length;
+    if (request->role != NULL && !pccl_role_find(request->role, strlen(request->role), &role))
+        return usage_error("a role is join, observe or admin, not", request->role);
+    if (request->ttl != NULL && !read_time(request->ttl, &ttl_s))
+        return usage_error("a time is a number with s, m, h or d behind it, as in 24h, not", request->ttl);
+    if (request->uses != NULL) {
+        if (strspn(request->uses, "0123456789") != strlen(request->uses) || strlen(request->uses) > 6 ||
+            (uses = strtoull(request->uses, NULL, 10)) == 0)
+            return usage_error("--uses wants a number of peers, not", request->uses);
+    }
+    if (strcmp(request->what, "create") == 0)
+        length = snprintf(command, size, "create %s %llu %llu %s\n", request->role != NULL ? request->role : "join",
+                          ttl_s, uses, label);
+    else if (strcmp(request->what, "revoke") == 0 && request->name == NULL)
+        return usage_error("which one? 'pccl-master token list' shows their numbers and labels", NULL);
+    else
+        length = snprintf(command, size, "%s%s%s\n", request->what, request->name != NULL ? " " : "",
+                          request->name != NULL ? request->name : "");
+    if (length < 0 || (size_t)length >= size || strchr(command, '\n') != command + length - 1)
+        return usage_error("a label is one line of at most 64 bytes", NULL);
+    return 0;
+}
+
+/* ---- the master ---- */
+
+static int fail(const char *state, const char *words)
+{
+    fprintf(stderr, "pccl-master token: %s/control: %s\n", state, words);
+    return EXIT_FAILURE;
+}
+
+static int dial(const char *state)
+{
+    const struct timeval patience = {.tv_sec = PATIENCE_S};
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int length = snprintf(name.sun_path, sizeof name.sun_path, "%s/control", state);
+    if (length < 0 || (size_t)length >= sizeof name.sun_path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (made < 0)
+        return -1;
+    (void)setsockopt(made, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    (void)setsockopt(made, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    if (connect(made, (const struct sockaddr *)&name, sizeof name) == 0)
+        return made;
+    int error = errno;
+    (void)close(made);
+    errno = error;
+    return -1;
+}
+
+/* The whole answer, with a terminator. false: errno says why. */
+static bool ask(int master, const char *command, char *answer, size_t size)
+{
+    size_t have = 0, length = strlen(command);
+    if (send(master, command, length, MSG_NOSIGNAL) != (ssize_t)length)
+        return false;
+    while (have + 1 < size) {
+        ssize_t got = recv(master, answer + have, size - 1 - have, 0);
+        if (got == 0)
+            break;
+        if (got < 0 && errno != EINTR)
+            return false;
+        have += got > 0 ? (size_t)got : 0;
+    }
+    answer[have] = '\0';
+    return true;
+}
+
+static int show(const char *state, const char *what, const char *answer)
+{
+    if (strncmp(answer, "no\n", 3) == 0) {
+        fprintf(stderr, "pccl-master token: %s", answer + 3);
+        return EXIT_FAILURE;
+    }
+    if (strncmp(answer, "ok\n", 3) != 0)
+        return fail(state, "the master's answer is none: it was busy, or is of another version");
+    fputs(answer + 3, stdout);
+    if (strcmp(what, "revoke") == 0)
+        printf("It is revoked, and all who came with it are removed.\n");
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int carry_out(const struct request *request, const char *command)
+{
+    int master = dial(request->state);
+    if (master < 0)
+        return fail(request->state, errno == ENOENT || errno == ECONNREFUSED
+                                        ? "no master runs with this state directory"
+                                        : strerror(errno));
+    int status = EXIT_FAILURE;
+    char *answer = malloc(PCCL_TOKENS_ANSWER_MAX + 1);
+    if (answer == NULL)
+        status = fail(request->state, strerror(ENOMEM));
+    else if (!ask(master, command, answer, PCCL_TOKENS_ANSWER_MAX + 1))
+        status = fail(request->state, errno == EAGAIN ? "the master does not answer" : strerror(errno));
+    else
+        status = show(request->state, request->what, answer);
+    if (answer != NULL)
+        pccl_wipe(answer, PCCL_TOKENS_ANSWER_MAX + 1);
+    free(answer);
+    (void)close(master);
+    return status;
+}
+
+int token_main(int argc, char **argv)
+{
+    static const char *const commands[] = {"create", "list", "revoke"};
+    struct request request = {.state = getenv("PCCL_MASTER_STATE")};
+    char command[PCCL_TOKENS_COMMAND_MAX + 1];
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return print_help();
+    for (size_t i = 0; argc > 1 && i < PCCL_COUNT_OF(commands); i++)
+        if (strcmp(argv[1], commands[i]) == 0)
+            request.what = commands[i];
+    if (request.what == NULL)
+        return usage_error("there are create, list and revoke", argc > 1 ? argv[1] : NULL);
+    int status = parse(&request, argc, argv);
+    if (status == 0)
+        status = write_command(&request, command, sizeof command);
+    if (status != 0)
+        return status;
+    if (request.state == NULL || request.state[0] == '\0')
+        return usage_error("which master? --state DIR (or PCCL_MASTER_STATE) names its state directory", NULL);
+    return carry_out(&request, command);
+}
