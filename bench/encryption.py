@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""What encryption costs: all-reduce over loopback plain, with encryption=control and with encryption=on, by turns.
+"""What encryption costs: all-reduce over loopback plain, with encryption=control and with
+encryption=on, by turns.
 
     bench/encryption.py [--build build/default] [--peers 2,4,8] [--sizes 1M,64M] [--turns 3] [--iters 6]
                         [--before DIR] [--openssl DIR]
 
-For each mode the processor's time for a gigabyte of every peer's traffic (the least of all turns: what other work of
-the machine adds is not ours), the least median, and its share of plain. --before: a build of before, which takes its
-turn with encryption=on. --openssl: a folder with another libssl.so.3 and libcrypto.so.3, which takes its turn too."""
+For each mode the processor's time for a gigabyte of every peer's traffic (the least of all turns:
+what other work of the machine adds is not ours), the least median, and its share of plain.
+--before: a build of before, which takes its turn with encryption=on. --openssl: a folder with
+another libssl.so.3 and libcrypto.so.3, which takes its turn too."""
 
 import argparse
 import json

@@ -7,19 +7,7 @@ import ctypes
 import json
 import os
 import time
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Dict,
-    List,
-    Mapping,
-    Optional,
-    Sequence,
-    Tuple,
-    TypeVar,
-    Union,
-)
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _buffers, _collectives, _core, _native, _recorder, _threads
 from ._codec import QuantizationOptions
@@ -302,9 +290,7 @@ class Communicator:
         peers. label: what the program is reducing, for example f"step {step}", at most 32 bytes; if
         peers use different labels, one has skipped something, and all get StateMismatch. factor: of
         op="premul_sum", what this peer's elements are multiplied by; peers may have different ones."""
-        work = self._all_reduce(
-            "all_reduce", send, recv, op, tag, operand_descriptor, quantization_options, factor
-        )
+        work = self._all_reduce("all_reduce", send, recv, op, tag, operand_descriptor, quantization_options, factor)
         return self._carry_out("all_reduce", work, label)
 
     def all_reduce_async(
@@ -961,9 +947,7 @@ class Communicator:
 
     # ---- joint calls
 
-    def _bound(
-        self, function: str, call: Callable[[Any], int], keep: object
-    ) -> Callable[[], Optional[PCCLError]]:
+    def _bound(self, function: str, call: Callable[[Any], int], keep: object) -> Callable[[], Optional[PCCLError]]:
         """A call that another thread can finish when nobody waits for it any more, with all that it
         needs, except the communicator itself: dropping that is what ends such a call."""
         core = self._core

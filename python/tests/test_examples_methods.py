@@ -1,5 +1,5 @@
-"""python/examples/one_byte.py, averaging.py, sketching.py, sparse.py, private_adapters.py and offloading.py live through
-a kill and a late joiner, where parameters are common with equal bits in every round; and they learn."""
+"""python/examples/one_byte.py, averaging.py, sketching.py, sparse.py, private_adapters.py and offloading.py live
+through a kill and a late joiner, where parameters are common with equal bits in every round; and they learn."""
 
 import signal
 

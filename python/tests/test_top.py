@@ -84,7 +84,8 @@ def test_a_small_screen_has_the_worst_first():
     status = {"version": "1", "uptime_ms": 1, "run": "f" * 32, "epoch": "1.1", "recovering": False, "optimizing": False}
     status.update(members=100, newcomers=0, operations_under_way=0, operations_committed=0, operations_aborted=0)
     status.update(spans={"ms": 1000, "newest_ms": 0, "bytes": [0, 1], "aborted": [0, 0]}, steps=[], gone=[], calls=[])
-    verdict = {"class": "slow link", "peer": peers[70]["id"], "other": peers[7]["id"], "evidence": "it is", "action": "none"}
+    verdict = {"class": "slow link", "peer": peers[70]["id"], "other": peers[7]["id"]}
+    verdict.update(evidence="it is", action="none")
     status.update(peers=peers, more_calls=False, verdicts=[verdict])
     lines = top.screen(status, 80, 12)
     assert len(lines) == 12 and max(map(len, lines)) <= 80

@@ -6,13 +6,14 @@ import support
 torch = pytest.importorskip("torch")
 
 import installed  # noqa: E402
+import pccl.torch as ptorch  # noqa: E402
 import test_diloco_torch as diloco  # noqa: E402
 import test_torch_elastic as elastic  # noqa: E402
+import test_torch_staging as staging  # noqa: E402
 import torch_worlds  # noqa: E402
 from test_torch_elastic import peers  # noqa: E402, F401 - a fixture
 
 DEVICE = "cuda"
-
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
@@ -22,6 +23,70 @@ def test_the_backend(tmp_path):
         fresh.world("on_cuda", 2)
     finally:
         fresh.close()
+
+
+class Device:
+    """That of a thread, with a stream of its own, whose kernels take their time."""
+
+    def __enter__(self):
+        self._stream = torch.cuda.stream(torch.cuda.Stream())
+        self._stream.__enter__()
+        return self
+
+    def __exit__(self, *raised):
+        self._stream.__exit__(*raised)
+
+    def empty(self, shape):
+        return torch.empty(shape, device=DEVICE)
+
+    def gradients(self, number):
+        """Tensors that kernels fill which have not run yet."""
+        own = [staging.made(10 * number + i, shape).to(DEVICE) for i, shape in enumerate(staging.SHAPES)]
+        tensors = [torch.zeros_like(one) for one in own]
+        torch.cuda._sleep(50_000_000)
+        for tensor, value in zip(tensors, own):
+            tensor.copy_(value)
+        return tensors
+
+
+def means(found):
+    """Whether all have the same bits, those of the average."""
+    for one, other, wanted in zip(*found, staging.averages(0, 1)):
+        torch.testing.assert_close(one, wanted)
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_lists_of_reductions(group, in_place):
+    def reduce(comm, i):
+        with Device() as device:
+            sends = device.gradients(i)
+            recvs = sends if in_place else [torch.zeros_like(one) for one in sends]
+            comm.all_reduce_multiple_with_retry(staging.described(sends, recvs))
+            return [(one + 0).cpu() for one in recvs]
+
+    means(group(2).all(reduce))
+
+
+def test_the_hook(group):
+    def backward(comm, i):
+        with Device() as device:
+            model = torch.nn.Module()
+            for index, shape in enumerate(staging.SHAPES):
+                model.register_parameter(f"p{index}", torch.nn.Parameter(torch.zeros(shape, device=DEVICE)))
+            state = ptorch.DDPState(comm, model, bucket_bytes=50000)
+            for _ in range(2):
+                gradients = device.gradients(i)
+                pairs = list(zip(model.parameters(), gradients))[::-1]
+                futures = []
+                for number, part in enumerate((pairs[:2], pairs[2:])):
+                    bucket = staging.Bucket(number, [p for p, _ in part], [g for _, g in part], device)
+                    futures.append(ptorch.ddp_hook(state, bucket))
+                for future in futures:
+                    future.wait()
+            return [(one + 0).cpu() for one in gradients]
+
+    means(group(2).all(backward))
 
 
 def test_elastic_replicas(peers, address):  # noqa: F811

@@ -52,6 +52,8 @@ def reconfigured(address, port):
         options = SimpleNamespace(enable_reconfigure=True)
         given = {"store": dist.HashStore(), "rank": 0, "world_size": 1, "pg_options": options}
         dist.init_process_group("pccl", **given)
+        dist.destroy_process_group()
+        dist.init_process_group("pccl", **given)
         fails(lambda: dist.all_reduce(torch.ones(3)), "no members before reconfigure()")
     else:
         os.environ["WORLD_SIZE"] = str(size)

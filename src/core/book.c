@@ -6,7 +6,7 @@ static const char head[] = "pccl-tokens 1 ";
 static const char end_line[] = "end";
 static const char *const role_names[PCCL_ROLES] = {"join", "observe", "admin"};
 
-enum { HALF = sizeof(struct pccl_id), DIGITS = 2 * HALF };
+enum { HALF = sizeof(struct pccl_id), DIGITS = 2 * HALF, WORD_MAX = PCCL_BOOK_LABEL_MAX + 1 /* is too long */ };
 
 _Static_assert(PCCL_PUBLIC_BYTES == 2 * HALF, "a key is written as two ids");
 
@@ -15,7 +15,7 @@ const char *pccl_role_name(enum pccl_role role) { return role_names[role]; }
 bool pccl_role_find(const char *name, size_t length, enum pccl_role *role)
 {
     for (uint32_t i = 0; i < PCCL_ROLES; i++) {
-        if (strlen(role_names[i]) != length || memcmp(role_names[i], name, length) != 0)
+        if (pccl_string_length(role_names[i], WORD_MAX) != length || memcmp(role_names[i], name, length) != 0)
             continue;
         *role = (enum pccl_role)i;
         return true;
@@ -69,10 +69,11 @@ static bool take_number(const char **at, const char *end, uint64_t most, uint64_
 
 struct pccl_pass *pccl_book_named(const struct pccl_book *book, const char *name)
 {
-    const char *at = name, *end = name + strlen(name);
+    size_t length = pccl_string_length(name, WORD_MAX);
+    const char *at = name, *end = name + length;
     uint64_t number;
     for (uint32_t i = book->count; i-- > 0;)
-        if (name[0] != '\0' && strcmp(book->passes[i].label, name) == 0)
+        if (length > 0 && length <= PCCL_BOOK_LABEL_MAX && memcmp(book->passes[i].label, name, length + 1) == 0)
             return &book->passes[i];
     return take_number(&at, end, UINT32_MAX, &number) && at == end ? pccl_book_numbered(book, (uint32_t)number) : NULL;
 }
@@ -118,7 +119,7 @@ static bool make_room(struct pccl_book *book, uint64_t now_s)
 /* NULL: these terms are good. */
 static const char *fault_of(const struct pccl_terms *terms)
 {
-    size_t length = strlen(terms->label);
+    size_t length = pccl_string_length(terms->label, PCCL_BOOK_LABEL_MAX);
     if (terms->ttl_s > PCCL_BOOK_TTL_S_MAX)
         return "a token may be good for ten years at most";
     if (terms->uses > PCCL_BOOK_USES_MAX)
@@ -292,7 +293,7 @@ static bool next_line(struct reader *reader, const char **rest, const char *end)
 
 static bool take_words(struct reader *reader, const char *words)
 {
-    size_t length = strlen(words);
+    size_t length = pccl_string_length(words, WORD_MAX);
     if ((size_t)(reader->end - reader->at) < length || memcmp(reader->at, words, length) != 0)
         return false;
     reader->at += length;

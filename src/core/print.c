@@ -44,13 +44,10 @@ void pccl_print_add_bytes(struct pccl_print *print, const char *bytes, size_t le
     print->length += (uint32_t)length;
 }
 
-/* Looks no further than the limit. Without a bound, compilers would turn it into strlen. */
+/* Looks one byte beyond the limit, by which it is seen that the words are too long. */
 static size_t length_of(const struct pccl_print *print, const char *words)
 {
-    size_t length = 0;
-    while (length <= print->most && words[length] != '\0')
-        length++;
-    return length;
+    return pccl_string_length(words, (size_t)print->most + 1);
 }
 
 void pccl_print_add(struct pccl_print *print, const char *words)

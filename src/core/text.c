@@ -2,14 +2,11 @@
 
 #include <string.h>
 
-/*
- * Looks no further than a text can hold, including a whole last character. Without the bound,
- * compilers would turn it into strlen.
- */
-static size_t string_length(const char *string)
+/* Without the bound, compilers would turn it into strlen. */
+size_t pccl_string_length(const char *string, size_t most)
 {
     size_t length = 0;
-    while (length < PCCL_REASON_MAX + 4 && string[length] != '\0')
+    while (length < most && string[length] != '\0')
         length++;
     return length;
 }
@@ -88,7 +85,8 @@ void pccl_text_add_bytes(struct pccl_text *text, const char *bytes, size_t lengt
 
 void pccl_text_add(struct pccl_text *text, const char *words)
 {
-    pccl_text_add_bytes(text, words, string_length(words));
+    /* A text holds no more, with a whole last character. */
+    pccl_text_add_bytes(text, words, pccl_string_length(words, PCCL_REASON_MAX + 4));
 }
 
 void pccl_text_add_u64(struct pccl_text *text, uint64_t value)

@@ -22,6 +22,8 @@ struct pccl_text {
  * surrogate. Only printable characters are in texts and travel in them.
  */
 size_t pccl_text_character(const char *bytes, size_t length);
+/* Of a string; looks at no more than `most` bytes. */
+size_t pccl_string_length(const char *string, size_t most);
 
 void pccl_text_clear(struct pccl_text *text);
 void pccl_text_add(struct pccl_text *text, const char *words);

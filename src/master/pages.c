@@ -348,10 +348,8 @@ static void json_next_list(const struct pccl_figures *f, uint32_t at, struct pcc
     const struct {
         const char *name;
         uint32_t items; /* of the list before it */
-    } lists[] = {{"peers", f->row_count},
-                 {"groups", f->peer_count},
-                 {"verdicts", f->group_count},
-                 {"calls", f->verdict_count}};
+    } lists[] = {
+        {"peers", f->row_count}, {"groups", f->peer_count}, {"verdicts", f->group_count}, {"calls", f->verdict_count}};
     uint32_t begin = 1;
     for (uint32_t i = 0; i < PCCL_COUNT_OF(lists); i++) {
         begin += lists[i].items;

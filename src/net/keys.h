@@ -67,7 +67,8 @@ void pccl_keys_set_tickets(struct pccl_keys *keys,
 void pccl_keys_set_open_links(struct pccl_keys *keys, bool open);
 /*
  * Whether this processor has instructions for AES, if not as found out: a connection is AES-128-GCM
- * where both ends have, else ChaCha20-Poly1305. Before any connection; for tests. false: out of memory.
+ * where both ends have, else ChaCha20-Poly1305. Before any connection; for tests. false: out of
+ * memory.
  */
 PCCL_MUST_CHECK bool pccl_keys_set_aes(struct pccl_keys *keys, bool has_aes);
 /* Name and version of the OpenSSL that was found, for the log. */

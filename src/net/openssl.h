@@ -1,9 +1,9 @@
 /*
- * OpenSSL 3, found at run time, as far as net/keys, net/secure and net/record need it: the library is neither
- * linked nor needed for building, and a host without it runs as before without a token. These
- * declarations are ours; tests/unit/test_openssl.c compares them with the system's headers, where
- * there are any. The library is never unloaded, and leaves nothing to be run at exit, where threads
- * of ours may still use it.
+ * OpenSSL 3, found at run time, as far as net/keys, net/secure and net/record need it: the library
+ * is neither linked nor needed for building, and a host without it runs as before without a token.
+ * These declarations are ours; tests/unit/test_openssl.c compares them with the system's headers,
+ * where there are any. The library is never unloaded, and leaves nothing to be run at exit, where
+ * threads of ours may still use it.
  */
 #ifndef PCCL_NET_OPENSSL_H
 #define PCCL_NET_OPENSSL_H

@@ -9,15 +9,16 @@ enum {
     BLOCK_BYTES = 16,
     BLOCKS_BESIDE = 2, /* those of a record's header and of its lengths */
     LARGE_BYTES = 16 << 10,
-    AES_KEY_BYTES = 16,
 };
 
-/* AES-GCM's bound for the blocks of one key is beyond that (RFC 8446, 5.5); so later keys are not in earlier ones. */
+/* Of one key: far below AES-GCM's bound, which is 2^34.5 (RFC 8446, 5.5). */
 #define BLOCKS_MAX (UINT64_C(1) << 32)
 
 /* ---- keys ---- */
 
-/* HKDF-Expand (RFC 5869), of which one block is enough; the label ends with that block's number. false: out of memory.
+/*
+ * HKDF-Expand (RFC 5869), of which one block is enough; the label ends with that block's number.
+ * false: out of memory.
  */
 static bool expand(const struct pccl_record_line *line, const char *label, struct pccl_secret *out)
 {

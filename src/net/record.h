@@ -1,10 +1,12 @@
 /*
- * Records of a link (PROTOCOL 17.5): up to 256 KiB of what a link carries, sealed at once, where TLS seals
- * 16 KiB. Their keys come of the TLS handshake that was before, and change as they are used up.
+ * Records of a link (PROTOCOL 17.5): up to 256 KiB of what a link carries, sealed at once, where
+ * TLS seals 16 KiB. Their keys come of the TLS handshake that was before, and change as they are
+ * used up.
  *
- * A record is 12 bytes of header, the sealed content and a tag of 16 bytes. The header, little-endian, is
- * authenticated too: u32 length of the content, with the kind in the upper 8 bits | u64 number of the record in
- * its direction. The number is also what makes the nonce, so a record opens in its place only.
+ * A record is 12 bytes of header, the sealed content and a tag of 16 bytes. The header,
+ * little-endian, is authenticated too: u32 length of the content, with the kind in the upper 8 bits
+ * | u64 number of the record in its direction. The number is also what makes the nonce, so a record
+ * opens in its place only.
  *
  * Moves no bytes of sockets and knows no other state, so tests and the fuzzer see all of it.
  */
@@ -51,15 +53,15 @@ PCCL_MUST_CHECK bool pccl_record_begin(struct pccl_record_line *line, const stru
 void pccl_record_end(struct pccl_record_line *line);
 
 /*
- * Writes one record of both parts: first_length + second_length + PCCL_RECORD_OVERHEAD bytes. false:
- * out of memory, and the line is useless.
+ * Writes one record of both parts: first_length + second_length + PCCL_RECORD_OVERHEAD bytes.
+ * false: out of memory, and the line is useless.
  */
 PCCL_MUST_CHECK bool pccl_record_seal(struct pccl_record_line *line, enum pccl_record_kind kind, const uint8_t *first,
                                       size_t first_length, const uint8_t *second, size_t second_length, uint8_t *out);
 
 /*
- * Received bytes, on their way to the memory of whoever reads. A buffer as large as the record that comes is its
- * limit, whatever a header claims.
+ * Received bytes, on their way to the memory of whoever reads. A buffer as large as the record that
+ * comes is its limit, whatever a header claims.
  */
 struct pccl_record_reader {
     const struct pccl_memory *memory;
@@ -78,10 +80,10 @@ void pccl_record_reader_fini(struct pccl_record_reader *reader);
 uint8_t *pccl_record_space(struct pccl_record_reader *reader, const struct pccl_record_line *line, size_t *length);
 void pccl_record_filled(struct pccl_record_reader *reader, size_t length);
 /*
- * Moves content to the first place and what is left to the second, as far as there is some: a record that fits is
- * opened there, and only then counted; of another one, what is left waits for the next call. Returns the bytes; 0:
- * more must be received, or see is_over. -1: what comes is not what the other end sealed; the places may
- * have been written to.
+ * Moves content to the first place and what is left to the second, as far as there is some: a
+ * record that fits is opened there, and only then counted; of another one, what is left waits for
+ * the next call. Returns the bytes; 0: more must be received, or see is_over. -1: what comes is not
+ * what the other end sealed; the places may have been written to.
  */
 PCCL_MUST_CHECK ptrdiff_t pccl_record_take(struct pccl_record_reader *reader, struct pccl_record_line *line,
                                            uint8_t *first, size_t first_length, uint8_t *second, size_t second_length);
@@ -89,8 +91,8 @@ PCCL_MUST_CHECK ptrdiff_t pccl_record_take(struct pccl_record_reader *reader, st
 bool pccl_record_has_input(const struct pccl_record_reader *reader, const struct pccl_record_line *line);
 
 /*
- * Makes a buffer so large, of which nothing larger than PCCL_RECORD_BUFFER_MAX is asked for; keeps what is in it.
- * false: out of memory.
+ * Makes a buffer so large, of which nothing larger than PCCL_RECORD_BUFFER_MAX is asked for; keeps
+ * what is in it. false: out of memory.
  */
 PCCL_MUST_CHECK bool pccl_record_fit(const struct pccl_memory *memory, uint8_t **buffer, uint32_t *capacity,
                                      uint32_t needed);

@@ -407,7 +407,10 @@ static ptrdiff_t outcome(struct pccl_secure *secure, int result)
     return UV_EPROTO;
 }
 
-/* From here on a link has records of its own, whose keys come of the handshake. false: out of memory. */
+/*
+ * From here on a link has records of its own, whose keys come of the handshake. false: out of
+ * memory.
+ */
 static bool begin_records(struct pccl_secure *secure)
 {
     static const char label[2][40] = {"EXPERIMENTAL pccl record 1 client", "EXPERIMENTAL pccl record 1 server"};
@@ -572,8 +575,8 @@ static bool seal_record(struct pccl_secure *secure, enum pccl_record_kind kind, 
 
 /*
  * Seals what one call of the kernel may take, while nothing else waits. Payload that is long has
- * records of its own, which the other end opens in the place that it belongs to, once it has read the
- * frame before. What is short goes with its frame.
+ * records of its own, which the other end opens in the place that it belongs to, once it has read
+ * the frame before. What is short goes with its frame.
  */
 static bool seal_some(struct pccl_secure *secure, const uint8_t *first, size_t first_length, const uint8_t *second,
                       size_t second_length, size_t *total)

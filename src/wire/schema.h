@@ -140,8 +140,9 @@
     X(named)                                                                                                           \
     X(attributes)                                                                                                      \
     X(instance)                                                                                                        \
-    X(label) X(descriptor) X(choice) X(cost) X(place) X(digest) X(proof) X(shape) X(tensor_line) X(seen_link)          \
-        X(seen_wait) X(verdict)
+    X(label)                                                                                                           \
+    X(descriptor)                                                                                                      \
+    X(choice) X(cost) X(place) X(digest) X(proof) X(shape) X(tensor_line) X(seen_link) X(seen_wait) X(verdict)
 
 /* ---- messages ---- */
 

@@ -208,9 +208,10 @@ def test_stops_before(run):
 
 
 def test_stops_within(run):
-    """One is stopped in the middle of an operation."""
+    """One is stopped in the middle of an operation, which takes long enough for that."""
     hosts = Hosts(run)
     stopped, *others = hosts.peers
+    hosts.set_rates(RATE / 10, range(COUNT), range(COUNT))
     calls = reduce_large(hosts.peers, 1)
 
     def moves():
@@ -220,6 +221,7 @@ def test_stops_within(run):
     harness.poll(moves, "the middle of the transfer")
     stopped.stop()
     hosts.is_about("hang", 0)
+    hosts.set_rates(RATE, range(COUNT), range(COUNT))
     stopped.resume()
     agree(calls, SUCCESS)
     hosts.ends()

@@ -1,7 +1,7 @@
 /*
- * What comes over a link, in pieces of any size, into places of any size: either it is what the other end sealed, or
- * nothing of it is handed out from there on. The first bytes say how a sealed stream is changed and cut up; what is
- * left comes after it, or instead of it.
+ * What comes over a link, in pieces of any size, into places of any size: either it is what the
+ * other end sealed, or nothing of it is handed out from there on. The first bytes say how a sealed
+ * stream is changed and cut up; what is left comes after it, or instead of it.
  */
 #include "fuzz.h"
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""A model of the records of links, written from docs/PROTOCOL.md 17.5, RFC 8439, RFC 5869 and NIST SP 800-38D, and
-not from the C; its ciphers are its own. Prints known answers, which test_record.c compares with what the C seals:
+"""A model of the records of links, written from docs/PROTOCOL.md 17.5, RFC 8439, RFC 5869 and NIST
+SP 800-38D, and not from the C; its ciphers are its own. Prints known answers, which test_record.c
+compares with what the C seals:
 
     record_model.py > record_answers.txt      after a change of the format: a new protocol version
     record_model.py --check record_answers.txt
 
-Each line: cipher, secret, how many blocks a key seals, and the records, each as the length of its content and all
-of its bytes in hexadecimal. Byte j of the content of record i is 31 i + 7 j; no content says the end."""
+Each line: cipher, secret, how many blocks a key seals, and the records, each as the length of its
+content and all of its bytes in hexadecimal. Byte j of the content of record i is 31 i + 7 j; no
+content says the end."""
 
 import hashlib
 import hmac

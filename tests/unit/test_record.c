@@ -1,4 +1,7 @@
-/* Records of links: known answers of a model, every split, and everything that is not what was sealed. */
+/*
+ * Records of links: known answers of a model, every split, and everything that is not what was
+ * sealed.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -119,8 +122,8 @@ static void test_answers_of_the_model(void **state)
 
 struct stream {
     uint8_t sealed[STREAM_MAX], content[STREAM_MAX];
-    size_t at[RECORDS_MAX + 1], until[RECORDS_MAX + 1]; /* where each record begins, and how much it and those before
-                                                           say */
+    size_t at[RECORDS_MAX + 1];    /* where each record begins */
+    size_t until[RECORDS_MAX + 1]; /* how many bytes of content come before it */
     size_t records, bytes;
 };
 

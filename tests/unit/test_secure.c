@@ -652,7 +652,8 @@ static void name_text(const struct pccl_key_name *name, char out[PCCL_KEY_NAME_B
 }
 
 /*
- * Starts `openssl s_client` or `s_server` with the key of a link; it prints what its exporter has for the label.
+ * Starts `openssl s_client` or `s_server` with the key of a link; it prints what its exporter has
+ * for the label.
  */
 static pid_t start_openssl(const struct fixture *f, const char *what, uint16_t port, const char *key, const char *label,
                            int *input, int *output)

@@ -493,7 +493,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _end(self, why: str) -> None:
         global _world
         self._ended = self._ended or why
-        self._comm.close()
+        if self._comm is not None:
+            self._comm.close()
         self._completer.close()
         if self._is_default:
             self._world.end(why)

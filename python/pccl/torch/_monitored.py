@@ -58,10 +58,13 @@ def _be_heard(group: ProcessGroup, limit: timedelta) -> List[int]:
     verdict = _receive(group, group.size(), 0)
     has_come = _has_come(call, time.monotonic() + limit.total_seconds())
     told = verdict.result()[0] if has_come else []
-    group.send([torch.tensor([not has_come], dtype=torch.uint8)], 0, _TAG)
+    end = group.send([torch.tensor([not has_come], dtype=torch.uint8)], 0, _TAG)
     if not has_come:
         return [0]
-    return [rank for rank in range(group.size()) if told[rank]]
+    missing = [rank for rank in range(group.size()) if told[rank]]
+    if group.rank() not in missing:
+        end.wait()  # rank 0 waits for it, and this one may leave next
+    return missing
 
 
 def monitored_barrier(group: Any = None, timeout: Optional[timedelta] = None) -> None:

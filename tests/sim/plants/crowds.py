@@ -101,7 +101,7 @@ PLANTS = [
         [], ["crowd-asked-later"],
         [
             ("src/master/links.c",
-             "&m->lineage, &remote->observed)) probe_again_later(m, remote);",
-             "&m->lineage, &remote->observed)) return;"),
+             "&m->lineage, &ticket, &remote->observed)) probe_again_later(m, remote);",
+             "&m->lineage, &ticket, &remote->observed)) return;"),
         ]),
 ]
