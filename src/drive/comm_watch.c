@@ -7,9 +7,11 @@
 
 enum {
     REPORT_US = 1000000,
-    PULSE_US = 10000, /* how often the thread wakes while data moves */
-    LATE_US = 3000,   /* what a timer may be late anyway */
-    SQUARES_US = 100, /* the unit of times whose squares are told */
+    PULSE_US = 10000,             /* how often the thread wakes while data moves */
+    LATE_US = 3000,               /* what a timer may be late anyway */
+    SQUARES_US = 100,             /* the unit of times whose squares are told */
+    MOVED_US = 3 * REPORT_US / 2, /* after so long without data an operation only waits, which costs nothing ... */
+    MOVED_BYTES = 64 << 10,       /* ... and so many show that it does not */
 };
 
 _Static_assert((int)PCCL_WAIT_READY == (int)PCCL_SIGHT_READY && (int)PCCL_WAIT_CREDIT == (int)PCCL_SIGHT_CREDIT &&
@@ -45,7 +47,10 @@ static void take_pulse(struct pccl_communicator *comm, uint64_t heard_us)
         return;
     if (watch->pulse_us != 0 && heard_us - watch->pulse_us > LATE_US)
         watch->stalled_us += heard_us - watch->pulse_us;
-    bool moves = comm->data.jobs != NULL || watch->bulk > 0;
+    if (!watch->moves_data && comm->data.jobs)
+        watch->moved_us = heard_us; /* it may at first */
+    watch->moves_data = comm->data.jobs != NULL;
+    bool moves = watch->bulk > 0 || (watch->moves_data && heard_us < watch->moved_us + MOVED_US);
     watch->pulse_us = moves ? pccl_now_us() + PULSE_US : 0;
 }
 
@@ -85,7 +90,7 @@ static struct pccl_seen_link *find_told(struct pccl_msg_sight *sight, struct pcc
 
 /* The connections to one peer are one link: as long as one of them is busy, it is. */
 static void add_connection(struct pccl_comm_watch *watch, const struct pccl_sight_connection *connection,
-                           struct pccl_msg_sight *sight, struct pccl_seen_link *links)
+                           uint64_t now_us, struct pccl_msg_sight *sight, struct pccl_seen_link *links)
 {
     struct pccl_watched_link *link = find_link(watch, connection);
     if (!link)
@@ -98,6 +103,7 @@ static void add_connection(struct pccl_comm_watch *watch, const struct pccl_sigh
     link->resent = connection->resent_bytes;
     link->busy_us = connection->busy_us;
     link->seen = true;
+    watch->moved_us = bytes >= MOVED_BYTES ? now_us : watch->moved_us;
     struct pccl_seen_link *told = bytes || busy_us ? find_told(sight, links, &connection->peer) : NULL;
     if (!told)
         return;
@@ -120,7 +126,8 @@ static void forget_unseen(struct pccl_comm_watch *watch)
     watch->link_count = kept;
 }
 
-static void add_links(struct pccl_communicator *comm, struct pccl_msg_sight *sight, struct pccl_seen_link *links)
+static void add_links(struct pccl_communicator *comm, uint64_t now_us, struct pccl_msg_sight *sight,
+                      struct pccl_seen_link *links)
 {
     uint32_t room = comm->data.engine ? pccl_engine_connections(comm->data.engine, NULL, 0) : 0;
     struct pccl_sight_connection *all = room ? pccl_allocate(pccl_heap(), room * sizeof *all) : NULL;
@@ -129,7 +136,7 @@ static void add_links(struct pccl_communicator *comm, struct pccl_msg_sight *sig
     uint32_t count = (uint32_t)pccl_min_u64(pccl_engine_connections(comm->data.engine, all, room), room);
     for (uint32_t i = 0; i < count; i++)
         if (all[i].outgoing && all[i].known && !all[i].ended_us)
-            add_connection(&comm->watch, &all[i], sight, links);
+            add_connection(&comm->watch, &all[i], now_us, sight, links);
     forget_unseen(&comm->watch);
     pccl_release(pccl_heap(), all, room * sizeof *all);
 }
@@ -209,7 +216,7 @@ static void report(struct pccl_communicator *comm, uint64_t now_us)
                                    .took_squares = watch->took_squares,
                                    .links = links,
                                    .waits = waits};
-    add_links(comm, &sight, links);
+    add_links(comm, now_us, &sight, links);
     add_waits(comm, now_us, &sight, waits);
     if (sight.operations || sight.waits_count || sight.links_count || watch->waited)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});

@@ -21,6 +21,8 @@ struct pccl_comm_watch {
     uint64_t took_us, took_squares;  /* schema.h: sight */
     uint64_t pulse_us;               /* when the control thread wants to wake; 0: no matter */
     uint64_t stalled_us;             /* how late it was, in this time */
+    uint64_t moved_us;               /* when data was last seen to move */
+    bool moves_data;                 /* operations under way have data to move */
     bool waited;                     /* the last report told of somebody that is waited for */
     struct pccl_watched_link *links; /* owned: what connections had carried at the last report */
     uint32_t link_count, link_capacity;

@@ -27,7 +27,7 @@ struct pccl_span {
     uint64_t committed, aborted, bytes;
 };
 
-/* What peers told of a step of their training (PROTOCOL 9.8). */
+/* What peers told of a step of their training (PROTOCOL 9.9). */
 struct pccl_told_step {
     uint64_t step;
     uint32_t count; /* of those with a loss that is a number */

@@ -266,7 +266,7 @@
     F(U64, round, , )                                  /* of a joint call */                                           \
     F(U64, since_us, , )
 
-#define PCCL_FIELDS_training(F) /* what a peer tells of its training: PROTOCOL 9.8 */                                  \
+#define PCCL_FIELDS_training(F) /* what a peer tells of its training: PROTOCOL 9.9 */                                  \
     F(U64, step, , )                                                                                                   \
     F(U64, loss, , ) /* the bits of a double; any, as nothing is decided by it */
 

@@ -234,6 +234,8 @@ def test_all_but_one_die(run):
     """Who is left is told; alone it does what it can."""
     last, *others = phases.start(run, 3)
     calls = [last.start("collect", kind, tag, BULK, "launched") for tag, kind in enumerate(KINDS)]
+    for call in calls:
+        call.begun()
     last.until_waiting()
     for peer in others:
         peer.kill()
