@@ -899,7 +899,7 @@ typedef enum pcclVerdictClass_t {
     pcclVerdictSlowLink = 3,        /* the link carries less than others, or loses more */
     pcclVerdictSlowSender = 4,      /* all that the peer sends is slow */
     pcclVerdictSlowReceiver = 5,    /* all that is sent to the peer is slow */
-    pcclVerdictSlowPeer = 6,        /* its process does not run when it wants to, or both its ways are slow */
+    pcclVerdictSlowPeer = 6,        /* its process does not run when it wants to */
     pcclVerdictSlowComputation = 7, /* the peer enters operations later than the others */
 } pcclVerdictClass_t;
 

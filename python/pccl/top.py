@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import http.client
 import json
 import select
 import shutil
@@ -42,11 +43,15 @@ def _address(text: str) -> str:
     return f"{host}:{port}"
 
 
+# Straight to the master: a proxy of the environment is for what is outside, and knows no master.
+_open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+
+
 def _ask(address: str) -> _Status:
     try:
-        with urllib.request.urlopen(f"http://{address}/status.json", timeout=_PATIENCE_S) as answer:
+        with _open(f"http://{address}/status.json", timeout=_PATIENCE_S) as answer:
             status = json.load(answer)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise _Unanswered(
             f"no master answers at {address}: {reason}. A master answers there if it was started with --http {address}"

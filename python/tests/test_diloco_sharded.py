@@ -6,6 +6,10 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("torch.distributed")
+np = pytest.importorskip("numpy")
+
+from pccl import _threads  # noqa: E402
+from pccl.diloco import SGD, _arrays, _fragment, _inside, _reduction, _shared  # noqa: E402
 
 FIRST, BOTH, LAST = 12 * 1, 12 * (1 + 2), 12 * 8  # what trainer 0, 0 and 1, and 3 train in a step
 
@@ -43,3 +47,42 @@ def test_a_shard_dies_in_the_middle_of_what_all_wait_for(script, address):
     assert of_fragment(said, 0) == [
         (2 * (round + 1), 1 if round == 2 else 2, moved) for round, moved in enumerate(wanted)
     ]
+
+
+class Siblings(_inside.Inside):
+    """Of a process whose sibling comes to these numbers, one after the other."""
+
+    def __init__(self, *numbers):
+        super().__init__()
+        self.size, self.numbers = 2, list(numbers)
+
+    def highest(self, *numbers):
+        theirs = self.numbers.pop(0)
+        return list(map(max, numbers, (theirs, -theirs)))
+
+
+def test_means_of_as_many_but_other_trainers_count_for_none(group):
+    """Two trainers die at once, each with another one of its shards first."""
+    layout = _arrays.Layout({"w": np.ones(8)}, [["w"]])
+
+    def reduction(name):
+        made = _reduction.Reduction(0, layout.zeros(), layout.zeros(), layout.arrays, None, 1024, 4)
+        made.name = name
+        made.give(1.0, 5)
+        return made
+
+    two = group(2)
+
+    def reduced(*names):
+        return two.all(lambda comm, i: reduction(names[i]).run(comm, True))[0]
+
+    mine, siblings = reduced(0xFFFFFFF5, 0xFFFFFFF6), reduced(0xFFFFFFF5, 0xFFFFFFF9)
+    assert mine.participants == siblings.participants == 2 and mine.names == 0x1FFFFFFEB
+    inside = Siblings(siblings.names, mine.names)
+    (part,), shared = layout.parts, _shared.Shared(layout)
+    one = _fragment.Fragment(0, part, layout, shared, SGD(0.1, 0.0), reduction(1), inside)
+    one._job, one._again = _threads.start(lambda: mine), lambda: setattr(one, "_job", _threads.start(lambda: mine))
+    assert one._outcome() is mine and not inside.numbers
+    inside.numbers.append(siblings.names)
+    one._job, one._again = _threads.start(lambda: mine), None
+    assert one._outcome() is None

@@ -603,6 +603,26 @@ def test_states_that_do_not_fit(address):
         other.load_state_dict(state)
 
 
+@pytest.mark.parametrize("given", [{"periods": [6]}, {"offsets": [1]}])
+def test_a_state_of_a_boundary_at_which_nothing_is_applied(address, given):
+    """Of a single fragment: it has this peer's own parameters, as within a round."""
+    values, again = params(), params(1)
+    diloco = DiLoCo(pccl.Communicator(address), values, inner_steps=2, **given)
+    diloco.join()
+    for step in range(2):
+        train(values, 0, step)
+        diloco.step()
+    trained, state = flat(values), diloco.state_dict()
+    assert state["round"] == 1 and (flat(values) != state["theta.float32"]).any()
+    diloco.close()
+    other = DiLoCo(pccl.Communicator(address), again, inner_steps=2, **given)
+    other.load_state_dict(state)
+    assert (flat(again) == trained).all()
+    other.join()
+    assert (flat(again) == trained).all()
+    other.close()
+
+
 # ---- the line of a terminal
 
 

@@ -110,6 +110,35 @@ def test_what_is_not_finite_counts_for_nothing(address):
     one.close()
 
 
+def test_values_that_are_no_numbers_are_not_chosen(address):
+    script = Scripted(0)
+    (one,) = start(address, 1, lambda i, comm: sarsa(comm, script))
+    script.hear = lambda round, told, own: (1.0, np.array([[0, 1, 0, 0], [np.nan] * 4, [0, 2, 0, 0]]))
+    one.step()
+    script.hear = lambda round, told, own: (1.0, np.full((2, 4), np.nan))
+    one.step()
+    script.hear = lambda round, told, own: (1.0, seen(0, round))
+    assert one.step().skipped and script.acted[0] == 2 and script.acted[1] in range(2)
+    assert one.step().skipped and not one.step().skipped
+    one.close()
+
+
+def test_an_exception_of_hear_changes_nothing(address):
+    """What was told in that step is not told again."""
+    script = Scripted(0)
+    (one,) = start(address, 1, lambda i, comm: sarsa(comm, script))
+    for _ in range(2):
+        one.step()
+    hear, script.hear = script.hear, lambda round, told, own: 1 // 0
+    with pytest.raises(ZeroDivisionError):
+        one.step()
+    weights = one.state_dict()["theta.float64"]
+    script.hear = hear
+    assert not one.step().committed and (one.state_dict()["theta.float64"] == weights).all()
+    assert one.step().committed and (one.state_dict()["theta.float64"] != weights).any()
+    one.close()
+
+
 def test_exploring_is_as_frequent_as_it_should_be(address):
     script = Scripted(0)
     script.hear = lambda round, told, own: (0.0, np.diag([1.0, 0, 0, 0])[:ACTIONS])

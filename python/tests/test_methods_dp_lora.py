@@ -88,6 +88,14 @@ def test_more_noise_fewer_examples_and_fewer_steps_cost_less():
     assert 0 == epsilon(steps_made=0) < epsilon(steps_made=1) < epsilon() < epsilon(steps_made=101)
 
 
+@pytest.mark.parametrize("noise", [1e-154, 1e-160, 1e-200])
+@pytest.mark.parametrize("rate", [0.01, 1.0])
+def test_noise_that_is_next_to_none_is_no_privacy(noise, rate):
+    accountant = Accountant(noise, rate)
+    accountant.add()
+    assert accountant.epsilon(1e-6) > 1e300
+
+
 # ---- gradients
 
 
@@ -150,6 +158,22 @@ def test_one_example_changes_the_sum_by_at_most_the_clip(address):
     whole, less = one._clipped_sum(chosen), one._clipped_sum(chosen[:-1])
     change = math.sqrt(sum(float(np.square(whole[name] - less[name]).sum()) for name in whole))
     assert 0 < change <= 0.25 * (1 + 1e-9)
+    one.close()
+
+
+def test_places_that_nearly_cancel_change_the_sum_by_at_most_the_clip(address):
+    """By a ten billionth of what each of them has, which is still more than the clip."""
+    dice = np.random.default_rng(2)
+    rows = np.repeat(dice.normal(size=(EXAMPLES, 1, ROWS)), 2, axis=1)
+    columns = 1e10 * dice.normal(size=(EXAMPLES, 2, COLUMNS))
+    columns[:, 1] = dice.normal(size=(EXAMPLES, COLUMNS)) - columns[:, 0]
+    one = DPLoRA(
+        pccl.Communicator(address), {"w": np.zeros((ROWS, COLUMNS), np.float32)},
+        lambda chosen: {"w": (rows[chosen], columns[chosen])}, examples=EXAMPLES, batch=EXAMPLES, delta=1e-4,
+    )
+    for i in range(EXAMPLES):
+        found = one._clipped_sum(np.array([i]))
+        assert math.sqrt(sum(float(np.square(part).sum()) for part in found.values())) <= 1 + 1e-5
     one.close()
 
 

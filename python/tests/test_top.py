@@ -1,10 +1,13 @@
 """`pccl top` shows what the master tells, and says so where none answers."""
 
+import http.server
 import os
 import pty
 import re
+import socket
 import subprocess
 import sys
+import threading
 
 import numpy
 import pytest
@@ -93,10 +96,45 @@ def test_a_small_screen_has_the_worst_first():
     assert lines[-1].startswith("and ") and "VERDICT slow link: slow 00000000 -> 00000000: it is: none" in lines
 
 
+class Broken(http.server.BaseHTTPRequestHandler):
+    """The answer of a master that dies while it sends it."""
+
+    def do_GET(self):  # pylint: disable=invalid-name
+        self.send_response(200)
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        self.wfile.write(b"{")
+
+    def log_message(self, *_):  # pylint: disable=arguments-differ
+        pass
+
+
+def test_half_an_answer(capsys, monkeypatch):
+    """It is none; and no proxy of the environment is asked."""
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    with http.server.HTTPServer(("127.0.0.1", 0), Broken) as server:
+        threading.Thread(target=server.handle_request).start()
+        assert program.main(["top", f"127.0.0.1:{server.server_port}"]) == 1
+    assert "IncompleteRead" in capsys.readouterr().err
+
+
 def test_errors(capsys):
     nobody = f"127.0.0.1:{free_port()}"
     assert program.main(["top", nobody]) == 1
     assert f"no master answers at {nobody}" in capsys.readouterr().err
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        other = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def answer():
+            with server.accept()[0] as client:
+                client.recv(4096)
+                client.sendall(b"SSH-2.0-other\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert program.main(["top", other]) == 1
+        thread.join(DEADLINE)
+    assert f"no master answers at {other}" in capsys.readouterr().err
     for bad in ("", "host:port", "a/b:1", "1.2.3.4:70000"):
         with pytest.raises(SystemExit, match="2"):
             program.main(["top", bad])

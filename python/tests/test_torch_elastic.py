@@ -380,6 +380,9 @@ def test_misuse(address, monkeypatch):
     for wrong in ({"min_peers": 0}, {"step": -1}, {"state": {"elastic.step": torch.zeros(1)}}):
         with pytest.raises(pccl.InvalidArgument, match="elastic: "):
             ptorch.elastic(model, optimizer, address=address, **wrong)
+    fused, scaler = torch.optim.Adam(model.parameters(), fused=True), torch.amp.GradScaler("cpu")
+    with pytest.raises(pccl.InvalidArgument, match="scaler: not with a fused optimizer"):
+        ptorch.elastic(model, fused, address=address, scaler=scaler)
     monkeypatch.setenv("PCCL_MASTER", address)
     with ptorch.elastic(model, optimizer) as replica:
         backward(model, 0)

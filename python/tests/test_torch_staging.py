@@ -1,6 +1,7 @@
 """Gradients on devices, with one that is made up (torch_device.py): what is reduced is what kernels have made before,
 what comes behind finds the averages, and small tensors travel together."""
 
+import concurrent.futures
 import threading
 
 import pytest
@@ -146,6 +147,38 @@ def test_the_hook(group, device):
             torch.testing.assert_close(found, wanted)
             assert torch.equal(found, p.grad)
         assert state.world_size == 2
+
+
+def test_what_a_failed_backward_has_left_comes_before_the_next_one(group, device, monkeypatch):
+    """One unit has failed; the averages of the other one are still on their way when the next backward begins."""
+    model = model_on(device)
+    state = ptorch.DDPState(group(1).members[0], model, bucket_bytes=50000)
+    broken = [state._units[-1]]
+
+    def average(unit):
+        if unit in broken:
+            concurrent.futures.wait(state._ends[:-1])
+            raise RuntimeError("not today")
+        return pccl.ReduceInfo(1, 0, 0)
+
+    def backward(number):
+        gradients = on_device(device, number)
+        ptorch.ddp_hook(state, Bucket(0, list(model.parameters()), gradients, device)).wait()
+        return behind(device, gradients)
+
+    def load(twin):
+        """In its time; before, what is late arrives."""
+        device.current_stream().synchronize()
+        _staging._stream_for_results(twin.memory.device).synchronize()
+        load_of_twin(twin)
+
+    monkeypatch.setattr(state, "_average", average)
+    with pytest.raises(RuntimeError, match="not today"):
+        backward(1)
+    load_of_twin = _staging.Twin.load
+    monkeypatch.setattr(_staging.Twin, "load", load)
+    broken.clear()
+    assert all(torch.equal(a, b) for a, b in zip(backward(2), averages(2)))
 
 
 def test_buckets_of_gradients(group, device):

@@ -90,30 +90,41 @@ static bool is_dead(const struct pccl_pass *pass, uint64_t now_s)
     return pass->revoked_s != 0 || has_expired(pass, now_s) || is_used_up(pass);
 }
 
-void pccl_book_drop(struct pccl_book *book, uint32_t number)
+/* They cannot come back, so others can have their places. */
+static void forget_guests(struct pccl_book *book, uint32_t number)
 {
-    struct pccl_pass *pass = pccl_book_numbered(book, number);
     uint32_t kept = 0;
-    if (pass == NULL)
-        return;
-    uint32_t index = (uint32_t)(pass - book->passes);
-    book->count--;
-    memmove(pass, pass + 1, (book->count - index) * sizeof *pass);
     for (uint32_t i = 0; i < book->guest_count; i++)
         if (book->guests[i].pass != number)
             book->guests[kept++] = book->guests[i];
     book->guest_count = kept;
 }
 
+void pccl_book_drop(struct pccl_book *book, uint32_t number)
+{
+    struct pccl_pass *pass = pccl_book_numbered(book, number);
+    if (pass == NULL)
+        return;
+    uint32_t index = (uint32_t)(pass - book->passes);
+    book->count--;
+    memmove(pass, pass + 1, (book->count - index) * sizeof *pass);
+    forget_guests(book, number);
+}
+
+/* A revoked one first: of the others somebody may still come back. */
 static bool make_room(struct pccl_book *book, uint64_t now_s)
 {
-    for (uint32_t i = 0; book->count >= PCCL_BOOK_PASSES_MAX && i < book->count; i++) {
-        if (!is_dead(&book->passes[i], now_s))
-            continue;
-        pccl_book_drop(book, book->passes[i].number);
-        break;
+    const struct pccl_pass *found = NULL;
+    if (book->count < PCCL_BOOK_PASSES_MAX)
+        return true;
+    for (uint32_t i = book->count; i-- > 0;) {
+        const struct pccl_pass *pass = &book->passes[i];
+        if (is_dead(pass, now_s) && (found == NULL || pass->revoked_s != 0 || found->revoked_s == 0))
+            found = pass;
     }
-    return book->count < PCCL_BOOK_PASSES_MAX;
+    if (found != NULL)
+        pccl_book_drop(book, found->number);
+    return found != NULL;
 }
 
 /* NULL: these terms are good. */
@@ -171,10 +182,11 @@ struct pccl_pass *pccl_book_add(struct pccl_book *book, const uint8_t key[PCCL_P
     return pass;
 }
 
-bool pccl_book_revoke(struct pccl_pass *pass, uint64_t now_s)
+bool pccl_book_revoke(struct pccl_book *book, struct pccl_pass *pass, uint64_t now_s)
 {
     if (pass->revoked_s != 0)
         return false;
+    forget_guests(book, pass->number);
     pass->revoked_s = pccl_max_u64(now_s, 1);
     return true;
 }
@@ -230,7 +242,7 @@ enum pccl_status pccl_book_admit(struct pccl_book *book, struct pccl_pass *pass,
     if (why == NULL && limited && digest != NULL && !is_guest(book, pass, digest)) {
         *noted = note_guest(book, pass, digest);
         if (!*noted && pass->uses != 0) /* else it only could not come back after the token's end */
-            why = "cannot be used, as the book of tokens is full";
+            why = "cannot be used, as too many have come with this master's tokens; revoking old ones makes room";
     }
     if (why == NULL)
         return PCCL_OK;
@@ -362,7 +374,7 @@ static bool read_guest(struct pccl_book *book, struct reader *reader)
         return false;
     struct pccl_pass *pass = pccl_book_numbered(book, (uint32_t)number);
     return pass != NULL && reader->at == reader->end && !is_guest(book, pass, &digest) &&
-           (pass->ends_s != 0 || pass->uses > pass->used) && note_guest(book, pass, &digest);
+           (pass->uses != 0 ? !is_used_up(pass) : pass->ends_s != 0) && note_guest(book, pass, &digest);
 }
 
 /* false: the line is none of a book, or memory is short. *ended: it is the last one. */

@@ -75,7 +75,8 @@ void pccl_book_init(struct pccl_book *book, const struct pccl_memory *memory);
 void pccl_book_fini(struct pccl_book *book);
 
 /*
- * Adds a token. When there are PCCL_BOOK_PASSES_MAX, the oldest of those that let nobody in makes room.
+ * Adds a token. When there are PCCL_BOOK_PASSES_MAX, the oldest revoked one makes room, or else the oldest that lets
+ * nobody in.
  * NULL, with a reason: the terms are none, the book is full, or memory is short. The pointer is valid until the book
  * changes.
  */
@@ -89,7 +90,7 @@ struct pccl_pass *pccl_book_numbered(const struct pccl_book *book, uint32_t numb
 /* The newest with this label, or with this number in digits. NULL: there is none. */
 struct pccl_pass *pccl_book_named(const struct pccl_book *book, const char *name);
 /* false: it was before. */
-bool pccl_book_revoke(struct pccl_pass *pass, uint64_t now_s);
+bool pccl_book_revoke(struct pccl_book *book, struct pccl_pass *pass, uint64_t now_s);
 
 /*
  * Somebody shows this pass, to do what needs this role; a peer is known by its digest, NULL: an HTTP

@@ -280,10 +280,12 @@ enum pccl_status pccl_credentials_admin(const char *path, char token[PCCL_ADMIN_
     char text[FILE_BYTES_MAX + 1];
     size_t length = 0;
     enum pccl_status status = pccl_secret_file_read(path, true, text, FILE_BYTES_MAX, &length, reason);
-    if (status != PCCL_OK)
+    if (status == PCCL_OK && length == 0)
+        status = fail(reason, "cannot read", path, strerror(ENOENT));
+    if (status != PCCL_OK) {
+        pccl_wipe(text, sizeof text);
         return status;
-    if (length == 0)
-        return fail(reason, "cannot read", path, strerror(ENOENT));
+    }
     while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
         length--;
     bool good = length >= PCCL_ADMIN_TOKEN_LEAST && length <= PCCL_ADMIN_TOKEN_MAX;

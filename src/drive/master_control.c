@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { PAUSE_MS = 50 /* after the system ran out of descriptors or memory */ };
+
 struct pccl_control_visitor {
     struct pccl_control *control; /* NULL: it does not count any more; the loop still has it */
     struct pccl_control_visitor *previous, *next;
@@ -121,6 +123,8 @@ static void welcome(struct pccl_control *control, uv_os_sock_t socket)
     pccl_channel_watch(&visitor->channel, UV_READABLE);
 }
 
+static void on_pause_over(uv_timer_t *timer);
+
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct pccl_control *control = poll->data;
@@ -128,8 +132,19 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     uv_os_sock_t accepted;
     (void)status;
     (void)events;
-    if (pccl_socket_accept(control->listening, &accepted, &from) == 0)
+    int error = pccl_socket_accept(control->listening, &accepted, &from);
+    if (error == 0)
         welcome(control, accepted);
+    else if (pccl_socket_is_shortage(error)) { /* else the loop would turn without a rest */
+        (void)uv_poll_stop(poll);
+        (void)uv_timer_start(&control->pause, on_pause_over, PAUSE_MS, 0);
+    }
+}
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    struct pccl_control *control = timer->data;
+    (void)uv_poll_start(&control->poll, UV_READABLE, on_readable);
 }
 
 /* ---- life ---- */
@@ -145,6 +160,8 @@ static int listen_there(struct pccl_control *control, uv_loop_t *loop)
         return error;
     }
     control->poll.data = control;
+    (void)uv_timer_init(loop, &control->pause);
+    control->pause.data = control;
     (void)uv_poll_start(&control->poll, UV_READABLE, on_readable);
     return 0;
 }
@@ -171,6 +188,7 @@ void pccl_control_close(struct pccl_control *control)
     control->is_open = false;
     (void)unlink(control->path);
     uv_close((uv_handle_t *)&control->poll, NULL);
+    uv_close((uv_handle_t *)&control->pause, NULL);
     pccl_socket_close(control->listening);
     while (control->visitors)
         close_at_once(control->visitors);

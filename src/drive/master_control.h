@@ -24,6 +24,7 @@ struct pccl_control {
     void (*revoked)(void *owner, uint32_t pass); /* its peers must go */
     /* its own */
     uv_poll_t poll;
+    uv_timer_t pause;
     uv_os_sock_t listening;
     struct pccl_control_visitor *visitors;
     uint32_t visitor_count;

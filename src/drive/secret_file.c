@@ -1,14 +1,15 @@
 #include "drive/secret_file.h"
 
 #include "config/params.h"
+#include "drive/random.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <uv.h>
 
 static enum pccl_status fail(struct pccl_text *reason, const char *what, const char *path, const char *why)
 {
@@ -69,11 +70,27 @@ static int write_all(int descriptor, const char *text, size_t length, bool lasti
     return !lasting || fsync(descriptor) == 0 ? 0 : errno;
 }
 
+/* Makes the name of a file last, where the file system can. */
+static void sync_directory(const char *path)
+{
+    char directory[2 * PCCL_PARAM_BYTES_MAX + 2];
+    const char *slash = strrchr(path, '/');
+    (void)snprintf(directory, sizeof directory, "%.*s.", slash ? (int)(slash + 1 - path) : 0, path);
+    int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0)
+        return;
+    (void)fsync(descriptor);
+    (void)close(descriptor);
+}
+
 static enum pccl_status put(const char *path, const char *text, size_t length, bool lasting,
                             int (*place)(const char *, const char *), struct pccl_text *reason)
 {
     char temporary[2 * PCCL_PARAM_BYTES_MAX + 32];
-    (void)snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)uv_os_getpid());
+    uint64_t number; /* not that of the process: in a container it is that of one that was killed here */
+    if (!pccl_random_u64(&number))
+        return fail(reason, "cannot make", path, "the system provides no entropy");
+    (void)snprintf(temporary, sizeof temporary, "%s.%016" PRIx64 ".tmp", path, number);
     int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (descriptor < 0)
         return fail(reason, "cannot make", temporary, strerror(errno));
@@ -83,6 +100,8 @@ static enum pccl_status put(const char *path, const char *text, size_t length, b
     if (!error && place(temporary, path) != 0)
         error = errno;
     (void)unlink(temporary);
+    if (!error && lasting)
+        sync_directory(path);
     return error ? fail(reason, "cannot make", path, strerror(error)) : PCCL_OK;
 }
 

@@ -18,6 +18,7 @@ struct pccl_tokens {
     uint8_t pin[PCCL_PIN_BYTES];
     bool changed; /* and not written yet */
     bool told;    /* that it cannot be written */
+    bool behind;  /* the file, as it could not be written */
     char path[2 * PCCL_PARAM_BYTES_MAX];
 };
 
@@ -64,6 +65,7 @@ static enum pccl_status store(struct pccl_tokens *tokens, bool lasting, struct p
     else
         status = pccl_secret_file_replace(tokens->path, print.bytes, print.length, lasting, reason);
     pccl_print_fini(&print);
+    tokens->behind = status != PCCL_OK;
     if (status == PCCL_OK)
         tokens->told = false;
     return status;
@@ -89,11 +91,15 @@ static enum pccl_status note_run(struct pccl_tokens *tokens, const struct pccl_s
     uint8_t key[PCCL_PUBLIC_BYTES];
     if (!pccl_keys_public(run, key, reason))
         return PCCL_UNSUPPORTED;
-    if (pccl_book_find(&tokens->book, key))
+    const struct pccl_pass *before = pccl_book_find(&tokens->book, key);
+    if (before && before->revoked_s != 0)
+        pccl_logger_write(PCCL_LOG_WARN, "master",
+                          "the run's own token was revoked, so it lets nobody in: make another one");
+    if (before)
         return PCCL_OK;
     for (uint32_t i = 0; i < tokens->book.count; i++)
         if (strcmp(tokens->book.passes[i].label, run_label) == 0)
-            (void)pccl_book_revoke(&tokens->book.passes[i], now_s());
+            (void)pccl_book_revoke(&tokens->book, &tokens->book.passes[i], now_s());
     memcpy(terms.label, run_label, sizeof run_label);
     if (!pccl_book_add(&tokens->book, key, &terms, now_s(), reason))
         return PCCL_LIMIT;
@@ -243,7 +249,7 @@ static void revoke(struct pccl_tokens *tokens, const char *name, struct pccl_pri
 {
     struct pccl_text reason;
     struct pccl_pass *pass = pccl_book_named(&tokens->book, name);
-    if (!pass || !pccl_book_revoke(pass, now_s())) {
+    if (!pass || (!pccl_book_revoke(&tokens->book, pass, now_s()) && !tokens->behind)) {
         refuse(answer, pass ? "this token was revoked before" : "there is no token with this number or label");
         return;
     }
@@ -254,8 +260,8 @@ static void revoke(struct pccl_tokens *tokens, const char *name, struct pccl_pri
         pccl_print_add(answer, "ok\n");
         return;
     }
-    tokens->changed = true; /* it is tried again */
-    pccl_text_append(&reason, "; the token is revoked now, but may be good again after a restart of the master");
+    pccl_text_append(&reason, "; the token is revoked now, but may be good again after a restart of the master: "
+                              "revoke it again when the file can be written");
     refuse(answer, reason.bytes);
 }
 

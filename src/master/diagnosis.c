@@ -7,20 +7,27 @@
 
 /* ---- reports ---- */
 
-/* Who has not contributed to an operation through the master, whose outcome the member waits for. */
+/*
+ * Who has not contributed to an operation through the master, whose outcome the member waits for: as many as there is
+ * room for; nobody, as long as most have not, because then those who wait were early.
+ */
 static uint32_t find_absent(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_sight *sight,
                             struct pccl_seen_wait *waits)
 {
     const struct pccl_operation *op = pccl_master_operation(m, from->group, &sight->instance, false);
-    uint32_t count = 0;
+    uint32_t count = 0, absent = 0;
     if (op == NULL || op->decided || op->parts == NULL || !op->tiny)
         return 0;
     struct pccl_participants all = pccl_master_participants(from->group, op);
-    for (uint32_t i = 0; i < all.count && i < op->part_count && count < PCCL_SIGHT_WAITS_MAX; i++)
-        if (!op->parts[i].done)
+    for (uint32_t i = 0; i < all.count && i < op->part_count; i++) {
+        if (op->parts[i].done)
+            continue;
+        absent++;
+        if (count < PCCL_SIGHT_WAITS_MAX)
             waits[count++] = (struct pccl_seen_wait){
                 .peer = all.members[i]->id, .what = PCCL_WAIT_READY, .for_ms = sight->waits[0].for_ms};
-    return count;
+    }
+    return 2 * absent <= all.count ? count : 0;
 }
 
 void pccl_master_sight(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sight *sight)
@@ -85,6 +92,9 @@ static uint32_t position_of(const void *context, const struct pccl_id *id)
 static bool compare(struct pccl_master *m, struct pccl_peer_group *group)
 {
     const struct members members = {m, group};
+    group->verdicts.judged_us = m->now_us; /* also if it cannot be */
+    if (group->ring_count == 0)
+        return false; /* those who reported have gone */
     size_t bytes = group->ring_count * sizeof(struct pccl_witness *);
     struct pccl_witnesses witnesses = {
         .all = pccl_allocate(&m->memory, bytes), .count = group->ring_count, .find = position_of, .context = &members};

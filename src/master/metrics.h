@@ -24,7 +24,8 @@
     X(connections, gauge, "", "Open connections of peers and strangers.")                                              \
     X(connections_total, counter, "", "Connections of peers and strangers that were accepted.")                        \
     X(connections_refused_total, counter, "reason", "Connections that were refused before they were a peer's.")        \
-    X(connections_turned_away_total, counter, "", "Newcomers turned away because no descriptor was free.")             \
+    X(connections_turned_away_total, counter, "",                                                                      \
+      "Newcomers turned away for want of a descriptor or of time for a handshake.")                                    \
     X(operations_begun_total, counter, "kind", "Operations of which a first part was known.")                          \
     X(operations_committed_total, counter, "kind", "Operations that were committed.")                                  \
     X(operations_aborted_total, counter, "kind", "Operations that were aborted.")                                      \

@@ -210,7 +210,6 @@ bool pccl_verdicts_judge(struct pccl_verdicts *verdicts, const struct pccl_memor
                          const struct pccl_witnesses *witnesses, uint64_t now_us, uint64_t *last_number)
 {
     struct pccl_judgment j = {.verdicts = verdicts, .memory = memory, .witnesses = witnesses, .now_us = now_us};
-    verdicts->judged_us = now_us;
     for (uint32_t i = 0; i < verdicts->count; i++)
         verdicts->entries[i].seen = false;
     if (!pccl_verdicts_look_for_hangs(&j)) {

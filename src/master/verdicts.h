@@ -70,7 +70,7 @@ struct pccl_verdict_entry {
 struct pccl_verdicts {
     struct pccl_verdict_entry *entries; /* owned, room for PCCL_SUSPICIONS_MAX; NULL: nothing has been suspected yet */
     uint32_t count;
-    uint64_t judged_us;
+    uint64_t judged_us; /* the caller's: when they were compared */
 };
 
 /* A report came. What a peer cannot truly have seen is cut to what it can. */

@@ -23,9 +23,10 @@ static uint32_t index_of(const struct pccl_judgment *j, const struct pccl_id *id
     return j->witnesses->find(j->witnesses->context, id);
 }
 
+/* For somebody: for whom an outcome waits only the master can say (diagnosis.c). */
 static bool is_long(const struct pccl_seen_wait *wait)
 {
-    return wait->for_ms >= LONG_MS && !pccl_id_is_zero(&wait->peer);
+    return wait->for_ms >= LONG_MS && wait->what != PCCL_WAIT_OUTCOME && !pccl_id_is_zero(&wait->peer);
 }
 
 /* What those who wait for one that waits for nobody say of it. */

@@ -311,8 +311,9 @@ static void suspect_line(struct pccl_judgment *j, const struct matrix *matrix, u
     pccl_text_format(&evidence, "%u of its %u links %s others are slow; of one, ", line->bad, line->known,
                      sends ? "to" : "from");
     add_cell(&evidence, matrix, example);
-    pccl_verdicts_suspect(j, sends ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER,
-                          &j->witnesses->all[peer]->id, NULL, &evidence);
+    /* Who only receives may not have reported. */
+    const struct pccl_id *id = sends ? &j->witnesses->all[peer]->id : &example->link->peer;
+    pccl_verdicts_suspect(j, sends ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER, id, NULL, &evidence);
 }
 
 static void suspect_cell(struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell, bool alone)

@@ -44,7 +44,6 @@ static void give_up(struct pccl_sync_asker *asker, const struct pccl_text *reaso
     pccl_sync_fetching_fail(asker->link.session, reason);
 }
 
-/* All bytes of the chunk have arrived. */
 /* The sum is over all tensors, so it is not made for each chunk. */
 static void tell_progress(struct pccl_sync_session *session, const struct pccl_fetch *machine)
 {
@@ -59,6 +58,7 @@ static void tell_progress(struct pccl_sync_session *session, const struct pccl_f
     atomic_store_explicit(&session->fetched, done, memory_order_relaxed);
 }
 
+/* All bytes of the chunk have arrived. */
 static void end_chunk(struct pccl_sync_asker *asker)
 {
     struct pccl_sync_link *link = &asker->link;

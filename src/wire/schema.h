@@ -675,7 +675,7 @@ enum pccl_wait_what { PCCL_ENUM_wait_what(PCCL_ENUM_VALUE) };
     V(VERDICT_SLOW_LINK, 3, "this link carries less than others, or loses more")                                       \
     V(VERDICT_SLOW_SENDER, 4, "all that this peer sends is slow")                                                      \
     V(VERDICT_SLOW_RECEIVER, 5, "all that is sent to this peer is slow")                                               \
-    V(VERDICT_SLOW_PEER, 6, "this peer's process does not run when it wants to, or both its ways are slow")            \
+    V(VERDICT_SLOW_PEER, 6, "this peer's process does not run when it wants to")                                       \
     V(VERDICT_SLOW_COMPUTATION, 7, "this peer enters operations later than others")
 enum pccl_verdict_class { PCCL_ENUM_verdict_class(PCCL_ENUM_VALUE) PCCL_VERDICT_CLASSES };
 

@@ -274,9 +274,26 @@ void scenario_verdicts_lies(struct sim *sim)
     pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
 }
 
+/* For whom an outcome waits only the master knows: whoever names a peer for that has lied, and it is no wait. */
+void scenario_verdicts_lies_of_outcomes(struct sim *sim)
+{
+    struct world world;
+    begin(sim, &world, 3, NOTHING);
+    for (uint32_t k = 0; k < REPORTS; k++) {
+        struct pccl_seen_wait wait = {world.witnesses[1].id, PCCL_WAIT_OUTCOME, 1, 5000 + k * 1000};
+        struct pccl_msg_sight sight = {.window_ms = 1000, .waits = &wait, .waits_count = 1};
+        pccl_witness_take(&world.witnesses[0], world.now_us, &sight);
+        world.now_us += SECOND_US;
+        MUST(sim, !judge(&world));
+    }
+    pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
+}
+
 /* ---- real machines ---- */
 
-static struct sim_peer *p[8]; /* of the running scenario */
+enum { HOSTS = 20, MANY = 2 * HOSTS }; /* more than twice as many as a report has room for */
+
+static struct sim_peer *p[MANY]; /* of the running scenario */
 
 static uint32_t known(const struct sim_peer *peer)
 {
@@ -342,4 +359,59 @@ void scenario_verdicts_restart(struct sim *sim)
     WAIT(sim, 15000, known(p[0]) == 0 && known(p[1]) == 0 && known(p[2]) == 0);
     scenario_commit_all(sim, p, 3, 1, 1);
     begin_verdict(sim, 3);
+}
+
+/* All of a group go just after they have reported, while another group goes on. */
+void scenario_verdicts_of_nobody(struct sim *sim)
+{
+    scenario_cluster(sim, p, 4, 2);
+    struct sim_peer *stay[] = {p[0], p[2]};
+    struct pccl_msg_sight sight = {.window_ms = 1000, .operations = 5, .took_us = 500000};
+    for (uint32_t k = 0; k < 2; k++) /* the first one is compared at once */
+        for (uint32_t i = 1; i < 4; i += 2)
+            (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
+    scenario_run_ms(sim, 10);
+    sim_peer_kill(sim, p[1], false);
+    sim_peer_kill(sim, p[3], false);
+    scenario_run_ms(sim, 3000);
+    MUST(sim, sim->master->machine->member_count == 2);
+    scenario_commit_all(sim, stay, 2, 1, 1);
+}
+
+/* Of an operation through the master, p[0] tells for how long it has waited for the outcome. */
+static void wait_for_outcome(struct sim *sim, const struct pccl_peer_op *op)
+{
+    for (uint32_t k = 1; k <= 5; k++) {
+        struct pccl_seen_wait wait = {.what = PCCL_WAIT_OUTCOME, .for_ms = 1000 * k + 100};
+        struct pccl_msg_sight sight = {.window_ms = 1000, .instance = op->instance, .waits = &wait, .waits_count = 1};
+        (void)sim_peer_step(sim, p[0], &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
+        scenario_run_ms(sim, 1100);
+    }
+}
+
+/* One of many comes to an operation long before the others: nobody is late. Then all but one have come, and it is. */
+void scenario_verdicts_early(struct sim *sim)
+{
+    struct pccl_peer_op *ops[MANY];
+    scenario_cluster(sim, p, HOSTS, 1);
+    for (uint32_t i = HOSTS; i < MANY; i++)
+        p[i] = scenario_join(sim, 1 + i - HOSTS, 0);
+    scenario_run_ms(sim, 200);
+    scenario_update_all(sim, p, HOSTS);
+    WAIT(sim, 2000, sim->master->machine->member_count == MANY);
+    ops[0] = scenario_tiny(sim, p[0], 1, 1);
+    wait_for_outcome(sim, ops[0]);
+    MUST(sim, known(p[0]) == 0);
+    for (uint32_t i = 1; i < MANY - 1; i++)
+        ops[i] = scenario_tiny(sim, p[i], 1, 1);
+    wait_for_outcome(sim, ops[0]);
+    uint32_t told;
+    MUST(sim, known(p[0]) == 1);
+    const struct pccl_peer_verdict *verdict = pccl_peer_verdicts(p[0]->machine, &told);
+    MUST(sim, verdict->class == PCCL_VERDICT_NOT_ENTERED && pccl_id_equal(&verdict->peer, &p[MANY - 1]->id));
+    ops[MANY - 1] = scenario_tiny(sim, p[MANY - 1], 1, 1);
+    for (uint32_t i = 0; i < MANY; i++) {
+        WAIT(sim, 1000, scenario_is_decided(ops[i]));
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_NONE);
+    }
 }

@@ -11,6 +11,9 @@
 
 #include <string.h>
 
+#define LESS_DIGITS "0123456789abcdef0123456789abcde"
+#define DIGITS "0" LESS_DIGITS
+
 enum { NOW = 1000000 };
 
 struct fixture {
@@ -77,8 +80,8 @@ static void end_of_time(void **state)
     assert_true(says(&f, "has expired") && says(&f, "for a minute"));
     assert_true(comes(&f, number, 1, NOW + 999)); /* who came in time comes back */
     assert_false(f.noted);
-    assert_true(pccl_book_revoke(pccl_book_numbered(&f.book, number), NOW + 1000));
-    assert_false(pccl_book_revoke(pccl_book_numbered(&f.book, number), NOW + 1001));
+    assert_true(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, number), NOW + 1000));
+    assert_false(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, number), NOW + 1001));
     assert_false(comes(&f, number, 1, NOW + 1002));
     assert_true(says(&f, "was revoked"));
     teardown(&f);
@@ -99,6 +102,30 @@ static void uses(void **state)
     uint32_t unlimited = add(&f, PCCL_ROLE_JOIN, 0, 0, "");
     for (uint8_t peer = 0; peer < 100; peer++)
         assert_true(comes(&f, unlimited, peer, NOW));
+    assert_int_equal(f.book.guest_count, 2);
+    teardown(&f);
+}
+
+/* Who came with a token that is revoked takes no place of others. */
+static void guests_of_revoked_tokens(void **state)
+{
+    struct fixture f;
+    (void)state;
+    setup(&f);
+    uint32_t many = add(&f, PCCL_ROLE_JOIN, 60, 0, ""), few = add(&f, PCCL_ROLE_JOIN, 0, 2, "");
+    assert_true(comes(&f, few, 1, NOW));
+    for (uint32_t i = 0; f.book.guest_count < PCCL_BOOK_GUESTS_MAX; i++) {
+        struct pccl_id digest = {{2, i & 255, (uint8_t)(i >> 8)}};
+        assert_int_equal(pccl_book_admit(&f.book, pccl_book_numbered(&f.book, many), PCCL_ROLE_JOIN, &digest, NOW,
+                                         &f.noted, &f.reason),
+                         PCCL_OK);
+    }
+    assert_true(comes(&f, many, 3, NOW));
+    assert_false(f.noted);
+    assert_false(comes(&f, few, 3, NOW));
+    assert_true(says(&f, "revoking old ones"));
+    assert_true(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, many), NOW));
+    assert_true(comes(&f, few, 1, NOW) && comes(&f, few, 3, NOW));
     assert_int_equal(f.book.guest_count, 2);
     teardown(&f);
 }
@@ -146,9 +173,17 @@ static void full(void **state)
         assert_int_not_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 0);
     assert_int_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 0);
     assert_true(says(&f, "revoke one"));
-    assert_true(pccl_book_revoke(pccl_book_numbered(&f.book, 500), NOW));
-    assert_int_not_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 0);
+    assert_true(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, 500), NOW));
+    uint32_t limited = add(&f, PCCL_ROLE_JOIN, 0, 1, "");
     assert_null(pccl_book_numbered(&f.book, 500));
+    assert_true(comes(&f, limited, 1, NOW));
+    assert_true(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, limited - 1), NOW));
+    pccl_book_numbered(&f.book, 7)->ends_s = NOW; /* an older one, with which somebody may still come back */
+    assert_int_not_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 0);
+    assert_null(pccl_book_numbered(&f.book, limited - 1));
+    assert_int_not_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 0);
+    assert_null(pccl_book_numbered(&f.book, 7));
+    assert_true(comes(&f, limited, 1, NOW));
     teardown(&f);
 }
 
@@ -170,7 +205,7 @@ static void text_survives(void **state)
     uint32_t limited = add(&f, PCCL_ROLE_JOIN, 60, 2, "with blanks \xc3\xa9");
     add(&f, PCCL_ROLE_OBSERVE, 0, 0, "");
     assert_true(comes(&f, limited, 7, NOW) && comes(&f, limited, 8, NOW));
-    assert_true(pccl_book_revoke(pccl_book_numbered(&f.book, 3), NOW));
+    assert_true(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, 3), NOW));
     print(&f.book, &one);
     assert_int_equal(pccl_book_read(&again.book, one.bytes, one.length, &again.reason), PCCL_OK);
     print(&again.book, &two);
@@ -205,6 +240,13 @@ static void text_is_damaged(void **state)
         text.bytes[i] ^= 1;
         teardown(&again);
     }
+    setup(&again); /* more have come than may */
+    static const char crowded[] = "pccl-tokens 1 1\n"
+                                  "token 1 join 0 5 0 1 " DIGITS DIGITS " \n"
+                                  "guest 1 " DIGITS "\nguest 1 1" LESS_DIGITS "\nend\n";
+    assert_int_equal(pccl_book_read(&again.book, crowded, sizeof crowded - 1, &again.reason), PCCL_MALFORMED);
+    assert_true(says(&again, "line 4"));
+    teardown(&again);
     pccl_print_add(&text, "more\n");
     setup(&again);
     assert_int_equal(pccl_book_read(&again.book, text.bytes, text.length, &again.reason), PCCL_MALFORMED);
@@ -234,9 +276,16 @@ static void list_for_people(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(roles),         cmocka_unit_test(end_of_time),     cmocka_unit_test(uses),
-        cmocka_unit_test(bad_terms),     cmocka_unit_test(names),           cmocka_unit_test(full),
-        cmocka_unit_test(text_survives), cmocka_unit_test(text_is_damaged), cmocka_unit_test(list_for_people),
+        cmocka_unit_test(roles),
+        cmocka_unit_test(end_of_time),
+        cmocka_unit_test(uses),
+        cmocka_unit_test(guests_of_revoked_tokens),
+        cmocka_unit_test(bad_terms),
+        cmocka_unit_test(names),
+        cmocka_unit_test(full),
+        cmocka_unit_test(text_survives),
+        cmocka_unit_test(text_is_damaged),
+        cmocka_unit_test(list_for_people),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,14 +117,15 @@ class Fragment:
         return Landing(info, reduced)
 
     def _outcome(self) -> Optional[Reduced]:
-        """The same for all processes inside. Where a trainer dies, it may be in the mean of one shard and not in that
-        of another one: then the reduction counts for none of them."""
+        """The same for all processes inside. Where trainers die, one may be in the mean of one shard and not in that
+        of another one: then the reduction counts for none of them. Their names tell, which two with one each cannot
+        hide, as they would in numbers."""
         while True:
             assert self._job is not None
             self._job.wait()
             job, self._job = self._job, None
             reduced = job.value()
-            if self._inside.agree(0 if reduced is None else reduced.participants):
+            if self._inside.agree(0 if reduced is None else reduced.names):
                 return reduced
             if self._again is None:
                 return None

@@ -145,6 +145,11 @@ class Membership:
         self._revision = 0  # of the next synchronization
         self._asked: Optional[_threads.Job[bool]] = None
 
+    @property
+    def number(self) -> int:
+        """The trainer's name, in 32 bits."""
+        return int(self._name[:8], 16)
+
     def world(self) -> int:
         return self.comm.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE)
 

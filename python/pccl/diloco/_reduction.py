@@ -83,6 +83,7 @@ class Reduced:
     samples: int  # of all peers
     tx_bytes: int = 0
     rx_bytes: int = 0
+    names: int = 0  # the sum of those of the peers
 
     def add(self, info: ReduceInfo) -> None:
         self.tx_bytes += info.tx_bytes
@@ -143,6 +144,7 @@ class Reduction:
         self.delta, self.mean = delta, mean
         self._weight = 0.0
         self._samples = 0
+        self.name = 0  # of the trainer, 32 bits, where this is of one of its shards
         self._arrays = arrays
         self._max_in_flight = max_in_flight
         self._first_tag = FIRST_TAG + (index + 1) * _TAGS_OF_A_FRAGMENT
@@ -198,14 +200,14 @@ class Reduction:
         return reduced
 
     def _about(self) -> Tuple[array[float], Call]:
-        about = array("d", [1.0, self._weight, float(self._samples)])
+        about = array("d", [1.0, self._weight, float(self._samples), *([float(self.name)] if self.name else [])])
         return about, small(about, ReduceOp.SUM, self._first_tag)
 
     def _repeated(self, comm: Communicator) -> Reduced:
         while True:
             about, call = self._about()
             info = comm.all_reduce_multiple_with_retry([call.descriptor()])
-            reduced = Reduced(int(about[0]), about[1], int(about[2]))
+            reduced = _told(about)
             reduced.add(info)
             if reduced.weight == 0 or not self._buckets:
                 return reduced
@@ -233,7 +235,7 @@ class Reduction:
         infos = [info for info in ended if info is not None]
         if len(infos) < len(ended) or len({info.participants for info in infos}) > 1:
             return None
-        reduced = Reduced(int(about[0]), about[1], int(about[2]))
+        reduced = _told(about)
         for info in infos:
             reduced.add(info)
         return reduced
@@ -243,12 +245,16 @@ class Reduction:
         if self._weight > 0:
             _arrays.copy(self.mean, self.delta)
             self._divide(self._weight)
-        return Reduced(1, self._weight, self._samples)
+        return Reduced(1, self._weight, self._samples, names=self.name)
 
     def _divide(self, weight: float) -> None:
         if weight != 1:
             for flat in self.mean:
                 flat /= weight
+
+
+def _told(about: array[float]) -> Reduced:
+    return Reduced(int(about[0]), about[1], int(about[2]), names=int(sum(about[3:])))
 
 
 def _outcome(handle: AsyncReduceHandle) -> Optional[OperationInfo]:

@@ -182,6 +182,9 @@ class DiLoCo(Member):
         )
         membership = Membership(comm, self._kind, self._shared, min_peers, rounds, settings, inside)
         super().__init__(self._layout, self._shared, membership, rounds)
+        if inside.size > 1:
+            for fragment in self._fragments:
+                fragment.reduction.name = membership.number
         self._own = Own(self._layout) if mode == "eager" else None
         self._is_midway = False  # a state was loaded, with this peer's own parameters
         self._present = 0  # peers in the last meeting or reduction
@@ -283,9 +286,10 @@ class DiLoCo(Member):
             return state
 
     def _is_settled(self) -> bool:
-        """Whether the shared state is all there is: at a boundary, with nothing on its way, all
-        parameters are the outer copy."""
-        is_whole = len(self._fragments) == 1 and self._alpha == 0
+        """Whether the shared state is all there is: at a boundary at which all is applied, with nothing
+        on its way, all parameters are the outer copy."""
+        schedule = self._schedule
+        is_whole = schedule.offsets == (0,) and self.inner_steps % schedule.periods[0] == 0 and self._alpha == 0
         return is_whole and self._shared.position == 0 and not self._fragments[0].is_launched
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -15,13 +15,15 @@ ORDERS = (*range(2, 65), *range(72, 129, 8), *range(160, 513, 32), 768, 1024)
 
 def _log_sum(logs: Sequence[float]) -> float:
     most = max(logs)
+    if most == math.inf:
+        return most
     return most + math.log(sum(math.exp(one - most) for one in logs))
 
 
 def divergence(order: int, noise: float, rate: float) -> float:
     """The Renyi divergence of this order that one step costs (Mironov, Talwar and Zhang,
     https://arxiv.org/abs/1908.10530, section 3.3)."""
-    if noise == 0:
+    if noise * noise == 0:  # or so small a one that this is what is left of it
         return math.inf
     if rate == 1:
         return order / (2 * noise * noise)

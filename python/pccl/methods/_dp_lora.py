@@ -264,8 +264,12 @@ def _targets(named: Mapping[str, Any], given: Optional[Sequence[str]], rank: int
 
 
 def _squared_lengths(rows: Any, columns: Any) -> Any:
-    """Of each example's sum of outer products, from inner products."""
-    return ((rows @ rows.transpose(0, 2, 1)) * (columns @ columns.transpose(0, 2, 1))).sum((1, 2))
+    """Of each example's sum of outer products, from inner products; and what rounding may have taken of it, which is
+    more than is left where places nearly cancel."""
+    products = (rows @ rows.transpose(0, 2, 1)) * (columns @ columns.transpose(0, 2, 1))
+    apart = np.sqrt(np.diagonal(products, axis1=1, axis2=2)).sum(1) ** 2
+    terms = rows.shape[2] + columns.shape[2] + rows.shape[1] ** 2
+    return products.sum((1, 2)) + terms * np.finfo(np.float64).eps * apart
 
 
 def _digest(named: Mapping[str, Any]) -> str:

@@ -108,6 +108,7 @@ class CooperativeSarsa(Method):
         round = self.round
         self._payload = self._packed(self.agent.tell(round))
         info = self._jointly(self._reach)
+        self._found = None  # all have it, whatever hear() does now
         told = {peer: bytes(said[self._size :]) for peer, said in self._heard}
         earned, features = self.agent.hear(round, told, self._own_id)
         self.agent.act(self._choose(float(earned), self._checked(features)))
@@ -148,7 +149,8 @@ class CooperativeSarsa(Method):
         dice = np.random.default_rng(None if self._explore_seed is None else [self._explore_seed, self.round])
         explores = dice.random() < self.explore
         # While nothing is known, all values are equal, and any action is as good as another.
-        action = int(dice.choice(len(values) if explores else np.flatnonzero(values == values.max())))
+        known = np.where(np.isnan(values), -np.inf, values)
+        action = int(dice.choice(len(values) if explores else np.flatnonzero(known == known.max())))
         before, self._chosen = self._chosen, _Choice(features[action], float(values[action]))
         self._found, self._skipped = None, False
         if before is not None:

@@ -105,6 +105,8 @@ class DDPState:
                 result=Result.INVALID_USAGE,
             )
         concurrent.futures.wait(self._ends[: self._launched])
+        for unit in self._units:
+            unit.join()  # nobody has, where another one has failed
         self._error = None
         self._ends = [Future() for _ in self._units]
         self._missing = [len(unit.slots) for unit in self._units]

@@ -449,13 +449,17 @@ def elastic(
     a checkpoint; among replicas that begin a run, those with the most give their state to all. bucket_bytes: of what
     is reduced together during backward. quantization: of the gradients. scaler: the torch.amp.GradScaler by which the
     optimizer makes its steps; it then judges averages, so it leaves a step out on all replicas or on none, and its
-    scale is shared. Not of shards.
+    scale is shared. Not of shards, nor with a fused optimizer.
 
     Not supported: optimizer.step(closure), and several optimizers of one model.
     """
     _check(model, optimizer)
     if scaler is not None and any(map(_tensors.is_dtensor, model.parameters())):
         raise InvalidArgument("elastic: scaler: not with sharded parameters, whose shards it would judge apart")
+    if scaler is not None and getattr(optimizer, "_step_supports_amp_scaling", False):
+        raise InvalidArgument(
+            "elastic: scaler: not with a fused optimizer, for which it judges the gradients before they are averages"
+        )
     state = dict(state or {})
     if scaler is not None and state.setdefault("scaler", scaler) is not scaler:
         raise InvalidArgument("elastic: state: the name 'scaler' is taken")

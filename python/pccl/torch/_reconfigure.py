@@ -127,10 +127,15 @@ def carry_out(world: World, opts: Any, timeout: timedelta) -> Tuple[World, Group
 
 def _formed(comm: Communicator, ids: Sequence[str], number: int, limit: timedelta) -> Tuple[World, Group]:
     world = World(comm, ids.index(comm.id), ids, limit)
-    group = world.group(range(world.size), limit)
-    beliefs = group.all_gather_v(json.dumps([number, ids]).encode(), alone_ok=True, label="reconfigure")
-    if len({bytes(blob) for _, blob in beliefs}) > 1:
-        group.close()
+    group = None
+    try:
+        group = world.group(range(world.size), limit)
+        beliefs = group.all_gather_v(json.dumps([number, ids]).encode(), alone_ok=True, label="reconfigure")
+        if len({bytes(blob) for _, blob in beliefs}) > 1:
+            raise CollectiveError("pccl: reconfigure: the ranks gave different uuids, or handles in different orders")
+    except BaseException:
+        if group is not None:
+            group.close()
         world.retire("its members did not agree")
-        raise CollectiveError("pccl: reconfigure: the ranks gave different uuids, or handles in different orders")
+        raise
     return world, group

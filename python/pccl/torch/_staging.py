@@ -187,7 +187,8 @@ class Twin:
 
     def join(self) -> None:
         """What is put into the current stream from now on comes behind that."""
-        api.current_stream(self.memory.device).wait_event(self._unloaded)
+        if self._unloaded is not None:
+            api.current_stream(self.memory.device).wait_event(self._unloaded)
 
     @staticmethod
     def _copy(target: torch.Tensor, source: torch.Tensor, stream: Any) -> Any:

@@ -74,4 +74,20 @@ PLANTS = [
              "pccl_peer_forget_verdicts(p);",
              ""),
         ]),
+    Bug("nobody_is_compared",
+        "9.8: a group is compared although all have gone",
+        [], ["verdicts-of-nobody"],
+        [
+            ("src/master/diagnosis.c",
+             "if (group->ring_count == 0) return false;",
+             ""),
+        ]),
+    Bug("the_early_blame",
+        "9.8: the first of many that come to an operation has the master blame those who fit into a report",
+        [], ["verdicts-early"],
+        [
+            ("src/master/diagnosis.c",
+             "return 2 * absent <= all.count ? count : 0;",
+             "return count;"),
+        ]),
 ]

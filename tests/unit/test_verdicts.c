@@ -1,0 +1,67 @@
+/*
+ * master/verdicts: what is concluded of those that have not reported. The simulator has the rest
+ * (tests/sim/scenarios_verdicts.c).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "master/verdicts.h"
+#include "net/heap.h"
+
+enum { PEERS = 5, SILENT = 4 };
+
+static uint32_t find(const void *context, const struct pccl_id *id)
+{
+    (void)context;
+    return id->bytes[0] - 1U;
+}
+
+static struct pccl_id id_of(uint32_t peer) { return (struct pccl_id){{(uint8_t)(peer + 1)}}; }
+
+/* A peer that has just come receives slowly, and has said nothing yet. */
+static void test_slow_receiver_that_is_silent(void **state)
+{
+    struct pccl_witness witnesses[SILENT] = {{.heard_us = 0}}, *all[PEERS] = {NULL};
+    struct pccl_witnesses they = {.all = all, .count = PEERS, .find = find};
+    struct pccl_verdicts verdicts = {.count = 0};
+    uint64_t now_us = 1000000, last_number = 0;
+    bool changed = false;
+    (void)state;
+    for (uint32_t i = 0; i < SILENT; i++) {
+        witnesses[i].id = id_of(i);
+        all[i] = &witnesses[i];
+    }
+    for (int turn = 0; turn < 5; turn++, now_us += PCCL_VERDICTS_EVERY_US) {
+        for (uint32_t i = 0; i < SILENT; i++) {
+            struct pccl_seen_link links[PEERS];
+            struct pccl_msg_sight sight = {.window_ms = 1000, .links = links};
+            for (uint32_t to = 0; to < PEERS; to++)
+                if (to != i)
+                    links[sight.links_count++] = (struct pccl_seen_link){.peer = id_of(to),
+                                                                         .bytes = 8 << 20,
+                                                                         .busy_us = to == SILENT ? 900000 : 200000,
+                                                                         .rtt_us = 1000,
+                                                                         .lately_us = 1500};
+            pccl_witness_take(&witnesses[i], now_us, &sight);
+        }
+        changed = pccl_verdicts_judge(&verdicts, pccl_heap(), &they, now_us, &last_number) || changed;
+    }
+    assert_true(changed);
+    const struct pccl_verdict_entry *entry = pccl_verdicts_at(&verdicts, 0);
+    const struct pccl_id silent = id_of(SILENT);
+    assert_non_null(entry);
+    assert_int_equal(entry->class, PCCL_VERDICT_SLOW_RECEIVER);
+    assert_true(pccl_id_equal(&entry->peer, &silent));
+    assert_null(pccl_verdicts_at(&verdicts, 1));
+    pccl_verdicts_free(&verdicts, pccl_heap());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_slow_receiver_that_is_silent)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
