@@ -183,7 +183,7 @@ static void unpack_indices(const struct chunk *chunk, const struct pccl_kernels 
 
 static uint32_t code_at(const struct chunk *chunk, const uint8_t *bytes, size_t index)
 {
-    return bytes[chunk->codes + index / 4] >> index % 4 * 2 & 3U;
+    return (uint32_t)bytes[chunk->codes + index / 4] >> index % 4 * 2 & 3U;
 }
 
 /* Whether each index is above the one before, and there is such an element. */

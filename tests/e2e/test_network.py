@@ -78,9 +78,9 @@ def test_single_bytes(run):
 
 
 def test_single_bytes_bulk(run):
-    """And those from peer to peer."""
+    """And those from peer to peer, whose handshakes then take their time."""
     run.start_master(**PATIENT)
-    members, proxies = join_behind_proxies(run, 3)
+    members, proxies = join_behind_proxies(run, 3, connect_timeout_ms=60000)
     for proxy in proxies:
         proxy.chunk = 1
     loops = start_loops(members, tags=2, count=2000, in_flight=0)
