@@ -11,12 +11,6 @@
 
 enum { FILE_BYTES_MAX = PCCL_SHARED_TEXT_MAX + 8 /* more than a token or a key needs */ };
 
-static enum pccl_status fail(struct pccl_text *reason, const char *what, const char *path, const char *why)
-{
-    pccl_text_format(reason, "%s %s: %s", what, path, why);
-    return PCCL_SYSTEM;
-}
-
 /* ---- files ---- */
 
 /* A new one of one line, whose end `line` has room for. Wipes it. */
@@ -46,13 +40,14 @@ static enum pccl_status read_shared(struct pccl_secret *key, struct pccl_token *
     } else {
         status = pccl_secret_file_read(path, false, text, FILE_BYTES_MAX, &length, reason);
         if (status == PCCL_OK && length == 0)
-            status = fail(reason, "cannot read", path, strerror(ENOENT));
+            status = pccl_secret_fail(reason, "cannot read", path, strerror(ENOENT));
         value = text;
     }
     if (status == PCCL_OK) {
         length = pccl_shared_secret_length(value);
         if (length == 0)
-            status = fail(reason, "cannot use", path, "it is no text of 22 to 256 letters that could be random");
+            status =
+                pccl_secret_fail(reason, "cannot use", path, "it is no text of 22 to 256 letters that could be random");
         else if (!pccl_keys_of_shared(value, length, key, token, reason))
             status = PCCL_UNSUPPORTED;
     }
@@ -82,7 +77,7 @@ static enum pccl_status read_peers_token(struct pccl_params *params, struct pccl
     } else if (path[0]) {
         status = pccl_secret_file_read(path, false, text, FILE_BYTES_MAX, &length, reason);
         if (status == PCCL_OK && length == 0)
-            status = fail(reason, "cannot read", path, strerror(ENOENT));
+            status = pccl_secret_fail(reason, "cannot read", path, strerror(ENOENT));
     }
     *exists = length > 0;
     if (status == PCCL_OK && *exists && !pccl_token_read(text, token)) {
@@ -148,7 +143,7 @@ static enum pccl_status read_key(const char *path, struct pccl_secret *key, bool
     enum pccl_status status = pccl_secret_file_read(path, true, text, FILE_BYTES_MAX, &length, reason);
     *exists = length > 0;
     if (status == PCCL_OK && *exists && !pccl_secret_read(text, key))
-        status = fail(reason, "cannot use", path, "it is no key of a master");
+        status = pccl_secret_fail(reason, "cannot use", path, "it is no key of a master");
     pccl_wipe(text, sizeof text);
     return status;
 }
@@ -170,7 +165,7 @@ static enum pccl_status read_token(const char *path, struct pccl_token *token, b
     enum pccl_status status = pccl_secret_file_read(path, true, text, FILE_BYTES_MAX, &length, reason);
     *exists = length > 0;
     if (status == PCCL_OK && *exists && !pccl_token_read(text, token))
-        status = fail(reason, "cannot use", path, "it is no token of a master");
+        status = pccl_secret_fail(reason, "cannot use", path, "it is no token of a master");
     pccl_wipe(text, sizeof text);
     return status;
 }
@@ -281,7 +276,7 @@ enum pccl_status pccl_credentials_admin(const char *path, char token[PCCL_ADMIN_
     size_t length = 0;
     enum pccl_status status = pccl_secret_file_read(path, true, text, FILE_BYTES_MAX, &length, reason);
     if (status == PCCL_OK && length == 0)
-        status = fail(reason, "cannot read", path, strerror(ENOENT));
+        status = pccl_secret_fail(reason, "cannot read", path, strerror(ENOENT));
     if (status != PCCL_OK) {
         pccl_wipe(text, sizeof text);
         return status;
@@ -297,7 +292,8 @@ enum pccl_status pccl_credentials_admin(const char *path, char token[PCCL_ADMIN_
     }
     pccl_wipe(text, sizeof text);
     return good ? PCCL_OK
-                : fail(reason, "cannot use", path,
-                       "a token is one line of 16 to 128 printable characters without blanks; 'openssl rand -hex 32' "
-                       "makes one");
+                : pccl_secret_fail(
+                      reason, "cannot use", path,
+                      "a token is one line of 16 to 128 printable characters without blanks; 'openssl rand -hex 32' "
+                      "makes one");
 }

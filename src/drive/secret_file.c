@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum pccl_status fail(struct pccl_text *reason, const char *what, const char *path, const char *why)
+enum pccl_status pccl_secret_fail(struct pccl_text *reason, const char *what, const char *path, const char *why)
 {
     pccl_text_format(reason, "%s %s: %s", what, path, why);
     return PCCL_SYSTEM;
@@ -37,7 +37,7 @@ enum pccl_status pccl_secret_file_read(const char *path, bool is_private, char *
     *length = 0;
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0)
-        return errno == ENOENT ? PCCL_OK : fail(reason, "cannot read", path, strerror(errno));
+        return errno == ENOENT ? PCCL_OK : pccl_secret_fail(reason, "cannot read", path, strerror(errno));
     const char *fault = fault_of(descriptor, is_private);
     while (!fault) {
         char more; /* beyond what there is room for */
@@ -55,7 +55,7 @@ enum pccl_status pccl_secret_file_read(const char *path, bool is_private, char *
     text[*length] = '\0';
     if (!fault && *length == 0)
         fault = "it is empty";
-    return fault ? fail(reason, "cannot use", path, fault) : PCCL_OK;
+    return fault ? pccl_secret_fail(reason, "cannot use", path, fault) : PCCL_OK;
 }
 
 static int write_all(int descriptor, const char *text, size_t length, bool lasting)
@@ -89,11 +89,11 @@ static enum pccl_status put(const char *path, const char *text, size_t length, b
     char temporary[2 * PCCL_PARAM_BYTES_MAX + 32];
     uint64_t number; /* not that of the process: in a container it is that of one that was killed here */
     if (!pccl_random_u64(&number))
-        return fail(reason, "cannot make", path, "the system provides no entropy");
+        return pccl_secret_fail(reason, "cannot make", path, "the system provides no entropy");
     (void)snprintf(temporary, sizeof temporary, "%s.%016" PRIx64 ".tmp", path, number);
     int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (descriptor < 0)
-        return fail(reason, "cannot make", temporary, strerror(errno));
+        return pccl_secret_fail(reason, "cannot make", temporary, strerror(errno));
     int error = write_all(descriptor, text, length, lasting);
     if (close(descriptor) != 0 && !error)
         error = errno;
@@ -102,7 +102,7 @@ static enum pccl_status put(const char *path, const char *text, size_t length, b
     (void)unlink(temporary);
     if (!error && lasting)
         sync_directory(path);
-    return error ? fail(reason, "cannot make", path, strerror(error)) : PCCL_OK;
+    return error ? pccl_secret_fail(reason, "cannot make", path, strerror(error)) : PCCL_OK;
 }
 
 enum pccl_status pccl_secret_file_make(const char *path, const char *text, size_t length, struct pccl_text *reason)
@@ -120,13 +120,14 @@ enum pccl_status pccl_secret_directory(const char *path, struct pccl_text *reaso
 {
     struct stat status;
     if (mkdir(path, S_IRWXU) != 0 && errno != EEXIST)
-        return fail(reason, "cannot make the directory", path, strerror(errno));
+        return pccl_secret_fail(reason, "cannot make the directory", path, strerror(errno));
     if (stat(path, &status) != 0)
-        return fail(reason, "cannot use the directory", path, strerror(errno));
+        return pccl_secret_fail(reason, "cannot use the directory", path, strerror(errno));
     if (!S_ISDIR(status.st_mode))
-        return fail(reason, "cannot use the directory", path, "it is none");
+        return pccl_secret_fail(reason, "cannot use the directory", path, "it is none");
     if (status.st_uid != geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        return fail(reason, "cannot use the directory", path,
-                    "it belongs to another user, or others may use it: 'chmod 700' it, or name another one");
+        return pccl_secret_fail(
+            reason, "cannot use the directory", path,
+            "it belongs to another user, or others may use it: 'chmod 700' it, or name another one");
     return PCCL_OK;
 }

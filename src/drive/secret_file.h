@@ -8,6 +8,9 @@
 #include "core/status.h"
 #include "core/text.h"
 
+/* SYSTEM, with the reason: "cannot read run.token: ..." */
+enum pccl_status pccl_secret_fail(struct pccl_text *reason, const char *what, const char *path, const char *why);
+
 /*
  * Reads the whole text, of at most `most` bytes, and a terminator. OK with *length 0: there is no such file. Otherwise
  * not OK, with a reason: it cannot be read, is empty or too long, or (is_private) not only this user may read it.
