@@ -226,7 +226,9 @@ def phase_many(victim, others):
     calls = []
     for peer in others:
         for tag in range(10, 14):
-            calls.append(peer.start("reduce", tag, 2 * COUNT, "i32", "max", f"rand:{tag}", "inplace"))
+            calls.append(peer.start("reduce", tag, 2 * COUNT, "i32", "max", f"rand:{tag}", "inplace", "launched"))
+    for call in calls:
+        call.begun()
     for peer in others:
         peer.until_waiting()
     return calls
