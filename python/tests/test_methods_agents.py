@@ -1,5 +1,7 @@
 """CooperativeSarsa: what it computes, agents that come and go, and the cellular world."""
 
+import logging
+
 import pytest
 import support
 from test_methods import admit, start
@@ -108,6 +110,28 @@ def test_what_is_not_finite_counts_for_nothing(address):
     one.step()
     assert not one.step().skipped
     one.close()
+
+
+HUGE = np.full(FEATURES, 1e308).tobytes()
+
+
+@pytest.mark.parametrize("wrong, is_heard", [(b"", False), (b"\1" + b"\xff" * 33, False), (b"\1" + HUGE + b"x", True)])
+def test_what_no_agent_finds_counts_for_nothing(address, monkeypatch, caplog, wrong, is_heard):
+    """Where it is only too large, nothing is learned in this round."""
+    scripts = [Scripted(number) for number in range(3)]
+    made = start(address, 3, lambda i, comm: sarsa(comm, scripts[i], lr=100.0))
+    support.parallel([one.step for one in made])
+    support.parallel([one.step for one in made])
+    monkeypatch.setattr(made[1], "_packed", lambda told: wrong)
+    monkeypatch.setattr(scripts[1], "hear", lambda round, told, own: (0.0, seen(1, round)))
+    with caplog.at_level(logging.WARNING, "pccl.methods"):
+        infos = support.parallel([one.step for one in made])
+    assert all(info.participants == 3 and info.committed != is_heard for info in infos)
+    assert len({one.digest() for one in made}) == 1 and np.isfinite(made[0].state_dict()["theta.float64"]).all()
+    assert len(scripts[0].heard[-1][1]) == 2 + is_heard
+    assert (f"what {made[1].comm.id} has sent counts for nothing: " in caplog.text) != is_heard
+    for one in made:
+        one.close()
 
 
 def test_values_that_are_no_numbers_are_not_chosen(address):

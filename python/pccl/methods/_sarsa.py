@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import struct
-from typing import Any, Mapping, NamedTuple, Optional, Protocol, Tuple
+from typing import Any, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from .._errors import InvalidArgument
 from ..diloco import _membership
 from ..diloco._member import StepInfo
 from ._method import DATA_TAG, Gathered, Method, check_fraction
+
+_log = logging.getLogger("pccl.methods")
 
 
 class Agent(Protocol):
@@ -125,18 +128,39 @@ class CooperativeSarsa(Method):
         return said
 
     def _exchange(self) -> StepInfo:
-        self._heard = self._gather(self._payload, DATA_TAG)
+        heard = self._gather(self._payload, DATA_TAG)
         self._own_id = self.comm.id
+        self._heard = [(peer, said) for peer, said in heard if self._is_sound(peer, said)]
         # In this order, so that it does not matter in which they came.
         found = sorted(bytes(said[1 : self._size]) for _, said in self._heard if said[0])
-        for one in found:
-            self._weights += self._weights.dtype.type(self.lr / len(found)) * np.frombuffer(one, self._weights.dtype)
+        committed = self._learn([np.frombuffer(one, self._weights.dtype) for one in found])
         self._write()
-        received = sum(len(said) for _, said in self._heard) - len(self._payload)
+        received = sum(len(said) for _, said in heard) - len(self._payload)
         return StepInfo(
-            participants=len(self._heard), committed=bool(found), tx_bytes=len(self._payload), rx_bytes=received,
+            participants=len(heard), committed=committed, tx_bytes=len(self._payload), rx_bytes=received,
             skipped=self._skipped,
         )
+
+    def _is_sound(self, peer: str, said: memoryview) -> bool:
+        """What no agent can have packed is not heard: all see the same bytes."""
+        if len(said) < self._size:
+            why = f"{len(said)} bytes; expected at least {self._size}"
+        elif not np.isfinite(np.frombuffer(said[1 : self._size], self._weights.dtype)).all():
+            why = "it is not finite"
+        else:
+            return True
+        _log.warning("round %d: what %s has sent counts for nothing: %s", self.round, peer, why)
+        return False
+
+    def _learn(self, found: Sequence[Any]) -> bool:
+        weights = self._weights.copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            for one in found:
+                weights += weights.dtype.type(self.lr / len(found)) * one
+        if not found or not np.isfinite(weights).all():
+            return False
+        self._weights[...] = weights
+        return True
 
     def _checked(self, features: Any) -> Any:
         features = np.asarray(features, self._weights.dtype)
