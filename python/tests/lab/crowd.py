@@ -13,6 +13,7 @@ the same step.
 
 import contextlib
 import json
+import math
 import mmap
 import os
 import random
@@ -132,14 +133,14 @@ class Process:
 
 
 class Crowd:
-    def __init__(self, about):
+    def __init__(self, about, folder):
         self.about = about
         memory = mmap.mmap(-1, 8 * about["workers"])
         self.progress = memoryview(memory).cast("q")
         self.all, self.living = [], {}
         self.ended = 0
         self._dice = random.Random(about["seed"])
-        self._folder = tempfile.mkdtemp()
+        self._folder = folder
         for number in range(about["workers"]):
             self._start(number)
 
@@ -170,11 +171,15 @@ class Crowd:
         victim = self.living[self._dice.choice(self._expendable())]
         os.kill(victim.pid, signal.SIGSTOP)
         now = time.monotonic()
-        victim.stops.append((now, now + seconds))
+        victim.stops.append((now, math.inf))
         return victim, now + seconds
 
+    def go_on(self, victim):
+        os.kill(victim.pid, signal.SIGCONT)
+        victim.stops[-1] = (victim.stops[-1][0], time.monotonic())
+
     def _expendable(self):
-        stopped = {one.number for one in self.living.values() if one.stops and one.stops[-1][1] > time.monotonic()}
+        stopped = {one.number for one in self.living.values() if one.stops and one.stops[-1][1] == math.inf}
         there = {number for number in self.living if self.progress[number] > 0} - stopped
         return [number for number in self.living if number not in stopped and len(there - {number}) >= 2]
 
@@ -198,8 +203,7 @@ class Crowd:
             assert not self.look(), "somebody has ended before the run"
             now = time.monotonic()
             for victim, when in [one for one in going_on if one[1] <= now]:
-                os.kill(victim.pid, signal.SIGCONT)
-                victim.stops[-1] = (victim.stops[-1][0], time.monotonic())
+                self.go_on(victim)
                 going_on.remove((victim, when))
             if now >= due and self._expendable():
                 due += every
@@ -211,8 +215,7 @@ class Crowd:
                 count += 1
             time.sleep(0.01)
         for victim, _ in going_on:
-            os.kill(victim.pid, signal.SIGCONT)
-            victim.stops[-1] = (victim.stops[-1][0], time.monotonic())
+            self.go_on(victim)
         return count
 
     def until(self, holds):
@@ -266,16 +269,17 @@ def main(address, given):
         "every": None, "linger_s": 5.0, "options": {}, **json.loads(given),
     }  # fmt: skip
     text.validation()  # which each would read
-    crowd = Crowd(about)
     disturbed = about["kills"]
-    try:
-        crowd.disturb_by_steps(about["kills"])
-        if about["every"]:
-            disturbed = crowd.disturb_by_time(about["every"])
-        crowd.finish()
-    finally:
-        crowd.close()
-    print(json.dumps({**told(crowd), "disturbed": disturbed}), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        crowd = Crowd(about, folder)
+        try:
+            crowd.disturb_by_steps(about["kills"])
+            if about["every"]:
+                disturbed = crowd.disturb_by_time(about["every"])
+            crowd.finish()
+        finally:
+            crowd.close()
+        print(json.dumps({**told(crowd), "disturbed": disturbed}), flush=True)
 
 
 if __name__ == "__main__":
