@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -18,6 +19,8 @@ from ..diloco._shared import Shared, check_shape, write_to
 ROLL_TAG, DATA_TAG = FIRST_TAG + 16, FIRST_TAG + 32
 
 Gathered = List[Tuple[str, memoryview]]
+
+_log = logging.getLogger("pccl.methods")
 
 
 class Method(Member):
@@ -176,6 +179,9 @@ class Method(Member):
                 continue
             self._present = len(found)
             return found
+
+    def _warn_of(self, peer: str, why: object) -> None:
+        _log.warning("round %d: what %s has sent counts for nothing: %s", self.round, peer, why)
 
     def _call_roll(self) -> List[str]:
         """Joint: the ids of all peers, in an order that is the same on all."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import struct
 from typing import Any, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple
@@ -14,8 +13,6 @@ from .._errors import InvalidArgument
 from ..diloco import _membership
 from ..diloco._member import StepInfo
 from ._method import DATA_TAG, Gathered, Method, check_fraction
-
-_log = logging.getLogger("pccl.methods")
 
 
 class Agent(Protocol):
@@ -149,7 +146,7 @@ class CooperativeSarsa(Method):
             why = "it is not finite"
         else:
             return True
-        _log.warning("round %d: what %s has sent counts for nothing: %s", self.round, peer, why)
+        self._warn_of(peer, why)
         return False
 
     def _learn(self, found: Sequence[Any]) -> bool:

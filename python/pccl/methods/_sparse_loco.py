@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import statistics
 from typing import Any, Dict, List, Optional, Tuple
@@ -17,8 +16,6 @@ from ..diloco._arrays import NumpyArrays
 from ..diloco._member import StepInfo, check_whole
 from ._method import DATA_TAG, Gathered, Method, check_fraction
 from ._sparse import CHUNK, Sparse
-
-_log = logging.getLogger("pccl.methods")
 
 _PEERS_MAX = 256
 _BLOBS_MIN = 256 << 20
@@ -164,7 +161,7 @@ class SparseLoCo(Method):
                 if len(packed) != self.packed_bytes:
                     raise InvalidArgument(f"{len(packed)} bytes instead of {self.packed_bytes}")
             except InvalidArgument as error:
-                _log.warning("round %d: what %s has sent counts for nothing: %s", self.round, peer, error)
+                self._warn_of(peer, error)
             else:
                 told.append((packed, math.sqrt(sum(squares))))
         return told
