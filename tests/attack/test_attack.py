@@ -14,6 +14,7 @@ import messages
 import wire
 from harness import SLOW, check, equal, within
 from loops import BULK, SMALL, all_right, more_steps, start_loop
+from phases import PATIENT
 from proxy import Proxy
 from roles import AWAY, Crowd, Member, Outsider, Recorder, Repeated, dial, pour, say_hello
 
@@ -575,7 +576,7 @@ def test_thousands_of_links(run):
 
 def test_state_for_nobody(run):
     """While shared state is synchronized, a stranger asks for it in the name of one that may."""
-    honest = Run(run, loop=False)
+    honest = Run(run, loop=False, **PATIENT)
     for peer, seed in zip(honest.peers, (1, 1, 2)):
         peer.do("state", f"w,f32,100000,rand:{seed}")
     stranger = Outsider(run)
