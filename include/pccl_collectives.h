@@ -966,6 +966,17 @@ typedef struct pcclProgress_t {
  */
 PCCL_EXPORT pcclResult_t pcclGetProgress(const pcclComm_t *comm, pcclProgress_t *progress);
 
+/* May call what any thread may call at any time. */
+typedef void (*pcclProgressCallback_t)(const pcclProgress_t *progress, void *user_data);
+
+/*
+ * Tells `callback` once a second what pcclGetProgress would say, from a call's third second on, on a
+ * thread that waits in it. For calls that begin later; NULL: no longer. One for a communicator and its
+ * groups, the latest. Any thread, at any time. pcclSuccess, pcclNotInitialized, pcclInvalidArgument
+ */
+PCCL_EXPORT pcclResult_t pcclSetProgressCallback(const pcclComm_t *comm, pcclProgressCallback_t PCCL_NULLABLE callback,
+                                                 void *PCCL_NULLABLE user_data);
+
 /*
  * Tells the master how the training goes: the loss of a step, for those who watch the run on the
  * master's page and in its /status.json. Nothing else depends on it. It is news, not a promise: at

@@ -1,4 +1,4 @@
-/* pcclGetProgress. */
+/* pcclGetProgress, pcclSetProgressCallback. */
 #include "api/api.h"
 #include "drive/comm_lock.h"
 #include "drive/comm_progress.h"
@@ -19,4 +19,21 @@ pcclResult_t pcclGetProgress(const pcclComm_t *comm_const, pcclProgress_t *progr
 {
     pcclComm_t *handle = (pcclComm_t *)(uintptr_t)comm_const;
     PCCL_API_CALL(handle, PCCL_FAMILY_GENERAL, get_progress(handle, progress));
+}
+
+static pcclResult_t set_callback(const pcclComm_t *handle, pcclProgressCallback_t callback, void *user_data)
+{
+    struct pccl_comm_waiting *waiting = &handle->comm->waiting;
+    pccl_comm_enter(handle->comm);
+    waiting->on_progress = callback;
+    waiting->on_progress_data = user_data;
+    waiting->progress_due_us = 0;
+    pccl_comm_leave(handle->comm);
+    return pcclSuccess;
+}
+
+pcclResult_t pcclSetProgressCallback(const pcclComm_t *comm, pcclProgressCallback_t callback, void *user_data)
+{
+    pcclComm_t *handle = (pcclComm_t *)(uintptr_t)comm;
+    PCCL_API_CALL(handle, PCCL_FAMILY_GENERAL, set_callback(handle, callback, user_data));
 }

@@ -5,9 +5,12 @@
  * condition variables.
  */
 #include "drive/comm_wait.h"
+#include "drive/comm_progress.h"
 #include "drive/communicator.h"
 
 #include "net/socket.h"
+
+enum { PROGRESS_AFTER_MS = 2000, PROGRESS_EVERY_US = 1000000 };
 
 /*
  * A condition variable for each waiter avoids waking the others; a waiter that could not make one
@@ -101,13 +104,33 @@ static void drop_cond(struct pccl_waiter *waiter)
     waiter->has_cond = false;
 }
 
+/* Whichever thread waits when it is due; the lock is released meanwhile. */
+static void tell_progress(struct pccl_communicator *comm)
+{
+    struct pccl_comm_waiting *waiting = &comm->waiting;
+    pcclProgressCallback_t tell = waiting->on_progress;
+    void *user_data = waiting->on_progress_data;
+    pcclProgress_t progress = PCCL_PROGRESS_INIT;
+    waiting->progress_due_us = pccl_now_us() + PROGRESS_EVERY_US;
+    pccl_comm_progress(comm, &progress);
+    if (progress.call == pcclProgressNone || progress.elapsed_ms < PROGRESS_AFTER_MS)
+        return;
+    pccl_comm_leave(comm);
+    tell(&progress, user_data);
+    pccl_comm_enter(comm);
+}
+
 static bool wait_until(struct pccl_communicator *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
+    const struct pccl_comm_waiting *waiting = &comm->waiting;
     while (!waiter->fired && !is_due(deadline_us)) {
-        if (may_lead(comm))
-            lead(comm, waiter, deadline_us);
+        uint64_t until_us = pccl_min_u64(deadline_us, waiting->on_progress ? waiting->progress_due_us : UINT64_MAX);
+        if (is_due(until_us))
+            tell_progress(comm);
+        else if (may_lead(comm))
+            lead(comm, waiter, until_us);
         else
-            wait_for_signal(comm, waiter, deadline_us);
+            wait_for_signal(comm, waiter, until_us);
     }
     bool fired = waiter->fired;
     drop_cond(waiter);

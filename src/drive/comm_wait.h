@@ -3,6 +3,7 @@
 #define PCCL_DRIVE_COMM_WAIT_H
 
 #include "core/base.h"
+#include "pccl_collectives.h"
 
 #include <uv.h>
 
@@ -24,8 +25,11 @@ struct pccl_waiter {
 struct pccl_comm_waiting {
     struct pccl_waiter *blocked; /* all but the leader */
     struct pccl_waiter *leader;
-    bool is_led; /* a leader, possibly replaced, has not returned yet */
-    int wake;    /* wakes the leader's poll; -1: this system has no such means */
+    bool is_led;                        /* a leader, possibly replaced, has not returned yet */
+    int wake;                           /* wakes the leader's poll; -1: this system has no such means */
+    pcclProgressCallback_t on_progress; /* or NULL */
+    void *on_progress_data;
+    uint64_t progress_due_us;
 };
 
 void pccl_comm_waiting_init(struct pccl_comm_waiting *waiting);

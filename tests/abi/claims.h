@@ -438,6 +438,7 @@ VALUE(pcclProgressConnect, 4)
 VALUE(pcclProgressSynchronize, 5)
 VALUE(pcclProgressOptimize, 6)
 FUNCTION(pcclGetProgress, (const pcclComm_t *, pcclProgress_t *))
+FUNCTION(pcclSetProgressCallback, (const pcclComm_t *, pcclProgressCallback_t, void *))
 FUNCTION(pcclReportTraining, (const pcclComm_t *, uint64_t, double))
 FUNCTION(pcclSynchronizeSharedState,
          (const pcclComm_t *, pcclSharedState_t *, pcclSharedStateSyncStrategy_t, pcclSharedStateSyncInfo_t *))

@@ -693,6 +693,55 @@ static void both_optimize_and_are_told_of_the_links(void **state)
     assert_int_equal(world_of(world->peers[0]), 2);
 }
 
+struct watched {
+    pcclComm_t *comm;
+    uv_sem_t told;
+    pcclProgress_t first;
+    pcclResult_t asked;
+    pcclResult_t result;
+};
+
+static void see_progress(const pcclProgress_t *progress, void *user_data)
+{
+    struct watched *watched = user_data;
+    pcclProgress_t again = PCCL_PROGRESS_INIT;
+    if (watched->first.call == pcclProgressNone) {
+        watched->first = *progress;
+        watched->asked = pcclGetProgress(watched->comm, &again);
+    }
+    uv_sem_post(&watched->told);
+}
+
+static void reduce_watched(void *argument)
+{
+    struct watched *watched = argument;
+    float x = 1;
+    pcclReduceDescriptor_t sum = floats(1, pcclSum, 11);
+    watched->result = pcclAllReduce(&x, &x, &sum, watched->comm, NULL);
+}
+
+static void who_waits_tells_how_far_it_is(void **state)
+{
+    struct world *world = *state;
+    struct watched watched = {.comm = world->peers[0], .first = PCCL_PROGRESS_INIT, .asked = pcclInternalError};
+    uv_thread_t thread;
+    assert_int_equal(uv_sem_init(&watched.told, 0), 0);
+    assert_int_equal(pcclSetProgressCallback(world->peers[0], see_progress, &watched), pcclSuccess);
+    assert_int_equal(uv_thread_create(&thread, reduce_watched, &watched), 0);
+    uv_sem_wait(&watched.told);
+    uv_sem_wait(&watched.told);
+    float x = 2;
+    pcclReduceDescriptor_t sum = floats(1, pcclSum, 11);
+    assert_int_equal(pcclAllReduce(&x, &x, &sum, world->peers[1], NULL), pcclSuccess);
+    assert_int_equal(uv_thread_join(&thread), 0);
+    assert_int_equal(watched.result, pcclSuccess);
+    assert_int_equal(watched.first.call, pcclProgressOperation);
+    assert_true(watched.first.elapsed_ms >= 2000);
+    assert_int_equal(watched.asked, pcclSuccess);
+    assert_int_equal(pcclSetProgressCallback(world->peers[0], NULL, NULL), pcclSuccess);
+    uv_sem_destroy(&watched.told);
+}
+
 static void a_reduction_that_nobody_awaits_ends_with_its_communicator(void **state)
 {
     struct world *world = *state;
@@ -749,6 +798,7 @@ int main(void)
         cmocka_unit_test(a_list_with_a_mismatch_ends_and_leaves_nothing_behind),
         cmocka_unit_test(pending_is_answered_while_a_reduction_runs),
         cmocka_unit_test(both_optimize_and_are_told_of_the_links),
+        cmocka_unit_test(who_waits_tells_how_far_it_is),
         cmocka_unit_test(a_reduction_that_nobody_awaits_ends_with_its_communicator),
     };
     int failed = cmocka_run_group_tests_name("without a group", tests, NULL, NULL);

@@ -548,6 +548,7 @@ static void test_alone(void **state)
     char text[512] = "x";
     size_t needed = 7;
     assert_fails(NULL, pcclGetTopology(NULL, text, sizeof text, &needed), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclSetProgressCallback(NULL, NULL, NULL), pcclInvalidArgument, "NULL");
     pcclProgress_t unsized = {0};
     assert_fails(NULL, pcclReportTraining(NULL, 1, 2.5), pcclInvalidArgument, "NULL");
     assert_fails(NULL, pcclGetProgress(NULL, &unsized), pcclInvalidArgument, "NULL");
