@@ -278,7 +278,7 @@ static void deliver(struct visit *visit, struct pccl_connection *connection)
     }
 }
 
-/* At most one record, which no socket reports, so it is read in the same visit. */
+/* What came with an earlier read: no socket reports it, so it is read in the same visit. */
 static bool has_hidden_input(const struct pccl_connection *connection)
 {
     return connection->channel.secure && pccl_secure_has_input(connection->channel.secure);

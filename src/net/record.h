@@ -1,7 +1,7 @@
 /*
- * Records of a link (PROTOCOL 17.5): up to 256 KiB of what a link carries, sealed at once, where
- * TLS seals 16 KiB. Their keys come of the TLS handshake that was before, and change as they are
- * used up.
+ * Records (PROTOCOL 17.5): up to 256 KiB of what a connection carries, sealed at once, where TLS
+ * seals 16 KiB. Their keys come of the TLS handshake that was before, and change as they are used
+ * up.
  *
  * A record is 12 bytes of header, the sealed content and a tag of 16 bytes. The header,
  * little-endian, is authenticated too: u32 length of the content, with the kind in the upper 8 bits
@@ -35,7 +35,7 @@ enum pccl_record_kind {
 
 enum pccl_record_cipher { PCCL_RECORD_AES_128_GCM, PCCL_RECORD_CHACHA20_POLY1305 };
 
-/* One direction of a link, at one of its ends. */
+/* One direction of a connection, at one of its ends. */
 struct pccl_record_line {
     const struct pccl_openssl *openssl;
     struct evp_cipher_ctx_st *context; /* NULL: not begun */

@@ -9,8 +9,9 @@
 enum {
     RECORD_BYTES = 16 << 10,  /* the most that TLS seals at once */
     SEALED_BYTES = 128 << 10, /* so many wait for the kernel before more is sealed */
-    TOGETHER_BYTES = 8 << 10, /* frames and payload of a link are one record up to here */
+    TOGETHER_BYTES = 8 << 10, /* frames and payload are one record of ours up to here */
     FIRST_BYTES = 3,
+    VERDICT_BYTES = 4,             /* tell a record of TLS from one of ours, whose fourth byte is its kind */
     GREETING_BYTES_MAX = 16 << 10, /* that the other side may send before the handshake is done */
     REKEY_RECORDS = 1 << 23,       /* AES-GCM's bound is 2^24.5 (RFC 8446, 5.5) */
     EMPTY_READS_MAX = 64,          /* records without content, in a row */
@@ -36,7 +37,7 @@ struct pccl_secure {
     const struct pccl_memory *memory;
     const struct pccl_keys *keys;
     const struct pccl_openssl *openssl;
-    struct ssl_st *ssl;  /* of a link: NULL after its handshake */
+    struct ssl_st *ssl;  /* NULL once there are records of ours; at a PEER after the master's verdict on its key */
     uv_os_sock_t socket; /* during a call */
     enum pccl_secure_role role;
     enum state state;
@@ -46,13 +47,15 @@ struct pccl_secure {
     int ended;                   /* why a read found no more, after it found something */
     bool was_told;               /* the end that ended it is the other side's word */
 
-    uint8_t first[FIRST_BYTES]; /* what the other side sent first */
+    uint8_t first[VERDICT_BYTES]; /* what the other side sent first, or after the handshake */
     uint32_t first_have, first_used;
     uint64_t greeting_bytes;
     uint64_t records, rekey; /* a new key after so many; 0: as usual */
 
     enum pccl_record_cipher cipher; /* after the handshake */
-    /* of a link, then */
+    bool has_shown;                 /* MASTER, then: the other side its key */
+    uint8_t shown[PCCL_PUBLIC_BYTES];
+    /* if it has records of ours, then */
     struct pccl_record_line out, in;
     struct pccl_record_reader reader;
     bool dry; /* the socket has nothing more */
@@ -67,6 +70,12 @@ struct pccl_secure {
 };
 
 static bool is_link(const struct pccl_secure *secure) { return secure->role >= PCCL_SECURE_DIALED; }
+
+/* After the handshake, in the place of TLS's own. */
+static bool has_records(const struct pccl_secure *secure)
+{
+    return is_link(secure) || secure->role == PCCL_SECURE_PEER || secure->role == PCCL_SECURE_MASTER;
+}
 
 static bool is_client(const struct pccl_secure *secure)
 {
@@ -175,15 +184,22 @@ static const char *plain_words(const struct pccl_secure *secure)
     }
 }
 
+/* Reads into `first`, until there are at most so many. 0, or an error. */
+static ptrdiff_t read_first(struct pccl_secure *secure, uint32_t wanted)
+{
+    ptrdiff_t got = pccl_socket_read(secure->socket, secure->first + secure->first_have, wanted - secure->first_have);
+    if (got > 0)
+        secure->first_have += (uint32_t)got;
+    return got < 0 ? got : 0;
+}
+
 /* What has come of the first bytes. 0: go on; UV_EAGAIN and other errors. */
 static ptrdiff_t see_first(struct pccl_secure *secure)
 {
     while (secure->first_have < FIRST_BYTES) {
-        ptrdiff_t got =
-            pccl_socket_read(secure->socket, secure->first + secure->first_have, FIRST_BYTES - secure->first_have);
-        if (got < 0)
-            return got;
-        secure->first_have += (uint32_t)got;
+        ptrdiff_t error = read_first(secure, FIRST_BYTES);
+        if (error)
+            return error;
         if (is_record(secure->first, secure->first_have, is_client(secure)))
             continue;
         secure->state = PLAIN;
@@ -209,8 +225,9 @@ static int on_bio_read(struct bio_st *bio, char *out, int length)
     if (length <= 0)
         return 0;
     ptrdiff_t got = see_first(secure);
-    if (got == 0 && secure->first_used < FIRST_BYTES) {
-        uint32_t left = FIRST_BYTES - secure->first_used, bytes = (uint32_t)length < left ? (uint32_t)length : left;
+    if (got == 0 && secure->first_used < secure->first_have) {
+        uint32_t left = secure->first_have - secure->first_used,
+                 bytes = (uint32_t)length < left ? (uint32_t)length : left;
         memcpy(out, secure->first + secure->first_used, bytes);
         secure->first_used += bytes;
         return (int)bytes;
@@ -407,13 +424,18 @@ static ptrdiff_t outcome(struct pccl_secure *secure, int result)
     return UV_EPROTO;
 }
 
-/*
- * From here on a link has records of its own, whose keys come of the handshake. false: out of
- * memory.
- */
+static void forget_handshake(struct pccl_secure *secure)
+{
+    secure->openssl->SSL_free(secure->ssl);
+    secure->ssl = NULL;
+}
+
+/* From here on there are records of ours, whose keys come of the handshake. false: out of memory. */
 static bool begin_records(struct pccl_secure *secure)
 {
-    static const char label[2][40] = {"EXPERIMENTAL pccl record 1 client", "EXPERIMENTAL pccl record 1 server"};
+    static const char labels[2][2][40] = {{"EXPERIMENTAL pccl control 1 client", "EXPERIMENTAL pccl control 1 server"},
+                                          {"EXPERIMENTAL pccl record 1 client", "EXPERIMENTAL pccl record 1 server"}};
+    const char(*label)[40] = labels[is_link(secure)];
     const struct pccl_openssl *openssl = secure->openssl;
     bool good = true;
     for (int server = 0; server < 2 && good; server++) {
@@ -427,8 +449,9 @@ static bool begin_records(struct pccl_secure *secure)
         pccl_wipe(&secret, sizeof secret);
     }
     secure->reader.ahead = secure->opens ? 0 : PCCL_RECORD_AHEAD_MAX; /* what is in the clear is not for the reader */
-    openssl->SSL_free(secure->ssl);
-    secure->ssl = NULL;
+    secure->first_have = secure->first_used = 0;
+    if (secure->role != PCCL_SECURE_PEER)
+        forget_handshake(secure);
     return good;
 }
 
@@ -448,7 +471,9 @@ static ptrdiff_t shake_hands(struct pccl_secure *secure)
     }
     uint16_t cipher = secure->openssl->SSL_CIPHER_get_protocol_id(secure->openssl->SSL_get_current_cipher(secure->ssl));
     secure->cipher = cipher == TLS_AES_128_GCM ? PCCL_RECORD_AES_128_GCM : PCCL_RECORD_CHACHA20_POLY1305;
-    if (is_link(secure) && !begin_records(secure)) {
+    if (secure->role == PCCL_SECURE_MASTER)
+        secure->has_shown = pccl_keys_shown(secure->keys, secure->ssl, secure->shown);
+    if (has_records(secure) && !begin_records(secure)) {
         secure->state = FAILED;
         return secure->ended = UV_ENOMEM;
     }
@@ -469,6 +494,33 @@ static ptrdiff_t read_into(struct pccl_secure *secure, uint8_t *bytes, size_t le
     return 0;
 }
 
+/*
+ * A peer is done with the handshake before the master has seen its key, so what comes next may be an
+ * alert of TLS: the key is not taken. 0: it is a record of ours; else why nothing can be read yet.
+ */
+static ptrdiff_t hear_verdict(struct pccl_secure *secure)
+{
+    while (secure->first_have < VERDICT_BYTES) {
+        ptrdiff_t error = read_first(secure, VERDICT_BYTES);
+        if (error)
+            return error;
+    }
+    if (secure->first[VERDICT_BYTES - 1] == 0) { /* in TLS the upper half of the length, and an alert is short */
+        uint8_t none;
+        size_t moved;
+        secure->openssl->ERR_clear_error();
+        return outcome(secure, secure->openssl->SSL_read_ex(secure->ssl, &none, sizeof none, &moved));
+    }
+    size_t length;
+    uint8_t *room = pccl_record_space(&secure->reader, &secure->in, &length);
+    if (!room)
+        return UV_ENOMEM;
+    memcpy(room, secure->first, VERDICT_BYTES);
+    pccl_record_filled(&secure->reader, VERDICT_BYTES);
+    forget_handshake(secure);
+    return 0;
+}
+
 /* Until something has come. A short read shows that the socket has nothing more. */
 static ptrdiff_t read_records(struct pccl_secure *secure, uint8_t *first, size_t first_length, uint8_t *second,
                               size_t second_length)
@@ -481,7 +533,7 @@ static ptrdiff_t read_records(struct pccl_secure *secure, uint8_t *first, size_t
             return got > 0 ? got : UV_EOF;
         if (got < 0) {
             secure->state = FAILED;
-            pccl_text_format(&secure->why, "what came is not what the other end of the link has sealed");
+            pccl_text_format(&secure->why, "what came is not what the other end has sealed");
             return UV_EPROTO;
         }
         if (secure->dry)
@@ -520,8 +572,10 @@ ptrdiff_t pccl_secure_read(struct pccl_secure *secure, uv_os_sock_t socket, uint
         if (error)
             return error;
     }
-    ptrdiff_t got = is_link(secure) ? read_records(secure, first, first_length, second, second_length)
-                                    : read_tls(secure, first, first_length, second, second_length, &total);
+    ptrdiff_t got = secure->role == PCCL_SECURE_PEER && secure->ssl ? hear_verdict(secure) : 0;
+    if (got == 0)
+        got = has_records(secure) ? read_records(secure, first, first_length, second, second_length)
+                                  : read_tls(secure, first, first_length, second, second_length, &total);
     if (got < 0 && got != UV_EAGAIN)
         secure->ended = (int)got;
     return total > 0 ? (ptrdiff_t)total : got;
@@ -530,13 +584,13 @@ ptrdiff_t pccl_secure_read(struct pccl_secure *secure, uv_os_sock_t socket, uint
 bool pccl_secure_has_input(const struct pccl_secure *secure)
 {
     return secure->ended || secure->state >= FAILED ||
-           (secure->state == OPEN && (is_link(secure) ? pccl_record_has_input(&secure->reader, &secure->in)
-                                                      : secure->openssl->SSL_pending(secure->ssl) > 0));
+           (secure->state == OPEN && (has_records(secure) ? pccl_record_has_input(&secure->reader, &secure->in)
+                                                          : secure->openssl->SSL_pending(secure->ssl) > 0));
 }
 
 bool pccl_secure_is_dry(const struct pccl_secure *secure)
 {
-    return !is_link(secure) || (secure->dry && !pccl_secure_has_input(secure));
+    return !has_records(secure) || (secure->dry && !pccl_secure_has_input(secure));
 }
 
 bool pccl_secure_was_cut(const struct pccl_secure *secure) { return secure->ended == UV_EOF && !secure->was_told; }
@@ -638,8 +692,8 @@ ptrdiff_t pccl_secure_write(struct pccl_secure *secure, uv_os_sock_t socket, con
         ptrdiff_t error = flush(secure);
         return error ? error : (ptrdiff_t)(first_length + second_length);
     }
-    return is_link(secure) ? write_records(secure, first, first_length, second, second_length)
-                           : write_tls(secure, first, first_length, second, second_length);
+    return has_records(secure) ? write_records(secure, first, first_length, second, second_length)
+                               : write_tls(secure, first, first_length, second, second_length);
 }
 
 bool pccl_secure_is_sending(const struct pccl_secure *secure) { return secure->sealed_start < secure->sealed_end; }
@@ -651,7 +705,7 @@ void pccl_secure_finish(struct pccl_secure *secure)
     if (secure->finished || secure->state != OPEN)
         return;
     secure->finished = true;
-    if (is_link(secure)) {
+    if (has_records(secure)) {
         (void)seal_record(secure, PCCL_RECORD_END, NULL, 0, NULL, 0); /* without memory it ends as if it broke */
         return;
     }
@@ -668,7 +722,8 @@ const char *pccl_secure_cipher(const struct pccl_secure *secure)
 
 bool pccl_secure_shown(const struct pccl_secure *secure, uint8_t key[PCCL_PUBLIC_BYTES])
 {
-    return pccl_keys_shown(secure->keys, secure->ssl, key);
+    memcpy(key, secure->shown, sizeof secure->shown);
+    return secure->has_shown;
 }
 
 const char *pccl_secure_why(const struct pccl_secure *secure) { return secure->why.bytes; }

@@ -1,6 +1,6 @@
 /*
- * The encryption of one connection: TLS 1.3 between a channel and its socket (net/keys.h says with
- * which keys); of a link, after the handshake, records of its own (net/record.h). Only net/channel
+ * The encryption of one connection, between a channel and its socket: the handshake of TLS 1.3
+ * (net/keys.h says with which keys), and then records of ours (net/record.h). Only net/channel
  * uses the functions that move bytes. Sealed bytes that the kernel does not take are kept here, so
  * a write never waits and never has to be repeated.
  *
@@ -63,10 +63,7 @@ const char *pccl_secure_cipher(const struct pccl_secure *secure);
 /* MASTER, after the handshake: the public key of the other side's token. false: it has shown none. */
 PCCL_MUST_CHECK bool pccl_secure_shown(const struct pccl_secure *secure, uint8_t key[PCCL_PUBLIC_BYTES]);
 const char *pccl_secure_why(const struct pccl_secure *secure);
-/*
- * For tests, at both ends and before anything else: a new key after so many records, or, of a link,
- * blocks of 16 bytes.
- */
+/* For tests, at both ends and before anything else: a new key after so many blocks of 16 bytes. */
 void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t after);
 
 /* Whether a stranger that was expected to speak in the clear begins with an encrypted greeting. */

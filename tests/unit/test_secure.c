@@ -302,20 +302,7 @@ static void test_probe_needs_a_ticket(void **state)
     }
 }
 
-static void test_keys_change(void **state)
-{
-    (void)state;
-    struct fixture f;
-    setup(&f);
-    control(&f, f.peer);
-    pccl_secure_set_rekey(f.client.secure, 3);
-    pccl_secure_set_rekey(f.server.secure, 5);
-    exchange(&f, MANY - 71000, MANY - 71000);
-    assert_false(f.client.failed || f.server.failed);
-    teardown(&f);
-}
-
-/* ---- links, and somebody between their ends ---- */
+/* ---- both kinds of connections, and somebody between their ends ---- */
 
 /* A link whose ends have the same key. */
 static void link_up(struct fixture *f)
@@ -325,32 +312,42 @@ static void link_up(struct fixture *f)
     linked(f, f->other, f->peer, &name, &ticket);
 }
 
-static void test_keys_of_links_change(void **state)
+enum kind { CONTROL, LINK, KINDS };
+
+/* Both ends of one that is good. */
+static void connect_ends(struct fixture *f, enum kind kind)
+{
+    if (kind == LINK)
+        link_up(f);
+    else
+        control(f, f->peer);
+}
+
+static void test_keys_change(void **state)
 {
     (void)state;
-    struct fixture f;
-    setup(&f);
-    link_up(&f);
-    pccl_secure_set_rekey(f.client.secure, 20000);
-    pccl_secure_set_rekey(f.server.secure, 20000);
-    exchange(&f, MANY - 71000, MANY - 71000);
-    assert_false(f.client.failed || f.server.failed);
-    teardown(&f);
+    for (enum kind kind = 0; kind < KINDS; kind++) {
+        struct fixture f;
+        setup(&f);
+        connect_ends(&f, kind);
+        pccl_secure_set_rekey(f.client.secure, 20000);
+        pccl_secure_set_rekey(f.server.secure, 20000);
+        exchange(&f, MANY - 71000, MANY - 71000);
+        assert_false(f.client.failed || f.server.failed);
+        teardown(&f);
+    }
 }
 
 static void test_either_end_without_aes_decides(void **state)
 {
     (void)state;
     for (int has = 0; has < 4; has++)
-        for (int role = 0; role < 2; role++) {
+        for (enum kind kind = 0; kind < KINDS; kind++) {
             struct fixture f;
             setup(&f);
             assert_true(pccl_keys_set_aes(f.other, has & 1) && pccl_keys_set_aes(f.master, has & 2) &&
-                        pccl_keys_set_aes(f.peer, role == 0 ? has & 2 : has & 1));
-            if (role == 0)
-                link_up(&f);
-            else
-                control(&f, f.peer);
+                        pccl_keys_set_aes(f.peer, kind == LINK ? has & 2 : has & 1));
+            connect_ends(&f, kind);
             exchange(&f, 100000, 100000);
             assert_false(f.client.failed || f.server.failed);
             assert_string_equal(pccl_secure_cipher(f.server.secure), has == 3 ? "AES-128-GCM" : "ChaCha20-Poly1305");
@@ -416,29 +413,58 @@ static void relay(int from, int to, size_t piece)
         assert_int_equal(write(to, bytes, (size_t)got), got);
 }
 
-static void test_link_in_pieces(void **state)
+/* Until both ends have got so many bytes, or each finds that it has failed. */
+static void exchange_in_pieces(struct fixture *f, struct wire *wire, size_t to_server, size_t to_client, size_t piece)
 {
-    (void)state;
-    static const size_t pieces[] = {1, 2, 3, 11, 13, 40, 1000, 8192};
     static uint8_t bytes[20000];
     fill(bytes, sizeof bytes, 9);
+    for (int turn = 0; f->server.received < to_server || f->client.received < to_client; turn++) {
+        assert_true(turn < 100000);
+        write_some(&f->client, bytes, pccl_min_u64(to_server, f->client.sent + 1 + (size_t)turn * 7 % 12000));
+        write_some(&f->server, bytes, to_client);
+        relay(wire->client, wire->server, piece);
+        relay(wire->server, wire->client, piece);
+        if (!f->server.failed)
+            read_some(&f->server);
+        if (!f->client.failed)
+            read_some(&f->client);
+        if (f->client.failed && f->server.failed)
+            return;
+    }
+    assert_memory_equal(f->server.in, bytes, to_server);
+    assert_memory_equal(f->client.in, bytes, to_client);
+}
+
+static const size_t pieces[] = {1, 2, 3, 4, 11, 13, 40, 1000, 8192};
+
+static void test_bytes_come_in_pieces(void **state)
+{
+    (void)state;
+    for (enum kind kind = 0; kind < KINDS; kind++)
+        for (size_t i = 0; i < PCCL_COUNT_OF(pieces); i++) {
+            struct fixture f;
+            setup(&f);
+            struct wire wire = tap(&f);
+            connect_ends(&f, kind);
+            exchange_in_pieces(&f, &wire, 20000, 1000, pieces[i]);
+            assert_false(f.client.failed || f.server.failed);
+            untap(&wire);
+            teardown(&f);
+        }
+}
+
+/* The peer, which is done with the handshake before, is told in TLS, or is not. */
+static void test_verdict_comes_in_pieces(void **state)
+{
+    (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(pieces); i++) {
         struct fixture f;
         setup(&f);
         struct wire wire = tap(&f);
-        link_up(&f);
-        for (int turn = 0; f.server.received < sizeof bytes || f.client.received < 1000; turn++) {
-            assert_true(turn < 100000);
-            write_some(&f.client, bytes, pccl_min_u64(sizeof bytes, f.client.sent + 1 + (size_t)turn * 7 % 12000));
-            write_some(&f.server, bytes, 1000);
-            relay(wire.client, wire.server, pieces[i]);
-            relay(wire.server, wire.client, pieces[i]);
-            read_some(&f.server);
-            read_some(&f.client);
-            assert_false(f.client.failed || f.server.failed);
-        }
-        assert_memory_equal(f.server.in, bytes, sizeof bytes);
-        assert_memory_equal(f.client.in, bytes, 1000);
+        f.revoked = true;
+        control(&f, f.peer);
+        exchange_in_pieces(&f, &wire, 100, 100, pieces[i]);
+        assert_string_equal(pccl_secure_why(f.client.secure), "the master does not accept the token: it was revoked");
         untap(&wire);
         teardown(&f);
     }
@@ -487,6 +513,27 @@ static void shake_hands(struct fixture *f, struct wire *wire)
     }
 }
 
+static void test_end_in_place_of_a_verdict(void **state)
+{
+    (void)state;
+    for (size_t bytes = 0; bytes < 6; bytes++) {
+        static const uint8_t begun[] = {23, 3, 3, 0, 19}; /* an alert of TLS */
+        struct fixture f;
+        setup(&f);
+        struct wire wire = tap(&f);
+        control(&f, f.peer);
+        shake_hands(&f, &wire);
+        assert_int_equal(write(wire.client, begun, bytes), bytes);
+        assert_int_equal(shutdown(wire.client, SHUT_WR), 0);
+        while (!f.client.failed)
+            read_some(&f.client);
+        assert_int_equal(f.client.failed, UV_EOF);
+        assert_true(pccl_secure_was_cut(f.client.secure));
+        untap(&wire);
+        teardown(&f);
+    }
+}
+
 /* What the end sends, as it travels. */
 static size_t seal(struct end *end, int at, const uint8_t *content, size_t length, uint8_t *sealed)
 {
@@ -510,12 +557,13 @@ static void test_somebody_between_is_noticed(void **state)
 {
     (void)state;
     static const char words[3][20] = {"what comes first", "what comes second", "what comes back"};
-    for (enum interference what = NOTHING; what < INTERFERENCES; what++) {
+    for (int i = 0; i < KINDS * INTERFERENCES; i++) {
+        enum interference what = i / KINDS;
         struct fixture f;
         uint8_t first[100], second[100], back[100];
         setup(&f);
         struct wire wire = tap(&f);
-        link_up(&f);
+        connect_ends(&f, i % KINDS);
         shake_hands(&f, &wire);
         size_t bytes = seal(&f.client, wire.client, (const uint8_t *)words[0], 20, first);
         assert_int_equal(seal(&f.client, wire.client, (const uint8_t *)words[1], 20, second), bytes);
@@ -537,8 +585,7 @@ static void test_somebody_between_is_noticed(void **state)
         assert_int_equal(f.server.failed, what == NOTHING || what == CUT ? UV_EOF : UV_EPROTO);
         assert_int_equal(pccl_secure_was_cut(f.server.secure), f.server.failed == UV_EOF); /* nobody said the end */
         if (f.server.failed == UV_EPROTO)
-            assert_string_equal(pccl_secure_why(f.server.secure),
-                                "what came is not what the other end of the link has sealed");
+            assert_string_equal(pccl_secure_why(f.server.secure), "what came is not what the other end has sealed");
         untap(&wire);
         teardown(&f);
     }
@@ -547,14 +594,11 @@ static void test_somebody_between_is_noticed(void **state)
 static void test_end_is_told(void **state)
 {
     (void)state;
-    for (int link = 0; link < 2; link++)
+    for (enum kind kind = 0; kind < KINDS; kind++)
         for (int told = 0; told < 2; told++) {
             struct fixture f;
             setup(&f);
-            if (link)
-                link_up(&f);
-            else
-                control(&f, f.peer);
+            connect_ends(&f, kind);
             exchange(&f, 1000, 1000);
             if (told)
                 pccl_secure_finish(f.client.secure);
@@ -855,11 +899,12 @@ int main(void)
         cmocka_unit_test(test_a_link_has_one_key),
         cmocka_unit_test(test_probe_needs_a_ticket),
         cmocka_unit_test(test_keys_change),
-        cmocka_unit_test(test_keys_of_links_change),
         cmocka_unit_test(test_either_end_without_aes_decides),
         cmocka_unit_test(test_link_takes_little_memory),
-        cmocka_unit_test(test_link_in_pieces),
+        cmocka_unit_test(test_bytes_come_in_pieces),
+        cmocka_unit_test(test_verdict_comes_in_pieces),
         cmocka_unit_test(test_open_link_leaves_what_follows),
+        cmocka_unit_test(test_end_in_place_of_a_verdict),
         cmocka_unit_test(test_somebody_between_is_noticed),
         cmocka_unit_test(test_end_is_told),
         cmocka_unit_test(test_first_bytes_tell_who_does_not_encrypt),
