@@ -959,6 +959,16 @@ PCCL_EXPORT pcclResult_t pcclMasterGetPort(const pcclMasterInstance_t *master, u
 PCCL_EXPORT pcclResult_t pcclInterruptMaster(pcclMasterInstance_t *master);
 
 /*
+ * Asks a running master to read its certificates again, for connections that are made from then on; what cannot be
+ * used is logged, and the former one stays. Without certificates it does nothing. Does not wait. Any thread, also in
+ * a signal handler.
+ * pcclSuccess
+ * pcclInvalidArgument master is NULL
+ * pcclInvalidUsage    never run
+ */
+PCCL_EXPORT pcclResult_t pcclReloadMaster(pcclMasterInstance_t *master);
+
+/*
  * BLOCKS until the master's thread has ended; without an interrupt that is for ever. One thread at
  * a time.
  * pcclSuccess

@@ -56,6 +56,11 @@ class _Server:
             if self._handle is not None:
                 _native.lib.pcclInterruptMaster(self._handle)
 
+    def reload(self) -> None:
+        with self._lock:
+            if self._handle is not None:
+                _native.lib.pcclReloadMaster(self._handle)
+
     def port(self) -> int:
         with self._lock:
             if self._handle is None:
@@ -120,6 +125,11 @@ class MasterNode:
         if self._server.job is None:
             raise InvalidUsage("MasterNode: interrupt() before run()", result=Result.INVALID_USAGE)
         self._server.interrupt()
+
+    def reload(self) -> None:
+        """Reads its certificates again, for connections that are made from then on; the log says what cannot
+        be used. Does not wait."""
+        self._server.reload()
 
     def wait(self, timeout: Optional[float] = None) -> bool:
         """Waits until it has ended; False if it has not after so many seconds. InternalError: a bug

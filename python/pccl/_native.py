@@ -321,6 +321,7 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclRunMaster": [c_void_p],
     "pcclMasterGetPort": [c_void_p, POINTER(c_uint16)],
     "pcclInterruptMaster": [c_void_p],
+    "pcclReloadMaster": [c_void_p],
     "pcclMasterAwaitTermination": [c_void_p],
     "pcclDestroyMaster": [c_void_p],
 }

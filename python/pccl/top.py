@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import http.client
 import json
+import pathlib
 import select
 import shutil
+import ssl
 import sys
 import time
-import urllib.request
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 try:
@@ -31,6 +33,45 @@ class _Unanswered(Exception):
     """Why there is no status."""
 
 
+class _Master:
+    """Where it answers, and how to be let in there: over HTTPS with a token."""
+
+    def __init__(self, text: str) -> None:
+        self.https = text.startswith("https://")
+        self.address = _address(text[8:] if self.https else text)
+        self.token = ""
+        self.fingerprint = ""
+        self.context: Optional[ssl.SSLContext] = None
+
+    def secure(self, token_file: Optional[str], authority: Optional[str], fingerprint: Optional[str]) -> None:
+        """OSError or ValueError: a file cannot be used, or something is given that does not fit."""
+        if not self.https:
+            if token_file or authority or fingerprint:
+                raise ValueError("--token-file, --ca and --fingerprint are for an address that begins with https://")
+            return
+        if token_file:
+            self.token = pathlib.Path(token_file).read_text(encoding="ascii").strip()
+        self.context = ssl.create_default_context(cafile=authority)
+        if fingerprint:
+            self.fingerprint = fingerprint.replace(":", "").lower()
+            if len(self.fingerprint) != 64 or self.fingerprint.strip("0123456789abcdef"):
+                raise ValueError("a fingerprint has 64 hexadecimal digits")
+            self.context.check_hostname = False
+            self.context.verify_mode = ssl.CERT_NONE
+
+    def open(self) -> http.client.HTTPConnection:
+        """Straight to the master: a proxy of the environment is for what is outside, and knows no master."""
+        if self.context is None:
+            return http.client.HTTPConnection(self.address, timeout=_PATIENCE_S)
+        connection = http.client.HTTPSConnection(self.address, timeout=_PATIENCE_S, context=self.context)
+        connection.connect()
+        shown = connection.sock.getpeercert(True) or b""
+        if self.fingerprint and hashlib.sha256(shown).hexdigest() != self.fingerprint:
+            connection.close()
+            raise OSError("its certificate has another fingerprint")
+        return connection
+
+
 def _address(text: str) -> str:
     """host:port, as pccl-master status has it."""
     host, colon, port = text.rpartition(":")
@@ -43,22 +84,27 @@ def _address(text: str) -> str:
     return f"{host}:{port}"
 
 
-# Straight to the master: a proxy of the environment is for what is outside, and knows no master.
-_open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
-
-
-def _ask(address: str) -> _Status:
-    try:
-        with _open(f"http://{address}/status.json", timeout=_PATIENCE_S) as answer:
-            status = json.load(answer)
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        raise _Unanswered(
-            f"no master answers at {address}: {reason}. A master answers there if it was started with --http {address}"
-        ) from error
+def _read(master: _Master) -> _Status:
+    with contextlib.closing(master.open()) as connection:
+        headers = {"Authorization": f"Bearer {master.token}"} if master.token else {}
+        connection.request("GET", "/status.json", headers=headers)
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise OSError(answer.read(1000).decode(errors="replace").strip())
+        status = json.load(answer)
     if not isinstance(status, dict) or status.get("program") != "pccl-master":
-        raise _Unanswered(f"what answers at {address} is no master's HTTP")
+        raise _Unanswered(f"what answers at {master.address} is no master's HTTP")
     return status
+
+
+def _ask(master: _Master) -> _Status:
+    try:
+        return _read(master)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise _Unanswered(
+            f"no master answers at {master.address}: {error}. A master answers there if it was started with "
+            f"--http {master.address}"
+        ) from error
 
 
 # ---- words ----
@@ -223,21 +269,21 @@ def _is_quit(seconds: float) -> bool:
     return False
 
 
-def _lines_of(address: str, columns: int, rows: int) -> List[str]:
+def _lines_of(master: _Master, columns: int, rows: int) -> List[str]:
     try:
-        return screen(_ask(address), columns, rows)
+        return screen(_ask(master), columns, rows)
     except _Unanswered as error:  # it may come back
         return [str(error)]
 
 
-def _watch(address: str) -> None:
+def _watch(master: _Master) -> None:
     """On the terminal's other screen, so that what was there comes back at the end."""
     sys.stdout.write("\033[?1049h\033[?25l")
     try:
         with _keys():
             while True:
                 columns, rows = shutil.get_terminal_size()
-                lines = _lines_of(address, columns, rows - 1)
+                lines = _lines_of(master, columns, rows - 1)
                 sys.stdout.write("\033[H" + "".join(f"{line}\033[K\r\n" for line in lines) + "\033[J")
                 sys.stdout.flush()
                 if _is_quit(1.0):
@@ -257,10 +303,21 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         epilog="exit status: 0; 1 no master has answered; 2 wrong usage",
     )
     parser.add_argument(
-        "master", nargs="?", type=_address, default=f"127.0.0.1:{_PORT}", help=f"of its --http (127.0.0.1:{_PORT})"
+        "master",
+        nargs="?",
+        type=_Master,
+        default=f"127.0.0.1:{_PORT}",
+        help=f"of its --http (127.0.0.1:{_PORT}); https://... of one with --http-cert",
     )
+    parser.add_argument("--token-file", metavar="FILE", help="a token of role observe or admin, for https://")
+    parser.add_argument("--ca", metavar="FILE", help="the authority of its certificate, or that itself, in PEM")
+    parser.add_argument("--fingerprint", metavar="HEX", help="instead: the SHA-256 of it, which the master logs")
     parser.add_argument("--once", action="store_true", help="prints it once, also on a terminal")
     given = parser.parse_args(arguments)
+    try:
+        given.master.secure(given.token_file, given.ca, given.fingerprint)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
     if sys.stdout.isatty() and not given.once:
         _watch(given.master)
         return 0

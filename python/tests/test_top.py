@@ -50,6 +50,35 @@ def test_shows_a_run(master, capsys):
     group.close()
 
 
+def test_over_https(tmp_path, capsys):
+    """It knows the master by its certificate, shows a token, and says what is wrong."""
+    certificate, key, token = (str(tmp_path / name) for name in ("http.crt", "http.key", "admin.token"))
+    make = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=master", "-days", "30")
+    name = ("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate)
+    subprocess.run(("openssl", "req", "-x509", *make, *name), check=True, capture_output=True, timeout=DEADLINE)
+    with open(token, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        file.write("0123456789abcdef\n")
+    files = ("--http-cert", certificate, "--http-key", key, "--admin-token-file", token)
+    script = Script(MASTER, "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0", *files)
+    fingerprint = script.line("fingerprint").split()[-1]
+    port = re.search(r"http on port (\d+)", script.line("http on port")).group(1)
+    own = f"https://127.0.0.1:{port}"
+    for trust in (["--ca", certificate], ["--fingerprint", fingerprint]):
+        assert program.main(["top", own, "--token-file", token, *trust]) == 0
+        assert "no run" in capsys.readouterr().out
+    for arguments, words in (
+        (["--token-file", token], "CERTIFICATE_VERIFY_FAILED"),
+        (["--token-file", token, "--fingerprint", "0" * 64], "another fingerprint"),
+        (["--ca", certificate], "Authorization: Bearer"),
+    ):
+        assert program.main(["top", own, *arguments]) == 1
+        assert words in capsys.readouterr().err
+    for arguments in ([own, "--fingerprint", "12"], [own, "--ca", token], [own[8:], "--ca", certificate]):
+        with pytest.raises(SystemExit, match="2"):
+            program.main(["top", *arguments])
+    script.close()
+
+
 def test_reports_are_checked(master):
     group = Group(master[0], 1)
     comm = group.members[0]

@@ -141,7 +141,15 @@ pcclResult_t pcclMasterGetPort(const pcclMasterInstance_t *master, uint16_t *por
     return result;
 }
 
-/* No guard: handlers of signals call it. */
+/* No guard: handlers of signals call it, and the next one. */
+pcclResult_t pcclReloadMaster(pcclMasterInstance_t *master)
+{
+    pcclResult_t result = check_run(master);
+    if (result == pcclSuccess)
+        pccl_master_server_reload(master->server);
+    return result;
+}
+
 pcclResult_t pcclInterruptMaster(pcclMasterInstance_t *master)
 {
     pcclResult_t result = check_run(master);

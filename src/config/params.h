@@ -50,6 +50,15 @@
       "addresses, with or without ports (48180), at which the master answers HTTP: metrics and status; empty: none")   \
     X(MASTER, TEXT, admin_token_file, "PCCL_ADMIN_TOKEN_FILE", "", 0, 1000,                                            \
       "file with the token of those who may drain and expel peers over HTTP; empty: nobody may")                       \
+    X(MASTER, TEXT, http_cert, "PCCL_HTTP_CERT", "", 0, 1000,                                                          \
+      "PEM file with the certificate for HTTPS beyond this machine; empty: master_tls_cert")                           \
+    X(MASTER, TEXT, http_key, "PCCL_HTTP_KEY", "", 0, 1000,                                                            \
+      "PEM file with the key of http_cert; empty: master_tls_key")                                                     \
+    X(MASTER, TEXT, master_tls_cert, "PCCL_MASTER_TLS_CERT", "", 0, 1000,                                              \
+      "PEM file with the master's certificate, in the place of tokens; its OU is pccl-master; empty: none")            \
+    X(MASTER, TEXT, master_tls_key, "PCCL_MASTER_TLS_KEY", "", 0, 1000, "PEM file with the key of master_tls_cert")    \
+    X(MASTER, TEXT, master_tls_ca, "PCCL_MASTER_TLS_CA", "", 0, 1000,                                                  \
+      "PEM file with the authority whose certificates let peers in, with the OU pccl-join")                            \
     X(MASTER, TEXT, master_token_file, "PCCL_MASTER_TOKEN_FILE", "", 0, 1000,                                          \
       "file with the token that peers need to join, made if it is missing; empty: no token, no encryption")            \
     X(MASTER, TEXT, master_state, "PCCL_MASTER_STATE", "", 0, 1000,                                                    \
@@ -57,11 +66,16 @@
     X(MASTER, TEXT, encryption, "PCCL_ENCRYPTION", "on", 0, 7,                                                         \
       "with a token: on, control (payload travels in the clear on authenticated links) or off")                        \
     X(MASTER, BOOL, insecure, "PCCL_INSECURE", "0", 0, 1,                                                              \
-      "1: no warning when a master without a token listens beyond this machine")                                       \
+      "1: no warning when a master without a token listens beyond this machine, and HTTP there may be in the clear")   \
     X(COMMUNICATOR, SECRET, token, "PCCL_TOKEN", "", 0, 72,                                                            \
       "the master's token, with which a peer joins and encrypts; empty: that of token_file")                           \
     X(COMMUNICATOR, TEXT, token_file, "PCCL_TOKEN_FILE", "", 0, 1000,                                                  \
       "file with the master's token; empty: none, nothing is encrypted")                                               \
+    X(COMMUNICATOR, TEXT, tls_cert, "PCCL_TLS_CERT", "", 0, 1000,                                                      \
+      "PEM file with this peer's certificate, in the place of a token; its OU is pccl-join; empty: none")              \
+    X(COMMUNICATOR, TEXT, tls_key, "PCCL_TLS_KEY", "", 0, 1000, "PEM file with the key of tls_cert")                   \
+    X(COMMUNICATOR, TEXT, tls_ca, "PCCL_TLS_CA", "", 0, 1000,                                                          \
+      "PEM file with the authority that has signed the master's certificate, whose OU is pccl-master")                 \
     X(COMMUNICATOR, U32, master_lost_ms, "PCCL_MASTER_LOST_MS", "120000", 100, 604800000,                              \
       "how long a peer waits for a lost master before it gives up; more than the master's alone_ms")                   \
     X(COMMUNICATOR, U32, where_ms, "PCCL_WHERE_MS", "2000", 10, 86400000,                                              \

@@ -2,6 +2,7 @@
 #include "drive/comm_master.h"
 #include "drive/comm_wait.h"
 #include "drive/communicator.h"
+#include "log/logger.h"
 #include "net/heap.h"
 #include "net/socket.h"
 
@@ -109,6 +110,9 @@ static void out_of_memory(struct pccl_communicator *comm)
 
 static void dial(struct pccl_communicator *comm, const struct pccl_address *addresses, uint32_t count)
 {
+    struct pccl_text reason;
+    if (comm->keys && !pccl_keys_reload(comm->keys, &reason))
+        pccl_logger_print(PCCL_LOG_WARN, "peer", "the certificate is the one that was read before: %s", reason.bytes);
     struct pccl_dial dial = {.addresses = addresses,
                              .count = (uint32_t)pccl_min_u64(count, PCCL_DIAL_ADDRESSES_MAX),
                              .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,

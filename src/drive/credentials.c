@@ -62,6 +62,28 @@ static enum pccl_status refuse_both(struct pccl_text *reason, const char *other)
     return PCCL_ARGUMENT;
 }
 
+/* ---- certificates ---- */
+
+/* *exists: they are given; then all of them are, `names` of parameters, which are said if not. */
+static enum pccl_status name_pem(const char *chain, const char *key, const char *authority, const char *names,
+                                 struct pccl_pem *pem, bool *exists, struct pccl_text *reason)
+{
+    (void)snprintf(pem->chain, sizeof pem->chain, "%s", chain);
+    (void)snprintf(pem->key, sizeof pem->key, "%s", key);
+    (void)snprintf(pem->authority, sizeof pem->authority, "%s", authority ? authority : "");
+    *exists = chain[0] || key[0] || pem->authority[0];
+    if (!*exists || (chain[0] && key[0] && (!authority || authority[0])))
+        return PCCL_OK;
+    pccl_text_format(reason, "%s belong together, and not all of them are given", names);
+    return PCCL_ARGUMENT;
+}
+
+static enum pccl_status refuse_with_certificates(struct pccl_text *reason)
+{
+    pccl_text_format(reason, "there are certificates and a token, or a pre-shared secret: give one of them");
+    return PCCL_ARGUMENT;
+}
+
 /* ---- a peer's ---- */
 
 static enum pccl_status read_peers_token(struct pccl_params *params, struct pccl_token *token, bool *exists,
@@ -94,7 +116,18 @@ enum pccl_status pccl_credentials_of_peer(struct pccl_params *params, struct pcc
     struct pccl_token token;
     bool exists;
     *keys = NULL;
-    enum pccl_status status = read_peers_token(params, &token, &exists, reason);
+    struct pccl_pem pem;
+    bool has_pem;
+    enum pccl_status status = name_pem(params->tls_cert, params->tls_key, params->tls_ca,
+                                       "tls_cert, tls_key and tls_ca", &pem, &has_pem, reason);
+    if (status == PCCL_OK)
+        status = read_peers_token(params, &token, &exists, reason);
+    if (status == PCCL_OK && has_pem) {
+        if (exists || has_shared())
+            return refuse_with_certificates(reason);
+        *keys = pccl_keys_of_files(pccl_heap(), &pem, PCCL_CERTIFICATE_OF_PEER, reason);
+        return *keys ? PCCL_OK : PCCL_UNSUPPORTED;
+    }
     if (status == PCCL_OK && has_shared()) {
         if (exists)
             status = refuse_both(reason, "a token");
@@ -211,15 +244,23 @@ static enum pccl_status keep(const struct pccl_credentials *credentials, struct 
     return *made ? make_token(token_file, pin, token, reason) : status;
 }
 
-static enum pccl_status make_keys(struct pccl_credentials *credentials, const struct pccl_secret *key,
-                                  const struct pccl_token *token, bool open_links, struct pccl_text *reason)
+/* run: the run's own token; NULL: peers come with certificates. */
+static enum pccl_status open_tokens(struct pccl_credentials *credentials, const struct pccl_token *run,
+                                    struct pccl_text *reason)
 {
     char book[2 * PCCL_PARAM_BYTES_MAX] = "";
     if (credentials->state[0])
         (void)snprintf(book, sizeof book, "%s/tokens", credentials->state);
-    credentials->tokens = pccl_tokens_open(book, token->pin, &token->secret, reason);
-    if (!credentials->tokens)
-        return PCCL_SYSTEM;
+    credentials->tokens = pccl_tokens_open(book, run, reason);
+    return credentials->tokens ? PCCL_OK : PCCL_SYSTEM;
+}
+
+static enum pccl_status make_keys(struct pccl_credentials *credentials, const struct pccl_secret *key,
+                                  const struct pccl_token *token, bool open_links, struct pccl_text *reason)
+{
+    enum pccl_status status = open_tokens(credentials, token, reason);
+    if (status != PCCL_OK)
+        return status;
     credentials->keys = pccl_keys_of_master(pccl_heap(), key, reason);
     if (!credentials->keys)
         return PCCL_MEMORY;
@@ -228,15 +269,51 @@ static enum pccl_status make_keys(struct pccl_credentials *credentials, const st
     return PCCL_OK;
 }
 
-enum pccl_status pccl_credentials_of_master(const struct pccl_params *params, struct pccl_credentials *credentials,
-                                            struct pccl_text *reason)
+/* In the place of the master's key and the run's token. */
+static enum pccl_status use_certificates(const struct pccl_params *params, const struct pccl_pem *pem,
+                                         struct pccl_credentials *credentials, struct pccl_text *reason)
+{
+    if (params->master_token_file[0] || has_shared())
+        return refuse_with_certificates(reason);
+    credentials->token_file[0] = credentials->key_file[0] = '\0';
+    credentials->keys = pccl_keys_of_files(pccl_heap(), pem, PCCL_CERTIFICATE_OF_MASTER, reason);
+    if (!credentials->keys)
+        return PCCL_UNSUPPORTED;
+    pccl_keys_set_open_links(credentials->keys, strcmp(params->encryption, "control") == 0);
+    if (!credentials->state[0])
+        return PCCL_OK;
+    enum pccl_status status = pccl_secret_directory(credentials->state, reason);
+    return status == PCCL_OK ? open_tokens(credentials, NULL, reason) : status;
+}
+
+static enum pccl_status make_pages_keys(const struct pccl_params *params, struct pccl_credentials *credentials,
+                                        struct pccl_text *reason)
+{
+    struct pccl_pem pem;
+    bool exists, own = params->http_cert[0] || params->http_key[0];
+    enum pccl_status status =
+        name_pem(own ? params->http_cert : params->master_tls_cert, own ? params->http_key : params->master_tls_key,
+                 NULL, "http_cert and http_key", &pem, &exists, reason);
+    if (status != PCCL_OK || !exists || !params->http[0])
+        return status;
+    credentials->pages = pccl_keys_of_files(pccl_heap(), &pem, PCCL_CERTIFICATE_OF_PAGES, reason);
+    return credentials->pages ? PCCL_OK : PCCL_UNSUPPORTED;
+}
+
+/* Of control connections. */
+static enum pccl_status make_control_keys(const struct pccl_params *params, struct pccl_credentials *credentials,
+                                          struct pccl_text *reason)
 {
     struct pccl_secret key;
     struct pccl_token token;
-    bool shared = has_shared();
-    *credentials = (struct pccl_credentials){.keys = NULL};
-    name_files(params, credentials);
-    if ((!credentials->token_file[0] && !shared) || strcmp(params->encryption, "off") == 0)
+    struct pccl_pem pem;
+    bool shared = has_shared(), has_pem, off = strcmp(params->encryption, "off") == 0;
+    if (name_pem(params->master_tls_cert, params->master_tls_key, params->master_tls_ca,
+                 "master_tls_cert, master_tls_key and master_tls_ca", &pem, &has_pem, reason) != PCCL_OK)
+        return PCCL_ARGUMENT;
+    if (has_pem && !off)
+        return use_certificates(params, &pem, credentials, reason);
+    if ((!credentials->token_file[0] && !shared) || off)
         return PCCL_OK;
     if (shared && params->master_token_file[0])
         return refuse_both(reason, "master_token_file");
@@ -252,18 +329,40 @@ enum pccl_status pccl_credentials_of_master(const struct pccl_params *params, st
             shared ? read_shared(&key, &token, reason) : keep(credentials, &key, &token, &credentials->made, reason);
     if (status == PCCL_OK)
         status = make_keys(credentials, &key, &token, strcmp(params->encryption, "control") == 0, reason);
-    if (status != PCCL_OK)
-        pccl_credentials_end(credentials);
     pccl_wipe(&key, sizeof key);
     pccl_wipe(&token, sizeof token);
+    return status;
+}
+
+enum pccl_status pccl_credentials_of_master(const struct pccl_params *params, struct pccl_credentials *credentials,
+                                            struct pccl_text *reason)
+{
+    *credentials = (struct pccl_credentials){.keys = NULL};
+    name_files(params, credentials);
+    enum pccl_status status = make_pages_keys(params, credentials, reason);
+    if (status == PCCL_OK)
+        status = make_control_keys(params, credentials, reason);
+    if (status != PCCL_OK)
+        pccl_credentials_end(credentials);
+    return status;
+}
+
+enum pccl_status pccl_credentials_reload(struct pccl_credentials *credentials, struct pccl_text *reason)
+{
+    struct pccl_keys *all[] = {credentials->keys, credentials->pages};
+    enum pccl_status status = PCCL_OK;
+    for (size_t i = 0; i < PCCL_COUNT_OF(all); i++)
+        if (all[i] && !pccl_keys_reload(all[i], reason))
+            status = PCCL_SYSTEM;
     return status;
 }
 
 void pccl_credentials_end(struct pccl_credentials *credentials)
 {
     pccl_keys_destroy(credentials->keys);
+    pccl_keys_destroy(credentials->pages);
     pccl_tokens_close(credentials->tokens);
-    credentials->keys = NULL;
+    credentials->keys = credentials->pages = NULL;
     credentials->tokens = NULL;
 }
 

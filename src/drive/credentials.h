@@ -1,6 +1,7 @@
 /*
- * From parameters to keys: the join token of a peer, and the files in which a master keeps its key
- * and its tokens. Secrets are in these files, in the keys and nowhere else: no reason names one.
+ * From parameters to keys: the join token of a peer, the files in which a master keeps its key
+ * and its tokens, and certificates, which either may have. Secrets are in these files, in the keys and nowhere else: no
+ * reason names one.
  */
 #ifndef PCCL_DRIVE_CREDENTIALS_H
 #define PCCL_DRIVE_CREDENTIALS_H
@@ -12,7 +13,8 @@
 /* What a master has to be known by and to know its peers. */
 struct pccl_credentials {
     struct pccl_keys *keys;     /* NULL: it has none, and runs in the clear */
-    struct pccl_tokens *tokens; /* NULL: likewise */
+    struct pccl_tokens *tokens; /* NULL: likewise, or peers have certificates and there is no state */
+    struct pccl_keys *pages;    /* of HTTPS; NULL: no certificate */
     bool made;                  /* the run's token is new */
     char token_file[2 * PCCL_PARAM_BYTES_MAX], key_file[2 * PCCL_PARAM_BYTES_MAX]; /* "": in none */
     char state[PCCL_PARAM_BYTES_MAX + 1];                                          /* the directory; "": none */
@@ -28,6 +30,12 @@ PCCL_MUST_CHECK enum pccl_status pccl_credentials_of_peer(struct pccl_params *pa
 PCCL_MUST_CHECK enum pccl_status pccl_credentials_of_master(const struct pccl_params *params,
                                                             struct pccl_credentials *credentials,
                                                             struct pccl_text *reason);
+/*
+ * Reads certificates again, if they are in files. On the master's thread. Not OK, with a reason: some stay as they
+ * were read before.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_credentials_reload(struct pccl_credentials *credentials,
+                                                         struct pccl_text *reason);
 /* Frees the keys and tokens, if any. */
 void pccl_credentials_end(struct pccl_credentials *credentials);
 

@@ -1,5 +1,6 @@
 #include "drive/master_pages.h"
 
+#include "config/errors.h"
 #include "drive/dashboard.h"
 #include "log/logger.h"
 #include "master/metrics.h"
@@ -53,22 +54,49 @@ static bool read_command(const char *path, enum pccl_master_command *command, st
     return false;
 }
 
+static bool takes_commands(const struct pccl_master_pages *pages) { return pages->token[0] != '\0' || pages->tokens; }
+
+/* Has it shown a token for that? Otherwise it is told. */
+static bool may(struct pccl_master_pages *pages, struct pccl_http_visitor *visitor,
+                const struct pccl_http_request *request, enum pccl_role role)
+{
+    struct pccl_http_value given;
+    struct pccl_text words, why;
+    if (pages->token[0] != '\0' && pccl_http_has_token(request, pages->token))
+        return true;
+    pccl_text_format(&words, "This takes the header 'Authorization: Bearer TOKEN', with %s token",
+                     role == PCCL_ROLE_ADMIN ? "an admin" : "an observe or admin");
+    if (pages->tokens && pccl_http_bearer(request, &given)) {
+        char text[PCCL_TOKEN_TEXT + 1];
+        size_t length = given.length <= PCCL_TOKEN_TEXT ? given.length : 0;
+        memcpy(text, given.bytes, length);
+        text[length] = '\0';
+        enum pccl_status status = pccl_tokens_show(pages->tokens, text, role, &why);
+        pccl_wipe(text, sizeof text);
+        if (status == PCCL_OK)
+            return true;
+        pccl_text_append(&words, ": %s", why.bytes);
+    }
+    pccl_text_append(&words, ".");
+    pccl_http_refuse(visitor, 401, words.bytes);
+    return false;
+}
+
 static void on_command(struct pccl_master_pages *pages, struct pccl_http_visitor *visitor,
                        const struct pccl_http_request *request)
 {
     enum pccl_master_command command;
     struct pccl_id peer = {{0}};
-    if (pages->token[0] == '\0') {
+    if (!takes_commands(pages)) {
         pccl_http_refuse(visitor, 405,
-                         "nothing can be changed over HTTP: the master was started without --admin-token-file.");
+                         "nothing can be changed over HTTP: the master was started without --admin-token-file, and "
+                         "without --state for tokens of the role admin.");
     } else if (!read_command(request->path, &command, &peer)) {
         pccl_http_refuse(visitor, 404, "There is no such command. There are /drain/ID, /expel/ID, /optimize.");
-    } else if (!pccl_http_is_ours(request, pages->names, pages->name_count)) {
+    } else if (!pccl_http_is_ours(request, pccl_http_is_https(visitor), pages->names, pages->name_count)) {
         pccl_http_refuse(visitor, 403,
                          "Commands come from the master's own page, or from a program, under an address.");
-    } else if (!pccl_http_has_token(request, pages->token)) {
-        pccl_http_refuse(visitor, 401, "This takes the header 'Authorization: Bearer TOKEN', with the admin token.");
-    } else {
+    } else if (may(pages, visitor, request, PCCL_ROLE_ADMIN)) {
         struct pccl_master_answer answer = {.done = false};
         pccl_text_clear(&answer.words);
         pages->command(pages->owner, command, &peer, &answer);
@@ -89,6 +117,8 @@ static uint32_t on_asked(void *owner, struct pccl_http_visitor *visitor, const s
     for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++) {
         if (strcmp(request->path, kinds[kind].path) != 0)
             continue;
+        if (pccl_http_is_https(visitor) && !may(pages, visitor, request, PCCL_ROLE_OBSERVE))
+            return 0;
         pages->pages[kind].wanted = true;
         return kind + 1;
     }
@@ -129,7 +159,7 @@ static void fill_in(const struct pccl_master_pages *pages, struct pccl_driver_fi
     driver->requests = pages->http.answered;
     driver->requests_refused = pages->http.refused;
     driver->visitors_dropped = pages->http.dropped;
-    driver->takes_commands = pages->token[0] != '\0';
+    driver->takes_commands = takes_commands(pages);
     driver->busy_us = pages->busy_us;
     driver->longest_us = pccl_max_u64(pages->longest_us, pages->longest_before_us);
 }
@@ -227,26 +257,55 @@ void pccl_master_pages_note_turn(struct pccl_master_pages *pages, uv_loop_t *loo
 
 /* ---- life ---- */
 
-static void warn_if_public(const struct pccl_address *address)
+/* What others than this machine's users reach is encrypted, and for those who have a token. */
+static enum pccl_status check_public(const struct pccl_master_pages *pages, const struct pccl_address *address,
+                                     struct pccl_text *reason)
 {
-    struct pccl_text words;
     if (pccl_address_is_loopback(address))
-        return;
-    pccl_text_format(&words,
-                     "HTTP at %s: whoever can reach this address can read who takes part in the run, from which "
-                     "addresses, and what it does. There is no password; use a loopback address, or let a firewall "
-                     "decide who may connect",
-                     pccl_address_str(address));
-    pccl_logger_write(PCCL_LOG_WARN, "master", words.bytes);
+        return PCCL_OK;
+    if (pages->http.keys && takes_commands(pages))
+        return PCCL_OK;
+    if (pages->http.keys) {
+        pccl_text_format(reason,
+                         "HTTPS at %s: nobody could read anything, as there are no tokens: add --state DIR, with which "
+                         "'pccl-master token create --role observe' makes some, or --admin-token-file FILE",
+                         pccl_address_str(address));
+        return PCCL_ARGUMENT;
+    }
+    pccl_text_format(
+        reason,
+        "HTTP at %s: whoever can reach this address could read who takes part in the run and what it does. "
+        "Add --http-cert FILE and --http-key FILE, a certificate for HTTPS; or use a loopback address; or, "
+        "where only trusted machines reach it, --insecure",
+        pccl_address_str(address));
+    if (!pages->insecure)
+        return PCCL_ARGUMENT;
+    pccl_logger_print(PCCL_LOG_INFO, "master", "HTTP at %s is in the clear, for everybody who can reach it",
+                      pccl_address_str(address));
+    return PCCL_OK;
 }
 
-int pccl_master_pages_open(struct pccl_master_pages *pages, const struct pccl_host *hosts, uint32_t count,
-                           struct pccl_text *reason)
+static void tell_fingerprint(const struct pccl_keys *keys)
+{
+    char text[PCCL_FINGERPRINT_TEXT + 1];
+    pccl_keys_fingerprint(keys, text);
+    pccl_logger_print(PCCL_LOG_INFO, "master", "HTTPS has a certificate with the fingerprint (SHA-256) %s", text);
+}
+
+enum pccl_status pccl_master_pages_open(struct pccl_master_pages *pages, const struct pccl_host *hosts, uint32_t count,
+                                        struct pccl_text *reason)
 {
     struct pccl_address addresses[PCCL_HTTP_SOCKETS_MAX];
     uint32_t found = pccl_resolve_now(hosts, count, addresses, PCCL_COUNT_OF(addresses), reason);
     if (found == 0)
-        return UV_EADDRNOTAVAIL;
+        return pccl_errors_of_system(UV_EADDRNOTAVAIL);
+    for (uint32_t i = 0; i < found; i++) {
+        enum pccl_status status = check_public(pages, &addresses[i], reason);
+        if (status != PCCL_OK)
+            return status;
+    }
+    if (pages->http.keys)
+        tell_fingerprint(pages->http.keys);
 #if UV_VERSION_HEX >= 0x012700
     (void)uv_loop_configure(pages->http.loop, UV_METRICS_IDLE_TIME);
 #endif
@@ -254,9 +313,7 @@ int pccl_master_pages_open(struct pccl_master_pages *pages, const struct pccl_ho
     pages->http.owner = pages;
     pages->http.asked = on_asked;
     int error = pccl_http_open(&pages->http, addresses, found, reason);
-    for (uint32_t i = 0; error == 0 && i < found; i++)
-        warn_if_public(&addresses[i]);
-    return error;
+    return error ? pccl_errors_of_system(error) : PCCL_OK;
 }
 
 void pccl_master_pages_close(struct pccl_master_pages *pages)

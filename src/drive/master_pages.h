@@ -26,8 +26,13 @@ struct pccl_page {
 
 struct pccl_master_pages {
     struct pccl_http_server http;
-    /* The owner's, before open: what carries out commands (of whoever has the token), and their token; "": none does.
+    /*
+     * The owner's, before open: what carries out commands, the token of who may give them, "": none, and the tokens of
+     * which some are for HTTP, NULL: none. Beyond this machine there is HTTPS, for whoever has one of these; or, as
+     * `insecure` says, HTTP for everybody.
      */
+    struct pccl_tokens *tokens;
+    bool insecure;
     void *owner;
     void (*command)(void *owner, enum pccl_master_command command, const struct pccl_id *peer,
                     struct pccl_master_answer *answer);
@@ -41,10 +46,12 @@ struct pccl_master_pages {
 
 enum { PCCL_LAG_WINDOW_US = 10000000 };
 
-/* Listens there. The struct is zeroed; loop and hash are set in http, and what is the owner's. 0, or a libuv error with
- * a reason. */
-PCCL_MUST_CHECK int pccl_master_pages_open(struct pccl_master_pages *pages, const struct pccl_host *hosts,
-                                           uint32_t count, struct pccl_text *reason);
+/*
+ * Listens there. The struct is zeroed; loop, hash and keys are set in http, and what is the owner's. Not OK, with a
+ * reason.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_master_pages_open(struct pccl_master_pages *pages, const struct pccl_host *hosts,
+                                                        uint32_t count, struct pccl_text *reason);
 void pccl_master_pages_close(struct pccl_master_pages *pages);
 static inline bool pccl_master_pages_are_open(const struct pccl_master_pages *pages) { return pages->http.is_open; }
 /* The loop is about to wait: notes for how long it did something else. */

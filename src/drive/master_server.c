@@ -76,7 +76,7 @@ struct pccl_master_server {
     bool ended;      /* under the lock: there is no loop to wake any more */
     bool broken;     /* an invariant broke: the loop is neither used nor freed any more */
     bool defect;     /* broken, or an invariant broke in the machine or while it was freed */
-    atomic_bool interrupted;
+    atomic_bool interrupted, reloads;
 };
 
 /* ---- connections ---- */
@@ -188,7 +188,8 @@ static void turn_away(struct pccl_master_server *server, struct pccl_connection 
 
 /*
  * Whether the token of this connection lets such a hello in; *pass: its number. Without tokens all come
- * in. What follows the hello is of the peer that it has let in, as long as its token is not revoked.
+ * in, and so do those whose certificate has let them in already. What follows the hello is of the peer that it has let
+ * in, as long as its token is not revoked.
  */
 static bool is_fit(struct pccl_master_server *server, struct pccl_connection *connection, const struct pccl_msg *msg,
                    uint32_t *pass, struct pccl_text *reason)
@@ -196,7 +197,7 @@ static bool is_fit(struct pccl_master_server *server, struct pccl_connection *co
     struct pccl_tokens *tokens = server->credentials.tokens;
     uint8_t key[PCCL_PUBLIC_BYTES];
     *pass = 0;
-    if (!tokens || msg->type != PCCL_MSG_hello)
+    if (!tokens || pccl_keys_has_files(server->credentials.keys) || msg->type != PCCL_MSG_hello)
         return true;
     if (pccl_secure_shown(connection->channel.secure, key))
         return pccl_tokens_admit(tokens, key, &msg->as.hello.token, pass, reason) == PCCL_OK;
@@ -453,9 +454,19 @@ static void tell(struct pccl_master_server *server)
         pccl_reactor_hurry(&server->reactor);
 }
 
+static void reload(struct pccl_master_server *server)
+{
+    struct pccl_text reason;
+    if (pccl_credentials_reload(&server->credentials, &reason) != PCCL_OK)
+        pccl_logger_print(PCCL_LOG_ERROR, "master", "the certificate that was read before stays in use: %s",
+                          reason.bytes);
+}
+
 static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
 {
     struct pccl_master_server *server = server_of(reactor);
+    if (atomic_exchange(&server->reloads, false))
+        reload(server);
     if (atomic_load(&server->interrupted) || !server->machine) {
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_SHUTDOWN});
         flush_all(server);
@@ -621,10 +632,13 @@ static enum pccl_status listen_for_http(struct pccl_master_server *server, struc
         pccl_text_format(reason, "admin_token_file is given, but not http: commands come over HTTP");
         return PCCL_ARGUMENT;
     }
-    *pages = (struct pccl_master_pages){.http = {.loop = &server->reactor.loop, .hash = &server->hash},
-                                        .owner = server,
-                                        .command = on_command,
-                                        .name_count = server->http_host_count};
+    *pages = (struct pccl_master_pages){
+        .http = {.loop = &server->reactor.loop, .hash = &server->hash, .keys = server->credentials.pages},
+        .tokens = server->credentials.state[0] ? server->credentials.tokens : NULL,
+        .insecure = server->insecure,
+        .owner = server,
+        .command = on_command,
+        .name_count = server->http_host_count};
     for (uint32_t i = 0; i < server->http_host_count; i++)
         pages->names[i] = server->http_hosts[i].name;
     if (server->admin_token_file[0] != '\0') {
@@ -632,8 +646,7 @@ static enum pccl_status listen_for_http(struct pccl_master_server *server, struc
         if (status != PCCL_OK)
             return status;
     }
-    int error = pccl_master_pages_open(&server->pages, server->http_hosts, server->http_host_count, reason);
-    return error ? pccl_errors_of_system(error) : PCCL_OK;
+    return pccl_master_pages_open(&server->pages, server->http_hosts, server->http_host_count, reason);
 }
 
 static void on_revoked(void *owner, uint32_t pass)
@@ -809,17 +822,21 @@ uint16_t pccl_master_server_http_port(const struct pccl_master_server *server)
     return pccl_master_pages_are_open(&server->pages) ? server->pages.http.port : 0;
 }
 
-void pccl_master_server_interrupt(struct pccl_master_server *server)
+static void ask_for(struct pccl_master_server *server, atomic_bool *what)
 {
     pccl_signals before; /* signal handlers call this too, and one may interrupt another call */
     pccl_thread_hold_signals(&before);
     uv_mutex_lock(&server->lock);
-    atomic_store(&server->interrupted, true);
+    atomic_store(what, true);
     if (!server->ended)
         pccl_reactor_wake(&server->reactor);
     uv_mutex_unlock(&server->lock);
     pccl_thread_restore_signals(&before);
 }
+
+void pccl_master_server_interrupt(struct pccl_master_server *server) { ask_for(server, &server->interrupted); }
+
+void pccl_master_server_reload(struct pccl_master_server *server) { ask_for(server, &server->reloads); }
 
 static void free_machine(void *argument)
 {

@@ -16,6 +16,7 @@ static const char run_label[] = "run token";
 struct pccl_tokens {
     struct pccl_book book;
     uint8_t pin[PCCL_PIN_BYTES];
+    bool joins;   /* peers come with tokens */
     bool changed; /* and not written yet */
     bool told;    /* that it cannot be written */
     bool behind;  /* the file, as it could not be written */
@@ -85,11 +86,15 @@ void pccl_tokens_save(struct pccl_tokens *tokens)
 
 /* ---- life ---- */
 
-static enum pccl_status note_run(struct pccl_tokens *tokens, const struct pccl_secret *run, struct pccl_text *reason)
+static enum pccl_status note_run(struct pccl_tokens *tokens, const struct pccl_token *run, struct pccl_text *reason)
 {
     struct pccl_terms terms = {.role = PCCL_ROLE_JOIN};
     uint8_t key[PCCL_PUBLIC_BYTES];
-    if (!pccl_keys_public(run, key, reason))
+    tokens->joins = run != NULL;
+    if (!run)
+        return PCCL_OK;
+    memcpy(tokens->pin, run->pin, sizeof tokens->pin);
+    if (!pccl_keys_public(&run->secret, key, reason))
         return PCCL_UNSUPPORTED;
     const struct pccl_pass *before = pccl_book_find(&tokens->book, key);
     if (before && before->revoked_s != 0)
@@ -106,8 +111,7 @@ static enum pccl_status note_run(struct pccl_tokens *tokens, const struct pccl_s
     return store(tokens, true, reason);
 }
 
-struct pccl_tokens *pccl_tokens_open(const char *path, const uint8_t pin[PCCL_PIN_BYTES], const struct pccl_secret *run,
-                                     struct pccl_text *reason)
+struct pccl_tokens *pccl_tokens_open(const char *path, const struct pccl_token *run, struct pccl_text *reason)
 {
     struct pccl_tokens *tokens = pccl_allocate(pccl_heap(), sizeof *tokens);
     size_t length = strlen(path);
@@ -118,7 +122,6 @@ struct pccl_tokens *pccl_tokens_open(const char *path, const uint8_t pin[PCCL_PI
     }
     pccl_book_init(&tokens->book, pccl_heap());
     memcpy(tokens->path, path, length + 1);
-    memcpy(tokens->pin, pin, sizeof tokens->pin);
     if (load(tokens, reason) == PCCL_OK && note_run(tokens, run, reason) == PCCL_OK)
         return tokens;
     pccl_tokens_close(tokens);
@@ -158,6 +161,23 @@ enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key
     enum pccl_status status = pccl_book_admit(&tokens->book, found, PCCL_ROLE_JOIN, &digest, now_s(), &noted, reason);
     tokens->changed = tokens->changed || noted;
     return status;
+}
+
+enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, const char *text, enum pccl_role role,
+                                  struct pccl_text *reason)
+{
+    struct pccl_token token;
+    uint8_t key[PCCL_PUBLIC_BYTES];
+    bool noted, read = pccl_token_read(text, &token) && memcmp(token.pin, tokens->pin, sizeof token.pin) == 0;
+    if (read && !pccl_keys_public(&token.secret, key, reason))
+        return PCCL_MEMORY;
+    pccl_wipe(&token, sizeof token);
+    struct pccl_pass *pass = read ? pccl_book_find(&tokens->book, key) : NULL;
+    if (!pass) {
+        pccl_text_format(reason, "this is no token of the master");
+        return PCCL_REFUSED;
+    }
+    return pccl_book_admit(&tokens->book, pass, role, NULL, now_s(), &noted, reason);
 }
 
 /* ---- commands ---- */
@@ -224,6 +244,10 @@ static void create(struct pccl_tokens *tokens, const char *words, struct pccl_pr
     char text[PCCL_TOKEN_TEXT + 1];
     if (!read_terms(words, &terms)) {
         refuse(answer, "a role (join, observe or admin), seconds, uses and a label of at most 64 bytes are wanted");
+        return;
+    }
+    if (terms.role == PCCL_ROLE_JOIN && !tokens->joins) {
+        refuse(answer, "peers of this master come with certificates; tokens are of role observe or admin");
         return;
     }
     if (strcmp(terms.label, run_label) == 0) {

@@ -14,12 +14,11 @@ struct pccl_tokens;
 enum { PCCL_TOKENS_COMMAND_MAX = 256, PCCL_TOKENS_ANSWER_MAX = 256 << 10 };
 
 /*
- * path: of the file, or "": they last as long as the process. pin: of the master's key. run: the run's own
- * token, which is in the book from now on; an earlier one is revoked. NULL, with a reason: the file cannot be used, or
+ * path: of the file, or "": they last as long as the process. run: the run's own token, which is in the book from now
+ * on; an earlier one is revoked. NULL: peers do not come with tokens. NULL, with a reason: the file cannot be used, or
  * memory is short.
  */
-struct pccl_tokens *pccl_tokens_open(const char *path, const uint8_t pin[PCCL_PIN_BYTES], const struct pccl_secret *run,
-                                     struct pccl_text *reason);
+struct pccl_tokens *pccl_tokens_open(const char *path, const struct pccl_token *run, struct pccl_text *reason);
 void pccl_tokens_close(struct pccl_tokens *tokens); /* NULL: none */
 
 /* For pccl_keys_set_judge; the context is the tokens. */
@@ -31,6 +30,12 @@ enum pccl_keys_verdict pccl_tokens_judge(void *tokens, const uint8_t key[PCCL_PU
 PCCL_MUST_CHECK enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key[PCCL_PUBLIC_BYTES],
                                                    const struct pccl_id *peer, uint32_t *pass,
                                                    struct pccl_text *reason);
+/*
+ * Somebody shows the text of a token over HTTP, to do what needs this role. Not OK, with a reason, a sentence: it may
+ * not.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, const char *text, enum pccl_role role,
+                                                  struct pccl_text *reason);
 /* Writes the file if anything is to be written. Once for each turn of the loop, not for each peer. */
 void pccl_tokens_save(struct pccl_tokens *tokens);
 /*

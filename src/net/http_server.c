@@ -2,12 +2,14 @@
 
 #include "core/crowd.h"
 #include "net/channel.h"
+#include "net/clock.h"
 #include "net/socket.h"
 
 #include <string.h>
 
 enum {
     ACCEPTS_PER_VISIT = 8,
+    GRANT_MS = 20,        /* between two looks at those who wait for their handshake */
     PAUSE_MS = 500,       /* after the system ran out of descriptors or memory: the peers come first */
     DRAIN_MAX = 64 << 10, /* discarded of what comes after the request */
 };
@@ -19,6 +21,7 @@ struct pccl_http_visitor {
     struct pccl_channel channel;
     uint32_t wanted;             /* 0: nothing, or answered */
     bool head;                   /* it wants no body */
+    bool waits;                  /* for its turn to shake hands */
     struct pccl_http_body *body; /* that is sent */
     const uint8_t *payload;
     uint8_t *room; /* request */
@@ -175,7 +178,12 @@ static void on_visit(struct pccl_channel *channel, int ready)
         return;
     }
     switch (pccl_channel_read(channel, &budget)) {
-    case PCCL_CHANNEL_ENDED: close_at_once(visitor); return;
+    case PCCL_CHANNEL_ENDED:
+        if (channel->ended == UV_EPROTO)
+            pccl_http_refuse(visitor, 400, pccl_channel_why(channel));
+        else
+            close_at_once(visitor);
+        return;
     case PCCL_CHANNEL_MOVED: judge(visitor); break;
     case PCCL_CHANNEL_WAITS: break;
     }
@@ -183,42 +191,82 @@ static void on_visit(struct pccl_channel *channel, int ready)
         pccl_channel_watch(channel, visitor->wanted ? 0 : UV_READABLE);
 }
 
-static void on_late(struct pccl_channel *channel)
+/* With words, where it would understand any. */
+static void drop(struct pccl_http_visitor *visitor, uint16_t code, const char *words)
 {
-    struct pccl_http_visitor *visitor = visitor_of(channel);
     visitor->server->dropped++;
-    refuse(visitor, 408, "No whole request came in time.", 0);
-}
-
-/* The oldest of the address with the most. */
-static struct pccl_http_visitor *most_crowded(const struct pccl_http_server *server)
-{
-    struct pccl_crowd crowd = {.hash = server->hash};
-    struct pccl_http_visitor *found = server->oldest;
-    for (const struct pccl_http_visitor *i = found; i; i = i->newer)
-        pccl_crowd_add(&crowd, &i->address);
-    for (struct pccl_http_visitor *i = found; i; i = i->newer)
-        if (pccl_crowd_count(&crowd, &i->address) > pccl_crowd_count(&crowd, &found->address))
-            found = i;
-    return found;
-}
-
-static void make_room(struct pccl_http_server *server)
-{
-    struct pccl_http_visitor *visitor = most_crowded(server);
-    server->dropped++;
-    if (visitor->channel.state == PCCL_CHANNEL_OPEN)
-        refuse(visitor, 503, "There are too many connections. Try again later.", 0);
+    if (visitor->channel.state == PCCL_CHANNEL_OPEN && !visitor->waits)
+        refuse(visitor, code, words, 0);
     else
         close_at_once(visitor);
 }
 
-static void welcome(struct pccl_http_server *server, uv_os_sock_t socket, const struct pccl_address *from)
+static void on_late(struct pccl_channel *channel) { drop(visitor_of(channel), 408, "No whole request came in time."); }
+
+/*
+ * The oldest of the address with the most; or, of those that wait for their handshake, of the address with the
+ * fewest. NULL: none.
+ */
+static struct pccl_http_visitor *find(const struct pccl_http_server *server, bool most)
+{
+    struct pccl_crowd crowd = {.hash = server->hash};
+    struct pccl_http_visitor *found = NULL;
+    uint32_t of_found = 0;
+    for (const struct pccl_http_visitor *i = server->oldest; i; i = i->newer)
+        pccl_crowd_add(&crowd, &i->address);
+    for (struct pccl_http_visitor *i = server->oldest; i; i = i->newer) {
+        uint32_t here = pccl_crowd_count(&crowd, &i->address);
+        if ((!most && !i->waits) || (found && (most ? here <= of_found : here >= of_found)))
+            continue;
+        found = i;
+        of_found = here;
+    }
+    return found;
+}
+
+/* ---- handshakes ---- */
+
+static void shake_hands(struct pccl_http_visitor *visitor)
+{
+    struct pccl_http_server *server = visitor->server;
+    struct pccl_secure *secure = pccl_secure_create(server->memory, server->keys, PCCL_SECURE_PAGES, NULL, NULL);
+    visitor->waits = false;
+    if (!secure) {
+        close_at_once(visitor);
+        return;
+    }
+    pccl_channel_secure(&visitor->channel, secure);
+    pccl_channel_watch(&visitor->channel, UV_READABLE);
+}
+
+static void on_grant(uv_timer_t *timer)
+{
+    struct pccl_http_server *server = timer->data;
+    struct pccl_http_visitor *next;
+    while ((next = find(server, false)) && pccl_budget_take(&server->budget, pccl_now_us()))
+        shake_hands(next);
+    if (!next)
+        (void)uv_timer_stop(timer);
+}
+
+static void await_turn(struct pccl_http_visitor *visitor)
+{
+    visitor->waits = true;
+    if (!uv_is_active((uv_handle_t *)&visitor->server->grants))
+        (void)uv_timer_start(&visitor->server->grants, on_grant, 0, GRANT_MS);
+}
+
+bool pccl_http_is_https(const struct pccl_http_visitor *visitor) { return visitor->channel.secure != NULL; }
+
+/* ---- accepting ---- */
+
+static void welcome(struct pccl_http_server *server, uv_os_sock_t socket, const struct pccl_address *from,
+                    bool is_https)
 {
     static const struct pccl_channel_events events = {
         .visit = on_visit, .late = on_late, .parted = on_parted, .released = on_released};
     if (server->visitor_count >= PCCL_HTTP_VISITORS_MAX)
-        make_room(server);
+        drop(find(server, true), 503, "There are too many connections. Try again later.");
     struct pccl_http_visitor *visitor = pccl_allocate(server->memory, sizeof *visitor);
     if (!visitor) {
         pccl_socket_close(socket);
@@ -240,7 +288,10 @@ static void welcome(struct pccl_http_server *server, uv_os_sock_t socket, const 
     visitor->channel.drain_max = DRAIN_MAX;
     pccl_channel_expect(&visitor->channel, &visitor->room, sizeof visitor->request);
     pccl_channel_limit(&visitor->channel, PCCL_HTTP_REQUEST_MS);
-    pccl_channel_watch(&visitor->channel, UV_READABLE);
+    if (is_https)
+        await_turn(visitor);
+    else
+        pccl_channel_watch(&visitor->channel, UV_READABLE);
 }
 
 /* ---- listening ---- */
@@ -274,7 +325,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         uv_os_sock_t accepted;
         int error = pccl_socket_accept(server->listening[which], &accepted, &from);
         if (error == 0)
-            welcome(server, accepted, &from);
+            welcome(server, accepted, &from, server->is_https[which]);
         else if (error == UV_EAGAIN)
             return;
         else if (pccl_socket_is_shortage(error)) {
@@ -285,7 +336,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 }
 
 /* 0, or why not; the socket is closed then. */
-static int watch(struct pccl_http_server *server, uv_os_sock_t socket)
+static int watch(struct pccl_http_server *server, uv_os_sock_t socket, bool is_https)
 {
     uv_poll_t *poll = &server->polls[server->socket_count];
     int error = uv_poll_init_socket(server->loop, poll, socket);
@@ -294,6 +345,7 @@ static int watch(struct pccl_http_server *server, uv_os_sock_t socket)
         return error;
     }
     poll->data = server;
+    server->is_https[server->socket_count] = is_https;
     server->listening[server->socket_count++] = socket;
     (void)uv_poll_start(poll, UV_READABLE, on_readable);
     return 0;
@@ -304,13 +356,15 @@ int pccl_http_open(struct pccl_http_server *server, const struct pccl_address *a
 {
     PCCL_ASSERT(count > 0 && count <= PCCL_HTTP_SOCKETS_MAX);
     (void)uv_timer_init(server->loop, &server->pause);
-    server->pause.data = server;
+    (void)uv_timer_init(server->loop, &server->grants);
+    server->pause.data = server->grants.data = server;
+    server->budget = (struct pccl_budget){.per_s = PCCL_HTTP_HANDSHAKES_PER_S, .burst = PCCL_HTTP_HANDSHAKES_PER_S};
     server->is_open = true;
     for (uint32_t i = 0; i < count; i++) {
         uv_os_sock_t socket;
         int error = pccl_socket_listen(&addresses[i], &socket);
         if (error == 0)
-            error = watch(server, socket);
+            error = watch(server, socket, server->keys && !pccl_address_is_loopback(&addresses[i]));
         if (error == 0 || (pccl_socket_lacks_family(error) && (i + 1 < count || server->socket_count > 0)))
             continue; /* of a name that has two */
         pccl_text_format(reason, "cannot listen on %s for HTTP: %s", pccl_address_str(&addresses[i]),
@@ -335,6 +389,7 @@ void pccl_http_close(struct pccl_http_server *server)
         pccl_socket_close(server->listening[last]);
     }
     uv_close((uv_handle_t *)&server->pause, NULL);
+    uv_close((uv_handle_t *)&server->grants, NULL);
     while (server->oldest)
         close_at_once(server->oldest);
 }

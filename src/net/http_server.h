@@ -1,13 +1,17 @@
 /*
  * Answers GET and HEAD, and takes POST, over HTTP on an event loop that has better things to do: few connections, each
  * for one request, for a short time, with little memory. Who sends slowly, reads slowly or comes in crowds is dropped,
- * and harms nobody else. Knows nothing of the pages: its owner makes them, at once or later. Runs on the loop's thread.
+ * and harms nobody else. With keys it speaks HTTPS at addresses beyond this machine, where handshakes wait for their
+ * turn: so many in a second, and first those of addresses with few connections. Knows nothing of the pages: its owner
+ * makes them, at once or later. Runs on the loop's thread.
  */
 #ifndef PCCL_NET_HTTP_SERVER_H
 #define PCCL_NET_HTTP_SERVER_H
 
+#include "core/budget.h"
 #include "core/memory.h"
 #include "core/print.h"
+#include "net/keys.h"
 #include "net/resolve.h"
 #include "wire/http.h"
 
@@ -16,7 +20,8 @@
 enum {
     PCCL_HTTP_SOCKETS_MAX = 8,
     PCCL_HTTP_VISITORS_MAX = 32, /* connections; one more drops the oldest of the address with the most */
-    PCCL_HTTP_REQUEST_MS = 5000, /* for the head of a request */
+    PCCL_HTTP_REQUEST_MS = 5000, /* for the head of a request, and the handshake before it */
+    PCCL_HTTP_HANDSHAKES_PER_S = 50,
     PCCL_HTTP_ANSWER_MS = 10000, /* for the whole answer */
 };
 
@@ -38,6 +43,7 @@ struct pccl_http_server {
     uv_loop_t *loop;
     const struct pccl_memory *memory;
     const struct pccl_hash_key *hash; /* random */
+    const struct pccl_keys *keys;     /* of a certificate (net/keys.h); NULL: none, it is plain HTTP everywhere */
     void *owner;
     /*
      * Returns what the visitor wants, a number that is known to the owner only, for pccl_http_answer_all. Or, after
@@ -48,7 +54,9 @@ struct pccl_http_server {
     uv_os_sock_t listening[PCCL_HTTP_SOCKETS_MAX];
     uv_poll_t polls[PCCL_HTTP_SOCKETS_MAX];
     uint32_t socket_count;
-    uv_timer_t pause;
+    bool is_https[PCCL_HTTP_SOCKETS_MAX];
+    uv_timer_t pause, grants;
+    struct pccl_budget budget; /* for handshakes */
     bool is_open;
     uint16_t port; /* of the first socket */
     struct pccl_http_visitor *oldest, *newest;
@@ -61,6 +69,7 @@ PCCL_MUST_CHECK int pccl_http_open(struct pccl_http_server *server, const struct
                                    uint32_t count, struct pccl_text *reason);
 /* Also for a zeroed struct. Ends all connections; the struct must stay until the loop has released them. */
 void pccl_http_close(struct pccl_http_server *server);
+bool pccl_http_is_https(const struct pccl_http_visitor *visitor);
 /* Once for each visitor. body: borrowed, and kept as long as it is sent. NULL: out of memory (503). */
 void pccl_http_answer(struct pccl_http_visitor *visitor, const char *type, struct pccl_http_body *body);
 /* An error in words, a sentence. */

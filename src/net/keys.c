@@ -9,15 +9,18 @@
 #endif
 
 enum {
-    CERTIFICATES_BYTES_MAX = 2048, /* ours have some 200 */
+    CERTIFICATES_BYTES_MAX = 2048, /* those that only carry a key have some 200 */
 };
 
 struct pccl_keys {
     const struct pccl_memory *memory;
     const struct pccl_openssl *openssl;
     struct ssl_ctx_st *control, *links;
-    bool is_master;
-    uint8_t pin[PCCL_PIN_BYTES];                                                          /* at a peer */
+    bool is_master, has_files;
+    struct pccl_pem pem;                         /* has_files */
+    enum pccl_certificate_use use;               /* has_files */
+    char fingerprint[PCCL_FINGERPRINT_TEXT + 1]; /* of a visitor; "": whoever its authorities know */
+    uint8_t pin[PCCL_PIN_BYTES];                 /* at a peer */
     enum pccl_keys_verdict (*judge)(void *context, const uint8_t key[PCCL_PUBLIC_BYTES]); /* at the master */
     void *judge_context;
     bool (*ticket)(void *context, const struct pccl_id *from, const struct pccl_id *to, struct pccl_id *ticket);
@@ -28,6 +31,8 @@ struct pccl_keys {
 const struct pccl_openssl *pccl_keys_openssl(const struct pccl_keys *keys) { return keys->openssl; }
 
 const char *pccl_keys_library(const struct pccl_keys *keys) { return keys->openssl->OpenSSL_version(0); }
+
+bool pccl_keys_has_files(const struct pccl_keys *keys) { return keys->has_files; }
 
 struct ssl_ctx_st *pccl_keys_control(const struct pccl_keys *keys) { return keys->control; }
 
@@ -178,7 +183,6 @@ static struct ssl_ctx_st *make_context(const struct pccl_openssl *openssl)
                                     PCCL_SSL_MODE_RELEASE_BUFFERS,
                                 NULL);
     (void)openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_SESS_CACHE_MODE, 0, NULL);
-    (void)openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_MAX_CERT_LIST, CERTIFICATES_BYTES_MAX, NULL);
     if (openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_MIN_PROTO_VERSION, PCCL_TLS1_3_VERSION, NULL) &&
         openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_MAX_PROTO_VERSION, PCCL_TLS1_3_VERSION, NULL) &&
         set_ciphers(openssl, context, has_fast_aes()) && openssl->SSL_CTX_set_num_tickets(context, 0))
@@ -206,6 +210,8 @@ static struct ssl_ctx_st *make_control(struct pccl_keys *keys, struct evp_pkey_s
     const struct pccl_openssl *openssl = keys->openssl;
     struct ssl_ctx_st *context = make_context(openssl);
     struct x509_st *certificate = make_certificate(openssl, own);
+    if (context)
+        (void)openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_MAX_CERT_LIST, CERTIFICATES_BYTES_MAX, NULL);
     bool good = context && certificate && openssl->SSL_CTX_use_certificate(context, certificate) == 1 &&
                 openssl->SSL_CTX_use_PrivateKey(context, own) == 1;
     openssl->X509_free(certificate);
@@ -246,19 +252,27 @@ static struct evp_pkey_st *pair_of_token(const struct pccl_openssl *openssl, con
     return pair;
 }
 
-/* Of a master's key, or of a token. */
-static struct pccl_keys *create(const struct pccl_memory *memory, const struct pccl_secret *key,
-                                const struct pccl_token *token, struct pccl_text *reason)
+static struct pccl_keys *allocate(const struct pccl_memory *memory, struct pccl_text *reason)
 {
     const struct pccl_openssl *openssl = pccl_openssl(reason);
     struct pccl_keys *keys = openssl ? pccl_allocate(memory, sizeof *keys) : NULL;
-    if (!openssl)
-        return NULL;
-    pccl_text_format(reason, "out of memory for keys");
+    if (openssl)
+        pccl_text_format(reason, "out of memory for keys");
     if (!keys)
         return NULL;
     keys->memory = memory;
     keys->openssl = openssl;
+    return keys;
+}
+
+/* Of a master's key, or of a token. */
+static struct pccl_keys *create(const struct pccl_memory *memory, const struct pccl_secret *key,
+                                const struct pccl_token *token, struct pccl_text *reason)
+{
+    struct pccl_keys *keys = allocate(memory, reason);
+    if (!keys)
+        return NULL;
+    const struct pccl_openssl *openssl = keys->openssl;
     keys->is_master = key != NULL;
     struct evp_pkey_st *own = key ? private_of(openssl, key) : pair_of_token(openssl, &token->secret);
     if (token)
@@ -284,6 +298,82 @@ struct pccl_keys *pccl_keys_of_peer(const struct pccl_memory *memory, const stru
                                     struct pccl_text *reason)
 {
     return create(memory, NULL, token, reason);
+}
+
+/* ---- of certificates in files ---- */
+
+bool pccl_keys_reload(struct pccl_keys *keys, struct pccl_text *reason)
+{
+    if (!keys->has_files)
+        return true;
+    struct ssl_ctx_st *context = make_context(keys->openssl);
+    if (!context) {
+        pccl_text_format(reason, "out of memory for keys");
+        return false;
+    }
+    if (!pccl_certificates_load(keys->openssl, context, &keys->pem, keys->use, reason)) {
+        keys->openssl->SSL_CTX_free(context);
+        return false;
+    }
+    keys->openssl->SSL_CTX_free(keys->control); /* open connections keep it */
+    keys->control = context;
+    return true;
+}
+
+struct pccl_keys *pccl_keys_of_files(const struct pccl_memory *memory, const struct pccl_pem *pem,
+                                     enum pccl_certificate_use use, struct pccl_text *reason)
+{
+    struct pccl_keys *keys = allocate(memory, reason);
+    if (!keys)
+        return NULL;
+    keys->has_files = true;
+    keys->pem = *pem;
+    keys->use = use;
+    keys->is_master = use != PCCL_CERTIFICATE_OF_PEER;
+    keys->links = make_links(keys);
+    if (keys->links && pccl_keys_reload(keys, reason))
+        return keys;
+    pccl_keys_destroy(keys);
+    return NULL;
+}
+
+void pccl_keys_fingerprint(const struct pccl_keys *keys, char text[PCCL_FINGERPRINT_TEXT + 1])
+{
+    pccl_certificates_fingerprint(keys->openssl, keys->openssl->SSL_CTX_get0_certificate(keys->control), text);
+}
+
+/* Called in the place of the verification of a chain: this certificate is known by itself. */
+static int verify_fingerprint(struct x509_store_ctx_st *context, void *argument)
+{
+    const struct pccl_keys *keys = argument;
+    char shown[PCCL_FINGERPRINT_TEXT + 1];
+    pccl_certificates_fingerprint(keys->openssl, keys->openssl->X509_STORE_CTX_get0_cert(context), shown);
+    if (strcmp(shown, keys->fingerprint) == 0)
+        return 1;
+    keys->openssl->X509_STORE_CTX_set_error(context, PCCL_X509_V_ERR_APPLICATION_VERIFICATION);
+    return 0;
+}
+
+struct pccl_keys *pccl_keys_of_visitor(const struct pccl_memory *memory, const char *host, const char *authority,
+                                       const char *fingerprint, struct pccl_text *reason)
+{
+    struct pccl_keys *keys = allocate(memory, reason);
+    if (!keys)
+        return NULL;
+    PCCL_ASSERT(strlen(fingerprint) < sizeof keys->fingerprint);
+    memcpy(keys->fingerprint, fingerprint, strlen(fingerprint) + 1);
+    keys->control = make_context(keys->openssl);
+    bool good = keys->control != NULL;
+    if (good && fingerprint[0]) {
+        keys->openssl->SSL_CTX_set_verify(keys->control, PCCL_SSL_VERIFY_PEER, NULL);
+        keys->openssl->SSL_CTX_set_cert_verify_callback(keys->control, verify_fingerprint, keys);
+    } else if (good) {
+        good = pccl_certificates_expect(keys->openssl, keys->control, host, authority, reason);
+    }
+    if (good)
+        return keys;
+    pccl_keys_destroy(keys);
+    return NULL;
 }
 
 void pccl_keys_destroy(struct pccl_keys *keys)

@@ -1,7 +1,7 @@
 /*
  * What a master or a peer needs to secure its connections: identities made of the join token, the
- * master's key and the tickets (core/ticket.h). Immutable but for one switch, so any number of
- * threads and connections may share it.
+ * master's key and the tickets (core/ticket.h), or of certificates in files. Immutable but for one
+ * switch and what pccl_keys_reload does, so any number of threads and connections may share it.
  *
  * A control connection is TLS 1.3 with two Ed25519 keys: the master's own, which the token pins,
  * and one that is made of the token's secret, with which the peer answers. So a stranger gets no
@@ -17,7 +17,7 @@
 #include "core/memory.h"
 #include "core/text.h"
 #include "core/token.h"
-#include "net/openssl.h"
+#include "net/certificates.h"
 
 struct pccl_keys;
 
@@ -29,6 +29,26 @@ struct pccl_keys *pccl_keys_of_master(const struct pccl_memory *memory, const st
                                       struct pccl_text *reason);
 struct pccl_keys *pccl_keys_of_peer(const struct pccl_memory *memory, const struct pccl_token *token,
                                     struct pccl_text *reason);
+/*
+ * The same of certificates in files, in the place of tokens; links have tickets as always. NULL, with a reason: also
+ * if a file cannot be used.
+ */
+struct pccl_keys *pccl_keys_of_files(const struct pccl_memory *memory, const struct pccl_pem *pem,
+                                     enum pccl_certificate_use use, struct pccl_text *reason);
+bool pccl_keys_has_files(const struct pccl_keys *keys);
+/*
+ * Reads the files again, if there are any, for later control connections. Only on the thread that makes these. false,
+ * with a reason: what was read before stays.
+ */
+PCCL_MUST_CHECK bool pccl_keys_reload(struct pccl_keys *keys, struct pccl_text *reason);
+/* Of the own certificate, for people who compare it, and for pccl_keys_of_visitor. */
+void pccl_keys_fingerprint(const struct pccl_keys *keys, char text[PCCL_FINGERPRINT_TEXT + 1]);
+/*
+ * Of a client of a master's HTTP, which knows it by the fingerprint, or, if that is "", by the authority in the file
+ * (net/certificates.h). NULL: as above.
+ */
+struct pccl_keys *pccl_keys_of_visitor(const struct pccl_memory *memory, const char *host, const char *authority,
+                                       const char *fingerprint, struct pccl_text *reason);
 void pccl_keys_destroy(struct pccl_keys *keys); /* NULL: none */
 
 /* The pin of a master's key, for its tokens. false, with a reason: as above. */

@@ -25,6 +25,8 @@ struct evp_cipher_ctx_st;
 struct engine_st;
 struct x509_st;
 struct x509_store_ctx_st;
+struct X509_name_st;
+struct X509_VERIFY_PARAM_st;
 struct asn1_string_st;
 struct ossl_init_settings_st;
 
@@ -45,6 +47,14 @@ typedef int (*pccl_psk_server_call)(struct ssl_st *ssl, const unsigned char *ide
     X(int, SSL_CTX_set_num_tickets, (struct ssl_ctx_st * context, size_t count))                                       \
     X(int, SSL_CTX_use_certificate, (struct ssl_ctx_st * context, struct x509_st * certificate))                       \
     X(int, SSL_CTX_use_PrivateKey, (struct ssl_ctx_st * context, struct evp_pkey_st * key))                            \
+    X(int, SSL_CTX_use_certificate_chain_file, (struct ssl_ctx_st * context, const char *path))                        \
+    X(int, SSL_CTX_use_PrivateKey_file, (struct ssl_ctx_st * context, const char *path, int type))                     \
+    X(int, SSL_CTX_check_private_key, (const struct ssl_ctx_st *context))                                              \
+    X(int, SSL_CTX_load_verify_file, (struct ssl_ctx_st * context, const char *path))                                  \
+    X(int, SSL_CTX_set_default_verify_paths, (struct ssl_ctx_st * context))                                            \
+    X(void, SSL_CTX_set_default_passwd_cb, (struct ssl_ctx_st * context, int (*call)(char *, int, int, void *)))       \
+    X(struct X509_VERIFY_PARAM_st *, SSL_CTX_get0_param, (struct ssl_ctx_st * context))                                \
+    X(struct x509_st *, SSL_CTX_get0_certificate, (const struct ssl_ctx_st *context))                                  \
     X(void, SSL_CTX_set_verify, (struct ssl_ctx_st * context, int mode, int (*call)(int, struct x509_store_ctx_st *))) \
     X(void, SSL_CTX_set_cert_verify_callback,                                                                          \
       (struct ssl_ctx_st * context, int (*call)(struct x509_store_ctx_st *, void *), void *argument))                  \
@@ -130,6 +140,15 @@ typedef int (*pccl_psk_server_call)(struct ssl_st *ssl, const unsigned char *ide
     X(int, X509_sign, (struct x509_st * certificate, struct evp_pkey_st * key, const struct evp_md_st *digest))        \
     X(struct evp_pkey_st *, X509_get0_pubkey, (const struct x509_st *certificate))                                     \
     X(struct x509_st *, X509_STORE_CTX_get0_cert, (const struct x509_store_ctx_st *context))                           \
+    X(int, X509_STORE_CTX_get_error_depth, (const struct x509_store_ctx_st *context))                                  \
+    X(struct x509_st *, X509_STORE_CTX_get_current_cert, (const struct x509_store_ctx_st *context))                    \
+    X(struct X509_name_st *, X509_get_subject_name, (const struct x509_st *certificate))                               \
+    X(int, X509_NAME_get_text_by_NID, (const struct X509_name_st *name, int number, char *out, int room))              \
+    X(const char *, X509_verify_cert_error_string, (long error))                                                       \
+    X(int, X509_digest,                                                                                                \
+      (const struct x509_st *certificate, const struct evp_md_st *digest, unsigned char *out, unsigned int *bytes))    \
+    X(int, X509_VERIFY_PARAM_set1_host, (struct X509_VERIFY_PARAM_st * parameters, const char *name, size_t length))   \
+    X(int, X509_VERIFY_PARAM_set1_ip_asc, (struct X509_VERIFY_PARAM_st * parameters, const char *address))             \
     X(void, X509_STORE_CTX_set_error, (struct x509_store_ctx_st * context, int error))
 
 struct pccl_openssl {
@@ -155,6 +174,7 @@ enum {
     PCCL_SSL_MODE_RELEASE_BUFFERS = 0x10,
     PCCL_SSL_OP_NO_TICKET = 1 << 14,
     PCCL_SSL_OP_CIPHER_SERVER_PREFERENCE = 1 << 22,
+    PCCL_SSL_FILETYPE_PEM = 1,
     PCCL_SSL_VERIFY_PEER = 1,
     PCCL_SSL_VERIFY_FAIL_IF_NO_PEER_CERT = 2,
     PCCL_SSL_KEY_UPDATE_NOT_REQUESTED = 0,
@@ -168,6 +188,7 @@ enum {
     PCCL_EVP_CTRL_AEAD_GET_TAG = 0x10,
     PCCL_EVP_CTRL_AEAD_SET_TAG = 0x11,
     PCCL_EVP_PKEY_ED25519 = 1087,
+    PCCL_NID_ORGANIZATIONAL_UNIT = 18,
     PCCL_X509_V_ERR_CERT_REVOKED = 23,
     PCCL_X509_V_ERR_APPLICATION_VERIFICATION = 50,
     PCCL_OPENSSL_INIT_NO_ATEXIT = 0x80000,

@@ -24,6 +24,9 @@ enum {
     REASON_NOT_VERIFIED = 134,
     REASON_ALERTS = 1000,
     REASON_REVOKED = 1044, /* the alert certificate_revoked */
+    REASON_HANDSHAKE = 1040,
+    REASON_EXPIRED = 1045,
+    REASON_OTHER_AUTHORITY = 1048,
 };
 
 enum state {
@@ -71,15 +74,16 @@ struct pccl_secure {
 
 static bool is_link(const struct pccl_secure *secure) { return secure->role >= PCCL_SECURE_DIALED; }
 
-/* After the handshake, in the place of TLS's own. */
+/* After the handshake, in the place of TLS's own; never of HTTP, as browsers know none. */
 static bool has_records(const struct pccl_secure *secure)
 {
-    return is_link(secure) || secure->role == PCCL_SECURE_PEER || secure->role == PCCL_SECURE_MASTER;
+    return secure->role != PCCL_SECURE_VISITOR && secure->role != PCCL_SECURE_PAGES;
 }
 
 static bool is_client(const struct pccl_secure *secure)
 {
-    return secure->role == PCCL_SECURE_PEER || secure->role == PCCL_SECURE_DIALED;
+    return secure->role == PCCL_SECURE_PEER || secure->role == PCCL_SECURE_VISITOR ||
+           secure->role == PCCL_SECURE_DIALED;
 }
 
 /* ---- the names of keys ---- */
@@ -178,8 +182,14 @@ static const char *plain_words(const struct pccl_secure *secure)
         return "the master has no token, so it does not encrypt: start it with --token-file, or this peer without "
                "PCCL_TOKEN and PCCL_TOKEN_FILE";
     case PCCL_SECURE_MASTER:
-        return "this master takes encrypted connections only: start the peer with the master's token in PCCL_TOKEN or "
-               "PCCL_TOKEN_FILE";
+        return pccl_keys_has_files(secure->keys)
+                   ? "this master takes encrypted connections only: start the peer with a certificate in "
+                     "PCCL_TLS_CERT, "
+                     "PCCL_TLS_KEY and PCCL_TLS_CA"
+                   : "this master takes encrypted connections only: start the peer with the master's token in "
+                     "PCCL_TOKEN or PCCL_TOKEN_FILE";
+    case PCCL_SECURE_VISITOR: return "it does not encrypt: its address begins with http://, not with https://";
+    case PCCL_SECURE_PAGES: return "HTTPS is spoken here: the address begins with https://";
     default: return "one end of the link encrypts, the other does not";
     }
 }
@@ -369,11 +379,39 @@ void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t after) { secure-
 
 /* ---- failures ---- */
 
+/* What is wrong with the other side's certificate, or, `told`, what it says of ours. */
+static void explain_certificate(struct pccl_secure *secure, unsigned long error, bool told)
+{
+    bool at_master = secure->role == PCCL_SECURE_MASTER;
+    long result = secure->openssl->SSL_get_verify_result(secure->ssl);
+    const char *words = secure->openssl->X509_verify_cert_error_string(result);
+    if (error == REASON_NO_CERTIFICATE)
+        pccl_text_format(&secure->why, "it has no certificate");
+    else if (error == REASON_NOT_VERIFIED && result == PCCL_X509_V_ERR_APPLICATION_VERIFICATION)
+        pccl_text_format(&secure->why, "%s certificate is not for that: the first OU of its subject is not %s",
+                         at_master ? "its" : "the master's", at_master ? "pccl-join" : "pccl-master");
+    else if (error == REASON_NOT_VERIFIED)
+        pccl_text_format(&secure->why, "%s certificate is not good: %s", at_master ? "its" : "the master's", words);
+    else if (told)
+        pccl_text_format(&secure->why, "%s does not accept %s certificate: %s", at_master ? "it" : "the master",
+                         at_master ? "this master's" : "this peer's",
+                         error == REASON_EXPIRED           ? "it has expired"
+                         : error == REASON_OTHER_AUTHORITY ? "it does not know the authority that has signed it"
+                         : error == REASON_HANDSHAKE       ? "it is not for that; its first OU says for what it is"
+                                                           : pccl_openssl_error(secure->openssl));
+    else
+        pccl_text_format(&secure->why, "the encryption failed: %s", pccl_openssl_error(secure->openssl));
+}
+
 static void explain(struct pccl_secure *secure)
 {
     unsigned long error = secure->openssl->ERR_peek_error() & REASON_MASK;
     const char *words = pccl_openssl_error(secure->openssl);
     bool told = error >= REASON_ALERTS; /* the other side has ended it */
+    if (!is_link(secure) && pccl_keys_has_files(secure->keys)) {
+        explain_certificate(secure, error, told);
+        return;
+    }
     switch (secure->role) {
     case PCCL_SECURE_PEER:
         if (error == REASON_NOT_VERIFIED)
@@ -397,6 +435,17 @@ static void explain(struct pccl_secure *secure)
             pccl_text_format(&secure->why, "it does not take this master for the one of its token");
         else
             pccl_text_format(&secure->why, "the encryption failed: %s", words);
+        break;
+    case PCCL_SECURE_VISITOR:
+        if (error == REASON_NOT_VERIFIED) {
+            long result = secure->openssl->SSL_get_verify_result(secure->ssl);
+            pccl_text_format(&secure->why, "its certificate is not the one that is expected: %s",
+                             result == PCCL_X509_V_ERR_APPLICATION_VERIFICATION
+                                 ? "its fingerprint is another"
+                                 : secure->openssl->X509_verify_cert_error_string(result));
+        } else {
+            pccl_text_format(&secure->why, "the encryption failed: %s", words);
+        }
         break;
     default: pccl_text_format(&secure->why, "the ends of the link do not have the same key: %s", words); break;
     }
@@ -725,5 +774,7 @@ bool pccl_secure_shown(const struct pccl_secure *secure, uint8_t key[PCCL_PUBLIC
     memcpy(key, secure->shown, sizeof secure->shown);
     return secure->has_shown;
 }
+
+bool pccl_secure_has_failed(const struct pccl_secure *secure) { return secure->state >= FAILED; }
 
 const char *pccl_secure_why(const struct pccl_secure *secure) { return secure->why.bytes; }

@@ -21,6 +21,8 @@ struct pccl_secure;
 enum pccl_secure_role {
     PCCL_SECURE_PEER,     /* the connection to the master, at the peer */
     PCCL_SECURE_MASTER,   /* the same, at the master */
+    PCCL_SECURE_VISITOR,  /* a connection to a master's HTTP, at who asks */
+    PCCL_SECURE_PAGES,    /* the same, at the master: its TLS is what browsers speak */
     PCCL_SECURE_DIALED,   /* a link, at the end that the master told to dial: the TLS client */
     PCCL_SECURE_ACCEPTED, /* the same, at the other end */
 };
@@ -62,6 +64,8 @@ bool pccl_secure_opens(const struct pccl_secure *secure);
 const char *pccl_secure_cipher(const struct pccl_secure *secure);
 /* MASTER, after the handshake: the public key of the other side's token. false: it has shown none. */
 PCCL_MUST_CHECK bool pccl_secure_shown(const struct pccl_secure *secure, uint8_t key[PCCL_PUBLIC_BYTES]);
+/* Who speaks is not who was expected, as pccl_secure_why says. */
+bool pccl_secure_has_failed(const struct pccl_secure *secure);
 const char *pccl_secure_why(const struct pccl_secure *secure);
 /* For tests, at both ends and before anything else: a new key after so many blocks of 16 bytes. */
 void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t after);

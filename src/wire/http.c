@@ -211,29 +211,39 @@ static bool is_host(const struct pccl_http_value *value, const char *const *name
     return known;
 }
 
-bool pccl_http_is_ours(const struct pccl_http_request *request, const char *const *names, uint32_t count)
+bool pccl_http_is_ours(const struct pccl_http_request *request, bool is_https, const char *const *names, uint32_t count)
 {
-    static const char scheme[] = "http://";
     const struct pccl_http_value *origin = &request->origin, *host = &request->host;
-    const size_t skipped = sizeof scheme - 1;
-    if (!is_host(host, names, count))
+    const char *scheme = is_https ? "https://" : "http://";
+    const size_t skipped = is_https ? 8 : 7;
+    if (is_https ? host->length == 0 : !is_host(host, names, count))
         return false;
     return origin->bytes == NULL ||
            (origin->length == skipped + host->length && memcmp(origin->bytes, scheme, skipped) == 0 &&
             memcmp(origin->bytes + skipped, host->bytes, host->length) == 0);
 }
 
-bool pccl_http_has_token(const struct pccl_http_request *request, const char *token)
+bool pccl_http_bearer(const struct pccl_http_request *request, struct pccl_http_value *token)
 {
     static const char scheme[] = "Bearer ";
     const struct pccl_http_value *given = &request->authorization;
-    size_t skipped = sizeof scheme - 1, length = 0;
-    unsigned differs = 0;
+    const size_t skipped = sizeof scheme - 1;
     if (given->bytes == NULL || given->length <= skipped || memcmp(given->bytes, scheme, skipped) != 0)
         return false;
-    for (; skipped + length < given->length && token[length] != '\0'; length++)
-        differs |= (unsigned char)given->bytes[skipped + length] ^ (unsigned char)token[length];
-    return differs == 0 && skipped + length == given->length && token[length] == '\0';
+    *token = (struct pccl_http_value){given->bytes + skipped, given->length - skipped};
+    return true;
+}
+
+bool pccl_http_has_token(const struct pccl_http_request *request, const char *token)
+{
+    struct pccl_http_value given;
+    size_t length = 0;
+    unsigned differs = 0;
+    if (!pccl_http_bearer(request, &given))
+        return false;
+    for (; length < given.length && token[length] != '\0'; length++)
+        differs |= (unsigned char)given.bytes[length] ^ (unsigned char)token[length];
+    return differs == 0 && length == given.length && token[length] == '\0';
 }
 
 /* ---- answers ---- */

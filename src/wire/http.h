@@ -46,10 +46,13 @@ bool pccl_http_is(const struct pccl_http_value *value, const char *words);
 /*
  * May this come from a page of ours, and not from one of somebody else's that a browser shows beside it? The origin, if
  * there is one, is the host that was asked; and that is an IP address or "localhost", or one of these names, so that
- * nobody else's name leads here.
+ * nobody else's name leads here. Of HTTPS it is any name: a browser has found it in our certificate.
  */
-bool pccl_http_is_ours(const struct pccl_http_request *request, const char *const *names, uint32_t count);
-/* Whether the authorization is "Bearer <token>". It takes as long for a wrong one. */
+bool pccl_http_is_ours(const struct pccl_http_request *request, bool is_https, const char *const *names,
+                       uint32_t count);
+/* The token in the authorization "Bearer <token>". false: there is none. */
+bool pccl_http_bearer(const struct pccl_http_request *request, struct pccl_http_value *token);
+/* Is that the token? It takes as long for a wrong one. */
 bool pccl_http_has_token(const struct pccl_http_request *request, const char *token);
 /* "Not Found" */
 const char *pccl_http_words(uint16_t code);

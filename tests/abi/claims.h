@@ -445,5 +445,6 @@ FUNCTION(pcclSynchronizeSharedState,
 FUNCTION(pcclCreateMaster, (ccoip_socket_address_t, pcclMasterInstance_t **))
 FUNCTION(pcclRunMaster, (pcclMasterInstance_t *))
 FUNCTION(pcclInterruptMaster, (pcclMasterInstance_t *))
+FUNCTION(pcclReloadMaster, (pcclMasterInstance_t *))
 FUNCTION(pcclMasterAwaitTermination, (pcclMasterInstance_t *))
 FUNCTION(pcclDestroyMaster, (pcclMasterInstance_t *))

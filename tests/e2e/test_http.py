@@ -1,15 +1,21 @@
 """What a master tells over HTTP, and that nobody can disturb it there."""
 
+import hashlib
 import json
 import os
 import re
 import shutil
+import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import urllib.request
+from http.client import HTTPSConnection
 
 import harness
+import wire
+from certificates import Authority
 from harness import SUCCESS, check, equal, poll
 
 HEAD_MAX = 8192
@@ -321,12 +327,12 @@ def test_command_settings(run):
         check(done.returncode == 1 and words in done.stderr, f"{token} {mode:o}: {done.returncode} {done.stderr}")
 
 
-def works(run, peers):
+def works(run, peers, visit=None):
     """The master serves peers and visitors."""
     calls = [peer.start(*SMALL) for peer in peers]
     for call in calls:
         call.wait(rc=SUCCESS)
-    equal(get(run, "/healthz"), "ok\n", "/healthz")
+    equal(visit() if visit else get(run, "/healthz"), "ok\n", "/healthz")
 
 
 def test_hostile(run):
@@ -459,29 +465,165 @@ def test_watch(run):
         process.killed = True
 
 
-def test_settings(run):
-    """Nothing listens by default; addresses beyond loopback are warned about; a taken port is named."""
-    run.start_master()
-    equal(run.master.listening_ports(), [run.port], "ports by default")
-    busy = run.port
+def start_https(run, **parameters):
+    """A master with tokens and a certificate, that others than this machine reach. Returns the authority."""
+    folder = tempfile.mkdtemp()
+    run.at_exit.append(lambda: shutil.rmtree(folder, ignore_errors=True))
+    authority = Authority(folder)
+    run.secure()
+    run.certificate, run.key = authority.make("web")
+    start(run, "0.0.0.0:0", http_cert=run.certificate, http_key=run.key, **parameters)
+    run.fingerprint = run.master.wait_line("fingerprint").split()[-1]
+    return authority
+
+
+def make_token(run, *arguments):
+    command = [harness.executable("master"), "token", *arguments, "--state", run.state]
+    return subprocess.run(command, check=True, text=True, capture_output=True, timeout=60).stdout.strip()
+
+
+def over_https(run, authority, path, token=None, post=False, **headers):
+    """(status, words)"""
+    context = ssl.create_default_context(cafile=authority.ca)
+    link = HTTPSConnection("127.0.0.1", run.http, context=context, timeout=harness.DEADLINE)
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    link.request("POST" if post else "GET", path, headers=headers)
+    answer = link.getresponse()
+    found = answer.status, answer.read().decode()
+    link.close()
+    return found
+
+
+def test_https(run):
+    """Beyond this machine HTTP is encrypted, tokens of the role observe read, those of admin act, too, and a revoked
+    one does neither."""
+    authority = start_https(run, admin_token_file=token_file(run))
+    tokens = {role: make_token(run, "create", "--role", role, "--label", role) for role in ("observe", "admin")}
+    own = f"https://127.0.0.1:{run.http}"
+    for path in ("/", "/healthz"):
+        equal(over_https(run, authority, path)[0], 200, path)
+    for token, reads, acts in (
+        (None, 401, 401),
+        ("pccl1." + "A" * 22 + "." + "A" * 43, 401, 401),
+        ("x" * 5000, 401, 401),
+        (run.token(), 401, 401),
+        (tokens["observe"], 200, 401),
+        (tokens["admin"], 200, 409),
+        (TOKEN, 200, 409),
+    ):
+        for path in ("/status", "/status.json", "/metrics"):
+            code, words = over_https(run, authority, path, token)
+            check(code == reads and (code == 200 or "Bearer" in words), f"{path}: {code} {words}")
+        code, words = over_https(run, authority, "/optimize", token, post=True, Origin=own)
+        check(code == acts and words, f"acting: {code} {words}")
+    for origin in ("https://evil.example", own.replace("https", "http")):
+        code, words = over_https(run, authority, "/optimize", tokens["admin"], post=True, Origin=origin)
+        check(code == 403 and "own page" in words, f"{origin}: {code} {words}")
+    make_token(run, "revoke", "observe")
+    code, words = over_https(run, authority, "/status", tokens["observe"])
+    check(code == 401 and "was revoked" in words, words)
+    answer = exchange(run, b"GET /status HTTP/1.1\r\n\r\n", close=False)
+    check(b" 400 " in answer and b"begins with https://" in answer, f"in the clear: {answer!r}")
+    for process in run.processes:
+        for secret in (*tokens.values(), TOKEN):
+            check(all(secret not in text for _, text in process.lines), "a token is told")
+
+
+def test_https_certificate_is_read_again(run):
+    """After SIGHUP the next visitor is shown the new one."""
+    authority = start_https(run)
+    equal(authority.make("web")[0], run.certificate, "the same file")
+    run.master.signal(signal.SIGHUP)
+
+    def shown():
+        with socket.create_connection(("127.0.0.1", run.http), harness.DEADLINE) as link:
+            with ssl.create_default_context(cafile=authority.ca).wrap_socket(link, server_hostname="127.0.0.1") as tls:
+                return hashlib.sha256(tls.getpeercert(True)).hexdigest()
+
+    poll(lambda: shown() != run.fingerprint, "the new certificate")
+
+
+def test_status_over_https(run):
+    """pccl-master status trusts an authority or a fingerprint, shows a token, and says what is wrong."""
+    authority = start_https(run)
+    file = token_file(run, make_token(run, "create", "--role", "observe"))
+    own = f"https://127.0.0.1:{run.http}"
+    for trust in (("--ca", authority.ca), ("--fingerprint", run.fingerprint)):
+        code, out, error = ask("--json", "--token-file", file, *trust, own)
+        equal((code, error), (0, ""), f"{trust}")
+        equal(json.loads(out)["program"], "pccl-master", "program")
+    for arguments, code, words in (
+        (("--token-file", file, own), 1, "unable to get local issuer certificate"),
+        (("--token-file", file, "--fingerprint", "00" * 32, own), 1, "fingerprint is another"),
+        (("--fingerprint", run.fingerprint, own), 1, "Bearer"),
+        (("--ca", authority.ca, own.replace("127.0.0.1", "localhost")), 1, "ostname mismatch"),
+        (("--ca", authority.ca, f"https://{run.address}"), 1, "certificate is not the one that is expected"),
+        (("--fingerprint", "12:34", own), 2, "64 hexadecimal digits"),
+        (("--ca", file, own), 1, "cannot use"),
+        (("--ca", authority.ca, own[8:]), 2, "begins with https://"),
+        ((own[8:],), 1, "begins with https://"),
+    ):
+        got, out, error = ask(*arguments)
+        equal((got, out), (code, ""), f"{arguments}: exit code and output ({error})")
+        check(words in error, f"{arguments}: {error!r}")
+
+
+def test_hostile_https(run):
+    """Hundreds of handshakes that are never finished cost the master little; peers and other visitors are served."""
+    authority = start_https(run)
+    peers = run.join(2)
+    token = make_token(run, "create", "--role", "observe")
+    equal(over_https(run, authority, "/status", token)[0], 200, "/status")
+    memory_kib, descriptors = run.master.rss_kib(), run.master.descriptors()
+    strangers = []
+    for i in range(600):
+        strangers.append(socket.create_connection(("127.0.0.1", run.http), harness.DEADLINE, ("127.0.0.2", 0)))
+        strangers[-1].sendall(wire.tls_greeting()[: None if i % 2 else 40])
+        if i % 150 == 149:
+            equal(over_https(run, authority, "/status", token)[0], 200, "/status among strangers")
+            check(run.master.descriptors() <= descriptors + VISITORS_MAX, "descriptors")
+    works(run, peers, lambda: over_https(run, authority, "/healthz")[1])
+    check(run.master.rss_kib() <= memory_kib + (8 << 10), "memory")
+    for stranger in strangers:
+        stranger.close()
+
+
+def refuses(words, *arguments):
+    """A master does not start with these, and says why."""
     done = subprocess.run(
-        [harness.executable("master"), "--listen", "127.0.0.1:0", "--http", f"127.0.0.1:{busy}"],
+        [harness.executable("master"), "--listen", "127.0.0.1:0", *arguments],
         capture_output=True,
         text=True,
         timeout=harness.DEADLINE,
         check=False,
     )
-    equal(done.returncode, 1, "exit code with a taken port")
-    check("for HTTP: " in done.stderr and "another port with --http" in done.stderr, done.stderr)
+    check(done.returncode == 1 and words in done.stderr, f"{arguments}: {done.returncode} {done.stderr}")
+
+
+def test_settings(run):
+    """Nothing listens by default; beyond loopback HTTP is not in the clear unless that is wanted; a taken port is
+    named."""
+    run.start_master()
+    equal(run.master.listening_ports(), [run.port], "ports by default")
+    busy = run.port
+    refuses("another port with --http", "--http", f"127.0.0.1:{busy}")
+    refuses("--http-cert FILE and --http-key FILE", "--http", "0.0.0.0:0")
+    folder = tempfile.mkdtemp()
+    run.at_exit.append(lambda: shutil.rmtree(folder, ignore_errors=True))
+    certificate, key = Authority(folder).make("web")
+    refuses("there are no tokens: add --state", "--http", "0.0.0.0:0", "--http-cert", certificate, "--http-key", key)
+    refuses("http_cert and http_key belong together", "--http", "127.0.0.1:0", "--http-cert", certificate)
     public = run._add(  # pylint: disable=protected-access
         harness.Process(
             "public",
-            [harness.executable("master"), "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0"],
+            [harness.executable("master"), "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0", "--insecure"],
             run.environment,
         )
     )
-    public.wait_line("whoever can reach this address can read")
-    public.wait_line("http on port")
+    public.wait_line("is in the clear, for everybody")
+    run.http = int(re.search(r"http on port (\d+)", public.wait_line("http on port")).group(1))
+    equal(get(run, "/healthz"), "ok\n", "/healthz")
 
 
 harness.main()

@@ -1,6 +1,7 @@
 """The master's page in a real browser (Chromium, headless): a run with a slow link, a peer that stands, a kill
 and a join."""
 
+import json
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import sys
 import tempfile
 
 import harness
+from certificates import Authority
 from harness import SUCCESS, check, equal, poll
 from loops import start_loop
 from namespaces import need_root
@@ -72,6 +74,100 @@ class Browser:
         path = os.path.join(os.environ.get("E2E_PICTURES", self.home), f"{name}.png")
         self._look(f"--screenshot={path}", colors)
         check(os.path.getsize(path) > 20000, f"{path} is nearly empty")
+
+
+class Visitor:
+    """Somebody who stays on a page, and types: a browser that is led through its pipe (--remote-debugging-pipe)."""
+
+    def __init__(self, run, url):
+        program, home = shutil.which("chromium"), tempfile.mkdtemp()
+        if program is None:
+            harness.say("skipped: chromium is not installed")
+            sys.exit(77)
+        theirs, self.out = os.pipe()
+        self.into, answers = os.pipe()
+        command = ["sh", "-c", f'exec "$@" 3<&{theirs} 4>&{answers}', "sh", program, "--headless=new", "--no-sandbox"]
+        command += ["--disable-gpu", "--ignore-certificate-errors", f"--user-data-dir={home}/profile"]
+        self.process = subprocess.Popen(
+            [*command, "--remote-debugging-pipe", url],
+            pass_fds=(theirs, answers),
+            env={"HOME": home, "PATH": os.environ["PATH"]},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        run.at_exit += [self.leave, lambda: shutil.rmtree(home, ignore_errors=True)]
+        os.close(theirs)
+        os.close(answers)
+        self.heard, self.asked = b"", 0
+        page = poll(lambda: self._find(url), "the page")
+        self.session = self._ask("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
+
+    def _find(self, url):
+        targets = self._ask("Target.getTargets")["targetInfos"]
+        return next((target["targetId"] for target in targets if target["url"] == url), None)
+
+    def _ask(self, method, **parameters):
+        self.asked += 1
+        question = {"id": self.asked, "method": method, "params": parameters}
+        if method.startswith("Runtime"):
+            question["sessionId"] = self.session
+        os.write(self.out, json.dumps(question).encode() + b"\0")
+        while True:
+            while b"\0" not in self.heard:
+                more = os.read(self.into, 1 << 16)
+                check(more, "the browser has ended")
+                self.heard += more
+            one, self.heard = self.heard.split(b"\0", 1)
+            answer = json.loads(one)
+            if answer.get("id") == self.asked:
+                return answer["result"]
+
+    def does(self, script):
+        """What this comes to in the page."""
+        return self._ask("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
+
+    def sees(self, part, words):
+        def found():
+            return re.search(words, self.does(f"document.getElementById('{part}')?.innerText") or "")
+
+        poll(found, f"'{words}' in the part {part}")
+
+    def types(self, token):
+        self.does(f"document.getElementById('token').value = '{token}'; document.querySelector('form').requestSubmit()")
+
+    def leave(self):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.out)
+        os.close(self.into)
+
+
+def token(run, role):
+    command = [harness.executable("master"), "token", "create", "--role", role, "--state", run.state]
+    return subprocess.run(command, check=True, text=True, capture_output=True, timeout=60).stdout.strip()
+
+
+def test_slow_browser_with_a_token(run):
+    """Over HTTPS the page shows nothing before a token is typed; one that only reads commands nothing."""
+    folder = tempfile.mkdtemp()
+    run.at_exit.append(lambda: shutil.rmtree(folder, ignore_errors=True))
+    certificate, key = Authority(folder).make("web")
+    run.secure()
+    run.start_master(http="0.0.0.0:0", http_cert=certificate, http_key=key)
+    port = run.master.wait_line("http on port").split()[-1]
+    visitor = Visitor(run, f"https://127.0.0.1:{port}/")
+    visitor.sees("entry", "A token, please")
+    equal(visitor.does("document.getElementById('tiles').innerText"), "", "what is shown before")
+    visitor.types("nonsense")
+    visitor.sees("entry", "no token of the master")
+    visitor.types(token(run, "observe"))
+    visitor.sees("state", "live")
+    check(visitor.does("document.getElementById('entry').hidden"), "it still asks")
+    visitor.does(f"window.prompt = () => '{token(run, 'admin')}'; command('optimize'); 0")
+    visitor.sees("admin", "is not for acting")
+    visitor.does("command('optimize'); 0")
+    visitor.sees("admin", "nothing to search")
+    check("pccl1" not in visitor.does("location.href + document.cookie"), "the token is in the address")
 
 
 def far_members(run):

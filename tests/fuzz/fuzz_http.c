@@ -22,7 +22,7 @@ static void look_at_values(const struct pccl_http_request *request, const char *
     for (size_t i = 0; i < PCCL_COUNT_OF(values); i++)
         EXPECT(values[i]->bytes == NULL || (values[i]->bytes >= bytes && values[i]->length <= length &&
                                             values[i]->bytes + values[i]->length <= bytes + length));
-    if (pccl_http_is_ours(request, names, 1))
+    if (pccl_http_is_ours(request, false, names, 1))
         EXPECT(request->host.length > 0 &&
                (request->origin.bytes == NULL || request->origin.length == request->host.length + strlen("http://")));
     if (pccl_http_has_token(request, "0123456789abcdef"))

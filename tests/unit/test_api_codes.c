@@ -426,6 +426,7 @@ static void test_master(void **state)
     assert_fails(NULL, pcclRunMaster(NULL), pcclInvalidArgument, "NULL");
     assert_fails(NULL, pcclMasterGetPort(NULL, &port), pcclInvalidArgument, "NULL");
     assert_fails(NULL, pcclInterruptMaster(NULL), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclReloadMaster(NULL), pcclInvalidArgument, "NULL");
     assert_fails(NULL, pcclMasterAwaitTermination(NULL), pcclInvalidArgument, "NULL");
     assert_fails(NULL, pcclDestroyMaster(NULL), pcclInvalidArgument, "NULL");
 
@@ -433,6 +434,7 @@ static void test_master(void **state)
     assert_fails(NULL, pcclMasterGetPort(master, &port), pcclInvalidUsage, "never run");
     assert_fails(NULL, pcclMasterGetPort(master, NULL), pcclInvalidArgument, "NULL");
     assert_fails(NULL, pcclInterruptMaster(master), pcclInvalidUsage, "never run");
+    assert_fails(NULL, pcclReloadMaster(master), pcclInvalidUsage, "never run");
     assert_fails(NULL, pcclMasterAwaitTermination(master), pcclInvalidUsage, "never run");
     assert_ok(pcclRunMaster(master));
     assert_fails(NULL, pcclRunMaster(master), pcclInvalidUsage, "run before");
@@ -444,11 +446,13 @@ static void test_master(void **state)
     address.port = port;
     assert_ok(pcclCreateMaster(address, &other));
     assert_fails(NULL, pcclRunMaster(other), pcclInvalidUsage, "in use");
+    assert_ok(pcclReloadMaster(master));
     assert_ok(pcclInterruptMaster(master));
     assert_ok(pcclInterruptMaster(master));
     assert_ok(pcclMasterAwaitTermination(master));
     assert_ok(pcclMasterAwaitTermination(master));
     assert_ok(pcclInterruptMaster(master));
+    assert_ok(pcclReloadMaster(master));
     assert_ok(pcclDestroyMaster(master));
     assert_ok(pcclRunMaster(other));
     end_master(other);

@@ -140,13 +140,18 @@ static void who_commands(void **state)
         {"Host: 127.0.0.1:48180\r\nOrigin:\r\n", false},
         {"Host: 127.0.0.1.evil.example\r\n", false},
         {"Host: [::1\r\n", true},
+        {"Host: any.example:1\r\nOrigin: https://any.example:1\r\n", true},
+        {"Host: any.example:1\r\nOrigin: http://any.example:1\r\n", false},
+        {"Host: any.example:1\r\nOrigin: https://evil.example\r\n", false},
+        {"Host: any.example:1\r\n", true},
     };
     for (size_t i = 0; i < PCCL_COUNT_OF(cases); i++) {
         char head[256];
         (void)snprintf(head, sizeof head, "POST /optimize HTTP/1.1\r\n%s\r\n", cases[i].headers);
         struct pccl_http_request request = request_of(head);
         assert_true(request.post && !request.head);
-        if (pccl_http_is_ours(&request, names, 1) != cases[i].ours)
+        bool is_https = strstr(cases[i].headers, "any.example") != NULL;
+        if (pccl_http_is_ours(&request, is_https, names, 1) != cases[i].ours)
             fail_msg("%s is %s", cases[i].headers, cases[i].ours ? "refused" : "taken");
     }
     struct pccl_http_request request;

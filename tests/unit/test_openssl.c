@@ -47,6 +47,7 @@ static void test_numbers(void **state)
     assert_int_equal(PCCL_SSL_MODE_RELEASE_BUFFERS, SSL_MODE_RELEASE_BUFFERS);
     assert_int_equal(PCCL_SSL_OP_NO_TICKET, SSL_OP_NO_TICKET);
     assert_int_equal(PCCL_SSL_OP_CIPHER_SERVER_PREFERENCE, SSL_OP_CIPHER_SERVER_PREFERENCE);
+    assert_int_equal(PCCL_SSL_FILETYPE_PEM, SSL_FILETYPE_PEM);
     assert_int_equal(PCCL_SSL_VERIFY_PEER, SSL_VERIFY_PEER);
     assert_int_equal(PCCL_SSL_VERIFY_FAIL_IF_NO_PEER_CERT, SSL_VERIFY_FAIL_IF_NO_PEER_CERT);
     assert_int_equal(PCCL_SSL_KEY_UPDATE_NOT_REQUESTED, SSL_KEY_UPDATE_NOT_REQUESTED);
@@ -60,6 +61,7 @@ static void test_numbers(void **state)
     assert_int_equal(PCCL_EVP_CTRL_AEAD_GET_TAG, EVP_CTRL_AEAD_GET_TAG);
     assert_int_equal(PCCL_EVP_CTRL_AEAD_SET_TAG, EVP_CTRL_AEAD_SET_TAG);
     assert_int_equal(PCCL_EVP_PKEY_ED25519, EVP_PKEY_ED25519);
+    assert_int_equal(PCCL_NID_ORGANIZATIONAL_UNIT, NID_organizationalUnitName);
     assert_int_equal(PCCL_X509_V_ERR_CERT_REVOKED, X509_V_ERR_CERT_REVOKED);
     assert_int_equal(PCCL_X509_V_ERR_APPLICATION_VERIFICATION, X509_V_ERR_APPLICATION_VERIFICATION);
     assert_int_equal(PCCL_OPENSSL_INIT_NO_ATEXIT, OPENSSL_INIT_NO_ATEXIT);

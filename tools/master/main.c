@@ -64,7 +64,7 @@ static int print_help(void)
            "       pccl-master token create|list|revoke [OPTION]...\n"
            "\n"
            "Runs a PCCL master until SIGTERM or SIGINT, which make it tell its peers and end. It holds nothing on\n"
-           "disk but its key and tokens. SIGHUP changes nothing.\n"
+           "disk but its key and tokens. SIGHUP makes it read its certificates again.\n"
            "\n"
            "  --listen ADDRESS     host:port, 1.2.3.4:port or [v6]:port; may be given several times.\n"
            "                       Default: [::]:48148, port 48148 of all addresses\n"
@@ -72,11 +72,16 @@ static int print_help(void)
            "                       peers have it in PCCL_TOKEN or PCCL_TOKEN_FILE, and all is encrypted\n"
            "  --state DIR          for the master's key, its tokens ('pccl-master token --help') and, without\n"
            "                       --token-file, the run's own one: run.token\n"
-           "  --insecure           no warning when others can reach this master, and there is no token\n"
+           "  --tls-cert FILE, --tls-key FILE, --tls-ca FILE  in the place of a token: the master's certificate and\n"
+           "                       key, and the authority whose certificates let peers in; all in PEM\n"
+           "  --insecure           no warning when others can reach this master, and there is no token; HTTP beyond\n"
+           "                       this machine may be in the clear\n"
            "  --config FILE        lines 'key = value'; the keys are listen, log_format, idle_exit_ms and the\n"
            "                       parameters below\n"
            "  --http ADDRESS       the same as --set http=ADDRESS: metrics and status over HTTP, there; see\n"
            "                       'pccl-master status --help'\n"
+           "  --http-cert FILE, --http-key FILE  a certificate in PEM: beyond this machine that is HTTPS, for whoever\n"
+           "                       has a token of the role observe or admin, or that of --admin-token-file\n"
            "  --admin-token-file FILE  whoever has the token in it may drain and expel peers over HTTP\n"
            "  --set NAME=VALUE     a parameter, or idle_exit_ms: after so long without a peer it ends; 0: never\n"
            "  --log-level LEVEL    the same as --set log_level=LEVEL\n"
@@ -134,23 +139,33 @@ static int set_parameter(struct command *command, const char *setting)
     return usage_error(problem.words);
 }
 
-static int take_valued(struct command *command, const char *flag, const char *value)
+/* Flags that are another name of --set NAME=. */
+static const struct {
+    const char *flag, *name;
+} valued[] = {
+    {"--listen", "listen"},
+    {"--listen-address", "listen"},
+    {"--token-file", "master_token_file"},
+    {"--state", "master_state"},
+    {"--log-level", "log_level"},
+    {"--log-format", "log_format"},
+    {"--http", "http"},
+    {"--http-cert", "http_cert"},
+    {"--http-key", "http_key"},
+    {"--tls-cert", "master_tls_cert"},
+    {"--tls-key", "master_tls_key"},
+    {"--tls-ca", "master_tls_ca"},
+    {"--admin-token-file", "admin_token_file"},
+    {"--set", NULL},
+    {"--option", NULL},
+    {"--config", NULL},
+};
+
+static int take_valued(struct command *command, const char *flag, const char *name, const char *value)
 {
-    if (strcmp(flag, "--listen") == 0 || strcmp(flag, "--listen-address") == 0)
-        return set_flag(command, flag, "listen", value);
-    if (strcmp(flag, "--token-file") == 0)
-        return set_flag(command, flag, "master_token_file", value);
-    if (strcmp(flag, "--state") == 0)
-        return set_flag(command, flag, "master_state", value);
-    if (strcmp(flag, "--log-level") == 0)
-        return set_flag(command, flag, "log_level", value);
-    if (strcmp(flag, "--http") == 0)
-        return set_flag(command, flag, "http", value);
-    if (strcmp(flag, "--admin-token-file") == 0)
-        return set_flag(command, flag, "admin_token_file", value);
-    if (strcmp(flag, "--log-format") == 0)
-        return set_flag(command, flag, "log_format", value);
-    if (strcmp(flag, "--set") == 0 || strcmp(flag, "--option") == 0)
+    if (name)
+        return set_flag(command, flag, name, value);
+    if (strcmp(flag, "--config") != 0)
         return set_parameter(command, value);
     if (command->config)
         return usage_error_about("--config is given twice", value);
@@ -161,9 +176,6 @@ static int take_valued(struct command *command, const char *flag, const char *va
 /* GO_ON, or the exit status. Values may follow their flag or, after '=', be part of it. */
 static int parse(struct command *command, int argc, char **argv)
 {
-    static const char *const valued[] = {"--listen", "--log-level",      "--log-format",      "--set",
-                                         "--config", "--listen-address", "--option",          "--token-file",
-                                         "--state",  "--http",           "--admin-token-file"};
     for (int i = 1; i < argc; i++) {
         const char *argument = argv[i], *value = NULL;
         size_t flag = 0;
@@ -180,8 +192,8 @@ static int parse(struct command *command, int argc, char **argv)
             continue;
         }
         for (; flag < PCCL_COUNT_OF(valued); flag++) {
-            size_t length = strlen(valued[flag]);
-            if (strncmp(argument, valued[flag], length) == 0 && (argument[length] == '=' || !argument[length])) {
+            size_t length = strlen(valued[flag].flag);
+            if (strncmp(argument, valued[flag].flag, length) == 0 && (argument[length] == '=' || !argument[length])) {
                 value = argument[length] == '=' ? argument + length + 1 : NULL;
                 break;
             }
@@ -190,7 +202,7 @@ static int parse(struct command *command, int argc, char **argv)
             return usage_error_about("unknown argument", argument);
         if (!value && ++i == argc)
             return usage_error_about("a value is missing after", argument);
-        int status = take_valued(command, valued[flag], value ? value : argv[i]);
+        int status = take_valued(command, valued[flag].flag, valued[flag].name, value ? value : argv[i]);
         if (status != GO_ON)
             return status;
     }
@@ -416,7 +428,10 @@ static int attend(struct service *service)
         switch (sigwaitinfo(&set, NULL)) {
         case SIGINT: return drain(service, "SIGINT");
         case SIGTERM: return drain(service, "SIGTERM");
-        case SIGHUP: report(PCCL_LOG_INFO, "SIGHUP is ignored; restart the master to change settings"); break;
+        case SIGHUP:
+            report(PCCL_LOG_INFO, "SIGHUP: certificates are read again; a restart changes settings");
+            pccl_master_server_reload(service->server);
+            break;
         default: break;
         }
         if (atomic_load(&service->idle))

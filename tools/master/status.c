@@ -1,6 +1,9 @@
 #include "status.h"
 
 #include "drive/master_server.h"
+#include "drive/secret_file.h"
+#include "net/heap.h"
+#include "net/secure.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +31,10 @@ struct question {
     const char *address, *path;
     struct pccl_endpoint endpoint;
     uint64_t until_ms;
-    char *answer; /* owned; the head, then the body */
+    char token[PCCL_TOKEN_TEXT + PCCL_ADMIN_TOKEN_MAX]; /* "": none */
+    struct pccl_keys *keys;                             /* owned; NULL: plain HTTP */
+    struct pccl_secure *secure;                         /* of one connection */
+    char *answer;                                       /* owned; the head, then the body */
     size_t length;
     char words[600]; /* why there is no answer */
 };
@@ -113,13 +119,45 @@ static int open_connection(struct question *question)
     return made;
 }
 
+static bool shake_hands(struct question *question, int socket)
+{
+    while (pccl_secure_is_shaking_hands(question->secure)) {
+        ptrdiff_t got = pccl_secure_read(question->secure, socket, NULL, 0, NULL, 0);
+        if (got < 0 && got != UV_EAGAIN)
+            return fail(question, "cannot ask %s: %s", question->address,
+                        pccl_secure_has_failed(question->secure) ? pccl_secure_why(question->secure)
+                                                                 : uv_strerror((int)got));
+        if (got == UV_EAGAIN && !await(question, socket, POLLIN))
+            return fail(question, "%s accepts connections but does not answer within %d s", question->address,
+                        PATIENCE_MS / 1000);
+    }
+    return true;
+}
+
 static bool say(struct question *question, int socket)
 {
-    char request[512];
-    int length = snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: %.255s\r\nConnection: close\r\n\r\n",
-                          question->path, question->endpoint.host);
-    ssize_t sent = send(socket, request, (size_t)length, MSG_NOSIGNAL);
+    char request[1024];
+    bool has_token = question->token[0] != '\0';
+    int length = snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: %.255s\r\n%s%s%sConnection: close\r\n\r\n",
+                          question->path, question->endpoint.host, has_token ? "Authorization: Bearer " : "",
+                          question->token, has_token ? "\r\n" : "");
+    if (question->secure && !shake_hands(question, socket))
+        return false;
+    ptrdiff_t sent = question->secure ? pccl_secure_write(question->secure, socket, (const uint8_t *)request,
+                                                          (size_t)length, NULL, 0)
+                                      : send(socket, request, (size_t)length, MSG_NOSIGNAL);
+    pccl_wipe(request, sizeof request);
     return sent == length || fail(question, "cannot send to %s: %s", question->address, strerror(errno));
+}
+
+/* As recv. */
+static ssize_t receive(const struct question *question, int socket, char *out, size_t room)
+{
+    if (!question->secure)
+        return recv(socket, out, room, 0);
+    ptrdiff_t got = pccl_secure_read(question->secure, socket, (uint8_t *)out, room, NULL, 0);
+    errno = got == UV_EAGAIN ? EAGAIN : EPROTO;
+    return got == UV_EOF ? 0 : got < 0 ? -1 : got;
 }
 
 static bool hear(struct question *question, int socket)
@@ -133,16 +171,18 @@ static bool hear(struct question *question, int socket)
                 return fail(question, "the answer of %s is longer than any of a master", question->address);
             question->answer = grown;
         }
-        if (!await(question, socket, POLLIN))
+        bool ready = question->secure && pccl_secure_has_input(question->secure);
+        if (!ready && !await(question, socket, POLLIN))
             return fail(question,
                         "%s accepts connections but does not answer within %d s: its process stands still, "
                         "or it is no master",
                         question->address, PATIENCE_MS / 1000);
-        ssize_t got = recv(socket, question->answer + question->length, room - 1 - question->length, 0);
+        ssize_t got = receive(question, socket, question->answer + question->length, room - 1 - question->length);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             continue;
         if (got < 0)
-            return fail(question, "the connection to %s broke: %s", question->address, strerror(errno));
+            return fail(question, "the connection to %s broke: %s", question->address,
+                        question->secure ? pccl_secure_why(question->secure) : strerror(errno));
         if (got == 0)
             break;
         question->length += (size_t)got;
@@ -200,7 +240,14 @@ static const char *ask(struct question *question)
     int made = open_connection(question);
     if (made < 0)
         return NULL;
-    bool good = say(question, made) && hear(question, made);
+    bool good = true;
+    if (question->keys) {
+        question->secure = pccl_secure_create(pccl_heap(), question->keys, PCCL_SECURE_VISITOR, NULL, NULL);
+        good = question->secure || fail(question, "out of memory");
+    }
+    good = good && say(question, made) && hear(question, made);
+    pccl_secure_destroy(question->secure);
+    question->secure = NULL;
     (void)close(made);
     return good ? body_of(question) : NULL;
 }
@@ -209,7 +256,7 @@ static const char *ask(struct question *question)
 
 static int print_help(void)
 {
-    printf("usage: pccl-master status [--json | --watch] [ADDRESS]\n"
+    printf("usage: pccl-master status [--json | --watch] [OPTION]... [ADDRESS | https://ADDRESS]\n"
            "\n"
            "Asks a running master how its run is: the peers with their state and last word, the calls under way,\n"
            "who has come to them, and who is waited for. ADDRESS is that of the master's option --http; by default\n"
@@ -218,6 +265,11 @@ static int print_help(void)
            "  --json     prints /status.json of the master\n"
            "  --watch    asks every second, until Ctrl-C; on a terminal each answer takes the place of the last\n"
            "  --help     prints this text\n"
+           "\n"
+           "Of a master that answers over HTTPS (--http-cert):\n"
+           "  --token-file FILE   the file with a token of the role observe or admin, or with the admin token\n"
+           "  --ca FILE           the authority, or the certificate itself, in PEM; default: those of the system\n"
+           "  --fingerprint HEX   instead: the certificate is the one with this SHA-256, which the master logs\n"
            "\n"
            "exit status: 0 a master has answered; 1 none has, for the reason that is printed; 2 wrong usage\n",
            default_address);
@@ -259,17 +311,83 @@ static int once(struct question *question)
     return status;
 }
 
+struct wanted {
+    const char *token_file, *authority, *fingerprint;
+    bool json, watches;
+};
+
+/* NULL: it is none that has a value. */
+static const char **place_of(struct wanted *wanted, const char *flag)
+{
+    return strcmp(flag, "--token-file") == 0    ? &wanted->token_file
+           : strcmp(flag, "--ca") == 0          ? &wanted->authority
+           : strcmp(flag, "--fingerprint") == 0 ? &wanted->fingerprint
+                                                : NULL;
+}
+
+/* 64 digits, in any case and with colons between them or not, as programs show them. */
+static bool read_fingerprint(const char *given, char text[PCCL_FINGERPRINT_TEXT + 1])
+{
+    size_t length = 0;
+    for (const char *at = given ? given : ""; *at != '\0'; at++) {
+        if (*at == ':')
+            continue;
+        char digit = (char)(*at >= 'A' && *at <= 'F' ? *at - 'A' + 'a' : *at);
+        if (length == PCCL_FINGERPRINT_TEXT || strchr("0123456789abcdef", digit) == NULL)
+            return false;
+        text[length++] = digit;
+    }
+    text[length] = '\0';
+    return length == PCCL_FINGERPRINT_TEXT || !given;
+}
+
+/* 0, or the exit status. */
+static int secure(struct question *question, const struct wanted *wanted, bool https)
+{
+    struct pccl_text reason;
+    char fingerprint[PCCL_FINGERPRINT_TEXT + 1];
+    size_t length;
+    if (!https)
+        return wanted->token_file || wanted->authority || wanted->fingerprint
+                   ? usage_error("--token-file, --ca and --fingerprint are for an address that begins with https://",
+                                 "")
+                   : 0;
+    if (!read_fingerprint(wanted->fingerprint, fingerprint))
+        return usage_error("a fingerprint has 64 hexadecimal digits: ", wanted->fingerprint);
+    bool good = true;
+    if (wanted->token_file) {
+        good = pccl_secret_file_read(wanted->token_file, false, question->token, sizeof question->token - 1, &length,
+                                     &reason) == PCCL_OK;
+        question->token[strcspn(question->token, "\r\n")] = '\0';
+        if (good && question->token[0] == '\0')
+            good = pccl_secret_fail(&reason, "cannot read", wanted->token_file, strerror(ENOENT)) == PCCL_OK;
+    }
+    if (good)
+        question->keys = pccl_keys_of_visitor(pccl_heap(), question->endpoint.host,
+                                              wanted->authority ? wanted->authority : "", fingerprint, &reason);
+    if (question->keys)
+        return 0;
+    fprintf(stderr, "pccl-master status: %s\n", reason.bytes);
+    return EXIT_FAILURE;
+}
+
 int status_main(int argc, char **argv)
 {
+    static const char scheme[] = "https://";
     struct question question = {.address = NULL, .path = "/status"};
-    bool json = false, watches = false;
+    struct wanted wanted = {.json = false};
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+        const char **place = place_of(&wanted, argv[i]);
+        if (place && i + 1 == argc)
+            return usage_error("a value is missing after ", argv[i]);
+        if (place)
+            *place = argv[++i];
+        else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return print_help();
-        if (strcmp(argv[i], "--json") == 0)
-            json = true;
+        else if (strcmp(argv[i], "--json") == 0)
+            wanted.json = true;
         else if (strcmp(argv[i], "--watch") == 0)
-            watches = true;
+            wanted.watches = true;
         else if (argv[i][0] == '-')
             return usage_error("unknown argument: ", argv[i]);
         else if (question.address)
@@ -277,17 +395,24 @@ int status_main(int argc, char **argv)
         else
             question.address = argv[i];
     }
-    if (json && watches)
+    if (wanted.json && wanted.watches)
         return usage_error("--json and --watch exclude each other", "");
     if (!question.address)
         question.address = default_address;
+    bool https = strncmp(question.address, scheme, sizeof scheme - 1) == 0;
     struct pccl_text reason;
-    const char *cursor = question.address;
+    const char *cursor = question.address + (https ? sizeof scheme - 1 : 0);
     bool more = false;
     if (pccl_endpoint_next(&cursor, PCCL_MASTER_HTTP_PORT, &question.endpoint, &more, &reason) != PCCL_OK)
         return usage_error(reason.bytes, "");
     if (!more || *cursor != '\0')
         return usage_error("this is not an address: ", question.address);
-    question.path = json ? "/status.json" : "/status";
-    return watches ? watch(&question) : once(&question);
+    int wrong = secure(&question, &wanted, https);
+    if (wrong != 0)
+        return wrong;
+    question.path = wanted.json ? "/status.json" : "/status";
+    int status = wanted.watches ? watch(&question) : once(&question);
+    pccl_keys_destroy(question.keys);
+    pccl_wipe(question.token, sizeof question.token);
+    return status;
 }

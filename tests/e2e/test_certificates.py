@@ -1,0 +1,196 @@
+"""Certificates in the place of tokens: an authority of the run signs them, and their OU says what they are for."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import harness
+from certificates import Authority
+from harness import INVALID_ARGUMENT, MASTER_FAILED, check, equal
+from loops import all_right, in_both_sizes, more_steps, start_loops
+
+
+def folder_of(run):
+    folder = tempfile.mkdtemp()
+    run.at_exit.append(lambda: shutil.rmtree(folder, ignore_errors=True))
+    return folder
+
+
+def names(prefix, authority, pair):
+    return dict(zip((prefix + "tls_cert", prefix + "tls_key", prefix + "tls_ca"), (*pair, authority.ca)))
+
+
+def start(run, **parameters):
+    """A master with certificates; peers have one, too. Returns the authority."""
+    authority = Authority(folder_of(run))
+    run.environment.pop("PCCL_TOKEN_FILE", None)
+    run.environment.pop("PCCL_MASTER_STATE", None)
+    peers = names("", authority, authority.make("peer", "pccl-join"))
+    run.environment.update({"PCCL_" + name.upper(): value for name, value in peers.items()})
+    run.master_files = names("master_", authority, authority.make("master", "pccl-master"))
+    run.start_master(**run.master_files, **parameters)
+    return authority
+
+
+def refused(peer, run, *parts):
+    peer.create(run.address)
+    words = peer.do("connect", rc=MASTER_FAILED)["words"]
+    for part in parts:
+        check(part in words, f"no '{part}' in: {words}")
+
+
+@in_both_sizes
+def run_with_certificates(run, count):
+    """Peers join, reduce, lose one of them, and come back to a master that has restarted."""
+    start(run, encryption="on" if count < 1 << 20 else "control")
+    peers = run.join(3)
+    loops = start_loops(peers, count=count)
+    more_steps(loops, world=3)
+    peers[2].kill()
+    more_steps(loops[:2], world=2)
+    run.master.kill()
+    run.start_master(run.port, **run.master_files)
+    more_steps(loops[:2], world=2)
+    all_right(loops[:2])
+
+
+def test_who_does_not_belong_is_told_why(run):
+    """No certificate, one of another authority, expired, or for something else: words on both sides, and the others
+    go on."""
+    authority = start(run)
+    other = Authority(authority.folder, "other")
+    members = run.join(2)
+    loops = start_loops(members)
+    for pair, at_peer, at_master in (
+        (authority.make("late", "pccl-join", days=-1), "it has expired", "certificate has expired"),
+        (other.make("foreign", "pccl-join"), "does not know the authority", "unable to get local issuer certificate"),
+        (authority.make("web", "pccl-observe"), "is not for that", "OU of its subject is not pccl-join"),
+        (authority.make("second", "pccl-master"), "is not for that", "OU of its subject is not pccl-join"),
+        (authority.make("none"), "is not for that", "OU of its subject is not pccl-join"),
+    ):
+        at = len(run.master.lines)
+        refused(run.peer(**names("", authority, pair)), run, "does not accept this peer's certificate", at_peer)
+        run.master.wait_line(at_master, start=at)
+    without = dict.fromkeys(("tls_cert", "tls_key", "tls_ca"), "")
+    refused(run.peer(**without), run, "encrypted connections only", "PCCL_TLS_CERT")
+    token = "pccl1.AAAAAAAAAAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+    refused(run.peer(**without, token=token), run, "is not the one of the token")
+    more_steps(loops, world=2)
+    all_right(loops)
+
+
+def test_masters_that_are_none(run):
+    """A peer takes for a master only who has a master's certificate of its authority."""
+    authority = start(run)
+    other = Authority(authority.folder, "other")
+    for pair, signer, words in (
+        (other.make("impostor", "pccl-master"), authority, "unable to get local issuer certificate"),
+        (authority.make("late", "pccl-master", days=-1), authority, "certificate has expired"),
+        (authority.make("member", "pccl-join"), authority, "the first OU of its subject is not pccl-master"),
+    ):
+        run.start_master(**names("master_", signer, pair))
+        refused(run.peer(), run, "the master's certificate", words)
+        run.master.wait_line("does not accept this master's certificate")
+
+
+def test_reading_again(run):
+    """After SIGHUP a master has its new certificate and authority, members stay, and peers read theirs at each
+    connect; what cannot be used changes nothing, and is said."""
+    authority = start(run)
+    members = run.join(2)
+    loops = start_loops(members)
+    more_steps(loops, world=2)
+    files = run.master_files
+    with open(files["master_tls_cert"], "rb+") as file:
+        good = file.read()
+        file.truncate(20)
+    run.master.signal(signal.SIGHUP)
+    run.master.wait_line("stays in use: cannot use " + files["master_tls_cert"])
+    with open(files["master_tls_cert"], "wb") as file:
+        file.write(good)
+    new = Authority(authority.folder, "new")
+    pairs = {name: new.make(name, unit) for name, unit in (("master", "pccl-master"), ("peer", "pccl-join"))}
+    equal(pairs["master"][0], files["master_tls_cert"], "the same file")
+    os.replace(new.ca, authority.ca)
+    run.master.signal(signal.SIGHUP)
+    late = run.peer()
+    late.create(run.address)
+    more_steps(loops, world=2)
+    run.master.kill()  # what comes back has read its files again
+    run.start_master(run.port, **files)
+    more_steps(loops, world=2)
+    all_right(loops)
+    run.admit(late, members)
+
+
+def test_settings(run):
+    """What is not whole, cannot be read, or comes beside a token is refused in words."""
+    authority = start(run)
+    chain, key = authority.make("good", "pccl-master")
+    _, other_key = authority.make("other", "pccl-master")
+    whole = ["--tls-cert", chain, "--tls-key", key, "--tls-ca", authority.ca]
+    locked = f"{authority.folder}/locked.key"
+    subprocess.run(
+        ["openssl", "pkey", "-in", key, "-out", locked, "-aes256", "-passout", "pass:secret"], check=True, timeout=60
+    )
+    for arguments, words in (
+        (whole[:4], "belong together"),
+        ([*whole, "--token-file", f"{authority.folder}/run.token"], "give one of them"),
+        (["--tls-cert", "nowhere.crt", *whole[2:]], "nowhere.crt: No such file"),
+        ([*whole[:2], "--tls-key", other_key, *whole[4:]], "key values mismatch"),
+        ([*whole[:2], "--tls-key", locked, *whole[4:]], "cannot use " + locked),
+        ([*whole[:4], "--tls-ca", key], "cannot use " + key),
+    ):
+        done = subprocess.run(
+            [harness.executable("master"), "--listen", "127.0.0.1:0", *arguments],
+            text=True,
+            capture_output=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
+        check(done.returncode == 1 and words in done.stderr, f"{arguments}: {done.returncode} {done.stderr}")
+    words = run.peer(tls_ca="").do("create", run.address, rc=INVALID_ARGUMENT)["words"]
+    check("belong together" in words, words)
+    words = run.peer(token="pccl1." + "A" * 22 + "." + "A" * 43).do("create", run.address, rc=INVALID_ARGUMENT)["words"]
+    check("give one of them" in words, words)
+
+
+def test_openssl_speaks_with_us(run):
+    """The program s_client shakes hands with our master, with a certificate and without; our peer with s_server."""
+    authority = start(run)
+    chain, key = authority.make("client", "pccl-join")
+    for shown in ((), ("-cert", chain, "-key", key)):
+        at = len(run.master.lines)
+        done = subprocess.run(
+            ["openssl", "s_client", "-connect", run.address, "-tls1_3", "-CAfile", authority.ca, "-verify_return_error"]
+            + list(shown),
+            input="x" * 64,
+            text=True,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        check("Verify return code: 0 (ok)" in done.stdout + done.stderr, done.stdout[-800:] + done.stderr[-800:])
+        line = run.master.wait_line("refused", start=at)  # for what it says, once the certificate is good
+        equal("no certificate" in line, not shown, line)
+    server = run._add(  # pylint: disable=protected-access
+        harness.Process(
+            "s_server",
+            ["openssl", "s_server", "-accept", "127.0.0.1:0", "-tls1_3", "-Verify", "2", "-verify_return_error"]
+            + ["-CAfile", authority.ca, "-cert", run.master_files["master_tls_cert"]]
+            + ["-key", run.master_files["master_tls_key"]],
+            run.environment,
+        )
+    )
+    port = server.wait_line("ACCEPT").rsplit(":", 1)[1]
+    peer = run.peer()
+    peer.create(f"127.0.0.1:{port}")
+    peer.start("connect")
+    server.wait_line("subject=OU = pccl-join")
+    peer.kill()
+    server.kill()
+
+
+harness.main()
