@@ -6,7 +6,9 @@ encryption=on, by turns.
                         [--before DIR] [--openssl DIR]
 
 For each mode the processor's time for a gigabyte of every peer's traffic (the least of all turns:
-what other work of the machine adds is not ours), the least median, and its share of plain.
+what other work of the machine adds is not ours), the least median, and their shares of plain; and for
+small sizes, whose goal is in these terms, how many times plain's an operation takes of the processors
+and of time, in the middle one of the turns.
 --before: a build of before, which takes its turn with encryption=on. --openssl: a folder with
 another libssl.so.3 and libcrypto.so.3, which takes its turn too."""
 
@@ -14,6 +16,7 @@ import argparse
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import tempfile
 
@@ -21,7 +24,7 @@ MODES = ("off", "control", "on")
 
 
 def measure(kind, peers, arguments, state):
-    """{bytes: (CPU-s/GB, median in us)}"""
+    """{bytes: (CPU-s/GB, median in us, us of all processors)}"""
     build, mode, libraries = kind
     environment = dict(os.environ)
     if libraries:
@@ -33,7 +36,8 @@ def measure(kind, peers, arguments, state):
     command = [str(pathlib.Path(build) / "tools/pccl-perf"), "-N", str(peers), "--sizes", arguments.sizes]
     command += ["-n", str(arguments.iters), "-w", "2", "-c", "0", "--no-limit", "--in-place", "0", "--json", "-"]
     done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=900, check=True)
-    return {row["bytes"]: (row["cpu_s_per_gb"], row["p50_us"]) for row in json.loads(done.stdout)["rows"]}
+    rows = json.loads(done.stdout)["rows"]
+    return {row["bytes"]: (row["cpu_s_per_gb"], row["p50_us"], row["cpu_us"] + row["master_cpu_us"]) for row in rows}
 
 
 def main():
@@ -51,8 +55,8 @@ def main():
         kinds["before"] = (arguments.before, "on", None)
     if arguments.openssl:
         kinds["on, other OpenSSL"] = (arguments.build, "on", arguments.openssl)
-    print("| peers | bytes | mode | CPU-s/GB | share of plain | median, ms | share of plain |")
-    print("|---|---|---|---|---|---|---|")
+    print("| peers | bytes | mode | CPU-s/GB | share of plain | median, ms | share of plain | times: CPU | median |")
+    print("|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as state:
         os.chmod(state, 0o700)
         for peers in map(int, arguments.peers.split(",")):
@@ -64,8 +68,11 @@ def main():
                 best = {name: [min(turn[name][size][i] for turn in turns) for i in (0, 1)] for name in kinds}
                 for name, (cpu, median) in best.items():
                     of_cpu, of_time = best["off"][0] / cpu, best["off"][1] / median
-                    print(f"| {peers} | {size} | {name} | {cpu:.3f} | {of_cpu:.2f} | {median / 1e3:.1f} "
-                          f"| {of_time:.2f} |", flush=True)
+                    times = [
+                        statistics.median(turn[name][size][i] / turn["off"][size][i] for turn in turns) for i in (2, 1)
+                    ]
+                    print(f"| {peers} | {size} | {name} | {cpu:.3f} | {of_cpu:.2f} | {median / 1e3:.3f} "
+                          f"| {of_time:.2f} | {times[0]:.2f} | {times[1]:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

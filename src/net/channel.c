@@ -257,6 +257,8 @@ static ptrdiff_t read_secured(struct pccl_channel *channel, const struct rooms *
                                      rooms->frames, rooms->frames_bytes);
     if (!channel->failed)
         push_after_read(channel);
+    if (pccl_secure_has_moved(channel->secure)) /* over a slow path a record takes long */
+        note_moved(channel);
     return got;
 }
 
@@ -434,6 +436,8 @@ static enum pccl_channel_io push_some(struct pccl_channel *channel)
     ptrdiff_t moved = write_some(channel, frames, &bytes);
     if (moved > 0)
         advance(channel, (uint32_t)moved);
+    else if (channel->secure && pccl_secure_has_moved(channel->secure))
+        note_moved(channel);
     if (moved >= 0 && (size_t)moved == frames + bytes)
         return PCCL_CHANNEL_MOVED;
     if (moved >= 0 || moved == UV_EAGAIN || moved == UV_ENOBUFS) {

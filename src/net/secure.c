@@ -61,7 +61,8 @@ struct pccl_secure {
     /* if it has records of ours, then */
     struct pccl_record_line out, in;
     struct pccl_record_reader reader;
-    bool dry; /* the socket has nothing more */
+    bool dry;   /* the socket has nothing more */
+    bool moved; /* bytes of it, since somebody asked */
 
     uint8_t *sealed; /* sealed_start..sealed_end is unsent */
     uint32_t sealed_start, sealed_end, sealed_capacity;
@@ -250,6 +251,7 @@ static int on_bio_read(struct bio_st *bio, char *out, int length)
         secure->read_error = (int)got;
         return got == UV_EOF ? 0 : -1;
     }
+    secure->moved = true;
     secure->greeting_bytes += (uint64_t)got;
     if (secure->state == SHAKING_HANDS && secure->greeting_bytes > GREETING_BYTES_MAX) {
         secure->state = FAILED;
@@ -315,6 +317,7 @@ static ptrdiff_t flush(struct pccl_secure *secure)
             return UV_EAGAIN;
         if (moved < 0)
             return moved;
+        secure->moved = true;
         secure->sealed_start += (uint32_t)moved;
     }
     secure->sealed_start = secure->sealed_end = 0;
@@ -499,6 +502,8 @@ static bool begin_records(struct pccl_secure *secure)
     }
     secure->reader.ahead = secure->opens ? 0 : PCCL_RECORD_AHEAD_MAX; /* what is in the clear is not for the reader */
     secure->first_have = secure->first_used = 0;
+    if (secure->role == PCCL_SECURE_MASTER)
+        secure->has_shown = pccl_keys_shown(secure->keys, secure->ssl, secure->shown);
     if (secure->role != PCCL_SECURE_PEER)
         forget_handshake(secure);
     return good;
@@ -520,8 +525,6 @@ static ptrdiff_t shake_hands(struct pccl_secure *secure)
     }
     uint16_t cipher = secure->openssl->SSL_CIPHER_get_protocol_id(secure->openssl->SSL_get_current_cipher(secure->ssl));
     secure->cipher = cipher == TLS_AES_128_GCM ? PCCL_RECORD_AES_128_GCM : PCCL_RECORD_CHACHA20_POLY1305;
-    if (secure->role == PCCL_SECURE_MASTER)
-        secure->has_shown = pccl_keys_shown(secure->keys, secure->ssl, secure->shown);
     if (has_records(secure) && !begin_records(secure)) {
         secure->state = FAILED;
         return secure->ended = UV_ENOMEM;
@@ -575,6 +578,9 @@ static ptrdiff_t read_records(struct pccl_secure *secure, uint8_t *first, size_t
                               size_t second_length)
 {
     struct pccl_record_reader *reader = &secure->reader;
+    ptrdiff_t error = secure->ssl ? hear_verdict(secure) : 0;
+    if (error)
+        return error;
     for (secure->dry = false;;) {
         ptrdiff_t got = pccl_record_take(reader, &secure->in, first, first_length, second, second_length);
         secure->was_told = reader->is_over;
@@ -595,6 +601,7 @@ static ptrdiff_t read_records(struct pccl_secure *secure, uint8_t *first, size_t
             return got;
         }
         secure->dry = (size_t)got < length;
+        secure->moved = true;
         pccl_record_filled(reader, (size_t)got);
     }
 }
@@ -621,10 +628,8 @@ ptrdiff_t pccl_secure_read(struct pccl_secure *secure, uv_os_sock_t socket, uint
         if (error)
             return error;
     }
-    ptrdiff_t got = secure->role == PCCL_SECURE_PEER && secure->ssl ? hear_verdict(secure) : 0;
-    if (got == 0)
-        got = has_records(secure) ? read_records(secure, first, first_length, second, second_length)
-                                  : read_tls(secure, first, first_length, second, second_length, &total);
+    ptrdiff_t got = has_records(secure) ? read_records(secure, first, first_length, second, second_length)
+                                        : read_tls(secure, first, first_length, second, second_length, &total);
     if (got < 0 && got != UV_EAGAIN)
         secure->ended = (int)got;
     return total > 0 ? (ptrdiff_t)total : got;
@@ -640,6 +645,13 @@ bool pccl_secure_has_input(const struct pccl_secure *secure)
 bool pccl_secure_is_dry(const struct pccl_secure *secure)
 {
     return !has_records(secure) || (secure->dry && !pccl_secure_has_input(secure));
+}
+
+bool pccl_secure_has_moved(struct pccl_secure *secure)
+{
+    bool moved = secure->moved;
+    secure->moved = false;
+    return moved;
 }
 
 bool pccl_secure_was_cut(const struct pccl_secure *secure) { return secure->ended == UV_EOF && !secure->was_told; }

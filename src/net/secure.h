@@ -54,6 +54,8 @@ bool pccl_secure_is_shaking_hands(const struct pccl_secure *secure);
 bool pccl_secure_has_input(const struct pccl_secure *secure);
 /* The last read stopped because nothing more has arrived, if it did not fill its places. */
 bool pccl_secure_is_dry(const struct pccl_secure *secure);
+/* Whether bytes of the socket have moved since this was last asked, a part of a record included. */
+bool pccl_secure_has_moved(struct pccl_secure *secure);
 /* The input ended, and the other side has not said that it would. */
 bool pccl_secure_was_cut(const struct pccl_secure *secure);
 /* The end of the output, to be written like the rest. */

@@ -9,6 +9,7 @@ import harness
 import messages
 import wire
 from messages import ZERO
+from proxy import Proxy
 
 AWAY = "127.0.0.2"
 
@@ -278,6 +279,16 @@ class Recorder(threading.Thread):
         with self.lock:
             return self.data
 
+    def records(self):
+        """Where those of TLS with something sealed or proven in it begin, and how long they are."""
+        said, at, found = self.said(), 0, []
+        while at < len(said):
+            length = 5 + int.from_bytes(said[at + 3 : at + 5], "big")
+            if said[at] != 20:  # of which nothing counts
+                found.append((at, length))
+            at += length
+        return found
+
     def run(self):
         near, _ = self.listener.accept()
         far = socket.create_connection(("127.0.0.1", self.target))
@@ -294,3 +305,23 @@ class Recorder(threading.Thread):
         except OSError:
             pass
         sink.close()
+
+
+class Tamperer(Proxy):
+    """Sits between a peer and the master. What the peer, or the master, says in a connection is as it
+    was up to this byte; there a bit is another, or the connection is cut."""
+
+    def __init__(self, port, at, of_peer=True, cuts=False):
+        super().__init__(port)
+        self.at, self.of_peer, self.cuts = at, of_peer, cuts
+        self.done, self.said = False, {}
+
+    def passes(self, sock, data):
+        before = self.said.get(sock, 0)
+        self.said[sock] = before + len(data)
+        is_peer = sock.getsockname()[1] == self.port
+        at = self.at - before
+        if is_peer != self.of_peer or not 0 <= at < len(data):
+            return data
+        self.done = True
+        return b"" if self.cuts else data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]

@@ -4,6 +4,7 @@ memory are judged; times are only figures."""
 
 import os
 import pathlib
+import ssl
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
@@ -15,8 +16,9 @@ import wire
 from harness import SLOW, check, equal, within
 from loops import BULK, SMALL, all_right, more_steps, start_loop
 from phases import PATIENT
-from proxy import Proxy
-from roles import AWAY, Crowd, Member, Outsider, Recorder, Repeated, dial, pour, say_hello
+from proxy import Proxy, behind_proxy
+from roles import AWAY, Crowd, Member, Outsider, Recorder, Repeated, Tamperer, dial, pour, say_hello
+from tokens import let_in, peer_with, refused, token
 
 GROWTH_KIB = 64 << 10
 WINDOW = 8192  # operations in one message
@@ -453,6 +455,92 @@ def test_replayed_session(run):
         run.master.end(harness.DEADLINE)
         run.start_master(port=run.port)
         honest.before[0] = (run.master, run.master.rss_kib())
+    honest.go_on()
+
+
+def _through(run, port):
+    """A newcomer that reaches the master there."""
+    peer = run.peer()
+    peer.create(f"127.0.0.1:{port}")
+    return peer
+
+
+def test_tampered_handshakes(run):
+    """Somebody between a newcomer and the master flips a bit of each record up to the hello, of either
+    side, or cuts the connection there: nobody comes in, and it is told. Left alone, it does."""
+    honest = _secured(run)
+    recorder = Recorder(run.port)
+    peer = _through(run, recorder.port)
+    peer.do("connect")
+    peer.quit()
+    records = recorder.records()[:4]  # greeting, certificate, proof and end, hello
+    places = [(at + length // 2, True) for at, length in records] + [(at, False) for at in (20, 300)]
+    for at, of_peer in places:
+        for cuts in (False, True):
+            tamperer = Tamperer(run.port, at, of_peer, cuts)
+            peer = _through(run, tamperer.port)
+            words = peer.do("connect", rc=harness.MASTER_FAILED)["words"]
+            check(tamperer.done and "cannot reach the master" in words, f"at {at}: {words}")
+            peer.quit()
+    honest.go_on()
+
+
+def test_downgraded_handshakes(run):
+    """An older TLS, or one without a token: neither gets an answer to its hello."""
+    honest = _secured(run)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        context.maximum_version = version
+        connection = dial(run.port).socket
+        connection.settimeout(harness.DEADLINE)
+        try:
+            stranger = context.wrap_socket(connection)
+            equal(version, ssl.TLSVersion.TLSv1_3, "what the master takes")
+            stranger.sendall(messages.frame("hello", peer=messages.identity(), token=messages.identity()))
+            equal(stranger.recv(1), b"", "the answer to a hello")
+        except (ssl.SSLError, ConnectionError):
+            pass
+    honest.go_on()
+
+
+def test_reflected_handshakes(run):
+    """Links to a newcomer are led to a member: back to the one that dials, and to another. It has the
+    key of neither. Led where they belong, the newcomer comes in."""
+    honest = _secured(run, warm_up_ms=60000)
+    peer, proxy = behind_proxy(run)
+    meant, proxy.target = proxy.target, ("127.0.0.1", honest.port)
+    call = peer.start("connect")
+    harness.poll(lambda: proxy.count >= 4, "both members to have dialed, and again")
+    honest.go_on(newcomer=False)
+    check(not call.result, "it came in without links")
+    proxy.target = meant
+    call.wait(rc=harness.SUCCESS)
+    peer.quit()
+    honest.go_on()
+
+
+def test_tokens_that_are_over(run):
+    """Tokens that have expired, were revoked unused, or were revoked when they were spent, in turn and
+    many times: whoever is in with one goes, nobody comes in, and the others go on."""
+    honest = _secured(run)
+    expired = token(run, "create", "--ttl", "1s", "--label", "brief")
+    revoked = token(run, "create", "--label", "revoked")
+    spent = token(run, "create", "--uses", "1", "--label", "spent")
+    guest = let_in(run, spent, [])
+    steps = start_loop(guest, len(honest.peers))
+    more_steps(honest.loops, world=3)
+    for label in ("revoked", "spent"):
+        token(run, "revoke", label)
+    more_steps(honest.loops, world=2)
+    check("was revoked" in steps.wait(rc=None)["words"], "the guest hears why")
+    guest.quit()
+    harness.poll(lambda: "expired" in token(run, "list"), "the end of the first")
+    for _ in range(10):
+        for text, words in ((expired, "has expired"), (revoked, "was revoked"), (spent, "was revoked")):
+            peer = peer_with(run, text)
+            refused(peer, run.address, words)
+            peer.quit()
     honest.go_on()
 
 

@@ -298,10 +298,9 @@ def test_launcher_dies(run):
 def connected(run, address, before=lambda peers: None):
     """Two peers of a cluster; their JSON. `before` is called with both as soon as they are
     started."""
-    environment = {**os.environ, "PCCL_PORT": "0"}
     words = [harness.executable("perf"), "--connect", address, "--sizes", "4,100K", "-n", "3", "--json", "-"]
     peers = [
-        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=run.environment)
         for _ in range(2)
     ]
     before(peers)
@@ -326,7 +325,7 @@ def test_flight_recorder(run):
     run.start_master()
     with tempfile.TemporaryDirectory() as folder:
         command = [harness.executable("perf"), "--connect", run.address, "-N", "2", "--sizes", "64", "-n", "2"]
-        how = {"cwd": folder, "env": {**os.environ, "PCCL_PORT": "0"}, "stdout": subprocess.PIPE}
+        how = {"cwd": folder, "env": run.environment, "stdout": subprocess.PIPE}
         peers = [subprocess.Popen([*command, "--no-limit"], stderr=subprocess.PIPE, **how)]
         poll(lambda: any("asks to join" in text for _, text in run.master.lines), "the first to join")
         file = os.path.join(folder, f"pccl-perf-{peers[0].pid}.json")
@@ -647,7 +646,7 @@ def test_topology_cluster(run):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
-                env={**os.environ, "PCCL_PORT": "0", "PCCL_NAME": f"host {i}"},
+                env={**run.environment, "PCCL_NAME": f"host {i}"},
             )
             for i in range(3)
         ]

@@ -11,22 +11,14 @@ import tempfile
 
 import harness
 import wire
-from harness import INVALID_ARGUMENT, MASTER_FAILED
+from harness import INVALID_ARGUMENT
 from harness import check, equal, say
 from loops import all_right, in_both_sizes, more_steps, start_loop, start_loops
 from namespaces import SKIPPED, Network
+from tokens import let_in, peer_with, refused, token
 
 MIB = 1 << 20
 TOKEN = "pccl1.AAAAAAAAAAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"  # of nobody
-
-
-def refused(peer, address, *parts):
-    """Connecting fails, and says why."""
-    peer.create(address)
-    words = peer.do("connect", rc=MASTER_FAILED)["words"]
-    for part in parts:
-        check(part in words, f"no '{part}' in: {words}")
-    return words
 
 
 def nothing_told(run):
@@ -73,27 +65,6 @@ def test_files_are_private_and_stay(run):
     all_right(loops)
     equal(run.token(), token, "the token")
     nothing_told(run)
-
-
-def token(run, *arguments, rc=0):
-    """What `pccl-master token` says."""
-    command = [harness.executable("master"), "token", *arguments, "--state", run.state]
-    done = subprocess.run(command, text=True, capture_output=True, timeout=60)
-    check(done.returncode == rc, f"{arguments}: {done.returncode}: {done.stdout}{done.stderr}")
-    return (done.stderr if rc else done.stdout).strip()
-
-
-def peer_with(run, text, **more):
-    """A peer with that token alone."""
-    return run.peer(token=text, token_file="", **more)
-
-
-def let_in(run, text, members):
-    """It joins, and steps with the others."""
-    peer = peer_with(run, text)
-    peer.create(run.address)
-    run.admit(peer, members)
-    return peer
 
 
 def restart(run):

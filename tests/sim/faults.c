@@ -17,7 +17,7 @@ static void draw_weights(struct sim *sim, struct sim_plan *plan)
         [SIM_FAULT_ISOLATE] = 3,     [SIM_FAULT_JOIN] = 14,        [SIM_FAULT_LEAVE] = 4,
         [SIM_FAULT_ABORT] = 8,       [SIM_FAULT_WITHDRAW] = 5,     [SIM_FAULT_STRANGER] = 3,
         [SIM_FAULT_SLOW] = 6};
-    for (uint32_t kind = 0; kind < SIM_FAULTS; kind++) {
+    for (uint32_t kind = 0; kind < SIM_FAULT_HANDSHAKE; kind++) {
         plan->weights[kind] = sim_chance(sim, 60) ? (uint32_t)sim_between(sim, 1, 2u * typical[kind]) : 0;
         plan->weight_sum += plan->weights[kind];
     }
@@ -25,6 +25,8 @@ static void draw_weights(struct sim *sim, struct sim_plan *plan)
         plan->weights[SIM_FAULT_JOIN] = 10;
         plan->weight_sum += 10;
     }
+    plan->weights[SIM_FAULT_HANDSHAKE] = sim->secured ? 8 : 0;
+    plan->weight_sum += plan->weights[SIM_FAULT_HANDSHAKE];
 }
 
 /* Short limits: virtual time is cheap, but not free. */
@@ -52,6 +54,7 @@ static void draw_plan(struct sim *sim)
 {
     struct sim_plan *plan = &sim->plan;
     memset(plan, 0, sizeof *plan);
+    sim->secured = sim_mix(sim->seed, 0x5ec) % 4 == 0;
     draw_weights(sim, plan);
     plan->fault_mean_us = sim_log_between(sim, 60 * SIM_MS, 1200 * SIM_MS);
     plan->faults_end_us = sim->now + sim_between(sim, 5, 11) * SIM_S;
@@ -245,6 +248,23 @@ static void slow(struct sim *sim)
     sim_note(sim, "FAULT c%llu is slow", (unsigned long long)conn->id);
 }
 
+/* Those to come from now on; often one has to come. */
+static void spoil_handshakes(struct sim *sim)
+{
+    struct sim_peer *peer = pick_peer(sim, false);
+    if (peer == NULL)
+        return;
+    bool control = sim_chance(sim, 50);
+    sim->shake_fault = (struct sim_shake_fault){.left = 1 + (uint32_t)sim_random(sim, 6),
+                                                .host = peer->process.host,
+                                                .plane = control ? SIM_CONTROL : SIM_DATA,
+                                                .step = (uint8_t)sim_between(sim, 1, SIM_SHAKE_STEPS),
+                                                .way = (enum sim_shake_way)sim_random(sim, SIM_SHAKE_WAYS)};
+    sim_note(sim, "FAULT the next %u handshakes of host %u fail", sim->shake_fault.left, peer->process.host);
+    if (sim_chance(sim, 70))
+        reset(sim, control);
+}
+
 static void abort_something(struct sim *sim)
 {
     struct sim_peer *peer = pick_peer(sim, true);
@@ -357,6 +377,7 @@ void sim_fault(struct sim *sim, enum sim_fault kind)
     case SIM_FAULT_WITHDRAW: withdraw_something(sim); break;
     case SIM_FAULT_STRANGER: stranger(sim); break;
     case SIM_FAULT_SLOW: slow(sim); break;
+    case SIM_FAULT_HANDSHAKE: spoil_handshakes(sim); break;
     case SIM_FAULTS: break;
     }
 }
@@ -430,6 +451,7 @@ void sim_faults_end(struct sim *sim)
 {
     sim_note(sim, "---- faults stop ----");
     sim->faults_stopped = true;
+    sim->shake_fault.left = 0;
     for (uint32_t a = 0; a < SIM_HOSTS_MAX; a++) {
         for (uint32_t b = a + 1; b < SIM_HOSTS_MAX; b++)
             for (enum sim_plane plane = SIM_CONTROL; plane < SIM_PLANES; plane++)

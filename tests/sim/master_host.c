@@ -56,7 +56,6 @@ static void send_msg(struct sim *sim, struct sim_conn *conn, int end, const stru
 static bool on_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
                      const struct pccl_id *ticket, const struct pccl_address *address)
 {
-    (void)ticket;
     struct sim_master *master = context;
     struct sim *sim = master->process.sim;
     bool none = !sim->faults_stopped && sim_mix(sim->seed ^ 0x960be, sim->now) % 100 < sim->plan.no_probe_percent;
@@ -70,6 +69,7 @@ static bool on_probe(void *context, const struct pccl_id *peer, const struct pcc
     conn->ends[0].peer = *peer;
     conn->ends[0].deadline = sim->now + PROBE_US;
     conn->ends[0].lineage = *lineage;
+    conn->ends[0].key = *ticket;
     master->process.probe_count++;
     sim_process_arm(sim, &master->process);
     return true;

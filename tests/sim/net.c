@@ -79,7 +79,8 @@ static void release_end(struct sim_end *end)
         pccl_frame_reader_fini(&end->reader);
     end->role = SIM_ROLE_NONE;
     free(end->in);
-    end->in = NULL;
+    free(end->held);
+    end->in = end->held = NULL;
     end->in_start = end->in_end = end->in_capacity = 0;
     end->open = false;
 }
@@ -144,6 +145,7 @@ static void dial_step(struct sim *sim, void *subject, uint64_t since, uint64_t u
         return;
     }
     open_end(sim, listener, &conn->ends[1], listener->is_master ? SIM_ROLE_MASTER : SIM_ROLE_LINK_IN);
+    conn->ends[1].shake = sim->secured ? SIM_SHAKING : SIM_SHAKE_NONE;
     sim_process_ready(sim, conn, 1);
     sim_process_ready(sim, conn, 0);
     conn->ends[0].established = true;
@@ -171,6 +173,7 @@ struct sim_conn *sim_dial(struct sim *sim, struct sim_process *from, enum sim_ro
     }
     sim->conn_by_id[conn->id] = conn;
     open_end(sim, from, &conn->ends[0], role);
+    conn->ends[0].shake = sim->secured && role != SIM_ROLE_STRANGER ? SIM_SHAKING : SIM_SHAKE_NONE;
     sim_at(sim, sim->now + 2 * delay(sim, conn), dial_step, conn, sim->now, 0);
     return conn;
 }
@@ -187,6 +190,13 @@ static void schedule(struct sim *sim, struct sim_conn *conn, int end)
 }
 
 void sim_conn_send(struct sim *sim, struct sim_conn *conn, int end, const uint8_t *bytes, size_t length)
+{
+    struct sim_end *from = &conn->ends[end];
+    if (from->open && length > 0 && !sim_shake_send(sim, conn, end, bytes, length))
+        sim_conn_send_raw(sim, conn, end, bytes, length);
+}
+
+void sim_conn_send_raw(struct sim *sim, struct sim_conn *conn, int end, const uint8_t *bytes, size_t length)
 {
     struct sim_end *from = &conn->ends[end];
     if (!from->open || from->fin || conn->broken || length == 0 || from->last_said)
@@ -453,6 +463,12 @@ int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame,
                  struct pccl_text *reason, bool *other_version)
 {
     *other_version = false;
+    if (end->shake == SIM_SHAKE_FAILED) {
+        pccl_text_format(reason, "%s", end->why);
+        return -1;
+    }
+    if (end->shake != SIM_SHAKE_NONE && end->shake != SIM_SHAKEN)
+        return 0;
     for (;;) {
         int got = pccl_frame_reader_next(&end->reader, frame, reason);
         if (got < 0)

@@ -98,6 +98,7 @@ static void dial_candidate(struct sim *sim, struct sim_peer *peer, struct sim_li
     const struct pccl_address *to = &link->candidates[link->candidate];
     link->conn = sim_dial(sim, &peer->process, SIM_ROLE_LINK_OUT, SIM_DATA, sim_host_of(to), to->port);
     link->conn->ends[0].peer = link->peer;
+    link->conn->ends[0].key = link->ticket;
     link->conn->ends[0].deadline = sim->now + LINK_DIAL_US;
     sim_process_arm(sim, &peer->process);
 }
@@ -157,7 +158,8 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
                     return;
                 continue;
             }
-            bool identity = got > 0 && msg.type == PCCL_MSG_refused && msg.as.refused.code == PCCL_REFUSAL_IDENTITY;
+            bool identity = end->shake == SIM_SHAKE_FAILED ||
+                            (got > 0 && msg.type == PCCL_MSG_refused && msg.as.refused.code == PCCL_REFUSAL_IDENTITY);
             sim_note(sim, "p%u: link to %02x%02x refused %d", peer->process.number, link->peer.bytes[0],
                      link->peer.bytes[1], got > 0 && msg.type == PCCL_MSG_refused ? (int)msg.as.refused.code : -1);
             candidate_failed(sim, peer, link, identity ? PCCL_LINK_OTHER : PCCL_LINK_TIMEOUT);
@@ -309,6 +311,10 @@ static void control_readable(struct sim *sim, struct sim_peer *peer, struct sim_
         int got = sim_end_next(sim, end, &frame, &msg, &reason, &event.other_version);
         if (got == 0)
             break;
+        if (end->shake == SIM_SHAKE_FAILED) {
+            master_down(sim, peer, end->why);
+            return;
+        }
         event.kind = got > 0 ? PCCL_PEER_MASTER_RECEIVED : PCCL_PEER_MASTER_GARBAGE;
         event.frame = &frame;
         event.msg = &msg;

@@ -74,6 +74,7 @@ static void read_all(struct sim *sim, struct sim_process *process)
         conn->ends[end].queued = false;
         if (!conn->ends[end].open)
             continue;
+        sim_shake_hands(sim, conn, end);
         if (process->is_master)
             sim_master_readable(sim, (struct sim_master *)(void *)process, conn, end);
         else

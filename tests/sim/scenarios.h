@@ -238,5 +238,12 @@ void scenario_crowd_dials(struct sim *sim);
 void scenario_crowd_at_the_door(struct sim *sim);
 void scenario_token_revoked(struct sim *sim);
 void scenario_token_revoked_afar(struct sim *sim);
+void scenario_handshake_join(struct sim *sim);
+void scenario_handshake_return(struct sim *sim);
+void scenario_handshake_link(struct sim *sim);
+void scenario_handshake_newcomer(struct sim *sim);
+void scenario_handshake_state(struct sim *sim);
+void scenario_handshake_test(struct sim *sim);
+void scenario_handshake_revoked(struct sim *sim);
 
 #endif

@@ -94,6 +94,14 @@ struct sim_chunk {
     uint8_t bytes[];
 };
 
+enum sim_shake {
+    SIM_SHAKE_NONE, /* in the clear */
+    SIM_SHAKING,
+    SIM_SHAKE_UNHEARD, /* done, but the other end may not have the key */
+    SIM_SHAKEN,
+    SIM_SHAKE_FAILED
+};
+
 /* One end of a connection, as its process holds it. */
 struct sim_end {
     struct sim_process *process;
@@ -111,6 +119,12 @@ struct sim_end {
     struct pccl_frame_reader reader;
     uint8_t *in;
     uint32_t in_start, in_end, in_capacity;
+    enum sim_shake shake;
+    bool greeted;       /* the other end has */
+    struct pccl_id key; /* of a link */
+    const char *why;    /* the handshake has failed */
+    uint8_t *held;      /* owned: what is said when the handshake is done */
+    uint32_t held_length;
     /* what this end sends */
     struct sim_chunk *first, *last;
     uint64_t last_arrival, stalled_since;
@@ -134,6 +148,8 @@ struct sim_conn {
 struct sim_conn *sim_dial(struct sim *sim, struct sim_process *from, enum sim_role role, enum sim_plane plane,
                           uint32_t host, uint16_t port);
 void sim_conn_send(struct sim *sim, struct sim_conn *conn, int end, const uint8_t *bytes, size_t length);
+/* Past the handshake. */
+void sim_conn_send_raw(struct sim *sim, struct sim_conn *conn, int end, const uint8_t *bytes, size_t length);
 /* Flushes, then FIN. */
 void sim_conn_close(struct sim *sim, struct sim_conn *conn, int end);
 /* Both ends break; bytes in flight are lost from a random point on. */
@@ -155,6 +171,27 @@ int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame,
                  struct pccl_text *reason, bool *other_version);
 struct pccl_address sim_address(uint32_t host, uint16_t port);
 uint32_t sim_host_of(const struct pccl_address *address);
+
+/* ---- shake.c: the handshakes of encrypted connections ---- */
+
+enum { SIM_SHAKE_STEPS = 3 };
+enum sim_shake_way { SIM_SHAKE_SILENCE, SIM_SHAKE_RESET, SIM_SHAKE_KEY, SIM_SHAKE_GARBAGE, SIM_SHAKE_WAYS };
+extern const char *const sim_shake_ways[SIM_SHAKE_WAYS];
+
+/* The next handshakes to and from a host fail. */
+struct sim_shake_fault {
+    uint32_t left; /* so many */
+    uint32_t host;
+    enum sim_plane plane;
+    uint8_t step; /* from 1 on */
+    enum sim_shake_way way;
+};
+/* Reads what has come for it. */
+void sim_shake_hands(struct sim *sim, struct sim_conn *conn, int end);
+/* true: the bytes are kept until the handshake is done, or dropped, since it has failed. */
+bool sim_shake_send(struct sim *sim, struct sim_conn *conn, int end, const uint8_t *bytes, size_t length);
+/* Of a connection for shared state or for a test, which are not simulated; 0: it stands. */
+enum pccl_link_end sim_shake_outcome(struct sim *sim, uint32_t from, uint32_t to);
 
 /* ---- process.c: processes, which have a loop and can be stopped and killed ---- */
 
@@ -651,6 +688,7 @@ enum sim_fault {
     SIM_FAULT_WITHDRAW,
     SIM_FAULT_STRANGER,
     SIM_FAULT_SLOW,
+    SIM_FAULT_HANDSHAKE, /* of secured seeds */
     SIM_FAULTS
 };
 
@@ -697,8 +735,8 @@ struct sim_totals {
     uint64_t seeds, events, commits, aborts, crashes, departures, kills, joins, expulsions, stops, resets, updates,
         steps, classes[PCCL_CLASS_COUNT], collectives[PCCL_COLLECTIVES], tiny_commits, hash, syncs, syncs_failed,
         fetches, fetches_failed, elections, state_refusals, foundings, founded, subgroup_commits, subgroups_ended,
-        pair_commits, optimizations, no_rings, optimizations_withdrawn, tests, tests_failed, searches, adoptions,
-        reports;
+        pair_commits, handshakes_failed, optimizations, no_rings, optimizations_withdrawn, tests, tests_failed,
+        searches, adoptions, reports;
 };
 
 struct sim {
@@ -720,7 +758,9 @@ struct sim {
     bool bulk_by_hand;  /* a scenario says when a bulk operation is complete */
     bool state_by_hand; /* ... and what becomes of transfers of shared state */
     bool tests_by_hand, searches_by_hand;
-    bool lies;                    /* somebody does */
+    bool lies;    /* somebody does */
+    bool secured; /* connections are encrypted */
+    struct sim_shake_fault shake_fault;
     uint32_t revoked;             /* the host from where nobody may come any more; 0: none */
     bool behind_one;              /* the master sees all new connections as from one address */
     bool faults_stopped, resting; /* applications stop at joint round rest_joint */

@@ -46,14 +46,15 @@ void sim_state_init(struct sim *sim, struct sim_peer *peer)
 /* ---- who gives ---- */
 
 /* What it sends is checked by the proof that the master has told. */
-static bool serves(const struct sim *sim, const struct sim_peer *from, const struct sim_peer *to)
+static bool serves(struct sim *sim, const struct sim_peer *from, const struct sim_peer *to)
 {
     struct pccl_proof proof = sim_state_proof(from->state.content);
     return pccl_proof_equal(&proof, &to->state.proof) && sim_peer_runs(from) &&
            from->machine->state == PCCL_PEER_MEMBER && from->machine->calls[PCCL_ROUND_SYNC].outstanding &&
            pccl_peer_sync_round(from->machine) == to->state.plan.round &&
            holds(&from->state, &to->state.plan.content) &&
-           sim_net_state(sim, from->process.host, to->process.host, SIM_DATA) == SIM_WHOLE;
+           sim_net_state(sim, from->process.host, to->process.host, SIM_DATA) == SIM_WHOLE &&
+           sim_shake_outcome(sim, to->process.host, from->process.host) == 0;
 }
 
 /* One that gives everything, if the tensors that need not be the same are wanted. */

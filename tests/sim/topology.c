@@ -71,12 +71,15 @@ static struct pccl_peer_measurement measure(struct sim *sim, const struct sim_pe
     uint32_t from = peer->process.host, to = other != NULL ? other->process.host : 0;
     struct sim_path path = sim_path(sim, from, to);
     enum sim_cut cut = sim_net_state(sim, from, to, SIM_DATA);
+    enum pccl_link_end shaken = 0;
     if (other == NULL || sim->host_down[to] || cut == SIM_DROP || path.rate == 0)
         seen.how = PCCL_LINK_TIMEOUT;
     else if (cut == SIM_REFUSE || !other->process.alive)
         seen.how = PCCL_LINK_REFUSED;
     else if (!sim_peer_runs(other))
         seen.how = PCCL_LINK_SILENT;
+    else if ((shaken = sim_shake_outcome(sim, from, to)) != 0)
+        seen.how = (uint8_t)shaken;
     else if (!answers(other, peer))
         seen.how = 0; /* it does not blame the path */
     else

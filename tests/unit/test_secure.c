@@ -12,6 +12,7 @@
 #include "loopback.h"
 #include "support.h"
 #include "core/ticket.h"
+#include "net/channel.h"
 #include "net/keys_internal.h"
 #include "net/record.h"
 #include "net/secure.h"
@@ -551,6 +552,39 @@ static size_t seal(struct end *end, int at, const uint8_t *content, size_t lengt
     return bytes;
 }
 
+/* A record may take longer than the limit of silence, over a slow path; its parts are no silence. */
+static void test_a_part_of_a_record_moves(void **state)
+{
+    (void)state;
+    struct fixture f;
+    uint8_t content[1000], sealed[sizeof content + PCCL_RECORD_OVERHEAD], *target = content;
+    setup(&f);
+    struct wire wire = tap(&f);
+    link_up(&f);
+    shake_hands(&f, &wire);
+    fill(content, sizeof content, 3);
+    size_t bytes = seal(&f.client, wire.client, content, sizeof content, sealed), budget = SIZE_MAX;
+    struct pccl_channel channel = {.silence_ms = 1000, .secure = f.server.secure};
+    pccl_channel_init(&channel, pccl_heap(), f.server.socket, NULL);
+    pccl_channel_expect(&channel, &target, sizeof content);
+    (void)pccl_secure_has_moved(f.server.secure);
+    for (size_t half = 0; half < 2; half++) {
+        struct pollfd there = {.fd = f.server.socket, .events = POLLIN};
+        assert_int_equal(pccl_channel_read(&channel, &budget), PCCL_CHANNEL_WAITS);
+        assert_int_equal(channel.moved_us, 0);
+        assert_int_equal(write(wire.server, sealed + half * bytes / 2, bytes / 2), bytes / 2);
+        assert_int_equal(poll(&there, 1, -1), 1);
+        assert_int_equal(pccl_channel_read(&channel, &budget), half == 0 ? PCCL_CHANNEL_WAITS : PCCL_CHANNEL_MOVED);
+        assert_true(channel.moved_us > 0);
+        channel.moved_us = 0;
+    }
+    assert_int_equal(channel.received, sizeof content);
+    channel.secure = NULL; /* the fixture's */
+    pccl_channel_fini(&channel);
+    untap(&wire);
+    teardown(&f);
+}
+
 enum interference { NOTHING, FLIPPED, REPEATED, LEFT_OUT, SWAPPED, REFLECTED, CUT, INTERFERENCES };
 
 static void test_somebody_between_is_noticed(void **state)
@@ -905,6 +939,7 @@ int main(void)
         cmocka_unit_test(test_verdict_comes_in_pieces),
         cmocka_unit_test(test_open_link_leaves_what_follows),
         cmocka_unit_test(test_end_in_place_of_a_verdict),
+        cmocka_unit_test(test_a_part_of_a_record_moves),
         cmocka_unit_test(test_somebody_between_is_noticed),
         cmocka_unit_test(test_end_is_told),
         cmocka_unit_test(test_first_bytes_tell_who_does_not_encrypt),
