@@ -18,7 +18,7 @@ buffer, as in nccl-tests. Gloo's reduce-scatter is wrong unless the peers are a 
 two; that row is left out then.
 
 Rows: limit        plain sockets that move the same traffic, and do nothing else
-      pccl         this library (pccl-u8: with the codec minmax:u8)
+      pccl         this library (pccl-u8: with the codec minmax:u8; pccl-int4, pccl-e3m0 and so on)
       gloo-*       Gloo: ring, ring_chunked, halving_doubling, bcube; gloo: what others than
                    all_reduce have
       mpi, mpi-ring  OpenMPI over its tcp transport: what it chooses, and its ring (all_reduce)
@@ -50,6 +50,7 @@ PEERS = ROOT / "build" / "bench-peers"
 TORCH = ROOT / "build" / "venv" / "bin" / "python"
 GLOO = ("ring", "ring_chunked", "halving_doubling", "bcube")
 ALL_ROWS = ["limit", "pccl", *(f"gloo-{name}" for name in GLOO), "mpi", "mpi-ring", "torch"]
+CODECS = {"u8": "minmax:u8", **{name: name for name in ("e4m3", "e5m2", "int4", "e3m0", "e2m1")}}  # by row
 OTHER_ROWS = ["limit", "pccl", "gloo", "mpi", "torch"]  # of all but all_reduce
 # What the busiest peer sends or receives at least, as a multiple of the size.
 BUS = {
@@ -260,7 +261,7 @@ def run_limit(launch, where, arguments, peers, sizes, iterations, _):
 def run_pccl(launch, where, arguments, peers, sizes, iterations, kind):
     command = [arguments.perf, "-N", peers, "--op", arguments.op, "--sizes", ",".join(map(str, sizes))]
     command += ["--json", "-", "--in-place", 0]
-    command += ["-n", iterations, "-w", WARM_UP, *(["-q", "minmax:u8"] if kind == "u8" else [])]
+    command += ["-n", iterations, "-w", WARM_UP, *(["-q", CODECS[kind]] if kind else [])]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     if arguments.congestion:
         shim = ROOT / arguments.build / "tests" / "e2e" / "libe2e_shim.so"
@@ -416,7 +417,7 @@ def verdicts(arguments, peers, results):
     way = "wan " + ",".join(f"{number:g}" for number in arguments.wan)
     way += "" if arguments.op == "all_reduce" else f" {arguments.op}"
     for goal in json.loads((ROOT / "bench" / "goals.json").read_text(encoding="utf-8")):
-        row = "pccl-u8" if "codec" in goal else "pccl"
+        row = "-".join(["pccl", *(kind for kind, codec in CODECS.items() if codec == goal.get("codec"))])
         cell = results.get(row, {}).get(goal.get("bytes"))
         if goal.get("of") != way or goal["peers"] != peers or not cell:
             continue
@@ -507,9 +508,10 @@ def read_arguments():
         parser.error(str(error))
     there_are = ALL_ROWS if arguments.op == "all_reduce" else OTHER_ROWS
     arguments.rows = arguments.rows.split(",") if arguments.rows else there_are
+    rows = [*there_are, *(f"pccl-{kind}" for kind in CODECS)]
     for row in arguments.rows:
-        if row not in [*there_are, "pccl-u8"]:
-            parser.error(f"there is no row '{row}'; there are {' '.join(there_are)} pccl-u8")
+        if row not in rows:
+            parser.error(f"there is no row '{row}'; there are {' '.join(rows)}")
     if arguments.op == "barrier":
         arguments.sizes = [BARRIER_SIZE]
     if min(arguments.peers) < 2 or min(arguments.sizes) < 4 or arguments.repeats < 1:

@@ -37,7 +37,7 @@ PERF = [
             "--state",
         )
     ),
-    "-N 4 --sizes 64M --in-place 0 -q minmax:u8 --exact",
+    *(f"-N 4 --sizes 64M --in-place 0 -q {codec} --exact" for codec in ("minmax:u8", "int4", "e3m0")),
     "-N 2 --op send --sizes 4,64M",
     "-N 4 -e 64M --chaos kill",
     "-N 2 --topology",

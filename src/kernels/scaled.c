@@ -57,6 +57,12 @@ static size_t code_bytes(const struct pccl_scaled *codec, size_t count)
     return filled_up(count) / 8 * formats[codec->format].code_bits;
 }
 
+/* Of one block: pccl_scaled_bytes without its divisions. */
+static size_t block_bytes(const struct pccl_scaled *codec, size_t count)
+{
+    return scale_bytes[codec->scale] + code_bytes(codec, count);
+}
+
 size_t pccl_scaled_bytes(const struct pccl_scaled *codec, size_t count)
 {
     size_t blocks = count / codec->block + (count % codec->block != 0);
@@ -118,21 +124,30 @@ static struct pccl_unscaling unscaling_for(const struct pccl_scaled *codec, uint
     return by;
 }
 
-/* Of a power of two, the byte is the exponent. */
+/* Of a power of two, the byte is the exponent. Straight, as each block has one of each. */
 static void put_scale(const struct pccl_scaled *codec, uint32_t scale, uint8_t *bytes)
 {
-    uint32_t bits = codec->scale == PCCL_SCALED_POWER ? scale << 1 : scale;
-    for (uint32_t i = 0, count = scale_bytes[codec->scale]; i < count; i++)
-        bytes[i] = (uint8_t)(bits >> (32 - 8 * (count - i)));
+    if (codec->scale == PCCL_SCALED_POWER) {
+        bytes[0] = (uint8_t)(scale >> 23);
+        return;
+    }
+    if (codec->scale == PCCL_SCALED_F32) {
+        *bytes++ = (uint8_t)scale;
+        *bytes++ = (uint8_t)(scale >> 8);
+    }
+    bytes[0] = (uint8_t)(scale >> 16);
+    bytes[1] = (uint8_t)(scale >> 24);
 }
 
 /* false: no encoder writes this. */
 static bool get_scale(const struct pccl_scaled *codec, const uint8_t *bytes, uint32_t *scale)
 {
-    uint32_t bits = 0;
-    for (uint32_t i = 0, count = scale_bytes[codec->scale]; i < count; i++)
-        bits |= (uint32_t)bytes[i] << (32 - 8 * (count - i));
-    *scale = codec->scale == PCCL_SCALED_POWER ? bits >> 1 : bits;
+    if (codec->scale == PCCL_SCALED_POWER)
+        *scale = (uint32_t)bytes[0] << 23;
+    else if (codec->scale == PCCL_SCALED_BF16)
+        *scale = (uint32_t)bytes[0] << 16 | (uint32_t)bytes[1] << 24;
+    else
+        *scale = bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
     return *scale < INFINITE;
 }
 
@@ -186,7 +201,6 @@ static void choose_keys(uint64_t first, uint64_t seed, struct pccl_scaling *by)
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
     x ^= x >> 31;
-    by->first = (uint32_t)first;
     by->keys[0] = (uint32_t)x;
     by->keys[1] = (uint32_t)(x >> 32);
 }
@@ -243,8 +257,9 @@ void pccl_scaled_encode(const struct pccl_scaled *codec, const struct pccl_kerne
         float values[PCCL_SCALED_BLOCK_MAX];
         size_t part = count < codec->block ? count : codec->block, filled = filled_up(part);
         const uint8_t *source = (const uint8_t *)values;
-        struct pccl_scaling by;
-        choose_keys(first, seed, &by);
+        struct pccl_scaling by = {.first = (uint32_t)first};
+        if (codec->rounding == PCCL_SCALED_STOCHASTIC)
+            choose_keys(first, seed, &by);
         if (codec->datatype != PCCL_F32)
             kernels->widen[codec->datatype](values, from, part);
         else if (part < filled)
@@ -255,7 +270,7 @@ void pccl_scaled_encode(const struct pccl_scaled *codec, const struct pccl_kerne
             memset(values + part, 0, (filled - part) * sizeof *values);
         encode_block(codec, kernels, source, filled, &by, bytes);
         from += part * element_bytes;
-        bytes += pccl_scaled_bytes(codec, part);
+        bytes += block_bytes(codec, part);
         first += part;
         count -= part;
     }
@@ -278,7 +293,7 @@ void pccl_scaled_decode(const struct pccl_scaled *codec, const struct pccl_kerne
         else if (!direct)
             memcpy(to, values, part * sizeof *values);
         to += part * element_bytes;
-        bytes += pccl_scaled_bytes(codec, part);
+        bytes += block_bytes(codec, part);
         count -= part;
     }
     pccl_float_mode_end(mode);

@@ -18,6 +18,15 @@
 #define SCALED_INLINED static inline
 #endif
 
+/* What gcc vectorizes it does not unroll by itself. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define UNROLLED _Pragma("GCC unroll 4")
+#else
+#define UNROLLED
+#endif
+
+#define SCALED_NAN UINT32_C(0x7fc00000)
+
 /* Constant wherever it is used, so that each format has loops of its own. */
 struct scaled_shape {
     int32_t code_bits, mantissa_bits;
@@ -25,27 +34,9 @@ struct scaled_shape {
     uint32_t not_finite; /* magnitudes from here on are none; of four bits, the negative zero is NaN */
     float top;           /* the largest number */
 };
-
-#define SCALED_SHAPE_e4m3                                                                                              \
-    {                                                                                                                  \
-        8, 3, 127 - 6, 0x7f, 448                                                                                       \
-    }
-#define SCALED_SHAPE_e5m2                                                                                              \
-    {                                                                                                                  \
-        8, 2, 127 - 14, 0x7c, 57344                                                                                    \
-    }
-#define SCALED_SHAPE_int4                                                                                              \
-    {                                                                                                                  \
-        4, 3, 127 + 3, 8, 7                                                                                            \
-    }
-#define SCALED_SHAPE_e3m0                                                                                              \
-    {                                                                                                                  \
-        4, 0, 127, 8, 64                                                                                               \
-    }
-#define SCALED_SHAPE_e2m1                                                                                              \
-    {                                                                                                                  \
-        4, 1, 127, 8, 6                                                                                                \
-    }
+static const struct scaled_shape shape_e4m3 = {8, 3, 127 - 6, 0x7f, 448}, shape_e5m2 = {8, 2, 127 - 14, 0x7c, 57344},
+                                 shape_int4 = {4, 3, 127 + 3, 8, 7}, shape_e3m0 = {4, 0, 127, 8, 64},
+                                 shape_e2m1 = {4, 1, 127, 8, 6};
 
 SCALED_INLINED float scaled_float(uint32_t bits)
 {
@@ -68,8 +59,6 @@ SCALED_INLINED uint32_t scaled_least(float a, float b)
     return (uint32_t)(x < y ? x : y);
 }
 
-SCALED_INLINED uint32_t scaled_mask(bool chosen) { return (uint32_t) - (int32_t)chosen; }
-
 SCALED_INLINED uint32_t scaled_load(const uint8_t *values, size_t index)
 {
     uint32_t bits;
@@ -77,10 +66,22 @@ SCALED_INLINED uint32_t scaled_load(const uint8_t *values, size_t index)
     return bits;
 }
 
+#ifndef HAS_LOOK_UP
+/* A byte has the places of a value in the first half of `values` and of one in the second. */
+static void look_up(const uint8_t *restrict codes, size_t bytes, const uint32_t table[16], uint8_t *restrict values)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        memcpy(values + i * sizeof *table, &table[codes[i] & 0xf], sizeof *table);
+        memcpy(values + (bytes + i) * sizeof *table, &table[codes[i] >> 4], sizeof *table);
+    }
+}
+#endif
+
 /* The magnitude's bits, which are in the order of the numbers, infinity and NaN above them. */
 static uint32_t scaled_largest(const uint8_t *values, size_t count)
 {
     int32_t largest = 0;
+    UNROLLED
     for (size_t i = 0; i < count; i++) {
         int32_t magnitude = (int32_t)(scaled_load(values, i) & 0x7fffffff);
         largest = magnitude > largest ? magnitude : largest;
@@ -102,99 +103,134 @@ SCALED_INLINED float scaled_noise(uint32_t index, const struct pccl_scaling *by)
 }
 
 /*
- * The step between neighbors is a power of two that depends on the number's exponent. Added to
- * 1.5 * 2^23 steps, the number is rounded to a whole number of them, which the lowest bits are.
+ * The magnitude in the lowest byte; the rest is anything.
+ *
+ * The step between neighbors is a power of two that depends on the number's exponent. Added to 2^23
+ * steps, the number is rounded to a whole number of them, which the lowest bits then are: the number
+ * of steps above the next power of two. The exponent, shifted to where the steps end, has those below,
+ * but for a constant. That comes with the rounder, which can bear it because it is even; 2^19 steps
+ * more keep the sum above 2^23 of them when noise makes it less than none.
  */
-SCALED_INLINED uint32_t scaled_code(uint32_t bits, uint32_t index, struct scaled_shape shape, bool noisy,
-                                    const struct pccl_scaling *by)
+SCALED_INLINED uint32_t scaled_magnitude(uint32_t bits, uint32_t index, struct scaled_shape shape, bool noisy,
+                                         const struct pccl_scaling *by)
 {
-    const int32_t low = shape.lowest << 23, mantissa_bits = shape.mantissa_bits;
-    float number = scaled_float(scaled_least(scaled_float(bits & 0x7fffffff) * by->inverse, shape.top));
-    int32_t exponent = (int32_t)(scaled_bits(number) & 0x7f800000);
-    exponent = mantissa_bits < shape.code_bits - 1 && exponent > low ? exponent : low; /* int4: known beforehand */
+    const int32_t shift = 23 - shape.mantissa_bits, steps_below = (shape.lowest + shift) << shape.mantissa_bits;
+    const bool is_fixed = shape.mantissa_bits == shape.code_bits - 1; /* int4: one exponent, known beforehand */
+    const uint32_t above = (uint32_t)((shift << 23) + 0x80000 + (is_fixed ? 0 : -steps_below & 0xff));
+    const int32_t least = (int32_t)(((uint32_t)shape.lowest << 23) + above);
+    float number = scaled_float(bits & 0x7fffffff) * by->inverse;
+    if (noisy) /* to the nearest, what arithmetic adds to the largest number is rounded off */
+        number = scaled_float(scaled_least(number, shape.top));
+    int32_t rounder = (int32_t)((scaled_bits(number) & 0x7f800000) + above);
+    rounder = !is_fixed && rounder > least ? rounder : least;
     if (noisy)
-        number += scaled_noise(index, by) * scaled_float((uint32_t)(exponent - ((mantissa_bits + 17) << 23)));
-    uint32_t rounder = (uint32_t)(exponent + (((23 - mantissa_bits) << 23) | 0x400000));
-    uint32_t steps = scaled_bits(number + scaled_float(rounder)) - rounder;
-    uint32_t magnitude = steps + ((uint32_t)(exponent - low) >> (23 - mantissa_bits));
-    uint32_t sign = bits >> 31 << (shape.code_bits - 1);
-    if (shape.code_bits == 4)
-        sign &= scaled_mask(magnitude != 0);
-    return magnitude | sign;
+        number += scaled_noise(index, by) *
+                  scaled_float((uint32_t)rounder - above - (uint32_t)((shape.mantissa_bits + 17) << 23));
+    return scaled_bits(number + scaled_float((uint32_t)rounder)) + (is_fixed ? 0 : (uint32_t)rounder >> shift);
 }
 
-SCALED_INLINED uint32_t scaled_value(uint32_t code, struct scaled_shape shape, const struct pccl_unscaling *by)
+/*
+ * `bits` are the magnitude's where an f32 has exponent and fraction. With exponents larger by that of
+ * the smallest normal number, `low`, a normal number is doubled, and a subnormal one is larger by low.
+ * Less low the former is too large, halved the latter: what is less is the number.
+ */
+SCALED_INLINED uint32_t scaled_value(uint32_t bits, struct scaled_shape shape, const struct pccl_unscaling *by)
 {
-    const uint32_t low = (uint32_t)shape.lowest << 23, nan = 0x7fc00000;
-    uint32_t magnitude = code & ((UINT32_C(1) << (shape.code_bits - 1)) - 1);
-    uint32_t sign = code >> (shape.code_bits - 1) << 31;
-    uint32_t shifted = magnitude << (23 - shape.mantissa_bits);
-    uint32_t normal = low - (UINT32_C(1) << 23) + shifted;
-    uint32_t subnormal = scaled_bits(scaled_float(low + shifted) - scaled_float(low));
-    uint32_t is_normal = scaled_mask(magnitude >> shape.mantissa_bits != 0);
-    float number = scaled_float((normal & is_normal) | (subnormal & ~is_normal));
-    uint32_t bits = scaled_least(number * by->step, by->top) | sign;
-    if (shape.code_bits == 4)
-        return bits ^ ((bits ^ nan) & scaled_mask(code == 8));
-    uint32_t special = nan;
-    if (shape.not_finite < 0x7f)
-        special ^= (nan ^ (sign | 0x7f800000)) & scaled_mask(magnitude == shape.not_finite);
-    return bits ^ ((bits ^ special) & scaled_mask(magnitude >= shape.not_finite));
+    const uint32_t low = (uint32_t)shape.lowest << 23, halved = bits + low - (UINT32_C(1) << 23);
+    float number = scaled_float(scaled_least(scaled_float(bits + low) - scaled_float(low), scaled_float(halved)));
+    return scaled_least(number * by->step, by->top);
 }
 
-/* Of four bits, a byte has an element of the first half of the block and one of the second. */
+/*
+ * Of four bits, a byte has an element of the first half of the block and one of the second, and zero
+ * has no sign: a magnitude of 1 to 7 and 7, and no other, have the bit that the sign has.
+ */
 SCALED_INLINED void scaled_encode(const uint8_t *restrict values, size_t count, struct scaled_shape shape, bool noisy,
                                   const struct pccl_scaling *scaling, uint8_t *restrict codes)
 {
     const struct pccl_scaling by = *scaling;
     const size_t bytes = shape.code_bits == 8 ? count : count / 2;
+    uint32_t words[PCCL_SCALED_BLOCK_MAX]; /* or compilers would narrow each part of what is in a byte */
+    UNROLLED
     for (size_t i = 0; i < bytes; i++) {
-        uint32_t code = scaled_code(scaled_load(values, i), by.first + (uint32_t)i, shape, noisy, &by);
-        if (shape.code_bits == 4)
-            code |= scaled_code(scaled_load(values, bytes + i), by.first + (uint32_t)(bytes + i), shape, noisy, &by)
-                    << 4;
-        codes[i] = (uint8_t)code;
+        uint32_t bits = scaled_load(values, i), sign = bits >> 24 & 0x80;
+        words[i] = scaled_magnitude(bits, by.first + (uint32_t)i, shape, noisy, &by);
+        if (shape.code_bits == 4) {
+            uint32_t high = scaled_load(values, bytes + i);
+            sign = (sign >> 4) | (high >> 24 & 0x80);
+            words[i] += scaled_magnitude(high, by.first + (uint32_t)(bytes + i), shape, noisy, &by) << 4;
+            sign &= words[i] + 0x77;
+        }
+        words[i] += sign;
+    }
+    for (size_t i = 0; i < bytes; i++)
+        codes[i] = (uint8_t)words[i];
+}
+
+/* Of four bits, all values of the block are in a table. */
+SCALED_INLINED void scaled_decode_four(const uint8_t *restrict codes, size_t count, struct scaled_shape shape,
+                                       const struct pccl_unscaling *by, uint8_t *restrict values)
+{
+    uint32_t table[16];
+    for (uint32_t i = 0; i < 8; i++) {
+        table[i] = scaled_value(i << (23 - shape.mantissa_bits), shape, by);
+        table[8 + i] = table[i] | (i == 0 ? SCALED_NAN : UINT32_C(1) << 31);
+    }
+    look_up(codes, count / 2, table, values);
+}
+
+SCALED_INLINED void scaled_put_special(const uint8_t *codes, size_t count, struct scaled_shape shape, uint8_t *values)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t magnitude = codes[i] & 0x7f;
+        bool is_infinite = magnitude == shape.not_finite && shape.not_finite < 0x7f;
+        uint32_t bits = is_infinite ? (uint32_t)(codes[i] & 0x80) << 24 | 0x7f800000 : SCALED_NAN;
+        if (magnitude >= shape.not_finite)
+            memcpy(values + i * sizeof bits, &bits, sizeof bits);
     }
 }
 
-SCALED_INLINED void scaled_decode(const uint8_t *restrict codes, size_t count, struct scaled_shape shape,
-                                  const struct pccl_unscaling *unscaling, uint8_t *restrict values)
+SCALED_INLINED void scaled_decode_eight(const uint8_t *restrict codes, size_t count, struct scaled_shape shape,
+                                        const struct pccl_unscaling *unscaling, uint8_t *restrict values)
 {
     const struct pccl_unscaling by = *unscaling;
-    const size_t bytes = shape.code_bits == 8 ? count : count / 2;
-    for (size_t i = 0; i < bytes; i++) {
-        uint32_t mask = shape.code_bits == 8 ? 0xff : 0xf;
-        uint32_t low = scaled_value(codes[i] & mask, shape, &by);
-        memcpy(values + i * sizeof low, &low, sizeof low);
-        if (shape.code_bits == 4) {
-            uint32_t high = scaled_value((uint32_t)codes[i] >> 4, shape, &by);
-            memcpy(values + (bytes + i) * sizeof high, &high, sizeof high);
-        }
+    uint8_t largest = 0;
+    UNROLLED
+    for (size_t i = 0; i < count; i++) {
+        uint8_t magnitude = codes[i] & 0x7f;
+        largest = magnitude > largest ? magnitude : largest;
     }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t code = (uint32_t)codes[i] << 24, sign = code & UINT32_C(1) << 31;
+        uint32_t bits = scaled_value((code ^ sign) >> (shape.mantissa_bits + 1), shape, &by) | sign;
+        memcpy(values + i * sizeof bits, &bits, sizeof bits);
+    }
+    if (largest >= shape.not_finite)
+        scaled_put_special(codes, count, shape, values);
 }
 
-#define DEFINE_SCALED(format)                                                                                          \
+#define DEFINE_SCALED(format, bits)                                                                                    \
     static void encode_##format(const uint8_t *restrict values, size_t count, const struct pccl_scaling *by,           \
                                 uint8_t *restrict codes)                                                               \
     {                                                                                                                  \
-        scaled_encode(values, count, (struct scaled_shape)SCALED_SHAPE_##format, false, by, codes);                    \
+        scaled_encode(values, count, shape_##format, false, by, codes);                                                \
     }                                                                                                                  \
     static void encode_noisy_##format(const uint8_t *restrict values, size_t count, const struct pccl_scaling *by,     \
                                       uint8_t *restrict codes)                                                         \
     {                                                                                                                  \
-        scaled_encode(values, count, (struct scaled_shape)SCALED_SHAPE_##format, true, by, codes);                     \
+        scaled_encode(values, count, shape_##format, true, by, codes);                                                 \
     }                                                                                                                  \
     static void decode_##format(const uint8_t *restrict codes, size_t count, const struct pccl_unscaling *by,          \
                                 uint8_t *restrict values)                                                              \
     {                                                                                                                  \
-        scaled_decode(codes, count, (struct scaled_shape)SCALED_SHAPE_##format, by, values);                           \
+        scaled_decode_##bits(codes, count, shape_##format, by, values);                                                \
     }
 
-DEFINE_SCALED(e4m3)
-DEFINE_SCALED(e5m2)
-DEFINE_SCALED(int4)
-DEFINE_SCALED(e3m0)
-DEFINE_SCALED(e2m1)
+DEFINE_SCALED(e4m3, eight)
+DEFINE_SCALED(e5m2, eight)
+DEFINE_SCALED(int4, four)
+DEFINE_SCALED(e3m0, four)
+DEFINE_SCALED(e2m1, four)
 
 #define SCALED_ROW(format)                                                                                             \
     {                                                                                                                  \

@@ -50,6 +50,22 @@ static void copy_streaming(void *to, const void *from, size_t bytes)
 
 static void copied_streaming(void) { _mm_sfence(); }
 
+/* A byte has the places of a value in the first half of `values` and of one in the second. */
+#define HAS_LOOK_UP
+static void look_up(const uint8_t *codes, size_t bytes, const uint32_t table[16], uint8_t *values)
+{
+    const __m256 low = _mm256_loadu_ps((const void *)table), high = _mm256_loadu_ps((const void *)(table + LANES));
+    for (size_t i = 0; i < bytes; i += LANES) {
+        __m256i code = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(codes + i)));
+        for (size_t half = 0; half < 2; half++, code = _mm256_srli_epi32(code, 4)) {
+            __m256 is_high = _mm256_castsi256_ps(_mm256_slli_epi32(code, 28));
+            __m256 value =
+                _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, code), _mm256_permutevar8x32_ps(high, code), is_high);
+            _mm256_storeu_ps((void *)(values + (half * bytes + i) * sizeof *table), value);
+        }
+    }
+}
+
 #define XXH_VECTOR XXH_AVX2 /* wider ones are no faster here */
 #include "kernels/digest.h"
 #include "kernels/loops.h"

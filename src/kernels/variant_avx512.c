@@ -50,6 +50,19 @@ static void copy_streaming(void *to, const void *from, size_t bytes)
 
 static void copied_streaming(void) { _mm_sfence(); }
 
+/* A byte has the places of a value in the first half of `values` and of one in the second. Both may be few: 8. */
+#define HAS_LOOK_UP
+static void look_up(const uint8_t *codes, size_t bytes, const uint32_t table[16], uint8_t *values)
+{
+    const __m256 low = _mm256_loadu_ps((const void *)table), high = _mm256_loadu_ps((const void *)(table + 8));
+    for (size_t i = 0; i < bytes; i += 8) {
+        __m256i code = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(codes + i)));
+        for (size_t half = 0; half < 2; half++, code = _mm256_srli_epi32(code, 4))
+            _mm256_storeu_ps((void *)(values + (half * bytes + i) * sizeof *table),
+                             _mm256_permutex2var_ps(low, code, high));
+    }
+}
+
 #define XXH_VECTOR XXH_AVX2 /* wider ones are no faster here */
 #include "kernels/digest.h"
 #include "kernels/loops.h"

@@ -265,8 +265,9 @@ static void welcome(struct pccl_http_server *server, uv_os_sock_t socket, const 
 {
     static const struct pccl_channel_events events = {
         .visit = on_visit, .late = on_late, .parted = on_parted, .released = on_released};
-    if (server->visitor_count >= PCCL_HTTP_VISITORS_MAX)
-        drop(find(server, true), 503, "There are too many connections. Try again later.");
+    struct pccl_http_visitor *crowded = server->visitor_count >= PCCL_HTTP_VISITORS_MAX ? find(server, true) : NULL;
+    if (crowded)
+        drop(crowded, 503, "There are too many connections. Try again later.");
     struct pccl_http_visitor *visitor = pccl_allocate(server->memory, sizeof *visitor);
     if (!visitor) {
         pccl_socket_close(socket);
