@@ -7,19 +7,26 @@ processes.
         in each round
     build/venv/bin/python bench/diloco.py overlap [--rate 20] [--delay-ms 100] [--compute-s 3]
         each on a host of its own (needs root): seconds of a round in each mode
+    build/venv/bin/python bench/diloco.py newcomer
+        likewise: what those who are in wait for, at the boundary at which one more comes
+    build/venv/bin/python bench/diloco.py curves [--steps 600] [--pace 0.1] [--plots bench/plots]
+        likewise, with inner steps that take so long: loss over bytes and over time, as pictures and in a table
 
 It must be a Python that has numpy. Both take --build build/default.
 """
 
 import argparse
+import contextlib
+import math
 import os
 import pathlib
 import statistics
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / where) for where in ("python", "python/tests", "tests/wan")]
+sys.path[:0] = [str(ROOT / where) for where in ("python", "python/tests", "python/examples/demo", "tests/wan")]
 
 from lab import launch  # noqa: E402 pylint: disable=wrong-import-position
 
@@ -68,7 +75,7 @@ def of_method(how, **given):
     import pccl  # pylint: disable=import-outside-toplevel
 
     with pccl.MasterNode("127.0.0.1:0") as master:
-        found = launch.peers(f"127.0.0.1:{master.port}", PEERS, **how, **given)
+        found = launch.peers(f"127.0.0.1:{master.port}", PEERS, seconds=3600, **how, **given)
     for lines in zip(*found):
         assert len({line["digest"] for line in lines}) == 1, lines
     assert len({len(lines) for lines in found}) == len({lines[-1]["loss"] for lines in found}) == 1
@@ -98,42 +105,119 @@ def losses(given):
 # ---- overlap
 
 
-def of_mode(wan, master, mode, given):
+@contextlib.contextmanager
+def far_apart(given):
+    """Peers and a master on hosts of their own: (their network, the master's address). It is new for each run: what the
+    kernel has learned of a path is not another's."""
+    from wan import Wan  # pylint: disable=import-outside-toplevel
+
+    build = ROOT / given.build
+    with Wan(PEERS + 1, given.rate, given.delay_ms, emulator=str(build / "tests" / "wan" / "wanem")) as wan:
+        address = f"{wan.address(PEERS)}:48148"
+        words = [*wan.prefix(PEERS), str(build / "tools" / "pccl-master"), "--listen", address]
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+            try:
+                yield wan, address
+            finally:
+                server.terminate()
+
+
+def of_mode(mode, given):
     """What each peer has told."""
-    address = f"{wan.address(PEERS)}:48148"
-    words = [*wan.prefix(PEERS), str(master), "--listen", address]
-    about = {"workers": PEERS, "rounds": given.rounds, "compute_s": given.compute_s}
-    about.update({"parameters": given.parameters, "codec": given.codec, **MODES[mode]})
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        try:
-            started = (
-                launch.start("paced", address, number, *launch.options(**about), prefix=wan.prefix(number))
-                for number in range(PEERS)
-            )
-            with launch.Run(started, seconds=600) as run:
-                found = [lines[0] for lines in run.results()]
-        finally:
-            server.terminate()
+    about = {"rounds": given.rounds, "compute_s": given.compute_s}
+    about.update({"parameters": given.parameters, "codec": given.codec, "seconds": 600, **MODES[mode]})
+    with far_apart(given) as (wan, address):
+        found = [lines[0] for lines in launch.peers(address, PEERS, prefix=wan.prefix, module="paced", **about)]
     assert len({told["digest"] for told in found}) == 1, found
     return found
 
 
 def overlap(given):
-    from wan import Wan  # pylint: disable=import-outside-toplevel
-
-    build = ROOT / given.build
-    emulator = str(build / "tests" / "wan" / "wanem")
     row("mode", "round, s", "compute, s", "exposed wait, s", "of max(compute, comm)")
     row(*["---"] * 5)
     comm_s = None
     for mode in (mode for mode in MODES if given.only in mode or mode == "sync"):
-        # A network of its own for each: what the kernel has learned of a path is not another's.
-        with Wan(PEERS + 1, rate_mbit=given.rate, delay_ms=given.delay_ms, emulator=emulator) as wan:
-            found = of_mode(wan, build / "tools" / "pccl-master", mode, given)
+        found = of_mode(mode, given)
         whole, compute, wait = (max(told[name] for told in found) for name in ("round_s", "compute_s", "waited_s"))
         comm_s = wait if mode == "sync" else comm_s
         share = whole / max(compute, comm_s)
         row(mode, f"{whole:.2f}", f"{compute:.2f}", f"{wait:.2f}", f"{share:.2f}")
+    print(f"load of the machine: {os.getloadavg()[0]:.1f}")
+
+
+# ---- a newcomer
+
+
+def newcomer(given):
+    row("mode", "exposed wait of a round, s", "of that with the newcomer, s")
+    row(*["---"] * 3)
+    for mode in (mode for mode in MODES if given.only in mode and "fragments" in mode):
+        about = {"compute_s": given.compute_s, "parameters": given.parameters, **MODES[mode]}
+        with far_apart(given) as (wan, address):
+            how = launch.options(**about, workers=PEERS - 1, rounds=given.rounds)
+            started = [launch.start("paced", address, n, *how, prefix=wan.prefix(n)) for n in range(PEERS - 1)]
+            with launch.Run(started, seconds=600) as run:
+                time.sleep(4 * given.compute_s)
+                late = launch.options(**about, workers=1, rounds=1)
+                run.processes.append(launch.start("paced", address, 0, *late, prefix=wan.prefix(PEERS - 1)))
+                found = [lines[0]["rounds"] for lines in run.results()[: PEERS - 1]]
+        waits = [max(waited for _, _, waited in at) for at in zip(*found)]
+        row(mode, f"{statistics.median(waits):.2f}", f"{max(waits):.2f}")
+    print(f"load of the machine: {os.getloadavg()[0]:.1f}")
+
+
+# ---- curves
+
+
+CURVES = {
+    "DDP": {"module": "methods", "method": "parallel", "tell_every": 50},
+    "DiLoCo": {"inner_steps": 50},
+    "streaming, f32": STREAMING,
+    "streaming, e3m0": {**STREAMING, "codec": "e3m0"},
+}
+COLORS = [(0, 0, 0), (0, 114, 178), (0, 158, 115), (213, 94, 0)]
+
+
+def curve_of(lines):
+    """[(bytes that the peer has sent, seconds, loss)] at boundaries and at the end; the most bytes of a slot."""
+    if "loss" in lines[0]:  # of lab.methods
+        told = [line for line in lines if "tx" in line]
+        return [(line["tx"], line["at_s"], line["loss"]) for line in told], told[-1]["tx"] / (len(told) - 1) / 50
+    found, sent, slots, losses = [], 0, [0], iter([*lines[-1]["curve"], lines[-1]["loss"]])
+    before = 0
+    for line in lines:
+        sent += line["tx"]
+        slots += [slot[1] for slot in line["slots"]]
+        if line["round"] > before or line is lines[-1]:
+            found.append((sent, line["at_s"], next(losses)))
+        before = line["round"]
+    return found, max(slots)
+
+
+def curves(given):
+    import plot  # pylint: disable=import-outside-toplevel
+
+    from lab.model import SIZE  # pylint: disable=import-outside-toplevel
+
+    row("method", "loss", "sent, MB", "seconds", "steps a second", "most in a slot, of the f32 model")
+    row(*["---"] * 6)
+    by_bytes, by_time = [], []
+    for (name, how), color in zip(CURVES.items(), COLORS):
+        if given.only not in name:
+            continue
+        about = {"steps": given.steps[0], "pace": given.pace, "seed": given.seeds[0], "seconds": 3600, **how}
+        about.update({} if "module" in how else {"curve": 1})
+        with far_apart(given) as (wan, address):
+            points, slot = curve_of(launch.peers(address, PEERS, prefix=wan.prefix, **about)[0])
+        sent, seconds, loss = points[-1]
+        rate = given.steps[0] / seconds
+        row(name, f"{loss:.3f}", f"{sent * 1e-6:.2f}", f"{seconds:.0f}", f"{rate:.2f}", f"{slot / 4 / SIZE:.3f}")
+        by_bytes.append(plot.Line(name, [(math.log10(tx), value) for tx, _, value in points if tx > 0], color))
+        by_time.append(plot.Line(name, [(at, value) for _, at, value in points if at > 0], color))
+    folder = pathlib.Path(given.plots)
+    title = f"{given.steps[0]} steps of {given.pace:g} s, round trip {2 * given.delay_ms:g} ms"
+    plot.Chart(title, "log10 of the bytes sent by a peer", "loss, nats", by_bytes).save(folder / "diloco_bytes.png")
+    plot.Chart(title, "seconds", "loss, nats", by_time).save(folder / "diloco_time.png")
     print(f"load of the machine: {os.getloadavg()[0]:.1f}")
 
 
@@ -143,7 +227,7 @@ def numbers(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["losses", "overlap"])
+    parser.add_argument("what", choices=["losses", "overlap", "newcomer", "curves"])
     parser.add_argument("--build", default="build/default")
     parser.add_argument("--steps", type=numbers, default=[600, 1500])
     parser.add_argument("--seeds", type=numbers, default=[0, 1, 2])
@@ -154,9 +238,11 @@ def main():
     parser.add_argument("--parameters", type=int, default=1 << 20)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--codec")
+    parser.add_argument("--pace", type=float, default=0.1, metavar="SECONDS", help="of an inner step")
+    parser.add_argument("--plots", default="bench/plots", metavar="FOLDER")
     given = parser.parse_args()
     os.environ["PCCL_LIBRARY"] = str(ROOT / given.build / "src" / "libpccl.so.1")
-    {"losses": losses, "overlap": overlap}[given.what](given)
+    {"losses": losses, "overlap": overlap, "newcomer": newcomer, "curves": curves}[given.what](given)
 
 
 main()

@@ -137,10 +137,10 @@ class Run:
         self.address, self.kind, self.steps, self.min_peers = address, kind, steps, min_peers
         self.processes, self.replicas = [], []
         self._open = []
-        self._folder = tempfile.mkdtemp()
+        self._folder = tempfile.TemporaryDirectory()
 
     def start(self):
-        store = f"{self._folder}/{len(self.processes)}"
+        store = f"{self._folder.name}/{len(self.processes)}"
         made = [Process(self, store, shard) for shard in range(2 if self.kind == "fsdp2" else 1)]
         self.processes += made
         self._open += made
@@ -199,6 +199,7 @@ class Run:
     def close(self):
         for one in self._open:
             os.kill(one.pid, signal.SIGKILL)
+        self._folder.cleanup()
 
     def verify(self):
         """All that any process has said of a step is the same; nobody missed one. The loss of each step."""

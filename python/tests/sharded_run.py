@@ -157,11 +157,12 @@ def warm_up():
 
 
 def main(address, given):
-    about = {"address": address, **json.loads(given)}
     warm_up()
+    with tempfile.TemporaryDirectory() as folder:
+        run({"address": address, **json.loads(given)}, folder)
 
-    folder = tempfile.mkdtemp()
 
+def run(about, folder):
     def start(number, dies):
         store = f"{folder}/store{number}"
         return [

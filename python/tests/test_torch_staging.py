@@ -1,7 +1,8 @@
-"""Gradients on devices, with one that is made up (torch_device.py): what is reduced is what kernels have made before,
-what comes behind finds the averages, and small tensors travel together."""
+"""Gradients and parameters on devices, with one that is made up (torch_device.py): what is reduced is what kernels have
+made before, what comes behind finds the averages, and small tensors travel together."""
 
 import concurrent.futures
+import contextlib
 import threading
 
 import pytest
@@ -13,6 +14,8 @@ import pccl
 torch = pytest.importorskip("torch")
 
 import pccl.torch as ptorch  # noqa: E402
+from pccl.diloco import DiLoCo  # noqa: E402
+from pccl.diloco._beside import Beside  # noqa: E402
 from pccl.torch import _staging  # noqa: E402
 
 torch.set_num_threads(1)
@@ -224,3 +227,64 @@ def test_elastic_replicas(address, device):
     finally:
         for one in replicas:
             one.leave()
+
+
+def test_copies_beside_training(device):
+    """They find what was trained before, and nobody trains on before. Copies back come before what is next."""
+    training, memory, host = torch_device.Stream(), device.empty(3), torch.zeros(3)
+    beside = Beside([memory.device])
+    with device.stream(training):
+        training.put(lambda: memory.fill_(1))
+        beside.begin()
+        with device.stream(torch_device.Stream()), beside.copies() as out:  # on another thread it is another one
+            _staging.copy(host, memory)
+        beside.join()
+        training.put(lambda: memory.fill_(2))
+        training.synchronize()
+        assert host.tolist() == [1, 1, 1]
+        host += 2
+        beside.begin()
+        with device.stream(torch_device.Stream()), beside.copies() as back:
+            _staging.copy(memory, host)
+        beside.join()
+        training.put(lambda: memory.mul_(10))
+        for copies in (out, back):
+            copies.wait()
+        assert memory.tolist() == [3, 3, 3]
+        assert [one.tolist() for one in behind(device, [memory])] == [[30, 30, 30]]
+
+
+STREAMED = dict(inner_steps=6, fragments=3, delay=2, min_peers=2, bucket_bytes=4096, verify_every=0)
+
+
+def diloco(address, device, settings):
+    """Two peers, of which the second one has its parameters on the device, if there is one. Neither waits for it."""
+
+    def work(i):
+        on = device if i else None
+        with on.stream(torch_device.Stream()) if on else contextlib.nullcontext():
+            values = {f"h.{index}.w": made(index, shape) for index, shape in enumerate(SHAPES)}
+            if on:
+                values = {name: on.of(value) for name, value in values.items()}
+            with DiLoCo(pccl.Communicator(address), values, **settings) as one:
+                torch_device.waited.discard(threading.get_ident())
+                ages = set()
+                for step in range(1, 20):
+                    for index, value in enumerate(values.values()):
+                        train = lambda v=value, n=100 * step + 10 * i + index: v.add_(made(n, v.shape)).mul_(0.9)
+                        on.current_stream().put(train) if on else train()
+                    ages |= {cost.age for cost in one.step().fragments}
+                waited = threading.get_ident() in torch_device.waited
+            assert ages == {settings.get("delay", 0)} and not ("delay" in settings and waited)
+            return one.digest(), behind(on, list(values.values())) if on else list(values.values())
+
+    return support.parallel([lambda: work(0), lambda: work(1)])
+
+
+@pytest.mark.parametrize("settings", [dict(alpha=0.5), dict(alpha=0.0), dict(alpha=0.5, codec="e3m0"), None])
+def test_diloco(address, device, settings):
+    """The bits are those of the host's memory."""
+    settings = dict(inner_steps=3, min_peers=2) if settings is None else {**STREAMED, **settings}
+    (digest, here), (other, there) = diloco(address, device, settings)
+    assert digest == other and all(torch.equal(a, b) for a, b in zip(here, there))
+    assert [said for said, _ in diloco(address, None, settings)] == [digest] * 2

@@ -59,10 +59,14 @@ class Device:
         staging.host_memory = lambda count, dtype: torch.full((count,), 77, dtype=dtype)
         staging.copy = self._copy
         staging.copy_all = self._copy_all
+        mix = staging.mix
+        staging.mix = lambda target, source, alpha: self.current_stream().put(lambda: mix(target, source, alpha))
         staging.device_memory = lambda count, like: self.empty(count, dtype=like.dtype)
         from pccl import _reduce
+        from pccl.diloco import _arrays
         from pccl.torch import _layout
 
+        _arrays.is_on_device = self._is_mine
         _reduce.on_device = lambda buffer: self._is_mine(buffer.owner)
         _layout.is_on_device, _layout.host_memory = staging.is_on_device, staging.host_memory
         _layout.copy = staging.copy

@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tup
 
 from .._buffers import describe
 from .._errors import DTypeError, InvalidArgument, LayoutError
+from ._beside import Beside, Copies, Here
 
 # Elements of a piece; arithmetic works piece by piece, so that a piece stays in the cache.
 PIECE = 1 << 16
@@ -30,7 +31,12 @@ class NumpyArrays:
 
         self._numpy = numpy
 
-    def zeros(self, count: int, dtype: str) -> Any:
+    def beside(self, arrays: Sequence[Any]) -> Here:
+        """How these come to the host and back."""
+        return Here()
+
+    def zeros(self, count: int, dtype: str, staged: bool = False) -> Any:
+        """staged: devices copy to it, or from it."""
         return self._numpy.zeros(count, dtype)
 
     def check(self, name: str, array: Any) -> None:
@@ -56,15 +62,15 @@ class NumpyArrays:
     def write(self, array: Any, flat: Any) -> None:
         array[...] = flat.reshape(array.shape)
 
-    def as_kept(self, flat: Any, array: Any) -> Any:
-        """The values that reading the array back would give after writing this to it."""
-        return flat.astype(array.dtype).astype(flat.dtype)
+    def as_kept(self, flat: Any, dtype: Any) -> Any:
+        """The values that reading an array of this type back would give after writing this to it."""
+        return flat.astype(dtype).astype(flat.dtype)
+
+    def mix_on_device(self, array: Any, flat: Any, alpha: float) -> bool:
+        return False
 
     def is_finite(self, flat: Any) -> bool:
         return math.isfinite(float(flat.sum(dtype="float64")))
-
-    def settle(self, arrays: Sequence[Any]) -> None:
-        pass
 
 
 class TorchArrays:
@@ -72,9 +78,22 @@ class TorchArrays:
         import torch
 
         self._torch = torch
+        self._staging: Any = None  # pccl.torch._staging, where there are devices
 
-    def zeros(self, count: int, dtype: str) -> Any:
-        return self._torch.zeros(count, dtype=getattr(self._torch, dtype))
+    def beside(self, arrays: Sequence[Any]) -> Here:
+        devices = list(dict.fromkeys(array.device for array in arrays if is_on_device(array)))
+        if not devices:
+            return Here()
+        from ..torch import _staging
+
+        self._staging = _staging
+        return Beside(devices)
+
+    def zeros(self, count: int, dtype: str, staged: bool = False) -> Any:
+        kind = getattr(self._torch, dtype)
+        if staged and self._staging is not None:
+            return self._staging.host_memory(count, kind).zero_()
+        return self._torch.zeros(count, dtype=kind)
 
     def check(self, name: str, array: Any) -> None:
         if not isinstance(array, self._torch.Tensor):
@@ -102,21 +121,29 @@ class TorchArrays:
         return str(array.dtype).replace("torch.", "", 1)
 
     def read(self, flat: Any, array: Any) -> None:
-        flat.copy_(array.detach().reshape(-1))
+        self._copy(flat, array.detach().reshape(-1))
 
     def write(self, array: Any, flat: Any) -> None:
-        array.detach().copy_(flat.view(array.shape))
+        self._copy(array.detach(), flat.view(array.shape))
 
-    def as_kept(self, flat: Any, array: Any) -> Any:
-        return flat.to(array.dtype).to(flat.dtype)
+    def _copy(self, target: Any, source: Any) -> None:
+        if self._staging is None:
+            target.copy_(source)
+        else:
+            self._staging.copy(target, source)
+
+    def mix_on_device(self, array: Any, flat: Any, alpha: float) -> bool:
+        """Whether the array is there, so that this has done it."""
+        if not is_on_device(array):
+            return False
+        self._staging.mix(array.detach(), flat.view(array.shape), alpha)
+        return True
+
+    def as_kept(self, flat: Any, dtype: Any) -> Any:
+        return flat.to(dtype).to(flat.dtype)
 
     def is_finite(self, flat: Any) -> bool:
         return math.isfinite(float(flat.sum(dtype=self._torch.float64)))
-
-    def settle(self, arrays: Sequence[Any]) -> None:
-        """Waits until devices have done what this thread asked for."""
-        for device in {array.device for array in arrays if array.device.type == "cuda"}:
-            self._torch.cuda.current_stream(device).synchronize()
 
 
 Arrays = Union[NumpyArrays, TorchArrays]
@@ -127,6 +154,10 @@ Arrays = Union[NumpyArrays, TorchArrays]
 
 def is_tensor(thing: Any) -> bool:
     return isinstance(thing, getattr(sys.modules.get("torch"), "Tensor", ()))
+
+
+def is_on_device(tensor: Any) -> bool:
+    return str(tensor.device.type) == "cuda"
 
 
 def is_numpy(thing: Any) -> bool:
@@ -216,6 +247,8 @@ class Layout:
         self.counts = [0] * len(self.dtypes)
         self.parts = [self._part(fragment) for fragment in fragments]
         self.whole = Part([slot for part in self.parts for slot in part.slots], [(0, count) for count in self.counts])
+        self._kinds = {name: self._array(name).dtype for name in names}
+        self.beside = self.arrays.beside([self._array(name) for name in names])
 
     def _array(self, name: str) -> Any:
         return self.arrays.local(self._params[name])
@@ -249,8 +282,9 @@ class Layout:
         """The same as text."""
         return [f"{slot.name}{slot.where}: {self.dtypes[slot.flat]} {slot.shape}" for slot in self.whole.slots]
 
-    def zeros(self) -> Flats:
-        return [self.arrays.zeros(count, dtype) for count, dtype in zip(self.counts, self.dtypes)]
+    def zeros(self, staged: bool = False) -> Flats:
+        """staged: for load() and show()."""
+        return [self.arrays.zeros(count, dtype, staged) for count, dtype in zip(self.counts, self.dtypes)]
 
     def copy_of(self, flats: Flats) -> Flats:
         made = self.zeros()
@@ -265,49 +299,65 @@ class Layout:
                 raise LayoutError(f"params: {slot.name} was {slot.dtype} {slot.shape} and now is {describe(array)}")
             yield array, flats[slot.flat][slot.start : slot.stop]
 
+    def load(self, flats: Flats, part: Part) -> Copies:
+        """Copies the fragment's parameters to the flat arrays. They are there when that has been waited for."""
+        with self.beside.copies() as copies:
+            for array, place in self._each(flats, part):
+                self.arrays.read(place, array)
+        return copies
+
+    def show(self, flats: Flats, part: Part, alpha: float, room: Flats, scratch: Scratch) -> Copies:
+        """Sets the fragment's parameters to alpha of themselves and 1 - alpha of the flat arrays, which must not change
+        before that has been waited for. room: flat arrays that this overwrites."""
+        with self.beside.copies() as copies:
+            for (array, place), (_, mixed) in zip(self._each(flats, part), self._each(room, part)):
+                if alpha == 0:
+                    self.arrays.write(array, place)
+                elif not self.arrays.mix_on_device(array, place, alpha):
+                    self._mix(array, place, alpha, mixed, scratch)
+        return copies
+
+    def _mix(self, array: Any, place: Any, alpha: float, mixed: Any, scratch: Scratch) -> None:
+        self.arrays.read(mixed, array)
+        mixed *= alpha
+        for target, source, spare in scratch.pieces(mixed, place):
+            spare[...] = source
+            spare *= 1 - alpha
+            target += spare
+        self.arrays.write(array, mixed)
+
     def read(self, flats: Flats) -> None:
-        for array, place in self._each(flats, self.whole):
-            self.arrays.read(place, array)
+        self.load(flats, self.whole).wait()
 
-    def write(self, flats: Flats, part: Part) -> None:
-        """Writes the flat arrays to the fragment's parameters."""
-        for array, place in self._each(flats, part):
-            self.arrays.write(array, place)
-        self._settle(part)
+    def write(self, flats: Flats) -> None:
+        """Sets the parameters to the flat arrays."""
+        with self.beside.copies() as copies:
+            for array, place in self._each(flats, self.whole):
+                self.arrays.write(array, place)
+        copies.wait()
 
-    def mix(self, flats: Flats, part: Part, alpha: float, room: Flats, scratch: Scratch) -> None:
-        """Sets the fragment's parameters to alpha of themselves and 1 - alpha of the flat arrays.
-        room: flat arrays that this overwrites."""
-        for (array, place), (_, mixed) in zip(self._each(flats, part), self._each(room, part)):
-            self.arrays.read(mixed, array)
-            mixed *= alpha
-            for target, source, spare in scratch.pieces(mixed, place):
-                spare[...] = source
-                spare *= 1 - alpha
-                target += spare
-            self.arrays.write(array, mixed)
-        self._settle(part)
+    def measure(self, start: Flats, delta: Flats) -> None:
+        """Computes delta = start - parameters."""
+        self.read(delta)
+        self.subtract(start, delta, self.whole)
 
-    def measure(self, start: Flats, delta: Flats, part: Part) -> None:
-        """Computes delta = start - parameters. For 16-bit parameters the start is rounded first, as
-        it was when it was written to them, so that the rounding does not count as training."""
-        for (array, place), (_, origin) in zip(self._each(delta, part), self._each(start, part)):
-            if array.dtype != origin.dtype:
-                origin = self.arrays.as_kept(origin, array)
-            self.arrays.read(place, array)
+    def subtract(self, start: Flats, delta: Flats, part: Part) -> None:
+        """Of what load() has brought. For 16-bit parameters the start is rounded first, as it was when it was written
+        to them, so that the rounding does not count as training."""
+        for slot in part.slots:
+            place, origin = (flats[slot.flat][slot.start : slot.stop] for flats in (delta, start))
+            if slot.dtype != self.dtypes[slot.flat]:
+                origin = self.arrays.as_kept(origin, self._kinds[slot.name])
             place *= -1.0
             place += origin
 
     def settle(self) -> None:
-        """Before this works with the parameters, on the thread that trains them."""
+        """Before this works with the parameters, on the thread that trains them; beside.join() comes after it."""
         if self._gathers is not None:
             from ..torch import _tensors
 
             _tensors.reshard(self._gathers)
-        self._settle(self.whole)
-
-    def _settle(self, part: Part) -> None:
-        self.arrays.settle([self._array(slot.name) for slot in part.slots])
+        self.beside.begin()
 
 
 class Scratch:

@@ -27,6 +27,8 @@ def split(state: Mapping[str, Any]) -> Tuple[Dict[str, Any], Dict[str, Any]]:
 def save(layout: Layout, shared: Shared, fragments: Sequence[Fragment], delta: Flats) -> Dict[str, Any]:
     own = layout.zeros()
     layout.read(own)
+    for fragment in fragments:
+        fragment.measured()
     return {
         "position": shared.position,
         "launched": [fragment.launched for fragment in fragments],
@@ -60,7 +62,7 @@ def load(
     own = layout.zeros()
     for name, flat in _arrays_named(layout.dtypes, own, delta).items():
         write_to(flat, state[name])
-    layout.write(own, layout.whole)
+    layout.write(own)
     shared.position = int(state["position"])
     lists: List[Any] = [state[name] for name in _LISTS]
     for fragment, launched, counted, given, weight in zip(fragments, *lists):

@@ -12,6 +12,7 @@ from .. import _threads
 from .._communicator import Communicator
 from . import _outer
 from ._arrays import Flats, Layout, Part, Scratch
+from ._beside import Copies
 from ._inside import Inside
 from ._outer import Outer
 from ._reduction import Reduced, Reduction
@@ -31,6 +32,7 @@ class FragmentInfo:
     tx_bytes, rx_bytes: payload that this peer sent and received.
     waited_s: seconds in which this peer could not train because it waited for the end.
     age: inner steps between the launch and the outer step.
+    skipped: this peer's own delta was not finite and counted for nothing.
     """
 
     fragment: int
@@ -40,6 +42,7 @@ class FragmentInfo:
     rx_bytes: int = 0
     waited_s: float = 0.0
     age: int = 0
+    skipped: bool = False
 
 
 class Landing(NamedTuple):
@@ -50,7 +53,8 @@ class Landing(NamedTuple):
 
 
 class Fragment:
-    """The reduction runs in the background, from launch() to land()."""
+    """The reduction runs in the background, from launch() to land(). Of what comes before it and after it, the thread
+    that trains makes two copies, or asks a device for them, and the outer step."""
 
     def __init__(
         self, index: int, part: Part, layout: Layout, shared: Shared, outer: Outer, reduction: Reduction, inside: Inside
@@ -58,9 +62,11 @@ class Fragment:
         """inside: the processes that have shards of the same fragment, and do with theirs what this one does."""
         self.index, self.part, self.outer, self.reduction = index, part, outer, reduction
         self.counted = 0  # samples since the last launch
-        self.is_usable = True  # what was measured last
+        self.is_usable = True  # what was measured last, once measured() has returned
         self._layout, self._shared, self._inside = layout, shared, inside
         self._theta, self._momentum = part.of(shared.theta), part.of(shared.momentum)
+        self._measuring: Optional[_threads.Job[None]] = None
+        self._shown = Copies()  # to the parameters, of the outer copy
         self._job: Optional[_threads.Job[Optional[Reduced]]] = None
         self._again: Optional[Callable[[], None]] = None  # launches what is on its way once more
 
@@ -77,22 +83,47 @@ class Fragment:
     def is_on_its_way(self) -> bool:
         return self._job is not None
 
-    def measure(self, start: Flats, delta: Flats, step: int, weight: Callable[[int], float]) -> bool:
-        """Measures the delta for a launch at this step. start, delta: of all fragments. weight: of
-        the delta, by its samples. Returns whether it is usable."""
-        self._layout.measure(start, delta, self.part)
-        unusable, counted = self._inside.total(not self.reduction.is_finite(), self.counted)
-        self.is_usable = unusable == 0
-        if not self.is_usable:
-            _log.warning("step %d: this peer's delta is not finite and counts for nothing", step)
-        self.reduction.give(weight(counted) if self.is_usable else 0.0, counted)
-        self.counted = 0
+    def measure(
+        self, start: Flats, delta: Flats, step: int, weight: Callable[[int], float], at_once: bool
+    ) -> None:
+        """Measures the delta for a launch at this step, in the background, unless it is needed at once. start, delta:
+        of all fragments. weight: of the delta, by its samples."""
+        loaded = self._layout.load(delta, self.part)
+        counted, self.counted = self.counted, 0
         self._shared.set_launched(self.index, step)
-        return self.is_usable
+
+        def weigh() -> None:
+            loaded.wait()
+            self._layout.subtract(start, delta, self.part)
+            unusable, samples = self._inside.total(not self.reduction.is_finite(), counted)
+            self.is_usable = unusable == 0
+            if not self.is_usable:
+                _log.warning("step %d: this peer's delta is not finite and counts for nothing", step)
+            self.reduction.give(weight(samples) if self.is_usable else 0.0, samples)
+
+        if at_once or self._inside.size > 1:  # the others inside are asked in the order of the program
+            self._measuring = None
+            weigh()
+        else:
+            self._measuring = _threads.start(weigh)
+
+    def measured(self) -> None:
+        """Waits until the delta is there, and until the parameters have what was shown last. Only then may others write
+        the outer copy."""
+        job = self._measuring
+        if job is not None:
+            job.wait()
+            job.value()
+        self._shown.wait()
 
     def launch(self, comm: Communicator, repeat: bool) -> None:
         """repeat: everybody waits for it, so that it is not given up when a peer is lost."""
-        self._job = _threads.start(lambda: self.reduction.run(comm, repeat))
+
+        def reduce() -> Optional[Reduced]:
+            self.measured()
+            return self.reduction.run(comm, repeat)
+
+        self._job = _threads.start(reduce)
         self._again = (lambda: self.launch(comm, repeat)) if repeat else None
 
     def land(self, step: int) -> Landing:
@@ -101,7 +132,8 @@ class Fragment:
         reduced = self._outcome()
         age = step - self.launched
         self._shared.set_launched(self.index, NOT_LAUNCHED)
-        info = FragmentInfo(self.index, waited_s=time.monotonic() - begin, age=age)
+        waited_s = time.monotonic() - begin
+        info = FragmentInfo(self.index, waited_s=waited_s, age=age, skipped=not self.is_usable)
         if reduced is None:
             _log.info("fragment %d: its reduction was aborted; it goes again in its next slot", self.index)
             if self._inside.rank == 0:  # they are those of all processes
@@ -127,6 +159,7 @@ class Fragment:
             reduced = job.value()
             if self._inside.agree(0 if reduced is None else reduced.names):
                 return reduced
+            self.reduction.take_back()
             if self._again is None:
                 return None
             self._again()
@@ -142,6 +175,7 @@ class Fragment:
             return info
         if self._inside.highest(not self.reduction.mean_is_finite())[0]:
             _log.warning("fragment %d: the mean is not finite, so there is no outer step", self.index)
+            self.reduction.take_back()
             return info
         for theta, momentum, mean in zip(self._theta, self._momentum, self.reduction.mean):
             _outer.apply(self.outer, theta, momentum, mean, scratch)
@@ -150,10 +184,8 @@ class Fragment:
     def show(self, alpha: float, room: Flats, scratch: Scratch) -> None:
         """Sets the parameters to the outer copy, but for the share alpha of what is finite. room:
         the flat arrays of all means."""
-        if alpha == 0 or not self.is_usable:
-            self._layout.write(self._shared.theta, self.part)
-        else:
-            self._layout.mix(self._shared.theta, self.part, alpha, room, scratch)
+        kept = alpha if self.is_usable else 0.0
+        self._shown = self._layout.show(self._shared.theta, self.part, kept, room, scratch)
 
     def contribute_nothing(self) -> None:
         """To what the others have on their way."""
@@ -163,6 +195,8 @@ class Fragment:
     def end(self) -> None:
         """To be called after the communicator was closed. Afterward nothing uses the memory any
         more."""
-        if self._job is not None:
-            self._job.wait()
-        self._job, self.counted = None, 0
+        for job in (self._measuring, self._job):
+            if job is not None:
+                job.wait()
+        self._measuring = self._job = None
+        self.counted = 0

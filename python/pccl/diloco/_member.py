@@ -37,7 +37,8 @@ class StepInfo:
     joined: this peer itself was admitted: its parameters are the run's.
     moved_bytes: of shared state that this peer received: when it joined, or when a verification
         found it to differ.
-    skipped: this peer's own delta was not finite and counted for nothing.
+    skipped: this peer's own delta, of a reduction that has ended, was not finite and counted for
+        nothing.
     finished: the run has ended: its parameters are final.
     fragments: what each reduction that ended has cost.
     """
@@ -91,7 +92,7 @@ class Member:
 
     def _write(self) -> None:
         """Sets the parameters to what is shared."""
-        self._layout.write(self._shared.theta, self._layout.whole)
+        self._layout.write(self._shared.theta)
 
     # ---- membership
 
@@ -162,7 +163,10 @@ class Member:
     def _jointly(self, work: Callable[[], StepInfo]) -> StepInfo:
         self._layout.settle()
         comm = self.comm
-        return _threads.blocking(lambda: self._guarded(comm, work), comm.close)
+        try:
+            return _threads.blocking(lambda: self._guarded(comm, work), comm.close)
+        finally:
+            self._layout.beside.join()
 
     def _guarded(self, comm: Communicator, work: Callable[[], StepInfo]) -> StepInfo:
         with self._busy:
@@ -185,6 +189,7 @@ class Member:
         """An interrupted call ends on a thread of its own, perhaps after this thread noticed the
         end."""
         if self._in_run and self.comm.closed:
+            self._layout.beside.begin()
             _threads.blocking(self._drop_out_if_closed)
 
     def _drop_out_if_closed(self) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from array import array
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Deque, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Deque, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .._codec import QuantizationOptions
 from .._communicator import Communicator
@@ -144,6 +145,7 @@ class Reduction:
         self.delta, self.mean = delta, mean
         self._weight = 0.0
         self._samples = 0
+        self._take_back: List[Callable[[], None]] = []  # of the latest reduction
         self.name = 0  # of the trainer, 32 bits, where this is of one of its shards
         self._arrays = arrays
         self._max_in_flight = max_in_flight
@@ -191,13 +193,27 @@ class Reduction:
         """Reduces, jointly with the group. Afterward the mean is divided by the weight, and delta
         is unchanged. None: a peer was lost meanwhile, and it was not to be repeated. All peers come
         to the same."""
+        self._take_back = [
+            functools.partial(comm.set_feedback, call.tag, comm.get_feedback(call.tag))
+            for call in self._buckets
+            if call.codec is not None and call.codec.feedback
+        ]
         try:
             reduced = self._repeated(comm) if repeat else self._once(comm)
         except TooFewPeersError:
+            self.take_back()
             return self._alone()
+        if reduced is None or reduced.weight == 0:
+            self.take_back()
         if reduced is not None and reduced.weight > 0:
             self._divide(reduced.weight)
         return reduced
+
+    def take_back(self) -> None:
+        """The latest reduction does not count: what it had of error feedback is this peer's again. Buckets that
+        succeeded have put it into means that nobody uses."""
+        for one in self._take_back:
+            one()
 
     def _about(self) -> Tuple[array[float], Call]:
         about = array("d", [1.0, self._weight, float(self._samples), *([float(self.name)] if self.name else [])])
@@ -216,6 +232,7 @@ class Reduction:
             reduced.add(info)
             if info.local_world_size == reduced.participants:
                 return reduced
+            self.take_back()
 
     def _once(self, comm: Communicator) -> Optional[Reduced]:
         """All launch all of it, whatever becomes of what was launched before: else some would wait

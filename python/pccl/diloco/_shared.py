@@ -53,7 +53,7 @@ class Shared:
         momentum: bool = True,
         is_common: bool = True,
     ) -> None:
-        self.theta: Flats = layout.zeros()
+        self.theta: Flats = layout.zeros(staged=True)
         self.momentum: Flats = layout.zeros() if momentum else []
         self._is_common = is_common
         self.layout_mark = layout.mark()

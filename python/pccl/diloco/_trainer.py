@@ -93,7 +93,7 @@ class DiLoCo(Member):
 
     All calls except close() must come from one thread. Tags of reductions from 2**40 on are used.
     Memory of the host, besides the parameters: four times that of the outer copy, in "eager" mode
-    six times.
+    six times; if parameters are on a CUDA device, two of these are page-locked.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class DiLoCo(Member):
             self._schedule = replace(self._schedule, delay=inner_steps)
         self._layout, self._inside = Layout(named, names, params), inside
         self._scratch = Scratch(self._layout)
-        self._delta, self._mean = self._layout.zeros(), self._layout.zeros()
+        self._delta, self._mean = self._layout.zeros(staged=True), self._layout.zeros()
         buffers = _arrays.persistent_buffers(params) if share_buffers else None
         self._shared = Shared(self._layout, extra, buffers)
         outers = _outer.per_fragment(outer, len(names))
@@ -305,7 +305,7 @@ class DiLoCo(Member):
             if rest:
                 _checkpoint.check(rest, self._layout, self._fragments, self.inner_steps)
             self._shared.load_state_dict(shared)
-            self._layout.write(self._shared.theta, self._layout.whole)
+            self._layout.write(self._shared.theta)
             if rest:
                 _checkpoint.load(rest, self._layout, self._shared, self._fragments, self._delta)
             self._has_state, self._is_midway = True, bool(rest)
@@ -316,14 +316,15 @@ class DiLoCo(Member):
         is_boundary = self._schedule.is_boundary(step)
         landed = [self._land(fragment) for fragment in self._fragments if self._is_due(fragment, step)]
         launching = [self._fragments[index] for index in self._schedule.launches(step)]
-        skipped = not all([self._measure(fragment) for fragment in launching])
+        for fragment in launching:
+            self._measure(fragment)
         if self._schedule.delay == 0:
             self._launch(launching)
             if is_boundary:
                 self._membership.ask()
             landed, launching = [self._land(fragment) for fragment in launching], []
         ended = [self._commit(landing) for landing in landed]
-        info = StepInfo(skipped=skipped)
+        info = StepInfo()
         if is_boundary:
             meeting = self._end_round(launching, ended)
             info = replace(info, synced=True, admitted=meeting.newcomers, moved_bytes=meeting.moved_bytes)
@@ -345,7 +346,7 @@ class DiLoCo(Member):
         if self._pipelined and not self.finished:
             self._begin_round()
         elif meeting.moved_bytes > 0:  # this peer's outer copy was wrong, and so were its parameters
-            self._layout.write(self._shared.theta, self._layout.whole)
+            self._layout.write(self._shared.theta)
         return meeting
 
     def _end_run(self, launching: List[Fragment], ended: List[FragmentInfo]) -> None:
@@ -376,7 +377,7 @@ class DiLoCo(Member):
         """Sets the parameters to the outer copy."""
         if self._own is not None:
             self._own.forget(self._shared.theta)
-        self._layout.write(self._shared.theta, self._layout.whole)
+        self._layout.write(self._shared.theta)
         for fragment in self._fragments:
             fragment.counted = 0
 
@@ -397,6 +398,7 @@ class DiLoCo(Member):
             finished=self.finished,
             fragments=tuple(ended),
             committed=any(one.committed for one in ended),
+            skipped=any(one.skipped for one in ended),
             participants=min((one.participants for one in ended if one.participants > 0), default=0),
             tx_bytes=sum(one.tx_bytes for one in ended),
             rx_bytes=sum(one.rx_bytes for one in ended),
@@ -413,9 +415,9 @@ class DiLoCo(Member):
 
     # ---- parts of a step
 
-    def _measure(self, fragment: Fragment) -> bool:
+    def _measure(self, fragment: Fragment) -> None:
         start = self._shared.theta if self._own is None else self._own.start
-        return fragment.measure(start, self._delta, self.inner_step, self._weight_of)
+        fragment.measure(start, self._delta, self.inner_step, self._weight_of, at_once=self._pipelined)
 
     def _weight_of(self, samples: int) -> float:
         return 1.0 if self.weight == "uniform" else float(samples)
@@ -460,10 +462,18 @@ class DiLoCo(Member):
             return self._meet()
         if self._present > 1 and self._verify_every > 0 and self.round % self._verify_every == 0:
             self._drain(ended)
+            self._rest()
             return Meeting(self._present, moved_bytes=self._wait(self._membership.verify))
         return Meeting(self._present)
 
+    def _rest(self) -> None:
+        """Until nothing uses the outer copy, and devices have done what they were asked for."""
+        for fragment in self._fragments:
+            fragment.measured()
+        self._layout.beside.wait()
+
     def _meet(self) -> Meeting:
+        self._rest()
         # An established peer receives nothing, so its deltas stay intact.
         meeting = self._wait(lambda: self._membership.meet(self._delta, self._mean))
         self._present = meeting.participants
@@ -472,12 +482,12 @@ class DiLoCo(Member):
     def _begin_round(self) -> None:
         """Begins a round of the pipeline: the last round's delta is about to be reduced."""
         if self._own is None:
-            self._layout.write(self._shared.theta, self._layout.whole)
+            self._layout.write(self._shared.theta)
             return
         _arrays.copy(self._mean, self._delta)
         _arrays.scale(self._mean, self._share())
         self._own.begin(self._shared.theta, self._mean, self._fragments[0].outer, self._scratch)
-        self._layout.write(self._own.start, self._layout.whole)
+        self._layout.write(self._own.start)
 
     def _share(self) -> float:
         """What makes of this peer's delta, which has its weight, its share in the next mean,

@@ -76,7 +76,7 @@ class PairAverage(Method):
                 own += theirs
                 own *= 0.5
             self._move_on()
-            self._layout.write(self._shared.theta, self._layout.whole)
+            self._layout.write(self._shared.theta)
             self._begin()
         if (self.round + 1) % self._admit_every == 0:
             self._roll = self._call_roll()
@@ -208,5 +208,5 @@ class PartialAverage(Method):
         if info.committed:
             for flat, mean, places in zip(self._theta, reduction.mean, chosen):
                 flat[places] = mean
-            self._layout.write(self._shared.theta, self._layout.whole)
+            self._layout.write(self._shared.theta)
         return info

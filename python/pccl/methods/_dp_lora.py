@@ -225,7 +225,7 @@ class DPLoRA(Method):
         for slot in self._merged.whole.slots:
             product = self._adapters[f"{slot.name}.a"] @ self._adapters[f"{slot.name}.b"]
             flats[slot.flat][slot.start : slot.stop] += (product * product.dtype.type(self.scale)).reshape(-1)
-        self._merged.write(self._room, self._merged.whole)
+        self._merged.write(self._room)
 
     # ---- checkpoints
 

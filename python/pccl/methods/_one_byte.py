@@ -143,7 +143,7 @@ class OneByte(Method):
         try:
             slopes = [self._slope(own, probe) for probe in range(self.probes)]
         finally:
-            self._layout.write(self._shared.theta, self._layout.whole)
+            self._layout.write(self._shared.theta)
         self._skipped = not all(map(math.isfinite, slopes))
         if self._skipped:
             _log.warning("round %d: a loss is not finite; its probe counts for nothing", self.round)
@@ -158,7 +158,7 @@ class OneByte(Method):
         for flat, theta, direction in zip(self._totals, self._theta, directions):
             np.multiply(direction, epsilon, out=flat)
             flat += theta
-        self._layout.write(self._room, self._layout.whole)
+        self._layout.write(self._room)
         return float(self.loss(probe))
 
     def _directions(self, round: int, peer: int, probe: int) -> Iterator[Any]:
@@ -172,7 +172,7 @@ class OneByte(Method):
         self._numbers = {peer: number for number, (peer, _) in enumerate(found)}
         committed = self._apply(shares)
         self._history.add(shares)
-        self._layout.write(self._shared.theta, self._layout.whole)
+        self._layout.write(self._shared.theta)
         return StepInfo(
             participants=len(found),
             committed=committed,
@@ -221,7 +221,7 @@ class OneByte(Method):
             if not self._has_state:
                 self._layout.read(self._shared.theta)
             self._repeat(steps)
-            self._layout.write(self._shared.theta, self._layout.whole)
+            self._layout.write(self._shared.theta)
             self._has_state = True
             return len(steps)
 

@@ -100,7 +100,7 @@ class Sketched(Method):
         self._reduction = Reduction(0, own, mean, NumpyArrays(), packing, bucket_bytes, max_in_flight)
 
     def _exchange(self) -> StepInfo:
-        self._layout.measure(self._shared.theta, self._room, self._layout.whole)
+        self._layout.measure(self._shared.theta, self._room)
         skipped = not self._clip()
         reduction = self._reduction
         for flat, one, sketched in zip(self._change, self._maps, reduction.delta):
@@ -110,7 +110,7 @@ class Sketched(Method):
         info = self._average(reduction, skipped)
         if info.committed:
             self._step()
-        self._layout.write(self._shared.theta, self._layout.whole)
+        self._layout.write(self._shared.theta)
         return info
 
     def _clip(self) -> bool:

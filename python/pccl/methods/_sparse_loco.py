@@ -91,7 +91,7 @@ class SparseLoCo(Method):
     # ---- a round
 
     def _exchange(self) -> StepInfo:
-        self._layout.measure(self._shared.theta, self._room, self._layout.whole)
+        self._layout.measure(self._shared.theta, self._room)
         skipped = not self._pack()
         operation = AllGatherV(
             b"" if skipped else self._packed, tag=DATA_TAG, alone_ok=True,
@@ -102,7 +102,7 @@ class SparseLoCo(Method):
         if not skipped:
             self._feedback, self._work = self._work, self._feedback
         committed = self._apply(operation.blobs)
-        self._layout.write(self._shared.theta, self._layout.whole)
+        self._layout.write(self._shared.theta)
         return StepInfo(
             participants=self._present,
             committed=committed,

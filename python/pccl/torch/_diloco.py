@@ -70,7 +70,8 @@ class DiLoCo(_Hooked):
     whose lr and momentum are read once; it never steps. Or a list with one for each fragment.
     should_quantize: sends deltas as 8 bits ("u8-minmax"). fragment_sync_delay: a fragment is applied
     so many steps after it was launched; fragment_update_alpha: but for this share of the peer's own
-    parameters. backup_device and pin_memory are ignored: the outer copy is in host memory.
+    parameters. backup_device and pin_memory are ignored: the outer copy is in host memory,
+    page-locked if the parameters are on a GPU.
     use_bucketization, bucket_cap_mb: buckets are always used, with bucket_cap_mb MiB if that is
     given.
     """

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple
 import torch
 
 api: Any = torch.cuda  # its streams and events; tests that have no device put others here
-_streams: Dict[Tuple[torch.device, str], Any] = {}  # besides those of callers, by device and direction
+_streams: Dict[Tuple[torch.device, str], Any] = {}  # besides those of callers, by device and purpose
 _FUSED_BYTES = 1 << 20  # larger tensors gain nothing by being gathered first
 
 
@@ -27,8 +27,18 @@ def host_memory(count: int, dtype: torch.dtype) -> torch.Tensor:
 
 
 def copy(target: torch.Tensor, source: torch.Tensor) -> None:
-    """In the current stream, where a device takes part."""
+    """In the current stream, where a device takes part, which then also converts."""
+    if is_on_device(target) and target.dtype != source.dtype:
+        source = source.to(target.device, non_blocking=True)
     target.copy_(source, non_blocking=True)
+
+
+def mix(target: torch.Tensor, source: torch.Tensor, alpha: float) -> None:
+    """Keeps alpha of the target, of a device, and takes the rest from the source, in page-locked memory. In the current
+    stream, and rounded as the host does it."""
+    mixed = target.to(source.dtype) * alpha
+    mixed += source.to(target.device, non_blocking=True) * (1 - alpha)
+    target.copy_(mixed)
 
 
 def device_memory(count: int, like: torch.Tensor) -> torch.Tensor:
@@ -40,14 +50,14 @@ def copy_all(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -
     torch._foreach_copy_(list(targets), list(sources), non_blocking=True)
 
 
-def _stream(device: torch.device, direction: str) -> Any:
-    if (device, direction) not in _streams:
-        _streams[device, direction] = api.Stream(device)
-    return _streams[device, direction]
+def stream_of(device: torch.device, purpose: str) -> Any:
+    if (device, purpose) not in _streams:
+        _streams[device, purpose] = api.Stream(device)
+    return _streams[device, purpose]
 
 
 def _stream_for_results(device: torch.device) -> Any:
-    return _stream(device, "to the device")
+    return stream_of(device, "to the device")
 
 
 class Stage:
@@ -171,7 +181,7 @@ class Twin:
 
     def load(self) -> None:
         """To the host, behind all that was written."""
-        stream = _stream(self.memory.device, "to the host")
+        stream = stream_of(self.memory.device, "to the host")
         for event in self._written:
             stream.wait_event(event)
         self._written.clear()

@@ -91,6 +91,7 @@ class Process:
         self._place = place
         self.stops = []  # (from when, until when)
         progress[number] = 0
+        open(place, "w").close()  # it may be killed before it does so itself
         self.pid = os.fork()
         if self.pid == 0:
             self._live(about, number, progress)

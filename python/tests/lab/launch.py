@@ -54,7 +54,7 @@ class Run:
             process.stderr.close()
 
 
-def peers(address, count, killed=(), prefix=lambda number: (), module="peer", **given):
+def peers(address, count, killed=(), prefix=lambda number: (), module="peer", seconds=240, **given):
     """What each of so many peers has told; those in `killed` are killed in the round that dies_in
     says. module: their program."""
     dies_in = given.pop("dies_in", None)
@@ -63,5 +63,5 @@ def peers(address, count, killed=(), prefix=lambda number: (), module="peer", **
         how = options(workers=count, dies_in=dies_in if number in killed else None, **given)
         return start(module, address, number, *how, prefix=prefix(number))
 
-    with Run(one(number) for number in range(count)) as run:
+    with Run((one(number) for number in range(count)), seconds) as run:
         return run.results(killed)

@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import signal
+import time
 import zlib
 
 import numpy as np
@@ -157,9 +158,12 @@ METHODS = {
 def train(method, before, job):
     sent = received = 0
     method.join()
+    job.begin = time.monotonic()
     tell(job, method, sent, received, 0, 0)
     for step in range(job.given.steps):
+        due = time.monotonic() + job.given.pace
         before(step)
+        time.sleep(max(0.0, due - time.monotonic()))
         if step == job.given.dies_in:
             os.kill(os.getpid(), signal.SIGKILL)
         info = method.step()
@@ -181,7 +185,7 @@ def tell(job, method, sent, received, participants, step):
     privacy = {"epsilon": method.epsilon, "delta": method.delta} if isinstance(method, DPLoRA) else {}
     print(json.dumps({
         **privacy, "step": step, "loss": job.validate(), "tx": sent, "rx": received, "participants": participants,
-        "round": method.round, "parameters": crc,
+        "round": method.round, "parameters": crc, "at_s": time.monotonic() - job.begin,
     }), flush=True)
 
 
@@ -208,6 +212,7 @@ def main():
     parser.add_argument("--kept", type=int, default=64)
     parser.add_argument("--decay", type=float, default=0.95)
     parser.add_argument("--tell-every", type=int, default=1 << 30)
+    parser.add_argument("--pace", type=float, default=0.0, help="seconds of a step, without its exchange")
     parser.add_argument("--dies-in", type=int, default=-1, help="the step before which it is killed")
     given = parser.parse_args()
     job = Job(given)

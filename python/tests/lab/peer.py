@@ -2,7 +2,9 @@
 
     python -m lab.peer ADDRESS NUMBER --workers 4 --steps 600
 
-Tells of each boundary, and of each slot of a fragment, in a line of JSON, and at the end of the loss.
+Tells of each boundary, and of each slot of a fragment, in a line of JSON, and at the end of the loss; with --curve
+also of the loss of the outer copy at each boundary. With --pace an inner step takes so many seconds, as on an
+accelerator.
 """
 
 import argparse
@@ -45,15 +47,28 @@ def gather(comm, workers):
 
 
 def train(diloco, worker, given, comm):
-    begin = time.monotonic()
     diloco.join()
+    begin, outer_copies = time.monotonic(), []
     for step in range(given.steps):
         comm.doomed = diloco.round == given.dies_in
+        due = time.monotonic() + given.pace
         worker.train(step, 1)
+        time.sleep(max(0.0, due - time.monotonic()))
         info = diloco.step(32)
         if info.synced or info.fragments:
             tell(diloco, worker, info, begin)
-    tell(diloco, worker, diloco.finish(), begin, end=True)
+        if given.curve and info.synced:
+            outer_copies.append(outer_copy(diloco, worker.model.flat))
+    curve = [Model(flat).validate() for flat in outer_copies]
+    tell(diloco, worker, diloco.finish(), begin, end=True, curve=curve)
+
+
+def outer_copy(diloco, flat):
+    own = flat.copy()
+    diloco._write()
+    shared = flat.copy()
+    flat[:] = own
+    return shared
 
 
 def tell(diloco, worker, info, begin, **more):
@@ -93,6 +108,8 @@ def main():
     parser.add_argument("--delay", type=int, default=0)
     parser.add_argument("--alpha", type=float, default=0.0)
     parser.add_argument("--bucket-bytes", type=int, default=1 << 16)
+    parser.add_argument("--pace", type=float, default=0.0)
+    parser.add_argument("--curve", type=int, default=0)
     parser.add_argument("--dies-in", type=int, default=-1, help="the round in whose reduction it is killed")
     parser.add_argument("--save", help="file for the outer parameters")
     given = parser.parse_args()
