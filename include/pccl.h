@@ -644,7 +644,7 @@ PCCL_EXPORT pcclResult_t pcclUpdateTopology(pcclComm_t *comm);
  * Are newcomers ready to be admitted? Joint(all), BLOCKS until all accepted peers have asked; all
  * get the same answer. May be called while operations run, and while another thread awaits them. A
  * newcomer counts once it and its future neighbors have their links; so after "true" an update
- * need not wait for it.
+ * need not wait for it. "true" also if an update would free a ring from a slow link.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or pending_out is NULL

@@ -118,8 +118,8 @@ class Communicator:
         self._joint("pcclUpdateTopology")
 
     def are_peers_pending(self) -> bool:
-        """Whether newcomers are ready to be admitted. Joint with all peers of the run; may be
-        called while reductions run."""
+        """Whether an update is worth it: newcomers are ready to be admitted, or a ring can leave a
+        slow link. Joint with all peers of the run; may be called while reductions run."""
         pending = ctypes.c_bool()
         self._joint("pcclArePeersPending", ctypes.byref(pending))
         return pending.value

@@ -389,6 +389,10 @@ static enum pccl_status check_master(const struct pccl_params *params, struct pc
         pccl_text_format(reason, "bad value of encryption: '%s' (none of on, control and off)", params->encryption);
         return PCCL_ARGUMENT;
     }
+    if (strcmp(params->slow_peer, "warn") != 0 && strcmp(params->slow_peer, "expel") != 0) {
+        pccl_text_format(reason, "bad value of slow_peer: '%s' (neither warn nor expel)", params->slow_peer);
+        return PCCL_ARGUMENT;
+    }
     return PCCL_OK;
 }
 

@@ -44,6 +44,12 @@
       "total time of the link tests of one topology optimization")                                                     \
     X(MASTER, U32, fresh_ms, "PCCL_FRESH_MS", "600000", 1, 604800000,                                                  \
       "how long an optimization trusts a measurement before it tests the path again")                                  \
+    X(MASTER, TEXT, slow_peer, "PCCL_SLOW_PEER", "warn", 0, 7,                                                         \
+      "what a peer gets that slows the others: warn, or expel after slow_peer_limit_s")                                \
+    X(MASTER, U32, slow_peer_limit_s, "PCCL_SLOW_PEER_LIMIT_S", "60", 1, 604800,                                       \
+      "seconds for which a verdict on a slow peer must hold before it is expelled; it stays out for 4 times as long")  \
+    X(MASTER, U32, slow_peer_floor, "PCCL_SLOW_PEER_FLOOR", "2", 1, 4096,                                              \
+      "how many members of its group must remain when a slow peer is expelled")                                        \
     X(MASTER, TEXT, topology_file, "PCCL_TOPOLOGY_FILE", "", 0, 1000,                                                  \
       "file for the topology report, written after each optimization; empty: none")                                    \
     X(MASTER, HOSTS, http, "PCCL_HTTP", "", 0, 4,                                                                      \

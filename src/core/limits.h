@@ -55,6 +55,7 @@ enum {
     PCCL_TOPOLOGY_REPORT_BYTES_MAX = 256 << 10, /* of the text about the links of a group */
     PCCL_RUNS_OVER_MAX = 64,                    /* latest ended runs that the master remembers */
     PCCL_CLAIMS_MAX = 1024,                     /* latest members of other runs that tried to join a young master */
+    PCCL_COOLING_MAX = 256,                     /* latest peers that were expelled for being slow */
     PCCL_GONE_MAX = 256,                        /* latest removed peers whose reason the master remembers */
     PCCL_DEPARTED_MAX = 256,                    /* latest peers that left its group, which a peer remembers */
     PCCL_DEPARTED_TOLD_MAX = 16,                /* the first of these, which a failure names */

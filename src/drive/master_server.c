@@ -457,9 +457,12 @@ static void tell(struct pccl_master_server *server)
 static void reload(struct pccl_master_server *server)
 {
     struct pccl_text reason;
+    const struct pccl_credentials *has = &server->credentials;
     if (pccl_credentials_reload(&server->credentials, &reason) != PCCL_OK)
         pccl_logger_print(PCCL_LOG_ERROR, "master", "the certificate that was read before stays in use: %s",
                           reason.bytes);
+    else if (has->pages || (has->keys && pccl_keys_has_files(has->keys)))
+        pccl_logger_write(PCCL_LOG_INFO, "master", "certificates were read again");
 }
 
 static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
@@ -544,6 +547,9 @@ struct pccl_master_config pccl_master_server_config(const struct pccl_params *pa
     config.optimize_ms = params->optimize_ms;
     config.fresh_ms = params->fresh_ms;
     config.tiny_bytes_max = params->tiny_bytes_max;
+    config.expel_slow_peers = strcmp(params->slow_peer, "expel") == 0;
+    config.slow_peer_limit_s = params->slow_peer_limit_s;
+    config.slow_peer_floor = params->slow_peer_floor;
     config.kernels = pccl_kernels_for(pccl_cpu_features());
     return config;
 }

@@ -66,7 +66,7 @@ uint16_t pccl_master_server_http_port(const struct pccl_master_server *server);
  * number of times, after run.
  */
 void pccl_master_server_interrupt(struct pccl_master_server *server);
-/* Asks the thread to read its certificates again, and to log if it cannot; otherwise the same. */
+/* Asks the thread to read its certificates again, and to log how that went; otherwise the same. */
 void pccl_master_server_reload(struct pccl_master_server *server);
 /*
  * Waits until the thread has ended. To be called once. INTERNAL: an invariant broke, and peers

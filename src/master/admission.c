@@ -12,6 +12,7 @@
 #include "master/queues.h"
 #include "master/recovery.h"
 #include "master/roster.h"
+#include "master/slow_peers.h"
 
 #include <string.h>
 
@@ -210,6 +211,10 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
         return;
     }
     struct pccl_text reason;
+    if (!pccl_master_may_come_again(m, hello, &stranger->address, stranger->pass, &reason)) {
+        turn_away(m, stranger, PCCL_REFUSAL_SLOW, reason.bytes);
+        return;
+    }
     if (!pccl_master_make_room(m, hello->group, &stranger->address, &reason)) {
         turn_away(m, stranger, PCCL_REFUSAL_FULL, reason.bytes);
         return;

@@ -2,8 +2,12 @@
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/roster.h"
+#include "master/slow_links.h"
+#include "master/slow_peers.h"
 #include "master/subgroups.h"
 #include "wire/describe.h"
+
+#include <string.h>
 
 /* ---- reports ---- */
 
@@ -109,21 +113,31 @@ static bool compare(struct pccl_master *m, struct pccl_peer_group *group)
 
 /* ---- what is told ---- */
 
-static const char *action_of(const struct pccl_master *m, const struct pccl_peer_group *group,
-                             const struct pccl_verdict_entry *entry)
+/* true: what is done is something else than it was. */
+static bool say_action(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_verdict_entry *entry)
 {
-    const struct pccl_remote *from = pccl_master_find(m, &entry->peer);
-    switch (entry->class) {
-    case PCCL_VERDICT_NOT_ENTERED:
-    case PCCL_VERDICT_HANG:
-        return "none: who waits may abort, set a deadline, or wait; a peer that says nothing at all is removed";
-    case PCCL_VERDICT_SLOW_LINK:
-        if (group->ring_count > 2 && from != NULL && group->ring_count <= PCCL_OPTIMIZE_PEERS_MAX &&
-            group->tuning.known)
-            return "the next topology update takes a ring without it, if there is a better one";
-        return "none: comm.optimize_topology() looks for a ring without it";
-    default: return "none";
-    }
+    struct pccl_text words;
+    if (entry->class == PCCL_VERDICT_SLOW_LINK)
+        pccl_master_say_what_slow_links_get(m, group, entry, &words);
+    else if (pccl_master_is_of_slow_peer(entry))
+        pccl_master_say_what_slow_peers_get(m, group, &words);
+    else
+        pccl_text_format(
+            &words, "none: who waits may abort, set a deadline, or wait; a peer that says nothing at all is removed");
+    if (strcmp(words.bytes, entry->action.bytes) == 0)
+        return false;
+    entry->action = words;
+    return true;
+}
+
+/* true: for some verdict. */
+static bool say_actions(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    struct pccl_verdict_entry *entry;
+    bool changed = false;
+    for (uint32_t n = 0; (entry = pccl_verdicts_at(&group->verdicts, n)) != NULL; n++)
+        changed = say_action(m, group, entry) || changed;
+    return changed;
 }
 
 static void log_verdict(struct pccl_master *m, const struct pccl_verdict_entry *entry)
@@ -170,8 +184,10 @@ static void tell(struct pccl_master *m, struct pccl_peer_group *group)
 static void publish(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_verdict_entry over;
-    while (pccl_verdicts_take_over(&group->verdicts, &over))
+    while (pccl_verdicts_take_over(&group->verdicts, &over)) {
         log_verdict(m, &over);
+        pccl_master_slow_link_is_over(m, group, &over);
+    }
     for (uint32_t n = 0;; n++) {
         struct pccl_verdict_entry *entry = pccl_verdicts_at(&group->verdicts, n);
         if (entry == NULL)
@@ -179,7 +195,6 @@ static void publish(struct pccl_master *m, struct pccl_peer_group *group)
         if (entry->told)
             continue;
         entry->told = true;
-        pccl_text_format(&entry->action, "%s", action_of(m, group, entry));
         m->tally.verdicts[entry->class]++;
         log_verdict(m, entry);
     }
@@ -195,7 +210,10 @@ void pccl_master_decide_verdicts(struct pccl_master *m)
         bool wanted = group->has_news || group->verdicts.count > 0;
         if (wanted && m->now_us >= due_us) {
             group->has_news = false;
-            group->verdicts_untold = compare(m, group) || group->verdicts_untold;
+            bool changed = compare(m, group);
+            pccl_master_leave_slow_links(m, group);
+            group->verdicts_untold = say_actions(m, group) || changed || group->verdicts_untold;
+            pccl_master_expel_slow_peer(m, group);
         }
         if (group->verdicts_untold)
             publish(m, group);

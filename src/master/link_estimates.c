@@ -142,7 +142,8 @@ void pccl_master_link_cost(const struct pccl_remote *from, const struct pccl_rem
         *rate = intent->rate;
         *rtt_us = intent->rtt_us;
     }
-    if (figure == NULL || figure->source == PCCL_FIGURE_NONE || figure->source == PCCL_FIGURE_UNREACHABLE)
+    if (figure == NULL || figure->source == PCCL_FIGURE_NONE || figure->source == PCCL_FIGURE_UNREACHABLE ||
+        figure->judged)
         return;
     *rate = *rate != 0 ? *rate : figure->rate;
     *rtt_us = *rtt_us != 0 ? *rtt_us : figure->rtt_us;

@@ -35,6 +35,8 @@ struct pccl_master_config pccl_master_defaults(void)
         .bad_edge_ms = 60000,
         .optimize_ms = 2200,
         .fresh_ms = 600000,
+        .slow_peer_limit_s = 60,
+        .slow_peer_floor = 2,
         .tiny_bytes_max = PCCL_TINY_BYTES_MAX,
         .kernels = pccl_kernels_for(0),
     };
@@ -84,6 +86,7 @@ void pccl_master_destroy(struct pccl_master *m)
     pccl_release(&m->memory, m->groups, m->group_capacity * sizeof *m->groups);
     pccl_release(&m->memory, m->edges, m->edge_capacity * sizeof *m->edges);
     pccl_release(&m->memory, m->gone, m->gone_capacity * sizeof *m->gone);
+    pccl_release(&m->memory, m->cooling, m->cooling_capacity * sizeof *m->cooling);
     pccl_release(&m->memory, m->claims, m->claim_capacity * sizeof *m->claims);
     pccl_table_fini(&m->by_id);
     pccl_table_fini(&m->by_conn);
@@ -126,8 +129,12 @@ static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
             shift(&m->remotes[i]->report->heard_us, gap_us);
         }
     }
-    for (uint32_t i = 0; i < m->group_count; i++)
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        struct pccl_verdict_entry *verdict;
         shift(&m->groups[i]->tuning.patience_us, gap_us);
+        for (uint32_t n = 0; (verdict = pccl_verdicts_at(&m->groups[i]->verdicts, n)) != NULL; n++)
+            shift(&verdict->holds_us, gap_us);
+    }
     shift(&m->tests_end_us, gap_us);
     for (struct pccl_stranger *stranger = m->oldest_stranger; stranger != NULL; stranger = stranger->newer)
         shift(&stranger->opened_us, gap_us);

@@ -33,6 +33,9 @@ struct pccl_master_config {
     uint32_t bad_edge_ms;               /* a failed link is avoided so long */
     uint32_t optimize_ms;               /* the tests of one optimization, all together, about */
     uint32_t fresh_ms;                  /* a path is not tested again for so long */
+    bool expel_slow_peers;              /* ... and not only warn of them, ... */
+    uint32_t slow_peer_limit_s;         /* ... if they were slow for so long, ... */
+    uint32_t slow_peer_floor;           /* ... and so many members of their group remain */
     uint32_t tiny_bytes_max;            /* operations up to this size go through the master; <= PCCL_TINY_BYTES_MAX */
     bool open_links;                    /* links are encrypted for their handshake only */
     uint64_t boot;                      /* random, not 0 */

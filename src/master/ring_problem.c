@@ -4,11 +4,12 @@
 #include "master/links.h"
 #include "master/tuning.h"
 
-static uint64_t solver_rate(const struct pccl_figure *figure)
+static uint64_t solver_rate(const struct pccl_tuning *tuning, const struct pccl_figure *figure)
 {
     switch (figure->source) {
     case PCCL_FIGURE_UNREACHABLE: return PCCL_RATE_NONE;
-    case PCCL_FIGURE_NONE: return PCCL_RATE_UNKNOWN;
+    case PCCL_FIGURE_NONE:
+        return tuning->assumed_rate != 0 ? pccl_rate_rounded(tuning->assumed_rate) : PCCL_RATE_UNKNOWN;
     default: return pccl_rate_rounded(figure->rate);
     }
 }
@@ -48,7 +49,7 @@ bool pccl_master_build_ring_problem(struct pccl_master *m, struct pccl_peer_grou
             const struct pccl_remote *to = group->ring[k];
             size_t cell = (size_t)from->number * count + to->number;
             struct pccl_figure figure = i != k ? pccl_master_link_estimate(from, to) : (struct pccl_figure){0};
-            rates[cell] = solver_rate(&figure);
+            rates[cell] = solver_rate(&group->tuning, &figure);
             rtts_us[cell] = figure.rtt_us;
         }
     }

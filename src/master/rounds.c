@@ -11,6 +11,7 @@
 #include "master/rings.h"
 #include "master/roster.h"
 #include "master/rounds.h"
+#include "master/slow_links.h"
 #include "master/sync.h"
 #include "master/tuning.h"
 #include "master/views.h"
@@ -62,7 +63,7 @@ void pccl_master_conclude_round(struct pccl_master *m, uint8_t kind, uint8_t out
 
 static void conclude_pending(struct pccl_master *m)
 {
-    bool any = pccl_master_eligible(m) > 0;
+    bool any = pccl_master_eligible(m) > 0 || pccl_master_slow_links_can_go(m);
     pccl_master_conclude_round(m, PCCL_ROUND_PENDING, any ? PCCL_ROUND_TRUE : PCCL_ROUND_DONE);
 }
 

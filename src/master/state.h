@@ -1,8 +1,8 @@
 /*
  * All that the master knows. Its files share this and nothing else; besides them, only the simulator's checkers look at
  * it. What may be done to it, and when, is said in the headers of its concerns: output, roster, queues,
- * newcomers, admission, eligibility, rings, membership, views, edges, links, operations, rounds, sync, tuning,
- * recovery, where, diagnosis.
+ * newcomers, admission, slow_peers, eligibility, rings, membership, views, edges, links, operations, rounds, sync,
+ * tuning, recovery, where, diagnosis.
  */
 #ifndef PCCL_MASTER_STATE_H
 #define PCCL_MASTER_STATE_H
@@ -28,6 +28,17 @@ struct pccl_gone {
     uint64_t at_us;
     char name[PCCL_NAME_MAX + 1]; /* "": none */
     struct pccl_text reason;
+};
+
+/* A peer that was expelled for being slow, by what will show that it is back (slow_peers.c). */
+struct pccl_cooling {
+    struct pccl_address address;
+    char name[PCCL_NAME_MAX + 1];
+    uint32_t pass;
+    uint32_t doublings;
+    uint64_t until_us;     /* it stays out */
+    uint64_t forgotten_us; /* it was good for so long that it counts as any other */
+    struct pccl_text why;
 };
 
 /* A peer that claims to be a member of a run older than the present one. */
@@ -118,6 +129,8 @@ struct pccl_master {
     struct pccl_gone *gone; /* the latest PCCL_GONE_MAX of gone_count, as a circular buffer */
     uint32_t gone_capacity;
     uint64_t gone_count;
+    struct pccl_cooling *cooling; /* in no order */
+    uint32_t cooling_count, cooling_capacity;
     struct pccl_claim *claims; /* the latest PCCL_CLAIMS_MAX of claim_count, as a circular buffer */
     uint32_t claim_capacity;
     uint64_t claim_count;

@@ -270,11 +270,15 @@ static bool weigh_rings(struct pccl_master *m, struct pccl_peer_group *group, st
     return posed;
 }
 
+bool pccl_master_ring_is_ready(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    return pccl_master_has_better(group) && look_at_links(m, group, group->tuning.better) == LINKS_STAND;
+}
+
 static bool adopt(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_text *why)
 {
     struct pccl_ring_worth was, is;
-    if (!pccl_master_has_better(group) || look_at_links(m, group, group->tuning.better) != LINKS_STAND ||
-        !weigh_rings(m, group, &was, &is) || !is_worth_it(&was, &is) ||
+    if (!pccl_master_ring_is_ready(m, group) || !weigh_rings(m, group, &was, &is) || !is_worth_it(&was, &is) ||
         !pccl_master_reorder(m, group, group->tuning.better))
         return false;
     pccl_text_format(
@@ -304,8 +308,9 @@ static void begin(struct pccl_master *m, struct pccl_peer_group *group)
     tuning->phase = PCCL_TUNING_OVER;
     tuning->failed = false;
     tuning->attempts = 0;
-    tuning->unproven = false;
-    end_search(m, group); /* the estimates that it uses are about to change */
+    tuning->unproven = tuning->replans = false;
+    tuning->assumed_rate = 0; /* tests tell better */
+    end_search(m, group);     /* the estimates that it uses are about to change */
     pccl_text_clear(&tuning->reason);
     if (group->ring_count < 2)
         return;

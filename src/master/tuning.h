@@ -110,6 +110,8 @@ PCCL_MUST_CHECK bool pccl_master_update_waits_for_rings(struct pccl_master *m);
  * set if there are any.
  */
 uint32_t pccl_master_adopt_rings(struct pccl_master *m, struct pccl_text *why);
+/* A better ring was found, and all its links stand. */
+PCCL_MUST_CHECK bool pccl_master_ring_is_ready(struct pccl_master *m, struct pccl_peer_group *group);
 /* Stage: continues, in the background, the search for rings that are not proven to be the best. */
 void pccl_master_search_in_background(struct pccl_master *m);
 /* The group ends: stops its search and frees its estimates. */

@@ -109,8 +109,9 @@ static struct pccl_verdict_entry *find(struct pccl_verdicts *verdicts, enum pccl
     return NULL;
 }
 
-void pccl_verdicts_suspect(struct pccl_judgment *j, enum pccl_verdict_class class, const struct pccl_id *peer,
-                           const struct pccl_id *other, const struct pccl_text *evidence)
+struct pccl_verdict_entry *pccl_verdicts_suspect(struct pccl_judgment *j, enum pccl_verdict_class class,
+                                                 const struct pccl_id *peer, const struct pccl_id *other,
+                                                 const struct pccl_text *evidence)
 {
     struct pccl_verdicts *verdicts = j->verdicts;
     const struct pccl_id none = {{0}};
@@ -120,17 +121,18 @@ void pccl_verdicts_suspect(struct pccl_judgment *j, enum pccl_verdict_class clas
         if (verdicts->entries == NULL)
             verdicts->entries = pccl_allocate(j->memory, PCCL_SUSPICIONS_MAX * sizeof *verdicts->entries);
         if (verdicts->entries == NULL || verdicts->count == PCCL_SUSPICIONS_MAX)
-            return;
+            return NULL;
         entry = &verdicts->entries[verdicts->count++];
         *entry = (struct pccl_verdict_entry){.since_us = j->now_us};
     }
     entry->seen = true;
     if (entry->holds)
-        return; /* it stays what was told */
+        return entry; /* it stays what was told */
     entry->class = class;
     entry->peer = *peer;
     entry->other = *other;
     entry->evidence = *evidence;
+    return entry;
 }
 
 static void drop(struct pccl_verdicts *verdicts, uint32_t at)
@@ -155,14 +157,15 @@ static uint32_t holding(const struct pccl_verdicts *verdicts)
 }
 
 /* true: it has become a verdict. */
-static bool confirm(struct pccl_verdicts *verdicts, struct pccl_verdict_entry *entry, uint64_t *last_number)
+static bool confirm(const struct pccl_judgment *j, struct pccl_verdict_entry *entry, uint64_t *last_number)
 {
     entry->misses = 0;
     entry->hits++;
     if (entry->holds || entry->hits < (is_hang(entry->class) ? HITS_HANG : HITS_SLOW) ||
-        holding(verdicts) >= PCCL_VERDICTS_MAX)
+        holding(j->verdicts) >= PCCL_VERDICTS_MAX)
         return false;
     entry->holds = true;
+    entry->holds_us = j->now_us;
     entry->number = ++*last_number;
     return true;
 }
@@ -199,7 +202,7 @@ static bool conclude(struct pccl_judgment *j, uint64_t *last_number)
         if (entry->over)
             continue;
         if (entry->seen)
-            changed = confirm(verdicts, entry, last_number) || changed;
+            changed = confirm(j, entry, last_number) || changed;
         else if (doubt(j, entry))
             changed = end(verdicts, i) || changed;
     }

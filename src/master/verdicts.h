@@ -64,6 +64,8 @@ struct pccl_verdict_entry {
     uint32_t hits, misses;      /* in a row */
     uint64_t number;            /* of a verdict */
     uint64_t since_us;
+    uint64_t holds_us;         /* since when it is a verdict */
+    uint64_t rate, usual_rate; /* of a link that is slow, as seen last: bytes per second, its own and usual; or 0 */
     struct pccl_text evidence, action;
 };
 

@@ -75,6 +75,18 @@ static void add_waiters(struct pccl_text *text, const struct complaints *all)
     pccl_text_append(text, all->waiters == 1 ? " has waited" : " have waited");
 }
 
+/*
+ * true: most of the group wait for nothing, so they compute, and those who wait were early. Around a ring these name
+ * their neighbors only, so that it does not follow from how many are named.
+ */
+static bool most_compute(const struct pccl_judgment *j)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < j->witnesses->count; i++)
+        count += waiter(j, i) != NULL;
+    return 2 * count < j->witnesses->count;
+}
+
 static void suspect_peer(struct pccl_judgment *j, const struct pccl_id *peer)
 {
     static const char *const whats[] = {[PCCL_WAIT_CREDIT] = "its permission to send",
@@ -84,11 +96,13 @@ static void suspect_peer(struct pccl_judgment *j, const struct pccl_id *peer)
     struct pccl_text evidence;
     collect(j, peer, &all);
     bool absent = all.not_ready || !all.begun;
+    if (absent && most_compute(j))
+        return;
     pccl_text_clear(&evidence);
     add_waiters(&evidence, &all);
     pccl_text_append(&evidence, " %s for %s in the operation with tag %" PRIu64 ", and it waits for nobody",
                      pccl_duration_str(all.for_ms * UINT64_C(1000)), absent ? "it to enter" : whats[all.what], all.tag);
-    pccl_verdicts_suspect(j, absent ? PCCL_VERDICT_NOT_ENTERED : PCCL_VERDICT_HANG, peer, NULL, &evidence);
+    (void)pccl_verdicts_suspect(j, absent ? PCCL_VERDICT_NOT_ENTERED : PCCL_VERDICT_HANG, peer, NULL, &evidence);
 }
 
 /* Those whom somebody waits for, and who wait for nobody themselves. */
@@ -119,7 +133,7 @@ static void find_ends(const struct pccl_judgment *j, struct ends *ends)
     }
 }
 
-/* If most have not come yet, it is nobody's fault: those who wait were early. */
+/* If most would be named, it is nobody's fault. */
 static bool suspect_ends(struct pccl_judgment *j)
 {
     struct ends ends = {.count = 0};
@@ -159,7 +173,7 @@ static bool suspect_links(struct pccl_judgment *j)
                              "data is under way all the time, and nothing arrives, while the other end waits for it in "
                              "the operation with tag %" PRIu64,
                              from->instance.tag);
-            pccl_verdicts_suspect(j, PCCL_VERDICT_HANG, &from->id, &link->peer, &evidence);
+            (void)pccl_verdicts_suspect(j, PCCL_VERDICT_HANG, &from->id, &link->peer, &evidence);
             any = true;
         }
     }

@@ -28,9 +28,10 @@ static inline const struct pccl_witness_window *pccl_witness_latest(const struct
 /* The n-th smallest, from 0 on; reorders the values. */
 uint64_t pccl_verdicts_nth(uint64_t *values, uint32_t count, uint32_t n);
 
-/* other: of a link; NULL: none. */
-void pccl_verdicts_suspect(struct pccl_judgment *j, enum pccl_verdict_class class, const struct pccl_id *peer,
-                           const struct pccl_id *other, const struct pccl_text *evidence);
+/* other: of a link; NULL: none. Returns the suspicion, or verdict; NULL: there is no room. */
+struct pccl_verdict_entry *pccl_verdicts_suspect(struct pccl_judgment *j, enum pccl_verdict_class class,
+                                                 const struct pccl_id *peer, const struct pccl_id *other,
+                                                 const struct pccl_text *evidence);
 
 /* verdicts_hang.c: who or what an operation stands for. true: one does, so its figures say nothing. */
 PCCL_MUST_CHECK bool pccl_verdicts_look_for_hangs(struct pccl_judgment *j);

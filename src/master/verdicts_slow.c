@@ -113,7 +113,7 @@ static void suspect_stalled(struct pccl_judgment *j, const struct pace *paces, u
                          "its process did not run for %u %% of the time in which it wanted to, others %" PRIu64
                          " %%: it is stopped again and again, or its processors are overloaded",
                          paces[i].stalled / 10, usual / 10);
-        pccl_verdicts_suspect(j, PCCL_VERDICT_SLOW_PEER, &j->witnesses->all[paces[i].index]->id, NULL, &evidence);
+        (void)pccl_verdicts_suspect(j, PCCL_VERDICT_SLOW_PEER, &j->witnesses->all[paces[i].index]->id, NULL, &evidence);
     }
 }
 
@@ -158,7 +158,8 @@ static void suspect_late(struct pccl_judgment *j, const struct pace *paces, uint
                          "it entered its last %u operations %s later than the others, on average, for whom "
                          "they took %s",
                          pace->operations, pccl_duration_str(late_us), pccl_duration_str(usual_us));
-        pccl_verdicts_suspect(j, PCCL_VERDICT_SLOW_COMPUTATION, &j->witnesses->all[pace->index]->id, NULL, &evidence);
+        (void)pccl_verdicts_suspect(j, PCCL_VERDICT_SLOW_COMPUTATION, &j->witnesses->all[pace->index]->id, NULL,
+                                    &evidence);
     }
 }
 
@@ -313,8 +314,11 @@ static void suspect_line(struct pccl_judgment *j, const struct matrix *matrix, u
     add_cell(&evidence, matrix, example);
     /* Who only receives may not have reported. */
     const struct pccl_id *id = sends ? &j->witnesses->all[peer]->id : &example->link->peer;
-    pccl_verdicts_suspect(j, sends ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER, id, NULL, &evidence);
+    (void)pccl_verdicts_suspect(j, sends ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER, id, NULL, &evidence);
 }
+
+/* Of a link that was busy for so many microseconds for each MiB. */
+static uint64_t rate_at(uint64_t pace) { return UINT64_C(1000000) * (1 << 20) / (pace > 0 ? pace : 1); }
 
 static void suspect_cell(struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell, bool alone)
 {
@@ -324,7 +328,12 @@ static void suspect_cell(struct pccl_judgment *j, const struct matrix *matrix, c
     if (alone)
         pccl_text_add(&evidence, "; as no other link of the two is in use, all that the one sends, or all that the "
                                  "other receives, may be slow");
-    pccl_verdicts_suspect(j, PCCL_VERDICT_SLOW_LINK, &j->witnesses->all[cell->from]->id, &cell->link->peer, &evidence);
+    struct pccl_verdict_entry *entry = pccl_verdicts_suspect(
+        j, PCCL_VERDICT_SLOW_LINK, &j->witnesses->all[cell->from]->id, &cell->link->peer, &evidence);
+    if (entry == NULL)
+        return;
+    entry->rate = cell->slow ? rate_at(cell->pace) : 0;
+    entry->usual_rate = cell->slow ? rate_at(matrix->usual_pace) : 0;
 }
 
 static void suspect_cells(struct pccl_judgment *j, struct matrix *matrix, struct line *rows, struct line *columns)

@@ -22,6 +22,7 @@ struct pccl_figure {
     uint64_t tested_rate; /* what the last test said; 0: there was none */
     uint32_t rtt_us;
     uint8_t source; /* enum pccl_figure_source */
+    bool judged;    /* TRAFFIC: by what a verdict says, not by what was told of it */
 };
 
 struct pccl_matrix {

@@ -333,7 +333,7 @@
     F(STRUCT, cost, cost, )
 
 #define PCCL_FIELDS_expelled(F)                                                                                        \
-    F(U16, code, PCCL_REFUSAL_VERSION, PCCL_REFUSAL_OPERATOR) /* enum pccl_refusal */                                  \
+    F(U16, code, PCCL_REFUSAL_VERSION, PCCL_REFUSAL_SLOW) /* enum pccl_refusal */                                      \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_epoch_change(F)                                                                                    \
@@ -561,7 +561,8 @@ enum pccl_hello_mode { PCCL_ENUM_hello_mode(PCCL_ENUM_VALUE) };
     V(REFUSAL_SHUTDOWN, 11, "the master ends")                                                                         \
     V(REFUSAL_LEFT, 12, "it said good-bye")                                                                            \
     V(REFUSAL_STATE, 13, "its shared state does not match that of its group")                                          \
-    V(REFUSAL_OPERATOR, 14, "an operator wants it to go")
+    V(REFUSAL_OPERATOR, 14, "an operator wants it to go")                                                              \
+    V(REFUSAL_SLOW, 15, "it was slow for too long, and the master does not only warn")
 enum pccl_refusal { PCCL_ENUM_refusal(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_collective(V)                                                                                        \

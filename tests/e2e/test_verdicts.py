@@ -8,6 +8,7 @@ That what is planted is found in ten thousand modeled groups, and nothing in sou
 
 import os
 import signal
+import statistics
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from harness import SUCCESS
 from harness import check, equal, figure, say
 from namespaces import need_root
 from phases import PATIENT, agree, look
+from topologies import picture
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "wan"))
 from wan import Wan  # noqa: E402 pylint: disable=wrong-import-position
@@ -27,6 +29,9 @@ ELEMENTS = 65536  # of 8 bytes: all send to all
 LARGE = 2000000  # of 4 bytes
 SOUND_STEPS = 25
 TALLY = 20
+FAST = 100  # Mbit/s of each pair, for operations along the ring ...
+RING_ELEMENTS = 1200000  # ... of 8 bytes
+LEFT_MS = 10000
 PATIENT_MS = 60000  # a host that stands still is not unreachable
 
 
@@ -56,9 +61,9 @@ class Hosts:
                 if sender != receiver:
                     self.wan.set_rate(mbit, 1 + sender, 1 + receiver)
 
-    def loop(self):
+    def loop(self, elements=ELEMENTS):
         """Operations, one after another; returns when some have gone well, and without a verdict."""
-        self.loops = [peer.start("loop", bit, 1, ELEMENTS, 1) for bit, peer in enumerate(self.peers)]
+        self.loops = [peer.start("loop", bit, 1, elements, 1) for bit, peer in enumerate(self.peers)]
         harness.poll(lambda: all(len(loop.steps) >= SOUND_STEPS for loop in self.loops), "sound steps")
         equal([one for one in self.verdicts() if one["class"] != "slow peer"], [], "verdicts of a sound run")
 
@@ -84,6 +89,14 @@ class Hosts:
     def number(self, verdict):
         """The numbers of the peers that it is about."""
         return tuple(self.ids.index(verdict[key]) for key in ("peer", "other") if verdict[key])
+
+    def leaves(self, sender, receiver):
+        """The ring leaves the link although nobody optimizes, and no operation fails."""
+        link = (self.peers[sender].name, self.peers[receiver].name)
+        harness.poll(lambda: link not in picture(self.asked).ring_ways(), "a ring without the link")
+        made = [len(loop.steps) for loop in self.loops]
+        harness.poll(lambda: all(len(loop.steps) > n + 2 for loop, n in zip(self.loops, made)), "steps along it")
+        self.goes_on()
 
     def ends(self, kind, *right):
         harness.poll(lambda: not self.of(kind, *right), "the end of the verdict")
@@ -137,8 +150,9 @@ def test_slow_link(run):
     hosts = Hosts(run)
     hosts.loop()
     narrow_link(hosts, RATE / 3)
-    hosts.has_verdict("slow link", (0, 1), (1, 0))
+    found = hosts.has_verdict("slow link", (0, 1), (1, 0))
     hosts.goes_on()
+    hosts.leaves(*hosts.number(found))
 
 
 def test_slow_sender(run):
@@ -247,6 +261,23 @@ def figure_tally(run):
             fault(hosts, RATE)
             harness.poll(lambda: not hosts.verdicts(), "the end of the verdict")
         figure(f"{fault.__name__.replace('_', ' ')}: right verdicts of {TALLY}", good, "")
+
+
+def figure_left(run):
+    """The rate of operations ten seconds after a link has become slow, as a part of what it was: the best ring
+    without the link carries as much as the one before. They are too large for direct exchange."""
+    hosts = Hosts(run)
+    hosts.set_rates(FAST, range(COUNT), range(COUNT))
+    hosts.loop(RING_ELEMENTS)
+    asked = hosts.loops[-1]
+    before = statistics.median(step["us"] for step in asked.steps[-10:])
+    narrow_link(hosts, FAST / 3)
+    harness.wait_ms(LEFT_MS)
+    made = len(asked.steps)
+    harness.poll(lambda: len(asked.steps) >= made + 10, "steps afterwards", 60)
+    after = statistics.median(step["us"] for step in asked.steps[made:])
+    hosts.goes_on()
+    figure("rate ten seconds after a link became slow, of that before", round(before / after, 2), "")
 
 
 def figure_sound(run):

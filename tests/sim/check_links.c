@@ -94,7 +94,8 @@ static void add_path(struct sim *sim, const struct sim_master *master, const str
         rate = intent->rate;
         rtt_us = intent->rtt_us;
     }
-    if (figure != NULL && (figure->source == PCCL_FIGURE_TESTED || figure->source == PCCL_FIGURE_TRAFFIC)) {
+    if (figure != NULL && !figure->judged &&
+        (figure->source == PCCL_FIGURE_TESTED || figure->source == PCCL_FIGURE_TRAFFIC)) {
         rate = rate != 0 ? rate : figure->rate;
         rtt_us = rtt_us != 0 ? rtt_us : figure->rtt_us;
     }

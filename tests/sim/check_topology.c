@@ -176,8 +176,8 @@ static void check_figures(struct sim *sim, const struct sim_master *master, cons
         for (uint32_t k = 0; k < group->ring_count; k++) {
             const struct pccl_remote *from = group->ring[i], *to = group->ring[k];
             const struct pccl_figure *figure = pccl_master_find_figure(from, to);
-            if (figure == NULL || figure->source == PCCL_FIGURE_NONE)
-                continue;
+            if (figure == NULL || figure->source == PCCL_FIGURE_NONE || figure->judged)
+                continue; /* judged: scenarios_slow_links.c */
             const struct path_heard *path = path_of(sim, master->config.boot, &from->id, &to->id);
             const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id),
                                           *back = pccl_master_find_intent(to, &from->id);
@@ -293,14 +293,15 @@ static uint64_t rate_of(const struct pccl_remote *from, const struct pccl_remote
     const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
     uint8_t source = figure != NULL ? figure->source : PCCL_FIGURE_NONE;
     *rtt_us = figure != NULL ? figure->rtt_us : 0;
+    uint64_t assumed = from->group->tuning.assumed_rate, unknown = assumed != 0 ? pccl_rate_rounded(assumed) : 1;
     if (source == PCCL_FIGURE_TRAFFIC)
         return pccl_rate_rounded(figure->rate);
     if (source == PCCL_FIGURE_TESTED)
         return pccl_rate_rounded(figure->rate / 1000 * share);
     if (!pccl_master_holds_link(from, to))
-        return source == PCCL_FIGURE_NONE ? 1 : 0;
+        return source == PCCL_FIGURE_NONE ? unknown : 0;
     *rtt_us = intent->rtt_us;
-    return intent->rate != 0 ? pccl_rate_rounded(intent->rate) : 1;
+    return intent->rate != 0 ? pccl_rate_rounded(intent->rate) : unknown;
 }
 
 static struct worth worth_of(const struct pccl_master *m, const struct pccl_id *ring, uint32_t count, uint64_t share)

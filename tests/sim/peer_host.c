@@ -596,7 +596,8 @@ struct sim_peer *sim_peer_start(struct sim *sim, uint32_t host, uint16_t port, u
     peer->config.port = port;
     peer->config.candidates[0] = sim_address(host, port);
     peer->config.candidate_count = 1;
-    (void)snprintf(peer->config.name, sizeof peer->config.name, "p%u", peer->process.number);
+    if (peer->config.name[0] == '\0') /* else a scenario has chosen it */
+        (void)snprintf(peer->config.name, sizeof peer->config.name, "p%u", peer->process.number);
     peer->id = peer->config.id;
     const struct pccl_peer_effects effects = {.context = peer,
                                               .dial_master = on_dial_master,

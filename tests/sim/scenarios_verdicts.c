@@ -10,7 +10,7 @@
 
 enum { PEERS_MAX = 8, SECOND_US = 1000000, REPORTS = 12, SOUND = 6, SEEDS = 10000 };
 
-enum plant { NOTHING, LINK, SENDER, RECEIVER, LATE, STALLED, LOSS, ABSENT, STOPPED, CUT, PLANTS };
+enum plant { NOTHING, LINK, SENDER, RECEIVER, LATE, STALLED, LOSS, ABSENT, STOPPED, CUT, EARLY, PLANTS };
 
 /* A group that does operations, one after another, over a ring or with links between all pairs. */
 struct world {
@@ -69,7 +69,9 @@ static bool is_slow(const struct world *world, uint32_t from, uint32_t to)
     }
 }
 
-static bool is_hang(enum plant plant) { return plant == ABSENT || plant == STOPPED || plant == CUT; }
+static bool is_hang(enum plant plant) { return plant == ABSENT || plant == STOPPED || plant == CUT || plant == EARLY; }
+
+static bool is_fault(enum plant plant) { return plant != NOTHING && plant != EARLY; }
 
 static void add_link(struct world *world, uint32_t from, uint32_t to, bool planted, struct pccl_msg_sight *sight,
                      struct pccl_seen_link *links)
@@ -92,16 +94,17 @@ static void add_waits(struct world *world, uint32_t i, struct pccl_msg_sight *si
                       uint32_t for_ms)
 {
     uint32_t before = (i + world->peers - 1) % world->peers, after = (i + 1) % world->peers;
-    bool absent = world->plant == ABSENT;
-    if (after == world->culprit && world->plant != CUT)
+    bool absent = world->plant == ABSENT || world->plant == EARLY;
+    if ((after == world->culprit && world->plant != CUT) || world->plant == EARLY)
         waits[sight->waits_count++] = (struct pccl_seen_wait){.peer = world->witnesses[after].id,
                                                               .what = absent ? PCCL_WAIT_READY : PCCL_WAIT_CREDIT,
                                                               .begun = !absent,
                                                               .for_ms = for_ms};
-    waits[sight->waits_count++] = (struct pccl_seen_wait){.peer = world->witnesses[before].id,
-                                                          .what = PCCL_WAIT_DATA,
-                                                          .begun = !absent || before != world->culprit,
-                                                          .for_ms = for_ms};
+    waits[sight->waits_count++] =
+        (struct pccl_seen_wait){.peer = world->witnesses[before].id,
+                                .what = PCCL_WAIT_DATA,
+                                .begun = !absent || (world->plant == ABSENT && before != world->culprit),
+                                .for_ms = for_ms};
 }
 
 /* What this peer tells of the last second. */
@@ -111,7 +114,7 @@ static void report(struct world *world, uint32_t i, bool planted, uint32_t for_m
     struct pccl_seen_wait waits[PCCL_SIGHT_WAITS_MAX];
     struct pccl_msg_sight sight = {.window_ms = 1000, .links = links, .waits = waits};
     bool stands = planted && is_hang(world->plant);
-    if (stands && i == world->culprit && world->plant != CUT)
+    if (stands && world->plant != CUT && (i == world->culprit) != (world->plant == EARLY))
         return; /* it is stopped, or does not know of the operation */
     if (!stands) {
         sight.operations = 4;
@@ -194,7 +197,8 @@ static void run_seed(struct sim *sim, uint64_t seed, enum plant plant)
     for (uint32_t i = 1; i <= REPORTS; i++)
         if (second(&world, plant != NOTHING, i * 1000 + 200) && found == 0)
             found = i;
-    if (plant != NOTHING) {
+    MUST(sim, is_fault(plant) || found == 0);
+    if (is_fault(plant)) {
         assert_verdict(&world, seed);
         MUST(sim, found >= 2 && found <= 6);
         for (uint32_t i = 0; i < REPORTS; i++)
@@ -361,6 +365,119 @@ void scenario_verdicts_restart(struct sim *sim)
     begin_verdict(sim, 3);
 }
 
+/* ---- what slow peers get ---- */
+
+enum { LIMIT_S = 5, COOL_DOWN_MS = 4 * 1000 * LIMIT_S };
+
+static void expel_slow_peers(struct sim *sim, uint32_t floor)
+{
+    struct pccl_master_config *config = &sim->master->machine->config;
+    config->expel_slow_peers = true;
+    config->slow_peer_limit_s = LIMIT_S;
+    config->slow_peer_floor = floor;
+}
+
+static bool is_out(const struct sim_peer *peer) { return peer->machine->state == PCCL_PEER_OVER; }
+
+/* p[0] stalls, as all see, for so many seconds of a verdict. */
+static void stall(struct sim *sim, uint32_t count, uint32_t seconds)
+{
+    begin_verdict(sim, count);
+    for (uint32_t i = 0; i < seconds && !is_out(p[0]); i++)
+        report_all(sim, count, 600);
+}
+
+/* p[0] starts again at its host, under its name. */
+static void start_again(struct sim *sim)
+{
+    memcpy(sim->plan.peer.name, p[0]->config.name, sizeof sim->plan.peer.name);
+    p[0] = scenario_join(sim, 1, 0);
+    sim->plan.peer.name[0] = '\0';
+    scenario_run_ms(sim, 500);
+}
+
+/* It is told in words that it may not come yet, and for how long: for not more than this. */
+static void stays_out(struct sim *sim, uint32_t ms)
+{
+    start_again(sim);
+    MUST(sim, is_out(p[0]));
+    MUST(sim, strstr(pccl_peer_last_reason(p[0]->machine)->bytes, "it was slow, and may join again in") != NULL);
+    scenario_run_ms(sim, ms);
+}
+
+static void comes_back(struct sim *sim)
+{
+    start_again(sim);
+    MUST(sim, !is_out(p[0]));
+    scenario_update_all(sim, &p[1], 2);
+    WAIT(sim, 1000, pccl_peer_is_connected(p[0]->machine));
+}
+
+/* Not before the limit. The others go on; it stays out, and twice as long the next time. */
+void scenario_slow_peer_goes(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    expel_slow_peers(sim, 2);
+    stall(sim, 3, LIMIT_S - 2);
+    MUST(sim, !is_out(p[0]));
+    stall(sim, 3, 4);
+    MUST(sim, is_out(p[0]) && pccl_peer_why_over(p[0]->machine) == PCCL_EXPELLED);
+    MUST(sim, strstr(pccl_peer_last_reason(p[0]->machine)->bytes, "slow peer for") != NULL);
+    MUST(sim, known(p[1]) == 0 && sim->master->machine->member_count == 2);
+    MUST(sim, sim->master->machine->tally.members_gone[PCCL_REFUSAL_SLOW] == 1);
+    scenario_commit_all(sim, &p[1], 2, 1, 1);
+    stays_out(sim, COOL_DOWN_MS);
+    comes_back(sim);
+    stall(sim, 3, LIMIT_S + 2);
+    MUST(sim, is_out(p[0]));
+    stays_out(sim, COOL_DOWN_MS);
+    stays_out(sim, COOL_DOWN_MS);
+    comes_back(sim);
+}
+
+/* Its namesakes elsewhere may come, and so may others of its host. */
+void scenario_slow_peer_is_known(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    expel_slow_peers(sim, 2);
+    stall(sim, 3, LIMIT_S + 2);
+    MUST(sim, is_out(p[0]));
+    p[3] = scenario_join(sim, 1, 0);
+    scenario_run_ms(sim, 500);
+    MUST(sim, !is_out(p[3]));
+}
+
+/* A verdict that ends in time, too few others, and a master that only warns. */
+void scenario_slow_peer_stays(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    stall(sim, 3, 3 * LIMIT_S);
+    expel_slow_peers(sim, 3);
+    stall(sim, 3, 3 * LIMIT_S);
+    for (uint32_t i = 0; i < 6; i++)
+        report_all(sim, 3, 0);
+    expel_slow_peers(sim, 2);
+    for (uint32_t k = 0; k < 3; k++) {
+        stall(sim, 3, LIMIT_S - 2);
+        for (uint32_t i = 0; i < 6; i++)
+            report_all(sim, 3, 0);
+        MUST(sim, known(p[1]) == 0 && !is_out(p[0]));
+    }
+}
+
+/* One that was expelled may come while there are not enough others. */
+void scenario_slow_peer_is_needed(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    expel_slow_peers(sim, 2);
+    stall(sim, 3, LIMIT_S + 2);
+    MUST(sim, is_out(p[0]));
+    sim_peer_kill(sim, p[2], false);
+    WAIT(sim, 1000, sim->master->machine->member_count == 1);
+    start_again(sim);
+    MUST(sim, !is_out(p[0]));
+}
+
 /* All of a group go just after they have reported, while another group goes on. */
 void scenario_verdicts_of_nobody(struct sim *sim)
 {
@@ -378,13 +495,14 @@ void scenario_verdicts_of_nobody(struct sim *sim)
     scenario_commit_all(sim, stay, 2, 1, 1);
 }
 
-/* Of an operation through the master, p[0] tells for how long it has waited for the outcome. */
-static void wait_for_outcome(struct sim *sim, const struct pccl_peer_op *op)
+/* Of an operation through the master, those who are in it tell for how long they have waited for the outcome. */
+static void wait_for_outcome(struct sim *sim, const struct pccl_peer_op *op, uint32_t count)
 {
     for (uint32_t k = 1; k <= 5; k++) {
         struct pccl_seen_wait wait = {.what = PCCL_WAIT_OUTCOME, .for_ms = 1000 * k + 100};
         struct pccl_msg_sight sight = {.window_ms = 1000, .instance = op->instance, .waits = &wait, .waits_count = 1};
-        (void)sim_peer_step(sim, p[0], &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
+        for (uint32_t i = 0; i < count; i++)
+            (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
         scenario_run_ms(sim, 1100);
     }
 }
@@ -400,11 +518,11 @@ void scenario_verdicts_early(struct sim *sim)
     scenario_update_all(sim, p, HOSTS);
     WAIT(sim, 2000, sim->master->machine->member_count == MANY);
     ops[0] = scenario_tiny(sim, p[0], 1, 1);
-    wait_for_outcome(sim, ops[0]);
+    wait_for_outcome(sim, ops[0], 1);
     MUST(sim, known(p[0]) == 0);
     for (uint32_t i = 1; i < MANY - 1; i++)
         ops[i] = scenario_tiny(sim, p[i], 1, 1);
-    wait_for_outcome(sim, ops[0]);
+    wait_for_outcome(sim, ops[0], MANY - 1);
     uint32_t told;
     MUST(sim, known(p[0]) == 1);
     const struct pccl_peer_verdict *verdict = pccl_peer_verdicts(p[0]->machine, &told);

@@ -83,6 +83,9 @@ static int print_help(void)
            "  --http-cert FILE, --http-key FILE  a certificate in PEM: beyond this machine that is HTTPS, for whoever\n"
            "                       has a token of the role observe or admin, or that of --admin-token-file\n"
            "  --admin-token-file FILE  whoever has the token in it may drain and expel peers over HTTP\n"
+           "  --slow-peer warn|expel  what a peer gets that makes the others wait for it again and again; expel:\n"
+           "                       it goes, and may not come back for a while\n"
+           "  --slow-peer-limit SECONDS  for how long it must have been slow\n"
            "  --set NAME=VALUE     a parameter, or idle_exit_ms: after so long without a peer it ends; 0: never\n"
            "  --log-level LEVEL    the same as --set log_level=LEVEL\n"
            "  --log-format FORMAT  text, logfmt or json, one line for each event on standard error\n"
@@ -156,6 +159,8 @@ static const struct {
     {"--tls-key", "master_tls_key"},
     {"--tls-ca", "master_tls_ca"},
     {"--admin-token-file", "admin_token_file"},
+    {"--slow-peer", "slow_peer"},
+    {"--slow-peer-limit", "slow_peer_limit_s"},
     {"--set", NULL},
     {"--option", NULL},
     {"--config", NULL},

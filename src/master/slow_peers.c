@@ -1,0 +1,160 @@
+#include "master/slow_peers.h"
+#include "master/output.h"
+#include "master/roster.h"
+#include "wire/describe.h"
+
+#include <string.h>
+
+enum {
+    COOL_DOWN_LIMITS = 4, /* the first cool-down, in limits; each one after it is twice as long ... */
+    DOUBLINGS_MAX = 6,
+    GOOD_COOL_DOWNS = 4, /* ... unless the peer was good for so many of its last one */
+};
+
+bool pccl_master_is_of_slow_peer(const struct pccl_verdict_entry *entry)
+{
+    return entry->class == PCCL_VERDICT_SLOW_COMPUTATION || entry->class == PCCL_VERDICT_SLOW_SENDER ||
+           entry->class == PCCL_VERDICT_SLOW_RECEIVER || entry->class == PCCL_VERDICT_SLOW_PEER;
+}
+
+static uint64_t limit_us(const struct pccl_master *m) { return m->config.slow_peer_limit_s * UINT64_C(1000000); }
+
+/* Would enough members be left if one of them went? */
+static bool can_spare_one(const struct pccl_master *m, const struct pccl_peer_group *group)
+{
+    return group->ring_count > m->config.slow_peer_floor;
+}
+
+void pccl_master_say_what_slow_peers_get(const struct pccl_master *m, const struct pccl_peer_group *group,
+                                         struct pccl_text *words)
+{
+    if (!m->config.expel_slow_peers)
+        pccl_text_format(words, "none: the master only warns (--slow-peer)");
+    else if (!can_spare_one(m, group))
+        pccl_text_format(words, "none: %u members have to remain (slow_peer_floor)", m->config.slow_peer_floor);
+    else
+        pccl_text_format(words, "it is expelled when this has lasted for %s", pccl_duration_str(limit_us(m)));
+}
+
+/* ---- who has to stay out ---- */
+
+/*
+ * A peer that starts again has another id, so it is known by its token, its address and its name: all three. A name
+ * that nobody chose ends with the number of the process, which does not count.
+ */
+static size_t name_length(const char *name, size_t length)
+{
+    size_t digits = length;
+    while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
+        digits--;
+    return digits > 0 && digits < length && name[digits - 1] == ':' ? digits - 1 : length;
+}
+
+static bool is_named(const struct pccl_cooling *cooling, const char *name, size_t length)
+{
+    return strlen(cooling->name) == length && (length == 0 || memcmp(cooling->name, name, length) == 0);
+}
+
+/* NULL: none is known. Forgets whoever was good for long enough. */
+static struct pccl_cooling *find(struct pccl_master *m, uint32_t pass, const struct pccl_address *address,
+                                 const char *name, size_t length)
+{
+    struct pccl_cooling *found = NULL;
+    for (uint32_t i = m->cooling_count; i-- > 0;) {
+        struct pccl_cooling *cooling = &m->cooling[i];
+        if (m->now_us >= cooling->forgotten_us)
+            *cooling = m->cooling[--m->cooling_count];
+    }
+    for (uint32_t i = 0; i < m->cooling_count && found == NULL; i++)
+        if (m->cooling[i].pass == pass && pccl_address_same_site(&m->cooling[i].address, address) &&
+            is_named(&m->cooling[i], name, length))
+            found = &m->cooling[i];
+    return found;
+}
+
+/* A place for one more: whoever is forgotten first makes room. NULL: out of memory. */
+static struct pccl_cooling *place_for_one(struct pccl_master *m)
+{
+    if (m->cooling_count == PCCL_COOLING_MAX) {
+        struct pccl_cooling *first = m->cooling;
+        for (uint32_t i = 1; i < m->cooling_count; i++)
+            first = m->cooling[i].forgotten_us < first->forgotten_us ? &m->cooling[i] : first;
+        return first;
+    }
+    struct pccl_cooling *all =
+        pccl_grow(&m->memory, m->cooling, &m->cooling_capacity, m->cooling_count + 1, sizeof *all);
+    if (all == NULL)
+        return NULL;
+    m->cooling = all;
+    return &all[m->cooling_count++];
+}
+
+/* Returns for how long it stays out; 0: it may come at once, for want of memory. */
+static uint64_t begin_cool_down(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_text *why)
+{
+    char name[PCCL_NAME_MAX + 1];
+    pccl_names_copy(&m->names, &remote->id, name);
+    size_t length = name_length(name, strlen(name));
+    struct pccl_cooling *cooling = find(m, remote->pass, &remote->observed, name, length);
+    uint32_t doublings = cooling != NULL ? cooling->doublings + 1 : 0;
+    if (cooling == NULL)
+        cooling = place_for_one(m);
+    if (cooling == NULL)
+        return 0;
+    *cooling = (struct pccl_cooling){.address = remote->observed,
+                                     .pass = remote->pass,
+                                     .doublings = doublings < DOUBLINGS_MAX ? doublings : DOUBLINGS_MAX,
+                                     .why = *why};
+    memcpy(cooling->name, name, length);
+    uint64_t lasts_us = (COOL_DOWN_LIMITS * limit_us(m)) << cooling->doublings;
+    cooling->until_us = m->now_us + lasts_us;
+    cooling->forgotten_us = cooling->until_us + GOOD_COOL_DOWNS * lasts_us;
+    return lasts_us;
+}
+
+bool pccl_master_may_come_again(struct pccl_master *m, const struct pccl_msg_hello *hello,
+                                const struct pccl_address *address, uint32_t pass, struct pccl_text *reason)
+{
+    const char *name = (const char *)hello->name.data;
+    const struct pccl_peer_group *group = pccl_master_group(m, hello->group, false);
+    const struct pccl_cooling *cooling = find(m, pass, address, name, name_length(name, hello->name.length));
+    if (cooling == NULL || m->now_us >= cooling->until_us || group == NULL ||
+        group->ring_count < m->config.slow_peer_floor)
+        return true; /* it is good enough if there are not enough others */
+    pccl_text_format(reason, "this peer was removed because it was slow, and may join again in %s; it was: %s",
+                     pccl_duration_str(cooling->until_us - m->now_us), cooling->why.bytes);
+    return false;
+}
+
+/* ---- who goes ---- */
+
+static void expel(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_verdict_entry *entry)
+{
+    struct pccl_remote *remote = pccl_master_find(m, &entry->peer);
+    if (remote == NULL || remote->group != group || !pccl_master_is_living_member(remote))
+        return;
+    struct pccl_text why;
+    pccl_text_format(&why, "%s for %s: %s", pccl_verdict_name((uint8_t)entry->class),
+                     pccl_duration_str(m->now_us - entry->since_us), entry->evidence.bytes);
+    uint64_t lasts_us = begin_cool_down(m, remote, &why);
+    pccl_master_log(m, PCCL_LOG_WARN,
+                    &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
+                    "peer %s is expelled, and stays out for %s: %s", pccl_id_str(&remote->id),
+                    pccl_duration_str(lasts_us), why.bytes);
+    pccl_master_remove(m, remote, PCCL_REFUSAL_SLOW, "too slow, so it may not join for %s: %s",
+                       pccl_duration_str(lasts_us), why.bytes);
+}
+
+/* What is not seen now may be over: only what was seen by the comparison just made counts. */
+void pccl_master_expel_slow_peer(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    struct pccl_verdict_entry *entry, *oldest = NULL;
+    if (!m->config.expel_slow_peers || m->recovering || m->departing_count > 0 || !can_spare_one(m, group))
+        return;
+    for (uint32_t n = 0; (entry = pccl_verdicts_at(&group->verdicts, n)) != NULL; n++)
+        if (pccl_master_is_of_slow_peer(entry) && entry->seen && m->now_us >= entry->holds_us + limit_us(m) &&
+            (oldest == NULL || entry->holds_us < oldest->holds_us))
+            oldest = entry;
+    if (oldest != NULL)
+        expel(m, group, oldest);
+}
