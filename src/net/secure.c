@@ -180,8 +180,11 @@ static const char *plain_words(const struct pccl_secure *secure)
 {
     switch (secure->role) {
     case PCCL_SECURE_PEER:
-        return "the master has no token, so it does not encrypt: start it with --token-file, or this peer without "
-               "PCCL_TOKEN and PCCL_TOKEN_FILE";
+        return pccl_keys_has_files(secure->keys)
+                   ? "the master has no certificate, so it does not encrypt: start it with --tls-cert, --tls-key and "
+                     "--tls-ca, or this peer without PCCL_TLS_CERT, PCCL_TLS_KEY and PCCL_TLS_CA"
+                   : "the master has no token, so it does not encrypt: start it with --token-file, or this peer "
+                     "without PCCL_TOKEN and PCCL_TOKEN_FILE";
     case PCCL_SECURE_MASTER:
         return pccl_keys_has_files(secure->keys)
                    ? "this master takes encrypted connections only: start the peer with a certificate in "

@@ -7,6 +7,8 @@
 
     replica = pccl.torch.elastic(model, optimizer)     # replicas that come and go, behind optimizer.step()
 
+    layer = pccl.torch.MoE(experts, router, comm)      # experts at several peers
+
     torch.distributed.init_process_group("pccl")       # the backend; see docs/guide/torch.md
     if pccl.torch.committed(): optimizer.step()        # with it: whether all gradients were reduced
 
@@ -23,6 +25,7 @@ from ._diloco import DiLoCo, LocalSGD
 from ._elastic import Elastic, ElasticStats, elastic
 from ._gradients import GradientBuckets
 from ._grid import connect_grid, fill_grid, grid_is_full
+from ._moe import MoE, MoEInfo, shared_parameters
 from ._monitored import monitored_barrier
 from ._state import TrainingState, materialize, shared_state
 from ._work import CollectiveError
@@ -35,6 +38,8 @@ __all__ = [
     "ElasticStats",
     "GradientBuckets",
     "LocalSGD",
+    "MoE",
+    "MoEInfo",
     "TrainingState",
     "committed",
     "connect_grid",
@@ -44,5 +49,6 @@ __all__ = [
     "grid_is_full",
     "materialize",
     "monitored_barrier",
+    "shared_parameters",
     "shared_state",
 ]

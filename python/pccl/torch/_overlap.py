@@ -1,0 +1,161 @@
+"""Work that peers do for each other: parts go out, what is made of them comes back, and chunks of it overlap.
+
+Each chunk is two all-to-alls of parts: one brings them to who works, one brings the answers. The
+work on a part begins when it has come, which is provisional; its answer is sent when all have agreed
+that all parts have come. Meanwhile the next chunk is on its way, and the answers of the last one.
+
+An all-to-all ends alike for all. So all know alike which chunks are done, and launch the same
+operations, whoever dies: answers of a chunk if its parts have come, and nothing else depends on
+anything that not all have seen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Deque, Dict, List, Optional, Sequence, Set, Tuple
+
+from .._communicator import Communicator
+from .._errors import MembersChangedError, PCCLError, PeerLostError
+from .._reduce import AsyncBlobsHandle
+
+LOST = PeerLostError, MembersChangedError  # for all alike: those who are left begin again
+MAX_BYTES = 1 << 40  # of what one peer gets in an operation
+TAGS_OF_A_CHUNK = 2
+_AHEAD = 2  # chunks on their way to who works, at most; more would share the link and come later
+
+
+class Job:
+    """What is done, and for whom. Peers are numbers among the members."""
+
+    def parts(self, chunk: int) -> List[Any]:
+        """For each member; the own one is empty."""
+        raise NotImplementedError
+
+    def work(self, chunk: int, peer: int, part: memoryview) -> Any:
+        """The answer to a member's part, which has come and may still be in vain."""
+        raise NotImplementedError
+
+    def work_alone(self, chunk: int) -> None:
+        """On what does not travel."""
+        raise NotImplementedError
+
+    def take(self, chunk: int, peer: int, answer: memoryview) -> None:
+        """A member's answer, for good."""
+        raise NotImplementedError
+
+
+@dataclass
+class Traffic:
+    tx_bytes: int = 0
+    rx_bytes: int = 0
+    waited_s: float = 0.0
+
+
+class Exchange:
+    """One attempt to do some chunks among some members."""
+
+    def __init__(
+        self, comm: Communicator, members: Sequence[str], tag: int, label: str, job: Job, traffic: Traffic
+    ) -> None:
+        self._comm, self._members, self._tag, self._label = comm, tuple(members), tag, label
+        self._job, self._traffic = job, traffic
+        self._own = comm.id
+        self._queue: List[int] = []
+        self._parts: Dict[int, Optional[AsyncBlobsHandle]] = {}
+        self._answers: Dict[int, Optional[AsyncBlobsHandle]] = {}
+        self._made: Dict[int, List[Any]] = {}
+        self._alone: Deque[int] = deque()
+        self._worked_s = 0.0
+        self._stopped = False
+
+    def run(self, chunks: Sequence[int]) -> Set[int]:
+        """Those that have failed, which all know alike."""
+        self._queue = list(chunks)
+        self._alone = deque(chunks)
+        try:
+            self._launch_parts(_AHEAD)
+            for place, chunk in enumerate(self._queue):
+                have_come = self._await(self._parts[chunk]) is not None
+                self._launch_parts(place + 1 + _AHEAD)  # also where none of this one's has come
+                self._answers[chunk] = self._launch(chunk, 1, self._made[chunk]) if have_come else None
+            failed = {chunk for chunk in self._queue if not self._finish(chunk)}
+            while self._alone:
+                self._job.work_alone(self._alone.popleft())
+            return failed
+        except BaseException:
+            self._stop()
+            raise
+
+    def _launch_parts(self, count: int) -> None:
+        for chunk in self._queue[len(self._parts) : count]:
+            self._made[chunk] = [b""] * len(self._members)
+            self._parts[chunk] = self._launch(chunk, 0, self._job.parts(chunk), self._arrived(chunk))
+
+    def _launch(self, chunk: int, way: int, parts: List[Any], arrived: Any = None) -> Optional[AsyncBlobsHandle]:
+        try:
+            return self._comm.all_to_all_v_async(
+                parts,
+                tag=self._tag + TAGS_OF_A_CHUNK * chunk + way,
+                members=self._members,
+                alone_ok=True,
+                max_bytes=MAX_BYTES,
+                on_arrival=arrived,
+                label=f"{self._label} {chunk}" + (" back" if way else ""),
+            )
+        except LOST:
+            return None
+
+    def _arrived(self, chunk: int) -> Any:
+        place = self._queue.index(chunk)
+
+        def arrived(peer: str, part: memoryview) -> None:
+            if self._stopped or peer == self._own:
+                return
+            self._launch_parts(place + 1 + _AHEAD)
+            begin = time.monotonic()
+            number = self._members.index(peer)
+            self._made[chunk][number] = self._job.work(chunk, number, part)
+            self._worked_s += time.monotonic() - begin
+
+        return arrived
+
+    def _await(self, handle: Optional[AsyncBlobsHandle]) -> Optional[List[Tuple[str, memoryview]]]:
+        """What it has brought; None if it has failed. What can be done alone is done meanwhile."""
+        if handle is None:
+            return None
+        while self._alone and not handle.test():
+            self._job.work_alone(self._alone.popleft())
+        begin, worked = time.monotonic(), self._worked_s
+        try:
+            brought = handle.result()
+        except LOST:
+            return None
+        finally:
+            self._traffic.waited_s += time.monotonic() - begin - (self._worked_s - worked)
+        outcome = handle._operation.outcome
+        assert outcome is not None
+        self._traffic.tx_bytes += outcome.info.tx_bytes
+        self._traffic.rx_bytes += outcome.info.rx_bytes
+        return brought
+
+    def _finish(self, chunk: int) -> bool:
+        answers = self._await(self._answers[chunk])
+        if answers is None:
+            return False
+        for number, (peer, answer) in enumerate(answers):
+            if peer != self._own:
+                self._job.take(chunk, number, answer)
+        return True
+
+    def _stop(self) -> None:
+        """Nothing is under way any more, at any peer: an exception leaves, and the others' calls end, too."""
+        self._stopped = True
+        try:
+            self._comm.abort()
+        except PCCLError:
+            pass  # the communicator has ended, and with it all that was under way
+        for handle in (*self._parts.values(), *self._answers.values()):
+            if handle is not None:
+                handle.wait()
