@@ -1,5 +1,6 @@
-"""python/examples/one_byte.py, averaging.py, sketching.py, sparse.py, private_adapters.py and offloading.py live
-through a kill and a late joiner, where parameters are common with equal bits in every round; and they learn."""
+"""python/examples/one_byte.py, averaging.py, sketching.py, sparse.py, private_adapters.py, pipeline.py and
+offloading.py live through a kill and a late joiner, where parameters are common with equal bits in every round;
+and they learn."""
 
 import signal
 
@@ -34,6 +35,25 @@ def test_churn_with_equal_bits(address, script, name):
         peer.kill(signal.SIGTERM)
     assert [peer.end() for peer in peers] == [0, 0, 0]
     equal_where_both_were(peers)
+
+
+def test_a_pipeline_comes_and_goes(address, script):
+    """Beside a peer with the whole model a stage is killed, and another peer takes it; a stage has the same bits on all
+    that have it."""
+    peers = [launcher.start(script, "pipeline.py", address, *more) for more in (["--whole"], [], [])]
+    launcher.wait_for(peers, ": 2 replicas")
+    peers.pop(2).kill()
+    launcher.wait_for(peers[1:], ", idle")
+    launcher.make_way(peers)
+    peers.append(launcher.start(script, "pipeline.py", address))
+    launcher.wait_for(peers, ": 2 replicas")
+    for peer in peers:
+        peer.kill(signal.SIGTERM)
+    assert [peer.end() for peer in peers] == [0, 0, 0]
+    whole, one, other = ({line for line in peer.lines if line.startswith("stage ")} for peer in peers)
+    assert one & whole and other & whole
+    at = {line.rsplit(" ", 1)[0] for line in whole}
+    assert {line for line in one | other if line.rsplit(" ", 1)[0] in at} <= whole
 
 
 @pytest.mark.parametrize("more, count", [([], 2), pytest.param(["--partial", "0.02"], 3, marks=pytest.mark.nightly)])

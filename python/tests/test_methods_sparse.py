@@ -103,7 +103,7 @@ def test_what_was_sent_and_what_is_kept_are_all_that_was_trained(address, decay)
         assert len({bits(one) for one in values}) == 1
         for number, one in enumerate(made):
             means = np.zeros(SIZE, np.float32)
-            one._codecs[0].add(one._packed, 1.0, means)
+            one._changes.codecs[0].add(one._changes.packed, 1.0, means)
             sent[number] = decay * sent[number] + means
             steps_made[number] = means
         mean = sum(part.astype(np.float64) for part in steps_made) / 3
@@ -155,7 +155,7 @@ def test_a_peer_whose_state_was_wrong_begins_without_feedback(address):
     values = [values_of(0) for _ in range(3)]
     made = start(address, 3, make_of(values, verify_every=2))
     steps("sparse", made, values)
-    made[2]._theta[0][5] += 1
+    made[2]._changes.theta[0][5] += 1
     infos = steps("sparse", made, values)
     assert [info.moved_bytes > 0 for info in infos] == [False, False, True]
     assert [bool(one.state_dict()["feedback.float32"].any()) for one in made] == [True, True, False]
@@ -188,9 +188,9 @@ def test_what_no_codec_makes_counts_for_nothing(address, monkeypatch, caplog, wr
     values = [values_of(0) for _ in range(3)]
     made = start(address, 3, make_of(values))
     liar = made[1]
-    monkeypatch.setattr(liar, "_packed", np.frombuffer(wrong or b"\xff" * liar.packed_bytes, np.uint8))
-    monkeypatch.setattr(liar, "_pack", lambda: True)
-    monkeypatch.setattr(type(liar), "packed_bytes", made[0].packed_bytes)
+    monkeypatch.setattr(liar._changes, "packed", np.frombuffer(wrong or b"\xff" * liar.packed_bytes, np.uint8))
+    monkeypatch.setattr(liar._changes, "pack", lambda: True)
+    monkeypatch.setattr(type(liar._changes), "bytes", made[0].packed_bytes)
     for number, one in enumerate(values):
         train(one, number, 0)
     with caplog.at_level(logging.WARNING, "pccl.methods"):

@@ -18,6 +18,7 @@ from ._averages import PairAverage, PartialAverage
 from ._dp_lora import DPLoRA
 from ._method import Method
 from ._one_byte import OneByte
+from ._pipeline import Pipeline, PipelineInfo, Stage
 from ._sarsa import Agent, CooperativeSarsa
 from ._sketch import CountSketch, Hadamard
 from ._sketched import Sketched
@@ -25,5 +26,5 @@ from ._sparse_loco import SparseLoCo
 
 __all__ = [
     "Accountant", "Agent", "CooperativeSarsa", "CountSketch", "DPLoRA", "Hadamard", "Method", "OneByte", "PairAverage",
-    "PartialAverage", "Sketched", "SparseLoCo",
+    "PartialAverage", "Pipeline", "PipelineInfo", "Sketched", "SparseLoCo", "Stage",
 ]

@@ -9,7 +9,7 @@ from typing import Any, List
 import numpy as np
 
 # What numbers are for: each use has a sequence of its own.
-DIRECTION, INDICES, PARTNERS, BUCKETS, SIGNS, ROWS, ADAPTERS = range(7)
+DIRECTION, INDICES, PARTNERS, BUCKETS, SIGNS, ROWS, ADAPTERS, BASIS = range(8)
 
 
 def raw(seed: int, use: int, round: int, stream: int, count: int) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -12,13 +12,127 @@ from .._communicator import Communicator
 from .._errors import InvalidArgument
 from .._operations import AllGatherV
 from ..diloco import _membership
-from ..diloco._arrays import NumpyArrays
+from ..diloco._arrays import Flats, Layout, NumpyArrays
 from ..diloco._member import StepInfo, check_whole
 from ._method import DATA_TAG, Gathered, Method, check_fraction
 from ._sparse import CHUNK, Sparse
 
 _PEERS_MAX = 256
 _BLOBS_MIN = 256 << 20
+
+
+class Sparsely:
+    """How a change is told: see SparseLoCo."""
+
+    def __init__(self, kept: int, decay: float, lr: float, clip: bool) -> None:
+        check_whole(("kept", kept, 1))
+        if kept > CHUNK:
+            raise InvalidArgument(f"kept: {kept}; expected at most {CHUNK}")
+        if not isinstance(clip, bool):
+            raise InvalidArgument(f"clip: {clip!r}; expected True or False")
+        self.kept, self.clip = kept, clip
+        self.decay, self.lr = check_fraction("decay", decay, zero=True), check_fraction("lr", lr, most=math.inf)
+
+    def settings(self) -> Sequence[_membership.Setting]:
+        return (
+            _membership.number("kept", self.kept),
+            _membership.fraction("decay", self.decay),
+            _membership.fraction("lr", self.lr),
+            _membership.choice("clip", self.clip, (False, True)),
+        )
+
+
+class Changes:
+    """What a peer has changed of its parameters: the part that it tells, and what stays with it. Warns of what others
+    have told by `warn`."""
+
+    def __init__(self, layout: Layout, theta: Flats, how: Sparsely, warn: Callable[[str, object], None]) -> None:
+        self._layout, self._start, self._how, self._warn = layout, theta, how, warn
+        self.theta = Method._views(theta)
+        self._room = layout.zeros()
+        self.change = Method._views(self._room)
+        self.codecs = [Sparse(len(flat), how.kept) for flat in self.theta]
+        self.packed: Any = np.zeros(sum(codec.bytes for codec in self.codecs), np.uint8)
+        self.feedback: List[Any] = [np.zeros(len(flat), np.float32) for flat in self.theta]
+        self._work: List[Any] = [np.zeros_like(flat) for flat in self.feedback]
+
+    @property
+    def bytes(self) -> int:
+        return int(self.packed.nbytes)
+
+    def operation(self, is_told: bool) -> AllGatherV:
+        """Joint: what tells the others, and hears them."""
+        return AllGatherV(
+            self.packed if is_told else b"", tag=DATA_TAG, alone_ok=True,
+            max_bytes=max(_BLOBS_MIN, _PEERS_MAX * self.bytes),
+        )
+
+    def pack(self, narrow: Callable[[], None] = lambda: None) -> bool:
+        """What is to be told, and in the work arrays what is then left. false: it is not finite. narrow: works on
+        self.change first."""
+        self._layout.measure(self._start, self._room)
+        narrow()
+        with np.errstate(over="ignore", invalid="ignore"):
+            for work, feedback, change in zip(self._work, self.feedback, self.change):
+                np.multiply(feedback, np.float32(self._how.decay), out=work)
+                np.add(work, change, out=work, casting="same_kind")
+        if not all(NumpyArrays().is_finite(work) for work in self._work):
+            return False
+        for codec, work, packed in zip(self.codecs, self._work, self._parts(self.packed)):
+            codec.pack(work, packed)
+        return True
+
+    def _parts(self, packed: Any) -> List[Any]:
+        """Of each flat array."""
+        parts, begin = [], 0
+        for codec in self.codecs:
+            parts.append(packed[begin : begin + codec.bytes])
+            begin += codec.bytes
+        return parts
+
+    def apply(self, found: Gathered, was_told: bool) -> bool:
+        """Makes the step of a round, in the order in which all have what came. Each operation rounds
+        once."""
+        if was_told:
+            self.feedback, self._work = self._work, self.feedback
+        told = self._lengths(found)
+        limit = statistics.median(length for _, length in told) if self._how.clip and told else math.inf
+        for sums in self._work:
+            sums[...] = 0
+        for packed, length in told:
+            factor = self._how.lr / len(told) * (limit / length if length > limit else 1.0)
+            for codec, part, sums in zip(self.codecs, self._parts(packed), self._work):
+                codec.add(part, factor, sums)
+        if not told or not all(NumpyArrays().is_finite(sums) for sums in self._work):
+            return False
+        for theta, sums in zip(self.theta, self._work):
+            theta -= sums
+        return True
+
+    def _lengths(self, found: Gathered) -> List[Tuple[Any, float]]:
+        """What came, and how long each change is. What nobody can have packed counts for nothing: all see
+        the same bytes."""
+        told = []
+        for peer, said in found:
+            packed = np.frombuffer(said, np.uint8)
+            if len(packed) == 0:
+                continue
+            try:
+                squares = [codec.square(part) for codec, part in zip(self.codecs, self._parts(packed))]
+                if len(packed) != self.bytes:
+                    raise InvalidArgument(f"{len(packed)} bytes instead of {self.bytes}")
+            except InvalidArgument as error:
+                self._warn(peer, error)
+            else:
+                told.append((packed, math.sqrt(sum(squares))))
+        return told
+
+    def forget(self) -> None:
+        for feedback in self.feedback:
+            feedback[...] = 0
+
+    def own(self) -> Dict[str, Any]:
+        return {f"feedback.{dtype}": flat for dtype, flat in zip(self._layout.dtypes, self.feedback)}
 
 
 class SparseLoCo(Method):
@@ -58,117 +172,35 @@ class SparseLoCo(Method):
         verify_every: int = 50,
         rounds: Optional[int] = None,
     ) -> None:
-        check_whole(("kept", kept, 1))
-        if kept > CHUNK:
-            raise InvalidArgument(f"kept: {kept}; expected at most {CHUNK}")
-        if not isinstance(clip, bool):
-            raise InvalidArgument(f"clip: {clip!r}; expected True or False")
-        self.kept, self.clip = kept, clip
-        self.decay, self.lr = check_fraction("decay", decay, zero=True), check_fraction("lr", lr, most=math.inf)
-        settings = (
-            _membership.number("kept", kept),
-            _membership.fraction("decay", self.decay),
-            _membership.fraction("lr", self.lr),
-            _membership.choice("clip", clip, (False, True)),
-        )
+        how = Sparsely(kept, decay, lr, clip)
         super().__init__(
-            comm, params, settings, inner_steps=inner_steps, seed=seed, min_peers=min_peers, admit_every=admit_every,
-            verify_every=verify_every, rounds=rounds,
+            comm, params, how.settings(), inner_steps=inner_steps, seed=seed, min_peers=min_peers,
+            admit_every=admit_every, verify_every=verify_every, rounds=rounds,
         )
-        self._theta = self._views(self._shared.theta)
-        self._room = self._layout.zeros()
-        self._change = self._views(self._room)
-        self._codecs = [Sparse(len(flat), kept) for flat in self._theta]
-        self._packed: Any = np.zeros(sum(codec.bytes for codec in self._codecs), np.uint8)
-        self._feedback: List[Any] = [np.zeros(len(flat), np.float32) for flat in self._theta]
-        self._work: List[Any] = [np.zeros_like(flat) for flat in self._feedback]
+        self._changes = Changes(self._layout, self._shared.theta, how, self._warn_of)
 
     @property
     def packed_bytes(self) -> int:
         """What this peer tells in a round."""
-        return int(self._packed.nbytes)
-
-    # ---- a round
+        return self._changes.bytes
 
     def _exchange(self) -> StepInfo:
-        self._layout.measure(self._shared.theta, self._room)
-        skipped = not self._pack()
-        operation = AllGatherV(
-            b"" if skipped else self._packed, tag=DATA_TAG, alone_ok=True,
-            max_bytes=max(_BLOBS_MIN, _PEERS_MAX * self.packed_bytes),
-        )
+        is_told = self._changes.pack()
+        operation = self._changes.operation(is_told)
         (info,) = self._wait(lambda: self.comm.run([operation]))
         self._present = len(operation.blobs)
-        if not skipped:
-            self._feedback, self._work = self._work, self._feedback
-        committed = self._apply(operation.blobs)
+        committed = self._changes.apply(operation.blobs, is_told)
         self._layout.write(self._shared.theta)
         return StepInfo(
             participants=self._present,
             committed=committed,
             tx_bytes=info.tx_bytes,
             rx_bytes=info.rx_bytes,
-            skipped=skipped,
+            skipped=not is_told,
         )
 
-    def _pack(self) -> bool:
-        """What is to be sent, and in the work arrays what is then left. false: it is not finite."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            for work, feedback, change in zip(self._work, self._feedback, self._change):
-                np.multiply(feedback, np.float32(self.decay), out=work)
-                np.add(work, change, out=work, casting="same_kind")
-        if not all(NumpyArrays().is_finite(work) for work in self._work):
-            return False
-        for codec, work, packed in zip(self._codecs, self._work, self._parts(self._packed)):
-            codec.pack(work, packed)
-        return True
-
-    def _parts(self, packed: Any) -> List[Any]:
-        """Of each flat array."""
-        parts, begin = [], 0
-        for codec in self._codecs:
-            parts.append(packed[begin : begin + codec.bytes])
-            begin += codec.bytes
-        return parts
-
-    def _apply(self, found: Gathered) -> bool:
-        """Makes the step of a round, in the order in which all have what came. Each operation rounds
-        once."""
-        told = self._lengths(found)
-        limit = statistics.median(length for _, length in told) if self.clip and told else math.inf
-        for sums in self._work:
-            sums[...] = 0
-        for packed, length in told:
-            factor = self.lr / len(told) * (limit / length if length > limit else 1.0)
-            for codec, part, sums in zip(self._codecs, self._parts(packed), self._work):
-                codec.add(part, factor, sums)
-        if not told or not all(NumpyArrays().is_finite(sums) for sums in self._work):
-            return False
-        for theta, sums in zip(self._theta, self._work):
-            theta -= sums
-        return True
-
-    def _lengths(self, found: Gathered) -> List[Tuple[Any, float]]:
-        """What came, and how long each change is. What nobody can have packed counts for nothing: all see
-        the same bytes."""
-        told = []
-        for peer, said in found:
-            packed = np.frombuffer(said, np.uint8)
-            if len(packed) == 0:
-                continue
-            try:
-                squares = [codec.square(part) for codec, part in zip(self._codecs, self._parts(packed))]
-                if len(packed) != self.packed_bytes:
-                    raise InvalidArgument(f"{len(packed)} bytes instead of {self.packed_bytes}")
-            except InvalidArgument as error:
-                self._warn_of(peer, error)
-            else:
-                told.append((packed, math.sqrt(sum(squares))))
-        return told
-
     def _moved(self) -> None:
-        for feedback in self._feedback:
-            feedback[...] = 0
+        self._changes.forget()
 
     def _own(self) -> Dict[str, Any]:
-        return {f"feedback.{dtype}": flat for dtype, flat in zip(self._layout.dtypes, self._feedback)}
+        return self._changes.own()

@@ -27,6 +27,7 @@ from ._gradients import GradientBuckets
 from ._grid import connect_grid, fill_grid, grid_is_full
 from ._moe import MoE, MoEInfo, shared_parameters
 from ._monitored import monitored_barrier
+from ._pipeline import PipelineStage
 from ._state import TrainingState, materialize, shared_state
 from ._work import CollectiveError
 
@@ -40,6 +41,7 @@ __all__ = [
     "LocalSGD",
     "MoE",
     "MoEInfo",
+    "PipelineStage",
     "TrainingState",
     "committed",
     "connect_grid",

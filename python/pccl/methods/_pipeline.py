@@ -1,0 +1,705 @@
+"""Models that are cut into stages: of some replicas each peer has one of them, of others one peer has all."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Set, Tuple
+
+import numpy as np
+
+from .. import _buffers
+from .._communicator import Communicator
+from .._errors import (
+    InvalidArgument,
+    MembersChangedError,
+    PeerLostError,
+    TooFewPeersError,
+)
+from ..diloco import _arrays, _membership
+from ..diloco._arrays import Layout
+from ..diloco._member import StepInfo, check_choice, check_whole
+from ..diloco._membership import PAUSE_S, Meeting
+from . import _random
+from ._method import DATA_TAG, ROLL_TAG, Gathered, Method
+from ._pipeline_plan import (
+    BACKWARD,
+    FORWARD,
+    WHOLE,
+    Handover,
+    Seat,
+    assign,
+    complete,
+    counting,
+    handovers,
+    missing,
+    schedule,
+)
+from ._sparse_loco import Changes, Sparsely
+
+_log = logging.getLogger("pccl.methods")
+
+COMPRESS = ("pipelines", "all", "none")
+_LINKED_MAX = 16  # in larger groups not every two peers have a link
+# What an exchange with a peer that has gone ends with.
+_GONE = (PeerLostError, MembersChangedError, TooFewPeersError)
+_TELL_S = 2.0
+_TAGS = {FORWARD: DATA_TAG + 1, BACKWARD: DATA_TAG + 2}
+
+
+class Stage(Protocol):
+    """A part of the model, and its optimizer. `micro` is an entry of what batch() has returned."""
+
+    params: Mapping[str, Any]
+    """The trained parameters, arrays of numpy or tensors of torch."""
+    spans: Mapping[str, int]
+    """Of those that write to the residual stream: the dimension along it."""
+
+    def forward(self, micro: Any, hidden: Optional[Any]) -> Tuple[Any, Any]:
+        """Of the stream that the stage before has made (None: this is the first) makes the one for the next, as
+        float32 of numpy, or at the last stage the loss. Returns it, and what backward() needs. Several
+        micro-batches may be under way."""
+
+    def backward(self, saved: Any, gradient: Optional[Any]) -> Optional[Any]:
+        """Adds to the gradients of the parameters; returns that of `hidden`, at the first stage None. gradient: of
+        what forward() has made; None at the last stage."""
+
+    def step(self, step: int, micro_batches: int) -> None:
+        """Makes a step of the optimizer, that of this number in the run, with the mean of the gradients of so many
+        micro-batches, and clears them."""
+
+    def forget(self) -> None:
+        """Clears the gradients."""
+
+
+@dataclass(frozen=True)
+class PipelineInfo(StepInfo):
+    """StepInfo of a Pipeline; participants are the replicas whose changes were counted.
+
+    replica, stage: what this peer has computed; stage is -1 if it has all of them.
+    loss: the mean of the micro-batches, at a peer with the last stage.
+    lost: a peer of this replica has gone, or what it computes is not finite: the replica has no part in this round.
+    idle: the replica lacks stages: this peer has waited for the round of the others.
+    activation_bytes: what this peer has sent to the stages beside its own.
+    """
+
+    replica: int = 0
+    stage: int = WHOLE
+    loss: Optional[float] = None
+    lost: bool = False
+    idle: bool = False
+    activation_bytes: int = 0
+
+
+def basis(seed: int, width: int, rank: int) -> Any:
+    """Orthonormal columns, at random."""
+    signs = _random.signs(seed, _random.BASIS, 0, 0, width * rank, np.float64).reshape(width, rank)
+    return np.ascontiguousarray(np.linalg.qr(signs)[0], np.float32)
+
+
+def narrow(array: Any, axis: int, columns: Any) -> Any:
+    """What of the array lies in the span of the columns along this axis."""
+    turned = np.moveaxis(array, axis, -1)
+    return np.moveaxis((turned @ columns) @ columns.T, -1, axis)
+
+
+class _Held:
+    """A stage that this peer has."""
+
+    def __init__(
+        self, number: int, stage: Stage, width: int, how: Sparsely, warn: Callable[[str, object], None]
+    ) -> None:
+        self.number, self.stage = number, stage
+        for name in ("forward", "backward", "step", "forget"):
+            if not callable(getattr(stage, name, None)):
+                raise InvalidArgument(f"stages: {number} has no {name}()")
+        named = _arrays.named_parameters(stage.params)
+        self.layout = Layout(named, [sorted(named)])
+        self.theta = self.layout.zeros()
+        self.layout.read(self.theta)
+        self.changes = Changes(self.layout, self.theta, how, warn)
+        self.at = 0  # the round that its parameters are of; -1: of none
+        self._slots = [slot for slot in self.layout.whole.slots if slot.name in stage.spans]
+        for slot in self._slots:
+            axis = stage.spans[slot.name]
+            if not -len(slot.shape) <= axis < len(slot.shape) or slot.shape[axis] != width:
+                raise InvalidArgument(
+                    f"stages: {number}: {slot.name} is {slot.shape}; dimension {axis} is not {width} long"
+                )
+
+    def digest(self) -> str:
+        return _buffers.digest(list(zip(self.layout.dtypes, self.theta)))
+
+    def _narrow(self, flats: Sequence[Any], columns: Any) -> None:
+        for slot in self._slots:
+            part = flats[slot.flat][slot.start : slot.stop]
+            part[...] = narrow(part.reshape(slot.shape), self.stage.spans[slot.name], columns).reshape(-1)
+
+    def pack(self, columns: Optional[Any]) -> bool:
+        """With columns, training began with what was in their span, and so does the change."""
+        changes = self.changes
+        return changes.pack((lambda: self._narrow(changes.change, columns)) if columns is not None else lambda: None)
+
+    def write(self, columns: Optional[Any]) -> None:
+        """Sets the parameters to the run's, or what of them is in the span."""
+        self.layout.write(self.theta)
+        self.keep_in(columns)
+
+    def keep_in(self, columns: Optional[Any]) -> None:
+        if columns is None:
+            return
+        for slot in self._slots:
+            array = self.stage.params[slot.name]
+            host = array.detach().cpu().numpy() if _arrays.is_tensor(array) else array
+            kept = np.ascontiguousarray(narrow(host, self.stage.spans[slot.name], columns)).reshape(-1)
+            self.layout.arrays.write(array, _like(array, kept))
+
+    def own(self) -> Dict[str, Any]:
+        theta = {f"theta.{dtype}": flat for dtype, flat in zip(self.layout.dtypes, Method._views(self.theta))}
+        return {f"stage.{self.number}.{name}": flat for name, flat in {**theta, **self.changes.own()}.items()}
+
+
+def _like(array: Any, flat: Any) -> Any:
+    if not _arrays.is_tensor(array):
+        return flat
+    import torch
+
+    return torch.from_numpy(flat)
+
+
+class _Flow:
+    """What a stage sends and receives during one step. All receives are launched at once, so that links carry what
+    comes next while this peer computes. If something goes wrong, what is sent from then on is not a number: so the
+    other peers of the replica learn of it, too, and all that was launched ends."""
+
+    def __init__(
+        self,
+        neighbors: Mapping[int, Tuple[str, Communicator]],
+        stage: int,
+        known: Sequence[Any],
+        columns: Optional[Any],
+    ) -> None:
+        self.is_sound = True
+        self.sent_bytes = 0
+        self._known, self._columns = known, columns
+        self._sources = {FORWARD: neighbors.get(stage - 1), BACKWARD: neighbors.get(stage + 1)}
+        self._targets = {FORWARD: neighbors.get(stage + 1), BACKWARD: neighbors.get(stage - 1)}
+        self._receives = {
+            (kind, index): self._launch(self._sources[kind], False, kind, self._room(index))
+            for index in range(len(known))
+            for kind in (FORWARD, BACKWARD)
+        }
+        self._sends: List[Any] = []
+
+    def _room(self, index: int) -> Any:
+        shape = self._known[index].shape
+        width = shape[-1] if self._columns is None else self._columns.shape[1]
+        return np.full((int(np.prod(shape[:-1])), width), np.nan, np.float32)
+
+    def _launch(self, other: Optional[Tuple[str, Communicator]], sends: bool, kind: str, buffer: Any) -> Any:
+        """The buffer, and the handle, which is None if the other one has gone."""
+        if other is None:
+            return None
+        peer, comm = other
+        try:
+            handle = (comm.send_async if sends else comm.recv_async)(buffer, peer, tag=_TAGS[kind])
+        except _GONE:
+            handle = None
+        except InvalidArgument:
+            if peer in comm.members():
+                raise
+            handle = None
+        return buffer, handle
+
+    def _has_ended_well(self, handle: Any) -> bool:
+        try:
+            if handle is not None:
+                handle.result()
+                return True
+        except _GONE:
+            pass
+        return False
+
+    def receive(self, kind: str, index: int) -> Optional[Any]:
+        launched = self._receives.pop((kind, index))
+        if launched is None:
+            return None
+        buffer, handle = launched
+        if not self._has_ended_well(handle) or not np.isfinite(buffer).all():
+            self.is_sound = False
+            return None
+        known = self._known[index]
+        if self._columns is not None:
+            buffer = buffer @ self._columns.T
+        made = buffer.reshape(known.shape)
+        return made + known if self._columns is not None and kind == FORWARD else made
+
+    def send(self, kind: str, index: int, made: Any) -> None:
+        other = self._targets[kind]
+        if other is None:
+            return
+        buffer, known = self._room(index), self._known[index]
+        if self.is_sound:
+            if np.shape(made) != known.shape:
+                raise InvalidArgument(
+                    f"stages: {kind}() made {np.shape(made)}; expected the shape of known(), {known.shape}"
+                )
+            if self._columns is None:
+                buffer[...] = made.reshape(buffer.shape)
+            else:
+                moving = made - known if kind == FORWARD else made
+                buffer[...] = moving.reshape(len(buffer), -1) @ self._columns
+            self.is_sound = bool(np.isfinite(buffer).all())
+        self._sends.append(self._launch(other, True, kind, buffer))
+        self.sent_bytes += buffer.nbytes
+
+    def end(self) -> None:
+        for _, handle in self._sends:
+            self.is_sound = self._has_ended_well(handle) and self.is_sound
+
+
+class _Told:
+    """What a peer tells at the end of a round, and when seats are taken."""
+
+    def __init__(self, said: memoryview) -> None:
+        values = json.loads(bytes(said))
+        self.stage: Optional[int] = values["stage"]
+        self.is_ready: bool = values["ready"]
+        self.done: List[int] = values["done"]
+        self.held = {int(number): (at, digest) for number, (at, digest, _) in values["held"].items()}
+        self.marks = {int(number): mark for number, (_, _, mark) in values["held"].items()}
+
+
+class Pipeline(Method):
+    """Trains a model that is cut into stages, in replicas of two kinds: peers with the whole model, and pipelines of
+    peers with one stage each, which hand on what they compute (SparseLoCo with subspace pipelines). Each replica
+    trains by itself for inner_steps steps; then, for each stage, the peers that have it make an outer step as in
+    SparseLoCo, in a group of their own.
+
+    In pipelines, what goes over a link is compressed: of the residual stream, less a part that all stages know, the
+    coordinates in a basis that all share, `rank` instead of `width` numbers; and so is its gradient. Parameters that
+    write to the stream (Stage.spans) are kept in the span of the basis, so that nothing is lost.
+
+    stages: for each a function that makes it, alike on all peers. A peer calls those that it needs.
+    batch: (replica, step) -> the micro-batches of a step, each any object. All peers of a replica get the same.
+    known: (micro-batch) -> what of the residual stream all stages know: what its tokens and their places mean, as
+        float32 of the stream's shape. It is no parameter; zeros if there is no such part.
+    width: of the residual stream, its last dimension. rank: of the basis; by default an eighth.
+    whole: this peer has all stages.
+    compress: "pipelines", "all" (peers with the whole model compute as if they were pipelines), "none".
+    ahead: micro-batches for each link that are computed ahead while it carries others; more memory, for long links.
+    kept, decay, lr, clip: as in SparseLoCo.
+
+    A peer that goes takes its replica out of the round, and the others go on. Whoever comes takes the stage that most
+    replicas lack, with its parameters from another peer that has it; peers move to other stages if that makes more
+    replicas complete. The parameters of a stage are the same bits on all that have it after each round, but for
+    peers that compress, which train with what of them is in the span. If nobody is left who has a stage, the others
+    wait for a peer that brings it, of this round, by rejoin() or load_state_dict(). For the other settings see Method.
+    """
+
+    _kind = "Pipeline"
+
+    def __init__(
+        self,
+        comm: Communicator,
+        stages: Sequence[Callable[[], Stage]],
+        batch: Callable[[int, int], Sequence[Any]],
+        known: Callable[[Any], Any],
+        *,
+        width: int,
+        inner_steps: int,
+        rank: Optional[int] = None,
+        whole: bool = False,
+        compress: str = "pipelines",
+        ahead: int = 0,
+        kept: int = 64,
+        decay: float = 0.95,
+        lr: float = 1.0,
+        clip: bool = True,
+        seed: int = 0,
+        min_peers: int = 1,
+        admit_every: int = 1,
+        verify_every: int = 50,
+        rounds: Optional[int] = None,
+    ) -> None:
+        check_whole(("width", width, 1), ("ahead", ahead, 0))
+        rank = max(1, width // 8) if rank is None else rank
+        check_whole(("rank", rank, 1))
+        if rank > width:
+            raise InvalidArgument(f"rank: {rank}; expected at most width, {width}")
+        if not isinstance(whole, bool):
+            raise InvalidArgument(f"whole: {whole!r}; expected True or False")
+        check_choice("compress", compress, COMPRESS)
+        self._makers = list(stages)
+        if not self._makers or not all(map(callable, self._makers)):
+            raise InvalidArgument("stages: expected a function for each, which makes it")
+        self._how = Sparsely(kept, decay, lr, clip)
+        self.batch, self.known, self.width, self.rank, self.whole = batch, known, width, rank, whole
+        self._compresses = compress == "all" or (compress == "pipelines" and not whole)
+        self._ahead = ahead
+        self._basis = basis(seed, width, rank)
+        settings = (
+            _membership.number("stages", len(self._makers)),
+            _membership.choice("compress", compress, COMPRESS),
+            _membership.number("ahead", ahead),
+            *self._how.settings(),
+        )
+        super().__init__(
+            comm, {"basis": self._basis}, settings, inner_steps=inner_steps, seed=seed, min_peers=min_peers,
+            admit_every=admit_every, verify_every=verify_every, rounds=rounds,
+        )
+        self._held: Dict[int, _Held] = {}
+        self._seats: Dict[str, Seat] = {}
+        self._seat = Seat(0, WHOLE)
+        self._complete: Set[int] = set()
+        self._missing: Sequence[int] = ()
+        self._neighbors: Dict[int, Tuple[str, Communicator]] = {}  # of the stages beside this one
+        self._groups: Dict[Tuple[str, ...], Communicator] = {}
+        self._own_id = ""
+        self._lost = False  # the replica has no part in this round any more
+        self._has_met = self._have_gone = False
+        self._stage_bytes = 0  # of stages that came from others, since the last step
+        if whole:
+            self._hold(range(len(self._makers)))
+
+    # ---- what this peer has
+
+    @property
+    def replica(self) -> int:
+        return self._seat.replica
+
+    @property
+    def stages(self) -> Dict[int, Stage]:
+        """Those that this peer has, by their numbers."""
+        return {number: held.stage for number, held in self._held.items()}
+
+    def digests(self) -> Dict[int, str]:
+        """Of each stage that this peer has: the same on all that have it after each round."""
+        with self._busy:
+            return {number: held.digest() for number, held in self._held.items()}
+
+    @property
+    def _columns(self) -> Optional[Any]:
+        return self._basis if self._compresses else None
+
+    def _hold(self, numbers: Sequence[int]) -> None:
+        made = {
+            number: self._held.get(number)
+            or _Held(number, self._makers[number](), self.width, self._how, self._warn_of)
+            for number in numbers
+        }
+        for number in set(made) - set(self._held):
+            made[number].at = 0 if self.round == 0 else -1
+        self._held = made
+
+    def _write(self) -> None:
+        super()._write()
+        for held in self._held.values():
+            held.write(self._columns)
+
+    def _moved(self) -> None:
+        """What came of stages, and what feedback that costs, is seen to where it comes."""
+
+    def _own(self) -> Dict[str, Any]:
+        return {name: flat for held in self._held.values() for name, flat in held.own().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        before = self._held
+        numbers = sorted({int(name.split(".")[1]) for name in state if name.startswith("stage.")})
+        if numbers and numbers[-1] >= len(self._makers):
+            raise InvalidArgument(f"load_state_dict: there is a stage {numbers[-1]}, of {len(self._makers)}")
+        try:
+            self._hold(range(len(self._makers)) if self.whole else numbers[:1])
+            super().load_state_dict(state)
+        except BaseException:
+            self._held = before
+            raise
+        for number, held in self._held.items():
+            held.at = self.round if number in numbers else -1
+        self._write()
+
+    # ---- a step
+
+    def step(self) -> PipelineInfo:
+        """Trains one step, with the other peers of the replica. The last one of a round is joint with all; so is
+        the first after this peer's replica has lost a peer. If this peer is not in the run, the call only joins."""
+        if not self._is_in_run():
+            return self.join()
+        self._check_not_finished()
+        info: PipelineInfo = self._jointly(self._train)  # type: ignore[assignment]
+        return info
+
+    def join(self) -> PipelineInfo:
+        return self._in_words(super().join())
+
+    def _in_words(self, info: StepInfo) -> PipelineInfo:
+        if isinstance(info, PipelineInfo):
+            return info
+        told = {**asdict(info), "fragments": info.fragments}
+        return PipelineInfo(**told, replica=self._seat.replica, stage=self._seat.stage)
+
+    def _train(self) -> PipelineInfo:
+        info = PipelineInfo(round=self.round, replica=self._seat.replica, stage=self._seat.stage)
+        if self._seat.replica not in self._complete:
+            info = replace(info, idle=True)
+        elif not self._lost:
+            micros = list(self.batch(self._seat.replica, self._step))
+            if not micros:
+                raise InvalidArgument("batch: there are no micro-batches")
+            loss, sent = self._whole_batch(micros) if self.whole else self._piped_batch(micros)
+            info = replace(info, loss=loss, activation_bytes=sent, waited_s=self._waited_s)
+        if not info.idle and not self._lost and self._shared.position + 1 < self.inner_steps:
+            self._shared.position += 1
+            return info
+        reached = self._reach()
+        return replace(
+            self._in_words(reached), replica=info.replica, stage=info.stage, loss=info.loss, lost=self._take_lost(),
+            idle=info.idle, activation_bytes=info.activation_bytes,
+        )
+
+    def _take_lost(self) -> bool:
+        was, self._lost = self._lost, False
+        return was
+
+    @property
+    def _step(self) -> int:
+        return self.round * self.inner_steps + self._shared.position
+
+    def _optimize(self, micro_batches: int) -> None:
+        for held in self._held.values():
+            if self._lost:
+                held.stage.forget()
+            else:
+                held.stage.step(self._step, micro_batches)
+                held.keep_in(self._columns)
+
+    def _known(self, micro: Any) -> Any:
+        known = np.asarray(self.known(micro), np.float32)
+        if known.ndim == 0 or known.shape[-1] != self.width:
+            raise InvalidArgument(f"known: {known.shape}; expected {self.width} in the last dimension")
+        return known
+
+    # ---- as a whole
+
+    def _whole_batch(self, micros: Sequence[Any]) -> Tuple[float, int]:
+        losses = []
+        for micro in micros:
+            known = self._known(micro) if self._compresses else None
+            hidden: Any = None
+            saved: List[Any] = []
+            for number, held in sorted(self._held.items()):
+                if number > 0 and known is not None:
+                    hidden = known + narrow(hidden - known, -1, self._basis)
+                hidden, kept = held.stage.forward(micro, hidden)
+                saved.append(kept)
+            losses.append(float(hidden))
+            gradient = None
+            for number, held in sorted(self._held.items(), reverse=True):
+                gradient = held.stage.backward(saved.pop(), gradient)
+                if number > 0 and known is not None:
+                    gradient = narrow(gradient, -1, self._basis)
+        loss = float(np.mean(losses))
+        self._lost = not np.isfinite(loss)
+        self._optimize(len(micros))
+        return loss, 0
+
+    # ---- as a stage of a pipeline
+
+    def _piped_batch(self, micros: Sequence[Any]) -> Tuple[Optional[float], int]:
+        ((number, held),) = self._held.items()
+        flow = _Flow(self._neighbors, number, [self._known(micro) for micro in micros], self._columns)
+        saved: Dict[int, Any] = {}
+        losses: List[float] = []
+        for kind, index in schedule(number, len(self._makers), len(micros), self._ahead):
+            given = self._wait(lambda: flow.receive(kind, index))
+            made = None
+            if flow.is_sound and kind == FORWARD:
+                made, saved[index] = held.stage.forward(micros[index], given)
+                if number == len(self._makers) - 1:
+                    losses.append(float(made))
+                    flow.is_sound = bool(np.isfinite(losses[-1]))
+            elif flow.is_sound:
+                made = held.stage.backward(saved.pop(index), given)
+            flow.send(kind, index, made)
+        self._wait(flow.end)
+        self._lost = not flow.is_sound
+        self._optimize(len(micros))
+        return float(np.mean(losses)) if losses and flow.is_sound else None, flow.sent_bytes
+
+    # ---- the end of a round
+
+    def _tell(self, is_ready: bool, done: Sequence[int], digests: bool) -> Dict[str, _Told]:
+        """Joint: what each peer says, in order of the ranks."""
+        current = [number for number, held in self._held.items() if held.at == self.round]
+        stage = WHOLE if self.whole else next(iter(current), None)
+        held = {
+            number: (held.at, held.digest() if digests else "", held.layout.mark())
+            for number, held in self._held.items()
+        }
+        said = json.dumps({"stage": stage, "ready": is_ready, "done": list(done), "held": held})
+        return {peer: _Told(one) for peer, one in self._gather(said.encode(), ROLL_TAG)}
+
+    def _exchange(self) -> StepInfo:
+        has_trained = self._seat.replica in self._complete and not self._lost
+        is_ready = has_trained and all([held.pack(self._columns) for held in self._held.values()])
+        done: List[int] = []
+        counted: Set[int] = set()
+        committed, sent, received = False, 0, 0
+        while True:
+            told = self._tell(is_ready, done, False)
+            if all(len(told[peer].done) == len(self._seats[peer].stages(len(self._makers))) for peer in told):
+                break
+            ready = {peer: (self._seats[peer], one.is_ready) for peer, one in told.items()}
+            counted = counting(ready, len(self._makers))
+            for number, held in sorted(self._held.items()):
+                if number in done:
+                    continue
+                holders = [peer for peer in told if number in self._seats[peer].stages(len(self._makers))]
+                tells = self._seat.replica in counted
+                try:
+                    found, tx, rx = self._wait(lambda: self._hear(holders, held.changes, tells))
+                except _GONE:
+                    continue
+                committed = held.changes.apply(found, tells) or committed
+                sent, received = sent + tx, received + rx
+                done.append(number)
+        self._present, self._have_gone = len(told), len(told) < len(self._seats)
+        if not counted and self._have_gone:
+            self._shared.round -= 1  # it is made again: who has dropped out may come back with what counts
+        for held in self._held.values():
+            held.at = self.round + 1
+            held.write(self._columns)
+        return PipelineInfo(
+            participants=len(counted), committed=committed, tx_bytes=sent, rx_bytes=received,
+            skipped=has_trained and not is_ready,
+        )
+
+    def _hear(self, holders: Sequence[str], changes: Changes, tells: bool) -> Tuple[Gathered, int, int]:
+        if len(holders) == 1:
+            packed = memoryview(changes.packed if tells else b"")
+            return [(holders[0], packed)], 0, 0
+        operation = changes.operation(tells)
+        (info,) = self._group(holders).run([operation])
+        return operation.blobs, info.tx_bytes, info.rx_bytes
+
+    def _group(self, peers: Sequence[str]) -> Communicator:
+        """Joint with them. It is kept until seats change; of one that has ended a member is gone."""
+        key = tuple(sorted(peers))
+        if key not in self._groups:
+            self._groups[key] = self.comm.group(peers)
+        return self._groups[key]
+
+    # ---- seats
+
+    def _met(self) -> None:
+        self._has_met = True
+        self._take_seat()
+
+    def _meet(self) -> Meeting:
+        """Waits until there is a replica that can train."""
+        meeting, tell_at = super()._meet(), time.monotonic() + _TELL_S
+        while not self._complete and not self.finished:
+            if time.monotonic() >= tell_at:
+                _log.warning("%s", self._what_it_waits_for())
+                tell_at = time.monotonic() + 5 * _TELL_S
+            time.sleep(PAUSE_S)
+            self._wait(self._membership.update)
+            more = super()._meet()
+            meeting = Meeting(
+                more.participants, meeting.newcomers or more.newcomers, meeting.moved_bytes + more.moved_bytes
+            )
+        return meeting
+
+    def _what_it_waits_for(self) -> str:
+        if self._missing:
+            return (
+                f"waiting for a peer that has the parameters of stage {self._missing[0]} of round {self.round}: by "
+                "rejoin() after it had dropped out, or by load_state_dict()"
+            )
+        there = sorted(seat.stage for seat in self._seats.values())
+        return f"waiting for a complete replica: there are peers with the stages {there} of {len(self._makers)}"
+
+    def _admit(self, admits: bool) -> Meeting:
+        self._has_met = False
+        meeting = super()._admit(admits)
+        verifies = self._verify_every > 0 and self.round % self._verify_every == 0
+        if not self._has_met and (self._have_gone or verifies):
+            self._take_seat()
+            if not self._complete and not self.finished:
+                self._wait(self._membership.update)
+                meeting = self._meet()
+        self._have_gone = False
+        return meeting
+
+    def _take_seat(self) -> None:
+        """Joint: all agree who has which stage, and who lacks its parameters gets them."""
+        count = len(self._makers)
+        while True:
+            told = self._tell(False, [], True)
+            self._own_id = self.comm.id
+            self._seats = assign([(peer, one.stage) for peer, one in told.items()], count)
+            self._seat = self._seats[self._own_id]
+            self._complete = complete(self._seats, count)
+            self._hold(self._seat.stages(count))
+            there = {peer: one.held for peer, one in told.items()}
+            plan, self._missing = handovers(self._seats, there, count, self.round), missing(there, count, self.round)
+            if self._missing:
+                self._complete = set()
+            if not plan:
+                break
+            for number, handover in sorted(plan.items()):
+                self._hand_over(number, handover, told)
+        self._end_groups()
+        self._find_neighbors()
+
+    def _hand_over(self, number: int, handover: Handover, told: Mapping[str, _Told]) -> None:
+        donor, needing = handover
+        if donor is None or self._own_id not in (donor, *needing):
+            return
+        held = self._held[number]
+        if held.layout.mark() != told[donor].marks[number]:
+            raise InvalidArgument(
+                f"stages: the parameters of {number} have other names, shapes or types than the run's"
+            )
+        try:
+            group = self._group([donor, *needing])
+            for index, flat in enumerate(held.theta):
+                group.broadcast(flat, root=donor, tag=DATA_TAG + index)
+        except _GONE:
+            return
+        if self._own_id != donor:
+            held.at = self.round
+            held.changes.forget()
+            held.write(self._columns)
+            self._stage_bytes += sum(flat.nbytes for flat in held.changes.theta)
+
+    def _end_groups(self) -> None:
+        """Those of former seats."""
+        for group in self._groups.values():
+            group.close()
+        self._groups.clear()
+
+    def _find_neighbors(self) -> None:
+        self._neighbors = {}
+        if self.whole or self._seat.replica not in self._complete:
+            return
+        for peer, (replica, stage) in sorted(self._seats.items(), key=lambda pair: pair[1]):
+            if replica == self._seat.replica and abs(stage - self._seat.stage) == 1:
+                self._neighbors[stage] = peer, self.comm
+                if len(self._seats) > _LINKED_MAX:
+                    try:
+                        self._neighbors[stage] = peer, self._group([peer, self._own_id])
+                    except _GONE:
+                        pass
+
+    def _leave(self) -> None:
+        super()._leave()
+        self._groups.clear()
+        self._lost = False
+
+    def _told(self, info: StepInfo, meeting: Meeting) -> StepInfo:
+        moved, self._stage_bytes = self._stage_bytes, 0
+        told = super()._told(info, meeting)
+        return replace(told, moved_bytes=told.moved_bytes + moved)

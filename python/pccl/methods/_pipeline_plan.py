@@ -1,0 +1,106 @@
+"""Who computes what when in a pipeline: functions of what all peers know alike."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+
+FORWARD, BACKWARD = "forward", "backward"
+WHOLE = -1  # instead of the number of a stage: all of them
+
+
+class Action(NamedTuple):
+    kind: str
+    micro_batch: int
+
+
+def schedule(stage: int, stages: int, micro_batches: int, ahead: int = 0) -> List[Action]:
+    """One forward, one backward (1F1B): as many micro-batches go forward first as the stages behind this one need to
+    send the first gradient back, and `ahead` more for each of the links between, which are to be busy
+    meanwhile. Then a backward follows each forward."""
+    first = min(micro_batches, (stages - 1 - stage) * (1 + ahead))
+    actions = [Action(FORWARD, number) for number in range(first)]
+    for number in range(micro_batches):
+        if first + number < micro_batches:
+            actions.append(Action(FORWARD, first + number))
+        actions.append(Action(BACKWARD, number))
+    return actions
+
+
+class Seat(NamedTuple):
+    replica: int
+    stage: int  # or WHOLE
+
+    def stages(self, count: int) -> Sequence[int]:
+        return range(count) if self.stage == WHOLE else (self.stage,)
+
+
+def assign(peers: Sequence[Tuple[str, Optional[int]]], stages: int) -> Dict[str, Seat]:
+    """peers: in the order of their ranks, each with the stage that it has, None if it has none yet, or
+    WHOLE. Those with the whole model are a replica each. The others keep their stages; who has none takes the one with
+    the fewest peers. If another distribution makes more replicas complete, the last peers of the fullest stage move.
+    The k-th peers of all stages are a replica."""
+    whole = [peer for peer, stage in peers if stage == WHOLE]
+    of_stage: List[List[str]] = [
+        [peer for peer, stage in peers if stage == number] for number in range(stages)
+    ]
+    for peer, stage in peers:
+        if stage is None:
+            min(of_stage, key=len).append(peer)
+    rank = {peer: number for number, (peer, _) in enumerate(peers)}
+    possible = sum(map(len, of_stage)) // stages
+    while min(map(len, of_stage)) < possible:
+        moved = max(of_stage, key=len).pop()
+        min(of_stage, key=len).append(moved)
+    seats = {peer: Seat(number, WHOLE) for number, peer in enumerate(whole)}
+    for number, holders in enumerate(of_stage):
+        for team, peer in enumerate(sorted(holders, key=rank.__getitem__)):
+            seats[peer] = Seat(len(whole) + team, number)
+    return seats
+
+
+def complete(seats: Mapping[str, Seat], stages: int) -> Set[int]:
+    """The replicas that have all stages."""
+    there: Dict[int, Set[int]] = {}
+    for seat in seats.values():
+        there.setdefault(seat.replica, set()).update(seat.stages(stages))
+    return {replica for replica, numbers in there.items() if len(numbers) == stages}
+
+
+class Handover(NamedTuple):
+    donor: Optional[str]  # None: nobody has the stage, but all have their first parameters
+    needing: Tuple[str, ...]
+
+
+Held = Mapping[str, Mapping[int, Tuple[int, str]]]  # of each peer: its stages, each with its round and a digest
+
+
+def handovers(seats: Mapping[str, Seat], held: Held, stages: int, round: int) -> Dict[int, Handover]:
+    """Which stages have to be brought to whom, so that all who are to have one have the same of this round: the most
+    common one, of several the one of the lowest rank."""
+    found: Dict[int, Handover] = {}
+    for stage in range(stages):
+        wanting = [peer for peer, seat in seats.items() if stage in seat.stages(stages)]
+        there = {peer: of[stage][1] for peer, of in held.items() if stage in of and of[stage][0] == round}
+        if not there:
+            if wanting and round == 0:
+                found[stage] = Handover(None, tuple(wanting))
+            continue
+        digests = list(there.values())
+        right = max(digests, key=digests.count)
+        needing = tuple(peer for peer in wanting if there.get(peer) != right)
+        if needing:
+            found[stage] = Handover(next(peer for peer in there if there[peer] == right), needing)
+    return found
+
+
+def missing(held: Held, stages: int, round: int) -> Sequence[int]:
+    """The stages whose parameters of this round nobody has."""
+    there = {stage for of in held.values() for stage, (at, _) in of.items() if at == round}
+    return [stage for stage in range(stages) if stage not in there and round > 0]
+
+
+def counting(told: Mapping[str, Tuple[Seat, bool]], stages: int) -> Set[int]:
+    """The replicas whose stages are all there and have trained the whole round. told: where each peer sits, and
+    whether it has."""
+    ready: Dict[str, Any] = {peer: seat for peer, (seat, is_ready) in told.items() if is_ready}
+    return complete(ready, stages)

@@ -1,0 +1,88 @@
+"""Stages of a pipeline that are made of modules."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterable, Optional, Sequence, Tuple
+
+import torch
+
+from .._errors import InvalidArgument
+
+
+class PipelineStage:
+    """Modules of torch as a stage of pccl.methods.Pipeline, which one after another turn the residual stream of the
+    stage before into that for the next.
+
+    modules: in their order.
+    optimizer: makes one of the parameters, for example lambda parameters: torch.optim.AdamW(parameters, 4e-4).
+    first: of the first stage, (micro-batch) -> what its first module takes.
+    loss: of the last stage, (what its last module makes, micro-batch) -> a scalar.
+    writes: the modules whose output is added to the stream: Linear and Embedding.
+    max_norm: gradients of the stage that are longer are scaled down to that.
+    scheduler: makes one of the optimizer; it counts the steps of this peer.
+    """
+
+    def __init__(
+        self,
+        modules: Sequence[torch.nn.Module],
+        optimizer: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer],
+        *,
+        first: Optional[Callable[[Any], torch.Tensor]] = None,
+        loss: Optional[Callable[[torch.Tensor, Any], torch.Tensor]] = None,
+        writes: Sequence[torch.nn.Module] = (),
+        max_norm: Optional[float] = 1.0,
+        scheduler: Optional[Callable[[torch.optim.Optimizer], Any]] = None,
+    ) -> None:
+        self.modules = torch.nn.ModuleList(modules)
+        self._first, self._loss, self._max_norm = first, loss, max_norm
+        self.params: Dict[str, torch.nn.Parameter] = {
+            name: parameter for name, parameter in self.modules.named_parameters() if parameter.requires_grad
+        }
+        names = {id(parameter): name for name, parameter in self.params.items()}
+        self.spans: Dict[str, int] = {}
+        for module in writes:
+            if not isinstance(module, (torch.nn.Linear, torch.nn.Embedding)):
+                raise InvalidArgument(f"writes: a {type(module).__name__}; expected torch.nn.Linear or Embedding")
+            for parameter in module.parameters():
+                if id(parameter) not in names:
+                    raise InvalidArgument(f"writes: {module!r} is in none of the modules, or is not trained")
+                self.spans[names[id(parameter)]] = 1 if isinstance(module, torch.nn.Embedding) else 0
+        self._device = next(iter(self.params.values())).device
+        self.optimizer = optimizer(self.params.values())
+        self._scheduler = scheduler(self.optimizer) if scheduler is not None else None
+
+    def forward(self, micro: Any, hidden: Optional[Any]) -> Tuple[Any, Any]:
+        if (hidden is None) != (self._first is not None):
+            raise InvalidArgument("PipelineStage: the first stage has `first`, and no other one")
+        given = None
+        with torch.enable_grad():
+            if self._first is not None:
+                stream = self._first(micro)
+            else:
+                stream = given = torch.from_numpy(hidden).to(self._device).requires_grad_()
+            for module in self.modules:
+                stream = module(stream)
+            if self._loss is not None:
+                loss = self._loss(stream, micro)
+                return float(loss.detach()), (given, loss)
+        return stream.detach().to("cpu", torch.float32).numpy(), (given, stream)
+
+    def backward(self, saved: Any, gradient: Optional[Any]) -> Optional[Any]:
+        given, made = saved
+        above = None if gradient is None else torch.from_numpy(gradient).to(made.device, made.dtype)
+        torch.autograd.backward(made, above)
+        return None if given is None else given.grad.to("cpu", torch.float32).numpy()
+
+    def step(self, step: int, micro_batches: int) -> None:
+        gradients = [parameter.grad for parameter in self.params.values() if parameter.grad is not None]
+        for gradient in gradients:
+            gradient /= micro_batches
+        if self._max_norm is not None:
+            torch.nn.utils.clip_grad_norm_(list(self.params.values()), self._max_norm)
+        self.optimizer.step()
+        if self._scheduler is not None:
+            self._scheduler.step()
+        self.forget()
+
+    def forget(self) -> None:
+        self.optimizer.zero_grad()
