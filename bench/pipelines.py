@@ -3,7 +3,8 @@
 of python/tests/lab/pipelines.py.
 
     build/venv/bin/python bench/pipelines.py losses [--seeds 0,1,2] [--only fat]
-        over loopback: losses on text that was held back, and bytes between stages
+        over loopback: losses on text that was held back, of the whole model and of it with compressed links, and
+        bytes between stages
     build/venv/bin/python bench/pipelines.py link [--rate 50] [--delay-ms 40]
         two stages on a host each (needs root): seconds of a step, beside those of computing and of sending
 
@@ -41,8 +42,8 @@ def row(*cells):
 def losses(given):
     import pccl  # pylint: disable=import-outside-toplevel
 
-    row("replicas", "loss", "of seeds", "sent between stages, MB")
-    row(*["---"] * 4)
+    row("replicas", "loss", "of seeds", "with compressed links", "of seeds", "sent between stages, MB")
+    row(*["---"] * 6)
     for name in (name for name in RUNS if given.only in name):
         found = []
         for seed in given.seeds:
@@ -50,9 +51,12 @@ def losses(given):
                 how = {**RUNS[name], "seed": seed}
                 count = how.pop("workers")
                 found.append(launch.peers(f"127.0.0.1:{master.port}", count, module="pipelines", seconds=1800, **how))
-        ends = [peers[0][-1]["loss"] for peers in found]
+        cells = []
+        for kind in ("whole", "linked"):
+            ends = [peers[0][-1][kind] for peers in found]
+            cells += [f"{statistics.mean(ends):.3f}", " ".join(f"{one:.3f}" for one in ends)]
         sent = statistics.mean(sum(lines[-1]["activations"] for lines in peers) for peers in found)
-        row(name, f"{statistics.mean(ends):.3f}", " ".join(f"{one:.3f}" for one in ends), f"{sent * 1e-6:.2f}")
+        row(name, *cells, f"{sent * 1e-6:.2f}")
 
 
 def link(given):

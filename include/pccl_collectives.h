@@ -966,13 +966,16 @@ typedef struct pcclProgress_t {
  */
 PCCL_EXPORT pcclResult_t pcclGetProgress(const pcclComm_t *comm, pcclProgress_t *progress);
 
-/* May call what any thread may call at any time. */
+/* Runs once at a time. May call what any thread may at any time, but pcclDestroyCommunicator. */
 typedef void (*pcclProgressCallback_t)(const pcclProgress_t *progress, void *user_data);
 
 /*
  * Tells `callback` once a second what pcclGetProgress would say, from a call's third second on, on a
- * thread that waits in it. For calls that begin later; NULL: no longer. One for a communicator and its
- * groups, the latest. Any thread, at any time. pcclSuccess, pcclNotInitialized, pcclInvalidArgument
+ * thread that waits in it. NULL: no longer. It holds for later calls on comm and its groups; a former one
+ * that has begun may still run when this returns. Any thread, at any time.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument comm is NULL
  */
 PCCL_EXPORT pcclResult_t pcclSetProgressCallback(const pcclComm_t *comm, pcclProgressCallback_t PCCL_NULLABLE callback,
                                                  void *PCCL_NULLABLE user_data);
@@ -981,9 +984,7 @@ PCCL_EXPORT pcclResult_t pcclSetProgressCallback(const pcclComm_t *comm, pcclPro
  * Tells the master how the training goes: the loss of a step, for those who watch the run on the
  * master's page and in its /status.json. Nothing else depends on it. It is news, not a promise: at
  * most ten words a second go out, and none while the master is away; what is not told is dropped.
- * A loss that is no number (infinite, NaN) is shown as such.
- *
- * Does not block. Any thread, at any time, also during other calls. Not in PCCL 1.0.
+ * A loss that is not finite is shown as such. Does not block. Any thread, at any time. Not in PCCL 1.0.
  * pcclSuccess         also if the word was dropped
  * pcclNotInitialized
  * pcclInvalidArgument comm is NULL

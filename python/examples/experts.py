@@ -84,18 +84,17 @@ def main(arguments=None):
     state = pccl.torch.shared_state(common, optimizer, {"step": step})
 
     comm.connect()
-    just_joined, stopped = True, False
+    just_joined, alone, stopped = True, False, False
     while not stopped and step < args.steps:
         time.sleep(args.pause)
         met = []
-        if just_joined or step % MEET_EVERY == 0:
+        if just_joined or alone or step % MEET_EVERY == 0:
             if not just_joined:
                 comm.update_topology()  # newcomers get in, and go on from here like the others
-            if len(comm.members()) < 2:
-                just_joined = False
-                time.sleep(0.1)  # alone: wait for others
+            just_joined, alone = False, len(comm.members()) < 2
+            if alone:
+                time.sleep(0.1)  # wait for others
                 continue
-            just_joined = False
             comm.sync_shared_state(state)  # newcomers get what is common
             state.push_revision()
             met = [layer.sync() for layer in layers]  # and their part of the experts
@@ -110,6 +109,7 @@ def main(arguments=None):
             peers = gradients.reduce(comm).local_world_size
             comm.run([pccl.AllReduce(told, told, op="avg", tag=1000)])
         except pccl.TooFewPeersError:
+            alone = True
             continue  # the last one of the others is gone: drop this step
         for parameter in (one for layer in layers for one in layer.experts.parameters()):
             if parameter.grad is not None:

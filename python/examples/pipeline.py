@@ -38,7 +38,6 @@ class Half:
         }
         if is_last:
             self.params["head"] = dice.normal(0, 0.1, (WIDTH, TOKENS)).astype(np.float32)
-        self.spans = {"out": 1}  # it writes to the stream: dimension 1 is along that
         self.is_last = is_last
         self.forget()
 
@@ -82,7 +81,6 @@ def known(micro):
     """What a stage knows of the stream from the tokens alone."""
     pairs = micro[0]
     return table[pairs[:, 0]] + np.roll(table, 1, 1)[pairs[:, 1]]
-
 
 
 def batch(replica, step):

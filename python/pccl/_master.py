@@ -57,6 +57,8 @@ class _Server:
                 _native.lib.pcclInterruptMaster(self._handle)
 
     def reload(self) -> None:
+        if self._pid != os.getpid():
+            return
         with self._lock:
             if self._handle is not None:
                 _native.lib.pcclReloadMaster(self._handle)
@@ -129,6 +131,8 @@ class MasterNode:
     def reload(self) -> None:
         """Reads its certificates again, for connections that are made from then on; the log says what cannot
         be used. Does not wait."""
+        if self._server.job is None:
+            raise InvalidUsage("MasterNode: reload() before run()", result=Result.INVALID_USAGE)
         self._server.reload()
 
     def wait(self, timeout: Optional[float] = None) -> bool:

@@ -50,7 +50,10 @@ class _Master:
                 raise ValueError("--token-file, --ca and --fingerprint are for an address that begins with https://")
             return
         if token_file:
-            self.token = pathlib.Path(token_file).read_text(encoding="ascii").strip()
+            lines = pathlib.Path(token_file).read_text(encoding="ascii").split()
+            if len(lines) != 1:  # which an error further on would show
+                raise ValueError(f"{token_file} is not a line with a token")
+            self.token = lines[0]
         self.context = ssl.create_default_context(cafile=authority)
         if fingerprint:
             self.fingerprint = fingerprint.replace(":", "").lower()
@@ -84,13 +87,19 @@ def _address(text: str) -> str:
     return f"{host}:{port}"
 
 
+def _printable(text: str) -> str:
+    """Whoever answers shall not move the cursor of our terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def _read(master: _Master) -> _Status:
     with contextlib.closing(master.open()) as connection:
         headers = {"Authorization": f"Bearer {master.token}"} if master.token else {}
         connection.request("GET", "/status.json", headers=headers)
         answer = connection.getresponse()
         if answer.status != 200:
-            raise OSError(answer.read(1000).decode(errors="replace").strip())
+            words = answer.read(1000).decode(errors="replace").strip()
+            raise _Unanswered(f"{master.address} answered: {_printable(words)}")
         status = json.load(answer)
     if not isinstance(status, dict) or status.get("program") != "pccl-master":
         raise _Unanswered(f"what answers at {master.address} is no master's HTTP")
@@ -239,7 +248,7 @@ def screen(status: _Status, columns: int, rows: int) -> List[str]:
     room = max(2, rows - len(lines))
     if len(peers) > room:
         peers = peers[: room - 1] + [f"and {len(peers) - room + 1} more"]
-    return [line[:columns] for line in (lines + peers)[:rows]]
+    return [_printable(line)[:columns] for line in (lines + peers)[:rows]]
 
 
 @contextlib.contextmanager

@@ -4,7 +4,8 @@ forks all of them, which is quicker than starting each.
     python moe_run.py ADDRESS '{"on_death": "drop", "kills": 20, "seed": 7}'        a master runs at the address
 
 Prints one line of JSON: seconds until the survivors' next step, and what became of the experts. It fails if two peers
-ever said different things of the same step, if a survivor missed one, or if a death was not told.
+ever said different things of the same step, if a survivor missed one, or if a death was not told. In the end one is
+alone, until another one comes.
 """
 
 import json
@@ -107,6 +108,17 @@ class Run:
                 one["lost"] for one in peer.steps if one["step"] >= line["step"]))
         return [line["at"] - begin for line in first]
 
+    def leave_alone(self):
+        """One lives on, in the middle of a step, and another one comes."""
+        further = max(one.steps[-1]["step"] for one in self.alive) + 2  # until then all layers have told of deaths
+        self.until("further steps", lambda: all(one.steps[-1]["step"] >= further for one in self.alive))
+        for victim in self.alive[1:]:
+            os.kill(victim.pid, signal.SIGKILL)
+            os.waitpid(victim.pid, 0)
+        del self.alive[1:]
+        self.start()
+        self.until("two at work", lambda: all(one.steps and one.steps[-1]["same"][0] == 2 for one in self.alive))
+
     def end(self):
         os.kill(self.alive[0].pid, signal.SIGTERM)
         self.until("the end", lambda: not self._open)
@@ -157,13 +169,14 @@ def main(address, given):
             if about["replaced"]:
                 run.start()
                 run.at_work()
+        run.leave_alone()
         run.end()
     finally:
         run.close()
     losses = [float(loss) for _, (_, loss) in sorted(run.verify().items())]
     lines = [line for one in run.all for line in one.steps]
     print(json.dumps({
-        "steps": len(losses), "max_s": round(max(delays), 3), "delays": [round(one, 3) for one in sorted(delays)],
+        "steps": len(losses), "max_s": round(max(delays), 3), "delays": [round(one, 3) for one in delays],
         "dropped": sum(line["dropped"] for line in lines), "taken": sum(line["taken"] for line in lines),
         "losses": [sum(losses[:20]) / 20, sum(losses[-20:]) / 20],
     }), flush=True)

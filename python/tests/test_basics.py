@@ -34,10 +34,12 @@ def test_names_of_pccl_1_0():
 
 def test_master_run_interrupt():
     node = pccl.MasterNode("127.0.0.1:0")
-    with pytest.raises(pccl.InvalidUsage):
-        node.interrupt()
+    for call in (node.interrupt, node.reload):
+        with pytest.raises(pccl.InvalidUsage):
+            call()
     node.run()
     assert node.port > 0
+    node.reload()
     with pytest.raises(pccl.InvalidUsage):
         node.run()
     assert node.wait(0) is False

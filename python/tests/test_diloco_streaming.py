@@ -361,6 +361,7 @@ def test_feedback_loses_nothing_by_a_reduction_that_does_not_count(address, how,
         leave_in_the_middle(made[2].comm)
     infos = support.parallel([lambda one=one: step_of_any(one, delay + 1) for one in made])
     assert infos[0].committed != (how == "given up") and np.std(kept) > 0.01
+    assert bool(made[0]._fragments[0].reduction._take_back) == (how == "given up")
     wanted = kept if how == "given up" else trained + kept
     assert np.allclose(count * (before - theta()) + kept_by(made[:count]), wanted, rtol=0, atol=1e-4)
     end(made)

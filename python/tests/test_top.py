@@ -69,13 +69,17 @@ def test_over_https(tmp_path, capsys):
     for arguments, words in (
         (["--token-file", token], "CERTIFICATE_VERIFY_FAILED"),
         (["--token-file", token, "--fingerprint", "0" * 64], "another fingerprint"),
-        (["--ca", certificate], "Authorization: Bearer"),
+        (["--ca", certificate], f"{own[8:]} answered: This takes the header 'Authorization: Bearer"),
     ):
         assert program.main(["top", own, *arguments]) == 1
         assert words in capsys.readouterr().err
-    for arguments in ([own, "--fingerprint", "12"], [own, "--ca", token], [own[8:], "--ca", certificate]):
+    for name, content in (("two", "first-secret\nsecond-secret\n"), ("none", "\n")):
+        (tmp_path / name).write_text(content)
+    bad_files = ([own, "--token-file", str(tmp_path / name)] for name in ("two", "none", "missing"))
+    for arguments in ([own, "--fingerprint", "12"], [own, "--ca", token], [own[8:], "--ca", certificate], *bad_files):
         with pytest.raises(SystemExit, match="2"):
             program.main(["top", *arguments])
+    assert "secret" not in capsys.readouterr().err
     script.close()
 
 
@@ -154,16 +158,20 @@ def test_errors(capsys):
     with socket.create_server(("127.0.0.1", 0)) as server:
         other = f"127.0.0.1:{server.getsockname()[1]}"
 
-        def answer():
+        def answer(said):
             with server.accept()[0] as client:
                 client.recv(4096)
-                client.sendall(b"SSH-2.0-other\r\n")
+                client.sendall(said)
 
-        thread = threading.Thread(target=answer)
-        thread.start()
-        assert program.main(["top", other]) == 1
-        thread.join(DEADLINE)
-    assert f"no master answers at {other}" in capsys.readouterr().err
+        for said, words in (
+            (b"SSH-2.0-other\r\n", f"no master answers at {other}"),
+            (b"HTTP/1.1 404 No\r\nContent-Length: 5\r\n\r\n\x1b[2J!", f"{other} answered: ?[2J!"),
+        ):
+            thread = threading.Thread(target=answer, args=(said,))
+            thread.start()
+            assert program.main(["top", other]) == 1
+            thread.join(DEADLINE)
+            assert words in capsys.readouterr().err
     for bad in ("", "host:port", "a/b:1", "1.2.3.4:70000"):
         with pytest.raises(SystemExit, match="2"):
             program.main(["top", bad])

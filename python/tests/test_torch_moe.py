@@ -361,22 +361,25 @@ def test_settings_that_differ_are_told_to_all(group):
     group(2).all(peer)
 
 
-def test_an_expert_that_raises_ends_the_step_for_all(group):
+def test_who_raises_leaves_and_the_others_go_on(group):
     def peer(comm, rank):
         model = spread(dense, comm)
         if rank == 0:
             for one in model[0].experts:
                 one.register_forward_pre_hook(lambda *_: 1 // 0)
-        with pytest.raises(ZeroDivisionError if rank == 0 else pccl.AbortedError):
+            with pytest.raises(ZeroDivisionError):
+                train(model, tokens_of(rank))
+            comm.close()
+            return
+        try:
             train(model, tokens_of(rank))
-        if rank == 0:
-            for one in model[0].experts:
-                one._forward_pre_hooks.clear()
-        comm.update_topology()  # a new beginning, as after any abort
-        return train(model, tokens_of(rank))
+        except pccl.AbortedError:  # if the other was in the same operation
+            comm.update_topology()
+        train(model, tokens_of(rank))
+        assert model[0].info.participants == 1 and model[0].info.missing
 
     dense = dense_layers(2, count=1)
-    agrees(group(2).all(peer), dense, [tokens_of(0), tokens_of(1)])
+    group(2).all(peer)
 
 
 def test_garbage_counts_for_nothing(group, monkeypatch, caplog):
@@ -416,7 +419,7 @@ def killed(address, **given):
 
 def test_a_kill(address):
     told = killed(address, kills=1, seed=3, replaced=False)
-    assert told["taken"] == 4 and not told["dropped"]  # two experts in each layer
+    assert told["taken"] >= 4 and not told["dropped"]  # two experts in each layer, and then those of the others
 
 
 @pytest.mark.nightly

@@ -104,7 +104,7 @@ static void drop_cond(struct pccl_waiter *waiter)
     waiter->has_cond = false;
 }
 
-/* Whichever thread waits when it is due; the lock is released meanwhile. */
+/* Whichever thread waits when it is due, one at a time; the lock is released meanwhile. */
 static void tell_progress(struct pccl_communicator *comm)
 {
     struct pccl_comm_waiting *waiting = &comm->waiting;
@@ -112,20 +112,25 @@ static void tell_progress(struct pccl_communicator *comm)
     void *user_data = waiting->on_progress_data;
     pcclProgress_t progress = PCCL_PROGRESS_INIT;
     waiting->progress_due_us = pccl_now_us() + PROGRESS_EVERY_US;
+    if (waiting->tells_progress)
+        return;
     pccl_comm_progress(comm, &progress);
     if (progress.call == pcclProgressNone || progress.elapsed_ms < PROGRESS_AFTER_MS)
         return;
+    waiting->tells_progress = true;
     pccl_comm_leave(comm);
     tell(&progress, user_data);
     pccl_comm_enter(comm);
+    waiting->tells_progress = false;
 }
 
 static bool wait_until(struct pccl_communicator *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
     const struct pccl_comm_waiting *waiting = &comm->waiting;
     while (!waiter->fired && !is_due(deadline_us)) {
-        uint64_t until_us = pccl_min_u64(deadline_us, waiting->on_progress ? waiting->progress_due_us : UINT64_MAX);
-        if (is_due(until_us))
+        uint64_t due_us = waiting->on_progress ? waiting->progress_due_us : UINT64_MAX;
+        uint64_t until_us = pccl_min_u64(deadline_us, due_us);
+        if (is_due(due_us))
             tell_progress(comm);
         else if (may_lead(comm))
             lead(comm, waiter, until_us);

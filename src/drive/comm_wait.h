@@ -30,6 +30,7 @@ struct pccl_comm_waiting {
     pcclProgressCallback_t on_progress; /* or NULL */
     void *on_progress_data;
     uint64_t progress_due_us;
+    bool tells_progress; /* a thread is in that function */
 };
 
 void pccl_comm_waiting_init(struct pccl_comm_waiting *waiting);

@@ -123,6 +123,7 @@ enum pccl_status pccl_credentials_of_peer(struct pccl_params *params, struct pcc
     if (status == PCCL_OK)
         status = read_peers_token(params, &token, &exists, reason);
     if (status == PCCL_OK && has_pem) {
+        pccl_wipe(&token, sizeof token);
         if (exists || has_shared())
             return refuse_with_certificates(reason);
         *keys = pccl_keys_of_files(pccl_heap(), &pem, PCCL_CERTIFICATE_OF_PEER, reason);
@@ -350,11 +351,12 @@ enum pccl_status pccl_credentials_of_master(const struct pccl_params *params, st
 enum pccl_status pccl_credentials_reload(struct pccl_credentials *credentials, struct pccl_text *reason)
 {
     struct pccl_keys *all[] = {credentials->keys, credentials->pages};
-    enum pccl_status status = PCCL_OK;
+    struct pccl_text why;
+    pccl_text_clear(reason);
     for (size_t i = 0; i < PCCL_COUNT_OF(all); i++)
-        if (all[i] && !pccl_keys_reload(all[i], reason))
-            status = PCCL_SYSTEM;
-    return status;
+        if (all[i] && !pccl_keys_reload(all[i], &why))
+            pccl_text_append(reason, "%s%s", reason->length > 0 ? "; " : "", why.bytes);
+    return reason->length > 0 ? PCCL_SYSTEM : PCCL_OK;
 }
 
 void pccl_credentials_end(struct pccl_credentials *credentials)

@@ -285,10 +285,12 @@ static enum pccl_status check_public(const struct pccl_master_pages *pages, cons
     return PCCL_OK;
 }
 
-static void tell_fingerprint(const struct pccl_keys *keys)
+void pccl_master_pages_tell_fingerprint(const struct pccl_master_pages *pages)
 {
     char text[PCCL_FINGERPRINT_TEXT + 1];
-    pccl_keys_fingerprint(keys, text);
+    if (!pages->http.keys)
+        return;
+    pccl_keys_fingerprint(pages->http.keys, text);
     pccl_logger_print(PCCL_LOG_INFO, "master", "HTTPS has a certificate with the fingerprint (SHA-256) %s", text);
 }
 
@@ -304,8 +306,7 @@ enum pccl_status pccl_master_pages_open(struct pccl_master_pages *pages, const s
         if (status != PCCL_OK)
             return status;
     }
-    if (pages->http.keys)
-        tell_fingerprint(pages->http.keys);
+    pccl_master_pages_tell_fingerprint(pages);
 #if UV_VERSION_HEX >= 0x012700
     (void)uv_loop_configure(pages->http.loop, UV_METRICS_IDLE_TIME);
 #endif

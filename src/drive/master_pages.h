@@ -52,6 +52,8 @@ enum { PCCL_LAG_WINDOW_US = 10000000 };
  */
 PCCL_MUST_CHECK enum pccl_status pccl_master_pages_open(struct pccl_master_pages *pages, const struct pccl_host *hosts,
                                                         uint32_t count, struct pccl_text *reason);
+/* Logs that of the certificate, if there is one, for those who compare it. */
+void pccl_master_pages_tell_fingerprint(const struct pccl_master_pages *pages);
 void pccl_master_pages_close(struct pccl_master_pages *pages);
 static inline bool pccl_master_pages_are_open(const struct pccl_master_pages *pages) { return pages->http.is_open; }
 /* The loop is about to wait: notes for how long it did something else. */

@@ -463,6 +463,7 @@ static void reload(struct pccl_master_server *server)
                           reason.bytes);
     else if (has->pages || (has->keys && pccl_keys_has_files(has->keys)))
         pccl_logger_write(PCCL_LOG_INFO, "master", "certificates were read again");
+    pccl_master_pages_tell_fingerprint(&server->pages);
 }
 
 static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)

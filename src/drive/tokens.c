@@ -169,9 +169,10 @@ enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, const char *text, 
     struct pccl_token token;
     uint8_t key[PCCL_PUBLIC_BYTES];
     bool noted, read = pccl_token_read(text, &token) && memcmp(token.pin, tokens->pin, sizeof token.pin) == 0;
-    if (read && !pccl_keys_public(&token.secret, key, reason))
-        return PCCL_MEMORY;
+    bool failed = read && !pccl_keys_public(&token.secret, key, reason);
     pccl_wipe(&token, sizeof token);
+    if (failed)
+        return PCCL_MEMORY;
     struct pccl_pass *pass = read ? pccl_book_find(&tokens->book, key) : NULL;
     if (!pass) {
         pccl_text_format(reason, "this is no token of the master");

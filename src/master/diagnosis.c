@@ -124,7 +124,7 @@ static bool say_action(struct pccl_master *m, struct pccl_peer_group *group, str
     else
         pccl_text_format(
             &words, "none: who waits may abort, set a deadline, or wait; a peer that says nothing at all is removed");
-    if (strcmp(words.bytes, entry->action.bytes) == 0)
+    if (words.length == entry->action.length && memcmp(words.bytes, entry->action.bytes, words.length) == 0)
         return false;
     entry->action = words;
     return true;

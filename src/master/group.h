@@ -82,16 +82,13 @@ struct pccl_tuning {
     bool unproven;         /* the ring that was found may not be the best */
     bool failed;           /* this optimization has failed, as `reason` says */
     struct pccl_text reason;
-    uint64_t ticket;                  /* of the search under way; 0: none */
-    bool background;                  /* ... and no call waits for it */
-    uint32_t ring_version;            /* ... and the version of the ring that it is about */
-    uint64_t searched_for;            /* 1 + the number of joint rounds decided when an update last asked for one */
-    uint64_t seed, steps;             /* of the last search */
-    bool replans;                     /* a slow link is to leave the ring (slow_links.c), ... */
-    uint64_t left_for;                /* ... by this verdict, ... */
-    uint32_t left_version;            /* ... from this version of the ring */
-    struct pccl_figure left_known[2]; /* what was known of it before, and of the opposite direction */
-    uint32_t *better;                 /* owned, better_count positions: the ring to adopt; NULL: none */
+    uint64_t ticket;       /* of the search under way; 0: none */
+    bool background;       /* ... and no call waits for it */
+    uint32_t ring_version; /* ... and the version of the ring that it is about */
+    uint64_t searched_for; /* 1 + the number of joint rounds decided when an update last asked for one */
+    uint64_t seed, steps;  /* of the last search */
+    bool replans;          /* a slow link is to leave the ring, and no update has looked at a better one yet */
+    uint32_t *better;      /* owned, better_count positions: the ring to adopt; NULL: none */
     uint32_t better_count, better_version;
     char *text; /* owned, text_bytes: the last topology report; NULL: none */
     size_t text_bytes;

@@ -20,12 +20,14 @@ static bool can_be_searched(const struct pccl_peer_group *group)
     return group->ring_count > 2 && group->ring_count <= PCCL_OPTIMIZE_PEERS_MAX;
 }
 
+/* What was known before it was judged for the first time is kept. */
 static void note_direction(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
                            uint64_t rate, struct pccl_figure *known)
 {
     struct pccl_figure *figure = pccl_master_find_figure(from, to);
     PCCL_ASSERT(figure != NULL);
-    *known = *figure;
+    if (!figure->judged)
+        *known = *figure;
     if (figure->source == PCCL_FIGURE_TRAFFIC && figure->rate <= rate)
         return;
     pccl_master_note_traffic(m, from, to, 0, rate);
@@ -37,7 +39,7 @@ static void note_direction(struct pccl_master *m, const struct pccl_remote *from
  * take the one for the other. Where no optimization has tested the other links, they count as what is usual, until
  * operations show what they carry. false: out of memory.
  */
-static bool note_rate(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_verdict_entry *entry,
+static bool note_rate(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_verdict_entry *entry,
                       const struct pccl_remote *from, const struct pccl_remote *to)
 {
     struct pccl_tuning *tuning = &group->tuning;
@@ -45,24 +47,25 @@ static bool note_rate(struct pccl_master *m, struct pccl_peer_group *group, cons
         return false;
     if (!tuning->known)
         tuning->assumed_rate = entry->usual_rate;
-    note_direction(m, from, to, entry->rate, &tuning->left_known[0]);
-    tuning->left_known[1] = *pccl_master_find_figure(to, from);
+    note_direction(m, from, to, entry->rate, &entry->left_known[0]);
     if (pccl_master_are_neighbors(to, from))
-        note_direction(m, to, from, entry->rate, &tuning->left_known[1]);
+        note_direction(m, to, from, entry->rate, &entry->left_known[1]);
     return true;
 }
 
-/* Once for each verdict and ring: whatever came of the search, the same one again would find the same. */
-static void leave(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_verdict_entry *entry)
+/*
+ * Once for each verdict and ring: whatever came of the search, the same one again would find the same. One that is
+ * under way has begun without this link's rate.
+ */
+static void leave(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_verdict_entry *entry)
 {
     struct pccl_tuning *tuning = &group->tuning;
     struct pccl_remote *from, *to;
-    bool tried = tuning->left_for == entry->number && tuning->left_version == group->ring_version;
-    if (entry->rate == 0 || tried || tuning->phase != PCCL_TUNING_NONE || !can_be_searched(group) ||
-        !is_in_ring(m, entry, &from, &to) || !note_rate(m, group, entry, from, to))
+    if (entry->rate == 0 || entry->left_version == group->ring_version || tuning->phase != PCCL_TUNING_NONE ||
+        tuning->ticket != 0 || !can_be_searched(group) || !is_in_ring(m, entry, &from, &to) ||
+        !note_rate(m, group, entry, from, to))
         return;
-    tuning->left_for = entry->number;
-    tuning->left_version = group->ring_version;
+    entry->left_version = group->ring_version;
     tuning->replans = tuning->unproven = true;
     pccl_master_mark(m, PCCL_STAGE_SEARCHES);
     pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &from->id},
@@ -79,6 +82,16 @@ void pccl_master_leave_slow_links(struct pccl_master *m, struct pccl_peer_group 
             leave(m, group, entry);
 }
 
+/* Is the ring to leave a link for some verdict that holds? */
+static bool leaves_any(const struct pccl_peer_group *group)
+{
+    const struct pccl_verdict_entry *entry;
+    for (uint32_t n = 0; (entry = pccl_verdicts_at(&group->verdicts, n)) != NULL; n++)
+        if (entry->left_version == group->ring_version)
+            return true;
+    return false;
+}
+
 static void restore(struct pccl_figure *figure, const struct pccl_figure *known)
 {
     if (figure != NULL && figure->judged) /* else something newer is known */
@@ -92,15 +105,17 @@ static void restore(struct pccl_figure *figure, const struct pccl_figure *known)
 void pccl_master_slow_link_is_over(struct pccl_master *m, struct pccl_peer_group *group,
                                    const struct pccl_verdict_entry *entry)
 {
-    struct pccl_tuning *tuning = &group->tuning;
-    struct pccl_remote *from, *to;
-    if (tuning->left_for != entry->number)
+    const struct pccl_remote *from = pccl_master_find(m, &entry->peer), *to = pccl_master_find(m, &entry->other);
+    if (entry->left_version == 0)
         return;
-    tuning->replans = false;
-    if (tuning->left_version == group->ring_version && is_in_ring(m, entry, &from, &to)) {
-        restore(pccl_master_find_figure(from, to), &tuning->left_known[0]);
-        restore(pccl_master_find_figure(to, from), &tuning->left_known[1]);
-    }
+    group->tuning.replans = group->tuning.replans && leaves_any(group);
+    if (from == NULL || to == NULL)
+        return;
+    bool same_ring = entry->left_version == group->ring_version;
+    if (same_ring || pccl_master_are_neighbors(from, to))
+        restore(pccl_master_find_figure(from, to), &entry->left_known[0]);
+    if (same_ring || pccl_master_are_neighbors(to, from))
+        restore(pccl_master_find_figure(to, from), &entry->left_known[1]);
 }
 
 bool pccl_master_slow_links_can_go(struct pccl_master *m)
@@ -124,7 +139,7 @@ void pccl_master_say_what_slow_links_get(struct pccl_master *m, struct pccl_peer
         pccl_text_format(words, "none: no other ring is possible, or can be searched for among so many");
     else if (tuning->replans && pccl_master_ring_is_ready(m, group))
         pccl_text_format(words, "the next topology update takes a ring without it, and are-peers-pending asks for one");
-    else if (tuning->ticket != 0 || tuning->unproven || pccl_master_has_better(group))
+    else if (tuning->ticket != 0 || tuning->unproven || (tuning->replans && pccl_master_has_better(group)))
         pccl_text_format(words, "a better ring is searched for");
     else
         pccl_text_format(words, "none: no better ring is known");

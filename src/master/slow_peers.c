@@ -52,7 +52,7 @@ static size_t name_length(const char *name, size_t length)
 
 static bool is_named(const struct pccl_cooling *cooling, const char *name, size_t length)
 {
-    return strlen(cooling->name) == length && (length == 0 || memcmp(cooling->name, name, length) == 0);
+    return cooling->name_length == length && (length == 0 || memcmp(cooling->name, name, length) == 0);
 }
 
 /* NULL: none is known. Forgets whoever was good for long enough. */
@@ -94,7 +94,7 @@ static uint64_t begin_cool_down(struct pccl_master *m, const struct pccl_remote 
 {
     char name[PCCL_NAME_MAX + 1];
     pccl_names_copy(&m->names, &remote->id, name);
-    size_t length = name_length(name, strlen(name));
+    size_t length = name_length(name, pccl_bytes_of_string(name).length);
     struct pccl_cooling *cooling = find(m, remote->pass, &remote->observed, name, length);
     uint32_t doublings = cooling != NULL ? cooling->doublings + 1 : 0;
     if (cooling == NULL)
@@ -102,6 +102,7 @@ static uint64_t begin_cool_down(struct pccl_master *m, const struct pccl_remote 
     if (cooling == NULL)
         return 0;
     *cooling = (struct pccl_cooling){.address = remote->observed,
+                                     .name_length = (uint32_t)length,
                                      .pass = remote->pass,
                                      .doublings = doublings < DOUBLINGS_MAX ? doublings : DOUBLINGS_MAX,
                                      .why = *why};

@@ -34,6 +34,7 @@ struct pccl_gone {
 struct pccl_cooling {
     struct pccl_address address;
     char name[PCCL_NAME_MAX + 1];
+    uint32_t name_length; /* of it as far as it counts */
     uint32_t pass;
     uint32_t doublings;
     uint64_t until_us;     /* it stays out */

@@ -278,7 +278,10 @@ bool pccl_master_ring_is_ready(struct pccl_master *m, struct pccl_peer_group *gr
 static bool adopt(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_text *why)
 {
     struct pccl_ring_worth was, is;
-    if (!pccl_master_ring_is_ready(m, group) || !weigh_rings(m, group, &was, &is) || !is_worth_it(&was, &is) ||
+    if (!pccl_master_ring_is_ready(m, group))
+        return false;
+    group->tuning.replans = false; /* else whoever updates as long as pending rounds say yes would do so for ever */
+    if (!weigh_rings(m, group, &was, &is) || !is_worth_it(&was, &is) ||
         !pccl_master_reorder(m, group, group->tuning.better))
         return false;
     pccl_text_format(

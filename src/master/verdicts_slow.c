@@ -7,6 +7,7 @@
  * bad column what it receives.
  */
 #include "master/verdicts_internal.h"
+#include "wire/cost.h"
 
 enum {
     OPERATIONS_LEAST = 6,  /* for a comparison of when they are entered ... */
@@ -318,7 +319,10 @@ static void suspect_line(struct pccl_judgment *j, const struct matrix *matrix, u
 }
 
 /* Of a link that was busy for so many microseconds for each MiB. */
-static uint64_t rate_at(uint64_t pace) { return UINT64_C(1000000) * (1 << 20) / (pace > 0 ? pace : 1); }
+static uint64_t rate_at(uint64_t pace)
+{
+    return pccl_min_u64(UINT64_C(1000000) * (1 << 20) / (pace > 0 ? pace : 1), PCCL_RATE_MOST);
+}
 
 static void suspect_cell(struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell, bool alone)
 {

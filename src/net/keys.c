@@ -182,6 +182,8 @@ static struct ssl_ctx_st *make_context(const struct pccl_openssl *openssl)
                                 PCCL_SSL_MODE_ENABLE_PARTIAL_WRITE | PCCL_SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                     PCCL_SSL_MODE_RELEASE_BUFFERS,
                                 NULL);
+    /* Else one read goes on for as long as somebody sends KeyUpdates, and the loop serves nobody else. */
+    (void)openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_CLEAR_MODE, PCCL_SSL_MODE_AUTO_RETRY, NULL);
     (void)openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_SESS_CACHE_MODE, 0, NULL);
     if (openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_MIN_PROTO_VERSION, PCCL_TLS1_3_VERSION, NULL) &&
         openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_MAX_PROTO_VERSION, PCCL_TLS1_3_VERSION, NULL) &&

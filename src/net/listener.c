@@ -1,6 +1,5 @@
 #include "net/listener.h"
 
-#include "core/budget.h"
 #include "core/crowd.h"
 #include "net/clock.h"
 
@@ -32,7 +31,6 @@ struct pccl_listener_queue {
     uv_timer_t timer;
     struct pccl_listener *listener;
     const struct pccl_memory *memory;
-    struct pccl_budget budget;
     uint32_t count;
     struct waiting waiting[PCCL_LISTENER_QUEUE_MAX]; /* in the order in which they came */
 };
@@ -166,7 +164,7 @@ static bool make_queue(struct pccl_listener *listener)
     queue->timer.data = queue;
     queue->listener = listener;
     queue->memory = listener->memory;
-    queue->budget = (struct pccl_budget){.per_s = PCCL_HANDSHAKES_PER_S, .burst = PCCL_HANDSHAKES_BURST};
+    listener->handshakes = (struct pccl_budget){.per_s = PCCL_HANDSHAKES_PER_S, .burst = PCCL_HANDSHAKES_BURST};
     listener->queue = queue;
     return true;
 }
@@ -391,7 +389,7 @@ static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const s
 static void receive(struct pccl_listener *listener, uv_os_sock_t socket, const struct pccl_address *from)
 {
     struct pccl_listener_queue *queue = listener->queue;
-    if (!queue || (queue->count == 0 && pccl_budget_take(&queue->budget, pccl_now_us())))
+    if (!queue || (queue->count == 0 && pccl_budget_take(&listener->handshakes, pccl_now_us())))
         welcome(listener, socket, from, false);
     else
         append_waiting(queue, socket, from);
@@ -407,7 +405,7 @@ static void on_grant(uv_timer_t *timer)
     if (hooks->enter)
         hooks->enter(owner);
     while (!uv_is_closing((uv_handle_t *)timer) && queue->count > 0 &&
-           pccl_budget_take(&queue->budget, pccl_now_us())) {
+           pccl_budget_take(&listener->handshakes, pccl_now_us())) {
         struct waiting next = take_waiting(queue, find_waiting(queue, false));
         welcome(listener, next.socket, &next.from, false);
     }

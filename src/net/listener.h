@@ -11,6 +11,7 @@
 #ifndef PCCL_NET_LISTENER_H
 #define PCCL_NET_LISTENER_H
 
+#include "core/budget.h"
 #include "net/connection.h"
 
 struct pccl_listener_socket;
@@ -30,6 +31,7 @@ struct pccl_listener {
     struct pccl_listener_socket *sockets; /* a list; each is freed by the loop */
     uv_timer_t *pause;                    /* freed by the loop */
     struct pccl_listener_queue *queue;    /* with keys; freed by the loop */
+    struct pccl_budget handshakes;        /* with keys; opening sets it */
     uint16_t port;
     struct pccl_connection_list strangers;
     struct pccl_connection_list on_spare; /* the stranger that uses the spare's descriptor, if any */

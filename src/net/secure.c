@@ -14,7 +14,6 @@ enum {
     VERDICT_BYTES = 4,             /* tell a record of TLS from one of ours, whose fourth byte is its kind */
     GREETING_BYTES_MAX = 16 << 10, /* that the other side may send before the handshake is done */
     REKEY_RECORDS = 1 << 23,       /* AES-GCM's bound is 2^24.5 (RFC 8446, 5.5) */
-    EMPTY_READS_MAX = 64,          /* records without content, in a row */
     HANDSHAKE_TYPE = 22,
     ALERT_TYPE = 21,
     VERSION_MAJOR = 3, /* of records */
@@ -192,7 +191,7 @@ static const char *plain_words(const struct pccl_secure *secure)
                      "PCCL_TLS_KEY and PCCL_TLS_CA"
                    : "this master takes encrypted connections only: start the peer with the master's token in "
                      "PCCL_TOKEN or PCCL_TOKEN_FILE";
-    case PCCL_SECURE_VISITOR: return "it does not encrypt: its address begins with http://, not with https://";
+    case PCCL_SECURE_VISITOR: return "it does not encrypt: its address is without https://";
     case PCCL_SECURE_PAGES: return "HTTPS is spoken here: the address begins with https://";
     default: return "one end of the link encrypts, the other does not";
     }

@@ -187,7 +187,7 @@ def test_openssl_speaks_with_us(run):
     peer = run.peer()
     peer.create(f"127.0.0.1:{port}")
     peer.start("connect")
-    server.wait_line("subject=OU = pccl-join")
+    server.wait_line("pccl-join")  # in the subject, which each version prints in its way
     peer.kill()
     server.kill()
 

@@ -86,7 +86,8 @@ class Visitor:
             sys.exit(77)
         theirs, self.out = os.pipe()
         self.into, answers = os.pipe()
-        command = ["sh", "-c", f'exec "$@" 3<&{theirs} 4>&{answers}', "sh", program, "--headless=new", "--no-sandbox"]
+        give = f'exec "$@" 3<&{theirs} 4>&{answers}'  # some other shells know no descriptor beyond 9
+        command = ["bash", "-c", give, "bash", program, "--headless=new", "--no-sandbox"]
         command += ["--disable-gpu", "--ignore-certificate-errors", f"--user-data-dir={home}/profile"]
         self.process = subprocess.Popen(
             [*command, "--remote-debugging-pipe", url],

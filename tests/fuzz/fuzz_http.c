@@ -25,6 +25,9 @@ static void look_at_values(const struct pccl_http_request *request, const char *
     if (pccl_http_is_ours(request, false, names, 1))
         EXPECT(request->host.length > 0 &&
                (request->origin.bytes == NULL || request->origin.length == request->host.length + strlen("http://")));
+    if (pccl_http_is_ours(request, true, names, 1))
+        EXPECT(request->host.length > 0 &&
+               (request->origin.bytes == NULL || request->origin.length == request->host.length + strlen("https://")));
     if (pccl_http_has_token(request, "0123456789abcdef"))
         EXPECT(request->authorization.length == strlen("Bearer 0123456789abcdef"));
 }

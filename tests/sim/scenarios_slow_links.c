@@ -4,6 +4,8 @@
  */
 #include "scenarios.h"
 #include "scenario_topology.h"
+#include "master/tuning.h"
+#include "master/roster.h"
 #include "peer/queries.h"
 
 enum { SOUND_US = 30000, SLOW_US = 100000, MIB = 8 }; /* busy for each MiB, of as many as go over each link a second */
@@ -109,6 +111,92 @@ void scenario_slow_link_mends(struct sim *sim)
     MUST(sim, uses(sim, p[0], p[1]));
 }
 
+/*
+ * Operations show that the link carries more before anybody updates. The update finds that the ring is as good as the
+ * better one, and whoever updates as long as it is asked for goes on.
+ */
+void scenario_slow_link_is_worth_it_no_more(struct sim *sim)
+{
+    become_slow(sim, 3);
+    MUST(sim, uses(sim, p[0], p[1]));
+    for (uint32_t i = 0; i < 3; i++)
+        sim_peer_measured(sim, p[i], &next_of(sim, p[i])->id, 1000, RATE);
+    scenario_run_ms(sim, 100);
+    MUST(sim, is_asked_for(sim, 3));
+    scenario_update_all(sim, p, 3);
+    MUST(sim, uses(sim, p[0], p[1]));
+    MUST(sim, !is_asked_for(sim, 3));
+    work(sim, 3);
+    MUST(sim, strcmp(what_is_done(p[0]), "none: no better ring is known") == 0 && !is_asked_for(sim, 3));
+}
+
+static bool is_judged(const struct sim *sim, const struct sim_peer *from, const struct sim_peer *to)
+{
+    const struct pccl_master *m = sim->master->machine;
+    return pccl_master_find_figure(pccl_master_find(m, &from->id), pccl_master_find(m, &to->id))->judged;
+}
+
+static void mends(struct sim *sim, uint32_t count)
+{
+    links_are_sound();
+    for (uint32_t i = 0; i < 8 && what_is_done(p[0])[0] != '\0'; i++)
+        work(sim, count);
+    MUST(sim, what_is_done(p[0])[0] == '\0' && !is_asked_for(sim, count));
+}
+
+/* Two links are slow at a time: a ring without them is searched for once, not each second; and both mend. */
+void scenario_slow_links_at_once(struct sim *sim)
+{
+    begin(sim, 6);
+    links_are_sound();
+    work(sim, 6);
+    *pace_of(p[0], p[1]) = *pace_of(p[3], p[4]) = SLOW_US;
+    for (uint32_t i = 0; i < 8 && !is_asked_for(sim, 6); i++)
+        work(sim, 6);
+    MUST(sim, is_asked_for(sim, 6) && is_judged(sim, p[0], p[1]) && is_judged(sim, p[3], p[4]));
+    uint64_t searches = sim->master->machine->last_ticket;
+    for (uint32_t i = 0; i < 6; i++)
+        work(sim, 6);
+    MUST(sim, sim->master->machine->last_ticket == searches);
+    mends(sim, 6);
+    MUST(sim, !is_judged(sim, p[0], p[1]) && !is_judged(sim, p[3], p[4]));
+}
+
+static void one_more(struct sim *sim, uint32_t count)
+{
+    p[count] = scenario_join(sim, count + 1, 0);
+    scenario_run_ms(sim, 500);
+    scenario_update_all(sim, p, count);
+    WAIT(sim, 1000, scenario_is_over(p[count], PCCL_CALL_CONNECT));
+    MUST(sim, uses(sim, p[0], p[1]));
+}
+
+/*
+ * Somebody joins when the better ring is known, so that another one is searched for; then the link mends. Another time
+ * somebody joins when it has mended, and before the verdict is over.
+ */
+void scenario_slow_link_and_newcomer(struct sim *sim)
+{
+    become_slow(sim, 4);
+    one_more(sim, 4);
+    for (uint32_t i = 0; i < 8 && !is_asked_for(sim, 5); i++)
+        work(sim, 5);
+    MUST(sim, is_asked_for(sim, 5));
+    mends(sim, 5);
+    MUST(sim, !is_judged(sim, p[0], p[1]));
+    one_more(sim, 5);
+    *pace_of(p[0], p[1]) = SLOW_US;
+    for (uint32_t i = 0; i < 8 && !is_asked_for(sim, 6); i++)
+        work(sim, 6);
+    links_are_sound();
+    for (uint32_t i = 0; i < 2; i++)
+        work(sim, 6);
+    one_more(sim, 6);
+    MUST(sim, what_is_done(p[0])[0] != '\0');
+    mends(sim, 7);
+    MUST(sim, !is_judged(sim, p[0], p[1]));
+}
+
 /* Somebody dies when the better ring is known: it is void, and the next one is found. */
 void scenario_slow_link_and_death(struct sim *sim)
 {
@@ -133,22 +221,23 @@ void scenario_slow_link_and_restart(struct sim *sim)
     is_left(sim, 4);
 }
 
-/* Many links are slow, each more or less: the ring tries few of them, and then stays. */
+/* All that one peer sends is slow, so that each ring has a slow link: each is tried, and the best one is kept. */
 void scenario_slow_links_everywhere(struct sim *sim)
 {
-    begin(sim, 6);
-    for (uint32_t i = 0; i < SIM_HOSTS_MAX; i++)
-        for (uint32_t k = 0; k < SIM_HOSTS_MAX; k++)
-            pace_us[i][k] = (i + 2 * k) % 3 == 0 ? SLOW_US + 1000 * i + 300 * k : SOUND_US;
+    begin(sim, 4);
+    links_are_sound();
+    for (uint32_t i = 0; i < 4; i++)
+        *pace_of(p[2], p[i]) = SLOW_US + 10000 * i;
     uint32_t changes = 0, version = sim->master->machine->groups[0]->ring_version, lately = 0;
-    for (uint32_t i = 0; i < 120; i++) {
-        work(sim, 6);
-        if (is_asked_for(sim, 6))
-            scenario_update_all(sim, p, 6);
+    for (uint32_t i = 0; i < 80; i++) {
+        work(sim, 4);
+        if (is_asked_for(sim, 4))
+            scenario_update_all(sim, p, 4);
         bool changed = sim->master->machine->groups[0]->ring_version != version;
         version = sim->master->machine->groups[0]->ring_version;
         changes += changed;
-        lately += changed && i >= 60;
+        lately += changed && i >= 40;
     }
-    MUST(sim, changes > 0 && changes <= 12 && lately == 0);
+    MUST(sim, changes > 0 && changes <= 6 && lately == 0);
+    MUST(sim, uses(sim, p[2], p[0]) && strcmp(what_is_done(p[0]), "none: no better ring is known") == 0);
 }

@@ -387,14 +387,17 @@ static void stall(struct sim *sim, uint32_t count, uint32_t seconds)
         report_all(sim, count, 600);
 }
 
-/* p[0] starts again at its host, under its name. */
-static void start_again(struct sim *sim)
+/* One with p[0]'s name starts at this host. */
+static struct sim_peer *start_namesake(struct sim *sim, uint32_t host)
 {
     memcpy(sim->plan.peer.name, p[0]->config.name, sizeof sim->plan.peer.name);
-    p[0] = scenario_join(sim, 1, 0);
+    struct sim_peer *peer = scenario_join(sim, host, 0);
     sim->plan.peer.name[0] = '\0';
     scenario_run_ms(sim, 500);
+    return peer;
 }
+
+static void start_again(struct sim *sim) { p[0] = start_namesake(sim, 1); }
 
 /* It is told in words that it may not come yet, and for how long: for not more than this. */
 static void stays_out(struct sim *sim, uint32_t ms)
@@ -445,12 +448,15 @@ void scenario_slow_peer_is_known(struct sim *sim)
     p[3] = scenario_join(sim, 1, 0);
     scenario_run_ms(sim, 500);
     MUST(sim, !is_out(p[3]));
+    MUST(sim, !is_out(start_namesake(sim, 4)));
 }
 
 /* A verdict that ends in time, too few others, and a master that only warns. */
 void scenario_slow_peer_stays(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
+    expel_slow_peers(sim, 2);
+    sim->master->machine->config.expel_slow_peers = false;
     stall(sim, 3, 3 * LIMIT_S);
     expel_slow_peers(sim, 3);
     stall(sim, 3, 3 * LIMIT_S);

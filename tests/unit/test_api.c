@@ -742,6 +742,50 @@ static void who_waits_tells_how_far_it_is(void **state)
     uv_sem_destroy(&watched.told);
 }
 
+/* What tells is not told within itself, however long it waits. */
+struct waits_within {
+    pcclAsyncReduceOp_t handle;
+    pcclResult_t result;
+    unsigned depth, deepest, told;
+    uv_sem_t done;
+};
+
+static void wait_within(const pcclProgress_t *progress, void *user_data)
+{
+    struct waits_within *within = user_data;
+    assert_int_equal(progress->call, pcclProgressOperation);
+    within->depth++;
+    within->deepest = within->depth > within->deepest ? within->depth : within->deepest;
+    if (within->told++ == 0) {
+        within->result = pcclAwaitAsyncReduceFor(&within->handle, 2500, NULL);
+        uv_sem_post(&within->done);
+    }
+    within->depth--;
+}
+
+static void who_waits_while_it_tells_is_not_told_again(void **state)
+{
+    struct world *world = *state;
+    struct waits_within within = {.result = pcclInternalError};
+    struct watched watched = {.comm = world->peers[0]};
+    uv_thread_t thread;
+    float x = 1, y = 2;
+    pcclReduceDescriptor_t sums[] = {floats(1, pcclSum, 11), floats(1, pcclSum, 12)};
+    assert_int_equal(uv_sem_init(&within.done, 0), 0);
+    assert_int_equal(pcclAllReduceAsync(&x, &x, &sums[1], world->peers[0], &within.handle), pcclSuccess);
+    assert_int_equal(pcclSetProgressCallback(world->peers[0], wait_within, &within), pcclSuccess);
+    assert_int_equal(uv_thread_create(&thread, reduce_watched, &watched), 0);
+    uv_sem_wait(&within.done);
+    assert_int_equal(within.result, pcclTimeout);
+    assert_int_equal(pcclAllReduce(&y, &y, &sums[1], world->peers[1], NULL), pcclSuccess);
+    assert_int_equal(pcclAllReduce(&y, &y, &sums[0], world->peers[1], NULL), pcclSuccess);
+    assert_int_equal(uv_thread_join(&thread), 0);
+    assert_int_equal(pcclAwaitAsyncReduce(&within.handle, NULL), pcclSuccess);
+    assert_int_equal(within.deepest, 1);
+    assert_int_equal(pcclSetProgressCallback(world->peers[0], NULL, NULL), pcclSuccess);
+    uv_sem_destroy(&within.done);
+}
+
 static void a_reduction_that_nobody_awaits_ends_with_its_communicator(void **state)
 {
     struct world *world = *state;
@@ -799,6 +843,7 @@ int main(void)
         cmocka_unit_test(pending_is_answered_while_a_reduction_runs),
         cmocka_unit_test(both_optimize_and_are_told_of_the_links),
         cmocka_unit_test(who_waits_tells_how_far_it_is),
+        cmocka_unit_test(who_waits_while_it_tells_is_not_told_again),
         cmocka_unit_test(a_reduction_that_nobody_awaits_ends_with_its_communicator),
     };
     int failed = cmocka_run_group_tests_name("without a group", tests, NULL, NULL);

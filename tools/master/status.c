@@ -156,7 +156,7 @@ static ssize_t receive(const struct question *question, int socket, char *out, s
     if (!question->secure)
         return recv(socket, out, room, 0);
     ptrdiff_t got = pccl_secure_read(question->secure, socket, (uint8_t *)out, room, NULL, 0);
-    errno = got == UV_EAGAIN ? EAGAIN : EPROTO;
+    errno = (int)-got; /* as libuv's are */
     return got == UV_EOF ? 0 : got < 0 ? -1 : got;
 }
 
@@ -182,7 +182,7 @@ static bool hear(struct question *question, int socket)
             continue;
         if (got < 0)
             return fail(question, "the connection to %s broke: %s", question->address,
-                        question->secure ? pccl_secure_why(question->secure) : strerror(errno));
+                        errno == EPROTO ? pccl_secure_why(question->secure) : strerror(errno));
         if (got == 0)
             break;
         question->length += (size_t)got;
@@ -401,7 +401,8 @@ int status_main(int argc, char **argv)
         question.address = default_address;
     bool https = strncmp(question.address, scheme, sizeof scheme - 1) == 0;
     struct pccl_text reason;
-    const char *cursor = question.address + (https ? sizeof scheme - 1 : 0);
+    question.address += https ? sizeof scheme - 1 : 0;
+    const char *cursor = question.address;
     bool more = false;
     if (pccl_endpoint_next(&cursor, PCCL_MASTER_HTTP_PORT, &question.endpoint, &more, &reason) != PCCL_OK)
         return usage_error(reason.bytes, "");

@@ -179,6 +179,7 @@ class Fragment:
             return info
         for theta, momentum, mean in zip(self._theta, self._momentum, self.reduction.mean):
             _outer.apply(self.outer, theta, momentum, mean, scratch)
+        self.reduction.count()
         return replace(info, committed=True)
 
     def show(self, alpha: float, room: Flats, scratch: Scratch) -> None:

@@ -215,6 +215,10 @@ class Reduction:
         for one in self._take_back:
             one()
 
+    def count(self) -> None:
+        """The latest reduction counts: copies of what it had of error feedback are needed no more."""
+        self._take_back = []
+
     def _about(self) -> Tuple[array[float], Call]:
         about = array("d", [1.0, self._weight, float(self._samples), *([float(self.name)] if self.name else [])])
         return about, small(about, ReduceOp.SUM, self._first_tag)

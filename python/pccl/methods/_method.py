@@ -194,9 +194,11 @@ class Method(Member):
         reduced = self._wait(lambda: reduction.run(self.comm, True))
         assert reduced is not None
         self._present = reduced.participants
+        committed = reduced.weight > 0 and reduction.mean_is_finite()
+        (reduction.count if committed else reduction.take_back)()
         return StepInfo(
             participants=reduced.participants,
-            committed=reduced.weight > 0 and reduction.mean_is_finite(),
+            committed=committed,
             tx_bytes=reduced.tx_bytes,
             rx_bytes=reduced.rx_bytes,
             skipped=skipped,

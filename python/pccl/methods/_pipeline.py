@@ -54,8 +54,6 @@ class Stage(Protocol):
 
     params: Mapping[str, Any]
     """The trained parameters, arrays of numpy or tensors of torch."""
-    spans: Mapping[str, int]
-    """Of those that write to the residual stream: the dimension along it."""
 
     def forward(self, micro: Any, hidden: Optional[Any]) -> Tuple[Any, Any]:
         """Of the stream that the stage before has made (None: this is the first) makes the one for the next, as
@@ -99,18 +97,15 @@ def basis(seed: int, width: int, rank: int) -> Any:
     return np.ascontiguousarray(np.linalg.qr(signs)[0], np.float32)
 
 
-def narrow(array: Any, axis: int, columns: Any) -> Any:
-    """What of the array lies in the span of the columns along this axis."""
-    turned = np.moveaxis(array, axis, -1)
-    return np.moveaxis((turned @ columns) @ columns.T, -1, axis)
+def narrow(array: Any, columns: Any) -> Any:
+    """What of the array lies in the span of the columns along its last dimension."""
+    return (array @ columns) @ columns.T
 
 
 class _Held:
     """A stage that this peer has."""
 
-    def __init__(
-        self, number: int, stage: Stage, width: int, how: Sparsely, warn: Callable[[str, object], None]
-    ) -> None:
+    def __init__(self, number: int, stage: Stage, how: Sparsely, warn: Callable[[str, object], None]) -> None:
         self.number, self.stage = number, stage
         for name in ("forward", "backward", "step", "forget"):
             if not callable(getattr(stage, name, None)):
@@ -121,58 +116,23 @@ class _Held:
         self.layout.read(self.theta)
         self.changes = Changes(self.layout, self.theta, how, warn)
         self.at = 0  # the round that its parameters are of; -1: of none
-        self._slots = [slot for slot in self.layout.whole.slots if slot.name in stage.spans]
-        for slot in self._slots:
-            axis = stage.spans[slot.name]
-            if not -len(slot.shape) <= axis < len(slot.shape) or slot.shape[axis] != width:
-                raise InvalidArgument(
-                    f"stages: {number}: {slot.name} is {slot.shape}; dimension {axis} is not {width} long"
-                )
 
     def digest(self) -> str:
         return _buffers.digest(list(zip(self.layout.dtypes, self.theta)))
 
-    def _narrow(self, flats: Sequence[Any], columns: Any) -> None:
-        for slot in self._slots:
-            part = flats[slot.flat][slot.start : slot.stop]
-            part[...] = narrow(part.reshape(slot.shape), self.stage.spans[slot.name], columns).reshape(-1)
-
-    def pack(self, columns: Optional[Any]) -> bool:
-        """With columns, training began with what was in their span, and so does the change."""
-        changes = self.changes
-        return changes.pack((lambda: self._narrow(changes.change, columns)) if columns is not None else lambda: None)
-
-    def write(self, columns: Optional[Any]) -> None:
-        """Sets the parameters to the run's, or what of them is in the span."""
+    def write(self) -> None:
+        """Sets the parameters to the run's."""
         self.layout.write(self.theta)
-        self.keep_in(columns)
-
-    def keep_in(self, columns: Optional[Any]) -> None:
-        if columns is None:
-            return
-        for slot in self._slots:
-            array = self.stage.params[slot.name]
-            host = array.detach().cpu().numpy() if _arrays.is_tensor(array) else array
-            kept = np.ascontiguousarray(narrow(host, self.stage.spans[slot.name], columns)).reshape(-1)
-            self.layout.arrays.write(array, _like(array, kept))
 
     def own(self) -> Dict[str, Any]:
         theta = {f"theta.{dtype}": flat for dtype, flat in zip(self.layout.dtypes, Method._views(self.theta))}
         return {f"stage.{self.number}.{name}": flat for name, flat in {**theta, **self.changes.own()}.items()}
 
 
-def _like(array: Any, flat: Any) -> Any:
-    if not _arrays.is_tensor(array):
-        return flat
-    import torch
-
-    return torch.from_numpy(flat)
-
-
 class _Flow:
     """What a stage sends and receives during one step. All receives are launched at once, so that links carry what
-    comes next while this peer computes. If something goes wrong, what is sent from then on is not a number: so the
-    other peers of the replica learn of it, too, and all that was launched ends."""
+    comes next while this peer computes. If something goes wrong, what is sent from then on is not a number, in the
+    other steps of the round, too: so all peers of the replica learn of it, and all that was launched ends."""
 
     def __init__(
         self,
@@ -180,8 +140,9 @@ class _Flow:
         stage: int,
         known: Sequence[Any],
         columns: Optional[Any],
+        is_sound: bool,
     ) -> None:
-        self.is_sound = True
+        self.is_sound = is_sound
         self.sent_bytes = 0
         self._known, self._columns = known, columns
         self._sources = {FORWARD: neighbors.get(stage - 1), BACKWARD: neighbors.get(stage + 1)}
@@ -261,15 +222,23 @@ class _Flow:
 
 
 class _Told:
-    """What a peer tells at the end of a round, and when seats are taken."""
+    """What a peer tells at the end of a round, and when seats are taken. All hear the same, so all raise the same."""
 
-    def __init__(self, said: memoryview) -> None:
-        values = json.loads(bytes(said))
-        self.stage: Optional[int] = values["stage"]
-        self.is_ready: bool = values["ready"]
-        self.done: List[int] = values["done"]
-        self.held = {int(number): (at, digest) for number, (at, digest, _) in values["held"].items()}
-        self.marks = {int(number): mark for number, (_, _, mark) in values["held"].items()}
+    def __init__(self, peer: str, said: memoryview, stages: int) -> None:
+        try:
+            values = json.loads(bytes(said))
+            self.stage: Optional[int] = values["stage"]
+            self.is_ready: bool = values["ready"]
+            self.done: List[int] = values["done"]
+            self.held = {int(number): (at, digest) for number, (at, digest, _) in values["held"].items()}
+            self.marks = {int(number): mark for number, (_, _, mark) in values["held"].items()}
+            numbers = [*self.done, *self.held, *([] if self.stage in (None, WHOLE) else [self.stage])]
+            are_right = [type(at) is int and type(digest) is str for at, digest in self.held.values()]
+            is_right = all(type(one) is int and 0 <= one < stages for one in numbers) and all(are_right)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            is_right = False
+        if not is_right:
+            raise InvalidArgument(f"{peer} has sent what no Pipeline says of its stages")
 
 
 class Pipeline(Method):
@@ -279,8 +248,9 @@ class Pipeline(Method):
     SparseLoCo, in a group of their own.
 
     In pipelines, what goes over a link is compressed: of the residual stream, less a part that all stages know, the
-    coordinates in a basis that all share, `rank` instead of `width` numbers; and so is its gradient. Parameters that
-    write to the stream (Stage.spans) are kept in the span of the basis, so that nothing is lost.
+    coordinates in a basis that all share, `rank` instead of `width` numbers; and so is its gradient. What is outside
+    of the span of the basis ends at the link. The gradient is that of the model with such links, and parameters are
+    free.
 
     stages: for each a function that makes it, alike on all peers. A peer calls those that it needs.
     batch: (replica, step) -> the micro-batches of a step, each any object. All peers of a replica get the same.
@@ -292,11 +262,11 @@ class Pipeline(Method):
     ahead: micro-batches for each link that are computed ahead while it carries others; more memory, for long links.
     kept, decay, lr, clip: as in SparseLoCo.
 
-    A peer that goes takes its replica out of the round, and the others go on. Whoever comes takes the stage that most
-    replicas lack, with its parameters from another peer that has it; peers move to other stages if that makes more
-    replicas complete. The parameters of a stage are the same bits on all that have it after each round, but for
-    peers that compress, which train with what of them is in the span. If nobody is left who has a stage, the others
-    wait for a peer that brings it, of this round, by rejoin() or load_state_dict(). For the other settings see Method.
+    A peer that goes takes its replica out of the round, and the others go on. Whoever comes takes the stage that
+    most replicas lack, with its parameters from another peer that has it; peers move to other stages if that
+    makes more replicas complete. The parameters of a stage are the same bits on all that have it after each
+    round. If nobody is left who has a stage, the others wait for a peer that brings it, of this round, by
+    rejoin() or load_state_dict(). For the other settings see Method.
     """
 
     _kind = "Pipeline"
@@ -380,6 +350,12 @@ class Pipeline(Method):
         with self._busy:
             return {number: held.digest() for number, held in self._held.items()}
 
+    def linked(self, micro: Any, hidden: Any) -> Any:
+        """What of this stream, float32 of numpy, the next stage gets over a compressed link. Whoever uses a model that
+        only pipelines have trained has this between its stages."""
+        known = self._known(micro)
+        return known + narrow(hidden - known, self._basis)
+
     @property
     def _columns(self) -> Optional[Any]:
         return self._basis if self._compresses else None
@@ -387,7 +363,7 @@ class Pipeline(Method):
     def _hold(self, numbers: Sequence[int]) -> None:
         made = {
             number: self._held.get(number)
-            or _Held(number, self._makers[number](), self.width, self._how, self._warn_of)
+            or _Held(number, self._makers[number](), self._how, self._warn_of)
             for number in numbers
         }
         for number in set(made) - set(self._held):
@@ -397,7 +373,7 @@ class Pipeline(Method):
     def _write(self) -> None:
         super()._write()
         for held in self._held.values():
-            held.write(self._columns)
+            held.write()
 
     def _moved(self) -> None:
         """What came of stages, and what feedback that costs, is seen to where it comes."""
@@ -407,9 +383,11 @@ class Pipeline(Method):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         before = self._held
-        numbers = sorted({int(name.split(".")[1]) for name in state if name.startswith("stage.")})
-        if numbers and numbers[-1] >= len(self._makers):
-            raise InvalidArgument(f"load_state_dict: there is a stage {numbers[-1]}, of {len(self._makers)}")
+        names = {name.split(".")[1] for name in state if name.startswith("stage.")}
+        wrong = names - set(map(str, range(len(self._makers))))
+        if wrong:
+            raise InvalidArgument(f"load_state_dict: there is a stage {min(wrong)}, of {len(self._makers)}")
+        numbers = sorted(map(int, names))
         try:
             self._hold(range(len(self._makers)) if self.whole else numbers[:1])
             super().load_state_dict(state)
@@ -424,7 +402,7 @@ class Pipeline(Method):
 
     def step(self) -> PipelineInfo:
         """Trains one step, with the other peers of the replica. The last one of a round is joint with all; so is
-        the first after this peer's replica has lost a peer. If this peer is not in the run, the call only joins."""
+        each one while this peer is in no complete replica. If this peer is not in the run, the call only joins."""
         if not self._is_in_run():
             return self.join()
         self._check_not_finished()
@@ -444,13 +422,15 @@ class Pipeline(Method):
         info = PipelineInfo(round=self.round, replica=self._seat.replica, stage=self._seat.stage)
         if self._seat.replica not in self._complete:
             info = replace(info, idle=True)
-        elif not self._lost:
+        else:
             micros = list(self.batch(self._seat.replica, self._step))
             if not micros:
                 raise InvalidArgument("batch: there are no micro-batches")
             loss, sent = self._whole_batch(micros) if self.whole else self._piped_batch(micros)
-            info = replace(info, loss=loss, activation_bytes=sent, waited_s=self._waited_s)
-        if not info.idle and not self._lost and self._shared.position + 1 < self.inner_steps:
+            info = replace(info, loss=loss, lost=self._lost, activation_bytes=sent, waited_s=self._waited_s)
+        # Who has lost a peer at the end of a step can tell the one on the other side in the next step only.
+        trains_on = not info.idle and not (self.whole and self._lost)
+        if trains_on and self._shared.position + 1 < self.inner_steps:
             self._shared.position += 1
             return info
         reached = self._reach()
@@ -473,7 +453,6 @@ class Pipeline(Method):
                 held.stage.forget()
             else:
                 held.stage.step(self._step, micro_batches)
-                held.keep_in(self._columns)
 
     def _known(self, micro: Any) -> Any:
         known = np.asarray(self.known(micro), np.float32)
@@ -486,20 +465,19 @@ class Pipeline(Method):
     def _whole_batch(self, micros: Sequence[Any]) -> Tuple[float, int]:
         losses = []
         for micro in micros:
-            known = self._known(micro) if self._compresses else None
             hidden: Any = None
             saved: List[Any] = []
             for number, held in sorted(self._held.items()):
-                if number > 0 and known is not None:
-                    hidden = known + narrow(hidden - known, -1, self._basis)
+                if number > 0 and self._compresses:
+                    hidden = self.linked(micro, hidden)
                 hidden, kept = held.stage.forward(micro, hidden)
                 saved.append(kept)
             losses.append(float(hidden))
             gradient = None
             for number, held in sorted(self._held.items(), reverse=True):
                 gradient = held.stage.backward(saved.pop(), gradient)
-                if number > 0 and known is not None:
-                    gradient = narrow(gradient, -1, self._basis)
+                if number > 0 and self._compresses:
+                    gradient = narrow(gradient, self._basis)
         loss = float(np.mean(losses))
         self._lost = not np.isfinite(loss)
         self._optimize(len(micros))
@@ -509,7 +487,8 @@ class Pipeline(Method):
 
     def _piped_batch(self, micros: Sequence[Any]) -> Tuple[Optional[float], int]:
         ((number, held),) = self._held.items()
-        flow = _Flow(self._neighbors, number, [self._known(micro) for micro in micros], self._columns)
+        known = [self._known(micro) for micro in micros]
+        flow = _Flow(self._neighbors, number, known, self._columns, not self._lost)
         saved: Dict[int, Any] = {}
         losses: List[float] = []
         for kind, index in schedule(number, len(self._makers), len(micros), self._ahead):
@@ -539,11 +518,12 @@ class Pipeline(Method):
             for number, held in self._held.items()
         }
         said = json.dumps({"stage": stage, "ready": is_ready, "done": list(done), "held": held})
-        return {peer: _Told(one) for peer, one in self._gather(said.encode(), ROLL_TAG)}
+        count = len(self._makers)
+        return {peer: _Told(peer, one, count) for peer, one in self._gather(said.encode(), ROLL_TAG)}
 
     def _exchange(self) -> StepInfo:
         has_trained = self._seat.replica in self._complete and not self._lost
-        is_ready = has_trained and all([held.pack(self._columns) for held in self._held.values()])
+        is_ready = has_trained and all([held.changes.pack() for held in self._held.values()])
         done: List[int] = []
         counted: Set[int] = set()
         committed, sent, received = False, 0, 0
@@ -561,6 +541,7 @@ class Pipeline(Method):
                 try:
                     found, tx, rx = self._wait(lambda: self._hear(holders, held.changes, tells))
                 except _GONE:
+                    self._drop_group(holders)
                     continue
                 committed = held.changes.apply(found, tells) or committed
                 sent, received = sent + tx, received + rx
@@ -570,7 +551,7 @@ class Pipeline(Method):
             self._shared.round -= 1  # it is made again: who has dropped out may come back with what counts
         for held in self._held.values():
             held.at = self.round + 1
-            held.write(self._columns)
+            held.write()
         return PipelineInfo(
             participants=len(counted), committed=committed, tx_bytes=sent, rx_bytes=received,
             skipped=has_trained and not is_ready,
@@ -585,11 +566,17 @@ class Pipeline(Method):
         return operation.blobs, info.tx_bytes, info.rx_bytes
 
     def _group(self, peers: Sequence[str]) -> Communicator:
-        """Joint with them. It is kept until seats change; of one that has ended a member is gone."""
+        """Joint with them. It is kept until seats change, or it ends."""
         key = tuple(sorted(peers))
         if key not in self._groups:
             self._groups[key] = self.comm.group(peers)
         return self._groups[key]
+
+    def _drop_group(self, peers: Sequence[str]) -> None:
+        """It has ended, for all alike: a member has gone, or a link has broken. Who is left founds another."""
+        group = self._groups.pop(tuple(sorted(peers)), None)
+        if group is not None:
+            group.close()
 
     # ---- seats
 
@@ -668,11 +655,12 @@ class Pipeline(Method):
             for index, flat in enumerate(held.theta):
                 group.broadcast(flat, root=donor, tag=DATA_TAG + index)
         except _GONE:
+            self._drop_group([donor, *needing])
             return
         if self._own_id != donor:
             held.at = self.round
             held.changes.forget()
-            held.write(self._columns)
+            held.write()
             self._stage_bytes += sum(flat.nbytes for flat in held.changes.theta)
 
     def _end_groups(self) -> None:

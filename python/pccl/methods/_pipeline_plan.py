@@ -80,13 +80,13 @@ def handovers(seats: Mapping[str, Seat], held: Held, stages: int, round: int) ->
     found: Dict[int, Handover] = {}
     for stage in range(stages):
         wanting = [peer for peer, seat in seats.items() if stage in seat.stages(stages)]
-        there = {peer: of[stage][1] for peer, of in held.items() if stage in of and of[stage][0] == round}
+        digests = {peer: of[stage][1] for peer, of in held.items() if stage in of and of[stage][0] == round}
+        there = {peer: digest for peer, digest in digests.items() if peer in wanting}  # who moves gives it up
         if not there:
             if wanting and round == 0:
                 found[stage] = Handover(None, tuple(wanting))
             continue
-        digests = list(there.values())
-        right = max(digests, key=digests.count)
+        right = max(there.values(), key=list(digests.values()).count)
         needing = tuple(peer for peer in wanting if there.get(peer) != right)
         if needing:
             found[stage] = Handover(next(peer for peer in there if there[peer] == right), needing)

@@ -67,11 +67,9 @@ class Changes:
             max_bytes=max(_BLOBS_MIN, _PEERS_MAX * self.bytes),
         )
 
-    def pack(self, narrow: Callable[[], None] = lambda: None) -> bool:
-        """What is to be told, and in the work arrays what is then left. false: it is not finite. narrow: works on
-        self.change first."""
+    def pack(self) -> bool:
+        """What is to be told, and in the work arrays what is then left. false: it is not finite."""
         self._layout.measure(self._start, self._room)
-        narrow()
         with np.errstate(over="ignore", invalid="ignore"):
             for work, feedback, change in zip(self._work, self.feedback, self.change):
                 np.multiply(feedback, np.float32(self._how.decay), out=work)

@@ -17,7 +17,6 @@ class PipelineStage:
     optimizer: makes one of the parameters, for example lambda parameters: torch.optim.AdamW(parameters, 4e-4).
     first: of the first stage, (micro-batch) -> what its first module takes.
     loss: of the last stage, (what its last module makes, micro-batch) -> a scalar.
-    writes: the modules whose output is added to the stream: Linear and Embedding.
     max_norm: gradients of the stage that are longer are scaled down to that.
     scheduler: makes one of the optimizer; it counts the steps of this peer.
     """
@@ -29,7 +28,6 @@ class PipelineStage:
         *,
         first: Optional[Callable[[Any], torch.Tensor]] = None,
         loss: Optional[Callable[[torch.Tensor, Any], torch.Tensor]] = None,
-        writes: Sequence[torch.nn.Module] = (),
         max_norm: Optional[float] = 1.0,
         scheduler: Optional[Callable[[torch.optim.Optimizer], Any]] = None,
     ) -> None:
@@ -38,15 +36,8 @@ class PipelineStage:
         self.params: Dict[str, torch.nn.Parameter] = {
             name: parameter for name, parameter in self.modules.named_parameters() if parameter.requires_grad
         }
-        names = {id(parameter): name for name, parameter in self.params.items()}
-        self.spans: Dict[str, int] = {}
-        for module in writes:
-            if not isinstance(module, (torch.nn.Linear, torch.nn.Embedding)):
-                raise InvalidArgument(f"writes: a {type(module).__name__}; expected torch.nn.Linear or Embedding")
-            for parameter in module.parameters():
-                if id(parameter) not in names:
-                    raise InvalidArgument(f"writes: {module!r} is in none of the modules, or is not trained")
-                self.spans[names[id(parameter)]] = 1 if isinstance(module, torch.nn.Embedding) else 0
+        if not self.params:
+            raise InvalidArgument("modules: there are no parameters to train")
         self._device = next(iter(self.params.values())).device
         self.optimizer = optimizer(self.params.values())
         self._scheduler = scheduler(self.optimizer) if scheduler is not None else None

@@ -56,8 +56,8 @@ class Run:
 
 def peers(address, count, killed=(), prefix=lambda number: (), module="peer", seconds=240, **given):
     """What each of so many peers has told; those in `killed` are killed in the round that dies_in
-    says. module: their program."""
-    dies_in, seconds = given.pop("dies_in", None), given.pop("seconds", 240)
+    says. module: their program. seconds: the most that they may take."""
+    dies_in = given.pop("dies_in", None)
 
     def one(number):
         how = options(workers=count, dies_in=dies_in if number in killed else None, **given)

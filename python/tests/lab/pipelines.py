@@ -64,7 +64,6 @@ class Part:
         self.flat = np.zeros(sum(math.prod(shape) for shape in shapes.values()), np.float32)
         self.gradient = np.zeros_like(self.flat)
         self.params, self._gradients = self._named(self.flat, shapes), self._named(self.gradient, shapes)
-        self.spans = {name: 1 for name in shapes if name == "meaning" or name.startswith("out")}
         dice = np.random.default_rng([seed, 2, number])
         for name, part in self.params.items():
             if part.ndim == 2 and name != "meaning":
@@ -148,7 +147,8 @@ def batches_of(seed, replicas, size, micro_batches):
 
 
 def loss_of(comm, method):
-    """Joint: on text that was held back, of the stages that peers have, those of the first peers that have them."""
+    """Joint: on text that was held back, of the stages that peers have, those of the first peers that have them: of the
+    whole model, and of it with compressed links."""
     own = [bytes([number]) + stage.flat.tobytes() for number, stage in sorted(method.stages.items())]
     lengths = [len(blob) for blob in own]
     found = {}
@@ -157,12 +157,15 @@ def loss_of(comm, method):
         for length in json.loads(bytes(blob[:64])):
             found.setdefault(blob[begin], np.frombuffer(blob[begin + 1 : begin + length], np.float32))
             begin += length
-    micro, stream = text.validation(), None
+    micro = text.validation()
+    whole = linked = None
     for number, flat in sorted(found.items()):
         part = method._makers[number]()
         part.flat[:] = flat
-        stream, _ = part.forward(micro, stream)
-    return stream
+        if number > 0:
+            linked = method.linked(micro, linked)
+        whole, linked = part.forward(micro, whole)[0], part.forward(micro, linked)[0]
+    return whole, linked
 
 
 class Sham:
@@ -170,7 +173,7 @@ class Sham:
 
     def __init__(self, number, stages, seconds):
         self._is_last, self._seconds = number == stages - 1, seconds
-        self.params, self.spans = {"nothing": np.zeros(8, np.float32)}, {}
+        self.params = {"nothing": np.zeros(8, np.float32)}
 
     def forward(self, micro, _):
         time.sleep(self._seconds / 3)
@@ -249,8 +252,10 @@ def main():
                     "stage": info.stage, "lost": info.lost, "idle": info.idle, "digests": method.digests(),
                 }), flush=True)
         losses = [one for one in losses if one is not None]
-        loss = None if given.sham_s else loss_of(method.comm, method)
-        print(json.dumps({"activations": sent, "times": times, "trained": losses, "loss": loss}), flush=True)
+        whole, linked = (None, None) if given.sham_s else loss_of(method.comm, method)
+        print(json.dumps({
+            "activations": sent, "times": times, "trained": losses, "whole": whole, "linked": linked,
+        }), flush=True)
         method.close()
 
 

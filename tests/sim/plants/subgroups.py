@@ -4,7 +4,7 @@ from .bug import Bug
 PLANTS = [
     Bug("views_abort_subgroups",
         "15.3: a view that touches no member aborts an operation of a subgroup at one of them",
-        ["STATE", "I8", "PEACE", "I2"], ["subgroup-overlap"],
+        ["STATE", "I5", "I8", "PEACE", "I2"], ["subgroup-overlap"],
         [
             ("src/wire/compare.c",
              "return instance->subgroup == 0 && pccl_epoch_compare(view, present) < 0;",

@@ -42,8 +42,8 @@ PLANTS = [
         ["T2", "T9"], ["topology-links-first"],
         [
             ("src/master/topology.c",
-             "look_at_links(m, group, group->tuning.better) != LINKS_STAND ||",
-             ""),
+             "return pccl_master_has_better(group) && look_at_links(m, group, group->tuning.better) == LINKS_STAND;",
+             "return pccl_master_has_better(group);"),
             ("src/master/topology.c",
              "if (pccl_master_has_better(group)) tuning->phase = PCCL_TUNING_LINKS;",
              ""),
