@@ -13,15 +13,13 @@ It must be a Python that has numpy.
 
 import argparse
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from crew import ROOT, ask, crew
+
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-PORT = 48148
 DELAY_MS = 5
 
 
@@ -51,24 +49,11 @@ def peer(arguments):
     comm.close()
 
 
-def start(arguments, wan, host):
-    command = [sys.executable, str(pathlib.Path(__file__).resolve()), "--peer", f"{wan.address(0)}:{PORT}"]
-    command += ["--peers", str(arguments.peers), "--bytes", str(arguments.bytes)]
-    command += ["--budget-ms", str(arguments.budget_ms)]
-    environment = dict(os.environ, PCCL_LIBRARY=str(arguments.build / "src" / "libpccl.so.1"))
-    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    return subprocess.Popen(wan.prefix(host) + command, env=environment, **pipes)
-
-
 def phase(arguments, peers, rate):
     """After how many operations the codec stays the same, and the share of those later that met the budget."""
     seen = []
     for _ in range(arguments.operations):
-        for process in peers:
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        told = [json.loads(process.stdout.readline()) for process in peers]
+        told = ask(peers, "go")
         if len({one["codec"] for one in told}) != 1:
             raise SystemExit(f"peers chose differently: {told}")
         seen.append({"codec": told[0]["codec"], "why": told[0]["why"], "ms": min(one["ms"] for one in told)})
@@ -81,29 +66,12 @@ def phase(arguments, peers, rate):
 
 
 def measure(arguments):
-    sys.path.insert(0, str(ROOT / "tests" / "wan"))
-    from wan import Wan  # pylint: disable=import-outside-toplevel
-
-    os.environ.setdefault("E2E_WANEM", str(arguments.build / "tests" / "wan" / "wanem"))
     rates = [int(rate) for rate in arguments.rates.split(",")]
-    with Wan(1 + arguments.peers, rate_mbit=rates[0], delay_ms=DELAY_MS, queue_kib=1024) as wan:
-        words = [str(arguments.build / "tools" / "pccl-master"), "--listen", f"{wan.address(0)}:{PORT}"]
-        processes = [subprocess.Popen(wan.prefix(0) + words)]
-        time.sleep(0.5)
-        peers = [start(arguments, wan, 1 + i) for i in range(arguments.peers)]
-        processes += peers
-        try:
-            if any(process.stdout.readline() != "ready\n" for process in peers):
-                raise SystemExit("the peers did not come together")
-            for rate in rates:
-                wan.set_rate(rate)
-                phase(arguments, peers, rate)
-            for process in peers:
-                process.stdin.close()
-        finally:
-            for process in processes:
-                process.terminate()
-                process.wait()
+    options = ("peers", "bytes", "budget_ms")
+    with crew(arguments, __file__, options, rate_mbit=rates[0], delay_ms=DELAY_MS, queue_kib=1024) as (wan, peers):
+        for rate in rates:
+            wan.set_rate(rate)
+            phase(arguments, peers, rate)
 
 
 def main():

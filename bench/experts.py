@@ -10,15 +10,13 @@ It must be a Python that has torch.
 
 import argparse
 import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PORT = 48148
+from crew import ROOT, ask, crew
+
 WIDTH, EXPERTS, TOP_K = 1024, 16, 2
 
 
@@ -76,23 +74,6 @@ def peer(arguments):
     comm.close()
 
 
-def start(arguments, wan, host):
-    command = [sys.executable, str(pathlib.Path(__file__).resolve()), "--peer", f"{wan.address(0)}:{PORT}"]
-    for name in ("peers", "tokens", "chunks"):
-        command += [f"--{name}", str(getattr(arguments, name))]
-    environment = dict(os.environ, PCCL_LIBRARY=str(arguments.build / "src" / "libpccl.so.1"))
-    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    return subprocess.Popen(wan.prefix(host) + command, env=environment, **pipes)
-
-
-def ask(peers, command):
-    for process in peers:
-        process.stdin.write(f"{command}\n")
-        process.stdin.flush()
-    return [json.loads(process.stdout.readline()) for process in peers]
-
-
 def report(arguments, peers):
     rows = max(one["rows"] for one in ask(peers, 0.0))  # of the busiest peer, which all wait for
     ratios = []
@@ -109,26 +90,10 @@ def report(arguments, peers):
 
 
 def measure(arguments):
-    sys.path.insert(0, str(ROOT / "tests" / "wan"))
-    from wan import Wan  # pylint: disable=import-outside-toplevel
-
-    os.environ.setdefault("E2E_WANEM", str(arguments.build / "tests" / "wan" / "wanem"))
-    with Wan(1 + arguments.peers, rate_mbit=arguments.mbit, delay_ms=arguments.delay_ms, queue_kib=1024) as wan:
-        words = [str(arguments.build / "tools" / "pccl-master"), "--listen", f"{wan.address(0)}:{PORT}"]
-        processes = [subprocess.Popen(wan.prefix(0) + words, stderr=subprocess.DEVNULL)]
-        time.sleep(0.5)
-        peers = [start(arguments, wan, 1 + i) for i in range(arguments.peers)]
-        processes += peers
-        try:
-            if any(process.stdout.readline() != "ready\n" for process in peers):
-                raise SystemExit("the peers did not come together")
-            report(arguments, peers)
-            for process in peers:
-                process.stdin.close()
-        finally:
-            for process in processes:
-                process.terminate()
-                process.wait()
+    options = ("peers", "tokens", "chunks")
+    links = {"rate_mbit": arguments.mbit, "delay_ms": arguments.delay_ms, "queue_kib": 1024}
+    with crew(arguments, __file__, options, **links) as (_, peers):
+        report(arguments, peers)
 
 
 def main():

@@ -187,8 +187,7 @@ static const char *plain_words(const struct pccl_secure *secure)
     case PCCL_SECURE_MASTER:
         return pccl_keys_has_files(secure->keys)
                    ? "this master takes encrypted connections only: start the peer with a certificate in "
-                     "PCCL_TLS_CERT, "
-                     "PCCL_TLS_KEY and PCCL_TLS_CA"
+                     "PCCL_TLS_CERT, PCCL_TLS_KEY and PCCL_TLS_CA"
                    : "this master takes encrypted connections only: start the peer with the master's token in "
                      "PCCL_TOKEN or PCCL_TOKEN_FILE";
     case PCCL_SECURE_VISITOR: return "it does not encrypt: its address is without https://";

@@ -150,7 +150,7 @@ class Exchange:
         return True
 
     def _stop(self) -> None:
-        """Nothing is under way any more, at any peer: an exception leaves, and the others' calls end, too."""
+        """An exception leaves: what is under way ends at all peers. What they launch next waits until this one goes."""
         self._stopped = True
         try:
             self._comm.abort()
