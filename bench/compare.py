@@ -18,7 +18,8 @@ buffer, as in nccl-tests. Gloo's reduce-scatter is wrong unless the peers are a 
 two; that row is left out then.
 
 Rows: limit        plain sockets that move the same traffic, and do nothing else
-      pccl         this library (pccl-u8: with the codec minmax:u8; pccl-int4, pccl-e3m0 and so on)
+      pccl         this library (pccl-u8: with the codec minmax:u8; pccl-int4, pccl-e3m0 and so on;
+                   pccl-encrypted: with a secret)
       gloo-*       Gloo: ring, ring_chunked, halving_doubling, bcube; gloo: what others than
                    all_reduce have
       mpi, mpi-ring  OpenMPI over its tcp transport: what it chooses, and its ring (all_reduce)
@@ -51,6 +52,7 @@ TORCH = ROOT / "build" / "venv" / "bin" / "python"
 GLOO = ("ring", "ring_chunked", "halving_doubling", "bcube")
 ALL_ROWS = ["limit", "pccl", *(f"gloo-{name}" for name in GLOO), "mpi", "mpi-ring", "torch"]
 CODECS = {"u8": "minmax:u8", **{name: name for name in ("e4m3", "e5m2", "int4", "e3m0", "e2m1")}}  # by row
+ENCRYPTED, SECRET = "encrypted", "9tqkqWCYbl1rTQmfC1GI4dHqmmuS"
 OTHER_ROWS = ["limit", "pccl", "gloo", "mpi", "torch"]  # of all but all_reduce
 # What the busiest peer sends or receives at least, as a multiple of the size.
 BUS = {
@@ -261,15 +263,18 @@ def run_limit(launch, where, arguments, peers, sizes, iterations, _):
 def run_pccl(launch, where, arguments, peers, sizes, iterations, kind):
     command = [arguments.perf, "-N", peers, "--op", arguments.op, "--sizes", ",".join(map(str, sizes))]
     command += ["--json", "-", "--in-place", 0]
-    command += ["-n", iterations, "-w", WARM_UP, *(["-q", CODECS[kind]] if kind else [])]
+    command += ["-n", iterations, "-w", WARM_UP, *(["-q", CODECS[kind]] if kind in CODECS else [])]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     if arguments.congestion:
         shim = ROOT / arguments.build / "tests" / "e2e" / "libe2e_shim.so"
         pipes["more"] = {"LD_PRELOAD": str(shim), "SHIM_CONGESTION": arguments.congestion}
+    secret = {"PCCL_SECRET": SECRET} if kind == ENCRYPTED else {}
+    pipes["more"] = {**pipes.get("more", {}), **secret}
     if not arguments.wan:
         return rows_of(launch.output(launch.start(command + ["--no-limit"], **pipes)))
     master = f"{where.address(peers)}:48148"
-    launch.start(where.prefix(peers) + [arguments.master, "--listen", master], stderr=subprocess.DEVNULL)
+    words = where.prefix(peers) + [arguments.master, "--listen", master]
+    launch.start(words, stderr=subprocess.DEVNULL, more=secret)
     alike = [launch.start(where.prefix(i) + command + ["--connect", master], **pipes) for i in range(peers)]
     parts = [rows_of(launch.output(process)) for process in alike]
     # Each tells its own processor time times the number of peers.
@@ -508,7 +513,7 @@ def read_arguments():
         parser.error(str(error))
     there_are = ALL_ROWS if arguments.op == "all_reduce" else OTHER_ROWS
     arguments.rows = arguments.rows.split(",") if arguments.rows else there_are
-    rows = [*there_are, *(f"pccl-{kind}" for kind in CODECS)]
+    rows = [*there_are, *(f"pccl-{kind}" for kind in (*CODECS, ENCRYPTED))]
     for row in arguments.rows:
         if row not in rows:
             parser.error(f"there is no row '{row}'; there are {' '.join(rows)}")
