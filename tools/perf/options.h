@@ -54,7 +54,7 @@ struct perf_options {
     pcclRedOp_t operation;
     pcclQuantizationOptions_t codec;
     pcclCodecParams_t codec_params; /* of a codec with scales */
-    uint32_t budget_ms;             /* of an automatic codec; 0: not given */
+    uint32_t budget_ms, budget_percent; /* of an automatic codec; 0: not given */
     const char *codec_text;         /* as given, "minmax:u8"; "-" without one */
     uint32_t concurrent;            /* operations that share the bytes of one measurement */
     uint32_t tensors;               /* and so many tensors share those of each of them */
