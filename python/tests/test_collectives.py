@@ -742,7 +742,7 @@ def test_an_automatic_codec_with_a_share_of_the_time(group):
                         place.all_reduce(given, result, op="sum", tag=1, quantization_options=(option, other)[i])
         for _ in range(3):
             entry = pccl.AllReduce(given, result, op="sum", tag=2, quantization_options=option)
-            comm.all_reduce_multiple_with_retry([entry])
+            comm.run([entry])
             seen.append(result.tobytes())
         sub.close()
         return seen

@@ -45,7 +45,7 @@ static const char help[] =
     "                         (f32, bf16, pow2) and :ROUNDING (nearest, stochastic), or :feedback in any\n"
     "                         of these places; or auto, likewise, with a budget (none)\n"
     "      --budget-ms N      with --codec auto: as many bits as are expected to take no longer\n"
-    "      --budget-percent N  with --codec auto: no longer than this share of the time between two operations\n"
+    "      --budget-percent N  or than this share of the time between two\n"
     "  -p, --pool N           connections to each neighbor, 0 to 64 (0: chosen by the library)\n"
     "  -O, --option NAME=VALUE  a parameter of the library, pccl(7): bind_address=10.0.0.1; may be repeated\n"
     "      --in-place 0|1|both  (both)\n"
