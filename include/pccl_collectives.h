@@ -742,13 +742,9 @@ typedef struct pcclCodecParams_t {
      * another count, type or codec, what was kept is dropped, and a warning logged.
      */
     bool feedback;
-    /*
-     * Of pcclQuantAuto, and only of it, one of these: how long an operation may take, in milliseconds, up to
-     * 131071; or in percent of the time between two uses of its tag, up to 100. The first two uses of a
-     * tag, before which that time is not known, are exact.
-     */
+    /* Of pcclQuantAuto, and only of it, one of these: how long an operation may take, up to 131071 ms. */
     uint32_t budget_ms;
-    uint32_t budget_percent;
+    uint32_t budget_percent; /* or of the time between two uses of its tag, up to 100; the first two are exact */
 } pcclCodecParams_t;
 
 #define PCCL_CODEC_PARAMS_INIT                                                                                         \

@@ -352,7 +352,8 @@ static void choose(const struct pccl_communicator *comm, const struct pccl_reque
  */
 static bool feeds_back(const struct pccl_request *request, const struct pccl_descriptor *descriptor)
 {
-    return request->feedback && (!pccl_choice_is_automatic(&request->descriptor) || descriptor->codec >= PCCL_PACKING_SCALED);
+    return request->feedback &&
+           (!pccl_choice_is_automatic(&request->descriptor) || descriptor->codec >= PCCL_PACKING_SCALED);
 }
 
 /* Of one that is meant. */

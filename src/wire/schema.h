@@ -234,7 +234,7 @@
     F(STRUCT, view, epoch, ) /* start view */                                                                          \
     F(STRUCT, descriptor, descriptor, )                                                                                \
     F(U8, tiny, 0, 1)                                                                                                  \
-    F(LIST, choice, choice, 1) /* with a budget, not tiny: as launched, with since_us and gap_us */                    \
+    F(LIST, choice, choice, 1)                  /* with a budget, not tiny: as launched, with since_us and gap_us */   \
     F(BYTES, payload, , PCCL_FOUNDED_BYTES_MAX) /* longer than PCCL_TINY_BYTES_MAX: of a founding */
 
 #define PCCL_FIELDS_failed(F)                                                                                          \

@@ -208,7 +208,7 @@ static void settle(struct sim *sim, uint32_t count, uint64_t step)
     MUST(sim, use_after(sim, count, step + 2, GAP_MS, GENTLE_MS) == PCCL_LEVEL_8);
 }
 
-/* A pause changes nothing, nor does what lies between an abort and the next attempt, nor a death. Then time is found. */
+/* A pause, a death, and what lies between an abort and the next attempt change nothing. Then there is more time. */
 void scenario_choice_share(struct sim *sim)
 {
     begin(sim, 3, SHARE);
@@ -235,7 +235,7 @@ void scenario_choice_share(struct sim *sim)
     settle(sim, 3, 15);
 }
 
-/* A restarted master commits what all have finished: how long it took is unknown, what lay between uses before is not. */
+/* A restarted master commits what all have finished. How long it took is unknown; what lay between uses is known. */
 void scenario_choice_share_restart(struct sim *sim)
 {
     begin(sim, 2, SHARE);

@@ -463,7 +463,7 @@ struct sim_request {
     enum pccl_reduce_op reduction;
     uint32_t budget_ms; /* of an automatic codec, if the operation can have one; 0: none, or a share of the time */
     uint8_t budget_percent;
-    const char *label;  /* NULL: none */
+    const char *label; /* NULL: none */
     uint32_t timeout_ms;
     bool counted; /* it counts on the members as of the last call, though its form does not depend on them */
     const struct pccl_id *members; /* ... it counts on these instead */
