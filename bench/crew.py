@@ -1,9 +1,10 @@
-"""Peers on hosts of their own behind emulated links (tests/wan; needs root), which do what they are told."""
+"""Peers that do what they are told: here, or on hosts of their own behind emulated links (tests/wan; needs root)."""
 
 import contextlib
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import time
@@ -12,18 +13,48 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PORT = 48148
 
 
-@contextlib.contextmanager
-def crew(arguments, script, options, **links):
-    """The emulator and the peers, each of which runs the script with --peer ADDRESS and the options, names of
-    arguments. It has said "ready", and ends when there is nothing more to read. links: as of Wan."""
+class Loopback:
+    """In place of a Wan: all on this host."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    @staticmethod
+    def prefix(_host):
+        return []
+
+    @staticmethod
+    def address(_host):
+        return "127.0.0.1"
+
+    @staticmethod
+    def port():
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            return free.getsockname()[1]
+
+
+def _hosts(arguments, links):
+    if not links:
+        return Loopback()
     sys.path.insert(0, str(ROOT / "tests" / "wan"))
     from wan import Wan  # pylint: disable=import-outside-toplevel
 
     os.environ.setdefault("E2E_WANEM", str(arguments.build / "tests" / "wan" / "wanem"))
+    return Wan(1 + arguments.peers, **links)
+
+
+@contextlib.contextmanager
+def crew(arguments, script, options, **links):
+    """The emulator and the peers, each of which runs the script with --peer ADDRESS and the options, names of
+    arguments. It has said "ready", and ends when there is nothing more to read. links: as of Wan; none: all are
+    on this host."""
     environment = dict(os.environ, PCCL_LIBRARY=str(arguments.build / "src" / "libpccl.so.1"))
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
-    with Wan(1 + arguments.peers, **links) as wan:
-        address = f"{wan.address(0)}:{PORT}"
+    with _hosts(arguments, links) as wan:
+        address = f"{wan.address(0)}:{PORT if links else wan.port()}"
         command = [sys.executable, str(pathlib.Path(script).resolve()), "--peer", address]
         for name in options:
             command += ["--" + name.replace("_", "-"), str(getattr(arguments, name))]

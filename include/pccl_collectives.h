@@ -742,15 +742,14 @@ typedef struct pcclCodecParams_t {
      * another count, type or codec, what was kept is dropped, and a warning logged.
      */
     bool feedback;
-    /*
-     * Of pcclQuantAuto, and only of it: how long an operation may take, in milliseconds; up to 131071.
-     */
+    /* Of pcclQuantAuto, and only of it, one of these: how long an operation may take, up to 131071 ms. */
     uint32_t budget_ms;
+    uint32_t budget_percent; /* or of the time between two uses of its tag, up to 100; the first two are exact */
 } pcclCodecParams_t;
 
 #define PCCL_CODEC_PARAMS_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(pcclCodecParams_t), pcclQuantInt4, 256, pcclScaleFloat, pcclRoundNearest, false, 0                      \
+        sizeof(pcclCodecParams_t), pcclQuantInt4, 256, pcclScaleFloat, pcclRoundNearest, false, 0, 0                   \
     }
 
 /*
@@ -765,12 +764,12 @@ typedef struct pcclCodecParams_t {
  * With pcclQuantAuto, for sums and averages in all-reduces and in reduce-scatters of equal shares, the
  * library chooses for each operation: floats travel as they are, or as 16 (pcclQuantZeroPointScale), 8
  * (pcclQuantE4M3) or 4 bits (pcclQuantE2M1), whatever is the most that the last use of the tag lets
- * expect to take no longer than budget_ms; where nothing does, 4. All peers choose the same, and must
+ * expect to take no longer than the budget; where nothing does, 4. All peers choose the same, and must
  * give the same budget. Block, scale and rounding are those of 8 and 4 bits; so is feedback, which
  * waits while more bits travel. pcclOperationInfo_t tells what was chosen, and why.
  * pcclSuccess
- * pcclInvalidArgument a pointer is NULL, the size is not set, there is no such codec, or a budget_ms of
- *                     another format than pcclQuantAuto
+ * pcclInvalidArgument a pointer is NULL, the size is not set, there is no such codec, a budget of another
+ *                     format than pcclQuantAuto, or both budgets
  */
 PCCL_EXPORT pcclResult_t pcclCreateCodec(const pcclCodecParams_t *params, pcclQuantizationOptions_t *codec_out);
 

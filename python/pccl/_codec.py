@@ -21,8 +21,10 @@ class QuantizationOptions:
     takes 8 bytes for each element (Communicator.get_feedback).
 
     QuantizationOptions("auto", budget_ms=50) is for sums and averages: each operation gets as many
-    bits, exact, 16, 8 or 4, as the last one with its tag lets expect to take no longer than that. All
-    peers choose the same; the result's codec and why tell what was chosen, and why.
+    bits, exact, 16, 8 or 4, as the last one with its tag lets expect to take no longer than that. With
+    budget_percent=20 in its place, no longer than that share of the time between two uses of the tag,
+    of which the first two are exact. All peers choose the same; the result's codec and why tell what
+    was chosen, and why.
     """
 
     quantized_datatype: Union[DataType, QuantizationAlgorithm, str] = DataType.UINT8
@@ -32,6 +34,7 @@ class QuantizationOptions:
     rounding: Union[CodecRounding, str] = CodecRounding.NEAREST
     feedback: bool = False
     budget_ms: int = 0
+    budget_percent: int = 0
 
     def __post_init__(self) -> None:
         given = self.quantized_datatype
@@ -45,8 +48,8 @@ class QuantizationOptions:
         if algorithm < QuantizationAlgorithm.E4M3:
             if self.feedback:
                 raise InvalidArgument("error feedback is for formats of eight and of four bits")
-            if self.budget_ms:
-                raise InvalidArgument("budget_ms is for an automatic codec")
+            if self.budget_ms or self.budget_percent:
+                raise InvalidArgument("a budget is for an automatic codec")
             return _native.QuantizationOptionsC(data_type("quantized_datatype", self.quantized_datatype), algorithm)
         params = _native.CodecParamsC(
             ctypes.sizeof(_native.CodecParamsC),
@@ -56,6 +59,7 @@ class QuantizationOptions:
             member("rounding", CodecRounding, self.rounding),
             self.feedback,
             number("budget_ms", self.budget_ms, 0, 1 << 32),
+            number("budget_percent", self.budget_percent, 0, 1 << 32),
         )
         codec = _native.QuantizationOptionsC()
         code = _native.lib.pcclCreateCodec(ctypes.byref(params), ctypes.byref(codec))

@@ -35,6 +35,7 @@ class CodecParamsC(ctypes.Structure):
         ("rounding", c_int),
         ("feedback", c_bool),
         ("budget_ms", c_uint32),
+        ("budget_percent", c_uint32),
     ]
 
 

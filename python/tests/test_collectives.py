@@ -722,6 +722,43 @@ def test_an_automatic_codec_is_the_same_on_all(group):
     assert abs(np.frombuffer(results[3], np.float32) - exact).mean() < 0.5
 
 
+def test_an_automatic_codec_with_a_share_of_the_time(group):
+    """Nobody knows the time between uses before there were two; then next to nothing lies between. So it
+    is in a group, and in a list, which has a retry; a failure changes nothing."""
+    two = group(2)
+    option = pccl.QuantizationOptions("auto", budget_percent=1)
+    other = pccl.QuantizationOptions("auto", budget_percent=2)
+
+    def run(comm, i):
+        given, result = np.full(AUTOMATIC, i + 1, np.float32), np.empty(AUTOMATIC, np.float32)
+        sub = comm.group(comm.members())
+        seen = []
+        for place in (comm, sub):
+            for use in range(4):
+                info = place.all_reduce(given, result, op="sum", tag=1, quantization_options=option)
+                seen.append((info.codec, info.why))
+                if use == 2:
+                    with pytest.raises(pccl.PCCLError, match="automatic within [12] % of the time between uses"):
+                        place.all_reduce(given, result, op="sum", tag=1, quantization_options=(option, other)[i])
+        for _ in range(3):
+            entry = pccl.AllReduce(given, result, op="sum", tag=2, quantization_options=option)
+            comm.run([entry])
+            seen.append(result.tobytes())
+        sub.close()
+        return seen
+
+    one, another = two.all(run)
+    assert one == another
+    none = pccl.QuantizationAlgorithm.NONE
+    for uses in (one[:4], one[4:8]):
+        assert [codec == none for codec, _ in uses] == [True, True, False, False]
+        whys = [why for _, why in uses]
+        assert whys[0] == "first use: budget 1 % of the time between uses, which is not known yet"
+        assert whys[1].startswith("kept: budget 1 % of the time between uses, which is not known yet, the use before")
+        assert whys[2].startswith("lowered: budget 1 % of the time between uses, gap ")
+        assert whys[3].startswith("kept: budget 1 % of the time between uses, gap ")
+
+
 def test_an_automatic_codec_of_other_sums(group):
     """Of shares, of lists, of halves, in a group, and of what goes through the master; what an exact use
     did not lose, error feedback does not add."""
@@ -763,6 +800,12 @@ def test_automatic_codecs_that_there_are_not():
         pccl.QuantizationOptions("int4", budget_ms=5).to_c()
     with pytest.raises(pccl.InvalidArgument, match="is for an automatic codec"):
         pccl.QuantizationOptions("uint8", budget_ms=5).to_c()
+    with pytest.raises(pccl.InvalidArgument, match="is for an automatic codec"):
+        pccl.QuantizationOptions("uint8", budget_percent=5).to_c()
+    with pytest.raises(pccl.InvalidArgument, match="either a budget_ms or a budget_percent"):
+        automatic(5, budget_percent=5).to_c()
+    with pytest.raises(pccl.InvalidArgument, match="more than 100"):
+        pccl.QuantizationOptions("auto", budget_percent=101).to_c()
     with pytest.raises(pccl.InvalidArgument, match="more than 131071"):
         automatic(131072).to_c()
     with pytest.raises(pccl.InvalidArgument, match="only an operation tells"):

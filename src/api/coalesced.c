@@ -1,6 +1,7 @@
 /* The list of tensors of a coalesced all-reduce, from the caller's. */
 #include "api/api.h"
 #include "net/heap.h"
+#include "wire/choice.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -151,7 +152,7 @@ enum pccl_status pccl_api_coalesced(const struct pccl_asked *asked, struct pccl_
     }
     if (status != PCCL_OK)
         return status;
-    if (quantized && request->descriptor.codec == PCCL_CODEC_NONE && request->descriptor.budget_ms == 0)
+    if (quantized && request->descriptor.codec == PCCL_CODEC_NONE && !pccl_choice_is_automatic(&request->descriptor))
         return pccl_api_refuse(reason, "no tensor of the list has floats, which alone are quantized");
     if (request->factor != 1 && !multiplies)
         return pccl_api_refuse(reason, "only a premultiplied sum is given a factor");

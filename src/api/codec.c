@@ -12,11 +12,13 @@
 
 /*
  * pcclQuantizationOptions_t.quantized_datatype of a scaled or an automatic codec; no data type is so large. An
- * automatic one has its budget above all else.
+ * automatic one has its budget above all else, and above that whether it is a share of the time.
  */
 enum {
     AUTO = PCCL_PACKING_KINDS, /* an algorithm of callers; descriptors have what was chosen */
     BUDGET_SHIFT = 14,
+    BUDGET_MASK = PCCL_BUDGET_MS_MAX,
+    SHARE_SHIFT = 31,
     FEEDBACK = 1 << 13,
     MADE = 1 << 12,
     BLOCK_SHIFT = 3,
@@ -49,12 +51,15 @@ static void take_scales(unsigned number, struct pccl_descriptor *descriptor)
 /* Block, scale and rounding are for the levels that have them, which the descriptor is given at a launch. */
 static enum pccl_status take_automatic(unsigned number, struct pccl_descriptor *descriptor, struct pccl_text *reason)
 {
-    if ((number & MADE) == 0 || number >> BUDGET_SHIFT == 0 || number >> BUDGET_SHIFT > PCCL_BUDGET_MS_MAX)
+    const unsigned budget = number >> BUDGET_SHIFT & BUDGET_MASK;
+    const bool is_share = number >> SHARE_SHIFT != 0;
+    if ((number & MADE) == 0 || budget == 0 || (is_share && budget > PCCL_BUDGET_PERCENT_MAX))
         return pccl_api_refuse(reason, "an automatic codec is made by pcclCreateCodec");
     const char *misfit = pccl_choice_misfit(descriptor);
     if (misfit)
         return pccl_api_refuse(reason, misfit);
-    descriptor->budget_ms = number >> BUDGET_SHIFT;
+    descriptor->budget_ms = is_share ? 0 : budget;
+    descriptor->budget_percent = is_share ? (uint8_t)budget : 0;
     take_scales(number, descriptor);
     return PCCL_OK;
 }
@@ -95,6 +100,24 @@ static pcclResult_t answer(enum pccl_status status, const struct pccl_text *reas
     return status == PCCL_OK ? pcclSuccess : pccl_api_fail(NULL, PCCL_FAMILY_GENERAL, status, reason);
 }
 
+static bool is_budget_right(const pcclCodecParams_t *params, bool automatic, struct pccl_text *reason)
+{
+    const bool in_ms = params->budget_ms != 0, in_percent = params->budget_percent != 0;
+    if (!automatic && (in_ms || in_percent))
+        pccl_text_format(reason, "%s is for an automatic codec", in_ms ? "budget_ms" : "budget_percent");
+    else if (automatic && !in_ms && !in_percent)
+        pccl_text_format(reason, "an automatic codec needs a budget_ms or a budget_percent");
+    else if (in_ms && in_percent)
+        pccl_text_format(reason, "an automatic codec has either a budget_ms or a budget_percent");
+    else if (params->budget_ms > PCCL_BUDGET_MS_MAX)
+        pccl_text_format(reason, "budget_ms is more than %u", (unsigned)PCCL_BUDGET_MS_MAX);
+    else if (params->budget_percent > PCCL_BUDGET_PERCENT_MAX)
+        pccl_text_format(reason, "budget_percent is more than %u", (unsigned)PCCL_BUDGET_PERCENT_MAX);
+    else
+        return true;
+    return false;
+}
+
 static enum pccl_status create(const pcclCodecParams_t *given, pcclQuantizationOptions_t *codec,
                                struct pccl_text *reason)
 {
@@ -113,15 +136,12 @@ static enum pccl_status create(const pcclCodecParams_t *given, pcclQuantizationO
                                        .block = params.block};
     if (!pccl_scaled_is_valid(&scaled, reason))
         return PCCL_ARGUMENT;
-    if (automatic != (params.budget_ms != 0))
-        return pccl_api_refuse(reason, automatic ? "an automatic codec needs a budget_ms"
-                                                 : "budget_ms is for an automatic codec");
-    if (params.budget_ms > PCCL_BUDGET_MS_MAX) {
-        pccl_text_format(reason, "budget_ms is more than %u", (unsigned)PCCL_BUDGET_MS_MAX);
+    if (!is_budget_right(&params, automatic, reason))
         return PCCL_ARGUMENT;
-    }
-    unsigned number = params.budget_ms << BUDGET_SHIFT | (params.feedback ? FEEDBACK : 0) | MADE |
-                      params.block << BLOCK_SHIFT | (unsigned)params.rounding << ROUNDING_SHIFT | params.scale;
+    unsigned share = params.budget_percent != 0;
+    unsigned number = share << SHARE_SHIFT | (params.budget_ms + params.budget_percent) << BUDGET_SHIFT |
+                      (params.feedback ? FEEDBACK : 0) | MADE | params.block << BLOCK_SHIFT |
+                      (unsigned)params.rounding << ROUNDING_SHIFT | params.scale;
     *codec = (pcclQuantizationOptions_t){(pcclDataType_t)number, params.format};
     return PCCL_OK;
 }
@@ -173,7 +193,7 @@ static enum pccl_status measure_for(const pcclQuantizationOptions_t *codec, cons
     if ((unsigned)datatype >= PCCL_DATATYPES)
         return pccl_api_refuse(reason, "unknown data type");
     enum pccl_status status = pccl_api_codec(codec, &descriptor, reason);
-    if (status == PCCL_OK && descriptor.budget_ms != 0)
+    if (status == PCCL_OK && pccl_choice_is_automatic(&descriptor))
         return pccl_api_refuse(reason, "which codec an automatic one is, only an operation tells");
     if (status != PCCL_OK || !pccl_packing_find(&descriptor, (enum pccl_datatype)datatype, &packing, reason))
         return PCCL_ARGUMENT;

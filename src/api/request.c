@@ -233,7 +233,8 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
     if (options.label && !pccl_label_of(options.label, &request->descriptor.label))
         return pccl_api_refuse(reason, "a label has at most 32 bytes of printable UTF-8");
     status = read_counts(&options, request, reason);
-    const char *misfit = request->descriptor.budget_ms != 0 ? pccl_choice_misfit(&request->descriptor) : NULL;
+    const char *misfit =
+        pccl_choice_is_automatic(&request->descriptor) ? pccl_choice_misfit(&request->descriptor) : NULL;
     if (status == PCCL_OK && misfit)
         return pccl_api_refuse(reason, misfit); /* parts of given lengths, which were not known before */
     if (status == PCCL_OK)

@@ -25,6 +25,7 @@ enum {
     PCCL_TAGS_PER_ERA_MAX = 1 << 20,    /* distinct tags between two topology updates */
     PCCL_CHOICES_MAX = 4096,            /* tags with an automatic codec that one peer remembers */
     PCCL_BUDGET_MS_MAX = (1 << 17) - 1, /* of an automatic codec */
+    PCCL_BUDGET_PERCENT_MAX = 100,      /* likewise */
     PCCL_TINY_BYTES_MAX = 8192,         /* payload that may travel through the master */
     PCCL_SUBGROUPS_MAX = 4096,          /* that one peer is in, or founds */
     PCCL_SUBGROUP_SEATS_MAX = 1 << 17,  /* their members, in all: a report of them stays short */

@@ -2,6 +2,7 @@
 
 #include "drive/communicator.h"
 #include "net/heap.h"
+#include "wire/choice.h"
 #include "wire/packing.h"
 
 #include <string.h>
@@ -74,7 +75,8 @@ static bool is_of(const struct pccl_comm_feedback *feedback, const struct pccl_d
     bool is_list = descriptor->collective == PCCL_COALESCED;
     if (feedback->count != count || !feedback->adopted)
         return feedback->count == count;
-    bool are_automatic = adopter->budget_ms != 0 && descriptor->budget_ms != 0; /* packed otherwise at each level */
+    /* Automatic ones are packed otherwise at each level. */
+    bool are_automatic = pccl_choice_is_automatic(adopter) && pccl_choice_is_automatic(descriptor);
     return adopter->datatype == descriptor->datatype && (are_automatic || pccl_packing_equal(adopter, descriptor)) &&
            (adopter->collective == PCCL_COALESCED) == is_list &&
            (!is_list || pccl_id_equal(&adopter->counts, &descriptor->counts));

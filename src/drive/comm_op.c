@@ -352,7 +352,8 @@ static void choose(const struct pccl_communicator *comm, const struct pccl_reque
  */
 static bool feeds_back(const struct pccl_request *request, const struct pccl_descriptor *descriptor)
 {
-    return request->feedback && (request->descriptor.budget_ms == 0 || descriptor->codec >= PCCL_PACKING_SCALED);
+    return request->feedback &&
+           (!pccl_choice_is_automatic(&request->descriptor) || descriptor->codec >= PCCL_PACKING_SCALED);
 }
 
 /* Of one that is meant. */
@@ -373,7 +374,7 @@ static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_com
         return status;
     bool has_peers = handle->group ? subgroup != NULL : !pccl_peer_is_alone(comm->peer);
     bool moves = !operation->tiny && has_peers;
-    if (request->descriptor.budget_ms != 0 && moves)
+    if (pccl_choice_is_automatic(&request->descriptor) && moves)
         choose(comm, request, launch);
     if (feeds_back(request, &launch->descriptor))
         status = begin_feedback(handle, operation, request, &launch->descriptor, reason);
@@ -399,7 +400,7 @@ static enum pccl_status launch(const struct pcclComm_t *handle, struct pccl_comm
                                  .reason = request->reason,
                                  .user = operation};
     uint8_t made[PCCL_TINY_BYTES_MAX];
-    if (request->descriptor.budget_ms != 0)
+    if (pccl_choice_is_automatic(&request->descriptor))
         pccl_choice_apply(PCCL_LEVEL_EXACT, &launch.descriptor, &launch.descriptor); /* until it is chosen */
     bool is_meant = request->given_up == PCCL_CLASS_NONE;
     enum pccl_status status = is_meant ? prepare(handle, operation, request, subgroup, &launch, reason) : PCCL_OK;
@@ -579,7 +580,7 @@ static void take_result(const struct pccl_comm_op *operation, const struct pccl_
 static void describe_choice(struct pccl_comm_op *operation, const struct pccl_peer_op *op)
 {
     struct pccl_text words;
-    if (op->descriptor.budget_ms == 0)
+    if (!pccl_choice_is_automatic(&op->descriptor))
         return;
     pccl_text_clear(&words);
     if (op->tiny)

@@ -442,10 +442,11 @@ static bool may_found(struct pccl_master *m, struct pccl_remote *from, uint32_t 
  * PROTOCOL 7.12: who launched last waited for nobody. What a member says too much of its time makes its
  * launch an early one, which does not count; and no launch is later than its `done`.
  */
-static void note_launch(const struct pccl_master *m, struct pccl_operation *op, uint32_t took_us)
+static void note_launch(const struct pccl_master *m, struct pccl_operation *op, const struct pccl_choice *choice)
 {
-    if (took_us != PCCL_TOOK_UNKNOWN)
-        op->launched_us = pccl_max_u64(op->launched_us, m->now_us - pccl_min_u64(took_us, m->now_us));
+    if (choice->since_us != PCCL_TOOK_UNKNOWN)
+        op->launched_us = pccl_max_u64(op->launched_us, m->now_us - pccl_min_u64(choice->since_us, m->now_us));
+    pccl_choice_hear(&op->choice, choice);
 }
 
 void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
@@ -498,7 +499,7 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
     }
     part->done = true;
     if (done->choice_count > 0)
-        note_launch(m, op, done->choice[0].took_us);
+        note_launch(m, op, &done->choice[0]);
     op->done_count++;
     from->under_way++;
 }

@@ -73,7 +73,7 @@ static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct 
     struct pccl_choice choice = {.why = PCCL_CHOICE_NONE};
     if (fields->choice_count > 0)
         choice = fields->choice[0];
-    choice.took_us = PCCL_TOOK_UNKNOWN;
+    choice.since_us = PCCL_TOOK_UNKNOWN;
     struct pccl_msg_done done = {.instance = fields->instance,
                                  .view = fields->view,
                                  .descriptor = fields->descriptor,

@@ -16,6 +16,7 @@ struct pccl_tag_choice {
     uint64_t subgroup, tag;
     struct pccl_choice choice; /* CHOICE_NONE: there was no use that counts */
     uint64_t era;              /* of the last use that counts */
+    uint64_t told_us;          /* when it was told, until something is launched after it; 0: it was */
 };
 
 static uint64_t key_of(uint64_t subgroup, uint64_t tag) { return subgroup + tag; }
@@ -46,6 +47,16 @@ enum pccl_status pccl_peer_need_choice(struct pccl_peer *p, uint64_t subgroup, u
     made->tag = tag;
     pccl_table_insert(&p->choices, &made->by_tag, key_of(subgroup, tag));
     return PCCL_OK;
+}
+
+uint32_t pccl_peer_take_gap(struct pccl_peer *p, uint64_t subgroup, uint64_t tag)
+{
+    struct pccl_tag_choice *kept = find(p, subgroup, tag);
+    if (kept == NULL || kept->told_us == 0)
+        return 0;
+    const uint64_t gap_us = pccl_max_u64(p->now_us - kept->told_us, 1);
+    kept->told_us = 0;
+    return (uint32_t)pccl_min_u64(gap_us, UINT32_MAX);
 }
 
 struct pccl_choice pccl_peer_choose(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag,
@@ -87,6 +98,7 @@ void pccl_peer_keep_choice(struct pccl_peer *p, struct pccl_peer_op *op, const s
     op->next_choice = *next;
     kept->choice = *next;
     kept->era = era_of(p);
+    kept->told_us = p->now_us;
     if (next->level != op->choice.level)
         tell(p, op, next);
 }

@@ -13,6 +13,8 @@
  * too many tags; MEMORY.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_need_choice(struct pccl_peer *p, uint64_t subgroup, uint64_t tag);
+/* It is launched: how long after the outcome of the tag's use before; 0: unknown, as after another such launch. */
+uint32_t pccl_peer_take_gap(struct pccl_peer *p, uint64_t subgroup, uint64_t tag);
 /* The operation is committed, and this is told for the next use of its tag. */
 void pccl_peer_keep_choice(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_choice *next);
 /* Newcomers, who know nothing, or a restart of the master: all members forget the whole group's choices. */

@@ -149,7 +149,7 @@ struct pccl_launch {
     uint32_t payload_bytes;
     bool tiny; /* a barrier and a founding always are */
     /*
-     * With budget_ms, if it is neither tiny nor given up: what pccl_peer_choose has said, which has also made the
+     * With a budget, if it is neither tiny nor given up: what pccl_peer_choose has said, which has also made the
      * descriptor's codec. LIMIT: there are too many such tags.
      */
     struct pccl_choice choice;

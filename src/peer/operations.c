@@ -13,6 +13,7 @@
 #include "peer/roll.h"
 #include "peer/subgroups.h"
 #include "peer/where.h"
+#include "wire/choice.h"
 #include "wire/subgroup.h"
 #include "wire/tiny.h"
 
@@ -144,6 +145,8 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
     op->known = p->attributes.epoch;
     op->descriptor = launch->descriptor;
     op->choice = launch->choice;
+    if (pccl_choice_is_automatic(&op->descriptor) && !launch->tiny)
+        op->choice.gap_us = pccl_peer_take_gap(p, launch->subgroup, launch->tag);
     op->tiny = launch->tiny;
     op->user = launch->user;
     op->world = world_of(p, launch);
@@ -249,6 +252,7 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
         PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
         tombstone->state = PCCL_OP_DECIDED;
         p->tombstone_count--;
+        (void)pccl_peer_take_gap(p, launch->subgroup, launch->tag);
         note_members(p, tombstone);
         pccl_peer_confirm(p, tombstone, tombstone->decision);
         *op = tombstone;

@@ -6,7 +6,7 @@
 static void send_done(struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     struct pccl_choice choice = op->choice;
-    choice.took_us = op->took_us;
+    choice.since_us = op->took_us;
     struct pccl_msg msg = {.type = PCCL_MSG_done,
                            .as.done = {.instance = op->instance,
                                        .view = op->start_view,

@@ -52,7 +52,7 @@ const struct pccl_peer_subgroup *pccl_peer_next_subgroup(const struct pccl_peer 
 
 /*
  * What an automatic codec is if this tag is launched now, in this subgroup or the whole group (0). The descriptor has
- * budget_ms, and of levels with scales the block, the scale and the rounding; its codec is made that of the choice.
+ * its budget, and of levels with scales the block, the scale and the rounding; its codec is made that of the choice.
  */
 struct pccl_choice pccl_peer_choose(const struct pccl_peer *peer, uint64_t subgroup, uint64_t tag,
                                     struct pccl_descriptor *descriptor);

@@ -14,6 +14,11 @@ enum {
 };
 static const uint64_t bytes_most = UINT64_C(1) << 50; /* beyond it no budget is met */
 
+bool pccl_choice_is_automatic(const struct pccl_descriptor *descriptor)
+{
+    return descriptor->budget_ms != 0 || descriptor->budget_percent != 0;
+}
+
 const char *pccl_choice_misfit(const struct pccl_descriptor *descriptor)
 {
     const bool coalesced = descriptor->collective == PCCL_COALESCED;
@@ -79,16 +84,19 @@ static uint64_t weight(enum pccl_level level, const struct pccl_descriptor *aske
     return pccl_packing_bytes(&packing, PCCL_PACKING_BLOCK);
 }
 
-/* The first level, from the most bits on, that is expected to take no longer; else the last. */
-static enum pccl_level first_within(const uint64_t expected_us[PCCL_LEVELS], uint64_t limit_us)
+/* What a use is expected to take at a level, and what it may take there. */
+struct forecast {
+    uint64_t takes_us, budget_us;
+};
+
+/* The first level, from the most bits on, that is expected to keep to this share of its budget; else the last. */
+static enum pccl_level first_within(const struct forecast forecasts[PCCL_LEVELS], uint64_t percent)
 {
     enum pccl_level level = PCCL_LEVEL_EXACT;
-    while (level < PCCL_LEVEL_4 && expected_us[level] > limit_us)
+    while (level < PCCL_LEVEL_4 && forecasts[level].takes_us > forecasts[level].budget_us * percent / 100)
         level++;
     return level;
 }
-
-static uint64_t budget_us(const struct pccl_descriptor *descriptor) { return descriptor->budget_ms * UINT64_C(1000); }
 
 static uint32_t in_32_bits(uint64_t us) { return (uint32_t)pccl_min_u64(us, PCCL_TOOK_UNKNOWN - 1); }
 
@@ -119,16 +127,59 @@ struct pccl_choice pccl_choice_first(const struct pccl_descriptor *descriptor, u
                                  .patience = PATIENCE_LEAST,
                                  .steady = STEADY_MOST,
                                  .rtt_us = cost->rtt_us};
-    uint64_t expected_us[PCCL_LEVELS];
-    if (cost->rate == 0 || world < 2)
+    struct forecast forecasts[PCCL_LEVELS];
+    if (cost->rate == 0 || world < 2 || descriptor->budget_percent != 0)
         return choice;
-    for (unsigned level = 0; level < PCCL_LEVELS; level++)
-        expected_us[level] =
-            cost->rtt_us +
-            transfer_us(sent_bytes(descriptor, world, weight((enum pccl_level)level, descriptor)), cost->rate);
-    choice.level = (uint8_t)first_within(expected_us, budget_us(descriptor) * LOWERED_TO_PERCENT / 100);
-    choice.expected_us = in_32_bits(expected_us[choice.level]);
+    for (unsigned level = 0; level < PCCL_LEVELS; level++) {
+        const uint64_t bytes = sent_bytes(descriptor, world, weight((enum pccl_level)level, descriptor));
+        forecasts[level] = (struct forecast){.takes_us = cost->rtt_us + transfer_us(bytes, cost->rate),
+                                             .budget_us = descriptor->budget_ms * UINT64_C(1000)};
+    }
+    choice.level = (uint8_t)first_within(forecasts, LOWERED_TO_PERCENT);
+    choice.expected_us = in_32_bits(forecasts[choice.level].takes_us);
     return choice;
+}
+
+/* ---- the time between uses ---- */
+
+/* Nobody can make up what is unknown to others. */
+static uint32_t longest(uint32_t a_us, uint32_t b_us) { return a_us == 0 || b_us == 0 ? 0 : pccl_max_u32(a_us, b_us); }
+
+void pccl_choice_hear(struct pccl_choice *used, const struct pccl_choice *told)
+{
+    used->gap_us = longest(used->gap_us, told->gap_us);
+    used->gap_1_us = longest(used->gap_1_us, told->gap_1_us);
+    used->gap_2_us = longest(used->gap_2_us, told->gap_2_us);
+    used->gap_3_us = longest(used->gap_3_us, told->gap_3_us);
+    used->took_us = longest(used->took_us, told->took_us);
+}
+
+static void keep_gap(struct pccl_choice *choice, uint32_t gap_us)
+{
+    if (gap_us == 0)
+        return;
+    choice->gap_3_us = choice->gap_2_us;
+    choice->gap_2_us = choice->gap_1_us;
+    choice->gap_1_us = gap_us;
+}
+
+/* The one in the middle, so that a single pause does not count; of two the shorter. 0: none is known. */
+static uint32_t usual_gap_us(const struct pccl_choice *choice)
+{
+    const uint32_t a = choice->gap_1_us, b = choice->gap_2_us, c = choice->gap_3_us;
+    if (a == 0 || b == 0)
+        return a;
+    return pccl_max_u32(a < b ? a : b, (uint32_t)pccl_min_u64(pccl_max_u32(a, b), c));
+}
+
+/*
+ * Where callers wait for each use, the time between uses is the gap and what a use takes at that level;
+ * where they do not, it stays what it was, and the gap was what the use before left of it. This is the
+ * lesser of both, and so right for one of them and too short for the other.
+ */
+static uint64_t between_us(const struct pccl_choice *choice, uint32_t before_us, uint64_t takes_us)
+{
+    return usual_gap_us(choice) + (before_us != 0 ? pccl_min_u64(takes_us, before_us) : takes_us);
 }
 
 /* ---- later uses ---- */
@@ -138,13 +189,19 @@ struct pccl_choice pccl_choice_first(const struct pccl_descriptor *descriptor, u
  * more of it is latency than that: then more bits are expected to take longer than they do, and fewer
  * bits to help more, until the next use shows it.)
  */
-static void expect(const struct pccl_descriptor *descriptor, const struct pccl_choice *used, uint64_t took_us,
-                   uint64_t expected_us[PCCL_LEVELS])
+static void expect(const struct pccl_descriptor *descriptor, const struct pccl_choice *choice, uint32_t before_us,
+                   struct forecast forecasts[PCCL_LEVELS])
 {
-    const uint64_t latency_us = pccl_min_u64(used->rtt_us, took_us);
-    const uint64_t present = weight((enum pccl_level)used->level, descriptor);
-    for (unsigned level = 0; level < PCCL_LEVELS; level++)
-        expected_us[level] = latency_us + (took_us - latency_us) * weight((enum pccl_level)level, descriptor) / present;
+    const uint64_t latency_us = pccl_min_u64(choice->rtt_us, choice->took_us);
+    const uint64_t present = weight((enum pccl_level)choice->level, descriptor);
+    for (unsigned level = 0; level < PCCL_LEVELS; level++) {
+        struct forecast *one = &forecasts[level];
+        const uint64_t bytes = weight((enum pccl_level)level, descriptor);
+        one->takes_us = latency_us + (choice->took_us - latency_us) * bytes / present;
+        one->budget_us = descriptor->budget_percent != 0
+                             ? between_us(choice, before_us, one->takes_us) * descriptor->budget_percent / 100
+                             : descriptor->budget_ms * UINT64_C(1000);
+    }
 }
 
 static uint8_t one_more(uint8_t count) { return (uint8_t)(count + (count < UINT8_MAX)); }
@@ -175,25 +232,29 @@ struct pccl_choice pccl_choice_next(const struct pccl_descriptor *descriptor, co
                                     uint32_t took_us)
 {
     struct pccl_choice choice = *used;
-    uint64_t expected_us[PCCL_LEVELS];
+    struct forecast forecasts[PCCL_LEVELS];
     choice.why = PCCL_CHOICE_KEPT;
-    choice.took_us = choice.expected_us = 0;
+    choice.took_us = choice.expected_us = choice.since_us = choice.gap_us = 0;
     if (took_us == PCCL_TOOK_UNKNOWN)
         return choice;
     const uint64_t least_us =
         transfer_us(sent_bytes(descriptor, 2, weight((enum pccl_level)used->level, descriptor)), PCCL_RATE_MOST);
     choice.took_us = in_32_bits(pccl_max_u64(took_us, least_us));
+    keep_gap(&choice, used->gap_us);
+    if (descriptor->budget_percent != 0 && usual_gap_us(&choice) == 0)
+        return choice;
     choice.steady = one_more(choice.steady);
-    expect(descriptor, used, choice.took_us, expected_us);
-    const enum pccl_level up = first_within(expected_us, budget_us(descriptor) * RAISED_TO_PERCENT / 100);
-    const enum pccl_level down = first_within(expected_us, budget_us(descriptor) * LOWERED_TO_PERCENT / 100);
-    if (choice.took_us > budget_us(descriptor) && down > used->level)
+    expect(descriptor, &choice, used->took_us, forecasts);
+    const enum pccl_level up = first_within(forecasts, RAISED_TO_PERCENT);
+    const enum pccl_level down = first_within(forecasts, LOWERED_TO_PERCENT);
+    const bool is_late = choice.took_us > forecasts[used->level].budget_us;
+    if (is_late && down > used->level)
         lower(&choice, down);
-    else if (choice.took_us <= budget_us(descriptor) && up < used->level)
+    else if (!is_late && up < used->level)
         raise_when_it_is_time(&choice, up);
     else
         choice.fits = 0;
-    choice.expected_us = in_32_bits(expected_us[choice.level]);
+    choice.expected_us = in_32_bits(forecasts[choice.level].takes_us);
     return choice;
 }
 
@@ -204,6 +265,22 @@ static void add_ms(struct pccl_text *words, const char *before, uint32_t us)
     pccl_text_append(words, "%s%u.%u ms", before, us / 1000, us / 100 % 10);
 }
 
+void pccl_choice_describe_budget(struct pccl_text *words, const struct pccl_descriptor *descriptor)
+{
+    if (descriptor->budget_percent != 0)
+        pccl_text_append(words, "%u %% of the time between uses", descriptor->budget_percent);
+    else
+        pccl_text_append(words, "%u ms", descriptor->budget_ms);
+}
+
+static void add_gap(struct pccl_text *words, const struct pccl_choice *choice)
+{
+    if (usual_gap_us(choice) != 0)
+        add_ms(words, ", gap ", usual_gap_us(choice));
+    else
+        pccl_text_add(words, ", which is not known yet");
+}
+
 void pccl_choice_describe(struct pccl_text *words, const struct pccl_descriptor *descriptor,
                           const struct pccl_choice *choice)
 {
@@ -212,11 +289,14 @@ void pccl_choice_describe(struct pccl_text *words, const struct pccl_descriptor 
         [PCCL_CHOICE_LOWERED] = "lowered",        [PCCL_CHOICE_RAISED] = "raised",
     };
     pccl_text_add(words, whys[choice->why]);
-    pccl_text_append(words, ": budget %u ms", descriptor->budget_ms);
+    pccl_text_add(words, ": budget ");
+    pccl_choice_describe_budget(words, descriptor);
+    if (descriptor->budget_percent != 0)
+        add_gap(words, choice);
     if (choice->took_us != 0)
         add_ms(words, ", the use before took ", choice->took_us);
     if (choice->expected_us != 0)
         add_ms(words, ", expected ", choice->expected_us);
-    else
-        pccl_text_add(words, choice->why == PCCL_CHOICE_FIRST ? ", no rate of the links is known" : "");
+    else if (choice->why == PCCL_CHOICE_FIRST && descriptor->budget_percent == 0)
+        pccl_text_add(words, ", no rate of the links is known");
 }

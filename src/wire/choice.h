@@ -8,7 +8,10 @@
 
 #include "wire/wire.h"
 
-#define PCCL_TOOK_UNKNOWN UINT32_MAX /* in place of how long a use took */
+#define PCCL_TOOK_UNKNOWN UINT32_MAX /* in place of how long a use took, and of since_us */
+
+/* Whether its codec is an automatic one. */
+bool pccl_choice_is_automatic(const struct pccl_descriptor *descriptor);
 
 /* Whether an automatic codec fits the operation that the descriptor asks for; NULL: it does, else why not. */
 const char *pccl_choice_misfit(const struct pccl_descriptor *descriptor);
@@ -23,9 +26,17 @@ bool pccl_choice_is_applied(enum pccl_level level, const struct pccl_descriptor 
 /* For a use before which none counts. So many take part. */
 struct pccl_choice pccl_choice_first(const struct pccl_descriptor *descriptor, uint32_t world,
                                      const struct pccl_cost *cost);
-/* For the use after one that was launched with `used` and took so long. */
+/*
+ * A peer launched with `told`. Of what peers say of the time between uses, the longest counts: who
+ * launched last waited longest, and who says too much costs time and no bits. What one does not know is
+ * unknown.
+ */
+void pccl_choice_hear(struct pccl_choice *used, const struct pccl_choice *told);
+/* For the use after one that was launched with `used`, of which all was heard, and took so long. */
 struct pccl_choice pccl_choice_next(const struct pccl_descriptor *descriptor, const struct pccl_choice *used,
                                     uint32_t took_us);
+/* "50 ms". Appends. */
+void pccl_choice_describe_budget(struct pccl_text *words, const struct pccl_descriptor *descriptor);
 /* "lowered: budget 50 ms, the use before took 180.0 ms, expected 46.3 ms". Appends. */
 void pccl_choice_describe(struct pccl_text *words, const struct pccl_descriptor *descriptor,
                           const struct pccl_choice *choice);

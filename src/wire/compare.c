@@ -66,10 +66,15 @@ bool pccl_collective_is_of_blobs(uint8_t collective)
            collective == PCCL_ALL_TO_ALL_V;
 }
 
+bool pccl_budget_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b)
+{
+    return a->budget_ms == b->budget_ms && a->budget_percent == b->budget_percent;
+}
+
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b)
 {
     return a->collective == b->collective && a->datatype == b->datatype && a->operation == b->operation &&
-           pccl_packing_equal(a, b) && a->budget_ms == b->budget_ms && a->count == b->count &&
+           pccl_packing_equal(a, b) && pccl_budget_equal(a, b) && a->count == b->count &&
            pccl_id_equal(&a->root, &b->root) && pccl_id_equal(&a->counts, &b->counts) &&
            pccl_label_equal(&a->label, &b->label);
 }

@@ -1,5 +1,6 @@
 #include "wire/describe.h"
 
+#include "wire/choice.h"
 #include "wire/packing.h"
 
 /* What is mentioned only where peers differ in it. */
@@ -10,8 +11,11 @@ struct details {
 static void describe_codec(struct pccl_text *words, const struct pccl_descriptor *descriptor)
 {
     pccl_text_add(words, " (");
-    if (descriptor->budget_ms != 0)
-        pccl_text_append(words, "automatic within %u ms, now ", descriptor->budget_ms);
+    if (pccl_choice_is_automatic(descriptor)) {
+        pccl_text_add(words, "automatic within ");
+        pccl_choice_describe_budget(words, descriptor);
+        pccl_text_add(words, ", now ");
+    }
     pccl_text_add(words, "quantization ");
     pccl_packing_describe(words, descriptor);
     pccl_text_add(words, ")");
@@ -109,8 +113,7 @@ static void describe(struct pccl_text *words, const struct pccl_described *one, 
 void pccl_describe_difference(struct pccl_text *words, const struct pccl_described *a, const struct pccl_described *b)
 {
     const struct details details = {
-        .codec =
-            !pccl_packing_equal(a->descriptor, b->descriptor) || a->descriptor->budget_ms != b->descriptor->budget_ms,
+        .codec = !pccl_packing_equal(a->descriptor, b->descriptor) || !pccl_budget_equal(a->descriptor, b->descriptor),
         .way = a->tiny != b->tiny,
         .label = !pccl_label_equal(&a->descriptor->label, &b->descriptor->label),
     };

@@ -33,8 +33,10 @@ static const char *invalid_codec(const struct pccl_descriptor *descriptor)
 /* The codec is one that a choice can have made. */
 static const char *invalid_budget(const struct pccl_descriptor *descriptor)
 {
-    if (descriptor->budget_ms == 0)
+    if (!pccl_choice_is_automatic(descriptor))
         return NULL;
+    if (descriptor->budget_ms != 0 && descriptor->budget_percent != 0)
+        return "an automatic codec with two budgets";
     for (unsigned level = 0; level < PCCL_LEVELS; level++)
         if (pccl_choice_is_applied((enum pccl_level)level, descriptor))
             return pccl_choice_misfit(descriptor);
@@ -73,7 +75,7 @@ static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
 
 static bool chooses(const struct pccl_descriptor *descriptor, uint8_t tiny)
 {
-    return descriptor->budget_ms != 0 && tiny == 0;
+    return pccl_choice_is_automatic(descriptor) && tiny == 0;
 }
 
 /* It is there if there is anything to choose; all else in it is arithmetic, and need not be right. */

@@ -112,20 +112,24 @@ static void mend_codec(struct pccl_descriptor *descriptor)
 
 static uint8_t level_of(const struct pccl_descriptor *descriptor)
 {
-    return (uint8_t)(descriptor->budget_ms % PCCL_LEVELS);
+    return (uint8_t)((descriptor->budget_ms + descriptor->budget_percent) % PCCL_LEVELS);
 }
 
 static bool chooses(const struct pccl_descriptor *descriptor, uint8_t tiny)
 {
-    return descriptor->budget_ms != 0 && tiny == 0;
+    return pccl_choice_is_automatic(descriptor) && tiny == 0;
 }
 
-/* One in four that may have an automatic codec has one. */
+/* One in four that may have an automatic codec has one, one in two of these with a share of the time. */
 static void mend_budget(struct pccl_descriptor *descriptor)
 {
     if (descriptor->budget_ms % 16 >= 4 || pccl_choice_misfit(descriptor) != NULL)
+        descriptor->budget_ms = descriptor->budget_percent = 0;
+    if (descriptor->budget_percent > PCCL_BUDGET_PERCENT_MAX / 2)
         descriptor->budget_ms = 0;
-    if (descriptor->budget_ms == 0)
+    else
+        descriptor->budget_percent = 0;
+    if (!pccl_choice_is_automatic(descriptor))
         return;
     descriptor->codec_block = PCCL_SCALED_BLOCK_MIN;
     pccl_choice_apply((enum pccl_level)level_of(descriptor), descriptor, descriptor);

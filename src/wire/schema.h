@@ -65,6 +65,7 @@
     F(U8, codec_rounding, 0, 1)              /* pcclCodecRounding_t */                                                 \
     F(U16, codec_block, 0, 256)              /* elements of a block */                                                 \
     F(U32, budget_ms, 0, PCCL_BUDGET_MS_MAX) /* of an automatic codec; the fields above are what was chosen; else 0 */ \
+    F(U8, budget_percent, 0, PCCL_BUDGET_PERCENT_MAX) /* or this, of the time between two uses of the tag; else 0 */   \
     F(U64, count, , ) /* elements: of the tensor, or a part; with counts, of all parts. COALESCED: bytes */            \
     F(ID, root, , )   /* who alone sends (broadcast, scatters, send) or receives (reduce, gathers); else 0 */          \
     F(ID, counts, , ) /* digest of the elements of each member's part, or of the tensors; 0: equal parts, or none */   \
@@ -78,7 +79,12 @@
     F(U8, steady, , )       /* uses since it went up last; 255: as many or more, or it never did */                    \
     F(U32, took_us, , )     /* the use before, from the last launch to the commit; 0: unknown */                       \
     F(U32, expected_us, , ) /* this use, by that; 0: unknown */                                                        \
-    F(U32, rtt_us, , )      /* of the cost data that the use was launched with */
+    F(U32, rtt_us, , )      /* of the cost data that the use was launched with */                                      \
+    F(U32, since_us, , )    /* in done: since the launch; else 0 */                                                    \
+    F(U32, gap_us, , )      /* in done: from the outcome of the use before to the launch; unknown, and else: 0 */      \
+    F(U32, gap_1_us, , )    /* with budget_percent, the latest gaps that are known, the newest first; else 0 */        \
+    F(U32, gap_2_us, , )                                                                                               \
+    F(U32, gap_3_us, , )
 
 #define PCCL_FIELDS_cost(F) /* what the master told all members of a group about their links, with the view */         \
     F(U8, mesh, 0, 1)       /* 1: all pairs of members hold links, so direct exchange is possible */                   \
@@ -228,7 +234,7 @@
     F(STRUCT, view, epoch, ) /* start view */                                                                          \
     F(STRUCT, descriptor, descriptor, )                                                                                \
     F(U8, tiny, 0, 1)                                                                                                  \
-    F(LIST, choice, choice, 1) /* with budget_ms, not tiny: as launched, took_us: from then until now */               \
+    F(LIST, choice, choice, 1)                  /* with a budget, not tiny: as launched, with since_us and gap_us */   \
     F(BYTES, payload, , PCCL_FOUNDED_BYTES_MAX) /* longer than PCCL_TINY_BYTES_MAX: of a founding */
 
 #define PCCL_FIELDS_failed(F)                                                                                          \
@@ -354,7 +360,7 @@
     F(U32, world, , )                                         /* committed: members of the view */                     \
     F(U8, tiny, 0, 1) /* committed: 1 if it went through the master, so that `result` is its result */                 \
     F(BYTES, result, , PCCL_FOUNDED_BYTES_MAX)                                                                         \
-    F(LIST, choice, choice, 1) /* committed, with budget_ms, not tiny: for the next use of the tag */                  \
+    F(LIST, choice, choice, 1) /* committed, with a budget, not tiny: for the next use of the tag */                   \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_subgroup_ended(F) /* whatever is undecided in it is aborted, as PEER_LOST */                       \

@@ -158,6 +158,8 @@ bool pccl_collective_has_root(uint8_t collective);
 /* Whether it moves bytes of lengths that only their owners know, until a tiny operation has told all (tiny.h). */
 bool pccl_collective_is_of_blobs(uint8_t collective);
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);
+/* Of automatic codecs, or none of both. */
+bool pccl_budget_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);
 bool pccl_label_equal(const struct pccl_label *a, const struct pccl_label *b);
 /* false: too long, or not printable. */
 PCCL_MUST_CHECK bool pccl_label_of(const char *text, struct pccl_label *label);

@@ -97,10 +97,13 @@ void sim_draw_collective(struct sim_request *request, uint64_t hash)
 }
 
 /* Half of the tags have an automatic codec; what an operation takes here (bulk.c) has nothing to do with its bytes. */
-uint32_t sim_budget_ms(const struct sim *sim, uint64_t tag)
+void sim_draw_budget(const struct sim *sim, struct sim_request *request)
 {
-    uint64_t drawn = sim_mix(sim->seed ^ 0xb1d9, tag);
-    return drawn % 2 == 0 ? 0 : 1 + (uint32_t)(drawn / 2 % (sim->plan.bulk_us / SIM_MS));
+    uint64_t drawn = sim_mix(sim->seed ^ 0xb1d9, request->tag);
+    if (drawn % 4 == 1)
+        request->budget_ms = 1 + (uint32_t)(drawn / 4 % (sim->plan.bulk_us / SIM_MS));
+    if (drawn % 4 == 3)
+        request->budget_percent = (uint8_t)(1 + drawn / 4 % PCCL_BUDGET_PERCENT_MAX);
 }
 
 /* Some all-reduces count on the members, too. */
@@ -206,8 +209,8 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
                                   .step = step_of(app, lane),
                                   .tiny = hash % 100 >= sim->plan.bulk_percent,
                                   .reduction = hash / 128 % 4 == 0 ? PCCL_MAX : PCCL_SUM,
-                                  .budget_ms = sim_budget_ms(sim, tag),
                                   .user = lane};
+    sim_draw_budget(sim, &request);
     request.count = request.tiny ? 1 + hash / 1024 % SIM_ELEMENTS : 100000;
     sim_draw_collective(&request, sim_mix(hash, 0xc011));
     draw_members(app, lane, &request, sim_mix(hash, 0xc011));

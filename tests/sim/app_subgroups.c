@@ -223,8 +223,8 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t slot, u
                                   .timeout_ms = TIMEOUT_MS,
                                   .tiny = hash % 100 >= sim->plan.bulk_percent,
                                   .reduction = hash / 128 % 4 == 0 ? PCCL_MAX : PCCL_SUM,
-                                  .budget_ms = sim_budget_ms(sim, tag),
                                   .user = lane};
+    sim_draw_budget(sim, &request);
     request.count = request.tiny ? 1 + hash / 1024 % SIM_ELEMENTS : 100000;
     sim_draw_collective(&request, sim_mix(hash, 0xc012));
     lane->decided = false;

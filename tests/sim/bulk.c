@@ -229,7 +229,7 @@ static void check_level(struct sim *sim, const struct part *mine, const struct p
     pccl_choice_apply(PCCL_LEVEL_EXACT, &same, &same);
     struct pccl_descriptor exact = mine->descriptor;
     pccl_choice_apply(PCCL_LEVEL_EXACT, &exact, &exact);
-    if (exact.budget_ms == 0 || !pccl_descriptor_equal(&exact, &same) ||
+    if (!pccl_choice_is_automatic(&exact) || !pccl_descriptor_equal(&exact, &same) ||
         pccl_descriptor_equal(&mine->descriptor, &other->descriptor))
         return;
     sim_fail(sim, "A1 tag %llu use %u: p%u chose codec %u, and p%u codec %u",

@@ -172,14 +172,15 @@ static void use_codec(struct pccl_descriptor *descriptor, uint64_t number)
 }
 
 /* If it can have one. Which it is, the machine says. */
-static void use_automatic_codec(struct pccl_descriptor *descriptor, uint32_t budget_ms)
+static void use_automatic_codec(struct pccl_descriptor *descriptor, const struct sim_request *request)
 {
     struct pccl_descriptor automatic = *descriptor;
     if (automatic.collective != PCCL_COALESCED)
         automatic.datatype = PCCL_F32;
     automatic.codec_block = PCCL_SCALED_BLOCK_MIN;
     automatic.codec_scale = automatic.codec_rounding = 0;
-    automatic.budget_ms = budget_ms;
+    automatic.budget_ms = request->budget_ms;
+    automatic.budget_percent = request->budget_percent;
     if (pccl_choice_misfit(&automatic) == NULL)
         *descriptor = automatic;
 }
@@ -201,8 +202,8 @@ static struct pccl_descriptor describe(const struct sim_request *request)
         describe_sections(request, &descriptor);
     if (reduces)
         use_codec(&descriptor, request->tag);
-    if (request->budget_ms != 0 && !request->tiny)
-        use_automatic_codec(&descriptor, request->budget_ms);
+    if ((request->budget_ms != 0 || request->budget_percent != 0) && !request->tiny)
+        use_automatic_codec(&descriptor, request);
     return descriptor;
 }
 
@@ -245,9 +246,10 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
         launch.payload_bytes = sim_contribution(&launch.descriptor, request->step, request->tag, world, peer, payload);
         launch.payload = launch.payload_bytes > 0 ? payload : NULL;
     }
-    if (launch.descriptor.budget_ms != 0 && request->given_up != PCCL_CLASS_NONE)
+    const bool automatic = pccl_choice_is_automatic(&launch.descriptor);
+    if (automatic && request->given_up != PCCL_CLASS_NONE)
         pccl_choice_apply(PCCL_LEVEL_EXACT, &launch.descriptor, &launch.descriptor);
-    else if (launch.descriptor.budget_ms != 0)
+    else if (automatic)
         launch.choice = pccl_peer_choose(peer->machine, launch.subgroup, launch.tag, &launch.descriptor);
     sim_check_about_to_launch(sim, peer, request->step, &launch);
     struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};

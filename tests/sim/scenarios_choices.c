@@ -5,11 +5,20 @@ enum { TAG = 1, BUDGET_MS = 100, SLOW_MS = 300, FAST_MS = 20 };
 
 static struct sim_peer *p[8]; /* of the running scenario */
 static struct pccl_peer_op *x[8];
+static uint8_t percent; /* of the time between uses; 0: BUDGET_MS */
+
+static void begin(struct sim *sim, uint32_t count, uint8_t share)
+{
+    percent = share;
+    scenario_cluster(sim, p, count, 1);
+}
 
 static struct pccl_peer_op *launch(struct sim *sim, struct sim_peer *peer, uint64_t step)
 {
     struct sim_request request = {
-        .tag = TAG, .step = step, .count = 100000, .reduction = PCCL_SUM, .budget_ms = BUDGET_MS};
+        .tag = TAG, .step = step, .count = 100000, .reduction = PCCL_SUM, .budget_percent = percent};
+    if (percent == 0)
+        request.budget_ms = BUDGET_MS;
     struct pccl_peer_op *op = NULL;
     enum pccl_status status = sim_app_launch(sim, peer, &request, &op);
     if (status != PCCL_OK)
@@ -24,13 +33,15 @@ static void launch_all(struct sim *sim, uint32_t count, uint64_t step)
         x[i] = launch(sim, p[i], step);
 }
 
-static void take_all(struct sim *sim, uint32_t count)
+static void take_all_as(struct sim *sim, uint32_t count, enum pccl_class class)
 {
     for (uint32_t i = 0; i < count; i++) {
         WAIT(sim, 1000, scenario_is_decided(x[i]));
-        MUST(sim, scenario_take(sim, p[i], x[i]) == PCCL_CLASS_NONE);
+        MUST(sim, scenario_take(sim, p[i], x[i]) == class);
     }
 }
+
+static void take_all(struct sim *sim, uint32_t count) { take_all_as(sim, count, PCCL_CLASS_NONE); }
 
 /* All use the tag, which takes so long. Returns at which level; that it is that of all, check_level says (bulk.c). */
 static enum pccl_level use(struct sim *sim, uint32_t count, uint64_t step, uint64_t took_ms)
@@ -50,16 +61,13 @@ static enum pccl_level use(struct sim *sim, uint32_t count, uint64_t step, uint6
  */
 void scenario_choice_follows(struct sim *sim)
 {
-    scenario_cluster(sim, p, 3, 1);
+    begin(sim, 3, 0);
     MUST(sim, use(sim, 3, 1, SLOW_MS) == PCCL_LEVEL_EXACT);
     MUST(sim, use(sim, 3, 2, FAST_MS) == PCCL_LEVEL_8);
     launch_all(sim, 3, 3);
     MUST(sim, x[0]->choice.level == PCCL_LEVEL_8 && x[0]->choice.fits == 1);
     scenario_abort(sim, p[1], x[1], PCCL_CLASS_ABORTED);
-    for (uint32_t i = 0; i < 3; i++) {
-        WAIT(sim, 1000, scenario_is_decided(x[i]));
-        MUST(sim, scenario_take(sim, p[i], x[i]) == PCCL_CLASS_ABORTED);
-    }
+    take_all_as(sim, 3, PCCL_CLASS_ABORTED);
     scenario_update_all(sim, p, 3);
     MUST(sim, use(sim, 3, 4, FAST_MS) == PCCL_LEVEL_8);
     MUST(sim, use(sim, 3, 5, SLOW_MS) == PCCL_LEVEL_EXACT);
@@ -76,7 +84,7 @@ void scenario_choice_follows(struct sim *sim)
 /* Who waits for the others does not count: the last one to launch tells what the transfer took. */
 void scenario_choice_waits(struct sim *sim)
 {
-    scenario_cluster(sim, p, 3, 1);
+    begin(sim, 3, 0);
     scenario_run_ms(sim, 20);
     for (uint32_t i = 0; i < 3; i++) {
         x[i] = launch(sim, p[i], 1);
@@ -91,7 +99,7 @@ void scenario_choice_waits(struct sim *sim)
 /* Only A has heard what the next level is; then the master restarts. The view stays, and so does what A heard. */
 void scenario_choice_restart(struct sim *sim)
 {
-    scenario_cluster(sim, p, 3, 1);
+    begin(sim, 3, 0);
     launch_all(sim, 3, 1);
     scenario_run_ms(sim, SLOW_MS);
     sim_bulk_finish(sim, p[1], x[1]);
@@ -116,7 +124,7 @@ void scenario_choice_restart(struct sim *sim)
 /* All have finished, and the master that would have decided is gone: the next one commits, and keeps the level. */
 void scenario_choice_undecided(struct sim *sim)
 {
-    scenario_cluster(sim, p, 2, 1);
+    begin(sim, 2, 0);
     MUST(sim, use(sim, 2, 1, SLOW_MS) == PCCL_LEVEL_EXACT);
     launch_all(sim, 2, 2);
     for (uint32_t i = 0; i < 2; i++)
@@ -140,7 +148,7 @@ void scenario_choice_undecided(struct sim *sim)
  */
 void scenario_choice_missed_views(struct sim *sim)
 {
-    scenario_cluster(sim, p, 3, 1);
+    begin(sim, 3, 0);
     MUST(sim, use(sim, 3, 1, SLOW_MS) == PCCL_LEVEL_EXACT);
     p[3] = scenario_join(sim, 7, 0);
     scenario_run_ms(sim, 100);
@@ -168,7 +176,7 @@ void scenario_choice_missed_views(struct sim *sim)
  */
 void scenario_choice_liar(struct sim *sim)
 {
-    scenario_cluster(sim, p, 3, 1);
+    begin(sim, 3, 0);
     for (uint64_t step = 1; step <= 2; step++) {
         launch_all(sim, 3, step);
         MUST(sim, x[0]->choice.level == PCCL_LEVEL_EXACT);
@@ -179,4 +187,102 @@ void scenario_choice_liar(struct sim *sim)
         take_all(sim, 3);
     }
     MUST(sim, use(sim, 3, 3, FAST_MS) == PCCL_LEVEL_8);
+}
+
+/* ---- a share of the time between uses ---- */
+
+enum { SHARE = 20, GAP_MS = 600, GENTLE_MS = 90, PAUSE_MS = 20000 };
+
+/* All use the tag so long after its last use. */
+static enum pccl_level use_after(struct sim *sim, uint32_t count, uint64_t step, uint64_t gap_ms, uint64_t took_ms)
+{
+    scenario_run_ms(sim, gap_ms);
+    return use(sim, count, step, took_ms);
+}
+
+/* Two uses are exact, since nobody knows yet how long it is between two; the third is of 8 bits. */
+static void settle(struct sim *sim, uint32_t count, uint64_t step)
+{
+    MUST(sim, use_after(sim, count, step, GAP_MS, SLOW_MS) == PCCL_LEVEL_EXACT);
+    MUST(sim, use_after(sim, count, step + 1, GAP_MS, SLOW_MS) == PCCL_LEVEL_EXACT);
+    MUST(sim, use_after(sim, count, step + 2, GAP_MS, GENTLE_MS) == PCCL_LEVEL_8);
+}
+
+/* A pause, a death, and what lies between an abort and the next attempt change nothing. Then there is more time. */
+void scenario_choice_share(struct sim *sim)
+{
+    begin(sim, 3, SHARE);
+    settle(sim, 3, 1);
+    MUST(sim, use_after(sim, 3, 4, PAUSE_MS, GENTLE_MS) == PCCL_LEVEL_8);
+    for (uint64_t step = 5; step <= 9; step += 2) {
+        scenario_run_ms(sim, GAP_MS);
+        launch_all(sim, 3, step);
+        MUST(sim, x[0]->choice.level == PCCL_LEVEL_8 && x[0]->choice.fits == 0);
+        scenario_abort(sim, p[1], x[1], PCCL_CLASS_ABORTED);
+        take_all_as(sim, 3, PCCL_CLASS_ABORTED);
+        MUST(sim, use_after(sim, 3, step + 1, PAUSE_MS, GENTLE_MS) == PCCL_LEVEL_8);
+    }
+    sim_peer_kill(sim, p[2], false);
+    WAIT(sim, 1000, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
+    MUST(sim, use_after(sim, 2, 11, GAP_MS, GENTLE_MS) == PCCL_LEVEL_8);
+    for (uint64_t step = 12; step <= 13; step++)
+        MUST(sim, use_after(sim, 2, step, 10 * GAP_MS, GENTLE_MS) == PCCL_LEVEL_8);
+    MUST(sim, use_after(sim, 2, 14, 10 * GAP_MS, GENTLE_MS) == PCCL_LEVEL_EXACT);
+    p[2] = scenario_join(sim, 6, 0);
+    scenario_run_ms(sim, 100);
+    scenario_update_all(sim, p, 2);
+    WAIT(sim, 1000, pccl_peer_is_connected(p[2]->machine));
+    settle(sim, 3, 15);
+}
+
+/* A restarted master commits what all have finished. How long it took is unknown; what lay between uses is known. */
+void scenario_choice_share_restart(struct sim *sim)
+{
+    begin(sim, 2, SHARE);
+    settle(sim, 2, 1);
+    scenario_run_ms(sim, GAP_MS);
+    launch_all(sim, 2, 4);
+    for (uint32_t i = 0; i < 2; i++)
+        scenario_control(sim, p[i], false);
+    scenario_run_ms(sim, PAUSE_MS / 10);
+    for (uint32_t i = 0; i < 2; i++)
+        sim_bulk_finish(sim, p[i], x[i]);
+    sim_master_crash(sim, true);
+    for (uint32_t i = 0; i < 2; i++)
+        scenario_control(sim, p[i], true);
+    sim_master_start(sim);
+    WAIT(sim, 5000, scenario_is_decided(x[0]) && scenario_is_decided(x[1]));
+    take_all(sim, 2);
+    MUST(sim, use_after(sim, 2, 5, GAP_MS, GENTLE_MS) == PCCL_LEVEL_8);
+    MUST(sim, x[0]->choice.took_us == 0 && x[0]->choice.gap_1_us > GAP_MS * SIM_MS);
+    MUST(sim, use_after(sim, 2, 6, GAP_MS, GENTLE_MS) == PCCL_LEVEL_8);
+    MUST(sim, x[0]->choice.took_us > 0);
+}
+
+static void lie(struct pccl_choice *said, uint32_t gap_us)
+{
+    said->gap_us = said->gap_1_us = said->gap_2_us = said->gap_3_us = gap_us;
+}
+
+/*
+ * Who says that nothing lay between uses is not believed, whether it is heard first or last. Who says that
+ * much did can only make all send more bits than there is time for.
+ */
+void scenario_choice_share_liar(struct sim *sim)
+{
+    begin(sim, 3, SHARE);
+    for (uint64_t step = 1; step <= 8; step++) {
+        scenario_run_ms(sim, GAP_MS);
+        launch_all(sim, 3, step);
+        MUST(sim, x[0]->choice.level == PCCL_LEVEL_EXACT);
+        const bool says_little = step <= 6;
+        lie(&x[step % 3]->choice, says_little ? 1 : UINT32_MAX);
+        scenario_run_ms(sim, says_little ? GENTLE_MS : SLOW_MS);
+        for (uint32_t i = 0; i < 3; i++) {
+            sim_bulk_finish(sim, p[i], x[i]);
+            scenario_run_ms(sim, 1); /* heard in this order */
+        }
+        take_all(sim, 3);
+    }
+    MUST(sim, use(sim, 3, 9, FAST_MS) == PCCL_LEVEL_EXACT);
 }

@@ -461,8 +461,9 @@ struct sim_request {
     uint64_t count;
     struct pccl_id counts;
     enum pccl_reduce_op reduction;
-    uint32_t budget_ms; /* of an automatic codec, if the operation can have one; 0: none */
-    const char *label;  /* NULL: none */
+    uint32_t budget_ms; /* of an automatic codec, if the operation can have one; 0: none, or a share of the time */
+    uint8_t budget_percent;
+    const char *label; /* NULL: none */
     uint32_t timeout_ms;
     bool counted; /* it counts on the members as of the last call, though its form does not depend on them */
     const struct pccl_id *members; /* ... it counts on these instead */
@@ -491,7 +492,7 @@ uint32_t sim_contribution(const struct pccl_descriptor *descriptor, uint64_t ste
 
 /* Half of them are all-reduces. */
 void sim_draw_collective(struct sim_request *request, uint64_t hash);
-uint32_t sim_budget_ms(const struct sim *sim, uint64_t tag);
+void sim_draw_budget(const struct sim *sim, struct sim_request *request);
 
 /* ---- app_subgroups.c ---- */
 

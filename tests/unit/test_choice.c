@@ -30,6 +30,13 @@ static uint64_t bytes_at(const struct pccl_descriptor *asked, enum pccl_level le
     return pccl_packing_packs(&packing) ? pccl_packing_bytes(&packing, COUNT) : COUNT * sizeof(float);
 }
 
+static struct pccl_descriptor share(uint8_t percent)
+{
+    struct pccl_descriptor asked = all_reduce(0);
+    asked.budget_percent = percent;
+    return asked;
+}
+
 /* What it takes in a ring of PEERS; noise in thousandths. */
 static uint32_t takes_us(const struct pccl_descriptor *asked, const struct pccl_choice *choice, uint64_t rate,
                          int64_t noise)
@@ -140,14 +147,21 @@ static void whatever_is_said_something_is_chosen(void **state)
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 20);
     for (int i = 0; i < 200000; i++) {
+        const uint8_t percent = (uint8_t)(i % 2 * (1 + pccl_prng_below(&prng, PCCL_BUDGET_PERCENT_MAX)));
         struct pccl_descriptor asked = all_reduce(1 + (uint32_t)pccl_prng_below(&prng, PCCL_BUDGET_MS_MAX));
+        asked = percent != 0 ? share(percent) : asked;
         asked.count = pccl_prng_u64(&prng) >> pccl_prng_below(&prng, 64);
         struct pccl_choice said = {.why = PCCL_CHOICE_KEPT,
                                    .level = (uint8_t)pccl_prng_below(&prng, PCCL_LEVELS),
                                    .fits = (uint8_t)pccl_prng_u64(&prng),
                                    .patience = (uint8_t)pccl_prng_u64(&prng),
                                    .steady = (uint8_t)pccl_prng_u64(&prng),
-                                   .rtt_us = (uint32_t)pccl_prng_u64(&prng)};
+                                   .rtt_us = (uint32_t)pccl_prng_u64(&prng),
+                                   .took_us = (uint32_t)pccl_prng_u64(&prng),
+                                   .gap_us = (uint32_t)pccl_prng_u64(&prng),
+                                   .gap_1_us = (uint32_t)(pccl_prng_u64(&prng) >> pccl_prng_below(&prng, 64)),
+                                   .gap_2_us = (uint32_t)(pccl_prng_u64(&prng) >> pccl_prng_below(&prng, 64)),
+                                   .gap_3_us = (uint32_t)(pccl_prng_u64(&prng) >> pccl_prng_below(&prng, 64))};
         const struct pccl_choice next =
             pccl_choice_next(&asked, &said, (uint32_t)(pccl_prng_u64(&prng) >> pccl_prng_below(&prng, 64)));
         assert_true(next.level < PCCL_LEVELS && next.why >= PCCL_CHOICE_KEPT && next.why <= PCCL_CHOICE_RAISED);
@@ -183,6 +197,147 @@ static void halves_have_three_levels(void **state)
     for (int i = 0; i < 2; i++)
         choice = pccl_choice_next(&asked, &choice, 30000);
     assert_int_equal(choice.level, PCCL_LEVEL_EXACT);
+}
+
+/* ---- a share of the time between uses ---- */
+
+enum { GAP_US = 200000 };
+
+/* A caller who waits for each use, or one whose uses begin every so often whatever they take. */
+struct loop {
+    const struct pccl_descriptor *asked;
+    struct pccl_choice choice;
+    uint32_t before_us, period_us; /* 0: GAP_US after the end of each */
+};
+
+/* Launches, and lets it take so long at this rate, after this gap instead if it is not 0. Returns how long. */
+static uint32_t one_use(struct loop *loop, uint64_t rate, int64_t thousandths, uint32_t gap_us)
+{
+    const uint32_t rest_us = loop->period_us > loop->before_us ? loop->period_us - loop->before_us : 1;
+    const uint32_t usual_us = loop->period_us != 0 ? rest_us : GAP_US;
+    const uint32_t took_us = takes_us(loop->asked, &loop->choice, rate, thousandths);
+    loop->choice.gap_us = loop->before_us == 0 ? 0 : gap_us != 0 ? gap_us : usual_us;
+    loop->choice = pccl_choice_next(loop->asked, &loop->choice, took_us);
+    loop->before_us = took_us;
+    return took_us;
+}
+
+/* Two uses are exact, however slow the links are known to be. From then on the share is met, by the rate. */
+static void a_share_follows_the_rate(void **state)
+{
+    (void)state;
+    const struct pccl_descriptor asked = share(40);
+    const uint64_t rates[] = {GIGABIT, GIGABIT / 20, GIGABIT};
+    for (uint32_t period_us = 0; period_us <= 400000; period_us += 400000) {
+        struct loop loop = {.asked = &asked, .choice = first(&asked, GIGABIT / 20), .period_us = period_us};
+        for (size_t i = 0; i < PCCL_COUNT_OF(rates); i++) {
+            for (uint32_t use = 0; use < 13; use++) {
+                const uint32_t took_us = one_use(&loop, rates[i], 0, 0);
+                const uint64_t between_us = period_us != 0 ? period_us : GAP_US + took_us;
+                assert_true(use < 3 || took_us * UINT64_C(100) <= 40 * between_us);
+            }
+            assert_int_equal(loop.choice.level, i == 1 ? PCCL_LEVEL_4 : PCCL_LEVEL_EXACT);
+        }
+    }
+}
+
+static void before_the_time_between_uses_is_known_it_is_exact(void **state)
+{
+    (void)state;
+    const struct pccl_descriptor asked = share(20);
+    struct loop loop = {.asked = &asked, .choice = first(&asked, GIGABIT / 20)};
+    assert_true(loop.choice.why == PCCL_CHOICE_FIRST && loop.choice.level == PCCL_LEVEL_EXACT);
+    one_use(&loop, GIGABIT / 20, 0, 0);
+    assert_true(loop.choice.why == PCCL_CHOICE_KEPT && loop.choice.level == PCCL_LEVEL_EXACT);
+    one_use(&loop, GIGABIT / 20, 0, 0);
+    assert_true(loop.choice.why == PCCL_CHOICE_LOWERED && loop.choice.level == PCCL_LEVEL_4);
+}
+
+/* Where nothing lies between, every share is too much; where all of the time may be used, nothing is. */
+static void no_gap_and_all_of_the_time(void **state)
+{
+    (void)state;
+    for (uint8_t percent = 99; percent <= 100; percent++) {
+        const struct pccl_descriptor asked = share(percent);
+        struct loop loop = {.asked = &asked, .choice = first(&asked, GIGABIT)};
+        for (uint32_t use = 0; use < 20; use++)
+            one_use(&loop, GIGABIT, 0, 1);
+        assert_int_equal(loop.choice.level, percent == 99 ? PCCL_LEVEL_4 : PCCL_LEVEL_EXACT);
+    }
+}
+
+/* One pause, long or none, whenever it comes, changes nothing. */
+static void a_pause_changes_nothing(void **state)
+{
+    (void)state;
+    const struct pccl_descriptor asked = share(20);
+    const uint64_t rates[] = {GIGABIT, GIGABIT / 2, GIGABIT / 4, GIGABIT / 6};
+    for (size_t i = 0; i < PCCL_COUNT_OF(rates); i++) {
+        struct loop loop = {.asked = &asked, .choice = first(&asked, 0)};
+        for (uint32_t use = 0; use < 20; use++)
+            one_use(&loop, rates[i], 0, 0);
+        const uint8_t level = loop.choice.level;
+        for (uint32_t use = 0; use < 100; use++) {
+            one_use(&loop, rates[i], 0, use % 10 == 3 ? UINT32_MAX : use % 10 == 7 ? 1 : 0);
+            assert_int_equal(loop.choice.level, level);
+        }
+    }
+}
+
+/* As with milliseconds: 10 % of noise in the rate, and of the time between uses as well. */
+static void noise_does_not_make_a_share_flap(void **state)
+{
+    (void)state;
+    const struct pccl_descriptor asked = share(20);
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 23);
+    for (uint64_t rate = GIGABIT / 40; rate < 2 * GIGABIT; rate += rate / 50) {
+        struct loop loop = {.asked = &asked, .choice = first(&asked, 0)};
+        const uint32_t least_us = takes_us(&asked, &(struct pccl_choice){.level = PCCL_LEVEL_4}, rate, 100);
+        const bool can_meet = least_us * UINT64_C(100) <= 20 * (GAP_US * UINT64_C(9) / 10 + least_us);
+        uint32_t changes = 0, late = 0, missed = 0;
+        for (uint32_t use = 0; use < 200; use++) {
+            const uint8_t level = loop.choice.level;
+            const uint32_t gap_us = (uint32_t)(GAP_US + GAP_US * noise(&prng, 100) / 1000);
+            const uint32_t took_us = one_use(&loop, rate, noise(&prng, 100), gap_us);
+            changes += loop.choice.level != level;
+            late += loop.choice.level != level && use >= 4;
+            missed += took_us * UINT64_C(100) > 20 * ((uint64_t)gap_us + took_us);
+        }
+        assert_true(changes <= 3 && late <= 2);
+        assert_true(!can_meet || missed <= 20);
+    }
+}
+
+/* The longest that a peer says counts, and what one does not know is unknown. */
+static void of_all_peers_the_longest_gap_counts(void **state)
+{
+    (void)state;
+    struct pccl_choice heard = {.gap_us = 5, .gap_1_us = 7, .gap_2_us = 9, .took_us = 3};
+    pccl_choice_hear(&heard, &(struct pccl_choice){.gap_us = 6, .gap_1_us = 1, .gap_2_us = 0, .gap_3_us = 4});
+    assert_true(heard.gap_us == 6 && heard.gap_1_us == 7 && heard.gap_2_us == 0 && heard.gap_3_us == 0);
+    assert_int_equal(heard.took_us, 0);
+}
+
+static void a_share_has_words(void **state)
+{
+    (void)state;
+    const struct pccl_descriptor asked = share(20);
+    struct pccl_choice choice = {.why = PCCL_CHOICE_FIRST};
+    struct pccl_text words;
+    pccl_text_clear(&words);
+    pccl_choice_describe(&words, &asked, &choice);
+    assert_string_equal(words.bytes, "first use: budget 20 % of the time between uses, which is not known yet");
+    pccl_text_clear(&words);
+    choice = (struct pccl_choice){.why = PCCL_CHOICE_LOWERED,
+                                  .took_us = 480000,
+                                  .expected_us = 120000,
+                                  .gap_1_us = 720000,
+                                  .gap_2_us = 1000,
+                                  .gap_3_us = UINT32_MAX};
+    pccl_choice_describe(&words, &asked, &choice);
+    assert_string_equal(words.bytes, "lowered: budget 20 % of the time between uses, gap 720.0 ms, the use before took "
+                                     "480.0 ms, expected 120.0 ms");
 }
 
 static void a_level_is_a_codec_and_words(void **state)
@@ -240,6 +395,13 @@ int main(void)
         cmocka_unit_test(whatever_is_said_something_is_chosen),
         cmocka_unit_test(what_is_unknown_or_impossible_counts_for_nothing),
         cmocka_unit_test(halves_have_three_levels),
+        cmocka_unit_test(a_share_follows_the_rate),
+        cmocka_unit_test(before_the_time_between_uses_is_known_it_is_exact),
+        cmocka_unit_test(no_gap_and_all_of_the_time),
+        cmocka_unit_test(a_pause_changes_nothing),
+        cmocka_unit_test(noise_does_not_make_a_share_flap),
+        cmocka_unit_test(of_all_peers_the_longest_gap_counts),
+        cmocka_unit_test(a_share_has_words),
         cmocka_unit_test(a_level_is_a_codec_and_words),
         cmocka_unit_test(it_fits_sums_of_floats),
     };

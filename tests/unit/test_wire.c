@@ -525,6 +525,11 @@ static void test_automatic_codecs(void **state)
     changed = valid;
     changed.codec = PCCL_PACKING_SCALED + PCCL_SCALED_INT4;
     judge_descriptor(&changed, "an automatic codec that is none of its levels");
+    changed = valid;
+    changed.budget_percent = 20;
+    judge_descriptor(&changed, "an automatic codec with two budgets");
+    changed.budget_ms = 0;
+    judge_descriptor(&changed, NULL);
     struct pccl_choice choice = {.why = PCCL_CHOICE_KEPT, .level = PCCL_LEVEL_8};
     done.as.done.descriptor = valid;
     done.as.done.choice = outcome.as.outcome.choice = &choice;

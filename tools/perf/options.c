@@ -43,8 +43,9 @@ static const char help[] =
     "  -t, --tensors K        all-reduces are of K tensors, coalesced; the largest is 256 times the smallest (1)\n"
     "  -q, --codec CODEC      none, minmax:TYPE, zps:TYPE, or e4m3, e5m2, int4, e3m0, e2m1 with :BLOCK, :SCALE\n"
     "                         (f32, bf16, pow2) and :ROUNDING (nearest, stochastic), or :feedback in any\n"
-    "                         of these places; or auto, likewise, with --budget-ms (none)\n"
+    "                         of these places; or auto, likewise, with a budget (none)\n"
     "      --budget-ms N      with --codec auto: as many bits as are expected to take no longer\n"
+    "      --budget-percent N  or than this share of the time between two\n"
     "  -p, --pool N           connections to each neighbor, 0 to 64 (0: chosen by the library)\n"
     "  -O, --option NAME=VALUE  a parameter of the library, pccl(7): bind_address=10.0.0.1; may be repeated\n"
     "      --in-place 0|1|both  (both)\n"
@@ -235,13 +236,13 @@ static bool read_scaled(const char *option, const char *text, unsigned format, c
     return true;
 }
 
-static bool read_budget(const char *option, const char *text, struct perf_options *options)
+static bool read_budget(const char *option, const char *text, uint32_t *budget)
 {
     char *end;
-    const unsigned long budget_ms = strtoul(text, &end, 10);
-    if (*text < '1' || *text > '9' || *end || budget_ms > UINT32_MAX)
-        return wrong(option, text, "milliseconds are expected");
-    options->budget_ms = (uint32_t)budget_ms;
+    const unsigned long number = strtoul(text, &end, 10);
+    if (*text < '1' || *text > '9' || *end || number > UINT32_MAX)
+        return wrong(option, text, "a whole number is expected");
+    *budget = (uint32_t)number;
     return true;
 }
 
@@ -249,11 +250,12 @@ static bool read_budget(const char *option, const char *text, struct perf_option
 static bool set_budget(struct perf_options *options)
 {
     const bool automatic = options->codec.algorithm == pcclQuantAuto;
-    if (automatic != (options->budget_ms != 0))
-        return wrong("--codec", options->codec_text, "auto goes with --budget-ms, and only auto");
+    if (automatic != (options->budget_ms != 0 || options->budget_percent != 0))
+        return wrong("--codec", options->codec_text, "auto goes with --budget-ms or --budget-percent, and only auto");
     options->codec_params.budget_ms = options->budget_ms;
+    options->codec_params.budget_percent = options->budget_percent;
     return !automatic || pcclCreateCodec(&options->codec_params, &options->codec) == pcclSuccess ||
-           wrong("--budget-ms", options->codec_text, pcclGetLastError(NULL));
+           wrong("--codec", options->codec_text, pcclGetLastError(NULL));
 }
 
 static bool read_codec(const char *option, const char *text, struct perf_options *options)
@@ -358,6 +360,7 @@ enum { ITERATIONS = 20, TOPOLOGY_ITERATIONS = 1 };
 enum {
     IN_PLACE = 256,
     BUDGET_MS,
+    BUDGET_PERCENT,
     NO_LIMIT,
     JSON,
     GATE,
@@ -393,6 +396,7 @@ static const struct option table[] = {
     {"tensors", 1, NULL, 't'},
     {"codec", 1, NULL, 'q'},
     {"budget-ms", 1, NULL, BUDGET_MS},
+    {"budget-percent", 1, NULL, BUDGET_PERCENT},
     {"pool", 1, NULL, 'p'},
     {"in-place", 1, NULL, IN_PLACE},
     {"no-limit", 0, NULL, NO_LIMIT},
@@ -490,7 +494,8 @@ static bool read_option(int option, const char *value, struct perf_options *opti
         options->check = flag != 0;
         return right;
     case 'q': return read_codec("--codec", value, options);
-    case BUDGET_MS: return read_budget("--budget-ms", value, options);
+    case BUDGET_MS: return read_budget("--budget-ms", value, &options->budget_ms);
+    case BUDGET_PERCENT: return read_budget("--budget-percent", value, &options->budget_percent);
     case 'p': options->pool = value; return read_u32("--pool", value, 0, 64, &flag);
     case 'O': return add_setting("--option", value, options);
     case EXACT: options->exact = true; return true;

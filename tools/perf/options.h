@@ -53,11 +53,11 @@ struct perf_options {
     enum perf_collective collective;
     pcclRedOp_t operation;
     pcclQuantizationOptions_t codec;
-    pcclCodecParams_t codec_params; /* of a codec with scales */
-    uint32_t budget_ms;             /* of an automatic codec; 0: not given */
-    const char *codec_text;         /* as given, "minmax:u8"; "-" without one */
-    uint32_t concurrent;            /* operations that share the bytes of one measurement */
-    uint32_t tensors;               /* and so many tensors share those of each of them */
+    pcclCodecParams_t codec_params;     /* of a codec with scales */
+    uint32_t budget_ms, budget_percent; /* of an automatic codec; 0: not given */
+    const char *codec_text;             /* as given, "minmax:u8"; "-" without one */
+    uint32_t concurrent;                /* operations that share the bytes of one measurement */
+    uint32_t tensors;                   /* and so many tensors share those of each of them */
     bool out_of_place, in_place;
     bool check;
     bool alike;           /* all peers hold the same values, because the peers of a real cluster have no numbers */
