@@ -115,7 +115,10 @@ static void say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, c
 
 /* ---- what follows from a view ---- */
 
-/* What was launched in an earlier view members abort, or begin again, by themselves. */
+/*
+ * What was launched in an earlier view members abort, or begin again, by themselves. Then the cost data stay, too: the
+ * first level of an automatic codec follows from them, also for those who launch it in this view (PROTOCOL 7.12).
+ */
 static void enter_view(struct pccl_master *m, struct pccl_peer_group *group)
 {
     pccl_master_avoid_bad_edges(m, group); /* the ring may change now, since there is a new view anyway */
@@ -124,10 +127,10 @@ static void enter_view(struct pccl_master *m, struct pccl_peer_group *group)
         pccl_master_await_anew(m, group);
     } else {
         pccl_master_drop_undecided(m, group);
+        pccl_master_decide_cost(group);
         group->firm = m->epoch;
     }
     m->tally.views++;
-    pccl_master_decide_cost(group);
     pccl_master_advance_stable(m, group); /* the departed need not acknowledge outcomes any more */
 }
 

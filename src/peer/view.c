@@ -155,7 +155,7 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
             pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's ring cannot be used");
             return;
         }
-        if (!has_common_past(p, change))
+        if (!change->replans && !has_common_past(p, change))
             pccl_peer_forget_choices_of_group(p);
         note_departures(p); /* before operations end: their callers ask who has left */
         if (!replace_ring(p, change->ring, change->ring_count) || !pccl_peer_make_roll(p)) {
