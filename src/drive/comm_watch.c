@@ -215,19 +215,19 @@ static const struct pccl_sight_flow *find_ring_flow(const struct pccl_comm_op_jo
     return count == 1 ? found : NULL;
 }
 
-/* By what the stripes that were begun have taken, as all of them are about alike. */
+/* By the messages of the stripes that are open and the bytes of those that have gone, as all of them are about alike. */
 static void add_ring_bytes(const struct pccl_comm_op_job *job, struct pccl_msg_sight *sight)
 {
     const struct pccl_sight_flow *flow = find_ring_flow(job);
     if (!flow || !job->operation || job->operation->decided || job->restarts || job->job.config.instance.subgroup != 0)
         return;
     const struct pccl_sight_counters counters = pccl_sight_read(flow);
-    uint64_t begun = pccl_min_u64(counters.begun_stripes, counters.stripes);
-    if (begun == 0)
+    if (counters.moved == 0 || counters.opened == 0)
         return;
-    double of_all = (double)counters.stripes / (double)begun * (double)counters.bytes;
-    sight->ring_bytes += (uint64_t)of_all;
-    sight->ring_left += (uint64_t)(of_all - (double)counters.bytes);
+    double messages = (double)counters.expected / (double)counters.opened * (double)counters.stripes;
+    uint64_t bytes = (uint64_t)((double)counters.bytes / counters.moved * messages);
+    sight->ring_bytes += bytes;
+    sight->ring_left += bytes - pccl_min_u64(bytes, counters.bytes);
 }
 
 /* ---- reports ---- */

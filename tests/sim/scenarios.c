@@ -744,6 +744,8 @@ const struct sim_scenario sim_scenarios[] = {
      scenario_replan_and_choice},
     {"slow-link-is-left", "the ring leaves a slow link at an update that members are asked for",
      scenario_slow_link_is_left},
+    {"slow-link-is-left-at-once", "... or at once, if what is under way gains enough by it",
+     scenario_slow_link_is_left_at_once},
     {"slow-link-mends", "... unless it is sound again by then", scenario_slow_link_mends},
     {"slow-link-is-worth-it-no-more", "... or its operations show that it carries more",
      scenario_slow_link_is_worth_it_no_more},

@@ -235,6 +235,7 @@ void scenario_replan_and_death(struct sim *sim);
 void scenario_replan_and_restart(struct sim *sim);
 void scenario_replan_and_choice(struct sim *sim);
 void scenario_slow_link_is_left(struct sim *sim);
+void scenario_slow_link_is_left_at_once(struct sim *sim);
 void scenario_slow_link_mends(struct sim *sim);
 void scenario_slow_link_is_worth_it_no_more(struct sim *sim);
 void scenario_slow_links_at_once(struct sim *sim);
