@@ -29,7 +29,7 @@ struct pccl_comm_op_job {
     bool started, stopped, at_rest;
     bool restarts;       /* once it is released, unless the operation has been decided */
     uint64_t started_us; /* when it was last; as of the machine's step */
-    uint64_t record; /* the operation's number in the recorder; 0: it has not ended */
+    uint64_t record;     /* the operation's number in the recorder; 0: it has not ended */
     struct pccl_comm_op_job *previous, *next;
     struct pccl_sight_flow sights[]; /* what the engine tells of its flows */
 };

@@ -202,7 +202,8 @@ static void add_waits(const struct pccl_communicator *comm, uint64_t now_us, str
 
 /* ---- what is left to do ---- */
 
-/* The one flow of an operation that sends to one member only, as along a ring; NULL: it sends to others, too, or none. */
+/* The one flow of an operation that sends to one member only, as along a ring; NULL: it sends to others, too, or none.
+ */
 static const struct pccl_sight_flow *find_ring_flow(const struct pccl_comm_op_job *job)
 {
     const struct pccl_sight_flow *found = NULL;
@@ -215,7 +216,8 @@ static const struct pccl_sight_flow *find_ring_flow(const struct pccl_comm_op_jo
     return count == 1 ? found : NULL;
 }
 
-/* By the messages of the stripes that are open and the bytes of those that have gone, as all of them are about alike. */
+/* By the messages of the stripes that are open and the bytes of those that have gone, as all of them are about alike.
+ */
 static void add_ring_bytes(const struct pccl_comm_op_job *job, struct pccl_msg_sight *sight)
 {
     const struct pccl_sight_flow *flow = find_ring_flow(job);

@@ -567,8 +567,8 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it founds a subgroup by two lists of one digest");
         return;
     }
-    bool differs = op->described &&
-                   (!pccl_descriptor_equal(&op->descriptor, &done->descriptor) || op->tiny != (done->tiny != 0));
+    bool differs =
+        op->described && (!pccl_descriptor_equal(&op->descriptor, &done->descriptor) || op->tiny != (done->tiny != 0));
     if (differs) {
         struct pccl_text reason;
         pccl_describe_difference(&reason, &(struct pccl_described){&op->described_by, &op->descriptor, op->tiny},

@@ -44,8 +44,8 @@ void pccl_master_commit_remaining(struct pccl_master *m, struct pccl_peer_group 
 /* The view has ended: drops what is undecided of the whole group, which members abort by themselves. */
 void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_peer_group *group);
 /*
- * The view only re-plans: all that is undecided of the whole group waits for everybody again. Nothing may be held, and no
- * earlier view unacknowledged.
+ * The view only re-plans: all that is undecided of the whole group waits for everybody again. Nothing may be held, and
+ * no earlier view unacknowledged.
  */
 void pccl_master_await_anew(struct pccl_master *m, struct pccl_peer_group *group);
 /* Has every member acknowledged the group's view, so that none can decide an operation by it any more? */

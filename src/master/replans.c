@@ -77,7 +77,7 @@ static bool pays(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_ring_worth was, is;
     const struct pccl_witness *delayed = find_delayed(m, group);
-    if (delayed == NULL || !pccl_master_weigh_better_ring(m, group, &was, &is) )
+    if (delayed == NULL || !pccl_master_weigh_better_ring(m, group, &was, &is))
         return false;
     uint64_t stay_us = time_us(delayed->ring_left, was.slowest), anew_us = time_us(delayed->ring_bytes, is.slowest);
     if (stay_us < anew_us + anew_us / 4 + GAIN_US_LEAST)

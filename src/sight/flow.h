@@ -32,7 +32,7 @@ enum { PCCL_SIGHT_FLOWS_MAX = 2 * (PCCL_MESH_PEERS_MAX - 1) };
     X(uint64_t, first_us)      /* when the first message began; 0: none has */                                         \
     X(uint64_t, last_us)       /* when the latest had moved */                                                         \
     X(uint64_t, turned_us) /* incoming: since when nothing has come; outgoing: since when something is under way */    \
-    X(uint64_t, stripes)   /* of the whole operation */                                                               \
+    X(uint64_t, stripes)   /* of the whole operation */                                                                \
     X(uint64_t, waited_us) /* for the neighbor, as far as that is over: for its data, or for room to send */
 
 #define PCCL_SIGHT_ATOMIC(type, name) _Atomic(type) name;

@@ -20,8 +20,8 @@ struct part {
     struct pccl_descriptor descriptor;
     bool stopped, complete; /* its outcome is known; its result is complete (or it failed) */
     bool gone;
-    bool lost;  /* complete, but what it sent may not have arrived */
-    bool clean; /* gone or stopped after its part had left */
+    bool lost;     /* complete, but what it sent may not have arrived */
+    bool clean;    /* gone or stopped after its part had left */
     bool restarts; /* stopped, and to be started again */
 };
 struct sim_bulk {

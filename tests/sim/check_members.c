@@ -297,8 +297,8 @@ static void check_era(struct sim *sim, const struct sim_peer *peer)
 }
 
 /*
- * I8: a view moves only when its group's members, ring, kind of exchange or figures change. D6: if it only re-plans, the
- * ring alone.
+ * I8: a view moves only when its group's members, ring, kind of exchange or figures change. D6: if it only re-plans,
+ * the ring alone.
  */
 static void check_view_moved(struct sim *sim, const struct sim_peer *peer)
 {

@@ -516,9 +516,8 @@ static void said_done(struct sim *sim, struct sim_peer *peer, const struct pccl_
 {
     struct sim_instance *instance = instance_of(sim, peer, name);
     const struct pccl_peer_op *op = pccl_peer_find_instance(peer->machine, name);
-    struct sim_launch *launch =
-        op != NULL ? book(sim, peer, op) /* a tiny operation says DONE while it is launched */
-                   : sim_launch_of(instance, peer);
+    struct sim_launch *launch = op != NULL ? book(sim, peer, op) /* a tiny operation says DONE while it is launched */
+                                           : sim_launch_of(instance, peer);
     if (launch != NULL && launch->restarts > 0 && pccl_epoch_compare(view, &launch->start_view) < 0)
         return; /* sent once more after a reconnect; it began again since, and nobody counts that */
     if (launch == NULL || !pccl_epoch_equal(&launch->start_view, view))
