@@ -385,9 +385,11 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
     struct pccl_transfer *transfer = find_transfer(exchange, &data->instance);
     if (transfer == NULL)
         return receive_early(exchange, lane, data, arrival, reason);
-    if (pccl_epoch_compare(&data->view, &transfer->view) > 0)
-        return receive_early(exchange, lane, data, arrival, reason); /* it may begin again in that view */
-    if (transfer->failed || !pccl_epoch_equal(&transfer->view, &data->view))
+    if (!pccl_epoch_equal(&transfer->view, &data->view)) {
+        bool is_later = pccl_epoch_compare(&data->view, &transfer->view) > 0; /* it may begin again in that view */
+        return is_later ? receive_early(exchange, lane, data, arrival, reason) : PCCL_OK;
+    }
+    if (transfer->failed)
         return PCCL_OK;
     struct pccl_flow *flow = pccl_flow_find(transfer, lane);
     if (flow != NULL && pccl_ahead_is_foreign(flow, data)) {
