@@ -128,8 +128,11 @@ static const struct pccl_held_segment *find_foreign(const struct pccl_flow *flow
 static void begin_with(struct pccl_transfer *transfer, struct pccl_lane *lane, struct pccl_held *held)
 {
     const struct pccl_flow *flow = pccl_flow_find(transfer, lane);
-    if (flow == NULL || !pccl_epoch_equal(&held->view, &transfer->view)) {
-        pccl_held_drop(held); /* of another view: the operation will be aborted, as that peer is in that view already */
+    int order = pccl_epoch_compare(&held->view, &transfer->view);
+    if (order > 0)
+        return; /* that peer is in a later view already, which aborts the operation, or has it begin again */
+    if (order < 0 || flow == NULL) {
+        pccl_held_drop(held);
         return;
     }
     const struct pccl_held_segment *foreign = find_foreign(flow, held);

@@ -206,6 +206,15 @@ void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *tr
     pccl_transfer_free(transfer);
 }
 
+/* What others have said and sent in the view to come is kept. */
+void pccl_exchange_break_off(struct pccl_exchange *exchange, struct pccl_transfer *transfer)
+{
+    PCCL_ASSERT(exchange->transfers.count > 0);
+    pccl_transfer_restore(transfer);
+    pccl_table_remove(&exchange->transfers, &transfer->by_instance);
+    pccl_transfer_free(transfer);
+}
+
 void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance)
 {
     PCCL_ASSERT(find_transfer(exchange, instance) == NULL);
@@ -349,7 +358,7 @@ static enum pccl_status receive_ready(struct pccl_exchange *exchange, struct pcc
     return PCCL_MALFORMED;
 }
 
-/* DATA of an operation that does not run here: not yet, or not any more. */
+/* DATA of an operation that does not run here, or not in that view: not yet, or not any more. */
 static enum pccl_status receive_early(struct pccl_exchange *exchange, struct pccl_lane *lane,
                                       const struct pccl_msg_data *data, struct pccl_arrival *arrival,
                                       struct pccl_text *reason)
@@ -376,7 +385,11 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
     struct pccl_transfer *transfer = find_transfer(exchange, &data->instance);
     if (transfer == NULL)
         return receive_early(exchange, lane, data, arrival, reason);
-    if (transfer->failed || !pccl_epoch_equal(&transfer->view, &data->view))
+    if (!pccl_epoch_equal(&transfer->view, &data->view)) {
+        bool is_later = pccl_epoch_compare(&data->view, &transfer->view) > 0; /* it may begin again in that view */
+        return is_later ? receive_early(exchange, lane, data, arrival, reason) : PCCL_OK;
+    }
+    if (transfer->failed)
         return PCCL_OK;
     struct pccl_flow *flow = pccl_flow_find(transfer, lane);
     if (flow != NULL && pccl_ahead_is_foreign(flow, data)) {

@@ -206,6 +206,11 @@ PCCL_MUST_CHECK enum pccl_status pccl_exchange_start(struct pccl_exchange *excha
  */
 void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *transfer, bool committed);
 /*
+ * It is not decided, and may be started again in a later view: as stop after an abort, but what belongs to that view is
+ * kept. If it is not, pccl_exchange_forget must follow.
+ */
+void pccl_exchange_break_off(struct pccl_exchange *exchange, struct pccl_transfer *transfer);
+/*
  * It was aborted and will never be started here: what was sent ahead for it, and what still comes,
  * is thrown away.
  */

@@ -256,11 +256,12 @@ enum pccl_status pccl_held_add(struct pccl_exchange *exchange, struct pccl_lane 
     return PCCL_MEMORY;
 }
 
-bool pccl_held_take(struct pccl_lane *lane, const struct pccl_instance *instance, uint64_t stripe,
+bool pccl_held_take(struct pccl_lane *lane, const struct pccl_transfer *transfer, uint64_t stripe,
                     struct pccl_held_segment *taken)
 {
-    struct pccl_held *held = pccl_held_find(lane, instance);
-    struct pccl_held_segment *segment = held == NULL ? NULL : find_segment(held, stripe);
+    struct pccl_held *held = pccl_held_find(lane, &transfer->instance);
+    bool is_later = held != NULL && !pccl_epoch_equal(&held->view, &transfer->view);
+    struct pccl_held_segment *segment = held == NULL || is_later ? NULL : find_segment(held, stripe);
     if (segment == NULL)
         return false;
     if (segment->arrival != NULL)

@@ -27,7 +27,7 @@ void pccl_held_dropped(struct pccl_arrival *arrival);
  * The stripe is open: the caller takes over what is held for it, with its scratch and its arrival.
  * false: nothing is held.
  */
-PCCL_MUST_CHECK bool pccl_held_take(struct pccl_lane *lane, const struct pccl_instance *instance, uint64_t stripe,
+PCCL_MUST_CHECK bool pccl_held_take(struct pccl_lane *lane, const struct pccl_transfer *transfer, uint64_t stripe,
                                     struct pccl_held_segment *taken);
 void pccl_held_drop(struct pccl_held *held);
 /* Drops what is held of views and eras before that of the transfer. */

@@ -396,7 +396,7 @@ struct pccl_stripe *pccl_messages_received(struct pccl_arrival *arrival)
 static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
 {
     struct pccl_held_segment taken;
-    if (!pccl_held_take(flow->lane, &flow->transfer->instance, stripe->number, &taken))
+    if (!pccl_held_take(flow->lane, flow->transfer, stripe->number, &taken))
         return;
     pccl_flow_parcel(flow, stripe, 0)->arrived = true;
     pccl_sight_begin_receiving(flow->sight, flow->transfer->exchange->now_us);

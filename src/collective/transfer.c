@@ -84,7 +84,7 @@ static void record_flows(struct pccl_transfer *transfer, const struct pccl_trans
     for (uint32_t i = 0; i < transfer->flow_count && i < config->sight_count; i++) {
         struct pccl_flow *flow = &transfer->flows[i];
         flow->sight = &config->sights[i];
-        pccl_sight_open(flow->sight, flow->other, flow->outgoing);
+        pccl_sight_open(flow->sight, flow->other, flow->outgoing, transfer->plan.stripes);
     }
 }
 

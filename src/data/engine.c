@@ -454,9 +454,12 @@ static void stop_job(struct pccl_engine *engine, struct pccl_engine_job *job)
     if (job->transfer) {
         measure_links(engine);
         job->traffic = pccl_transfer_traffic(job->transfer);
-        if (job->due_end != PCCL_JOB_ABORTED)
+        if (job->due_end == PCCL_JOB_COMMITTED || job->due_end == PCCL_JOB_GIVEN_UP)
             cut_senders(engine, job->transfer);
-        pccl_exchange_stop(engine->exchange, job->transfer, job->due_end == PCCL_JOB_COMMITTED);
+        if (job->due_end == PCCL_JOB_BROKEN_OFF)
+            pccl_exchange_break_off(engine->exchange, job->transfer);
+        else
+            pccl_exchange_stop(engine->exchange, job->transfer, job->due_end == PCCL_JOB_COMMITTED);
         job->transfer = NULL;
         if (--engine->running == 0)
             pause_links(engine);

@@ -22,8 +22,10 @@ struct pccl_engine;
 /* Why a job stops. */
 enum pccl_job_end {
     PCCL_JOB_COMMITTED,
-    PCCL_JOB_ABORTED,  /* for all peers and finally: the rest of what is being sent does not matter */
-    PCCL_JOB_GIVEN_UP, /* this peer leaves; others may still succeed, so nobody may get filler */
+    PCCL_JOB_ABORTED,    /* for all peers and finally: the rest of what is being sent does not matter */
+    PCCL_JOB_BROKEN_OFF, /* nobody may succeed in this view, but the operation is started again in a later one, or is
+                            forgotten (pccl_engine_forget) */
+    PCCL_JOB_GIVEN_UP,   /* this peer leaves; others may still succeed, so nobody may get filler */
 };
 
 /* One operation, from start to `released`. The caller owns it and does not move it in between. */
@@ -104,7 +106,7 @@ void pccl_engine_rename(struct pccl_engine *engine, const struct pccl_id *self);
  * memory is short, this call and the next have no effect, and data sent ahead may have to wait.
  */
 void pccl_engine_admit(struct pccl_engine *engine, const struct pccl_id *members, uint32_t count);
-/* An operation that never started here, and never will, has ended. */
+/* An operation that does not run here, and never will again, has ended. */
 void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *instance);
 
 /* Starts the operation; `failed` follows if that is not possible. */

@@ -56,7 +56,10 @@ void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *o
 void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint32_t rank)
 {
     struct pccl_comm_arrivals *arrivals = &operation->arrivals;
-    if (!arrivals->show)
+    bool again = false; /* it has come before the operation was begun again */
+    for (uint32_t i = 0; i < arrivals->count && arrivals->show; i++)
+        again = again || arrivals->from[i] == rank;
+    if (!arrivals->show || again)
         return;
     PCCL_ASSERT(arrivals->count < operation->member_count);
     arrivals->from[arrivals->count++] = rank;
@@ -220,18 +223,50 @@ void pccl_comm_op_jobs_await(struct pccl_communicator *comm)
 
 /* ---- effects ---- */
 
+static void start(struct pccl_communicator *comm, struct pccl_comm_op_job *job, struct pccl_peer_op *op)
+{
+    job->op = op;
+    job->started = true;
+    job->started_us = comm->stepped_us;
+    job->job.config.instance = op->instance;
+    job->job.config.view = op->start_view;
+    pccl_engine_start(comm->data.engine, &job->job);
+}
+
 void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
+{
+    struct pccl_comm_op *operation = op->user;
+    if (operation->job) /* else out of memory for it: the machine is told when this step is over */
+        start(context, operation->job, op);
+}
+
+/* The buffers are as they were at the launch; the members are the same, in another order. */
+static void restart(struct pccl_communicator *comm, struct pccl_comm_op_job *job)
+{
+    struct pccl_transfer_config *config = &job->job.config;
+    uint32_t ranks;
+    const struct pccl_id *ring = pccl_peer_ring(comm->peer, &ranks);
+    PCCL_ASSERT(ranks == config->ranks);
+    memcpy(job->job.ring, ring, ranks * sizeof *ring);
+    memcpy(job->positions, pccl_peer_positions(comm->peer), ranks * sizeof *job->positions);
+    memset(job->sights, 0, config->sight_count * sizeof *job->sights);
+    if (pccl_collective_has_root(config->descriptor.collective))
+        config->root = pccl_id_find(job->job.ring, ranks, &config->descriptor.root);
+    config->cost = pccl_peer_cost(comm->peer);
+    job->restarts = job->stopped = job->at_rest = false;
+    start(comm, job, job->op);
+}
+
+void pccl_comm_effect_op_restart(void *context, struct pccl_peer_op *op)
 {
     struct pccl_communicator *comm = context;
     struct pccl_comm_op *operation = op->user;
     struct pccl_comm_op_job *job = operation->job;
-    if (!job)
-        return; /* out of memory for it: the machine is told when this step is over */
+    if (!job || job->restarts)
+        return; /* out of memory for it; or it is not released yet, and will start in the latest view */
+    job->restarts = true;
+    stop(comm, job, PCCL_JOB_BROKEN_OFF);
     job->op = op;
-    job->started = true;
-    job->job.config.instance = op->instance;
-    job->job.config.view = op->start_view;
-    pccl_engine_start(comm->data.engine, &job->job);
 }
 
 void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op)
@@ -310,6 +345,13 @@ static void on_released(void *context, struct pccl_engine_job *engine_job)
     struct pccl_communicator *comm = context;
     struct pccl_comm_op_job *job = enter(comm, engine_job);
     struct pccl_comm_op *operation = job->operation;
+    if (job->restarts && operation && !operation->decided) {
+        restart(comm, job);
+        pccl_comm_leave(comm);
+        return;
+    }
+    if (job->restarts)
+        pccl_engine_forget(comm->data.engine, &job->job.config.instance);
     pccl_comm_sight_released(comm, job);
     free_job(comm, job);
     if (operation) {

@@ -21,13 +21,15 @@ struct pccl_communicator;
 struct pccl_comm_op_job {
     struct pccl_engine_job job;
     struct pccl_comm_op *operation; /* NULL: the operation has ended */
-    struct pccl_peer_op *op;        /* until `stopped` */
+    struct pccl_peer_op *op;        /* until `stopped`, or while it `restarts` */
     uint32_t *positions;            /* owned: which of the members each rank of the ring is */
     uint64_t *starts;               /* owned: of parts of given lengths; or NULL */
     uint32_t start_count;
     const void **inputs; /* owned: where the parts for the members are; or NULL */
     bool started, stopped, at_rest;
-    uint64_t record; /* the operation's number in the recorder; 0: it has not ended */
+    bool restarts;       /* once it is released, unless the operation has been decided */
+    uint64_t started_us; /* when it was last; as of the machine's step */
+    uint64_t record;     /* the operation's number in the recorder; 0: it has not ended */
     struct pccl_comm_op_job *previous, *next;
     struct pccl_sight_flow sights[]; /* what the engine tells of its flows */
 };
@@ -48,6 +50,7 @@ void pccl_comm_measure(struct pccl_communicator *comm);
 /* Effects of the machine. */
 void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op);
+void pccl_comm_effect_op_restart(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instance);
 void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count);
 /*

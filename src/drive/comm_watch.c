@@ -169,8 +169,7 @@ static void add_flow_wait(const struct pccl_comm_op *operation, const struct pcc
                           struct pccl_msg_sight *sight, struct pccl_seen_wait *waits)
 {
     const struct pccl_comm_op_job *job = operation->job;
-    const struct pccl_record record = {.state = pccl_comm_sight_state(operation->op),
-                                       .entered_us = operation->launched_us};
+    const struct pccl_record record = {.state = pccl_comm_sight_state(operation->op), .entered_us = job->started_us};
     const struct pccl_sight_counters counters = pccl_sight_read(flow);
     uint64_t since_us = now_us;
     enum pccl_sight_wait what = counters.place ? pccl_record_waits(&record, &counters, &since_us) : PCCL_SIGHT_NOTHING;
@@ -178,7 +177,7 @@ static void add_flow_wait(const struct pccl_comm_op *operation, const struct pcc
         return;
     uint32_t rank = (counters.place & ~PCCL_SIGHT_OUTGOING) - 1;
     bool begun = counters.place & PCCL_SIGHT_OUTGOING ? counters.granted_us : counters.begun || has_granted(job, rank);
-    since_us = pccl_max_u64(since_us, operation->launched_us);
+    since_us = pccl_max_u64(since_us, job->started_us);
     waits[sight->waits_count++] = (struct pccl_seen_wait){
         .peer = job->job.ring[rank],
         .what = (uint8_t)what,
@@ -201,6 +200,38 @@ static void add_waits(const struct pccl_communicator *comm, uint64_t now_us, str
             .what = PCCL_WAIT_OUTCOME, .for_ms = (uint32_t)((now_us - operation->launched_us) / 1000)};
 }
 
+/* ---- what is left to do ---- */
+
+/* The one flow of an operation that sends to one member only, as along a ring; NULL: it sends to others, too, or none.
+ */
+static const struct pccl_sight_flow *find_ring_flow(const struct pccl_comm_op_job *job)
+{
+    const struct pccl_sight_flow *found = NULL;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < job->job.config.sight_count; i++)
+        if (pccl_sight_is_outgoing(&job->sights[i])) {
+            found = &job->sights[i];
+            count++;
+        }
+    return count == 1 ? found : NULL;
+}
+
+/* By the messages of the stripes that are open and the bytes of those that have gone, as all of them are about alike.
+ */
+static void add_ring_bytes(const struct pccl_comm_op_job *job, struct pccl_msg_sight *sight)
+{
+    const struct pccl_sight_flow *flow = find_ring_flow(job);
+    if (!flow || !job->operation || job->operation->decided || job->restarts || job->job.config.instance.subgroup != 0)
+        return;
+    const struct pccl_sight_counters counters = pccl_sight_read(flow);
+    if (counters.moved == 0 || counters.opened == 0)
+        return;
+    double messages = (double)counters.expected / (double)counters.opened * (double)counters.stripes;
+    uint64_t bytes = (uint64_t)((double)counters.bytes / counters.moved * messages);
+    sight->ring_bytes += bytes;
+    sight->ring_left += bytes - pccl_min_u64(bytes, counters.bytes);
+}
+
 /* ---- reports ---- */
 
 static void report(struct pccl_communicator *comm, uint64_t now_us)
@@ -218,6 +249,8 @@ static void report(struct pccl_communicator *comm, uint64_t now_us)
                                    .waits = waits};
     add_links(comm, now_us, &sight, links);
     add_waits(comm, now_us, &sight, waits);
+    for (const struct pccl_comm_op_job *job = comm->data.jobs; job; job = job->next)
+        add_ring_bytes(job, &sight);
     if (sight.operations || sight.waits_count || sight.links_count || watch->waited)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
     watch->waited = sight.waits_count > 0;

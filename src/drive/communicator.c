@@ -342,6 +342,7 @@ enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm, const 
                                         .op_decided = effect_op_decided,
                                         .op_start = pccl_comm_effect_op_start,
                                         .op_stop = pccl_comm_effect_op_stop,
+                                        .op_restart = pccl_comm_effect_op_restart,
                                         .op_gone = pccl_comm_effect_op_gone,
                                         .subgroup_ended = effect_subgroup_ended,
                                         .ring_changed = pccl_comm_effect_ring_changed,

@@ -1,6 +1,7 @@
 #include "master/diagnosis.h"
 #include "master/operations.h"
 #include "master/output.h"
+#include "master/replans.h"
 #include "master/roster.h"
 #include "master/slow_links.h"
 #include "master/slow_peers.h"
@@ -212,6 +213,7 @@ void pccl_master_decide_verdicts(struct pccl_master *m)
             group->has_news = false;
             bool changed = compare(m, group);
             pccl_master_leave_slow_links(m, group);
+            pccl_master_replan_if_it_pays(m, group);
             group->verdicts_untold = say_actions(m, group) || changed || group->verdicts_untold;
             pccl_master_expel_slow_peer(m, group);
         }

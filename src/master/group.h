@@ -87,7 +87,8 @@ struct pccl_tuning {
     uint32_t ring_version; /* ... and the version of the ring that it is about */
     uint64_t searched_for; /* 1 + the number of joint rounds decided when an update last asked for one */
     uint64_t seed, steps;  /* of the last search */
-    bool replans;          /* a slow link is to leave the ring, and no update has looked at a better one yet */
+    bool replans;          /* a slow link is to leave the ring, and nobody has looked at a better one yet */
+    uint64_t replanned_us; /* when operations under way were last interrupted for it; 0: never */
     uint32_t *better;      /* owned, better_count positions: the ring to adopt; NULL: none */
     uint32_t better_count, better_version;
     char *text; /* owned, text_bytes: the last topology report; NULL: none */
@@ -100,7 +101,9 @@ struct pccl_peer_group {
     struct pccl_table_node by_number;
     uint32_t number;
     bool changed; /* in the epoch change under way */
+    bool replans; /* ... only its ring: what is under way begins again */
     struct pccl_epoch view;
+    struct pccl_epoch firm;                                   /* the view before all that only re-plan; or `view` */
     struct pccl_cost cost;                                    /* of the view */
     struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* as told with the answer to the last round */
 

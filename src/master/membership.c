@@ -60,7 +60,7 @@ void pccl_master_start_run(struct pccl_master *m, struct pccl_remote *first)
     }
     m->founded = m->founded_by_newcomer = true;
     m->epoch = (struct pccl_epoch){.inc = 1, .number = 1};
-    group->view = m->epoch;
+    group->view = group->firm = m->epoch;
     m->tally.views++;
     group->changed = false;
     pccl_master_log(m, PCCL_LOG_INFO, &of_membership, "run %s begins", pccl_id_str(&m->lineage));

@@ -155,6 +155,19 @@ void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_peer_group *g
     count_under_way(group);
 }
 
+void pccl_master_await_anew(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    PCCL_ASSERT(group->held_count == 0);
+    for (struct pccl_operation *op = group->oldest; op != NULL; op = op->newer) {
+        if (op->decided || op->instance.subgroup != 0)
+            continue;
+        free_parts(m, op);
+        op->done_count = 0;
+        op->launched_us = 0;
+    }
+    count_under_way(group);
+}
+
 void pccl_master_drop_operations(struct pccl_master *m, struct pccl_peer_group *group)
 {
     while (group->oldest != NULL)
@@ -297,11 +310,7 @@ static void decide(struct pccl_master *m, struct pccl_peer_group *group, struct 
     free_parts(m, op);
 }
 
-/*
- * Has every member acknowledged the group's view, so that none can decide an operation by it any
- * more?
- */
-static bool is_view_known(const struct pccl_peer_group *group)
+bool pccl_master_is_view_known(const struct pccl_peer_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++)
         if (group->ring[i]->owes_view_ack)
@@ -331,7 +340,7 @@ static void hold(struct pccl_master *m, struct pccl_peer_group *group, struct pc
 void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                        enum pccl_class class, const struct pccl_text *reason)
 {
-    if (class != PCCL_CLASS_PEER_LOST && op->instance.subgroup == 0 && !is_view_known(group)) {
+    if (class != PCCL_CLASS_PEER_LOST && op->instance.subgroup == 0 && !pccl_master_is_view_known(group)) {
         hold(m, group, op, class, reason, UINT64_MAX);
         return;
     }
@@ -449,6 +458,16 @@ static void note_launch(const struct pccl_master *m, struct pccl_operation *op, 
     pccl_choice_hear(&op->choice, choice);
 }
 
+static void describe(struct pccl_master *m, struct pccl_operation *op, const struct pccl_remote *from,
+                     const struct pccl_msg_done *done)
+{
+    op->descriptor = done->descriptor;
+    op->described_by = from->id;
+    op->described = true;
+    op->tiny = done->tiny != 0;
+    m->tally.begun[done->descriptor.collective]++;
+}
+
 void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
                            const struct pccl_msg_done *done)
 {
@@ -469,11 +488,8 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
             return;
         }
         op->part_count = count;
-        op->descriptor = done->descriptor;
-        op->described_by = from->id;
-        op->described = true;
-        m->tally.begun[done->descriptor.collective]++;
-        op->tiny = done->tiny != 0;
+        if (!op->described)
+            describe(m, op, from, done);
         if (done->choice_count > 0)
             op->choice = done->choice[0];
     }
@@ -552,8 +568,8 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it founds a subgroup by two lists of one digest");
         return;
     }
-    bool differs = op->parts != NULL &&
-                   (!pccl_descriptor_equal(&op->descriptor, &done->descriptor) || op->tiny != (done->tiny != 0));
+    bool differs =
+        op->described && (!pccl_descriptor_equal(&op->descriptor, &done->descriptor) || op->tiny != (done->tiny != 0));
     if (differs) {
         struct pccl_text reason;
         pccl_describe_difference(&reason, &(struct pccl_described){&op->described_by, &op->descriptor, op->tiny},
@@ -673,6 +689,15 @@ static void add_reported(struct pccl_text *reason, const struct pccl_remote *fro
         pccl_text_add(reason, otherwise);
 }
 
+/* PROTOCOL 6.3: it was said in a view that the group has only re-planned since, and is said again in the new one. */
+static bool is_said_again(const struct pccl_remote *from, const struct pccl_instance *instance,
+                          const struct pccl_epoch *view)
+{
+    const struct pccl_peer_group *group = from->group;
+    return instance->subgroup == 0 && pccl_epoch_compare(view, &group->view) < 0 &&
+           pccl_epoch_compare(view, &group->firm) >= 0;
+}
+
 /*
  * PROTOCOL 6.3. A failure caused by a link is held until the view that removes the cause, so that
  * one death costs one failure. If no view comes within settle_ms, or the link stands again, the
@@ -680,6 +705,8 @@ static void add_reported(struct pccl_text *reason, const struct pccl_remote *fro
  */
 void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_failed *failed)
 {
+    if (is_said_again(from, &failed->instance, &failed->view))
+        return;
     struct pccl_operation *op = undecided(m, from, &failed->instance);
     if (op == NULL)
         return;
@@ -725,7 +752,7 @@ static bool has_to_wait(struct pccl_master *m, struct pccl_operation *op)
 static void release_held(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *mended_a,
                          const struct pccl_remote *mended_b)
 {
-    bool view_known = is_view_known(group);
+    bool view_known = pccl_master_is_view_known(group);
     for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL && group->held_count > 0;
          op = next) {
         next = op == last ? NULL : op->newer;
@@ -768,6 +795,8 @@ static const char *default_reason(enum pccl_class class, const struct pccl_insta
 void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from,
                                  const struct pccl_msg_abort_request *request)
 {
+    if (is_said_again(from, &request->instance, &request->view))
+        return;
     struct pccl_operation *op = undecided(m, from, &request->instance);
     if (op == NULL)
         return;

@@ -43,6 +43,13 @@ void pccl_master_count_seats(struct pccl_remote *remote, uint32_t count, bool co
 void pccl_master_commit_remaining(struct pccl_master *m, struct pccl_peer_group *group);
 /* The view has ended: drops what is undecided of the whole group, which members abort by themselves. */
 void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_peer_group *group);
+/*
+ * The view only re-plans: all that is undecided of the whole group waits for everybody again. Nothing may be held, and
+ * no earlier view unacknowledged.
+ */
+void pccl_master_await_anew(struct pccl_master *m, struct pccl_peer_group *group);
+/* Has every member acknowledged the group's view, so that none can decide an operation by it any more? */
+PCCL_MUST_CHECK bool pccl_master_is_view_known(const struct pccl_peer_group *group);
 /* The era has ended: drops all operations, since no member needs their outcomes any more. */
 void pccl_master_drop_operations(struct pccl_master *m, struct pccl_peer_group *group);
 /* The subgroup has ended: drops its operations. That all members know their outcomes is of no interest any more. */

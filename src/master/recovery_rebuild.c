@@ -59,7 +59,7 @@ static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best,
     struct pccl_peer_group *group = pccl_master_group(m, number, true);
     if (group == NULL)
         return false;
-    group->view = best->fields.view;
+    group->view = group->firm = best->fields.view;
     group->cost = best->fields.cost;
     group->old_ring_count = best->fields.ring_count;
     for (uint32_t i = 0; i < best->fields.ring_count; i++) {

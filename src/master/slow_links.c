@@ -138,7 +138,8 @@ void pccl_master_say_what_slow_links_get(struct pccl_master *m, struct pccl_peer
     else if (!can_be_searched(group))
         pccl_text_format(words, "none: no other ring is possible, or can be searched for among so many");
     else if (tuning->replans && pccl_master_ring_is_ready(m, group))
-        pccl_text_format(words, "the next topology update takes a ring without it, and are-peers-pending asks for one");
+        pccl_text_format(words, "the next topology update takes a ring without it, and are-peers-pending asks for one; "
+                                "sooner, if what is under way gains by it");
     else if (tuning->ticket != 0 || tuning->unproven || (tuning->replans && pccl_master_has_better(group)))
         pccl_text_format(words, "a better ring is searched for");
     else

@@ -250,9 +250,8 @@ bool pccl_master_update_waits_for_rings(struct pccl_master *m)
 
 /* ---- adoption ---- */
 
-/* Weighs the present ring and the one to adopt, by what is known now. false: out of memory. */
-static bool weigh_rings(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_ring_worth *was,
-                        struct pccl_ring_worth *is)
+bool pccl_master_weigh_better_ring(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_ring_worth *was,
+                                   struct pccl_ring_worth *is)
 {
     PCCL_ASSERT(group->tuning.better != NULL);
     struct pccl_ring_problem problem;
@@ -281,7 +280,7 @@ static bool adopt(struct pccl_master *m, struct pccl_peer_group *group, struct p
     if (!pccl_master_ring_is_ready(m, group))
         return false;
     group->tuning.replans = false; /* else whoever updates as long as pending rounds say yes would do so for ever */
-    if (!weigh_rings(m, group, &was, &is) || !is_worth_it(&was, &is) ||
+    if (!pccl_master_weigh_better_ring(m, group, &was, &is) || !is_worth_it(&was, &is) ||
         !pccl_master_reorder(m, group, group->tuning.better))
         return false;
     pccl_text_format(
@@ -292,14 +291,19 @@ static bool adopt(struct pccl_master *m, struct pccl_peer_group *group, struct p
     return true;
 }
 
+bool pccl_master_adopt_ring(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_text *why)
+{
+    bool adopted = adopt(m, group, why);
+    if (!pccl_master_has_better(group))
+        forget_better(m, &group->tuning);
+    return adopted;
+}
+
 uint32_t pccl_master_adopt_rings(struct pccl_master *m, struct pccl_text *why)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < m->group_count; i++) {
-        count += adopt(m, m->groups[i], why);
-        if (!pccl_master_has_better(m->groups[i]))
-            forget_better(m, &m->groups[i]->tuning);
-    }
+    for (uint32_t i = 0; i < m->group_count; i++)
+        count += pccl_master_adopt_ring(m, m->groups[i], why);
     return count;
 }
 

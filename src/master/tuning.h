@@ -110,6 +110,12 @@ PCCL_MUST_CHECK bool pccl_master_update_waits_for_rings(struct pccl_master *m);
  * set if there are any.
  */
 uint32_t pccl_master_adopt_rings(struct pccl_master *m, struct pccl_text *why);
+/* The same for one group; `why`: set if it gets one. The better ring is void then. */
+PCCL_MUST_CHECK bool pccl_master_adopt_ring(struct pccl_master *m, struct pccl_peer_group *group,
+                                            struct pccl_text *why);
+/* Weighs the present ring and the better one that was found, by what is known now. false: out of memory. */
+PCCL_MUST_CHECK bool pccl_master_weigh_better_ring(struct pccl_master *m, struct pccl_peer_group *group,
+                                                   struct pccl_ring_worth *was, struct pccl_ring_worth *is);
 /* A better ring was found, and all its links stand. */
 PCCL_MUST_CHECK bool pccl_master_ring_is_ready(struct pccl_master *m, struct pccl_peer_group *group);
 /* Stage: continues, in the background, the search for rings that are not proven to be the best. */

@@ -68,6 +68,8 @@ void pccl_witness_take(struct pccl_witness *witness, uint64_t now_us, const stru
                                            .took_us = pccl_min_u64(sight->took_us, time_most_us),
                                            .took_squares = pccl_min_u64(sight->took_squares, UINT64_MAX >> 8)};
     take_links(witness, sight);
+    witness->ring_bytes = pccl_min_u64(sight->ring_bytes, bytes_most);
+    witness->ring_left = pccl_min_u64(sight->ring_left, witness->ring_bytes);
     witness->instance = sight->instance;
     witness->wait_count = sight->waits_count;
     if (sight->waits_count > 0)

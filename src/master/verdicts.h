@@ -40,6 +40,7 @@ struct pccl_witness {
     uint64_t time_us;
     /* Of the latest report, and in the same order: */
     struct pccl_seen_link told[PCCL_SIGHT_LINKS_MAX];
+    uint64_t ring_bytes, ring_left; /* of what is under way: all that it sends along the ring, and what is left */
     struct pccl_instance instance;
     struct pccl_seen_wait waits[PCCL_SIGHT_WAITS_MAX];
     uint32_t wait_count;

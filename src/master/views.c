@@ -81,6 +81,7 @@ void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struc
     PCCL_ASSERT(group != NULL);
     struct pccl_id *ring = NULL;
     change->view_changed = group->changed;
+    change->replans = group->changed && group->replans;
     change->ring = NULL;
     change->ring_count = 0;
     change->cost = group->changed ? group->cost : (struct pccl_cost){0};
@@ -114,13 +115,22 @@ static void say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, c
 
 /* ---- what follows from a view ---- */
 
+/*
+ * What was launched in an earlier view members abort, or begin again, by themselves. Then the cost data stay, too: the
+ * first level of an automatic codec follows from them, also for those who launch it in this view (PROTOCOL 7.12).
+ */
 static void enter_view(struct pccl_master *m, struct pccl_peer_group *group)
 {
     pccl_master_avoid_bad_edges(m, group); /* the ring may change now, since there is a new view anyway */
-    pccl_master_drop_undecided(m, group);  /* members abort by themselves what was launched in an earlier view */
     group->view = m->epoch;
+    if (group->replans) {
+        pccl_master_await_anew(m, group);
+    } else {
+        pccl_master_drop_undecided(m, group);
+        pccl_master_decide_cost(group);
+        group->firm = m->epoch;
+    }
     m->tally.views++;
-    pccl_master_decide_cost(group);
     pccl_master_advance_stable(m, group); /* the departed need not acknowledge outcomes any more */
 }
 
@@ -155,7 +165,7 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
     for (uint32_t i = 0; i < m->group_count; i++) {
         if (m->groups[i]->changed)
             pccl_master_request_better_links(m, m->groups[i]);
-        m->groups[i]->changed = false;
+        m->groups[i]->changed = m->groups[i]->replans = false;
     }
     say_epoch(m, added_count, removed_count, why);
 }

@@ -56,6 +56,11 @@ struct pccl_peer_effects {
      */
     void (*op_start)(void *context, struct pccl_peer_op *op);
     void (*op_stop)(void *context, struct pccl_peer_op *op);
+    /*
+     * Of one that was started: stop, put its input back, and start again in its present start view and ring; unless
+     * op_stop comes first. Nothing that is known of it then counts.
+     */
+    void (*op_restart)(void *context, struct pccl_peer_op *op);
     /* An operation that was not launched here has ended: it will never start. */
     void (*op_gone)(void *context, const struct pccl_instance *instance);
     /*

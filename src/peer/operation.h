@@ -23,7 +23,7 @@ struct pccl_peer_op {
     struct pccl_peer_op *older, *newer;  /* all operations, in order of creation */
     struct pccl_peer_op *before, *after; /* those whose outcome is not known to all, in order of decision */
     struct pccl_instance instance;
-    struct pccl_epoch start_view; /* (0, 0) in a subgroup, which has no views */
+    struct pccl_epoch start_view; /* in which it was begun; (0, 0) in a subgroup, which has no views */
     struct pccl_epoch known;      /* of the attributes at launch: the members that the caller counted on */
     struct pccl_descriptor descriptor;
     struct pccl_choice choice, next_choice; /* of an automatic codec: for this use; committed: for the next one */
@@ -46,7 +46,8 @@ struct pccl_peer_op {
     uint8_t *payload; /* owned: the contribution until decided, then the result (tiny; NULL: both are empty) */
     uint32_t payload_bytes, payload_capacity;
     uint64_t launched_us, deadline_us, where_us;
-    uint32_t took_us;                  /* bulk, complete: since the launch */
+    uint64_t begun_us;                 /* when it was launched, or begun again for a view that only re-plans */
+    uint32_t took_us;                  /* bulk, complete: since it was begun */
     struct pccl_attributes attributes; /* at the decision */
     struct pccl_roll *roll;            /* the machine's: the members then */
     enum pccl_status lost_by;          /* not OK: it ended here alone, as this; its peer left, or closed the subgroup */

@@ -151,7 +151,7 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
     op->user = launch->user;
     op->world = world_of(p, launch);
     p->followed_count += pccl_peer_is_followed(&op->descriptor, op->tiny);
-    op->launched_us = p->now_us;
+    op->launched_us = op->begun_us = p->now_us;
     op->deadline_us = timeout_ms != 0 ? p->now_us + timeout_ms * UINT64_C(1000) : UINT64_MAX;
     op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
     pccl_peer_arm(p, pccl_min_u64(op->deadline_us, op->where_us));
@@ -514,6 +514,37 @@ void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
                            .as.view_ack = {.view = p->view, .instances = killed, .instances_count = count}};
     pccl_peer_send(p, &msg); /* also if nothing was aborted: until it comes the master holds aborts of another class */
     pccl_release(&p->memory, killed, capacity * sizeof *killed);
+}
+
+/*
+ * Its own failure, or its caller's wish, ends it in this view, too: that is said again, since the master may have heard
+ * of it too late. What a link has failed, may not fail in the other ring.
+ */
+static void begin_again(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    op->start_view = p->view;
+    if (op->state == PCCL_OP_FAILED && op->class == PCCL_CLASS_PEER_LOST) {
+        op->class = PCCL_CLASS_NONE;
+        op->state = PCCL_OP_RUNNING;
+    }
+    if (op->started) {
+        op->complete = false;
+        op->begun_us = p->now_us;
+        op->state = op->state == PCCL_OP_DONE ? PCCL_OP_RUNNING : op->state;
+        if (op->state == PCCL_OP_RUNNING)
+            p->effects.op_restart(p->effects.context, op);
+    }
+    pccl_peer_tell(p, op);
+}
+
+void pccl_peer_view_replans(struct pccl_peer *p)
+{
+    PCCL_ASSERT(p->state == PCCL_PEER_MEMBER);
+    struct pccl_msg msg = {.type = PCCL_MSG_view_ack, .as.view_ack = {.view = p->view}};
+    pccl_peer_send(p, &msg);
+    for (struct pccl_peer_op *op = p->oldest; op != NULL && p->state == PCCL_PEER_MEMBER; op = op->newer)
+        if (!pccl_peer_is_decided(op) && pccl_view_is_past(&op->instance, &op->start_view, &p->view))
+            begin_again(p, op);
 }
 
 /* What is undecided of it is aborted for all by the end of its subgroup or pair. */

@@ -15,7 +15,9 @@ void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op);
 
 /* From the master: the outcome of an operation. */
 void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome);
-void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why); /* PROTOCOL 5.4, and VIEW_ACK */
+/* A view of the group has come, PROTOCOL 5.4: aborts what is under way, or begins it again; and VIEW_ACK. */
+void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why);
+void pccl_peer_view_replans(struct pccl_peer *p);
 /*
  * The view has ended the pairs whose other peer it does not have: what is undecided in them is
  * aborted, as PEER_LOST.

@@ -63,7 +63,7 @@ void pccl_peer_op_done(struct pccl_peer *p, struct pccl_peer_op *op)
     if (op->state != PCCL_OP_RUNNING)
         return;
     op->complete = true;
-    op->took_us = (uint32_t)pccl_min_u64(p->now_us - op->launched_us, UINT32_MAX - 1);
+    op->took_us = (uint32_t)pccl_min_u64(p->now_us - op->begun_us, UINT32_MAX - 1);
     PCCL_ASSERT(!op->tiny);
     op->state = PCCL_OP_DONE;
     pccl_peer_tell(p, op);

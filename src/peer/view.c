@@ -155,7 +155,7 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
             pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's ring cannot be used");
             return;
         }
-        if (!has_common_past(p, change))
+        if (!change->replans && !has_common_past(p, change))
             pccl_peer_forget_choices_of_group(p);
         note_departures(p); /* before operations end: their callers ask who has left */
         if (!replace_ring(p, change->ring, change->ring_count) || !pccl_peer_make_roll(p)) {
@@ -166,7 +166,10 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
         p->cost = change->cost;
         pccl_peer_log(p, PCCL_LOG_INFO, "%u peers in the group now: %s", p->ring_count, why.bytes);
         pccl_peer_end_pairs(p, &why);
-        pccl_peer_view_aborts(p, &why);
+        if (change->replans)
+            pccl_peer_view_replans(p);
+        else
+            pccl_peer_view_aborts(p, &why);
         if (p->state == PCCL_PEER_OVER)
             return;
     }

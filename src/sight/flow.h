@@ -32,6 +32,7 @@ enum { PCCL_SIGHT_FLOWS_MAX = 2 * (PCCL_MESH_PEERS_MAX - 1) };
     X(uint64_t, first_us)      /* when the first message began; 0: none has */                                         \
     X(uint64_t, last_us)       /* when the latest had moved */                                                         \
     X(uint64_t, turned_us) /* incoming: since when nothing has come; outgoing: since when something is under way */    \
+    X(uint64_t, stripes)   /* of the whole operation */                                                                \
     X(uint64_t, waited_us) /* for the neighbor, as far as that is over: for its data, or for room to send */
 
 #define PCCL_SIGHT_ATOMIC(type, name) _Atomic(type) name;
@@ -54,8 +55,9 @@ static inline bool pccl_sight_is_outgoing(const struct pccl_sight_flow *flow)
     return (PCCL_SIGHT_GET(flow->place) & PCCL_SIGHT_OUTGOING) != 0;
 }
 
-static inline void pccl_sight_open(struct pccl_sight_flow *flow, uint32_t rank, bool outgoing)
+static inline void pccl_sight_open(struct pccl_sight_flow *flow, uint32_t rank, bool outgoing, uint64_t stripes)
 {
+    PCCL_SIGHT_SET(flow->stripes, stripes);
     PCCL_SIGHT_SET(flow->place, (rank + 1) | (outgoing ? PCCL_SIGHT_OUTGOING : 0));
 }
 

@@ -176,7 +176,10 @@ static const char *invalid_epoch_change(const struct pccl_msg_epoch_change *chan
 {
     if (change->view_changed == 0 && change->ring_count > 0)
         return "a ring without a new view";
-    return NULL;
+    if (change->replans != 0 && (change->view_changed == 0 || change->full != 0))
+        return "a re-plan without a ring, or with a list of members";
+    return change->replans != 0 && change->added_count + change->removed_count > 0 ? "a re-plan with other members"
+                                                                                   : NULL;
 }
 
 static const char *invalid_state_want(const struct pccl_msg_state_want *want)

@@ -321,7 +321,9 @@
     F(U64, took_squares, , ) /* the sum of their squares, in units of 100 us */                                        \
     F(LIST, links, seen_link, PCCL_SIGHT_LINKS_MAX)                                                                    \
     F(STRUCT, instance, instance, ) /* the operation that waits longest, whose `waits` these are */                    \
-    F(LIST, waits, seen_wait, PCCL_SIGHT_WAITS_MAX)
+    F(LIST, waits, seen_wait, PCCL_SIGHT_WAITS_MAX)                                                                    \
+    F(U64, ring_bytes, , ) /* what operations under way that send to one member only send in all; about */             \
+    F(U64, ring_left, , )  /* ... and have not sent yet */
 
 #define PCCL_FIELDS_resume_end(F) F(LIST, dead, id, PCCL_PEERS_MAX) /* peers whose listener refuses: evidence */
 
@@ -350,7 +352,8 @@
     F(U8, view_changed, 0, 1) /* 1: this is a new view of the receiver's group, with this ring */                      \
     F(LIST, ring, id, PCCL_PEERS_MAX)                                                                                  \
     F(STRUCT, cost, cost, )            /* with view_changed */                                                         \
-    F(TEXT, reason, , PCCL_REASON_MAX) /* why */
+    F(TEXT, reason, , PCCL_REASON_MAX) /* why */                                                                       \
+    F(U8, replans, 0, 1) /* 1: the members are the same, and what is under way begins again: PROTOCOL 5.4 */
 
 #define PCCL_FIELDS_outcome(F)                                                                                         \
     F(STRUCT, instance, instance, )                                                                                    \

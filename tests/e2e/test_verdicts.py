@@ -27,6 +27,8 @@ RATE = 20  # Mbit/s of each pair of hosts
 COUNT = 4
 ELEMENTS = 65536  # of 8 bytes: all send to all
 LARGE = 2000000  # of 4 bytes
+LONG = 5000000  # of 4 bytes: seconds along the ring
+LATER = {2: 16, 3: 2500000}  # by tag
 SOUND_STEPS = 25
 TALLY = 20
 FAST = 100  # Mbit/s of each pair, for operations along the ring ...
@@ -153,6 +155,27 @@ def test_slow_link(run):
     found = hosts.has_verdict("slow link", (0, 1), (1, 0))
     hosts.goes_on()
     hosts.leaves(*hosts.number(found))
+
+
+def test_long_operation_leaves_link(run):
+    """One long operation along a ring, one of whose links becomes slow: it goes on along another ring, which nobody
+    asks for, and does not fail. Nor do two others, a small one and a large one, which one peer enters only then."""
+    hosts = Hosts(run)
+    sender, receiver = picture(hosts.asked).ring_ways()[0]
+    names = [peer.name for peer in hosts.peers]
+
+    def start(tag, elements, bit):
+        return hosts.peers[bit].start("reduce", tag, elements, "f32", "sum", f"mark:{bit}", "inplace")
+
+    calls = [start(1, LONG, bit) for bit in range(COUNT)]
+    others = {tag: [start(tag, elements, bit) for bit in range(COUNT - 1)] for tag, elements in LATER.items()}
+    hosts.set_rates(RATE / 3, [names.index(sender)], [names.index(receiver)])
+    harness.poll(lambda: (sender, receiver) not in picture(hosts.asked).ring_ways(), "a ring without the link")
+    check(not any(call.result for call in calls), "the operation is under way")
+    run.master.wait_line("begins again along a better ring")
+    for tag, elements in LATER.items():
+        agree(others[tag] + [start(tag, elements, COUNT - 1)], SUCCESS)
+    agree(calls, SUCCESS)
 
 
 def test_slow_sender(run):

@@ -20,8 +20,9 @@ struct part {
     struct pccl_descriptor descriptor;
     bool stopped, complete; /* its outcome is known; its result is complete (or it failed) */
     bool gone;
-    bool lost;  /* complete, but what it sent may not have arrived */
-    bool clean; /* gone or stopped after its part had left */
+    bool lost;     /* complete, but what it sent may not have arrived */
+    bool clean;    /* gone or stopped after its part had left */
+    bool restarts; /* stopped, and to be started again */
 };
 struct sim_bulk {
     struct sim_bulk *next;
@@ -302,14 +303,62 @@ void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op 
         compare_descriptors(sim, bulk);
 }
 
-void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op)
+/* Its part in the latest view; *bulk: that of this view. NULL: it does not move, and will not. */
+static struct part *latest_part(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op,
+                                struct sim_bulk **bulk)
 {
-    struct sim_bulk *bulk = find_bulk(sim, peer, op, false);
-    struct part *part = bulk != NULL ? find_part(bulk, peer) : NULL;
-    if (part == NULL || part->stopped)
-        sim_fail(sim, "I4 p%u stops an operation that does not move", peer->process.number);
+    for (*bulk = sim->bulks; *bulk != NULL; *bulk = (*bulk)->next) {
+        struct part *part = find_part(*bulk, peer);
+        if (part != NULL && part->op == op && (!part->stopped || part->restarts))
+            return part;
+    }
+    return NULL;
+}
+
+static void stop(struct sim *sim, const struct sim_bulk *bulk, struct part *part)
+{
     part->stopped = true;
     part->clean = part->complete || (bulk->started == bulk->world && sim_chance(sim, 50));
+}
+
+void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op)
+{
+    struct sim_bulk *bulk;
+    struct part *part = latest_part(sim, peer, op, &bulk);
+    if (part == NULL)
+        sim_fail(sim, "I4 p%u stops an operation that does not move", peer->process.number);
+    if (!part->stopped)
+        stop(sim, bulk, part);
+    part->restarts = false;
+}
+
+static void start_again(struct sim *sim, void *subject, uint64_t unused_a, uint64_t unused_b)
+{
+    (void)unused_a;
+    (void)unused_b;
+    struct part *part = subject;
+    if (part->gone || !part->restarts)
+        return;
+    if (!sim_peer_runs(part->peer)) {
+        sim_at(sim, pccl_max_u64(sim->now + SIM_MS, part->peer->process.stopped_until), start_again, part, 0, 0);
+        return;
+    }
+    part->restarts = false;
+    sim_bulk_start(sim, part->peer, part->op);
+}
+
+/* The data path takes a while to put the input back. */
+void sim_bulk_restart(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op)
+{
+    struct sim_bulk *bulk;
+    struct part *part = latest_part(sim, peer, op, &bulk);
+    if (part == NULL)
+        sim_fail(sim, "I4 p%u starts an operation again that does not move", peer->process.number);
+    if (part->restarts)
+        return; /* it starts in the latest view */
+    stop(sim, bulk, part);
+    part->restarts = true;
+    sim_at(sim, sim->now + sim_log_between(sim, 10, 20 * SIM_MS), start_again, part, 0, 0);
 }
 
 bool sim_bulk_is_moving(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op)

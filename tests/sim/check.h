@@ -25,6 +25,7 @@ struct view_seen {
     struct pccl_id *ring, *order; /* owned: its members along the ring, and in canonical order */
     uint32_t count;
     struct pccl_cost cost;
+    bool replans; /* it only re-planned when the master made it */
 };
 /* E1: one result of each founding. */
 struct subgroup_seen {

@@ -296,11 +296,20 @@ static void check_era(struct sim *sim, const struct sim_peer *peer)
     }
 }
 
-/* I8: a view moves only when its group's members, ring, kind of exchange or figures change. */
+/*
+ * I8: a view moves only when its group's members, ring, kind of exchange or figures change. D6: if it only re-plans,
+ * the ring alone.
+ */
 static void check_view_moved(struct sim *sim, const struct sim_peer *peer)
 {
     const struct pccl_peer *p = peer->machine;
     const struct view_seen *before = sim_view_find(sim, &p->lineage, peer->group, &peer->seen_view);
+    const struct view_seen *now = sim_view_find(sim, &p->lineage, peer->group, &p->view);
+    if (before != NULL && now != NULL && now->replans &&
+        (before->count != now->count || memcmp(before->order, now->order, now->count * sizeof *now->order) != 0 ||
+         !same_cost(&before->cost, &now->cost)))
+        sim_fail(sim, "D6 p%u: more than the ring of its group has changed, and what is under way goes on",
+                 peer->process.number);
     if (before != NULL && before->count == p->ring_count && before->cost.mesh == p->cost.mesh &&
         !pccl_rtt_moved(before->cost.rtt_us, p->cost.rtt_us) && !pccl_rate_moved(before->cost.rate, p->cost.rate) &&
         !pccl_rtt_moved(before->cost.mesh_rtt_us, p->cost.mesh_rtt_us) &&
@@ -475,7 +484,8 @@ static void note_group(struct sim *sim, const struct sim_master *master, const s
                              .ring = ring,
                              .order = order,
                              .count = group->ring_count,
-                             .cost = group->cost};
+                             .cost = group->cost,
+                             .replans = !pccl_epoch_equal(&group->firm, &group->view)};
     if (note_view(sim, "master", master->process.number, &view))
         sim_check_new_view(sim, master, group);
 }

@@ -121,11 +121,42 @@ static void take_list(struct sim_launch *launch, const struct pccl_id *members, 
     memcpy(launch->list, members, count * sizeof *launch->list);
 }
 
+/* Is there such a view later than the one and not later than the other (NULL: than any), that did not only re-plan? */
+static bool has_firm_view(const struct sim *sim, const struct sim_instance *instance, const struct pccl_epoch *after,
+                          const struct pccl_epoch *until)
+{
+    for (const struct view_seen *view = sim->checks->views; view != NULL; view = view->next)
+        if (!view->replans && view->group == instance->group && pccl_id_equal(&view->lineage, &instance->lineage) &&
+            pccl_epoch_compare(&view->view, after) > 0 &&
+            (until == NULL || pccl_epoch_compare(&view->view, until) <= 0))
+            return true;
+    return false;
+}
+
+/* I2: it goes on in another view only if all views since then have only re-planned. */
+static void follow(struct sim *sim, const struct sim_peer *peer, const struct sim_instance *instance,
+                   struct sim_launch *launch, const struct pccl_peer_op *op)
+{
+    if (pccl_epoch_equal(&launch->start_view, &op->start_view))
+        return;
+    if (!pccl_epoch_equal(&op->start_view, &peer->machine->view) ||
+        pccl_epoch_compare(&op->start_view, &launch->start_view) < 0 ||
+        has_firm_view(sim, instance, &launch->start_view, &op->start_view))
+        sim_fail(sim, "I2 p%u goes on with %s in a view that ended it", peer->process.number,
+                 sim_instance_text(&instance->name));
+    launch->start_view = op->start_view;
+    launch->complete = launch->done_sent = false;
+    launch->restarts++;
+    sim->totals.restarts++;
+}
+
 static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     struct sim_checks *checks = sim->checks;
     struct sim_instance *instance = instance_of(sim, peer, &op->instance);
     struct sim_launch *launch = sim_launch_of(instance, peer);
+    if (launch != NULL && op->instance.subgroup == 0 && !launch->stillborn)
+        follow(sim, peer, instance, launch, op);
     if (launch != NULL)
         return launch;
     if (checks->launching != peer)
@@ -168,6 +199,11 @@ void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pcc
         sim_check_decided(sim, peer, op); /* a tombstone is decided by launching it */
     sim->checks->launching = NULL;
     peer->attributes_may_change = peer->attributes_may_change || op == NULL; /* TOO_FEW_PEERS tells that it is alone */
+}
+
+void sim_check_restart(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
+{
+    (void)book(sim, peer, op);
 }
 
 void sim_check_done(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
@@ -385,16 +421,14 @@ static void check_cause(struct sim *sim, const struct sim_peer *peer, const stru
                      sim_instance_text(&instance->name));
         return;
     }
-    for (const struct view_seen *view = sim->checks->views; view != NULL; view = view->next)
-        if (view->group == instance->group && pccl_id_equal(&view->lineage, &instance->lineage) &&
-            pccl_epoch_compare(&view->view, &mine->start_view) > 0)
-            return;
+    if (has_firm_view(sim, instance, &mine->start_view, NULL))
+        return;
     for (const struct sim_launch *launch = instance->launches; launch != NULL; launch = launch->next)
-        if (pccl_epoch_compare(&launch->start_view, &mine->start_view) < 0)
+        if (has_firm_view(sim, instance, &launch->start_view, &mine->start_view))
             return; /* killed by the view that this one was launched in */
     const struct pccl_peer_group *group =
         sim_master_is_up(sim) ? pccl_master_group(sim->master->machine, instance->group, false) : NULL;
-    if (group != NULL && pccl_epoch_compare(&group->view, &mine->start_view) > 0)
+    if (group != NULL && pccl_epoch_compare(&group->firm, &mine->start_view) > 0)
         return;
     sim_fail(sim, "I8 p%u: %s was aborted although nothing happened in its group", peer->process.number,
              sim_instance_text(&instance->name));
@@ -481,10 +515,11 @@ static void said_done(struct sim *sim, struct sim_peer *peer, const struct pccl_
                       const struct pccl_epoch *view)
 {
     struct sim_instance *instance = instance_of(sim, peer, name);
-    struct sim_launch *launch = sim_launch_of(instance, peer);
-    const struct pccl_peer_op *op = launch == NULL ? pccl_peer_find_instance(peer->machine, name) : NULL;
-    if (op != NULL)
-        launch = book(sim, peer, op); /* a tiny operation says DONE while it is launched */
+    const struct pccl_peer_op *op = pccl_peer_find_instance(peer->machine, name);
+    struct sim_launch *launch = op != NULL ? book(sim, peer, op) /* a tiny operation says DONE while it is launched */
+                                           : sim_launch_of(instance, peer);
+    if (launch != NULL && launch->restarts > 0 && pccl_epoch_compare(view, &launch->start_view) < 0)
+        return; /* sent once more after a reconnect; it began again since, and nobody counts that */
     if (launch == NULL || !pccl_epoch_equal(&launch->start_view, view))
         sim_fail(sim, "I5 p%u says DONE of %s with a view it did not start in", peer->process.number,
                  sim_instance_text(name));

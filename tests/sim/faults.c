@@ -26,7 +26,8 @@ static void draw_weights(struct sim *sim, struct sim_plan *plan)
         plan->weight_sum += 10;
     }
     plan->weights[SIM_FAULT_HANDSHAKE] = sim->secured ? 8 : 0;
-    plan->weight_sum += plan->weights[SIM_FAULT_HANDSHAKE];
+    plan->weights[SIM_FAULT_REPLAN] = sim_mix(sim->seed, 0x4e9) % 2 == 0 ? 20 : 0;
+    plan->weight_sum += plan->weights[SIM_FAULT_HANDSHAKE] + plan->weights[SIM_FAULT_REPLAN];
 }
 
 /* Short limits: virtual time is cheap, but not free. */
@@ -378,6 +379,7 @@ void sim_fault(struct sim *sim, enum sim_fault kind)
     case SIM_FAULT_STRANGER: stranger(sim); break;
     case SIM_FAULT_SLOW: slow(sim); break;
     case SIM_FAULT_HANDSHAKE: spoil_handshakes(sim); break;
+    case SIM_FAULT_REPLAN: sim_master_replan(sim); break;
     case SIM_FAULTS: break;
     }
 }

@@ -89,6 +89,8 @@ static void report(const struct sim_totals *t, double seconds)
            (unsigned long long)t->foundings, (unsigned long long)t->founded, (unsigned long long)t->subgroup_commits,
            (unsigned long long)t->subgroups_ended);
     printf("  %llu sends ended well at one of the two ends\n", (unsigned long long)t->pair_commits);
+    printf("  %llu rings planned anew, %llu operations begun again at peers\n", (unsigned long long)t->replans,
+           (unsigned long long)t->restarts);
     printf("  %llu master crashes, %llu stops, %llu resets, %llu failed handshakes\n", (unsigned long long)t->crashes,
            (unsigned long long)t->stops, (unsigned long long)t->resets, (unsigned long long)t->handshakes_failed);
 }

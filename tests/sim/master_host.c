@@ -2,6 +2,9 @@
  * The master's driver in the simulator: connections, probes and time, as drive/master_server.c has
  * them with sockets.
  */
+#include "master/eligibility.h"
+#include "master/replans.h"
+#include "master/rings.h"
 #include "sim.h"
 
 #include <stdlib.h>
@@ -116,6 +119,34 @@ void sim_master_event(struct sim *sim, struct sim_master *master, const struct p
 {
     step(sim, master, event);
     sim_process_arm(sim, &master->process);
+}
+
+/* Two members change their places, if the links for that stand, as they do when a better ring is taken. */
+void sim_master_replan(struct sim *sim)
+{
+    uint32_t order[PCCL_PEERS_MAX];
+    struct pccl_text why;
+    struct pccl_master *m = sim_master_is_up(sim) ? sim->master->machine : NULL;
+    if (m == NULL || m->group_count == 0 || !sim_process_runs(&sim->master->process))
+        return;
+    struct pccl_peer_group *group = m->groups[sim_random(sim, m->group_count)];
+    if (!pccl_master_may_replan(m, group))
+        return;
+    uint32_t count = group->ring_count, one = (uint32_t)sim_random(sim, count);
+    uint32_t other = (one + 1 + (uint32_t)sim_random(sim, count - 1)) % count;
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = i == one ? other : i == other ? one : i;
+    bool stands = true;
+    for (uint32_t i = 0; i < count; i++)
+        stands = stands && pccl_master_holds_link(group->ring[order[i]], group->ring[order[(i + 1) % count]]);
+    if (!stands || !pccl_master_reorder(m, group, order))
+        return;
+    sim_note(sim, "the ring of group %u is planned anew", group->number);
+    sim->totals.replans++;
+    pccl_text_format(&why, "another ring");
+    pccl_master_replan(m, group, &why);
+    /* What follows from it follows after the next event. */
+    sim_master_event(sim, sim->master, &(struct pccl_master_event){.kind = PCCL_MASTER_CLOSED, .now_us = sim->now});
 }
 
 static void probed(struct sim *sim, struct sim_master *master, struct sim_conn *conn, bool answered,

@@ -452,6 +452,13 @@ static void on_op_stop(void *context, struct pccl_peer_op *op)
     sim_bulk_stop(peer->process.sim, peer, op);
 }
 
+static void on_op_restart(void *context, struct pccl_peer_op *op)
+{
+    struct sim_peer *peer = context;
+    sim_check_restart(peer->process.sim, peer, op);
+    sim_bulk_restart(peer->process.sim, peer, op);
+}
+
 static void on_op_gone(void *context, const struct pccl_instance *instance)
 {
     struct sim_peer *peer = context;
@@ -610,6 +617,7 @@ struct sim_peer *sim_peer_start(struct sim *sim, uint32_t host, uint16_t port, u
                                               .op_decided = on_op_decided,
                                               .op_start = on_op_start,
                                               .op_stop = on_op_stop,
+                                              .op_restart = on_op_restart,
                                               .op_gone = on_op_gone,
                                               .subgroup_ended = on_subgroup_ended,
                                               .ring_changed = on_ring_changed,

@@ -11,6 +11,7 @@
 enum { SOUND_US = 30000, SLOW_US = 100000, MIB = 8 }; /* busy for each MiB, of as many as go over each link a second */
 
 static uint64_t pace_us[SIM_HOSTS_MAX][SIM_HOSTS_MAX]; /* by hosts */
+static uint64_t ring_bytes, ring_left;                 /* of operations under way, as all report it */
 
 static void links_are_sound(void)
 {
@@ -39,7 +40,9 @@ static void work(struct sim *sim, uint32_t count)
                                        .took_us = 900000,
                                        .took_squares = UINT64_C(4) * 2250 * 2250,
                                        .links = &link,
-                                       .links_count = 1};
+                                       .links_count = 1,
+                                       .ring_bytes = ring_bytes,
+                                       .ring_left = ring_left};
         (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
     }
     scenario_run_ms(sim, 1100);
@@ -68,6 +71,7 @@ static void become_slow(struct sim *sim, uint32_t count)
 {
     begin(sim, count);
     links_are_sound();
+    ring_bytes = ring_left = 0;
     work(sim, count);
     *pace_of(p[0], p[1]) = SLOW_US;
     for (uint32_t i = 0; i < 8 && !is_asked_for(sim, count); i++)
@@ -97,6 +101,52 @@ void scenario_slow_link_is_left(struct sim *sim)
 {
     become_slow(sim, 3);
     is_left(sim, 3);
+}
+
+/* A second in which so much is under way. true: the ring has changed meanwhile. */
+static bool changes_with(struct sim *sim, uint32_t count, uint64_t bytes, uint64_t left)
+{
+    uint32_t version = group_of(sim)->ring_version;
+    ring_bytes = bytes;
+    ring_left = left;
+    work(sim, count);
+    return group_of(sim)->ring_version != version;
+}
+
+/*
+ * What is under way gets the better ring if it gains enough by beginning again, once in a while. Nobody updates, and
+ * nobody fails.
+ */
+void scenario_slow_link_is_left_at_once(struct sim *sim)
+{
+    enum { ALL = 1 << 30 };
+    struct pccl_peer_op *ops[4];
+    become_slow(sim, 4);
+    sim->bulk_by_hand = true;
+    for (uint32_t i = 0; i < 4; i++)
+        ops[i] = scenario_bulk(sim, p[i], 1, 1);
+    MUST(sim, !changes_with(sim, 4, 0, 0));
+    MUST(sim, !changes_with(sim, 4, ALL, ALL / 3));     /* what is left takes as long as all of it would */
+    MUST(sim, !changes_with(sim, 4, 8 << 20, 8 << 20)); /* no second is gained */
+    MUST(sim, changes_with(sim, 4, ALL, ALL) && !uses(sim, p[0], p[1]));
+    MUST(sim, what_is_done(p[0])[0] == '\0' || strstr(what_is_done(p[0]), "does not use it") != NULL);
+    for (uint32_t i = 0; i < 4; i++) {
+        MUST(sim, pccl_epoch_equal(&ops[i]->start_view, &group_of(sim)->view));
+        WAIT(sim, 1000, sim_bulk_is_moving(sim, p[i], ops[i]));
+        sim_bulk_finish(sim, p[i], ops[i]);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        WAIT(sim, 1000, scenario_is_decided(ops[i]));
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_NONE);
+    }
+    *pace_of(p[2], next_of(sim, p[2])) = SLOW_US; /* another link, soon after */
+    for (uint32_t i = 0; i < 10; i++)
+        MUST(sim, !changes_with(sim, 4, ALL, ALL));
+    for (uint32_t i = 0; i < 30 && !changes_with(sim, 4, ALL, ALL); i++)
+        ;
+    MUST(sim, sim->now > group_of(sim)->tuning.replanned_us && group_of(sim)->tuning.replanned_us != 0);
+    must_agree(sim, 4);
+    MUST(sim, scenario_departures(sim) == 0);
 }
 
 /* What holds nothing any more is undone: the link is sound again before anybody updates. */

@@ -240,6 +240,8 @@ void sim_master_readable(struct sim *sim, struct sim_master *master, struct sim_
 void sim_master_idle(struct sim *sim, struct sim_master *master);
 void sim_master_tick(struct sim *sim, struct sim_master *master);
 void sim_master_event(struct sim *sim, struct sim_master *master, const struct pccl_master_event *event);
+/* Some group gets another ring now, if it may. */
+void sim_master_replan(struct sim *sim);
 uint64_t sim_master_deadline(const struct sim_master *master);
 bool sim_master_is_up(const struct sim *sim);
 
@@ -572,6 +574,7 @@ void sim_state_break(struct sim *sim, struct sim_peer *peer);
 
 void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
+void sim_bulk_restart(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 void sim_bulk_peer_gone(struct sim *sim, struct sim_peer *peer);
 void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other);
 /* For scenarios: this peer's part is complete; or it fails. */
@@ -594,7 +597,8 @@ struct sim_launch {
     struct pccl_id *list; /* owned; world members; NULL: it did not count on any */
     bool stillborn;       /* it was aborted before it was launched */
     bool complete;        /* bulk: its own part is */
-    bool done_sent;       /* the master was told */
+    bool done_sent;       /* the master was told, in this start view */
+    uint32_t restarts;    /* for views that only re-planned */
     bool decided;
     bool counts; /* decided as a member, not because its communicator died */
     enum pccl_class class;
@@ -617,6 +621,7 @@ void sim_check_closing(struct sim *sim, struct sim_peer *peer, uint64_t name);
 void sim_check_subgroup_ended(struct sim *sim, struct sim_peer *peer, uint64_t name);
 void sim_check_subgroups_idle(struct sim *sim);
 void sim_check_subgroups_fini(struct sim *sim);
+void sim_check_restart(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
 void sim_check_done(struct sim *sim, struct sim_peer *peer,
                     const struct pccl_peer_op *op); /* bulk: the driver said done */
 void sim_check_failing(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
@@ -690,6 +695,7 @@ enum sim_fault {
     SIM_FAULT_STRANGER,
     SIM_FAULT_SLOW,
     SIM_FAULT_HANDSHAKE, /* of secured seeds */
+    SIM_FAULT_REPLAN,    /* of half of the seeds: no fault, but a new ring in the middle of operations */
     SIM_FAULTS
 };
 
@@ -737,7 +743,7 @@ struct sim_totals {
         steps, classes[PCCL_CLASS_COUNT], collectives[PCCL_COLLECTIVES], tiny_commits, hash, syncs, syncs_failed,
         fetches, fetches_failed, elections, state_refusals, foundings, founded, subgroup_commits, subgroups_ended,
         pair_commits, handshakes_failed, optimizations, no_rings, optimizations_withdrawn, tests, tests_failed,
-        searches, adoptions, reports;
+        searches, adoptions, reports, replans, restarts;
 };
 
 struct sim {

@@ -477,10 +477,13 @@ static void data_for_nobody_is_thrown_away(void **state)
     assert_true(arrival.payload == NULL && arrival.length == 4000 && arrival.transfer == NULL);
     pccl_exchange_received(exchange_of(&alone.world, 0), &arrival);
     start_alone();
-    data.as.data.view.number++; /* of another view */
+    data.as.data.view.number--; /* of an earlier view */
     assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
     assert_true(arrival.payload == NULL && arrival.length == 4000);
-    data.as.data.view.number--;
+    data.as.data.view.number++;
+    later.as.data.view.number++; /* of a later view, and nothing that is sent ahead */
+    assert_int_equal(tell(2, false, &later, &arrival), PCCL_OK);
+    assert_true(arrival.payload == NULL && arrival.length == 4000);
     struct pccl_departure ready;
     assert_true(next_to(2, false, &ready));
     assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
@@ -731,9 +734,75 @@ static void wrong_starts_are_refused(void **state)
     end_alone();
 }
 
+/* ---- beginning again in a later view ---- */
+
+static const struct pccl_epoch later = {1, 6};
+
+static void begin_again(struct job *job, uint32_t rank, const struct pccl_id *ring)
+{
+    struct pccl_text reason;
+    if (job->transfer != NULL) {
+        pccl_exchange_break_off(exchange_of(&world, rank), job->transfer);
+        assert_memory_equal(job->input, job->before, job->bytes);
+    }
+    job->done = job->at_rest = false;
+    job->config.view = later;
+    job->config.ring = ring;
+    assert_int_equal(job_start(&world, job, rank, &reason), PCCL_OK);
+}
+
+/*
+ * All begin it again along another ring, each at a moment of its own; some start it only then. Who is in the later view
+ * already sends ahead to those who are in the earlier one, and gets what is filler from now on.
+ */
+static void run_again(const struct pccl_cost *cost, bool in_place, uint64_t seed)
+{
+    enum { RANKS = 4, STEPS = 400 };
+    struct pccl_exchange_config config = {.scratch_bytes_max = 4 << 20, .window_bytes = 1 << 20};
+    struct job jobs[RANKS];
+    struct pccl_id ring[RANKS];
+    struct pccl_text reason;
+    uint32_t order[RANKS];
+    struct pccl_descriptor descriptor = sum_of(70000 * RANKS);
+    world_init(&world, seed, RANKS, 1 + (uint32_t)(seed % 2), true, &config);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        ring[rank] = world.ring[RANKS - 1 - rank];
+        job_init(&world, &jobs[rank], rank, 1, &descriptor, cost, in_place);
+        fill(&jobs[rank], rank);
+    }
+    shuffle(order, RANKS);
+    for (uint32_t k = 0; k < RANKS - seed % 3; k++) {
+        assert_int_equal(job_start(&world, &jobs[order[k]], order[k], &reason), PCCL_OK);
+        world_run(&world, 1 + world_below(&world, STEPS));
+    }
+    if (seed % 5 == 0)
+        world_run(&world, 0);
+    shuffle(order, RANKS);
+    for (uint32_t k = 0; k < RANKS; k++) {
+        begin_again(&jobs[order[k]], order[k], ring);
+        world_run(&world, seed % 2 == 0 ? 0 : 1 + world_below(&world, STEPS));
+    }
+    world_run(&world, 0);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        assert_true(jobs[rank].at_rest && is_sum(jobs, RANKS, rank));
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        job_stop(&world, &jobs[rank], rank, true);
+        job_fini(&jobs[rank]);
+    }
+    world_fini(&world);
+}
+
+static void operations_begin_again(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 150; seed++)
+        run_again(seed % 3 == 0 ? &no_mesh : seed % 3 == 1 ? &long_ring : &long_mesh, seed % 4 < 2, seed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operations_begin_again),
         cmocka_unit_test(many_operations_without_scratch),
         cmocka_unit_test(stops_at_any_moment_restore),
         cmocka_unit_test(broken_connections_fail_both_ends),

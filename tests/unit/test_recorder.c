@@ -52,7 +52,7 @@ static void add_flows(struct pccl_recorder *recorder, struct pccl_record *record
     memset(flows, 0, sizeof flows);
     for (uint32_t i = 0; i < count; i++) {
         ring[i] = id_of((uint8_t)(i + 1));
-        pccl_sight_open(&flows[i], i, i % 2 == 0);
+        pccl_sight_open(&flows[i], i, i % 2 == 0, 1);
         pccl_sight_expect(&flows[i], 0, 1, record->entered_us);
         PCCL_SIGHT_SET(flows[i].bytes, record->number);
     }
@@ -212,7 +212,7 @@ static void test_waiting_to_send(void **state)
     struct pccl_record record = {.entered_us = 10, .state = PCCL_SIGHT_MOVING};
     struct pccl_sight_flow flow;
     memset(&flow, 0, sizeof flow);
-    pccl_sight_open(&flow, 1, true);
+    pccl_sight_open(&flow, 1, true, 1);
     pccl_sight_expect(&flow, 0, 1, 11);
     expect_wait(&record, &flow, PCCL_SIGHT_READY, 10);
     pccl_sight_grant(&flow, 1, 20);
@@ -241,7 +241,7 @@ static void test_waiting_for_data(void **state)
     struct pccl_record record = {.entered_us = 10, .state = PCCL_SIGHT_MOVING};
     struct pccl_sight_flow flow;
     memset(&flow, 0, sizeof flow);
-    pccl_sight_open(&flow, 1, false);
+    pccl_sight_open(&flow, 1, false, 1);
     expect_wait(&record, &flow, PCCL_SIGHT_NOTHING, 0);
     pccl_sight_expect(&flow, 0, 2, 15);
     expect_wait(&record, &flow, PCCL_SIGHT_DATA, 15);

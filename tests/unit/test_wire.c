@@ -456,6 +456,14 @@ static void test_rules_over_several_fields(void **state)
     msg.as.epoch_change.ring = &ring;
     msg.as.epoch_change.ring_count = 1;
     must_be_malformed(&msg, "without a new view");
+    msg.as.epoch_change.replans = msg.as.epoch_change.view_changed = 1;
+    round_trip(&msg);
+    msg.as.epoch_change.full = 1;
+    must_be_malformed(&msg, "a re-plan");
+    msg.as.epoch_change.full = 0;
+    msg.as.epoch_change.removed = &ring;
+    msg.as.epoch_change.removed_count = 1;
+    must_be_malformed(&msg, "with other members");
 }
 
 static bool is_of_blobs(uint8_t collective)

@@ -5,10 +5,10 @@ edits: file, a text that is there exactly once (white space aside), what replace
 the mistake at its first step, the plant blinds that checker, so that the audit shows the deep one working.
 """
 from . import (choices, crowds, direct_exchange, first_five, handshakes, liars, machines, members, membership,
-               operations, pairs, restart, rounds, shared_state, subgroups, topology, verdicts)
+               operations, pairs, replans, restart, rounds, shared_state, subgroups, topology, verdicts)
 
 # In the order in which they are planted.
 AREAS = [first_five, operations, members, rounds, membership, crowds, restart, machines, direct_exchange, shared_state,
-         topology, subgroups, pairs, choices, verdicts, liars, handshakes]
+         topology, subgroups, pairs, choices, verdicts, replans, liars, handshakes]
 
 PLANTS = [bug for area in AREAS for bug in area.PLANTS]

@@ -7,7 +7,7 @@ PLANTS = [
         ["A1"], ["choice-follows"],
         [
             ("src/peer/view.c",
-             "if (!has_common_past(p, change)) pccl_peer_forget_choices_of_group(p);",
+             "if (!change->replans && !has_common_past(p, change)) pccl_peer_forget_choices_of_group(p);",
              "(void)has_common_past;"),
         ]),
     Bug("restart_keeps_choices",

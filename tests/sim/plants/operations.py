@@ -66,7 +66,7 @@ PLANTS = [
         [], ["class-before-view"],
         [
             ("src/master/operations.c",
-             "class != PCCL_CLASS_PEER_LOST && op->instance.subgroup == 0 && !is_view_known(group)",
+             "class != PCCL_CLASS_PEER_LOST && op->instance.subgroup == 0 && !pccl_master_is_view_known(group)",
              "false"),
         ]),
     Bug("deadline_names_nobody",
