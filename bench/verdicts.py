@@ -118,7 +118,7 @@ def stop_before(hosts, turn):
 
 def stop_within(hosts, turn):
     which = peer_of(hosts, turn)[0]
-    faults.stop_within(hosts, 1, which, RATE / 10)
+    faults.stop_within(hosts, 1, which, RATE / 4)  # what waits in queues arrives for a while
     return stopped(hosts, which)
 
 

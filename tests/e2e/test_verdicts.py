@@ -14,7 +14,7 @@ import threading
 import time
 
 import harness
-from harness import SUCCESS
+from harness import LOST, SUCCESS
 from harness import check, equal, figure, say
 from namespaces import need_root
 from phases import PATIENT, agree, look
@@ -37,14 +37,14 @@ PATIENT_MS = 60000  # a host that stands still is not unreachable
 class Hosts:
     """A master and members, each on a host of its own; peer i is at host 1 + i."""
 
-    def __init__(self, run, count=COUNT):
+    def __init__(self, run, count=COUNT, **master):
         self.run = run
         self.wan = Wan(count + 1, rate_mbit=0, delay_ms=1, queue_kib=512)
         run.at_exit.append(self.wan.remove)
         self.wan.build()
         self.set_rates(RATE, range(count), range(count))
         run.host = self.wan.address(0)
-        run.start_master(48148, prefix=self.wan.prefix(0), **PATIENT)
+        run.start_master(48148, prefix=self.wan.prefix(0), **PATIENT, **master)
         self.peers, self.loops = [], []
         for i in range(count):
             peer = run.peer(prefix=self.wan.prefix(1 + i), link_silence_ms=PATIENT_MS, connect_timeout_ms=PATIENT_MS)
@@ -227,6 +227,31 @@ def stop_within(hosts, tag, which, mbit):
     harness.poll(moves, "the middle of the transfer")
     hosts.peers[which].stop()
     return calls
+
+
+def test_late_peer_is_expelled(run):
+    """By a master that is told to. The others go on; after a while it may come back."""
+    hosts = Hosts(run, slow_peer="expel", slow_peer_limit_s=1)
+    late, *others = hosts.peers
+    tag, result = 0, {"rc": SUCCESS}
+    while result["rc"] == SUCCESS and tag < 100:
+        tag += 1
+        calls = reduce(hosts, range(1, COUNT), tag, ELEMENTS)
+        harness.wait_ms(500)
+        result = reduce(hosts, [0], tag, ELEMENTS)[0].wait()
+        agree(calls, *([SUCCESS] if result["rc"] == SUCCESS else [SUCCESS, LOST]))
+    check("slow computation for" in result["words"] and "it entered its last" in result["words"], f"its words: {result}")
+    agree(reduce(hosts, range(1, COUNT), tag + 1, ELEMENTS), SUCCESS)
+    refused = late.start("connect").wait()
+    check("may join again in" in refused["words"], f"the words of a refusal: {refused}")
+
+    def asks_again():
+        connect = late.start("connect")
+        harness.poll(lambda: connect.result or late.do("waits")["text"], "an answer")
+        return None if connect.result else connect
+
+    run.let_in(harness.poll(asks_again, "the end of the cool-down"), others)
+    agree(reduce(hosts, range(COUNT), tag + 2, ELEMENTS), SUCCESS)
 
 
 def test_stops_before(run):
