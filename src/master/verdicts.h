@@ -51,6 +51,8 @@ struct pccl_witnesses {
     uint32_t count;
     /* Which of them has this id; `count`: none. */
     uint32_t (*find)(const void *context, const struct pccl_id *id);
+    /* Does this one take part in the operation? */
+    bool (*takes_part)(const void *context, uint32_t i, const struct pccl_instance *instance);
     const void *context;
 };
 
