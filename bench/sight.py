@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""What the flight recorder and the reports to the master cost: all-reduce over loopback with them and without, by turns.
+
+    bench/sight.py [--build build/default] [--blind build/blind] [--peers 2,4] [--sizes 4,4K,64K,1M,8M,64M] [--turns 12]
+                   [--instructions]
+
+Nobody can switch them off, so --blind is a build of the same sources with their functions emptied; it is made if it is
+not there. A machine without a compiler can be given both folders' tools/pccl-perf. Prints, for each size, the median of
+the ratios of neighboring turns, with over without, for the time of an operation and for the processors' time, and in
+which range the middle half of them is: a median whose range holds 1 is within noise. --instructions counts those of an
+operation instead, by callgrind."""
+
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import gate
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# What begins with these does nothing in a blind build.
+EMPTIED = {
+    "src/drive/comm_sight.c": ["pccl_comm_sight_launched", "pccl_comm_sight_decided", "pccl_comm_sight_released"],
+    "src/drive/comm_watch.c": ["pccl_comm_watch_ended", "pccl_comm_watch_polled"],
+    "src/sight/flow.h": [
+        "pccl_sight_expect",
+        "pccl_sight_grant",
+        "pccl_sight_begin_sending",
+        "pccl_sight_sent",
+        "pccl_sight_begin_receiving",
+        "pccl_sight_received",
+    ],
+}
+
+
+def empty(file, functions):
+    text = file.read_text(encoding="utf-8")
+    for function in functions:
+        text, count = re.subn(rf"^((?:static inline )?void {function}\([^)]*\)\n\{{\n)", r"\1    return;\n", text, flags=re.M)
+        if count != 1:
+            sys.exit(f"bench/sight.py: {file} has {count} functions {function}")
+    file.write_text(text, encoding="utf-8")
+
+
+def make_blind(blind):
+    """A build of these sources that records and reports nothing."""
+    tree = blind / "tree"
+    shutil.rmtree(blind, ignore_errors=True)
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns("build", ".git", "__pycache__"))
+    for file, functions in EMPTIED.items():
+        empty(tree / file, functions)
+    options = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCMAKE_C_COMPILER=gcc"]
+    for command in (
+        ["cmake", "-S", tree, "-B", blind, *options],
+        ["cmake", "--build", blind, "--target", "pccl-perf", "bench_operations"],
+    ):
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(done.stdout[-3000:])
+
+
+def measure(build, peers, sizes):
+    """{bytes: (median in us, us of all processors for an operation)}"""
+    command = [build / "tools/pccl-perf", "-N", str(peers), "--sizes", sizes, "-c", "0", "--no-limit", "--in-place", "0"]
+    done = subprocess.run([*command, "--json", "-"], text=True, capture_output=True, timeout=300, check=True)
+    rows = json.loads(done.stdout)["rows"]
+    return {row["bytes"]: (row["p50_us"], row["cpu_us"] + row["master_cpu_us"]) for row in rows}
+
+
+def ratio_text(ratios):
+    low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else 3 * ratios
+    return f"{middle:.3f} ({low:.3f} to {high:.3f})"
+
+
+def compare_times(arguments):
+    print("| peers | bytes | us without | time of an operation, with / without | the processors' time, likewise |")
+    print("|---|---|---|---|---|")
+    for peers in map(int, arguments.peers.split(",")):
+        pairs = []
+        for turn in range(arguments.turns):  # who is first changes, lest what grows or shrinks counts for one
+            order = (arguments.build, arguments.blind) if turn % 2 else (arguments.blind, arguments.build)
+            found = {build: measure(build, peers, arguments.sizes) for build in order}
+            pairs.append((found[arguments.build], found[arguments.blind]))
+        for size in pairs[0][0]:
+            usual = statistics.median(without[size][0] for _, without in pairs)
+            ratios = [[with_[size][i] / without[size][i] for with_, without in pairs] for i in (0, 1)]
+            print(f"| {peers} | {size} | {usual:.0f} | {ratio_text(ratios[0])} | {ratio_text(ratios[1])} |", flush=True)
+
+
+def compare_instructions(arguments):
+    print("| operation of two peers | side | instructions without | with | more |")
+    print("|---|---|---|---|---|")
+    for row, (size, times, _) in gate.OPERATIONS.items():
+        counted = []
+        for build in (arguments.blind, arguments.build):
+            with tempfile.TemporaryDirectory() as folder:
+                counted.append(gate.count_operation(pathlib.Path(folder), (build / "bench").resolve(), size, times))
+        for side, without in counted[0].items():
+            more = counted[1][side] - without
+            share = f"{more:.0f}, {100 * more / without:.1f} %"
+            print(f"| {row} | {side[2:]} | {without:.0f} | {counted[1][side]:.0f} | {share} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "default")
+    parser.add_argument("--blind", type=pathlib.Path, default=ROOT / "build" / "blind")
+    parser.add_argument("--peers", default="2,4")
+    parser.add_argument("--sizes", default="4,4K,64K,1M,8M,64M")
+    parser.add_argument("--turns", type=int, default=12)
+    parser.add_argument("--instructions", action="store_true")
+    arguments = parser.parse_args()
+    if not (arguments.blind / "tools/pccl-perf").exists():
+        make_blind(arguments.blind)
+    (compare_instructions if arguments.instructions else compare_times)(arguments)
+
+
+if __name__ == "__main__":
+    main()
