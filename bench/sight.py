@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """What the flight recorder and the reports to the master cost: all-reduce over loopback with them and without, by turns.
 
-    bench/sight.py [--build build/default] [--blind build/blind] [--peers 2,4] [--sizes 4,4K,64K,1M,8M,64M] [--turns 12]
-                   [--instructions]
+    bench/sight.py [--build build/default] [--blind build/blind] [--peers 2,4] [--seconds 60] [--instructions]
 
 Nobody can switch them off, so --blind is a build of the same sources with their functions emptied; it is made if it is
-not there. A machine without a compiler can be given both folders' tools/pccl-perf. Prints, for each size, the median of
-the ratios of neighboring turns, with over without, for the time of an operation and for the processors' time, and in
-which range the middle half of them is: a median whose range holds 1 is within noise. --instructions counts those of an
-operation instead, by callgrind."""
+not there. A machine without a compiler can be given both folders' tools/pccl-perf. As many turns are
+taken as the seconds allow. Prints, for each size, the median of the ratios of neighboring turns, with over without, for
+the time of an operation and for the processors' time, and in which range the middle half of them is: a median whose
+range holds 1 is within noise. --instructions counts those of an operation instead, by callgrind."""
 
 import argparse
 import json
@@ -19,10 +18,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import gate
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+SIZES = {"4,4K,64K,1M": 200, "8M,64M": 8}  # operations that are timed in a turn
 # What begins with these does nothing in a blind build.
 EMPTIED = {
     "src/drive/comm_sight.c": ["pccl_comm_sight_launched", "pccl_comm_sight_decided", "pccl_comm_sight_released"],
@@ -64,11 +65,14 @@ def make_blind(blind):
             sys.exit(done.stdout[-3000:])
 
 
-def measure(build, peers, sizes):
+def measure(build, peers):
     """{bytes: (median in us, us of all processors for an operation)}"""
-    command = [build / "tools/pccl-perf", "-N", str(peers), "--sizes", sizes, "-c", "0", "--no-limit", "--in-place", "0"]
-    done = subprocess.run([*command, "--json", "-"], text=True, capture_output=True, timeout=300, check=True)
-    rows = json.loads(done.stdout)["rows"]
+    rows = []
+    for sizes, count in SIZES.items():
+        command = [build / "tools/pccl-perf", "-N", str(peers), "--sizes", sizes, "-n", str(count), "-w", "2"]
+        command += ["-c", "0", "--no-limit", "--in-place", "0", "--json", "-"]
+        done = subprocess.run(command, text=True, capture_output=True, timeout=300, check=True)
+        rows += json.loads(done.stdout)["rows"]
     return {row["bytes"]: (row["p50_us"], row["cpu_us"] + row["master_cpu_us"]) for row in rows}
 
 
@@ -78,18 +82,20 @@ def ratio_text(ratios):
 
 
 def compare_times(arguments):
-    print("| peers | bytes | us without | time of an operation, with / without | the processors' time, likewise |")
-    print("|---|---|---|---|---|")
-    for peers in map(int, arguments.peers.split(",")):
-        pairs = []
-        for turn in range(arguments.turns):  # who is first changes, lest what grows or shrinks counts for one
-            order = (arguments.build, arguments.blind) if turn % 2 else (arguments.blind, arguments.build)
-            found = {build: measure(build, peers, arguments.sizes) for build in order}
+    print("| peers | bytes | pairs | us without | time of an operation, with / without | the processors' time, likewise |")
+    print("|---|---|---|---|---|---|")
+    kinds = [int(word) for word in arguments.peers.split(",")]
+    began = time.monotonic()
+    for number, peers in enumerate(kinds, 1):
+        pairs, order = [], [arguments.build, arguments.blind]
+        while len(pairs) < 2 or time.monotonic() - began < arguments.seconds * number / len(kinds):
+            found = {build: measure(build, peers) for build in order}
             pairs.append((found[arguments.build], found[arguments.blind]))
+            order.reverse()  # lest what grows or shrinks counts for one
         for size in pairs[0][0]:
             usual = statistics.median(without[size][0] for _, without in pairs)
             ratios = [[with_[size][i] / without[size][i] for with_, without in pairs] for i in (0, 1)]
-            print(f"| {peers} | {size} | {usual:.0f} | {ratio_text(ratios[0])} | {ratio_text(ratios[1])} |", flush=True)
+            print(f"| {peers} | {size} | {len(pairs)} | {usual:.0f} | {ratio_text(ratios[0])} | {ratio_text(ratios[1])} |", flush=True)
 
 
 def compare_instructions(arguments):
@@ -111,8 +117,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "default")
     parser.add_argument("--blind", type=pathlib.Path, default=ROOT / "build" / "blind")
     parser.add_argument("--peers", default="2,4")
-    parser.add_argument("--sizes", default="4,4K,64K,1M,8M,64M")
-    parser.add_argument("--turns", type=int, default=12)
+    parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--instructions", action="store_true")
     arguments = parser.parse_args()
     if not (arguments.blind / "tools/pccl-perf").exists():

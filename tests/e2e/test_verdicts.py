@@ -165,6 +165,18 @@ def test_sender_is_slow(run):
     hosts.ends("slow sender", (0,))
 
 
+def test_slow_sender_in_a_ring(run):
+    """Which uses one link of each peer, so the verdict is of that link, and the ring leaves it. The next ring's is slow,
+    too."""
+    hosts = Hosts(run)
+    hosts.set_rates(FAST, range(COUNT), range(COUNT))
+    hosts.loop(RING_ELEMENTS)
+    hosts.set_rates(FAST / 3, [0], range(COUNT))
+    hosts.has_verdict("slow link", *((0, other) for other in range(1, COUNT)))
+    hosts.has_verdict("slow sender", (0,))
+    hosts.goes_on()
+
+
 def test_receiver_is_slow(run):
     """All that is sent to one host gets through at a third of the rate."""
     hosts = Hosts(run)

@@ -720,6 +720,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"choice-liar", "a peer lies about how long an operation took", scenario_choice_liar},
     {"verdicts-of-models", "what is planted in ten thousand modeled groups is found, and nothing else",
      scenario_verdicts_of_models},
+    {"verdicts-of-two-rings", "another ring shows whether it is a link, or a sender or receiver",
+     scenario_verdicts_of_two_rings},
     {"verdicts-all-alike", "where all are slow alike nobody is to blame", scenario_verdicts_all_alike},
     {"verdicts-lies", "wild reports do no harm", scenario_verdicts_lies},
     {"verdicts-lies-of-outcomes", "nobody is blamed for an outcome by name", scenario_verdicts_lies_of_outcomes},

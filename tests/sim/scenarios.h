@@ -218,6 +218,7 @@ void scenario_choice_undecided(struct sim *sim);
 void scenario_choice_missed_views(struct sim *sim);
 void scenario_choice_liar(struct sim *sim);
 void scenario_verdicts_of_models(struct sim *sim);
+void scenario_verdicts_of_two_rings(struct sim *sim);
 void scenario_verdicts_all_alike(struct sim *sim);
 void scenario_verdicts_lies(struct sim *sim);
 void scenario_verdicts_lies_of_outcomes(struct sim *sim);

@@ -23,6 +23,7 @@ struct world {
     bool mesh;
     enum plant plant;
     uint32_t culprit, other;
+    uint32_t stride; /* from one to the next in the ring */
     uint64_t now_us, number;
     struct pccl_witness witnesses[GROUP_MAX];
     struct pccl_witness *all[GROUP_MAX];
@@ -60,6 +61,7 @@ static void begin(struct sim *sim, struct world *world, uint64_t seed, enum plan
     world->peers = 3 + (uint32_t)pccl_prng_below(&world->prng, PEERS_MAX - 2);
     world->mesh = pccl_prng_chance(&world->prng, 500000);
     world->plant = plant;
+    world->stride = 1;
     world->culprit = (uint32_t)pccl_prng_below(&world->prng, world->peers);
     world->other = (world->culprit + 1) % world->peers;
     world->group = world->peers;
@@ -145,7 +147,7 @@ static void report(struct world *world, uint32_t i, bool planted, uint32_t for_m
     if (planted && world->plant == STALLED && i == world->culprit)
         sight.stalled_ms = (uint32_t)noisy(world, 600);
     for (uint32_t to = 0; to < world->peers; to++)
-        if (to != i && (world->mesh || to == (i + 1) % world->peers))
+        if (to != i && (world->mesh || to == (i + world->stride) % world->peers))
             add_link(world, i, to, planted, &sight, links);
     if (stands)
         add_waits(world, i, &sight, waits, for_ms);
@@ -229,6 +231,64 @@ void scenario_verdicts_of_models(struct sim *sim)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         run_seed(sim, seed, (enum plant)(seed % PLANTS));
+}
+
+/* Exactly this verdict; `other` of a link, else the same as `peer`. */
+static void shows(const struct world *world, uint64_t seed, enum pccl_verdict_class class, uint32_t peer,
+                  uint32_t other)
+{
+    const struct pccl_verdict_entry *entry = pccl_verdicts_at(&world->verdicts, 0);
+    if (entry == NULL || pccl_verdicts_at(&world->verdicts, 1) != NULL || entry->class != class ||
+        !pccl_id_equal(&entry->peer, &world->witnesses[peer].id) ||
+        (other != peer && !pccl_id_equal(&entry->other, &world->witnesses[other].id)))
+        sim_fail(world->sim, "seed %" PRIu64 ", plant %d, %u peers: %s", seed, (int)world->plant, world->peers,
+                 entry == NULL ? "no verdict" : entry->evidence.bytes);
+}
+
+static void seconds(struct world *world, uint32_t count)
+{
+    struct pccl_verdict_entry over;
+    for (uint32_t i = 0; i < count; i++)
+        (void)second(world, true, 0);
+    while (pccl_verdicts_take_over(&world->verdicts, &over))
+        continue;
+}
+
+/*
+ * A ring shows one link of each peer, so the verdict is of a link. The next ring has other links: whoever is slow on
+ * them, too, is named. If it was the link nobody is, and the next slow link of the two is one more link.
+ */
+static void run_two_rings(struct sim *sim, uint64_t seed, enum plant plant)
+{
+    struct world world;
+    begin(sim, &world, seed, plant);
+    world.mesh = false;
+    uint32_t culprit = world.culprit, before = (culprit + world.peers - 1) % world.peers;
+    seconds(&world, REPORTS);
+    if (plant == RECEIVER)
+        shows(&world, seed, PCCL_VERDICT_SLOW_LINK, before, culprit);
+    else
+        shows(&world, seed, PCCL_VERDICT_SLOW_LINK, culprit, world.other);
+    world.stride = world.peers - 1;
+    seconds(&world, REPORTS);
+    if (plant == SENDER)
+        shows(&world, seed, PCCL_VERDICT_SLOW_SENDER, culprit, culprit);
+    else if (plant == RECEIVER)
+        shows(&world, seed, PCCL_VERDICT_SLOW_RECEIVER, culprit, culprit);
+    else
+        MUST(sim, pccl_verdicts_at(&world.verdicts, 0) == NULL);
+    world.other = before;
+    seconds(&world, REPORTS);
+    if (plant == LINK)
+        shows(&world, seed, PCCL_VERDICT_SLOW_LINK, culprit, before);
+    pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
+}
+
+void scenario_verdicts_of_two_rings(struct sim *sim)
+{
+    static const enum plant plants[] = {LINK, SENDER, RECEIVER};
+    for (uint64_t seed = 1; seed <= 300; seed++)
+        run_two_rings(sim, seed, plants[seed % 3]);
 }
 
 /* Everybody is slow alike: a busy host, or a slow network. */
