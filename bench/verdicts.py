@@ -216,7 +216,8 @@ def words_of(result):
 
 
 def print_table(names, results):
-    rows = [("fault", "right", "of", "s, median", "s, most", "operations, most", f"in {WITHIN_S} s or {WITHIN_OPERATIONS}")]
+    soon = f"in {WITHIN_S} s or {WITHIN_OPERATIONS}"
+    rows = [("fault", "right", "of", "s, median", "s, most", "operations, most", soon)]
     for name in names:
         found = [result for result in results[name] if "broken" not in result]
         right = [result for result in found if result["right"]]
@@ -255,7 +256,8 @@ def tally(arguments, names):
                 failed = "; an operation has FAILED" if result["failed"] else ""
                 print(f"{name} {turn}: want {result['want']}, got {words_of(result)}{failed}", flush=True)
     print_table(names, results)
-    print(f"{len(turns)} turns, {arguments.at_once} at once, {arguments.peers} peers each: {time.monotonic() - began:.0f} s")
+    took = time.monotonic() - began
+    print(f"{len(turns)} turns, {arguments.at_once} at once, {arguments.peers} peers each: {took:.0f} s")
     return not any("broken" in result for found in results.values() for result in found)
 
 
@@ -266,7 +268,8 @@ def environment_of(arguments):
     environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
     folder = arguments.carried.resolve() if arguments.carried else None
     for variable, program in PROGRAMS.items():
-        environment[variable] = str(folder / "bin" / pathlib.Path(program).name if folder else arguments.build / program)
+        path = folder / "bin" / pathlib.Path(program).name if folder else arguments.build / program
+        environment[variable] = str(path.resolve())
     if folder:
         environment["PATH"] = f"{folder / 'bin'}:{environment['PATH']}"
         environment["LD_LIBRARY_PATH"] = str(folder / "lib")

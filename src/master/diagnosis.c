@@ -117,9 +117,11 @@ static bool compare(struct pccl_master *m, struct pccl_peer_group *group)
     if (group->ring_count == 0)
         return false; /* those who reported have gone */
     size_t bytes = group->ring_count * sizeof(struct pccl_witness *);
-    struct pccl_witnesses witnesses = {
-        .all = pccl_allocate(&m->memory, bytes), .count = group->ring_count,
-                                        .find = position_of, .takes_part = takes_part, .context = &members};
+    struct pccl_witnesses witnesses = {.all = pccl_allocate(&m->memory, bytes),
+                                       .count = group->ring_count,
+                                       .find = position_of,
+                                       .takes_part = takes_part,
+                                       .context = &members};
     bool changed = false;
     for (uint32_t i = 0; i < group->ring_count && witnesses.all != NULL; i++)
         witnesses.all[i] = group->ring[i]->witness;

@@ -16,7 +16,7 @@
 #include "wire/wire.h"
 
 enum {
-    PCCL_WITNESS_WINDOWS = 8,         /* the latest reports of a peer that are compared */
+    PCCL_WITNESS_WINDOWS = 8, /* the latest reports of a peer that are compared */
     PCCL_OPEN_LINKS_MAX = 8,
     PCCL_SUSPICIONS_MAX = 32,         /* of a group at one time; what comes then is not looked into */
     PCCL_VERDICTS_EVERY_US = 1000000, /* a group is judged at most so often */
