@@ -82,8 +82,8 @@ void pccl_master_drop_verdicts(struct pccl_master *m, struct pccl_peer_group *gr
 /* ---- comparisons ---- */
 
 struct members {
-    const struct pccl_master *m;
-    const struct pccl_peer_group *group;
+    struct pccl_master *m;
+    struct pccl_peer_group *group;
 };
 
 static uint32_t position_of(const void *context, const struct pccl_id *id)
@@ -91,6 +91,23 @@ static uint32_t position_of(const void *context, const struct pccl_id *id)
     const struct members *members = context;
     const struct pccl_remote *remote = pccl_master_find(members->m, id);
     return remote != NULL && remote->group == members->group ? remote->position : members->group->ring_count;
+}
+
+/*
+ * Of a pair the whole group does: as one of two always comes first, only whether the others have to wait, too, tells
+ * that something is wrong.
+ */
+static bool takes_part(const void *context, uint32_t position, const struct pccl_instance *instance)
+{
+    const struct members *members = context;
+    const struct pccl_subgroup *subgroup = NULL;
+    if (instance->subgroup == PCCL_FOUNDING) {
+        const struct pccl_operation *op = pccl_master_operation(members->m, members->group, instance, false);
+        subgroup = op != NULL ? op->subgroup : NULL;
+    } else if (pccl_master_names_subgroup(instance)) {
+        subgroup = pccl_master_find_subgroup(members->group, instance->subgroup);
+    }
+    return subgroup == NULL || pccl_master_seat_in(subgroup, members->group->ring[position]) < subgroup->count;
 }
 
 /* true: a verdict has come or gone. */
@@ -101,8 +118,11 @@ static bool compare(struct pccl_master *m, struct pccl_peer_group *group)
     if (group->ring_count == 0)
         return false; /* those who reported have gone */
     size_t bytes = group->ring_count * sizeof(struct pccl_witness *);
-    struct pccl_witnesses witnesses = {
-        .all = pccl_allocate(&m->memory, bytes), .count = group->ring_count, .find = position_of, .context = &members};
+    struct pccl_witnesses witnesses = {.all = pccl_allocate(&m->memory, bytes),
+                                       .count = group->ring_count,
+                                       .find = position_of,
+                                       .takes_part = takes_part,
+                                       .context = &members};
     bool changed = false;
     for (uint32_t i = 0; i < group->ring_count && witnesses.all != NULL; i++)
         witnesses.all[i] = group->ring[i]->witness;

@@ -39,9 +39,22 @@ void pccl_master_say_what_slow_peers_get(const struct pccl_master *m, const stru
 /* ---- who has to stay out ---- */
 
 /*
- * A peer that starts again has another id, so it is known by its token, its address and its name: all three. A name
- * that nobody chose ends with the number of the process, which does not count.
+ * A peer that starts again has another id, so it is known by its token, its name, and its address as the master sees it
+ * and as it says itself: all of them. Behind one NAT many have the same address and often one name, and differ in the
+ * last. A name that nobody chose ends with the number of the process, which does not count.
  */
+struct known_by {
+    const struct pccl_address *address, *candidates;
+    const char *name;
+    size_t name_length;
+    uint32_t candidate_count, pass;
+};
+
+static struct pccl_address host_of(const struct known_by *by)
+{
+    return by->candidate_count > 0 ? by->candidates[0] : (struct pccl_address){.port = 0};
+}
+
 static size_t name_length(const char *name, size_t length)
 {
     size_t digits = length;
@@ -50,14 +63,21 @@ static size_t name_length(const char *name, size_t length)
     return digits > 0 && digits < length && name[digits - 1] == ':' ? digits - 1 : length;
 }
 
-static bool is_named(const struct pccl_cooling *cooling, const char *name, size_t length)
+static bool is_named(const struct pccl_cooling *cooling, const struct known_by *by)
 {
-    return cooling->name_length == length && (length == 0 || memcmp(cooling->name, name, length) == 0);
+    size_t length = by->name_length;
+    return cooling->name_length == length && (length == 0 || memcmp(cooling->name, by->name, length) == 0);
+}
+
+static bool is_it(const struct pccl_cooling *cooling, const struct known_by *by)
+{
+    struct pccl_address host = host_of(by);
+    return cooling->pass == by->pass && pccl_address_same_site(&cooling->address, by->address) &&
+           pccl_address_same_site(&cooling->host, &host) && is_named(cooling, by);
 }
 
 /* NULL: none is known. Forgets whoever was good for long enough. */
-static struct pccl_cooling *find(struct pccl_master *m, uint32_t pass, const struct pccl_address *address,
-                                 const char *name, size_t length)
+static struct pccl_cooling *find(struct pccl_master *m, const struct known_by *by)
 {
     struct pccl_cooling *found = NULL;
     for (uint32_t i = m->cooling_count; i-- > 0;) {
@@ -66,8 +86,7 @@ static struct pccl_cooling *find(struct pccl_master *m, uint32_t pass, const str
             *cooling = m->cooling[--m->cooling_count];
     }
     for (uint32_t i = 0; i < m->cooling_count && found == NULL; i++)
-        if (m->cooling[i].pass == pass && pccl_address_same_site(&m->cooling[i].address, address) &&
-            is_named(&m->cooling[i], name, length))
+        if (is_it(&m->cooling[i], by))
             found = &m->cooling[i];
     return found;
 }
@@ -94,19 +113,25 @@ static uint64_t begin_cool_down(struct pccl_master *m, const struct pccl_remote 
 {
     char name[PCCL_NAME_MAX + 1];
     pccl_names_copy(&m->names, &remote->id, name);
-    size_t length = name_length(name, pccl_bytes_of_string(name).length);
-    struct pccl_cooling *cooling = find(m, remote->pass, &remote->observed, name, length);
+    const struct known_by by = {.address = &remote->observed,
+                                .candidates = remote->candidates,
+                                .candidate_count = remote->candidate_count,
+                                .name = name,
+                                .name_length = name_length(name, pccl_bytes_of_string(name).length),
+                                .pass = remote->pass};
+    struct pccl_cooling *cooling = find(m, &by);
     uint32_t doublings = cooling != NULL ? cooling->doublings + 1 : 0;
     if (cooling == NULL)
         cooling = place_for_one(m);
     if (cooling == NULL)
         return 0;
     *cooling = (struct pccl_cooling){.address = remote->observed,
-                                     .name_length = (uint32_t)length,
+                                     .host = host_of(&by),
+                                     .name_length = (uint32_t)by.name_length,
                                      .pass = remote->pass,
                                      .doublings = doublings < DOUBLINGS_MAX ? doublings : DOUBLINGS_MAX,
                                      .why = *why};
-    memcpy(cooling->name, name, length);
+    memcpy(cooling->name, name, by.name_length);
     uint64_t lasts_us = (COOL_DOWN_LIMITS * limit_us(m)) << cooling->doublings;
     cooling->until_us = m->now_us + lasts_us;
     cooling->forgotten_us = cooling->until_us + GOOD_COOL_DOWNS * lasts_us;
@@ -118,7 +143,13 @@ bool pccl_master_may_come_again(struct pccl_master *m, const struct pccl_msg_hel
 {
     const char *name = (const char *)hello->name.data;
     const struct pccl_peer_group *group = pccl_master_group(m, hello->group, false);
-    const struct pccl_cooling *cooling = find(m, pass, address, name, name_length(name, hello->name.length));
+    const struct known_by by = {.address = address,
+                                .candidates = hello->candidates,
+                                .candidate_count = hello->candidates_count,
+                                .name = name,
+                                .name_length = name_length(name, hello->name.length),
+                                .pass = pass};
+    const struct pccl_cooling *cooling = find(m, &by);
     if (cooling == NULL || m->now_us >= cooling->until_us || group == NULL ||
         group->ring_count < m->config.slow_peer_floor)
         return true; /* it is good enough if there are not enough others */

@@ -32,7 +32,8 @@ struct pccl_gone {
 
 /* A peer that was expelled for being slow, by what will show that it is back (slow_peers.c). */
 struct pccl_cooling {
-    struct pccl_address address;
+    struct pccl_address address; /* from which the master saw it come ... */
+    struct pccl_address host;    /* ... and by its own account */
     char name[PCCL_NAME_MAX + 1];
     uint32_t name_length; /* of it as far as it counts */
     uint32_t pass;

@@ -158,6 +158,14 @@ static uint32_t holding(const struct pccl_verdicts *verdicts)
     return count;
 }
 
+static void keep_open(struct pccl_verdicts *verdicts, const struct pccl_verdict_entry *entry)
+{
+    if (entry->class != PCCL_VERDICT_SLOW_LINK || entry->rate == 0)
+        return;
+    verdicts->open[verdicts->open_count++ % PCCL_OPEN_LINKS_MAX] =
+        (struct pccl_open_link){.from = entry->peer, .to = entry->other, .sender = true, .receiver = true};
+}
+
 /* true: it has become a verdict. */
 static bool confirm(const struct pccl_judgment *j, struct pccl_verdict_entry *entry, uint64_t *last_number)
 {
@@ -169,6 +177,7 @@ static bool confirm(const struct pccl_judgment *j, struct pccl_verdict_entry *en
     entry->holds = true;
     entry->holds_us = j->now_us;
     entry->number = ++*last_number;
+    keep_open(j->verdicts, entry);
     return true;
 }
 
@@ -231,6 +240,9 @@ bool pccl_verdicts_judge(struct pccl_verdicts *verdicts, const struct pccl_memor
 bool pccl_verdicts_forget(struct pccl_verdicts *verdicts, const struct pccl_id *peer)
 {
     bool changed = false;
+    for (uint32_t i = 0; i < PCCL_OPEN_LINKS_MAX; i++)
+        if (pccl_id_equal(&verdicts->open[i].from, peer) || pccl_id_equal(&verdicts->open[i].to, peer))
+            verdicts->open[i] = (struct pccl_open_link){.sender = false};
     for (uint32_t i = verdicts->count; i-- > 0;) {
         const struct pccl_verdict_entry *entry = &verdicts->entries[i];
         if (!entry->over && (pccl_id_equal(&entry->peer, peer) || pccl_id_equal(&entry->other, peer)))

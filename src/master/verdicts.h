@@ -16,7 +16,8 @@
 #include "wire/wire.h"
 
 enum {
-    PCCL_WITNESS_WINDOWS = 8,         /* the latest reports of a peer that are compared */
+    PCCL_WITNESS_WINDOWS = 8, /* the latest reports of a peer that are compared */
+    PCCL_OPEN_LINKS_MAX = 8,
     PCCL_SUSPICIONS_MAX = 32,         /* of a group at one time; what comes then is not looked into */
     PCCL_VERDICTS_EVERY_US = 1000000, /* a group is judged at most so often */
 };
@@ -52,6 +53,8 @@ struct pccl_witnesses {
     uint32_t count;
     /* Which of them has this id; `count`: none. */
     uint32_t (*find)(const void *context, const struct pccl_id *id);
+    /* Does this one take part in the operation? */
+    bool (*takes_part)(const void *context, uint32_t i, const struct pccl_instance *instance);
     const void *context;
 };
 
@@ -74,9 +77,20 @@ struct pccl_verdict_entry {
     struct pccl_text evidence, action;
 };
 
+/*
+ * A link that was slow, while no other one of the two was in use. Once one is and is slow, too, it is the sender or the
+ * receiver that is slow; once one is and is not, it was the link.
+ */
+struct pccl_open_link {
+    struct pccl_id from, to;
+    bool sender, receiver; /* it may be this one */
+};
+
 struct pccl_verdicts {
     struct pccl_verdict_entry *entries; /* owned, room for PCCL_SUSPICIONS_MAX; NULL: nothing has been suspected yet */
     uint32_t count;
+    struct pccl_open_link open[PCCL_OPEN_LINKS_MAX]; /* the latest, as a circular buffer */
+    uint64_t open_count;
     uint64_t judged_us; /* the caller's: when they were compared */
 };
 

@@ -36,7 +36,7 @@ struct complaints {
     bool not_ready; /* somebody waits for it to enter */
     bool begun;     /* something of the operation came from it, or it has permitted something */
     uint8_t what;   /* somebody waits for this */
-    uint64_t tag;
+    struct pccl_instance instance;
     struct pccl_id named[NAMED_MAX];
 };
 
@@ -49,7 +49,7 @@ static void add_complaint(struct complaints *all, const struct pccl_witness *fro
     all->not_ready = all->not_ready || wait->what == PCCL_WAIT_READY;
     all->begun = all->begun || wait->begun != 0;
     all->what = wait->what;
-    all->tag = from->instance.tag;
+    all->instance = from->instance;
 }
 
 static void collect(const struct pccl_judgment *j, const struct pccl_id *peer, struct complaints *all)
@@ -76,15 +76,19 @@ static void add_waiters(struct pccl_text *text, const struct complaints *all)
 }
 
 /*
- * true: most of the group wait for nothing, so they compute, and those who wait were early. Around a ring these name
- * their neighbors only, so that it does not follow from how many are named.
+ * true: most of those who take part wait for nothing, so they compute, and those who wait were early. Around a ring
+ * these name their neighbors only, so that it does not follow from how many are named.
  */
-static bool most_compute(const struct pccl_judgment *j)
+static bool most_compute(const struct pccl_judgment *j, const struct pccl_instance *instance)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < j->witnesses->count; i++)
-        count += waiter(j, i) != NULL;
-    return 2 * count < j->witnesses->count;
+    uint32_t waiting = 0, all = 0;
+    for (uint32_t i = 0; i < j->witnesses->count; i++) {
+        if (!j->witnesses->takes_part(j->witnesses->context, i, instance))
+            continue;
+        all++;
+        waiting += waiter(j, i) != NULL;
+    }
+    return 2 * waiting < all;
 }
 
 static void suspect_peer(struct pccl_judgment *j, const struct pccl_id *peer)
@@ -96,12 +100,13 @@ static void suspect_peer(struct pccl_judgment *j, const struct pccl_id *peer)
     struct pccl_text evidence;
     collect(j, peer, &all);
     bool absent = all.not_ready || !all.begun;
-    if (absent && most_compute(j))
+    if (absent && most_compute(j, &all.instance))
         return;
     pccl_text_clear(&evidence);
     add_waiters(&evidence, &all);
     pccl_text_append(&evidence, " %s for %s in the operation with tag %" PRIu64 ", and it waits for nobody",
-                     pccl_duration_str(all.for_ms * UINT64_C(1000)), absent ? "it to enter" : whats[all.what], all.tag);
+                     pccl_duration_str(all.for_ms * UINT64_C(1000)), absent ? "it to enter" : whats[all.what],
+                     all.instance.tag);
     (void)pccl_verdicts_suspect(j, absent ? PCCL_VERDICT_NOT_ENTERED : PCCL_VERDICT_HANG, peer, NULL, &evidence);
 }
 

@@ -318,6 +318,58 @@ static void suspect_line(struct pccl_judgment *j, const struct matrix *matrix, u
     (void)pccl_verdicts_suspect(j, sends ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER, id, NULL, &evidence);
 }
 
+/* ---- whether it is the link, or an end of it, as other links of the ends show that are in use later ---- */
+
+static bool is_usual(const struct matrix *matrix, const struct cell *cell)
+{
+    return !is_bad(cell) && 4 * cell->pace <= 5 * matrix->usual_pace;
+}
+
+/* One that carries as much as others clears its sender and its receiver. */
+static void settle_open_links(const struct pccl_judgment *j, const struct matrix *matrix)
+{
+    for (uint32_t i = 0; i < matrix->count; i++) {
+        const struct cell *cell = &matrix->cells[i];
+        for (uint32_t k = 0; is_usual(matrix, cell) && k < PCCL_OPEN_LINKS_MAX; k++) {
+            struct pccl_open_link *open = &j->verdicts->open[k];
+            open->sender = open->sender && !pccl_id_equal(&open->from, &j->witnesses->all[cell->from]->id);
+            open->receiver = open->receiver && !pccl_id_equal(&open->to, &cell->link->peer);
+        }
+    }
+}
+
+/* Another link from this sender, or to this receiver, that was slow; NULL: none. */
+static const struct pccl_open_link *find_open(const struct pccl_judgment *j, const struct cell *cell, bool sends)
+{
+    const struct pccl_id *from = &j->witnesses->all[cell->from]->id, *to = &cell->link->peer;
+    for (uint32_t i = 0; i < PCCL_OPEN_LINKS_MAX; i++) {
+        const struct pccl_open_link *open = &j->verdicts->open[i];
+        bool same_from = pccl_id_equal(&open->from, from), same_to = pccl_id_equal(&open->to, to);
+        if (sends ? open->sender && same_from && !same_to : open->receiver && same_to && !same_from)
+            return open;
+    }
+    return NULL;
+}
+
+/* false: nothing is known that says so, or as much of the one as of the other. */
+static bool suspect_end(struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
+{
+    const struct pccl_open_link *sent = find_open(j, cell, true), *received = find_open(j, cell, false);
+    struct pccl_text evidence;
+    if (!cell->slow || (sent == NULL) == (received == NULL))
+        return false;
+    pccl_text_format(&evidence, "its link %s peer %s was slow when that was in use, and now that %s peer %s is, too: ",
+                     sent != NULL ? "to" : "from", pccl_id_str(sent != NULL ? &sent->to : &received->from),
+                     sent != NULL ? "to" : "from",
+                     pccl_id_str(sent != NULL ? &cell->link->peer : &j->witnesses->all[cell->from]->id));
+    add_cell(&evidence, matrix, cell);
+    (void)pccl_verdicts_suspect(j, sent != NULL ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER,
+                                sent != NULL ? &j->witnesses->all[cell->from]->id : &cell->link->peer, NULL, &evidence);
+    return true;
+}
+
+/* ---- suspicions of links ---- */
+
 /* Of a link that was busy for so many microseconds for each MiB. */
 static uint64_t rate_at(uint64_t pace)
 {
@@ -345,6 +397,7 @@ static void suspect_cells(struct pccl_judgment *j, struct matrix *matrix, struct
     for (uint32_t i = 0; i < matrix->count; i++)
         judge_cell(matrix, &matrix->cells[i]);
     excuse_cells(matrix);
+    settle_open_links(j, matrix);
     for (uint32_t i = 0; i < matrix->count; i++) {
         const struct cell *cell = &matrix->cells[i];
         rows[cell->from].known++;
@@ -362,8 +415,10 @@ static void suspect_cells(struct pccl_judgment *j, struct matrix *matrix, struct
         const struct cell *cell = &matrix->cells[i];
         const struct line *row = &rows[cell->from], *column = &columns[cell->to];
         bool answers = is_bad_line(&rows[cell->to]) || is_bad_line(&columns[cell->from]); /* likewise */
-        if (is_bad(cell) && !is_bad_line(row) && !is_bad_line(column) && !answers)
-            suspect_cell(j, matrix, cell, row->known == 1 && column->known == 1);
+        bool alone = row->known == 1 && column->known == 1;
+        if (is_bad(cell) && !is_bad_line(row) && !is_bad_line(column) && !answers &&
+            !(alone && suspect_end(j, matrix, cell)))
+            suspect_cell(j, matrix, cell, alone);
     }
 }
 

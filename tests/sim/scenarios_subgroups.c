@@ -1,6 +1,7 @@
 /* Scenarios of subgroups: how they are founded, work and end, whoever dies meanwhile. */
 #include "master/subgroups.h"
 #include "master/roster.h"
+#include "peer/queries.h"
 #include "scenarios.h"
 #include "wire/subgroup.h"
 
@@ -506,4 +507,56 @@ void scenario_subgroup_liars(struct sim *sim)
     for (uint32_t i = 0; i < PCCL_COUNT_OF(msgs); i++)
         expect_removed(sim, p[7 - i], &msgs[i], name);
     MUST(sim, lives(p[0], name) && lives(p[1], name));
+}
+
+/* ---- verdicts ---- */
+
+/* What a peer tells of an operation that it is in and that does not end. */
+static void wait_and_tell(struct sim *sim, uint32_t first, uint32_t end, const struct pccl_instance *instance)
+{
+    for (uint32_t k = 1; k <= 5; k++) {
+        struct pccl_seen_wait wait = {.what = PCCL_WAIT_OUTCOME, .for_ms = 1000 * k + 100};
+        struct pccl_msg_sight sight = {.window_ms = 1000, .instance = *instance, .waits = &wait, .waits_count = 1};
+        for (uint32_t i = first; i < end; i++)
+            (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
+        scenario_run_ms(sim, 1100);
+    }
+}
+
+static void is_named_alone(struct sim *sim, const struct sim_peer *peer)
+{
+    uint32_t told;
+    const struct pccl_peer_verdict *verdicts = pccl_peer_verdicts(p[7]->machine, &told);
+    MUST(sim, told == 1 && verdicts[0].class == PCCL_VERDICT_NOT_ENTERED);
+    MUST(sim, pccl_id_equal(&verdicts[0].peer, &peer->id));
+}
+
+/* Most of the group have nothing to do with it: who misses in an operation of few is named, and while it is founded. */
+void scenario_subgroup_verdict(struct sim *sim)
+{
+    struct pccl_peer_op *ops[8];
+    uint32_t told;
+    scenario_cluster(sim, p, 8, 1);
+    for (uint32_t i = 0; i < 2; i++)
+        ops[i] = launch_founding(sim, p[i], 7, 0);
+    wait_and_tell(sim, 0, 2, &ops[0]->instance);
+    is_named_alone(sim, p[2]);
+    ops[2] = launch_founding(sim, p[2], 7, 0);
+    scenario_run_ms(sim, 4000);
+    uint64_t name = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        name = take_founded(sim, p[i], ops[i]);
+    MUST(sim, name != 0 && pccl_peer_verdicts(p[7]->machine, &told) != NULL && told == 0);
+
+    ops[1] = launch_in(sim, p[1], name, 1, 1, true);
+    wait_and_tell(sim, 1, 2, &ops[1]->instance); /* it is early */
+    MUST(sim, pccl_peer_verdicts(p[7]->machine, &told) != NULL && told == 0);
+    ops[2] = launch_in(sim, p[2], name, 1, 1, true);
+    wait_and_tell(sim, 1, 3, &ops[1]->instance);
+    is_named_alone(sim, p[0]);
+    ops[0] = launch_in(sim, p[0], name, 1, 1, true);
+    for (uint32_t i = 0; i < 3; i++) {
+        WAIT(sim, 1000, scenario_is_decided(ops[i]));
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_NONE);
+    }
 }

@@ -8,21 +8,25 @@
 
 #include <string.h>
 
-enum { PEERS_MAX = 8, SECOND_US = 1000000, REPORTS = 12, SOUND = 6, SEEDS = 10000 };
+enum { PEERS_MAX = 8, GROUP_MAX = 3 * PEERS_MAX, SECOND_US = 1000000, REPORTS = 12, SOUND = 6, SEEDS = 10000 };
 
 enum plant { NOTHING, LINK, SENDER, RECEIVER, LATE, STALLED, LOSS, ABSENT, STOPPED, CUT, EARLY, PLANTS };
 
-/* A group that does operations, one after another, over a ring or with links between all pairs. */
+/*
+ * A group that does operations, one after another, over a ring or with links between all pairs. If they hang, it may
+ * be a part of a larger one, whose others compute.
+ */
 struct world {
     struct sim *sim;
     struct pccl_prng prng;
-    uint32_t peers;
+    uint32_t peers, group;
     bool mesh;
     enum plant plant;
     uint32_t culprit, other;
+    uint32_t stride; /* from one to the next in the ring */
     uint64_t now_us, number;
-    struct pccl_witness witnesses[PEERS_MAX];
-    struct pccl_witness *all[PEERS_MAX];
+    struct pccl_witness witnesses[GROUP_MAX];
+    struct pccl_witness *all[GROUP_MAX];
     struct pccl_witnesses reports;
     struct pccl_verdicts verdicts;
 };
@@ -30,16 +34,24 @@ struct world {
 static uint32_t find(const void *context, const struct pccl_id *id)
 {
     const struct world *world = context;
-    for (uint32_t i = 0; i < world->peers; i++)
+    for (uint32_t i = 0; i < world->group; i++)
         if (pccl_id_equal(&world->witnesses[i].id, id))
             return i;
-    return world->peers;
+    return world->group;
+}
+
+static bool takes_part(const void *context, uint32_t i, const struct pccl_instance *instance)
+{
+    const struct world *world = context;
+    return i < world->peers || instance->subgroup == 0;
 }
 
 static uint64_t noisy(struct world *world, uint64_t value)
 {
     return value * (85 + pccl_prng_below(&world->prng, 31)) / 100;
 }
+
+static bool is_hang(enum plant plant) { return plant == ABSENT || plant == STOPPED || plant == CUT || plant == EARLY; }
 
 static void begin(struct sim *sim, struct world *world, uint64_t seed, enum plant plant)
 {
@@ -49,14 +61,19 @@ static void begin(struct sim *sim, struct world *world, uint64_t seed, enum plan
     world->peers = 3 + (uint32_t)pccl_prng_below(&world->prng, PEERS_MAX - 2);
     world->mesh = pccl_prng_chance(&world->prng, 500000);
     world->plant = plant;
+    world->stride = 1;
     world->culprit = (uint32_t)pccl_prng_below(&world->prng, world->peers);
     world->other = (world->culprit + 1) % world->peers;
-    for (uint32_t i = 0; i < world->peers; i++) {
+    world->group = world->peers;
+    if (is_hang(plant) && pccl_prng_chance(&world->prng, 500000))
+        world->group += (uint32_t)pccl_prng_below(&world->prng, GROUP_MAX - world->peers);
+    for (uint32_t i = 0; i < world->group; i++) {
         world->witnesses[i].id.bytes[0] = (uint8_t)(1 + i);
         world->all[i] = &world->witnesses[i];
     }
     world->now_us = SECOND_US;
-    world->reports = (struct pccl_witnesses){.all = world->all, .count = world->peers, .find = find, .context = world};
+    world->reports = (struct pccl_witnesses){
+        .all = world->all, .count = world->group, .find = find, .takes_part = takes_part, .context = world};
 }
 
 static bool is_slow(const struct world *world, uint32_t from, uint32_t to)
@@ -68,8 +85,6 @@ static bool is_slow(const struct world *world, uint32_t from, uint32_t to)
     default: return false;
     }
 }
-
-static bool is_hang(enum plant plant) { return plant == ABSENT || plant == STOPPED || plant == CUT || plant == EARLY; }
 
 static bool is_fault(enum plant plant) { return plant != NOTHING && plant != EARLY; }
 
@@ -112,7 +127,10 @@ static void report(struct world *world, uint32_t i, bool planted, uint32_t for_m
 {
     struct pccl_seen_link links[PCCL_SIGHT_LINKS_MAX];
     struct pccl_seen_wait waits[PCCL_SIGHT_WAITS_MAX];
-    struct pccl_msg_sight sight = {.window_ms = 1000, .links = links, .waits = waits};
+    struct pccl_msg_sight sight = {.window_ms = 1000,
+                                   .links = links,
+                                   .instance = {.subgroup = world->group > world->peers ? 7 : 0},
+                                   .waits = waits};
     bool stands = planted && is_hang(world->plant);
     if (stands && world->plant != CUT && (i == world->culprit) != (world->plant == EARLY))
         return; /* it is stopped, or does not know of the operation */
@@ -129,7 +147,7 @@ static void report(struct world *world, uint32_t i, bool planted, uint32_t for_m
     if (planted && world->plant == STALLED && i == world->culprit)
         sight.stalled_ms = (uint32_t)noisy(world, 600);
     for (uint32_t to = 0; to < world->peers; to++)
-        if (to != i && (world->mesh || to == (i + 1) % world->peers))
+        if (to != i && (world->mesh || to == (i + world->stride) % world->peers))
             add_link(world, i, to, planted, &sight, links);
     if (stands)
         add_waits(world, i, &sight, waits, for_ms);
@@ -213,6 +231,64 @@ void scenario_verdicts_of_models(struct sim *sim)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         run_seed(sim, seed, (enum plant)(seed % PLANTS));
+}
+
+/* Exactly this verdict; `other` of a link, else the same as `peer`. */
+static void shows(const struct world *world, uint64_t seed, enum pccl_verdict_class class, uint32_t peer,
+                  uint32_t other)
+{
+    const struct pccl_verdict_entry *entry = pccl_verdicts_at(&world->verdicts, 0);
+    if (entry == NULL || pccl_verdicts_at(&world->verdicts, 1) != NULL || entry->class != class ||
+        !pccl_id_equal(&entry->peer, &world->witnesses[peer].id) ||
+        (other != peer && !pccl_id_equal(&entry->other, &world->witnesses[other].id)))
+        sim_fail(world->sim, "seed %" PRIu64 ", plant %d, %u peers: %s", seed, (int)world->plant, world->peers,
+                 entry == NULL ? "no verdict" : entry->evidence.bytes);
+}
+
+static void seconds(struct world *world, uint32_t count)
+{
+    struct pccl_verdict_entry over;
+    for (uint32_t i = 0; i < count; i++)
+        (void)second(world, true, 0);
+    while (pccl_verdicts_take_over(&world->verdicts, &over))
+        continue;
+}
+
+/*
+ * A ring shows one link of each peer, so the verdict is of a link. The next ring has other links: whoever is slow on
+ * them, too, is named. If it was the link nobody is, and the next slow link of the two is one more link.
+ */
+static void run_two_rings(struct sim *sim, uint64_t seed, enum plant plant)
+{
+    struct world world;
+    begin(sim, &world, seed, plant);
+    world.mesh = false;
+    uint32_t culprit = world.culprit, before = (culprit + world.peers - 1) % world.peers;
+    seconds(&world, REPORTS);
+    if (plant == RECEIVER)
+        shows(&world, seed, PCCL_VERDICT_SLOW_LINK, before, culprit);
+    else
+        shows(&world, seed, PCCL_VERDICT_SLOW_LINK, culprit, world.other);
+    world.stride = world.peers - 1;
+    seconds(&world, REPORTS);
+    if (plant == SENDER)
+        shows(&world, seed, PCCL_VERDICT_SLOW_SENDER, culprit, culprit);
+    else if (plant == RECEIVER)
+        shows(&world, seed, PCCL_VERDICT_SLOW_RECEIVER, culprit, culprit);
+    else
+        MUST(sim, pccl_verdicts_at(&world.verdicts, 0) == NULL);
+    world.other = before;
+    seconds(&world, REPORTS);
+    if (plant == LINK)
+        shows(&world, seed, PCCL_VERDICT_SLOW_LINK, culprit, before);
+    pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
+}
+
+void scenario_verdicts_of_two_rings(struct sim *sim)
+{
+    static const enum plant plants[] = {LINK, SENDER, RECEIVER};
+    for (uint64_t seed = 1; seed <= 300; seed++)
+        run_two_rings(sim, seed, plants[seed % 3]);
 }
 
 /* Everybody is slow alike: a busy host, or a slow network. */
@@ -387,17 +463,18 @@ static void stall(struct sim *sim, uint32_t count, uint32_t seconds)
         report_all(sim, count, 600);
 }
 
-/* One with p[0]'s name starts at this host. */
-static struct sim_peer *start_namesake(struct sim *sim, uint32_t host)
+/* One with p[0]'s name starts, which the master sees come from this host, and which says that it is at another one. */
+static struct sim_peer *start_namesake(struct sim *sim, uint32_t host, uint32_t says)
 {
     memcpy(sim->plan.peer.name, p[0]->config.name, sizeof sim->plan.peer.name);
     struct sim_peer *peer = scenario_join(sim, host, 0);
     sim->plan.peer.name[0] = '\0';
+    peer->machine->config.candidates[0] = sim_address(says, peer->machine->config.candidates[0].port);
     scenario_run_ms(sim, 500);
     return peer;
 }
 
-static void start_again(struct sim *sim) { p[0] = start_namesake(sim, 1); }
+static void start_again(struct sim *sim) { p[0] = start_namesake(sim, 1, 1); }
 
 /* It is told in words that it may not come yet, and for how long: for not more than this. */
 static void stays_out(struct sim *sim, uint32_t ms)
@@ -438,7 +515,7 @@ void scenario_slow_peer_goes(struct sim *sim)
     comes_back(sim);
 }
 
-/* Its namesakes elsewhere may come, and so may others of its host. */
+/* Its namesakes elsewhere may come, also behind the same address, and so may others of its host. */
 void scenario_slow_peer_is_known(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -448,7 +525,10 @@ void scenario_slow_peer_is_known(struct sim *sim)
     p[3] = scenario_join(sim, 1, 0);
     scenario_run_ms(sim, 500);
     MUST(sim, !is_out(p[3]));
-    MUST(sim, !is_out(start_namesake(sim, 4)));
+    MUST(sim, !is_out(start_namesake(sim, 4, 4)));
+    MUST(sim, !is_out(start_namesake(sim, 4, 1)));
+    MUST(sim, !is_out(start_namesake(sim, 1, 4)));
+    MUST(sim, is_out(start_namesake(sim, 1, 1)));
 }
 
 /* A verdict that ends in time, too few others, and a master that only warns. */

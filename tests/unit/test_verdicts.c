@@ -20,13 +20,21 @@ static uint32_t find(const void *context, const struct pccl_id *id)
     return id->bytes[0] - 1U;
 }
 
+static bool takes_part(const void *context, uint32_t i, const struct pccl_instance *instance)
+{
+    (void)context;
+    (void)i;
+    (void)instance;
+    return true;
+}
+
 static struct pccl_id id_of(uint32_t peer) { return (struct pccl_id){{(uint8_t)(peer + 1)}}; }
 
 /* A peer that has just come receives slowly, and has said nothing yet. */
 static void test_slow_receiver_that_is_silent(void **state)
 {
     struct pccl_witness witnesses[SILENT] = {{.heard_us = 0}}, *all[PEERS] = {NULL};
-    struct pccl_witnesses they = {.all = all, .count = PEERS, .find = find};
+    struct pccl_witnesses they = {.all = all, .count = PEERS, .find = find, .takes_part = takes_part};
     struct pccl_verdicts verdicts = {.count = 0};
     uint64_t now_us = 1000000, last_number = 0;
     bool changed = false;

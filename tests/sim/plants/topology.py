@@ -39,7 +39,7 @@ PLANTS = [
         ]),
     Bug("links_are_not_waited_for",
         "a ring is adopted before its links stand",
-        ["T2", "T9"], ["topology-links-first"],
+        [], ["topology-links-first"],
         [
             ("src/master/topology.c",
              "return pccl_master_has_better(group) && look_at_links(m, group, group->tuning.better) == LINKS_STAND;",
