@@ -20,6 +20,7 @@ from .. import _collectives, _native
 from .._enums import ReduceOp, Result, by_name
 from .._reduce import _CLOSED, _NOTHING, AsyncReduceHandle, Operation
 from . import _layout
+from ._staging import is_on_device
 
 if TYPE_CHECKING:
     from ._backend import ProcessGroup
@@ -126,9 +127,11 @@ def all_reduce(group: ProcessGroup, tensor: torch.Tensor, given: Any) -> Optiona
     """The operation, in place, under the group's next tag; None if it has to go the general way."""
     op = _OPS.get(given.op)
     dtype = _number_of(tensor.dtype)
-    if op is None or dtype is None or type(tensor) not in _PLAIN or not tensor.is_cpu:
+    if op is None or dtype is None or type(tensor) not in _PLAIN:
         return None
-    if tensor.layout is not torch.strided or not tensor.is_contiguous() or tensor.is_neg():
+    if not tensor.is_cpu or is_on_device(tensor) or tensor.layout is not torch.strided:
+        return None
+    if not tensor.is_contiguous() or tensor.is_neg():
         return None
     count, address = tensor.numel(), tensor.data_ptr()
     if count == 0 or address == 0:
