@@ -137,9 +137,10 @@ def all_reduce(group: ProcessGroup, tensor: torch.Tensor, given: Any) -> Optiona
     if count == 0 or address == 0:
         return None
     tag = group._next_tag()
-    operation = _Operation(group, tag, tensor.untyped_storage())
     options = group._options.of(tag)
-    if operation.launched(lambda comm, handle: _launch(address, address, count, dtype, op, options, comm, handle)):
-        return AsyncReduceHandle(operation)
+    operation = _Operation(group, tag, tensor.untyped_storage())
+    handle = AsyncReduceHandle(operation)  # takes care of what was launched, if that is interrupted
+    if operation.launched(lambda comm, place: _launch(address, address, count, dtype, op, options, comm, place)):
+        return handle
     group._sequence -= 1
     return None
