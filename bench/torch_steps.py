@@ -5,7 +5,8 @@
 
     ddp, fsdp2  steps of four ranks on this machine: linear layers with 25 million parameters in all, a batch of one, no
                 optimizer. Printed are the times of a step with "pccl", with gloo and with a backend that does nothing,
-                each the middle one of the turns, and what "pccl" takes above nothing as a share of what gloo does
+                each the middle one of the turns, and what "pccl" takes above nothing as a share of what gloo does; the
+                same of rank 0's processor time, which says something on a busy machine, too
     call        two ranks: dist.all_reduce of one f32 and pcclAllReduce of the same communicator, in turns of 200
     wan         ddp with a host for each rank, at 1 Gbit/s and 50 ms (needs root, and ip of iproute2)
 
@@ -121,13 +122,13 @@ def make_step(torch, dist, what, group):
 
 
 def seconds_of(dist, call, times):
-    """Of each, from all ranks' begin to their end."""
+    """Of each, from all ranks' begin to their end; and of this process' processor time."""
     dist.barrier()
-    begin = time.perf_counter()
+    begin, processor = time.perf_counter(), time.process_time()
     for _ in range(times):
         call()
     dist.barrier()
-    return (time.perf_counter() - begin) / times
+    return (time.perf_counter() - begin) / times, (time.process_time() - processor) / times
 
 
 def steps(torch, dist, what, turns):
@@ -224,15 +225,17 @@ def measure(what, arguments):
 
 
 def report_steps(what, turns):
-    middle = {name: statistics.median(turn[name] for turn in turns) for name in turns[0]}
-    shares = sorted((turn["pccl"] - turn["nothing"]) / (turn["gloo"] - turn["nothing"]) for turn in turns)
-    times = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in middle.items())
-    print(f"{what}: {times}; above nothing, pccl / gloo: {statistics.median(shares):.2f} "
-          f"({shares[0]:.2f} to {shares[-1]:.2f} in {len(turns)} turns)", flush=True)
+    for kind, of in enumerate(("", ", processor time")):
+        middle = {name: statistics.median(turn[name][kind] for turn in turns) for name in turns[0]}
+        above = [[turn[name][kind] - turn["nothing"][kind] for name in ("pccl", "gloo")] for turn in turns]
+        shares = sorted(ours / theirs for ours, theirs in above)
+        times = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in middle.items())
+        print(f"{what}{of}: {times}; above nothing, pccl / gloo: {statistics.median(shares):.2f} "
+              f"({shares[0]:.2f} to {shares[-1]:.2f} in {len(turns)} turns)", flush=True)
 
 
 def report_calls(turns):
-    ours, library = ([1e6 * turn[name] for turn in turns] for name in ("dist.all_reduce", "pcclAllReduce"))
+    ours, library = ([1e6 * turn[name][0] for turn in turns] for name in ("dist.all_reduce", "pcclAllReduce"))
     above = sorted(one - other for one, other in zip(ours, library))
     print(f"call: dist.all_reduce {statistics.median(ours):.1f} us, pcclAllReduce {statistics.median(library):.1f} us; "
           f"above it: {statistics.median(above):.1f} us ({above[0]:.1f} to {above[-1]:.1f} in {len(turns)} turns)",
