@@ -50,6 +50,10 @@ def test_a_world_that_does_not_fill_up(nursery):
         assert any("not complete after" in line and "rank 1 missing" in line for line in lines), lines
 
 
+def test_two_versions(nursery):
+    assert nursery.world("of_two_versions", 2) == [["refused"], ["refused"]]
+
+
 def test_a_master_of_another_job(nursery, address):
     said = nursery.world("of_another_world", 2, address)
     assert ["refused"] in said

@@ -724,6 +724,16 @@ def incomplete():
     say("incomplete")
 
 
+def of_two_versions():
+    """Each rank hears that one has another version of the package."""
+    import pccl.torch._rendezvous as rendezvous
+
+    if os.environ["RANK"] == "1":
+        rendezvous.__version__ = "9.9.9"
+    fails(start, "are not of one world", "9.9.9")
+    say("refused")
+
+
 def of_another_world(address):
     """Jobs of two and of three that use the same master: at least one of them hears it, and leaves."""
     size = 2 + int(os.environ["RANK"]) % 2

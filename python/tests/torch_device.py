@@ -64,12 +64,12 @@ class Device:
         staging.device_memory = lambda count, like: self.empty(count, dtype=like.dtype)
         from pccl import _reduce
         from pccl.diloco import _arrays
-        from pccl.torch import _layout
+        from pccl.torch import _direct, _layout
 
         _arrays.is_on_device = self._is_mine
         _reduce.on_device = lambda buffer: self._is_mine(buffer.owner)
-        _layout.is_on_device, _layout.host_memory = staging.is_on_device, staging.host_memory
-        _layout.copy = staging.copy
+        _direct.is_on_device = _layout.is_on_device = staging.is_on_device
+        _layout.host_memory, _layout.copy = staging.host_memory, staging.copy
 
     def empty(self, *shape, dtype=torch.float32):
         made = torch.zeros(*shape, dtype=dtype)

@@ -15,15 +15,16 @@ import torch.distributed as dist
 
 from .._communicator import Communicator
 from .._errors import InvalidArgument, PCCLError
-from . import _commit, _layout, _monitored, _reconfigure
+from . import _commit, _direct, _layout, _monitored, _reconfigure
 from ._call import REFUSED, TAGS, Call
 from ._rendezvous import from_store, take_arrived
 from ._staging import Stage
 from ._untraced import untrace
-from ._work import CollectiveError, Completer, Ending, Work
+from ._work import CollectiveError, Completer, Ending, Part, Work
 from ._world import World
 
 _UNSET = timedelta(0)  # torch's options have a negative one where the group's counts
+_NO_DEVICES = Stage()
 
 _world: Optional[World] = None
 
@@ -79,6 +80,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._members = comm.members() if comm is not None else ()
         # Ranks may be in another order than those whom comm connects: the rank of each of these.
         self._order = None if self._members == self._ids else [self._ids.index(one) for one in self._members]
+        self._options = _direct.Options(self._members)
         self._sequence = 0
         # Works that have not ended, by tag, oldest first; those of pairs, by their number. Nobody else need keep them.
         self._under_way: Dict[int, Work] = {}
@@ -175,7 +177,23 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     # ---- collectives
 
     def allreduce(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
-        return self._all_reduce("all_reduce", tensors, opts)
+        return self._all_reduce_directly(tensors, opts) or self._all_reduce("all_reduce", tensors, opts)
+
+    def _all_reduce_directly(self, tensors: List[torch.Tensor], opts: Any) -> Optional[Work]:
+        """None, if it has to go the general way."""
+        self._sweep()
+        # A lost member of the group itself fails what is launched in it.
+        is_whole = len(self._ranks) == self._world.size
+        if len(tensors) != 1 or self._ended or (self._world.has_ended if is_whole else self._world.why()):
+            return None
+        handle = _direct.all_reduce(self, tensors[0], opts.reduceOp)
+        if handle is None:
+            return None
+        ending = Ending(tensors, None, lambda: None, self._limit(opts), _NO_DEVICES)
+        work = self._under_way[handle.tag] = Work(self, "all_reduce", [Part(self._comm, handle)], ending)
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
 
     def allreduce_coalesced(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
         return self._all_reduce("all_reduce_coalesced", tensors, opts)
@@ -426,8 +444,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         except Exception:
             self._refuse(call, refuse)
             raise
-        limit = getattr(opts, "timeout", None) or _UNSET
-        limit = limit if limit > _UNSET else self._timeout
+        limit = self._limit(opts)
         if why is not None:
             words = f"pccl: {name} of group {self._name!r}, rank {self._world.rank}: {why}"
             return call.work(name, outputs, locally, limit, self._error(words, why))
@@ -435,6 +452,10 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if self._coalesced is not None:
             self._coalesced.append(work)
         return work
+
+    def _limit(self, opts: Any) -> timedelta:
+        given = getattr(opts, "timeout", None) or _UNSET
+        return given if given > _UNSET else self._timeout
 
     @staticmethod
     def _refuse(call: Call, refuse: _Step) -> None:

@@ -9,7 +9,7 @@ import torch
 from .._enums import by_name
 from ._staging import Stage, copy, host_memory, is_on_device
 
-_OPS = {
+OPS = {
     "SUM": "sum",
     "AVG": "avg",
     "PRODUCT": "prod",
@@ -26,7 +26,7 @@ _OF_COMPLEX = "sum", "avg", "premul_sum"  # what is done to real and imaginary p
 def operation_of(given: Any) -> Tuple[str, Optional[float]]:
     """The name of torch's reduction in this package, and its factor."""
     kind = getattr(given, "op", given)
-    name = _OPS.get(getattr(kind, "name", ""))
+    name = OPS.get(getattr(kind, "name", ""))
     if name is None:
         raise ValueError(f"pccl has no reduction {kind}")
     factor = given.__getstate__()[1] if name == "premul_sum" else None

@@ -63,13 +63,13 @@ class Ending(NamedTuple):
     """What becomes of a work.
 
     outputs   the tensors of its future
-    finish    called once, after a success: brings the results to their places
+    finish    called once, after a success: brings the results to their places, if they are not there
     locally   called once, after a failure inside a backward: gives the outputs values that do no harm
     limit     after so long all ranks give it up
     """
 
     outputs: Sequence[torch.Tensor]
-    finish: Callable[[], None]
+    finish: Optional[Callable[[], None]]
     locally: Callable[[], None]
     limit: timedelta
     stage: Stage

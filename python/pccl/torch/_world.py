@@ -40,6 +40,11 @@ class World:
         """Founds a group of these. Returns when all of them have called it."""
         return self.comm.group([self.ids[rank] for rank in ranks], timeout=timeout.total_seconds())
 
+    @property
+    def has_ended(self) -> bool:
+        """As far as this process knows without asking the library."""
+        return self._why is not None
+
     def why(self) -> Optional[str]:
         """Why nothing can succeed any more; None if the world is whole. Quick."""
         sentinel = self._sentinel

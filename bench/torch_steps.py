@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""Training steps of torch with the backend "pccl" and with gloo, and what dist.all_reduce adds to the library.
+
+    build/venv/bin/python bench/torch_steps.py [--what ddp,fsdp2,call,wan] [--turns 7] [--build build/default]
+
+    ddp, fsdp2  steps of four ranks on this machine: linear layers with 25 million parameters in all, a batch of one, no
+                optimizer. Printed are the times of a step with "pccl", with gloo and with a backend that does nothing,
+                each the middle one of the turns, and what "pccl" takes above nothing as a share of what gloo does; the
+                same of rank 0's processor time, which says something on a busy machine, too
+    call        two ranks: dist.all_reduce of one f32 and pcclAllReduce of the same communicator, in turns of 200
+    wan         ddp with a host for each rank, at 1 Gbit/s and 50 ms (needs root, and ip of iproute2)
+
+Backends take turns within the same processes. It must be a Python that has torch. --build: a folder with
+src/libpccl.so.1, tools/pccl-master and, for wan, tests/wan/wanem.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from datetime import timedelta
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WIDTH, LAYERS = 2048, 6
+RANKS = {"ddp": 4, "fsdp2": 4, "wan": 4, "call": 2}
+STEPS = {"ddp": 3, "fsdp2": 3, "wan": 1}
+CALLS = 200
+
+
+# ---- a rank
+
+
+def backend_that_does_nothing(torch, dist):
+    class Done(dist.Work):
+        def __init__(self, outputs):
+            super().__init__()
+            self._outputs = outputs
+
+        def wait(self, _timeout=None):
+            return True
+
+        def get_future(self):
+            future = torch.futures.Future()
+            future.set_result(self._outputs)
+            return future
+
+    class Nothing(dist.ProcessGroup):
+        group_name = group_desc = ""
+
+        def __init__(self, options):
+            super().__init__(options.group_rank, options.group_size)
+
+        def getBackendName(self):
+            return "nothing"
+
+        def _set_group_name(self, name):
+            self.group_name = name
+
+        def _set_group_desc(self, description):
+            self.group_desc = description
+
+        def allreduce(self, tensors, _opts=None):
+            return Done(tensors)
+
+        broadcast = allreduce
+
+        def allgather(self, outputs, inputs, _opts=None):  # by which DDP compares shapes
+            for places, given in zip(outputs, inputs):
+                for place in places:
+                    place.copy_(given)
+            return Done(sum(outputs, []))
+
+        def all_gather_single(self, output, _given, _opts=None):
+            return Done([output])
+
+        reduce_scatter_single = _allgather_base = _reduce_scatter_base = all_gather_single
+
+    dist.Backend.register_backend("nothing", lambda options, _: Nothing(options), extended_api=True, devices=["cpu"])
+
+
+def groups_of_all(torch, dist):
+    import pccl_autoload  # pylint: disable=import-outside-toplevel
+
+    pccl_autoload.register()
+    backend_that_does_nothing(torch, dist)
+    dist.init_process_group("pccl", timeout=timedelta(seconds=120))
+    made = {name: dist.new_group(backend=name) for name in ("gloo", "nothing")}
+    return {"pccl": dist.group.WORLD, **made}
+
+
+def make_step(torch, dist, what, group):
+    """One step, and the gradients that it leaves."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*[torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)])
+    if what == "fsdp2":
+        from torch.distributed.device_mesh import DeviceMesh  # pylint: disable=import-outside-toplevel
+        from torch.distributed.fsdp import fully_shard  # pylint: disable=import-outside-toplevel
+
+        mesh = DeviceMesh.from_group(group, "cpu")
+        for layer in model:
+            fully_shard(layer, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+    else:
+        model = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+    batch = torch.randn(1, WIDTH, generator=torch.Generator().manual_seed(dist.get_rank()))
+
+    def step():
+        model.zero_grad()
+        model(batch).square().sum().backward()
+
+    def gradients():
+        return [p.grad.to_local() if what == "fsdp2" else p.grad for p in model.parameters()]
+
+    return step, gradients
+
+
+def seconds_of(dist, call, times):
+    """Of each, from all ranks' begin to their end; and of this process' processor time."""
+    dist.barrier()
+    begin, processor = time.perf_counter(), time.process_time()
+    for _ in range(times):
+        call()
+    dist.barrier()
+    return (time.perf_counter() - begin) / times, (time.process_time() - processor) / times
+
+
+def steps(torch, dist, what, turns):
+    made = {name: make_step(torch, dist, what, group) for name, group in groups_of_all(torch, dist).items()}
+    for step, _ in made.values():
+        step()
+        step()  # DDP rebuilds its buckets
+    for ours, theirs in zip(made["pccl"][1](), made["gloo"][1]()):
+        torch.testing.assert_close(ours, theirs)
+    for _ in range(turns):
+        yield {name: seconds_of(dist, step, STEPS[what]) for name, (step, _) in made.items()}
+
+
+def calls(torch, dist, turns):
+    from pccl import _enums, _native  # pylint: disable=import-outside-toplevel
+
+    group = groups_of_all(torch, dist)["pccl"]
+    tensor = torch.zeros(1)
+    operand = _native.ReduceOperandDescriptorC(_enums.DataType.FLOAT, 0)
+    plain = _native.QuantizationOptionsC(_enums.DataType.FLOAT, 0)
+    descriptor = _native.ReduceDescriptorC(1, _enums.ReduceOp.SUM, 1 << 40, operand, plain)
+    memory, described = ctypes.c_void_p(tensor.data_ptr()), ctypes.byref(descriptor)
+    visit = group._comm._core.enter()
+
+    def library():
+        if _native.lib.pcclAllReduce(memory, memory, described, visit.handle, None) != 0:
+            raise SystemExit("pcclAllReduce failed")
+
+    both = {"dist.all_reduce": lambda: dist.all_reduce(tensor), "pcclAllReduce": library}
+    for call in both.values():
+        seconds_of(dist, call, CALLS)
+    for _ in range(turns):
+        yield {name: seconds_of(dist, call, CALLS) for name, call in both.items()}
+    group._comm._core.leave(visit)
+
+
+def be_rank(what, turns):
+    import torch  # pylint: disable=import-outside-toplevel,import-error
+    import torch.distributed as dist  # pylint: disable=import-outside-toplevel,import-error
+
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # parameters that nothing has gathered are any bits
+    found = list(calls(torch, dist, turns) if what == "call" else steps(torch, dist, what, turns))
+    if dist.get_rank() == 0:
+        print(json.dumps(found), flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+    os._exit(0)  # threads of gloo may abort what ends in order
+
+
+# ---- the ranks of a world
+
+
+@contextlib.contextmanager
+def hosts(what, build):
+    """What a rank's command begins with, and where rank 0 and its network are."""
+    if what != "wan":
+        yield lambda _rank: [], "127.0.0.1", "lo"
+        return
+    sys.path.insert(0, str(ROOT / "tests" / "wan"))
+    from wan import Wan  # pylint: disable=import-outside-toplevel
+
+    with Wan(RANKS[what], rate_mbit=1000, delay_ms=25, emulator=str(build / "tests" / "wan" / "wanem")) as wan:
+        yield wan.prefix, wan.address(0), "eth0"
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return one.getsockname()[1]
+
+
+def measure(what, arguments):
+    with hosts(what, arguments.build) as (prefix, address, interface):
+        environment = dict(os.environ, PCCL_LIBRARY=str(arguments.build / "src" / "libpccl.so.1"))
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
+        environment.update(MASTER_ADDR=address, MASTER_PORT=str(free_port()), WORLD_SIZE=str(RANKS[what]))
+        environment.update(GLOO_SOCKET_IFNAME=interface, OMP_NUM_THREADS="1")
+        command = [sys.executable, __file__, "--rank", what, "--turns", str(arguments.turns)]
+        ranks = [
+            subprocess.Popen(
+                prefix(rank) + command, env={**environment, "RANK": str(rank)}, stdout=subprocess.PIPE, text=True
+            )
+            for rank in range(RANKS[what])
+        ]
+        try:
+            said = ranks[0].stdout.read()
+            if any([process.wait() != 0 for process in ranks]):
+                raise SystemExit(f"{what}: a rank failed")
+        finally:
+            for process in ranks:
+                process.kill()
+                process.wait()
+    return json.loads(said)
+
+
+def report_steps(what, turns):
+    for kind, of in enumerate(("", ", processor time")):
+        middle = {name: statistics.median(turn[name][kind] for turn in turns) for name in turns[0]}
+        above = [[turn[name][kind] - turn["nothing"][kind] for name in ("pccl", "gloo")] for turn in turns]
+        shares = sorted(ours / theirs for ours, theirs in above)
+        times = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in middle.items())
+        print(f"{what}{of}: {times}; above nothing, pccl / gloo: {statistics.median(shares):.2f} "
+              f"({shares[0]:.2f} to {shares[-1]:.2f} in {len(turns)} turns)", flush=True)
+
+
+def report_calls(turns):
+    ours, library = ([1e6 * turn[name][0] for turn in turns] for name in ("dist.all_reduce", "pcclAllReduce"))
+    above = sorted(one - other for one, other in zip(ours, library))
+    print(f"call: dist.all_reduce {statistics.median(ours):.1f} us, pcclAllReduce {statistics.median(library):.1f} us; "
+          f"above it: {statistics.median(above):.1f} us ({above[0]:.1f} to {above[-1]:.1f} in {len(turns)} turns)",
+          flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--what", default="ddp,fsdp2,call")
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--build", type=lambda name: pathlib.Path(name).resolve(), default=ROOT / "build" / "default")
+    parser.add_argument("--rank", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.rank:
+        be_rank(arguments.rank, arguments.turns)
+    for what in arguments.what.split(","):
+        turns = measure(what, arguments)
+        report_calls(turns) if what == "call" else report_steps(what, turns)
+
+
+if __name__ == "__main__":
+    main()
