@@ -41,6 +41,16 @@ uint64_t pccl_ahead_stripes(const struct pccl_plan *plan)
     return pccl_min_u64(plan->stripes,
                         PCCL_AHEAD_BYTES / pccl_scratch_size(pccl_plan_bytes(plan, 0, plan->segment_elements)));
 }
+
+/*
+ * Of the lane's allowance. Flows that begin at the same time share the sender's line: all that their
+ * lanes allow together would come as one burst, and overflow a queue on the way.
+ */
+static size_t share_of(const struct pccl_transfer *transfer)
+{
+    return PCCL_AHEAD_BYTES / (transfer->plan.turns == 1 ? transfer->outgoing_count : 1);
+}
+
 void pccl_ahead_allow(struct pccl_flow *flow)
 {
     const struct pccl_plan *plan = &flow->transfer->plan;
@@ -51,7 +61,8 @@ void pccl_ahead_allow(struct pccl_flow *flow)
     for (; flow->ahead < stripes; flow->ahead++) {
         size_t bytes = bytes_of(flow, flow->ahead);
         uint32_t segments = bytes > 0;
-        if (lane->ahead_bytes + bytes > PCCL_AHEAD_BYTES || lane->ahead_segments + segments > PCCL_AHEAD_SEGMENTS)
+        if (flow->ahead_bytes + bytes > share_of(flow->transfer) || lane->ahead_bytes + bytes > PCCL_AHEAD_BYTES ||
+            lane->ahead_segments + segments > PCCL_AHEAD_SEGMENTS)
             break;
         lane->ahead_bytes += bytes;
         lane->ahead_segments += segments;

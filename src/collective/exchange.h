@@ -11,11 +11,11 @@
  * only for stripes below what the receiver has granted. A READY for an operation that has not been
  * started here is kept (bounded); one of an older view or an ended operation is dropped. On a long
  * path a sender sends its own part of the first stripes without waiting for READY, at most
- * PCCL_AHEAD_BYTES and PCCL_AHEAD_SEGMENTS on a lane: the receiver holds it until it opens the
- * stripe. No transfer is done before all who receive from it have said READY and agree. Data for an
- * operation that has ended here is thrown away. Each message comes once, in any order across the
- * connections of a lane, and a result only after what it was made of; everything else is refused as
- * malformed, and harms nothing.
+ * PCCL_AHEAD_BYTES and PCCL_AHEAD_SEGMENTS on a lane, and no more bytes to several peers at once:
+ * the receiver holds it until it opens the stripe. No transfer is done before all who receive from
+ * it have said READY and agree. Data for an operation that has ended here is thrown away. Each
+ * message comes once, in any order across the connections of a lane, and a result only after what
+ * it was made of; everything else is refused as malformed, and harms nothing.
  *
  * The caller's memory: `input` is only read, unless the result belongs there, too. In place, what is
  * about to be overwritten with other elements is saved first, and pccl_exchange_stop(not committed)

@@ -228,8 +228,11 @@ void pccl_window_size(struct pccl_transfer *transfer)
     uint64_t window = (window_bytes + 2 * window_bytes / steps) / segment_bytes;
     if (!plan->long_path)
         window = pccl_min_u64(window, SHORT_PATH_WINDOW);
-    /* Turns that go over different links should not wait for one another. */
-    window *= pccl_min_u64(plan->turns, transfer->outgoing_count);
+    /* Turns that go over different links should not wait for one another; what goes over all at once shares a line. */
+    if (plan->turns > 1)
+        window *= pccl_min_u64(plan->turns, transfer->outgoing_count);
+    else if (plan->long_path)
+        window /= pccl_max_u64(transfer->outgoing_count, 1);
     transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->stripes);
     bool makes_own = pccl_packing_packs(&plan->packing) || transfer->scales ||
                      transfer->sections != NULL; /* what it sends of its own is in scratch, too */

@@ -102,7 +102,7 @@
     X(COMMUNICATOR, U32, connection_pool_size, "PCCL_CONNECTION_POOL_SIZE", "0", 0, 64,                                \
       "connections to each neighbor; 0: the library chooses")                                                          \
     X(COMMUNICATOR, U32, window_bytes, "PCCL_WINDOW_BYTES", "8388608", 65536, 1073741824,                              \
-      "bytes of a reduction in flight on each link, with two peers twice that; exceed bandwidth times round trip")     \
+      "bytes of a reduction in flight from each peer, with two peers twice that; exceed bandwidth times round trip")   \
     X(COMMUNICATOR, U32, scratch_bytes, "PCCL_SCRATCH_BYTES", "50331648", 1048576, 4294967295,                         \
       "memory for the data in flight of all reductions together; each always gets its smallest window")                \
     X(COMMUNICATOR, U32, feedback_mib, "PCCL_FEEDBACK_MIB", "4096", 0, 16777216,                                       \

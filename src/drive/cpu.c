@@ -5,7 +5,7 @@
 #if defined(__GNUC__) && defined(__x86_64__)
 #include <cpuid.h>
 
-/* clang 14 does not know "f16c". The registers are those of AVX2, which is checked. */
+/* All our variants need it. clang 14 does not know "f16c". The registers are those of AVX2, which is checked. */
 static bool has_f16c(void)
 {
     unsigned a, b, c, d;
@@ -17,7 +17,9 @@ uint32_t pccl_cpu_features(void)
 {
     uint32_t features = 0;
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && has_f16c())
+    if (!has_f16c())
+        return features;
+    if (__builtin_cpu_supports("avx2"))
         features |= PCCL_CPU_AVX2;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))

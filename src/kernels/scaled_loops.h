@@ -190,6 +190,25 @@ SCALED_INLINED void scaled_put_special(const uint8_t *codes, size_t count, struc
     }
 }
 
+/* What is not finite becomes anything. */
+SCALED_INLINED void scaled_numbers(const uint8_t *restrict codes, size_t count, struct scaled_shape shape,
+                                   const struct pccl_unscaling *by, uint8_t *restrict values)
+{
+#ifdef HAS_DECODE_F16
+    /* Exact: powers of two, and all that is rounded is the same product. Steps too large for it are rare. */
+    const float step = by->step * scaled_float((uint32_t)(shape.lowest + 14) << 23);
+    if (scaled_bits(step) < 0x7f800000) {
+        decode_f16(codes, count, shape.mantissa_bits - 2, step, by->top, values);
+        return;
+    }
+#endif
+    for (size_t i = 0; i < count; i++) {
+        uint32_t code = (uint32_t)codes[i] << 24, sign = code & UINT32_C(1) << 31;
+        uint32_t bits = scaled_value((code ^ sign) >> (shape.mantissa_bits + 1), shape, by) | sign;
+        memcpy(values + i * sizeof bits, &bits, sizeof bits);
+    }
+}
+
 SCALED_INLINED void scaled_decode_eight(const uint8_t *restrict codes, size_t count, struct scaled_shape shape,
                                         const struct pccl_unscaling *unscaling, uint8_t *restrict values)
 {
@@ -200,11 +219,7 @@ SCALED_INLINED void scaled_decode_eight(const uint8_t *restrict codes, size_t co
         uint8_t magnitude = codes[i] & 0x7f;
         largest = magnitude > largest ? magnitude : largest;
     }
-    for (size_t i = 0; i < count; i++) {
-        uint32_t code = (uint32_t)codes[i] << 24, sign = code & UINT32_C(1) << 31;
-        uint32_t bits = scaled_value((code ^ sign) >> (shape.mantissa_bits + 1), shape, &by) | sign;
-        memcpy(values + i * sizeof bits, &bits, sizeof bits);
-    }
+    scaled_numbers(codes, count, shape, &by, values);
     if (largest >= shape.not_finite)
         scaled_put_special(codes, count, shape, values);
 }

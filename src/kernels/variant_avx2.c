@@ -68,6 +68,8 @@ static void look_up(const uint8_t *codes, size_t bytes, const uint32_t table[16]
 
 #define XXH_VECTOR XXH_AVX2 /* wider ones are no faster here */
 #include "kernels/digest.h"
+#include "kernels/scaled_x86.h"
+
 #include "kernels/loops.h"
 #include "kernels/sha256.h"
 

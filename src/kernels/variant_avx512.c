@@ -6,9 +6,9 @@
 #include <string.h>
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c"))), apply_to = function)
 #else
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,f16c")
 #endif
 
 enum { LANES = 16 };
@@ -65,6 +65,8 @@ static void look_up(const uint8_t *codes, size_t bytes, const uint32_t table[16]
 
 #define XXH_VECTOR XXH_AVX2 /* wider ones are no faster here */
 #include "kernels/digest.h"
+#include "kernels/scaled_x86.h"
+
 #include "kernels/loops.h"
 #include "kernels/sha256.h"
 

@@ -67,6 +67,28 @@ static void a_part_is_sent_without_ready(void **state)
     end_alone();
 }
 
+/* Flows that go over one line at the same time have one allowance, and one window. */
+static void who_sends_to_all_at_once_sends_no_more_ahead(void **state)
+{
+    (void)state;
+    enum { STRIPES = MOST / 2 + 8 };
+    struct pccl_exchange_config config = roomy;
+    struct pccl_departure departure;
+    be_alone_with(elements_of(3, STRIPES), &long_mesh, &config);
+    start_alone();
+    assert_int_equal(send_all(0), MOST / 2);
+    struct pccl_msg ready = ready_of(STRIPES);
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    assert_int_equal(send_all(0), STRIPES - MOST / 2);
+    end_alone();
+    config.window_bytes = 8 * SEGMENT; /* of two steps twice as much, for two flows */
+    be_alone_with(elements_of(3, STRIPES), &long_mesh, &config);
+    start_alone();
+    assert_true(next_to(1, false, &departure));
+    assert_int_equal(departure.msg.as.ready.granted, 8);
+    end_alone();
+}
+
 static void later_steps_wait_for_ready(void **state)
 {
     (void)state;
@@ -813,6 +835,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_part_is_sent_without_ready),
+        cmocka_unit_test(who_sends_to_all_at_once_sends_no_more_ahead),
         cmocka_unit_test(later_steps_wait_for_ready),
         cmocka_unit_test(earlier_steps_go_first),
         cmocka_unit_test(it_is_known_who_waits_for_credit),
