@@ -138,33 +138,33 @@ class DiLoCo(Member):
         self._alpha = alpha
         named = _arrays.named_parameters(params)
         inside = Inside(process_group or (of_all_processes() if _arrays.are_sharded(named) else None))
-        names = _fragments.split(named, fragments, pattern)
-        self._schedule = Schedule.make(inner_steps, len(names), offsets, delay, periods)
+        pieces = _fragments.split(named, fragments, pattern)
+        self._schedule = Schedule.make(inner_steps, len(pieces), offsets, delay, periods)
         self._pipelined = mode != "sync"
         if self._pipelined:
-            if len(names) > 1 or delay > 0 or alpha > 0 or periods is not None:
+            if len(pieces) > 1 or delay > 0 or alpha > 0 or periods is not None:
                 raise InvalidArgument(
                     f'fragments, delay and alpha, and periods, are for mode="sync"; {mode!r} delays the whole model'
                 )
             self._schedule = replace(self._schedule, delay=inner_steps)
-        self._layout, self._inside = Layout(named, names, params), inside
+        self._layout, self._inside = Layout(named, pieces, params), inside
         self._scratch = Scratch(self._layout)
         self._delta, self._mean = self._layout.zeros(staged=True), self._layout.zeros()
         buffers = _arrays.persistent_buffers(params) if share_buffers else None
         self._shared = Shared(self._layout, extra, buffers)
-        outers = _outer.per_fragment(outer, len(names))
+        outers = _outer.per_fragment(outer, len(pieces))
         if mode == "eager" and not isinstance(outers[0], (Nesterov, SGD)):
             raise InvalidArgument('outer: mode="eager" needs a linear one, Nesterov or SGD')
-        packings = _reduction.codecs_of(codec, feedback, self._layout.dtypes, len(names))
+        packings = _reduction.codecs_of(codec, feedback, self._layout.dtypes, len(pieces))
         self._fragments = []
         for index, (part, rule, packing) in enumerate(zip(self._layout.parts, outers, packings)):
             delta, mean = part.of(self._delta), part.of(self._mean)
             reduction = Reduction(index, delta, mean, self._layout.arrays, packing, bucket_bytes, max_in_flight)
             self._fragments.append(Fragment(index, part, self._layout, self._shared, rule, reduction, inside))
         settings = (
-            _membership.listing("params", sorted(self._layout.lines())),
+            _membership.listing("params", self._layout.lines()),
             _membership.number("inner_steps", inner_steps),
-            _membership.listing("fragments", [", ".join(part) for part in names]),
+            _membership.listing("fragments", [", ".join(piece.label for piece in part) for part in pieces]),
             _membership.mark("extra and buffers", self._shared.mark(), self._shared.lines()),
             _membership.listing("offsets", [str(offset) for offset in self._schedule.offsets]),
             _membership.listing("periods", [str(period) for period in self._schedule.periods]),

@@ -70,7 +70,7 @@ class Method(Member):
         layout = Layout(named, [sorted(named)])
         shared = Shared(layout, momentum=momentum, is_common=is_common)
         common = (
-            _membership.listing("params", sorted(layout.lines())),
+            _membership.listing("params", layout.lines()),
             _membership.number("inner_steps", inner_steps),
             _membership.number("seed", seed),
             _membership.number("min_peers", min_peers),
