@@ -52,12 +52,14 @@ def test_layers_of_one_size_are_left_whole():
 
 def test_what_is_larger_than_a_share_is_cut():
     """Its end goes to where there is least, or to the next fragment."""
-    layers = {"h.0.w": np.zeros((64, 64)), "h.1.w": np.zeros((512, 64)), "h.2.b": np.zeros(5), "h.2.w": np.zeros((64, 64))}
+    shapes = {"h.0.w": (64, 64), "h.1.w": (512, 64), "h.2.b": (5,), "h.2.w": (64, 64)}
+    layers = {name: np.zeros(shape) for name, shape in shapes.items()}
     found = split(layers, 3, "strided")
-    assert names(found) == [["h.0.w", "h.1.w[23168:32768]"], ["h.1.w[0:13696]"], ["h.1.w[13696:23168]", "h.2.b", "h.2.w"]]
+    last = ["h.2.b", "h.2.w"]
+    assert names(found) == [["h.0.w", "h.1.w[23168:32768]"], ["h.1.w[0:13696]"], ["h.1.w[13696:23168]", *last]]
     assert sizes_of(found, layers) == [13696, 13696, 13573]
     found = split(layers, 3, "contiguous")
-    assert names(found) == [["h.0.w", "h.1.w[0:9472]"], ["h.1.w[9472:23296]"], ["h.1.w[23296:32768]", "h.2.b", "h.2.w"]]
+    assert names(found) == [["h.0.w", "h.1.w[0:9600]"], ["h.1.w[9600:23168]"], ["h.1.w[23168:32768]", *last]]
 
 
 def drawn(dice):
