@@ -57,8 +57,6 @@ METHODS = {
     "3 fragments, H 50": {"inner_steps": 50, "fragments": 3},
     "streaming": STREAMING,
     "streaming, e3m0": {**STREAMING, "codec": "e3m0"},
-    "streaming to its end": {**STREAMING, "ends": 1},
-    "streaming, e3m0, to its end": {**STREAMING, "codec": "e3m0", "ends": 1},
     "streaming, int4, feedback": {**STREAMING, "codec": "int4", "feedback": 1},
 }
 

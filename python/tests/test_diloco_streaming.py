@@ -337,7 +337,7 @@ def test_feedback_loses_nothing_by_a_reduction_that_does_not_count(address, how,
         leave_in_the_middle(made[2].comm)
     infos = support.parallel([lambda one=one: step_of_any(one, delay + 1) for one in made])
     assert infos[0].committed != (how == "given up") and np.std(kept) > 0.01
-    assert bool(made[0]._fragments[0].reduction._take_back) == (how == "given up")
+    assert bool(made[0]._fragments[0].reduction._kept) == (how == "given up")
     wanted = kept if how == "given up" else trained + kept
     assert np.allclose(count * (before - theta()) + kept_by(made[:count]), wanted, rtol=0, atol=1e-4)
     end(made)
@@ -580,11 +580,19 @@ def run_from(address, at, until, settings, states=None):
     return found
 
 
-@pytest.mark.parametrize("delay, alpha", [(0, 0.0), (2, 0.5)])
-def test_resume_at_any_inner_step(address, tmp_path, delay, alpha):
-    """From what numpy.savez has written, with what was on its way: the same bits as without the
-    interruption."""
-    settings = dict(inner_steps=4, fragments=FRAGMENTS, delay=delay, alpha=alpha, min_peers=2, weight="tokens")
+@pytest.mark.parametrize(
+    "given",
+    [
+        dict(fragments=FRAGMENTS),
+        dict(fragments=3, delay=2, alpha=0.5),
+        dict(fragments=3, delay=2, alpha=0.5, codec=["int4", "e3m0", None], feedback=True),
+        dict(codec="int4", feedback=True),
+    ],
+)
+def test_resume_at_any_inner_step(address, tmp_path, given):
+    """From what numpy.savez has written, with what was on its way, and what error feedback keeps: the same bits as
+    without the interruption."""
+    settings = dict(inner_steps=4, min_peers=2, weight="tokens", **given)
     _, *straight = run_from(address, 0, 11, settings)
     for at in range(1, 9):
         states, *_ = run_from(address, 0, at, settings)

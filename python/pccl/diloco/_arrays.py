@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
+from array import array
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .._buffers import describe
@@ -65,6 +66,9 @@ class NumpyArrays:
     def as_kept(self, flat: Any, dtype: Any) -> Any:
         """The values that reading an array of this type back would give after writing this to it."""
         return flat.astype(dtype).astype(flat.dtype)
+
+    def bring(self, flat: Any, values: array[float]) -> None:
+        flat[...] = values
 
     def mix_on_device(self, array: Any, flat: Any, alpha: float) -> bool:
         return False
@@ -125,6 +129,9 @@ class TorchArrays:
 
     def write(self, array: Any, flat: Any) -> None:
         self._copy(array.detach(), flat.view(array.shape))
+
+    def bring(self, flat: Any, values: array[float]) -> None:
+        flat.copy_(self._torch.frombuffer(values, dtype=self._torch.float32))
 
     def _copy(self, target: Any, source: Any) -> None:
         if self._staging is None:

@@ -187,6 +187,7 @@ class DiLoCo(Member):
                 fragment.reduction.name = membership.number
         self._own = Own(self._layout) if mode == "eager" else None
         self._is_midway = False  # a state was loaded, with this peer's own parameters
+        self._feedback: Optional[Flats] = None  # that a loaded state has
         self._present = 0  # peers in the last meeting or reduction
         self._last_weight = 0.0  # of all peers, in the last reduction
         self._stays_until = 0.0  # after the end of the run
@@ -200,13 +201,17 @@ class DiLoCo(Member):
         on_its_way = self._layout.copy_of(self._delta) if self._is_midway else None
         meeting = self._meet()
         self._in_run = self._has_state = True
-        if self._inside.highest(meeting.moved_bytes)[0] == 0 and on_its_way is not None:
+        has_state = self._inside.highest(meeting.moved_bytes)[0] == 0  # the one that counts
+        if has_state and on_its_way is not None:
             _arrays.copy(self._delta, on_its_way)
         else:
             self._settle()
             for fragment in self._fragments:
                 fragment.contribute_nothing()
-        self._is_midway, self._last_weight = False, 0.0
+        if has_state and self._feedback is not None:
+            for fragment in self._fragments:
+                fragment.load_feedback(self.comm, self._feedback)
+        self._is_midway, self._feedback, self._last_weight = False, None, 0.0
         if not self.finished:
             if self._pipelined and not self._fragments[0].is_launched:
                 self._shared.set_launched(0, self.inner_step)  # the pipeline is never empty
@@ -276,13 +281,18 @@ class DiLoCo(Member):
         """A copy of what is shared, as a flat dictionary of arrays, numbers and lists for numpy.savez
         or torch.save. Within a round, and of fragments at any time, also this peer's own parameters
         and what it has on its way: if all peers load theirs, of the same step, the run goes on with
-        the same bits. In "eager" mode what is on its way is lost unless finish() comes first; so is
-        what error feedback keeps (Communicator.get_feedback)."""
+        the same bits. What error feedback keeps is in it while this peer is in the run. In "eager" mode
+        what is on its way is lost unless finish() comes first."""
         self._notice_close()
         with self._busy:
             state = self._shared.state_dict()
             if self._own is None and not self._is_settled():
                 state.update(_checkpoint.save(self._layout, self._shared, self._fragments, self._delta))
+            if self._in_run and any(fragment.reduction.has_feedback for fragment in self._fragments):
+                kept = self._layout.zeros()
+                for fragment in self._fragments:
+                    fragment.save_feedback(self.comm, kept)
+                state.update(_checkpoint.named_feedback(self._layout, kept))
             return state
 
     def _is_settled(self) -> bool:
@@ -298,12 +308,13 @@ class DiLoCo(Member):
         if self._is_in_run():
             raise InvalidUsage("DiLoCo: load_state_dict() of a peer that is in the run")
         with self._busy:
-            shared, rest = _checkpoint.split(state)
+            shared, rest, kept = _checkpoint.split(state)
             if self._own is not None:
                 rest = {}  # as "eager" saves it, which has more on its way than that
             self._shared.check(shared)
             if rest:
                 _checkpoint.check(rest, self._layout, self._fragments, self.inner_steps)
+            self._feedback = _checkpoint.feedback_of(kept, self._layout) if kept else None
             self._shared.load_state_dict(shared)
             self._layout.write(self._shared.theta)
             if rest:
@@ -410,7 +421,7 @@ class DiLoCo(Member):
     def _leave(self) -> None:
         for fragment in self._fragments:
             fragment.end()
-        self._is_midway = False
+        self._is_midway, self._feedback = False, None
         super()._leave()
 
     # ---- parts of a step

@@ -3,8 +3,7 @@
     python -m lab.peer ADDRESS NUMBER --workers 4 --steps 600
 
 Tells of each boundary, and of each slot of a fragment, in a line of JSON, and at the end of the loss; with --curve
-also of the loss of the outer copy at each boundary. With --ends 1 the run has as many rounds as fit into the steps, and ends
-as runs do, with all that has been trained in the outer copy. With --pace an inner step takes so many seconds, as on an
+also of the loss of the outer copy at each boundary. With --pace an inner step takes so many seconds, as on an
 accelerator.
 """
 
@@ -111,12 +110,9 @@ def main():
     parser.add_argument("--bucket-bytes", type=int, default=1 << 16)
     parser.add_argument("--pace", type=float, default=0.0)
     parser.add_argument("--curve", type=int, default=0)
-    parser.add_argument("--ends", type=int, default=0)
     parser.add_argument("--dies-in", type=int, default=-1, help="the round in whose reduction it is killed")
     parser.add_argument("--save", help="file for the outer parameters")
     given = parser.parse_args()
-    rounds = given.steps // given.inner_steps if given.ends else None
-    given.steps = rounds * given.inner_steps if given.ends else given.steps
     worker = Worker(given.number, given.workers, given.seed, given.steps)
     with Mortal(given.address) as comm:
         gather(comm, given.workers)
@@ -132,7 +128,6 @@ def main():
             delay=given.delay,
             alpha=given.alpha,
             bucket_bytes=given.bucket_bytes,
-            rounds=rounds,
         )
         train(diloco, worker, given, comm)
         diloco.close()
