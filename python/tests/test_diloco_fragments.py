@@ -176,5 +176,25 @@ def test_a_state_of_other_fragments_is_refused(address):
         one.load_state_dict(one.state_dict())
 
 
+def test_what_error_feedback_has_kept_must_fit(address):
+    how = dict(inner_steps=2, codec="int4", feedback=True)
+    values = params()
+    diloco = DiLoCo(pccl.Communicator(address), values, **how)
+    diloco.join()
+    state = diloco.state_dict()
+    diloco.close()
+    assert (state["feedback.float32"] == 0).all()  # nobody was there
+    assert not any(name.startswith("feedback") for name in diloco.state_dict())
+    for wrong, words in (
+        ({**state, "feedback.float32": np.zeros(3, np.float32)}, "feedback.float32 is .*, wanted is the shape"),
+        ({**state, "feedback.other": 0, "feedback.float32": None}, "feedback.float32"),
+    ):
+        with pytest.raises(pccl.InvalidArgument, match=words):
+            diloco.load_state_dict(wrong)
+    diloco.load_state_dict(state)
+    other = DiLoCo(pccl.Communicator(address), params(), inner_steps=2)
+    other.load_state_dict(state)  # which does without it
+
+
 def test_a_piece_is_named_by_its_elements():
     assert [Piece("w").label, Piece("w", 0, 5).label, Piece("w", 5, 9).label] == ["w", "w[0:5]", "w[5:9]"]

@@ -43,9 +43,10 @@ class DiLoCo(Member):
         arithmetic or random numbers. Or a list with one for each fragment.
     fragments: how many parts of the model are reduced at times of their own, each once in
         inner_steps steps (streaming DiLoCo). pattern: "strided" deals the layers out to them in
-        turn, "contiguous" cuts them into runs of about the same size; a layer is what shares its
-        name up to the first number, or else up to the last dot. Or a list of the fragments: of
-        modules, or of lists of names, of parameters or of what contains them. offsets: the steps of
+        turn, "contiguous" cuts them into runs; a layer is what shares its name up to the first
+        number, or else up to the last dot. So that all have about as many elements, tensors are
+        cut. Or a list of the fragments, which are left whole: of modules, or of lists of names, of
+        parameters or of what contains them. offsets: the steps of
         a round at which each is launched; None spreads them evenly. periods: each fragment's own, in
         place of inner_steps, in steps; its offset is counted in that.
     delay: a fragment is applied so many steps after its launch, and meanwhile the peers train on;
