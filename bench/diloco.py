@@ -2,9 +2,9 @@
 """What the methods of pccl.diloco gain and cost, with the language model of python/tests/lab: four
 processes.
 
-    build/venv/bin/python bench/diloco.py losses [--steps 600,1500] [--seeds 0,1,2] [--only streaming]
-        over loopback: losses on text that was held back, and bytes; checks that all have equal bits
-        in each round
+    build/venv/bin/python bench/diloco.py losses [--steps 600,1500] [--seeds 0,1,2] [--only streaming] [--jobs 4]
+        over loopback: losses on text that was held back, how far they are from those of DiLoCo with the same
+        seeds and H 50, and bytes; checks that all have equal bits in each round. --jobs: so many runs side by side
     build/venv/bin/python bench/diloco.py overlap [--rate 20] [--delay-ms 100] [--compute-s 3]
         each on a host of its own (needs root): seconds of a round in each mode
     build/venv/bin/python bench/diloco.py newcomer
@@ -16,7 +16,9 @@ It must be a Python that has numpy. Both take --build build/default.
 """
 
 import argparse
+import concurrent.futures
 import contextlib
+import itertools
 import math
 import os
 import pathlib
@@ -39,11 +41,12 @@ MODES = {
     "2 fragments, delay 6, e3m0": {"fragments": 2, "delay": 6, "codec": "e3m0"},
 }
 REFERENCES = {"a reduction in each step": "parallel", "one worker": "alone"}
+BESIDE = "sync .7/.9, H 50"  # what the losses of others are compared with, by seeds
 STREAMING = {"inner_steps": 51, "fragments": 3, "delay": 5, "alpha": 0.5}
 METHODS = {
     "sync .7/.9, H 10": {"inner_steps": 10},
     "sync .7/.9": {},
-    "sync .7/.9, H 50": {"inner_steps": 50},
+    BESIDE: {"inner_steps": 50},
     "sync .7/.9, u8-minmax": {"codec": "u8-minmax"},
     "sync .7/.9, u8-zps": {"codec": "u8-zps"},
     "plain average": {"rate": 1.0, "momentum": 0.0},
@@ -66,12 +69,12 @@ def row(*cells):
 
 
 def of_reference(method, **given):
-    with launch.Run([launch.start("reference", *launch.options(method=method, **given))]) as run:
+    with launch.Run([launch.start("reference", *launch.options(method=method, **given))], seconds=3600) as run:
         return run.results()[0][0]["loss"], 0, 0
 
 
 def of_method(how, **given):
-    """(loss, bytes that a peer has sent, CPU seconds of all)"""
+    """(loss, bytes that a peer has sent, and at most in a slot)"""
     import pccl  # pylint: disable=import-outside-toplevel
 
     with pccl.MasterNode("127.0.0.1:0") as master:
@@ -80,26 +83,34 @@ def of_method(how, **given):
         assert len({line["digest"] for line in lines}) == 1, lines
     assert len({len(lines) for lines in found}) == len({lines[-1]["loss"] for lines in found}) == 1
     sent = sum(line["tx"] for line in found[0])
-    return found[0][-1]["loss"], sent, sum(lines[-1]["cpu_s"] for lines in found)
+    return found[0][-1]["loss"], sent, max(slot[1] for line in found[0] for slot in line["slots"])
+
+
+def of_seed(name, steps, seed):
+    if name in REFERENCES:
+        return of_reference(REFERENCES[name], steps=steps, seed=seed)
+    return of_method(METHODS[name], steps=steps, seed=seed)
 
 
 def losses(given):
-    row(*["method"] + [f"{steps} steps: {what}" for steps in given.steps for what in ("loss", "of seeds", "sent, MB")])
-    row(*["---"] * (1 + 3 * len(given.steps)))
-    for name in (name for name in [*REFERENCES, *METHODS] if given.only in name):
-        cells = []
-        for steps in given.steps:
-            found = []
-            for seed in given.seeds:
-                about = {"steps": steps, "seed": seed}
-                is_reference = name in REFERENCES
-                found.append(
-                    of_reference(REFERENCES[name], **about) if is_reference else of_method(METHODS[name], **about)
-                )
-            values, sent = [loss for loss, _, _ in found], found[0][1]
-            cells += [f"{statistics.mean(values):.3f}", " ".join(f"{value:.3f}" for value in values)]
-            cells.append(f"{sent * 1e-6:.2f}" if sent else "-")
-        row(name, *cells)
+    from lab.model import SIZE  # pylint: disable=import-outside-toplevel
+
+    names = [name for name in [*REFERENCES, *METHODS] if given.only in name]
+    each = ("loss", "of seeds", "beside H 50", "sent, MB", "most in a slot, of the f32 model")
+    row("method", *[f"{steps} steps: {what}" for steps in given.steps for what in each])
+    row(*["---"] * (1 + len(each) * len(given.steps)))
+    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        wanted = itertools.product(dict.fromkeys([*names, BESIDE]), given.steps, given.seeds)
+        runs = {about: pool.submit(of_seed, *about) for about in wanted}
+        for name in names:
+            cells = []
+            for steps in given.steps:
+                values, sent, slots = zip(*(runs[name, steps, seed].result() for seed in given.seeds))
+                more = [value - runs[BESIDE, steps, seed].result()[0] for value, seed in zip(values, given.seeds)]
+                cells += [f"{statistics.mean(values):.3f}", " ".join(f"{value:.3f}" for value in values)]
+                cells.append(f"{statistics.mean(more):+.3f}: " + " ".join(f"{one:+.3f}" for one in more))
+                cells += [f"{sent[0] * 1e-6:.2f}", f"{slots[0] / 4 / SIZE:.4f}"] if sent[0] else ["-", "-"]
+            row(name, *cells)
 
 
 # ---- overlap
@@ -232,6 +243,7 @@ def main():
     parser.add_argument("--steps", type=numbers, default=[600, 1500])
     parser.add_argument("--seeds", type=numbers, default=[0, 1, 2])
     parser.add_argument("--only", default="", metavar="WORDS", help="the methods or modes that are named so")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs of `losses` side by side")
     parser.add_argument("--rate", type=float, default=20, metavar="MBIT")
     parser.add_argument("--delay-ms", type=float, default=100, help="one way")
     parser.add_argument("--compute-s", type=float, default=3.0, help="of a round")

@@ -10,6 +10,7 @@ pytest.importorskip("numpy")
 
 import numpy as np  # noqa: E402
 from lab import launch  # noqa: E402
+from lab.model import SIZE  # noqa: E402
 
 STEPS, INNER_STEPS, PEERS = 600, 25, 4
 DIES_IN = 12
@@ -114,15 +115,16 @@ def slots_of(found):
 @pytest.mark.nightly
 def test_streaming():
     """Three fragments that travel for five steps, in f32 and in four bits, beside DiLoCo with the
-    same period. Over five seeds e3m0 was 0.003 to 0.006 behind f32 (bench/RESULTS.md)."""
+    same period. Over five seeds e3m0 was 0.003 to 0.006 behind f32 (bench/RESULTS.md). The most of a
+    slot is compared with the model in f32."""
     how = {"steps": STEPS, "inner_steps": 51, "fragments": 3, "delay": 5, "alpha": 0.5}
     plain, exact = told(steps=STEPS, inner_steps=50), told(**how)
     few, kept = told(codec="e3m0", **how), told(codec="int4", feedback=1, **how)
     losses = [found[0][-1]["loss"] for found in (plain, exact, few, kept)]
-    (_, whole), (all_sent, _), (few_sent, few_most) = map(slots_of, (plain, exact, few))
+    _, (all_sent, _), (few_sent, few_most) = map(slots_of, (plain, exact, few))
     slots_of(kept)
     print("DiLoCo {:.3f}, streaming f32 {:.3f}, e3m0 {:.3f}, int4 with feedback {:.3f}".format(*losses))
-    print(f"e3m0 sent {few_sent} bytes of {all_sent}, {few_most} at most in a slot of {whole}")
+    print(f"e3m0 sent {few_sent} bytes of {all_sent}, {few_most} at most in a slot, of a model of {4 * SIZE}")
     assert losses[2] <= losses[1] + 0.03 and losses[2] <= losses[0] + 0.05
     assert abs(losses[3] - losses[1]) <= 0.02
-    assert few_sent <= 0.135 * all_sent and few_most <= 0.08 * whole
+    assert few_sent <= 0.135 * all_sent and few_most <= 0.07 * 4 * SIZE

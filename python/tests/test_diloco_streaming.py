@@ -1,9 +1,8 @@
 """DiLoCo in fragments that are reduced while training goes on: the schedule, its arithmetic beside
-one that is written down plainly, and what becomes of it all when peers come and go. With real
-processes: test_diloco_streaming_churn."""
+one that is written down plainly, and what becomes of it all when peers come and go. What is in a
+fragment: test_diloco_fragments. With real processes: test_diloco_streaming_churn."""
 
 import contextlib
-import itertools
 import threading
 import types
 
@@ -13,7 +12,6 @@ from test_diloco import Reference, admit, end, flat, refusal, start, train
 
 import pccl
 from pccl.diloco import SGD, DiLoCo, FragmentInfo, Line, Nesterov, StepInfo
-from pccl.diloco._fragments import split
 from pccl.diloco._schedule import Schedule
 
 np = pytest.importorskip("numpy")
@@ -77,36 +75,14 @@ def test_fragments_are_spread_over_the_period():
     assert Schedule.make(10, 4, None, 0).offsets == (0, 2, 5, 7)
 
 
-# ---- fragments
-
-
-def test_fragments_by_count():
-    layers = {f"h.{i}.{name}": np.zeros(3) for i in range(12) for name in ("w", "b")}
-    layers["out.w"] = np.zeros(500)
-    found = split(layers, 3, "strided")
-    assert found[2] == sorted(f"h.{i}.{name}" for i in (2, 5, 8, 11) for name in ("w", "b"))
-    assert "out.w" in found[0] and sorted(itertools.chain(*found)) == sorted(layers)
-    found = split(layers, 3, "contiguous")
-    assert found[2] == ["out.w"] and sorted(itertools.chain(*found)) == sorted(layers)
-    del layers["out.w"]
-    assert [len(names) for names in split(layers, 4, "contiguous")] == [6] * 4
-    assert split(layers, 4, "contiguous")[3] == sorted(f"h.{i}.{name}" for i in (9, 10, 11) for name in ("w", "b"))
-    assert split(params(), 3, "strided") == [["h.0.b", "h.0.w", "in.w"], ["h.1.b", "h.1.w"], ["h.2.w"]]
-    few = {"a": np.zeros(3), "b": np.zeros(3)}
-    assert split(few, 2, "strided") == split(few, 2, "contiguous") == [["a"], ["b"]]
-    for count in range(1, 13):
-        assert all(split(layers, count, "contiguous")) and all(split(layers, count, "strided"))
-
-
-def test_fragments_as_given():
-    assert split(params(), [["in", "h.0"], ["h.1.w", "h.1.b"], ["h.2"]], "strided") == STRIDED
+# ---- settings
 
 
 FRAGMENTS = [["in", "h.0"], ["h.1"], ["h.2"]]
 
 BAD = [
     (dict(fragments=0), "fragments: 0; expected at least 1"),
-    (dict(fragments=7), "fragments: 7; there are only 6 parameters"),
+    (dict(fragments=13200), "fragments: 13200; there are only 13199 elements"),
     (dict(fragments="in"), "fragments: 'in'; expected a number, or a sequence"),
     (dict(fragments=True), "fragments: True; expected a number, or a sequence"),
     (dict(fragments=[["in"], "h"]), "fragments: number 1 is 'h', neither a module nor a sequence of names"),
@@ -147,7 +123,7 @@ def test_refused(address, settings, words):
 @pytest.mark.parametrize(
     "settings, words",
     [
-        (dict(fragments=2), "fragments: this peer has h.0.b, h.0.w, h.2.w, the run h.0.b, h.0.w, in.w"),
+        (dict(fragments=3), "fragments: this peer has h.0.b, h.0.w[0:2304], in.w[0:2112], the run h.0.b, h.0.w, in.w"),
         (dict(delay=2), "delay: this peer has 2, the run 1"),
         (dict(alpha=0.25), "alpha: this peer has 0.25, the run 0.5"),
         (dict(offsets=[0, 1, 3]), "offsets: this peer has 1, the run 2"),
@@ -361,7 +337,7 @@ def test_feedback_loses_nothing_by_a_reduction_that_does_not_count(address, how,
         leave_in_the_middle(made[2].comm)
     infos = support.parallel([lambda one=one: step_of_any(one, delay + 1) for one in made])
     assert infos[0].committed != (how == "given up") and np.std(kept) > 0.01
-    assert bool(made[0]._fragments[0].reduction._take_back) == (how == "given up")
+    assert bool(made[0]._fragments[0].reduction._kept) == (how == "given up")
     wanted = kept if how == "given up" else trained + kept
     assert np.allclose(count * (before - theta()) + kept_by(made[:count]), wanted, rtol=0, atol=1e-4)
     end(made)
@@ -380,7 +356,8 @@ def step_of_any(one, steps):
 
 def test_tokens_weigh_what_was_counted_since_the_fragments_last_slot(address):
     values = [params() for _ in range(2)]
-    settings = dict(inner_steps=2, fragments=2, outer=Nesterov(1.0, 0.0), min_peers=2, weight="tokens")
+    fragments = [["in", "h.0"], ["h.1", "h.2"]]
+    settings = dict(inner_steps=2, fragments=fragments, outer=Nesterov(1.0, 0.0), min_peers=2, weight="tokens")
     two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
     counts = [(1, 3), (5, 5), (2, 8), (10, 1), (4, 4), (7, 2)]
     total = 0
@@ -391,7 +368,7 @@ def test_tokens_weigh_what_was_counted_since_the_fragments_last_slot(address):
         infos = support.parallel([lambda i=i: two[i].step(counts[step - 1][i]) for i in range(2)])
         (cost,) = infos[0].fragments
         weights = np.sum(counts[max(0, step - 2) : step], axis=0)
-        for name in split(params(), 2, "strided")[cost.fragment]:
+        for name in STRIDED[0] if cost.fragment == 0 else STRIDED[1] + STRIDED[2]:
             wanted = sum(own[name] * weight for own, weight in zip(trained, weights)) / sum(weights)
             assert np.allclose(values[0][name], wanted, rtol=0, atol=1e-5)
         total = int(np.sum(counts[:step])) if cost.fragment == 0 else total
@@ -603,11 +580,19 @@ def run_from(address, at, until, settings, states=None):
     return found
 
 
-@pytest.mark.parametrize("delay, alpha", [(0, 0.0), (2, 0.5)])
-def test_resume_at_any_inner_step(address, tmp_path, delay, alpha):
-    """From what numpy.savez has written, with what was on its way: the same bits as without the
-    interruption."""
-    settings = dict(inner_steps=4, fragments=FRAGMENTS, delay=delay, alpha=alpha, min_peers=2, weight="tokens")
+@pytest.mark.parametrize(
+    "given",
+    [
+        dict(fragments=FRAGMENTS),
+        dict(fragments=3, delay=2, alpha=0.5),
+        dict(fragments=3, delay=2, alpha=0.5, codec=["int4", "e3m0", None], feedback=True),
+        dict(codec="int4", feedback=True),
+    ],
+)
+def test_resume_at_any_inner_step(address, tmp_path, given):
+    """From what numpy.savez has written, with what was on its way, and what error feedback keeps: the same bits as
+    without the interruption."""
+    settings = dict(inner_steps=4, min_peers=2, weight="tokens", **given)
     _, *straight = run_from(address, 0, 11, settings)
     for at in range(1, 9):
         states, *_ = run_from(address, 0, at, settings)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple, Union
+from array import array
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .._buffers import describe
 from .._errors import DTypeError, InvalidArgument, LayoutError
@@ -65,6 +66,9 @@ class NumpyArrays:
     def as_kept(self, flat: Any, dtype: Any) -> Any:
         """The values that reading an array of this type back would give after writing this to it."""
         return flat.astype(dtype).astype(flat.dtype)
+
+    def bring(self, flat: Any, values: array[float]) -> None:
+        flat[...] = values
 
     def mix_on_device(self, array: Any, flat: Any, alpha: float) -> bool:
         return False
@@ -125,6 +129,9 @@ class TorchArrays:
 
     def write(self, array: Any, flat: Any) -> None:
         self._copy(array.detach(), flat.view(array.shape))
+
+    def bring(self, flat: Any, values: array[float]) -> None:
+        flat.copy_(self._torch.frombuffer(values, dtype=self._torch.float32))
 
     def _copy(self, target: Any, source: Any) -> None:
         if self._staging is None:
@@ -211,8 +218,47 @@ def persistent_buffers(params: Any) -> Dict[str, Any]:
     return {name: value for name, value in params.named_buffers() if name in kept}
 
 
+class Piece(NamedTuple):
+    """A parameter, or a range of the elements of it, or of this process's shard."""
+
+    name: str
+    begin: int = 0
+    end: Optional[int] = None  # None: the whole parameter
+
+    @property
+    def label(self) -> str:
+        return self.name if self.end is None else f"{self.name}[{self.begin}:{self.end}]"
+
+
+def local_count(array: Any) -> int:
+    """How many elements of it this process has."""
+    return math.prod(getattr(TorchArrays().local(array) if is_sharded(array) else array, "shape", ()))
+
+
+def _views(array: Any, begin: int, end: int) -> Iterator[Any]:
+    """Views of a range of its elements, in their order. They are several where rows are cut, because the memory of an
+    array may be in another order."""
+    count = math.prod(array.shape)
+    if (begin, end) == (0, count):
+        yield array
+    elif len(array.shape) == 1:
+        yield array[begin:end]
+    else:
+        row = count // array.shape[0]
+        first, last = -(-begin // row), end // row  # the whole rows
+        if first > last:
+            yield from _views(array[last], begin - last * row, end - last * row)
+            return
+        if begin < first * row:
+            yield from _views(array[first - 1], begin - (first - 1) * row, row)
+        if first < last:
+            yield array[first:last]
+        if last * row < end:
+            yield from _views(array[last], 0, end - last * row)
+
+
 class Slot(NamedTuple):
-    """The place of a parameter, or of this process's shard of it, in the flat arrays."""
+    """The place of a piece in the flat arrays. shape: of the whole parameter, or of this process's shard of it."""
 
     name: str
     where: str
@@ -221,6 +267,7 @@ class Slot(NamedTuple):
     flat: int
     start: int
     stop: int
+    piece: Piece
 
 
 class Part(NamedTuple):
@@ -237,15 +284,18 @@ class Layout:
     """Where each parameter lies in the flat arrays: one fragment after another, in each in the order
     of the names."""
 
-    def __init__(self, params: Mapping[str, Any], fragments: Sequence[Sequence[str]], whence: Any = None) -> None:
-        """whence: what the parameters come from, perhaps a module."""
+    def __init__(
+        self, params: Mapping[str, Any], fragments: Sequence[Sequence[Union[str, Piece]]], whence: Any = None
+    ) -> None:
+        """fragments: of whole parameters or of pieces. whence: what the parameters come from, perhaps a module."""
         self._params = params
         self._gathers = whence if is_module(whence) and any(map(is_sharded, params.values())) else None
-        names = [name for fragment in fragments for name in fragment]
+        pieces = [[Piece(one) if isinstance(one, str) else one for one in fragment] for fragment in fragments]
+        names = list(dict.fromkeys(piece.name for fragment in pieces for piece in fragment))
         self.arrays = _arrays_of(params[names[0]])
         self.dtypes = sorted({_OUTER[self._kind(name)] for name in names})
         self.counts = [0] * len(self.dtypes)
-        self.parts = [self._part(fragment) for fragment in fragments]
+        self.parts = [self._part(fragment) for fragment in pieces]
         self.whole = Part([slot for part in self.parts for slot in part.slots], [(0, count) for count in self.counts])
         self._kinds = {name: self._array(name).dtype for name in names}
         self.beside = self.arrays.beside([self._array(name) for name in names])
@@ -261,26 +311,28 @@ class Layout:
             raise DTypeError(f"params: {name} is of type {kind}; only {', '.join(_OUTER)} can be trained")
         return kind
 
-    def _part(self, names: Sequence[str]) -> Part:
+    def _part(self, pieces: Sequence[Piece]) -> Part:
         starts = list(self.counts)
-        slots = [self._place(name, self._kind(name)) for name in names]
+        slots = [self._place(piece, self._kind(piece.name)) for piece in pieces]
         return Part(slots, list(zip(starts, self.counts)))
 
-    def _place(self, name: str, kind: str) -> Slot:
+    def _place(self, piece: Piece, kind: str) -> Slot:
+        name = piece.name
         shape = tuple(int(extent) for extent in self._array(name).shape)
         flat = self.dtypes.index(_OUTER[kind])
         start = self.counts[flat]
-        self.counts[flat] = start + math.prod(shape)
-        return Slot(name, self.arrays.where(self._params[name]), shape, kind, flat, start, self.counts[flat])
+        self.counts[flat] = start + (math.prod(shape) if piece.end is None else piece.end) - piece.begin
+        return Slot(name, self.arrays.where(self._params[name]), shape, kind, flat, start, self.counts[flat], piece)
 
     def mark(self) -> int:
-        """A number for names and shapes; peers with different ones cannot train together."""
-        text = repr([(slot.name + slot.where, slot.shape, self.dtypes[slot.flat]) for slot in self.whole.slots])
+        """A number for names, shapes and fragments; peers with different ones cannot train together."""
+        named = [(slot.piece.label + slot.where, slot.shape, self.dtypes[slot.flat]) for slot in self.whole.slots]
+        text = repr(named) + (repr([part.ranges for part in self.parts]) if len(self.parts) > 1 else "")
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
     def lines(self) -> List[str]:
-        """The same as text."""
-        return [f"{slot.name}{slot.where}: {self.dtypes[slot.flat]} {slot.shape}" for slot in self.whole.slots]
+        """Names and shapes as text, sorted."""
+        return sorted({f"{slot.name}{slot.where}: {self.dtypes[slot.flat]} {slot.shape}" for slot in self.whole.slots})
 
     def zeros(self, staged: bool = False) -> Flats:
         """staged: for load() and show()."""
@@ -292,12 +344,16 @@ class Layout:
         return made
 
     def _each(self, flats: Flats, part: Part) -> Iterator[Tuple[Any, Any]]:
-        """Each parameter of the fragment and its place in the flat arrays."""
+        """Each parameter of the fragment, or the parts of it that are, and its place in the flat arrays."""
         for slot in part.slots:
             array = self._array(slot.name)
             if tuple(array.shape) != slot.shape or self.arrays.dtype(array) != slot.dtype:
                 raise LayoutError(f"params: {slot.name} was {slot.dtype} {slot.shape} and now is {describe(array)}")
-            yield array, flats[slot.flat][slot.start : slot.stop]
+            start, begin = slot.start, slot.piece.begin
+            for view in _views(array, begin, begin + slot.stop - start):
+                stop = start + math.prod(view.shape)
+                yield view, flats[slot.flat][start:stop]
+                start = stop
 
     def load(self, flats: Flats, part: Part) -> Copies:
         """Copies the fragment's parameters to the flat arrays. They are there when that has been waited for."""

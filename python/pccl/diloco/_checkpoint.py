@@ -1,5 +1,5 @@
-"""What a state within a round has besides what is shared: this peer's own parameters, and what it
-has on its way."""
+"""What a state has besides what is shared: what error feedback keeps; within a round this peer's own
+parameters, and what it has on its way."""
 
 from __future__ import annotations
 
@@ -18,10 +18,30 @@ def _arrays_named(dtypes: Sequence[str], own: Flats, delta: Flats) -> Dict[str, 
     return {**named, **{f"delta.{dtype}": flat for dtype, flat in zip(dtypes, delta)}}
 
 
-def split(state: Mapping[str, Any]) -> Tuple[Dict[str, Any], Dict[str, Any]]:
-    """What is shared, and the rest, which is empty for a state of a boundary."""
+def split(state: Mapping[str, Any]) -> Tuple[Dict[str, Any], Dict[str, Any], Dict[str, Any]]:
+    """What is shared; the rest, which is empty for a state of a boundary; and what error feedback has kept."""
     mine = {key for key in state if key in ("position", *_LISTS) or key.startswith(("own.", "delta."))}
-    return {key: state[key] for key in state if key not in mine}, {key: state[key] for key in mine}
+    kept = {key for key in state if key.startswith("feedback.")}
+    return (
+        {key: state[key] for key in state if key not in mine | kept},
+        {key: state[key] for key in mine},
+        {key: state[key] for key in kept},
+    )
+
+
+def named_feedback(layout: Layout, flats: Flats) -> Dict[str, Any]:
+    return {f"feedback.{dtype}": flat for dtype, flat in zip(layout.dtypes, flats)}
+
+
+def feedback_of(state: Mapping[str, Any], layout: Layout) -> Flats:
+    """As flat arrays. Raises if it does not fit."""
+    flats = layout.zeros()
+    for name, flat in named_feedback(layout, flats).items():
+        if name not in state:
+            raise InvalidArgument(f"load_state_dict: one side has no {name}")
+        check_shape(name, state[name], flat)
+        write_to(flat, state[name])
+    return flats
 
 
 def save(layout: Layout, shared: Shared, fragments: Sequence[Fragment], delta: Flats) -> Dict[str, Any]:

@@ -108,7 +108,7 @@ class Fragment:
             self._measuring = _threads.start(weigh)
 
     def measured(self) -> None:
-        """Waits until the delta is there, and until the parameters have what was shown last. Only then may others write
+        """Waits until the delta is there, a copy of what error feedback keeps, and until the parameters have what was shown last. Only then may others write
         the outer copy."""
         job = self._measuring
         if job is not None:
@@ -118,6 +118,16 @@ class Fragment:
 
     def launch(self, comm: Communicator, repeat: bool) -> None:
         """repeat: everybody waits for it, so that it is not given up when a peer is lost."""
+        measuring = self._measuring
+
+        def keep() -> None:
+            if measuring is not None:
+                measuring.wait()
+                measuring.value()
+            self.reduction.keep(comm)
+
+        if self.reduction.has_feedback:
+            self._measuring = _threads.start(keep)
 
         def reduce() -> Optional[Reduced]:
             self.measured()
@@ -192,6 +202,16 @@ class Fragment:
         """To what the others have on their way."""
         self.reduction.give(0.0, 0)
         self.is_usable = True
+
+    def save_feedback(self, comm: Communicator, target: Flats) -> None:
+        """target: of all fragments."""
+        if self.reduction.has_feedback:
+            self.measured()
+            self.reduction.save_feedback(comm, self.part.of(target), self.is_on_its_way)
+
+    def load_feedback(self, comm: Communicator, source: Flats) -> None:
+        if self.reduction.has_feedback:
+            self.reduction.load_feedback(comm, self.part.of(source))
 
     def end(self) -> None:
         """To be called after the communicator was closed. Afterward nothing uses the memory any

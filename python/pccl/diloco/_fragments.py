@@ -5,47 +5,59 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from itertools import accumulate
 from typing import Any, Dict, List, Mapping, Sequence, Union
 
 from .._errors import InvalidArgument
-from ._arrays import is_module
+from ._arrays import Piece, is_module, local_count
 
 Fragments = Union[int, Sequence[Any]]
 
 PATTERNS = ("strided", "contiguous")
 
+# Tensors are cut at multiples of so many elements, the longest block of the codecs with scales.
+_GRAIN = 256
 
-def split(params: Mapping[str, Any], fragments: Fragments, pattern: str) -> List[List[str]]:
-    """The names of each fragment, sorted. Each parameter is in one of them.
 
-    A number: layers are dealt out in turn ("strided") or cut into runs of about the same size
-    ("contiguous"). Or a sequence of fragments, each of which is a torch.nn.Module or a sequence of
-    names, of parameters or of what contains them."""
+def split(params: Mapping[str, Any], fragments: Fragments, pattern: str) -> List[List[Piece]]:
+    """The pieces of each fragment, sorted. Each element is in one of them.
+
+    A number: layers are dealt out in turn ("strided") or cut into runs ("contiguous"), and tensors are cut so that
+    each fragment has about as many elements, of those that this process has. Or a sequence of fragments, each of which
+    is a torch.nn.Module or a sequence of names, of parameters or of what contains them; these are left whole."""
     if pattern not in PATTERNS:
         raise InvalidArgument(f"pattern: {pattern!r}; there are {', '.join(PATTERNS)}")
     if isinstance(fragments, int) and not isinstance(fragments, bool):
-        found = _by_count(params, fragments, pattern)
-    elif isinstance(fragments, Sequence) and not isinstance(fragments, str):
-        found = [_given(params, fragment, index) for index, fragment in enumerate(fragments)]
-        _check_partition(params, found)
-    else:
+        return _by_count(params, fragments, pattern)
+    if isinstance(fragments, str) or not isinstance(fragments, Sequence):
         raise InvalidArgument(f"fragments: {fragments!r}; expected a number, or a sequence of modules or of names")
-    return [sorted(names) for names in found]
+    found = [_given(params, fragment, index) for index, fragment in enumerate(fragments)]
+    _check_partition(params, found)
+    return [[Piece(name) for name in sorted(names)] for names in found]
 
 
 # ---- by count
 
 
-def _by_count(params: Mapping[str, Any], count: int, pattern: str) -> List[List[str]]:
+def _by_count(params: Mapping[str, Any], count: int, pattern: str) -> List[List[Piece]]:
     if count < 1:
         raise InvalidArgument(f"fragments: {count}; expected at least 1")
-    units = _layers(params)
-    if len(units) < count:
-        units = [[name] for name in sorted(params, key=_natural)]
-    if len(units) < count:
-        raise InvalidArgument(f"fragments: {count}; there are only {len(units)} parameters")
-    runs = _deal(units, count) if pattern == "strided" else _cut(params, units, count)
-    return [[name for unit in run for name in unit] for run in runs]
+    elements = sum(math.prod(getattr(array, "shape", ())) for array in params.values())
+    if 1 < count > elements:
+        raise InvalidArgument(f"fragments: {count}; there are only {elements} elements")
+    sizes = {name: local_count(array) for name, array in params.items()}
+    share = -(-sum(sizes.values()) // count)
+    layers = [[Piece(name, 0, sizes[name]) for name in layer] for layer in _layers(params)]
+    line = [piece for layer in layers for piece in layer]
+    if pattern == "strided":
+        units = layers if len(layers) >= count else [[piece] for piece in line]
+        fragments = [[piece for unit in units[p::count] for piece in unit] for p in range(count)]
+        _level(fragments, share)
+    else:
+        fragments = _runs(line, count, share)
+    found = [_joined(fragment, sizes) for fragment in fragments]
+    found[0] = sorted([*found[0], *(Piece(name) for name, size in sizes.items() if size == 0)])
+    return found
 
 
 def _natural(name: str) -> List[Any]:
@@ -69,27 +81,69 @@ def _layers(params: Mapping[str, Any]) -> List[List[str]]:
     return list(found.values())
 
 
-def _deal(units: List[List[str]], count: int) -> List[List[List[str]]]:
-    return [units[p::count] for p in range(count)]
+def _grain(share: int) -> int:
+    """That leaves fragments of so many elements nearly equal: a power of two."""
+    return min(_GRAIN, 1 << max(0, (share // 64).bit_length() - 1))
 
 
-def _size(params: Mapping[str, Any], unit: List[str]) -> int:
-    return sum(math.prod(getattr(params[name], "shape", ())) for name in unit)
+def _slack(share: int) -> int:
+    """By so much fragments may differ, so that no slivers are cut off."""
+    return share // 32
 
 
-def _cut(params: Mapping[str, Any], units: List[List[str]], count: int) -> List[List[List[str]]]:
-    """A run ends with the unit whose middle is the last within its share of the elements, but each
-    has a unit at least."""
-    sizes = [_size(params, unit) for unit in units]
-    whole, before, runs = max(1, sum(sizes)), 0, [[units[0]]]
-    for index in range(1, len(units)):
-        before += sizes[index - 1]
-        wanted = (2 * before + sizes[index]) * count // (2 * whole)
-        left = len(units) - index
-        if left == count - len(runs) or (wanted >= len(runs) and len(runs) < count):
-            runs.append([])
-        runs[-1].append(units[index])
-    return runs
+def _size(piece: Piece) -> int:
+    assert piece.end is not None
+    return piece.end - piece.begin
+
+
+def _round(count: int, grain: int) -> int:
+    return (2 * count + grain) // (2 * grain) * grain
+
+
+def _level(fragments: List[List[Piece]], share: int) -> None:
+    """Moves ends of the largest pieces from where there is more than a share to where there is least. Each move takes
+    from the sum of the squares, so there is an end."""
+    grain, sizes = _grain(share), [sum(map(_size, fragment)) for fragment in fragments]
+    while max(sizes) > share + _slack(share) or min(sizes) < share // 2:
+        full, low = sizes.index(max(sizes)), sizes.index(min(sizes))
+        largest = max(fragments[full], key=_size)
+        end = largest.begin + _size(largest)
+        cut = min(_round(end - min(sizes[full] - share, share - sizes[low]), grain), (end - 1) // grain * grain)
+        moved = largest._replace(begin=max(largest.begin, cut))
+        fragments[low].append(moved)
+        fragments[full][fragments[full].index(largest)] = largest._replace(end=moved.begin)
+        sizes[full], sizes[low] = sizes[full] - _size(moved), sizes[low] + _size(moved)
+
+
+def _runs(line: Sequence[Piece], count: int, share: int) -> List[List[Piece]]:
+    """Cuts what lies behind one another into fragments of a share, where a tensor ends if one does so nearby."""
+    ends = list(accumulate(map(_size, line)))
+    borders = [0, *(_border(ends, ends[-1] * p // count, share) for p in range(1, count)), ends[-1]]
+    found: List[List[Piece]] = [[] for _ in range(count)]
+    for piece, end in zip(line, ends):
+        begin = end - _size(piece)
+        for fragment, start, stop in zip(found, borders, borders[1:]):
+            fragment.append(Piece(piece.name, max(start, begin) - begin, min(stop, end) - begin))
+    return found
+
+
+def _border(ends: Sequence[int], wanted: int, share: int) -> int:
+    nearest = min((0, *ends), key=lambda end: abs(end - wanted))
+    if abs(nearest - wanted) <= _slack(share):
+        return nearest
+    begin = max(end for end in (0, *ends) if end <= wanted)
+    return min(begin + _round(wanted - begin, _grain(share)), *(end for end in ends if end > wanted))
+
+
+def _joined(fragment: Sequence[Piece], sizes: Mapping[str, int]) -> List[Piece]:
+    """In order, those that touch as one."""
+    found: List[Piece] = []
+    for piece in sorted(piece for piece in fragment if _size(piece) > 0):
+        if found and (found[-1].name, found[-1].end) == (piece.name, piece.begin):
+            found[-1] = found[-1]._replace(end=piece.end)
+        else:
+            found.append(piece)
+    return [Piece(piece.name) if _size(piece) == sizes[piece.name] else piece for piece in found]
 
 
 # ---- as given

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from array import array
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Callable, Deque, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Deque, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .._codec import QuantizationOptions
 from .._communicator import Communicator
@@ -145,22 +144,23 @@ class Reduction:
         self.delta, self.mean = delta, mean
         self._weight = 0.0
         self._samples = 0
-        self._take_back: List[Callable[[], None]] = []  # of the latest reduction
+        self._comm: Any = None
+        self._kept: Dict[int, array[float]] = {}  # by tags, what error feedback had before the latest reduction
         self.name = 0  # of the trainer, 32 bits, where this is of one of its shards
         self._arrays = arrays
         self._max_in_flight = max_in_flight
         self._first_tag = FIRST_TAG + (index + 1) * _TAGS_OF_A_FRAGMENT
-        self._buckets = self._cut(codec, bucket_bytes)
+        self._codec, self._bucket_bytes = codec, bucket_bytes
+        self._buckets = [
+            Call(send, recv, tag, DataType[arrays.dtype(send).upper()], codec)
+            for tag, (send, recv) in enumerate(zip(self._cut(delta), self._cut(mean)), self._first_tag + 1)
+        ]
 
-    def _cut(self, codec: Optional[QuantizationOptions], bucket_bytes: int) -> List[Call]:
-        buckets: List[Call] = []
-        for delta, mean in zip(self.delta, self.mean):
-            dtype = DataType[self._arrays.dtype(delta).upper()]
-            step = max(1, bucket_bytes // dtype.itemsize)
-            for start in range(0, len(delta), step):
-                tag = self._first_tag + 1 + len(buckets)
-                buckets.append(Call(delta[start : start + step], mean[start : start + step], tag, dtype, codec))
-        return buckets
+    def _cut(self, flats: Flats) -> Iterator[Any]:
+        for flat in flats:
+            step = max(1, self._bucket_bytes // DataType[self._arrays.dtype(flat).upper()].itemsize)
+            for start in range(0, len(flat), step):
+                yield flat[start : start + step]
 
     def is_finite(self) -> bool:
         return all(self._arrays.is_finite(flat) for flat in self.delta)
@@ -193,11 +193,6 @@ class Reduction:
         """Reduces, jointly with the group. Afterward the mean is divided by the weight, and delta
         is unchanged. None: a peer was lost meanwhile, and it was not to be repeated. All peers come
         to the same."""
-        self._take_back = [
-            functools.partial(comm.set_feedback, call.tag, comm.get_feedback(call.tag))
-            for call in self._buckets
-            if call.codec is not None and call.codec.feedback
-        ]
         try:
             reduced = self._repeated(comm) if repeat else self._once(comm)
         except TooFewPeersError:
@@ -209,15 +204,34 @@ class Reduction:
             self._divide(reduced.weight)
         return reduced
 
+    @property
+    def has_feedback(self) -> bool:
+        return self._codec is not None and self._codec.feedback
+
+    def keep(self, comm: Communicator) -> None:
+        """To be called before a reduction with error feedback, which may not count."""
+        self._comm, self._kept = comm, {call.tag: comm.get_feedback(call.tag) for call in self._buckets}
+
     def take_back(self) -> None:
         """The latest reduction does not count: what it had of error feedback is this peer's again. Buckets that
         succeeded have put it into means that nobody uses."""
-        for one in self._take_back:
-            one()
+        for tag, kept in self._kept.items():
+            self._comm.set_feedback(tag, kept)
 
     def count(self) -> None:
         """The latest reduction counts: copies of what it had of error feedback are needed no more."""
-        self._take_back = []
+        self._kept = {}
+
+    def save_feedback(self, comm: Communicator, target: Flats, is_on_its_way: bool) -> None:
+        """What error feedback keeps, or has kept before what is on its way, which is launched again after a resume."""
+        for call, place in zip(self._buckets, self._cut(target)):
+            kept = self._kept[call.tag] if is_on_its_way else comm.get_feedback(call.tag)
+            if len(kept) > 0:
+                self._arrays.bring(place, kept)
+
+    def load_feedback(self, comm: Communicator, source: Flats) -> None:
+        for call, place in zip(self._buckets, self._cut(source)):
+            comm.set_feedback(call.tag, place)
 
     def _about(self) -> Tuple[array[float], Call]:
         about = array("d", [1.0, self._weight, float(self._samples), *([float(self.name)] if self.name else [])])

@@ -43,9 +43,10 @@ class DiLoCo(Member):
         arithmetic or random numbers. Or a list with one for each fragment.
     fragments: how many parts of the model are reduced at times of their own, each once in
         inner_steps steps (streaming DiLoCo). pattern: "strided" deals the layers out to them in
-        turn, "contiguous" cuts them into runs of about the same size; a layer is what shares its
-        name up to the first number, or else up to the last dot. Or a list of the fragments: of
-        modules, or of lists of names, of parameters or of what contains them. offsets: the steps of
+        turn, "contiguous" cuts them into runs; a layer is what shares its name up to the first
+        number, or else up to the last dot. So that all have about as many elements, tensors are
+        cut. Or a list of the fragments, which are left whole: of modules, or of lists of names, of
+        parameters or of what contains them. offsets: the steps of
         a round at which each is launched; None spreads them evenly. periods: each fragment's own, in
         place of inner_steps, in steps; its offset is counted in that.
     delay: a fragment is applied so many steps after its launch, and meanwhile the peers train on;
@@ -138,33 +139,33 @@ class DiLoCo(Member):
         self._alpha = alpha
         named = _arrays.named_parameters(params)
         inside = Inside(process_group or (of_all_processes() if _arrays.are_sharded(named) else None))
-        names = _fragments.split(named, fragments, pattern)
-        self._schedule = Schedule.make(inner_steps, len(names), offsets, delay, periods)
+        pieces = _fragments.split(named, fragments, pattern)
+        self._schedule = Schedule.make(inner_steps, len(pieces), offsets, delay, periods)
         self._pipelined = mode != "sync"
         if self._pipelined:
-            if len(names) > 1 or delay > 0 or alpha > 0 or periods is not None:
+            if len(pieces) > 1 or delay > 0 or alpha > 0 or periods is not None:
                 raise InvalidArgument(
                     f'fragments, delay and alpha, and periods, are for mode="sync"; {mode!r} delays the whole model'
                 )
             self._schedule = replace(self._schedule, delay=inner_steps)
-        self._layout, self._inside = Layout(named, names, params), inside
+        self._layout, self._inside = Layout(named, pieces, params), inside
         self._scratch = Scratch(self._layout)
         self._delta, self._mean = self._layout.zeros(staged=True), self._layout.zeros()
         buffers = _arrays.persistent_buffers(params) if share_buffers else None
         self._shared = Shared(self._layout, extra, buffers)
-        outers = _outer.per_fragment(outer, len(names))
+        outers = _outer.per_fragment(outer, len(pieces))
         if mode == "eager" and not isinstance(outers[0], (Nesterov, SGD)):
             raise InvalidArgument('outer: mode="eager" needs a linear one, Nesterov or SGD')
-        packings = _reduction.codecs_of(codec, feedback, self._layout.dtypes, len(names))
+        packings = _reduction.codecs_of(codec, feedback, self._layout.dtypes, len(pieces))
         self._fragments = []
         for index, (part, rule, packing) in enumerate(zip(self._layout.parts, outers, packings)):
             delta, mean = part.of(self._delta), part.of(self._mean)
             reduction = Reduction(index, delta, mean, self._layout.arrays, packing, bucket_bytes, max_in_flight)
             self._fragments.append(Fragment(index, part, self._layout, self._shared, rule, reduction, inside))
         settings = (
-            _membership.listing("params", sorted(self._layout.lines())),
+            _membership.listing("params", self._layout.lines()),
             _membership.number("inner_steps", inner_steps),
-            _membership.listing("fragments", [", ".join(part) for part in names]),
+            _membership.listing("fragments", [", ".join(piece.label for piece in part) for part in pieces]),
             _membership.mark("extra and buffers", self._shared.mark(), self._shared.lines()),
             _membership.listing("offsets", [str(offset) for offset in self._schedule.offsets]),
             _membership.listing("periods", [str(period) for period in self._schedule.periods]),
@@ -187,6 +188,7 @@ class DiLoCo(Member):
                 fragment.reduction.name = membership.number
         self._own = Own(self._layout) if mode == "eager" else None
         self._is_midway = False  # a state was loaded, with this peer's own parameters
+        self._feedback: Optional[Flats] = None  # that a loaded state has
         self._present = 0  # peers in the last meeting or reduction
         self._last_weight = 0.0  # of all peers, in the last reduction
         self._stays_until = 0.0  # after the end of the run
@@ -200,13 +202,17 @@ class DiLoCo(Member):
         on_its_way = self._layout.copy_of(self._delta) if self._is_midway else None
         meeting = self._meet()
         self._in_run = self._has_state = True
-        if self._inside.highest(meeting.moved_bytes)[0] == 0 and on_its_way is not None:
+        has_state = self._inside.highest(meeting.moved_bytes)[0] == 0  # the one that counts
+        if has_state and on_its_way is not None:
             _arrays.copy(self._delta, on_its_way)
         else:
             self._settle()
             for fragment in self._fragments:
                 fragment.contribute_nothing()
-        self._is_midway, self._last_weight = False, 0.0
+        if has_state and self._feedback is not None:
+            for fragment in self._fragments:
+                fragment.load_feedback(self.comm, self._feedback)
+        self._is_midway, self._feedback, self._last_weight = False, None, 0.0
         if not self.finished:
             if self._pipelined and not self._fragments[0].is_launched:
                 self._shared.set_launched(0, self.inner_step)  # the pipeline is never empty
@@ -276,13 +282,18 @@ class DiLoCo(Member):
         """A copy of what is shared, as a flat dictionary of arrays, numbers and lists for numpy.savez
         or torch.save. Within a round, and of fragments at any time, also this peer's own parameters
         and what it has on its way: if all peers load theirs, of the same step, the run goes on with
-        the same bits. In "eager" mode what is on its way is lost unless finish() comes first; so is
-        what error feedback keeps (Communicator.get_feedback)."""
+        the same bits. What error feedback keeps is in it while this peer is in the run. In "eager" mode
+        what is on its way is lost unless finish() comes first."""
         self._notice_close()
         with self._busy:
             state = self._shared.state_dict()
             if self._own is None and not self._is_settled():
                 state.update(_checkpoint.save(self._layout, self._shared, self._fragments, self._delta))
+            if self._in_run and any(fragment.reduction.has_feedback for fragment in self._fragments):
+                kept = self._layout.zeros()
+                for fragment in self._fragments:
+                    fragment.save_feedback(self.comm, kept)
+                state.update(_checkpoint.named_feedback(self._layout, kept))
             return state
 
     def _is_settled(self) -> bool:
@@ -298,12 +309,13 @@ class DiLoCo(Member):
         if self._is_in_run():
             raise InvalidUsage("DiLoCo: load_state_dict() of a peer that is in the run")
         with self._busy:
-            shared, rest = _checkpoint.split(state)
+            shared, rest, kept = _checkpoint.split(state)
             if self._own is not None:
                 rest = {}  # as "eager" saves it, which has more on its way than that
             self._shared.check(shared)
             if rest:
                 _checkpoint.check(rest, self._layout, self._fragments, self.inner_steps)
+            self._feedback = _checkpoint.feedback_of(kept, self._layout) if kept else None
             self._shared.load_state_dict(shared)
             self._layout.write(self._shared.theta)
             if rest:
@@ -410,7 +422,7 @@ class DiLoCo(Member):
     def _leave(self) -> None:
         for fragment in self._fragments:
             fragment.end()
-        self._is_midway = False
+        self._is_midway, self._feedback = False, None
         super()._leave()
 
     # ---- parts of a step

@@ -70,7 +70,7 @@ class Method(Member):
         layout = Layout(named, [sorted(named)])
         shared = Shared(layout, momentum=momentum, is_common=is_common)
         common = (
-            _membership.listing("params", sorted(layout.lines())),
+            _membership.listing("params", layout.lines()),
             _membership.number("inner_steps", inner_steps),
             _membership.number("seed", seed),
             _membership.number("min_peers", min_peers),
@@ -191,6 +191,8 @@ class Method(Member):
         """Joint: makes the mean of what the peers have put in the reduction; the one of those that
         are skipped counts for nothing."""
         reduction.give(0.0 if skipped else 1.0, 0)
+        if reduction.has_feedback:
+            reduction.keep(self.comm)
         reduced = self._wait(lambda: reduction.run(self.comm, True))
         assert reduced is not None
         self._present = reduced.participants
