@@ -48,7 +48,7 @@ class Mortal(pccl.Communicator):
 comm = Mortal(address)
 diloco = DiLoCo(comm, params, inner_steps=6, fragments=3, delay=2, alpha=about["alpha"], outer=Nesterov(1.0, 0.0),
                 codec=about["codec"], feedback=about["codec"] is not None, bucket_bytes=2048,
-                min_peers=about["min_peers"], verify_every=about["verify_every"], rounds=about["rounds"], linger_s=0)
+                min_peers=about["min_peers"], verify_every=about["verify_every"], rounds=about["rounds"], catch_up=about["catch_up"])
 info = diloco.join()
 say(f"joined at {diloco.round} moved {info.moved_bytes}")
 before = {name: float(value[0]) for name, value in params.items()}
@@ -80,7 +80,7 @@ diloco.close()
 
 class Run:
     def __init__(self, script, address, **about):
-        given = {"size": 4096, "alpha": 0, "codec": None, "verify_every": 4, "rounds": 12}
+        given = {"size": 4096, "alpha": 0, "codec": None, "verify_every": 4, "rounds": 12, "catch_up": "whole"}
         self._script, self._address, self._about = script, address, {**given, **about}
         self.peers = []
 

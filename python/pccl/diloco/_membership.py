@@ -45,6 +45,8 @@ class Meeting:
     participants: int
     newcomers: bool = False  # besides this peer
     moved_bytes: int = 0  # what this peer received
+    roster: Sequence[str] = ()  # the ids of all, where newcomers get the fragments later
+    kept: Any = None  # then, of a newcomer: its state before
 
 
 class Content(Protocol):
@@ -142,6 +144,9 @@ class Membership:
         assert len(self._settings) == _SETTINGS_MAX
         # Joint, where some are behind: (this peer is one whose state counts, the lowest round)
         self.catch_up: Callable[[bool, int], None] = lambda counts, lowest: None
+        # What newcomers of a run get at once, where they get the rest later; None: they get everything.
+        self.core: Optional[Callable[[int], SharedState]] = None
+        self.lacks_state = False  # this peer has a part of the state only
         self._revision = 0  # of the next synchronization
         self._asked: Optional[_threads.Job[bool]] = None
 
@@ -236,14 +241,16 @@ class Membership:
     def _found_alone(self) -> Optional[Meeting]:
         """Founds a run, or meets alone. If the run had other peers, whose state is lost, this
         synchronization fails with a reason."""
+        self._check_that_somebody_has_the_state(self.established)
         if not self._enough(self._counted(1), self._shared.round):
             return None
         if not self.established:
-            self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR)
+            self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR, self._shared.state)
         return Meeting(1)
 
     def _meet_others(self, room: Sequence[Any]) -> Optional[Meeting]:
         count, highest, lowest, newcomers = self._compare()
+        self._check_that_somebody_has_the_state(highest >= _ESTABLISHED)
         count = self._counted(count)
         if not self._enough(count, _round_of(highest)):
             return None
@@ -262,19 +269,30 @@ class Membership:
             strategy = SharedStateSyncStrategy.SEND_ONLY
         else:
             strategy = SharedStateSyncStrategy.RECEIVE_ONLY
+        core = self._core_where_the_rest_comes_later(highest)
         kept = None if strategy is SharedStateSyncStrategy.SEND_ONLY else self._shared.keep(*room)
         try:
             if highest != lowest:
                 self.catch_up(own == highest, _round_of(lowest))
-            if kept is None:
-                self._synchronize(strategy)
-                return meeting
-            meeting.moved_bytes = self._synchronize(strategy)
+            received = self._synchronize(strategy, core or self._shared.state)
+            if core is not None:
+                meeting.roster = sorted(told_by_all(self.comm, None, tag=GATHER_TAG))
+                meeting.kept, self.established = kept, kept is None
         except BaseException:
             if kept is not None:
                 self._shared.restore(kept)
             raise
+        meeting.moved_bytes = 0 if kept is None else received
         return meeting
+
+    def _core_where_the_rest_comes_later(self, highest: int) -> Optional[Callable[[int], SharedState]]:
+        """Not at a foundation, nor when the run has ended."""
+        goes_on = self._rounds is None or _round_of(highest) < self._rounds
+        return self.core if highest >= _ESTABLISHED and goes_on else None
+
+    def _check_that_somebody_has_the_state(self, has: bool) -> None:
+        if self.lacks_state and not has:
+            raise state_is_lost()
 
     def _of_founders(self) -> SharedStateSyncStrategy:
         """Joint. What is popular in one group may come from another trainer than what is in the next one: then the
@@ -293,7 +311,7 @@ class Membership:
         """Joint, when nothing is in flight: checks that all peers hold the same state, and replaces
         the state of those that differ by the most common one. Returns the bytes that this peer
         received."""
-        moved = self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR)
+        moved = self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR, self._shared.state)
         if moved > 0:
             _log.warning(
                 "round %d: this peer's state was not that of the others; %d bytes came from them",
@@ -302,8 +320,8 @@ class Membership:
             )
         return moved
 
-    def _synchronize(self, strategy: SharedStateSyncStrategy) -> int:
-        state = self._shared.state(self._revision)
+    def _synchronize(self, strategy: SharedStateSyncStrategy, content: Callable[[int], SharedState]) -> int:
+        state = content(self._revision)
         info = self.comm.sync_shared_state(state, strategy)
         self.established, self._revision = True, state.revision + 1
         return info.rx_bytes
@@ -401,6 +419,10 @@ class Membership:
                 mine, run = setting.words(setting.number), setting.words(one if setting.number != one else other)
                 mine, run = _first_difference(_cut(setting.lines), lists.get(setting.name, ())) or (mine, run)
                 raise InvalidArgument(f"{setting.name}: this peer has {mine}, the run {run}")
+
+
+def state_is_lost() -> StateMismatch:
+    return StateMismatch("those who had the run's state have gone before this newcomer had all of it: the run is lost")
 
 
 def _round_of(key: int) -> int:

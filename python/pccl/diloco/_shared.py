@@ -91,6 +91,13 @@ class Shared:
         self._state.revision = revision
         return self._state
 
+    def core(self, revision: int) -> SharedState:
+        """What is in no fragment."""
+        rest = [info for info in self.tensors() if not info.name.startswith(("diloco.theta.", "diloco.momentum."))]
+        state = SharedState(rest)
+        state.revision = revision
+        return state
+
     def mark(self) -> int:
         """A number that is the same for peers whose names, types and sizes agree."""
         hashed = hashlib.sha256(str(self.layout_mark).encode())
