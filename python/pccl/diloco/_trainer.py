@@ -575,9 +575,10 @@ class DiLoCo(Member):
         meeting = self._wait(lambda: self._membership.meet(self._delta, self._mean))
         self._present = meeting.participants
         self._catch_up = CatchUp(meeting.roster, self.comm.id) if meeting.roster else None
-        if self._catch_up is None:
-            for fragment in self._fragments:
-                fragment.is_held = True
+        for fragment in self._fragments:
+            fragment.is_held = fragment.is_held or self._catch_up is None
+            if self._follows:
+                fragment.contribute_nothing()  # the meeting has used the room of the deltas
         return meeting
 
     def _begin_round(self) -> None:
