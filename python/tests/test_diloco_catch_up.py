@@ -11,12 +11,12 @@ import time
 
 import pytest
 import support
-from test_diloco import end, flat, start, train
+from test_diloco import end, flat, train
 from test_diloco_streaming import FRAGMENTS, params, part_of
 
 import pccl
 from pccl.diloco import DiLoCo
-from pccl.diloco._catch_up import Attendance, CatchUp, share_out
+from pccl.diloco._catch_up import Attendance, CatchUp, gifts
 from pccl.diloco._reduction import _TAGS_OF_A_FRAGMENT, FIRST_TAG
 from pccl.diloco._schedule import Schedule
 
@@ -42,21 +42,17 @@ def test_who_lacks_a_fragment():
     assert catch_ups["a"].read([]) == Attendance((), (), True)
 
 
-@pytest.mark.parametrize("holders", range(1, 8))
+@pytest.mark.parametrize("holders", range(6))
 @pytest.mark.parametrize("lacking", range(4))
-def test_each_newcomer_gets_all_of_it_and_nobody_gives_much(holders, lacking):
-    array, given = np.arange(1003), {}
-    for turn in range(holders):
+def test_each_newcomer_gets_it_from_one_and_holders_take_turns(holders, lacking):
+    given = []
+    for turn in range(12 if holders < 5 else 10):
         attendance = Attendance(tuple(range(holders)), tuple(range(100, 100 + lacking)), False)
-        shares = share_out(attendance, turn)
-        for taker in attendance.lacking:
-            parts = [share.of(array) for share in shares if share.taker == taker]
-            assert np.array_equal(np.sort(np.concatenate(parts)), array)
-            assert len(parts) == len({share.giver for share in shares if share.taker == taker}) <= 4
-        for share in shares:
-            given[share.giver] = given.get(share.giver, 0) + len(share.of(array))
-    if lacking > 0:  # in as many slots as there are holders all have given about as much
-        assert len(given) == holders and max(given.values()) <= min(given.values()) + 4 * holders
+        found = gifts(attendance, turn)
+        assert [gift.taker for gift in found] == list(attendance.lacking if holders else ())
+        assert len({gift.giver for gift in found}) == min(holders, lacking)
+        given += [gift.giver for gift in found]
+    assert len({given.count(giver) for giver in range(holders)}) <= 1
 
 
 class World:
@@ -70,23 +66,22 @@ class World:
         self.catch_ups = {peer: CatchUp(self.alive, peer) for peer in self.alive}
         self.is_over = False
 
-    def lands(self, fragment, turn, shares_fail):
+    def lands(self, fragment, turn, fail):
         told = {peer: (fragment not in self.held[peer], self.count - len(self.held[peer])) for peer in self.alive}
         attendance = attendance_of(self.catch_ups, told)
         assert set(attendance.holders) == {peer for peer in self.alive if fragment in self.held[peer]}
         assert set(attendance.lacking) == set(self.alive) - set(attendance.holders)
         self.is_over = attendance.is_over
         assert self.is_over == all(len(self.held[peer]) == self.count for peer in self.alive)
-        if attendance.holders:
-            self._sends(fragment, share_out(attendance, turn), shares_fail)
+        self._send(fragment, gifts(attendance, turn), fail)
 
-    def _sends(self, fragment, shares, fail):
+    def _send(self, fragment, given, fail):
         """Some die meanwhile."""
         gone = {peer for peer in self.alive if self.dice.random() < fail} - {"h0"}
         self.alive = [peer for peer in self.alive if peer not in gone]
-        for taker in {share.taker for share in shares} - gone:
-            if not gone & {share.giver for share in shares if share.taker == taker}:
-                self.held[taker].add(fragment)
+        for gift in given:
+            if not gone & set(gift):
+                self.held[gift.taker].add(fragment)
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -126,44 +121,45 @@ class Gate:
 
 
 class Run:
-    """Peers that train in step, and newcomers whose join() is under way. After each step all who are in hold the same,
-    and whoever comes holds the fragments that it has."""
+    """Peers that this thread makes step together, and newcomers, each in a thread of its own that joins and then trains
+    like the others. After each slot of a fragment all who have it hold the same."""
 
     def __init__(self, address, count=2, **more):
         self.address, self.settings, self.number = address, {**SETTINGS, **more}, count
         self.values = [params() for _ in range(count)]
-        self.made = start(address, count, lambda i, comm: record(DiLoCo(comm, self.values[i], **self.settings)))
-        self.infos = []
+        comms = support.Group(address, count).members
+        self.made = [record(DiLoCo(comm, own, **self.settings)) for comm, own in zip(comms, self.values)]
+        support.parallel([one.join for one in self.made])
+        self.came, self.last = [], None
 
-    def newcomer(self, prepare=None, then=lambda late: None):
-        """prepare: before it joins. then: afterward."""
+    def newcomer(self, prepare=None):
+        """prepare: before it joins."""
         values = params(self.number)
-        self.number += 1
         late = record(DiLoCo(pccl.Communicator(self.address), values, **self.settings))
         if prepare is not None:
             prepare(late)
         late.values, late.outcome = values, None
-        late.thread = threading.Thread(target=self._join, args=(late, then), daemon=True)
+        late.thread = threading.Thread(target=self._live, args=(late, self.number), daemon=True)
+        self.number += 1
         late.thread.start()
         return late
 
-    @staticmethod
-    def _join(late, then):
+    def _live(self, late, number):
         try:
             late.outcome = late.join()
-            then(late)
+            self.came.append(late)
+            while not late.finished and (self.last is None or late.inner_step < self.last):
+                train(late.values, number, late.inner_step + 1)
+                late.step()
         except pccl.PCCLError as error:
             late.outcome = error
 
     def step(self):
-        """Of those that are the furthest behind: a newcomer may be ahead by the delay."""
-        at = min(one.inner_step for one in self.made)
-        now = [(one, own) for one, own in zip(self.made, self.values) if one.inner_step == at]
-        for one, own in now:
-            train(own, self.made.index(one), at + 1)
-        self.infos = support.parallel([one.step for one, _ in now])
-        assert len({one.digest() for one, _ in now}) == 1
-        return self.infos[0]
+        for i, own in enumerate(self.values):
+            train(own, i, self.made[0].inner_step + 1)
+        infos = support.parallel([one.step for one in self.made])
+        assert len({one.digest() for one in self.made}) == 1
+        return infos[0]
 
     def until(self, condition):
         until = time.monotonic() + support.DEADLINE
@@ -174,21 +170,26 @@ class Run:
     def take(self, late):
         """Goes on until it is in."""
         self.until(lambda: late.outcome is not None)
-        late.thread.join(support.DEADLINE)
         assert not isinstance(late.outcome, Exception), late.outcome
-        self.made.append(late)
-        self.values.append(late.values)
-        self.until(lambda: len({one.inner_step for one in self.made}) == 1)
         return late.outcome
 
+    def go(self, index):
+        """One of those who were in before goes."""
+        self.values.pop(index)
+        self.made.pop(index).close()
+
     def end(self):
-        for _ in range(14):
-            self.step()
-        assert len({one.inner_step for one in self.made}) == 1
-        assert all(one._catch_up is None for one in self.made)
-        for one, other in itertools.combinations(self.made, 2):
+        """All stop after the same step, which nobody has reached yet."""
+        self.last = self.made[0].inner_step + 24
+        self.until(lambda: self.made[0].inner_step == self.last)
+        for late in self.came:
+            late.thread.join(support.DEADLINE)
+            assert late.inner_step == self.last, late.outcome
+        everybody = [*self.made, *self.came]
+        assert len({one.digest() for one in everybody}) == 1 and all(one._catch_up is None for one in everybody)
+        for one, other in itertools.combinations(everybody, 2):
             assert all(one.slots[slot] == other.slots[slot] for slot in one.slots.keys() & other.slots.keys())
-        end(self.made)
+        end(everybody)
 
 
 def held(one):
@@ -220,13 +221,10 @@ def test_a_newcomer_gets_one_fragment_after_another(address, delay):
     while late.outcome is None:
         for cost in run.step().fragments:
             counts[cost.fragment].append(cost.participants)
-        for p in held(late) if late._follows else ():
-            late._fragments[p].handed_on()
     assert {count for found in counts.values() for count in found} <= {2, 3}
     assert all(found == sorted(found) for found in counts.values()), counts
     info = run.take(late)
     assert info.joined and info.moved_bytes >= 8 * flat(late.values).size
-    assert late.digest() == run.made[0].digest()
     run.until(lambda: all(one._catch_up is None for one in run.made))
     for _ in range(12):
         assert all(cost.participants == 3 for cost in run.step().fragments)
@@ -238,12 +236,11 @@ def test_others_train_on_while_a_fragment_is_on_its_way(address):
     run = Run(address)
     late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm)))
     run.until(late.gate.asked.is_set)
-    at = run.made[0].inner_step  # it was applied at this step or the one before it, and is launched a period later
     p = next(fragment.index for fragment in late._fragments if fragment._handing_on is not None)
     seen = set()
-    while run.made[0].inner_step < at + 4:
+    while not seen >= {0, 1, 2} - {p}:
         seen |= {cost.fragment for cost in run.step().fragments}
-    assert seen == {0, 1, 2} - {p} and not held(late) and late.outcome is None
+    assert not held(late) and late.outcome is None
     late.gate.opened.set()
     run.take(late)
     run.end()
@@ -256,7 +253,6 @@ def test_every_fragment_that_a_newcomer_holds_is_that_of_the_others(address):
     run.until(lambda: late.gate.asked.is_set() and {p for p, _ in late.slots} == {0})
     late.gate.opened.set()
     run.take(late)
-    assert {p for p, step in late.slots if step <= late.inner_step} >= {0}
     run.end()
     assert late.slots.keys() <= run.made[0].slots.keys()
 
@@ -310,10 +306,11 @@ def test_a_giver_goes_while_a_fragment_is_on_its_way(address):
     """The newcomer gets it a slot later."""
     run = Run(address, 3)
     late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm)))
-    run.until(late.gate.asked.is_set)
+    gives = lambda one: any(fragment._handing_on is not None for fragment in one._fragments)
+    run.until(lambda: late.gate.asked.is_set() and any(map(gives, run.made)))
+    giver = list(map(gives, run.made)).index(True)
     p = next(fragment.index for fragment in late._fragments if fragment._handing_on is not None)
-    run.made.pop().close()
-    run.values.pop()
+    run.go(giver)
     late.gate.opened.set()
     late._fragments[p].handed_on()
     assert not late._fragments[p].is_held
@@ -327,7 +324,7 @@ def test_the_only_one_with_the_state_goes(address):
     states = saved(address)
     late = run.newcomer(lambda late: late.load_state_dict(states))
     run.until(lambda: late._follows and 0 < len(held(late)) < 3)
-    run.made[0].close()
+    run.go(0)
     late.thread.join(support.DEADLINE)
     assert isinstance(late.outcome, pccl.StateMismatch) and "the run is lost" in str(late.outcome)
     assert late.round == states["round"] and np.array_equal(late._shared.theta[0], states["theta.float32"])
@@ -355,31 +352,24 @@ def test_who_comes_from_a_checkpoint_gets_the_state_of_the_run(address, ahead):
     state = saved(address)
     run.until(lambda: ahead or run.made[0].round > state["round"])
     late = run.newcomer(lambda late: late.load_state_dict(state))
-    assert run.take(late).joined and late.round == run.made[0].round
+    assert run.take(late).joined
     run.end()
-
-
-def trains_to_the_end(late):
-    while not late.finished:
-        late.step()
 
 
 def test_the_end_of_the_run(address):
     """Comes when a newcomer has just got its last fragment, or before: it has the final state."""
     run = Run(address, 3, min_peers=3, rounds=2)
-    run.made.pop().close()
-    run.values.pop()
-    late = run.newcomer(then=trains_to_the_end)  # the first boundary waits for it
+    run.go(2)
+    late = run.newcomer()  # for which the first boundary waits
     run.until(lambda: run.made[0].finished)
     late.thread.join(support.DEADLINE)
-    assert late.finished
-    assert late.digest() == run.made[0].digest()
+    assert late.finished and late.digest() == run.made[0].digest()
     assert np.array_equal(flat(late.values), flat(run.values[0]))
     end([*run.made, late])
 
 
 @pytest.mark.parametrize(
-    "settings", [dict(mode="delayed"), dict(), dict(fragments=2, extra={"cursor": np.zeros(1)})], ids=str
+    "settings", [dict(mode="delayed"), dict(), dict(fragments=2, extra={"cursor": np.zeros(1)})], ids=["delayed", "sync", "extra"]
 )
 def test_what_it_does_not_go_with(address, settings):
     comm = pccl.Communicator(address)

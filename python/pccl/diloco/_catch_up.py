@@ -14,7 +14,6 @@ from .._communicator import Communicator
 from .._errors import InvalidArgument, MembersChangedError, PeerLostError, TooFewPeersError
 from ._arrays import Flats
 
-_GIVERS_MAX = 4  # of one fragment to one peer
 _GONE = (PeerLostError, MembersChangedError, TooFewPeersError)
 
 
@@ -48,58 +47,39 @@ class CatchUp:
         )
 
 
-class Share(NamedTuple):
-    """A contiguous part of each array of a fragment, that one peer sends to another one."""
+class Gift(NamedTuple):
+    """A fragment that one peer sends to another one."""
 
     giver: str
     taker: str
-    index: int
-    count: int  # of parts that the taker gets
-
-    def of(self, array: Any) -> Any:
-        size = len(array)
-        return array[size * self.index // self.count : size * (self.index + 1) // self.count]
 
 
-def share_out(attendance: Attendance, turn: int) -> List[Share]:
-    """Who sends what to whom. Holders take turns, and each newcomer gets its fragment from several, so that nobody's
-    link carries much beside its own reductions. turn: the number of the slot."""
+def gifts(attendance: Attendance, turn: int) -> List[Gift]:
+    """Who sends the fragment to whom. A newcomer has a single giver, so that most of its link, and of the giver's, is
+    left to reductions; holders take turns. turn: the number of the slot."""
     holders = attendance.holders
-    count = min(_GIVERS_MAX, len(holders))
-    return [
-        Share(holders[(turn + count * place + index) % len(holders)], taker, index, count)
-        for place, taker in enumerate(attendance.lacking)
-        for index in range(count)
-    ]
+    takers = enumerate(attendance.lacking, turn) if holders else ()
+    return [Gift(holders[place % len(holders)], taker) for place, taker in takers]
 
 
-def carry(comm: Communicator, own: str, shares: Sequence[Share], arrays: Flats, first_tag: int) -> Optional[int]:
-    """Sends and receives this peer's shares, which may be none. Returns the bytes that it received, all it was to get;
-    None: a giver is gone. first_tag: the first of as many tags as there are arrays."""
+def carry(comm: Communicator, own: str, given: Sequence[Gift], arrays: Flats, first_tag: int) -> Optional[int]:
+    """Sends and receives this peer's. Returns the bytes that it received; None: somebody is gone. first_tag: the first
+    of as many tags as there are arrays."""
     handles: List[Any] = []
-    received: Optional[int] = 0
     try:
-        for share in shares:
-            for tag, array in enumerate(arrays, first_tag):
-                if len(share.of(array)) > 0:
-                    handles.append((share, _begin(comm, own, share, share.of(array), tag)))
+        for gift in given:
+            handles += [_begin(comm, own, gift, array, tag) for tag, array in enumerate(arrays, first_tag)]
     finally:  # the arrays are used until they have ended
-        for _, handle in handles:
+        for handle in handles:
             if handle is not None:
                 handle.wait()
-    for share, handle in handles:
-        info = None if handle is None else _or_gone(handle.result)
-        if share.taker == own:
-            received = None if info is None or received is None else received + info.rx_bytes
-    return received
+    infos = [None if handle is None else _or_gone(handle.result) for handle in handles]
+    return None if None in infos else sum(info.rx_bytes for info in infos)
 
 
-def _begin(comm: Communicator, own: str, share: Share, array: Any, tag: int) -> Optional[Any]:
+def _begin(comm: Communicator, own: str, gift: Gift, array: Any, tag: int) -> Optional[Any]:
     """None: the other one is gone."""
-    if share.giver == own:
-        other, call = share.taker, comm.send_async
-    else:
-        other, call = share.giver, comm.recv_async
+    other, call = (gift.taker, comm.send_async) if gift.giver == own else (gift.giver, comm.recv_async)
     try:
         return _or_gone(lambda: call(array, other, tag=tag))
     except InvalidArgument:

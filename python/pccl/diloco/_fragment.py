@@ -13,7 +13,7 @@ from .._communicator import Communicator
 from . import _catch_up, _outer
 from ._arrays import Flats, Layout, Part, Scratch
 from ._beside import Copies
-from ._catch_up import Share
+from ._catch_up import Gift
 from ._inside import Inside
 from ._outer import Outer
 from ._reduction import Reduced, Reduction
@@ -126,10 +126,10 @@ class Fragment:
         self._shared.set_launched(self.index, step)
         self.contribute_nothing()
 
-    def hand_on(self, comm: Communicator, own: str, shares: Sequence[Share]) -> None:
+    def hand_on(self, comm: Communicator, own: str, gifts: Sequence[Gift]) -> None:
         """Sends the outer copy, or receives it, in the background. It must not change before handed_on()."""
-        mine = [share for share in shares if own in (share.giver, share.taker)]
-        arrays = [*self._theta, *self._momentum]
+        mine = [gift for gift in gifts if own in gift]
+        arrays = [array for array in (*self._theta, *self._momentum) if len(array) > 0]
 
         def carry() -> None:
             received = _catch_up.carry(comm, own, mine, arrays, self.reduction.state_tag)

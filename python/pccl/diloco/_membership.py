@@ -62,6 +62,10 @@ class Content(Protocol):
     def restore(self, kept: Any) -> None: ...
 
 
+class Counters(Protocol):
+    counters: Any
+
+
 class Setting(NamedTuple):
     """A setting, as a number, that must be the same on all peers of a run."""
 
@@ -145,7 +149,7 @@ class Membership:
         # Joint, where some are behind: (this peer is one whose state counts, the lowest round)
         self.catch_up: Callable[[bool, int], None] = lambda counts, lowest: None
         # What newcomers of a run get at once, where they get the rest later; None: they get everything.
-        self.core: Optional[Callable[[int], SharedState]] = None
+        self.counters: Optional[Counters] = None
         self.lacks_state = False  # this peer has a part of the state only
         self._revision = 0  # of the next synchronization
         self._asked: Optional[_threads.Job[bool]] = None
@@ -245,7 +249,7 @@ class Membership:
         if not self._enough(self._counted(1), self._shared.round):
             return None
         if not self.established:
-            self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR, self._shared.state)
+            self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR)
         return Meeting(1)
 
     def _meet_others(self, room: Sequence[Any]) -> Optional[Meeting]:
@@ -269,26 +273,37 @@ class Membership:
             strategy = SharedStateSyncStrategy.SEND_ONLY
         else:
             strategy = SharedStateSyncStrategy.RECEIVE_ONLY
-        core = self._core_where_the_rest_comes_later(highest)
+        counters = self._counters_where_the_rest_comes_later(highest)
         kept = None if strategy is SharedStateSyncStrategy.SEND_ONLY else self._shared.keep(*room)
         try:
             if highest != lowest:
                 self.catch_up(own == highest, _round_of(lowest))
-            received = self._synchronize(strategy, core or self._shared.state)
-            if core is not None:
-                meeting.roster = sorted(told_by_all(self.comm, None, tag=GATHER_TAG))
-                meeting.kept, self.established = kept, kept is None
+            if counters is not None:
+                return self._tell_counters(meeting, counters, kept)
+            if kept is None:
+                self._synchronize(strategy)
+                return meeting
+            meeting.moved_bytes = self._synchronize(strategy)
         except BaseException:
             if kept is not None:
                 self._shared.restore(kept)
             raise
-        meeting.moved_bytes = 0 if kept is None else received
         return meeting
 
-    def _core_where_the_rest_comes_later(self, highest: int) -> Optional[Callable[[int], SharedState]]:
+    def _counters_where_the_rest_comes_later(self, highest: int) -> Optional[Counters]:
         """Not at a foundation, nor when the run has ended."""
         goes_on = self._rounds is None or _round_of(highest) < self._rounds
-        return self.core if highest >= _ESTABLISHED and goes_on else None
+        return self.counters if highest >= _ESTABLISHED and goes_on else None
+
+    def _tell_counters(self, meeting: Meeting, counters: Counters, kept: Any) -> Optional[Meeting]:
+        """Joint: newcomers learn them. None: nobody is left who could have told them."""
+        told = told_by_all(self.comm, [self.established, self._revision, counters.counters], tag=GATHER_TAG)
+        known = [(revision, values) for is_in, revision, values in told.values() if is_in]
+        if not known:
+            return None
+        self._revision, counters.counters = known[0]
+        meeting.roster, meeting.kept = sorted(told), kept
+        return meeting
 
     def _check_that_somebody_has_the_state(self, has: bool) -> None:
         if self.lacks_state and not has:
@@ -311,7 +326,7 @@ class Membership:
         """Joint, when nothing is in flight: checks that all peers hold the same state, and replaces
         the state of those that differ by the most common one. Returns the bytes that this peer
         received."""
-        moved = self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR, self._shared.state)
+        moved = self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR)
         if moved > 0:
             _log.warning(
                 "round %d: this peer's state was not that of the others; %d bytes came from them",
@@ -320,8 +335,8 @@ class Membership:
             )
         return moved
 
-    def _synchronize(self, strategy: SharedStateSyncStrategy, content: Callable[[int], SharedState]) -> int:
-        state = content(self._revision)
+    def _synchronize(self, strategy: SharedStateSyncStrategy) -> int:
+        state = self._shared.state(self._revision)
         info = self.comm.sync_shared_state(state, strategy)
         self.established, self._revision = True, state.revision + 1
         return info.rx_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .. import _buffers
 from .._errors import InvalidArgument
@@ -91,12 +91,14 @@ class Shared:
         self._state.revision = revision
         return self._state
 
-    def core(self, revision: int) -> SharedState:
-        """What is in no fragment."""
-        rest = [info for info in self.tensors() if not info.name.startswith(("diloco.theta.", "diloco.momentum."))]
-        state = SharedState(rest)
-        state.revision = revision
-        return state
+    @property
+    def counters(self) -> List[int]:
+        """All of what is in no fragment, if there is neither `extra` nor buffers."""
+        return list(self._counters)
+
+    @counters.setter
+    def counters(self, values: Sequence[int]) -> None:
+        self._counters[:] = array("q", values)
 
     def mark(self) -> int:
         """A number that is the same for peers whose names, types and sizes agree."""

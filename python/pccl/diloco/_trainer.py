@@ -72,7 +72,7 @@ class DiLoCo(Member):
     catch_up: how newcomers get the run's state. "whole": at once, at a boundary at which the others wait
         for that. "fragments": each fragment from its next slot to the one after that, beside training,
         so that the others do not wait; the newcomer begins to train about a round later, within one.
-        The default is "fragments" where there are several or a delay, but no `extra`, nor shards.
+        The default is "fragments" where there are several or a delay, but no `extra`, buffers or shards.
     process_group: of a model of DTensors (fully_shard, FSDP2), that of torch.distributed over whose
         processes it is sharded, by default all; or any, whose processes make the same steps. Each of
         them constructs this, with Communicator(address, its rank), and its shard is averaged with
@@ -155,7 +155,7 @@ class DiLoCo(Member):
                     f'fragments, delay and alpha, and periods, are for mode="sync"; {mode!r} delays the whole model'
                 )
             self._schedule = replace(self._schedule, delay=inner_steps)
-        catch_up = self._way_to_catch_up(catch_up, bool(extra), inside)
+        catch_up = self._way_to_catch_up(catch_up, bool(extra or share_buffers), inside)
         self._layout, self._inside = Layout(named, names, params), inside
         self._scratch = Scratch(self._layout)
         self._delta, self._mean = self._layout.zeros(staged=True), self._layout.zeros()
@@ -191,7 +191,7 @@ class DiLoCo(Member):
             _membership.choice("catch_up", catch_up, _CATCH_UPS),
         )
         membership = Membership(comm, self._kind, self._shared, min_peers, rounds, settings, inside)
-        membership.core = self._shared.core if catch_up == "fragments" else None
+        membership.counters = self._shared if catch_up == "fragments" else None
         super().__init__(self._layout, self._shared, membership, rounds)
         if inside.size > 1:
             for fragment in self._fragments:
@@ -204,15 +204,15 @@ class DiLoCo(Member):
         self._last_weight = 0.0  # of all peers, in the last reduction
         self._stays_until = 0.0  # after the end of the run
 
-    def _way_to_catch_up(self, given: Optional[str], has_extra: bool, inside: Inside) -> str:
+    def _way_to_catch_up(self, given: Optional[str], has_more: bool, inside: Inside) -> str:
         overlaps = self._schedule.delay > 0 or len(self._schedule.offsets) > 1
-        may = overlaps and not self._pipelined and not has_extra and inside.size == 1
+        may = overlaps and not self._pipelined and not has_more and inside.size == 1
         if given is None:
             return "fragments" if may else "whole"
         check_choice("catch_up", given, _CATCH_UPS)
         if given == "fragments" and not may:
             raise InvalidArgument(
-                'catch_up: "fragments" is for mode="sync" with fragments or a delay, without `extra` and shards'
+                'catch_up: "fragments" is for mode="sync" with fragments or a delay, without `extra`, buffers or shards'
             )
         return given
 
@@ -518,7 +518,7 @@ class DiLoCo(Member):
             self._catch_up = None
         if hands_on:
             turn = self._schedule.turn(index, self.inner_step)
-            fragment.hand_on(self.comm, catch_up.own, _catch_up.share_out(attendance, turn))
+            fragment.hand_on(self.comm, catch_up.own, _catch_up.gifts(attendance, turn))
         return reduced.participants - len(attendance.lacking)
 
     def _land(self, fragment: Fragment) -> Landing:
