@@ -65,8 +65,8 @@ class Schedule:
         return self.launches(step - self.delay)
 
     def turn(self, fragment: int, step: int) -> int:
-        """The number of the fragment's slot."""
-        return step // self.periods[fragment]
+        """The number of the fragment's last slot, among those of all fragments in turn."""
+        return (step - self.offsets[fragment]) // self.periods[fragment] * len(self.periods) + fragment
 
     def is_boundary(self, step: int) -> bool:
         """Whether a round ends with this step."""
