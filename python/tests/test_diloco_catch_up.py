@@ -280,6 +280,19 @@ def test_two_newcomers_at_once(address):
     run.end()
 
 
+def test_finish_leaves_a_newcomer_behind(address):
+    """It cannot know of that: nobody goes on as if it did."""
+    run = Run(address)
+    late = run.newcomer()
+    run.until(lambda: late._follows and held(late) == [0])
+    support.parallel([one.finish for one in run.made])
+    with pytest.raises(pccl.InvalidUsage, match="while a newcomer was catching up"):
+        run.made[0].step()
+    end(run.made)
+    late.thread.join(support.DEADLINE)
+    assert isinstance(late.outcome, pccl.StateMismatch), late.outcome
+
+
 # ---- who goes
 
 

@@ -178,7 +178,12 @@ def test_the_only_other_one_is_killed_in_the_middle_of_a_reduction(script, addre
 
 
 @pytest.mark.parametrize(
-    "victim, carried, seconds", [("giver", 1, 0), ("giver", 2, 0.001), ("newcomer", 1, 0), ("newcomer", 4, 0.001)]
+    "victim, carried, seconds",
+    [
+        ("giver", 2, 0.001),
+        ("newcomer", 4, 0.001),
+        *(pytest.param(victim, 1, 0, marks=pytest.mark.nightly) for victim in ("giver", "newcomer")),
+    ],
 )
 def test_one_is_killed_while_a_fragment_is_on_its_way_to_a_newcomer(script, address, victim, carried, seconds):
     """The others wait for one more at the next boundary; then all have everything."""

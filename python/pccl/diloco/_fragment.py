@@ -27,8 +27,9 @@ class FragmentInfo:
     """What the reduction of a fragment, which has ended, has cost.
 
     fragment: its number.
-    participants: peers that took part; 0 if it was aborted, because one was lost meanwhile: what the
-        peers have trained is then part of the fragment's next reduction.
+    participants: peers that took part, without newcomers that do not have the fragment yet; 0 if it
+        was aborted, because one was lost meanwhile: what the peers have trained is then part of the
+        fragment's next reduction.
     committed: an outer step was applied.
     tx_bytes, rx_bytes: payload that this peer sent and received.
     waited_s: seconds in which this peer could not train because it waited for the end.

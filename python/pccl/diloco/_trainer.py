@@ -64,7 +64,7 @@ class DiLoCo(Member):
     share_buffers: newcomers get the module's buffers (BatchNorm's statistics) of one peer;
         otherwise, and afterward, buffers are each peer's own.
     min_peers: with fewer, a boundary waits for more. verify_every: all peers compare their state by
-        digests once in so many rounds; 0: never.
+        digests once in so many rounds, but not while a newcomer catches up; 0: never.
     rounds: the number of rounds of the run. After the last one it is `finished`: the parameters are
         final, and newcomers get them and learn that there is nothing left to train. linger_s:
         finish() of a finished run waits this long for late peers. A state_dict() of the end can be
@@ -200,6 +200,7 @@ class DiLoCo(Member):
         self._is_midway = False  # a state was loaded, with this peer's own parameters
         self._catch_up: Optional[CatchUp] = None  # while any peer lacks fragments
         self._follows = False  # this one does
+        self._has_left_somebody = False  # finish() was called meanwhile
         self._present = 0  # peers in the last meeting or reduction
         self._last_weight = 0.0  # of all peers, in the last reduction
         self._stays_until = 0.0  # after the end of the run
@@ -310,6 +311,11 @@ class DiLoCo(Member):
             raise InvalidUsage(
                 f"DiLoCo: step() after the end of the run, which has {self.rounds} rounds: its state_dict() goes on in "
                 "one that has more"
+            )
+        if self._has_left_somebody:
+            raise InvalidUsage(
+                "DiLoCo: step() after finish() while a newcomer was catching up, which could not take part in that: "
+                "close(), and rejoin() with a new communicator"
             )
         self.add_samples(samples)
         self._shared.position += 1
@@ -437,6 +443,7 @@ class DiLoCo(Member):
         self._wait(self._membership.wait_for_answer)
         self._settle()
         self._shared.forget_step()
+        self._has_left_somebody = self._catch_up is not None
         if self.finished and self._linger_s > 0:
             self._wait(self._linger)
         return self._complete(StepInfo(), ended)
@@ -478,7 +485,7 @@ class DiLoCo(Member):
     def _leave(self) -> None:
         for fragment in self._fragments:
             fragment.end()
-        self._is_midway, self._catch_up = False, None
+        self._is_midway, self._catch_up, self._has_left_somebody = False, None, False
         super()._leave()
 
     # ---- parts of a step
