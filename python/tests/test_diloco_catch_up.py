@@ -382,7 +382,9 @@ def test_the_end_of_the_run(address):
 
 
 @pytest.mark.parametrize(
-    "settings", [dict(mode="delayed"), dict(), dict(fragments=2, extra={"cursor": np.zeros(1)})], ids=["delayed", "sync", "extra"]
+    "settings",
+    [dict(mode="delayed"), dict(), dict(fragments=2, extra={"cursor": np.zeros(1)})],
+    ids=["delayed", "sync", "extra"],
 )
 def test_what_it_does_not_go_with(address, settings):
     comm = pccl.Communicator(address)

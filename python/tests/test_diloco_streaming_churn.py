@@ -57,7 +57,8 @@ class Mortal(pccl.Communicator):
 comm = Mortal(address)
 diloco = DiLoCo(comm, params, inner_steps=6, fragments=3, delay=2, alpha=about["alpha"], outer=Nesterov(1.0, 0.0),
                 codec=about["codec"], feedback=about["codec"] is not None, bucket_bytes=about["bucket_bytes"],
-                min_peers=about["min_peers"], verify_every=about["verify_every"], rounds=about["rounds"], catch_up=about["catch_up"])
+                min_peers=about["min_peers"], verify_every=about["verify_every"], rounds=about["rounds"],
+                catch_up=about["catch_up"])
 info = diloco.join()
 say(f"joined at {diloco.round} moved {info.moved_bytes}")
 before = {name: float(value[0]) for name, value in params.items()}
@@ -89,8 +90,8 @@ diloco.close()
 
 class Run:
     def __init__(self, script, address, **about):
-        given = {"size": 4096, "alpha": 0, "codec": None, "bucket_bytes": 2048, "verify_every": 4, "rounds": 12, "catch_up": "whole"}
-        self._script, self._address, self._about = script, address, {**given, **about}
+        given = {"size": 4096, "alpha": 0, "codec": None, "bucket_bytes": 2048, "verify_every": 4, "rounds": 12}
+        self._script, self._address, self._about = script, address, {**given, "catch_up": "whole", **about}
         self.peers = []
 
     def peer(self, number, **about):
@@ -251,7 +252,8 @@ def test_the_master_is_killed_and_started_again(script):
 def test_many_are_killed_at_random_moments(script, address, seed, count, catch_up):
     """Of numpy and torch, with few bits, in fragments of a quarter of a megabyte."""
     pytest.importorskip("torch")
-    kill_at_random(script, address, count, 8, seed, codec="int4", alpha=0.5, size=1 << 16, mixed=True, catch_up=catch_up)
+    about = {"codec": "int4", "alpha": 0.5, "size": 1 << 16, "catch_up": catch_up}
+    kill_at_random(script, address, count, 8, seed, mixed=True, **about)
 
 
 def crowd(script, address, **about):

@@ -73,8 +73,8 @@ def carry(comm: Communicator, own: str, given: Sequence[Gift], arrays: Flats, fi
         for handle in handles:
             if handle is not None:
                 handle.wait()
-    infos = [None if handle is None else _or_gone(handle.result) for handle in handles]
-    return None if None in infos else sum(info.rx_bytes for info in infos)
+    infos = [info for handle in handles if handle is not None for info in [_or_gone(handle.result)] if info is not None]
+    return sum(info.rx_bytes for info in infos) if len(infos) == len(handles) else None
 
 
 def _begin(comm: Communicator, own: str, gift: Gift, array: Any, tag: int) -> Optional[Any]:

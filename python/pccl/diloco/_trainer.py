@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 import time
 from dataclasses import replace
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .._communicator import Communicator
 from .._errors import InvalidArgument, InvalidUsage
@@ -69,10 +68,11 @@ class DiLoCo(Member):
         final, and newcomers get them and learn that there is nothing left to train. linger_s:
         finish() of a finished run waits this long for late peers. A state_dict() of the end can be
         continued with more rounds.
-    catch_up: how newcomers get the run's state. "whole": at once, at a boundary at which the others wait
-        for that. "fragments": each fragment from its next slot to the one after that, beside training,
-        so that the others do not wait; the newcomer begins to train about a round later, within one.
-        The default is "fragments" where there are several or a delay, but no `extra`, buffers or shards.
+    catch_up: how newcomers get the run's state. "whole": at a boundary, where all others wait for it.
+        "fragments": each fragment from its next slot to the one after that, beside training. Then the
+        others do not wait, and join() of the newcomer, which trains when it has all, returns a round
+        later or more (the longest of `periods`), within a round. It is the default where there are
+        fragments or a delay, but neither `extra` nor shared buffers nor shards.
     process_group: of a model of DTensors (fully_shard, FSDP2), that of torch.distributed over whose
         processes it is sharded, by default all; or any, whose processes make the same steps. Each of
         them constructs this, with Communicator(address, its rank), and its shard is averaged with
@@ -86,8 +86,8 @@ class DiLoCo(Member):
     others is refused with a reason.
 
     Newcomers are admitted at boundaries and get the run's state, however many they are (catch_up);
-    what is on its way then is applied at once, by all alike. Peers that die are left out: the mean is that of
-    exactly those that remain. With a delay, a fragment during whose reduction a peer was lost is not
+    what is on its way then is applied at once, by all alike. Peers that die are left out: the mean
+    is that of exactly those that remain. With a delay, a fragment during whose reduction a peer was lost is not
     reduced again until its next slot, which has all that was trained; the others are not disturbed.
     A peer that is alone continues with its own delta. If nobody has been in a run before (all
     restarted from checkpoints), the peer that has come furthest gives the state: min_peers makes
@@ -418,7 +418,7 @@ class DiLoCo(Member):
         meeting = self._admit(ended)
         if self._pipelined and not self.finished:
             self._begin_round()
-        elif meeting.moved_bytes > 0 and not self._follows:  # this peer's outer copy was wrong, and so were its parameters
+        elif meeting.moved_bytes > 0 and not self._follows:  # its outer copy was wrong, and so were its parameters
             self._layout.write(self._shared.theta)
         return meeting
 
@@ -504,12 +504,15 @@ class DiLoCo(Member):
         """What everybody waits for, for want of a delay, and what the pipeline cannot take back, is
         repeated when a peer is lost."""
         for fragment in fragments:
-            attends = functools.partial(self._attends, self._catch_up, fragment)
-            fragment.reduction.attends = list if self._catch_up is None else attends
+            fragment.reduction.attends = self._says(fragment)
             fragment.launch(self.comm, repeat or self._pipelined or self._schedule.delay == 0)
 
-    def _attends(self, catch_up: CatchUp, fragment: Fragment) -> List[float]:
-        return catch_up.entries(not fragment.is_held, sum(not one.is_held for one in self._fragments))
+    def _says(self, fragment: Fragment) -> Callable[[], List[float]]:
+        """What this peer says of itself with the fragment's reduction, when that begins."""
+        catch_up = self._catch_up
+        if catch_up is None:
+            return list
+        return lambda: catch_up.entries(not fragment.is_held, sum(not one.is_held for one in self._fragments))
 
     def _attend(self, landing: Landing, hands_on: bool) -> int:
         """What the reduction has told about who lacks fragments, and what follows from it. Returns how many took part
