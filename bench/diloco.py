@@ -8,7 +8,7 @@ processes.
     build/venv/bin/python bench/diloco.py overlap [--rate 20] [--delay-ms 100] [--compute-s 3]
         each on a host of its own (needs root): seconds of a round in each mode
     build/venv/bin/python bench/diloco.py newcomer
-        likewise: what those who are in wait for, at the boundary at which one more comes
+        likewise: what those who are in wait for when one more comes, and how long that one waits
     build/venv/bin/python bench/diloco.py curves [--steps 600] [--pace 0.1] [--plots bench/plots]
         likewise, with inner steps that take so long: loss over bytes and over time, as pictures and in a table
 
@@ -159,21 +159,29 @@ def overlap(given):
 # ---- a newcomer
 
 
+def of_newcomer(how, given):
+    """What those who were in before waited in each round, the most of them; how long the newcomer's join() took."""
+    about = {"compute_s": given.compute_s, "parameters": given.parameters, **how}
+    with far_apart(given) as (wan, address):
+        of_run = launch.options(**about, workers=PEERS - 1, rounds=given.rounds)
+        started = [launch.start("paced", address, n, *of_run, prefix=wan.prefix(n)) for n in range(PEERS - 1)]
+        with launch.Run(started, seconds=600) as run:
+            time.sleep(4 * given.compute_s)
+            late = launch.options(**about, workers=1, rounds=1)
+            run.processes.append(launch.start("paced", address, 0, *late, prefix=wan.prefix(PEERS - 1)))
+            found = [lines[0] for lines in run.results()]
+    in_before = [told["rounds"] for told in found[: PEERS - 1]]
+    return [max(waited for _, _, waited in at) for at in zip(*in_before)], found[-1]["joined_s"]
+
+
 def newcomer(given):
-    row("mode", "exposed wait of a round, s", "of that with the newcomer, s")
-    row(*["---"] * 3)
+    row("mode", "catch_up", "exposed wait of a round, s", "the most, s", "in all, s", "join() of the newcomer, s")
+    row(*["---"] * 6)
     for mode in (mode for mode in MODES if given.only in mode and "fragments" in mode):
-        about = {"compute_s": given.compute_s, "parameters": given.parameters, **MODES[mode]}
-        with far_apart(given) as (wan, address):
-            how = launch.options(**about, workers=PEERS - 1, rounds=given.rounds)
-            started = [launch.start("paced", address, n, *how, prefix=wan.prefix(n)) for n in range(PEERS - 1)]
-            with launch.Run(started, seconds=600) as run:
-                time.sleep(4 * given.compute_s)
-                late = launch.options(**about, workers=1, rounds=1)
-                run.processes.append(launch.start("paced", address, 0, *late, prefix=wan.prefix(PEERS - 1)))
-                found = [lines[0]["rounds"] for lines in run.results()[: PEERS - 1]]
-        waits = [max(waited for _, _, waited in at) for at in zip(*found)]
-        row(mode, f"{statistics.median(waits):.2f}", f"{max(waits):.2f}")
+        for way in ("whole", "fragments"):
+            waits, joined_s = of_newcomer({**MODES[mode], "catch_up": way}, given)
+            told = (statistics.median(waits), max(waits), sum(waits), joined_s)
+            row(mode, way, *(f"{value:.2f}" for value in told))
     print(f"load of the machine: {os.getloadavg()[0]:.1f}")
 
 

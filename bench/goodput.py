@@ -4,6 +4,7 @@
 seconds one is killed (kill -9), or stopped for 2 or for 15 seconds; all come back.
 
     build/venv/bin/python bench/goodput.py [--seconds 300] [--every 5] [--pace 0.25] [--seed 0]
+        [--catch-up whole]
 
 Beside it, for its loss, a run of as many steps without failures, and for its pace a short one with the same padding. It
 must be a Python that has numpy. "of the living": samples that were trained, a second in which a worker was in the run
@@ -50,13 +51,14 @@ def main():
     parser.add_argument("--every", type=float, default=5.0, metavar="SECONDS")
     parser.add_argument("--pace", type=float, default=0.25, metavar="SECONDS", help="of an inner step")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--catch-up", default="whole", help="whole: here the state comes in milliseconds")
     given = parser.parse_args()
     build = (ROOT / given.build).resolve()
     os.environ.update(PCCL_LIBRARY=str(build / "src" / "libpccl.so.1"), OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
     os.environ["PCCL_LOG_LEVEL"] = "FATAL"  # deaths and returns are what this is about
     os.environ["PYTHONPATH"] = os.pathsep.join(str(ROOT / where) for where in ("python", "python/tests"))
     rounds = max(4, round(given.seconds / given.pace / INNER_STEPS))
-    about = {"workers": given.workers, "seed": given.seed, "rounds": rounds}
+    about = {"workers": given.workers, "seed": given.seed, "rounds": rounds, "catch_up": given.catch_up}
     calm = told(build, **about)
     paced = told(build, **{**about, "rounds": PACED_ROUNDS}, pace=given.pace)
     failing = told(build, **about, pace=given.pace, every=given.every, linger_s=20)

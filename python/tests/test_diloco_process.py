@@ -65,7 +65,8 @@ import pccl
 from pccl.diloco import DiLoCo
 address, mode, where = sys.argv[1:]
 params = {"w": np.zeros(50000, np.float32)}
-how = dict(inner_steps=2, delay=1) if mode == "streaming" else dict(inner_steps=1, mode=mode)
+streams = mode == "streaming"
+how = dict(inner_steps=2, delay=1, catch_up="whole") if streams else dict(inner_steps=1, mode=mode)
 diloco = DiLoCo(pccl.Communicator(address), params, min_peers=2 if where == "join" else 1, **how)
 steps = 0
 def waits():
@@ -110,7 +111,8 @@ import numpy as np
 import pccl
 from pccl.diloco import DiLoCo
 params = {"w": np.zeros(50000, np.float32)}
-how = dict(inner_steps=2, delay=1) if sys.argv[2] == "streaming" else dict(inner_steps=1, mode=sys.argv[2])
+streams = sys.argv[2] == "streaming"
+how = dict(inner_steps=2, delay=1, catch_up="whole") if streams else dict(inner_steps=1, mode=sys.argv[2])
 with DiLoCo(pccl.Communicator(sys.argv[1]), params, **how) as diloco:
     print("in", flush=True)
     signal.sigwait({signal.SIGUSR1})

@@ -415,7 +415,7 @@ def test_who_holds_something_else_gets_it_back(address):
 def test_newcomers_catch_up_in_mid_run(address):
     """What is on its way when they come is applied early, by all alike."""
     values = [params(i) for i in range(3)]
-    settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=2, alpha=0.5)
+    settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=2, alpha=0.5, catch_up="whole")
     two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], min_peers=2, **settings))
     for step in range(1, 5):
         for i in range(2):
@@ -517,7 +517,7 @@ def test_who_leaves_does_not_disturb_the_others(address):
 def test_an_error_leaves_the_run(address):
     """With a fragment on its way; the others go on, and it may come back."""
     values = [params() for _ in range(2)]
-    settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=2, alpha=0.5)
+    settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=2, alpha=0.5, catch_up="whole")
     group = support.Group(address, 2)
     two = [DiLoCo(comm, value, **settings) for comm, value in zip(group.members, values)]
     support.parallel([one.join for one in two])

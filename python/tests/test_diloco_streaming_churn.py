@@ -36,7 +36,16 @@ die = lambda: os.kill(os.getpid(), signal.SIGKILL)
 dies, steps = about.get("dies", {}), 0
 
 class Mortal(pccl.Communicator):
-    slots = 0
+    slots = carried = 0
+    def send_async(self, *about, **given):
+        return self.carry(super().send_async(*about, **given))
+    def recv_async(self, *about, **given):
+        return self.carry(super().recv_async(*about, **given))
+    def carry(self, handle):
+        self.carried += 1
+        if self.carried == dies.get("carried"):
+            threading.Timer(dies["seconds"], die).start()
+        return handle
     def all_reduce_async(self, send, recv, **given):
         fragment, number = divmod(given["tag"] - FIRST_TAG, 1 << 24)
         if dies.get("fragment") == fragment - 1 and number == 3:
@@ -47,8 +56,9 @@ class Mortal(pccl.Communicator):
 
 comm = Mortal(address)
 diloco = DiLoCo(comm, params, inner_steps=6, fragments=3, delay=2, alpha=about["alpha"], outer=Nesterov(1.0, 0.0),
-                codec=about["codec"], feedback=about["codec"] is not None, bucket_bytes=2048,
-                min_peers=about["min_peers"], verify_every=about["verify_every"], rounds=about["rounds"], linger_s=0)
+                codec=about["codec"], feedback=about["codec"] is not None, bucket_bytes=about["bucket_bytes"],
+                min_peers=about["min_peers"], verify_every=about["verify_every"], rounds=about["rounds"],
+                catch_up=about["catch_up"])
 info = diloco.join()
 say(f"joined at {diloco.round} moved {info.moved_bytes}")
 before = {name: float(value[0]) for name, value in params.items()}
@@ -80,8 +90,8 @@ diloco.close()
 
 class Run:
     def __init__(self, script, address, **about):
-        given = {"size": 4096, "alpha": 0, "codec": None, "verify_every": 4, "rounds": 12}
-        self._script, self._address, self._about = script, address, {**given, **about}
+        given = {"size": 4096, "alpha": 0, "codec": None, "bucket_bytes": 2048, "verify_every": 4, "rounds": 12}
+        self._script, self._address, self._about = script, address, {**given, "catch_up": "whole", **about}
         self.peers = []
 
     def peer(self, number, **about):
@@ -98,7 +108,7 @@ class Run:
         for one, other in itertools.combinations(found, 2):
             for step in set(one) & set(other):
                 assert one[step] == other[step], step
-        assert all(set(mine) & set(found[0]) for mine in found), "two never met"
+        assert all(set(mine) & set(found[0]) for mine in found if mine), "two never met"
         return found
 
 
@@ -168,13 +178,40 @@ def test_the_only_other_one_is_killed_in_the_middle_of_a_reduction(script, addre
     assert of_fragment(found, 2)[2:4] == [(18, 1, 4 * first), (24, 2, 4 * (first + LAST) / 2)]
 
 
+@pytest.mark.parametrize(
+    "victim, carried, seconds",
+    [
+        ("giver", 2, 0.001),
+        ("newcomer", 4, 0.001),
+        *(pytest.param(victim, 1, 0, marks=pytest.mark.nightly) for victim in ("giver", "newcomer")),
+    ],
+)
+def test_one_is_killed_while_a_fragment_is_on_its_way_to_a_newcomer(script, address, victim, carried, seconds):
+    """The others wait for one more at the next boundary; then all have everything."""
+    run = Run(script, address, min_peers=4, size=1 << 16, bucket_bytes=1 << 16, catch_up="fragments")
+    dies = {"carried": carried, "seconds": seconds}
+    stay = [run.peer(i) for i in range(2)]
+    giver = run.peer(2, dies=dies if victim == "giver" else {})
+    gone = run.peer(3, dies={"at": 8, "seconds": 0})
+    assert gone.end() == -signal.SIGKILL
+    newcomer = run.peer(4, dies=dies if victim == "newcomer" else {})
+    assert {"giver": giver, "newcomer": newcomer}[victim].end() == -signal.SIGKILL
+    run.peer(5)
+    found = run.end(*stay, newcomer if victim == "giver" else giver, run.peers[-1])
+    counts = [participants for line in found[0].values() for _, participants, *_ in line["costs"]]
+    assert counts[-1] == 4 and set(counts) <= {0, 2, 3, 4}
+
+
 def kill_at_random(script, address, count, kills, seed, mixed=False, **about):
     """One after another of so many dies at a random moment, and another one comes instead."""
     dice = random.Random(seed)
     run = Run(script, address, min_peers=count, rounds=8 * kills + 8, **about)
 
     def start(number, mortal):
-        dies = {"at": dice.randint(8, 24), "seconds": dice.uniform(0, 0.003)} if mortal else {}
+        moment = {"at": dice.randint(8, 24)}
+        if number >= count and about.get("catch_up") == "fragments" and dice.random() < 0.5:
+            moment = {"carried": dice.randint(1, 3 * 2)}  # before it has everything
+        dies = {**moment, "seconds": dice.uniform(0, 0.003)} if mortal else {}
         return run.peer(number, dies=dies, torch=mixed and number % 2 == 1)
 
     stay = [start(number, False) for number in range(count - 1)]
@@ -185,9 +222,9 @@ def kill_at_random(script, address, count, kills, seed, mixed=False, **about):
     return run.end(*stay, victim)
 
 
-@pytest.mark.parametrize("codec", [None, "e3m0"])
-def test_killed_at_random_moments(script, address, codec):
-    found = kill_at_random(script, address, 3, 3, 1, codec=codec, alpha=0.5)
+@pytest.mark.parametrize("codec, catch_up", [(None, "whole"), ("e3m0", "whole"), ("e3m0", "fragments")])
+def test_killed_at_random_moments(script, address, codec, catch_up):
+    found = kill_at_random(script, address, 3, 3, 1, codec=codec, alpha=0.5, catch_up=catch_up)
     counts = {participants for line in found[0].values() for _, participants, *_ in line["costs"]}
     assert 3 in counts and counts <= {0, 2, 3}
 
@@ -210,11 +247,13 @@ def test_the_master_is_killed_and_started_again(script):
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("catch_up", ["whole", "fragments"])
 @pytest.mark.parametrize("seed, count", [(0, 3), (1, 3), (2, 2), (3, 4)])
-def test_many_are_killed_at_random_moments(script, address, seed, count):
+def test_many_are_killed_at_random_moments(script, address, seed, count, catch_up):
     """Of numpy and torch, with few bits, in fragments of a quarter of a megabyte."""
     pytest.importorskip("torch")
-    kill_at_random(script, address, count, 8, seed, codec="int4", alpha=0.5, size=1 << 16, mixed=True)
+    about = {"codec": "int4", "alpha": 0.5, "size": 1 << 16, "catch_up": catch_up}
+    kill_at_random(script, address, count, 8, seed, mixed=True, **about)
 
 
 def crowd(script, address, **about):

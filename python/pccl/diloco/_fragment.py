@@ -6,13 +6,14 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, replace
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional, Sequence
 
 from .. import _threads
 from .._communicator import Communicator
-from . import _outer
+from . import _catch_up, _outer
 from ._arrays import Flats, Layout, Part, Scratch
 from ._beside import Copies
+from ._catch_up import Gift
 from ._inside import Inside
 from ._outer import Outer
 from ._reduction import Reduced, Reduction
@@ -26,8 +27,9 @@ class FragmentInfo:
     """What the reduction of a fragment, which has ended, has cost.
 
     fragment: its number.
-    participants: peers that took part; 0 if it was aborted, because one was lost meanwhile: what the
-        peers have trained is then part of the fragment's next reduction.
+    participants: peers that took part, without newcomers that do not have the fragment yet; 0 if it
+        was aborted, because one was lost meanwhile: what the peers have trained is then part of the
+        fragment's next reduction.
     committed: an outer step was applied.
     tx_bytes, rx_bytes: payload that this peer sent and received.
     waited_s: seconds in which this peer could not train because it waited for the end.
@@ -63,10 +65,13 @@ class Fragment:
         self.index, self.part, self.outer, self.reduction = index, part, outer, reduction
         self.counted = 0  # samples since the last launch
         self.is_usable = True  # what was measured last, once measured() has returned
+        self.is_held = True  # this peer has the run's outer copy of it
+        self.received = 0  # bytes of that
         self._layout, self._shared, self._inside = layout, shared, inside
         self._theta, self._momentum = part.of(shared.theta), part.of(shared.momentum)
         self._measuring: Optional[_threads.Job[None]] = None
         self._shown = Copies()  # to the parameters, of the outer copy
+        self._handing_on: Optional[_threads.Job[None]] = None  # the outer copy, to a newcomer or to this one
         self._job: Optional[_threads.Job[Optional[Reduced]]] = None
         self._again: Optional[Callable[[], None]] = None  # launches what is on its way once more
 
@@ -116,6 +121,33 @@ class Fragment:
             job.value()
         self._shown.wait()
 
+    def skip(self, step: int) -> None:
+        """Measures nothing for the launch at this step."""
+        self._measuring, self.counted = None, 0
+        self._shared.set_launched(self.index, step)
+        self.contribute_nothing()
+
+    def hand_on(self, comm: Communicator, own: str, gifts: Sequence[Gift]) -> None:
+        """Sends the outer copy, or receives it, in the background. It must not change before handed_on()."""
+        mine = [gift for gift in gifts if own in gift]
+        arrays = [array for array in (*self._theta, *self._momentum) if len(array) > 0]
+
+        def carry() -> None:
+            received = _catch_up.carry(comm, own, mine, arrays, self.reduction.state_tag)
+            if received is not None:
+                self.received += received
+                self.is_held = True
+
+        if mine:
+            self._handing_on = _threads.start(carry)
+
+    def handed_on(self) -> None:
+        """Waits until what hand_on() began has ended."""
+        job = self._handing_on
+        if job is not None:
+            job.wait()
+            job.value()
+
     def launch(self, comm: Communicator, repeat: bool) -> None:
         """repeat: everybody waits for it, so that it is not given up when a peer is lost."""
         measuring = self._measuring
@@ -131,6 +163,7 @@ class Fragment:
 
         def reduce() -> Optional[Reduced]:
             self.measured()
+            self.handed_on()
             return self.reduction.run(comm, repeat)
 
         self._job = _threads.start(reduce)
@@ -175,13 +208,13 @@ class Fragment:
             self._again()
 
     def commit(self, landing: Landing, scratch: Scratch) -> FragmentInfo:
-        """Makes the outer step, if there is a mean."""
+        """Makes the outer step, if there is a mean, and an outer copy here to make it with."""
         info, reduced = landing
         if reduced is None:
             return info
         if self.index == 0:  # a sample is in all fragments, and is counted once
             self._shared.samples += reduced.samples
-        if reduced.weight == 0:
+        if reduced.weight == 0 or not self.is_held:
             return info
         if self._inside.highest(not self.reduction.mean_is_finite())[0]:
             _log.warning("fragment %d: the mean is not finite, so there is no outer step", self.index)
@@ -216,8 +249,8 @@ class Fragment:
     def end(self) -> None:
         """To be called after the communicator was closed. Afterward nothing uses the memory any
         more."""
-        for job in (self._measuring, self._job):
+        for job in (self._measuring, self._job, self._handing_on):
             if job is not None:
                 job.wait()
-        self._measuring = self._job = None
-        self.counted = 0
+        self._measuring = self._job = self._handing_on = None
+        self.counted, self.is_held = 0, True

@@ -45,6 +45,8 @@ class Meeting:
     participants: int
     newcomers: bool = False  # besides this peer
     moved_bytes: int = 0  # what this peer received
+    roster: Sequence[str] = ()  # the ids of all, where newcomers get the fragments later
+    kept: Any = None  # then, of a newcomer: its state before
 
 
 class Content(Protocol):
@@ -58,6 +60,10 @@ class Content(Protocol):
     @property
     def keep(self) -> Callable[..., Any]: ...
     def restore(self, kept: Any) -> None: ...
+
+
+class Counters(Protocol):
+    counters: Any
 
 
 class Setting(NamedTuple):
@@ -142,6 +148,9 @@ class Membership:
         assert len(self._settings) == _SETTINGS_MAX
         # Joint, where some are behind: (this peer is one whose state counts, the lowest round)
         self.catch_up: Callable[[bool, int], None] = lambda counts, lowest: None
+        # What newcomers of a run get at once, where they get the rest later; None: they get everything.
+        self.counters: Optional[Counters] = None
+        self.lacks_state = False  # this peer has a part of the state only
         self._revision = 0  # of the next synchronization
         self._asked: Optional[_threads.Job[bool]] = None
 
@@ -236,6 +245,7 @@ class Membership:
     def _found_alone(self) -> Optional[Meeting]:
         """Founds a run, or meets alone. If the run had other peers, whose state is lost, this
         synchronization fails with a reason."""
+        self._check_that_somebody_has_the_state(self.established)
         if not self._enough(self._counted(1), self._shared.round):
             return None
         if not self.established:
@@ -244,6 +254,7 @@ class Membership:
 
     def _meet_others(self, room: Sequence[Any]) -> Optional[Meeting]:
         count, highest, lowest, newcomers = self._compare()
+        self._check_that_somebody_has_the_state(highest >= _ESTABLISHED)
         count = self._counted(count)
         if not self._enough(count, _round_of(highest)):
             return None
@@ -262,10 +273,13 @@ class Membership:
             strategy = SharedStateSyncStrategy.SEND_ONLY
         else:
             strategy = SharedStateSyncStrategy.RECEIVE_ONLY
+        counters = self._counters_where_the_rest_comes_later(highest)
         kept = None if strategy is SharedStateSyncStrategy.SEND_ONLY else self._shared.keep(*room)
         try:
             if highest != lowest:
                 self.catch_up(own == highest, _round_of(lowest))
+            if counters is not None:
+                return self._tell_counters(meeting, counters, kept)
             if kept is None:
                 self._synchronize(strategy)
                 return meeting
@@ -275,6 +289,25 @@ class Membership:
                 self._shared.restore(kept)
             raise
         return meeting
+
+    def _counters_where_the_rest_comes_later(self, highest: int) -> Optional[Counters]:
+        """Not at a foundation, nor when the run has ended."""
+        goes_on = self._rounds is None or _round_of(highest) < self._rounds
+        return self.counters if highest >= _ESTABLISHED and goes_on else None
+
+    def _tell_counters(self, meeting: Meeting, counters: Counters, kept: Any) -> Optional[Meeting]:
+        """Joint: newcomers learn them. None: nobody is left who could have told them."""
+        told = told_by_all(self.comm, [self.established, self._revision, counters.counters], tag=GATHER_TAG)
+        known = [(revision, values) for is_in, revision, values in told.values() if is_in]
+        if not known:
+            return None
+        self._revision, counters.counters = known[0]
+        meeting.roster, meeting.kept = sorted(told), kept
+        return meeting
+
+    def _check_that_somebody_has_the_state(self, has: bool) -> None:
+        if self.lacks_state and not has:
+            raise state_is_lost()
 
     def _of_founders(self) -> SharedStateSyncStrategy:
         """Joint. What is popular in one group may come from another trainer than what is in the next one: then the
@@ -401,6 +434,10 @@ class Membership:
                 mine, run = setting.words(setting.number), setting.words(one if setting.number != one else other)
                 mine, run = _first_difference(_cut(setting.lines), lists.get(setting.name, ())) or (mine, run)
                 raise InvalidArgument(f"{setting.name}: this peer has {mine}, the run {run}")
+
+
+def state_is_lost() -> StateMismatch:
+    return StateMismatch("those who had the run's state have gone before this newcomer had all of it: the run is lost")
 
 
 def _round_of(key: int) -> int:

@@ -27,6 +27,7 @@ from ._arrays import Arrays, Flats
 # many of its own, the first of which is that of the weights.
 FIRST_TAG = 1 << 40
 _TAGS_OF_A_FRAGMENT = 1 << 24
+_STATE_TAGS = 1 << 23  # of those, from this one on
 
 BUCKET_BYTES = 16 << 20
 
@@ -84,6 +85,7 @@ class Reduced:
     tx_bytes: int = 0
     rx_bytes: int = 0
     names: int = 0  # the sum of those of the peers
+    present: Sequence[float] = ()  # the sums of what each said of itself
 
     def add(self, info: ReduceInfo) -> None:
         self.tx_bytes += info.tx_bytes
@@ -147,6 +149,8 @@ class Reduction:
         self._comm: Any = None
         self._kept: Dict[int, array[float]] = {}  # by tags, what error feedback had before the latest reduction
         self.name = 0  # of the trainer, 32 bits, where this is of one of its shards
+        # What this peer says of itself, by as many numbers as the others. Called in the background.
+        self.attends: Callable[[], List[float]] = list
         self._arrays = arrays
         self._max_in_flight = max_in_flight
         self._first_tag = FIRST_TAG + (index + 1) * _TAGS_OF_A_FRAGMENT
@@ -161,6 +165,11 @@ class Reduction:
             step = max(1, self._bucket_bytes // DataType[self._arrays.dtype(flat).upper()].itemsize)
             for start in range(0, len(flat), step):
                 yield flat[start : start + step]
+
+    @property
+    def state_tag(self) -> int:
+        """The first of those for the fragment's state."""
+        return self._first_tag + _STATE_TAGS
 
     def is_finite(self) -> bool:
         return all(self._arrays.is_finite(flat) for flat in self.delta)
@@ -234,14 +243,20 @@ class Reduction:
             comm.set_feedback(call.tag, place)
 
     def _about(self) -> Tuple[array[float], Call]:
-        about = array("d", [1.0, self._weight, float(self._samples), *([float(self.name)] if self.name else [])])
+        names = [float(self.name)] if self.name else []
+        about = array("d", [1.0, self._weight, float(self._samples), *names, *self.attends()])
         return about, small(about, ReduceOp.SUM, self._first_tag)
+
+    def _told(self, about: array[float]) -> Reduced:
+        rest = 4 if self.name else 3
+        names = int(sum(about[3:rest]))
+        return Reduced(int(about[0]), about[1], int(about[2]), names=names, present=about[rest:])
 
     def _repeated(self, comm: Communicator) -> Reduced:
         while True:
             about, call = self._about()
             info = comm.all_reduce_multiple_with_retry([call.descriptor()])
-            reduced = _told(about)
+            reduced = self._told(about)
             reduced.add(info)
             if reduced.weight == 0 or not self._buckets:
                 return reduced
@@ -270,7 +285,7 @@ class Reduction:
         infos = [info for info in ended if info is not None]
         if len(infos) < len(ended) or len({info.participants for info in infos}) > 1:
             return None
-        reduced = _told(about)
+        reduced = self._told(about)
         for info in infos:
             reduced.add(info)
         return reduced
@@ -286,10 +301,6 @@ class Reduction:
         if weight != 1:
             for flat in self.mean:
                 flat /= weight
-
-
-def _told(about: array[float]) -> Reduced:
-    return Reduced(int(about[0]), about[1], int(about[2]), names=int(sum(about[3:])))
 
 
 def _outcome(handle: AsyncReduceHandle) -> Optional[OperationInfo]:

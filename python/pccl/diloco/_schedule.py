@@ -64,6 +64,10 @@ class Schedule:
         """The fragments that are due at this step."""
         return self.launches(step - self.delay)
 
+    def turn(self, fragment: int, step: int) -> int:
+        """The number of the fragment's last slot, among those of all fragments in turn."""
+        return (step - self.offsets[fragment]) // self.periods[fragment] * len(self.periods) + fragment
+
     def is_boundary(self, step: int) -> bool:
         """Whether a round ends with this step."""
         return step > 0 and step % self.period == 0

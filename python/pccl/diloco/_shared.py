@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .. import _buffers
 from .._errors import InvalidArgument
@@ -90,6 +90,15 @@ class Shared:
     def state(self, revision: int) -> SharedState:
         self._state.revision = revision
         return self._state
+
+    @property
+    def counters(self) -> List[int]:
+        """All of what is in no fragment, if there is neither `extra` nor buffers."""
+        return list(self._counters)
+
+    @counters.setter
+    def counters(self, values: Sequence[int]) -> None:
+        self._counters[:] = array("q", values)
 
     def mark(self) -> int:
         """A number that is the same for peers whose names, types and sizes agree."""

@@ -6,12 +6,13 @@ import math
 import operator
 import time
 from dataclasses import replace
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .._communicator import Communicator
 from .._errors import InvalidArgument, InvalidUsage
-from . import _arrays, _checkpoint, _fragments, _membership, _outer, _reduction
+from . import _arrays, _catch_up, _checkpoint, _fragments, _membership, _outer, _reduction
 from ._arrays import Flats, Layout, Scratch
+from ._catch_up import CatchUp
 from ._eager import Own
 from ._fragment import Fragment, FragmentInfo, Landing
 from ._fragments import Fragments
@@ -21,10 +22,11 @@ from ._membership import Meeting, Membership
 from ._outer import SGD, Nesterov, Outer
 from ._reduction import BUCKET_BYTES, Codec, Reduction
 from ._schedule import Schedule
-from ._shared import Shared
+from ._shared import Kept, Shared
 
 _MODES = ("sync", "delayed", "eager")
 _WEIGHTS = ("uniform", "tokens")
+_CATCH_UPS = ("whole", "fragments")
 
 
 class DiLoCo(Member):
@@ -62,11 +64,16 @@ class DiLoCo(Member):
     share_buffers: newcomers get the module's buffers (BatchNorm's statistics) of one peer;
         otherwise, and afterward, buffers are each peer's own.
     min_peers: with fewer, a boundary waits for more. verify_every: all peers compare their state by
-        digests once in so many rounds; 0: never.
+        digests once in so many rounds, but not while a newcomer catches up; 0: never.
     rounds: the number of rounds of the run. After the last one it is `finished`: the parameters are
         final, and newcomers get them and learn that there is nothing left to train. linger_s:
         finish() of a finished run waits this long for late peers. A state_dict() of the end can be
         continued with more rounds.
+    catch_up: how newcomers get the run's state. "whole": at a boundary, where all others wait for it.
+        "fragments": each fragment from its next slot to the one after that, beside training. Then the
+        others do not wait, and join() of the newcomer, which trains when it has all, returns a round
+        later or more (the longest of `periods`), within a round. It is the default where there are
+        fragments or a delay, but neither `extra` nor shared buffers nor shards.
     process_group: of a model of DTensors (fully_shard, FSDP2), that of torch.distributed over whose
         processes it is sharded, by default all; or any, whose processes make the same steps. Each of
         them constructs this, with Communicator(address, its rank), and its shard is averaged with
@@ -79,9 +86,9 @@ class DiLoCo(Member):
     optimizer's state; random numbers. The settings must be the same on all peers; a newcomer with
     others is refused with a reason.
 
-    Newcomers are admitted at boundaries and get the run's state, however many they are; what is on
-    its way then is applied at once, by all alike. Peers that die are left out: the mean is that of
-    exactly those that remain. With a delay, a fragment during whose reduction a peer was lost is not
+    Newcomers are admitted at boundaries and get the run's state, however many they are (catch_up);
+    what is on its way then is applied at once, by all alike. Peers that die are left out: the mean
+    is that of exactly those that remain. With a delay, a fragment during whose reduction a peer was lost is not
     reduced again until its next slot, which has all that was trained; the others are not disturbed.
     A peer that is alone continues with its own delta. If nobody has been in a run before (all
     restarted from checkpoints), the peer that has come furthest gives the state: min_peers makes
@@ -122,6 +129,7 @@ class DiLoCo(Member):
         share_buffers: bool = False,
         rounds: Optional[int] = None,
         linger_s: float = 0.0,
+        catch_up: Optional[str] = None,
         process_group: Any = None,
     ) -> None:
         check_whole(
@@ -148,6 +156,7 @@ class DiLoCo(Member):
                     f'fragments, delay and alpha, and periods, are for mode="sync"; {mode!r} delays the whole model'
                 )
             self._schedule = replace(self._schedule, delay=inner_steps)
+        catch_up = self._way_to_catch_up(catch_up, bool(extra or share_buffers), inside)
         self._layout, self._inside = Layout(named, pieces, params), inside
         self._scratch = Scratch(self._layout)
         self._delta, self._mean = self._layout.zeros(staged=True), self._layout.zeros()
@@ -180,8 +189,10 @@ class DiLoCo(Member):
             _membership.number("verify_every", verify_every),
             _membership.limit("rounds", rounds),
             _membership.fraction("linger_s", linger_s),
+            _membership.choice("catch_up", catch_up, _CATCH_UPS),
         )
         membership = Membership(comm, self._kind, self._shared, min_peers, rounds, settings, inside)
+        membership.counters = self._shared if catch_up == "fragments" else None
         super().__init__(self._layout, self._shared, membership, rounds)
         if inside.size > 1:
             for fragment in self._fragments:
@@ -189,9 +200,24 @@ class DiLoCo(Member):
         self._own = Own(self._layout) if mode == "eager" else None
         self._is_midway = False  # a state was loaded, with this peer's own parameters
         self._feedback: Optional[Flats] = None  # that a loaded state has
+        self._catch_up: Optional[CatchUp] = None  # while any peer lacks fragments
+        self._follows = False  # this one does
+        self._has_left_somebody = False  # finish() was called meanwhile
         self._present = 0  # peers in the last meeting or reduction
         self._last_weight = 0.0  # of all peers, in the last reduction
         self._stays_until = 0.0  # after the end of the run
+
+    def _way_to_catch_up(self, given: Optional[str], has_more: bool, inside: Inside) -> str:
+        overlaps = self._schedule.delay > 0 or len(self._schedule.offsets) > 1
+        may = overlaps and not self._pipelined and not has_more and inside.size == 1
+        if given is None:
+            return "fragments" if may else "whole"
+        check_choice("catch_up", given, _CATCH_UPS)
+        if given == "fragments" and not may:
+            raise InvalidArgument(
+                'catch_up: "fragments" is for mode="sync" with fragments or a delay, without `extra`, buffers or shards'
+            )
+        return given
 
     # ---- membership
 
@@ -201,6 +227,8 @@ class DiLoCo(Member):
         self._membership.enter(self.comm)
         on_its_way = self._layout.copy_of(self._delta) if self._is_midway else None
         meeting = self._meet()
+        if not self._membership.established:
+            return self._follow(meeting)
         self._in_run = self._has_state = True
         has_state = self._inside.highest(meeting.moved_bytes)[0] == 0  # the one that counts
         if has_state and on_its_way is not None:
@@ -219,6 +247,9 @@ class DiLoCo(Member):
             self._launch([fragment for fragment in self._fragments if fragment.is_launched])
             if self._schedule.delay > 0:
                 self._membership.ask()
+        return self._joined(meeting)
+
+    def _joined(self, meeting: Meeting) -> StepInfo:
         return StepInfo(
             round=self.round,
             joined=True,
@@ -228,6 +259,43 @@ class DiLoCo(Member):
             waited_s=self._waited_s,
             finished=self.finished,
         )
+
+    def _follow(self, meeting: Meeting) -> StepInfo:
+        """Goes with the others, step by step, but does not train before it has all fragments. Until then its parameters
+        are what they were."""
+        kept = meeting.kept
+        for name in ("theta", "momentum"):  # they are in room that reductions need
+            setattr(kept, name, self._layout.copy_of(getattr(kept, name)) if self._has_state else [])
+        self._follows = self._membership.lacks_state = True
+        try:
+            for fragment in self._fragments:
+                fragment.is_held, fragment.received = False, 0
+                fragment.contribute_nothing()
+            self._launch([fragment for fragment in self._fragments if fragment.is_launched])
+            if self._schedule.delay > 0:
+                self._membership.ask()
+            while not all(fragment.is_held for fragment in self._fragments):
+                self._shared.position += 1
+                if self._schedule.acts(self.inner_step):
+                    self._reach()
+        except BaseException:
+            self._forget_what_came(kept)
+            raise
+        finally:
+            self._follows = self._membership.lacks_state = self._is_midway = False
+        self._membership.established = self._in_run = self._has_state = True
+        self._settle()
+        meeting.moved_bytes += sum(fragment.received for fragment in self._fragments)
+        return self._joined(meeting)
+
+    def _forget_what_came(self, kept: Kept) -> None:
+        """The state is again that which this peer came with."""
+        self.comm.close()
+        self._leave()
+        self._shared.restore(kept)
+        if not self._has_state:
+            self._layout.read(self._shared.theta)
+            _arrays.fill(self._shared.momentum, 0.0)
 
     # ---- steps
 
@@ -249,6 +317,11 @@ class DiLoCo(Member):
             raise InvalidUsage(
                 f"DiLoCo: step() after the end of the run, which has {self.rounds} rounds: its state_dict() goes on in "
                 "one that has more"
+            )
+        if self._has_left_somebody:
+            raise InvalidUsage(
+                "DiLoCo: step() after finish() while a newcomer was catching up, which could not take part in that: "
+                "close(), and rejoin() with a new communicator"
             )
         self.add_samples(samples)
         self._shared.position += 1
@@ -335,7 +408,7 @@ class DiLoCo(Member):
             if is_boundary:
                 self._membership.ask()
             landed, launching = [self._land(fragment) for fragment in launching], []
-        ended = [self._commit(landing) for landing in landed]
+        ended = [self._commit(landing, hands_on=True) for landing in landed]
         info = StepInfo()
         if is_boundary:
             meeting = self._end_round(launching, ended)
@@ -357,7 +430,7 @@ class DiLoCo(Member):
         meeting = self._admit(ended)
         if self._pipelined and not self.finished:
             self._begin_round()
-        elif meeting.moved_bytes > 0:  # this peer's outer copy was wrong, and so were its parameters
+        elif meeting.moved_bytes > 0 and not self._follows:  # its outer copy was wrong, and so were its parameters
             self._layout.write(self._shared.theta)
         return meeting
 
@@ -372,7 +445,8 @@ class DiLoCo(Member):
         self._launch(rest, repeat=True)
         for fragment in rest:
             ended.append(self._commit(self._land(fragment)))
-        self._settle()
+        if not self._follows:
+            self._settle()
         self._stays_until = time.monotonic() + self._linger_s
 
     def _finish(self) -> StepInfo:
@@ -381,6 +455,7 @@ class DiLoCo(Member):
         self._wait(self._membership.wait_for_answer)
         self._settle()
         self._shared.forget_step()
+        self._has_left_somebody = self._catch_up is not None
         if self.finished and self._linger_s > 0:
             self._wait(self._linger)
         return self._complete(StepInfo(), ended)
@@ -423,11 +498,15 @@ class DiLoCo(Member):
         for fragment in self._fragments:
             fragment.end()
         self._is_midway, self._feedback = False, None
+        self._catch_up, self._has_left_somebody = None, False
         super()._leave()
 
     # ---- parts of a step
 
     def _measure(self, fragment: Fragment) -> None:
+        if self._follows:
+            fragment.skip(self.inner_step)
+            return
         start = self._shared.theta if self._own is None else self._own.start
         fragment.measure(start, self._delta, self.inner_step, self._weight_of, at_once=self._pipelined)
 
@@ -438,7 +517,32 @@ class DiLoCo(Member):
         """What everybody waits for, for want of a delay, and what the pipeline cannot take back, is
         repeated when a peer is lost."""
         for fragment in fragments:
+            fragment.reduction.attends = self._says(fragment)
             fragment.launch(self.comm, repeat or self._pipelined or self._schedule.delay == 0)
+
+    def _says(self, fragment: Fragment) -> Callable[[], List[float]]:
+        """What this peer says of itself with the fragment's reduction, when that begins."""
+        catch_up = self._catch_up
+        if catch_up is None:
+            return list
+        return lambda: catch_up.entries(not fragment.is_held, sum(not one.is_held for one in self._fragments))
+
+    def _attend(self, landing: Landing, hands_on: bool) -> int:
+        """What the reduction has told about who lacks fragments, and what follows from it. Returns how many took part
+        who do not lack this one."""
+        reduced, catch_up = landing.reduced, self._catch_up
+        if reduced is None or catch_up is None:
+            return landing.info.participants
+        index = landing.info.fragment
+        fragment, attendance = self._fragments[index], catch_up.read(reduced.present)
+        if not attendance.holders and not fragment.is_held:
+            raise _membership.state_is_lost()
+        if attendance.is_over:
+            self._catch_up = None
+        if hands_on:
+            turn = self._schedule.turn(index, self.inner_step)
+            fragment.hand_on(self.comm, catch_up.own, _catch_up.gifts(attendance, turn))
+        return reduced.participants - len(attendance.lacking)
 
     def _land(self, fragment: Fragment) -> Landing:
         landing = self._wait(lambda: fragment.land(self.inner_step))
@@ -449,12 +553,13 @@ class DiLoCo(Member):
         self._last_weight = 0.0 if reduced is None else reduced.weight
         return landing
 
-    def _commit(self, landing: Landing) -> FragmentInfo:
+    def _commit(self, landing: Landing, hands_on: bool = False) -> FragmentInfo:
         """Applies what has landed, and shows it in the parameters; in the pipeline _begin_round()
-        does that."""
+        does that. hands_on: gives it to those who lack it."""
         fragment = self._fragments[landing.info.fragment]
         info = fragment.commit(landing, self._scratch)
-        if not self._pipelined and (landing.reduced is not None or not fragment.is_usable):
+        info = replace(info, participants=self._attend(landing, hands_on))
+        if not (self._pipelined or self._follows) and (landing.reduced is not None or not fragment.is_usable):
             fragment.show(self._alpha, self._mean, self._scratch)
         return info
 
@@ -463,16 +568,19 @@ class DiLoCo(Member):
         for fragment in self._fragments:
             if fragment.is_on_its_way:
                 ended.append(self._commit(self._land(fragment)))
+        for fragment in self._fragments:
+            self._wait(fragment.handed_on)
 
     def _admit(self, ended: List[FragmentInfo]) -> Meeting:
         """All peers decide this alike, by what joint calls have told them. Newcomers do not have
         what is on its way, and the library takes nobody in meanwhile: so that is applied first."""
         is_pending = self._wait(self._membership.answer)
-        if is_pending or self._present < self._min_peers or self.finished:
+        may_admit = self._catch_up is None  # else a fragment may be on its way to a newcomer
+        if (is_pending and may_admit) or self._present < self._min_peers or self.finished:
             self._drain(ended)
             self._wait(self._membership.update)
             return self._meet()
-        if self._present > 1 and self._verify_every > 0 and self.round % self._verify_every == 0:
+        if may_admit and self._present > 1 and self._verify_every > 0 and self.round % self._verify_every == 0:
             self._drain(ended)
             self._rest()
             return Meeting(self._present, moved_bytes=self._wait(self._membership.verify))
@@ -489,6 +597,11 @@ class DiLoCo(Member):
         # An established peer receives nothing, so its deltas stay intact.
         meeting = self._wait(lambda: self._membership.meet(self._delta, self._mean))
         self._present = meeting.participants
+        self._catch_up = CatchUp(meeting.roster, self.comm.id) if meeting.roster else None
+        for fragment in self._fragments:
+            fragment.is_held = fragment.is_held or self._catch_up is None
+            if self._follows:
+                fragment.contribute_nothing()  # the meeting has used the room of the deltas
         return meeting
 
     def _begin_round(self) -> None:

@@ -3,10 +3,10 @@ it imports once and forks all of them.
 
     python -m lab.crowd ADDRESS '{"workers": 4, "rounds": 60, "kills": 20, "seed": 1}'
 
-workers, rounds, seed: of the run. pace: seconds that an inner step takes, of which the processor is used for a part; 0:
-no more than it needs. kills: so many die, spread evenly over the rounds, each at a random moment. every: seconds
-between disturbances, each a kill, or a stop for 2 or for 15 seconds. Whoever is killed is replaced by a new process;
-who was stopped so long that the others have gone on comes back as a newcomer. Prints a line of JSON: the loss, samples,
+workers, rounds, seed, catch_up: of the run. pace: seconds that an inner step takes, of which the processor is used for
+a part; 0: no more than it needs. kills: so many die, spread evenly over the rounds, each at a random moment. every:
+seconds between disturbances, each a kill, or a stop for 2 or for 15 seconds. Whoever is killed is replaced by a new
+process; who was stopped so long that the others have gone on comes back as a newcomer. Prints a line of JSON: the loss, samples,
 seconds that workers were alive and in the run, and more. It fails if two workers ever held different outer copies after
 the same step.
 """
@@ -53,6 +53,7 @@ def live(about, number, say, progress):
     worker = Worker(number, about["workers"], about["seed"], about["rounds"] * about["inner_steps"])
     connection = lambda: pccl.Communicator(about["address"], options=about["options"])
     how = {"inner_steps": about["inner_steps"], "outer": pccl.diloco.Nesterov(0.7, 0.9), **STREAMING}
+    how["catch_up"] = about["catch_up"]
     diloco = pccl.diloco.DiLoCo(
         None, named(worker.model.flat), rounds=about["rounds"], linger_s=about["linger_s"], **how
     )
@@ -267,7 +268,7 @@ def told(crowd):
 def main(address, given):
     about = {
         "address": address, "workers": 4, "rounds": 20, "inner_steps": 24, "seed": 0, "pace": 0.0, "kills": 0,
-        "every": None, "linger_s": 5.0, "options": {}, **json.loads(given),
+        "every": None, "linger_s": 5.0, "options": {}, "catch_up": None, **json.loads(given),
     }  # fmt: skip
     text.validation()  # which each would read
     disturbed = about["kills"]

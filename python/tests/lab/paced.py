@@ -30,17 +30,23 @@ def inner_step(worker, flat, seconds):
     return time.monotonic() - begin
 
 
+def step(diloco, worker, flat, given):
+    """What it told, and the seconds of compute."""
+    computed = inner_step(worker, flat, given.compute_s / given.inner_steps)
+    return diloco.step(1), computed
+
+
 def rounds(diloco, worker, flat, given):
     """(seconds of the round, of its compute, of waiting) for each round but the first two: those
     fill the pipeline."""
-    diloco.join()
     found = []
+    while diloco.inner_step % given.inner_steps != 0:  # of a newcomer
+        step(diloco, worker, flat, given)
     for _ in range(given.rounds + 2):
         begin, computed, waited = time.monotonic(), 0.0, 0.0
         for _ in range(given.inner_steps):
-            computed += inner_step(worker, flat, given.compute_s / given.inner_steps)
-            info = diloco.step(1)
-            waited += info.waited_s
+            info, seconds = step(diloco, worker, flat, given)
+            computed, waited = computed + seconds, waited + info.waited_s
         assert info.synced
         found.append((time.monotonic() - begin, computed, waited))
     diloco.finish()
@@ -61,18 +67,22 @@ def main():
     parser.add_argument("--codec")
     parser.add_argument("--fragments", type=int, default=1)
     parser.add_argument("--delay", type=int, default=0)
+    parser.add_argument("--catch-up")
     given = parser.parse_args()
     flat = np.random.default_rng(1).standard_normal(given.parameters, dtype=np.float32)
     params = {f"part.{i}": part for i, part in enumerate(np.array_split(flat, given.fragments))}
     with pccl.Communicator(given.address) as comm:
         gather(comm, given.workers)
         how = {"inner_steps": given.inner_steps, "bucket_bytes": given.bucket_bytes, "codec": given.codec}
-        how.update(mode=given.mode, fragments=given.fragments, delay=given.delay)
+        how.update(mode=given.mode, fragments=given.fragments, delay=given.delay, catch_up=given.catch_up)
         diloco = pccl.diloco.DiLoCo(comm, params, **how)
+        begin = time.monotonic()
+        diloco.join()
+        joined_s = time.monotonic() - begin
         found = rounds(diloco, Worker(given.number, given.workers, 0, 600), flat, given)
         names = ("round_s", "compute_s", "waited_s")
         told = {name: statistics.median(values) for name, values in zip(names, zip(*found))}
-        print(json.dumps({**told, "rounds": found, "digest": diloco.digest()}))
+        print(json.dumps({**told, "joined_s": joined_s, "rounds": found, "digest": diloco.digest()}))
         diloco.close()
 
 
