@@ -25,6 +25,10 @@ enum {
     PCCL_TAGS_PER_ERA_MAX = 1 << 20,    /* distinct tags between two topology updates */
     PCCL_CHOICES_MAX = 4096,            /* tags with an automatic codec that one peer remembers */
     PCCL_BUDGET_MS_MAX = (1 << 17) - 1, /* of an automatic codec */
+    PCCL_OFFERS_AHEAD = 32, /* sends that a peer asks for before somebody receives them from anybody */
+    PCCL_OFFERS_MAX = PCCL_OPS_HELD_MAX + PCCL_OFFERS_AHEAD, /* that it asks for of one tag */
+    PCCL_LISTENED_MAX = 2 * PCCL_OPS_HELD_MAX,               /* tags that it asks for at one time */
+    PCCL_ANNOUNCED_SENDS_MAX = 65536,   /* that members have announced to one peer: of 16 peers, each as it may hold */
     PCCL_TINY_BYTES_MAX = 8192,         /* payload that may travel through the master */
     PCCL_SUBGROUPS_MAX = 4096,          /* that one peer is in, or founds */
     PCCL_SUBGROUP_SEATS_MAX = 1 << 17,  /* their members, in all: a report of them stays short */
