@@ -355,9 +355,18 @@ PCCL_EXPORT pcclResult_t pcclSend(const void *buffer, size_t count, pcclDataType
                                   const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
                                   pcclOperationInfo_t *PCCL_NULLABLE info);
 
+/* In pcclRecv, in the place of a rank: whoever sends. */
+#define PCCL_ANY_PEER UINT32_MAX
+
 /*
- * Receives from one peer, which calls pcclSend with this one's rank. peer is a rank. BLOCKS.
+ * Receives from one peer, which calls pcclSend with this one's rank. peer is a rank, or PCCL_ANY_PEER: it
+ * receives one of the sends of its tag to this peer that no other receive meets, of a member of the group
+ * whose handle this is. Those who send take turns, and of one of them the sends come in their order. Who it
+ * was is the first of the participants in info. Until somebody has sent no peer is waited for in particular,
+ * and whose send has ended is passed over; from then on it is a receive from that peer. BLOCKS.
  * pcclSuccess
+ * pcclRankConnectionLost as for pcclSend; or from anybody, and all others have gone, or its deadline
+ *                        (op_timeout_ms) has passed and nobody has sent
  * and the results of pcclSend
  */
 PCCL_EXPORT pcclResult_t pcclRecv(void *buffer, size_t count, pcclDataType_t datatype, uint32_t peer,

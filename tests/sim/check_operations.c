@@ -131,6 +131,17 @@ static void take_list(struct sim_launch *launch, const struct pccl_id *members, 
     memcpy(launch->list, members, count * sizeof *launch->list);
 }
 
+static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
+
+/* Of a receive from anybody nobody hears while the master is away, but what is chosen is chosen in order. */
+static void book_earlier(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
+{
+    for (const struct pccl_peer_op *other = peer->machine->oldest; other != NULL; other = other->newer)
+        if (other->from_anybody && other->instance.subgroup == op->instance.subgroup &&
+            other->instance.tag == op->instance.tag && other->instance.use < op->instance.use)
+            (void)book(sim, peer, other);
+}
+
 static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     struct sim_checks *checks = sim->checks;
@@ -141,6 +152,7 @@ static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const str
     if (checks->launching != peer && !op->from_anybody)
         sim_fail(sim, "I2 p%u: outcome of %s, which it never launched, reaches the caller", peer->process.number,
                  sim_instance_text(&op->instance));
+    book_earlier(sim, peer, op);
     check_use(sim, peer, op);
     launch = calloc(1, sizeof *launch);
     if (launch == NULL)
