@@ -71,7 +71,7 @@ def test_more_than_may_be_under_way(group):
 @pytest.mark.parametrize("count", [3, LARGE])
 @pytest.mark.parametrize("early", [False, True])
 def test_from_anybody(group, count, early):
-    """Each of two sends several, of which the third learns who sent; of each they come in order, and both take turns."""
+    """Each of two sends several, of which the third learns who sent; of each they come in order."""
     three = group(3)
     ids, each = three.members[0].members(), 5
 

@@ -84,7 +84,8 @@ static const char *check_open(const struct pccl_peer *p, const struct pccl_peer_
     PCCL_RULE(op->payload_bytes <= op->payload_capacity, "a payload is within its room");
     PCCL_RULE((op->state == PCCL_OP_OPEN) == (op->instance.subgroup == PCCL_OPEN_PAIR),
               "a receive from anybody has a name when somebody is chosen");
-    PCCL_RULE(!op->tiny || op->complete || op->abort_sent || op->state == PCCL_OP_OPEN, "a tiny operation that never started is to be aborted");
+    PCCL_RULE(!op->tiny || op->complete || op->abort_sent || op->state == PCCL_OP_OPEN,
+              "a tiny operation that never started is to be aborted");
     PCCL_RULE(!op->unstable, "an undecided operation has no outcome");
     return NULL;
 }

@@ -36,8 +36,7 @@ static uint32_t count_open(const struct pccl_peer *p, uint64_t tag)
 
 static void ask(struct pccl_peer *p, uint64_t tag, uint32_t count)
 {
-    pccl_peer_send(
-        p, &(struct pccl_msg){.type = PCCL_MSG_listen, .as.listen = {.tag = tag, .count = count}});
+    pccl_peer_send(p, &(struct pccl_msg){.type = PCCL_MSG_listen, .as.listen = {.tag = tag, .count = count}});
 }
 
 static void forget(struct pccl_peer *p, struct pccl_ask *asked)

@@ -192,8 +192,8 @@ struct pccl_peer {
     bool has_news;              /* somebody may have become one who can be chosen */
     uint64_t arrivals;          /* numbers announcements and choices, in one order */
     struct pccl_table asks;     /* by tag */
-    struct pccl_table choices; /* of automatic codecs, by tag */
-    uint64_t choices_told_us;  /* when it was last logged that one has changed */
+    struct pccl_table choices;  /* of automatic codecs, by tag */
+    uint64_t choices_told_us;   /* when it was last logged that one has changed */
 
     /* subgroups */
     struct pccl_table subgroups;        /* by name */

@@ -249,7 +249,7 @@
 
 #define PCCL_FIELDS_subgroup_end(F) F(U64, subgroup, 1, PCCL_FOUNDING / 2) /* the sender closes it: it ends for all */
 
-#define PCCL_FIELDS_listen(F) /* of this tag, up to so many sends that are tiny: `offer` */                             \
+#define PCCL_FIELDS_listen(F) /* of this tag, up to so many sends that are tiny: `offer` */                            \
     F(U64, tag, , )                                                                                                    \
     F(U32, count, 0, PCCL_OFFERS_MAX) /* in the place of what it has asked for before */
 

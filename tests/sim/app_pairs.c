@@ -2,9 +2,9 @@
  * Callers that send and receive: in half of the seeds, in most chapters, some pairs of members have
  * streams of sends, a few in flight, all of one tag, so that they meet by the order of launches
  * alone. Some members receive from anybody in a chapter, under another tag, and all that is sent to
- * them then has one form; they receive as often as they are sent to. What is sent follows from who the two are and from how many were launched in this era; a
- * member that cannot launch one, or drops one that failed, is behind the other, until a deadline or
- * the end of the era.
+ * them then has one form; they receive as often as they are sent to. What is sent follows from who the
+ * two are and from how many were launched in this era; a member that cannot launch one, or drops one that failed, is
+ * behind the other, until a deadline or the end of the era.
  */
 #include "check.h"
 

@@ -146,7 +146,7 @@ void scenario_anybody_mixed(struct sim *sim)
     }
 }
 
-/* A sender dies before it is chosen: others are received. After that: its receive is told who, and one of others goes on. */
+/* A sender dies before it is chosen: others are received. After that: its receive is told who, and others go on. */
 void scenario_anybody_sender_dies(struct sim *sim)
 {
     scenario_cluster(sim, p, 6, 1);
@@ -156,8 +156,8 @@ void scenario_anybody_sender_dies(struct sim *sim)
         scenario_run_ms(sim, 20);
         sim_peer_kill(sim, p[dies], false);
         (void)lost;
-        WAIT(sim, 1000, pccl_id_find(p[0]->machine->ring, p[0]->machine->ring_count, &p[dies]->id) ==
-                            p[0]->machine->ring_count);
+        WAIT(sim, 1000,
+             pccl_id_find(p[0]->machine->ring, p[0]->machine->ring_count, &p[dies]->id) == p[0]->machine->ring_count);
         struct pccl_peer_op *in = receive(sim, 0, tiny != 0);
         scenario_run_ms(sim, 100);
         MUST(sim, is_open(in));
@@ -237,7 +237,7 @@ void scenario_anybody_mismatch(struct sim *sim)
     must_meet(sim, 0, out, 2, in);
 }
 
-/* The master restarts while a receive is open and a send waits: the next master is asked again, and what is chosen ends. */
+/* The master restarts while receives are open and sends wait: the next one is asked again, and what is chosen ends. */
 void scenario_anybody_restart(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
