@@ -333,20 +333,17 @@ PCCL_EXPORT pcclResult_t pcclAllToAll(const void *sendbuf, void *recvbuf, size_t
                                       pcclOperationInfo_t *PCCL_NULLABLE info);
 
 /*
- * Sends to one peer, which calls pcclRecv with this one's rank, as many elements of the same type, and
- * the same tag. peer is a rank; options->members only says whose. BLOCKS until the other one has all of
- * it. The n-th send of a tag meets the n-th receive of it by that peer from this one (since the last
- * update of the topology, as for reductions), whichever of their handles they use; both succeed, or
- * both fail. Any number of one tag may be under way. Nobody else takes part or is held up: the death of
- * a third peer disturbs neither. If one of the two dies or leaves, the other one fails and is told who.
- * The buffer is only read. There is no quantization, and alone_ok means nothing.
+ * Sends to one peer, which calls pcclRecv with this one's rank, as many elements of the same type, and the same
+ * tag. peer is a rank; options->members only says whose. BLOCKS until the other one has all of it. The n-th send of
+ * a tag meets the n-th receive of it by that peer from this one (since the last update of the topology), whichever
+ * of their handles they use; both succeed, or both fail. Any number of one tag may be under way. No death elsewhere
+ * disturbs the two; if one goes, the other is told. The buffer is only read, and alone_ok means nothing.
  * pcclSuccess
  * pcclInvalidArgument    as for pcclBroadcast; or peer is this peer's own rank
- * pcclInvalidUsage       the two differ in count, data type or label, or one of them goes through the master and
- *                        the other does not (ext. pcclPeerMismatch); more than 4096 operations of this peer are
- *                        launched and not awaited; in a group of more than 16 members it is longer than
- *                        what goes through the master, and no group of the two (pcclCreateGroup) is open
- *                        (then nothing was launched); and as for pcclAllReduceAsync
+ * pcclInvalidUsage       the two differ in count, data type, label, or in whether it goes through the master (ext.
+ *                        pcclPeerMismatch); more than 4096 operations are launched and not awaited; among more
+ *                        than 16 members it is longer than what goes through the master, and no group of the two
+ *                        (pcclCreateGroup) is open (nothing was launched); and as for pcclAllReduceAsync
  * pcclTooFewPeers        this peer is alone in its group
  * pcclRankConnectionLost the other peer is gone; and as for pcclAwaitAsyncReduce
  * pcclInternalError      as for pcclAwaitAsyncReduce
@@ -355,9 +352,12 @@ PCCL_EXPORT pcclResult_t pcclSend(const void *buffer, size_t count, pcclDataType
                                   const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
                                   pcclOperationInfo_t *PCCL_NULLABLE info);
 
+#define PCCL_ANY_PEER UINT32_MAX /* in pcclRecv: whoever sends */
 /*
- * Receives from one peer, which calls pcclSend with this one's rank. peer is a rank. BLOCKS.
+ * Receives from the peer of this rank, or from PCCL_ANY_PEER: from a member of the group that has sent the tag here.
+ * Those who send take turns, sends of one keep their order. The first participant in info is who sent. BLOCKS.
  * pcclSuccess
+ * pcclRankConnectionLost as for pcclSend; or nobody has sent before its deadline, or all others are gone
  * and the results of pcclSend
  */
 PCCL_EXPORT pcclResult_t pcclRecv(void *buffer, size_t count, pcclDataType_t datatype, uint32_t peer,

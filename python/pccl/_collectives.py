@@ -333,12 +333,14 @@ def all_to_all(options: Options, send: Any, recv: Any) -> Work:
     return options.work("pcclAllToAll", (*addresses, source.count // world, source.dtype), (source, target), staged)
 
 
-def transfer(options: Options, thing: Any, peer: Union[int, str], sends: bool) -> Work:
-    """A send to the peer, or a receive from it."""
+def transfer(options: Options, thing: Any, peer: Union[int, str, None], sends: bool) -> Work:
+    """A send to the peer, or a receive from it; None: from anybody."""
     where = options.where
     assert options.members is not None
     if len(options.members) < 2:
         rank = 0  # whoever is meant: the library says that this peer is alone
+    elif peer is None and not sends:
+        rank = _native.ANY_PEER
     else:
         rank = _rank_of(options, peer, "peer")
     buffer = _one(where, thing, "t", not sends)

@@ -844,11 +844,16 @@ class Communicator:
         """The same without waiting."""
         return self._launch("send_async", self._transfer("send_async", t, peer, tag, True), label)
 
-    def recv(self, t: Any, peer: Union[int, str], *, tag: int = 0, label: str = "") -> OperationInfo:
-        """Receives into a buffer what the peer, a rank or an id, sends to this one."""
+    def recv(self, t: Any, peer: Union[int, str, None] = None, *, tag: int = 0, label: str = "") -> OperationInfo:
+        """Receives into a buffer what the peer, a rank or an id, sends to this one.
+
+        None: what any member of the group has sent with this tag and no other receive meets; who it was is the first
+        of the info's participants. Those who send take turns."""
         return self._carry_out("recv", self._transfer("recv", t, peer, tag, False), label)
 
-    def recv_async(self, t: Any, peer: Union[int, str], *, tag: int = 0, label: str = "") -> AsyncReduceHandle:
+    def recv_async(
+        self, t: Any, peer: Union[int, str, None] = None, *, tag: int = 0, label: str = ""
+    ) -> AsyncReduceHandle:
         """The same without waiting."""
         return self._launch("recv_async", self._transfer("recv_async", t, peer, tag, False), label)
 
@@ -919,7 +924,7 @@ class Communicator:
         operation._on_arrival = on_arrival
         return self._operation(where, operation._make(where, self._counted_on)[1], "", blocking)
 
-    def _transfer(self, where: str, t: Any, peer: Union[int, str], tag: int, sends: bool) -> Work:
+    def _transfer(self, where: str, t: Any, peer: Union[int, str, None], tag: int, sends: bool) -> Work:
         ids, _ = self._members()
         return _collectives.transfer(_collectives.Options(where, tag, ids, False), t, peer, sends)
 

@@ -248,6 +248,7 @@ class FailureC(ctypes.Structure):
 
 LogCallback = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_char_p, c_void_p)
 
+ANY_PEER = 0xFFFFFFFF  # in pcclRecv: whoever sends
 _LAUNCH = [POINTER(CollectiveOptionsC), c_void_p, POINTER(AsyncReduceOpC)]
 _LAUNCH_OF_BLOBS = POINTER(CollectiveOptionsC), c_void_p, c_void_p, c_void_p
 

@@ -68,6 +68,74 @@ def test_more_than_may_be_under_way(group):
     two.all(lambda comm, i: receive(comm) if i else send(comm))
 
 
+@pytest.mark.parametrize("count", [3, LARGE])
+@pytest.mark.parametrize("early", [False, True])
+def test_from_anybody(group, count, early):
+    """Each of two sends several, of which the third learns who sent; of each they come in order."""
+    three = group(3)
+    ids, each = three.members[0].members(), 5
+
+    def receive(comm):
+        got = [np.empty(count) for _ in range(2 * each)]
+        handles = [comm.recv_async(place, tag=4) for place in got] if early else []
+        comm.barrier()
+        infos = [handle.result() for handle in handles] or [comm.recv(place, tag=4) for place in got]
+        order = []
+        for place, info in zip(got, infos):
+            source = ids.index(info.participants[0])
+            assert (place == 10 * source + order.count(source)).all()
+            assert info.participants[1] == ids[2] and info.rank == 1 and info.sequence == order.count(source)
+            order.append(source)
+        assert sorted(order) == [0] * each + [1] * each
+
+    def send(comm, i):
+        if early:
+            comm.barrier()
+        handles = [comm.send_async(np.full(count, 10.0 * i + k), 2, tag=4) for k in range(each)]
+        if not early:
+            comm.barrier()
+        for handle in handles:
+            handle.result()
+
+    three.all(lambda comm, i: receive(comm) if i == 2 else send(comm, i))
+
+
+def test_from_anybody_in_a_group(group):
+    """Of the group's members only, although somebody else sends the same tag."""
+    three = group(3)
+    ids = three.members[0].members()
+
+    def work(comm, i):
+        if i == 0:
+            comm.send(np.full(3, 7.0), 2)
+            return
+        with comm.group(ids[1:]) as pair:
+            if i == 1:
+                pair.send(np.full(3, 8.0), 1)
+                return
+            got = np.empty(3)
+            assert pair.recv(got).participants == (ids[1], ids[2]) and got[0] == 8
+            assert comm.recv(got).participants == (ids[0], ids[2]) and got[0] == 7
+
+    three.all(work)
+
+
+def test_from_anybody_when_nobody_sends(group):
+    two = group(2)
+
+    def wait(comm, i):
+        if i == 0:
+            return
+        handle = comm.recv_async(np.empty(3))
+        assert not handle.test()
+        comm.abort()
+        with pytest.raises(pccl.AbortedError, match="its caller aborted the operation"):
+            handle.result()
+
+    two.all(wait)
+    two.all(lambda comm, i: comm.recv(np.zeros(3)) if i else comm.send(np.zeros(3), 1))
+
+
 def test_ends_that_differ(group):
     two = group(2)
 
@@ -100,6 +168,8 @@ def test_alone(group):
     for call in (comm.send, comm.recv):
         with pytest.raises(pccl.TooFewPeersError, match="alone in its group"):
             call(np.zeros(3), 1)
+    with pytest.raises(pccl.TooFewPeersError, match="alone in its group"):
+        comm.recv(np.zeros(3))
 
 
 VICTIM = """

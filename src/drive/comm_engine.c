@@ -47,6 +47,10 @@ void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *o
     PCCL_ASSERT(!operation->decided);
     operation->decided = true;
     operation->committed = committed;
+    if (op && op->from_anybody)
+        operation->members[0] = op->descriptor.root;
+    if (operation->job && !operation->job->started)
+        pccl_comm_op_job_leave(comm, operation); /* nobody was chosen */
     pccl_comm_sight_decided(comm, operation, op);
     if (op)
         pccl_comm_watch_ended(comm, op);
@@ -236,8 +240,15 @@ static void start(struct pccl_communicator *comm, struct pccl_comm_op_job *job, 
 void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
 {
     struct pccl_comm_op *operation = op->user;
-    if (operation->job) /* else out of memory for it: the machine is told when this step is over */
-        start(context, operation->job, op);
+    struct pccl_comm_op_job *job = operation->job;
+    if (!job)
+        return; /* out of memory for it: the machine is told when this step is over */
+    if (op->from_anybody) {
+        operation->members[0] = job->job.ring[0] = op->descriptor.root;
+        job->job.config.descriptor = op->descriptor;
+        job->job.config.root = 0;
+    }
+    start(context, job, op);
 }
 
 /* The buffers are as they were at the launch; the members are the same, in another order. */

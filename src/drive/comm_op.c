@@ -149,6 +149,9 @@ static enum pccl_status find_pair(const struct pccl_communicator *comm, const st
 {
     if (peers->count < 2)
         return PCCL_TOO_FEW_PEERS;
+    pair[1] = comm->id;
+    if (pccl_request_is_from_anybody(request))
+        return PCCL_OK; /* pair[0] is 0 until somebody is chosen */
     if (request->root >= peers->count) {
         pccl_text_format(reason, "the other peer is rank %u, but there are %u members", request->root, peers->count);
         return PCCL_ARGUMENT;
@@ -175,7 +178,7 @@ static enum pccl_status make(const struct pcclComm_t *handle, const struct pccl_
                              struct pccl_comm_op **made, struct pccl_text *reason)
 {
     struct peers peers = peers_of(handle, request);
-    struct pccl_id pair[2];
+    struct pccl_id pair[2] = {{{0}}};
     if (is_send(request)) {
         enum pccl_status status = find_pair(handle->comm, request, &peers, pair, reason);
         if (status != PCCL_OK)
@@ -455,7 +458,8 @@ static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation
     operation->name = name;
     pccl_table_insert(&comm->operations.by_tag, &operation->by_tag, key_of(operation->handle, name));
     operation->why.details = (struct pccl_details){.launched = true, .tag = tag, .sequence = op ? op->instance.use : 0};
-    if (operation->job && !operation->job->started) /* decided before it started, or it never will */
+    bool may_start = op && op->state == PCCL_OP_OPEN;
+    if (operation->job && !operation->job->started && !may_start) /* decided before it started, or it never will */
         pccl_comm_op_job_leave(comm, operation);
     pccl_comm_sight_launched(comm, operation, op);
     if (op && op->state == PCCL_OP_DECIDED && !operation->decided)
@@ -600,6 +604,7 @@ static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_
     PCCL_ASSERT(operation->over);
     operation->op = NULL;
     operation->world = op->world;
+    operation->why.details.sequence = op->instance.use;
     describe_choice(operation, op);
     operation->why.reason = op->reason;
     operation->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);

@@ -120,6 +120,7 @@ void pccl_comm_sight_failed(struct pccl_communicator *comm)
 enum pccl_sight_state pccl_comm_sight_state(const struct pccl_peer_op *op)
 {
     switch (op->state) {
+    case PCCL_OP_OPEN:
     case PCCL_OP_RUNNING: return PCCL_SIGHT_MOVING;
     case PCCL_OP_FAILED: return PCCL_SIGHT_FAILED;
     case PCCL_OP_DONE:

@@ -41,6 +41,11 @@ bool pccl_request_needs_members(const struct pccl_request *request)
                                 collective != PCCL_BARRIER && collective != PCCL_ALL_GATHER_V);
 }
 
+bool pccl_request_is_from_anybody(const struct pccl_request *request)
+{
+    return request->descriptor.collective == PCCL_SEND && !request->sends && request->root == PCCL_ANY_PEER;
+}
+
 /* Where a part begins, in bytes; or the last one ends. */
 static size_t part_at(const struct pccl_request *request, uint32_t rank)
 {

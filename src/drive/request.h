@@ -22,7 +22,7 @@ struct pccl_request {
     void *user_data;                  /* its */
     const struct pccl_id *members;    /* in order of their ranks; NULL: as of the last call that has returned */
     uint32_t member_count;
-    uint32_t root;          /* its rank; of a send that of the other peer, ... */
+    uint32_t root;          /* its rank; of a send that of the other peer, or PCCL_ANY_PEER, ... */
     bool sends;             /* ... and this one is the source */
     const uint64_t *starts; /* of parts of given lengths: where each begins, and where the last one ends; or NULL */
     uint32_t part_count;
@@ -49,6 +49,7 @@ struct pccl_id pccl_request_digest(const uint64_t *starts, uint32_t part_count);
 struct pccl_id pccl_request_digest_tensors(const struct pccl_coalesced_tensor *tensors, uint32_t count);
 /* Whether ranks matter, so that it can only be carried out by certain members. */
 bool pccl_request_needs_members(const struct pccl_request *request);
+bool pccl_request_is_from_anybody(const struct pccl_request *request);
 struct pccl_request_extent pccl_request_extent(const struct pccl_request *request, uint32_t world, uint32_t rank);
 /* ARGUMENT with a reason: in a world of this size they are too large, or they overlap as they must not. */
 PCCL_MUST_CHECK enum pccl_status pccl_request_check_buffers(const struct pccl_request *request, uint32_t world,

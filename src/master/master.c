@@ -7,6 +7,7 @@
 #include "master/newcomers.h"
 #include "master/operations.h"
 #include "master/output.h"
+#include "master/pairs.h"
 #include "master/recovery.h"
 #include "master/roster.h"
 #include "master/rounds.h"
@@ -301,6 +302,7 @@ static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, con
     case PCCL_MSG_abort_request: pccl_master_abort_requested(m, from, &msg->as.abort_request); break;
     case PCCL_MSG_view_ack: pccl_master_view_acked(m, from, &msg->as.view_ack); break;
     case PCCL_MSG_subgroup_end: pccl_master_subgroup_closed(m, from, msg->as.subgroup_end.subgroup); break;
+    case PCCL_MSG_listen: pccl_master_listen(m, from, &msg->as.listen); break;
     case PCCL_MSG_sight: pccl_master_sight(m, from, &msg->as.sight); break;
     case PCCL_MSG_where: pccl_master_where(m, from, &msg->as.where); break;
     default: pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "a member sent %s", pccl_wire_name(msg->type)); break;

@@ -10,6 +10,7 @@
 #include "master/membership.h"
 #include "master/operations.h"
 #include "master/output.h"
+#include "master/pairs.h"
 #include "master/queues.h"
 #include "master/recovery.h"
 #include "master/rings.h"
@@ -41,6 +42,8 @@ void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote)
     }
     m->remote_count--;
     pccl_session_fini(&remote->session);
+    pccl_master_forget_listens(m, remote);
+    pccl_table_fini(&remote->listens);
     pccl_master_free_report(m, remote);
     pccl_master_drop_sync_part(m, remote);
     pccl_release(&m->memory, remote->witness, sizeof *remote->witness);

@@ -583,6 +583,8 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
         refuse_founding(m, from, op, &done->payload);
     else if (all)
         pccl_master_commit(m, group, op);
+    else
+        pccl_master_offer(m, op);
 }
 
 /*

@@ -1,5 +1,7 @@
 #include "master/pairs.h"
 
+#include "master/output.h"
+#include "master/roster.h"
 #include "master/subgroups.h"
 #include "wire/subgroup.h"
 
@@ -68,4 +70,73 @@ void pccl_master_leave_pair(struct pccl_master *m, struct pccl_peer_group *group
         return;
     pccl_table_remove(&group->pairs, &pair->by_name);
     pccl_master_free_subgroup(m, pair);
+}
+
+/* ---- offers ---- */
+
+struct listen {
+    struct pccl_table_node by_tag;
+    uint32_t count; /* how many more may be offered: 1 or more */
+};
+
+static struct listen *find_listen(const struct pccl_remote *remote, uint64_t tag)
+{
+    struct pccl_table_node *node = pccl_table_find(&remote->listens, tag);
+    return node != NULL ? PCCL_CONTAINER_OF(node, struct listen, by_tag) : NULL;
+}
+
+static void forget_listen(struct pccl_master *m, struct pccl_remote *remote, struct listen *listen)
+{
+    pccl_table_remove(&remote->listens, &listen->by_tag);
+    pccl_release(&m->memory, listen, sizeof *listen);
+}
+
+void pccl_master_forget_listens(struct pccl_master *m, struct pccl_remote *remote)
+{
+    for (struct pccl_table_node *node; (node = pccl_table_first(&remote->listens)) != NULL;)
+        forget_listen(m, remote, PCCL_CONTAINER_OF(node, struct listen, by_tag));
+}
+
+void pccl_master_offer(struct pccl_master *m, struct pccl_operation *op)
+{
+    if (!pccl_is_pair(op->instance.subgroup) || op->decided || !op->tiny || op->offered || op->done_count != 1)
+        return;
+    const struct pccl_subgroup *pair = op->subgroup;
+    uint32_t seat = pair->members[0]->admitted == pccl_pair_destination(op->instance.subgroup) ? 0 : 1;
+    struct pccl_remote *receiver = pair->members[seat];
+    struct listen *listen = op->parts[seat].done ? NULL : find_listen(receiver, op->instance.tag);
+    if (listen == NULL)
+        return;
+    op->offered = true;
+    if (--listen->count == 0)
+        forget_listen(m, receiver, listen);
+    struct pccl_msg msg = {.type = PCCL_MSG_offer, .as.offer = {.instance = op->instance}};
+    pccl_master_send(m, receiver, &msg, 0);
+}
+
+void pccl_master_listen(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_listen *asked)
+{
+    struct listen *listen = find_listen(from, asked->tag);
+    if (asked->count == 0) {
+        if (listen != NULL)
+            forget_listen(m, from, listen);
+        return;
+    }
+    if (listen == NULL && from->listens.count == PCCL_LISTENED_MAX) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it asks for sends of too many tags");
+        return;
+    }
+    if (listen == NULL) {
+        listen = pccl_allocate(&m->memory, sizeof *listen);
+        if (listen == NULL) {
+            pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
+            return;
+        }
+        pccl_table_insert(&from->listens, &listen->by_tag, asked->tag);
+    }
+    listen->count = asked->count;
+    for (struct pccl_operation *op = from->group->oldest; op != NULL; op = op->newer)
+        if (op->instance.tag == asked->tag && pccl_is_pair(op->instance.subgroup) &&
+            pccl_pair_destination(op->instance.subgroup) == from->admitted)
+            pccl_master_offer(m, op);
 }

@@ -23,4 +23,12 @@ struct pccl_subgroup *pccl_master_enter_pair(struct pccl_master *m, struct pccl_
 /* One less: it is forgotten with the last one. */
 void pccl_master_leave_pair(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_subgroup *pair);
 
+/* ---- receives from anybody (16.6): their peers are told of tiny sends, as many as they have asked for ---- */
+
+/* One more, or fewer: tells of those that are here. */
+void pccl_master_listen(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_listen *listen);
+/* One of the two has finished its part. */
+void pccl_master_offer(struct pccl_master *m, struct pccl_operation *op);
+void pccl_master_forget_listens(struct pccl_master *m, struct pccl_remote *remote);
+
 #endif

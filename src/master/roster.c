@@ -64,6 +64,7 @@ struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct p
     pccl_names_set(&m->names, &remote->id, (const char *)hello->name.data, hello->name.length);
     pccl_list_init(&remote->in_queue);
     pccl_session_init(&remote->session, &m->memory);
+    pccl_table_init(&remote->listens, &m->memory, &m->hash);
     pccl_table_insert(&m->by_id, &remote->by_id, pccl_id_hash(&m->hash, &remote->id));
     remote->index = m->remote_count;
     m->remotes[m->remote_count++] = remote;

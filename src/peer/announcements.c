@@ -1,10 +1,12 @@
 /*
  * Operations that other peers have announced as bulk and that are not launched here. Bulk
  * operations meet on the data links and tiny ones at the master, so an instance that is launched as
- * both would wait forever without announcements.
+ * both would wait forever without announcements. Receives from anybody choose among announced sends,
+ * and among tiny ones that the master has offered.
  */
 #include "peer/announcements.h"
 #include "peer/members.h"
+#include "peer/output.h"
 #include "peer/pairs.h"
 #include "peer/progress.h"
 #include "peer/queries.h"
@@ -35,7 +37,8 @@ void pccl_peer_each_announcement(const struct pccl_peer *peer,
 {
     for (struct pccl_table_node *node = pccl_table_first(&peer->announcements); node != NULL;
          node = pccl_table_after(&peer->announcements, node))
-        each(context, &of_node(node)->from, &of_node(node)->instance, &of_node(node)->descriptor);
+        if (!of_node(node)->offered)
+            each(context, &of_node(node)->from, &of_node(node)->instance, &of_node(node)->descriptor);
 }
 
 void pccl_peer_drop_announcement(struct pccl_peer *p, struct pccl_announcement *announcement)
@@ -70,18 +73,32 @@ void pccl_peer_drop_announcements(struct pccl_peer *p, bool all)
     }
 }
 
-/*
- * NULL: no room, or no memory. That loses nothing but the early report of a mistake of the callers:
- * then only a deadline ends the operation.
- */
-static struct pccl_announcement *add(struct pccl_peer *p, const struct pccl_instance *instance, uint32_t most)
+/* By a member, and this peer is to receive it. */
+static bool is_send_to_this(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    struct pccl_announcement *announcement =
-        p->announcements.count < most ? pccl_allocate(&p->memory, sizeof *announcement) : NULL;
+    return p->state == PCCL_PEER_MEMBER && pccl_is_pair(instance->subgroup) &&
+           pccl_peer_source_of(p, instance->subgroup) != NULL;
+}
+
+/*
+ * NULL: no room, or no memory. That loses the early report of a mistake of the callers, so that only a
+ * deadline ends the operation. A receive from anybody would miss it, so memory is a reason to give up.
+ */
+static struct pccl_announcement *add(struct pccl_peer *p, const struct pccl_instance *instance, bool member)
+{
+    bool send = is_send_to_this(p, instance);
+    uint32_t most = member ? PCCL_OPS_PER_PEER_MAX : PCCL_OPS_PER_PEER_MAX / 2;
+    if (p->announcements.count >= (send ? PCCL_ANNOUNCED_SENDS_MAX : most))
+        return NULL;
+    struct pccl_announcement *announcement = pccl_allocate(&p->memory, sizeof *announcement);
+    if (announcement == NULL && send)
+        pccl_peer_give_up(p, PCCL_MEMORY, "no memory to remember who sends");
     if (announcement == NULL)
         return NULL;
     announcement->instance = *instance;
+    announcement->arrival = ++p->arrivals;
     pccl_table_insert(&p->announcements, &announcement->by_instance, pccl_instance_hash(&p->hash, instance));
+    p->has_news = true;
     return announcement;
 }
 
@@ -94,13 +111,25 @@ static void keep(struct pccl_peer *p, const struct pccl_id *from, const struct p
     bool member = pccl_peer_is_in_group(p, from);
     struct pccl_announcement *announcement = pccl_peer_announcement(p, &ready->instance);
     if (announcement == NULL)
-        announcement = add(p, &ready->instance, member ? PCCL_OPS_PER_PEER_MAX : PCCL_OPS_PER_PEER_MAX / 2);
+        announcement = add(p, &ready->instance, member);
     else if (!member || pccl_peer_is_in_group(p, &announcement->from))
         return;
     if (announcement == NULL)
         return;
     announcement->from = *from;
     announcement->descriptor = ready->descriptor;
+}
+
+void pccl_peer_keep_offer(struct pccl_peer *p, const struct pccl_instance *instance)
+{
+    if (!pccl_peer_is_current(p, instance) || !is_send_to_this(p, instance) || pccl_peer_has_launched(p, instance) ||
+        pccl_peer_find_instance(p, instance) != NULL || pccl_peer_announcement(p, instance) != NULL)
+        return; /* it has met a receive, or ended, since it was offered */
+    struct pccl_announcement *announcement = add(p, instance, true);
+    if (announcement == NULL)
+        return;
+    announcement->from = *pccl_peer_source_of(p, instance->subgroup);
+    announcement->offered = true;
 }
 
 /* Does it take part in an operation of this subgroup, this pair, or the whole group? */
@@ -117,7 +146,7 @@ void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_peer_op *op,
                                 const struct pccl_announcement *announcement)
 {
     struct pccl_text reason;
-    if (!takes_part(p, op->instance.subgroup, &announcement->from))
+    if (announcement->offered || !takes_part(p, op->instance.subgroup, &announcement->from))
         return;
     pccl_describe_difference(&reason, &(struct pccl_described){&announcement->from, &announcement->descriptor, false},
                              &(struct pccl_described){&p->config.id, &op->descriptor, true});

@@ -64,6 +64,8 @@ static bool is_of_this_era(const struct pccl_peer *p, const struct pccl_instance
 /* The whole group's always does. */
 static bool lives(const struct pccl_peer *p, uint64_t subgroup)
 {
+    if (subgroup == PCCL_OPEN_PAIR)
+        return p->ring_count > 1;
     if (pccl_is_pair(subgroup))
         return pccl_peer_other_of(p, subgroup) != NULL;
     const struct pccl_peer_subgroup *found = pccl_peer_find_subgroup(p, subgroup);
@@ -80,7 +82,10 @@ static const char *check_open(const struct pccl_peer *p, const struct pccl_peer_
     PCCL_RULE(op->complete || op->state != PCCL_OP_DONE, "an operation that is done is complete");
     PCCL_RULE((op->payload != NULL) == (op->payload_capacity > 0), "an operation has the room for its payload");
     PCCL_RULE(op->payload_bytes <= op->payload_capacity, "a payload is within its room");
-    PCCL_RULE(!op->tiny || op->complete || op->abort_sent, "a tiny operation that never started is to be aborted");
+    PCCL_RULE((op->state == PCCL_OP_OPEN) == (op->instance.subgroup == PCCL_OPEN_PAIR),
+              "a receive from anybody has a name when somebody is chosen");
+    PCCL_RULE(!op->tiny || op->complete || op->abort_sent || op->state == PCCL_OP_OPEN,
+              "a tiny operation that never started is to be aborted");
     PCCL_RULE(!op->unstable, "an undecided operation has no outcome");
     return NULL;
 }
@@ -155,7 +160,8 @@ static const char *check_limits(const struct pccl_peer *p)
     PCCL_RULE(p->founded_count <= 2 * PCCL_SUBGROUPS_MAX && p->seat_count <= 2 * PCCL_SUBGROUP_SEATS_MAX,
               "subgroups, and their foundings, are within limits.h");
     PCCL_RULE(p->tombstone_count <= PCCL_TOMBSTONES_MAX, "tombstones are within limits.h");
-    PCCL_RULE(p->announcements.count <= PCCL_OPS_PER_PEER_MAX, "announcements are within limits.h");
+    PCCL_RULE(p->asks.count <= PCCL_LISTENED_MAX, "tags that are asked for are within limits.h");
+    PCCL_RULE(p->announcements.count <= PCCL_ANNOUNCED_SENDS_MAX, "announcements are within limits.h");
     PCCL_RULE(p->uses.count <= PCCL_TAGS_PER_ERA_MAX, "tags of an era are within limits.h");
     PCCL_RULE(p->choices.count <= PCCL_CHOICES_MAX, "choices are within limits.h");
     PCCL_RULE(p->link_count <= PCCL_PEERS_MAX, "links are within limits.h");

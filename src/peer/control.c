@@ -8,6 +8,7 @@
 #include "peer/operations.h"
 #include "peer/optimize.h"
 #include "peer/output.h"
+#include "peer/receives.h"
 #include "peer/records.h"
 #include "peer/rounds.h"
 #include "peer/sync.h"
@@ -233,6 +234,7 @@ static void dispatch(struct pccl_peer *p, const struct pccl_msg *msg)
     case PCCL_MSG_expelled: expelled(p, &msg->as.expelled); break;
     case PCCL_MSG_epoch_change: pccl_peer_epoch_change(p, &msg->as.epoch_change); break;
     case PCCL_MSG_outcome: pccl_peer_outcome(p, &msg->as.outcome); break;
+    case PCCL_MSG_offer: pccl_peer_offered(p, &msg->as.offer); break;
     case PCCL_MSG_subgroup_ended: pccl_peer_subgroup_ended(p, &msg->as.subgroup_ended); break;
     case PCCL_MSG_sync_plan: pccl_peer_sync_planned(p, &msg->as.sync_plan); break;
     case PCCL_MSG_sync_donor: pccl_peer_sync_donor_named(p, &msg->as.sync_donor); break;

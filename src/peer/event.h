@@ -110,7 +110,10 @@ enum pccl_peer_event_kind {
      *   (there is no such subgroup, or the root is not in it). It is never refused as TOO_FEW_PEERS.
      *   A send (PCCL_SEND), of which any number of one tag may be held: PEER_LOST (the other is no
      *   member of the group), LIMIT (also: it is not tiny, and pccl_peer_has_links_with says no),
-     *   ARGUMENT (the other is this peer, or neither is the root).
+     *   ARGUMENT (the other is this peer, or neither is the root). A receive from anybody has the
+     *   other and the root 0, and is only for sends of members of the subgroup, if there is one. It is
+     *   OPEN, and nobody else knows of it, until somebody is chosen; then it is a receive from that
+     *   peer, which is the root. A bulk one calls op_start then.
      *   The founding of one (PCCL_FOUND): ARGUMENT (not two members or more, one of them twice, not
      *   this peer, or not all of the list that pccl_peer_members gives), LIMIT. When it commits, the
      *   subgroup is there: pccl_peer_founded.
@@ -141,8 +144,9 @@ enum pccl_peer_event_kind {
 };
 
 struct pccl_launch {
-    uint64_t subgroup;    /* its name; 0: the whole group; ignored for a send, as are `members` */
-    struct pccl_id other; /* of a send, whose root is who sends: this peer or the other one */
+    uint64_t subgroup;    /* its name; 0: the whole group; ignored for a send, but from anybody, as are `members` */
+    uint64_t among;       /* the machine's own */
+    struct pccl_id other; /* of a send, whose root is who sends: this peer or the other one; 0: from anybody */
     uint64_t tag;         /* ignored for a founding, as is `subgroup` */
     struct pccl_descriptor descriptor;
     const uint8_t *payload; /* tiny: what this member contributes (wire/tiny.h), copied; NULL: nothing */

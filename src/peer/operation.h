@@ -5,12 +5,14 @@
 #ifndef PCCL_PEER_OPERATION_H
 #define PCCL_PEER_OPERATION_H
 
+#include "core/list.h"
 #include "core/status.h"
 #include "core/table.h"
 #include "core/text.h"
 #include "wire/wire.h"
 
 enum pccl_op_state {
+    PCCL_OP_OPEN,      /* a receive from anybody, and nobody is chosen: no other peer knows of it */
     PCCL_OP_RUNNING,   /* launched; bulk: `ready` sent */
     PCCL_OP_DONE,      /* own part complete, `done` sent; a tiny operation starts here */
     PCCL_OP_FAILED,    /* `failed` sent */
@@ -21,6 +23,7 @@ struct pccl_peer_op {
     struct pccl_table_node by_instance; /* in the machine's table */
     struct pccl_table_node by_tag;
     struct pccl_peer_op *older, *newer;  /* all operations, in order of creation */
+    struct pccl_list_node in_open;       /* OPEN */
     struct pccl_peer_op *before, *after; /* those whose outcome is not known to all, in order of decision */
     struct pccl_instance instance;
     struct pccl_epoch start_view; /* in which it was begun; (0, 0) in a subgroup, which has no views */
@@ -31,7 +34,9 @@ struct pccl_peer_op {
     enum pccl_class class; /* DECIDED: NONE = committed */
     uint64_t decision;     /* the master's number of the outcome; 0: not told yet */
     bool tiny;
-    bool started;   /* op_start was called for it */
+    bool from_anybody; /* a receive whose caller named nobody; once somebody is chosen that is the root */
+    uint64_t among;    /* ... in this subgroup alone; 0: in the whole group */
+    bool started;      /* op_start was called for it */
     bool complete;  /* `done` was said; a bulk operation may still fail after that, or be committed although it did */
     bool held;      /* the caller has not released it */
     bool confirmed; /* the master's `outcome` has come (a view may have decided before it) */

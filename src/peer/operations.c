@@ -196,6 +196,17 @@ static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *
     return PCCL_OK;
 }
 
+static void begin(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    if (op->tiny) {
+        op->complete = true;
+        op->state = PCCL_OP_DONE;
+    } else if (op->world > 1) {
+        op->started = true;
+        p->effects.op_start(p->effects.context, op);
+    }
+}
+
 /*
  * PROTOCOL 5.1: it is under way here, unless its caller gives it up, or counts on other members than
  * the view has. Then it never starts, and the master is asked to abort it for all.
@@ -206,16 +217,19 @@ static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pcc
         pccl_peer_op_abort(p, op, launch->given_up, launch->reason);
         return;
     }
+    if (launch->subgroup == PCCL_OPEN_PAIR) {
+        op->state = PCCL_OP_OPEN;
+        op->from_anybody = true;
+        op->among = launch->among;
+        pccl_list_append(&p->open, &op->in_open);
+        return;
+    }
     if (launch->members != NULL && !pccl_peer_has_members(p, launch->members, launch->member_count)) {
         op->abort_sent = true;
         op->abort_class = PCCL_CLASS_MEMBERS_CHANGED;
         pccl_peer_describe_members(p, launch->members, launch->member_count, &op->abort_reason);
-    } else if (launch->tiny) {
-        op->complete = true;
-        op->state = PCCL_OP_DONE;
-    } else if (op->world > 1) {
-        op->started = true;
-        p->effects.op_start(p->effects.context, op);
+    } else {
+        begin(p, op);
     }
     pccl_peer_tell(p, op);
 }
@@ -318,12 +332,18 @@ static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launc
         return PCCL_ARGUMENT;
     if (has_too_few_peers(p))
         return refuse_alone(p);
+    send.members = NULL;
+    p->has_news = true;
+    if (!sends && pccl_id_is_zero(&launch->other)) {
+        send.subgroup = PCCL_OPEN_PAIR;
+        send.among = launch->subgroup;
+        return launch_one(p, &send, op);
+    }
     enum pccl_status status = pccl_peer_name_pair(p, &launch->other, sends, &send.subgroup);
     if (status != PCCL_OK)
         return status;
     if (!launch->tiny && !pccl_peer_has_links_with(p, &launch->other))
         return PCCL_LIMIT;
-    send.members = NULL;
     return launch_one(p, &send, op);
 }
 
@@ -358,6 +378,8 @@ static void decide(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class
 {
     PCCL_ASSERT(!pccl_peer_is_decided(op));
     PCCL_ASSERT(!op->awaited || p->awaited_count > 0);
+    if (op->state == PCCL_OP_OPEN)
+        pccl_list_remove(&op->in_open);
     op->state = PCCL_OP_DECIDED;
     op->class = class;
     op->reason = *reason;
@@ -381,6 +403,7 @@ static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcom
     }
     op->state = PCCL_OP_TOMBSTONE;
     p->tombstone_count++;
+    p->has_news = true;
     op->class = (enum pccl_class)outcome->class;
     op->reason = *reason;
     pccl_peer_confirm(p, op, outcome->decision);
@@ -560,9 +583,61 @@ void pccl_peer_end_pairs(struct pccl_peer *p, const struct pccl_text *why)
 {
     for (struct pccl_peer_op *op = p->oldest, *next; op != NULL; op = next) {
         next = op->newer;
-        if (pccl_is_pair(op->instance.subgroup) && pccl_peer_other_of(p, op->instance.subgroup) == NULL)
+        bool open = op->state == PCCL_OP_OPEN;
+        if (open ? pccl_peer_is_alone(p)
+                 : pccl_is_pair(op->instance.subgroup) && pccl_peer_other_of(p, op->instance.subgroup) == NULL)
             end_with(p, op, why);
     }
+}
+
+/* ---- receives from anybody: nobody else knows of one for which nobody is chosen ---- */
+
+void pccl_peer_end_open(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class,
+                        const struct pccl_text *reason)
+{
+    struct pccl_text words;
+    PCCL_ASSERT(op->state == PCCL_OP_OPEN);
+    pccl_text_format(&words, "%s",
+                     class == PCCL_CLASS_DEADLINE ? "nobody has sent to this peer before its deadline, op_timeout_ms"
+                                                  : "its caller aborted the operation");
+    op->orphaned = true;
+    decide(p, op, class, reason != NULL ? reason : &words);
+}
+
+void pccl_peer_op_cancel(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class,
+                         const struct pccl_text *reason)
+{
+    if (op->state == PCCL_OP_OPEN)
+        pccl_peer_end_open(p, op, class, reason);
+    else
+        pccl_peer_op_abort(p, op, class, reason);
+}
+
+void pccl_peer_op_choose(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_instance *instance,
+                         const struct pccl_id *source)
+{
+    const struct pccl_announcement announced = *pccl_peer_announcement(p, instance);
+    pccl_list_remove(&op->in_open);
+    pccl_peer_drop_announcement(p, pccl_peer_announcement(p, instance));
+    pccl_peer_rename_op(p, op, instance);
+    op->descriptor.root = *source;
+    op->state = PCCL_OP_RUNNING;
+    op->launched_us = p->now_us;
+    op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
+    pccl_peer_arm(p, pccl_min_u64(op->where_us, op->launched_us + PATIENCE_US));
+    begin(p, op);
+    pccl_peer_tell(p, op);
+    if (op->tiny)
+        pccl_peer_refuse_announced(p, op, &announced);
+}
+
+void pccl_peer_pass_over(struct pccl_peer *p, struct pccl_peer_op *tombstone)
+{
+    PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
+    tombstone->state = PCCL_OP_DECIDED;
+    p->tombstone_count--;
+    pccl_peer_confirm(p, tombstone, tombstone->decision);
+    pccl_peer_forget_op(p, tombstone);
 }
 
 /* ---- the end of a subgroup (PROTOCOL 15.4) ---- */
@@ -597,7 +672,7 @@ static void end_subgroup(struct pccl_peer *p, struct pccl_peer_subgroup *subgrou
     pccl_peer_mark_ended(p, subgroup, reason);
     for (struct pccl_peer_op *op = p->oldest, *next; op != NULL; op = next) {
         next = op->newer;
-        if (op->instance.subgroup == name)
+        if (op->instance.subgroup == name || (op->state == PCCL_OP_OPEN && op->among == name))
             end_with(p, op, reason);
     }
     pccl_peer_drop_announcements(p, false);
@@ -665,13 +740,15 @@ void pccl_peer_tick_operations(struct pccl_peer *p)
         if (pccl_peer_is_decided(op))
             continue;
         if (p->now_us >= op->deadline_us)
-            pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, NULL);
+            pccl_peer_op_cancel(p, op, PCCL_CLASS_DEADLINE, NULL);
         else
             pccl_peer_arm(p, op->deadline_us);
         look_for_link(p, op);
-        if (!op->awaited)
+        if (!op->awaited || pccl_peer_is_decided(op))
             continue;
-        if (p->now_us >= op->where_us) {
+        if (p->now_us >= op->where_us && op->state == PCCL_OP_OPEN) {
+            pccl_peer_wait_for_anybody(p, op);
+        } else if (p->now_us >= op->where_us) {
             pccl_peer_ask_where(p, &(struct pccl_msg_where){.call = PCCL_CALL_OPERATION,
                                                             .collective = op->descriptor.collective,
                                                             .instance = op->instance,

@@ -38,6 +38,13 @@ const struct pccl_id *pccl_peer_other_of(const struct pccl_peer *p, uint64_t nam
     return other != NULL ? &other->peer : NULL;
 }
 
+const struct pccl_id *pccl_peer_source_of(const struct pccl_peer *p, uint64_t name)
+{
+    const struct pccl_id *other = pccl_peer_other_of(p, name);
+    const struct pccl_member *receiver = numbered(p, pccl_pair_destination(name));
+    return other != NULL && pccl_id_equal(&receiver->peer, &p->config.id) ? other : NULL;
+}
+
 bool pccl_peer_pair_has_future(const struct pccl_peer *p, uint64_t name)
 {
     uint64_t other = number_of_other(p, name);

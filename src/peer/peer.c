@@ -7,6 +7,7 @@
 #include "peer/output.h"
 #include "peer/progress.h"
 #include "peer/queries.h"
+#include "peer/receives.h"
 #include "peer/records.h"
 #include "peer/roll.h"
 #include "peer/rounds.h"
@@ -48,6 +49,8 @@ struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const 
     pccl_table_init(&p->choices, &p->memory, &p->hash);
     pccl_table_init(&p->subgroups, &p->memory, &p->hash);
     pccl_table_init(&p->announcements, &p->memory, &p->hash);
+    pccl_table_init(&p->asks, &p->memory, &p->hash);
+    pccl_list_init(&p->open);
     pccl_names_init(&p->names, &p->memory, &p->hash);
     pccl_names_set(&p->names, &p->config.id, p->config.name, pccl_bytes_of_string(p->config.name).length);
     return p;
@@ -59,12 +62,14 @@ void pccl_peer_destroy(struct pccl_peer *p)
         return;
     pccl_peer_free_records(p);
     pccl_peer_drop_announcements(p, true);
+    pccl_peer_forget_asks(p);
     pccl_peer_free_subgroups(p);
     pccl_table_fini(&p->by_instance);
     pccl_table_fini(&p->by_tag);
     pccl_table_fini(&p->uses);
     pccl_table_fini(&p->choices);
     pccl_table_fini(&p->announcements);
+    pccl_table_fini(&p->asks);
     pccl_table_fini(&p->subgroups);
     pccl_names_fini(&p->names);
     pccl_session_fini(&p->session);
@@ -158,7 +163,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
     case PCCL_PEER_TRAINING: return pccl_peer_tell_training(p, &event->training);
     case PCCL_PEER_LAUNCH: return pccl_peer_launch(p, event->launch, &event->op);
     case PCCL_PEER_OP_AWAIT: pccl_peer_op_await(p, event->op, event->blocked); break;
-    case PCCL_PEER_OP_ABORT: pccl_peer_op_abort(p, event->op, event->class, event->reason); break;
+    case PCCL_PEER_OP_ABORT: pccl_peer_op_cancel(p, event->op, event->class, event->reason); break;
     case PCCL_PEER_OP_RELEASE: pccl_peer_op_release(p, event->op); break;
     case PCCL_PEER_SUBGROUP_CLOSE:
         pccl_peer_close_subgroup(p, event->subgroup);
@@ -189,6 +194,8 @@ enum pccl_status pccl_peer_step(struct pccl_peer *p, struct pccl_peer_event *eve
     if (is_ignored(p, event->kind))
         return PCCL_OK;
     enum pccl_status status = handle(p, event);
+    if (p->has_news)
+        pccl_peer_choose_senders(p);
     if (p->ending)
         end_life(p);
     return status;

@@ -78,6 +78,16 @@ struct pccl_peer_op *pccl_peer_add_op(struct pccl_peer *p, const struct pccl_ins
     return op;
 }
 
+void pccl_peer_rename_op(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_instance *instance)
+{
+    PCCL_ASSERT(op->held && pccl_peer_find_instance(p, instance) == NULL);
+    pccl_table_remove(&p->by_instance, &op->by_instance);
+    pccl_table_remove(&p->by_tag, &op->by_tag);
+    op->instance = *instance;
+    pccl_table_insert(&p->by_instance, &op->by_instance, pccl_instance_hash(&p->hash, instance));
+    pccl_table_insert(&p->by_tag, &op->by_tag, key_of(instance->subgroup, instance->tag));
+}
+
 /* ---- outcomes that not all members know yet, in order of decision ---- */
 
 static void await_stability(struct pccl_peer *p, struct pccl_peer_op *op)
@@ -182,7 +192,7 @@ void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable)
 
 /* ---- the counters of launches ---- */
 
-static struct pccl_use *find_use(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag)
+struct pccl_use *pccl_peer_find_use(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag)
 {
     struct pccl_table_node *node = pccl_table_find(&p->uses, key_of(subgroup, tag));
     for (; node != NULL; node = pccl_table_find_next(node)) {
@@ -195,7 +205,7 @@ static struct pccl_use *find_use(const struct pccl_peer *p, uint64_t subgroup, u
 
 struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, uint64_t subgroup, uint64_t tag)
 {
-    struct pccl_use *use = find_use(p, subgroup, tag);
+    struct pccl_use *use = pccl_peer_find_use(p, subgroup, tag);
     if (use != NULL || p->uses.count >= PCCL_TAGS_PER_ERA_MAX)
         return use;
     use = pccl_allocate(&p->memory, sizeof *use);
@@ -209,7 +219,7 @@ struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, uint64_t subgroup, uint
 
 bool pccl_peer_has_launched(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    const struct pccl_use *use = find_use(p, instance->subgroup, instance->tag);
+    const struct pccl_use *use = pccl_peer_find_use(p, instance->subgroup, instance->tag);
     return use != NULL && instance->use < use->launches;
 }
 

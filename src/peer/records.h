@@ -35,6 +35,10 @@ void pccl_peer_forget_stable(struct pccl_peer *p);
  * memory.
  */
 struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, uint64_t subgroup, uint64_t tag);
+/* NULL: none was launched in this era. */
+struct pccl_use *pccl_peer_find_use(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag);
+/* A receive from anybody gets the name by which both ends know it. */
+void pccl_peer_rename_op(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_instance *instance);
 /* This instance was launched here, or a later one of its tag. */
 bool pccl_peer_has_launched(const struct pccl_peer *p, const struct pccl_instance *instance);
 void pccl_peer_forget_uses(struct pccl_peer *p);

@@ -7,9 +7,11 @@
 #include "peer/optimize.h"
 #include "peer/output.h"
 #include "peer/progress.h"
+#include "peer/receives.h"
 #include "peer/records.h"
 #include "peer/rounds.h"
 #include "peer/subgroups.h"
+#include "wire/subgroup.h"
 
 /* A report of everything that a peer remembers fits into a new session. */
 _Static_assert(PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX + PCCL_SUBGROUPS_MAX < PCCL_SESSION_QUEUE_MAX, "messages");
@@ -104,7 +106,7 @@ void pccl_peer_send_resume(struct pccl_peer *p)
     pccl_peer_send(p, &msg);
     pccl_peer_resume_subgroups(p);
     for (const struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer)
-        if (pccl_peer_is_current(p, &op->instance) && op->lost_by == PCCL_OK)
+        if (pccl_peer_is_current(p, &op->instance) && op->lost_by == PCCL_OK && op->instance.subgroup != PCCL_OPEN_PAIR)
             resume_operation(p, op);
     resume_rounds(p);
     resume_end(p);
@@ -129,6 +131,8 @@ void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *r
         return;
     pccl_peer_log(p, PCCL_LOG_INFO, "the run goes on after the restart of the master");
     pccl_peer_resend_operations(p);
+    pccl_peer_forget_asks(p);
+    p->has_news = true; /* so all are asked for again */
     pccl_peer_resend_closings(p);
     pccl_peer_resend_votes(p);
     pccl_peer_resend_describe(p);

@@ -14,6 +14,7 @@
  *   where               whom do callers wait for?
  *   sight               what operations showed, for the master; what it concludes
  *   operations          from launch to release
+ *   receives            who is chosen for receives from anybody
  *   sync, optimize      what is particular to these calls
  *   rounds              all calls that end when the master answers
  *   view                what a new view brings
@@ -89,13 +90,23 @@ struct pccl_use {
     struct pccl_table_node by_tag;
     uint64_t subgroup, tag;
     uint32_t launches;
+    uint64_t served; /* of a pair: when its source was last chosen for a receive from anybody, in p->arrivals */
 };
 
-/* Another peer has launched this instance as a bulk operation; here it is not launched. */
+/* What the master may still offer of a tag, as far as this peer knows: it has room for more than that. */
+struct pccl_ask {
+    struct pccl_table_node by_tag;
+    uint64_t tag;
+    uint32_t count;
+};
+
+/* Another peer has launched this instance, as a bulk operation or as a tiny send; here it is not launched. */
 struct pccl_announcement {
     struct pccl_table_node by_instance;
     struct pccl_instance instance;
     struct pccl_id from;
+    bool offered;     /* by the master: a tiny send, of which the descriptor is not known */
+    uint64_t arrival; /* in p->arrivals */
     struct pccl_descriptor descriptor;
 };
 
@@ -177,8 +188,12 @@ struct pccl_peer {
     uint32_t followed_count;                             /* held ones that another one may take the place of */
     uint32_t tombstone_count;                            /* tombstones among the operations */
     uint64_t decisions, stable;
-    struct pccl_table choices; /* of automatic codecs, by tag */
-    uint64_t choices_told_us;  /* when it was last logged that one has changed */
+    struct pccl_list_node open; /* receives from anybody for which nobody is chosen, in the order of their launches */
+    bool has_news;              /* somebody may have become one who can be chosen */
+    uint64_t arrivals;          /* numbers announcements and choices, in one order */
+    struct pccl_table asks;     /* by tag */
+    struct pccl_table choices;  /* of automatic codecs, by tag */
+    uint64_t choices_told_us;   /* when it was last logged that one has changed */
 
     /* subgroups */
     struct pccl_table subgroups;        /* by name */

@@ -165,6 +165,7 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
         p->view = change->epoch;
         p->cost = change->cost;
         pccl_peer_log(p, PCCL_LOG_INFO, "%u peers in the group now: %s", p->ring_count, why.bytes);
+        p->has_news = true;
         pccl_peer_end_pairs(p, &why);
         if (change->replans)
             pccl_peer_view_replans(p);

@@ -43,6 +43,16 @@ void pccl_peer_ask_where(struct pccl_peer *p, const struct pccl_msg_where *where
     pccl_peer_send(p, &msg);
 }
 
+void pccl_peer_wait_for_anybody(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    pccl_text_clear(&p->waiting);
+    pccl_describe_call(&p->waiting, PCCL_CALL_OPERATION, op->descriptor.collective, op->instance.tag);
+    pccl_text_append(&p->waiting, " has waited %s for anybody to send to this peer",
+                     pccl_duration_str(p->now_us - op->launched_us));
+    pccl_peer_log(p, PCCL_LOG_WARN, "%s", p->waiting.bytes);
+    op->where_us = pccl_peer_next_where(p);
+}
+
 void pccl_peer_wait_ended(struct pccl_peer *p)
 {
     for (uint32_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)

@@ -255,6 +255,10 @@
 
 #define PCCL_FIELDS_subgroup_end(F) F(U64, subgroup, 1, PCCL_FOUNDING / 2) /* the sender closes it: it ends for all */
 
+#define PCCL_FIELDS_listen(F) /* of this tag, up to so many sends that are tiny: `offer` */                            \
+    F(U64, tag, , )                                                                                                    \
+    F(U32, count, 0, PCCL_OFFERS_MAX) /* in the place of what it has asked for before */
+
 #define PCCL_FIELDS_link_lost(F)                                                                                       \
     F(ID, peer, 1, )                                                                                                   \
     F(U8, incoming, 0, 1)                          /* 1: the other side had opened it */                               \
@@ -369,6 +373,8 @@
 #define PCCL_FIELDS_subgroup_ended(F) /* whatever is undecided in it is aborted, as PEER_LOST */                       \
     F(U64, subgroup, 1, PCCL_FOUNDING / 2)                                                                             \
     F(TEXT, reason, , PCCL_REASON_MAX)
+
+#define PCCL_FIELDS_offer(F) F(STRUCT, instance, instance, ) /* a tiny send whose other end is the receiver of this */
 
 #define PCCL_FIELDS_round(F)                                                                                           \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE)                                                                \
@@ -518,6 +524,7 @@
     X(25, resume_subgroup, "peer to master")                                                                           \
     X(26, sight, "peer to master")                                                                                     \
     X(28, training, "peer to master")                                                                                  \
+    X(29, listen, "peer to master")                                                                                    \
     X(32, welcome, "master to peer")                                                                                   \
     X(33, expelled, "master to peer")                                                                                  \
     X(34, epoch_change, "master to peer")                                                                              \
@@ -534,6 +541,7 @@
     X(46, names, "master to peer")                                                                                     \
     X(47, subgroup_ended, "master to peer")                                                                            \
     X(48, verdicts, "master to peer")                                                                                  \
+    X(49, offer, "master to peer")                                                                                     \
     X(64, link_hello, "peer to peer (or master to peer, to probe), first on a data connection")                        \
     X(65, link_ok, "answer to link_hello")                                                                             \
     X(66, link_bye, "peer to peer")                                                                                    \

@@ -13,6 +13,12 @@
 #define PCCL_PAIR_BIT (UINT64_C(1) << 63) /* names of founded subgroups do not have it */
 #define PCCL_PAIR_NUMBER_MAX ((UINT64_C(1) << 31) - 1)
 
+/*
+ * In the place of a pair's name, at a peer alone and never on the wire: of a receive from anybody for which nobody is
+ * chosen yet. Numbers of admission begin with 1.
+ */
+#define PCCL_OPEN_PAIR PCCL_PAIR_BIT
+
 /* Of the peers with these numbers of admission, each PCCL_PAIR_NUMBER_MAX at most. */
 static inline uint64_t pccl_pair_name(uint64_t source, uint64_t destination)
 {

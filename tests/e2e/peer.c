@@ -72,7 +72,8 @@ static const struct {
     {"sync", do_sync},       {"train", do_train},       {"optimize", do_optimize}, {"topology", do_topology},
     {"report", do_report},   {"members", do_members},   {"collect", do_collect},   {"mixed", do_mixed},
     {"group", do_group},     {"run", do_run},           {"send", do_send},         {"recv", do_recv},
-    {"stream", do_stream},   {"record", do_record},     {"verdicts", do_verdicts},
+    {"stream", do_stream},   {"record", do_record},     {"verdicts", do_verdicts}, {"pour", do_pour},
+    {"drain", do_drain},
 };
 
 static void *run_command(void *argument)

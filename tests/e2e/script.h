@@ -119,6 +119,8 @@ void do_mixed(struct command *command);
 void do_send(struct command *command);
 void do_recv(struct command *command);
 void do_stream(struct command *command);
+void do_pour(struct command *command);
+void do_drain(struct command *command);
 void do_stop(struct command *command);
 void do_state(struct command *command);
 void do_poke(struct command *command);

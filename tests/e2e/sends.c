@@ -2,7 +2,7 @@
  * Sends and receives.
  *
  *   send RANK TAG COUNT FIRST   to that member COUNT elements of 4 bytes, FIRST and what follows it
- *   recv RANK TAG COUNT         from that member. {"first":FIRST,"right":...}
+ *   recv RANK TAG COUNT         from that member, or from "any". {"first":FIRST,"right":...}
  *   stream RANK SEED COUNT      both ways between this peer and that member, in turns of several of
  *                               one tag, of up to COUNT elements, which follow from the seed. It ends
  *                               for both when one of them is told to stop. Event:
@@ -11,6 +11,7 @@
 #include "script.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { IN_FLIGHT = 3, STREAM_TAG = 5, TINY = 100, MEMBERS_MAX = 64 };
 
@@ -56,7 +57,9 @@ static void transfer_one(struct command *command, bool sends)
     transfer.first = sends ? (uint32_t)number(command, 3) : 0;
     options.tag = number(command, 1);
     make(&transfer);
-    pcclResult_t result = launch(&transfer, (uint32_t)number(command, 0), &options, command->slot->comm);
+    bool anybody = !sends && strcmp(word(command, 0), "any") == 0;
+    uint32_t rank = anybody ? PCCL_ANY_PEER : (uint32_t)number(command, 0);
+    pcclResult_t result = launch(&transfer, rank, &options, command->slot->comm);
     begin(command);
     if (result == pcclSuccess)
         result = pcclAwaitOperation(&transfer.handle, UINT32_MAX, NULL);

@@ -1,15 +1,16 @@
 /*
  * Callers that send and receive: in half of the seeds, in most chapters, some pairs of members have
  * streams of sends, a few in flight, all of one tag, so that they meet by the order of launches
- * alone. What is sent follows from who the two are and from how many were launched in this era; a
- * member that cannot launch one, or drops one that failed, is behind the other, until a deadline or
- * the end of the era.
+ * alone. Some members receive from anybody in a chapter, under another tag, and all that is sent to
+ * them then has one form; they receive as often as they are sent to. What is sent follows from who the
+ * two are and from how many were launched in this era; a member that cannot launch one, or drops one that failed, is
+ * behind the other, until a deadline or the end of the era.
  */
 #include "check.h"
 
 #include <string.h>
 
-enum { STREAM_TAG = 3, TIMEOUT_MS = 1500, PERCENT = 30 };
+enum { STREAM_TAG = 3, ANYBODY_TAG = 4, TIMEOUT_MS = 1500, PERCENT = 30 };
 
 static uint64_t number_of(const struct pccl_id *id) { return id->bytes[0] | (uint64_t)id->bytes[1] << 8; }
 
@@ -19,6 +20,14 @@ static uint64_t hash_of(const struct sim *sim, const struct sim_peer *peer, cons
     uint64_t mine = number_of(&peer->id), theirs = number_of(&stream->other);
     uint64_t ends = stream->sends ? sim_mix(mine, theirs) : sim_mix(theirs, mine);
     return sim_mix(sim_app_hash(sim, &peer->app, 0x9a1e5), sim_mix(ends, salt));
+}
+
+/* Whether who receives there does so from anybody; 0: no; else what all that is sent to it is like. */
+static uint64_t form_for_anybody(const struct sim *sim, const struct sim_peer *peer, const struct sim_stream *stream)
+{
+    uint64_t receiver = number_of(stream->sends ? &stream->other : &peer->id);
+    uint64_t hash = sim_app_hash(sim, &peer->app, sim_mix(receiver, 0xa2b0));
+    return hash % 100 < 40 ? hash | 1 : 0;
 }
 
 static bool is_busy(const struct sim_stream *stream)
@@ -76,6 +85,13 @@ static void launch(struct sim *sim, struct sim_peer *peer, struct sim_stream *st
                                   .tiny = hash % 100 >= sim->plan.bulk_percent,
                                   .timeout_ms = TIMEOUT_MS,
                                   .user = lane};
+    uint64_t form = form_for_anybody(sim, peer, stream);
+    if (form != 0) {
+        request.tag = ANYBODY_TAG;
+        request.anybody = !stream->sends;
+        request.tiny = form / 128 % 100 >= sim->plan.bulk_percent;
+        hash = sim_mix(form, 0xf0f0);
+    }
     request.count = request.tiny ? 1 + hash / 128 % SIM_ELEMENTS : 100000;
     if (hash / 1024 % 1000 < sim->plan.mismatch_permille && sim_chance(sim, 40)) {
         request.count = 2 + request.count % 2; /* its caller has a bug */

@@ -276,6 +276,7 @@ static void announce_part(struct sim *sim, void *subject, uint64_t place, uint64
 void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op)
 {
     struct sim_bulk *bulk = find_bulk(sim, peer, op, true);
+    sim_check_started(sim, peer, op);
     struct part *part = calloc(1, sizeof *part);
     if (part == NULL)
         abort();

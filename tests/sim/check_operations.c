@@ -88,6 +88,14 @@ static struct sim_use *use_of(struct sim_peer *peer, const struct pccl_instance 
     return use;
 }
 
+/* Whoever receives from anybody passes over what its source has given up. */
+static bool is_given_up(struct sim *sim, const struct sim_peer *peer, const struct pccl_instance *name, uint32_t use)
+{
+    struct pccl_instance passed = *name;
+    passed.use = use;
+    return instance_of(sim, peer, &passed)->failure_asked;
+}
+
 /* I6: uses of a tag count up from 0 in each era, without a gap. */
 static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
@@ -98,6 +106,8 @@ static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_
     use->begun = true;
     use->joint = name->joint;
     use->sync = name->sync;
+    while (op->from_anybody && use->next < name->use && is_given_up(sim, peer, name, use->next))
+        use->next++;
     if (name->use != use->next && !sim->mute_uses)
         sim_fail(sim, "I6 p%u launches %s, expected use %u", peer->process.number, sim_instance_text(name), use->next);
     use->next++;
@@ -150,6 +160,17 @@ static void follow(struct sim *sim, const struct sim_peer *peer, const struct si
     sim->totals.restarts++;
 }
 
+static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
+
+/* Of a receive from anybody nobody hears while the master is away, but what is chosen is chosen in order. */
+static void book_earlier(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
+{
+    for (const struct pccl_peer_op *other = peer->machine->oldest; other != NULL; other = other->newer)
+        if (other->from_anybody && other->instance.subgroup == op->instance.subgroup &&
+            other->instance.tag == op->instance.tag && other->instance.use < op->instance.use)
+            (void)book(sim, peer, other);
+}
+
 static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     struct sim_checks *checks = sim->checks;
@@ -159,9 +180,10 @@ static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const str
         follow(sim, peer, instance, launch, op);
     if (launch != NULL)
         return launch;
-    if (checks->launching != peer)
+    if (checks->launching != peer && !op->from_anybody)
         sim_fail(sim, "I2 p%u: outcome of %s, which it never launched, reaches the caller", peer->process.number,
                  sim_instance_text(&op->instance));
+    book_earlier(sim, peer, op);
     check_use(sim, peer, op);
     launch = calloc(1, sizeof *launch);
     if (launch == NULL)
@@ -173,12 +195,20 @@ static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const str
     launch->descriptor = op->descriptor;
     launch->tiny = op->tiny;
     launch->world = op->instance.subgroup == 0 ? peer->machine->ring_count : op->world;
-    const struct pccl_id ends[] = {peer->id, checks->launch->other};
+    const struct pccl_id ends[] = {peer->id, op->from_anybody ? op->descriptor.root : checks->launch->other};
+    if (op->from_anybody) {
+        const struct sim_launch *sent = sim_launch_of(instance, sim_peer_find(sim, &op->descriptor.root));
+        if (sent == NULL)
+            sim_fail(sim, "I3 p%u receives %s from a peer that has not sent it", peer->process.number,
+                     sim_instance_text(&op->instance));
+        launch->step = sent->step;
+        sim->totals.chosen++;
+    }
     bool sends = pccl_id_equal(&op->descriptor.root, &peer->id);
     const struct pccl_id pair[] = {ends[sends ? 0 : 1], ends[sends ? 1 : 0]};
     if (pccl_is_pair(op->instance.subgroup))
         take_list(launch, pair, 2);
-    else if (checks->launch->members != NULL)
+    else if (!op->from_anybody && checks->launch->members != NULL)
         take_list(launch, checks->launch->members, checks->launch->member_count);
     launch->next = instance->launches;
     instance->launches = launch;
@@ -194,7 +224,8 @@ void sim_check_about_to_launch(struct sim *sim, struct sim_peer *peer, uint64_t 
 
 void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
-    struct sim_launch *launch = op != NULL ? book(sim, peer, op) : NULL;
+    bool open = op != NULL && op->instance.subgroup == PCCL_OPEN_PAIR;
+    struct sim_launch *launch = op != NULL && !open ? book(sim, peer, op) : NULL;
     if (launch != NULL && op->state == PCCL_OP_DECIDED && !launch->decided)
         sim_check_decided(sim, peer, op); /* a tombstone is decided by launching it */
     sim->checks->launching = NULL;
@@ -204,6 +235,12 @@ void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pcc
 void sim_check_restart(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     (void)book(sim, peer, op);
+}
+
+void sim_check_started(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
+{
+    if (op->from_anybody) /* somebody is chosen */
+        (void)book(sim, peer, op);
 }
 
 void sim_check_done(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
@@ -448,8 +485,27 @@ static bool is_ended_alone(struct sim *sim, const struct sim_peer *peer, const s
     return true;
 }
 
+/* I2: only its caller, its deadline, the loss of all others or the end of a life ends it. */
+static void check_open_end(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op)
+{
+    sim_note(sim, "p%u: an open receive of tag %llu ends: class %d", peer->process.number,
+             (unsigned long long)op->instance.tag, (int)op->class);
+    bool over = peer->machine->state != PCCL_PEER_MEMBER || peer->machine->ring_count < 2;
+    bool alone = op->class == PCCL_CLASS_DEADLINE || op->class == PCCL_CLASS_ABORTED;
+    const struct pccl_peer_subgroup *among = pccl_peer_find_subgroup(peer->machine, op->among);
+    if (!over && !alone && !(op->class == PCCL_CLASS_PEER_LOST && among != NULL && among->ended) && sim->oom_at == 0)
+        sim_fail(sim, "I2 p%u: an open receive ends without a cause, as class %d", peer->process.number,
+                 (int)op->class);
+    if (op->reason.length == 0)
+        sim_fail(sim, "I2 p%u: an open receive ends without a word", peer->process.number);
+}
+
 void sim_check_decided(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
+    if (op->instance.subgroup == PCCL_OPEN_PAIR) {
+        check_open_end(sim, peer, op);
+        return;
+    }
     struct sim_instance *instance = instance_of(sim, peer, &op->instance);
     struct sim_launch *mine = book(sim, peer, op);
     sim_note(sim, "p%u: %s decided: class %d", peer->process.number, sim_instance_text(&op->instance), (int)op->class);

@@ -231,7 +231,7 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
     }
     uint32_t world = subgroup != NULL ? subgroup->count : launch.member_count;
     if (request->collective == PCCL_SEND)
-        launch.descriptor.root = request->sends ? peer->id : request->other;
+        launch.descriptor.root = request->anybody ? (struct pccl_id){{0}} : request->sends ? peer->id : request->other;
     else if (request->after != NULL)
         launch.descriptor.root = request->after->descriptor.root;
     else if (pccl_collective_has_root(request->collective))
@@ -252,6 +252,8 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
     else if (automatic)
         launch.choice = pccl_peer_choose(peer->machine, launch.subgroup, launch.tag, &launch.descriptor);
     sim_check_about_to_launch(sim, peer, request->step, &launch);
+    if (request->anybody)
+        launch.other = (struct pccl_id){{0}};
     struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
     enum pccl_status status = sim_peer_step(sim, peer, &event);
     if (status == PCCL_OK)

@@ -88,7 +88,8 @@ static void report(const struct sim_totals *t, double seconds)
     printf("  %llu foundings launched, %llu subgroups founded at peers, %llu commits in them, %llu ends\n",
            (unsigned long long)t->foundings, (unsigned long long)t->founded, (unsigned long long)t->subgroup_commits,
            (unsigned long long)t->subgroups_ended);
-    printf("  %llu sends ended well at one of the two ends\n", (unsigned long long)t->pair_commits);
+    printf("  %llu sends ended well at one of the two ends, %llu were received from anybody\n",
+           (unsigned long long)t->pair_commits, (unsigned long long)t->chosen);
     printf("  %llu rings planned anew, %llu operations begun again at peers\n", (unsigned long long)t->replans,
            (unsigned long long)t->restarts);
     printf("  %llu master crashes, %llu stops, %llu resets, %llu failed handshakes\n", (unsigned long long)t->crashes,

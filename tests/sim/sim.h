@@ -458,6 +458,7 @@ struct sim_request {
     uint64_t tag, step;
     struct pccl_id other; /* of a send, ... */
     bool sends;           /* ... and whether this peer is the source */
+    bool anybody;         /* it receives from whoever sends, and `other` is 0 */
     uint8_t collective;   /* enum pccl_collective */
     bool tiny;
     uint64_t count;
@@ -622,6 +623,7 @@ void sim_check_subgroup_ended(struct sim *sim, struct sim_peer *peer, uint64_t n
 void sim_check_subgroups_idle(struct sim *sim);
 void sim_check_subgroups_fini(struct sim *sim);
 void sim_check_restart(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
+void sim_check_started(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
 void sim_check_done(struct sim *sim, struct sim_peer *peer,
                     const struct pccl_peer_op *op); /* bulk: the driver said done */
 void sim_check_failing(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
@@ -742,7 +744,7 @@ struct sim_totals {
     uint64_t seeds, events, commits, aborts, crashes, departures, kills, joins, expulsions, stops, resets, updates,
         steps, classes[PCCL_CLASS_COUNT], collectives[PCCL_COLLECTIVES], tiny_commits, hash, syncs, syncs_failed,
         fetches, fetches_failed, elections, state_refusals, foundings, founded, subgroup_commits, subgroups_ended,
-        pair_commits, handshakes_failed, optimizations, no_rings, optimizations_withdrawn, tests, tests_failed,
+        pair_commits, chosen, handshakes_failed, optimizations, no_rings, optimizations_withdrawn, tests, tests_failed,
         searches, adoptions, reports, replans, restarts;
 };
 

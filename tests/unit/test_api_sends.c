@@ -157,6 +157,123 @@ static void a_window_of_sends_waits_for_the_receiver(void **state)
         assert_int_equal(pcclAwaitOperation(&handles[i], UINT32_MAX, NULL), pcclSuccess);
 }
 
+/* ---- from anybody ---- */
+
+/* Receives and must have got what `from` sent as its `which`-th. */
+static void must_receive(struct world *world, uint32_t at, uint32_t from, size_t count, size_t which)
+{
+    static int32_t got[LARGE];
+    pcclPeerId_t ids[2];
+    pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
+    info.participants = ids;
+    info.participants_max = 2;
+    assert_int_equal(pcclRecv(got, count, pcclInt32, PCCL_ANY_PEER, NULL, world->peers[at], &info), pcclSuccess);
+    assert_true(info.world == 2 && info.rank == 1 && info.rx_bytes >= 4 * count);
+    assert_memory_equal(ids[0].digits, short_id(world, (int)from), 8);
+    assert_memory_equal(ids[1].digits, short_id(world, (int)at), 8);
+    must_be(got, count, which);
+}
+
+/* Those who send take turns, however much each has sent before, and of each the sends come in order. */
+static void whoever_sends_is_received(void **state)
+{
+    struct world *world = *state;
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        pcclAsyncReduceOp_t out[FLIGHT];
+        int32_t *sent[FLIGHT];
+        for (uint32_t i = 0; i < FLIGHT; i++) {
+            sent[i] = numbers(counts[c], i);
+            out[i] = launch_send(world, i < FLIGHT - 1 ? 0 : 1, 2, sent[i], counts[c]);
+        }
+        uint32_t seen[2] = {0};
+        for (uint32_t i = 0; i < FLIGHT; i++) { /* of peer 1, whose send comes last, no later than in the second turn */
+            int32_t *got = numbers(counts[c], 77);
+            pcclPeerId_t ids[2];
+            pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
+            info.participants = ids;
+            info.participants_max = 2;
+            assert_int_equal(pcclRecv(got, counts[c], pcclInt32, PCCL_ANY_PEER, NULL, world->peers[2], &info),
+                             pcclSuccess);
+            uint32_t from = memcmp(ids[0].digits, short_id(world, 0), 8) == 0 ? 0 : 1;
+            must_be(got, counts[c], from == 0 ? seen[0] : FLIGHT - 1);
+            seen[from]++;
+            free(got);
+        }
+        assert_true(seen[0] == FLIGHT - 1 && seen[1] == 1);
+        for (uint32_t i = 0; i < FLIGHT; i++) {
+            assert_int_equal(pcclAwaitOperation(&out[i], UINT32_MAX, NULL), pcclSuccess);
+            free(sent[i]);
+        }
+    }
+}
+
+/* Several are open before anybody has sent; a receive that names its peer is apart from them. */
+static void open_receives_wait_for_whoever_comes(void **state)
+{
+    struct world *world = *state;
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        pcclAsyncReduceOp_t in[FLIGHT], out[FLIGHT];
+        int32_t *sent[FLIGHT], *got[FLIGHT];
+        for (uint32_t i = 0; i < FLIGHT; i++) {
+            got[i] = numbers(counts[c], 77);
+            in[i] = launch_receive(world, 2, i == 2 ? 1 : PCCL_ANY_PEER, got[i], counts[c]);
+        }
+        for (uint32_t i = 0; i < FLIGHT; i++) {
+            sent[i] = numbers(counts[c], i);
+            out[i] = launch_send(world, i % 2, 2, sent[i], counts[c]);
+        }
+        uint32_t seen = 0;
+        for (uint32_t i = 0; i < FLIGHT; i++) {
+            assert_int_equal(pcclAwaitOperation(&in[i], UINT32_MAX, NULL), pcclSuccess);
+            uint32_t which = (uint32_t)(got[i][0] / 1000000 - 1);
+            assert_true(which < FLIGHT && (seen & 1U << which) == 0 && (i != 2 || which == 1));
+            must_be(got[i], counts[c], which);
+            seen |= 1U << which;
+        }
+        for (uint32_t i = 0; i < FLIGHT; i++) {
+            assert_int_equal(pcclAwaitOperation(&out[i], UINT32_MAX, NULL), pcclSuccess);
+            free(sent[i]);
+            free(got[i]);
+        }
+    }
+}
+
+/* One that nobody has sent to is aborted alone; what its source has aborted is passed over. */
+static void what_is_given_up_meets_nobody(void **state)
+{
+    struct world *world = *state;
+    const size_t lengths[] = {1, LARGE};
+    for (size_t i = 0; i < 2; i++) {
+        int32_t *first = numbers(lengths[i], 1), *second = numbers(lengths[i], 2);
+        pcclAsyncReduceOp_t open = launch_receive(world, 2, PCCL_ANY_PEER, first, lengths[i]);
+        assert_int_equal(pcclAbortOperations(world->peers[2]), pcclSuccess);
+        must_fail(&open, pcclAborted, "its caller aborted the operation");
+        pcclAsyncReduceOp_t lost = launch_send(world, 0, 2, first, lengths[i]);
+        assert_int_equal(pcclAbortOperations(world->peers[0]), pcclSuccess);
+        must_fail(&lost, pcclRankConnectionLost, "");
+        pcclAsyncReduceOp_t out = launch_send(world, 0, 2, second, lengths[i]);
+        must_receive(world, 2, 0, lengths[i], 2);
+        assert_int_equal(pcclAwaitOperation(&out, UINT32_MAX, NULL), pcclSuccess);
+        free(first);
+        free(second);
+    }
+}
+
+/* Whoever sends something else than is received is told so, as is the receiver. */
+static void what_does_not_fit_is_told(void **state)
+{
+    struct world *world = *state;
+    static int32_t sent[LARGE], got[LARGE];
+    const size_t rows[][2] = {{5, 6}, {5, LARGE}, {LARGE, 5}, {LARGE, LARGE - 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pcclAsyncReduceOp_t in = launch_receive(world, 2, PCCL_ANY_PEER, got, rows[i][1]);
+        pcclAsyncReduceOp_t out = launch_send(world, 1, 2, sent, rows[i][0]);
+        must_fail(&out, pcclInvalidUsage, "");
+        must_fail(&in, pcclPeerMismatch, "");
+    }
+    assert_int_equal(pcclSend(sent, 1, pcclInt32, PCCL_ANY_PEER, NULL, world->peers[0], NULL), pcclInvalidArgument);
+}
+
 /* ---- what does not ---- */
 
 static void the_two_ends_must_agree(void **state)
@@ -264,6 +381,15 @@ static void a_group_sends_by_its_own_ranks(void **state)
     assert_int_equal(pcclAwaitOperation(&out, UINT32_MAX, NULL), pcclSuccess);
     assert_int_equal(pcclAwaitOperation(&in, UINT32_MAX, NULL), pcclSuccess);
     assert_int_equal(y, 5);
+    pcclAsyncReduceOp_t from_outside = launch_send(world, 0, 2, &x, 1); /* who is in the group is received in it */
+    assert_int_equal(pcclRecvAsync(&y, 1, pcclInt32, PCCL_ANY_PEER, NULL, members[1].group, &in), pcclSuccess);
+    x = 6;
+    assert_int_equal(pcclSend(&x, 1, pcclInt32, 1, NULL, members[0].group, NULL), pcclSuccess);
+    assert_int_equal(pcclAwaitOperation(&in, UINT32_MAX, NULL), pcclSuccess);
+    assert_int_equal(y, 6);
+    assert_int_equal(pcclRecv(&y, 1, pcclInt32, PCCL_ANY_PEER, NULL, world->peers[2], NULL), pcclSuccess);
+    assert_int_equal(pcclAwaitOperation(&from_outside, UINT32_MAX, NULL), pcclSuccess);
+    assert_int_equal(y, 5);
     assert_int_equal(pcclSendAsync(&x, 1, pcclInt32, 1, NULL, members[0].group, &open), pcclSuccess);
     assert_int_equal(pcclCloseCommunicator(members[0].group), pcclSuccess);
     assert_int_equal(pcclDestroyCommunicator(members[0].group), pcclSuccess);
@@ -292,6 +418,10 @@ static void whoever_is_left_is_told_who_is_gone(void **state)
     assert_int_equal(pcclAwaitOperation(&out, UINT32_MAX, NULL), pcclSuccess);
     assert_int_equal(pcclAwaitOperation(&tiny, UINT32_MAX, NULL), pcclSuccess);
     assert_true(y == 0 && memcmp(got[1], sent, sizeof sent) == 0);
+    pcclAsyncReduceOp_t open = launch_receive(world, 0, PCCL_ANY_PEER, &y, 1);
+    memcpy(gone, short_id(world, 1), sizeof gone);
+    assert_int_equal(pcclDestroyCommunicator(world->peers[--world->count]), pcclSuccess);
+    must_fail(&open, pcclRankConnectionLost, gone);
 }
 
 static void alone_there_is_nobody_to_send_to(void **state)
@@ -303,6 +433,7 @@ static void alone_there_is_nobody_to_send_to(void **state)
     assert_int_equal(pcclSend(&x, 1, pcclInt32, 1, &options, world->peers[0], NULL), pcclTooFewPeers);
     assert_non_null(strstr(pcclGetLastError(world->peers[0]), "this peer is alone in its group"));
     assert_int_equal(pcclRecv(&x, 1, pcclInt32, 0, NULL, world->peers[0], NULL), pcclTooFewPeers);
+    assert_int_equal(pcclRecv(&x, 1, pcclInt32, PCCL_ANY_PEER, NULL, world->peers[0], NULL), pcclTooFewPeers);
 }
 
 int main(void)
@@ -311,6 +442,10 @@ int main(void)
         cmocka_unit_test(sends_meet_receives_in_the_order_of_launches),
         cmocka_unit_test(tags_are_apart),
         cmocka_unit_test(a_window_of_sends_waits_for_the_receiver),
+        cmocka_unit_test(whoever_sends_is_received),
+        cmocka_unit_test(open_receives_wait_for_whoever_comes),
+        cmocka_unit_test(what_is_given_up_meets_nobody),
+        cmocka_unit_test(what_does_not_fit_is_told),
         cmocka_unit_test(the_two_ends_must_agree),
         cmocka_unit_test(bad_arguments_are_explained),
         cmocka_unit_test(an_abort_ends_it_at_both_ends),

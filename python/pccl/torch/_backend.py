@@ -391,7 +391,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self._launch(f"receive from rank {src}", tensors, tensors, make, refuse=refuse)
 
     def recv_anysource(self, tensors: List[torch.Tensor], tag: int = 0) -> Work:
-        raise CollectiveError("pccl: a receive from anybody is not supported; name the rank that sends (src=)")
+        """The work's _source_rank tells who sent. Only ranks of this group send under its tags."""
+        make: _Step = lambda call: call.receives(call.target(tensors), None, self._tag_of_pair(tag))
+        return self._launch("receive from any rank", tensors, tensors, make, refuse=lambda call: None)
 
     def _tag_of_pair(self, tag: object) -> int:
         """Two peers have the tags of all their groups in common."""

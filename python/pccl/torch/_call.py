@@ -134,12 +134,13 @@ class Call:
     def sends(self, memory: torch.Tensor, peer: int, tag: int, label: str = "") -> None:
         self._transfer("send_async", memory, peer, tag, label)
 
-    def receives(self, memory: torch.Tensor, peer: int, tag: int, label: str = "") -> None:
+    def receives(self, memory: torch.Tensor, peer: Optional[int], tag: int, label: str = "") -> None:
+        """peer: None: from anybody."""
         self._transfer("recv_async", memory, peer, tag, label)
 
-    def _transfer(self, method: str, memory: torch.Tensor, peer: int, tag: int, label: str) -> None:
-        comm, name = self._group._world.comm, self._group._ids[peer]
-        if name not in comm.members():
+    def _transfer(self, method: str, memory: torch.Tensor, peer: Optional[int], tag: int, label: str) -> None:
+        comm, name = self._group._world.comm, None if peer is None else self._group._ids[peer]
+        if name is not None and name not in comm.members():
             raise PeerLostError(f"the peer {name[:8]} has gone")
         if memory.numel() == 0:
             memory, label = torch.zeros(1, dtype=torch.uint8), _EMPTY

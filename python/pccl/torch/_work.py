@@ -135,7 +135,14 @@ class Work(dist.Work):  # type: ignore[misc]
         return self._outputs
 
     def source_rank(self) -> int:
-        return self._group.rank()
+        """Of a receive from anybody that has succeeded: who sent."""
+        outcome = self._parts[0].handle._operation.outcome if len(self._parts) == 1 else None
+        info = outcome.info if outcome is not None else None
+        if info is None or len(info.participants) != 2:
+            return self._group.rank()
+        return self._group._ids.index(info.participants[0])
+
+    _source_rank = source_rank  # the name by which torch.distributed calls it
 
     def get_future(self) -> Any:
         """Of the outputs. Its failure is raised by a function behind a future that succeeds: one that set_exception

@@ -23,8 +23,8 @@ PLANTS = [
         ["I8", "I2", "PEACE"], ["pair-third-dies"],
         [
             ("src/peer/operations.c",
-             "if (pccl_is_pair(op->instance.subgroup) && pccl_peer_other_of(p, op->instance.subgroup) == NULL)",
-             "if (pccl_is_pair(op->instance.subgroup))"),
+             ": pccl_is_pair(op->instance.subgroup) && pccl_peer_other_of(p, op->instance.subgroup) == NULL)",
+             ": pccl_is_pair(op->instance.subgroup))"),
         ]),
     Bug("send_to_the_dead_succeeds",
         "16.3: what was sent to a peer that has not got it counts as received",

@@ -1,0 +1,209 @@
+#include "peer/receives.h"
+
+#include "peer/announcements.h"
+#include "peer/operations.h"
+#include "peer/output.h"
+#include "peer/pairs.h"
+#include "peer/records.h"
+#include "peer/roll.h"
+#include "peer/subgroups.h"
+#include "wire/subgroup.h"
+
+static struct pccl_peer_op *of_link(struct pccl_list_node *link)
+{
+    return PCCL_CONTAINER_OF(link, struct pccl_peer_op, in_open);
+}
+
+/* ---- what the master is asked for ---- */
+
+static struct pccl_ask *ask_of(struct pccl_table_node *node)
+{
+    return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_ask, by_tag) : NULL;
+}
+
+static struct pccl_ask *find_ask(const struct pccl_peer *p, uint64_t tag)
+{
+    return ask_of(pccl_table_find(&p->asks, tag));
+}
+
+static uint32_t count_open(const struct pccl_peer *p, uint64_t tag)
+{
+    uint32_t count = 0;
+    for (struct pccl_list_node *link = p->open.next; link != &p->open; link = link->next)
+        count += of_link(link)->instance.tag == tag;
+    return count;
+}
+
+static void ask(struct pccl_peer *p, uint64_t tag, uint32_t count)
+{
+    pccl_peer_send(p, &(struct pccl_msg){.type = PCCL_MSG_listen, .as.listen = {.tag = tag, .count = count}});
+}
+
+static void forget(struct pccl_peer *p, struct pccl_ask *asked)
+{
+    pccl_table_remove(&p->asks, &asked->by_tag);
+    pccl_release(&p->memory, asked, sizeof *asked);
+}
+
+/* There are tags that nobody receives any more. */
+static void take_back(struct pccl_peer *p)
+{
+    for (struct pccl_table_node *node = pccl_table_first(&p->asks), *next; node != NULL; node = next) {
+        next = pccl_table_after(&p->asks, node);
+        if (count_open(p, ask_of(node)->tag) > 0)
+            continue;
+        ask(p, ask_of(node)->tag, 0);
+        forget(p, ask_of(node));
+    }
+}
+
+/* NULL: out of memory, and the peer gave up. */
+static struct pccl_ask *need_ask(struct pccl_peer *p, uint64_t tag)
+{
+    struct pccl_ask *asked = find_ask(p, tag);
+    if (asked != NULL)
+        return asked;
+    if (p->asks.count == PCCL_LISTENED_MAX)
+        take_back(p);
+    asked = pccl_allocate(&p->memory, sizeof *asked);
+    if (asked == NULL) {
+        pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
+        return NULL;
+    }
+    asked->tag = tag;
+    pccl_table_insert(&p->asks, &asked->by_tag, tag);
+    return asked;
+}
+
+/*
+ * The master has room for an offer to each open receive, and for a few more, so that what has been sent
+ * meanwhile is here when the next one is launched. What it may still offer is at least what is counted here.
+ */
+static void need_offers(struct pccl_peer *p, uint64_t tag)
+{
+    uint32_t wanted = count_open(p, tag);
+    struct pccl_ask *asked = need_ask(p, tag);
+    if (asked == NULL || asked->count >= wanted)
+        return;
+    asked->count = wanted + PCCL_OFFERS_AHEAD;
+    ask(p, tag, asked->count);
+}
+
+void pccl_peer_offered(struct pccl_peer *p, const struct pccl_msg_offer *offer)
+{
+    struct pccl_ask *asked = find_ask(p, offer->instance.tag);
+    if (asked != NULL && asked->count > 0)
+        asked->count--;
+    p->has_news = true;
+    pccl_peer_keep_offer(p, &offer->instance);
+}
+
+void pccl_peer_forget_asks(struct pccl_peer *p)
+{
+    for (struct pccl_table_node *node; (node = pccl_table_first(&p->asks)) != NULL;)
+        forget(p, ask_of(node));
+}
+
+/* ---- who is chosen ---- */
+
+/* A send to this peer that a receive could meet. */
+struct candidate {
+    struct pccl_instance instance;
+    const struct pccl_id *source;
+    uint64_t since; /* in p->arrivals: when it became one */
+};
+
+static bool has_room(const struct pccl_peer *p)
+{
+    return p->op_count - p->tombstone_count + p->followed_count < PCCL_OPS_PER_PEER_MAX;
+}
+
+/* What the source has given up before this peer received it is passed over. false: its next send is not known. */
+static bool find_next(struct pccl_peer *p, uint64_t pair, struct candidate *candidate)
+{
+    struct pccl_instance *instance = &candidate->instance;
+    struct pccl_use *use = pccl_peer_find_use(p, pair, instance->tag);
+    instance->subgroup = pair;
+    instance->use = use != NULL ? use->launches : 0;
+    struct pccl_peer_op *tombstone;
+    while ((tombstone = pccl_peer_find_instance(p, instance)) != NULL && has_room(p)) {
+        use = pccl_peer_need_use(p, pair, instance->tag);
+        if (use == NULL)
+            return false;
+        instance->use = ++use->launches;
+        pccl_peer_pass_over(p, tombstone);
+    }
+    const struct pccl_announcement *announcement = pccl_peer_announcement(p, instance);
+    if (tombstone != NULL || announcement == NULL || !pccl_id_equal(&announcement->from, candidate->source))
+        return false;
+    candidate->since = pccl_max_u64(announcement->arrival, use != NULL ? use->served : 0);
+    return true;
+}
+
+static uint64_t number_of_this(const struct pccl_peer *p)
+{
+    for (uint32_t i = 0; i < p->view_roll->count; i++)
+        if (pccl_id_equal(&p->view_roll->members[i].peer, &p->config.id))
+            return p->view_roll->members[i].admitted;
+    return UINT64_MAX;
+}
+
+/* Sources take turns: the one that has waited longest since it came, or was chosen last. */
+static bool find_candidate(struct pccl_peer *p, const struct pccl_peer_op *op, struct candidate *found)
+{
+    uint64_t mine = number_of_this(p);
+    found->since = UINT64_MAX;
+    for (uint32_t i = 0; mine <= PCCL_PAIR_NUMBER_MAX && i < p->view_roll->count; i++) {
+        const struct pccl_member *member = &p->view_roll->members[i];
+        uint64_t pair = pccl_pair_name(member->admitted & PCCL_PAIR_NUMBER_MAX, mine);
+        const struct pccl_id *source = pccl_peer_source_of(p, pair);
+        struct candidate candidate = {.instance = op->instance, .source = &member->peer};
+        if (source == NULL || !pccl_id_equal(source, &member->peer) ||
+            (op->among != 0 && !pccl_peer_is_in_subgroup(p, op->among, source)))
+            continue;
+        if (find_next(p, pair, &candidate) && candidate.since < found->since)
+            *found = candidate;
+    }
+    return found->since != UINT64_MAX;
+}
+
+static void choose(struct pccl_peer *p, struct pccl_peer_op *op, const struct candidate *candidate)
+{
+    struct pccl_text reason;
+    struct pccl_use *use = pccl_peer_need_use(p, candidate->instance.subgroup, candidate->instance.tag);
+    if (use == NULL) {
+        pccl_text_format(&reason, "too many tags, or no memory for one more");
+        pccl_peer_end_open(p, op, PCCL_CLASS_INTERNAL, &reason);
+        return;
+    }
+    use->launches++;
+    use->served = ++p->arrivals;
+    pccl_peer_op_choose(p, op, &candidate->instance, candidate->source);
+}
+
+void pccl_peer_choose_senders(struct pccl_peer *p)
+{
+    const struct pccl_peer_op *hopeless = NULL; /* the last one, for whose like there is nobody either */
+    p->has_news = false;
+    for (struct pccl_list_node *link = p->open.next, *next; link != &p->open && p->state == PCCL_PEER_MEMBER;
+         link = next) {
+        struct pccl_peer_op *op = of_link(link);
+        struct candidate candidate;
+        next = link->next;
+        if ((hopeless != NULL && hopeless->instance.tag == op->instance.tag && hopeless->among == op->among) ||
+            p->now_us >= op->deadline_us)
+            continue;
+        if (find_candidate(p, op, &candidate))
+            choose(p, op, &candidate);
+        else
+            hopeless = op;
+    }
+    uint64_t tag = 0;
+    bool any = false;
+    for (struct pccl_list_node *link = p->open.next; link != &p->open && !p->resuming; link = link->next) {
+        if (p->state == PCCL_PEER_MEMBER && (!any || tag != of_link(link)->instance.tag))
+            need_offers(p, tag = of_link(link)->instance.tag);
+        any = true;
+    }
+    p->has_news = false;
+}

@@ -1,0 +1,288 @@
+/* Scenarios of receives from anybody: who is chosen, and what becomes of the two in each phase. */
+#include "master/roster.h"
+#include "scenarios.h"
+#include "wire/subgroup.h"
+
+#include <string.h>
+
+static struct sim_peer *p[PCCL_MESH_PEERS_MAX + 2]; /* of the running scenario */
+
+enum { TAG = 3 };
+
+/* to: NULL: from anybody. */
+static struct pccl_peer_op *launch(struct sim *sim, struct sim_peer *peer, const struct sim_peer *other, bool sends,
+                                   uint64_t step, bool tiny)
+{
+    struct sim_request request = {.tag = TAG,
+                                  .step = step,
+                                  .collective = PCCL_SEND,
+                                  .other = other != NULL ? other->id : (struct pccl_id){{0}},
+                                  .sends = sends,
+                                  .anybody = other == NULL,
+                                  .tiny = tiny,
+                                  .count = tiny ? 2 : 100000};
+    struct pccl_peer_op *op = NULL;
+    enum pccl_status status = sim_app_launch(sim, peer, &request, &op);
+    if (status != PCCL_OK)
+        sim_fail(sim, "p%u may not launch: %s", peer->process.number, pccl_status_name(status));
+    if (!scenario_is_decided(op))
+        sim_app_await(sim, peer, op);
+    sim_check_peer(sim, peer);
+    sim_process_arm(sim, &peer->process);
+    return op;
+}
+
+static struct pccl_peer_op *send(struct sim *sim, uint32_t from, uint32_t to, uint64_t step, bool tiny)
+{
+    return launch(sim, p[from], p[to], true, step, tiny);
+}
+
+static struct pccl_peer_op *receive(struct sim *sim, uint32_t at, bool tiny)
+{
+    return launch(sim, p[at], NULL, false, 0, tiny);
+}
+
+static bool is_open(const struct pccl_peer_op *op) { return op->state == PCCL_OP_OPEN; }
+
+static bool is_from(const struct pccl_peer_op *op, uint32_t source)
+{
+    return !is_open(op) && pccl_id_equal(&op->descriptor.root, &p[source]->id);
+}
+
+static void must_end(struct sim *sim, uint32_t who, struct pccl_peer_op *op, enum pccl_class class, const char *words)
+{
+    WAIT(sim, 15000, scenario_is_decided(op));
+    MUST(sim, op->class == class && strstr(op->reason.bytes, words) != NULL);
+    (void)scenario_take(sim, p[who], op);
+}
+
+static void finish(struct sim *sim, uint32_t who, struct pccl_peer_op *op)
+{
+    if (!op->tiny)
+        sim_bulk_finish(sim, p[who], op);
+}
+
+/* Both succeed, and it is that one's. */
+static void must_meet(struct sim *sim, uint32_t from, struct pccl_peer_op *out, uint32_t at, struct pccl_peer_op *in)
+{
+    WAIT(sim, 3000, !is_open(in));
+    MUST(sim, is_from(in, from) && in->instance.use == out->instance.use);
+    finish(sim, from, out);
+    finish(sim, at, in);
+    must_end(sim, from, out, PCCL_CLASS_NONE, "");
+    must_end(sim, at, in, PCCL_CLASS_NONE, "");
+}
+
+/*
+ * Of one peer many sends are there, and two others come later: all take turns. Receives that are
+ * launched first, or last, meet them in the same way; through the master and from peer to peer.
+ */
+void scenario_anybody_turns(struct sim *sim)
+{
+    scenario_cluster(sim, p, 4, 1);
+    for (uint32_t tiny = 0; tiny < 2; tiny++) {
+        static const uint32_t order[] = {0, 1, 2, 0, 0, 0};
+        struct pccl_peer_op *out[6], *in[6];
+        uint32_t next[3] = {0, 4, 5};
+        for (uint32_t i = 0; i < 4; i++)
+            out[i] = send(sim, 0, 3, 10 + i, tiny != 0);
+        scenario_run_ms(sim, 20);
+        out[4] = send(sim, 1, 3, 20, tiny != 0);
+        scenario_run_ms(sim, 20);
+        out[5] = send(sim, 2, 3, 30, tiny != 0);
+        scenario_run_ms(sim, 20);
+        if (tiny != 0) { /* from then on the master offers what comes */
+            in[0] = receive(sim, 3, true);
+            must_meet(sim, 0, out[next[0]++], 3, in[0]);
+        }
+        for (uint32_t i = tiny; i < 6; i++) {
+            in[i] = receive(sim, 3, tiny != 0);
+            uint32_t from = order[i];
+            must_meet(sim, from, out[next[from]++], 3, in[i]);
+        }
+        for (uint32_t i = 0; i < 3; i++)
+            in[i] = receive(sim, 3, tiny != 0);
+        MUST(sim, is_open(in[0]) && is_open(in[1]) && is_open(in[2]));
+        for (uint32_t i = 0; i < 3; i++) {
+            out[i] = send(sim, 2 - i, 3, 40 + i, tiny != 0);
+            must_meet(sim, 2 - i, out[i], 3, in[i]);
+        }
+    }
+    MUST(sim, p[3]->machine->announcements.count == 0);
+}
+
+/* More than the master is asked for at once, of a tag; and what another tag has waits for its own receives. */
+void scenario_anybody_many(struct sim *sim)
+{
+    enum { MANY = 3 * PCCL_OFFERS_AHEAD };
+    static struct pccl_peer_op *out[MANY];
+    scenario_cluster(sim, p, 3, 1);
+    for (uint32_t i = 0; i < MANY; i++)
+        out[i] = send(sim, i % 2, 2, 10 + i, true);
+    scenario_run_ms(sim, 50);
+    for (uint32_t i = 0; i < MANY; i++) {
+        struct pccl_peer_op *in = receive(sim, 2, true);
+        WAIT(sim, 1000, scenario_is_decided(in));
+        MUST(sim, in->class == PCCL_CLASS_NONE && p[2]->machine->announcements.count <= 2 * PCCL_OFFERS_AHEAD);
+        (void)scenario_take(sim, p[2], in);
+    }
+    for (uint32_t i = 0; i < MANY; i++)
+        must_end(sim, i % 2, out[i], PCCL_CLASS_NONE, "");
+}
+
+/* A receive that names its peer takes the next use, and what is open goes on with the one behind it. */
+void scenario_anybody_mixed(struct sim *sim)
+{
+    scenario_cluster(sim, p, 4, 1);
+    for (uint32_t tiny = 0; tiny < 2; tiny++) {
+        struct pccl_peer_op *named = launch(sim, p[3], p[0], false, 10, tiny != 0), *open = receive(sim, 3, tiny != 0);
+        struct pccl_peer_op *first = send(sim, 0, 3, 10, tiny != 0), *second = send(sim, 0, 3, 11, tiny != 0);
+        must_meet(sim, 0, second, 3, open);
+        MUST(sim, named->instance.use == first->instance.use);
+        finish(sim, 0, first);
+        finish(sim, 3, named);
+        must_end(sim, 0, first, PCCL_CLASS_NONE, "");
+        must_end(sim, 3, named, PCCL_CLASS_NONE, "");
+    }
+}
+
+/* A sender dies before it is chosen: others are received. After that: its receive is told who, and others go on. */
+void scenario_anybody_sender_dies(struct sim *sim)
+{
+    scenario_cluster(sim, p, 6, 1);
+    for (uint32_t tiny = 0; tiny < 2; tiny++) {
+        uint32_t dies = tiny != 0 ? 5 : 4;
+        struct pccl_peer_op *lost = send(sim, dies, 0, 10, tiny != 0);
+        scenario_run_ms(sim, 20);
+        sim_peer_kill(sim, p[dies], false);
+        (void)lost;
+        WAIT(sim, 1000,
+             pccl_id_find(p[0]->machine->ring, p[0]->machine->ring_count, &p[dies]->id) == p[0]->machine->ring_count);
+        struct pccl_peer_op *in = receive(sim, 0, tiny != 0);
+        scenario_run_ms(sim, 100);
+        MUST(sim, is_open(in));
+        struct pccl_peer_op *out = send(sim, 1, 0, 20 + tiny, tiny != 0);
+        must_meet(sim, 1, out, 0, in);
+    }
+    struct pccl_peer_op *in = receive(sim, 0, false), *next = receive(sim, 0, false);
+    struct pccl_peer_op *out = send(sim, 3, 0, 30, false);
+    WAIT(sim, 1000, is_from(in, 3));
+    sim_bulk_finish(sim, p[3], out); /* it has left */
+    sim_peer_kill(sim, p[3], false);
+    must_end(sim, 0, in, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[3]->id));
+    MUST(sim, is_open(next));
+    struct pccl_peer_op *late = send(sim, 2, 0, 40, false);
+    must_meet(sim, 2, late, 0, next);
+}
+
+/* The receiver dies with what nobody has chosen, and with what is chosen: its senders are told, and go on. */
+void scenario_anybody_receiver_dies(struct sim *sim)
+{
+    scenario_cluster(sim, p, 4, 1);
+    (void)receive(sim, 3, false);
+    struct pccl_peer_op *met = send(sim, 0, 3, 10, false), *waits = send(sim, 1, 3, 11, true);
+    scenario_run_ms(sim, 50);
+    sim_bulk_finish(sim, p[0], met);
+    sim_peer_kill(sim, p[3], false);
+    must_end(sim, 0, met, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[3]->id));
+    must_end(sim, 1, waits, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[3]->id));
+    struct pccl_peer_op *in = receive(sim, 2, true), *out = send(sim, 1, 2, 20, true);
+    must_meet(sim, 1, out, 2, in);
+    sim_peer_kill(sim, p[0], false);
+    WAIT(sim, 1000, p[2]->machine->ring_count == 2);
+    struct pccl_peer_op *last = receive(sim, 2, true);
+    sim_peer_kill(sim, p[1], false);
+    must_end(sim, 2, last, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[1]->id));
+}
+
+/* What its source gives up is passed over; what its receiver gives up nobody else hears of. */
+void scenario_anybody_given_up(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    for (uint32_t tiny = 0; tiny < 2; tiny++) {
+        struct pccl_peer_op *lost = send(sim, 0, 2, 10, tiny != 0);
+        scenario_abort(sim, p[0], lost, PCCL_CLASS_DEADLINE);
+        must_end(sim, 0, lost, PCCL_CLASS_DEADLINE, pccl_id_str(&p[2]->id));
+        struct pccl_peer_op *next = send(sim, 0, 2, 11, tiny != 0), *in = receive(sim, 2, tiny != 0);
+        must_meet(sim, 0, next, 2, in);
+        in = receive(sim, 2, tiny != 0);
+        scenario_run_ms(sim, 20);
+        lost = send(sim, 0, 2, 12, tiny != 0);
+        WAIT(sim, 1000, is_from(in, 0));
+        scenario_abort(sim, p[0], lost, PCCL_CLASS_ABORTED); /* chosen: both are told */
+        must_end(sim, 0, lost, PCCL_CLASS_ABORTED, "");
+        must_end(sim, 2, in, PCCL_CLASS_ABORTED, pccl_id_str(&p[0]->id));
+        in = receive(sim, 2, tiny != 0);
+        scenario_run_ms(sim, 20);
+        scenario_abort(sim, p[2], in, PCCL_CLASS_DEADLINE);
+        must_end(sim, 2, in, PCCL_CLASS_DEADLINE, "nobody has sent to this peer");
+        next = send(sim, 1, 2, 20, tiny != 0);
+        scenario_run_ms(sim, 50);
+        MUST(sim, !scenario_is_decided(next));
+        in = receive(sim, 2, tiny != 0);
+        must_meet(sim, 1, next, 2, in);
+    }
+}
+
+/* Whoever is chosen and has sent something else is told so, as is the receiver. */
+void scenario_anybody_mismatch(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    for (uint32_t tiny = 0; tiny < 2; tiny++) {
+        struct pccl_peer_op *in = receive(sim, 2, tiny == 0), *out = send(sim, 0, 2, 10, tiny != 0);
+        must_end(sim, 0, out, PCCL_CLASS_MISMATCH, "peer to peer");
+        must_end(sim, 2, in, PCCL_CLASS_MISMATCH, "peer to peer");
+    }
+    struct pccl_peer_op *in = receive(sim, 2, true), *out = send(sim, 0, 2, 20, true);
+    must_meet(sim, 0, out, 2, in);
+}
+
+/* The master restarts while receives are open and sends wait: the next one is asked again, and what is chosen ends. */
+void scenario_anybody_restart(struct sim *sim)
+{
+    scenario_cluster(sim, p, 4, 1);
+    struct pccl_peer_op *in = receive(sim, 3, true), *bulk = receive(sim, 3, false);
+    scenario_run_ms(sim, 50);
+    scenario_control(sim, p[0], false);
+    struct pccl_peer_op *out = send(sim, 0, 3, 10, true); /* the master never hears of it */
+    sim_master_crash(sim, true);
+    struct pccl_peer_op *beside = send(sim, 1, 3, 20, false);
+    scenario_run_ms(sim, 50);
+    MUST(sim, is_from(in, 1)); /* of whom the master need not know: it differs */
+    scenario_control(sim, p[0], true);
+    sim_master_start(sim);
+    must_end(sim, 1, beside, PCCL_CLASS_MISMATCH, "");
+    must_end(sim, 3, in, PCCL_CLASS_MISMATCH, "");
+    MUST(sim, is_from(bulk, 0) || is_open(bulk));
+    must_end(sim, 0, out, PCCL_CLASS_MISMATCH, "");
+    must_end(sim, 3, bulk, PCCL_CLASS_MISMATCH, "");
+    out = send(sim, 2, 3, 30, true);
+    scenario_run_ms(sim, 50);
+    sim_master_crash(sim, true);
+    sim_master_start(sim);
+    WAIT(sim, 10000, !sim->master->machine->recovering && !p[3]->machine->resuming);
+    in = receive(sim, 3, true);
+    must_meet(sim, 2, out, 3, in); /* by what its source has reported */
+    in = receive(sim, 3, true);
+    scenario_run_ms(sim, 50);
+    sim_master_crash(sim, true);
+    sim_master_start(sim);
+    WAIT(sim, 10000, !sim->master->machine->recovering && !p[3]->machine->resuming && !p[1]->machine->resuming);
+    out = send(sim, 1, 3, 40, true);
+    must_meet(sim, 1, out, 3, in); /* by what the next master was asked for again */
+}
+
+/* Whoever asks for the sends of too many tags goes; what it is offered for one that it is not in, it ignores. */
+void scenario_anybody_liars(struct sim *sim)
+{
+    scenario_cluster(sim, p, 4, 1);
+    struct pccl_peer_op *out = send(sim, 0, 1, 10, true);
+    scenario_lie(sim, p[3]);
+    for (uint64_t tag = 0; tag <= PCCL_LISTENED_MAX && p[3]->machine->state == PCCL_PEER_MEMBER; tag++) {
+        struct pccl_msg msg = {.type = PCCL_MSG_listen, .as.listen = {.tag = tag, .count = 1}};
+        scenario_forge(sim, p[3], &msg);
+    }
+    WAIT(sim, 3000, sim->master->machine->member_count == 3 && p[1]->machine->ring_count == 3);
+    struct pccl_peer_op *in = receive(sim, 1, true);
+    must_meet(sim, 0, out, 1, in);
+}
