@@ -58,6 +58,9 @@ METHODS = {
     "streaming": STREAMING,
     "streaming, e3m0": {**STREAMING, "codec": "e3m0"},
     "streaming, int4, feedback": {**STREAMING, "codec": "int4", "feedback": 1},
+    "sync .9/.9, H 50": {"inner_steps": 50, "rate": 0.9},
+    "streaming .9/.9": {**STREAMING, "rate": 0.9},
+    "streaming .9/.9, e3m0": {**STREAMING, "rate": 0.9, "codec": "e3m0"},
 }
 
 

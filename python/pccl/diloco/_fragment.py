@@ -113,8 +113,8 @@ class Fragment:
             self._measuring = _threads.start(weigh)
 
     def measured(self) -> None:
-        """Waits until the delta is there, a copy of what error feedback keeps, and until the parameters have what was shown last. Only then may others write
-        the outer copy."""
+        """Waits until the delta is there, a copy of what error feedback keeps, and until the parameters have what was
+        shown last. Only then may others write the outer copy."""
         job = self._measuring
         if job is not None:
             job.wait()

@@ -170,8 +170,8 @@ class Shared:
             raise InvalidArgument(f"load_state_dict: one side has no {', '.join(differing)}")
         if int(state["layout"]) != self.layout_mark:
             raise InvalidArgument(
-                "load_state_dict: the state has parameters with other names, shapes or types, or in other fragments: how "
-                "many there are, and the pattern, must be those of the run that saved it"
+                "load_state_dict: the state has parameters with other names, shapes or types, or in other fragments: "
+                "how many there are, and the pattern, must be those of the run that saved it"
             )
         counts = [int(state["round"]), int(state["samples"])]
         if min(counts) < 0:
