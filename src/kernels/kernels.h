@@ -12,7 +12,7 @@
 /* The features of a processor that matter here. */
 enum pccl_cpu_feature {
     PCCL_CPU_AVX2 = 1 << 0,   /* with F16C */
-    PCCL_CPU_AVX512 = 1 << 1, /* F, BW, DQ, VL; and AVX2 */
+    PCCL_CPU_AVX512 = 1 << 1, /* F, BW, DQ, VL; and AVX2, F16C */
     PCCL_CPU_NEON = 1 << 2,
 };
 

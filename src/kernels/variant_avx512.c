@@ -1,4 +1,4 @@
-/* The variant for x86-64 processors with AVX-512 (F, BW, DQ, VL). */
+/* The variant for x86-64 processors with AVX-512 (F, BW, DQ, VL) and F16C. */
 #include "kernels/variant.h"
 
 #if PCCL_KERNELS_X86

@@ -52,6 +52,7 @@ EXCEPTIONS = {
     ("src/core/base.c", "stdatomic.h"): "the assert handler's variable",
     ("src/sight/flow.h", "stdatomic.h"): "counters that others read while they are counted; relaxed, so no fences",
     ("src/kernels/variant_avx2.c", "immintrin.h"): "instructions by name; the compiler's, no library",
+    ("src/kernels/scaled_x86.h", "immintrin.h"): "the same",
     ("src/kernels/variant_avx512.c", "immintrin.h"): "the same",
     ("src/kernels/variant_neon.c", "arm_neon.h"): "the same",
     ("src/net/fork.c", "abort"): "a mutex cannot be made inside uv_once, which has no way to report it",
