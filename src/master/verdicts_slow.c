@@ -351,13 +351,13 @@ static const struct pccl_open_link *find_open(const struct pccl_judgment *j, con
     return NULL;
 }
 
-/* false: nothing is known that says so, or as much of the one as of the other. */
-static bool suspect_end(struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
+/* Beside the link, which the ring leaves as any other: a third one may be better. */
+static void suspect_end(struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
 {
     const struct pccl_open_link *sent = find_open(j, cell, true), *received = find_open(j, cell, false);
     struct pccl_text evidence;
     if (!cell->slow || (sent == NULL) == (received == NULL))
-        return false;
+        return;
     pccl_text_format(&evidence, "its link %s peer %s was slow when that was in use, and now that %s peer %s is, too: ",
                      sent != NULL ? "to" : "from", pccl_id_str(sent != NULL ? &sent->to : &received->from),
                      sent != NULL ? "to" : "from",
@@ -365,7 +365,6 @@ static bool suspect_end(struct pccl_judgment *j, const struct matrix *matrix, co
     add_cell(&evidence, matrix, cell);
     (void)pccl_verdicts_suspect(j, sent != NULL ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER,
                                 sent != NULL ? &j->witnesses->all[cell->from]->id : &cell->link->peer, NULL, &evidence);
-    return true;
 }
 
 /* ---- suspicions of links ---- */
@@ -416,9 +415,11 @@ static void suspect_cells(struct pccl_judgment *j, struct matrix *matrix, struct
         const struct line *row = &rows[cell->from], *column = &columns[cell->to];
         bool answers = is_bad_line(&rows[cell->to]) || is_bad_line(&columns[cell->from]); /* likewise */
         bool alone = row->known == 1 && column->known == 1;
-        if (is_bad(cell) && !is_bad_line(row) && !is_bad_line(column) && !answers &&
-            !(alone && suspect_end(j, matrix, cell)))
-            suspect_cell(j, matrix, cell, alone);
+        if (!is_bad(cell) || is_bad_line(row) || is_bad_line(column) || answers)
+            continue;
+        suspect_cell(j, matrix, cell, alone);
+        if (alone)
+            suspect_end(j, matrix, cell);
     }
 }
 
