@@ -101,6 +101,10 @@ static void add_link(struct world *world, uint32_t from, uint32_t to, bool plant
     }
     link->bytes = noisy(world, 8 << 20);
     link->busy_us = (uint32_t)noisy(world, planted && is_slow(world, from, to) ? 750000 : 250000);
+    if (planted && world->plant == LATE && from == world->culprit) { /* of the little time that it is in them */
+        link->bytes = noisy(world, 2 << 20);
+        link->busy_us = (uint32_t)noisy(world, 150000);
+    }
     link->resent =
         planted && world->plant == LOSS && from == world->culprit && to == world->other ? link->bytes / 50 : 0;
 }
