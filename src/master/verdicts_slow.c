@@ -277,7 +277,7 @@ static void judge_cell(const struct matrix *matrix, struct cell *cell)
     uint64_t excess_us = cell->link->busy_us - usual_us;
     /* A queue that is full loses, too, but it is longer then than those of others. */
     bool queued = cell->link->lately_us > 2 * (uint64_t)cell->link->rtt_us + QUEUE_US &&
-                  4 * (uint64_t)cell->link->lately_us > 3 * matrix->usual_lately_us;
+                  4 * (uint64_t)cell->link->lately_us > 5 * matrix->usual_lately_us;
     cell->slow =
         4 * cell->pace > 7 * matrix->usual_pace && excess_us >= EXCESS_US_LEAST && excess_us >= cell->of_us / 5;
     cell->lossy = cell->loss >= LOSS_LEAST && cell->loss >= 4 * (matrix->usual_loss + 1) &&

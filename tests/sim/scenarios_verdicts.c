@@ -94,7 +94,8 @@ static void add_link(struct world *world, uint32_t from, uint32_t to, bool plant
     bool stands = planted && is_hang(world->plant);
     bool cut = planted && world->plant == CUT && from == world->culprit && to == world->other;
     struct pccl_seen_link *link = &links[sight->links_count++];
-    *link = (struct pccl_seen_link){.peer = world->witnesses[to].id, .rtt_us = 1000, .lately_us = 1500};
+    *link = (struct pccl_seen_link){
+        .peer = world->witnesses[to].id, .rtt_us = 1000, .lately_us = (uint32_t)noisy(world, 45000)};
     if (stands) {
         link->busy_us = cut ? 990000 : 0;
         return;
