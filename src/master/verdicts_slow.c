@@ -221,7 +221,22 @@ static bool stands_still(const struct pccl_witness *witness)
     return latest->stalled_ms * UINT64_C(1000) / latest->window_ms >= STALLED_LEAST;
 }
 
-static void take_cells(const struct pccl_judgment *j, struct matrix *matrix)
+/*
+ * How long operations took, of those who tell of links. Whoever comes late is in them for a short time, of which a link
+ * soon takes a fifth; but what it costs is a part of the others' time.
+ */
+static uint64_t usual_time_us(const struct pccl_judgment *j, uint64_t *values)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < j->witnesses->count; i++) {
+        const struct pccl_witness *witness = pccl_witness_fresh(j, i);
+        if (witness != NULL && witness->link_count > 0)
+            values[count++] = witness->time_us;
+    }
+    return count > 0 ? pccl_verdicts_nth(values, count, count / 2) : 0;
+}
+
+static void take_cells(const struct pccl_judgment *j, struct matrix *matrix, uint64_t usual_us)
 {
     for (uint32_t i = 0; i < j->witnesses->count; i++) {
         const struct pccl_witness *witness = pccl_witness_fresh(j, i);
@@ -237,7 +252,7 @@ static void take_cells(const struct pccl_judgment *j, struct matrix *matrix)
                                                            .link = link,
                                                            .pace = ((uint64_t)link->busy_us << 20) / link->bytes,
                                                            .loss = (uint32_t)(link->resent * 1000 / link->bytes),
-                                                           .of_us = witness->time_us};
+                                                           .of_us = pccl_max_u64(witness->time_us, usual_us)};
         }
     }
 }
@@ -262,7 +277,7 @@ static void judge_cell(const struct matrix *matrix, struct cell *cell)
     uint64_t excess_us = cell->link->busy_us - usual_us;
     /* A queue that is full loses, too, but it is longer then than those of others. */
     bool queued = cell->link->lately_us > 2 * (uint64_t)cell->link->rtt_us + QUEUE_US &&
-                  4 * (uint64_t)cell->link->lately_us > 3 * matrix->usual_lately_us;
+                  4 * (uint64_t)cell->link->lately_us > 5 * matrix->usual_lately_us;
     cell->slow =
         4 * cell->pace > 7 * matrix->usual_pace && excess_us >= EXCESS_US_LEAST && excess_us >= cell->of_us / 5;
     cell->lossy = cell->loss >= LOSS_LEAST && cell->loss >= 4 * (matrix->usual_loss + 1) &&
@@ -351,13 +366,13 @@ static const struct pccl_open_link *find_open(const struct pccl_judgment *j, con
     return NULL;
 }
 
-/* false: nothing is known that says so, or as much of the one as of the other. */
-static bool suspect_end(struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
+/* Beside the link, which the ring leaves as any other: a third one may be better. */
+static void suspect_end(struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
 {
     const struct pccl_open_link *sent = find_open(j, cell, true), *received = find_open(j, cell, false);
     struct pccl_text evidence;
     if (!cell->slow || (sent == NULL) == (received == NULL))
-        return false;
+        return;
     pccl_text_format(&evidence, "its link %s peer %s was slow when that was in use, and now that %s peer %s is, too: ",
                      sent != NULL ? "to" : "from", pccl_id_str(sent != NULL ? &sent->to : &received->from),
                      sent != NULL ? "to" : "from",
@@ -365,7 +380,6 @@ static bool suspect_end(struct pccl_judgment *j, const struct matrix *matrix, co
     add_cell(&evidence, matrix, cell);
     (void)pccl_verdicts_suspect(j, sent != NULL ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER,
                                 sent != NULL ? &j->witnesses->all[cell->from]->id : &cell->link->peer, NULL, &evidence);
-    return true;
 }
 
 /* ---- suspicions of links ---- */
@@ -416,9 +430,11 @@ static void suspect_cells(struct pccl_judgment *j, struct matrix *matrix, struct
         const struct line *row = &rows[cell->from], *column = &columns[cell->to];
         bool answers = is_bad_line(&rows[cell->to]) || is_bad_line(&columns[cell->from]); /* likewise */
         bool alone = row->known == 1 && column->known == 1;
-        if (is_bad(cell) && !is_bad_line(row) && !is_bad_line(column) && !answers &&
-            !(alone && suspect_end(j, matrix, cell)))
-            suspect_cell(j, matrix, cell, alone);
+        if (!is_bad(cell) || is_bad_line(row) || is_bad_line(column) || answers)
+            continue;
+        suspect_cell(j, matrix, cell, alone);
+        if (alone)
+            suspect_end(j, matrix, cell);
     }
 }
 
@@ -431,7 +447,7 @@ void pccl_verdicts_look_for_slow_links(struct pccl_judgment *j)
     uint64_t *values = pccl_allocate(j->memory, room * sizeof *values);
     struct line *lines = pccl_allocate(j->memory, 2 * peers * sizeof *lines);
     if (matrix.cells != NULL && values != NULL && lines != NULL)
-        take_cells(j, &matrix);
+        take_cells(j, &matrix, usual_time_us(j, values));
     if (matrix.count >= 2) {
         find_usual(&matrix, values);
         suspect_cells(j, &matrix, lines, lines + peers);

@@ -63,8 +63,11 @@ static bool is_asked_for(struct sim *sim, uint32_t count)
 static const char *what_is_done(const struct sim_peer *peer)
 {
     uint32_t told;
-    const struct pccl_peer_verdict *verdict = pccl_peer_verdicts(peer->machine, &told);
-    return told > 0 ? verdict->action.bytes : "";
+    const struct pccl_peer_verdict *verdicts = pccl_peer_verdicts(peer->machine, &told);
+    for (uint32_t i = 0; i < told; i++)
+        if (verdicts[i].class == PCCL_VERDICT_SLOW_LINK)
+            return verdicts[i].action.bytes;
+    return "";
 }
 
 static void become_slow(struct sim *sim, uint32_t count)
@@ -271,6 +274,17 @@ void scenario_slow_link_and_restart(struct sim *sim)
     is_left(sim, 4);
 }
 
+/* Of somebody who sends slowly, as the links show that were tried. */
+static bool is_a_slow_sender(const struct sim_peer *peer)
+{
+    uint32_t told;
+    const struct pccl_peer_verdict *verdicts = pccl_peer_verdicts(peer->machine, &told);
+    for (uint32_t i = 0; i < told; i++)
+        if (verdicts[i].class == PCCL_VERDICT_SLOW_SENDER && pccl_id_equal(&verdicts[i].peer, &peer->id))
+            return true;
+    return false;
+}
+
 /* All that one peer sends is slow, so that each ring has a slow link: each is tried, and the best one is kept. */
 void scenario_slow_links_everywhere(struct sim *sim)
 {
@@ -290,4 +304,5 @@ void scenario_slow_links_everywhere(struct sim *sim)
     }
     MUST(sim, changes > 0 && changes <= 6 && lately == 0);
     MUST(sim, uses(sim, p[2], p[0]) && strcmp(what_is_done(p[0]), "none: no better ring is known") == 0);
+    MUST(sim, is_a_slow_sender(p[2]));
 }

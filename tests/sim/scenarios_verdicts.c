@@ -94,13 +94,18 @@ static void add_link(struct world *world, uint32_t from, uint32_t to, bool plant
     bool stands = planted && is_hang(world->plant);
     bool cut = planted && world->plant == CUT && from == world->culprit && to == world->other;
     struct pccl_seen_link *link = &links[sight->links_count++];
-    *link = (struct pccl_seen_link){.peer = world->witnesses[to].id, .rtt_us = 1000, .lately_us = 1500};
+    *link = (struct pccl_seen_link){
+        .peer = world->witnesses[to].id, .rtt_us = 1000, .lately_us = (uint32_t)noisy(world, 45000)};
     if (stands) {
         link->busy_us = cut ? 990000 : 0;
         return;
     }
     link->bytes = noisy(world, 8 << 20);
     link->busy_us = (uint32_t)noisy(world, planted && is_slow(world, from, to) ? 750000 : 250000);
+    if (planted && world->plant == LATE && from == world->culprit) { /* of the little time that it is in them */
+        link->bytes = noisy(world, 2 << 20);
+        link->busy_us = (uint32_t)noisy(world, 150000);
+    }
     link->resent =
         planted && world->plant == LOSS && from == world->culprit && to == world->other ? link->bytes / 50 : 0;
 }
@@ -233,12 +238,17 @@ void scenario_verdicts_of_models(struct sim *sim)
         run_seed(sim, seed, (enum plant)(seed % PLANTS));
 }
 
-/* Exactly this verdict; `other` of a link, else the same as `peer`. */
+/* This verdict; `other` of a link, else the same as `peer`, and then beside one on a link. */
 static void shows(const struct world *world, uint64_t seed, enum pccl_verdict_class class, uint32_t peer,
                   uint32_t other)
 {
-    const struct pccl_verdict_entry *entry = pccl_verdicts_at(&world->verdicts, 0);
-    if (entry == NULL || pccl_verdicts_at(&world->verdicts, 1) != NULL || entry->class != class ||
+    const struct pccl_verdict_entry *entry = NULL;
+    uint32_t count = 0, links = 0;
+    for (const struct pccl_verdict_entry *one; (one = pccl_verdicts_at(&world->verdicts, count)) != NULL; count++) {
+        links += one->class == PCCL_VERDICT_SLOW_LINK;
+        entry = one->class == class ? one : entry;
+    }
+    if (entry == NULL || links != 1 || count != (other == peer ? 2 : 1) ||
         !pccl_id_equal(&entry->peer, &world->witnesses[peer].id) ||
         (other != peer && !pccl_id_equal(&entry->other, &world->witnesses[other].id)))
         sim_fail(world->sim, "seed %" PRIu64 ", plant %d, %u peers: %s", seed, (int)world->plant, world->peers,
