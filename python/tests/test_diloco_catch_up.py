@@ -16,7 +16,7 @@ from test_diloco import end, flat, train
 from test_diloco_streaming import FRAGMENTS, params, part_of
 
 import pccl
-from pccl.diloco import DiLoCo
+from pccl.diloco import DiLoCo, _membership
 from pccl.diloco._catch_up import Attendance, CatchUp, Gift, carry, gifts
 from pccl.diloco._reduction import _TAGS_OF_A_FRAGMENT, FIRST_TAG
 from pccl.diloco._schedule import Schedule
@@ -191,7 +191,8 @@ class Run:
 
     def _live(self, late, number):
         try:
-            late.outcome = late.join()
+            info = late.join()
+            late.began, late.outcome = late.inner_step, info
             self.came.append(late)
             while not late.finished and (self.last is None or late.inner_step < self.last):
                 train(late.values, number, late.inner_step + 1)
@@ -336,6 +337,16 @@ def test_finish_leaves_a_newcomer_behind(address):
     end(run.made)
     late.thread.join(support.DEADLINE)
     assert isinstance(late.outcome, pccl.StateMismatch), late.outcome
+
+
+def test_many_get_the_state_at_once(address, monkeypatch):
+    """In a group in which not everybody may send to everybody."""
+    monkeypatch.setattr(_membership, "LINKED_MAX", 2)
+    run = Run(address)
+    late = run.newcomer()
+    run.take(late)
+    assert late.began % SETTINGS["inner_steps"] == 0
+    run.end()
 
 
 # ---- who goes
