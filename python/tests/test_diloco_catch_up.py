@@ -8,6 +8,7 @@ import itertools
 import random
 import threading
 import time
+import types
 
 import pytest
 import support
@@ -15,8 +16,8 @@ from test_diloco import end, flat, train
 from test_diloco_streaming import FRAGMENTS, params, part_of
 
 import pccl
-from pccl.diloco import DiLoCo
-from pccl.diloco._catch_up import Attendance, CatchUp, gifts
+from pccl.diloco import DiLoCo, _membership
+from pccl.diloco._catch_up import Attendance, CatchUp, Gift, carry, gifts
 from pccl.diloco._reduction import _TAGS_OF_A_FRAGMENT, FIRST_TAG
 from pccl.diloco._schedule import Schedule
 
@@ -99,6 +100,50 @@ def test_whoever_dies_all_agree_and_newcomers_get_everything(seed):
     assert world.is_over and all(len(world.held[peer]) == count for peer in world.alive)
 
 
+class Wire:
+    """Transfers that end as is said."""
+
+    def __init__(self, *ends):
+        self._ends, self.waited = list(ends), 0
+
+    def members(self):
+        return ("here",)
+
+    def send_async(self, array, peer, tag):
+        end = self._ends.pop(0)
+        if isinstance(end, pccl.InvalidArgument):
+            raise end
+
+        def wait():
+            self.waited += 1
+
+        def result():
+            if isinstance(end, Exception):
+                raise end
+            return types.SimpleNamespace(rx_bytes=end)
+
+        return types.SimpleNamespace(wait=wait, result=result)
+
+    recv_async = send_async
+
+
+def test_what_becomes_of_a_transfer():
+    """Whatever fails is awaited, so that nobody writes into arrays that are used again."""
+    arrays, gift = [np.zeros(3), np.zeros(2)], Gift("here", "me")
+    error = lambda kind: kind("", result=pccl.Result.RANK_CONNECTION_LOST)
+    assert carry(Wire(7, 5), "me", [gift], arrays, 1) == 12
+    for kind in (pccl.PeerLostError, pccl.MembersChangedError, pccl.TooFewPeersError, pccl.TimeoutError_):
+        for ends in ((error(kind), 5), (7, error(kind))):
+            wire = Wire(*ends)
+            assert carry(wire, "me", [gift], arrays, 1) is None and wire.waited == 2
+    assert carry(Wire(7, error(pccl.InvalidArgument)), "me", [Gift("gone", "me")], arrays, 1) is None
+    for kind in (pccl.InvalidArgument, pccl.NotConnected):
+        wire = Wire(7, error(kind))
+        with pytest.raises(kind):
+            carry(wire, "me", [gift], arrays, 1)
+        assert wire.waited >= 1
+
+
 # ---- a run
 
 
@@ -146,7 +191,8 @@ class Run:
 
     def _live(self, late, number):
         try:
-            late.outcome = late.join()
+            info = late.join()
+            late.began, late.outcome = late.inner_step, info
             self.came.append(late)
             while not late.finished and (self.last is None or late.inner_step < self.last):
                 train(late.values, number, late.inner_step + 1)
@@ -291,6 +337,16 @@ def test_finish_leaves_a_newcomer_behind(address):
     end(run.made)
     late.thread.join(support.DEADLINE)
     assert isinstance(late.outcome, pccl.StateMismatch), late.outcome
+
+
+def test_many_get_the_state_at_once(address, monkeypatch):
+    """In a group in which not everybody may send to everybody."""
+    monkeypatch.setattr(_membership, "LINKED_MAX", 2)
+    run = Run(address)
+    late = run.newcomer()
+    run.take(late)
+    assert late.began % SETTINGS["inner_steps"] == 0
+    run.end()
 
 
 # ---- who goes

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from .._communicator import Communicator
-from .._errors import InvalidArgument, MembersChangedError, PeerLostError, TooFewPeersError
+from .._errors import InvalidArgument, MembersChangedError, PeerLostError, TimeoutError_, TooFewPeersError
 from ._arrays import Flats
 
-_GONE = (PeerLostError, MembersChangedError, TooFewPeersError)
+# A transfer that failed so failed for both, and is begun again in the fragment's next slot.
+_FAILED = (PeerLostError, MembersChangedError, TooFewPeersError, TimeoutError_)
 
 
 @dataclass(frozen=True)
@@ -63,17 +64,18 @@ def gifts(attendance: Attendance, turn: int) -> List[Gift]:
 
 
 def carry(comm: Communicator, own: str, given: Sequence[Gift], arrays: Flats, first_tag: int) -> Optional[int]:
-    """Sends and receives this peer's. Returns the bytes that it received; None: somebody is gone. first_tag: the first
+    """Sends and receives this peer's. Returns the bytes that it received; None: one failed. first_tag: the first
     of as many tags as there are arrays."""
     handles: List[Any] = []
     try:
         for gift in given:
-            handles += [_begin(comm, own, gift, array, tag) for tag, array in enumerate(arrays, first_tag)]
+            for tag, array in enumerate(arrays, first_tag):
+                handles.append(_begin(comm, own, gift, array, tag))
     finally:  # the arrays are used until they have ended
         for handle in handles:
             if handle is not None:
                 handle.wait()
-    infos = [info for handle in handles if handle is not None for info in [_or_gone(handle.result)] if info is not None]
+    infos = [info for handle in handles if handle is not None for info in [_or_none(handle.result)] if info is not None]
     return sum(info.rx_bytes for info in infos) if len(infos) == len(handles) else None
 
 
@@ -81,15 +83,15 @@ def _begin(comm: Communicator, own: str, gift: Gift, array: Any, tag: int) -> Op
     """None: the other one is gone."""
     other, call = (gift.taker, comm.send_async) if gift.giver == own else (gift.giver, comm.recv_async)
     try:
-        return _or_gone(lambda: call(array, other, tag=tag))
+        return _or_none(lambda: call(array, other, tag=tag))
     except InvalidArgument:
         if other in comm.members():
             raise
         return None
 
 
-def _or_gone(call: Callable[[], Any]) -> Optional[Any]:
+def _or_none(call: Callable[[], Any]) -> Optional[Any]:
     try:
         return call()
-    except _GONE:
+    except _FAILED:
         return None

@@ -6,9 +6,9 @@ it imports once and forks all of them.
 workers, rounds, seed, catch_up: of the run. pace: seconds that an inner step takes, of which the processor is used for
 a part; 0: no more than it needs. kills: so many die, spread evenly over the rounds, each at a random moment. every:
 seconds between disturbances, each a kill, or a stop for 2 or for 15 seconds. Whoever is killed is replaced by a new
-process; who was stopped so long that the others have gone on comes back as a newcomer. Prints a line of JSON: the loss, samples,
-seconds that workers were alive and in the run, and more. It fails if two workers ever held different outer copies after
-the same step.
+process; who was stopped so long that the others have gone on comes back as a newcomer. Prints a line of JSON: the
+loss, samples, seconds that workers were alive and in the run, and more. It fails if two workers ever held different
+outer copies after the same step.
 """
 
 import contextlib
