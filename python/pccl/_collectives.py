@@ -168,7 +168,7 @@ def _need_elements(where: str, buffer: _buffers.Buffer) -> None:
         raise InvalidArgument(f"{where}: the buffers have no elements")
 
 
-def _rank_of(options: Options, root: Union[int, str], what: str = "root") -> int:
+def _rank_of(options: Options, root: Union[int, str, None], what: str = "root") -> int:
     where, members = options.where, options.members
     assert members is not None
     if not isinstance(root, str):

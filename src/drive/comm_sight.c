@@ -6,6 +6,7 @@
 #include "net/heap.h"
 #include "peer/queries.h"
 #include "sight/dump.h"
+#include "wire/subgroup.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -75,7 +76,7 @@ void pccl_comm_sight_decided(struct pccl_communicator *comm, const struct pccl_c
                              const struct pccl_peer_op *op)
 {
     struct pccl_recorder *recorder = comm->sight.recorder;
-    if (!op)
+    if (!op || op->instance.subgroup == PCCL_OPEN_PAIR) /* nobody was chosen: no other peer knows of it */
         return;
     struct pccl_record *record = pccl_recorder_add(recorder, operation->members, operation->member_count);
     describe(record, operation, op);
@@ -135,7 +136,11 @@ static struct pccl_comm_op *operation_of(struct pccl_table_node *node)
     return PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
 }
 
-static bool is_under_way(const struct pccl_comm_op *operation) { return !operation->decided && operation->op; }
+/* An open receive has no name by which other peers' recorders could know it. */
+static bool is_under_way(const struct pccl_comm_op *operation)
+{
+    return !operation->decided && operation->op && operation->op->state != PCCL_OP_OPEN;
+}
 
 static void add_under_way(struct pccl_recorder *recorder, const struct pccl_comm_op *operation)
 {

@@ -132,8 +132,8 @@ PLANTS = [
         [], ["announced-by-others"],
         [
             ("src/peer/announcements.c",
-             "if (!takes_part(p, op->instance.subgroup, &announcement->from))",
-             "if (false)"),
+             "|| !takes_part(p, op->instance.subgroup, &announcement->from))",
+             ")"),
         ]),
 
     # ---- tickets ----

@@ -82,9 +82,9 @@ PLANTS = [
         ["I2"], ["f18-deadline-and-commit"],
         [
             ("src/peer/operations.c",
-             "pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, NULL);",
-             "{ struct pccl_text reason = {0}; pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, NULL); "
-             "decide(p, op, PCCL_CLASS_DEADLINE, &reason); }"),
+             "pccl_peer_op_cancel(p, op, PCCL_CLASS_DEADLINE, NULL);",
+             "{ struct pccl_text reason = {0}; pccl_peer_op_cancel(p, op, PCCL_CLASS_DEADLINE, NULL); "
+             "if (!pccl_peer_is_decided(op)) decide(p, op, PCCL_CLASS_DEADLINE, &reason); }"),
         ]),
     Bug("views_of_all_groups_move",
         "F3: a death in one group aborts the operations of all",

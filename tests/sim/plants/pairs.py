@@ -47,8 +47,8 @@ PLANTS = [
         [], ["pair-link"],
         [
             ("src/peer/operations.c",
-             "look_for_link(p, op); if (!op->awaited)",
-             "if (!op->awaited)"),
+             "look_for_link(p, op); if (!op->awaited ||",
+             "if (!op->awaited ||"),
         ]),
     Bug("any_group_has_a_mesh",
         "16.2: two that hold no links begin to send each other what needs them",

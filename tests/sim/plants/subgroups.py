@@ -175,8 +175,8 @@ PLANTS = [
         [], ["subgroup-close-alone"],
         [
             ("src/peer/resume.c",
-             "&& op->lost_by == PCCL_OK)",
-             ")"),
+             "&& op->lost_by == PCCL_OK &&",
+             "&&"),
         ]),
     Bug("strangers_found",
         "15.2: whoever lists members founds a subgroup with those who are none",
