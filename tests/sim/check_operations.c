@@ -149,8 +149,7 @@ static void follow(struct sim *sim, const struct sim_peer *peer, const struct si
 {
     if (pccl_epoch_equal(&launch->start_view, &op->start_view))
         return;
-    if (!pccl_epoch_equal(&op->start_view, &peer->machine->view) ||
-        pccl_epoch_compare(&op->start_view, &launch->start_view) < 0 ||
+    if (pccl_epoch_compare(&op->start_view, &launch->start_view) < 0 ||
         has_firm_view(sim, instance, &launch->start_view, &op->start_view))
         sim_fail(sim, "I2 p%u goes on with %s in a view that ended it", peer->process.number,
                  sim_instance_text(&instance->name));

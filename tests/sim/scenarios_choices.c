@@ -181,7 +181,7 @@ void scenario_choice_liar(struct sim *sim)
         launch_all(sim, 3, step);
         MUST(sim, x[0]->choice.level == PCCL_LEVEL_EXACT);
         scenario_run_ms(sim, SLOW_MS);
-        x[2]->launched_us = step == 1 ? sim->now : 0;
+        x[2]->begun_us = step == 1 ? sim->now : 0;
         for (uint32_t i = 0; i < 3; i++)
             sim_bulk_finish(sim, p[i], x[i]);
         take_all(sim, 3);
