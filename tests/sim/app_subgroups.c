@@ -151,6 +151,8 @@ static void take_founded(struct sim *sim, struct sim_peer *peer, struct sim_circ
                  subgroup != NULL ? "a subgroup" : "none");
     circle->name = subgroup != NULL ? subgroup->name : 0;
     memset(circle->made, 0, sizeof circle->made);
+    for (uint32_t tag = 0; tag < SIM_CIRCLE_LANES; tag++)
+        circle->lanes[tag].attempt = 0; /* all count alike, whatever they did in the one before */
     sim_app_release(sim, peer, lane->op);
     lane->op = NULL;
     lane->state = SIM_LANE_IDLE;
