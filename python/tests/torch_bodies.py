@@ -687,6 +687,9 @@ def misuse():
     fails(lambda: dist.barrier() if odd else dist.all_reduce(torch.ones(4)), "pccl")
     given = torch.ones(4, device="meta") if odd else torch.ones(4)
     fails(lambda: dist.all_reduce(given), "meta" if odd else "refused")
+    reduced = lambda tensor: (dist.all_reduce(tensor.detach()), tensor.sum())[1]
+    reduce = torch.func.grad(reduced) if odd else reduced
+    fails(lambda: reduce(torch.ones(4)), "storage" if odd else "refused")
     fails(lambda: dist.broadcast(given, 0), "meta" if odd else "refused")
     if odd:
         fails(lambda: dist.send(given, 0), "meta")
