@@ -403,6 +403,59 @@ def test_the_only_one_with_the_state_goes(address):
         late.close()
 
 
+def test_the_only_one_with_the_state_goes_and_the_next_slot_is_of_what_the_newcomer_has(address):
+    """It is not the newcomer that has the state then."""
+    run = Run(address, 1, min_peers=1)
+    late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm, [2])))
+    run.until(lambda: late.gate.asked.is_set() and held(late) == [0, 1])
+    run.go(0)
+    late.gate.opened.set()
+    late.thread.join(support.DEADLINE)
+    assert isinstance(late.outcome, pccl.StateMismatch) and "the run is lost" in str(late.outcome)
+
+
+def test_all_others_go_when_a_newcomer_has_just_got_everything(address):
+    """While a boundary waits for more: the run goes on from what it has."""
+    run, may_go_on = Run(address, 3, min_peers=3), threading.Event()
+
+    def prepare(late):
+        late.gate, reach = Gate(late.comm, [2]), late._reach
+        late._reach = lambda: late.inner_step == 10 and may_go_on.wait(support.DEADLINE) and None or reach()
+
+    run.go(2)
+    late = run.newcomer(prepare)  # for which the boundary waits
+    for p, lands in enumerate((7, 9)):
+        run.until(lambda: run.made[0].inner_step == lands)
+        await_that(lambda: p in held(late))
+    run.go(1)
+    support.parallel([lambda one=one: one._membership.any(False) for one in (run.made[0], late)])  # both know it
+    may_go_on.set()
+    run.until(lambda: run.made[0].inner_step == 11)
+    await_that(late.gate.asked.is_set)
+    boundary = threading.Thread(target=step_until_it_leaves, args=(run.made[0],), daemon=True)
+    boundary.start()
+    late.gate.opened.set()
+    await_that(lambda: held(late) == [0, 1, 2] and late._membership.established)
+    run.made[0].comm.close()
+    boundary.join(support.DEADLINE)
+    others = [run.newcomer(), run.newcomer()]
+    await_that(lambda: all(one.outcome is not None for one in (late, *others)))
+    assert all(not isinstance(one.outcome, Exception) and one.round >= 2 for one in (late, *others))
+    end([late, *others])
+
+
+def step_until_it_leaves(one):
+    with pytest.raises(pccl.PCCLError):
+        one.step()
+
+
+def await_that(condition):
+    until = time.monotonic() + support.DEADLINE
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
 def saved(address):
     """A state of a boundary of another run."""
     with pccl.MasterNode("127.0.0.1:0") as master:

@@ -1,11 +1,14 @@
 """pccl.torch on tensors of a real CUDA device: the test gpu/torch."""
 
+import threading
+
 import pytest
 import support
 
 torch = pytest.importorskip("torch")
 
 import installed  # noqa: E402
+import pccl  # noqa: E402
 import pccl.torch as ptorch  # noqa: E402
 import test_diloco_torch as diloco  # noqa: E402
 import test_torch_elastic as elastic  # noqa: E402
@@ -125,3 +128,33 @@ def test_diloco(address, how, codec):
         for one in two:
             one.close()
     torch.testing.assert_close(*ends, rtol=0.02, atol=0.02 if codec else 1e-3)
+
+
+def test_a_newcomer_gets_one_fragment_after_another(address):
+    """Beside training; then all have the same bits."""
+    modules = [diloco.model().to(DEVICE) for _ in range(3)]
+    optimizers = [torch.optim.SGD(module.parameters(), lr=0.01) for module in modules]
+    settings = dict(inner_steps=6, fragments=3, delay=1, alpha=0.5, min_peers=2, catch_up="fragments")
+    two = diloco.start(address, 2, lambda i, comm: diloco.DiLoCo(comm, modules[i], **settings))
+    late, last, joined = diloco.DiLoCo(pccl.Communicator(address), modules[2], **settings), [], []
+
+    def step(one, i):
+        diloco.train(modules[i], optimizers[i], i, one.inner_step)
+        one.step()
+
+    def live():
+        joined.append(late.join())
+        while not last or late.inner_step < last[0]:
+            step(late, 2)
+
+    thread = threading.Thread(target=live, daemon=True)
+    thread.start()
+    while not last or two[0].inner_step < last[0]:
+        support.parallel([lambda i=i: step(two[i], i) for i in range(2)])
+        if joined and not last:
+            last.append(two[0].inner_step + 24)
+    thread.join(support.DEADLINE)
+    assert joined[0].moved_bytes > 0 and len({one.digest() for one in (*two, late)}) == 1
+    assert all(p.device.type == DEVICE for p in modules[2].parameters())
+    for one in (*two, late):
+        one.close()

@@ -373,9 +373,13 @@ def functional_forms(rank, size):
 
 
 def many_at_once(rank, size):
+    """Plain tensors, which go the short way."""
+    from pccl.torch import _direct
+
     tensors = [part(rank + number, SMALL) for number in range(600)]
     works = [dist.all_reduce(one, async_op=True) for one in tensors]
     assert all(isinstance(work.is_completed(), bool) for work in works)
+    assert all(isinstance(part.handle._operation, _direct._Operation) for work in works for part in work._parts)
     for work in reversed(works):
         assert work.wait() and work.is_success() and work.exception() is None
     expected = [sum(part(one + number, SMALL) for one in range(size)) for number in range(600)]
@@ -683,6 +687,9 @@ def misuse():
     fails(lambda: dist.barrier() if odd else dist.all_reduce(torch.ones(4)), "pccl")
     given = torch.ones(4, device="meta") if odd else torch.ones(4)
     fails(lambda: dist.all_reduce(given), "meta" if odd else "refused")
+    reduced = lambda tensor: (dist.all_reduce(tensor.detach()), tensor.sum())[1]
+    reduce = torch.func.grad(reduced) if odd else reduced
+    fails(lambda: reduce(torch.ones(4)), "storage" if odd else "refused")
     fails(lambda: dist.broadcast(given, 0), "meta" if odd else "refused")
     if odd:
         fails(lambda: dist.send(given, 0), "meta")

@@ -6,7 +6,7 @@ import dataclasses
 from array import array
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Deque, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Deque, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .._codec import QuantizationOptions
 from .._communicator import Communicator

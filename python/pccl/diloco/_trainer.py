@@ -536,7 +536,7 @@ class DiLoCo(Member):
             return landing.info.participants
         index = landing.info.fragment
         fragment, attendance = self._fragments[index], catch_up.read(reduced.present)
-        if not attendance.holders and not fragment.is_held:
+        if not attendance.holders and not self._has_everything():  # perhaps alone, with a part
             raise _membership.state_is_lost()
         if attendance.is_over:
             self._catch_up = None
@@ -544,6 +544,11 @@ class DiLoCo(Member):
             turn = self._schedule.turn(index, self.inner_step)
             fragment.hand_on(self.comm, catch_up.own, _catch_up.gifts(attendance, turn))
         return reduced.participants - len(attendance.lacking)
+
+    def _has_everything(self) -> bool:
+        for fragment in self._fragments:
+            self._wait(fragment.handed_on)
+        return all(fragment.is_held for fragment in self._fragments)
 
     def _land(self, fragment: Fragment) -> Landing:
         landing = self._wait(lambda: fragment.land(self.inner_step))
@@ -595,6 +600,8 @@ class DiLoCo(Member):
 
     def _meet(self) -> Meeting:
         self._rest()
+        if self._follows and self._has_everything():  # so it is one of those who give it
+            self._membership.established, self._membership.lacks_state = True, False
         # An established peer receives nothing, so its deltas stay intact.
         meeting = self._wait(lambda: self._membership.meet(self._delta, self._mean))
         self._present = meeting.participants

@@ -133,7 +133,10 @@ def all_reduce(group: ProcessGroup, tensor: torch.Tensor, given: Any) -> Optiona
         return None
     if not tensor.is_contiguous() or tensor.is_neg():
         return None
-    count, address = tensor.numel(), tensor.data_ptr()
+    try:
+        count, address = tensor.numel(), tensor.data_ptr()
+    except RuntimeError:  # one that a function transform has wrapped has no memory
+        return None
     if count == 0 or address == 0:
         return None
     tag = group._next_tag()
