@@ -412,6 +412,7 @@ static void suspect_cell(struct pccl_judgment *j, const struct matrix *matrix, c
         j, PCCL_VERDICT_SLOW_LINK, &j->witnesses->all[cell->from]->id, &cell->link->peer, &evidence);
     if (entry == NULL)
         return;
+    entry->alone = alone;
     entry->rate = cell->slow ? rate_at(cell->pace) : 0;
     entry->usual_rate = cell->slow ? rate_at(matrix->usual_pace) : 0;
 }
