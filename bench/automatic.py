@@ -126,8 +126,7 @@ class Bench:
         self.missed += not right
         print(f"{'met' if right else 'MISSED':6} {goal}: {figure}", flush=True)
 
-    def judge_phase(self, rate, seen, is_change):
-        codec = seen[-1]["codec"]
+    def judge_phase(self, rate, seen, codec, is_change):
         settled = max((i + 1 for i, one in enumerate(seen) if one["codec"] != codec), default=0)
         later = seen[settled:]
         met = sum(one["met"] for one in later)
@@ -144,8 +143,10 @@ class Bench:
         slowest = min(rates)
         noisy = [self.use(slowest * draw.uniform(1 - NOISE, 1 + NOISE)) for _ in range(self.arguments.noisy)]
         print()
+        codecs = {}  # with which each rate ends, when it is there for the first time
         for i, rate in enumerate(rates):
-            self.judge_phase(rate, phases[i], i > 0)
+            codec = codecs.setdefault(rate, phases[i][-1]["codec"])
+            self.judge_phase(rate, phases[i], codec, i > 0)
         later = [one["codec"] for one in noisy[FOLLOWS_WITHIN:]]
         changes = sum(one != other for one, other in zip(later, later[1:]))
         goal = f"{slowest} Mbit/s with noise of {NOISE:.0%}: changes in {len(later)} operations, {CHANGES_MOST} at most"

@@ -40,7 +40,8 @@ SOUND_OPERATIONS = 500
 WITHIN_S, WITHIN_OPERATIONS = 5, 20  # one of them is the goal
 LATE_OPERATIONS = 40  # until whoever is late counts as not found
 WAIT_S = 30
-TURN_S = 400  # after which one hangs
+SOUND_S = 300
+TURN_S = SOUND_S + harness.DEADLINE  # after which one hangs, and leaves its processes behind
 PROGRAMS = {"E2E_MASTER": "tools/pccl-master", "E2E_PEER": "tests/e2e/e2e_peer", "E2E_WANEM": "tests/wan/wanem"}
 SIGN = "turn: "  # before what a turn prints for the table
 Scenario = collections.namedtuple("Scenario", "what make kind right", defaults=(None, None))
@@ -131,7 +132,7 @@ def stopped(hosts, which):
 def nothing(hosts, _turn):
     hosts.loop()
     watch = Watch(hosts)
-    harness.poll(lambda: watch.operations() >= SOUND_OPERATIONS, f"{SOUND_OPERATIONS} operations", TURN_S)
+    harness.poll(lambda: watch.operations() >= SOUND_OPERATIONS, f"{SOUND_OPERATIONS} operations", SOUND_S)
     result = watch.result(watch.operations())
     said = [text for _, text in hosts.run.master.lines if "what is done: " in text]
     if said:

@@ -160,7 +160,7 @@ static uint32_t holding(const struct pccl_verdicts *verdicts)
 
 static void keep_open(struct pccl_verdicts *verdicts, const struct pccl_verdict_entry *entry)
 {
-    if (entry->class != PCCL_VERDICT_SLOW_LINK || entry->rate == 0)
+    if (entry->class != PCCL_VERDICT_SLOW_LINK || entry->rate == 0 || !entry->alone)
         return;
     verdicts->open[verdicts->open_count++ % PCCL_OPEN_LINKS_MAX] =
         (struct pccl_open_link){.from = entry->peer, .to = entry->other, .sender = true, .receiver = true};

@@ -66,6 +66,7 @@ struct pccl_verdict_entry {
     bool over;                  /* it was one, which pccl_verdicts_take_over has not given out yet */
     bool told;                  /* the caller's: those whom it concerns know of it */
     bool seen;                  /* by the comparison under way, or the last one */
+    bool alone;                 /* a link, as seen last: neither of the two uses another one */
     uint32_t hits, misses;      /* in a row */
     uint64_t number;            /* of a verdict */
     uint64_t since_us;

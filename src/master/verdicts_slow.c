@@ -366,12 +366,22 @@ static const struct pccl_open_link *find_open(const struct pccl_judgment *j, con
     return NULL;
 }
 
+/* false: another link is bad, too, so that the peers lie as between two sites, from each of which a ring goes once. */
+static bool is_end_of_all_bad(const struct matrix *matrix, uint32_t peer)
+{
+    for (uint32_t i = 0; i < matrix->count; i++)
+        if (is_bad(&matrix->cells[i]) && matrix->cells[i].from != peer && matrix->cells[i].to != peer)
+            return false;
+    return true;
+}
+
 /* Beside the link, which the ring leaves as any other: a third one may be better. */
 static void suspect_end(struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
 {
     const struct pccl_open_link *sent = find_open(j, cell, true), *received = find_open(j, cell, false);
     struct pccl_text evidence;
-    if (!cell->slow || (sent == NULL) == (received == NULL))
+    if (!cell->slow || (sent == NULL) == (received == NULL) ||
+        !is_end_of_all_bad(matrix, sent != NULL ? cell->from : cell->to))
         return;
     pccl_text_format(&evidence, "its link %s peer %s was slow when that was in use, and now that %s peer %s is, too: ",
                      sent != NULL ? "to" : "from", pccl_id_str(sent != NULL ? &sent->to : &received->from),
@@ -402,6 +412,7 @@ static void suspect_cell(struct pccl_judgment *j, const struct matrix *matrix, c
         j, PCCL_VERDICT_SLOW_LINK, &j->witnesses->all[cell->from]->id, &cell->link->peer, &evidence);
     if (entry == NULL)
         return;
+    entry->alone = alone;
     entry->rate = cell->slow ? rate_at(cell->pace) : 0;
     entry->usual_rate = cell->slow ? rate_at(matrix->usual_pace) : 0;
 }

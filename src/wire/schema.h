@@ -81,8 +81,8 @@
     F(U32, expected_us, , ) /* this use, by that; 0: unknown */                                                        \
     F(U32, rtt_us, , )      /* of the cost data that the use was launched with */                                      \
     F(U32, since_us, , )    /* in done: since the launch; else 0 */                                                    \
-    F(U32, gap_us, , )      /* in done: from the outcome of the use before to the launch; unknown, and else: 0 */      \
-    F(U32, gap_1_us, , )    /* with budget_percent, the latest gaps that are known, the newest first; else 0 */        \
+    F(U32, gap_us, , )      /* of a launch: from the outcome of the use before to it; unknown, and else: 0 */          \
+    F(U32, gap_1_us, , )    /* the latest gaps that are known, the newest first; unknown: 0 */                         \
     F(U32, gap_2_us, , )                                                                                               \
     F(U32, gap_3_us, , )
 

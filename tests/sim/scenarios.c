@@ -763,6 +763,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"slow-link-and-death", "somebody dies when the better ring is known", scenario_slow_link_and_death},
     {"slow-link-and-restart", "the master restarts when the better ring is known", scenario_slow_link_and_restart},
     {"slow-links-everywhere", "the ring does not go to and fro", scenario_slow_links_everywhere},
+    {"slow-links-of-two-sites", "of slow links between sites no peer is blamed", scenario_slow_links_of_two_sites},
     {"slow-peer-goes", "a slow peer is expelled after a limit, and stays out for longer each time",
      scenario_slow_peer_goes},
     {"slow-peer-is-known", "... by its name and its address", scenario_slow_peer_is_known},

@@ -257,6 +257,7 @@ void scenario_slow_link_and_newcomer(struct sim *sim);
 void scenario_slow_link_and_death(struct sim *sim);
 void scenario_slow_link_and_restart(struct sim *sim);
 void scenario_slow_links_everywhere(struct sim *sim);
+void scenario_slow_links_of_two_sites(struct sim *sim);
 void scenario_slow_peer_is_known(struct sim *sim);
 void scenario_slow_peer_stays(struct sim *sim);
 void scenario_slow_peer_is_needed(struct sim *sim);

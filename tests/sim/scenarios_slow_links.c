@@ -285,6 +285,16 @@ static bool is_a_slow_sender(const struct sim_peer *peer)
     return false;
 }
 
+/* A second, after which all update if they are asked to. true: the ring has changed. */
+static bool work_and_update(struct sim *sim, uint32_t count)
+{
+    uint32_t version = group_of(sim)->ring_version;
+    work(sim, count);
+    if (is_asked_for(sim, count))
+        scenario_update_all(sim, p, count);
+    return group_of(sim)->ring_version != version;
+}
+
 /* All that one peer sends is slow, so that each ring has a slow link: each is tried, and the best one is kept. */
 void scenario_slow_links_everywhere(struct sim *sim)
 {
@@ -292,17 +302,40 @@ void scenario_slow_links_everywhere(struct sim *sim)
     links_are_sound();
     for (uint32_t i = 0; i < 4; i++)
         *pace_of(p[2], p[i]) = SLOW_US + 10000 * i;
-    uint32_t changes = 0, version = sim->master->machine->groups[0]->ring_version, lately = 0;
+    uint32_t changes = 0, lately = 0;
     for (uint32_t i = 0; i < 80; i++) {
-        work(sim, 4);
-        if (is_asked_for(sim, 4))
-            scenario_update_all(sim, p, 4);
-        bool changed = sim->master->machine->groups[0]->ring_version != version;
-        version = sim->master->machine->groups[0]->ring_version;
+        bool changed = work_and_update(sim, 4);
         changes += changed;
         lately += changed && i >= 40;
     }
     MUST(sim, changes > 0 && changes <= 6 && lately == 0);
     MUST(sim, uses(sim, p[2], p[0]) && strcmp(what_is_done(p[0]), "none: no better ring is known") == 0);
     MUST(sim, is_a_slow_sender(p[2]));
+}
+
+static bool is_of_an_end(const struct sim_peer *peer)
+{
+    uint32_t told;
+    const struct pccl_peer_verdict *verdicts = pccl_peer_verdicts(peer->machine, &told);
+    for (uint32_t i = 0; i < told; i++)
+        if (verdicts[i].class != PCCL_VERDICT_SLOW_LINK)
+            return true;
+    return false;
+}
+
+/* Links between two sites are slow, so that each ring has two such: that is no peer's fault, whichever are tried. */
+void scenario_slow_links_of_two_sites(struct sim *sim)
+{
+    uint32_t changes = 0;
+    begin(sim, 4);
+    links_are_sound();
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t k = 0; k < 4; k++)
+            if (i / 2 != k / 2)
+                *pace_of(p[i], p[k]) = SLOW_US + 10000 * i + 1000 * k;
+    for (uint32_t i = 0; i < 80; i++) {
+        changes += work_and_update(sim, 4);
+        MUST(sim, !is_of_an_end(p[0]));
+    }
+    MUST(sim, changes > 0);
 }

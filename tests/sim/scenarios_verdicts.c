@@ -294,11 +294,30 @@ static void run_two_rings(struct sim *sim, uint64_t seed, enum plant plant)
     pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
 }
 
+/* All pairs show that it is the link. A ring right after that, of which another link of the sender is slow, is news. */
+static void run_mesh_and_ring(struct sim *sim, uint64_t seed)
+{
+    struct world world;
+    begin(sim, &world, seed, LINK);
+    uint32_t culprit = world.culprit, before = (culprit + world.peers - 1) % world.peers;
+    world.mesh = true;
+    while (pccl_verdicts_at(&world.verdicts, 0) == NULL)
+        (void)second(&world, true, 0);
+    world.mesh = false;
+    world.stride = world.peers - 1;
+    world.other = before;
+    seconds(&world, REPORTS);
+    shows(&world, seed, PCCL_VERDICT_SLOW_LINK, culprit, before);
+    pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
+}
+
 void scenario_verdicts_of_two_rings(struct sim *sim)
 {
     static const enum plant plants[] = {LINK, SENDER, RECEIVER};
     for (uint64_t seed = 1; seed <= 300; seed++)
         run_two_rings(sim, seed, plants[seed % 3]);
+    for (uint64_t seed = 1; seed <= 100; seed++)
+        run_mesh_and_ring(sim, seed);
 }
 
 /* Everybody is slow alike: a busy host, or a slow network. */
