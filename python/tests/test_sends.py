@@ -1,6 +1,7 @@
 """Send and receive among peers in threads of one process, and one that is killed."""
 
 import asyncio
+import time
 
 import pytest
 import support
@@ -134,6 +135,21 @@ def test_from_anybody_when_nobody_sends(group):
 
     two.all(wait)
     two.all(lambda comm, i: comm.recv(np.zeros(3)) if i else comm.send(np.zeros(3), 1))
+
+
+def test_from_anybody_while_the_master_hears_what_peers_wait_for(group):
+    """It is no operation that others could know: the reports of this peer, one each second, do not name it."""
+    two = group(2)
+    got = np.empty(3)
+
+    def work(comm, i):
+        if i == 0:
+            return comm.recv(got).participants[0]
+        time.sleep(2.5)
+        comm.send(np.full(3, 4.0), 0)
+        return comm.members()[1]
+
+    assert len(set(two.all(work))) == 1 and got[0] == 4
 
 
 def test_ends_that_differ(group):

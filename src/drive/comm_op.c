@@ -281,7 +281,7 @@ static void explain_refused_send(const struct pccl_communicator *comm, enum pccl
     (void)pccl_peer_view_members(comm->peer, &count);
     if (status == PCCL_PEER_LOST)
         pccl_text_format(reason, "peer %s is no member of the group any more", pccl_id_str(other));
-    else if (status == PCCL_LIMIT && !tiny && !pccl_peer_has_links_with(comm->peer, other))
+    else if (status == PCCL_LIMIT && !tiny && !pccl_id_is_zero(other) && !pccl_peer_has_links_with(comm->peer, other))
         pccl_text_format(reason,
                          "in a group of %u peers not all pairs have links: send %u bytes at most, or create a group of "
                          "the two first",

@@ -136,8 +136,7 @@ static struct pccl_comm_op *operation_of(struct pccl_table_node *node)
     return PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
 }
 
-/* An open receive has no name by which other peers' recorders could know it. */
-static bool is_under_way(const struct pccl_comm_op *operation)
+bool pccl_comm_sight_is_under_way(const struct pccl_comm_op *operation)
 {
     return !operation->decided && operation->op && operation->op->state != PCCL_OP_OPEN;
 }
@@ -183,7 +182,7 @@ static struct pccl_recorder *copy_recorder(const struct pccl_communicator *comm)
             add_flows(copy, record, job);
     }
     for (struct pccl_table_node *node = pccl_table_first(operations); node; node = pccl_table_after(operations, node))
-        if (is_under_way(operation_of(node)))
+        if (pccl_comm_sight_is_under_way(operation_of(node)))
             add_under_way(copy, operation_of(node));
     return copy;
 }

@@ -46,6 +46,8 @@ void pccl_comm_sight_decided(struct pccl_communicator *comm, const struct pccl_c
 /* The engine has released the job, whose flows change no more. */
 void pccl_comm_sight_released(struct pccl_communicator *comm, const struct pccl_comm_op_job *job);
 enum pccl_sight_state pccl_comm_sight_state(const struct pccl_peer_op *op);
+/* An open receive is not: it has no name by which others could know it. */
+bool pccl_comm_sight_is_under_way(const struct pccl_comm_op *operation);
 /* Its caller learns that it has failed. */
 void pccl_comm_sight_failed(struct pccl_communicator *comm);
 

@@ -143,14 +143,15 @@ static void add_links(struct pccl_communicator *comm, uint64_t now_us, struct pc
 
 /* ---- waits ---- */
 
-/* Of those under way, the one that was launched first. */
+/* Of those under way, the one that was launched first; for a receive from anybody, when somebody was chosen. */
 static const struct pccl_comm_op *find_oldest(const struct pccl_communicator *comm)
 {
     const struct pccl_comm_op *oldest = NULL;
     const struct pccl_table *operations = &comm->operations.by_tag;
     for (struct pccl_table_node *node = pccl_table_first(operations); node; node = pccl_table_after(operations, node)) {
         const struct pccl_comm_op *operation = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
-        if (!operation->decided && operation->op && (!oldest || operation->launched_us < oldest->launched_us))
+        if (pccl_comm_sight_is_under_way(operation) &&
+            (!oldest || operation->op->launched_us < oldest->op->launched_us))
             oldest = operation;
     }
     return oldest;
@@ -189,7 +190,7 @@ static void add_waits(const struct pccl_communicator *comm, uint64_t now_us, str
                       struct pccl_seen_wait *waits)
 {
     const struct pccl_comm_op *operation = find_oldest(comm);
-    if (!operation || now_us < operation->launched_us + REPORT_US)
+    if (!operation || now_us < operation->op->launched_us + REPORT_US)
         return;
     sight->instance = operation->op->instance;
     const struct pccl_comm_op_job *job = operation->job;
@@ -197,7 +198,7 @@ static void add_waits(const struct pccl_communicator *comm, uint64_t now_us, str
         add_flow_wait(operation, &job->sights[i], now_us, sight, waits);
     if (operation->op->tiny)
         waits[sight->waits_count++] = (struct pccl_seen_wait){
-            .what = PCCL_WAIT_OUTCOME, .for_ms = (uint32_t)((now_us - operation->launched_us) / 1000)};
+            .what = PCCL_WAIT_OUTCOME, .for_ms = (uint32_t)((now_us - operation->op->launched_us) / 1000)};
 }
 
 /* ---- what is left to do ---- */

@@ -653,7 +653,8 @@ void pccl_peer_end_closed(struct pccl_peer *p)
         return;
     pccl_text_format(&reason, "this peer closed the subgroup while the master was away");
     for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
-        const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, op->instance.subgroup);
+        uint64_t name = op->state == PCCL_OP_OPEN ? op->among : op->instance.subgroup;
+        const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, name);
         if (subgroup == NULL || !subgroup->closed || pccl_peer_is_decided(op))
             continue;
         op->lost_by = PCCL_PEER_LOST;

@@ -75,18 +75,31 @@ static struct pccl_ask *need_ask(struct pccl_peer *p, uint64_t tag)
     return asked;
 }
 
+static void need_offers(struct pccl_peer *p, struct pccl_ask *asked)
+{
+    if (asked->count >= asked->open)
+        return;
+    asked->count = asked->open + PCCL_OFFERS_AHEAD;
+    ask(p, asked->tag, asked->count);
+}
+
 /*
  * The master has room for an offer to each open receive, and for a few more, so that what has been sent
  * meanwhile is here when the next one is launched. What it may still offer is at least what is counted here.
  */
-static void need_offers(struct pccl_peer *p, uint64_t tag)
+static void ask_for_offers(struct pccl_peer *p)
 {
-    uint32_t wanted = count_open(p, tag);
-    struct pccl_ask *asked = need_ask(p, tag);
-    if (asked == NULL || asked->count >= wanted)
-        return;
-    asked->count = wanted + PCCL_OFFERS_AHEAD;
-    ask(p, tag, asked->count);
+    struct pccl_list_node *link;
+    for (link = p->open.next; link != &p->open; link = link->next) {
+        struct pccl_ask *asked = need_ask(p, of_link(link)->instance.tag);
+        if (asked == NULL)
+            return;
+        asked->open = 0;
+    }
+    for (link = p->open.next; link != &p->open; link = link->next)
+        find_ask(p, of_link(link)->instance.tag)->open++;
+    for (link = p->open.next; link != &p->open; link = link->next)
+        need_offers(p, find_ask(p, of_link(link)->instance.tag));
 }
 
 void pccl_peer_offered(struct pccl_peer *p, const struct pccl_msg_offer *offer)
@@ -198,12 +211,7 @@ void pccl_peer_choose_senders(struct pccl_peer *p)
         else
             hopeless = op;
     }
-    uint64_t tag = 0;
-    bool any = false;
-    for (struct pccl_list_node *link = p->open.next; link != &p->open && !p->resuming; link = link->next) {
-        if (p->state == PCCL_PEER_MEMBER && (!any || tag != of_link(link)->instance.tag))
-            need_offers(p, tag = of_link(link)->instance.tag);
-        any = true;
-    }
+    if (p->state == PCCL_PEER_MEMBER && !p->resuming)
+        ask_for_offers(p);
     p->has_news = false;
 }

@@ -98,6 +98,7 @@ struct pccl_ask {
     struct pccl_table_node by_tag;
     uint64_t tag;
     uint32_t count;
+    uint32_t open; /* receives, when they were counted last (receives.c) */
 };
 
 /* Another peer has launched this instance, as a bulk operation or as a tiny send; here it is not launched. */

@@ -492,7 +492,8 @@ static void check_open_end(struct sim *sim, const struct sim_peer *peer, const s
     bool over = peer->machine->state != PCCL_PEER_MEMBER || peer->machine->ring_count < 2;
     bool alone = op->class == PCCL_CLASS_DEADLINE || op->class == PCCL_CLASS_ABORTED;
     const struct pccl_peer_subgroup *among = pccl_peer_find_subgroup(peer->machine, op->among);
-    if (!over && !alone && !(op->class == PCCL_CLASS_PEER_LOST && among != NULL && among->ended) && sim->oom_at == 0)
+    bool ended = op->class == PCCL_CLASS_PEER_LOST && among != NULL && (among->ended || among->closed);
+    if (!over && !alone && !ended && sim->oom_at == 0)
         sim_fail(sim, "I2 p%u: an open receive ends without a cause, as class %d", peer->process.number,
                  (int)op->class);
     if (op->reason.length == 0)

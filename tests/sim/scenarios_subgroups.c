@@ -197,6 +197,18 @@ void scenario_subgroup_closer_dies(struct sim *sim)
     commit_in(sim, 1 | 2, found(sim, 1 | 2), 1, 1);
 }
 
+/* Of its members. */
+static struct pccl_peer_op *receive_from_anybody(struct sim *sim, struct sim_peer *peer, uint64_t name)
+{
+    struct sim_request request = {
+        .subgroup = name, .tag = 2, .collective = PCCL_SEND, .anybody = true, .tiny = true, .count = 2};
+    struct pccl_peer_op *op = NULL;
+    MUST(sim, sim_app_launch(sim, peer, &request, &op) == PCCL_OK && op->state == PCCL_OP_OPEN);
+    sim_app_await(sim, peer, op);
+    sim_process_arm(sim, &peer->process);
+    return op;
+}
+
 /*
  * Who closes it while the master is away, or until it is away, does not wait for it: not even for a
  * commit that the others have heard of, which the next master tells it in vain.
@@ -207,6 +219,7 @@ void scenario_subgroup_close_alone(struct sim *sim)
     scenario_cluster(sim, p, 4, 1);
     uint64_t one = found(sim, 7), other = found(sim, 1 | 8);
     struct pccl_peer_op *y = launch_in(sim, p[0], other, 1, 1, false), *z = launch_in(sim, p[3], other, 1, 1, false);
+    struct pccl_peer_op *open = receive_from_anybody(sim, p[0], other);
     for (uint32_t i = 0; i < 3; i++)
         x[i] = launch_in(sim, p[i], one, 1, 2, false);
     sim_bulk_finish(sim, p[0], x[0]);
@@ -219,14 +232,16 @@ void scenario_subgroup_close_alone(struct sim *sim)
     MUST(sim, p[0]->machine->greeted && !scenario_is_decided(x[0]));
     WAIT(sim, 4000, !p[0]->machine->greeted);
     MUST(sim, scenario_is_decided(x[0]) && !scenario_is_decided(y));
+    MUST(sim, !scenario_is_decided(open));
     close_it(sim, p[0], other);
-    MUST(sim, scenario_is_decided(y));
+    MUST(sim, scenario_is_decided(y) && scenario_is_decided(open));
     sim_master_crash(sim, true);
     scenario_control(sim, p[0], true);
     sim_master_start(sim);
     WAIT(sim, 5000, has_ended(p[1], one) && has_ended(p[2], one) && has_ended(p[3], other));
     MUST(sim, scenario_take(sim, p[0], x[0]) == PCCL_CLASS_PEER_LOST);
     MUST(sim, scenario_take(sim, p[0], y) == PCCL_CLASS_PEER_LOST);
+    MUST(sim, scenario_take(sim, p[0], open) == PCCL_CLASS_PEER_LOST);
     MUST(sim, scenario_take(sim, p[1], x[1]) == PCCL_CLASS_NONE && scenario_take(sim, p[2], x[2]) == PCCL_CLASS_NONE);
     MUST(sim, scenario_take(sim, p[3], z) == PCCL_CLASS_PEER_LOST);
     MUST(sim, subgroups_at_master(sim) == 0 && sim->master->machine->member_count == 4);
