@@ -107,6 +107,18 @@ void scenario_cluster(struct sim *sim, struct sim_peer **peers, uint32_t count, 
     MUST(sim, sim->master->machine->member_count == count);
 }
 
+struct pccl_peer_op *scenario_ask(struct sim *sim, struct sim_peer *peer, const struct sim_request *request)
+{
+    struct pccl_peer_op *op = NULL;
+    enum pccl_status status = sim_app_launch(sim, peer, request, &op);
+    if (status != PCCL_OK)
+        sim_fail(sim, "p%u may not launch: %s", peer->process.number, pccl_status_name(status));
+    if (!scenario_is_decided(op))
+        sim_app_await(sim, peer, op);
+    after_call(sim, peer);
+    return op;
+}
+
 struct pccl_peer_op *scenario_launch(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step, bool tiny,
                                      uint32_t timeout_ms)
 {
@@ -116,14 +128,7 @@ struct pccl_peer_op *scenario_launch(struct sim *sim, struct sim_peer *peer, uin
                                   .count = tiny ? SIM_ELEMENTS : 100000,
                                   .reduction = PCCL_SUM,
                                   .timeout_ms = timeout_ms};
-    struct pccl_peer_op *op = NULL;
-    enum pccl_status status = sim_app_launch(sim, peer, &request, &op);
-    if (status != PCCL_OK)
-        sim_fail(sim, "p%u may not launch: %s", peer->process.number, pccl_status_name(status));
-    if (op->state != PCCL_OP_DECIDED)
-        sim_app_await(sim, peer, op);
-    after_call(sim, peer);
-    return op;
+    return scenario_ask(sim, peer, &request);
 }
 
 struct pccl_peer_op *scenario_tiny(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step)

@@ -39,6 +39,8 @@ void scenario_optimize_all(struct sim *sim, struct sim_peer **peers, uint32_t co
 void scenario_pending(struct sim *sim, struct sim_peer *peer);
 void scenario_withdraw(struct sim *sim, struct sim_peer *peer, enum pccl_call call);
 bool scenario_is_over(const struct sim_peer *peer, enum pccl_call call);
+/* Launches it, which must work, and awaits it. */
+struct pccl_peer_op *scenario_ask(struct sim *sim, struct sim_peer *peer, const struct sim_request *request);
 struct pccl_peer_op *scenario_launch(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step, bool tiny,
                                      uint32_t timeout_ms);
 struct pccl_peer_op *scenario_tiny(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step);

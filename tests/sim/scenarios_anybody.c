@@ -21,15 +21,7 @@ static struct pccl_peer_op *launch(struct sim *sim, struct sim_peer *peer, const
                                   .anybody = other == NULL,
                                   .tiny = tiny,
                                   .count = tiny ? 2 : 100000};
-    struct pccl_peer_op *op = NULL;
-    enum pccl_status status = sim_app_launch(sim, peer, &request, &op);
-    if (status != PCCL_OK)
-        sim_fail(sim, "p%u may not launch: %s", peer->process.number, pccl_status_name(status));
-    if (!scenario_is_decided(op))
-        sim_app_await(sim, peer, op);
-    sim_check_peer(sim, peer);
-    sim_process_arm(sim, &peer->process);
-    return op;
+    return scenario_ask(sim, peer, &request);
 }
 
 static struct pccl_peer_op *send(struct sim *sim, uint32_t from, uint32_t to, uint64_t step, bool tiny)

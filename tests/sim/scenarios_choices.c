@@ -121,15 +121,12 @@ void scenario_choice_restart(struct sim *sim)
     MUST(sim, use(sim, 3, 2, FAST_MS) == PCCL_LEVEL_8);
 }
 
-/* All have finished, and the master that would have decided is gone: the next one commits, and keeps the level. */
-void scenario_choice_undecided(struct sim *sim)
+/* The two are done after that time, as the master goes; the next one hears of it, and commits. */
+static void done_unheard(struct sim *sim, uint32_t after_ms)
 {
-    begin(sim, 2, 0);
-    MUST(sim, use(sim, 2, 1, SLOW_MS) == PCCL_LEVEL_EXACT);
-    launch_all(sim, 2, 2);
     for (uint32_t i = 0; i < 2; i++)
         scenario_control(sim, p[i], false);
-    scenario_run_ms(sim, SLOW_MS);
+    scenario_run_ms(sim, after_ms);
     for (uint32_t i = 0; i < 2; i++)
         sim_bulk_finish(sim, p[i], x[i]);
     sim_master_crash(sim, true);
@@ -138,6 +135,15 @@ void scenario_choice_undecided(struct sim *sim)
     sim_master_start(sim);
     WAIT(sim, 5000, scenario_is_decided(x[0]) && scenario_is_decided(x[1]));
     take_all(sim, 2);
+}
+
+/* All have finished, and the master that would have decided is gone: the next one commits, and keeps the level. */
+void scenario_choice_undecided(struct sim *sim)
+{
+    begin(sim, 2, 0);
+    MUST(sim, use(sim, 2, 1, SLOW_MS) == PCCL_LEVEL_EXACT);
+    launch_all(sim, 2, 2);
+    done_unheard(sim, SLOW_MS);
     MUST(sim, use(sim, 2, 3, FAST_MS) == PCCL_LEVEL_8);
     MUST(sim, use(sim, 2, 4, FAST_MS) == PCCL_LEVEL_8); /* of the one before this nobody knows how long it took */
 }
@@ -242,17 +248,7 @@ void scenario_choice_share_restart(struct sim *sim)
     settle(sim, 2, 1);
     scenario_run_ms(sim, GAP_MS);
     launch_all(sim, 2, 4);
-    for (uint32_t i = 0; i < 2; i++)
-        scenario_control(sim, p[i], false);
-    scenario_run_ms(sim, PAUSE_MS / 10);
-    for (uint32_t i = 0; i < 2; i++)
-        sim_bulk_finish(sim, p[i], x[i]);
-    sim_master_crash(sim, true);
-    for (uint32_t i = 0; i < 2; i++)
-        scenario_control(sim, p[i], true);
-    sim_master_start(sim);
-    WAIT(sim, 5000, scenario_is_decided(x[0]) && scenario_is_decided(x[1]));
-    take_all(sim, 2);
+    done_unheard(sim, PAUSE_MS / 10);
     MUST(sim, use_after(sim, 2, 5, GAP_MS, GENTLE_MS) == PCCL_LEVEL_8);
     MUST(sim, x[0]->choice.took_us == 0 && x[0]->choice.gap_1_us > GAP_MS * SIM_MS);
     MUST(sim, use_after(sim, 2, 6, GAP_MS, GENTLE_MS) == PCCL_LEVEL_8);

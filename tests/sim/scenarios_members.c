@@ -35,15 +35,9 @@ static void cluster(struct sim *sim, uint32_t count)
 static struct pccl_peer_op *launch(struct sim *sim, struct sim_peer *peer, struct sim_request request,
                                    const struct list *list)
 {
-    struct pccl_peer_op *op = NULL;
     request.members = list != NULL ? list->members : NULL;
     request.member_count = list != NULL ? list->count : 0;
-    MUST(sim, sim_app_launch(sim, peer, &request, &op) == PCCL_OK);
-    if (!scenario_is_decided(op))
-        sim_app_await(sim, peer, op);
-    sim_check_peer(sim, peer);
-    sim_process_arm(sim, &peer->process);
-    return op;
+    return scenario_ask(sim, peer, &request);
 }
 
 /* All end with this class. */

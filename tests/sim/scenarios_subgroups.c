@@ -26,15 +26,7 @@ static struct pccl_peer_op *launch_founding(struct sim *sim, struct sim_peer *pe
                                   .members = list,
                                   .member_count = count,
                                   .timeout_ms = timeout_ms};
-    struct pccl_peer_op *op = NULL;
-    enum pccl_status status = sim_app_launch(sim, peer, &request, &op);
-    if (status != PCCL_OK)
-        sim_fail(sim, "p%u may not found: %s", peer->process.number, pccl_status_name(status));
-    if (!scenario_is_decided(op))
-        sim_app_await(sim, peer, op);
-    sim_check_peer(sim, peer);
-    sim_process_arm(sim, &peer->process);
-    return op;
+    return scenario_ask(sim, peer, &request);
 }
 
 /* The caller lets the founding go; 0: it has failed. */
@@ -75,13 +67,7 @@ static struct pccl_peer_op *launch_in(struct sim *sim, struct sim_peer *peer, ui
                                   .tiny = tiny,
                                   .count = tiny ? 2 : 100000,
                                   .collective = tiny ? PCCL_ALL_GATHER : PCCL_ALL_REDUCE};
-    struct pccl_peer_op *op = NULL;
-    MUST(sim, sim_app_launch(sim, peer, &request, &op) == PCCL_OK);
-    if (!scenario_is_decided(op))
-        sim_app_await(sim, peer, op);
-    sim_check_peer(sim, peer);
-    sim_process_arm(sim, &peer->process);
-    return op;
+    return scenario_ask(sim, peer, &request);
 }
 
 static void commit_in(struct sim *sim, uint32_t who, uint64_t name, uint64_t tag, uint64_t step)
@@ -202,10 +188,8 @@ static struct pccl_peer_op *receive_from_anybody(struct sim *sim, struct sim_pee
 {
     struct sim_request request = {
         .subgroup = name, .tag = 2, .collective = PCCL_SEND, .anybody = true, .tiny = true, .count = 2};
-    struct pccl_peer_op *op = NULL;
-    MUST(sim, sim_app_launch(sim, peer, &request, &op) == PCCL_OK && op->state == PCCL_OP_OPEN);
-    sim_app_await(sim, peer, op);
-    sim_process_arm(sim, &peer->process);
+    struct pccl_peer_op *op = scenario_ask(sim, peer, &request);
+    MUST(sim, op->state == PCCL_OP_OPEN);
     return op;
 }
 
