@@ -429,7 +429,10 @@ class Run:
 
     def start_master(self, port=None, listen=None, prefix=(), **parameters):
         """With parameters as of the environment: silence_ms=1000. Returns when it accepts
-        connections. The prefix are words before the command: "ip netns exec ..."."""
+        connections. The prefix are words before the command: "ip netns exec ...". One at the port of the
+        one before waits for its end, which frees the port."""
+        if port and port == self.port:
+            self.master.end(DEADLINE)
         self.port = port or ports.free_port()
         environment = dict(self.environment)
         environment.update({"PCCL_" + name.upper(): str(value) for name, value in parameters.items()})

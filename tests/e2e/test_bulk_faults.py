@@ -325,13 +325,11 @@ def test_master_restart(run):
             call.begun()
         wait_ms(10 + 60 * turn)
         run.master.kill()
-        run.master.end(harness.DEADLINE)
         run.start_master(run.port, **RESTARTED)
         right(calls, 7)
     loops = start_loops(peers, count=20000)
     for _ in range(3):
         run.master.kill()
-        run.master.end(harness.DEADLINE)
         run.start_master(run.port, **RESTARTED)
         more_steps(loops, 5, world=3)
     all_right(loops)

@@ -69,7 +69,6 @@ def test_files_are_private_and_stay(run):
 
 def restart(run):
     run.master.kill()
-    run.master.end(harness.DEADLINE)
     run.start_master(run.port)
 
 

@@ -278,7 +278,6 @@ def test_stop_voter(run):
 
 def restart(run):
     run.master.kill()
-    run.master.end(harness.DEADLINE)
     run.start_master(run.port, **RESTARTED)
 
 
@@ -327,7 +326,6 @@ def test_master_restart_and_a_death(run):
     calls = gates.begin()
     run.master.kill()
     gates.donors[1].kill()
-    run.master.end(harness.DEADLINE)
     run.start_master(run.port, **RESTARTED)
     gates.open()
     gates.complete([calls[0], *calls[2:]])
