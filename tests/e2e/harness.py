@@ -431,7 +431,7 @@ class Run:
         """With parameters as of the environment: silence_ms=1000. Returns when it accepts
         connections. The prefix are words before the command: "ip netns exec ...". One at the port of the
         one before waits for its end, which frees the port."""
-        if port and port == self.port:
+        if self.master and port == self.port:
             self.master.end(DEADLINE)
         self.port = port or ports.free_port()
         environment = dict(self.environment)
@@ -470,11 +470,11 @@ class Run:
         return result
 
     def id_of(self, peer):
-        """Its name in the master's messages: the first letters of its id."""
+        """Its name in the master's messages: the first letters of its id, the latest one."""
         names = (f" '{peer.name}' ", f":{peer.pid}' ")
 
         def found():
-            for _, text in self.master.lines:
+            for _, text in reversed(self.master.lines):
                 if "asks to join" in text and any(name in text for name in names):
                     return text.split("peer ")[1].split()[0]
             return None

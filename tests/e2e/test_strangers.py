@@ -387,7 +387,7 @@ def test_master_counts_wrongly(run):
         master.hear(wire.WHERE)  # it has been launched
         master.say(
             wire.EPOCH_CHANGE,
-            wire.epoch(2**32 - 1, 2) + bytes(9) + b"\1" + struct.pack("<I", 1) + master.peer + bytes(wire.COST + 4),
+            wire.epoch(2**32 - 1, 2) + bytes(9) + b"\1" + struct.pack("<I", 1) + master.peer + bytes(wire.COST + 5),
         )
         check(call.wait(rc=LOST)["intact"], "input changed")
         peer.do("reduce", 1, elements, "f32", "sum", "const:1", "inplace", rc=TOO_FEW)
