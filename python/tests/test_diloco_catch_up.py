@@ -329,8 +329,9 @@ def test_two_newcomers_at_once(address):
 def test_finish_leaves_a_newcomer_behind(address):
     """It cannot know of that: nobody goes on as if it did."""
     run = Run(address)
-    late = run.newcomer()
-    run.until(lambda: late._follows and held(late) == [0])
+    late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm, [1])))
+    run.until(lambda: late.gate.asked.is_set() and held(late) == [0])
+    late.gate.opened.set()
     support.parallel([one.finish for one in run.made])
     with pytest.raises(pccl.InvalidUsage, match="while a newcomer was catching up"):
         run.made[0].step()
@@ -391,9 +392,15 @@ def test_the_only_one_with_the_state_goes(address):
     """The newcomer is told, has what it came with, and may begin a run of its own with it."""
     run = Run(address, 1, min_peers=1)
     states = saved(address)
-    late = run.newcomer(lambda late: late.load_state_dict(states))
-    run.until(lambda: late._follows and 0 < len(held(late)) < 3)
+
+    def prepare(late):
+        late.load_state_dict(states)
+        late.gate = Gate(late.comm, [1])
+
+    late = run.newcomer(prepare)
+    run.until(lambda: late.gate.asked.is_set() and held(late) == [0])
     run.go(0)
+    late.gate.opened.set()
     late.thread.join(support.DEADLINE)
     assert isinstance(late.outcome, pccl.StateMismatch) and "the run is lost" in str(late.outcome)
     assert late.round == states["round"] and np.array_equal(late._shared.theta[0], states["theta.float32"])

@@ -47,6 +47,7 @@ def test_a_pipeline_comes_and_goes(address, script):
     launcher.make_way(peers)
     peers.append(launcher.start(script, "pipeline.py", address))
     launcher.wait_for(peers, ": 2 replicas")
+    peers[0].line(peers[2].line("stage ").rsplit(" ", 1)[0])
     for peer in peers:
         peer.kill(signal.SIGTERM)
     assert [peer.end() for peer in peers] == [0, 0, 0]

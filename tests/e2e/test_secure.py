@@ -27,8 +27,9 @@ def nothing_told(run):
     for process in run.processes:
         for _, text in process.lines:
             check(secret not in text, f"{process.name} tells the secret")
-        with open(f"/proc/{process.pid}/cmdline", "rb") as file:
-            check(secret.encode() not in file.read(), f"{process.name} has the secret on its command line")
+        if process.popen.poll() is None:
+            with open(f"/proc/{process.pid}/cmdline", "rb") as file:
+                check(secret.encode() not in file.read(), f"{process.name} has the secret on its command line")
 
 
 @in_both_sizes
