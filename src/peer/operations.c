@@ -67,12 +67,13 @@ static bool has_too_few_peers(const struct pccl_peer *p)
     return pccl_peer_is_alone(p) && pccl_epoch_compare(&p->attributes.epoch, &p->epoch) <= 0;
 }
 
-/* The caller sees that it is alone. */
-static enum pccl_status refuse_alone(struct pccl_peer *p)
+/* The caller sees the members of whom it counted on more. */
+static enum pccl_status refuse_and_show(struct pccl_peer *p, enum pccl_status status)
 {
     struct pccl_attributes live = pccl_peer_live_attributes(p);
-    pccl_peer_set_attributes(p, &live, p->view_roll);
-    return PCCL_TOO_FEW_PEERS;
+    if (pccl_epoch_compare(&p->attributes.epoch, &live.epoch) <= 0)
+        pccl_peer_set_attributes(p, &live, p->view_roll);
+    return status;
 }
 
 static bool is_root(const struct pccl_peer *p, const struct pccl_descriptor *descriptor)
@@ -135,7 +136,7 @@ static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch
         return PCCL_ARGUMENT;
     if (!has_fitting_payload(p, launch))
         return PCCL_ARGUMENT;
-    return launch->subgroup == 0 && has_too_few_peers(p) ? refuse_alone(p) : PCCL_OK;
+    return launch->subgroup == 0 && has_too_few_peers(p) ? refuse_and_show(p, PCCL_TOO_FEW_PEERS) : PCCL_OK;
 }
 
 static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_launch *launch)
@@ -331,7 +332,7 @@ static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launc
         pccl_id_equal(&launch->other, &p->config.id))
         return PCCL_ARGUMENT;
     if (has_too_few_peers(p))
-        return refuse_alone(p);
+        return refuse_and_show(p, PCCL_TOO_FEW_PEERS);
     send.members = NULL;
     p->has_news = true;
     if (!sends && pccl_id_is_zero(&launch->other)) {
@@ -341,7 +342,7 @@ static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launc
     }
     enum pccl_status status = pccl_peer_name_pair(p, &launch->other, sends, &send.subgroup);
     if (status != PCCL_OK)
-        return status;
+        return status == PCCL_PEER_LOST ? refuse_and_show(p, status) : status;
     if (!launch->tiny && !pccl_peer_has_links_with(p, &launch->other))
         return PCCL_LIMIT;
     return launch_one(p, &send, op);

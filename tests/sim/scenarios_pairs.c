@@ -114,7 +114,12 @@ void scenario_pair_end_dies(struct sim *sim)
     must_end(sim, 0, out, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[4]->id));
     struct sim_request late = {.tag = 1, .collective = PCCL_SEND, .other = p[4]->id, .tiny = true, .count = 1};
     struct pccl_peer_op *never = NULL;
-    MUST(sim, sim_app_launch(sim, p[0], &late, &never) == PCCL_PEER_LOST);
+    uint32_t known;
+    scenario_run_ms(sim, 50);
+    MUST(sim, pccl_peer_members(p[1]->machine, &known) != NULL && known == 5); /* as of its last call ... */
+    for (uint32_t i = 0; i < 2; i++)
+        MUST(sim, sim_app_launch(sim, p[i], &late, &never) == PCCL_PEER_LOST);
+    MUST(sim, pccl_peer_members(p[1]->machine, &known) != NULL && known == 4); /* ... which this one was */
     MUST(sim, !scenario_is_decided(beside));
     struct pccl_peer_op *met = receive(sim, 1, 0, 7, true);
     must_end(sim, 0, beside, PCCL_CLASS_NONE, "");
