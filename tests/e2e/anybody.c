@@ -127,6 +127,8 @@ static pcclResult_t launch(struct drain *drain)
     pcclResult_t result = pcclRecvAsync(drain->elements[place], drain->count, pcclUint32, PCCL_ANY_PEER, &options,
                                         drain->command->slot->comm, &drain->handles[place]);
     drain->launched += result == pcclSuccess;
+    if (result == pcclSuccess && atomic_load(&drain->command->slot->stop)) /* the abort after it may have come before */
+        result = pcclAbortOperations(drain->command->slot->comm);
     return result;
 }
 
