@@ -51,7 +51,7 @@ bool pccl_peer_pair_has_future(const struct pccl_peer *p, uint64_t name)
     return other != 0 && (numbered(p, other) != NULL || first_from(p, other) == NULL);
 }
 
-static uint64_t number_of(const struct pccl_peer *p, const struct pccl_id *id)
+uint64_t pccl_peer_number_of(const struct pccl_peer *p, const struct pccl_id *id)
 {
     for (uint32_t i = 0; i < p->view_roll->count; i++)
         if (pccl_id_equal(&p->view_roll->members[i].peer, id))
@@ -61,7 +61,7 @@ static uint64_t number_of(const struct pccl_peer *p, const struct pccl_id *id)
 
 enum pccl_status pccl_peer_name_pair(const struct pccl_peer *p, const struct pccl_id *other, bool sends, uint64_t *name)
 {
-    uint64_t mine = number_of(p, &p->config.id), theirs = number_of(p, other);
+    uint64_t mine = pccl_peer_number_of(p, &p->config.id), theirs = pccl_peer_number_of(p, other);
     if (theirs == 0)
         return PCCL_PEER_LOST;
     if (mine > PCCL_PAIR_NUMBER_MAX || theirs > PCCL_PAIR_NUMBER_MAX)

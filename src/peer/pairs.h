@@ -12,6 +12,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_peer_name_pair(const struct pccl_peer *p, 
                                                      uint64_t *name);
 /* The other one of this pair; NULL: it is no member of the group as of the view, or this peer is not in the pair. */
 const struct pccl_id *pccl_peer_other_of(const struct pccl_peer *p, uint64_t name);
+/* By which pairs name a member as of the view; 0: it is none. */
+uint64_t pccl_peer_number_of(const struct pccl_peer *p, const struct pccl_id *id);
 /* The source of this pair; NULL: it is no member as of the view, or this peer is not the destination. */
 const struct pccl_id *pccl_peer_source_of(const struct pccl_peer *p, uint64_t name);
 /*

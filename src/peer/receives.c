@@ -153,20 +153,12 @@ static bool find_next(struct pccl_peer *p, uint64_t pair, struct candidate *cand
     return true;
 }
 
-static uint64_t number_of_this(const struct pccl_peer *p)
-{
-    for (uint32_t i = 0; i < p->view_roll->count; i++)
-        if (pccl_id_equal(&p->view_roll->members[i].peer, &p->config.id))
-            return p->view_roll->members[i].admitted;
-    return UINT64_MAX;
-}
-
 /* Sources take turns: the one that has waited longest since it came, or was chosen last. */
 static bool find_candidate(struct pccl_peer *p, const struct pccl_peer_op *op, struct candidate *found)
 {
-    uint64_t mine = number_of_this(p);
+    uint64_t mine = pccl_peer_number_of(p, &p->config.id);
     found->since = UINT64_MAX;
-    for (uint32_t i = 0; mine <= PCCL_PAIR_NUMBER_MAX && i < p->view_roll->count; i++) {
+    for (uint32_t i = 0; mine != 0 && mine <= PCCL_PAIR_NUMBER_MAX && i < p->view_roll->count; i++) {
         const struct pccl_member *member = &p->view_roll->members[i];
         uint64_t pair = pccl_pair_name(member->admitted & PCCL_PAIR_NUMBER_MAX, mine);
         const struct pccl_id *source = pccl_peer_source_of(p, pair);
