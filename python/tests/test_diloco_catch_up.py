@@ -296,7 +296,7 @@ def test_every_fragment_that_a_newcomer_holds_is_that_of_the_others(address):
     """In all its slots, those before it trains among them."""
     run = Run(address)
     late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm, [2])))
-    run.until(lambda: late.gate.asked.is_set() and {p for p, _ in late.slots} == {0})
+    run.until(lambda: late.gate.asked.is_set() and 0 in {p for p, _ in late.slots})
     late.gate.opened.set()
     run.take(late)
     run.end()
@@ -330,7 +330,7 @@ def test_finish_leaves_a_newcomer_behind(address):
     """It cannot know of that: nobody goes on as if it did."""
     run = Run(address)
     late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm, [1])))
-    run.until(lambda: late.gate.asked.is_set() and held(late) == [0])
+    run.until(lambda: late.gate.asked.is_set() and 0 in held(late))  # and 2, if that was quick
     late.gate.opened.set()
     support.parallel([one.finish for one in run.made])
     with pytest.raises(pccl.InvalidUsage, match="while a newcomer was catching up"):
@@ -398,7 +398,7 @@ def test_the_only_one_with_the_state_goes(address):
         late.gate = Gate(late.comm, [1])
 
     late = run.newcomer(prepare)
-    run.until(lambda: late.gate.asked.is_set() and held(late) == [0])
+    run.until(lambda: late.gate.asked.is_set() and 0 in held(late))  # and 2, if that was quick
     run.go(0)
     late.gate.opened.set()
     late.thread.join(support.DEADLINE)

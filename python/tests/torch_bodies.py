@@ -726,8 +726,8 @@ def incomplete():
     rendezvous.SAY_S = 0.2
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), None, rank == 0, wait_for_workers=False)
-    given = {"store": store, "rank": rank, "world_size": size, "timeout": timedelta(seconds=1.5)}
-    fails(lambda: dist.init_process_group("pccl", **given), "world is not complete within 1.5 s: rank 1 missing")
+    given = {"store": store, "rank": rank, "world_size": size, "timeout": timedelta(seconds=3)}
+    fails(lambda: dist.init_process_group("pccl", **given), "world is not complete within 3 s: rank 1 missing")
     store.set(f"{rank} has failed", "")
     if rank == 0:  # it serves the store, which nobody asks anything more behind this
         store.wait(["2 has failed"])

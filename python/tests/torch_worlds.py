@@ -55,10 +55,10 @@ class Nursery:
         self._process.stdin.flush()
         statuses = json.loads(support.parallel([self._process.stdout.readline])[0] or "{}")
         said = {rank: open(place % rank).read().splitlines() for rank in present}
-        for rank in present:
-            status = statuses.get(str(rank), "no end")
-            well = rank in dying or endings.ended_well(status, said[rank], "")
-            assert well, "\n".join([f"rank {rank} of {body} ended with {status}:", *said[rank]])
+        ends = {rank: statuses.get(str(rank), "no end") for rank in present}
+        ill = [rank for rank in present if rank not in dying and not endings.ended_well(ends[rank], said[rank], "")]
+        words = ["\n".join([f"rank {rank} of {body} ended with {ends[rank]}:", *said[rank]]) for rank in ill]
+        assert not ill, "\n".join(words)
         return [said[rank] for rank in present]
 
     def close(self):

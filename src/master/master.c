@@ -309,10 +309,19 @@ static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, con
     }
 }
 
+static void left(struct pccl_master *m, struct pccl_remote *from, struct pccl_bytes reason)
+{
+    struct pccl_text words;
+    pccl_text_clear(&words);
+    pccl_text_add(&words, reason.length > 0 ? "it gave up: " : "it left");
+    pccl_text_add_bytes(&words, (const char *)reason.data, reason.length);
+    pccl_master_remove(m, from, PCCL_REFUSAL_LEFT, "%s", words.bytes);
+}
+
 static void dispatch(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
 {
     switch (msg->type) {
-    case PCCL_MSG_leave: pccl_master_remove(m, from, PCCL_REFUSAL_LEFT, "it left"); return;
+    case PCCL_MSG_leave: left(m, from, msg->as.leave.reason); return;
     case PCCL_MSG_link_lost: pccl_master_link_lost(m, from, &msg->as.link_lost); return;
     case PCCL_MSG_link_up: pccl_master_link_up(m, from, &msg->as.link_up); return;
     default: break;

@@ -175,6 +175,7 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
             resend_tail(p);
         return;
     }
+    bool is_first = p->boot == 0;
     p->boot = ok->boot;
     pccl_session_reset(&p->session);
     pccl_peer_forget_verdicts(p);
@@ -183,7 +184,8 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
         return;
     }
     p->lineage = ok->lineage;
-    pccl_peer_close_links(p); /* of a run that this peer never entered */
+    if (!is_first)
+        pccl_peer_close_links(p); /* of a run that this peer never entered */
     p->state = PCCL_PEER_PENDING;
 }
 

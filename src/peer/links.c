@@ -211,11 +211,14 @@ void pccl_peer_links_follow_view(struct pccl_peer *p)
     for (uint32_t i = 0; i < p->link_count;) {
         struct pccl_peer_link *link = &p->links[i];
         bool member = pccl_peer_knows_member(p, &link->id);
+        bool admitted = link->warm && member; /* its address is vouched for now, and the link may be needed at once */
         link->ring = successor != NULL && pccl_id_equal(&link->id, successor);
         link->mesh = member && is_small && pccl_peer_is_in_group(p, &link->id);
-        link->failed = link->failed && !link->ring; /* a failure in the new ring is reported anew */
-        link->warm = link->warm && !member;         /* the view says which members' links are wanted */
-        if (link->ring && link->out == PCCL_DIAL_DOWN && link->candidate_count > 0)
+        link->failed = link->failed && !link->ring && !admitted; /* a failure in the new ring is reported anew */
+        link->warm = link->warm && !member;                      /* the view says which members' links are wanted */
+        if (admitted)
+            forgive(p, link);
+        if ((link->ring || (admitted && is_wanted(link))) && link->out == PCCL_DIAL_DOWN && link->candidate_count > 0)
             dial(p, link);
         if (!tidy_link(p, link))
             i++;
@@ -366,6 +369,14 @@ static bool has_room_ahead(const struct pccl_peer *p, const struct pccl_msg_link
     return hello->slot < PCCL_POOL_AHEAD_MAX && (is_here || ahead < PCCL_LINKS_AHEAD_MAX);
 }
 
+/* The master may send members to a newcomer before that has read its answer, which tells it the run. */
+static bool is_in_run(const struct pccl_peer *p, const struct pccl_id *lineage)
+{
+    if (p->state == PCCL_PEER_CONNECTING)
+        return p->boot == 0;
+    return (p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER) && pccl_id_equal(lineage, &p->lineage);
+}
+
 enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello,
                                       enum pccl_refusal *refusal, struct pccl_text *reason)
 {
@@ -376,8 +387,7 @@ enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pc
     } else if (!pccl_id_equal(&hello->to, &p->config.id)) {
         *refusal = PCCL_REFUSAL_IDENTITY;
         pccl_text_format(reason, "this is peer %s", pccl_id_str(&p->config.id));
-    } else if ((p->state != PCCL_PEER_PENDING && p->state != PCCL_PEER_MEMBER) ||
-               !pccl_id_equal(&hello->lineage, &p->lineage)) {
+    } else if (!is_in_run(p, &hello->lineage)) {
         pccl_text_format(reason, "this peer is not in that run");
     } else if (hello->kind != PCCL_LINK_PROBE && !has_ticket(p, hello)) { /* a probe only asks who answers */
         *refusal = PCCL_REFUSAL_MALFORMED;

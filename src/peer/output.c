@@ -48,11 +48,13 @@ void pccl_peer_send(struct pccl_peer *p, const struct pccl_msg *msg)
 
 /* ---- the end ---- */
 
-/* Tells the master, so that nobody has to wait for the silence limit. */
-static void send_leave(struct pccl_peer *p)
+/* Tells the master, so that nobody has to wait for the silence limit. Who leaves in order gives no reason. */
+static void send_leave(struct pccl_peer *p, bool in_order)
 {
     struct pccl_bytes frame;
-    struct pccl_msg msg = {.type = PCCL_MSG_leave, .as.leave = {.reason = pccl_bytes_of_text(&p->last_reason)}};
+    struct pccl_msg msg = {.type = PCCL_MSG_leave};
+    if (!in_order)
+        msg.as.leave.reason = pccl_bytes_of_text(&p->last_reason);
     if (pccl_session_push(&p->session, &msg, 0, &frame) == PCCL_OK)
         pccl_peer_transmit(p, frame.data, frame.length);
 }
@@ -71,8 +73,8 @@ void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char 
     p->why_over = status;
     p->ending = true;
     p->greeted = p->resuming = false;
-    if (known)
-        send_leave(p);
     bool left = status == PCCL_ABORTED;
+    if (known)
+        send_leave(p, left);
     pccl_peer_log(p, left ? PCCL_LOG_INFO : PCCL_LOG_ERROR, "out of the run: %s", p->last_reason.bytes);
 }

@@ -412,6 +412,46 @@ static bool links_to(struct sim_peer *from, const struct sim_peer *to)
     return false;
 }
 
+/* A link to a newcomer fails while that is not in. Once it is, the link is dialed anew, and no subgroup ends. */
+void scenario_subgroup_newcomer_link(struct sim *sim)
+{
+    enum { LATE_HOST = 9 };
+    scenario_cluster(sim, p, 3, 1);
+    uint32_t host = p[1]->process.host; /* not beside the newcomer in the ring */
+    sim_net_cut(sim, host, LATE_HOST, SIM_DATA, SIM_REFUSE);
+    p[3] = scenario_join(sim, LATE_HOST, 0);
+    scenario_run_ms(sim, 20);
+    MUST(sim, !links_to(p[1], p[3]));
+    uint32_t dials = p[1]->dials;
+    sim_net_cut(sim, host, LATE_HOST, SIM_DATA, SIM_DROP);
+    scenario_update_all(sim, p, 3);
+    WAIT(sim, 50, scenario_is_over(p[3], PCCL_CALL_CONNECT));
+    uint64_t name = found(sim, 2 | 8);
+    MUST(sim, p[1]->dials == dials + 1); /* it has not waited, as for one that is no member */
+    scenario_run_ms(sim, sim->plan.master.settle_ms);
+    MUST(sim, lives(p[1], name) && lives(p[3], name));
+    sim_net_cut(sim, host, LATE_HOST, SIM_DATA, SIM_WHOLE);
+    WAIT(sim, 2000, links_to(p[1], p[3]));
+    commit_in(sim, 2 | 8, name, 1, 1);
+}
+
+/* A newcomer that has not heard from the master yet takes the link of a member that has. */
+void scenario_link_before_the_answer(struct sim *sim)
+{
+    scenario_cluster(sim, p, 1, 1);
+    p[1] = scenario_join(sim, 2, 0);
+    WAIT(sim, 1000, sim->master->machine->remote_count == 2);
+    scenario_control(sim, p[1], false);
+    WAIT(sim, 1000, links_to(p[0], p[1]));
+    MUST(sim, p[1]->machine->state == PCCL_PEER_CONNECTING);
+    scenario_control(sim, p[1], true);
+    WAIT(sim, 1000, links_to(p[1], p[0]));
+    MUST(sim, links_to(p[0], p[1]) && p[0]->dials == 1);
+    scenario_run_ms(sim, 50);
+    scenario_update_all(sim, p, 1);
+    WAIT(sim, 1000, scenario_is_over(p[1], PCCL_CALL_CONNECT));
+}
+
 /*
  * In a group without a mesh, three that are no neighbors: they are linked for their subgroup, whatever
  * views come, and not any more when it has ended; nor is one of them dialed that is dead.

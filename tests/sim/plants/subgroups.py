@@ -2,6 +2,32 @@
 from .bug import Bug
 
 PLANTS = [
+    Bug("newcomer_is_dialed_late",
+        "9.4: a link to a newcomer has failed, and stays down when that is in until its long pause is over",
+        [], ["subgroup-newcomer-link"],
+        [
+            ("src/peer/links.c", "bool admitted = link->warm && member;", "bool admitted = false;"),
+        ]),
+    Bug("newcomers_links_count",
+        "9.4: a link that failed before the newcomer was in ends what is founded once it is",
+        [], ["subgroup-newcomer-link"],
+        [
+            ("src/master/links.c",
+             "is_new && to->state != PCCL_REMOTE_PENDING)",
+             "is_new)"),
+        ]),
+    Bug("link_before_the_answer_is_refused",
+        "8.2: a newcomer refuses the member that the master has sent before it has read the master's answer",
+        [], ["link-before-the-answer"],
+        [
+            ("src/peer/links.c", "return p->boot == 0;", "return false;"),
+        ]),
+    Bug("answer_closes_links",
+        "8.2: a newcomer drops the links that came before the master's answer",
+        [], ["link-before-the-answer"],
+        [
+            ("src/peer/control.c", "if (!is_first) pccl_peer_close_links(p);", "pccl_peer_close_links(p);"),
+        ]),
     Bug("views_abort_subgroups",
         "15.3: a view that touches no member aborts an operation of a subgroup at one of them",
         ["STATE", "I5", "I8", "PEACE", "I2"], ["subgroup-overlap"],
