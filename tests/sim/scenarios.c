@@ -692,6 +692,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"subgroup-missing", "a member does not come back to a restarted master", scenario_subgroup_missing},
     {"subgroup-commit-first", "a member dies when all others have finished", scenario_subgroup_commit_first},
     {"subgroup-link", "a link between two members fails for good", scenario_subgroup_link},
+    {"subgroup-given-up", "who gives up tells the others why", scenario_subgroup_given_up},
     {"subgroup-newcomer-link", "a link to a newcomer fails before it is in", scenario_subgroup_newcomer_link},
     {"link-before-the-answer", "a link to who has not heard from the master yet", scenario_link_before_the_answer},
     {"subgroup-lists-differ", "callers found by lists that differ", scenario_subgroup_lists_differ},

@@ -195,6 +195,7 @@ void scenario_subgroup_end_restart(struct sim *sim);
 void scenario_subgroup_missing(struct sim *sim);
 void scenario_subgroup_commit_first(struct sim *sim);
 void scenario_subgroup_link(struct sim *sim);
+void scenario_subgroup_given_up(struct sim *sim);
 void scenario_subgroup_newcomer_link(struct sim *sim);
 void scenario_link_before_the_answer(struct sim *sim);
 void scenario_subgroup_lists_differ(struct sim *sim);

@@ -412,6 +412,17 @@ static bool links_to(struct sim_peer *from, const struct sim_peer *to)
     return false;
 }
 
+/* Who gives up tells the others why. */
+void scenario_subgroup_given_up(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    uint64_t name = found(sim, 1 | 2 | 4);
+    struct pccl_msg leave = {.type = PCCL_MSG_leave, .as.leave = {.reason = pccl_bytes_of_string("no room")}};
+    scenario_lie(sim, p[2]);
+    scenario_forge(sim, p[2], &leave);
+    WAIT(sim, 100, says(p[0], name, "'p2': it gave up: no room") && says(p[1], name, "'p2': it gave up: no room"));
+}
+
 /* A link to a newcomer fails while that is not in. Once it is, the link is dialed anew, and no subgroup ends. */
 void scenario_subgroup_newcomer_link(struct sim *sim)
 {

@@ -119,7 +119,7 @@ class PairAverage(Method):
         if len(self._roll) <= _LINKED_MAX:
             return self._swap_over(self.comm, partner)
         try:
-            with self._found([self._own_id, partner]) as pair:
+            with self._form_group([self._own_id, partner]) as pair:
                 return self._swap_over(pair, partner)
         except _GONE:
             return False

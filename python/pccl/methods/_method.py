@@ -181,7 +181,7 @@ class Method(Member):
             self._present = len(found)
             return found
 
-    def _found(self, peers: Sequence[str]) -> Group:
+    def _form_group(self, peers: Sequence[str]) -> Group:
         """Joint with them. PeerLostError, too, if one has gone since they were named."""
         try:
             return self.comm.group(peers)

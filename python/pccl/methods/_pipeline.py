@@ -569,7 +569,7 @@ class Pipeline(Method):
         """Joint with them. It is kept until seats change, or it ends."""
         key = tuple(sorted(peers))
         if key not in self._groups:
-            self._groups[key] = self._found(peers)
+            self._groups[key] = self._form_group(peers)
         return self._groups[key]
 
     def _drop_group(self, peers: Sequence[str]) -> None:
