@@ -179,7 +179,7 @@ void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, cons
     pccl_master_send_heartbeat(m, to, true);
     struct pccl_edge *edge = pccl_master_find_edge(m, &from->id, &to->id, incoming);
     bool is_new = edge != NULL && pccl_master_is_failed_dialing(incoming, how) && is_news(edge, from);
-    if (is_new && to->state != PCCL_REMOTE_PENDING) { /* to a newcomer nobody needs one; it is dialed when that is in */
+    if (is_new && to->state != PCCL_REMOTE_PENDING) { /* nobody needs one to a newcomer: it is dialed anew once in */
         edge->failed_us = m->now_us;
         edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         pccl_master_arm(m, edge->act_us);

@@ -7,11 +7,12 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 
 from .._communicator import Communicator
-from .._errors import InvalidArgument, MembersChangedError, PeerLostError, TooFewPeersError
+from .._errors import MembersChangedError, PeerLostError, TooFewPeersError
 from .._reduce import AsyncReduceHandle
 from ..diloco import _membership
 from ..diloco._arrays import NumpyArrays
 from ..diloco._member import StepInfo
+from ..diloco._membership import gone_is_lost
 from ..diloco._reduction import BUCKET_BYTES, Codec, Reduction, codec_of, codec_words
 from . import _random
 from ._method import DATA_TAG, Method, check_fraction
@@ -119,7 +120,9 @@ class PairAverage(Method):
         if len(self._roll) <= _LINKED_MAX:
             return self._swap_over(self.comm, partner)
         try:
-            with self._form_group([self._own_id, partner]) as pair:
+            with gone_is_lost(self.comm, partner):
+                pair = self.comm.group([self._own_id, partner])
+            with pair:
                 return self._swap_over(pair, partner)
         except _GONE:
             return False
@@ -131,10 +134,8 @@ class PairAverage(Method):
             for launch, flat in ((comm.send_async, own), (comm.recv_async, theirs)):
                 wanted += 1
                 try:
-                    launched.append(launch(flat, partner, tag=DATA_TAG + index))
-                except InvalidArgument:
-                    if partner in comm.members():
-                        raise
+                    with gone_is_lost(comm, partner):
+                        launched.append(launch(flat, partner, tag=DATA_TAG + index))
                 except _GONE:
                     pass
         return sum([_succeeded(handle) for handle in launched]) == wanted

@@ -8,7 +8,6 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .._communicator import Communicator
 from .._errors import InvalidArgument, InvalidUsage, PeerLostError
-from .._group import Group
 from ..diloco import _arrays, _membership
 from ..diloco._arrays import Flats, Layout
 from ..diloco._member import Member, StepInfo, check_whole
@@ -180,15 +179,6 @@ class Method(Member):
                 continue
             self._present = len(found)
             return found
-
-    def _form_group(self, peers: Sequence[str]) -> Group:
-        """Joint with them. PeerLostError, too, if one has gone since they were named."""
-        try:
-            return self.comm.group(peers)
-        except InvalidArgument as error:
-            if set(peers) <= set(self.comm.members()):
-                raise
-            raise PeerLostError(error.reason) from error
 
     def _warn_of(self, peer: str, why: object) -> None:
         _log.warning("round %d: what %s has sent counts for nothing: %s", self.round, peer, why)

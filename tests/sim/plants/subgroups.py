@@ -3,13 +3,13 @@ from .bug import Bug
 
 PLANTS = [
     Bug("newcomer_is_dialed_late",
-        "9.4: a link to a newcomer has failed, and stays down when that is in until its long pause is over",
+        "9.7: a link to a newcomer has failed, and stays down when that is in until its long pause is over",
         [], ["subgroup-newcomer-link"],
         [
             ("src/peer/links.c", "bool admitted = link->warm && member;", "bool admitted = false;"),
         ]),
     Bug("newcomers_links_count",
-        "9.4: a link that failed before the newcomer was in ends what is founded once it is",
+        "9.7: a link that failed before the newcomer was in ends what is founded once it is",
         [], ["subgroup-newcomer-link"],
         [
             ("src/master/links.c",
@@ -17,13 +17,13 @@ PLANTS = [
              "is_new)"),
         ]),
     Bug("link_before_the_answer_is_refused",
-        "8.2: a newcomer refuses the member that the master has sent before it has read the master's answer",
+        "7.4: a newcomer refuses the member that the master has sent before it has read the master's answer",
         [], ["link-before-the-answer"],
         [
             ("src/peer/links.c", "return p->boot == 0;", "return false;"),
         ]),
     Bug("answer_closes_links",
-        "8.2: a newcomer drops the links that came before the master's answer",
+        "7.4: a newcomer drops the links that came before the master's answer",
         [], ["link-before-the-answer"],
         [
             ("src/peer/control.c", "if (!is_first) pccl_peer_close_links(p);", "pccl_peer_close_links(p);"),
