@@ -2,7 +2,7 @@
 """Executes the blocks of a page of the guide, in their order, as a reader would; pages.py says how
 blocks are marked.
 
-    run.py --root SOURCES --build BUILD [--machines] PAGE
+    run.py --root SOURCES --build BUILD [--machines | --alone] PAGE
 
 A page has a folder of its own, which is also its home, and terminals that stand there; they find
 this build's library, programs and headers, and the Python of build/venv with the package. The
@@ -13,7 +13,8 @@ Elsewhere than in a page, three texts in blocks are replaced: 10.0.0.1, which is
 machine in all pages, by 127.0.0.1; its port 48148 by a free one; and /usr/local by a folder of the
 page's. With --machines nothing is replaced: there are two machines, network namespaces with the
 addresses 10.0.0.1 and 10.0.0.2 (as root; otherwise it is skipped), with terminal 1 on the one and
-terminal 2 on the other. Only what is typed into terminals is executed then.
+terminal 2 on the other. Only what is typed into terminals is executed then. With --alone the page
+is, for root, in a network namespace where nobody else has a port that it names.
 """
 
 import argparse
@@ -284,13 +285,24 @@ def execute(page, blocks, kinds):
     return None
 
 
+def go_alone():
+    """Does not return."""
+    lo_up = 'ip link set lo up && exec "$@"'
+    again = [sys.executable, *sys.orig_argv[1:]]
+    again.remove("--alone")
+    os.execvp("unshare", ["unshare", "--net", "sh", "-c", lo_up, "sh", *again])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=pathlib.Path, required=True)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--machines", action="store_true")
+    parser.add_argument("--alone", action="store_true")
     parser.add_argument("page", type=pathlib.Path)
     options = parser.parse_args()
+    if options.alone and os.geteuid() == 0:
+        go_alone()
     root, build = options.root.resolve(), options.build.resolve()
     machine, kinds = Machine(), ("sh", "file", "peers", "output", "none")
     if options.machines:
