@@ -166,16 +166,15 @@ void sim_check_new_view(struct sim *sim, const struct sim_master *master, const 
 }
 
 /*
- * Who goes because of a link was, in the ring of the last view, next to one whom it does not reach
- * or who does not reach it.
+ * Who goes because of a link was, in the ring of its group's view, next to one whom it does not reach
+ * or who does not reach it. That view need not be the latest: a restarted master knows nothing of one
+ * that nobody has heard of.
  */
 void sim_check_unreachable(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer)
 {
-    const struct view_seen *view = NULL;
-    for (const struct view_seen *seen = sim->checks->views; seen != NULL; seen = seen->next)
-        if (seen->group == peer->group && pccl_id_equal(&seen->lineage, &master->machine->lineage) &&
-            (view == NULL || pccl_epoch_compare(&seen->view, &view->view) > 0))
-            view = seen;
+    struct pccl_master *m = master->machine;
+    const struct pccl_peer_group *group = pccl_master_group(m, peer->group, false);
+    const struct view_seen *view = group != NULL ? sim_view_find(sim, &m->lineage, peer->group, &group->view) : NULL;
     uint64_t since;
     for (uint32_t i = 0; view != NULL && i < view->count; i++) {
         const struct pccl_id *from = &view->ring[i], *to = &view->ring[(i + 1) % view->count];

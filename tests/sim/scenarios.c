@@ -481,6 +481,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"f8-epoch-content", "an epoch that one member has seen is law", scenario_f8},
     {"crowded-out", "a member whose connection is turned away before its hello is read comes back",
      scenario_crowded_out},
+    {"unheard-view", "the link of two fails after a restart that undid a view which nobody had heard of",
+     scenario_unheard_view},
     {"f9-newcomer-first", "an older run comes back to a master that a newcomer found first", scenario_f9},
     {"f10-rounds", "votes name their round", scenario_f10},
     {"f12-commit-or-departure", "a departure after all others have finished commits", scenario_f12},

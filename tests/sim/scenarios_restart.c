@@ -319,3 +319,29 @@ void scenario_limits(struct sim *sim)
     WAIT(sim, 60, p[0]->machine->state == PCCL_PEER_OVER && p[1]->machine->state == PCCL_PEER_OVER);
     sim_master_start(sim);
 }
+
+/*
+ * The master removes a silent one of two, which nobody hears of before it dies. So both are members of the old view
+ * when it is back; then the link between the two fails.
+ */
+void scenario_unheard_view(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    struct pccl_epoch view = p[0]->machine->view;
+    scenario_control(sim, p[1], false);
+    sim_conn_reset(sim, p[1]->control);
+    scenario_run_ms(sim, 500);
+    scenario_control(sim, p[0], false);
+    WAIT(sim, 3000, sim->master->machine->member_count == 1);
+    sim_master_crash(sim, true);
+    scenario_control(sim, p[0], true);
+    scenario_control(sim, p[1], true);
+    sim_master_start(sim);
+    WAIT(sim, 5000, !sim->master->machine->recovering && sim->master->machine->member_count == 2);
+    scenario_run_ms(sim, 100);
+    MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view) && pccl_epoch_equal(&view, &p[1]->machine->view));
+    sim_net_cut(sim, p[0]->process.host, p[1]->process.host, SIM_DATA, SIM_REFUSE);
+    sim_conn_reset(sim, sim_peer_link(p[1], &p[0]->id));
+    WAIT(sim, 4000, p[1]->machine->state == PCCL_PEER_OVER);
+    MUST(sim, scenario_departures(sim) == 1 && pccl_peer_is_connected(p[0]->machine));
+}
