@@ -3,8 +3,8 @@
  * streams of sends, a few in flight, all of one tag, so that they meet by the order of launches
  * alone. Some members receive from anybody in a chapter, under another tag, and all that is sent to
  * them then has one form; they receive as often as they are sent to. What is sent follows from who the
- * two are and from how many were launched in this era; a member that cannot launch one, or drops one that failed, is
- * behind the other, until a deadline or the end of the era.
+ * two are and from how many of the tag were launched in this era; a member that cannot launch one, or drops one that
+ * failed, is behind the other, until a deadline or the end of the era.
  */
 #include "check.h"
 
@@ -72,11 +72,13 @@ void sim_pairs_begin(struct sim *sim, struct sim_peer *peer)
 static void launch(struct sim *sim, struct sim_peer *peer, struct sim_stream *stream, struct sim_lane *lane)
 {
     uint64_t joint = sim_peer_joint(peer), sync = peer->machine->rounds[PCCL_ROUND_SYNC];
+    uint64_t form = form_for_anybody(sim, peer, stream);
+    uint32_t *made = &stream->made[form != 0];
     if (stream->joint != joint || stream->sync != sync)
-        stream->made = 0;
+        memset(stream->made, 0, sizeof stream->made);
     stream->joint = joint;
     stream->sync = sync;
-    uint64_t step = sim_mix(sim_mix(joint, sync), stream->made), hash = sim_mix(sim->seed ^ 0x5e4d, step);
+    uint64_t step = sim_mix(sim_mix(joint, sync), *made), hash = sim_mix(sim->seed ^ 0x5e4d, step);
     struct sim_request request = {.tag = STREAM_TAG,
                                   .step = step,
                                   .collective = PCCL_SEND,
@@ -85,7 +87,6 @@ static void launch(struct sim *sim, struct sim_peer *peer, struct sim_stream *st
                                   .tiny = hash % 100 >= sim->plan.bulk_percent,
                                   .timeout_ms = TIMEOUT_MS,
                                   .user = lane};
-    uint64_t form = form_for_anybody(sim, peer, stream);
     if (form != 0) {
         request.tag = ANYBODY_TAG;
         request.anybody = !stream->sends;
@@ -106,7 +107,7 @@ static void launch(struct sim *sim, struct sim_peer *peer, struct sim_stream *st
         lane->decided = lane->decided || lane->op->state == PCCL_OP_DECIDED;
         if (!lane->decided && sim_chance(sim, 70))
             sim_app_await(sim, peer, lane->op);
-        stream->made++;
+        ++*made;
         stream->left--;
     } else if (status == PCCL_PEER_LOST || status == PCCL_TOO_FEW_PEERS || (too_many && status == PCCL_LIMIT)) {
         stream->left = 0;

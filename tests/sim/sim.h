@@ -297,8 +297,9 @@ struct sim_stream {
     struct pccl_id other; /* zero: nobody */
     bool sends;
     uint64_t joint, sync;
-    uint32_t made, left; /* launched in that era; to be launched in this chapter */
-    uint64_t act_at;     /* not before */
+    uint32_t made[2]; /* launched in that era, under either tag */
+    uint32_t left;    /* to be launched in this chapter */
+    uint64_t act_at;  /* not before */
     struct sim_lane lanes[SIM_STREAM_LANES];
 };
 struct sim_app {
