@@ -481,6 +481,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"f8-epoch-content", "an epoch that one member has seen is law", scenario_f8},
     {"crowded-out", "a member whose connection is turned away before its hello is read comes back",
      scenario_crowded_out},
+    {"late-hello", "a hello that comes late is refused and disturbs nobody", scenario_late_hello},
     {"unheard-view", "the link of two fails after a restart that undid a view which nobody had heard of",
      scenario_unheard_view},
     {"f9-newcomer-first", "an older run comes back to a master that a newcomer found first", scenario_f9},

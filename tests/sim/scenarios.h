@@ -16,6 +16,7 @@ void scenario_f7(struct sim *sim);
 void scenario_f8(struct sim *sim);
 void scenario_f9(struct sim *sim);
 void scenario_crowded_out(struct sim *sim);
+void scenario_late_hello(struct sim *sim);
 void scenario_unheard_view(struct sim *sim);
 void scenario_f10(struct sim *sim);
 void scenario_f12(struct sim *sim);

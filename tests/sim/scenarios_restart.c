@@ -129,6 +129,21 @@ void scenario_f9(struct sim *sim)
 }
 
 /*
+ * A hello was so long in flight that its peer has acknowledged more since, over another connection. It is refused, and
+ * the peer's own connection goes on.
+ */
+void scenario_late_hello(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    const struct sim_conn *control = p[1]->control;
+    scenario_run_ms(sim, 1000);
+    MUST(sim, pccl_master_find(sim->master->machine, &p[1]->id)->session.acknowledged > 0);
+    say_old_hello(sim, p[1], sim->master->config.boot);
+    scenario_commit_all(sim, p, 2, 1, 1);
+    MUST(sim, p[1]->control == control && scenario_departures(sim) == 0);
+}
+
+/*
  * A member comes back to a master whose door is full of strangers of its own address: its
  * connection is turned away before its hello is there. That is said to a connection, not to the
  * member; a newcomer takes it for an answer.
