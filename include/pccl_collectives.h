@@ -339,7 +339,7 @@ PCCL_EXPORT pcclResult_t pcclAllToAll(const void *sendbuf, void *recvbuf, size_t
  * of their handles they use; both succeed, or both fail. Any number of one tag may be under way. No death elsewhere
  * disturbs the two; if one goes, the other is told. The buffer is only read, and alone_ok means nothing.
  * pcclSuccess
- * pcclInvalidArgument    as for pcclBroadcast; or peer is this peer's own rank
+ * pcclInvalidArgument    as for pcclBroadcast; or peer is this peer's own rank, or of a list, but not in the group
  * pcclInvalidUsage       the two differ in count, data type, label, or in whether it goes through the master (ext.
  *                        pcclPeerMismatch); more than 4096 operations are launched and not awaited; among more
  *                        than 16 members it is longer than what goes through the master, and no group of the two
@@ -582,12 +582,12 @@ typedef struct pcclGroupOptions_t {
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument    a pointer is NULL; the list is empty, without this peer, names one twice,
- *                        or one that is not in pcclGetMembers, or has something that is no id; the
- *                        size of options is not set; a label as for pcclSetOperationLabel; or another
- *                        thread is founding a group of the same members. Nobody was told
+ *                        or has something that is no id; the size of options is not set; a label as
+ *                        for pcclSetOperationLabel; or another thread is founding a group of the same
+ *                        members. Nobody was told
  * pcclInvalidUsage       unconnected; comm is a group's; the topology is being updated; too many
  *                        groups; or labels differ (ext. pcclPeerMismatch)
- * pcclMembersChanged     one of them has left, or died
+ * pcclMembersChanged     one of them has left, or died; or is not in pcclGetMembers (nobody was told)
  * pcclRankConnectionLost aborted (ext. pcclAborted), or not all have called it in time (ext.
  *                        pcclTimeout), or this peer is out of the run
  * pcclInternalError      as for pcclAwaitAsyncReduce

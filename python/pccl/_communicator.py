@@ -926,6 +926,8 @@ class Communicator:
 
     def _transfer(self, where: str, t: Any, peer: Union[int, str, None], tag: int, sends: bool) -> Work:
         ids, _ = self._members()
+        if isinstance(peer, str) and peer not in ids:
+            ids = (*ids, peer)  # it has gone: the library says so
         return _collectives.transfer(_collectives.Options(where, tag, ids, False), t, peer, sends)
 
     def _launch(self, where: str, work: Work, label: str = "") -> AsyncReduceHandle:

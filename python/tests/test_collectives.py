@@ -671,9 +671,11 @@ def test_foundings_that_fail(group):
     two = group(2)
     ids = two.members[0].members()
     comm = two.members[0]
-    for wrong in ([], ids[1:], [ids[0], ids[0]], [ids[0], "0" * 32], [ids[0], "x"]):
+    for wrong in ([], ids[1:], [ids[0], ids[0]], ["0" * 32, *ids[1:]], [ids[0], "x"]):
         with pytest.raises(pccl.InvalidArgument):
             comm.group(wrong)
+    with pytest.raises(pccl.MembersChangedError, match="no member .any more.: peer 00000000"):
+        comm.group([ids[0], "0" * 32])
     with pytest.raises(pccl.InvalidArgument):
         comm.group(ids, timeout=0)
     with pytest.raises(pccl.TimeoutError_):

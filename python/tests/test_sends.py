@@ -215,8 +215,14 @@ def test_the_other_peer_is_killed(group, script, address):
             handle.result()
         assert caught.value.peers == (gone,)
     two.all(lambda comm, i: comm.send(x, 0) if i else beside.result())
-    with pytest.raises(pccl.InvalidArgument, match="none of the members"):
-        first.send(x, gone)
+    for call in (first.send, first.recv):
+        with pytest.raises(pccl.PeerLostError, match=f"{gone[:8]}.* is no member of the group any more"):
+            call(x, gone)
+    ids = first.members()
+    with first.group(ids[:1]) as alone, pytest.raises(pccl.InvalidArgument, match="members never change"):
+        alone.send(x, gone)
+    with pytest.raises(pccl.MembersChangedError, match=f"no member .any more.: peer {gone[:8]}"):
+        first.group([*ids, gone])
 
 
 def test_of_a_group(group):

@@ -31,12 +31,16 @@ static enum pccl_status found_alone(struct pccl_communicator *comm, const struct
     return PCCL_OK;
 }
 
-/* The machine says no more than that the list is wrong. */
+/*
+ * The machine says no more than that the list is wrong. Whoever is no member has gone, since ids come from lists of
+ * members: that is told as by the master, who tells it where this peer has not heard of it yet.
+ */
 static enum pccl_status check_list(const struct pccl_communicator *comm, const struct pccl_founding *founding,
                                    struct pccl_text *reason)
 {
     uint32_t known_count;
     const struct pccl_member *known = pccl_peer_members(comm->peer, &known_count);
+    const struct pccl_id *gone = NULL;
     bool has_self = false;
     for (uint32_t i = 0; i < founding->count && !reason->length; i++) {
         const struct pccl_id *id = &founding->members[i];
@@ -44,14 +48,19 @@ static enum pccl_status check_list(const struct pccl_communicator *comm, const s
         while (rank < known_count && !pccl_id_equal(&known[rank].peer, id))
             rank++;
         has_self |= pccl_id_equal(id, &comm->id);
-        if (rank == known_count)
-            pccl_text_format(reason, "peer %s is no member of this peer's group", pccl_id_str(id));
-        else if (pccl_id_find(founding->members, founding->count, id) < i)
+        gone = rank == known_count && !gone ? id : gone;
+        if (pccl_id_find(founding->members, founding->count, id) < i)
             pccl_text_format(reason, "the list of members names peer %s twice", pccl_id_str(id));
     }
     if (!reason->length && !has_self)
         pccl_text_format(reason, "this peer is not in the list of members");
-    return reason->length ? PCCL_ARGUMENT : PCCL_OK;
+    if (reason->length)
+        return PCCL_ARGUMENT;
+    if (!gone)
+        return PCCL_OK;
+    pccl_text_format(reason, "no member (any more): peer %s", pccl_id_str(gone));
+    pccl_peer_add_names(comm->peer, reason);
+    return PCCL_MEMBERS_CHANGED;
 }
 
 enum pccl_status pccl_comm_group_found(struct pccl_communicator *comm, const struct pccl_founding *founding,

@@ -144,9 +144,10 @@ static struct peers peers_of(const struct pcclComm_t *handle, const struct pccl_
 }
 
 /* The two of a send, the source first. */
-static enum pccl_status find_pair(const struct pccl_communicator *comm, const struct pccl_request *request,
+static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct pccl_request *request,
                                   const struct peers *peers, struct pccl_id pair[2], struct pccl_text *reason)
 {
+    const struct pccl_communicator *comm = handle->comm;
     if (peers->count < 2)
         return PCCL_TOO_FEW_PEERS;
     pair[1] = comm->id;
@@ -156,11 +157,18 @@ static enum pccl_status find_pair(const struct pccl_communicator *comm, const st
         pccl_text_format(reason, "the other peer is rank %u, but there are %u members", request->root, peers->count);
         return PCCL_ARGUMENT;
     }
+    const struct pccl_id *other = peer_of_rank(peers, request->root);
+    const struct pccl_group_handle *group = handle->group;
     pair[request->sends ? 0 : 1] = comm->id;
-    pair[request->sends ? 1 : 0] = *peer_of_rank(peers, request->root);
-    if (!pccl_id_equal(&pair[0], &pair[1]))
+    pair[request->sends ? 1 : 0] = *other;
+    if (pccl_id_equal(other, &comm->id))
+        pccl_text_format(reason, "rank %u is this peer, which cannot send to itself", request->root);
+    else if (pccl_id_is_zero(other)) /* else it would be anybody */
+        pccl_text_format(reason, "rank %u of the list of members has the id of nobody", request->root);
+    else if (group && pccl_id_find(group->members, group->count, other) == group->count)
+        pccl_text_format(reason, "peer %s is not in the group, whose members never change", pccl_id_str(other));
+    else
         return PCCL_OK;
-    pccl_text_format(reason, "rank %u is this peer, which cannot send to itself", request->root);
     return PCCL_ARGUMENT;
 }
 
@@ -180,7 +188,7 @@ static enum pccl_status make(const struct pcclComm_t *handle, const struct pccl_
     struct peers peers = peers_of(handle, request);
     struct pccl_id pair[2] = {{{0}}};
     if (is_send(request)) {
-        enum pccl_status status = find_pair(handle->comm, request, &peers, pair, reason);
+        enum pccl_status status = find_pair(handle, request, &peers, pair, reason);
         if (status != PCCL_OK)
             return status;
         peers = (struct peers){.given = pair, .count = PCCL_COUNT_OF(pair)};

@@ -114,9 +114,9 @@ enum pccl_peer_event_kind {
      *   other and the root 0, and is only for sends of members of the subgroup, if there is one. It is
      *   OPEN, and nobody else knows of it, until somebody is chosen; then it is a receive from that
      *   peer, which is the root. A bulk one calls op_start then.
-     *   The founding of one (PCCL_FOUND): ARGUMENT (not two members or more, one of them twice, not
-     *   this peer, or not all of the list that pccl_peer_members gives), LIMIT. When it commits, the
-     *   subgroup is there: pccl_peer_founded.
+     *   The founding of one (PCCL_FOUND): ARGUMENT (not two members or more, one of them twice, or not
+     *   this peer), MEMBERS_CHANGED (one is not in what pccl_peer_members gives; not numbered), LIMIT.
+     *   When it commits, the subgroup is there: pccl_peer_founded.
      */
     PCCL_PEER_LAUNCH,
     /* A caller blocks in it, or has stopped blocking: for "who is where". */

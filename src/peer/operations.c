@@ -295,15 +295,15 @@ static enum pccl_status launch_founding(struct pccl_peer *p, const struct pccl_l
     uint32_t count = launch->member_count;
     if (p->state != PCCL_PEER_MEMBER)
         return PCCL_USAGE;
-    if (count < 2 || count > p->roll->count || launch->descriptor.count != count)
+    if (count < 2 || count > PCCL_PEERS_MAX || launch->descriptor.count != count)
         return PCCL_ARGUMENT;
     if (!pccl_peer_has_seats(p, count))
         return PCCL_LIMIT;
     struct pccl_id *ids = pccl_allocate(&p->memory, pccl_founding_bytes(count));
     if (ids == NULL)
         return PCCL_MEMORY;
-    enum pccl_status status = PCCL_ARGUMENT;
-    if (pccl_peer_take_founders(p, launch->members, count, ids)) {
+    enum pccl_status status = pccl_peer_take_founders(p, launch->members, count, ids);
+    if (status == PCCL_OK) {
         struct pccl_launch founding = *launch;
         founding.subgroup = PCCL_FOUNDING;
         founding.tag = pccl_founding_tag(ids, count);

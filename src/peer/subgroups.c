@@ -94,18 +94,20 @@ static bool has_id(const struct pccl_id *ids, uint32_t count, const struct pccl_
     return low < count && pccl_id_equal(&ids[low], id);
 }
 
-bool pccl_peer_take_founders(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count,
-                             struct pccl_id *ids)
+enum pccl_status pccl_peer_take_founders(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count,
+                                         struct pccl_id *ids)
 {
     uint32_t known = 0;
     memcpy(ids, members, count * sizeof *ids);
     pccl_ids_sort(ids, count);
     for (uint32_t i = 0; i + 1 < count; i++)
         if (pccl_id_equal(&ids[i], &ids[i + 1]))
-            return false;
+            return PCCL_ARGUMENT;
+    if (!has_id(ids, count, &p->config.id))
+        return PCCL_ARGUMENT;
     for (uint32_t i = 0; i < p->roll->count; i++)
         known += has_id(ids, count, &p->roll->members[i].peer);
-    return known == count && has_id(ids, count, &p->config.id);
+    return known == count ? PCCL_OK : PCCL_MEMBERS_CHANGED;
 }
 
 /* Are these the members of the list, each in a place of its own? Fills in who is where. */

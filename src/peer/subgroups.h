@@ -14,11 +14,11 @@ const struct pccl_peer_subgroup *pccl_peer_open_subgroup(const struct pccl_peer 
 bool pccl_peer_is_in_subgroup(const struct pccl_peer *p, uint64_t name, const struct pccl_id *id);
 
 /*
- * Takes the members of a list, in any order, into `ids`, ascending. false: it is no list to found a
- * subgroup with (event.h).
+ * Takes the members of a list, in any order, into `ids`, ascending. ARGUMENT: it is no list to found a
+ * subgroup with (event.h); MEMBERS_CHANGED: one of it is no member, as far as callers know.
  */
-PCCL_MUST_CHECK bool pccl_peer_take_founders(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count,
-                                             struct pccl_id *ids);
+PCCL_MUST_CHECK enum pccl_status pccl_peer_take_founders(const struct pccl_peer *p, const struct pccl_id *members,
+                                                         uint32_t count, struct pccl_id *ids);
 /* So many members more, of a founding that is remembered or a subgroup that lives, are within limits.h. */
 bool pccl_peer_has_seats(const struct pccl_peer *p, uint32_t count);
 /* Counts one that has come, or gone. */

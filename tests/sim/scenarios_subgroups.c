@@ -12,20 +12,21 @@ static struct sim_peer *p[8]; /* of the running scenario */
 /* ---- founding and working by hand ---- */
 
 /* Which of p[] are in it, as bits. */
-static struct pccl_peer_op *launch_founding(struct sim *sim, struct sim_peer *peer, uint32_t who, uint32_t timeout_ms)
+static struct sim_request founding_of(uint32_t who, struct pccl_id list[8])
 {
-    struct pccl_id list[8];
     uint32_t count = 0;
     for (uint32_t i = 0; i < 8; i++)
         if ((who >> i & 1) != 0)
             list[count++] = p[i]->id;
-    struct sim_request request = {.collective = PCCL_FOUND,
-                                  .step = 1,
-                                  .tiny = true,
-                                  .count = count,
-                                  .members = list,
-                                  .member_count = count,
-                                  .timeout_ms = timeout_ms};
+    return (struct sim_request){
+        .collective = PCCL_FOUND, .step = 1, .tiny = true, .count = count, .members = list, .member_count = count};
+}
+
+static struct pccl_peer_op *launch_founding(struct sim *sim, struct sim_peer *peer, uint32_t who, uint32_t timeout_ms)
+{
+    struct pccl_id list[8];
+    struct sim_request request = founding_of(who, list);
+    request.timeout_ms = timeout_ms;
     return scenario_ask(sim, peer, &request);
 }
 
@@ -385,7 +386,15 @@ void scenario_subgroup_idle(struct sim *sim)
     scenario_commit_all(sim, p, 4, 1, 2);
 }
 
-/* A founder has died, and one of the others does not know yet. */
+static enum pccl_status try_founding(struct sim *sim, struct sim_peer *peer, uint32_t who)
+{
+    struct pccl_id list[8];
+    struct sim_request request = founding_of(who, list);
+    struct pccl_peer_op *op = NULL;
+    return sim_app_launch(sim, peer, &request, &op);
+}
+
+/* A founder has died, and one of the others does not know yet; then all do, and it is refused with the same words. */
 void scenario_subgroup_gone(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
@@ -401,6 +410,10 @@ void scenario_subgroup_gone(struct sim *sim)
     MUST(sim, scenario_take(sim, p[1], late) == PCCL_CLASS_MEMBERS_CHANGED);
     late = launch_founding(sim, p[2], 2 | 4 | 8, 0);
     MUST(sim, scenario_is_decided(late) && scenario_take(sim, p[2], late) == PCCL_CLASS_MEMBERS_CHANGED);
+    scenario_commit_all(sim, p, 3, 1, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        MUST(sim, try_founding(sim, p[i], 1U << i | 8) == PCCL_MEMBERS_CHANGED);
+    MUST(sim, try_founding(sim, p[0], 2 | 8) == PCCL_ARGUMENT && try_founding(sim, p[0], 2 | 4) == PCCL_ARGUMENT);
     commit_in(sim, 7, found(sim, 7), 1, 1);
 }
 

@@ -829,6 +829,10 @@ static void founding_a_group_refuses_bad_arguments(void **state)
     refused_group(world, ids, 2, &options, "32 bytes");
     refused_group(world, ids + 1, 2, NULL, "this peer is not in the list");
     refused_group(world, (const pcclPeerId_t[]){ids[0], ids[0]}, 2, NULL, "twice");
+    wrong[0] = wrong[1] = ids[0];
+    wrong[1].digits[0] = wrong[1].digits[0] == 'f' ? '0' : 'f';
+    assert_int_equal(pcclCreateGroup(world->peers[0], wrong, 2, NULL, &group), pcclMembersChanged);
+    assert_non_null(strstr(pcclGetLastError(world->peers[0]), "no member (any more): peer"));
     assert_int_equal(pcclCreateGroup(world->peers[0], ids, 2, NULL, NULL), pcclInvalidArgument);
     assert_int_equal(pcclCreateGroup(NULL, ids, 2, NULL, &group), pcclInvalidArgument);
 }

@@ -320,6 +320,14 @@ static void bad_arguments_are_explained(void **state)
         if (!strstr(pcclGetLastError(world->peers[0]), rows[i].words))
             fail_msg("expected '%s' in '%s'", rows[i].words, pcclGetLastError(world->peers[0]));
     }
+    pcclPeerId_t others[2] = {{"00000000000000000000000000000000"}, {"ffffffffffffffffffffffffffffffff"}};
+    options.members = others;
+    options.member_count = 2;
+    assert_int_equal(pcclRecv(x, 4, pcclInt32, 0, &options, world->peers[0], NULL), pcclInvalidArgument);
+    assert_non_null(strstr(pcclGetLastError(world->peers[0]), "the id of nobody"));
+    assert_int_equal(pcclRecv(x, 4, pcclInt32, 1, &options, world->peers[0], NULL), pcclRankConnectionLost);
+    assert_non_null(strstr(pcclGetLastError(world->peers[0]), "is no member of the group any more"));
+    options = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
     options.quantization.algorithm = pcclQuantMinMax;
     assert_int_equal(pcclRecv(x, 4, pcclFloat, 1, &options, world->peers[0], NULL), pcclInvalidArgument);
     assert_non_null(strstr(pcclGetLastError(world->peers[0]), "not quantized"));
@@ -381,6 +389,11 @@ static void a_group_sends_by_its_own_ranks(void **state)
     assert_int_equal(pcclAwaitOperation(&out, UINT32_MAX, NULL), pcclSuccess);
     assert_int_equal(pcclAwaitOperation(&in, UINT32_MAX, NULL), pcclSuccess);
     assert_int_equal(y, 5);
+    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+    options.members = ids;
+    options.member_count = PEERS;
+    assert_int_equal(pcclSend(&x, 1, pcclInt32, 0, &options, members[0].group, NULL), pcclInvalidArgument);
+    assert_non_null(strstr(pcclGetLastError(members[0].group), "is not in the group, whose members never change"));
     pcclAsyncReduceOp_t from_outside = launch_send(world, 0, 2, &x, 1); /* who is in the group is received in it */
     assert_int_equal(pcclRecvAsync(&y, 1, pcclInt32, PCCL_ANY_PEER, NULL, members[1].group, &in), pcclSuccess);
     x = 6;

@@ -13,7 +13,6 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 from .._communicator import Communicator
 from .._errors import MembersChangedError, PeerLostError, TimeoutError_, TooFewPeersError
 from ._arrays import Flats
-from ._membership import gone_is_lost
 
 # A transfer that failed so failed for both, and is begun again in the fragment's next slot.
 _FAILED = (PeerLostError, MembersChangedError, TooFewPeersError, TimeoutError_)
@@ -83,12 +82,7 @@ def carry(comm: Communicator, own: str, given: Sequence[Gift], arrays: Flats, fi
 def _begin(comm: Communicator, own: str, gift: Gift, array: Any, tag: int) -> Optional[Any]:
     """None: the other one is gone."""
     other, call = (gift.taker, comm.send_async) if gift.giver == own else (gift.giver, comm.recv_async)
-
-    def begin() -> Any:
-        with gone_is_lost(comm, other):
-            return call(array, other, tag=tag)
-
-    return _or_none(begin)
+    return _or_none(lambda: call(array, other, tag=tag))
 
 
 def _or_none(call: Callable[[], Any]) -> Optional[Any]:

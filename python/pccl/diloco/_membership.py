@@ -9,7 +9,6 @@ they found one, with the most common content.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 import struct
@@ -18,12 +17,12 @@ import zlib
 from array import array
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, Callable, Iterator, NamedTuple, Optional, Protocol, Sequence
+from typing import Any, Callable, NamedTuple, Optional, Protocol, Sequence
 
 from .. import _threads
 from .._communicator import Communicator
 from .._enums import Attribute, ReduceOp, SharedStateSyncStrategy
-from .._errors import InvalidArgument, InvalidUsage, PeerLostError, StateMismatch, TooFewPeersError
+from .._errors import InvalidArgument, InvalidUsage, StateMismatch, TooFewPeersError
 from .._state import SharedState
 from .._told import told_by_all
 from ._inside import Inside
@@ -38,17 +37,6 @@ _COMPARE_TAG, _SETTINGS_TAG, _ANY_TAG, _LINES_TAG = FIRST_TAG + 1, FIRST_TAG + 2
 GATHER_TAG, _WHOLE_TAG = FIRST_TAG + 6, FIRST_TAG + 7
 LINKED_MAX = 16  # members of a group, each of which may send to each
 _LINE_MAX = 160  # characters of a line that are sent to others
-
-
-@contextlib.contextmanager
-def gone_is_lost(comm: Communicator, *peers: str) -> Iterator[None]:
-    """A call that names peers fails with PeerLostError, too, if one of them went before it."""
-    try:
-        yield
-    except InvalidArgument as error:
-        if set(peers) <= set(comm.members()):
-            raise
-        raise PeerLostError(error.reason) from error
 
 
 @dataclass

@@ -12,7 +12,6 @@ from .._reduce import AsyncReduceHandle
 from ..diloco import _membership
 from ..diloco._arrays import NumpyArrays
 from ..diloco._member import StepInfo
-from ..diloco._membership import gone_is_lost
 from ..diloco._reduction import BUCKET_BYTES, Codec, Reduction, codec_of, codec_words
 from . import _random
 from ._method import DATA_TAG, Method, check_fraction
@@ -120,9 +119,7 @@ class PairAverage(Method):
         if len(self._roll) <= _LINKED_MAX:
             return self._swap_over(self.comm, partner)
         try:
-            with gone_is_lost(self.comm, partner):
-                pair = self.comm.group([self._own_id, partner])
-            with pair:
+            with self.comm.group([self._own_id, partner]) as pair:
                 return self._swap_over(pair, partner)
         except _GONE:
             return False
@@ -134,8 +131,7 @@ class PairAverage(Method):
             for launch, flat in ((comm.send_async, own), (comm.recv_async, theirs)):
                 wanted += 1
                 try:
-                    with gone_is_lost(comm, partner):
-                        launched.append(launch(flat, partner, tag=DATA_TAG + index))
+                    launched.append(launch(flat, partner, tag=DATA_TAG + index))
                 except _GONE:
                     pass
         return sum([_succeeded(handle) for handle in launched]) == wanted

@@ -21,7 +21,7 @@ from .._errors import (
 from ..diloco import _arrays, _membership
 from ..diloco._arrays import Layout
 from ..diloco._member import StepInfo, check_choice, check_whole
-from ..diloco._membership import PAUSE_S, Meeting, gone_is_lost
+from ..diloco._membership import PAUSE_S, Meeting
 from . import _random
 from ._method import DATA_TAG, ROLL_TAG, Gathered, Method
 from ._pipeline_plan import (
@@ -165,8 +165,7 @@ class _Flow:
             return None
         peer, comm = other
         try:
-            with gone_is_lost(comm, peer):
-                handle = (comm.send_async if sends else comm.recv_async)(buffer, peer, tag=_TAGS[kind])
+            handle = (comm.send_async if sends else comm.recv_async)(buffer, peer, tag=_TAGS[kind])
         except _GONE:
             handle = None
         return buffer, handle
@@ -566,8 +565,7 @@ class Pipeline(Method):
         """Joint with them. It is kept until seats change, or it ends."""
         key = tuple(sorted(peers))
         if key not in self._groups:
-            with gone_is_lost(self.comm, *peers):
-                self._groups[key] = self.comm.group(peers)
+            self._groups[key] = self.comm.group(peers)
         return self._groups[key]
 
     def _drop_group(self, peers: Sequence[str]) -> None:
