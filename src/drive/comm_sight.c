@@ -58,6 +58,7 @@ static void describe(struct pccl_record *record, const struct pccl_comm_op *oper
     record->instance = op->instance;
     record->descriptor = op->descriptor;
     record->tiny = op->tiny;
+    record->restarts = op->restarts;
     record->world = op->world;
     record->rank = operation->rank;
     record->entered_us = operation->launched_us;

@@ -52,6 +52,7 @@ struct pccl_peer_op {
     uint32_t payload_bytes, payload_capacity;
     uint64_t launched_us, deadline_us, where_us;
     uint64_t begun_us;                 /* when it was launched, or begun again for a view that only re-plans */
+    uint32_t restarts;                 /* how often it was begun again */
     uint32_t took_us;                  /* bulk, complete: since it was begun */
     struct pccl_attributes attributes; /* at the decision */
     struct pccl_roll *roll;            /* the machine's: the members then */

@@ -555,8 +555,10 @@ static void begin_again(struct pccl_peer *p, struct pccl_peer_op *op)
         op->complete = false;
         op->begun_us = p->now_us;
         op->state = op->state == PCCL_OP_DONE ? PCCL_OP_RUNNING : op->state;
-        if (op->state == PCCL_OP_RUNNING)
+        if (op->state == PCCL_OP_RUNNING) {
+            op->restarts++;
             p->effects.op_restart(p->effects.context, op);
+        }
     }
     pccl_peer_tell(p, op);
 }

@@ -265,6 +265,7 @@ static void write_operation(struct pccl_json *json, const struct pccl_sight_dump
     write_what(json, &record->descriptor);
     pccl_json_string(json, "path", record->tiny ? "master" : "peers");
     pccl_json_number(json, "attempt", record->attempt);
+    pccl_json_number(json, "restarts", record->restarts);
     write_outcome(json, dump->recorder, record);
     write_wall(json, "entered", dump->wall_us - (dump->now_us - entered_us));
     write_since(json, "entered_us_ago", entered_us, dump->now_us);

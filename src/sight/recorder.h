@@ -46,6 +46,7 @@ struct pccl_record {
     uint32_t world, rank;     /* rank: `member_count` if it has none */
     uint32_t member_count;    /* all of them, whether they are listed or not */
     uint32_t attempt;         /* of a copy: 1 + how many launches of the tag before it failed, one after another */
+    uint32_t restarts;        /* how often its data began to move anew, along another ring */
     uint64_t entered_us, ended_us;
     uint64_t sent_bytes, received_bytes;
     struct pccl_sight_range members, flows, reason;

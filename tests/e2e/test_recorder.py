@@ -81,7 +81,7 @@ def test_what_has_ended(run):
             equal((found["state"], found["outcome"], found["cause"]), ("ended", "committed", None), "the outcome")
             equal((found["members"], found["rank"], found["world"]), (members, rank, 3), "who took part")
             equal((found["kind"], found["type"], found["reduction"]), ("all-reduce", "f32", "sum"), "what it was")
-            equal((found["waits_for"], found["attempt"]), ([], 1), "nothing to wait for")
+            equal((found["waits_for"], found["attempt"], found["restarts"]), ([], 1, 0), "done at once")
         equal((small["path"], small["bytes"], small["neighbors"]), ("master", 400, []), "a small one")
         equal((first["tag"], first["sequence"], second["sequence"]), (8, 0, 1), "the names")
         for found in (first, second):
