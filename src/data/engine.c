@@ -463,6 +463,9 @@ static void stop_job(struct pccl_engine *engine, struct pccl_engine_job *job)
         job->transfer = NULL;
         if (--engine->running == 0)
             pause_links(engine);
+    } else if (job->due_end != PCCL_JOB_BROKEN_OFF) { /* it never began here, and others may still speak of it */
+        pccl_exchange_forget(engine->exchange, &job->config.instance);
+        resume_streams(engine, true);
     }
     engine->events.released(engine->events.context, job);
 }

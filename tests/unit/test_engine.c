@@ -271,20 +271,30 @@ static void peers_that_differ_fail_in_words(void **state)
     end(&cluster);
 }
 
+/* And what another peer says of it later is not taken for news of one that is still to be launched. */
 static void a_job_stopped_before_it_began_is_released(void **state)
 {
+    enum { MANY = 64 };
     struct cluster cluster;
-    struct work works[64];
+    struct work works[MANY], others[MANY + 1];
     static float input[64], result[64];
     (void)state;
     begin(&cluster, 2, 1);
-    for (uint32_t i = 0; i < PCCL_COUNT_OF(works); i++) {
+    for (uint32_t i = 0; i < MANY; i++) {
         work_prepare(&works[i], &cluster.nodes[0], i, 2, 64, input, result);
         work_start(&works[i]);
         pccl_engine_stop(cluster.nodes[0].engine, &works[i].job, PCCL_JOB_ABORTED);
     }
-    for (uint32_t i = 0; i < PCCL_COUNT_OF(works); i++)
+    for (uint32_t i = 0; i < MANY; i++)
         node_until(&cluster.nodes[0], &works[i].released);
+    for (uint32_t i = 0; i <= MANY; i++) {
+        work_prepare(&others[i], &cluster.nodes[1], i, 2, 64, input, result);
+        work_start(&others[i]);
+    }
+    node_until_count(&cluster.nodes[0], &cluster.nodes[0].seen.announced, 1);
+    assert_int_equal(cluster.nodes[0].seen.announced, 1); /* the last, which comes behind the others */
+    for (uint32_t i = 0; i <= MANY; i++)
+        work_stop(&others[i], PCCL_JOB_ABORTED);
     end(&cluster);
 }
 
