@@ -26,6 +26,7 @@ struct view_seen {
     uint32_t count;
     struct pccl_cost cost;
     bool replans; /* it only re-planned when the master made it */
+    bool undone;  /* no member had heard of it when a restarted master went on from an older one */
 };
 /* E1: one result of each founding. */
 struct subgroup_seen {

@@ -471,6 +471,14 @@ void sim_check_peer(struct sim *sim, struct sim_peer *peer)
 
 /* ---- the master ---- */
 
+static void note_undone(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group)
+{
+    for (struct view_seen *seen = sim->checks->views; seen != NULL; seen = seen->next)
+        if (seen->group == group->number && pccl_id_equal(&seen->lineage, &master->machine->lineage) &&
+            pccl_epoch_compare(&seen->view, &group->view) > 0)
+            seen->undone = true;
+}
+
 static void note_group(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group)
 {
     static struct pccl_id ring[PCCL_PEERS_MAX], order[PCCL_PEERS_MAX];
@@ -488,6 +496,7 @@ static void note_group(struct sim *sim, const struct sim_master *master, const s
                              .replans = !pccl_epoch_equal(&group->firm, &group->view)};
     if (note_view(sim, "master", master->process.number, &view))
         sim_check_new_view(sim, master, group);
+    note_undone(sim, master, group);
 }
 
 void sim_check_master(struct sim *sim, struct sim_master *master)

@@ -131,13 +131,16 @@ static void take_list(struct sim_launch *launch, const struct pccl_id *members, 
     memcpy(launch->list, members, count * sizeof *launch->list);
 }
 
-/* Is there such a view later than the one and not later than the other (NULL: than any), that did not only re-plan? */
+/*
+ * Is there such a view later than the one and not later than the other (NULL: than any), that did not only re-plan?
+ * undone: count those, too, that a restart of the master has undone; who was out of touch may have heard of them.
+ */
 static bool has_firm_view(const struct sim *sim, const struct sim_instance *instance, const struct pccl_epoch *after,
-                          const struct pccl_epoch *until)
+                          const struct pccl_epoch *until, bool undone)
 {
     for (const struct view_seen *view = sim->checks->views; view != NULL; view = view->next)
-        if (!view->replans && view->group == instance->group && pccl_id_equal(&view->lineage, &instance->lineage) &&
-            pccl_epoch_compare(&view->view, after) > 0 &&
+        if (!view->replans && (undone || !view->undone) && view->group == instance->group &&
+            pccl_id_equal(&view->lineage, &instance->lineage) && pccl_epoch_compare(&view->view, after) > 0 &&
             (until == NULL || pccl_epoch_compare(&view->view, until) <= 0))
             return true;
     return false;
@@ -150,7 +153,7 @@ static void follow(struct sim *sim, const struct sim_peer *peer, const struct si
     if (pccl_epoch_equal(&launch->start_view, &op->start_view))
         return;
     if (pccl_epoch_compare(&op->start_view, &launch->start_view) < 0 ||
-        has_firm_view(sim, instance, &launch->start_view, &op->start_view))
+        has_firm_view(sim, instance, &launch->start_view, &op->start_view, false))
         sim_fail(sim, "I2 p%u goes on with %s in a view that ended it", peer->process.number,
                  sim_instance_text(&instance->name));
     launch->start_view = op->start_view;
@@ -457,10 +460,10 @@ static void check_cause(struct sim *sim, const struct sim_peer *peer, const stru
                      sim_instance_text(&instance->name));
         return;
     }
-    if (has_firm_view(sim, instance, &mine->start_view, NULL))
+    if (has_firm_view(sim, instance, &mine->start_view, NULL, true))
         return;
     for (const struct sim_launch *launch = instance->launches; launch != NULL; launch = launch->next)
-        if (has_firm_view(sim, instance, &launch->start_view, &mine->start_view))
+        if (has_firm_view(sim, instance, &launch->start_view, &mine->start_view, true))
             return; /* killed by the view that this one was launched in */
     const struct pccl_peer_group *group =
         sim_master_is_up(sim) ? pccl_master_group(sim->master->machine, instance->group, false) : NULL;

@@ -755,6 +755,8 @@ const struct sim_scenario sim_scenarios[] = {
      scenario_replan_has_to_wait},
     {"replan-and-death", "... somebody dies right behind it: one failure", scenario_replan_and_death},
     {"replan-and-restart", "... the master restarts right behind it", scenario_replan_and_restart},
+    {"replan-and-unheard-view", "... also when it has made another view that nobody has heard of",
+     scenario_replan_and_unheard_view},
     {"replan-and-choice", "... some launch an automatic codec's first use behind it", scenario_replan_and_choice},
     {"slow-link-is-left", "the ring leaves a slow link at an update that members are asked for",
      scenario_slow_link_is_left},

@@ -252,6 +252,7 @@ void scenario_replan_after_abort(struct sim *sim);
 void scenario_replan_has_to_wait(struct sim *sim);
 void scenario_replan_and_death(struct sim *sim);
 void scenario_replan_and_restart(struct sim *sim);
+void scenario_replan_and_unheard_view(struct sim *sim);
 void scenario_replan_and_choice(struct sim *sim);
 void scenario_slow_link_is_left(struct sim *sim);
 void scenario_slow_link_is_left_at_once(struct sim *sim);
