@@ -384,7 +384,9 @@ static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_com
     if (status != PCCL_OK)
         return status;
     bool has_peers = handle->group ? subgroup != NULL : !pccl_peer_is_alone(comm->peer);
-    bool moves = !operation->tiny && has_peers;
+    /* A receive from anybody may be launched alone, if others are known to be coming, and lives on when they are here.
+     */
+    bool moves = !operation->tiny && (has_peers || is_send(request));
     if (pccl_choice_is_automatic(&request->descriptor) && moves)
         choose(comm, request, launch);
     if (feeds_back(request, &launch->descriptor))

@@ -724,6 +724,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"anybody-given-up", "either end gives up before anybody is chosen, and after that", scenario_anybody_given_up},
     {"anybody-mismatch", "what is chosen does not fit", scenario_anybody_mismatch},
     {"anybody-restart", "the master restarts while receives are open", scenario_anybody_restart},
+    {"anybody-alone", "... and of one that is alone while it hears that others are coming", scenario_anybody_alone},
     {"anybody-liars", "whoever asks for too many tags goes", scenario_anybody_liars},
     {"choice-follows", "the level of an automatic codec goes down, up, and begins anew", scenario_choice_follows},
     {"choice-waits", "who waits for the others does not lower the level", scenario_choice_waits},

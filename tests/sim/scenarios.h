@@ -224,6 +224,7 @@ void scenario_anybody_receiver_dies(struct sim *sim);
 void scenario_anybody_given_up(struct sim *sim);
 void scenario_anybody_mismatch(struct sim *sim);
 void scenario_anybody_restart(struct sim *sim);
+void scenario_anybody_alone(struct sim *sim);
 void scenario_anybody_liars(struct sim *sim);
 void scenario_choice_follows(struct sim *sim);
 void scenario_choice_waits(struct sim *sim);

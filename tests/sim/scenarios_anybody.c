@@ -264,6 +264,35 @@ void scenario_anybody_restart(struct sim *sim)
     must_meet(sim, 1, out, 3, in); /* by what the next master was asked for again */
 }
 
+/*
+ * A peer that is alone in its group misses the view that admits another one. A restarted master tells it the answer of
+ * its update first: so it may launch, is alone still, and what it launches meets the other one's send.
+ */
+void scenario_anybody_alone(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 2);
+    p[2] = scenario_join(sim, 5, 0);
+    scenario_run_ms(sim, 200);
+    scenario_update(sim, p[0]);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, p[0], false);
+    scenario_update(sim, p[1]);
+    WAIT(sim, 500, scenario_is_over(p[1], PCCL_CALL_UPDATE) && pccl_peer_is_connected(p[2]->machine));
+    sim_master_crash(sim, true);
+    scenario_control(sim, p[0], true);
+    sim_master_start(sim);
+    WAIT(sim, 5000, p[0]->machine->resuming);
+    scenario_deaf_after(sim, p[0], PCCL_MSG_round);
+    WAIT(sim, 5000, scenario_is_over(p[0], PCCL_CALL_UPDATE));
+    MUST(sim, p[0]->machine->ring_count == 1 && p[0]->app.call_status[PCCL_CALL_UPDATE] == PCCL_OK);
+    struct pccl_peer_op *bulk = receive(sim, 0, false), *in = receive(sim, 0, true);
+    MUST(sim, is_open(bulk) && is_open(in));
+    sim_conn_reset(sim, p[0]->control);
+    WAIT(sim, 5000, p[0]->machine->ring_count == 2 && p[2]->machine->ring_count == 2);
+    must_meet(sim, 2, send(sim, 2, 0, 10, false), 0, bulk);
+    must_meet(sim, 2, send(sim, 2, 0, 20, true), 0, in);
+}
+
 /* Whoever asks for the sends of too many tags goes; what it is offered for one that it is not in, it ignores. */
 void scenario_anybody_liars(struct sim *sim)
 {
