@@ -15,7 +15,7 @@ from .._errors import InvalidArgument, InvalidUsage, PeerLostError
 from .._group import Group
 from ..diloco._member import check_choice, check_whole
 from . import _overlap, _placing
-from ._overlap import LOST, MAX_BYTES, TAGS_OF_A_CHUNK, Exchange, Traffic
+from ._overlap import LOST, TAGS_OF_A_CHUNK, Exchange, Traffic
 from ._placing import Holding
 
 FIRST_TAG = 1 << 41  # above those of DiLoCo and the methods
@@ -476,10 +476,13 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         for move in moves:
             if move.source == rank:
                 outgoing[move.target] += self._state_of(move.expert)
+        due = [0] * len(members)  # bytes; all know the moves, so whoever announces more is found out at once
+        for move in moves:
+            due[move.target] += sum(one.numel() * one.element_size() for one in self._state_of(move.expert))
         try:
             came = self.comm.all_to_all_v(
                 [_bytes_of(one) for one in outgoing], tag=self._tag + 1, members=members, alone_ok=True,
-                max_bytes=MAX_BYTES, label=f"{self.label} experts",
+                max_bytes=max(1, *due), label=f"{self.label} experts",
             )
         except LOST:
             return False
