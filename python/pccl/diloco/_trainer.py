@@ -203,7 +203,8 @@ class DiLoCo(Member):
         self._feedback: Optional[Flats] = None  # that a loaded state has
         self._catch_up: Optional[CatchUp] = None  # while any peer lacks fragments
         self._follows = False  # this one does
-        self._has_left_somebody = False  # finish() was called meanwhile
+        # What finish() has applied meanwhile, and newcomers will in its time: that step, the fragment, who has it.
+        self._applied_early: List[Tuple[int, int, _catch_up.Attendance]] = []
         self._present = 0  # peers in the last meeting or reduction
         self._last_weight = 0.0  # of all peers, in the last reduction
         self._stays_until = 0.0  # after the end of the run
@@ -319,11 +320,6 @@ class DiLoCo(Member):
                 f"DiLoCo: step() after the end of the run, which has {self.rounds} rounds: its state_dict() goes on in "
                 "one that has more"
             )
-        if self._has_left_somebody:
-            raise InvalidUsage(
-                "DiLoCo: step() after finish() while a newcomer was catching up, which could not take part in that: "
-                "close(), and rejoin() with a new communicator"
-            )
         self.add_samples(samples)
         self._shared.position += 1
         if not self._schedule.acts(self.inner_step):
@@ -333,9 +329,10 @@ class DiLoCo(Member):
     def finish(self) -> StepInfo:
         """Ends together with the others: waits for what is in flight and applies it, and sets the
         parameters to the outer copy, with the same bits on all peers that do so after the same
-        step. Inner steps after the last boundary are dropped. All may then make more steps, unless
-        the run has finished: then it waits linger_s for late peers, which must call finish() or
-        close(), too."""
+        step. What was trained since the last launch or boundary is dropped, and so are the steps
+        since the last boundary; but they count while a newcomer catches up, which goes on through
+        its own. All may then make more steps, unless the run has finished: then it waits linger_s
+        for late peers, which must call finish() or close(), too."""
         if not self._is_in_run():
             raise InvalidUsage("DiLoCo: finish() of a peer that is not in the run")
         return self._jointly(self._finish)
@@ -399,6 +396,7 @@ class DiLoCo(Member):
     def _reach(self) -> StepInfo:
         """A step at which fragments are launched or due, or a round ends."""
         step = self.inner_step
+        self._heed_early(step, hands_on=True)
         is_boundary = self._schedule.is_boundary(step)
         landed = [self._land(fragment) for fragment in self._fragments if self._is_due(fragment, step)]
         launching = [self._fragments[index] for index in self._schedule.launches(step)]
@@ -452,11 +450,12 @@ class DiLoCo(Member):
 
     def _finish(self) -> StepInfo:
         ended: List[FragmentInfo] = []
-        self._drain(ended)
+        early = self._catch_up is not None
+        self._drain(ended, early)
         self._wait(self._membership.wait_for_answer)
         self._settle()
-        self._shared.forget_step()
-        self._has_left_somebody = self._catch_up is not None
+        if not early:  # newcomers go on through their steps, and meet this peer in one of those
+            self._shared.forget_step()
         if self.finished and self._linger_s > 0:
             self._wait(self._linger)
         return self._complete(StepInfo(), ended)
@@ -499,7 +498,7 @@ class DiLoCo(Member):
         for fragment in self._fragments:
             fragment.end()
         self._is_midway, self._feedback = False, None
-        self._catch_up, self._has_left_somebody = None, False
+        self._catch_up, self._applied_early = None, []
         super()._leave()
 
     # ---- parts of a step
@@ -528,22 +527,36 @@ class DiLoCo(Member):
             return list
         return lambda: catch_up.entries(not fragment.is_held, sum(not one.is_held for one in self._fragments))
 
-    def _attend(self, landing: Landing, hands_on: bool) -> int:
-        """What the reduction has told about who lacks fragments, and what follows from it. Returns how many took part
-        who do not lack this one."""
+    def _attend(self, landing: Landing, hands_on: bool, due: Optional[int]) -> int:
+        """What the reduction has told about who lacks fragments, and what follows from it, at the step `due` if that is
+        to come. Returns how many took part who do not lack this one."""
         reduced, catch_up = landing.reduced, self._catch_up
         if reduced is None or catch_up is None:
             return landing.info.participants
         index = landing.info.fragment
-        fragment, attendance = self._fragments[index], catch_up.read(reduced.present)
+        attendance = catch_up.read(reduced.present)
         if not attendance.holders and not self._has_everything():  # perhaps alone, with a part
             raise _membership.state_is_lost()
+        if due is None:
+            self._heed(index, attendance, hands_on)
+        else:
+            self._applied_early.append((due, index, attendance))
+        return reduced.participants - len(attendance.lacking)
+
+    def _heed(self, index: int, attendance: _catch_up.Attendance, hands_on: bool) -> None:
+        catch_up = self._catch_up
         if attendance.is_over:
             self._catch_up = None
-        if hands_on:
+        if hands_on and catch_up is not None:
             turn = self._schedule.turn(index, self.inner_step)
-            fragment.hand_on(self.comm, catch_up.own, _catch_up.gifts(attendance, turn))
-        return reduced.participants - len(attendance.lacking)
+            self._fragments[index].hand_on(self.comm, catch_up.own, _catch_up.gifts(attendance, turn))
+
+    def _heed_early(self, step: Optional[int], hands_on: bool) -> None:
+        """Of what was applied early that which newcomers apply now, at this step; None: all."""
+        now = [one for one in self._applied_early if step is None or one[0] <= step]
+        self._applied_early = [one for one in self._applied_early if one not in now]
+        for _, index, attendance in now:
+            self._heed(index, attendance, hands_on)
 
     def _has_everything(self) -> bool:
         for fragment in self._fragments:
@@ -559,21 +572,25 @@ class DiLoCo(Member):
         self._last_weight = 0.0 if reduced is None else reduced.weight
         return landing
 
-    def _commit(self, landing: Landing, hands_on: bool = False) -> FragmentInfo:
+    def _commit(self, landing: Landing, hands_on: bool = False, due: Optional[int] = None) -> FragmentInfo:
         """Applies what has landed, and shows it in the parameters; in the pipeline _begin_round()
-        does that. hands_on: gives it to those who lack it."""
+        does that. hands_on: gives it to those who lack it. due: the step at which newcomers apply it, if later."""
         fragment = self._fragments[landing.info.fragment]
         info = fragment.commit(landing, self._scratch)
-        info = replace(info, participants=self._attend(landing, hands_on))
+        info = replace(info, participants=self._attend(landing, hands_on, due))
         if not (self._pipelined or self._follows) and (landing.reduced is not None or not fragment.is_usable):
             fragment.show(self._alpha, self._mean, self._scratch)
         return info
 
-    def _drain(self, ended: List[FragmentInfo]) -> None:
-        """Applies what is on its way before its time. All peers do so at the same step."""
+    def _drain(self, ended: List[FragmentInfo], early: bool = False) -> None:
+        """Applies what is on its way before its time. All peers do so at the same step. early: but newcomers, which do
+        not know of it and apply it when it is due."""
         for fragment in self._fragments:
             if fragment.is_on_its_way:
-                ended.append(self._commit(self._land(fragment)))
+                due = fragment.launched + self._schedule.delay if early else None
+                ended.append(self._commit(self._land(fragment), due=due))
+        if not early:
+            self._heed_early(None, hands_on=False)
         for fragment in self._fragments:
             self._wait(fragment.handed_on)
 
