@@ -749,12 +749,12 @@ def kind_of(public):
 # ------------------------------------------------------------------------------------------------ the program
 
 
-def pages(root):
-    return {"docs/api/c.md": CPage(root), "docs/api/python.md": PythonPage(root)}
+PAGES = {"docs/api/c.md": CPage, "docs/api/python.md": PythonPage}
 
 
-def check(root):
-    for path, page in pages(root).items():
+def check(root, paths=tuple(PAGES)):
+    for path in paths:
+        page = PAGES[path](root)
         yield from page.findings()
         file = root / path
         if not file.exists() or file.read_text(encoding="utf-8") != page.text():
@@ -770,9 +770,9 @@ def main():
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
     options = parser.parse_args()
     if options.write:
-        for path, page in pages(options.root).items():
+        for path, page in PAGES.items():
             (options.root / path).parent.mkdir(parents=True, exist_ok=True)
-            (options.root / path).write_text(page.text(), encoding="utf-8")
+            (options.root / path).write_text(page(options.root).text(), encoding="utf-8")
         return 0
     if options.undescribed:
         for name in PythonPage(options.root).undescribed():

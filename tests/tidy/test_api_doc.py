@@ -15,17 +15,24 @@ sys.path.insert(0, str(TOOL.parent))
 import api_doc  # noqa: E402
 
 
-def check(root):
-    """(exit code, what was found)"""
-    done = subprocess.run(
-        [sys.executable, "-B", str(TOOL), "--check", "--root", str(root)], capture_output=True, text=True, check=False
-    )
+C, PYTHON = api_doc.PAGES
+
+
+def program(what, root):
+    """(exit code, what it printed)"""
+    command = [sys.executable, "-B", str(TOOL), what, "--root", str(root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
+
+
+def found(root, page):
+    """What is wrong with this page."""
+    return "\n".join(api_doc.check(root, [page]))
 
 
 class Pages(unittest.TestCase):
     def test_are_what_is_written(self):
-        self.assertEqual(check(ROOT), (0, ""))
+        self.assertEqual(program("--check", ROOT), (0, ""))
 
     def test_name_every_function_and_type_of_the_headers(self):
         page = (ROOT / "docs/api/c.md").read_text(encoding="utf-8")
@@ -74,44 +81,38 @@ class Changes(unittest.TestCase):
 
     def test_a_comment_of_the_header(self):
         self.replace("include/pccl.h", "It tells the master", "It tells nobody")
-        code, found = check(self.root)
-        self.assertEqual(code, 1)
-        self.assertIn("docs/api/c.md:1: not what its sources say now", found)
-
-    def test_a_docstring(self):
-        self.replace("python/pccl/_communicator.py", "Does not wait.", "Waits.")
-        code, found = check(self.root)
-        self.assertEqual(code, 1)
-        self.assertIn("docs/api/python.md:1: not what its sources say now", found)
+        self.assertIn("docs/api/c.md:1: not what its sources say now", found(self.root, C))
 
     def test_a_default(self):
         self.replace("python/pccl/_communicator.py", "n_attempts: int = 5", "n_attempts: int = 6")
-        self.assertIn("docs/api/python.md:1:", check(self.root)[1])
+        self.assertIn("docs/api/python.md:1:", found(self.root, PYTHON))
 
     def test_an_edited_page(self):
         self.replace("docs/api/c.md", "\n### pcclInit\n", "\n### pcclInit\n\nBy hand.\n")
-        self.assertIn("docs/api/c.md:1:", check(self.root)[1])
+        self.assertIn("docs/api/c.md:1:", found(self.root, C))
 
     def test_a_page_that_is_not_there(self):
         (self.root / "docs/api/c.md").unlink()
-        self.assertIn("docs/api/c.md:1:", check(self.root)[1])
+        self.assertIn("docs/api/c.md:1:", found(self.root, C))
 
     def test_a_function_without_a_comment(self):
         self.replace("include/pccl.h", "PCCL_EXPORT pcclResult_t pcclInit", "PCCL_EXPORT int pcclNew(void);\n\n"
                      "PCCL_EXPORT pcclResult_t pcclInit")
-        found = check(self.root)[1]
-        self.assertRegex(found, r"include/pccl.h:\d+: pcclInit has no description")
+        self.assertRegex(found(self.root, C), r"include/pccl.h:\d+: pcclInit has no description")
 
     def test_a_function_whose_results_are_not_told(self):
         self.replace("include/pccl.h", " * pcclSuccess         always\n */\nPCCL_EXPORT pcclResult_t pcclInit",
                      " */\nPCCL_EXPORT pcclResult_t pcclInit")
-        found = check(self.root)[1]
-        self.assertRegex(found, r"include/pccl.h:\d+: pcclInit: its description has no list of results")
+        wanted = r"include/pccl.h:\d+: pcclInit: its description has no list of results"
+        self.assertRegex(found(self.root, C), wanted)
 
-    def test_writing_mends_it(self):
+    def test_a_docstring_and_writing_mends_it(self):
         self.replace("python/pccl/_communicator.py", "Does not wait.", "Waits.")
-        subprocess.run([sys.executable, "-B", str(TOOL), "--write", "--root", str(self.root)], check=True)
-        self.assertNotIn("not what its sources say", check(self.root)[1])
+        code, said = program("--check", self.root)
+        self.assertEqual(code, 1)
+        self.assertIn("docs/api/python.md:1: not what its sources say now", said)
+        self.assertEqual(program("--write", self.root), (0, ""))
+        self.assertEqual(found(self.root, PYTHON), "")
 
 
 class Words(unittest.TestCase):

@@ -120,6 +120,10 @@ class Rules(Tree):
         self.assertEqual(len(warnings), 1)
         self.assertIn("f has 103 lines", warnings[0])
 
+    def test_a_function_of_one_line_ends_there(self):
+        self.write("src/net/a.c", "int f(void) { return 1; }\n" + "int a;\n" * 100 + "struct s {\n    int a;\n};\n")
+        self.assertEqual(tidy.rules(self.root), ([], []))
+
     def test_judged_time(self):
         for line in ('within(late(results), 0, 1000, "ms until all knew")', 'within(rate, 9, 11, f"Mbit/s of {way}")',
                      'within(result["at"] - since_us, 0, 10, "until all knew")', "check(now_us() - since_us < 5, 'slow')",

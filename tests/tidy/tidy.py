@@ -10,6 +10,7 @@ Each finding is one line "path:line: message"; the exit status is 1 if there is 
 """
 import argparse
 import ast
+import functools
 import pathlib
 import re
 import subprocess
@@ -74,6 +75,12 @@ BANNED_CALLS = [
      "signal sigaction uv_signal_start setlocale chdir umask setenv putenv"),
 ]
 
+BANNED = {}  # the same by the name of the call
+for _words, _places, _calls in BANNED_CALLS:
+    for _name in _calls.split():
+        BANNED.setdefault(_name, []).append((_words, _places))
+CALL = re.compile(r"(?<![\w.>])(\w+)[ \t]*\(")
+
 LINE_COLUMNS_MAX = 120
 FILE_LINES_MAX = 1000
 FUNCTION_LINES_MAX = 100
@@ -110,10 +117,11 @@ def text_files(root):
             yield relative.as_posix(), data.decode("utf-8", "replace")
 
 
+@functools.lru_cache(maxsize=1)  # several rules read the same file, one after the other
 def code_only(text):
-    """C source with comments and literals blanked, lines kept."""
+    """C source without comments and literals, lines kept."""
     pattern = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
-    return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+    return pattern.sub(lambda match: " " + "\n" * match.group().count("\n"), text)
 
 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
@@ -160,13 +168,11 @@ def check_guard(path, text):
 
 def check_calls(path, text):
     code = code_only(text)
-    for words, places, calls in BANNED_CALLS:
-        if not path.startswith(places):
-            continue
-        names = "|".join(calls.split())
-        for match in re.finditer(rf"(?<![\w.>])({names})[ \t]*\(", code):
-            if (path, match.group(1)) not in EXCEPTIONS:
-                yield f"{path}:{line_of(code, match.start())}: {match.group(1)}: {words}"
+    for match in CALL.finditer(code):
+        name = match.group(1)
+        for words, places in BANNED.get(name, ()):
+            if path.startswith(places) and (path, name) not in EXCEPTIONS:
+                yield f"{path}:{line_of(code, match.start())}: {name}: {words}"
 
 
 def check_sizes(path, text):
@@ -192,7 +198,7 @@ def long_functions(path, text):
         depth += line.count("{") - line.count("}")
         if depth == 0 and line.startswith("}") and name and number - start >= FUNCTION_LINES_MAX:
             yield f"{path}:{start}: warning: {name} has {number - start + 1} lines, more than {FUNCTION_LINES_MAX}"
-        if depth == 0 and line.startswith("}"):
+        if depth == 0 and "}" in line:  # of one line, too
             name = ""
 
 
@@ -254,10 +260,11 @@ def check_left_overs(path, text):
             yield f"{path}:{number}: a path of somebody's machine"
 
 
+@functools.lru_cache(maxsize=None)  # many links lead to the same pages
 def anchors(markdown):
-    for heading in re.findall(r"^#+\s+(.*?)\s*$", markdown, re.M):
-        plain = re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
-        yield re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", plain))
+    headings = re.findall(r"^#+\s+(.*?)\s*$", markdown, re.M)
+    plain = [re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings]
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", one)) for one in plain}
 
 
 def check_links(root, path, text):
@@ -292,12 +299,10 @@ def check_mentions(texts):
                     yield f"{path}:{line}: a comment names {match.group()}, which is not there"
 
 
-def check_citations(root, path, text):
+def check_citations(sections, path, text):
     """Every cited section of the rules exists."""
-    rules_page = root / RULES
-    if not rules_page.exists() or not path.endswith((".c", ".h", ".py", ".md")):
+    if not sections or not path.endswith((".c", ".h", ".py", ".md")):
         return
-    sections = set(re.findall(rf"^#+ ({SECTION})\.? ", rules_page.read_text(encoding="utf-8"), re.M))
     for match in (CITATION_INSIDE if path in RULES_INSIDE else CITATION).finditer(text):
         for section in re.findall(SECTION, match.group(1)):
             if section not in sections:
@@ -330,6 +335,7 @@ def rules(root):
     """(findings, warnings) about everything that can be read."""
     findings, warnings = [], []
     texts = dict(text_files(root))
+    sections = set(re.findall(rf"^#+ ({SECTION})\.? ", texts.get(RULES, ""), re.M))
     for path, text in texts.items():
         if path.startswith("tests/tidy/"):
             continue
@@ -344,27 +350,31 @@ def rules(root):
             findings += check_sizes(path, text)
         if path.endswith(".md"):
             findings += check_links(root, path, text)
-        findings += check_citations(root, path, text)
+        findings += check_citations(sections, path, text)
     findings += check_mentions(texts)
     findings += check_manual(root)
     return findings, warnings
 
 
-def symbols(nm, path):
-    """(name, type) of each symbol of an object."""
-    output = subprocess.run([nm, "--format=sysv", path], capture_output=True, text=True, check=True).stdout
+def symbols(nm, paths):
+    """Of each object the (name, type) of its symbols."""
+    found = {path: [] for path in paths}
+    # --print-file-name: the object stands before each of its symbols.
+    command = [nm, "--format=sysv", "--print-file-name", *paths]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout if paths else ""
     for line in output.splitlines():
         columns = [column.strip() for column in line.split("|")]
         if len(columns) == 7 and len(columns[2]) == 1:
-            name, _, kind, *_, section = columns
+            (path, _, name), _, kind, *_, section = columns[0].rpartition(":"), *columns[1:]
             if section.startswith(".data.rel.ro"):  # constants with addresses in them, which the loader writes
                 kind = "R" if kind.isupper() else "r"
-            yield name, kind
+            found[path].append((name, kind))
+    return found
 
 
 def layers(nm, objects):
     """Files that are called back by the files they call. objects: paths with /<module>/<file>.c.o."""
-    table = [(pathlib.Path(path).parent.name, path, list(symbols(nm, path))) for path in objects]
+    table = [(pathlib.Path(path).parent.name, path, found) for path, found in symbols(nm, objects).items()]
     home = {name: path for _, path, found in table for name, kind in found if kind.isupper() and kind != "U"}
     below = {path: {home.get(name, path) for name, kind in found if kind == "U"} - {path} for _, path, found in table}
     for module, path, _ in table:
@@ -383,15 +393,12 @@ def source_of(module, path):
 
 def purity(nm, objects):
     """Forbidden references and forbidden variables of pure objects: paths with /<module>/<file>.c.o."""
-    table = []
+    modules = {path: pathlib.Path(path).parent.name for path in objects}
+    yield from (f"{path}:0: {module} is not a pure module" for path, module in modules.items() if module not in PURE)
+    pure = symbols(nm, [path for path, module in modules.items() if module in PURE])
+    table = [(modules[path], path, found) for path, found in pure.items()]
     defined = {module: set() for module in PURE}
-    for path in objects:
-        module = pathlib.Path(path).parent.name
-        if module not in PURE:
-            yield f"{path}:0: {module} is not a pure module"
-            continue
-        found = list(symbols(nm, path))
-        table.append((module, path, found))
+    for module, _, found in table:
         defined[module] |= {name for name, kind in found if kind.isupper() and kind != "U"}
     for module, path, found in table:
         source = source_of(module, path)

@@ -159,19 +159,23 @@ static void a_window_of_sends_waits_for_the_receiver(void **state)
 
 /* ---- from anybody ---- */
 
-/* Receives and must have got what `from` sent as its `which`-th. */
-static void must_receive(struct world *world, uint32_t at, uint32_t from, size_t count, size_t which)
+/* Receives what `from` sent as its `which`-th; false if it met one that was given up. */
+static bool received(struct world *world, uint32_t at, uint32_t from, size_t count, size_t which)
 {
     static int32_t got[LARGE];
     pcclPeerId_t ids[2];
     pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
     info.participants = ids;
     info.participants_max = 2;
-    assert_int_equal(pcclRecv(got, count, pcclInt32, PCCL_ANY_PEER, NULL, world->peers[at], &info), pcclSuccess);
+    pcclResult_t result = pcclRecv(got, count, pcclInt32, PCCL_ANY_PEER, NULL, world->peers[at], &info);
+    if (result == pcclAborted)
+        return false;
+    assert_int_equal(result, pcclSuccess);
     assert_true(info.world == 2 && info.rank == 1 && info.rx_bytes >= 4 * count);
     assert_memory_equal(ids[0].digits, short_id(world, (int)from), 8);
     assert_memory_equal(ids[1].digits, short_id(world, (int)at), 8);
     must_be(got, count, which);
+    return true;
 }
 
 /* Those who send take turns, however much each has sent before, and of each the sends come in order. */
@@ -238,7 +242,10 @@ static void open_receives_wait_for_whoever_comes(void **state)
     }
 }
 
-/* One that nobody has sent to is aborted alone; what its source has aborted is passed over. */
+/*
+ * One that nobody has sent to is aborted alone; what its source has aborted is passed over, or, where the receiver has
+ * not heard of its end, met once (PROTOCOL 16.6): then the outcome says so.
+ */
 static void what_is_given_up_meets_nobody(void **state)
 {
     struct world *world = *state;
@@ -252,7 +259,7 @@ static void what_is_given_up_meets_nobody(void **state)
         assert_int_equal(pcclAbortOperations(world->peers[0]), pcclSuccess);
         must_fail(&lost, pcclRankConnectionLost, "");
         pcclAsyncReduceOp_t out = launch_send(world, 0, 2, second, lengths[i]);
-        must_receive(world, 2, 0, lengths[i], 2);
+        assert_true(received(world, 2, 0, lengths[i], 2) || received(world, 2, 0, lengths[i], 2));
         assert_int_equal(pcclAwaitOperation(&out, UINT32_MAX, NULL), pcclSuccess);
         free(first);
         free(second);
