@@ -63,6 +63,8 @@ static void draw_crowd(struct sim *sim)
     plan->hosts = 8;
     plan->peers = PCCL_MESH_PEERS_MAX + 1 + (uint32_t)(drawn / 256 % 3);
     plan->population_max = PCCL_MESH_PEERS_MAX + 3;
+    plan->bulk_percent = 80;
+    plan->pairs = false; /* most of what is sent would be refused there, at one end or both */
 }
 
 static void draw_plan(struct sim *sim)
