@@ -93,8 +93,8 @@ void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_grou
         for (uint32_t k = 0; k < from->intent_count;) {
             struct pccl_remote *wanted = pccl_master_find(m, &from->intents[k].to);
             bool member = wanted != NULL && wanted->state == PCCL_REMOTE_MEMBER;
-            bool needed = wanted == next || (member && pccl_master_view_wants(from, wanted)) ||
-                          from->intents[k].subgroups > 0;
+            bool needed =
+                wanted == next || (member && pccl_master_view_wants(from, wanted)) || from->intents[k].subgroups > 0;
             if (wanted == NULL || (member && !needed))
                 drop_intent(from, &from->intents[k]);
             else

@@ -36,9 +36,8 @@ static inline bool pccl_cost_wants(const struct pccl_cost *cost, uint32_t member
 /* Links stand between all pairs, also of any part of the members. */
 static inline bool pccl_cost_has_all_pairs(const struct pccl_cost *cost, uint32_t members)
 {
-    return cost->mesh != 0 &&
-           (members <= PCCL_MESH_PEERS_MAX ||
-            (members <= PCCL_HUB_PEERS_MAX && cost->to_hubs == pccl_all_hubs(members)));
+    return cost->mesh != 0 && (members <= PCCL_MESH_PEERS_MAX ||
+                               (members <= PCCL_HUB_PEERS_MAX && cost->to_hubs == pccl_all_hubs(members)));
 }
 
 #endif

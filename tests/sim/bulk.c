@@ -1,9 +1,9 @@
 /*
  * An abstract data path: a bulk operation completes at a peer some time after every member of its
  * start view has started the same (instance, start view) and the links it needs are up (direct
- * exchange: all pairs, or those of the root; otherwise the ring), unless a member died or was cut off before its part had
- * left. Whoever starts announces it to those it receives from. What the real data path must prove
- * itself (segments, restore, buffers) has its own rigs.
+ * exchange: all pairs, or those of the root; otherwise the ring), unless a member died or was cut off before its part
+ * had left. Whoever starts announces it to those it receives from. What the real data path must prove itself (segments,
+ * restore, buffers) has its own rigs.
  */
 #include "peer/pairs.h"
 #include "sim.h"

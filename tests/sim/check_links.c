@@ -112,7 +112,8 @@ static void check_hubs(struct sim *sim, const struct sim_master *master, const s
                        bool whole)
 {
     const struct pccl_master *m = master->machine;
-    uint64_t known = group->ring_count <= PCCL_HUB_PEERS_MAX ? UINT64_MAX >> (PCCL_HUB_PEERS_MAX - group->ring_count) : 0;
+    uint64_t known =
+        group->ring_count <= PCCL_HUB_PEERS_MAX ? UINT64_MAX >> (PCCL_HUB_PEERS_MAX - group->ring_count) : 0;
     if (group->ring_count <= PCCL_MESH_PEERS_MAX || group->ring_count - 1 > m->config.hub_links)
         known = 0;
     if (((group->cost.to_hubs | group->cost.from_hubs) & ~known) != 0)
@@ -284,7 +285,8 @@ void sim_check_meshes(struct sim *sim)
             const struct sim_peer *from = sim_peer_find(sim, &group->ring[i]->id);
             for (uint32_t k = 0; from != NULL && k < group->ring_count; k++) {
                 uint64_t since = 0;
-                if (!is_counted_on(group, i, k) || is_up(sim, master, &from->id, &group->ring[k]->id, &since) || since == UINT64_MAX)
+                if (!is_counted_on(group, i, k) || is_up(sim, master, &from->id, &group->ring[k]->id, &since) ||
+                    since == UINT64_MAX)
                     continue;
                 /*
                  * The master waits until it has heard both ends: who is silent may be gone

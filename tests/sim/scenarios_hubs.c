@@ -321,7 +321,8 @@ void scenario_hubs_limit(struct sim *sim)
     MUST(sim, all_have_hubs(MANY, true, bit_of(p[3]), 0));
 }
 
-/* Views between the asking and the update: of another group, and one that only re-plans. The links stay, or come back. */
+/* Views between the asking and the update: of another group, and one that only re-plans. The links stay, or come back.
+ */
 void scenario_hubs_and_views(struct sim *sim)
 {
     begin(sim);
@@ -364,12 +365,10 @@ void scenario_hubs_subgroup(struct sim *sim)
     for (uint32_t i = 0; i < 4; i++)
         list[i] = p[i]->id;
     for (uint32_t i = 0; i < 4; i++)
-        ops[i] = scenario_ask(sim, p[i],
-                              &(struct sim_request){.collective = PCCL_FOUND,
-                                                    .tiny = true,
-                                                    .count = 4,
-                                                    .members = list,
-                                                    .member_count = 4});
+        ops[i] =
+            scenario_ask(sim, p[i],
+                         &(struct sim_request){
+                             .collective = PCCL_FOUND, .tiny = true, .count = 4, .members = list, .member_count = 4});
     uint64_t name = 0;
     for (uint32_t i = 0; i < 4; i++) {
         WAIT(sim, 500, scenario_is_decided(ops[i]));
@@ -384,11 +383,9 @@ void scenario_hubs_subgroup(struct sim *sim)
     uint32_t links = all_links(MANY);
     MUST(sim, links >= MANY + 12 - 4 && links <= MANY + 12);
     for (uint32_t i = 0; i < 4; i++)
-        ops[i] = scenario_ask(sim, p[i],
-                              &(struct sim_request){.subgroup = name,
-                                                    .tag = 5,
-                                                    .step = 1,
-                                                    .collective = PCCL_ALL_TO_ALL,
-                                                    .count = 100000});
+        ops[i] =
+            scenario_ask(sim, p[i],
+                         &(struct sim_request){
+                             .subgroup = name, .tag = 5, .step = 1, .collective = PCCL_ALL_TO_ALL, .count = 100000});
     must_end(sim, 4, ops, PCCL_CLASS_NONE);
 }
