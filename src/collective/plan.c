@@ -1,6 +1,7 @@
 #include "collective/plan.h"
 
 #include "core/limits.h"
+#include "wire/cost.h"
 
 /* The constants behind the choices. They must be the same on every peer. */
 enum {
@@ -313,9 +314,22 @@ static bool is_faster_directly(const struct pccl_plan *plan, const struct pccl_c
     return direct_ns + paths.mesh_rtt_us * 500 < ring_ns;
 }
 
-static bool may_go_directly(const struct pccl_plan *plan, const struct pccl_cost *cost)
+/* In a group too large for a mesh: it has as hubs those whose links the schedule uses. */
+static bool has_hubs(const struct pccl_plan *plan, const struct ways *ways, const struct pccl_cost *cost)
 {
-    return plan->seat.ranks > 2 && cost->mesh != 0 && plan->seat.ranks <= PCCL_MESH_PEERS_MAX;
+    const uint32_t ranks = plan->seat.ranks;
+    if (!ways->relays || ranks > PCCL_HUB_PEERS_MAX)
+        return false;
+    if (plan->exchanges)
+        return cost->to_hubs == pccl_all_hubs(ranks);
+    const uint64_t root = pccl_hub_bit(plan->positions[plan->seat.root]);
+    return ((plan->scatters ? cost->from_hubs : cost->to_hubs) & root) != 0;
+}
+
+static bool may_go_directly(const struct pccl_plan *plan, const struct ways *ways, const struct pccl_cost *cost)
+{
+    const bool is_small = plan->seat.ranks <= PCCL_MESH_PEERS_MAX;
+    return plan->seat.ranks > 2 && cost->mesh != 0 && (is_small || has_hubs(plan, ways, cost));
 }
 
 static bool must_go_directly(const struct pccl_plan *plan)
@@ -335,7 +349,7 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct way
     bool may_be_long = pccl_plan_is_wide(plan, 1) || ways->relays;
     uint64_t most = (may_be_long ? DIRECT_WIDE_BYTES_MOST : DIRECT_BYTES_MOST) / plan->element_bytes;
     uint64_t whole = whole_count(plan);
-    if (!may_go_directly(plan, cost))
+    if (!may_go_directly(plan, ways, cost))
         return ways->ring;
     if (must_go_directly(plan))
         return ways->direct;
@@ -433,7 +447,7 @@ static enum pccl_algorithm choose_for_all(const struct pccl_plan *plans, uint32_
         return choose(&whole, ways, cost);
     for (uint32_t i = 0; i < count; i++) {
         if (must_go_directly(&plans[i]))
-            return may_go_directly(&whole, cost) ? ways->direct : ways->ring;
+            return may_go_directly(&whole, ways, cost) ? ways->direct : ways->ring;
         bytes += first_bytes(&plans[i]);
     }
     whole.datatype = whole.folded_datatype = PCCL_U8;

@@ -38,6 +38,8 @@
       "when all others wait, the first peer of a new group must make a call within this time; 0: no limit")            \
     X(MASTER, U32, bad_edge_ms, "PCCL_BAD_EDGE_MS", "60000", 0, 86400000,                                              \
       "how long two peers whose link failed are not made neighbors in the ring")                                       \
+    X(MASTER, U32, hub_links, "PCCL_HUB_LINKS", "63", 0, 63,                                                           \
+      "links that a peer may have in each direction for direct exchange in a group of more than 16; 0: none")          \
     X(MASTER, U32, tiny_bytes_max, "PCCL_TINY_BYTES_MAX", "8192", 0, 8192,                                             \
       "payloads up to this size are reduced by the master")                                                            \
     X(MASTER, U32, optimize_ms, "PCCL_OPTIMIZE_MS", "2200", 100, 600000,                                               \

@@ -42,7 +42,8 @@ enum {
     PCCL_VERDICT_TEXT_MAX = 240,    /* bytes of the evidence of one, and of what was done */
     PCCL_PLACES_MAX = 16,           /* peers named in one "who is where" */
     PCCL_OPTIMIZE_PEERS_MAX = 1024, /* of a group whose links are measured and whose ring is searched */
-    PCCL_MESH_PEERS_MAX = 16,       /* a larger group keeps links to its ring neighbors only */
+    PCCL_MESH_PEERS_MAX = 16,       /* a larger group keeps links to its ring neighbors only, and those of its hubs: */
+    PCCL_HUB_PEERS_MAX = 64,        /* a group with hubs, whose numbers are bits of a word */
     PCCL_POOL_MAX = 64,             /* connections from one peer to another */
     PCCL_POOL_LAST = PCCL_POOL_MAX - 1,
     PCCL_LINKS_AHEAD_MAX = 64, /* to a peer, from peers that it does not know as members, as its view may be behind */

@@ -545,6 +545,7 @@ struct pccl_master_config pccl_master_server_config(const struct pccl_params *pa
     config.warm_up_ms = params->warm_up_ms;
     config.first_call_ms = params->first_call_ms;
     config.bad_edge_ms = params->bad_edge_ms;
+    config.hub_links = params->hub_links;
     config.optimize_ms = params->optimize_ms;
     config.fresh_ms = params->fresh_ms;
     config.tiny_bytes_max = params->tiny_bytes_max;

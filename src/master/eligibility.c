@@ -5,6 +5,7 @@
 #include "master/eligibility.h"
 #include "master/recovery.h"
 #include "master/roster.h"
+#include "wire/cost.h"
 
 /* ---- links ---- */
 
@@ -34,11 +35,23 @@ bool pccl_master_serves_subgroups(const struct pccl_remote *from, const struct p
     return intent != NULL && intent->subgroups > 0;
 }
 
+bool pccl_master_view_wants(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    const struct pccl_peer_group *group = from->group;
+    return group == to->group && pccl_cost_wants(&group->cost, group->ring_count, from->rank, to->rank);
+}
+
+bool pccl_master_goes_directly(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    return from->group->cost.mesh != 0 && pccl_master_view_wants(from, to);
+}
+
 bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_remote *to)
 {
     if (from == to || from->group == NULL || from->group != to->group)
         return false;
-    return from->group->cost.mesh != 0 || pccl_master_successor(from) == to || pccl_master_serves_subgroups(from, to);
+    return pccl_master_goes_directly(from, to) || pccl_master_successor(from) == to ||
+           pccl_master_serves_subgroups(from, to);
 }
 
 bool pccl_master_are_neighbors(const struct pccl_remote *from, const struct pccl_remote *to)

@@ -20,6 +20,10 @@ struct pccl_remote *pccl_master_successor(const struct pccl_remote *remote);
 bool pccl_master_are_neighbors(const struct pccl_remote *from, const struct pccl_remote *to);
 /* Do subgroups rely on this link? */
 bool pccl_master_serves_subgroups(const struct pccl_remote *from, const struct pccl_remote *to);
+/* Does the view of their group have this link beside its ring, be it up or not: of the mesh, or of a hub? */
+bool pccl_master_view_wants(const struct pccl_remote *from, const struct pccl_remote *to);
+/* ... and does it say that it is up? */
+bool pccl_master_goes_directly(const struct pccl_remote *from, const struct pccl_remote *to);
 /* Does the view of their group, or a subgroup, rely on this link? */
 bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_remote *to);
 /* A group of so many keeps links between all its members. */

@@ -4,6 +4,7 @@
  */
 #include "master/edges.h"
 #include "master/eligibility.h"
+#include "master/hubs.h"
 #include "master/links.h"
 #include "master/output.h"
 #include "master/rings.h"
@@ -255,9 +256,13 @@ static void give_up_edges_beside(struct pccl_master *m)
         if (!is_due(m, edge))
             continue;
         edge->act_us = 0;
-        if (!pccl_master_ends_of(m, edge, &from, &to) || pccl_master_holds_link(from, to))
+        bool needed = pccl_master_ends_of(m, edge, &from, &to);
+        if (from == NULL || to == NULL || pccl_master_holds_link(from, to))
             continue;
-        bool mesh = from->group->cost.mesh != 0 && !from->group->changed;
+        pccl_master_give_up_asked_link(m, from, to);
+        if (!needed)
+            continue;
+        bool mesh = pccl_master_goes_directly(from, to) && !from->group->changed;
         if (!mesh && !pccl_master_serves_subgroups(from, to))
             continue;
         edge->act_us = ring_decided_at(m, from->group);
@@ -269,8 +274,9 @@ static void give_up_edges_beside(struct pccl_master *m)
         pccl_master_end_linked_subgroups(m, from, to);
         if (!mesh)
             continue;
-        pccl_text_format(&why, "the link from peer %s to peer %s failed: no direct exchange", pccl_id_str(&from->id),
-                         pccl_id_str(&to->id));
+        pccl_master_bar_hubs(m, from, to);
+        pccl_text_format(&why, "the link from peer %s to peer %s failed: no direct exchange%s", pccl_id_str(&from->id),
+                         pccl_id_str(&to->id), pccl_master_is_small(from->group->ring_count) ? "" : " over it");
         pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why.bytes}, "%s",
                         why.bytes);
         from->group->changed = any = true;

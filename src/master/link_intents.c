@@ -1,9 +1,11 @@
 /*
  * Who should hold a link to whom: ring neighbors; in a small group all members (a mesh, so that they can exchange
- * directly); and what newcomers need (newcomers.c). What the master knows of these links makes the cost data of a view.
+ * directly), in a larger one hubs (hubs.c); and what newcomers need (newcomers.c). What the master knows of these links
+ * makes the cost data of a view.
  */
 #include "core/ticket.h"
 #include "master/eligibility.h"
+#include "master/hubs.h"
 #include "master/links.h"
 #include "master/output.h"
 #include "master/rings.h"
@@ -49,7 +51,7 @@ void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, s
 
 static bool is_of_view(const struct pccl_remote *from, const struct pccl_remote *to)
 {
-    return to == pccl_master_successor(from) || pccl_master_is_small(from->group->ring_count);
+    return to == pccl_master_successor(from) || pccl_master_view_wants(from, to);
 }
 
 void pccl_master_count_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, bool more)
@@ -86,33 +88,33 @@ void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *g
 
 void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_group *group)
 {
-    bool mesh = pccl_master_is_small(group->ring_count);
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_remote *from = group->ring[i], *next = pccl_master_successor(from);
         for (uint32_t k = 0; k < from->intent_count;) {
             struct pccl_remote *wanted = pccl_master_find(m, &from->intents[k].to);
             bool member = wanted != NULL && wanted->state == PCCL_REMOTE_MEMBER;
             bool needed =
-                wanted == next || (mesh && member && wanted->group == group) || from->intents[k].subgroups > 0;
+                wanted == next || (member && pccl_master_view_wants(from, wanted)) || from->intents[k].subgroups > 0;
             if (wanted == NULL || (member && !needed))
                 drop_intent(from, &from->intents[k]);
             else
                 k++;
         }
         pccl_master_request_link(m, from, next);
-        for (uint32_t k = 0; mesh && k < group->ring_count; k++)
-            pccl_master_request_link(m, from, group->ring[k]);
+        for (uint32_t k = 0; k < group->ring_count; k++)
+            if (pccl_master_view_wants(from, group->ring[k]))
+                pccl_master_request_link(m, from, group->ring[k]);
     }
 }
 
-/* Of all pairs the longest round trip and the lowest rate; nothing if there is a pair of which nothing is known. */
+/* Of these links the longest round trip and the lowest rate; nothing if there is one of which nothing is known. */
 static void add_mesh(const struct pccl_peer_group *group, struct pccl_cost *cost)
 {
     uint64_t slowest = UINT64_MAX, rate;
     uint32_t longest_us = 0, rtt_us;
     for (uint32_t i = 0; i < group->ring_count; i++) {
         for (uint32_t k = 0; k < group->ring_count; k++) {
-            if (i == k)
+            if (!pccl_cost_wants(cost, group->ring_count, group->ring[i]->rank, group->ring[k]->rank))
                 continue;
             pccl_master_link_cost(group->ring[i], group->ring[k], &rate, &rtt_us);
             if (rate == 0)
@@ -125,11 +127,15 @@ static void add_mesh(const struct pccl_peer_group *group, struct pccl_cost *cost
     cost->mesh_rtt_us = longest_us;
 }
 
+static bool has_hubs(const struct pccl_cost *cost) { return (cost->to_hubs | cost->from_hubs) != 0; }
+
 /* As the master knows it now: of the ring's links the longest round trip and the lowest rate. */
-static struct pccl_cost cost_of(const struct pccl_peer_group *group)
+static struct pccl_cost cost_of(const struct pccl_master *m, const struct pccl_peer_group *group)
 {
     uint32_t count = group->ring_count;
-    struct pccl_cost cost = {.mesh = count > 1 && pccl_master_is_small(count)};
+    struct pccl_cost cost = {0};
+    pccl_master_list_hubs(m, group, &cost);
+    cost.mesh = count > 1 && (pccl_master_is_small(count) || has_hubs(&cost));
     for (uint32_t i = 0; count > 1 && i < count; i++) {
         const struct pccl_remote *from = group->ring[i];
         uint64_t rate;
@@ -139,14 +145,18 @@ static struct pccl_cost cost_of(const struct pccl_peer_group *group)
         if (rate != 0 && (cost.rate == 0 || rate < cost.rate))
             cost.rate = rate;
         for (uint32_t k = 0; cost.mesh != 0 && k < count; k++)
-            cost.mesh = pccl_master_holds_link(from, group->ring[k]);
+            if (pccl_cost_wants(&cost, count, from->rank, group->ring[k]->rank))
+                cost.mesh = pccl_master_holds_link(from, group->ring[k]);
     }
     if (cost.mesh != 0)
         add_mesh(group, &cost);
     return cost;
 }
 
-void pccl_master_decide_cost(struct pccl_peer_group *group) { group->cost = cost_of(group); }
+void pccl_master_decide_cost(const struct pccl_master *m, struct pccl_peer_group *group)
+{
+    group->cost = cost_of(m, group);
+}
 
 /* Links of the mesh that are down have their own time to settle: figures alone must not end direct exchange. */
 static bool has_moved(const struct pccl_cost *was, const struct pccl_cost *now)
@@ -156,23 +166,39 @@ static bool has_moved(const struct pccl_cost *was, const struct pccl_cost *now)
             pccl_rtt_moved(was->mesh_rtt_us, now->mesh_rtt_us) || pccl_rate_moved(was->mesh_rate, now->mesh_rate));
 }
 
+/* All links of the group's mesh or hubs stand, and the view does not count on all of them yet. */
+static bool can_do_more(const struct pccl_cost *was, const struct pccl_cost *now)
+{
+    uint64_t more = (now->to_hubs & ~was->to_hubs) | (now->from_hubs & ~was->from_hubs);
+    return now->mesh != 0 && (was->mesh == 0 || more != 0);
+}
+
+/* A hub is none any more, and saying so takes nothing from the others, some of whose links may not stand now. */
+static bool can_do_with_less(const struct pccl_cost *was, const struct pccl_cost *now)
+{
+    uint64_t less = (was->to_hubs & ~now->to_hubs) | (was->from_hubs & ~now->from_hubs);
+    return less != 0 && (now->mesh != 0 || was->mesh == 0 || !has_hubs(now));
+}
+
 uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why)
 {
     uint32_t found = 0;
-    bool any_mesh = false;
+    bool any_more = false, any_less = false;
     for (uint32_t i = 0; i < m->group_count; i++) {
         struct pccl_peer_group *group = m->groups[i];
-        struct pccl_cost now = cost_of(group);
-        bool mesh = group->cost.mesh == 0 && now.mesh != 0;
-        if (group->changed || !(mesh || has_moved(&group->cost, &now)))
+        struct pccl_cost now = cost_of(m, group);
+        bool more = can_do_more(&group->cost, &now), less = can_do_with_less(&group->cost, &now);
+        if (group->changed || !(more || less || has_moved(&group->cost, &now)))
             continue;
         group->changed = true;
-        any_mesh = any_mesh || mesh;
+        any_more = any_more || more;
+        any_less = any_less || less;
         found++;
     }
     if (found > 0)
-        pccl_text_format(why, any_mesh ? "all members have links to each other now"
-                                       : "links are faster or slower than they were");
+        pccl_text_format(why, any_more   ? "all links for direct exchange stand now"
+                              : any_less ? "links that no operation has used lately are closed"
+                                         : "links are faster or slower than they were");
     return found;
 }
 

@@ -10,7 +10,7 @@
 /* ---- who is to hold a link to whom ---- */
 
 void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *gone);
-/* Asks for the links of the group's ring, and of its mesh if it is small; other members are not wanted any more. */
+/* Asks for those that the view wants: its ring's, its mesh's or its hubs'. Other members are not wanted any more. */
 void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_group *group);
 /* The links of the rings to come: a new view has dropped what is not of the present ones. */
 void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_group *group);
@@ -19,10 +19,10 @@ void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, s
 /* One subgroup more, or less, relies on this link: it is asked for, or wanted no more. */
 void pccl_master_count_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, bool more);
 /* For a new view: what the master knows of its links at this moment. */
-void pccl_master_decide_cost(struct pccl_peer_group *group);
+void pccl_master_decide_cost(const struct pccl_master *m, struct pccl_peer_group *group);
 /*
  * Marks the groups (changed) whose cost data are not what the view says any more: they could exchange directly by now
- * and do not, or a figure has moved (wire/cost.h). Returns how many, and if any, why.
+ * and do not, a hub is none any more, or a figure has moved (wire/cost.h). Returns how many, and if any, why.
  */
 uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why);
 

@@ -34,6 +34,8 @@ struct pccl_master_config pccl_master_defaults(void)
         .first_call_ms = 300000,
         .mesh_ms = 500,
         .bad_edge_ms = 60000,
+        .hub_links = PCCL_HUB_PEERS_MAX - 1,
+        .hub_updates = 32,
         .optimize_ms = 2200,
         .fresh_ms = 600000,
         .slow_peer_limit_s = 60,

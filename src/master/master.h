@@ -31,6 +31,8 @@ struct pccl_master_config {
     uint32_t first_call_ms;             /* the first member of a new group must have called something; 0: never */
     uint32_t mesh_ms;                   /* a newcomer waits so long for links beside the ring */
     uint32_t bad_edge_ms;               /* a failed link is avoided so long */
+    uint32_t hub_links;                 /* that a hub has in each direction, at most; 0: there are no hubs */
+    uint32_t hub_updates;               /* a hub that no operation has used for so many updates is none any more */
     uint32_t optimize_ms;               /* the tests of one optimization, all together, about */
     uint32_t fresh_ms;                  /* a path is not tested again for so long */
     bool expel_slow_peers;              /* ... and not only warn of them, ... */

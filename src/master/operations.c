@@ -2,6 +2,7 @@
 #include "kernels/reduce.h"
 #include "master/edges.h"
 #include "master/eligibility.h"
+#include "master/hubs.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/pairs.h"
@@ -378,6 +379,7 @@ void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, st
         return;
     }
     decide(m, group, op, PCCL_CLASS_NONE);
+    pccl_master_note_direct_use(m, group, op);
 }
 
 /*

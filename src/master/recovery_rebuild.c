@@ -2,6 +2,7 @@
  * Groups, their rings, and rounds from the reports, once one of them is law (PROTOCOL 12.4). It does not know why that
  * one is law, nor of operations.
  */
+#include "master/hubs.h"
 #include "master/recovery.h"
 #include "master/rings.h"
 #include "master/roster.h"
@@ -80,6 +81,8 @@ static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best,
         group->revision = pccl_max_u64(group->revision, report->fields.revision);
         group->sync = pccl_max_u64(group->sync, report->fields.sync);
     }
+    if (!group->changed) /* else positions may be those of other members */
+        pccl_master_take_over_hubs(group);
     return true;
 }
 

@@ -24,6 +24,13 @@ struct pccl_link_intent {
     uint64_t rate;      /* likewise; at most PCCL_RATE_MOST */
 };
 
+/* Whether all hold a link to a member, or it to all, in a group too large for a mesh (hubs.c). */
+struct pccl_hub {
+    bool wanted;
+    uint32_t idle;            /* updates since an operation used them */
+    uint64_t barred_until_us; /* one of them could not be opened, so they are not asked for before */
+};
+
 /* A member's part in the tests of an optimization. */
 struct pccl_master_test {
     bool running;  /* it loads the path to another member, and its report is awaited */
@@ -114,6 +121,7 @@ struct pccl_remote {
 
     struct pccl_link_intent *intents;
     uint32_t intent_count, intent_capacity;
+    struct pccl_hub to_hub, from_hub;
     struct pccl_report *report;   /* RESUMING */
     struct pccl_witness *witness; /* owned: what it has reported as a member of its group; NULL: nothing */
 };

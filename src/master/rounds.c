@@ -4,6 +4,7 @@
  */
 #include "master/commands.h"
 #include "master/eligibility.h"
+#include "master/hubs.h"
 #include "master/links.h"
 #include "master/newcomers.h"
 #include "master/operations.h"
@@ -98,6 +99,7 @@ static void conclude_update(struct pccl_master *m)
         added_count = admit_all(m, added);
     for (uint32_t i = 0; i < m->group_count; i++)
         pccl_master_drop_operations(m, m->groups[i]);
+    pccl_master_age_hubs(m);
     struct pccl_text why, costs; /* nothing is in flight that a new view could kill */
     uint32_t adopted = pccl_master_adopt_rings(m, &why), moved = pccl_master_review_costs(m, &costs);
     if (added_count > 0)

@@ -1,8 +1,8 @@
 /*
  * All that the master knows. Its files share this and nothing else; besides them, only the simulator's checkers look at
  * it. What may be done to it, and when, is said in the headers of its concerns: output, roster, queues,
- * newcomers, admission, slow_peers, eligibility, rings, membership, views, edges, links, operations, rounds, sync,
- * tuning, recovery, where, diagnosis.
+ * newcomers, admission, slow_peers, eligibility, rings, membership, views, edges, links, hubs, operations, rounds,
+ * sync, tuning, recovery, where, diagnosis.
  */
 #ifndef PCCL_MASTER_STATE_H
 #define PCCL_MASTER_STATE_H

@@ -1,10 +1,12 @@
 #include "master/subgroups.h"
 
 #include "master/eligibility.h"
+#include "master/hubs.h"
 #include "master/links.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/roster.h"
+#include "wire/cost.h"
 #include "wire/subgroup.h"
 
 #include <string.h>
@@ -176,7 +178,9 @@ bool pccl_master_found(struct pccl_master *m, struct pccl_peer_group *group, str
     if (pccl_master_find_subgroup(group, subgroup->name) != NULL || !order_members(m, group, subgroup))
         return false;
     subgroup->cost = group->cost; /* a part of a mesh is a mesh */
+    subgroup->cost.mesh = pccl_cost_has_all_pairs(&group->cost, group->ring_count);
     write_result(subgroup, op->result);
+    subgroup->cost = pccl_founded_cost(&(struct pccl_bytes){op->result, op->result_bytes});
     for (uint32_t i = 0; i < subgroup->count; i++)
         subgroup->knows[i] = true;
     enter(group, subgroup);
@@ -215,6 +219,7 @@ static void end(struct pccl_master *m, struct pccl_peer_group *group, struct pcc
     if (subgroup->living)
         count_links(m, subgroup, false);
     pccl_master_request_better_links(m, group); /* some may have been counted on */
+    pccl_master_request_hub_links(m, group);
     forget(m, group, subgroup);
 }
 

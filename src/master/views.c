@@ -2,6 +2,7 @@
  * Views: what follows from a new one, and what members and newcomers are told (PROTOCOL 1.3, 6).
  * This file does not decide who comes and goes, or why there is a new view.
  */
+#include "master/hubs.h"
 #include "master/links.h"
 #include "master/operations.h"
 #include "master/output.h"
@@ -127,7 +128,7 @@ static void enter_view(struct pccl_master *m, struct pccl_peer_group *group)
         pccl_master_await_anew(m, group);
     } else {
         pccl_master_drop_undecided(m, group);
-        pccl_master_decide_cost(group);
+        pccl_master_decide_cost(m, group);
         group->firm = m->epoch;
     }
     m->tally.views++;
@@ -163,8 +164,10 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
             pccl_master_send_epoch(m, to, &change);
     }
     for (uint32_t i = 0; i < m->group_count; i++) {
-        if (m->groups[i]->changed)
+        if (m->groups[i]->changed) {
             pccl_master_request_better_links(m, m->groups[i]);
+            pccl_master_request_hub_links(m, m->groups[i]);
+        }
         m->groups[i]->changed = m->groups[i]->replans = false;
     }
     say_epoch(m, added_count, removed_count, why);

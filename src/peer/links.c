@@ -1,7 +1,7 @@
 /*
- * The links that this peer holds: to its ring successor, in a small group to every other member,
- * and to the peers that the master names (newcomers warm up before they are admitted). A link that
- * breaks is reported, as evidence, and dialed again.
+ * The links that this peer holds: to its ring successor, in a small group to every other member, in
+ * a larger one to and as hubs, and to the peers that the master names (newcomers warm up before they
+ * are admitted). A link that breaks is reported, as evidence, and dialed again.
  */
 #include "core/ticket.h"
 #include "peer/links.h"
@@ -195,30 +195,38 @@ void pccl_peer_forget_warm_ups(struct pccl_peer *p)
 {
     for (uint32_t i = 0; i < p->link_count; i++)
         p->links[i].warm = false;
-    pccl_peer_links_follow_view(p);
+    pccl_peer_links_follow_view(p, false);
+}
+
+/* A link to it is one of the group's mesh, or of a hub. */
+static bool view_wants(const struct pccl_peer *p, const struct pccl_id *id)
+{
+    uint32_t place = pccl_id_find(p->ring, p->ring_count, id),
+             own = pccl_id_find(p->ring, p->ring_count, &p->config.id);
+    return place < p->ring_count && own < p->ring_count &&
+           pccl_cost_wants(&p->cost, p->ring_count, p->positions[own], p->positions[place]);
 }
 
 /*
- * To be called after every change of the membership or the ring. Links of the mesh are added when
+ * To be called after every change of the membership or the ring. Links beside the ring are added when
  * the master asks for them.
  */
-void pccl_peer_links_follow_view(struct pccl_peer *p)
+void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view)
 {
     const struct pccl_id *successor = pccl_peer_successor(p);
-    bool is_small = p->ring_count <= PCCL_MESH_PEERS_MAX;
     if (successor != NULL && need_link(p, successor) == NULL)
         return;
     for (uint32_t i = 0; i < p->link_count;) {
         struct pccl_peer_link *link = &p->links[i];
         bool member = pccl_peer_knows_member(p, &link->id);
-        bool admitted = link->warm && member; /* its address is vouched for now, and the link may be needed at once */
+        bool decided = link->warm && member && new_view; /* the view says whether it is wanted, maybe at once */
         link->ring = successor != NULL && pccl_id_equal(&link->id, successor);
-        link->mesh = member && is_small && pccl_peer_is_in_group(p, &link->id);
-        link->failed = link->failed && !link->ring && !admitted; /* a failure in the new ring is reported anew */
-        link->warm = link->warm && !member;                      /* the view says which members' links are wanted */
-        if (admitted)
-            forgive(p, link);
-        if ((link->ring || (admitted && is_wanted(link))) && link->out == PCCL_DIAL_DOWN && link->candidate_count > 0)
+        link->mesh = member && view_wants(p, &link->id);
+        link->failed = link->failed && !link->ring && !decided; /* a failure in the new ring is reported anew */
+        link->warm = link->warm && !decided;
+        if (decided)
+            forgive(p, link); /* a newcomer's address is vouched for now */
+        if ((link->ring || (decided && is_wanted(link))) && link->out == PCCL_DIAL_DOWN && link->candidate_count > 0)
             dial(p, link);
         if (!tidy_link(p, link))
             i++;

@@ -21,7 +21,8 @@ void pccl_peer_unwant_link(struct pccl_peer *p, const struct pccl_id *id);
 void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_up);
 void pccl_peer_forget(struct pccl_peer *p, const struct pccl_id *id);
 void pccl_peer_forget_warm_ups(struct pccl_peer *p);
-void pccl_peer_links_follow_view(struct pccl_peer *p);
+/* The membership has changed, or the view. A new view says which members' links are wanted. */
+void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view);
 /* The link to this peer, which this one has dialed, stands. */
 bool pccl_peer_holds_link(const struct pccl_peer *p, const struct pccl_id *id);
 void pccl_peer_tick_links(struct pccl_peer *p);

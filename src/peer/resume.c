@@ -126,7 +126,7 @@ void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *r
     }
     p->decisions = pccl_max_u64(p->decisions, recovered->decisions);
     p->resuming = false;
-    pccl_peer_links_follow_view(p);
+    pccl_peer_links_follow_view(p, false);
     if (p->state == PCCL_PEER_OVER)
         return;
     pccl_peer_log(p, PCCL_LOG_INFO, "the run goes on after the restart of the master");

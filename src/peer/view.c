@@ -70,7 +70,7 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
     p->rounds[PCCL_ROUND_SYNC] = welcome->sync;
     p->revision = welcome->revision;
     pccl_peer_drop_announcements(p, other_run);
-    pccl_peer_links_follow_view(p);
+    pccl_peer_links_follow_view(p, true);
     if (p->state == PCCL_PEER_OVER)
         return; /* no memory for a link: the call has failed */
     struct pccl_attributes live = pccl_peer_live_attributes(p);
@@ -174,5 +174,5 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
         if (p->state == PCCL_PEER_OVER)
             return;
     }
-    pccl_peer_links_follow_view(p);
+    pccl_peer_links_follow_view(p, change->view_changed);
 }

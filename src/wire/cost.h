@@ -1,11 +1,13 @@
 /*
- * Decides when a figure of a link has changed so much that it is reported, as plans made with the
- * old one would be poor.
+ * Cost data: which links a view counts on beside those of its ring; and when a figure of a link has changed so much
+ * that it is reported, as plans made with the old one would be poor.
  */
 #ifndef PCCL_WIRE_COST_H
 #define PCCL_WIRE_COST_H
 
 #include "core/base.h"
+#include "core/limits.h"
+#include "wire/wire.h"
 
 #define PCCL_RATE_MOST UINT64_C(10000000000) /* bytes per second; all faster links count as equal */
 
@@ -15,5 +17,27 @@
  */
 bool pccl_rtt_moved(uint32_t was_us, uint32_t now_us);
 bool pccl_rate_moved(uint64_t was, uint64_t now);
+
+/* The bit of a member of a group that may have hubs, by its position in the canonical order. */
+static inline uint64_t pccl_hub_bit(uint32_t position) { return UINT64_C(1) << position; }
+/* Of as many members as a group with hubs may have: the bits of all. */
+static inline uint64_t pccl_all_hubs(uint32_t members) { return UINT64_MAX >> (PCCL_HUB_PEERS_MAX - members); }
+/*
+ * Whether the view of so many members is one in which the one in position `from` of the canonical order holds a link to
+ * the one in position `to`, whatever their ring is. It stands if `mesh` is 1.
+ */
+static inline bool pccl_cost_wants(const struct pccl_cost *cost, uint32_t members, uint32_t from, uint32_t to)
+{
+    if (from == to || members <= PCCL_MESH_PEERS_MAX || members > PCCL_HUB_PEERS_MAX)
+        return from != to && members <= PCCL_MESH_PEERS_MAX;
+    return (cost->to_hubs & pccl_hub_bit(to)) != 0 || (cost->from_hubs & pccl_hub_bit(from)) != 0;
+}
+
+/* Links stand between all pairs, also of any part of the members. */
+static inline bool pccl_cost_has_all_pairs(const struct pccl_cost *cost, uint32_t members)
+{
+    return cost->mesh != 0 && (members <= PCCL_MESH_PEERS_MAX ||
+                               (members <= PCCL_HUB_PEERS_MAX && cost->to_hubs == pccl_all_hubs(members)));
+}
 
 #endif

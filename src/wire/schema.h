@@ -87,11 +87,13 @@
     F(U32, gap_3_us, , )
 
 #define PCCL_FIELDS_cost(F) /* what the master told all members of a group about their links, with the view */         \
-    F(U8, mesh, 0, 1)       /* 1: all pairs of members hold links, so direct exchange is possible */                   \
+    F(U8, mesh, 0, 1)       /* 1: all links for direct exchange stand: of all pairs, or those of the hubs */           \
     F(U32, rtt_us, , )      /* the longest round trip of the ring's links; 0: unknown */                               \
     F(U64, rate, , )        /* bytes per second of its slowest link; 0: unknown */                                     \
-    F(U32, mesh_rtt_us, , ) /* the longest round trip between any two members; 0: not all pairs are known */           \
-    F(U64, mesh_rate, , )   /* bytes per second of the slowest pair; 0 likewise */
+    F(U32, mesh_rtt_us, , ) /* the longest round trip of these links; 0: not all are known */                          \
+    F(U64, mesh_rate, , )   /* bytes per second of the slowest of them; 0 likewise */                                  \
+    F(U64, to_hubs, , )     /* in a group too large for a mesh: all hold links to these members, by canonical order */ \
+    F(U64, from_hubs, , )   /* and these to all */
 
 #define PCCL_FIELDS_place(F) /* where a peer is */                                                                     \
     F(ID, peer, 1, )                                                                                                   \

@@ -2,6 +2,7 @@
 
 #include "core/bytes.h"
 #include "core/siphash.h"
+#include "wire/cost.h"
 
 #include <string.h>
 
@@ -88,11 +89,14 @@ void pccl_founded_put_cost(uint8_t *founded, const struct pccl_cost *cost)
 struct pccl_cost pccl_founded_cost(const struct pccl_bytes *founded)
 {
     const uint8_t *at = founded->data;
+    const uint32_t count = pccl_founded_count(founded);
+    const bool has_hubs = at[0] != 0 && count > PCCL_MESH_PEERS_MAX && count <= PCCL_HUB_PEERS_MAX;
     return (struct pccl_cost){.mesh = at[0] != 0,
                               .rtt_us = (uint32_t)pccl_get(at + 1, 4),
                               .rate = pccl_get(at + 5, 8),
                               .mesh_rtt_us = (uint32_t)pccl_get(at + 13, 4),
-                              .mesh_rate = pccl_get(at + 17, 8)};
+                              .mesh_rate = pccl_get(at + 17, 8),
+                              .to_hubs = has_hubs ? pccl_all_hubs(count) : 0};
 }
 
 void pccl_founded_put_seat(uint8_t *founded, uint32_t rank, const struct pccl_founded_seat *seat)

@@ -52,6 +52,48 @@ def test_results(run):
         peers.append(run.join(1, peers))
 
 
+def test_hubs(run):
+    """Eighteen are too many for a mesh: they open the links that a gather or an all-to-all would use, and at
+    the next update go directly over them; after many updates without one of these the links are closed."""
+    count, peers = 3000, phases.start(run, 18)
+    root = peers[ROOT]
+
+    def links():
+        found = phases.look(root)["connections"]
+        return [sum(one["direction"] == direction for one in found) for direction in ("from", "to")]
+
+    def senders():
+        neighbors = phases.look(root)["operations"][-1]["neighbors"]
+        return sum(one["direction"] == "from" and one["bytes"] > 0 for one in neighbors)
+
+    def update():
+        for call in [peer.start("update") for peer in peers]:
+            call.wait(rc=SUCCESS)
+
+    right(collect(peers, "root_gather", 1, count))
+    equal(senders(), 1, "who sends to the root along the ring")
+    harness.poll(lambda: links() == [17, 1], "links to the root")
+    update()
+    right(collect(peers, "root_gather", 1, count))
+    right(collect(peers, "root_blobs", 2, count))
+    equal(senders(), 17, "who sends to the root directly")
+    right(collect(peers, "all_to_all", 3, count))
+    equal(senders(), 1, "who sends to one of all along the ring")
+    harness.poll(lambda: links() == [17, 17], "links between all")
+    update()
+    right(collect(peers, "all_to_all", 3, count))
+    check(senders() > 10, "it goes directly")  # of so many neighbors not all are recorded
+    peers.pop().kill()
+    harness.poll(lambda: links() == [16, 16], "the death")
+    update()
+    right(collect(peers, "all_to_all", 3, count))
+    check(senders() > 10, "it goes directly among those who are left")
+    for _ in range(34):
+        update()
+    harness.poll(lambda: links() == [1, 1], "the end of links that are not used")
+    right(collect(peers, "root_gather", 1, count))
+    run.master.wait_line("links that no operation has used lately are closed")
+
 def test_quantized(run):
     """All, the root and the owner of a part too, get the same bits, close to what was sent; through
     the master they get what was sent."""

@@ -1,9 +1,9 @@
 /*
  * An abstract data path: a bulk operation completes at a peer some time after every member of its
  * start view has started the same (instance, start view) and the links it needs are up (direct
- * exchange: all pairs, otherwise the ring), unless a member died or was cut off before its part had
- * left. Whoever starts announces it to those it receives from. What the real data path must prove
- * itself (segments, restore, buffers) has its own rigs.
+ * exchange: all pairs, or those of the root; otherwise the ring), unless a member died or was cut off before its part
+ * had left. Whoever starts announces it to those it receives from. What the real data path must prove itself (segments,
+ * restore, buffers) has its own rigs.
  */
 #include "peer/pairs.h"
 #include "sim.h"
@@ -32,13 +32,17 @@ struct sim_bulk {
     struct pccl_epoch view;
     uint32_t world, started;
     struct pccl_id *ring; /* owned; of the view */
-    bool mesh;
+    enum way { ALONG_THE_RING, OF_ALL_PAIRS, TO_THE_ROOT, FROM_THE_ROOT } way;
+    uint32_t root; /* its place in the ring, if data goes to or from it directly */
     struct part *parts;
 };
 
+/* A link over which data goes; or, as always to the next in the ring, at least READY. */
 static bool is_needed(const struct sim_bulk *bulk, uint32_t from, uint32_t to)
 {
-    return from != to && (bulk->mesh || (from + 1) % bulk->world == to);
+    bool directly = bulk->way == OF_ALL_PAIRS || (bulk->way == TO_THE_ROOT && to == bulk->root) ||
+                    (bulk->way == FROM_THE_ROOT && from == bulk->root);
+    return from != to && (directly || (from + 1) % bulk->world == to);
 }
 
 static uint32_t place_of(const struct sim_bulk *bulk, const struct pccl_id *id)
@@ -57,6 +61,25 @@ static bool is_open(struct sim *sim, const struct pccl_id *from_id, const struct
     for (uint32_t i = 0; from != NULL && i < from->link_count; i++)
         up = up || (from->links[i].up && !from->links[i].incoming && pccl_id_equal(&from->links[i].peer, to_id));
     return up && to != NULL && sim_net_state(sim, from->process.host, to->process.host, SIM_DATA) == SIM_WHOLE;
+}
+
+/* The way of an operation of these members. In a large group only what is gathered, scattered or exchanged has one. */
+static enum way way_of(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost, uint32_t count,
+                       uint32_t root_position)
+{
+    const uint8_t collective = descriptor->collective;
+    const uint64_t root = UINT64_C(1) << root_position % 64;
+    if (cost->mesh == 0)
+        return ALONG_THE_RING;
+    if (count <= PCCL_MESH_PEERS_MAX)
+        return OF_ALL_PAIRS;
+    if (collective == PCCL_ALL_TO_ALL || collective == PCCL_ALL_TO_ALL_V)
+        return cost->to_hubs == UINT64_MAX >> (64 - count) ? OF_ALL_PAIRS : ALONG_THE_RING;
+    if ((collective == PCCL_GATHER || collective == PCCL_GATHER_V) && (cost->to_hubs & root) != 0)
+        return TO_THE_ROOT;
+    if ((collective == PCCL_SCATTER || collective == PCCL_SCATTER_V) && (cost->from_hubs & root) != 0)
+        return FROM_THE_ROOT;
+    return ALONG_THE_RING;
 }
 
 static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op,
@@ -89,7 +112,11 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
     if (bulk->ring == NULL || count != op->world)
         abort();
     memcpy(bulk->ring, ring, count * sizeof *ring);
-    bulk->mesh = !is_pair && (subgroup != NULL ? subgroup->cost : pccl_peer_cost(peer->machine)).mesh != 0;
+    const struct pccl_cost cost = subgroup != NULL ? subgroup->cost : pccl_peer_cost(peer->machine);
+    const uint32_t *positions = subgroup != NULL ? subgroup->positions : pccl_peer_positions(peer->machine);
+    uint32_t root = pccl_id_find(bulk->ring, count, &op->descriptor.root);
+    bulk->root = root;
+    bulk->way = is_pair ? ALONG_THE_RING : way_of(&op->descriptor, &cost, count, root < count ? positions[root] : 0);
     bulk->next = sim->bulks;
     sim->bulks = bulk;
     return bulk;
@@ -152,13 +179,15 @@ static void fail_behind_done(struct sim *sim, void *subject, uint64_t unused_a, 
 }
 
 /*
- * Direct exchange: the links between the two; else what one puts in travels round the whole ring.
+ * Direct exchange: the links between the two over which data goes; else what one puts in travels round the whole ring.
  */
 static bool reaches(struct sim *sim, const struct sim_bulk *bulk, const struct sim_peer *mine,
                     const struct sim_peer *other)
 {
-    if (bulk->mesh)
-        return is_open(sim, &mine->id, &other->id) && is_open(sim, &other->id, &mine->id);
+    uint32_t here = place_of(bulk, &mine->id), there = place_of(bulk, &other->id);
+    if (bulk->way != ALONG_THE_RING)
+        return (!is_needed(bulk, here, there) || is_open(sim, &mine->id, &other->id)) &&
+               (!is_needed(bulk, there, here) || is_open(sim, &other->id, &mine->id));
     for (uint32_t i = 0; i < bulk->world; i++)
         if (!is_open(sim, &bulk->ring[i], &bulk->ring[(i + 1) % bulk->world]))
             return false;

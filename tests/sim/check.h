@@ -86,6 +86,7 @@ struct sim_checks {
     const struct pccl_launch *launch;
     struct pccl_epoch master_epoch;
     uint64_t master_boot, master_joint;
+    uint64_t updating_boot, first_update; /* the round that was open when it was first seen */
 };
 
 struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *lineage, uint32_t group,
@@ -108,6 +109,9 @@ void sim_check_end_of_life(struct sim *sim, struct sim_peer *peer);
 void sim_check_expelled(struct sim *sim, const struct sim_master *master, struct sim_peer *peer,
                         const struct pccl_msg_expelled *expelled);
 void sim_check_removals(struct sim *sim, struct sim_master *master);
+/* A commit goes out to somebody who launched it so. */
+void sim_check_direct_use(struct sim *sim, const struct sim_master *master, const struct sim_instance *instance,
+                          const struct sim_launch *launch);
 void sim_check_new_view(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group);
 void sim_check_updated(struct sim *sim, const struct sim_master *master);
 void sim_check_unreachable(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer);

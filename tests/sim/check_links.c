@@ -81,7 +81,66 @@ static bool is_up(struct sim *sim, const struct sim_master *master, const struct
     return heard != NULL && heard->up;
 }
 
+/* ---- hubs ---- */
+
+/* What a committed operation, which all have called, was of is a hub by right; and how long it may be one. */
+void sim_check_direct_use(struct sim *sim, const struct sim_master *master, const struct sim_instance *instance,
+                          const struct sim_launch *launch)
+{
+    const struct pccl_descriptor *descriptor = &launch->descriptor;
+    const uint8_t collective = descriptor->collective;
+    bool to = collective == PCCL_GATHER || collective == PCCL_GATHER_V;
+    bool from = collective == PCCL_SCATTER || collective == PCCL_SCATTER_V;
+    bool all = collective == PCCL_ALL_TO_ALL || collective == PCCL_ALL_TO_ALL_V;
+    if (launch->tiny || instance->name.subgroup != 0 || !(to || from || all))
+        return;
+    for (uint32_t i = 0; i < sim->peer_count; i++) {
+        struct sim_peer *peer = sim->peers[i];
+        const struct pccl_remote *remote = pccl_master_find(master->machine, &peer->id);
+        bool concerns = remote != NULL && remote->group_number == instance->group && remote->group != NULL &&
+                        (all || pccl_id_equal(&descriptor->root, &peer->id));
+        uint64_t now = 1 + master->machine->rounds[PCCL_ROUND_UPDATE];
+        if (concerns && (to || all))
+            peer->to_hub_asked = now;
+        if (concerns && from)
+            peer->from_hub_asked = now;
+    }
+}
+
+/* D7: the hubs of a view are members of whom operations asked for that; D8: lately. */
+static void check_hubs(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group,
+                       bool whole)
+{
+    const struct pccl_master *m = master->machine;
+    uint64_t known =
+        group->ring_count <= PCCL_HUB_PEERS_MAX ? UINT64_MAX >> (PCCL_HUB_PEERS_MAX - group->ring_count) : 0;
+    if (group->ring_count <= PCCL_MESH_PEERS_MAX || group->ring_count - 1 > m->config.hub_links)
+        known = 0;
+    if (((group->cost.to_hubs | group->cost.from_hubs) & ~known) != 0)
+        sim_fail(sim, "D7 hubs in a group of %u, or such as are no members", group->ring_count);
+    for (uint32_t i = 0; known != 0 && i < group->ring_count; i++) {
+        const struct sim_peer *peer = sim_peer_find(sim, &group->ring[i]->id);
+        bool to = (group->cost.to_hubs >> group->ring[i]->rank & 1) != 0;
+        bool from = (group->cost.from_hubs >> group->ring[i]->rank & 1) != 0;
+        if (peer == NULL || (to && peer->to_hub_asked == 0) || (from && peer->from_hub_asked == 0))
+            sim_fail(sim, "D7 %02x%02x is a hub, and no operation has asked for it", group->ring[i]->id.bytes[0],
+                     group->ring[i]->id.bytes[1]);
+        uint64_t patience = m->config.hub_updates + 2, now = m->rounds[PCCL_ROUND_UPDATE];
+        if (whole && now > sim->checks->first_update + patience &&
+            ((to && peer->to_hub_asked + patience < now) || (from && peer->from_hub_asked + patience < now)))
+            sim_fail(sim, "D8 %02x%02x is still a hub, and for more than %u updates no operation has used it",
+                     group->ring[i]->id.bytes[0], group->ring[i]->id.bytes[1], m->config.hub_updates);
+    }
+}
+
 /* ---- the checks ---- */
+
+/* The view counts on this link beside the ring. */
+static bool is_counted_on(const struct pccl_peer_group *group, uint32_t i, uint32_t k)
+{
+    return group->cost.mesh != 0 &&
+           pccl_cost_wants(&group->cost, group->ring_count, group->ring[i]->rank, group->ring[k]->rank);
+}
 
 static void add_path(struct sim *sim, const struct sim_master *master, const struct pccl_remote *from,
                      const struct pccl_remote *to, struct pccl_cost *cost)
@@ -130,13 +189,18 @@ void sim_check_updated(struct sim *sim, const struct sim_master *master)
     uint64_t joint = pccl_master_joint(m);
     bool decided = sim->checks->master_joint + 1 == joint;
     sim->checks->master_joint = joint;
+    if (sim->checks->updating_boot != master->config.boot)
+        sim->checks->first_update = m->rounds[PCCL_ROUND_UPDATE];
+    sim->checks->updating_boot = master->config.boot;
     for (uint32_t g = 0; decided && g < m->group_count; g++) {
         const struct pccl_peer_group *group = m->groups[g];
         uint64_t since;
         bool whole = true;
         for (uint32_t i = 0; i < group->ring_count; i++)
-            for (uint32_t k = 0; group->cost.mesh != 0 && k < group->ring_count; k++)
-                whole = whole && (k == i || is_up(sim, master, &group->ring[i]->id, &group->ring[k]->id, &since));
+            for (uint32_t k = 0; k < group->ring_count; k++)
+                whole = whole && (!is_counted_on(group, i, k) ||
+                                  is_up(sim, master, &group->ring[i]->id, &group->ring[k]->id, &since));
+        check_hubs(sim, master, group, whole);
         struct pccl_cost now = figures_of(sim, master, group);
         if (whole && (pccl_rtt_moved(group->cost.rtt_us, now.rtt_us) || pccl_rate_moved(group->cost.rate, now.rate)))
             sim_fail(sim, "D5 after an update the view says %u us and %llu bytes/s, and it is %u and %llu",
@@ -155,11 +219,15 @@ void sim_check_new_view(struct sim *sim, const struct sim_master *master, const 
     if (group->cost.rtt_us != figures.rtt_us || group->cost.rate != figures.rate)
         sim_fail(sim, "D4 a new view says %u us and %llu bytes/s, and its links have %u and %llu", group->cost.rtt_us,
                  (unsigned long long)group->cost.rate, figures.rtt_us, (unsigned long long)figures.rate);
-    if (group->cost.mesh != 0 && (group->ring_count < 2 || group->ring_count > PCCL_MESH_PEERS_MAX))
+    bool is_large = group->ring_count > PCCL_MESH_PEERS_MAX;
+    if (group->cost.mesh != 0 &&
+        (group->ring_count < 2 || (is_large && (group->cost.to_hubs | group->cost.from_hubs) == 0)))
         sim_fail(sim, "D1 direct exchange in a group of %u", group->ring_count);
-    for (uint32_t i = 0; group->cost.mesh != 0 && i < group->ring_count; i++)
+    sim->totals.hub_views += is_large && group->cost.mesh != 0;
+    check_hubs(sim, master, group, false);
+    for (uint32_t i = 0; i < group->ring_count; i++)
         for (uint32_t k = 0; k < group->ring_count; k++)
-            if (k != i && !is_up(sim, master, &group->ring[i]->id, &group->ring[k]->id, &since))
+            if (is_counted_on(group, i, k) && !is_up(sim, master, &group->ring[i]->id, &group->ring[k]->id, &since))
                 sim_fail(sim, "D1 direct exchange in view %u.%llu, but nobody said that %02x%02x reaches %02x%02x",
                          group->view.inc, (unsigned long long)group->view.number, group->ring[i]->id.bytes[0],
                          group->ring[i]->id.bytes[1], group->ring[k]->id.bytes[0], group->ring[k]->id.bytes[1]);
@@ -212,11 +280,12 @@ void sim_check_meshes(struct sim *sim)
     const struct pccl_master *m = sim_master_is_up(sim) ? master->machine : NULL;
     for (uint32_t g = 0; m != NULL && !m->recovering && g < m->group_count; g++) {
         const struct pccl_peer_group *group = m->groups[g];
-        for (uint32_t i = 0; group->cost.mesh != 0 && i < group->ring_count; i++) {
+        for (uint32_t i = 0; i < group->ring_count; i++) {
             const struct sim_peer *from = sim_peer_find(sim, &group->ring[i]->id);
             for (uint32_t k = 0; from != NULL && k < group->ring_count; k++) {
                 uint64_t since = 0;
-                if (k == i || is_up(sim, master, &from->id, &group->ring[k]->id, &since) || since == UINT64_MAX)
+                if (!is_counted_on(group, i, k) || is_up(sim, master, &from->id, &group->ring[k]->id, &since) ||
+                    since == UINT64_MAX)
                     continue;
                 /*
                  * The master waits until it has heard both ends: who is silent may be gone

@@ -668,6 +668,8 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
             sim_instance_find(sim, &master->machine->lineage, to->group, &msg.as.outcome.instance, true);
         check_counting(sim, master, to, instance);
         const struct sim_launch *launch = sim_launch_of(instance, to);
+        if (launch != NULL)
+            sim_check_direct_use(sim, master, instance, launch);
         if (launch != NULL && pccl_view_is_past(&instance->name, &launch->start_view, &tap->view))
             sim_fail(sim, "I5 p%u is told of a newer view before the commit of %s", to->process.number,
                      sim_instance_text(&instance->name));

@@ -51,6 +51,22 @@ static void set_limits(struct sim_plan *plan, uint32_t silence_ms)
     plan->peer.stuck_ms = 0;
 }
 
+/* A few runs have more members than make a mesh: one group, in which hubs come and go. */
+static void draw_crowd(struct sim *sim)
+{
+    struct sim_plan *plan = &sim->plan;
+    uint64_t drawn = sim_mix(sim->seed, 0xc04d);
+    plan->master.hub_updates = 1 + (uint32_t)(drawn / 64 % 3);
+    if (drawn % 64 != 0)
+        return;
+    plan->groups = 1;
+    plan->hosts = 8;
+    plan->peers = PCCL_MESH_PEERS_MAX + 1 + (uint32_t)(drawn / 256 % 3);
+    plan->population_max = PCCL_MESH_PEERS_MAX + 3;
+    plan->bulk_percent = 80;
+    plan->pairs = false; /* most of what is sent would be refused there, at one end or both */
+}
+
 static void draw_plan(struct sim *sim)
 {
     struct sim_plan *plan = &sim->plan;
@@ -83,6 +99,7 @@ static void draw_plan(struct sim *sim)
     plan->subgroups = sim_mix(sim->seed, 0x5b9) % 2 == 0;
     plan->pairs = sim_mix(sim->seed, 0x9a1) % 2 == 0;
     set_limits(plan, (uint32_t)sim_between(sim, 1500, 2500));
+    draw_crowd(sim);
     plan->peer.op_timeout_ms = plan->divergent || sim_chance(sim, 40) ? (uint32_t)sim_between(sim, 800, 4000) : 0;
     plan->peer.call_timeout_ms = sim_chance(sim, 25) ? (uint32_t)sim_between(sim, 2000, 8000) : 0;
     sim_sync_draw_plan(sim);

@@ -90,8 +90,8 @@ static void report(const struct sim_totals *t, double seconds)
            (unsigned long long)t->subgroups_ended);
     printf("  %llu sends ended well at one of the two ends, %llu were received from anybody\n",
            (unsigned long long)t->pair_commits, (unsigned long long)t->chosen);
-    printf("  %llu rings planned anew, %llu operations begun again at peers\n", (unsigned long long)t->replans,
-           (unsigned long long)t->restarts);
+    printf("  %llu rings planned anew, %llu operations begun again at peers; %llu views with hubs whose links stand\n",
+           (unsigned long long)t->replans, (unsigned long long)t->restarts, (unsigned long long)t->hub_views);
     printf("  %llu master crashes, %llu stops, %llu resets, %llu failed handshakes\n", (unsigned long long)t->crashes,
            (unsigned long long)t->stops, (unsigned long long)t->resets, (unsigned long long)t->handshakes_failed);
 }

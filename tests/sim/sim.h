@@ -408,6 +408,7 @@ struct sim_peer {
     struct link_heard *heard; /* owned: what masters heard of its links */
     uint32_t heard_count;
     uint64_t heard_boot, heard_sequence;
+    uint64_t to_hub_asked, from_hub_asked; /* 1 + the update before which an operation asked for it; 0: none has */
     uint64_t seen_joint, seen_sync, asked_round[PCCL_ROUND_KINDS];
     uint64_t unwell_until, master_unwell_until; /* stopped, cut off, reset: R9 */
     struct pccl_attributes seen_attributes;
@@ -746,7 +747,7 @@ struct sim_totals {
         steps, classes[PCCL_CLASS_COUNT], collectives[PCCL_COLLECTIVES], tiny_commits, hash, syncs, syncs_failed,
         fetches, fetches_failed, elections, state_refusals, foundings, founded, subgroup_commits, subgroups_ended,
         pair_commits, chosen, handshakes_failed, optimizations, no_rings, optimizations_withdrawn, tests, tests_failed,
-        searches, adoptions, reports, replans, restarts;
+        searches, adoptions, reports, replans, restarts, hub_views;
 };
 
 struct sim {

@@ -1,4 +1,4 @@
-/* When the figure of a link counts as changed. */
+/* When the figure of a link counts as changed, and which links a view counts on. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -45,12 +45,32 @@ static void what_becomes_known_has_moved_and_what_is_forgotten_has_not(void **st
     assert_false(pccl_rtt_moved(0, 0));
 }
 
+static void small_groups_want_all_pairs_and_large_ones_their_hubs(void **state)
+{
+    (void)state;
+    const struct pccl_cost none = {.mesh = 1}, hubs = {.mesh = 1, .to_hubs = 1 << 3, .from_hubs = UINT64_C(1) << 19};
+    for (uint32_t members = 2; members <= PCCL_HUB_PEERS_MAX + 1; members++)
+        for (uint32_t from = 0; from < members; from++)
+            for (uint32_t to = 0; to < members; to++) {
+                bool small = members <= PCCL_MESH_PEERS_MAX, large = members > PCCL_HUB_PEERS_MAX;
+                bool hub = !small && !large && (to == 3 || from == 19);
+                assert_int_equal(pccl_cost_wants(&none, members, from, to), small && from != to);
+                assert_int_equal(pccl_cost_wants(&hubs, members, from, to), (small || hub) && from != to);
+            }
+    const struct pccl_cost all = {.mesh = 1, .to_hubs = pccl_all_hubs(20)}, down = {.to_hubs = pccl_all_hubs(20)};
+    assert_true(pccl_cost_has_all_pairs(&none, PCCL_MESH_PEERS_MAX) && pccl_cost_has_all_pairs(&all, 20));
+    assert_false(pccl_cost_has_all_pairs(&all, 21) || pccl_cost_has_all_pairs(&down, 20));
+    assert_false(pccl_cost_has_all_pairs(&hubs, 20) || pccl_cost_has_all_pairs(&none, 20));
+    assert_true(pccl_all_hubs(PCCL_HUB_PEERS_MAX) == UINT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_move_by_a_factor_of_two),
         cmocka_unit_test(round_trips_move_by_a_factor_of_two),
         cmocka_unit_test(what_becomes_known_has_moved_and_what_is_forgotten_has_not),
+        cmocka_unit_test(small_groups_want_all_pairs_and_large_ones_their_hubs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

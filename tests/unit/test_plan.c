@@ -542,6 +542,45 @@ static void the_algorithm_follows_the_cost(void **state)
     assert_int_equal(make(32 << 20, PCCL_F16, 16, 0, &extreme).algorithm, PCCL_DIRECT);
 }
 
+/* With more members than make a mesh only what the ring relays goes directly, where the view has its hubs. */
+static void hubs_are_for_what_the_ring_relays(void **state)
+{
+    (void)state;
+    static const struct {
+        enum pccl_collective collective;
+        enum pccl_algorithm ring, direct;
+        bool to, from; /* it takes links to the root, or from it; neither: of all pairs */
+    } rows[] = {{PCCL_GATHER, PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, true, false},
+                {PCCL_SCATTER, PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, false, true},
+                {PCCL_ALL_TO_ALL, PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, false, false},
+                {PCCL_REDUCE, PCCL_REDUCE_CHAIN, PCCL_REDUCE_CHAIN, false, false},
+                {PCCL_ALL_GATHER, PCCL_GATHER_RING, PCCL_GATHER_RING, false, false}};
+    for (size_t i = 0; i < PCCL_COUNT_OF(rows); i++)
+        for (uint32_t ranks = PCCL_MESH_PEERS_MAX + 1; ranks <= PCCL_HUB_PEERS_MAX + 1; ranks++) {
+            const struct pccl_seat seat = {.ranks = ranks, .rank = 1, .root = 3};
+            const struct pccl_descriptor descriptor = {
+                .collective = (uint8_t)rows[i].collective, .datatype = PCCL_F32, .count = 1000};
+            const uint32_t *positions = mixed(ranks);
+            const uint64_t root = UINT64_C(1) << positions[3] % 64;
+            const uint64_t all = ranks <= 64 ? UINT64_MAX >> (64 - ranks) : UINT64_MAX;
+            const struct pccl_cost costs[] = {{.mesh = 1, .to_hubs = root},
+                                              {.mesh = 1, .from_hubs = root},
+                                              {.mesh = 1, .to_hubs = all},
+                                              {.mesh = 1, .to_hubs = all & ~root, .from_hubs = all & ~root},
+                                              {.to_hubs = all, .from_hubs = all}};
+            const bool pairs = !rows[i].to && !rows[i].from;
+            const bool directly[] = {rows[i].to, rows[i].from, rows[i].to || pairs, false, false};
+            for (size_t k = 0; k < PCCL_COUNT_OF(costs); k++) {
+                struct pccl_plan plan;
+                struct pccl_text reason;
+                assert_int_equal(pccl_plan_make(&descriptor, &costs[k], seat, positions, NULL, &plan, &reason),
+                                 PCCL_OK);
+                bool direct = directly[k] && ranks <= PCCL_HUB_PEERS_MAX;
+                assert_int_equal(plan.algorithm, direct ? rows[i].direct : rows[i].ring);
+            }
+        }
+}
+
 static void the_other_collectives_follow_it_too(void **state)
 {
     (void)state;
@@ -658,6 +697,7 @@ int main(void)
         cmocka_unit_test(huge_buffers_do_not_overflow),
         cmocka_unit_test(parts_lie_beyond_4_gib),
         cmocka_unit_test(the_algorithm_follows_the_cost),
+        cmocka_unit_test(hubs_are_for_what_the_ring_relays),
         cmocka_unit_test(the_other_collectives_follow_it_too),
         cmocka_unit_test(a_long_reduce_goes_along_the_chain),
         cmocka_unit_test(a_send_goes_along_a_chain_of_two),

@@ -4,11 +4,11 @@ Each: why the rule is there; the codes of which one must be what a seed fails wi
 edits: file, a text that is there exactly once (white space aside), what replaces it. Where a shallow checker would see
 the mistake at its first step, the plant blinds that checker, so that the audit shows the deep one working.
 """
-from . import (anybody, choices, crowds, direct_exchange, first_five, handshakes, liars, machines, members,
+from . import (anybody, choices, crowds, direct_exchange, first_five, handshakes, hubs, liars, machines, members,
                membership, operations, pairs, replans, restart, rounds, shared_state, subgroups, topology, verdicts)
 
 # In the order in which they are planted.
-AREAS = [first_five, operations, members, rounds, membership, crowds, restart, machines, direct_exchange, shared_state,
-         topology, subgroups, pairs, anybody, choices, verdicts, replans, liars, handshakes]
+AREAS = [first_five, operations, members, rounds, membership, crowds, restart, machines, direct_exchange, hubs,
+         shared_state, topology, subgroups, pairs, anybody, choices, verdicts, replans, liars, handshakes]
 
 PLANTS = [bug for area in AREAS for bug in area.PLANTS]

@@ -15,7 +15,7 @@ PLANTS = [
         ["D3"], ["mesh-cut", "mesh-cut-stuck"],
         [
             ("src/master/failed_links.c",
-             "bool mesh = from->group->cost.mesh != 0 &&",
+             "bool mesh = pccl_master_goes_directly(from, to) &&",
              "bool mesh = false &&"),
         ], last=12000),
     Bug("mesh_edge_removes_its_end",

@@ -6,7 +6,9 @@ PLANTS = [
         "9.7: a link to a newcomer has failed, and stays down when that is in until its long pause is over",
         [], ["subgroup-newcomer-link"],
         [
-            ("src/peer/links.c", "bool admitted = link->warm && member;", "bool admitted = false;"),
+            ("src/peer/links.c",
+             "bool decided = link->warm && member && new_view;",
+             "bool decided = false; (void)new_view;"),
         ]),
     Bug("newcomers_links_count",
         "9.7: a link that failed before the newcomer was in ends what is founded once it is",

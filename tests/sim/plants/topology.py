@@ -204,7 +204,7 @@ PLANTS = [
         [], ["topology-background-many"],
         [
             ("src/master/views.c",
-             "if (m->groups[i]->changed) pccl_master_request_better_links(m, m->groups[i]);",
+             "pccl_master_request_better_links(m, m->groups[i]);",
              ""),
         ]),
     Bug("told_by_a_test_is_not_remembered",

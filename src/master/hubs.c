@@ -1,0 +1,148 @@
+/*
+ * Who is a hub. That an operation has asked for one is known when it is committed, since `done` says what it is: then
+ * all members have called it. It does not know what becomes of links, or when there is a view.
+ */
+#include "master/hubs.h"
+
+#include "master/eligibility.h"
+#include "master/links.h"
+#include "master/output.h"
+#include "master/roster.h"
+#include "wire/cost.h"
+
+static bool may_have_hubs(const struct pccl_master *m, const struct pccl_peer_group *group)
+{
+    uint32_t count = group->ring_count;
+    return !pccl_master_is_small(count) && count <= PCCL_HUB_PEERS_MAX && count - 1 <= m->config.hub_links;
+}
+
+/* ---- what operations ask for ---- */
+
+enum hubs { NO_HUB, ROOT_FROM_ALL, ROOT_TO_ALL, ALL_FROM_ALL };
+
+/* What an operation of this kind needs to go directly. Along the ring others have to pass on what it moves. */
+static enum hubs hubs_for(enum pccl_collective collective)
+{
+    switch (collective) {
+    case PCCL_GATHER:
+    case PCCL_GATHER_V: return ROOT_FROM_ALL;
+    case PCCL_SCATTER:
+    case PCCL_SCATTER_V: return ROOT_TO_ALL;
+    case PCCL_ALL_TO_ALL:
+    case PCCL_ALL_TO_ALL_V: return ALL_FROM_ALL;
+    default: return NO_HUB;
+    }
+}
+
+static struct pccl_hub *hub_of(struct pccl_remote *remote, enum hubs hubs)
+{
+    return hubs == ROOT_TO_ALL ? &remote->from_hub : &remote->to_hub;
+}
+
+/* The members that the operation needs as hubs: this one or, if it is NULL, all. Nothing if one of them is barred. */
+static void want(struct pccl_master *m, struct pccl_peer_group *group, enum hubs hubs, const struct pccl_remote *root)
+{
+    bool barred = false, any = false;
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        if (root == NULL || root == group->ring[i])
+            barred = barred || m->now_us < hub_of(group->ring[i], hubs)->barred_until_us;
+    for (uint32_t i = 0; i < group->ring_count && !barred; i++) {
+        struct pccl_hub *hub = hub_of(group->ring[i], hubs);
+        if (root != NULL && root != group->ring[i])
+            continue;
+        any = any || !hub->wanted;
+        hub->wanted = true;
+        hub->idle = 0;
+    }
+    if (!any)
+        return;
+    pccl_master_log(m, PCCL_LOG_INFO, NULL, "group %u: links %s %s are asked for, for direct exchange", group->number,
+                    hubs == ROOT_TO_ALL ? "to all from" : "from all to", root != NULL ? pccl_id_str(&root->id) : "all");
+    pccl_master_request_hub_links(m, group);
+}
+
+void pccl_master_note_direct_use(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_operation *op)
+{
+    enum hubs hubs = hubs_for((enum pccl_collective)op->descriptor.collective);
+    if (hubs == NO_HUB || op->tiny || op->instance.subgroup != 0 || !may_have_hubs(m, group))
+        return;
+    const struct pccl_remote *root = hubs != ALL_FROM_ALL ? pccl_master_find(m, &op->descriptor.root) : NULL;
+    if (hubs == ALL_FROM_ALL || (root != NULL && root->group == group))
+        want(m, group, hubs, root);
+}
+
+/* ---- the end ---- */
+
+static void age(struct pccl_master *m, struct pccl_hub *hub)
+{
+    if (hub->wanted && ++hub->idle > m->config.hub_updates)
+        hub->wanted = false;
+}
+
+void pccl_master_age_hubs(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        age(m, &m->remotes[i]->to_hub);
+        age(m, &m->remotes[i]->from_hub);
+    }
+}
+
+static void bar(struct pccl_master *m, struct pccl_hub *hub)
+{
+    if (!hub->wanted)
+        return;
+    hub->wanted = false;
+    hub->barred_until_us = m->now_us + m->config.bad_edge_ms * UINT64_C(1000);
+}
+
+void pccl_master_bar_hubs(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
+{
+    bar(m, &to->to_hub);
+    bar(m, &from->from_hub);
+}
+
+void pccl_master_give_up_asked_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
+{
+    if (!pccl_master_is_link_of_hub(from, to) || pccl_master_goes_directly(from, to) ||
+        pccl_master_holds_link(from, to))
+        return;
+    pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id},
+                    "no link from peer %s to peer %s can be opened: no direct exchange over it", pccl_id_str(&from->id),
+                    pccl_id_str(&to->id));
+    pccl_master_bar_hubs(m, from, to);
+}
+
+/* ---- for views ---- */
+
+bool pccl_master_is_link_of_hub(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    return from != to && pccl_master_is_living_member(from) && pccl_master_is_living_member(to) &&
+           from->group == to->group && !pccl_master_is_small(from->group->ring_count) &&
+           (to->to_hub.wanted || from->from_hub.wanted);
+}
+
+void pccl_master_list_hubs(const struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_cost *cost)
+{
+    for (uint32_t i = 0; may_have_hubs(m, group) && i < group->ring_count; i++) {
+        const struct pccl_remote *remote = group->ring[i];
+        cost->to_hubs |= remote->to_hub.wanted ? pccl_hub_bit(remote->rank) : 0;
+        cost->from_hubs |= remote->from_hub.wanted ? pccl_hub_bit(remote->rank) : 0;
+    }
+}
+
+void pccl_master_request_hub_links(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    for (uint32_t i = 0; may_have_hubs(m, group) && i < group->ring_count; i++)
+        for (uint32_t k = 0; k < group->ring_count; k++)
+            if (pccl_master_is_link_of_hub(group->ring[i], group->ring[k]))
+                pccl_master_request_link(m, group->ring[i], group->ring[k]);
+}
+
+void pccl_master_take_over_hubs(struct pccl_peer_group *group)
+{
+    for (uint32_t i = 0; group->ring_count <= PCCL_HUB_PEERS_MAX && i < group->ring_count; i++) {
+        struct pccl_remote *remote = group->ring[i];
+        remote->to_hub.wanted = (group->cost.to_hubs & pccl_hub_bit(remote->rank)) != 0;
+        remote->from_hub.wanted = (group->cost.from_hubs & pccl_hub_bit(remote->rank)) != 0;
+    }
+}

@@ -1,0 +1,391 @@
+/*
+ * Scenarios of hubs (PROTOCOL 7.13): links on demand in a group too large for a mesh.
+ */
+#include "master/replans.h"
+#include "master/rings.h"
+#include "master/roster.h"
+#include "scenarios.h"
+
+#include <string.h>
+
+enum { MANY = PCCL_MESH_PEERS_MAX + 4 };
+static struct sim_peer *p[MANY + 1]; /* of the running scenario */
+
+/* ---- what they have ---- */
+
+static uint32_t outgoing_links(const struct sim_peer *peer)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < peer->link_count; i++)
+        count += !peer->links[i].incoming && peer->links[i].up;
+    return count;
+}
+
+static uint32_t all_links(uint32_t count)
+{
+    uint32_t links = 0;
+    for (uint32_t i = 0; i < count; i++)
+        links += outgoing_links(p[i]);
+    return links;
+}
+
+/* The view of all says that links stand to these hubs and from those. */
+static bool all_have_hubs(uint32_t count, bool stand, uint64_t to_hubs, uint64_t from_hubs)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct pccl_cost cost = pccl_peer_cost(p[i]->machine);
+        if ((cost.mesh != 0) != stand || cost.to_hubs != to_hubs || cost.from_hubs != from_hubs)
+            return false;
+    }
+    return true;
+}
+
+static uint64_t all_hubs(uint32_t count) { return UINT64_MAX >> (64 - count); }
+
+/* Of the root of an operation: its number in canonical order, as each of them says. */
+static uint64_t bit_of(const struct sim_peer *peer)
+{
+    uint32_t count;
+    const struct pccl_member *members = pccl_peer_members(p[0]->machine, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (pccl_id_equal(&members[i].peer, &peer->id))
+            return UINT64_C(1) << i;
+    return 0;
+}
+
+static struct sim_peer *in_ring(struct sim *sim, uint32_t place)
+{
+    uint32_t count;
+    const struct pccl_id *ring = pccl_peer_ring(p[0]->machine, &count);
+    return sim_peer_find(sim, &ring[place % count]);
+}
+
+/* ---- what they do ---- */
+
+static void begin_of(struct sim *sim, uint32_t count)
+{
+    scenario_cluster(sim, p, count, 1);
+    sim->bulk_by_hand = false;
+    MUST(sim, all_links(count) == count && all_have_hubs(count, false, 0, 0));
+}
+
+static void begin(struct sim *sim) { begin_of(sim, MANY); }
+
+static uint32_t number_of(const struct sim_peer *root)
+{
+    uint32_t number = 0;
+    for (uint64_t bit = bit_of(root); bit > 1; bit /= 2)
+        number++;
+    return number;
+}
+
+static void launch(struct sim *sim, uint32_t count, uint8_t collective, const struct sim_peer *root,
+                   struct pccl_peer_op **ops)
+{
+    static uint64_t step;
+    struct sim_request request = {.tag = 1,
+                                  .step = ++step,
+                                  .collective = collective,
+                                  .count = 100000,
+                                  .root = root != NULL ? number_of(root) : 0};
+    for (uint32_t i = 0; i < count; i++)
+        ops[i] = scenario_ask(sim, p[i], &request);
+}
+
+static void must_end(struct sim *sim, uint32_t count, struct pccl_peer_op **ops, enum pccl_class class)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        WAIT(sim, 3000, scenario_is_decided(ops[i]));
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == class);
+    }
+}
+
+static void do_all(struct sim *sim, uint32_t count, uint8_t collective, const struct sim_peer *root)
+{
+    struct pccl_peer_op *ops[MANY + 1];
+    launch(sim, count, collective, root, ops);
+    must_end(sim, count, ops, PCCL_CLASS_NONE);
+}
+
+static void part(struct sim *sim, const struct sim_peer *a, const struct sim_peer *b, enum sim_cut how)
+{
+    sim_net_cut(sim, a->process.host, b->process.host, SIM_DATA, how);
+    for (struct sim_conn *conn = sim->conns; how == SIM_REFUSE && conn != NULL; conn = conn->next)
+        if (conn->plane == SIM_DATA && !conn->broken && conn->ends[0].open && conn->ends[1].open &&
+            ((conn->ends[0].process == &a->process && conn->ends[1].process == &b->process) ||
+             (conn->ends[0].process == &b->process && conn->ends[1].process == &a->process)))
+            sim_conn_reset(sim, conn);
+}
+
+/* The update is over for all, and so is the view that it may have made. */
+static void update(struct sim *sim, uint32_t count)
+{
+    scenario_update_all(sim, p, count);
+    scenario_run_ms(sim, 50);
+}
+
+/* A view that only re-plans: the same ring, from the next member on. */
+static void turn_ring(struct sim *sim)
+{
+    uint32_t order[MANY];
+    struct pccl_text why;
+    struct pccl_master *m = sim->master->machine;
+    for (uint32_t i = 0; i < MANY; i++)
+        order[i] = (i + 1) % MANY;
+    MUST(sim, pccl_master_may_replan(m, m->groups[0]) && pccl_master_reorder(m, m->groups[0], order));
+    pccl_text_format(&why, "another ring");
+    pccl_master_replan(m, m->groups[0], &why);
+    sim_master_event(sim, sim->master, &(struct pccl_master_event){.kind = PCCL_MASTER_CLOSED, .now_us = sim->now});
+}
+
+/* ---- scenarios ---- */
+
+/* Who gathers gets a link from each; who scatters, to each; an all-to-all takes all pairs. Others go round the ring. */
+void scenario_hubs_form(struct sim *sim)
+{
+    begin(sim);
+    struct pccl_epoch view = p[0]->machine->view;
+    do_all(sim, MANY, PCCL_ALL_REDUCE, NULL);
+    do_all(sim, MANY, PCCL_REDUCE, p[3]);
+    scenario_run_ms(sim, 200);
+    MUST(sim, all_links(MANY) == MANY); /* nobody dials whom nobody has asked for */
+    do_all(sim, MANY, PCCL_GATHER, p[3]);
+    scenario_run_ms(sim, 200);
+    MUST(sim, all_links(MANY) == MANY + MANY - 2 && pccl_epoch_equal(&view, &p[0]->machine->view));
+    MUST(sim, all_have_hubs(MANY, false, 0, 0));
+    do_all(sim, MANY, PCCL_GATHER, p[3]); /* still along the ring */
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(p[3]), 0));
+    do_all(sim, MANY, PCCL_GATHER, p[3]);
+    do_all(sim, MANY, PCCL_GATHER, p[4]);
+    do_all(sim, MANY, PCCL_SCATTER, p[5]);
+    update(sim, MANY);
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(p[3]) | bit_of(p[4]), bit_of(p[5])));
+    do_all(sim, MANY, PCCL_ALL_TO_ALL, NULL);
+    scenario_run_ms(sim, 300);
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, true, all_hubs(MANY), bit_of(p[5])) && all_links(MANY) == MANY * (MANY - 1));
+    do_all(sim, MANY, PCCL_ALL_TO_ALL, NULL);
+    MUST(sim, scenario_departures(sim) == 0);
+}
+
+/* What no operation uses any more is closed by an update, and what is used stays. */
+void scenario_hubs_idle(struct sim *sim)
+{
+    begin(sim);
+    sim->master->machine->config.hub_updates = 3;
+    do_all(sim, MANY, PCCL_GATHER, p[3]);
+    do_all(sim, MANY, PCCL_SCATTER, p[3]);
+    scenario_run_ms(sim, 200);
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(p[3]), bit_of(p[3])));
+    for (uint32_t i = 0; i < 4; i++) {
+        do_all(sim, MANY, PCCL_SCATTER, p[3]);
+        update(sim, MANY);
+    }
+    MUST(sim, all_have_hubs(MANY, true, 0, bit_of(p[3])) && all_links(MANY) == MANY + MANY - 2);
+    for (uint32_t i = 0; i < 4; i++)
+        update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, false, 0, 0) && all_links(MANY) == MANY);
+    for (uint32_t i = 0; i < sim->master->machine->remote_count; i++)
+        MUST(sim, sim->master->machine->remotes[i]->intent_count == 1);
+    do_all(sim, MANY, PCCL_SCATTER, p[3]);
+    MUST(sim, scenario_departures(sim) == 0);
+}
+
+/* A link that cannot be opened: no view, nobody goes; others are hubs all the same, and it is tried again later. */
+void scenario_hubs_cut(struct sim *sim)
+{
+    begin(sim);
+    struct sim_peer *root = in_ring(sim, 9), *far = in_ring(sim, 3), *other = in_ring(sim, 14);
+    part(sim, root, far, SIM_REFUSE);
+    struct pccl_epoch view = p[0]->machine->view;
+    do_all(sim, MANY, PCCL_GATHER, root);
+    do_all(sim, MANY, PCCL_GATHER, other);
+    scenario_run_ms(sim, 1500);
+    MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view));
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0) && scenario_departures(sim) == 0);
+    do_all(sim, MANY, PCCL_GATHER, root);
+    MUST(sim, all_links(MANY) == MANY + MANY - 2); /* it is not asked for again so soon */
+    part(sim, root, far, SIM_WHOLE);
+    scenario_run_ms(sim, sim->plan.master.bad_edge_ms);
+    do_all(sim, MANY, PCCL_GATHER, root);
+    scenario_run_ms(sim, 300);
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(root) | bit_of(other), 0));
+    do_all(sim, MANY, PCCL_GATHER, root);
+}
+
+/* A link of a hub that dies for good: one failure, a view without this hub, and the retry goes around the ring. */
+void scenario_hubs_die(struct sim *sim)
+{
+    begin(sim);
+    struct sim_peer *root = in_ring(sim, 9), *far = in_ring(sim, 3), *other = in_ring(sim, 14);
+    do_all(sim, MANY, PCCL_GATHER, root);
+    do_all(sim, MANY, PCCL_SCATTER, other);
+    scenario_run_ms(sim, 200);
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(root), bit_of(other)));
+    struct pccl_peer_op *ops[MANY];
+    sim->bulk_by_hand = true;
+    launch(sim, MANY, PCCL_GATHER, root, ops);
+    part(sim, root, far, SIM_REFUSE);
+    scenario_run_ms(sim, 1);
+    sim_bulk_break(sim, far, ops[far->process.number], PCCL_CLASS_PEER_LOST);
+    must_end(sim, MANY, ops, PCCL_CLASS_PEER_LOST);
+    sim->bulk_by_hand = false;
+    MUST(sim, all_have_hubs(MANY, true, 0, bit_of(other)) && scenario_departures(sim) == 0);
+    do_all(sim, MANY, PCCL_GATHER, root);
+    do_all(sim, MANY, PCCL_SCATTER, other);
+    scenario_run_ms(sim, 1000);
+    MUST(sim, all_links(MANY) == MANY + MANY - 2);
+}
+
+/* The root dies while links to it are opened, and members and newcomers while others stand: hubs stay hubs. */
+void scenario_hubs_kill(struct sim *sim)
+{
+    begin(sim);
+    struct sim_peer *last = p[MANY - 1];
+    do_all(sim, MANY, PCCL_GATHER, last);
+    scenario_run_ms(sim, 1);
+    sim_peer_kill(sim, last, false);
+    WAIT(sim, 500, p[0]->machine->ring_count == MANY - 1);
+    scenario_run_ms(sim, 200);
+    MUST(sim, all_have_hubs(MANY - 1, false, 0, 0) && all_links(MANY - 1) == MANY - 1);
+    update(sim, MANY - 1);
+    do_all(sim, MANY - 1, PCCL_GATHER, p[3]);
+    scenario_run_ms(sim, 1);
+    sim_peer_kill(sim, p[MANY - 2], false); /* its link is being opened, too */
+    WAIT(sim, 500, p[0]->machine->ring_count == MANY - 2);
+    scenario_run_ms(sim, 200);
+    update(sim, MANY - 2);
+    MUST(sim, all_have_hubs(MANY - 2, true, bit_of(p[3]), 0));
+    p[MANY - 2] = scenario_join(sim, MANY + 5, 0);
+    scenario_run_ms(sim, 200);
+    update(sim, MANY - 2);
+    WAIT(sim, 1000, scenario_is_over(p[MANY - 2], PCCL_CALL_CONNECT));
+    do_all(sim, MANY - 1, PCCL_GATHER, p[3]);
+    update(sim, MANY - 1);
+    MUST(sim, all_have_hubs(MANY - 1, true, bit_of(p[3]), 0));
+    do_all(sim, MANY - 1, PCCL_GATHER, p[3]);
+}
+
+/* The master dies while links are opened; and when they stand. */
+void scenario_hubs_restart(struct sim *sim)
+{
+    begin(sim);
+    do_all(sim, MANY, PCCL_GATHER, p[3]);
+    scenario_restart_master(sim, 100);
+    WAIT(sim, 3000, sim->master->machine->member_count == MANY);
+    scenario_run_ms(sim, 500);
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, false, 0, 0) && all_links(MANY) == MANY); /* it has not heard of it */
+    do_all(sim, MANY, PCCL_GATHER, p[3]);
+    scenario_run_ms(sim, 200);
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(p[3]), 0));
+    struct pccl_epoch view = p[0]->machine->view;
+    scenario_restart_master(sim, 100);
+    WAIT(sim, 3000, sim->master->machine->member_count == MANY);
+    scenario_run_ms(sim, 500);
+    MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view) && all_have_hubs(MANY, true, bit_of(p[3]), 0));
+    do_all(sim, MANY, PCCL_GATHER, p[3]);
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(p[3]), 0) && all_links(MANY) == MANY + MANY - 2);
+}
+
+/* More members than links are allowed for: the ring. And with no hub allowed at all. */
+void scenario_hubs_limit(struct sim *sim)
+{
+    begin(sim);
+    sim->master->machine->config.hub_links = MANY - 1;
+    do_all(sim, MANY, PCCL_GATHER, p[3]);
+    scenario_run_ms(sim, 200);
+    p[MANY] = scenario_join(sim, MANY + 1, 0);
+    scenario_run_ms(sim, 200);
+    update(sim, MANY);
+    WAIT(sim, 1000, scenario_is_over(p[MANY], PCCL_CALL_CONNECT));
+    scenario_run_ms(sim, 200);
+    MUST(sim, all_have_hubs(MANY + 1, false, 0, 0) && all_links(MANY + 1) == MANY + 1);
+    do_all(sim, MANY + 1, PCCL_GATHER, p[3]);
+    update(sim, MANY + 1);
+    MUST(sim, all_have_hubs(MANY + 1, false, 0, 0) && all_links(MANY + 1) == MANY + 1);
+    sim_app_leave(sim, p[MANY]);
+    WAIT(sim, 200, p[0]->machine->ring_count == MANY);
+    update(sim, MANY);
+    do_all(sim, MANY, PCCL_GATHER, p[3]);
+    scenario_run_ms(sim, 200);
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(p[3]), 0));
+}
+
+/* Views between the asking and the update: of another group, and one that only re-plans. The links stay, or come back.
+ */
+void scenario_hubs_and_views(struct sim *sim)
+{
+    begin(sim);
+    p[MANY] = scenario_join(sim, MANY + 1, 7);
+    scenario_run_ms(sim, 200);
+    update(sim, MANY);
+    WAIT(sim, 1000, scenario_is_over(p[MANY], PCCL_CALL_CONNECT));
+    do_all(sim, MANY, PCCL_GATHER, p[3]);
+    scenario_run_ms(sim, 200);
+    struct pccl_epoch view = p[0]->machine->view, epoch = p[0]->machine->epoch;
+    sim_app_leave(sim, p[MANY]);
+    WAIT(sim, 200, pccl_epoch_compare(&p[0]->machine->epoch, &epoch) > 0);
+    scenario_run_ms(sim, 100);
+    MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view) && all_links(MANY) == MANY + MANY - 2);
+    turn_ring(sim);
+    WAIT(sim, 200, !pccl_epoch_equal(&view, &p[0]->machine->view));
+    scenario_run_ms(sim, 300);
+    MUST(sim, all_have_hubs(MANY, false, 0, 0));
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(p[3]), 0));
+    do_all(sim, MANY, PCCL_GATHER, p[3]);
+    view = p[0]->machine->view;
+    turn_ring(sim);
+    WAIT(sim, 200, !pccl_epoch_equal(&view, &p[0]->machine->view));
+    do_all(sim, MANY, PCCL_GATHER, p[3]);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(p[3]), 0) && scenario_departures(sim) == 1); /* who left */
+}
+
+/* Where all pairs have links, so has a subgroup, for as long as it lives. */
+void scenario_hubs_subgroup(struct sim *sim)
+{
+    begin(sim);
+    sim->master->machine->config.hub_updates = 1;
+    do_all(sim, MANY, PCCL_ALL_TO_ALL, NULL);
+    scenario_run_ms(sim, 300);
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, true, all_hubs(MANY), 0));
+    struct pccl_id list[4];
+    struct pccl_peer_op *ops[4];
+    for (uint32_t i = 0; i < 4; i++)
+        list[i] = p[i]->id;
+    for (uint32_t i = 0; i < 4; i++)
+        ops[i] =
+            scenario_ask(sim, p[i],
+                         &(struct sim_request){
+                             .collective = PCCL_FOUND, .tiny = true, .count = 4, .members = list, .member_count = 4});
+    uint64_t name = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        WAIT(sim, 500, scenario_is_decided(ops[i]));
+        const struct pccl_peer_subgroup *subgroup = pccl_peer_founded(p[i]->machine, ops[i]);
+        MUST(sim, subgroup != NULL && subgroup->cost.mesh == 1);
+        name = subgroup->name;
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_NONE);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, false, 0, 0));
+    uint32_t links = all_links(MANY);
+    MUST(sim, links >= MANY + 12 - 4 && links <= MANY + 12);
+    for (uint32_t i = 0; i < 4; i++)
+        ops[i] =
+            scenario_ask(sim, p[i],
+                         &(struct sim_request){
+                             .subgroup = name, .tag = 5, .step = 1, .collective = PCCL_ALL_TO_ALL, .count = 100000});
+    must_end(sim, 4, ops, PCCL_CLASS_NONE);
+}
