@@ -88,6 +88,7 @@ void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *g
 
 void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_group *group)
 {
+    bool may_have_more = group->ring_count <= PCCL_HUB_PEERS_MAX;
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_remote *from = group->ring[i], *next = pccl_master_successor(from);
         for (uint32_t k = 0; k < from->intent_count;) {
@@ -101,7 +102,7 @@ void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_grou
                 k++;
         }
         pccl_master_request_link(m, from, next);
-        for (uint32_t k = 0; k < group->ring_count; k++)
+        for (uint32_t k = 0; may_have_more && k < group->ring_count; k++)
             if (pccl_master_view_wants(from, group->ring[k]))
                 pccl_master_request_link(m, from, group->ring[k]);
     }
