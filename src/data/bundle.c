@@ -2,6 +2,7 @@
 #include "data/internal.h"
 
 #include "core/limits.h"
+#include "net/clock.h"
 #include "net/heap.h"
 #include "net/path.h"
 
@@ -34,12 +35,14 @@ static void release_if_empty(struct pccl_engine *engine, struct pccl_bundle *bun
 {
     if (bundle->turn)
         return;
-    for (struct pccl_bundle **at = &engine->writable; *at; at = &(*at)->next_writable) {
+    for (struct pccl_bundle **at = &engine->writable[bundle->outgoing]; *at; at = &(*at)->next_writable) {
         if (*at != bundle)
             continue;
         *at = bundle->next_writable;
         break;
     }
+    if (engine->sender == bundle)
+        engine->sender = NULL;
     pccl_table_remove(&engine->bundles, &bundle->node);
     pccl_release(pccl_heap(), bundle, sizeof *bundle);
 }
@@ -50,6 +53,7 @@ enum {
     OWN_HEADROOM = 10, /* a stream's own bound is its achieved rate plus this fraction */
     QUEUE_PART = 8,    /* a round trip longer than the smallest one by this fraction shows a queue */
     RESENT_PART = 50,  /* so does resending more than this fraction */
+    LOOK_US = 2000,    /* between two questions to the system at which rate a stream sends */
 };
 
 static bool is_usable(const struct pccl_stream *stream)
@@ -124,6 +128,20 @@ static void look_at_pace(struct pccl_bundle *bundle, uint64_t now_us)
     } while (stream != bundle->turn);
 }
 
+/*
+ * What a link delivers while others share its line says nothing of what it can carry: samples would
+ * bound it to what it happened to get.
+ */
+static void note_sender(struct pccl_engine *engine, struct pccl_bundle *bundle)
+{
+    if (engine->sender == bundle)
+        return;
+    if (engine->sender)
+        pccl_pace_interrupt(&engine->sender->pace);
+    pccl_pace_interrupt(&bundle->pace);
+    engine->sender = bundle;
+}
+
 void pccl_bundle_pause(struct pccl_bundle *bundle) { pccl_pace_interrupt(&bundle->pace); }
 
 static void renew(struct pccl_bundle *bundle)
@@ -191,35 +209,80 @@ void pccl_bundle_mark_writable(struct pccl_engine *engine, struct pccl_bundle *b
     if (bundle->writable)
         return;
     bundle->writable = true;
-    bundle->next_writable = engine->writable;
-    engine->writable = bundle;
+    bundle->next_writable = engine->writable[bundle->outgoing];
+    engine->writable[bundle->outgoing] = bundle;
+}
+
+/* ---- which stream takes a message ---- */
+
+static void look_at_streams(struct pccl_bundle *bundle, uint64_t now_us)
+{
+    struct pccl_stream *stream = bundle->turn;
+    bundle->share.fastest = 0;
+    do {
+        struct pccl_path path;
+        if (now_us - stream->paced_us >= LOOK_US && pccl_path_measure(stream->channel.socket, &path)) {
+            stream->pace = path.pace;
+            stream->paced_us = now_us;
+        }
+        if (is_usable(stream))
+            bundle->share.fastest = pccl_max_u64(bundle->share.fastest, stream->pace);
+        stream = stream->next_in_bundle;
+    } while (stream != bundle->turn);
+}
+
+/* Only slow streams have room: goes on with them if the fast ones still have none then. */
+static void wait_for_fast(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
+{
+    bundle->waits_for_fast = true;
+    if (!pccl_alarm_is_set(&engine->patience))
+        pccl_alarm_set(&engine->patience, pccl_now_us() + pccl_share_due_us(&bundle->share) - now_us);
+}
+
+void pccl_bundles_lose_patience(struct pccl_engine *engine)
+{
+    for (struct pccl_table_node *node = pccl_table_first(&engine->bundles); node;
+         node = pccl_table_after(&engine->bundles, node)) {
+        struct pccl_bundle *bundle = PCCL_CONTAINER_OF(node, struct pccl_bundle, node);
+        if (bundle->waits_for_fast)
+            pccl_bundle_mark_writable(engine, bundle);
+    }
 }
 
 /* The next stream with room, in turn, so that even a few messages use all streams. NULL: none. */
-static struct pccl_stream *next_idle(struct pccl_bundle *bundle)
+static struct pccl_stream *next_idle(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
 {
+    bool is_slow_idle = false;
     struct pccl_stream *first = bundle->turn;
     do {
         struct pccl_stream *stream = bundle->turn;
         bundle->turn = stream->next_in_bundle;
-        if (pccl_stream_is_idle(stream))
+        if (!pccl_stream_is_idle(stream))
+            continue;
+        if (pccl_share_takes(&bundle->share, stream->pace, now_us))
             return stream;
+        is_slow_idle = true;
     } while (bundle->turn != first);
+    if (is_slow_idle)
+        wait_for_fast(engine, bundle, now_us);
     return NULL;
 }
 
 /* true: there was room for more than was ready. */
-static bool send_on_idle(struct pccl_engine *engine, struct pccl_bundle *bundle)
+static bool send_on_idle(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
 {
     size_t begun = 0;
     struct pccl_stream *stream;
-    while ((stream = next_idle(bundle)) &&
+    while ((stream = next_idle(engine, bundle, now_us)) &&
            pccl_exchange_next(engine->exchange, &bundle->peer, bundle->outgoing, &stream->departure)) {
         begun += pccl_stream_send(stream);
+        pccl_share_took(&bundle->share, stream->pace, now_us);
+        if (bundle->paced)
+            note_sender(engine, bundle);
         if (begun < PCCL_BUNDLE_WRITE_MAX)
             continue;
         if (!pccl_stream_is_idle(stream))
-            stream = next_idle(bundle);
+            stream = next_idle(engine, bundle, now_us);
         if (stream) /* continues when the loop says so; if no stream is idle, the room that all wait for continues it */
             pccl_stream_yield(stream);
         return false;
@@ -229,14 +292,18 @@ static bool send_on_idle(struct pccl_engine *engine, struct pccl_bundle *bundle)
 
 void pccl_bundle_pump(struct pccl_engine *engine, struct pccl_bundle *bundle)
 {
+    uint64_t now_us = uv_now(&engine->reactor.loop) * 1000;
     if (!bundle->paced) {
-        (void)send_on_idle(engine, bundle);
+        (void)send_on_idle(engine, bundle, now_us);
         return;
     }
-    uint64_t now_us = uv_now(&engine->reactor.loop) * 1000;
     if (pccl_pace_is_due(&bundle->pace, now_us))
         look_at_pace(bundle, now_us);
-    bool starving = send_on_idle(engine, bundle);
+    look_at_streams(bundle, now_us);
+    pccl_share_begin(&bundle->share, now_us);
+    bundle->waits_for_fast = false;
+    bool starving = send_on_idle(engine, bundle, now_us);
+    bundle->share.waiting = !starving;
     pccl_pace_starve(&bundle->pace, now_us, starving,
                      starving && pccl_exchange_awaits_credit(engine->exchange, &bundle->peer));
 }

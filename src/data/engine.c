@@ -370,9 +370,9 @@ void pccl_engine_flush(struct pccl_engine *engine)
             struct pccl_engine_job *job = engine->noted;
             engine->noted = job->next_noted;
             tell(engine, job);
-        } else if (engine->writable) {
-            struct pccl_bundle *bundle = engine->writable;
-            engine->writable = bundle->next_writable;
+        } else if (engine->writable[false] || engine->writable[true]) {
+            struct pccl_bundle **first = &engine->writable[!engine->writable[false]], *bundle = *first;
+            *first = bundle->next_writable;
             bundle->writable = false;
             pccl_bundle_pump(engine, bundle);
         } else if (may_resume(engine)) {
@@ -550,6 +550,14 @@ static void take_news(struct pccl_engine *engine, const struct batch *batch)
     pccl_engine_flush(engine);
 }
 
+static void on_patience(struct pccl_alarm *alarm)
+{
+    struct pccl_engine *engine = PCCL_CONTAINER_OF(alarm, struct pccl_engine, patience);
+    pccl_exchange_set_time(engine->exchange, pccl_now_us());
+    pccl_bundles_lose_patience(engine);
+    pccl_engine_flush(engine);
+}
+
 static void on_wake(struct pccl_reactor *reactor)
 {
     struct pccl_engine *engine = PCCL_CONTAINER_OF(reactor, struct pccl_engine, reactor);
@@ -572,8 +580,10 @@ static void on_wake(struct pccl_reactor *reactor)
         next = job->next_taken;
         work_on(engine, job);
     }
-    if (batch.end)
-        pccl_reactor_end(reactor); /* the loop returns with the last good-bye */
+    if (batch.end) { /* the loop returns with the last good-bye */
+        pccl_alarm_close(&engine->patience, NULL);
+        pccl_reactor_end(reactor);
+    }
 }
 
 /*
@@ -656,6 +666,7 @@ int pccl_engine_create(const struct pccl_engine_config *config, const struct pcc
     error = pccl_reactor_open(&engine->reactor, &reactor_events);
     if (error)
         goto no_reactor;
+    pccl_alarm_init(&engine->patience, &engine->reactor.loop, on_patience, engine);
     error = UV_ENOMEM;
     engine->exchange = make_exchange(engine);
     if (!engine->exchange)
@@ -669,6 +680,7 @@ int pccl_engine_create(const struct pccl_engine_config *config, const struct pcc
 no_thread:
     pccl_exchange_destroy(engine->exchange);
 no_exchange:
+    pccl_alarm_close(&engine->patience, NULL);
     pccl_reactor_close(&engine->reactor);
 no_reactor:
     uv_mutex_destroy(&engine->lock);

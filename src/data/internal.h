@@ -11,6 +11,8 @@
 #include "core/list.h"
 #include "data/engine.h"
 #include "data/pace.h"
+#include "data/share.h"
+#include "net/alarm.h"
 #include "net/channel.h"
 #include "net/reactor.h"
 
@@ -48,6 +50,7 @@ struct pccl_stream {
     bool sending;                     /* a message is being sent, perhaps one that was given back */
     uint64_t through, through_before; /* bytes delivered by the last look at the pace, and by the one before */
     uint64_t resent, resent_before;   /* the same for bytes sent again */
+    uint64_t pace, paced_us;          /* bytes per second at which it sends, as of then; 0: unknown */
     uint64_t begun, measured;         /* bytes whose sending has begun; the same when the path was last measured */
     struct pccl_departure departure;  /* valid while `departs` */
     bool departs;
@@ -71,12 +74,14 @@ struct pccl_bundle {
     struct pccl_table_node node; /* by hash of the peer's id */
     struct pccl_id peer;
     bool outgoing;
-    bool writable; /* in the engine's list: it may have something to send */
+    bool writable; /* in one of the engine's lists: it may have something to send */
     struct pccl_bundle *next_writable;
     struct pccl_stream *turn; /* a ring of streams, at the one whose turn is next */
     bool paced;               /* outgoing, on a long path */
     bool renewed;             /* not all of its streams know the bound */
     struct pccl_pace pace;
+    struct pccl_share share;
+    bool waits_for_fast; /* only slow streams have room */
 };
 
 struct pccl_engine {
@@ -104,10 +109,12 @@ struct pccl_engine {
     struct pccl_wire_scratch *scratch;
     struct pccl_hash_key hash;
     struct pccl_table bundles;
-    struct pccl_bundle *writable;
-    struct pccl_engine_job *noted; /* jobs with a pending `done` or `at_rest` */
-    struct pccl_list_node waiting; /* streams that are not read until the exchange has room */
-    uint64_t room;                 /* the exchange's room number when they were last asked */
+    struct pccl_bundle *writable[2]; /* by `outgoing`: credit goes before data, which fills queues on the way */
+    struct pccl_bundle *sender;      /* the paced one that sent last; NULL: unknown */
+    struct pccl_alarm patience;      /* when messages go over slow streams, too */
+    struct pccl_engine_job *noted;   /* jobs with a pending `done` or `at_rest` */
+    struct pccl_list_node waiting;   /* streams that are not read until the exchange has room */
+    uint64_t room;                   /* the exchange's room number when they were last asked */
     bool resuming;
     uint8_t sink[PCCL_STREAM_SINK_BYTES]; /* unwanted bytes are read into it */
 };
@@ -135,6 +142,8 @@ void pccl_bundle_leave(struct pccl_stream *stream);
 void pccl_bundle_mark_writable(struct pccl_engine *engine, struct pccl_bundle *bundle);
 /* No operation is left that could send over the bundle. */
 void pccl_bundle_pause(struct pccl_bundle *bundle);
+/* Slow streams take messages, too, where the fast ones have taken none for long. */
+void pccl_bundles_lose_patience(struct pccl_engine *engine);
 /* Sends what is ready on the streams that have room. */
 void pccl_bundle_pump(struct pccl_engine *engine, struct pccl_bundle *bundle);
 

@@ -18,6 +18,7 @@ void pccl_pace_interrupt(struct pccl_pace *pace)
 {
     pace->began_us = 0;
     pace->look_us = 0;
+    pace->flowing = false;
 }
 
 static void count_starved(struct pccl_pace *pace, uint64_t now_us)
@@ -103,8 +104,15 @@ void pccl_pace_look(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered,
     count_starved(pace, now_us);
     if (pace->bound != 0 && now_us - pace->sampled_us > STALE_US)
         *pace = (struct pccl_pace){.bound = 0};
-    if (pace->began_us == 0 || delivered <= pace->began_bytes) { /* the interval begins when bytes are delivered */
-        begin(pace, now_us, delivered, LOOK_EVERY_US);
+    /*
+     * An interval begins when bytes are seen to be delivered: of the first ones of an operation that
+     * is known a round trip after they were sent, and who has sent all that was granted does not look
+     * meanwhile.
+     */
+    bool flows = pace->began_us != 0 && delivered > pace->began_bytes;
+    if (!flows || !pace->flowing) {
+        begin(pace, now_us, delivered, flows ? interval_us : LOOK_EVERY_US);
+        pace->flowing = flows;
         return;
     }
     uint64_t passed_us = now_us - pace->began_us;

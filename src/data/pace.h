@@ -25,6 +25,7 @@ struct pccl_pace {    /* zeroed at first */
     uint64_t sampled_us;
     uint64_t began_us; /* the start of the interval; 0: there is none */
     uint64_t began_bytes;
+    bool flowing;                      /* bytes were delivered when it began */
     uint64_t starving_us;              /* since when there is nothing to send; 0: there is something */
     uint64_t starved_us;               /* for how long there was nothing to send in this interval */
     bool waiting;                      /* it starves for credit only */

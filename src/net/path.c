@@ -9,6 +9,15 @@
 #endif
 #endif
 
+#ifdef KNOWS_RATES
+/* What it may send at once, and what of it in a round trip. */
+static uint64_t pace_of(const struct tcp_info *info)
+{
+    uint64_t window = (uint64_t)info->tcpi_snd_cwnd * info->tcpi_snd_mss;
+    return info->tcpi_rtt == 0 ? 0 : pccl_min_u64(info->tcpi_pacing_rate, window * 1000000 / info->tcpi_rtt);
+}
+#endif
+
 bool pccl_path_measure(int socket, struct pccl_path *path)
 {
 #ifdef KNOWS_RATES
@@ -21,6 +30,7 @@ bool pccl_path_measure(int socket, struct pccl_path *path)
         (struct pccl_path){.rtt_us = smallest_known ? info.tcpi_min_rtt : info.tcpi_rtt,
                            .lately_us = info.tcpi_rtt,
                            .rate = info.tcpi_delivery_rate,
+                           .pace = pace_of(&info),
                            .delivered = (uint64_t)info.tcpi_delivered * info.tcpi_snd_mss,
                            .resent = (uint64_t)info.tcpi_total_retrans * info.tcpi_snd_mss,
                            .busy_us = info.tcpi_busy_time - pccl_min_u64(info.tcpi_busy_time, info.tcpi_rwnd_limited),

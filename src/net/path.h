@@ -11,6 +11,7 @@ struct pccl_path {
     uint32_t rtt_us;    /* the smallest recent round trip; 0: unknown */
     uint32_t lately_us; /* the present round trip, including the queues along the path */
     uint64_t rate;      /* bytes per second, when data last flowed; 0: unknown */
+    uint64_t pace;      /* bytes per second at which it sends now, by its congestion control; 0: unknown */
     uint64_t delivered; /* bytes delivered so far, roughly; in order or not */
     uint64_t resent;    /* bytes sent again so far, roughly */
     uint64_t busy_us;   /* how long something was under way so far, except for want of room at the receiver */

@@ -177,6 +177,23 @@ static void pauses_leave_it_as_it_is(void **state)
     assert_near(path.pace.bound, 110 * MB, 3);
 }
 
+/*
+ * Operations of two round trips: what was granted is sent at once, and nobody looks until the first
+ * of it is known to be delivered.
+ */
+static void the_first_round_trip_is_no_part_of_a_sample(void **state)
+{
+    (void)state;
+    struct path path = path_of(100 * MB);
+    for (int i = 0; i < 12; i++) {
+        pccl_pace_interrupt(&path.pace);
+        pccl_pace_look(&path.pace, path.now_us, path.delivered, RTT_US, true);
+        path.now_us += RTT_US;
+        run(&path, 60);
+    }
+    assert_near(path.pace.bound, 110 * MB, 3);
+}
+
 static void a_long_pause_forgets(void **state)
 {
     (void)state;
@@ -205,17 +222,12 @@ static void without_samples_it_is_lifted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_bound_before_it_is_known),
-        cmocka_unit_test(little_to_send_bounds_nothing),
-        cmocka_unit_test(bursts_do_not_matter),
-        cmocka_unit_test(the_bound_follows_the_path),
-        cmocka_unit_test(losses_do_not_bring_it_down),
-        cmocka_unit_test(others_do_not_keep_it_down),
-        cmocka_unit_test(pauses_leave_it_as_it_is),
-        cmocka_unit_test(a_long_pause_forgets),
-        cmocka_unit_test(who_waits_behind_a_queue_is_bounded),
-        cmocka_unit_test(without_samples_it_is_lifted),
-        cmocka_unit_test(it_does_not_sink_at_once),
+        cmocka_unit_test(no_bound_before_it_is_known),  cmocka_unit_test(little_to_send_bounds_nothing),
+        cmocka_unit_test(bursts_do_not_matter),         cmocka_unit_test(the_bound_follows_the_path),
+        cmocka_unit_test(losses_do_not_bring_it_down),  cmocka_unit_test(others_do_not_keep_it_down),
+        cmocka_unit_test(pauses_leave_it_as_it_is),     cmocka_unit_test(the_first_round_trip_is_no_part_of_a_sample),
+        cmocka_unit_test(a_long_pause_forgets),         cmocka_unit_test(who_waits_behind_a_queue_is_bounded),
+        cmocka_unit_test(without_samples_it_is_lifted), cmocka_unit_test(it_does_not_sink_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

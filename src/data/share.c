@@ -1,0 +1,28 @@
+#include "data/share.h"
+
+enum {
+    SLOW_PART = 4,        /* a connection is slow below this fraction of the fastest one's rate */
+    PATIENCE_US = 100000, /* two round trips of a long path: what only waits for room has got it by then */
+};
+
+static bool is_slow(const struct pccl_share *share, uint64_t rate) { return rate < share->fastest / SLOW_PART; }
+
+void pccl_share_begin(struct pccl_share *share, uint64_t now_us)
+{
+    if (!share->waiting)
+        share->since_us = now_us;
+    share->waiting = true;
+}
+
+bool pccl_share_takes(const struct pccl_share *share, uint64_t rate, uint64_t now_us)
+{
+    return !is_slow(share, rate) || now_us >= pccl_share_due_us(share);
+}
+
+void pccl_share_took(struct pccl_share *share, uint64_t rate, uint64_t now_us)
+{
+    if (!is_slow(share, rate))
+        share->since_us = now_us;
+}
+
+uint64_t pccl_share_due_us(const struct pccl_share *share) { return share->since_us + PATIENCE_US; }

@@ -1,0 +1,160 @@
+/* data/share: against simulated connections of a link. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "data/share.h"
+
+enum { CONNECTIONS = 6, SEGMENT = 65536, STEP_US = 1000, MB = 1000000, NEVER = 60000000 };
+
+/* Each connection holds one segment at a time, and sends it at its own rate. */
+struct link {
+    struct pccl_share share;
+    uint64_t now_us;
+    uint64_t rates[CONNECTIONS];     /* that it seems to have */
+    uint64_t stalls_us[CONNECTIONS]; /* from then on it sends nothing, whatever rate it seems to have */
+    uint64_t left[CONNECTIONS];
+    uint32_t waiting;
+    uint32_t taken[CONNECTIONS];
+};
+
+static struct link link_of(uint64_t rate)
+{
+    struct link link = {.now_us = 1000000};
+    for (int i = 0; i < CONNECTIONS; i++) {
+        link.rates[i] = rate;
+        link.stalls_us[i] = NEVER;
+    }
+    return link;
+}
+
+static void pump(struct link *link)
+{
+    uint64_t fastest = 0;
+    for (int i = 0; i < CONNECTIONS; i++)
+        fastest = pccl_max_u64(fastest, link->rates[i]);
+    link->share.fastest = fastest;
+    pccl_share_begin(&link->share, link->now_us);
+    for (int i = 0; i < CONNECTIONS && link->waiting > 0; i++) {
+        if (link->left[i] > 0 || !pccl_share_takes(&link->share, link->rates[i], link->now_us))
+            continue;
+        pccl_share_took(&link->share, link->rates[i], link->now_us);
+        link->left[i] = SEGMENT;
+        link->taken[i]++;
+        link->waiting--;
+    }
+    link->share.waiting = link->waiting > 0;
+}
+
+static bool is_busy(const struct link *link)
+{
+    bool busy = link->waiting > 0;
+    for (int i = 0; i < CONNECTIONS; i++)
+        busy = busy || (link->left[i] > 0 && link->now_us < link->stalls_us[i]);
+    return busy;
+}
+
+/* How long so many segments take, on all connections that do not stall. */
+static uint64_t send(struct link *link, uint32_t segments)
+{
+    uint64_t began_us = link->now_us;
+    link->waiting += segments;
+    for (pump(link); is_busy(link) && link->now_us < NEVER; pump(link)) {
+        link->now_us += STEP_US;
+        for (int i = 0; i < CONNECTIONS; i++)
+            if (link->now_us < link->stalls_us[i])
+                link->left[i] -= pccl_min_u64(link->left[i], link->rates[i] * STEP_US / 1000000);
+    }
+    return (link->now_us - began_us) / 1000;
+}
+
+static void like_connections_share_alike(void **state)
+{
+    (void)state;
+    struct link link = link_of(20 * MB);
+    link.rates[1] = 8 * MB; /* a part of what others have is not slow */
+    assert_in_range(send(&link, 120), 60, 90);
+    for (int i = 0; i < CONNECTIONS; i++)
+        assert_in_range(link.taken[i], i == 1 ? 5 : 20, 25);
+}
+
+static void unknown_rates_are_alike(void **state)
+{
+    (void)state;
+    struct pccl_share share = {.since_us = 0};
+    assert_true(pccl_share_takes(&share, 0, 1000000));
+}
+
+/* At 25 KB/s a segment takes 2.6 s. */
+static void a_slow_connection_gets_nothing(void **state)
+{
+    (void)state;
+    struct link link = link_of(20 * MB);
+    link.rates[3] = 25000;
+    for (int i = 0; i < 5; i++) {
+        assert_in_range(send(&link, 100), 60, 80);
+        link.now_us += 300000; /* an operation ends */
+    }
+    assert_int_equal(link.taken[3], 0);
+}
+
+static void it_gets_slow_in_the_middle(void **state)
+{
+    (void)state;
+    struct link link = link_of(20 * MB);
+    (void)send(&link, 100);
+    uint32_t before = link.taken[3];
+    link.rates[3] = 25000;
+    assert_in_range(send(&link, 100), 60, 80);
+    assert_int_equal(link.taken[3], before);
+}
+
+static void all_are_slow(void **state)
+{
+    (void)state;
+    struct link link = link_of(25000);
+    (void)send(&link, CONNECTIONS);
+    for (int i = 0; i < CONNECTIONS; i++)
+        assert_int_equal(link.taken[i], 1);
+}
+
+/* The rate that the system shows of a connection that has stalled stays what it was. */
+static void fast_ones_stall(void **state)
+{
+    (void)state;
+    struct link link = link_of(20 * MB);
+    link.rates[0] = link.rates[1] = 4 * MB;
+    for (int i = 2; i < CONNECTIONS; i++)
+        link.stalls_us[i] = link.now_us + 50000;
+    /* After a tenth of a second the slow ones take all that is left, one behind the other. */
+    assert_in_range(send(&link, 100), 100, 1200);
+    assert_true(link.taken[0] + link.taken[1] > 30);
+}
+
+static void patience_begins_with_the_work(void **state)
+{
+    (void)state;
+    struct link link = link_of(20 * MB);
+    link.rates[0] = 25000;
+    (void)send(&link, 20);
+    link.now_us += 5000000;
+    link.waiting = 1;
+    pump(&link);
+    assert_int_equal(link.taken[0], 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(like_connections_share_alike),
+        cmocka_unit_test(unknown_rates_are_alike),
+        cmocka_unit_test(a_slow_connection_gets_nothing),
+        cmocka_unit_test(it_gets_slow_in_the_middle),
+        cmocka_unit_test(all_are_slow),
+        cmocka_unit_test(fast_ones_stall),
+        cmocka_unit_test(patience_begins_with_the_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
