@@ -25,6 +25,8 @@ from ._untraced import untrace
 from ._work import CollectiveError, Completer, Ending, Part, Work
 from ._world import World
 
+_AllreduceOptions = dist.AllreduceOptions
+_HAS_ASYNC_OP = hasattr(dist.AllreduceOptions(), "asyncOp")  # not in older versions
 _UNSET = timedelta(0)  # torch's options have a negative one where the group's counts
 _NO_DEVICES = Stage()
 
@@ -83,7 +85,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         # Ranks may be in another order than those whom comm connects: the rank of each of these.
         self._order = None if self._members == self._ids else [self._ids.index(one) for one in self._members]
         self._slots = _direct.Slots(self._members)
-        self._core = comm._core if comm is not None else None
+        self._core: Any = comm._core if comm is not None else None
         self._is_whole = len(self._ranks) == world.size
         self._sequence = 0
         # Works that have not ended, by tag, oldest first; those of pairs, by their number. Nobody else need keep them.
@@ -182,16 +184,16 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def allreduce(self, tensors: Any, opts: Any = None, *more: Any, **named: Any) -> Optional[Work]:
         """None if the caller would wait for it at once, and it has succeeded."""
-        if not isinstance(opts, dist.AllreduceOptions):
+        if not isinstance(opts, _AllreduceOptions):
             given = tensors, opts, *more
             tensors, opts = usual(dist.AllreduceOptions, 1, ("op", "timeout"), given, named)
         if self._under_way or self._pairs:
             self._sweep()
         # A lost member of the group itself fails what is launched in it.
-        is_lost = self._world.has_ended if self._is_whole else self._world.why() is not None
+        why = self._world.ended if self._is_whole else self._world.why()
         found: Any = _direct.UNUSUAL
-        if len(tensors) == 1 and not self._ended and not is_lost:
-            if self._coalesced is None and not getattr(opts, "asyncOp", True):
+        if len(tensors) == 1 and not self._ended and why is None:
+            if _HAS_ASYNC_OP and not opts.asyncOp and self._coalesced is None:
                 found = _direct.all_reduce_now(self, tensors[0], opts)
             else:
                 found = self._all_reduce_directly(tensors, opts)
@@ -393,6 +395,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             "all_to_all", [*outputs, *inputs], outputs, lambda call: call.exchange(outputs, inputs), opts
         )
 
+    @in_all_forms(dist.BarrierOptions, 0, "timeout")
     def barrier(self, opts: Any = None) -> Work:
         return self._launch("barrier", [], [], lambda call: call.add(self._comm.barrier_async), opts)
 
@@ -481,7 +484,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return work
 
     def _limit(self, opts: Any) -> timedelta:
-        given = opts if isinstance(opts, timedelta) else getattr(opts, "timeout", None) or _UNSET
+        given = getattr(opts, "timeout", None) or _UNSET
         return given if given > _UNSET else self._timeout
 
     @staticmethod

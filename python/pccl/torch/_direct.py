@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _launch = _native.lib.pcclAllReduceWithOptionsAsync
 _await = _native.lib.pcclAwaitOperation
+_test = _native.lib.pcclTestAsyncReduce
 _SUCCESS, _TIMEOUT = int(Result.SUCCESS), int(Result.TIMEOUT)
 _SLICE_MS = int(1000 * SLICE_S)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)  # subclasses may have their memory elsewhere, or none
@@ -74,18 +75,16 @@ class Slot:
         self.place = ctypes.byref(self.handle)
 
 
-class Slots:
-    """Those of a group."""
+class Slots(Dict[int, Slot]):
+    """Those of a group, by tag."""
 
     def __init__(self, members: Tuple[str, ...]) -> None:
+        super().__init__()
         self._ids = _collectives.peer_ids("members", members)
-        self._of_tags: Dict[int, Slot] = {}
 
-    def of(self, tag: int) -> Slot:
-        found = self._of_tags.get(tag)
-        if found is None:
-            found = self._of_tags[tag] = Slot(tag, self._ids)
-        return found
+    def __missing__(self, tag: int) -> Slot:
+        made = self[tag] = Slot(tag, self._ids)
+        return made
 
 
 class _Operation(Operation):
@@ -178,7 +177,7 @@ def all_reduce(group: ProcessGroup, tensor: torch.Tensor, given: Any) -> Any:
     arguments = _arguments(tensor, given)
     if arguments is None:
         return UNUSUAL
-    slot = group._slots.of(group._next_tag())
+    slot = group._slots[group._next_tag()]
     options = slot.options
     operation = _Operation(group._core, slot, tensor.untyped_storage())
     handle = AsyncReduceHandle(operation)  # takes care of what was launched, if that is interrupted
@@ -195,36 +194,42 @@ def all_reduce_now(group: ProcessGroup, tensor: torch.Tensor, opts: Any) -> Any:
     if arguments is None:
         return UNUSUAL
     core = group._core
-    slot = group._slots.of(group._next_tag())
+    slot = group._slots[group._next_tag()]
     visit = core.enter()
     if visit is None:
         return UNUSUAL
-    slot.handle.comm = None
     slot.pins = tensor.untyped_storage()
     try:
         if _launch(*arguments, slot.options, visit.handle, slot.place) != _SUCCESS:
             group._sequence -= 1
+            slot.pins = None
             return UNUSUAL
         code = _await(slot.place, _SLICE_MS, None)
         if code == _SUCCESS:
             slot.pins = None
             return None
         why = _NO_WORDS if code == _TIMEOUT else _native.last_failure(visit.handle)
-        handle = _handed_over(core, slot)
+        operation = _handed_over(core, slot)
         if code != _TIMEOUT:
-            handle._operation.awaited(code, why)
-        return group._follow(handle, [tensor], opts)
+            operation.awaited(code, why)
+        return group._follow(AsyncReduceHandle(operation), [tensor], opts)
     except BaseException as interrupt:
-        if slot.handle.comm:
-            group._follow(_handed_over(core, slot), [tensor], opts).interrupted(interrupt)
+        if _is_under_way(slot):
+            handle = AsyncReduceHandle(_handed_over(core, slot))
+            group._follow(handle, [tensor], opts).interrupted(interrupt)
         raise
     finally:
         core.leave(visit)
 
 
-def _handed_over(core: Core, slot: Slot) -> AsyncReduceHandle:
+def _is_under_way(slot: Slot) -> bool:
+    done = ctypes.c_bool()
+    return bool(slot.handle.comm) and _test(slot.place, ctypes.byref(done)) == _SUCCESS
+
+
+def _handed_over(core: Core, slot: Slot) -> _Operation:
     """What is under way there, as an operation of its own."""
     operation = _Operation(core, slot, slot.pins)
     core.depend(operation)
     slot.pins = None
-    return AsyncReduceHandle(operation)
+    return operation
