@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training steps of torch with the backend "pccl" and with gloo, and what dist.all_reduce adds to the library.
 
-    build/venv/bin/python bench/torch_steps.py [--what ddp,fsdp2,call,wan] [--turns 40] [--build build/default]
+    build/venv/bin/python bench/torch_steps.py [--what ddp,fsdp2,call,wan] [--turns N] [--build build/default]
 
     ddp, fsdp2  steps of four ranks on this machine: linear layers with 25 million parameters in all, a batch of one, no
                 optimizer. A turn is one step with "pccl", one with gloo and one with a backend that does nothing, which
@@ -33,6 +33,7 @@ from datetime import timedelta
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WIDTH, LAYERS = 2048, 6
 RANKS = {"ddp": 4, "fsdp2": 4, "wan": 4, "call": 2}
+TURNS = {"ddp": 40, "fsdp2": 40, "wan": 10, "call": 20}
 CALLS = 200
 
 
@@ -217,7 +218,7 @@ def measure(what, arguments):
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
         environment.update(MASTER_ADDR=address, MASTER_PORT=str(free_port()), WORLD_SIZE=str(RANKS[what]))
         environment.update(GLOO_SOCKET_IFNAME=interface, OMP_NUM_THREADS="1")
-        command = [sys.executable, __file__, "--rank", what, "--turns", str(arguments.turns)]
+        command = [sys.executable, __file__, "--rank", what, "--turns", str(arguments.turns or TURNS[what])]
         ranks = [
             subprocess.Popen(
                 prefix(rank) + command, env={**environment, "RANK": str(rank)}, stdout=subprocess.PIPE, text=True
@@ -239,6 +240,11 @@ def share_of(above):
     return statistics.median(ours for ours, _ in above) / statistics.median(theirs for _, theirs in above)
 
 
+def figure(name, unit, value):
+    """For bench/figures.py."""
+    print("figure:", json.dumps({"name": name, "unit": unit, "value": value}), flush=True)
+
+
 def report_steps(what, turns):
     for kind, of in enumerate(("", ", processor time of all ranks")):
         middle = {name: statistics.median(turn[name][kind] for turn in turns) for name in sorted(turns[0])}
@@ -249,6 +255,7 @@ def report_steps(what, turns):
         more = " and ".join(f"{1e3 * statistics.median(one):.1f}" for one in zip(*above))
         print(f"{what}{of}: {times}; above nothing, pccl and gloo: {more} ms; share: {share_of(above):.2f} "
               f"({shares[50]:.2f} to {shares[-50]:.2f}, {len(turns)} turns)", flush=True)
+        figure(f"share of gloo's{of}", "", share_of(above))
 
 
 def report_calls(turns):
@@ -257,12 +264,13 @@ def report_calls(turns):
     print(f"call: dist.all_reduce {statistics.median(ours):.1f} us, pcclAllReduce {statistics.median(library):.1f} us; "
           f"above it: {statistics.median(above):.1f} us ({above[0]:.1f} to {above[-1]:.1f} in {len(turns)} turns)",
           flush=True)
+    figure("above the library", "us", statistics.median(above))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--what", default="ddp,fsdp2,call")
-    parser.add_argument("--turns", type=int, default=40)
+    parser.add_argument("--turns", type=int)
     parser.add_argument("--build", type=lambda name: pathlib.Path(name).resolve(), default=ROOT / "build" / "default")
     parser.add_argument("--rank", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
