@@ -5,15 +5,17 @@ They fail nothing: a person should look at a missed goal, and on a busy machine 
     bench/figures.py [--build build/default] [--only REGEX] [--repeats 3]
 
 Runs pccl-perf in several ways, and alone each test (ctest -C figures) that a goal names: {"of":
-"test e2e/kill_kill_idle", "metric": "ms until the survivors knew", ...}. What a test prints as
-`figure: {...}` several times in one run are several samples. --only takes the programs whose test's
-name or command line has that. Prints a table of medians, with the share of processor time that the
+"test e2e/kill_kill_idle", "metric": "ms until the survivors knew", ...}, and bench/torch_steps.py
+for {"of": "torch_steps ddp", ...}, if build/venv has torch. What one prints as `figure: {...}`
+several times in one run are several samples. --only takes the programs whose test's name or command
+line has that. Prints a table of medians, with the share of processor time that the
 host took for others meanwhile, and writes all samples to build/results/figures.json. The exit
 status is 1 if a program failed, or did not print a figure that a goal names.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import re
 import statistics
@@ -25,7 +27,7 @@ GOALS = ROOT / "bench" / "goals.json"
 RESULTS = ROOT / "build" / "results" / "figures.json"
 FIGURE = re.compile(r"\bfigure: (\{.*\})$", re.M)  # of a test: harness.py, tests/unit/support.h
 VERDICT = re.compile(r"^(?:met|MISSED) +(.*): \w+ (\S+|not measured), goal ", re.M)  # of pccl-perf --gate
-OF_TEST = "test "
+OF_TEST, OF_STEPS = "test ", "torch_steps "
 PERF = [
     *(
         f"-N {peers} {work}"
@@ -64,23 +66,36 @@ def output_of(command, folder, good):
     return done.stdout
 
 
-class Test:
-    """A test that prints figures, and the goals for some of them."""
+class Printer:
+    """A program that prints figures, and the goals for some of them."""
 
     def __init__(self, name, goals):
         self.name = name
         self.goals = {goal["metric"]: goal for goal in goals}
 
+    def command(self, build):
+        raise NotImplementedError
+
     def measure(self, build):
         """(name, unit, value) of each sample, named as the goal is where there is one."""
-        command = ["ctest", "-C", "figures", "--no-tests=error", "-V", "-R", f"^{re.escape(self.name)}$"]
-        found = [json.loads(line) for line in FIGURE.findall(output_of(command, build, {0}))]
+        found = [json.loads(line) for line in FIGURE.findall(output_of(self.command(build), build, {0}))]
         missing = self.goals.keys() - {figure["name"] for figure in found}
         if missing:
             raise Broken(f"does not print {', '.join(sorted(missing))}")
         for figure in found:
             goal = self.goals.get(figure["name"], {"name": f"{self.name}: {figure['name']}"})
             yield goal["name"], figure["unit"], figure["value"]
+
+
+class Test(Printer):
+    def command(self, build):
+        return ["ctest", "-C", "figures", "--no-tests=error", "-V", "-R", f"^{re.escape(self.name)}$"]
+
+
+class Steps(Printer):
+    def command(self, build):
+        what = self.name.removeprefix(OF_STEPS)
+        return [ROOT / "build/venv/bin/python", ROOT / "bench/torch_steps.py", "--what", what, "--build", build]
 
 
 class Perf:
@@ -102,14 +117,26 @@ class Perf:
             yield name, self.metrics[name], float(value)
 
 
+def is_possible(steps):
+    """Hosts of their own need root."""
+    has_torch = any((ROOT / "build/venv/lib").glob("python*/site-packages/torch"))
+    return has_torch and (not steps.endswith(" wan") or os.getuid() == 0)
+
+
 def programs(goals):
-    of_tests = {}
+    of_tests, of_steps = {}, {}
     for goal in goals:
         of = goal.get("of", "")
         if of.startswith(OF_TEST):
             of_tests.setdefault(of.removeprefix(OF_TEST), []).append(goal)
+        elif of.startswith(OF_STEPS):
+            of_steps.setdefault(of, []).append(goal)
     metrics = {goal["name"]: goal["metric"] for goal in goals}
-    return [*(Perf(arguments, metrics) for arguments in PERF), *(Test(*one) for one in of_tests.items())]
+    return [
+        *(Perf(arguments, metrics) for arguments in PERF),
+        *(Test(*one) for one in of_tests.items()),
+        *(Steps(*one) for one in of_steps.items() if is_possible(one[0])),
+    ]
 
 
 def row_of(name, unit, samples, stolen, goal):

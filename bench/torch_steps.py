@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Training steps of torch with the backend "pccl" and with gloo, and what dist.all_reduce adds to the library.
 
-    build/venv/bin/python bench/torch_steps.py [--what ddp,fsdp2,call,wan] [--turns 7] [--build build/default]
+    build/venv/bin/python bench/torch_steps.py [--what ddp,fsdp2,call,wan] [--turns N] [--build build/default]
 
     ddp, fsdp2  steps of four ranks on this machine: linear layers with 25 million parameters in all, a batch of one, no
-                optimizer. Printed are the times of a step with "pccl", with gloo and with a backend that does nothing,
-                each the middle one of the turns, and what "pccl" takes above nothing as a share of what gloo does; the
-                same of rank 0's processor time, which says something on a busy machine, too
+                optimizer. A turn is one step with "pccl", one with gloo and one with a backend that does nothing, which
+                change places from turn to turn. Printed are the middle times, the middle of the differences from
+                nothing in the same turn, what "pccl" takes above nothing as a share of what gloo does, and where that
+                lies if other turns of the same kind had been drawn (nine of ten times); the same of the processor time
+                of all ranks, which says something on a busy machine, too
     call        two ranks: dist.all_reduce of one f32 and pcclAllReduce of the same communicator, in turns of 200
     wan         ddp with a host for each rank, at 1 Gbit/s and 50 ms (needs root, and ip of iproute2)
 
@@ -20,6 +22,7 @@ import ctypes
 import json
 import os
 import pathlib
+import random
 import socket
 import statistics
 import subprocess
@@ -30,7 +33,7 @@ from datetime import timedelta
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WIDTH, LAYERS = 2048, 6
 RANKS = {"ddp": 4, "fsdp2": 4, "wan": 4, "call": 2}
-STEPS = {"ddp": 3, "fsdp2": 3, "wan": 1}
+TURNS = {"ddp": 40, "fsdp2": 40, "wan": 10, "call": 20}
 CALLS = 200
 
 
@@ -122,7 +125,7 @@ def make_step(torch, dist, what, group):
 
 
 def seconds_of(dist, call, times):
-    """Of each, from all ranks' begin to their end; and of this process' processor time."""
+    """Of each, from all ranks' begin to their end; and the processor time of this process."""
     dist.barrier()
     begin, processor = time.perf_counter(), time.process_time()
     for _ in range(times):
@@ -138,8 +141,12 @@ def steps(torch, dist, what, turns):
         step()  # DDP rebuilds its buckets
     for ours, theirs in zip(made["pccl"][1](), made["gloo"][1]()):
         torch.testing.assert_close(ours, theirs)
-    for _ in range(turns):
-        yield {name: seconds_of(dist, step, STEPS[what]) for name, (step, _) in made.items()}
+    names = sorted(made)
+    for turn in range(turns):
+        order = names[turn % len(names) :] + names[: turn % len(names)]
+        if turn % 2:
+            order.reverse()
+        yield {name: seconds_of(dist, made[name][0], 1) for name in order}
 
 
 def calls(torch, dist, turns):
@@ -172,6 +179,11 @@ def be_rank(what, turns):
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # parameters that nothing has gathered are any bits
     found = list(calls(torch, dist, turns) if what == "call" else steps(torch, dist, what, turns))
+    for turn in found:
+        for name in sorted(turn):
+            processor = torch.tensor(turn[name][1])
+            dist.all_reduce(processor)
+            turn[name] = turn[name][0], processor.item()
     if dist.get_rank() == 0:
         print(json.dumps(found), flush=True)
     dist.barrier()
@@ -206,7 +218,7 @@ def measure(what, arguments):
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
         environment.update(MASTER_ADDR=address, MASTER_PORT=str(free_port()), WORLD_SIZE=str(RANKS[what]))
         environment.update(GLOO_SOCKET_IFNAME=interface, OMP_NUM_THREADS="1")
-        command = [sys.executable, __file__, "--rank", what, "--turns", str(arguments.turns)]
+        command = [sys.executable, __file__, "--rank", what, "--turns", str(arguments.turns or TURNS[what])]
         ranks = [
             subprocess.Popen(
                 prefix(rank) + command, env={**environment, "RANK": str(rank)}, stdout=subprocess.PIPE, text=True
@@ -224,14 +236,26 @@ def measure(what, arguments):
     return json.loads(said)
 
 
+def share_of(above):
+    return statistics.median(ours for ours, _ in above) / statistics.median(theirs for _, theirs in above)
+
+
+def figure(name, unit, value):
+    """For bench/figures.py."""
+    print("figure:", json.dumps({"name": name, "unit": unit, "value": value}), flush=True)
+
+
 def report_steps(what, turns):
-    for kind, of in enumerate(("", ", processor time")):
-        middle = {name: statistics.median(turn[name][kind] for turn in turns) for name in turns[0]}
+    for kind, of in enumerate(("", ", processor time of all ranks")):
+        middle = {name: statistics.median(turn[name][kind] for turn in turns) for name in sorted(turns[0])}
         above = [[turn[name][kind] - turn["nothing"][kind] for name in ("pccl", "gloo")] for turn in turns]
-        shares = sorted(ours / theirs for ours, theirs in above)
+        draw = random.Random(0)
+        shares = sorted(share_of(draw.choices(above, k=len(above))) for _ in range(1000))
         times = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in middle.items())
-        print(f"{what}{of}: {times}; above nothing, pccl / gloo: {statistics.median(shares):.2f} "
-              f"({shares[0]:.2f} to {shares[-1]:.2f} in {len(turns)} turns)", flush=True)
+        more = " and ".join(f"{1e3 * statistics.median(one):.1f}" for one in zip(*above))
+        print(f"{what}{of}: {times}; above nothing, pccl and gloo: {more} ms; share: {share_of(above):.2f} "
+              f"({shares[50]:.2f} to {shares[-50]:.2f}, {len(turns)} turns)", flush=True)
+        figure(f"share of gloo's{of}", "", share_of(above))
 
 
 def report_calls(turns):
@@ -240,12 +264,13 @@ def report_calls(turns):
     print(f"call: dist.all_reduce {statistics.median(ours):.1f} us, pcclAllReduce {statistics.median(library):.1f} us; "
           f"above it: {statistics.median(above):.1f} us ({above[0]:.1f} to {above[-1]:.1f} in {len(turns)} turns)",
           flush=True)
+    figure("above the library", "us", statistics.median(above))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--what", default="ddp,fsdp2,call")
-    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--turns", type=int)
     parser.add_argument("--build", type=lambda name: pathlib.Path(name).resolve(), default=ROOT / "build" / "default")
     parser.add_argument("--rank", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

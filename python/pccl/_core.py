@@ -94,9 +94,8 @@ class Visit:
 
     __slots__ = ("handle", "mark", "__weakref__")
 
-    def __init__(self, handle: Any) -> None:
-        self.handle = handle
-        self.mark = weakref.ref(self)
+    handle: Any
+    mark: weakref.ref[Visit]
 
 
 class Core:
@@ -125,7 +124,9 @@ class Core:
 
     def enter(self) -> Optional[Visit]:
         """Returns the handle for use, or None if it is gone. Call leave() after each success."""
-        visit = Visit(self._handle)
+        visit = Visit()  # without a constructor, which would cost more than the rest of this
+        visit.handle = self._handle
+        visit.mark = weakref.ref(visit)
         if self._pid != os.getpid():
             return visit  # the library refuses it, with a reason
         self._visits.add(visit.mark)

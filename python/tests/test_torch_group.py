@@ -26,6 +26,10 @@ def test_every_method(nursery, size):
     nursery.world("methods", size)
 
 
+def test_every_form(nursery):
+    nursery.world("torch_forms.every_form", 3)
+
+
 def test_every_method_in_another_order(nursery):
     nursery.world("torch_membership.methods_in_another_order", 3)
 

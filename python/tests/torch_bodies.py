@@ -770,14 +770,14 @@ def by_master(address, size):
 # ---- waiting
 
 
-def interrupt_when_waiting():
-    """Ctrl-C, as soon as the main thread waits for an operation of ours."""
+def interrupt_when_waiting(function):
+    """Ctrl-C, as soon as the main thread waits for an operation of ours in this one."""
     main = threading.main_thread().ident
 
     def watch():
         while True:
             frame = sys._current_frames()[main]
-            while frame is not None and frame.f_code.co_name != "wait_briefly":
+            while frame is not None and frame.f_code.co_name != function:
                 frame = frame.f_back
             if frame is not None:
                 os.kill(os.getpid(), signal.SIGINT)
@@ -800,17 +800,19 @@ def interrupted():
         dist.all_reduce(torch.ones(count))
     pccl._threads.try_start = before
     store = dist.distributed_c10d._get_default_store()
-    if rank == 0:
-        interrupt_when_waiting()
-        try:
-            dist.all_reduce(torch.ones(LARGE))
-        except KeyboardInterrupt:
-            store.set("interrupted", "")
+    # At once, and when it takes longer than most.
+    for function in ("all_reduce_now", "wait_briefly"):
+        if rank == 0:
+            interrupt_when_waiting(function)
+            try:
+                dist.all_reduce(torch.ones(LARGE))
+            except KeyboardInterrupt:
+                store.set(f"interrupted {function}", "")
+            else:
+                raise AssertionError("it was not interrupted")
         else:
-            raise AssertionError("it was not interrupted")
-    else:
-        store.wait(["interrupted"])
-        fails(lambda: dist.all_reduce(torch.ones(LARGE)), "abort")
+            store.wait([f"interrupted {function}"])
+            fails(lambda: dist.all_reduce(torch.ones(LARGE)), "abort")
     work = dist.all_reduce(torch.ones(2), async_op=True) if rank == 0 else None
     if rank == 0:
         fails(lambda: work.wait(timedelta(seconds=0.05)), "longer than its caller waits")  # it goes on

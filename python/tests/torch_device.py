@@ -68,7 +68,9 @@ class Device:
 
         _arrays.is_on_device = self._is_mine
         _reduce.on_device = lambda buffer: self._is_mine(buffer.owner)
-        _direct.is_on_device = _layout.is_on_device = staging.is_on_device
+        _layout.is_on_device = staging.is_on_device
+        is_plain = _direct.is_plain
+        _direct.is_plain = lambda tensor: is_plain(tensor) and not self._is_mine(tensor)
         _layout.host_memory, _layout.copy = staging.host_memory, staging.copy
 
     def empty(self, *shape, dtype=torch.float32):

@@ -12,17 +12,21 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d
 
 from .._communicator import Communicator
 from .._errors import InvalidArgument, PCCLError
 from . import _commit, _direct, _layout, _monitored, _reconfigure
 from ._call import REFUSED, TAGS, Call
+from ._forms import in_all_forms, usual
 from ._rendezvous import from_store, take_arrived
 from ._staging import Stage
 from ._untraced import untrace
 from ._work import CollectiveError, Completer, Ending, Part, Work
 from ._world import World
 
+_AllreduceOptions = dist.AllreduceOptions
+_HAS_ASYNC_OP = hasattr(dist.AllreduceOptions(), "asyncOp")  # not in older versions
 _UNSET = timedelta(0)  # torch's options have a negative one where the group's counts
 _NO_DEVICES = Stage()
 
@@ -80,7 +84,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._members = comm.members() if comm is not None else ()
         # Ranks may be in another order than those whom comm connects: the rank of each of these.
         self._order = None if self._members == self._ids else [self._ids.index(one) for one in self._members]
-        self._options = _direct.Options(self._members)
+        self._slots = _direct.Slots(self._members)
+        self._core: Any = comm._core if comm is not None else None
+        self._is_whole = len(self._ranks) == world.size
         self._sequence = 0
         # Works that have not ended, by tag, oldest first; those of pairs, by their number. Nobody else need keep them.
         self._under_way: Dict[int, Work] = {}
@@ -176,25 +182,39 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     # ---- collectives
 
-    def allreduce(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
-        return self._all_reduce_directly(tensors, opts) or self._all_reduce("all_reduce", tensors, opts)
-
-    def _all_reduce_directly(self, tensors: List[torch.Tensor], opts: Any) -> Optional[Work]:
-        """None, if it has to go the general way."""
-        self._sweep()
+    def allreduce(self, tensors: Any, opts: Any = None, *more: Any, **named: Any) -> Optional[Work]:
+        """None if the caller would wait for it at once, and it has succeeded."""
+        if not isinstance(opts, _AllreduceOptions):
+            given = tensors, opts, *more
+            tensors, opts = usual(dist.AllreduceOptions, 1, ("op", "timeout"), given, named)
+        if self._under_way or self._pairs:
+            self._sweep()
         # A lost member of the group itself fails what is launched in it.
-        is_whole = len(self._ranks) == self._world.size
-        if len(tensors) != 1 or self._ended or (self._world.has_ended if is_whole else self._world.why()):
-            return None
+        why = self._world.ended if self._is_whole else self._world.why()
+        found: Any = _direct.UNUSUAL
+        if len(tensors) == 1 and not self._ended and why is None:
+            if _HAS_ASYNC_OP and not opts.asyncOp and self._coalesced is None:
+                found = _direct.all_reduce_now(self, tensors[0], opts)
+            else:
+                found = self._all_reduce_directly(tensors, opts)
+        return self._all_reduce("all_reduce", tensors, opts) if found is _direct.UNUSUAL else found
+
+    def _all_reduce_directly(self, tensors: List[torch.Tensor], opts: Any) -> Any:
         handle = _direct.all_reduce(self, tensors[0], opts.reduceOp)
-        if handle is None:
-            return None
-        ending = Ending(tensors, None, lambda: None, self._limit(opts), _NO_DEVICES)
-        work = self._under_way[handle.tag] = Work(self, "all_reduce", [Part(self._comm, handle)], ending)
+        if handle is _direct.UNUSUAL:
+            return handle
+        work = self._follow(handle, tensors, opts)
         if self._coalesced is not None:
             self._coalesced.append(work)
         return work
 
+    def _follow(self, handle: Any, tensors: List[torch.Tensor], opts: Any) -> Work:
+        """The work of an all-reduce that went directly."""
+        ending = Ending(tensors, None, lambda: None, self._limit(opts), _NO_DEVICES)
+        work = self._under_way[handle.tag] = Work(self, "all_reduce", [Part(self._comm, handle)], ending)
+        return work
+
+    @in_all_forms(dist.AllreduceCoalescedOptions, 1, "op", "timeout")
     def allreduce_coalesced(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
         return self._all_reduce("all_reduce_coalesced", tensors, opts)
 
@@ -207,6 +227,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         # What fails leaves its tensors as they were: they have this rank's values.
         return self._launch(name, tensors, tensors, make, opts, lambda: None)
 
+    @in_all_forms(dist.BroadcastOptions, 1, "root", "timeout")
     def broadcast(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
         def make(call: Call) -> None:
             tensor = tensors[opts.rootTensor]
@@ -216,6 +237,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
         return self._launch("broadcast", tensors, tensors, make, opts)
 
+    @in_all_forms(dist.ReduceOptions, 1, "root", "op", "timeout")
     def reduce(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
         def make(call: Call) -> None:
             op, factor = _layout.operation_of(opts.reduceOp)
@@ -226,6 +248,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
         return self._launch("reduce", tensors, tensors, make, opts)
 
+    @in_all_forms(distributed_c10d.AllgatherOptions, 2, "timeout")
     def allgather(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None) -> Work:
         lists = list(zip(outputs, inputs))
 
@@ -269,6 +292,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
+    @in_all_forms(dist.ReduceScatterOptions, 2, "op", "timeout")
     def reduce_scatter(
         self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any = None
     ) -> Work:
@@ -292,6 +316,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None
     ) -> Work:
         pairs = list(zip(outputs, inputs))
+        opts = opts or dist.ReduceScatterOptions()
 
         def make(call: Call) -> None:
             op, factor = _layout.operation_of(opts.reduceOp)
@@ -310,6 +335,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
+    @in_all_forms(dist.GatherOptions, 2, "root", "timeout")
     def gather(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None) -> Work:
         places = outputs[0] if outputs else []
 
@@ -324,6 +350,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
         return self._launch("gather", [*places, *inputs], places, make, opts)
 
+    @in_all_forms(dist.ScatterOptions, 2, "root", "timeout")
     def scatter(self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any = None) -> Work:
         given = inputs[0] if inputs else []
 
@@ -368,6 +395,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             "all_to_all", [*outputs, *inputs], outputs, lambda call: call.exchange(outputs, inputs), opts
         )
 
+    @in_all_forms(dist.BarrierOptions, 0, "timeout")
     def barrier(self, opts: Any = None) -> Work:
         return self._launch("barrier", [], [], lambda call: call.add(self._comm.barrier_async), opts)
 

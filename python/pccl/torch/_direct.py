@@ -17,17 +17,20 @@ import torch
 import torch.distributed as dist
 
 from .. import _collectives, _native
+from .._core import Core
 from .._enums import ReduceOp, Result, by_name
 from .._reduce import _CLOSED, _NOTHING, AsyncReduceHandle, Operation
+from .._threads import SLICE_S
 from . import _layout
-from ._staging import is_on_device
 
 if TYPE_CHECKING:
     from ._backend import ProcessGroup
 
 _launch = _native.lib.pcclAllReduceWithOptionsAsync
 _await = _native.lib.pcclAwaitOperation
+_test = _native.lib.pcclTestAsyncReduce
 _SUCCESS, _TIMEOUT = int(Result.SUCCESS), int(Result.TIMEOUT)
+_SLICE_MS = int(1000 * SLICE_S)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)  # subclasses may have their memory elsewhere, or none
 _DTYPES: Dict[torch.dtype, Optional[int]] = {}
 _OPS: Dict[Any, int] = {
@@ -35,6 +38,8 @@ _OPS: Dict[Any, int] = {
     for kind, name in _layout.OPS.items()
     if kind != "PREMUL_SUM"  # has a factor
 }
+_SUM = dist.ReduceOp.SUM, int(ReduceOp.SUM)  # by itself: its comparison takes a fraction of the look-up
+UNUSUAL = object()  # it has to go the general way
 
 
 def _number_of(dtype: torch.dtype) -> Optional[int]:
@@ -45,6 +50,43 @@ def _number_of(dtype: torch.dtype) -> Optional[int]:
     return _DTYPES[dtype]
 
 
+class Slot:
+    """What the operations of a group under one tag have in common, of which one at a time is under way."""
+
+    __slots__ = ("tag", "options", "handle", "place", "pins", "_struct")
+
+    def __init__(self, tag: int, ids: Any) -> None:
+        self.tag = tag
+        self._struct = _native.CollectiveOptionsC(
+            size=ctypes.sizeof(_native.CollectiveOptionsC),
+            tag=tag,
+            members=ctypes.addressof(ids),
+            member_count=len(ids),
+            alone_ok=True,
+            factor=1.0,
+        )
+        self.options = ctypes.byref(self._struct)
+        self.pins: Any = None  # memory of the operation that all_reduce_now() waits for
+        self.renew()
+
+    def renew(self) -> None:
+        """Somebody else keeps the handle of now."""
+        self.handle = _native.AsyncReduceOpC()
+        self.place = ctypes.byref(self.handle)
+
+
+class Slots(Dict[int, Slot]):
+    """Those of a group, by tag."""
+
+    def __init__(self, members: Tuple[str, ...]) -> None:
+        super().__init__()
+        self._ids = _collectives.peer_ids("members", members)
+
+    def __missing__(self, tag: int) -> Slot:
+        made = self[tag] = Slot(tag, self._ids)
+        return made
+
+
 class _Operation(Operation):
     """Nobody asks how it went, beyond whether it succeeded."""
 
@@ -52,18 +94,19 @@ class _Operation(Operation):
     _staged = _blobs = _arrivals = _job = None
     _waits = False
 
-    def __init__(self, group: ProcessGroup, tag: int, pins: Any) -> None:
-        self.tag = tag
+    def __init__(self, core: Core, slot: Slot, pins: Any) -> None:
+        """Takes the handle of the slot."""
+        self.tag = slot.tag
         self.outcome = None
-        self._core = group._comm._core
-        self._pid = self._core._pid
+        self._core = core
+        self._pid = core._pid
         self._pins = pins
         self._turn = threading.Lock()
         self._mutex = threading.Lock()
         self._callbacks = []
-        self._handle = _native.AsyncReduceOpC()
-        self._by_reference = ctypes.byref(self._handle)
+        self._handle, self._by_reference = slot.handle, slot.place
         self._begin = time.monotonic()
+        slot.renew()
 
     def launched(self, call: Callable[[Any, Any], int]) -> bool:
         """Whether the library has launched it. From here on the communicator keeps its memory."""
@@ -93,45 +136,32 @@ class _Operation(Operation):
         finally:
             self._core.leave(visit)
         if code != _TIMEOUT:
-            self._let_go()
-            self._end(code, why, _NOTHING)
+            self.awaited(code, why)
+
+    def awaited(self, code: int, why: _native.Why) -> None:
+        self._let_go()
+        self._end(code, why, _NOTHING)
 
 
 _NO_WORDS = _native.Why("")
 
 
-class Options:
-    """Those of a group's operations, a struct for each tag: what is under way has a tag of its own."""
-
-    def __init__(self, members: Tuple[str, ...]) -> None:
-        self._ids = _collectives.peer_ids("members", members)
-        self._of_tags: Dict[int, Tuple[Any, Any]] = {}
-
-    def of(self, tag: int) -> Any:
-        """By reference."""
-        found = self._of_tags.get(tag)
-        if found is None:
-            made = _native.CollectiveOptionsC(
-                size=ctypes.sizeof(_native.CollectiveOptionsC),
-                tag=tag,
-                members=ctypes.addressof(self._ids),
-                member_count=len(self._ids),
-                alone_ok=True,
-                factor=1.0,
-            )
-            found = self._of_tags[tag] = made, ctypes.byref(made)
-        return found[1]
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether its elements lie in the memory of this process as they are reduced."""
+    return (
+        type(tensor) in _PLAIN
+        and tensor.is_cpu
+        and tensor.layout is torch.strided
+        and tensor.is_contiguous()
+        and not tensor.is_neg()
+    )
 
 
-def all_reduce(group: ProcessGroup, tensor: torch.Tensor, given: Any) -> Optional[AsyncReduceHandle]:
-    """The operation, in place, under the group's next tag; None if it has to go the general way."""
-    op = _OPS.get(given.op)
-    dtype = _number_of(tensor.dtype)
-    if op is None or dtype is None or type(tensor) not in _PLAIN:
-        return None
-    if not tensor.is_cpu or is_on_device(tensor) or tensor.layout is not torch.strided:
-        return None
-    if not tensor.is_contiguous() or tensor.is_neg():
+def _arguments(tensor: torch.Tensor, given: Any) -> Optional[Tuple[int, int, int, int, int]]:
+    """Of _launch; None: for one of these it has to go the general way."""
+    op = _SUM[1] if given == _SUM[0] else _OPS.get(given.op)
+    dtype = _DTYPES.get(tensor.dtype) or _number_of(tensor.dtype)
+    if op is None or dtype is None or not is_plain(tensor):
         return None
     try:
         count, address = tensor.numel(), tensor.data_ptr()
@@ -139,11 +169,67 @@ def all_reduce(group: ProcessGroup, tensor: torch.Tensor, given: Any) -> Optiona
         return None
     if count == 0 or address == 0:
         return None
-    tag = group._next_tag()
-    options = group._options.of(tag)
-    operation = _Operation(group, tag, tensor.untyped_storage())
+    return address, address, count, dtype, op
+
+
+def all_reduce(group: ProcessGroup, tensor: torch.Tensor, given: Any) -> Any:
+    """The operation, in place, under the group's next tag; or UNUSUAL."""
+    arguments = _arguments(tensor, given)
+    if arguments is None:
+        return UNUSUAL
+    slot = group._slots[group._next_tag()]
+    options = slot.options
+    operation = _Operation(group._core, slot, tensor.untyped_storage())
     handle = AsyncReduceHandle(operation)  # takes care of what was launched, if that is interrupted
-    if operation.launched(lambda comm, place: _launch(address, address, count, dtype, op, options, comm, place)):
+    if operation.launched(lambda comm, place: _launch(*arguments, options, comm, place)):
         return handle
     group._sequence -= 1
-    return None
+    return UNUSUAL
+
+
+def all_reduce_now(group: ProcessGroup, tensor: torch.Tensor, opts: Any) -> Any:
+    """The same, which waits for it: None, if it has succeeded. Or the work of one that takes longer or has failed, for
+    whoever waits for that; most end before anything is made that only such need."""
+    arguments = _arguments(tensor, opts.reduceOp)
+    if arguments is None:
+        return UNUSUAL
+    core = group._core
+    slot = group._slots[group._next_tag()]
+    visit = core.enter()
+    if visit is None:
+        return UNUSUAL
+    slot.pins = tensor.untyped_storage()
+    try:
+        if _launch(*arguments, slot.options, visit.handle, slot.place) != _SUCCESS:
+            group._sequence -= 1
+            slot.pins = None
+            return UNUSUAL
+        code = _await(slot.place, _SLICE_MS, None)
+        if code == _SUCCESS:
+            slot.pins = None
+            return None
+        why = _NO_WORDS if code == _TIMEOUT else _native.last_failure(visit.handle)
+        operation = _handed_over(core, slot)
+        if code != _TIMEOUT:
+            operation.awaited(code, why)
+        return group._follow(AsyncReduceHandle(operation), [tensor], opts)
+    except BaseException as interrupt:
+        if _is_under_way(slot):
+            handle = AsyncReduceHandle(_handed_over(core, slot))
+            group._follow(handle, [tensor], opts).interrupted(interrupt)
+        raise
+    finally:
+        core.leave(visit)
+
+
+def _is_under_way(slot: Slot) -> bool:
+    done = ctypes.c_bool()
+    return bool(slot.handle.comm) and _test(slot.place, ctypes.byref(done)) == _SUCCESS
+
+
+def _handed_over(core: Core, slot: Slot) -> _Operation:
+    """What is under way there, as an operation of its own."""
+    operation = _Operation(core, slot, slot.pins)
+    core.depend(operation)
+    slot.pins = None
+    return operation

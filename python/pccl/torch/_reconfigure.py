@@ -35,7 +35,7 @@ class Unformed(World):
         self.rank = rank
         self.ids = ()
         self._name = uuid.uuid4().hex
-        self._why = "the process group has no members before reconfigure()"
+        self.ended = "the process group has no members before reconfigure()"
         self._watch = self._sentinel = None
 
     def handle(self) -> str:
@@ -56,7 +56,7 @@ class Unformed(World):
         return comm
 
     def end(self, why: str) -> None:
-        self._why = why
+        self.ended = why
 
     retire = end
 

@@ -187,10 +187,14 @@ class Work(dist.Work):  # type: ignore[misc]
         except CollectiveError:
             raise
         except BaseException as interrupt:
-            self._end(CollectiveError(f"{self._title()} was interrupted: {type(interrupt).__name__}"))
-            self._abort()
+            self.interrupted(interrupt)
             raise
         self._settle()
+
+    def interrupted(self, by: BaseException) -> None:
+        """Whoever waited for it."""
+        self._end(CollectiveError(f"{self._title()} was interrupted: {type(by).__name__}"))
+        self._abort()
 
     def _look_around(self, deadline: Optional[float]) -> None:
         """What may end the waiting, other than the outcome."""

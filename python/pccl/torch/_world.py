@@ -25,7 +25,7 @@ class World:
         self.comm = comm
         self.rank = rank
         self.ids = tuple(ids)
-        self._why: Optional[str] = None
+        self.ended: Optional[str] = None  # why it has, as far as that is known without asking the library
         self._watch: Optional[Group] = None
         self._sentinel: Optional[AsyncReduceHandle] = None
         if self.size > 1:
@@ -40,20 +40,15 @@ class World:
         """Founds a group of these. Returns when all of them have called it."""
         return self.comm.group([self.ids[rank] for rank in ranks], timeout=timeout.total_seconds())
 
-    @property
-    def has_ended(self) -> bool:
-        """As far as this process knows without asking the library."""
-        return self._why is not None
-
     def why(self) -> Optional[str]:
         """Why nothing can succeed any more; None if the world is whole. Quick."""
         sentinel = self._sentinel
-        if self._why is None and sentinel is not None and sentinel.test() and sentinel._operation.wait_here(SLICE_S):
+        if self.ended is None and sentinel is not None and sentinel.test() and sentinel._operation.wait_here(SLICE_S):
             self._sentinel = None
             error = sentinel._operation.error()
             if error is not None and not error.reason.endswith(_LEFT):
-                self._why = self._why or self.named(error.reason)
-        return self._why
+                self.ended = self.ended or self.named(error.reason)
+        return self.ended
 
     def named(self, reason: str) -> str:
         """The library's reason, with the rank of the peer that it begins with in front."""
@@ -71,14 +66,14 @@ class World:
 
     def retire(self, why: str) -> None:
         """Ends it, while this process stays in the run."""
-        self._why = self._why or why
+        self.ended = self.ended or why
         self._sentinel = None
         if self._watch is not None:
             self._watch.close()
 
     def end(self, why: str) -> None:
         """Leaves the run; whatever is under way fails, here and, as far as it needs this rank, elsewhere."""
-        self._why = self._why or why
+        self.ended = self.ended or why
         self.comm.close()  # the others hear that it left, and not only that it closed a group
         self.retire(why)
 
