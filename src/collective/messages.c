@@ -416,7 +416,7 @@ static void keep_own(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;
     const struct pccl_plan *plan = pccl_plan_of(transfer, stripe->number);
-    if (pccl_plan_packs_own(plan))
+    if (transfer->stays_apart || pccl_plan_packs_own(plan))
         return;
     for (uint32_t number = 0; number < plan->pieces; number++)
         if (pccl_plan_keeps(plan, stripe->number, number)) {

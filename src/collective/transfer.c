@@ -258,6 +258,7 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         made->result = config->result;
         made->user = config->user;
         made->in_place = config->tensors != NULL ? is_any_in_place(config) : is_in_place(&plan, config);
+        made->stays_apart = made->stay_due = config->stay.bytes > 0;
         made->factor = config->factor;
         made->feedback = config->feedback;
         made->scales = scales(config, &plan);
@@ -351,6 +352,15 @@ void pccl_transfer_received(struct pccl_arrival *arrival)
         pccl_arrival_release(arrival);
     else
         go_on(pccl_messages_received(arrival));
+}
+
+void pccl_transfer_stays(struct pccl_transfer *transfer)
+{
+    if (transfer->missing != NULL) {
+        transfer->missing[transfer->plan.positions[transfer->plan.seat.rank]] = 0;
+        transfer->has_arrived = true;
+    }
+    pccl_outcome_report(transfer);
 }
 
 /* ---- freeing ---- */
