@@ -95,6 +95,7 @@ struct pccl_flow {
     /* incoming */
     uint64_t told; /* stripes below this are granted to the sender */
     bool tell;     /* READY is to be sent */
+    bool is_empty; /* nothing comes, whatever is granted: READY only says that both mean the same operation */
 };
 
 /*

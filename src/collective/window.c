@@ -110,7 +110,7 @@ void pccl_window_offer(struct pccl_transfer *transfer)
     uint64_t enough = transfer->granted == plan->stripes ? 1 : open / (plan->long_path ? LONG_PATH_OFFERS : OFFERS);
     for (uint32_t i = transfer->outgoing_count; i < transfer->flow_count; i++) {
         struct pccl_flow *flow = &transfer->flows[i];
-        uint64_t untold = transfer->granted - flow->told;
+        uint64_t untold = flow->is_empty && flow->told > 0 ? 0 : transfer->granted - flow->told;
         /* The told credit always covers the lowest open stripe, so nothing waits forever. */
         if (untold > 0 && untold >= enough) {
             flow->tell = true;
