@@ -151,10 +151,10 @@ struct pccl_transfer {
     const uint8_t *input;
     uint8_t *result;
     void *user;
-    bool in_place; /* what this rank puts in lies where the result of it belongs */
+    bool in_place;    /* what this rank puts in lies where the result of it belongs */
     bool stays_apart; /* the driver copies what stays, ... */
     bool stay_due;    /* ... and has not yet */
-    bool scales;   /* it contributes its elements times `factor` */
+    bool scales;      /* it contributes its elements times `factor` */
     double factor;
     struct pccl_feedback feedback; /* with a scaled codec */
     bool failed, done, at_rest;

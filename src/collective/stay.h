@@ -13,7 +13,7 @@ struct pccl_transfer_config;
 struct pccl_stay {
     const uint8_t *from;
     uint8_t *to;
-    size_t bytes; /* 0: nothing */
+    size_t bytes;  /* 0: nothing */
     bool streamed; /* past the caches */
 };
 

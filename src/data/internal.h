@@ -101,8 +101,8 @@ struct pccl_engine {
     uv_cond_t left;   /* one of them has left a broken engine */
 
     struct pccl_reactor reactor;
-    uv_idle_t idle; /* while this thread copies what stays */
-    bool moved;     /* some stream had something to do since it was last called */
+    uv_idle_t idle;                  /* while this thread copies what stays */
+    bool moved;                      /* some stream had something to do since it was last called */
     struct pccl_engine_job *staying; /* jobs of which something is still to be copied */
     struct pccl_exchange *exchange;
     uint64_t running; /* transfers */

@@ -66,7 +66,7 @@ struct world {
     const uint64_t *starts; /* of parts of given lengths, or NULL */
     struct pipe_end pipes[PIPES_MOST];
     uint32_t pipe_count;
-    struct job *staying; /* what stays of these is still to be copied */
+    struct job *staying;  /* what stays of these is still to be copied */
     uint32_t readies;     /* sent so far */
     bool expects_trouble; /* failures of transfers are part of the test */
 };

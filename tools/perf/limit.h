@@ -19,8 +19,8 @@ enum perf_limit_shape { PERF_RING, PERF_CHAIN, PERF_FAN_IN, PERF_FAN_OUT, PERF_M
 
 struct perf_limit_traffic {
     enum perf_limit_shape shape;
-    double share;  /* of the bytes, that the busiest process sends or receives */
-    double stays;  /* of the bytes, that a process keeps: the last one, the first one or all, by the shape */
+    double share; /* of the bytes, that the busiest process sends or receives */
+    double stays; /* of the bytes, that a process keeps: the last one, the first one or all, by the shape */
 };
 
 struct perf_limit_setting {
