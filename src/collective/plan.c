@@ -554,6 +554,8 @@ bool pccl_plan_keeps(const struct pccl_plan *plan, uint64_t stripe, uint32_t num
            pccl_plan_has_segment(plan, stripe, number);
 }
 
+bool pccl_plan_may_stay(uint8_t collective) { return pccl_schedules[ways_of[collective].ring]->keeps_unsent; }
+
 bool pccl_plan_stays(const struct pccl_plan *plan, struct pccl_segment *first, uint64_t *count)
 {
     const uint32_t number = plan->seat.rank; /* that of its own part, whatever the schedule */

@@ -6,6 +6,8 @@
 
 struct pccl_stay pccl_stay_of(const struct pccl_transfer_config *config, const struct pccl_id *self)
 {
+    if (!pccl_plan_may_stay(config->descriptor.collective))
+        return (struct pccl_stay){.bytes = 0};
     const struct pccl_seat seat = {
         .ranks = config->ranks, .rank = pccl_id_find(config->ring, config->ranks, self), .root = config->root};
     struct pccl_stay stay = {.bytes = 0};
@@ -13,7 +15,7 @@ struct pccl_stay pccl_stay_of(const struct pccl_transfer_config *config, const s
     struct pccl_text reason;
     struct pccl_segment first;
     uint64_t count;
-    if (config->tensors != NULL || seat.ranks < 2 || seat.rank == seat.ranks ||
+    if (seat.ranks < 2 || seat.rank == seat.ranks ||
         pccl_plan_make(&config->descriptor, &config->cost, seat, config->positions, config->starts, &plan, &reason) !=
             PCCL_OK ||
         !pccl_plan_stays(&plan, &first, &count))
