@@ -78,9 +78,10 @@ static struct pccl_scratch *make_own(struct pccl_transfer *transfer, const struc
         pccl_packed_own(transfer, plan, segment, place, own->bytes);
         return own;
     }
-    const uint8_t *input = pccl_input_of(transfer, plan, segment);
-    if (pccl_contribution_of(transfer, plan, input, segment->count, own->bytes) != own->bytes)
-        memcpy(own->bytes, input, (size_t)segment->count * plan->element_bytes);
+    if (pccl_is_scaled(transfer, plan))
+        pccl_contribution_of(transfer, plan, pccl_input_of(transfer, plan, segment), segment->count, own->bytes);
+    else
+        pccl_input_take(transfer, plan, segment, own->bytes);
     return own;
 }
 
