@@ -95,6 +95,7 @@ static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint3
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     uint8_t *result = pccl_result_of(transfer, plan, &segment);
     const bool is_whole = pccl_segment_is_whole(transfer, plan, &segment);
+    const uint8_t *whole = is_whole ? pccl_input_of(transfer, plan, &segment) : NULL;
     const bool streams = pccl_is_streamed(transfer);
     bool away = finish && streams && is_whole; /* copied while it is hot */
     uint8_t *sum = finish && !away && is_whole ? result : received->bytes;
@@ -106,7 +107,7 @@ static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint3
     for (uint32_t first = 0; first < segment.count; first += count) {
         count = (uint32_t)pccl_min_u64(most, segment.count - first);
         size_t at = (size_t)first * plan->element_bytes, bytes = (size_t)count * plan->element_bytes;
-        const uint8_t *own = pccl_input_part(transfer, plan, &segment, first, count);
+        const uint8_t *own = is_whole ? whole + at : pccl_input_part(transfer, plan, &segment, first, count);
         if (is_whole && first + count < segment.count)
             pccl_prefetch(own + bytes, bytes);
         pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes,
