@@ -73,7 +73,7 @@ static const char *check_transfer(const struct pccl_transfer *transfer)
     if (broken != NULL)
         return broken;
     PCCL_RULE(transfer->unheard == unheard, "the number of receivers that have not said `ready` is right");
-    PCCL_RULE(!transfer->done || transfer->results_complete == transfer->plan.stripes,
+    PCCL_RULE(!transfer->done || (!transfer->stay_due && transfer->results_complete == transfer->plan.stripes),
               "a transfer that is done has its results");
     PCCL_RULE(!transfer->at_rest || (transfer->done && transfer->departures == NULL && transfer->arrivals == NULL),
               "a transfer at rest moves nothing");

@@ -226,6 +226,15 @@ void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_inst
         remember_ended(exchange, ended, instance);
 }
 
+void pccl_exchange_stays(struct pccl_exchange *exchange, struct pccl_transfer *transfer)
+{
+    (void)exchange;
+    PCCL_ASSERT(transfer->stay_due);
+    transfer->stay_due = false;
+    if (!transfer->failed)
+        pccl_transfer_stays(transfer);
+}
+
 void *pccl_transfer_user(const struct pccl_transfer *transfer) { return transfer->user; }
 
 bool pccl_transfer_is_at_rest(const struct pccl_transfer *transfer) { return transfer->at_rest; }

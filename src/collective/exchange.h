@@ -39,6 +39,7 @@
 
 #include "kernels/feedback.h"
 #include "collective/plan.h"
+#include "collective/stay.h"
 #include "collective/tensors.h"
 #include "core/address.h"
 #include "core/limits.h"
@@ -131,6 +132,8 @@ struct pccl_transfer_config {
     double factor; /* of a premultiplied sum: what this rank's elements are multiplied by; it may differ from others' */
     struct pccl_feedback feedback; /* of a reduction with a scaled codec, for each element of the input */
     bool tells_arrivals;           /* of parts of given lengths */
+    /* What the driver copies, until it says pccl_exchange_stays; bytes 0: this module copies what stays. */
+    struct pccl_stay stay;
     /* What is recorded of each flow, as far as there is room; zeroed, and the caller's until it is stopped. */
     struct pccl_sight_flow *sights;
     uint32_t sight_count;
@@ -215,6 +218,8 @@ void pccl_exchange_break_off(struct pccl_exchange *exchange, struct pccl_transfe
  * is thrown away.
  */
 void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance);
+/* The driver has copied all that stays. Once, unless the transfer is stopped before. */
+void pccl_exchange_stays(struct pccl_exchange *exchange, struct pccl_transfer *transfer);
 void *pccl_transfer_user(const struct pccl_transfer *transfer);
 bool pccl_transfer_is_at_rest(const struct pccl_transfer *transfer);
 /* Whether a departure of it is in progress. */

@@ -19,11 +19,15 @@ static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, boo
                               .ranks = finish ? plan->seat.ranks : 0};
 }
 
-/* So many elements at once: of what a rank does not contribute as it is, what has room. */
+/*
+ * So many elements at once: of what a rank does not contribute as it is, what has room; of what lies in several
+ * places, what stays in the first cache.
+ */
 static uint32_t elements_at_once(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
                                  const struct pccl_segment *segment)
 {
-    return transfer->scales ? FOLD_BYTES / plan->element_bytes : segment->count;
+    const bool in_blocks = transfer->scales || !pccl_segment_is_whole(transfer, plan, segment);
+    return in_blocks ? FOLD_BYTES / plan->element_bytes : segment->count;
 }
 
 /* Both are elements; the sum may be longer. */
@@ -32,13 +36,13 @@ static void widen(const struct pccl_transfer *transfer, const struct pccl_plan *
 {
     _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
     const struct pccl_step work = work_of(plan, 0, false);
-    const uint8_t *own = pccl_input_of(transfer, plan, segment);
     const uint32_t most = elements_at_once(transfer, plan, segment);
     for (uint32_t first = 0, count = 0; first < segment->count; first += count) {
         const size_t at = (size_t)first * plan->element_bytes;
         count = (uint32_t)pccl_min_u64(most, segment->count - first);
+        const uint8_t *own = pccl_input_part(transfer, plan, segment, first, count);
         pccl_combine_step(transfer->exchange->config.kernels, &work, sum + first * pccl_datatype_bytes(work.to),
-                          received + at, pccl_contribution_of(transfer, plan, own + at, count, room), count);
+                          received + at, pccl_contribution_of(transfer, plan, own, count, room), count);
     }
 }
 
@@ -53,6 +57,15 @@ struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struc
     return wide;
 }
 
+/* Writes elements from `first` on to a result that lies in several places. */
+static void scatter(struct pccl_transfer *transfer, const struct pccl_plan *plan, const struct pccl_segment *segment,
+                    uint32_t first, uint32_t count, const uint8_t *from)
+{
+    const size_t at = pccl_plan_result_at(plan, segment) + (size_t)first * plan->element_bytes;
+    pccl_tensors_write(&transfer->tensors, at, (size_t)count * plan->element_bytes, from,
+                       pccl_is_streamed(transfer) ? transfer->exchange->config.kernels : NULL);
+}
+
 /* A large copy bypasses the caches. */
 static void copy_to_result(struct pccl_transfer *transfer, const struct pccl_plan *plan,
                            const struct pccl_segment *segment, const uint8_t *from)
@@ -60,8 +73,7 @@ static void copy_to_result(struct pccl_transfer *transfer, const struct pccl_pla
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
     size_t bytes = (size_t)segment->count * plan->element_bytes;
     if (transfer->sections != NULL) {
-        pccl_tensors_write(&transfer->tensors, pccl_plan_result_at(plan, segment), bytes, from,
-                           pccl_is_streamed(transfer) ? kernels : NULL);
+        scatter(transfer, plan, segment, 0, segment->count, from);
     } else if (pccl_is_streamed(transfer)) {
         pccl_copy_streaming(kernels, pccl_result_of(transfer, plan, segment), from, bytes);
         pccl_copied_streaming(kernels);
@@ -81,10 +93,11 @@ static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint3
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
     _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
-    const uint8_t *own = pccl_input_of(transfer, plan, &segment);
     uint8_t *result = pccl_result_of(transfer, plan, &segment);
     const bool is_whole = pccl_segment_is_whole(transfer, plan, &segment);
-    bool away = finish && pccl_is_streamed(transfer) && is_whole; /* copied while it is hot */
+    const uint8_t *whole = is_whole ? pccl_input_of(transfer, plan, &segment) : NULL;
+    const bool streams = pccl_is_streamed(transfer);
+    bool away = finish && streams && is_whole; /* copied while it is hot */
     uint8_t *sum = finish && !away && is_whole ? result : received->bytes;
     const struct pccl_step work = work_of(plan, step, finish);
     const size_t from_bytes = pccl_datatype_bytes(work.from), to_bytes = pccl_datatype_bytes(work.to);
@@ -94,16 +107,19 @@ static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint3
     for (uint32_t first = 0; first < segment.count; first += count) {
         count = (uint32_t)pccl_min_u64(most, segment.count - first);
         size_t at = (size_t)first * plan->element_bytes, bytes = (size_t)count * plan->element_bytes;
-        if (first + count < segment.count)
-            pccl_prefetch(own + at + bytes, bytes);
+        const uint8_t *own = is_whole ? whole + at : pccl_input_part(transfer, plan, &segment, first, count);
+        if (is_whole && first + count < segment.count)
+            pccl_prefetch(own + bytes, bytes);
         pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes,
-                          pccl_contribution_of(transfer, plan, own + at, count, room), count);
+                          pccl_contribution_of(transfer, plan, own, count, room), count);
         if (away)
             pccl_copy_streaming(kernels, result + at, sum + at, bytes);
+        else if (finish && !is_whole && !streams)
+            scatter(transfer, plan, &segment, first, count, sum + at);
     }
     if (away)
         pccl_copied_streaming(kernels);
-    if (finish && !is_whole)
+    if (finish && !is_whole && streams) /* at once: to wait for memory after each block costs more */
         copy_to_result(transfer, plan, &segment, sum);
 }
 
@@ -172,10 +188,10 @@ static bool fold_all_elements(struct pccl_transfer *transfer, uint64_t stripe, u
     const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
-    const uint8_t *own = pccl_input_of(transfer, plan, &segment);
     const void *bytes[PCCL_MESH_PEERS_MAX];
     const uint32_t most = elements_at_once(transfer, plan, &segment);
     const bool is_whole = pccl_segment_is_whole(transfer, plan, &segment);
+    const bool streams = pccl_is_streamed(transfer);
     uint8_t *result = is_whole ? pccl_result_of(transfer, plan, &segment) : parts[0]->bytes;
     pccl_fold_save(transfer, stripe, number);
     for (uint32_t first = 0, count = 0; first < segment.count; first += count) {
@@ -183,11 +199,14 @@ static bool fold_all_elements(struct pccl_transfer *transfer, uint64_t stripe, u
         count = (uint32_t)pccl_min_u64(most, segment.count - first);
         for (uint32_t i = 0; i < part_count; i++)
             bytes[i] = parts[i]->bytes + at;
-        bytes[part_count] = pccl_contribution_of(transfer, plan, own + at, count, room);
+        bytes[part_count] =
+            pccl_contribution_of(transfer, plan, pccl_input_part(transfer, plan, &segment, first, count), count, room);
         pccl_combine_all(transfer->exchange->config.kernels, plan->datatype, plan->reduction, bytes, part_count + 1,
                          count, result + at);
+        if (!is_whole && !streams)
+            scatter(transfer, plan, &segment, first, count, result + at);
     }
-    if (!is_whole)
+    if (!is_whole && streams)
         copy_to_result(transfer, plan, &segment, result);
     return is_whole;
 }

@@ -8,6 +8,8 @@
 
 #include "collective/internal.h"
 
+#include <string.h>
+
 /* The input of a part of a segment; it holds until another one is asked for, as it may be a copy (tensors.h). */
 static inline const uint8_t *pccl_input_part(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
                                              const struct pccl_segment *segment, uint32_t first, uint32_t count)
@@ -24,6 +26,16 @@ static inline const uint8_t *pccl_input_of(const struct pccl_transfer *transfer,
                                            const struct pccl_segment *segment)
 {
     return pccl_input_part(transfer, plan, segment, 0, segment->count);
+}
+/* Copies the input of a segment. */
+static inline void pccl_input_take(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                                   const struct pccl_segment *segment, uint8_t *to)
+{
+    const size_t bytes = (size_t)segment->count * plan->element_bytes;
+    if (transfer->sections == NULL)
+        memcpy(to, pccl_input_of(transfer, plan, segment), bytes);
+    else
+        pccl_tensors_take(&transfer->tensors, pccl_plan_input_at(plan, segment), bytes, to);
 }
 /* Where the result of a segment is to be written, before pccl_result_written. */
 static inline uint8_t *pccl_result_of(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
@@ -57,6 +69,10 @@ static inline bool pccl_piece_is_whole(const struct pccl_transfer *transfer, con
     return pccl_segment_is_whole(transfer, plan, &segment);
 }
 
+static inline bool pccl_is_scaled(const struct pccl_transfer *transfer, const struct pccl_plan *plan)
+{
+    return transfer->scales && plan->reduction == PCCL_PREMUL_SUM;
+}
 /*
  * What this rank contributes of some elements of its input: they themselves; to a premultiplied sum
  * what it makes of them, in `room`, which is as large.
@@ -64,7 +80,7 @@ static inline bool pccl_piece_is_whole(const struct pccl_transfer *transfer, con
 static inline const uint8_t *pccl_contribution_of(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
                                                   const uint8_t *elements, size_t count, uint8_t *room)
 {
-    if (!transfer->scales || plan->reduction != PCCL_PREMUL_SUM)
+    if (!pccl_is_scaled(transfer, plan))
         return elements;
     pccl_scale(transfer->exchange->config.kernels, plan->datatype, room, elements, count, transfer->factor);
     return room;

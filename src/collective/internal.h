@@ -3,7 +3,7 @@
  * From below, and each calls only into those before it:
  *   schedule, ring, direct, broadcast, gather, scatter, to_root, from_root, all_to_all
  *                            what is to be done with a piece; no bytes
- *   plan, scratch, tensors, backup   how elements are cut; memory
+ *   plan, stay, scratch, tensors, backup   how elements are cut; memory
  *   held, kept               segments and announcements of stripes or operations that have not
  *                            begun here
  *   lane                     whose turn it is to send
@@ -95,6 +95,7 @@ struct pccl_flow {
     /* incoming */
     uint64_t told; /* stripes below this are granted to the sender */
     bool tell;     /* READY is to be sent */
+    bool is_empty; /* nothing comes, whatever is granted: READY only says that both mean the same operation */
 };
 
 /*
@@ -150,8 +151,10 @@ struct pccl_transfer {
     const uint8_t *input;
     uint8_t *result;
     void *user;
-    bool in_place; /* what this rank puts in lies where the result of it belongs */
-    bool scales;   /* it contributes its elements times `factor` */
+    bool in_place;    /* what this rank puts in lies where the result of it belongs */
+    bool stays_apart; /* the driver copies what stays, ... */
+    bool stay_due;    /* ... and has not yet */
+    bool scales;      /* it contributes its elements times `factor` */
     double factor;
     struct pccl_feedback feedback; /* with a scaled codec */
     bool failed, done, at_rest;

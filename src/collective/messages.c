@@ -78,9 +78,10 @@ static struct pccl_scratch *make_own(struct pccl_transfer *transfer, const struc
         pccl_packed_own(transfer, plan, segment, place, own->bytes);
         return own;
     }
-    const uint8_t *input = pccl_input_of(transfer, plan, segment);
-    if (pccl_contribution_of(transfer, plan, input, segment->count, own->bytes) != own->bytes)
-        memcpy(own->bytes, input, (size_t)segment->count * plan->element_bytes);
+    if (pccl_is_scaled(transfer, plan))
+        pccl_contribution_of(transfer, plan, pccl_input_of(transfer, plan, segment), segment->count, own->bytes);
+    else
+        pccl_input_take(transfer, plan, segment, own->bytes);
     return own;
 }
 
@@ -416,7 +417,7 @@ static void keep_own(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;
     const struct pccl_plan *plan = pccl_plan_of(transfer, stripe->number);
-    if (pccl_plan_packs_own(plan))
+    if (transfer->stays_apart || pccl_plan_packs_own(plan))
         return;
     for (uint32_t number = 0; number < plan->pieces; number++)
         if (pccl_plan_keeps(plan, stripe->number, number)) {

@@ -24,8 +24,8 @@ void pccl_outcome_report(struct pccl_transfer *transfer)
     bool agreed = transfer->unheard == 0;
     if (agreed && transfer->has_arrived)
         tell_arrivals(transfer);
-    transfer->at_rest = agreed && transfer->complete == transfer->plan.stripes;
-    if (agreed && !transfer->done && transfer->results_complete == transfer->plan.stripes) {
+    transfer->at_rest = agreed && !transfer->stay_due && transfer->complete == transfer->plan.stripes;
+    if (agreed && !transfer->stay_due && !transfer->done && transfer->results_complete == transfer->plan.stripes) {
         transfer->done = true;
         effects->done(effects->context, transfer);
     }

@@ -111,6 +111,11 @@ const uint8_t *pccl_tensors_input(const struct pccl_tensors *tensors, size_t at,
     return tensors->input_room;
 }
 
+void pccl_tensors_take(const struct pccl_tensors *tensors, size_t at, size_t bytes, uint8_t *to)
+{
+    collect(find(tensors, at), at, bytes, true, to, NULL);
+}
+
 uint8_t *pccl_tensors_result(const struct pccl_tensors *tensors, size_t at, size_t bytes)
 {
     const struct pccl_tensor_place *place = find(tensors, at);

@@ -44,6 +44,8 @@ void pccl_tensors_fini(struct pccl_tensors *tensors);
 bool pccl_tensors_are_whole(const struct pccl_tensors *tensors, size_t at, size_t bytes);
 /* The input of a stretch: where it lies, or a copy of it, which holds until the next one is asked for. */
 const uint8_t *pccl_tensors_input(const struct pccl_tensors *tensors, size_t at, size_t bytes);
+/* Copies the input of a stretch. */
+void pccl_tensors_take(const struct pccl_tensors *tensors, size_t at, size_t bytes, uint8_t *to);
 /* Where the result of a stretch is to be written, before pccl_tensors_written. */
 uint8_t *pccl_tensors_result(const struct pccl_tensors *tensors, size_t at, size_t bytes);
 void pccl_tensors_written(const struct pccl_tensors *tensors, size_t at, size_t bytes);

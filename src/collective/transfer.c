@@ -43,6 +43,19 @@ static uint32_t count_flows(const struct pccl_plan *plan, bool outgoing)
     return count;
 }
 
+static bool is_empty(const struct pccl_flow *flow)
+{
+    const struct pccl_plan *plan = &flow->transfer->plan;
+    for (uint32_t turn = 0; turn < plan->turns; turn++) {
+        const struct pccl_seat seat = pccl_plan_seat(plan, turn * plan->turn_stripes);
+        const uint32_t steps = pccl_plan_schedule(plan)->steps(seat);
+        for (uint32_t step = 0; step < steps; step++)
+            if (pccl_flow_piece(flow, seat, step) != PCCL_NO_PIECE)
+                return false;
+    }
+    return true;
+}
+
 static void list_flows(struct pccl_transfer *transfer, bool outgoing, struct pccl_flow *flows)
 {
     const struct pccl_plan *plan = &transfer->plan;
@@ -56,6 +69,7 @@ static void list_flows(struct pccl_transfer *transfer, bool outgoing, struct pcc
         flow->other = other;
         flow->column = count++;
         flow->outgoing = outgoing;
+        flow->is_empty = !outgoing && is_empty(flow);
         flow->sight = &transfer->exchange->unseen;
         pccl_list_init(&flow->on_lane);
         pccl_list_init(&flow->in_queue);
@@ -258,6 +272,7 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         made->result = config->result;
         made->user = config->user;
         made->in_place = config->tensors != NULL ? is_any_in_place(config) : is_in_place(&plan, config);
+        made->stays_apart = made->stay_due = config->stay.bytes > 0;
         made->factor = config->factor;
         made->feedback = config->feedback;
         made->scales = scales(config, &plan);
@@ -351,6 +366,15 @@ void pccl_transfer_received(struct pccl_arrival *arrival)
         pccl_arrival_release(arrival);
     else
         go_on(pccl_messages_received(arrival));
+}
+
+void pccl_transfer_stays(struct pccl_transfer *transfer)
+{
+    if (transfer->missing != NULL) {
+        transfer->missing[transfer->plan.positions[transfer->plan.seat.rank]] = 0;
+        transfer->has_arrived = true;
+    }
+    pccl_outcome_report(transfer);
 }
 
 /* ---- freeing ---- */

@@ -15,6 +15,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_transfer_make(struct pccl_exchange *exchan
  */
 void pccl_transfer_widen(struct pccl_transfer *transfer);
 void pccl_transfer_sent(struct pccl_departure *departure);
+/* All that stays is in the result. */
+void pccl_transfer_stays(struct pccl_transfer *transfer);
 void pccl_transfer_received(struct pccl_arrival *arrival);
 /* It was aborted: puts back what has been overwritten of its input. */
 void pccl_transfer_restore(const struct pccl_transfer *transfer);

@@ -90,7 +90,7 @@ static void set_up_stripe(struct pccl_transfer *transfer, struct pccl_stripe *st
         count_messages(&transfer->flows[i], stripe);
     stripe->results_left += stripe->parts_left > 0;
     const struct pccl_plan *plan = pccl_plan_of(transfer, stripe->number);
-    for (uint32_t number = 0; number < plan->pieces; number++)
+    for (uint32_t number = 0; number < plan->pieces && !transfer->stays_apart; number++)
         stripe->results_left += pccl_plan_keeps(plan, stripe->number, number);
     transfer->results_complete += stripe->results_left == 0;
     uint32_t parcels = parcel_count(transfer);
@@ -110,7 +110,7 @@ void pccl_window_offer(struct pccl_transfer *transfer)
     uint64_t enough = transfer->granted == plan->stripes ? 1 : open / (plan->long_path ? LONG_PATH_OFFERS : OFFERS);
     for (uint32_t i = transfer->outgoing_count; i < transfer->flow_count; i++) {
         struct pccl_flow *flow = &transfer->flows[i];
-        uint64_t untold = transfer->granted - flow->told;
+        uint64_t untold = flow->is_empty && flow->told > 0 ? 0 : transfer->granted - flow->told;
         /* The told credit always covers the lowest open stripe, so nothing waits forever. */
         if (untold > 0 && untold >= enough) {
             flow->tell = true;

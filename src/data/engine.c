@@ -15,8 +15,7 @@ enum { LOOK_US = 1000000 }; /* between two looks at the figures of a connection 
 
 static void wake(struct pccl_engine *engine) { pccl_reactor_wake(&engine->reactor); }
 
-/* Under the lock. */
-static void put_job(struct pccl_engine *engine, struct pccl_engine_job *job)
+void pccl_engine_put_job(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     if (job->queued || engine->broken)
         return;
@@ -30,10 +29,12 @@ void pccl_engine_start(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     job->transfer = NULL;
     job->started = job->stopped = job->queued = false;
+    job->stay_taken = job->stay_copied = 0;
+    job->stay_told = false;
     job->due_stop = job->is_done = job->is_at_rest = job->told_done = job->told_at_rest = job->noted = false;
     job->traffic = (struct pccl_traffic){0};
     uv_mutex_lock(&engine->lock);
-    put_job(engine, job);
+    pccl_engine_put_job(engine, job);
     uv_mutex_unlock(&engine->lock);
     wake(engine);
 }
@@ -44,7 +45,7 @@ void pccl_engine_stop(struct pccl_engine *engine, struct pccl_engine_job *job, e
     bool again = job->stopped;
     job->stopped = true;
     job->end = end;
-    put_job(engine, job);
+    pccl_engine_put_job(engine, job);
     uv_mutex_unlock(&engine->lock);
     PCCL_ASSERT(!again);
     wake(engine);
@@ -394,6 +395,7 @@ static void start_job(struct pccl_engine *engine, struct pccl_engine_job *job)
     engine->running += status == PCCL_OK;
     if (status == PCCL_OK) {
         resume_streams(engine, true);
+        pccl_stay_begin(engine, job);
         return;
     }
     job->transfer = NULL;
@@ -451,6 +453,7 @@ static void pause_links(const struct pccl_engine *engine)
 
 static void stop_job(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
+    pccl_stay_end(engine, job);
     if (job->transfer) {
         measure_links(engine);
         job->traffic = pccl_transfer_traffic(job->transfer);
@@ -472,10 +475,14 @@ static void stop_job(struct pccl_engine *engine, struct pccl_engine_job *job)
 
 static void work_on(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
-    if (!job->started && !job->due_stop)
-        start_job(engine, job);
-    else if (job->due_stop)
+    if (job->due_wait)
+        return; /* the last one that copies for it says when it is to be stopped */
+    if (job->due_stop)
         stop_job(engine, job); /* the job is its owner's again */
+    else if (job->started)
+        pccl_stay_look(engine, job);
+    else
+        start_job(engine, job);
     pccl_engine_flush(engine);
 }
 
@@ -511,6 +518,7 @@ static void take_inbox(struct pccl_engine *engine, struct batch *batch)
     for (struct pccl_engine_job *job = batch->jobs; job; job = job->next) {
         job->queued = false;
         job->due_stop = job->stopped;
+        job->due_wait = job->stopped && job->copiers > 0;
         job->due_end = job->end;
         job->next_taken = job->next;
     }
@@ -582,13 +590,14 @@ static void on_wake(struct pccl_reactor *reactor)
     }
     if (batch.end) { /* the loop returns with the last good-bye */
         pccl_alarm_close(&engine->patience, NULL);
+        uv_close((uv_handle_t *)&engine->idle, NULL);
         pccl_reactor_end(reactor);
     }
 }
 
 /*
  * Shuts the connections down, so that the other sides need not wait. They and everything else are
- * left unfreed.
+ * left unfreed; but nobody copies any more.
  */
 static void mark_broken(struct pccl_engine *engine)
 {
@@ -596,6 +605,8 @@ static void mark_broken(struct pccl_engine *engine)
     engine->broken = true;
     for (const struct pccl_stream *stream = engine->known; stream; stream = stream->next_known)
         pccl_socket_shutdown(stream->channel.socket);
+    while (engine->copiers > 0)
+        uv_cond_wait(&engine->left, &engine->lock);
     uv_mutex_unlock(&engine->lock);
     engine->events.broken(engine->events.context);
 }
@@ -663,10 +674,15 @@ int pccl_engine_create(const struct pccl_engine_config *config, const struct pcc
     error = uv_mutex_init(&engine->lock);
     if (error)
         goto no_lock;
+    error = uv_cond_init(&engine->left);
+    if (error)
+        goto no_cond;
     error = pccl_reactor_open(&engine->reactor, &reactor_events);
     if (error)
         goto no_reactor;
     pccl_alarm_init(&engine->patience, &engine->reactor.loop, on_patience, engine);
+    (void)uv_idle_init(&engine->reactor.loop, &engine->idle); /* cannot fail */
+    engine->idle.data = engine;
     error = UV_ENOMEM;
     engine->exchange = make_exchange(engine);
     if (!engine->exchange)
@@ -681,8 +697,11 @@ no_thread:
     pccl_exchange_destroy(engine->exchange);
 no_exchange:
     pccl_alarm_close(&engine->patience, NULL);
+    uv_close((uv_handle_t *)&engine->idle, NULL);
     pccl_reactor_close(&engine->reactor);
 no_reactor:
+    uv_cond_destroy(&engine->left);
+no_cond:
     uv_mutex_destroy(&engine->lock);
 no_lock:
     release(engine);
@@ -704,6 +723,7 @@ void pccl_engine_destroy(struct pccl_engine *engine)
     pccl_exchange_destroy(engine->exchange);
     pccl_table_fini(&engine->bundles);
     pccl_reactor_close(&engine->reactor);
+    uv_cond_destroy(&engine->left);
     uv_mutex_destroy(&engine->lock);
     release(engine);
 }

@@ -102,8 +102,13 @@ struct pccl_engine {
     bool rename, end, broken;
     struct pccl_sight_connection ends[PCCL_SIGHT_ENDS_MAX]; /* the latest, in turn */
     uint64_t end_count;
+    uint32_t copiers; /* of all jobs */
+    uv_cond_t left;   /* one of them has left a broken engine */
 
     struct pccl_reactor reactor;
+    uv_idle_t idle;                  /* while this thread copies what stays */
+    bool moved;                      /* some stream had something to do since it was last called */
+    struct pccl_engine_job *staying; /* jobs of which something is still to be copied */
     struct pccl_exchange *exchange;
     uint64_t running; /* transfers */
     struct pccl_wire_scratch *scratch;
@@ -131,6 +136,15 @@ void pccl_engine_flush(struct pccl_engine *engine);
  */
 PCCL_MUST_CHECK bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *stream,
                                                enum pccl_link_end how);
+
+/* Under the lock: the thread is to look at the job, once it is woken. */
+void pccl_engine_put_job(struct pccl_engine *engine, struct pccl_engine_job *job);
+
+/* ---- stay.c ---- */
+/* The job has begun; or what is copied of it, and by how many, may have changed; or it ends. */
+void pccl_stay_begin(struct pccl_engine *engine, struct pccl_engine_job *job);
+void pccl_stay_look(struct pccl_engine *engine, struct pccl_engine_job *job);
+void pccl_stay_end(struct pccl_engine *engine, const struct pccl_engine_job *job);
 
 /* ---- bundle.c ---- */
 struct pccl_bundle *pccl_bundle_find(const struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing);

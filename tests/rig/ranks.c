@@ -545,6 +545,8 @@ static struct pccl_transfer_config config_of(struct rig_attempt *attempt, struct
     memcpy(starts, place->starts, sizeof place->starts);
     if (attempt->odd)
         make_odd(attempt, &config);
+    if ((attempt->rank + attempt->use) % 2 == 0)
+        config.stay = pccl_stay_of(&config, &spec->ids[attempt->rank]);
     if (pccl_collective_has_root(config.descriptor.collective))
         config.descriptor.root = ring[config.root];
     plant_in(attempt, &config, positions);
@@ -577,6 +579,8 @@ void rig_start(struct rig_rank *rank, uint32_t op)
     rank->running[op] = attempt;
     struct pccl_text reason = {0};
     const size_t held = pccl_exchange_ahead_bytes(rank->exchange);
+    attempt->stay = told.stay;
+    attempt->stay_halves = told.stay.bytes > 0 ? 2 : 0;
     const enum pccl_status status = pccl_exchange_start(rank->exchange, &told, &attempt->transfer, &reason);
     memset(ring, 0xee, sizeof ring); /* all were copied */
     memset(positions, 0xee, sizeof positions);
@@ -592,6 +596,26 @@ void rig_start(struct rig_rank *rank, uint32_t op)
     if (status != PCCL_MEMORY || rank->memory.failures == 0)
         rig_violation(world, "rank %u cannot start operation %u: %s", rank->number, op, reason.bytes);
     report(attempt, RIG_MAIL_FAILED, PCCL_CLASS_INTERNAL);
+}
+
+bool rig_may_copy(const struct rig_rank *rank, uint32_t op)
+{
+    const struct rig_attempt *attempt = rank->running[op];
+    return attempt != NULL && attempt->transfer != NULL && attempt->stay_halves > 0;
+}
+
+/* What stays: the second half first. */
+void rig_copy(struct rig_rank *rank, uint32_t op)
+{
+    struct rig_attempt *attempt = rank->running[op];
+    const size_t half = attempt->stay.bytes / 2;
+    const bool last = --attempt->stay_halves == 0;
+    if (last && half > 0 && rig_plant(rank->world, RIG_PLANT_early_stay))
+        memset(attempt->stay.to, 0xa5, half);
+    else
+        pccl_stay_copy(&attempt->stay, pccl_kernels_for(0), last ? 0 : half, last ? half : attempt->stay.bytes - half);
+    if (last)
+        pccl_exchange_stays(rank->exchange, attempt->transfer);
 }
 
 static void check_stopped(struct rig_attempt *attempt, bool committed)

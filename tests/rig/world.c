@@ -9,6 +9,7 @@
 
 enum step_kind {
     STEP_START,
+    STEP_COPY,
     STEP_ORDER,
     STEP_REPORT,
     STEP_BURY,
@@ -28,7 +29,7 @@ struct step {
     uint32_t actor;            /* whose priority counts */
 };
 
-enum { STEPS_MAX = RIG_RANKS_MAX * (RIG_OPS_MAX + 4) + 1, RUN_STEPS_MAX = 800000 };
+enum { STEPS_MAX = RIG_RANKS_MAX * (2 * RIG_OPS_MAX + 4) + 1, RUN_STEPS_MAX = 800000 };
 
 struct menu {
     struct step steps[STEPS_MAX]; /* of ranks and the master; those of connections: world->possible */
@@ -87,6 +88,9 @@ static void offer_rank(const struct rig_world *world, const struct rig_rank *ran
     for (uint32_t op = 0; op < world->spec->op_count; op++)
         if (rig_may_start(rank, op))
             menu->steps[menu->count++] = (struct step){.kind = STEP_START, .rank = r, .op = op, .actor = r};
+    for (uint32_t op = 0; op < world->spec->op_count; op++)
+        if (rig_may_copy(rank, op))
+            menu->steps[menu->count++] = (struct step){.kind = STEP_COPY, .rank = r, .op = op, .actor = r};
 }
 
 static const enum step_kind end_steps[] = {STEP_NEXT, STEP_MOVE, STEP_DELIVER, STEP_CLOSE, STEP_DIAL};
@@ -250,6 +254,7 @@ static void step_rank(struct rig_world *world, const struct step *step)
     struct rig_rank *rank = &world->ranks[step->rank];
     switch (step->kind) {
     case STEP_START: rig_start(rank, step->op); break;
+    case STEP_COPY: rig_copy(rank, step->op); break;
     case STEP_ORDER: rig_take_order(rank); break;
     case STEP_REPORT: rig_master_hears(world, step->rank); break;
     case STEP_BURY: bury(world); break;

@@ -44,6 +44,8 @@ struct job {
     bool done, at_rest, failed, stopped;
     enum pccl_class class;
     struct pccl_text reason;
+    uint32_t rank;            /* once it has started */
+    struct job *next_staying; /* in the world's list */
 };
 
 struct world;
@@ -64,6 +66,7 @@ struct world {
     const uint64_t *starts; /* of parts of given lengths, or NULL */
     struct pipe_end pipes[PIPES_MOST];
     uint32_t pipe_count;
+    struct job *staying;  /* what stays of these is still to be copied */
     uint32_t readies;     /* sent so far */
     bool expects_trouble; /* failures of transfers are part of the test */
 };
@@ -300,6 +303,20 @@ static inline bool world_step(struct world *w, uint32_t index, bool lazy)
     return one || other;
 }
 
+static inline bool world_copy_stay(struct world *w)
+{
+    struct job *job = w->staying;
+    if (job == NULL)
+        return false;
+    w->staying = job->next_staying;
+    const struct pccl_stay *stay = &job->config.stay;
+    const size_t half = (size_t)world_below(w, stay->bytes + 1);
+    pccl_stay_copy(stay, pccl_kernels_for(0), half, stay->bytes - half);
+    pccl_stay_copy(stay, pccl_kernels_for(0), 0, half);
+    pccl_exchange_stays(exchange_of(w, job->rank), job->transfer);
+    return true;
+}
+
 /* Sweeps until nothing moves any more, or (steps > 0) so many steps. */
 static inline void world_run(struct world *w, uint64_t steps)
 {
@@ -317,6 +334,8 @@ static inline void world_run(struct world *w, uint64_t steps)
         }
         for (uint32_t i = 0; i < w->pipe_count && !moved; i++)
             moved |= world_step(w, i, false);
+        if (!moved || world_below(w, 16) == 0)
+            moved |= world_copy_stay(w);
     }
 }
 
@@ -405,12 +424,27 @@ static inline void job_keep_input(struct job *job) { memcpy(job->before, job->in
 
 static inline enum pccl_status job_start(struct world *w, struct job *job, uint32_t rank, struct pccl_text *reason)
 {
-    return pccl_exchange_start(exchange_of(w, rank), &job->config, &job->transfer, reason);
+    job->config.stay = (struct pccl_stay){.bytes = 0};
+    if (world_below(w, 2) == 0) /* the driver copies what stays */
+        job->config.stay = pccl_stay_of(&job->config, &w->peers[rank].id);
+    const enum pccl_status status = pccl_exchange_start(exchange_of(w, rank), &job->config, &job->transfer, reason);
+    job->rank = rank;
+    if (status != PCCL_OK || job->config.stay.bytes == 0)
+        return status;
+    job->next_staying = w->staying;
+    w->staying = job;
+    return status;
 }
 
 static inline void job_stop(struct world *w, struct job *job, uint32_t rank, bool committed)
 {
     pccl_exchange_stop(exchange_of(w, rank), job->transfer, committed);
+    for (struct job **at = &w->staying; *at != NULL; at = &(*at)->next_staying) {
+        if (*at == job) {
+            *at = job->next_staying;
+            break;
+        }
+    }
     job->stopped = true;
     if (!committed && job->gives)
         PCCL_ASSERT(memcmp(job->input, job->before, job->bytes) == 0);

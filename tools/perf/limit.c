@@ -25,8 +25,9 @@ struct report {
 
 /* A request to a process. */
 struct request {
-    uint64_t each; /* bytes, over each connection */
-    uint64_t span; /* of memory to walk through */
+    uint64_t each;  /* bytes, over each connection */
+    uint64_t stays; /* bytes to be copied */
+    uint64_t span;  /* of memory to walk through */
 };
 
 struct process {
@@ -138,19 +139,35 @@ static void wait_for_some(const struct ends *ends, bool receives)
     (void)poll(ends->polled, ends->out_count + ends->in_count, -1);
 }
 
-/* Sends and receives what is requested, both as fast as possible. */
-static bool move(const struct ends *ends, size_t each, size_t call_bytes, const struct buffers *buffers)
+/* Some of what stays, which lies behind what is sent, and belongs behind what is received. */
+static void copy_some(const struct ends *ends, const struct request *request, size_t *left, size_t call_bytes,
+                      const struct buffers *buffers)
 {
+    size_t done = (size_t)request->stays - *left, from, to;
+    size_t length = call_at(buffers, ends->out_count * (size_t)request->each + done, *left, call_bytes, &from);
+    length = call_at(buffers, ends->in_count * (size_t)request->each + done, length, call_bytes, &to);
+    memcpy(buffers->to + to, buffers->from + from, length);
+    *left -= length;
+}
+
+/* Sends and receives what is requested, both as fast as possible, and copies when nothing moves. */
+static bool move(const struct ends *ends, const struct request *request, size_t call_bytes,
+                 const struct buffers *buffers)
+{
+    const size_t each = (size_t)request->each;
     size_t all = ends->in_count * each, to_send = ends->out_count * each, to_receive = all;
+    size_t to_copy = (size_t)request->stays;
     for (uint32_t i = 0; i < ends->out_count; i++)
         ends->to_send[i] = each;
-    while (to_send || to_receive) {
+    while (to_send || to_receive || to_copy) {
         size_t before = to_send + to_receive;
         if (to_receive && !receive_some(ends, all, &to_receive, call_bytes, buffers))
             return false;
         if (to_send && !send_some(ends, each, &to_send, call_bytes, buffers))
             return false;
-        if (before == to_send + to_receive)
+        if (before == to_send + to_receive && to_copy)
+            copy_some(ends, request, &to_copy, call_bytes, buffers);
+        else if (before == to_send + to_receive)
             wait_for_some(ends, to_receive > 0);
     }
     return true;
@@ -164,7 +181,7 @@ static void serve(const struct ends *ends, int channel, size_t call_bytes, const
         own.bytes = request.span < own.bytes ? (size_t)request.span : own.bytes;
         double cpu_s = perf_cpu_s();
         struct report report = {.start_s = perf_now_s()};
-        if (!move(ends, (size_t)request.each, call_bytes, &own))
+        if (!move(ends, &request, call_bytes, &own))
             return;
         report.end_s = perf_now_s();
         report.cpu_s = perf_cpu_s() - cpu_s;
@@ -310,13 +327,25 @@ static uint64_t each_of(const struct perf_ring *ring, size_t bytes)
     return each < 1 ? 1 : (uint64_t)each;
 }
 
-static bool run_once(struct perf_ring *ring, size_t bytes, struct report *total)
+static bool keeps(const struct perf_ring *ring, uint32_t index)
 {
-    const struct request request = {.each = each_of(ring, bytes), .span = bytes};
+    switch (ring->setting.traffic.shape) {
+    case PERF_FAN_IN: return index + 1 == ring->peers;
+    case PERF_FAN_OUT: return index == 0;
+    default: return true;
+    }
+}
+
+static bool run_once(struct perf_ring *ring, size_t bytes, bool copies, struct report *total)
+{
+    struct request request = {.each = each_of(ring, bytes), .span = bytes};
+    const uint64_t stays = copies ? (uint64_t)((double)bytes * ring->setting.traffic.stays) : 0;
     *total = (struct report){0};
-    for (uint32_t i = 0; i < ring->peers; i++)
+    for (uint32_t i = 0; i < ring->peers; i++) {
+        request.stays = keeps(ring, i) ? stays : 0;
         if (!perf_write_all(ring->processes[i].channel, &request, sizeof request))
             return false;
+    }
     for (uint32_t i = 0; i < ring->peers; i++) {
         struct report one;
         if (!perf_read_all(ring->processes[i].channel, &one, sizeof one))
@@ -330,13 +359,13 @@ static bool run_once(struct perf_ring *ring, size_t bytes, struct report *total)
 
 static uint32_t repeats_for(size_t bytes) { return bytes < (1 << 20) ? 15 : bytes < (16 << 20) ? 7 : 3; }
 
-bool perf_ring_measure(struct perf_ring *ring, size_t bytes, struct perf_limit_samples *samples)
+bool perf_ring_measure(struct perf_ring *ring, size_t bytes, bool copies, struct perf_limit_samples *samples)
 {
     struct report total;
-    if (!run_once(ring, bytes < WARM_UP_BYTES_MAX ? bytes : WARM_UP_BYTES_MAX, &total))
+    if (!run_once(ring, bytes < WARM_UP_BYTES_MAX ? bytes : WARM_UP_BYTES_MAX, copies, &total))
         return false;
     for (uint32_t i = 0; i < repeats_for(bytes) && samples->count < PERF_LIMIT_SAMPLES_MAX; i++) {
-        if (!run_once(ring, bytes, &total))
+        if (!run_once(ring, bytes, copies, &total))
             return false;
         samples->seconds[samples->count++] = total.end_s - total.start_s;
         samples->cpu_s += total.cpu_s;
@@ -370,7 +399,7 @@ struct perf_ring *perf_ring_best(uint32_t peers, size_t bytes, bool cached, stru
         struct perf_ring *ring = perf_ring_start(peers, &setting);
         if (!ring)
             continue; /* this system has no such congestion control */
-        bool good = perf_ring_measure(ring, bytes, &samples);
+        bool good = perf_ring_measure(ring, bytes, false, &samples);
         double seconds = perf_limit_median(&samples);
         bool better = good && (!best || seconds < best_s);
         perf_ring_stop(better ? best : ring);

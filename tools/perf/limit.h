@@ -2,7 +2,8 @@
  * Measures what plain sockets reach on this machine: n processes send each other what those of a
  * collective would, and do nothing else with it: in a ring; in a chain, which is the same without
  * the last link; all to the last one, as of shared state; the first one to all; all to all; or the
- * first one of each two to the second. They
+ * first one of each two to the second. Out of
+ * place, who keeps a part of its own copies that as well, while its sockets have nothing for it. They
  * walk through as much memory as the collective has to read and write, because sockets are twice as
  * fast from and to the cache. The processes and their connections stay, so that every measurement
  * finds them as warm as the library's.
@@ -19,6 +20,7 @@ enum perf_limit_shape { PERF_RING, PERF_CHAIN, PERF_FAN_IN, PERF_FAN_OUT, PERF_M
 struct perf_limit_traffic {
     enum perf_limit_shape shape;
     double share; /* of the bytes, that the busiest process sends or receives */
+    double stays; /* of the bytes, that a process keeps: the last one, the first one or all, by the shape */
 };
 
 struct perf_limit_setting {
@@ -52,10 +54,10 @@ struct perf_ring *perf_ring_start(uint32_t peers, const struct perf_limit_settin
 /* Ends the processes. NULL is allowed. */
 void perf_ring_stop(struct perf_ring *ring);
 /*
- * A few times the traffic of an operation of so many bytes; adds to the samples. false: a process is
- * gone.
+ * A few times the traffic of an operation of so many bytes; adds to the samples. copies: what stays is
+ * copied, as out of place. false: a process is gone.
  */
-bool perf_ring_measure(struct perf_ring *ring, size_t bytes, struct perf_limit_samples *samples);
+bool perf_ring_measure(struct perf_ring *ring, size_t bytes, bool copies, struct perf_limit_samples *samples);
 
 /* Sorts the samples. 0 without any. */
 double perf_limit_median(struct perf_limit_samples *samples);

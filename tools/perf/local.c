@@ -96,13 +96,13 @@ struct limits {
     double medians_s[2];
 };
 
-static bool measure_limit(struct run *run, size_t bytes, struct limits *limits, int which)
+static bool measure_limit(struct run *run, size_t bytes, bool in_place, struct limits *limits, int which)
 {
     struct perf_limit_samples samples = {0};
     if (!run->ring || bytes < PERF_LIMIT_BYTES_MIN)
         return true;
     perf_progress("measuring the limit");
-    if (!perf_ring_measure(run->ring, bytes, &samples)) {
+    if (!perf_ring_measure(run->ring, bytes, !in_place, &samples)) {
         (void)fprintf(stderr, "pccl-perf: a process of the limit is gone\n");
         return false;
     }
@@ -182,8 +182,8 @@ static bool measure_row(struct run *run, size_t bytes, bool in_place)
         return false;
     (void)snprintf(words, sizeof words, "row %zu: %s %s place", run->rows.count,
                    perf_size_text(bytes, size, sizeof size), in_place ? "in" : "out of");
-    if (!measure_limit(run, bytes, &limits, 0) || !let_workers_measure(run, words, row) ||
-        !measure_limit(run, bytes, &limits, 1)) {
+    if (!measure_limit(run, bytes, in_place, &limits, 0) || !let_workers_measure(run, words, row) ||
+        !measure_limit(run, bytes, in_place, &limits, 1)) {
         run->rows.count--;
         return false;
     }
@@ -226,7 +226,9 @@ static struct perf_limit_traffic traffic_of(const struct perf_options *options)
         [PERF_SCATTER] = PERF_FAN_OUT, [PERF_ALL_TO_ALL] = PERF_MESH,   [PERF_SEND] = PERF_PAIRS,
         [PERF_GATHER_V] = PERF_FAN_IN, [PERF_SCATTER_V] = PERF_FAN_OUT, [PERF_ALL_TO_ALL_V] = PERF_MESH,
         [PERF_BARRIER] = PERF_RING};
-    return (struct perf_limit_traffic){shapes[options->collective], perf_traffic(options, options->peers)};
+    const double share = perf_traffic(options, options->peers);
+    const bool keeps = !perf_reduces(options) && perf_parts(options) > 1;
+    return (struct perf_limit_traffic){shapes[options->collective], share, keeps ? 1.0 / options->peers : 0};
 }
 
 static void find_limit(struct run *run)
@@ -237,7 +239,7 @@ static void find_limit(struct run *run)
     perf_progress("looking for the fastest plain sockets");
     struct perf_limit_samples samples = {0};
     run->ring = perf_ring_best(options->peers, options->max_bytes, options->limit_cache, traffic_of(options));
-    if (run->ring && perf_ring_measure(run->ring, options->max_bytes, &samples))
+    if (run->ring && perf_ring_measure(run->ring, options->max_bytes, false, &samples))
         run->ring_cpu_per_gb = perf_limit_cpu_per_gb(run->ring, options->max_bytes, &samples);
     perf_progress("");
     if (run->ring && !is_honest(options, run->ring_cpu_per_gb)) {
@@ -321,7 +323,7 @@ static bool measure_limit_row(struct perf_ring *ring, const struct perf_options 
 {
     struct perf_limit_samples samples = {0};
     perf_progress("measuring the limit");
-    if (!perf_ring_measure(ring, bytes, &samples))
+    if (!perf_ring_measure(ring, bytes, options->out_of_place, &samples))
         return false;
     double cpu_per_gb = perf_limit_cpu_per_gb(ring, bytes, &samples);
     *row = (struct perf_row){.bytes = bytes, .iterations = samples.count, .seconds = perf_limit_median(&samples)};

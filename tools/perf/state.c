@@ -190,7 +190,7 @@ static bool measure_limit(struct run *run, size_t bytes, struct perf_limit_sampl
     if (!run->fan)
         return true;
     perf_progress("measuring the limit");
-    if (!perf_ring_measure(run->fan, bytes, &samples)) {
+    if (!perf_ring_measure(run->fan, bytes, false, &samples)) {
         (void)fprintf(stderr, "pccl-perf: a process of the limit is gone\n");
         return false;
     }
