@@ -259,7 +259,7 @@ static struct pccl_stream *next_idle(struct pccl_engine *engine, struct pccl_bun
         bundle->turn = stream->next_in_bundle;
         if (!pccl_stream_is_idle(stream))
             continue;
-        if (pccl_share_takes(&bundle->share, stream->pace, now_us))
+        if (!bundle->paced || pccl_share_takes(&bundle->share, stream->pace, now_us))
             return stream;
         is_slow_idle = true;
     } while (bundle->turn != first);
@@ -276,9 +276,10 @@ static bool send_on_idle(struct pccl_engine *engine, struct pccl_bundle *bundle,
     while ((stream = next_idle(engine, bundle, now_us)) &&
            pccl_exchange_next(engine->exchange, &bundle->peer, bundle->outgoing, &stream->departure)) {
         begun += pccl_stream_send(stream);
-        pccl_share_took(&bundle->share, stream->pace, now_us);
-        if (bundle->paced)
+        if (bundle->paced) {
+            pccl_share_took(&bundle->share, stream->pace, now_us);
             note_sender(engine, bundle);
+        }
         if (begun < PCCL_BUNDLE_WRITE_MAX)
             continue;
         if (!pccl_stream_is_idle(stream))
