@@ -927,6 +927,7 @@ class Communicator:
     def _transfer(self, where: str, t: Any, peer: Union[int, str, None], tag: int, sends: bool) -> Work:
         ids, _ = self._members()
         if isinstance(peer, str) and peer not in ids:
+            _collectives.peer_ids(f"{where}: peer", (peer,))
             ids = (*ids, peer)  # it has gone: the library says so
         return _collectives.transfer(_collectives.Options(where, tag, ids, False), t, peer, sends)
 

@@ -351,6 +351,25 @@ def test_finish_while_a_newcomer_catches_up(address, delay):
     run.end()
 
 
+def test_finish_before_a_boundary_after_a_death(address):
+    """Whether all meet at the boundary follows from reductions that a newcomer, too, has applied by then."""
+    run = Run(address, 3, delay=3)
+    late = run.newcomer()
+    run.until(lambda: run.made[0]._catch_up is not None and run.made[0].inner_step % 6 == 3)
+    for one in run.made:
+        assert one._fragments[1]._job.wait(support.DEADLINE)  # of all four; the next one lands behind the boundary
+    for one in (*run.made, late):
+        one._min_peers = 4
+    run.go(2)
+    run.step()
+    support.parallel([one.finish for one in run.made])
+    run.until(lambda: run.made[0].inner_step % 6 == 1)
+    for one in (*run.made, late):
+        one._min_peers = 2  # no boundary holds up all any more
+    run.take(late)
+    run.end()
+
+
 def test_many_get_the_state_at_once(address, monkeypatch):
     """In a group in which not everybody may send to everybody."""
     monkeypatch.setattr(_membership, "LINKED_MAX", 2)

@@ -177,6 +177,8 @@ def test_bad_arguments(group):
     ):
         with pytest.raises(pccl.InvalidArgument):
             call()
+    with pytest.raises(pccl.InvalidArgument, match="send: peer: 'x' is no id of a peer"):
+        comm.send(np.zeros(3), "x")
 
 
 def test_alone(group):

@@ -6,13 +6,13 @@ import math
 import operator
 import time
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .._communicator import Communicator
 from .._errors import InvalidArgument, InvalidUsage
 from . import _arrays, _catch_up, _checkpoint, _fragments, _membership, _outer, _reduction
 from ._arrays import Flats, Layout, Scratch
-from ._catch_up import CatchUp
+from ._catch_up import Attendance, CatchUp
 from ._eager import Own
 from ._fragment import Fragment, FragmentInfo, Landing
 from ._fragments import Fragments
@@ -27,6 +27,13 @@ from ._shared import Kept, Shared
 _MODES = ("sync", "delayed", "eager")
 _WEIGHTS = ("uniform", "tokens")
 _CATCH_UPS = ("whole", "fragments")
+
+
+class _Heard(NamedTuple):
+    """What a reduction has told of the peers, which is the same on all."""
+
+    present: int
+    attendance: Optional[Attendance]  # while any peer lacks fragments
 
 
 class DiLoCo(Member):
@@ -203,8 +210,8 @@ class DiLoCo(Member):
         self._feedback: Optional[Flats] = None  # that a loaded state has
         self._catch_up: Optional[CatchUp] = None  # while any peer lacks fragments
         self._follows = False  # this one does
-        # What finish() has applied meanwhile, and newcomers will in its time: that step, the fragment, who has it.
-        self._applied_early: List[Tuple[int, int, _catch_up.Attendance]] = []
+        # Of fragments that finish() has applied meanwhile: the step at which newcomers will, and what that says.
+        self._heard_early: Dict[int, Tuple[int, _Heard]] = {}
         self._present = 0  # peers in the last meeting or reduction
         self._last_weight = 0.0  # of all peers, in the last reduction
         self._stays_until = 0.0  # after the end of the run
@@ -396,7 +403,8 @@ class DiLoCo(Member):
     def _reach(self) -> StepInfo:
         """A step at which fragments are launched or due, or a round ends."""
         step = self.inner_step
-        self._heed_early(step, hands_on=True)
+        for fragment in self._fragments:
+            self._heed_early(fragment, step, hands_on=True)
         is_boundary = self._schedule.is_boundary(step)
         landed = [self._land(fragment) for fragment in self._fragments if self._is_due(fragment, step)]
         launching = [self._fragments[index] for index in self._schedule.launches(step)]
@@ -498,7 +506,7 @@ class DiLoCo(Member):
         for fragment in self._fragments:
             fragment.end()
         self._is_midway, self._feedback = False, None
-        self._catch_up, self._applied_early = None, []
+        self._catch_up, self._heard_early = None, {}
         super()._leave()
 
     # ---- parts of a step
@@ -528,35 +536,40 @@ class DiLoCo(Member):
         return lambda: catch_up.entries(not fragment.is_held, sum(not one.is_held for one in self._fragments))
 
     def _attend(self, landing: Landing, hands_on: bool, due: Optional[int]) -> int:
-        """What the reduction has told about who lacks fragments, and what follows from it, at the step `due` if that is
-        to come. Returns how many took part who do not lack this one."""
+        """What the reduction has told, and what follows from it, at the step `due` if that is to come. Returns how many
+        took part who do not lack its fragment."""
         reduced, catch_up = landing.reduced, self._catch_up
-        if reduced is None or catch_up is None:
-            return landing.info.participants
-        index = landing.info.fragment
-        attendance = catch_up.read(reduced.present)
-        if not attendance.holders and not self._has_everything():  # perhaps alone, with a part
+        # After an abort nobody knows how many are left, so the next boundary counts them, unless
+        # another reduction does.
+        heard = _Heard(0 if reduced is None else reduced.participants, None)
+        if reduced is not None and catch_up is not None:
+            heard = heard._replace(attendance=catch_up.read(reduced.present))
+        attendance, index = heard.attendance, landing.info.fragment
+        if attendance is not None and not attendance.holders and not self._has_everything():  # alone, with a part
             raise _membership.state_is_lost()
         if due is None:
-            self._heed(index, attendance, hands_on)
+            self._heed(index, heard, hands_on)
         else:
-            self._applied_early.append((due, index, attendance))
-        return reduced.participants - len(attendance.lacking)
+            self._heard_early[index] = (due, heard)
+        return heard.present - (0 if attendance is None else len(attendance.lacking))
 
-    def _heed(self, index: int, attendance: _catch_up.Attendance, hands_on: bool) -> None:
-        catch_up = self._catch_up
+    def _heed(self, index: int, heard: _Heard, hands_on: bool) -> None:
+        self._present = heard.present
+        attendance, catch_up = heard.attendance, self._catch_up
+        if attendance is None or catch_up is None:
+            return
         if attendance.is_over:
             self._catch_up = None
-        if hands_on and catch_up is not None:
+        if hands_on:
             turn = self._schedule.turn(index, self.inner_step)
             self._fragments[index].hand_on(self.comm, catch_up.own, _catch_up.gifts(attendance, turn))
 
-    def _heed_early(self, step: Optional[int], hands_on: bool) -> None:
-        """Of what was applied early that which newcomers apply now, at this step; None: all."""
-        now = [one for one in self._applied_early if step is None or one[0] <= step]
-        self._applied_early = [one for one in self._applied_early if one not in now]
-        for _, index, attendance in now:
-            self._heed(index, attendance, hands_on)
+    def _heed_early(self, fragment: Fragment, step: float, hands_on: bool) -> None:
+        """What was heard early counts when newcomers hear it: at its step, or where all drain."""
+        due, heard = self._heard_early.get(fragment.index, (0, None))
+        if heard is not None and due <= step:
+            del self._heard_early[fragment.index]
+            self._heed(fragment.index, heard, hands_on)
 
     def _has_everything(self) -> bool:
         for fragment in self._fragments:
@@ -565,11 +578,7 @@ class DiLoCo(Member):
 
     def _land(self, fragment: Fragment) -> Landing:
         landing = self._wait(lambda: fragment.land(self.inner_step))
-        reduced = landing.reduced
-        # After an abort nobody knows how many are left, so the next boundary counts them, unless
-        # another reduction does.
-        self._present = 0 if reduced is None else reduced.participants
-        self._last_weight = 0.0 if reduced is None else reduced.weight
+        self._last_weight = 0.0 if landing.reduced is None else landing.reduced.weight
         return landing
 
     def _commit(self, landing: Landing, hands_on: bool = False, due: Optional[int] = None) -> FragmentInfo:
@@ -589,8 +598,8 @@ class DiLoCo(Member):
             if fragment.is_on_its_way:
                 due = fragment.launched + self._schedule.delay if early else None
                 ended.append(self._commit(self._land(fragment), due=due))
-        if not early:
-            self._heed_early(None, hands_on=False)
+            elif not early:
+                self._heed_early(fragment, math.inf, hands_on=False)
         for fragment in self._fragments:
             self._wait(fragment.handed_on)
 

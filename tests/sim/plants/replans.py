@@ -40,8 +40,8 @@ PLANTS = [
         [], ["replan-after-abort"],
         [
             ("src/peer/operations.c",
-             "p->effects.op_restart(p->effects.context, op); } pccl_peer_tell(p, op);",
-             "p->effects.op_restart(p->effects.context, op); } "
+             "p->effects.op_restart(p->effects.context, op); } } pccl_peer_tell(p, op);",
+             "p->effects.op_restart(p->effects.context, op); } } "
              "if (op->state != PCCL_OP_FAILED && !op->abort_sent) pccl_peer_tell(p, op);"),
         ]),
     Bug("a_link_fails_it_for_good",
