@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "master/check.h"
 #include "master/eligibility.h"
+#include "master/hubs.h"
 #include "master/rings.h"
 #include "master/roster.h"
 #include "master/subgroups.h"
@@ -60,7 +61,7 @@ static const char *check_member(const struct pccl_remote *remote)
 
 /*
  * The links that a peer should hold: members want those of their ring, or of the whole group if it
- * is small.
+ * is small, else of its hubs.
  */
 static const char *check_intents(const struct pccl_master *m, const struct pccl_remote *remote)
 {
@@ -80,6 +81,10 @@ static const char *check_intents(const struct pccl_master *m, const struct pccl_
     PCCL_RULE(!pccl_master_is_living_member(remote) || group->ring_count < 2 ||
                   pccl_master_find_intent(remote, &group->ring[(remote->position + 1) % group->ring_count]->id) != NULL,
               "a member wants a link to its successor");
+    for (uint32_t i = 0; group != NULL && i < group->ring_count; i++)
+        PCCL_RULE(!pccl_master_is_link_of_hub(m, remote, group->ring[i]) ||
+                      pccl_master_find_intent(remote, &group->ring[i]->id) != NULL,
+                  "what is wanted of a hub is asked for");
     return NULL;
 }
 

@@ -103,7 +103,7 @@ void pccl_master_bar_hubs(struct pccl_master *m, struct pccl_remote *from, struc
 
 void pccl_master_give_up_asked_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
 {
-    if (!pccl_master_is_link_of_hub(from, to) || pccl_master_goes_directly(from, to) ||
+    if (!pccl_master_is_link_of_hub(m, from, to) || pccl_master_goes_directly(from, to) ||
         pccl_master_holds_link(from, to))
         return;
     pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id},
@@ -114,11 +114,11 @@ void pccl_master_give_up_asked_link(struct pccl_master *m, struct pccl_remote *f
 
 /* ---- for views ---- */
 
-bool pccl_master_is_link_of_hub(const struct pccl_remote *from, const struct pccl_remote *to)
+bool pccl_master_is_link_of_hub(const struct pccl_master *m, const struct pccl_remote *from,
+                                const struct pccl_remote *to)
 {
     return from != to && pccl_master_is_living_member(from) && pccl_master_is_living_member(to) &&
-           from->group == to->group && !pccl_master_is_small(from->group->ring_count) &&
-           (to->to_hub.wanted || from->from_hub.wanted);
+           from->group == to->group && may_have_hubs(m, from->group) && (to->to_hub.wanted || from->from_hub.wanted);
 }
 
 void pccl_master_list_hubs(const struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_cost *cost)
@@ -134,7 +134,7 @@ void pccl_master_request_hub_links(struct pccl_master *m, struct pccl_peer_group
 {
     for (uint32_t i = 0; may_have_hubs(m, group) && i < group->ring_count; i++)
         for (uint32_t k = 0; k < group->ring_count; k++)
-            if (pccl_master_is_link_of_hub(group->ring[i], group->ring[k]))
+            if (pccl_master_is_link_of_hub(m, group->ring[i], group->ring[k]))
                 pccl_master_request_link(m, group->ring[i], group->ring[k]);
 }
 

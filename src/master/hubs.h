@@ -14,7 +14,8 @@ void pccl_master_age_hubs(struct pccl_master *m);
 /* Fills in the hubs of the group as they are now; none, if it is too large for them, or too small. */
 void pccl_master_list_hubs(const struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_cost *cost);
 /* Is one of the two a hub now, to which the other one holds this link? The view may not know yet. */
-bool pccl_master_is_link_of_hub(const struct pccl_remote *from, const struct pccl_remote *to);
+bool pccl_master_is_link_of_hub(const struct pccl_master *m, const struct pccl_remote *from,
+                                const struct pccl_remote *to);
 /* Asks for the links of the group's hubs that are not asked for yet. */
 void pccl_master_request_hub_links(struct pccl_master *m, struct pccl_peer_group *group);
 /* This link of hubs has failed: they are none any more, and not again for a while. */

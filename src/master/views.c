@@ -205,6 +205,7 @@ void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *
     for (uint32_t i = 0; i < m->group_count; i++) {
         m->groups[i]->changed = false;
         pccl_master_request_view_links(m, m->groups[i]);
+        pccl_master_request_hub_links(m, m->groups[i]); /* of what was committed just now, and no view knows of */
     }
     say_epoch(m, 0, 0, &why);
 }

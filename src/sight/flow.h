@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 
 /* The most of one operation that are recorded: to and from all others that a member may hold links with. */
-enum { PCCL_SIGHT_FLOWS_MAX = 2 * (PCCL_MESH_PEERS_MAX - 1) };
+enum { PCCL_SIGHT_FLOWS_MAX = 2 * (PCCL_HUB_PEERS_MAX - 1) };
 #define PCCL_SIGHT_OUTGOING (UINT32_C(1) << 31)
 
 #define PCCL_SIGHT_COUNTERS(X)                                                                                         \

@@ -559,6 +559,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"hubs-die", "a link of a hub dies: one failure, then the ring", scenario_hubs_die},
     {"hubs-kill", "the hub, or another end, dies while links are opened; somebody joins", scenario_hubs_kill},
     {"hubs-restart", "the master dies while links are opened, and when they stand", scenario_hubs_restart},
+    {"hubs-restart-commit", "the master dies before it has heard that all are done", scenario_hubs_restart_commit},
     {"hubs-limit", "more members than a hub may have links", scenario_hubs_limit},
     {"hubs-and-views", "views of other groups, and such that only re-plan, between asking and update",
      scenario_hubs_and_views},

@@ -85,6 +85,7 @@ void scenario_hubs_cut(struct sim *sim);
 void scenario_hubs_die(struct sim *sim);
 void scenario_hubs_kill(struct sim *sim);
 void scenario_hubs_restart(struct sim *sim);
+void scenario_hubs_restart_commit(struct sim *sim);
 void scenario_hubs_limit(struct sim *sim);
 void scenario_hubs_and_views(struct sim *sim);
 void scenario_hubs_subgroup(struct sim *sim);

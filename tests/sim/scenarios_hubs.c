@@ -290,9 +290,29 @@ void scenario_hubs_restart(struct sim *sim)
     scenario_restart_master(sim, 100);
     WAIT(sim, 3000, sim->master->machine->member_count == MANY);
     scenario_run_ms(sim, 500);
+    update(sim, MANY); /* before an operation asks again */
     MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view) && all_have_hubs(MANY, true, bit_of(p[3]), 0));
+    do_all(sim, MANY, PCCL_GATHER, p[3]);
+    MUST(sim, all_links(MANY) == MANY + MANY - 2);
+}
+
+/* The master dies before it has heard that all are done; its successor commits, and asks for the links. */
+void scenario_hubs_restart_commit(struct sim *sim)
+{
+    struct pccl_peer_op *ops[MANY];
+    begin(sim);
+    sim->bulk_by_hand = true;
+    launch(sim, MANY, PCCL_GATHER, p[3], ops);
+    scenario_run_ms(sim, 20);
+    sim_master_crash(sim, true);
+    for (uint32_t i = 0; i < MANY; i++)
+        sim_bulk_finish(sim, p[i], ops[i]);
+    sim->bulk_by_hand = false;
+    sim_master_start(sim);
+    must_end(sim, MANY, ops, PCCL_CLASS_NONE);
+    scenario_run_ms(sim, 500);
     update(sim, MANY);
-    MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view) && all_links(MANY) == MANY + MANY - 2);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(p[3]), 0) && scenario_departures(sim) == 0);
     do_all(sim, MANY, PCCL_GATHER, p[3]);
 }
 

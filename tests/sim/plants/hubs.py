@@ -63,8 +63,16 @@ PLANTS = [
         [], ["hubs-and-views"],
         [
             ("src/master/views.c",
-             "pccl_master_request_hub_links(m, m->groups[i]);",
-             ""),
+             "pccl_master_request_better_links(m, m->groups[i]); pccl_master_request_hub_links(m, m->groups[i]);",
+             "pccl_master_request_better_links(m, m->groups[i]);"),
+        ]),
+    Bug("recovery_loses_asked_links",
+        "a restarted master commits what all have done, asks for its hub's links, and forgets that it did",
+        [], ["hubs-restart-commit"],
+        [
+            ("src/master/views.c",
+             "pccl_master_request_view_links(m, m->groups[i]); pccl_master_request_hub_links(m, m->groups[i]);",
+             "pccl_master_request_view_links(m, m->groups[i]);"),
         ]),
     Bug("hubs_by_places_in_the_ring",
         "members take the numbers of hubs for places in the ring, which changes while the hubs stay",
