@@ -218,17 +218,18 @@ void pccl_bundle_mark_writable(struct pccl_engine *engine, struct pccl_bundle *b
 static void look_at_streams(struct pccl_bundle *bundle, uint64_t now_us)
 {
     struct pccl_stream *stream = bundle->turn;
-    bundle->share.fastest = 0;
+    uint64_t fastest = 0;
     do {
         struct pccl_path path;
         if (now_us - stream->paced_us >= LOOK_US && pccl_path_measure(stream->channel.socket, &path)) {
-            stream->pace = path.pace;
+            stream->pace = pccl_share_knows(&bundle->share, path.delivered, path.rtt_us) ? path.pace : 0;
             stream->paced_us = now_us;
         }
         if (is_usable(stream))
-            bundle->share.fastest = pccl_max_u64(bundle->share.fastest, stream->pace);
+            fastest = pccl_max_u64(fastest, stream->pace);
         stream = stream->next_in_bundle;
     } while (stream != bundle->turn);
+    bundle->share.fastest = fastest;
 }
 
 /* Only slow streams have room: goes on with them if the fast ones still have none then. */

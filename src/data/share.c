@@ -5,7 +5,15 @@ enum {
     PATIENCE_US = 100000, /* two round trips of a long path: what only waits for room has got it by then */
 };
 
-static bool is_slow(const struct pccl_share *share, uint64_t rate) { return rate < share->fastest / SLOW_PART; }
+static bool is_slow(const struct pccl_share *share, uint64_t rate)
+{
+    return rate != 0 && rate < share->fastest / SLOW_PART;
+}
+
+bool pccl_share_knows(const struct pccl_share *share, uint64_t sent, uint32_t rtt_us)
+{
+    return sent >= share->fastest / SLOW_PART * rtt_us / 1000000;
+}
 
 void pccl_share_begin(struct pccl_share *share, uint64_t now_us)
 {

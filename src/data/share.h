@@ -17,7 +17,12 @@ struct pccl_share {    /* zeroed at first: the rates are unknown, and all take m
 
 /* Something may have to be sent. */
 void pccl_share_begin(struct pccl_share *share, uint64_t now_us);
-/* Whether a connection that has room and sends at this rate takes messages now. */
+/*
+ * Whether the rate of a connection that has sent so many bytes says anything: a new one has a small window,
+ * which only what it sends opens. It cannot be too slow before it has sent what one that is not has under way.
+ */
+PCCL_MUST_CHECK bool pccl_share_knows(const struct pccl_share *share, uint64_t sent, uint32_t rtt_us);
+/* Whether a connection that has room and sends at this rate takes messages now. rate 0, here and below: unknown. */
 PCCL_MUST_CHECK bool pccl_share_takes(const struct pccl_share *share, uint64_t rate, uint64_t now_us);
 /* A connection that sends at this rate has taken a message. */
 void pccl_share_took(struct pccl_share *share, uint64_t rate, uint64_t now_us);

@@ -53,7 +53,6 @@ bool pccl_engine_join(struct pccl_engine *engine, struct pccl_engine_job *job)
 void pccl_engine_copy(struct pccl_engine *engine, struct pccl_engine_job *job, uint64_t deadline_us)
 {
     uv_mutex_lock(&engine->lock);
-    PCCL_ASSERT(job->copiers > 0);
     while (copy_piece(engine, job) && pccl_now_us() < deadline_us)
         continue;
     engine->copiers--;

@@ -277,21 +277,21 @@ static void a_job_stopped_before_it_began_is_released(void **state)
     enum { MANY = 64 };
     struct cluster cluster;
     struct work works[MANY], others[MANY + 1], last;
-    static float input[64], result[64];
+    static float input[64], results[2][64];
     (void)state;
     begin(&cluster, 2, 1);
     for (uint32_t i = 0; i < MANY; i++) {
-        work_prepare(&works[i], &cluster.nodes[0], i, 2, 64, input, result);
+        work_prepare(&works[i], &cluster.nodes[0], i, 2, 64, input, results[0]);
         work_start(&works[i]);
         pccl_engine_stop(cluster.nodes[0].engine, &works[i].job, PCCL_JOB_ABORTED);
     }
     for (uint32_t i = 0; i < MANY; i++)
         node_until(&cluster.nodes[0], &works[i].released);
     for (uint32_t i = 0; i <= MANY; i++) {
-        work_prepare(&others[i], &cluster.nodes[1], i, 2, 64, input, result);
+        work_prepare(&others[i], &cluster.nodes[1], i, 2, 64, input, results[1]);
         work_start(&others[i]);
     }
-    work_prepare(&last, &cluster.nodes[0], MANY, 2, 64, input, result);
+    work_prepare(&last, &cluster.nodes[0], MANY, 2, 64, input, results[0]);
     work_start(&last);
     node_until(&cluster.nodes[0], &last.done); /* so all that was said before has come */
     assert_true(cluster.nodes[0].seen.announced <= 1);

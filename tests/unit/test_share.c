@@ -7,7 +7,7 @@
 
 #include "data/share.h"
 
-enum { CONNECTIONS = 6, SEGMENT = 65536, STEP_US = 1000, MB = 1000000, NEVER = 60000000 };
+enum { CONNECTIONS = 6, SEGMENT = 65536, STEP_US = 1000, RTT_US = 50000, MB = 1000000, NEVER = 60000000 };
 
 /* Each connection holds one segment at a time, and sends it at its own rate. */
 struct link {
@@ -16,6 +16,8 @@ struct link {
     uint64_t rates[CONNECTIONS];     /* that it seems to have */
     uint64_t stalls_us[CONNECTIONS]; /* from then on it sends nothing, whatever rate it seems to have */
     uint64_t left[CONNECTIONS];
+    uint64_t sent[CONNECTIONS];
+    bool is_new[CONNECTIONS]; /* its window has opened as far as it has sent */
     uint32_t waiting;
     uint32_t taken[CONNECTIONS];
 };
@@ -30,17 +32,26 @@ static struct link link_of(uint64_t rate)
     return link;
 }
 
+static uint64_t rate_of(const struct link *link, int i)
+{
+    const uint64_t window = 14480 + link->sent[i];
+    return link->is_new[i] ? pccl_min_u64(link->rates[i], window * 1000000 / RTT_US) : link->rates[i];
+}
+
 static void pump(struct link *link)
 {
-    uint64_t fastest = 0;
-    for (int i = 0; i < CONNECTIONS; i++)
-        fastest = pccl_max_u64(fastest, link->rates[i]);
+    uint64_t fastest = 0, rates[CONNECTIONS];
+    for (int i = 0; i < CONNECTIONS; i++) {
+        const bool known = !link->is_new[i] || pccl_share_knows(&link->share, link->sent[i], RTT_US);
+        rates[i] = known ? rate_of(link, i) : 0;
+        fastest = pccl_max_u64(fastest, rates[i]);
+    }
     link->share.fastest = fastest;
     pccl_share_begin(&link->share, link->now_us);
     for (int i = 0; i < CONNECTIONS && link->waiting > 0; i++) {
-        if (link->left[i] > 0 || !pccl_share_takes(&link->share, link->rates[i], link->now_us))
+        if (link->left[i] > 0 || !pccl_share_takes(&link->share, rates[i], link->now_us))
             continue;
-        pccl_share_took(&link->share, link->rates[i], link->now_us);
+        pccl_share_took(&link->share, rates[i], link->now_us);
         link->left[i] = SEGMENT;
         link->taken[i]++;
         link->waiting--;
@@ -63,9 +74,13 @@ static uint64_t send(struct link *link, uint32_t segments)
     link->waiting += segments;
     for (pump(link); is_busy(link) && link->now_us < NEVER; pump(link)) {
         link->now_us += STEP_US;
-        for (int i = 0; i < CONNECTIONS; i++)
-            if (link->now_us < link->stalls_us[i])
-                link->left[i] -= pccl_min_u64(link->left[i], link->rates[i] * STEP_US / 1000000);
+        for (int i = 0; i < CONNECTIONS; i++) {
+            const uint64_t moved = pccl_min_u64(link->left[i], rate_of(link, i) * STEP_US / 1000000);
+            if (link->now_us >= link->stalls_us[i])
+                continue;
+            link->left[i] -= moved;
+            link->sent[i] += moved;
+        }
     }
     return (link->now_us - began_us) / 1000;
 }
@@ -85,6 +100,40 @@ static void unknown_rates_are_alike(void **state)
     (void)state;
     struct pccl_share share = {.since_us = 0};
     assert_true(pccl_share_takes(&share, 0, 1000000));
+}
+
+static void an_unknown_rate_is_not_slow(void **state)
+{
+    (void)state;
+    struct pccl_share share = {.fastest = 20 * MB, .since_us = 1000000};
+    assert_true(pccl_share_takes(&share, 0, 1000000));
+    assert_false(pccl_share_takes(&share, 1, 1000000));
+}
+
+/* In place of one that has ended, it begins with a window of ten packets: 290 KB/s beside 20 MB/s. */
+static void a_new_one_comes_to_send_like_the_others(void **state)
+{
+    (void)state;
+    struct link link = link_of(20 * MB);
+    (void)send(&link, 100);
+    link.is_new[3] = true;
+    link.sent[3] = 0;
+    (void)send(&link, 600);
+    uint32_t before = link.taken[3];
+    (void)send(&link, 120);
+    assert_in_range(link.taken[3] - before, 18, 22);
+}
+
+/* But if it stays slow it holds up no more than that. */
+static void a_new_one_that_is_slow_gets_little(void **state)
+{
+    (void)state;
+    struct link link = link_of(20 * MB);
+    link.is_new[3] = true;
+    link.rates[3] = 100000;
+    for (int i = 0; i < 20; i++)
+        (void)send(&link, 100);
+    assert_in_range(link.taken[3], 1, 4);
 }
 
 /* At 25 KB/s a segment takes 2.6 s. */
@@ -150,6 +199,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(like_connections_share_alike),
         cmocka_unit_test(unknown_rates_are_alike),
+        cmocka_unit_test(an_unknown_rate_is_not_slow),
+        cmocka_unit_test(a_new_one_comes_to_send_like_the_others),
+        cmocka_unit_test(a_new_one_that_is_slow_gets_little),
         cmocka_unit_test(a_slow_connection_gets_nothing),
         cmocka_unit_test(it_gets_slow_in_the_middle),
         cmocka_unit_test(all_are_slow),
