@@ -330,13 +330,6 @@ bool pccl_exchange_awaits_credit(struct pccl_exchange *exchange, const struct pc
     return false;
 }
 
-bool pccl_exchange_opens_turn(struct pccl_exchange *exchange, const struct pccl_id *peer)
-{
-    const struct pccl_lane *lane = pccl_lane_find(exchange, peer, true);
-    return lane != NULL && !pccl_list_is_empty(&lane->queue) &&
-           pccl_flow_opens_turn(PCCL_CONTAINER_OF(lane->queue.next, struct pccl_flow, in_queue));
-}
-
 void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *departure)
 {
     (void)exchange;

@@ -246,11 +246,6 @@ PCCL_MUST_CHECK bool pccl_exchange_next(struct pccl_exchange *exchange, const st
                                         struct pccl_departure *departure);
 /* Whether there is more to be sent to this peer for which it has given no credit yet. */
 PCCL_MUST_CHECK bool pccl_exchange_awaits_credit(struct pccl_exchange *exchange, const struct pccl_id *peer);
-/*
- * Whether what comes next for this peer opens a turn. It should not be sent before most of what this rank sent to
- * others has arrived, or the last of that shares the line, and is lost in the queue that both fill.
- */
-PCCL_MUST_CHECK bool pccl_exchange_opens_turn(struct pccl_exchange *exchange, const struct pccl_id *peer);
 /* The connection has taken all of it. */
 void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *departure);
 

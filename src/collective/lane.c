@@ -185,11 +185,6 @@ bool pccl_flow_awaits_credit(const struct pccl_flow *flow)
     return !transfer->failed && (begins || flow->held.first != NULL);
 }
 
-bool pccl_flow_opens_turn(const struct pccl_flow *flow)
-{
-    return takes_turns(flow->transfer) && flow->begun > 0 && flow->begun % flow->transfer->plan.turn_stripes == 0;
-}
-
 bool pccl_flow_has_something(struct pccl_flow *flow)
 {
     return flow->outgoing ? flow->ready.first != NULL || pccl_flow_can_begin(flow) : flow->tell;

@@ -29,8 +29,6 @@ bool pccl_flow_can_begin(struct pccl_flow *flow);
 uint64_t pccl_flow_begin(struct pccl_flow *flow);
 /* Whether something of an outgoing flow waits only for the receiver to grant its stripe. */
 bool pccl_flow_awaits_credit(const struct pccl_flow *flow);
-/* Whether the next thing that an outgoing flow sends is the first of a turn that follows others. */
-bool pccl_flow_opens_turn(const struct pccl_flow *flow);
 /* Puts it into the lane's queue if it has something to send and is not there. */
 void pccl_flow_wake(struct pccl_flow *flow);
 /*

@@ -54,8 +54,6 @@ enum {
     QUEUE_PART = 8,    /* a round trip longer than the smallest one by this fraction shows a queue */
     RESENT_PART = 50,  /* so does resending more than this fraction */
     LOOK_US = 2000,    /* between two questions to the system at which rate a stream sends */
-    TURN_BYTES = 1 << 20, /* a turn opens when no more than this is under way of the one before, */
-    TURN_ROUND_TRIPS = 4, /* or after so many of its round trips: others must not wait for a peer that is gone */
 };
 
 static bool is_usable(const struct pccl_stream *stream)
@@ -233,12 +231,12 @@ static void look_at_streams(struct pccl_bundle *bundle, uint64_t now_us)
     } while (stream != bundle->turn);
 }
 
-/* For so long, or until the alarm that is set already. */
-static void wait_for(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t us)
+/* Only slow streams have room: goes on with them if the fast ones still have none then. */
+static void wait_for_fast(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
 {
-    bundle->waits = true;
+    bundle->waits_for_fast = true;
     if (!pccl_alarm_is_set(&engine->patience))
-        pccl_alarm_set(&engine->patience, pccl_now_us() + us);
+        pccl_alarm_set(&engine->patience, pccl_now_us() + pccl_share_due_us(&bundle->share) - now_us);
 }
 
 void pccl_bundles_lose_patience(struct pccl_engine *engine)
@@ -246,7 +244,7 @@ void pccl_bundles_lose_patience(struct pccl_engine *engine)
     for (struct pccl_table_node *node = pccl_table_first(&engine->bundles); node;
          node = pccl_table_after(&engine->bundles, node)) {
         struct pccl_bundle *bundle = PCCL_CONTAINER_OF(node, struct pccl_bundle, node);
-        if (bundle->waits)
+        if (bundle->waits_for_fast)
             pccl_bundle_mark_writable(engine, bundle);
     }
 }
@@ -265,8 +263,8 @@ static struct pccl_stream *next_idle(struct pccl_engine *engine, struct pccl_bun
             return stream;
         is_slow_idle = true;
     } while (bundle->turn != first);
-    if (is_slow_idle) /* goes on with them if the fast ones still have none then */
-        wait_for(engine, bundle, pccl_share_due_us(&bundle->share) - now_us);
+    if (is_slow_idle)
+        wait_for_fast(engine, bundle, now_us);
     return NULL;
 }
 
@@ -292,37 +290,6 @@ static bool send_on_idle(struct pccl_engine *engine, struct pccl_bundle *bundle,
     return stream != NULL;
 }
 
-static uint64_t bytes_under_way(const struct pccl_bundle *bundle, uint32_t *rtt_us)
-{
-    uint64_t bytes = 0;
-    struct pccl_stream *stream = bundle->turn;
-    *rtt_us = 0;
-    do {
-        struct pccl_path path;
-        if (pccl_path_measure(stream->channel.socket, &path)) {
-            bytes += path.under_way;
-            *rtt_us = (uint32_t)pccl_max_u64(*rtt_us, path.lately_us);
-        }
-        stream = stream->next_in_bundle;
-    } while (stream != bundle->turn);
-    return bytes;
-}
-
-/* What this rank sent last to another peer is to arrive first. */
-static bool waits_for_turn(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
-{
-    const struct pccl_bundle *before = engine->sender;
-    if (!before || before == bundle || !pccl_exchange_opens_turn(engine->exchange, &bundle->peer)) {
-        bundle->turn_due_us = 0;
-        return false;
-    }
-    uint32_t rtt_us;
-    uint64_t bytes = bytes_under_way(before, &rtt_us);
-    if (bundle->turn_due_us == 0)
-        bundle->turn_due_us = now_us + TURN_ROUND_TRIPS * (uint64_t)rtt_us;
-    return bytes > TURN_BYTES && now_us < bundle->turn_due_us;
-}
-
 void pccl_bundle_pump(struct pccl_engine *engine, struct pccl_bundle *bundle)
 {
     uint64_t now_us = uv_now(&engine->reactor.loop) * 1000;
@@ -334,11 +301,7 @@ void pccl_bundle_pump(struct pccl_engine *engine, struct pccl_bundle *bundle)
         look_at_pace(bundle, now_us);
     look_at_streams(bundle, now_us);
     pccl_share_begin(&bundle->share, now_us);
-    bundle->waits = false;
-    if (waits_for_turn(engine, bundle, now_us)) {
-        wait_for(engine, bundle, LOOK_US);
-        return;
-    }
+    bundle->waits_for_fast = false;
     bool starving = send_on_idle(engine, bundle, now_us);
     bundle->share.waiting = !starving;
     pccl_pace_starve(&bundle->pace, now_us, starving,

@@ -81,8 +81,7 @@ struct pccl_bundle {
     bool renewed;             /* not all of its streams know the bound */
     struct pccl_pace pace;
     struct pccl_share share;
-    bool waits;               /* only slow streams have room, or what others sent is to arrive first */
-    uint64_t turn_due_us;     /* the next turn waits no longer than this; 0: none waits */
+    bool waits_for_fast; /* only slow streams have room */
 };
 
 struct pccl_engine {
@@ -117,7 +116,7 @@ struct pccl_engine {
     struct pccl_table bundles;
     struct pccl_bundle *writable[2]; /* by `outgoing`: credit goes before data, which fills queues on the way */
     struct pccl_bundle *sender;      /* the paced one that sent last; NULL: unknown */
-    struct pccl_alarm patience;      /* when bundles that wait are looked at again */
+    struct pccl_alarm patience;      /* when messages go over slow streams, too */
     struct pccl_engine_job *noted;   /* jobs with a pending `done` or `at_rest` */
     struct pccl_list_node waiting;   /* streams that are not read until the exchange has room */
     uint64_t room;                   /* the exchange's room number when they were last asked */

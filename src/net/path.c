@@ -32,7 +32,6 @@ bool pccl_path_measure(int socket, struct pccl_path *path)
                            .rate = info.tcpi_delivery_rate,
                            .pace = pace_of(&info),
                            .delivered = (uint64_t)info.tcpi_delivered * info.tcpi_snd_mss,
-                           .under_way = (uint64_t)info.tcpi_unacked * info.tcpi_snd_mss + info.tcpi_notsent_bytes,
                            .resent = (uint64_t)info.tcpi_total_retrans * info.tcpi_snd_mss,
                            .busy_us = info.tcpi_busy_time - pccl_min_u64(info.tcpi_busy_time, info.tcpi_rwnd_limited),
                            .limited = info.tcpi_delivery_rate_app_limited};

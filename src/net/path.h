@@ -13,7 +13,6 @@ struct pccl_path {
     uint64_t rate;      /* bytes per second, when data last flowed; 0: unknown */
     uint64_t pace;      /* bytes per second at which it sends now, by its congestion control; 0: unknown */
     uint64_t delivered; /* bytes delivered so far, roughly; in order or not */
-    uint64_t under_way; /* bytes that the system has taken and that are not known to have arrived */
     uint64_t resent;    /* bytes sent again so far, roughly */
     uint64_t busy_us;   /* how long something was under way so far, except for want of room at the receiver */
     bool limited;       /* the sender had no more to send, so the path may be wider */
