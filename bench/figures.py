@@ -5,8 +5,9 @@ They fail nothing: a person should look at a missed goal, and on a busy machine 
     bench/figures.py [--build build/default] [--only REGEX] [--repeats 3]
 
 Runs pccl-perf in several ways, and alone each test (ctest -C figures) that a goal names: {"of":
-"test e2e/kill_kill_idle", "metric": "ms until the survivors knew", ...}, bench/torch_steps.py
-for {"of": "torch_steps ddp", ...}, if build/venv has torch, and bench/arrivals.py for {"of": "arrivals", ...}. What one prints as `figure: {...}`
+"test e2e/kill_kill_idle", "metric": "ms until the survivors knew", ...}; bench/torch_steps.py for
+{"of": "torch_steps ddp", ...}, if build/venv has torch, and bench/arrivals.py for {"of": "arrivals",
+...}, which needs root. What one prints as `figure: {...}`
 several times in one run are several samples. --only takes the programs whose test's name or command
 line has that. Prints a table of medians, with the share of processor time that the
 host took for others meanwhile, and writes all samples to build/results/figures.json. The exit
