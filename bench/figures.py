@@ -5,8 +5,9 @@ They fail nothing: a person should look at a missed goal, and on a busy machine 
     bench/figures.py [--build build/default] [--only REGEX] [--repeats 3]
 
 Runs pccl-perf in several ways, and alone each test (ctest -C figures) that a goal names: {"of":
-"test e2e/kill_kill_idle", "metric": "ms until the survivors knew", ...}, and bench/torch_steps.py
-for {"of": "torch_steps ddp", ...}, if build/venv has torch. What one prints as `figure: {...}`
+"test e2e/kill_kill_idle", "metric": "ms until the survivors knew", ...}; bench/torch_steps.py for
+{"of": "torch_steps ddp", ...}, if build/venv has torch, and bench/arrivals.py for {"of": "arrivals",
+...}, which needs root. What one prints as `figure: {...}`
 several times in one run are several samples. --only takes the programs whose test's name or command
 line has that. Prints a table of medians, with the share of processor time that the
 host took for others meanwhile, and writes all samples to build/results/figures.json. The exit
@@ -27,7 +28,7 @@ GOALS = ROOT / "bench" / "goals.json"
 RESULTS = ROOT / "build" / "results" / "figures.json"
 FIGURE = re.compile(r"\bfigure: (\{.*\})$", re.M)  # of a test: harness.py, tests/unit/support.h
 VERDICT = re.compile(r"^(?:met|MISSED) +(.*): \w+ (\S+|not measured), goal ", re.M)  # of pccl-perf --gate
-OF_TEST, OF_STEPS = "test ", "torch_steps "
+OF_TEST, OF_STEPS, OF_ARRIVALS = "test ", "torch_steps ", "arrivals"
 PERF = [
     *(
         f"-N {peers} {work}"
@@ -41,6 +42,11 @@ PERF = [
     ),
     *(f"-N 4 --sizes 64M --in-place 0 -q {codec} --exact" for codec in ("minmax:u8", "int4", "e3m0")),
     "-N 2 --op send --sizes 4,64M",
+    *(
+        f"-N {peers} --op {op} --sizes 64M --in-place 0"
+        for op in ("all_to_all", "gather", "scatter", "reduce")
+        for peers in (2, 4, 8)
+    ),
     "-N 4 -e 64M --chaos kill",
     "-N 2 --topology",
     "-N 4 --topology",
@@ -98,6 +104,11 @@ class Steps(Printer):
         return [ROOT / "build/venv/bin/python", ROOT / "bench/torch_steps.py", "--what", what, "--build", build]
 
 
+class Arrivals(Printer):
+    def command(self, build):
+        return [sys.executable, ROOT / "bench/arrivals.py", "--build", build]
+
+
 class Perf:
     """pccl-perf, which compares with the goals itself: 1 if one is missed."""
 
@@ -124,18 +135,21 @@ def is_possible(steps):
 
 
 def programs(goals):
-    of_tests, of_steps = {}, {}
+    of_tests, of_steps, of_arrivals = {}, {}, []
     for goal in goals:
         of = goal.get("of", "")
         if of.startswith(OF_TEST):
             of_tests.setdefault(of.removeprefix(OF_TEST), []).append(goal)
         elif of.startswith(OF_STEPS):
             of_steps.setdefault(of, []).append(goal)
+        elif of == OF_ARRIVALS:
+            of_arrivals.append(goal)
     metrics = {goal["name"]: goal["metric"] for goal in goals}
     return [
         *(Perf(arguments, metrics) for arguments in PERF),
         *(Test(*one) for one in of_tests.items()),
         *(Steps(*one) for one in of_steps.items() if is_possible(one[0])),
+        *([Arrivals(OF_ARRIVALS, of_arrivals)] if os.getuid() == 0 else []),
     ]
 
 
