@@ -513,6 +513,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _next_tag(self) -> int:
         tag = self._sequence % TAGS
         self._sequence += 1
+        self._slots.wait_for_others(tag, self._core)
         before = self._under_way.pop(tag, None)
         if before is not None:
             before._await(None)
