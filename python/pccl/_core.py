@@ -142,6 +142,10 @@ class Core:
             if self._late and self._inside == 0:
                 self._free()
 
+    def is_in_use_by(self, mark: Optional[weakref.ref[Visit]]) -> bool:
+        """Whether this visit's user has not left."""
+        return mark is not None and mark in self._visits and mark() is not None and self.is_of_this_process
+
     @property
     def _inside(self) -> int:
         return sum(mark() is not None for mark in self._visits.copy())

@@ -45,6 +45,10 @@ def test_waiting(nursery):
     nursery.world("interrupted", 2)
 
 
+def test_all_tags_at_once(nursery):
+    nursery.world("torch_threads.all_tags_at_once", 2)
+
+
 def test_a_world_that_does_not_fill_up(nursery):
     for lines in nursery.world("incomplete", [0, 2], size=3):
         assert any("not complete after" in line and "rank 1 missing" in line for line in lines), lines

@@ -46,6 +46,24 @@ def every_form():
     single = lambda group: (group.reduce_scatter_single(given := own.clone(), torch.cat(every)), [given])  # noqa: E731
     check("reduce_scatter_single", single, [shared])
     check("all_gather_single", lambda group: (group.all_gather_single(place, own), [place]), [torch.cat(every)])
+    check("allreduce", lambda group: (group.allreduce(tensor=(given := own.clone()), op=Op.MAX), [given]))
+    check("broadcast", lambda group: (group.broadcast(tensor=(given := own.clone()), root=last), [given]))
+    named = lambda group, places: group.allgather(input_tensors=[own], output_tensors=[places])  # noqa: E731
+    check("allgather", lambda group: (named(group, places := empty()), places))
+    limits = ([], [], timedelta(seconds=50)), ([], [])
+
+    def exchange(group, *more, **one):
+        return group.alltoall_base(place, torch.cat(every), *more, **one), [place]
+
+    check("alltoall_base", lambda group: exchange(group, *limits[0]), [own.repeat(size)])
+    check("alltoall_base", lambda group: exchange(group, *limits[1], timeout=limits[0][2]), [own.repeat(size)])
+    for wrong in ({"roots": 1}, {"opts": dist.ReduceOptions()}):
+        try:
+            dist.group.WORLD.broadcast(own, **wrong)
+        except TypeError as error:
+            assert "BroadcastOptions or root, timeout" in str(error)
+        else:
+            raise AssertionError(wrong)
     check("barrier", lambda group: (group.barrier(), []))
     check("barrier", lambda group: (group.barrier(timeout=timedelta(seconds=50)), []))
     dist.barrier()

@@ -182,7 +182,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     # ---- collectives
 
-    def allreduce(self, tensors: Any, opts: Any = None, *more: Any, **named: Any) -> Optional[Work]:
+    def allreduce(self, tensors: Any = None, opts: Any = None, *more: Any, **named: Any) -> Optional[Work]:
         """None if the caller would wait for it at once, and it has succeeded."""
         if not isinstance(opts, _AllreduceOptions):
             given = tensors, opts, *more
@@ -371,6 +371,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         output_split_sizes: Sequence[int] = (),
         input_split_sizes: Sequence[int] = (),
         opts: Any = None,
+        timeout: Optional[timedelta] = None,
     ) -> Work:
         def make(call: Call) -> None:
             _layout.need_one_kind("all_to_all_single", [output, input])
@@ -381,7 +382,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             places = output.split(list(output_split_sizes) or self._equal_split(output))
             call.exchange(places, input.split(list(input_split_sizes) or self._equal_split(input)))
 
-        return self._launch("all_to_all_single", [output, input], [output], make, opts)
+        return self._launch("all_to_all_single", [output, input], [output], make, opts or timeout)
 
     alltoall_base = all_to_all_single
 
@@ -484,7 +485,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return work
 
     def _limit(self, opts: Any) -> timedelta:
-        given = getattr(opts, "timeout", None) or _UNSET
+        given = opts if isinstance(opts, timedelta) else getattr(opts, "timeout", None) or _UNSET
         return given if given > _UNSET else self._timeout
 
     @staticmethod
@@ -512,6 +513,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _next_tag(self) -> int:
         tag = self._sequence % TAGS
         self._sequence += 1
+        self._slots.wait_for_others(tag, self._core)
         before = self._under_way.pop(tag, None)
         if before is not None:
             before._await(None)

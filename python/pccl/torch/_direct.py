@@ -31,6 +31,7 @@ _await = _native.lib.pcclAwaitOperation
 _test = _native.lib.pcclTestAsyncReduce
 _SUCCESS, _TIMEOUT = int(Result.SUCCESS), int(Result.TIMEOUT)
 _SLICE_MS = int(1000 * SLICE_S)
+_PAUSE_S = 0.001
 _PLAIN = (torch.Tensor, torch.nn.Parameter)  # subclasses may have their memory elsewhere, or none
 _DTYPES: Dict[torch.dtype, Optional[int]] = {}
 _OPS: Dict[Any, int] = {
@@ -53,7 +54,7 @@ def _number_of(dtype: torch.dtype) -> Optional[int]:
 class Slot:
     """What the operations of a group under one tag have in common, of which one at a time is under way."""
 
-    __slots__ = ("tag", "options", "handle", "place", "pins", "_struct")
+    __slots__ = ("tag", "options", "handle", "place", "pins", "visit", "_struct")
 
     def __init__(self, tag: int, ids: Any) -> None:
         self.tag = tag
@@ -67,6 +68,7 @@ class Slot:
         )
         self.options = ctypes.byref(self._struct)
         self.pins: Any = None  # memory of the operation that all_reduce_now() waits for
+        self.visit: Any = None  # the mark of that which it makes
         self.renew()
 
     def renew(self) -> None:
@@ -85,6 +87,12 @@ class Slots(Dict[int, Slot]):
     def __missing__(self, tag: int) -> Slot:
         made = self[tag] = Slot(tag, self._ids)
         return made
+
+    def wait_for_others(self, tag: int, core: Core) -> None:
+        """Until no other thread is in all_reduce_now() with it: at most for about a slice."""
+        slot = self.get(tag)
+        while slot is not None and core.is_in_use_by(slot.visit):
+            time.sleep(_PAUSE_S)
 
 
 class _Operation(Operation):
@@ -198,7 +206,7 @@ def all_reduce_now(group: ProcessGroup, tensor: torch.Tensor, opts: Any) -> Any:
     visit = core.enter()
     if visit is None:
         return UNUSUAL
-    slot.pins = tensor.untyped_storage()
+    handle, slot.visit, slot.pins = slot.handle, visit.mark, tensor.untyped_storage()
     try:
         if _launch(*arguments, slot.options, visit.handle, slot.place) != _SUCCESS:
             group._sequence -= 1
@@ -209,14 +217,15 @@ def all_reduce_now(group: ProcessGroup, tensor: torch.Tensor, opts: Any) -> Any:
             slot.pins = None
             return None
         why = _NO_WORDS if code == _TIMEOUT else _native.last_failure(visit.handle)
-        operation = _handed_over(core, slot)
+        operation, followed = _handed_over(core, slot)
         if code != _TIMEOUT:
             operation.awaited(code, why)
-        return group._follow(AsyncReduceHandle(operation), [tensor], opts)
+        return group._follow(followed, [tensor], opts)
     except BaseException as interrupt:
-        if _is_under_way(slot):
-            handle = AsyncReduceHandle(_handed_over(core, slot))
-            group._follow(handle, [tensor], opts).interrupted(interrupt)
+        if slot.handle is handle:
+            if _is_under_way(slot):
+                group._follow(_handed_over(core, slot)[1], [tensor], opts).interrupted(interrupt)
+            slot.pins = None
         raise
     finally:
         core.leave(visit)
@@ -227,9 +236,9 @@ def _is_under_way(slot: Slot) -> bool:
     return bool(slot.handle.comm) and _test(slot.place, ctypes.byref(done)) == _SUCCESS
 
 
-def _handed_over(core: Core, slot: Slot) -> _Operation:
-    """What is under way there, as an operation of its own."""
+def _handed_over(core: Core, slot: Slot) -> Tuple[_Operation, AsyncReduceHandle]:
+    """What is under way there, as an operation of its own, and the handle that takes care of it from then on."""
     operation = _Operation(core, slot, slot.pins)
     core.depend(operation)
     slot.pins = None
-    return operation
+    return operation, AsyncReduceHandle(operation)

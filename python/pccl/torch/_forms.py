@@ -4,31 +4,44 @@ may be left out; and with one tensor instead of each list, and what the options 
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, List, Sequence, TypeVar
+from typing import Any, Callable, Dict, List, Sequence, TypeVar
 
 import torch
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _FIELDS = {"op": "reduceOp", "root": "rootRank", "timeout": "timeout"}
+_LISTS = {
+    **dict.fromkeys(("tensor", "tensors", "output", "output_tensor", "output_tensors", "output_lists"), 0),
+    **dict.fromkeys(("input", "input_tensor", "input_tensors", "input_list"), 1),
+}
 
 
-def usual(make: type, count: int, names: Sequence[str], given: Sequence[Any], named: Any) -> List[Any]:
+def usual(make: type, count: int, names: Sequence[str], given: Sequence[Any], named: Dict[str, Any]) -> List[Any]:
     """So many lists of tensors, and options.
 
     make    the class of these
     names   the short form's arguments behind the tensors
     given   the caller's arguments, without names and with
     """
-    lists, rest = list(given[:count]), given[count:]
-    opts = rest[0] if rest else named.get("opts")
+    lists = dict(enumerate(given[:count]))
+    lists.update({_LISTS[name]: value for name, value in named.items() if name in _LISTS})
+    values = dict(zip(names, given[count:]))
+    values.update({name: value for name, value in named.items() if name not in _LISTS})
+    opts = values.pop("opts", None)
+    is_known = len(lists) == count and len(given) <= count + len(names) and values.keys() <= {*names}
+    if not is_known or not isinstance(opts, (make, type(None))):
+        raise TypeError(f"pccl: takes {count} lists of tensors, and {make.__name__} or {', '.join(names)}")
+    if opts is None and len(given) > count:
+        opts = given[count]
     if not isinstance(opts, make):
         opts = make()
-        for name, value in [*zip(names, rest), *named.items()]:
-            if name != "opts" and value is not None:
+        for name, value in values.items():
+            if value is not None:
                 setattr(opts, _FIELDS[name], value)
-    if any(isinstance(one, torch.Tensor) for one in lists):
-        lists = [[one] for one in lists]
-    return [*lists, opts]
+    tensors = [lists[at] for at in range(count)]
+    if any(isinstance(one, torch.Tensor) for one in tensors):
+        tensors = [[one] for one in tensors]
+    return [*tensors, opts]
 
 
 def in_all_forms(make: type, count: int, *names: str) -> Callable[[_Method], _Method]:

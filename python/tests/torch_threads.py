@@ -1,0 +1,48 @@
+"""A program of ranks (torch_bodies.py) in which two threads of one use the same group."""
+
+import threading
+
+import torch
+import torch.distributed as dist
+from torch_bodies import start
+
+
+def all_tags_at_once():
+    """While one thread waits for an all-reduce, another one launches as many as have tags. The next waits for it."""
+    from pccl.torch import _direct
+
+    rank, _ = start()
+    store = dist.distributed_c10d._get_default_store()
+    values = [float(index) for index in range(256)]
+    if rank == 0:
+        waits, goes_on = threading.Event(), threading.Event()
+        library = _direct._await
+
+        def awaits(*given):
+            _direct._await = library
+            waits.set()
+            goes_on.wait()
+            code = library(*given)  # in vain: the other rank has not begun
+            store.set("go", "")
+            return code
+
+        _direct._await = awaits
+        first, more = torch.full((1,), values[0]), [torch.full((1,), value) for value in [*values[1:], 9.0]]
+        thread = threading.Thread(target=lambda: dist.all_reduce(first))
+        thread.start()
+        waits.wait()
+        works = [dist.all_reduce(one, async_op=True) for one in more[:-1]]
+        goes_on.set()
+        works.append(dist.all_reduce(more[-1], async_op=True))
+        thread.join()
+        for work in works:
+            work.wait()
+        own = [first, *more]
+    else:
+        store.wait(["go"])
+        own = [torch.full((1,), value) for value in [*values, 9.0]]
+        for one in own:
+            dist.all_reduce(one)
+    assert [one.item() for one in own] == [2 * value for value in [*values, 9.0]]
+    dist.barrier()
+    dist.destroy_process_group()
