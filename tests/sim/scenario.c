@@ -221,6 +221,16 @@ void scenario_sync_all(struct sim *sim, struct sim_peer **peers, uint32_t count,
     sim->state_by_hand = by_hand;
 }
 
+void scenario_part(struct sim *sim, const struct sim_peer *a, const struct sim_peer *b, enum sim_cut how)
+{
+    sim_net_cut(sim, a->process.host, b->process.host, SIM_DATA, how);
+    for (struct sim_conn *conn = sim->conns; how == SIM_REFUSE && conn != NULL; conn = conn->next)
+        if (conn->plane == SIM_DATA && !conn->broken && conn->ends[0].open && conn->ends[1].open &&
+            ((conn->ends[0].process == &a->process && conn->ends[1].process == &b->process) ||
+             (conn->ends[0].process == &b->process && conn->ends[1].process == &a->process)))
+            sim_conn_reset(sim, conn);
+}
+
 void scenario_restart_master(struct sim *sim, uint64_t after_ms)
 {
     sim_master_crash(sim, true);

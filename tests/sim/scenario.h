@@ -63,6 +63,8 @@ void scenario_sync(struct sim *sim, struct sim_peer *peer, uint8_t strategy);
 enum pccl_status scenario_synced(struct sim *sim, const struct sim_peer *peer);
 /* All bring what they hold, and it must succeed for all with this content and revision. */
 void scenario_sync_all(struct sim *sim, struct sim_peer **peers, uint32_t count, uint64_t content, uint64_t revision);
+/* Cuts two off from each other for data; if it is to be refused, connections that stand break, too. */
+void scenario_part(struct sim *sim, const struct sim_peer *a, const struct sim_peer *b, enum sim_cut how);
 void scenario_restart_master(struct sim *sim, uint64_t after_ms);
 uint64_t scenario_departures(const struct sim *sim);
 /* A connection to the master, of nobody that the simulator knows; and what is said on it. */

@@ -107,16 +107,6 @@ static void do_all(struct sim *sim, uint32_t count, uint8_t collective, const st
     must_end(sim, count, ops, PCCL_CLASS_NONE);
 }
 
-static void part(struct sim *sim, const struct sim_peer *a, const struct sim_peer *b, enum sim_cut how)
-{
-    sim_net_cut(sim, a->process.host, b->process.host, SIM_DATA, how);
-    for (struct sim_conn *conn = sim->conns; how == SIM_REFUSE && conn != NULL; conn = conn->next)
-        if (conn->plane == SIM_DATA && !conn->broken && conn->ends[0].open && conn->ends[1].open &&
-            ((conn->ends[0].process == &a->process && conn->ends[1].process == &b->process) ||
-             (conn->ends[0].process == &b->process && conn->ends[1].process == &a->process)))
-            sim_conn_reset(sim, conn);
-}
-
 /* The update is over for all, and so is the view that it may have made. */
 static void update(struct sim *sim, uint32_t count)
 {
@@ -199,7 +189,7 @@ void scenario_hubs_cut(struct sim *sim)
 {
     begin(sim);
     struct sim_peer *root = in_ring(sim, 9), *far = in_ring(sim, 3), *other = in_ring(sim, 14);
-    part(sim, root, far, SIM_REFUSE);
+    scenario_part(sim, root, far, SIM_REFUSE);
     struct pccl_epoch view = p[0]->machine->view;
     do_all(sim, MANY, PCCL_GATHER, root);
     do_all(sim, MANY, PCCL_GATHER, other);
@@ -209,7 +199,7 @@ void scenario_hubs_cut(struct sim *sim)
     MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0) && scenario_departures(sim) == 0);
     do_all(sim, MANY, PCCL_GATHER, root);
     MUST(sim, all_links(MANY) == MANY + MANY - 2); /* it is not asked for again so soon */
-    part(sim, root, far, SIM_WHOLE);
+    scenario_part(sim, root, far, SIM_WHOLE);
     scenario_run_ms(sim, sim->plan.master.bad_edge_ms);
     do_all(sim, MANY, PCCL_GATHER, root);
     scenario_run_ms(sim, 300);
@@ -231,7 +221,7 @@ void scenario_hubs_die(struct sim *sim)
     struct pccl_peer_op *ops[MANY];
     sim->bulk_by_hand = true;
     launch(sim, MANY, PCCL_GATHER, root, ops);
-    part(sim, root, far, SIM_REFUSE);
+    scenario_part(sim, root, far, SIM_REFUSE);
     scenario_run_ms(sim, 1);
     sim_bulk_break(sim, far, ops[far->process.number], PCCL_CLASS_PEER_LOST);
     must_end(sim, MANY, ops, PCCL_CLASS_PEER_LOST);

@@ -42,20 +42,6 @@ static struct sim_peer *in_ring(struct sim *sim, uint32_t place)
     return sim_peer_find(sim, &ring[place % count]);
 }
 
-/*
- * Cut off from each other for data, one direction refused or dropped; the connections that stand
- * break.
- */
-static void part(struct sim *sim, const struct sim_peer *a, const struct sim_peer *b, enum sim_cut how)
-{
-    sim_net_cut(sim, a->process.host, b->process.host, SIM_DATA, how);
-    for (struct sim_conn *conn = sim->conns; how == SIM_REFUSE && conn != NULL; conn = conn->next)
-        if (conn->plane == SIM_DATA && !conn->broken && conn->ends[0].open && conn->ends[1].open &&
-            ((conn->ends[0].process == &a->process && conn->ends[1].process == &b->process) ||
-             (conn->ends[0].process == &b->process && conn->ends[1].process == &a->process)))
-            sim_conn_reset(sim, conn);
-}
-
 static void bulk_commits(struct sim *sim, uint32_t count, uint64_t tag)
 {
     struct pccl_peer_op *ops[MANY + 2];
@@ -98,7 +84,7 @@ void scenario_mesh_cut(struct sim *sim)
     for (uint32_t i = 0; i < 5; i++)
         ops[i] = scenario_bulk(sim, p[i], 1, 1);
     scenario_run_ms(sim, 10);
-    part(sim, a, b, SIM_REFUSE);
+    scenario_part(sim, a, b, SIM_REFUSE);
     scenario_run_ms(sim, 1);
     sim_bulk_break(sim, a, ops[a->process.number], PCCL_CLASS_PEER_LOST); /* the real data path sees its bytes lost */
     WAIT(sim, 300, is_moved(5, &view));
@@ -112,7 +98,7 @@ void scenario_mesh_cut(struct sim *sim)
     bulk_commits(sim, 5, 1);
     scenario_run_ms(sim, 3000);
     MUST(sim, pccl_epoch_equal(&second, &p[0]->machine->view) && scenario_departures(sim) == 0);
-    part(sim, a, b, SIM_WHOLE);
+    scenario_part(sim, a, b, SIM_WHOLE);
     scenario_run_ms(sim, 1500);
     MUST(sim, all_exchange_directly(5, false)); /* not while operations may run */
     scenario_update_all(sim, p, 5);
@@ -130,7 +116,7 @@ void scenario_mesh_cut_stuck(struct sim *sim)
     sim->bulk_by_hand = false;
     struct pccl_peer_op *ops[5];
     struct sim_peer *a = in_ring(sim, 1), *b = in_ring(sim, 3);
-    part(sim, a, b, SIM_REFUSE);
+    scenario_part(sim, a, b, SIM_REFUSE);
     for (uint32_t i = 0; i < 5; i++)
         ops[i] = scenario_bulk(sim, p[i], 1, 1);
     for (uint32_t i = 0; i < 5; i++) {
@@ -152,8 +138,8 @@ void scenario_mesh_reset(struct sim *sim)
         ops[i] = scenario_bulk(sim, p[i], 1, 1);
     scenario_run_ms(sim, 10);
     const struct sim_peer *a = in_ring(sim, 0), *b = in_ring(sim, 2);
-    part(sim, a, b, SIM_REFUSE);
-    part(sim, a, b, SIM_WHOLE);
+    scenario_part(sim, a, b, SIM_REFUSE);
+    scenario_part(sim, a, b, SIM_WHOLE);
     sim_bulk_break(sim, p[0], ops[0], PCCL_CLASS_PEER_LOST);
     WAIT(sim, 60, scenario_is_decided(ops[0])); /* mended: the settling time is 100 ms */
     for (uint32_t i = 0; i < 4; i++)
@@ -229,7 +215,7 @@ void scenario_mesh_restart(struct sim *sim)
     MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view) && group->cost.mesh == 1);
     MUST(sim, group->cost.rtt_us == cost.rtt_us && all_exchange_directly(4, true));
     bulk_commits(sim, 4, 1);
-    part(sim, in_ring(sim, 0), in_ring(sim, 2), SIM_REFUSE);
+    scenario_part(sim, in_ring(sim, 0), in_ring(sim, 2), SIM_REFUSE);
     WAIT(sim, 400, all_exchange_directly(4, false));
     MUST(sim, scenario_departures(sim) == 0);
 }
@@ -262,7 +248,7 @@ void scenario_mesh_isolated(struct sim *sim)
     struct sim_peer *out = in_ring(sim, 2);
     for (uint32_t i = 0; i < 5; i++)
         if (p[i] != out)
-            part(sim, out, p[i], SIM_REFUSE);
+            scenario_part(sim, out, p[i], SIM_REFUSE);
     WAIT(sim, 6000, sim->master->machine->member_count == 4);
     MUST(sim, pccl_master_find(sim->master->machine, &out->id) == NULL);
     scenario_run_ms(sim, 3000);
@@ -314,8 +300,8 @@ void scenario_measured(struct sim *sim)
     /* A link that comes up anew is not known to be slow or fast: what was told of it stands. */
     view = p[0]->machine->view;
     const struct sim_peer *a = in_ring(sim, 0), *b = in_ring(sim, 1);
-    part(sim, a, b, SIM_REFUSE);
-    part(sim, a, b, SIM_WHOLE);
+    scenario_part(sim, a, b, SIM_REFUSE);
+    scenario_part(sim, a, b, SIM_WHOLE);
     scenario_run_ms(sim, 1000);
     scenario_update_all(sim, p, 4);
     MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view));
@@ -384,7 +370,7 @@ void scenario_gone_words(struct sim *sim)
     scenario_update_all(sim, left, 2);
     WAIT(sim, 1000, scenario_is_over(p[6], PCCL_CALL_CONNECT));
     for (uint32_t i = 0; i < 2; i++)
-        part(sim, p[6], left[i], SIM_REFUSE);
+        scenario_part(sim, p[6], left[i], SIM_REFUSE);
     MUST(sim, hears(sim, p[6], "the master removed this peer: its link to peer "));
     MUST(sim, hears(sim, p[6], "failed, and there is no ring without that link"));
 }

@@ -60,17 +60,6 @@ void scenario_topology_one_way(struct sim *sim)
     MUST(sim, !uses(sim, p[0], next) && uses(sim, next, p[0]));
 }
 
-/* Their data connections break, and they cannot dial each other. */
-static void part(struct sim *sim, const struct sim_peer *a, const struct sim_peer *b)
-{
-    sim_net_cut(sim, a->process.host, b->process.host, SIM_DATA, SIM_REFUSE);
-    for (struct sim_conn *conn = sim->conns; conn != NULL; conn = conn->next)
-        if (conn->plane == SIM_DATA && !conn->broken && conn->ends[0].open && conn->ends[1].open &&
-            ((conn->ends[0].process == &a->process && conn->ends[1].process == &b->process) ||
-             (conn->ends[0].process == &b->process && conn->ends[1].process == &a->process)))
-            sim_conn_reset(sim, conn);
-}
-
 /*
  * The links of the ring found cannot be opened, and n = 3: the call fails for all alike, with a
  * reason; the ring stays.
@@ -85,7 +74,7 @@ void scenario_topology_no_ring(struct sim *sim)
         WAIT(sim, 100, p[0]->test.running && p[1]->test.running && p[2]->test.running);
         b = sim_peer_find(sim, &a->test.peer);
         if (k == 1)
-            part(sim, a, b); /* under the last tests */
+            scenario_part(sim, a, b, SIM_REFUSE); /* under the last tests */
         scenario_run_ms(sim, k == 1 ? 15 : 0);
         for (uint32_t i = 0; i < 3; i++)
             sim_test_finish(sim, p[i]);
