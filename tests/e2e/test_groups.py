@@ -211,8 +211,10 @@ def test_founding_fails(run):
 def test_wrong_calls(run):
     peers = phases.start(run, 3)
     own, other, third = ids(peers)
-    for given in (other, f"{own},{own}", f"{own},{'0' * 31}1", f"{own},{'x' * 32}", f"{other},{third}"):
+    for given in (other, f"{own},{own}", f"{own},{'x' * 32}", f"{other},{third}"):
         peers[0].do("group", FIRST, given, rc=INVALID_ARGUMENT)
+    words = peers[0].do("group", FIRST, f"{own},{'0' * 31}1", rc=CHANGED)["words"]
+    check("no member (any more): peer 00000000" in words, words)
     found(peers[:2], FIRST)
     for verb in ("connect", "update", "optimize", "pending", "topology"):
         check("a group cannot" in peers[0].do(verb, slot=FIRST, rc=INVALID_USAGE)["words"], verb)
