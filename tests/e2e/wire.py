@@ -13,7 +13,7 @@ WELCOME, EXPELLED, EPOCH_CHANGE, ROUND, WARM_UP = 32, 33, 34, 36, 37
 LINK_HELLO, LINK_OK, DATA = 64, 65, 68
 MASTER_SAYS = [2, 3, 4] + list(range(32, 41))
 PEER_SAYS = list(range(1, 19))
-HEADER, COST = 32, 25
+HEADER, COST = 32, 41
 
 
 def identity():
