@@ -112,10 +112,9 @@ static void check_hubs(struct sim *sim, const struct sim_master *master, const s
                        bool whole)
 {
     const struct pccl_master *m = master->machine;
-    uint64_t known =
-        group->ring_count <= PCCL_HUB_PEERS_MAX ? UINT64_MAX >> (PCCL_HUB_PEERS_MAX - group->ring_count) : 0;
-    if (group->ring_count <= PCCL_MESH_PEERS_MAX || group->ring_count - 1 > m->config.hub_links)
-        known = 0;
+    const bool may_have_hubs = group->ring_count > PCCL_MESH_PEERS_MAX && group->ring_count <= PCCL_HUB_PEERS_MAX &&
+                               group->ring_count - 1 <= m->config.hub_links;
+    const uint64_t known = may_have_hubs ? UINT64_MAX >> (PCCL_HUB_PEERS_MAX - group->ring_count) : 0;
     if (((group->cost.to_hubs | group->cost.from_hubs) & ~known) != 0)
         sim_fail(sim, "D7 hubs in a group of %u, or such as are no members", group->ring_count);
     for (uint32_t i = 0; known != 0 && i < group->ring_count; i++) {
