@@ -770,7 +770,7 @@ static pid_t start_openssl(const struct fixture *f, const char *what, uint16_t p
     struct pccl_key_name link = link_of(f);
     name_text(&link, name);
     bool client = strcmp(what, "s_client") == 0;
-    (void)snprintf(address, sizeof address, client ? "127.0.0.1:%u" : "%u", port);
+    (void)snprintf(address, sizeof address, "127.0.0.1:%u", port);
     assert_int_equal(pipe(in), 0);
     assert_int_equal(pipe(out), 0);
     pid_t child = fork();
@@ -804,6 +804,24 @@ static void end_openssl(pid_t child, int input, int output)
     close(output);
     (void)kill(child, SIGKILL);
     assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+/* Of a server that the system has given one: nobody else can have it. */
+static uint16_t read_port(int output)
+{
+    static const char before[] = "ACCEPT 127.0.0.1:";
+    char line[256];
+    for (size_t have = 0;;) {
+        assert_int_equal(read(output, &line[have], 1), 1);
+        if (line[have] != '\n') {
+            assert_true(++have < sizeof line);
+            continue;
+        }
+        line[have] = 0;
+        if (strncmp(line, before, sizeof before - 1) == 0)
+            return (uint16_t)strtoul(line + sizeof before - 1, NULL, 10);
+        have = 0;
+    }
 }
 
 static void read_exported(int output, struct pccl_secret *secret)
@@ -905,23 +923,13 @@ static void test_we_dial_openssl(void **state)
     (void)state;
     struct fixture f;
     char key[65];
-    uint16_t port;
-    int input, output;
-    close(loopback_listen(&port)); /* nobody else takes it so soon */
+    int input, output, connected = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setup(&f);
     key_text(&f, key);
-    pid_t child = start_openssl(&f, "s_server", port, key, "EXPERIMENTAL pccl record 1 client", &input, &output);
+    pid_t child = start_openssl(&f, "s_server", 0, key, "EXPERIMENTAL pccl record 1 client", &input, &output);
     struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
-    int connected;
-    do {
-        connected = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (connect(connected, (struct sockaddr *)&address, sizeof address) == 0)
-            break;
-        close(connected);
-        assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
-        (void)poll(NULL, 0, 5); /* until it listens */
-    } while (true);
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(read_port(output))};
+    assert_int_equal(connect(connected, (struct sockaddr *)&address, sizeof address), 0);
     use_socket(&f, connected);
     struct pccl_key_name name = link_of(&f);
     struct pccl_id ticket = pccl_ticket(&f.link_key, &f.a, &f.b);
