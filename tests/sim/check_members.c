@@ -333,11 +333,8 @@ static uint64_t hash_of_list(const struct pccl_member *members, uint32_t count)
     return sim_ring_hash(ids, count);
 }
 
-/*
- * The list that callers count on is that of the same epoch as the attributes; but a restarted master
- * may tell an answer before the epoch.
- */
-static void check_list(struct sim *sim, const struct sim_peer *peer, const struct epoch_seen *epoch)
+/* Whether the list that callers count on has the members of the peer's group in that epoch, in canonical order. */
+static bool is_list_of(const struct sim *sim, const struct sim_peer *peer, const struct epoch_seen *epoch)
 {
     uint32_t count, in_group = 0;
     const struct pccl_member *list = pccl_peer_members(peer->machine, &count);
@@ -347,7 +344,21 @@ static void check_list(struct sim *sim, const struct sim_peer *peer, const struc
     for (uint32_t i = 0; right && i < count; i++)
         right = has_member(epoch->members, epoch->count, &list[i].peer) &&
                 (i == 0 || list[i - 1].admitted < list[i].admitted || sim->lies);
-    if (!right && pccl_epoch_compare(&epoch->epoch, &peer->machine->epoch) <= 0)
+    return right;
+}
+
+/*
+ * The list that callers count on is that of the same epoch as the attributes; but a restarted master
+ * may tell the answer of an epoch that this peer has not heard of, or never will, since another
+ * master's took its place. Then it is that of the present view.
+ */
+static void check_list(struct sim *sim, const struct sim_peer *peer, const struct epoch_seen *epoch)
+{
+    const struct pccl_epoch *present = &peer->machine->epoch;
+    const struct epoch_seen *now = NULL;
+    if (epoch->epoch.inc != present->inc || pccl_epoch_compare(&epoch->epoch, present) > 0)
+        now = find_epoch(sim, &peer->machine->lineage, present);
+    if (!is_list_of(sim, peer, epoch) && (now == NULL || !is_list_of(sim, peer, now)))
         sim_fail(sim, "R8 p%u: its members are not those of epoch %u.%llu", peer->process.number, epoch->epoch.inc,
                  (unsigned long long)epoch->epoch.number);
 }
