@@ -51,6 +51,7 @@ static void want(struct pccl_master *m, struct pccl_peer_group *group, enum hubs
         if (root != NULL && root != group->ring[i])
             continue;
         any = any || !hub->wanted;
+        hub->for_all = root == NULL && (hub->for_all || !hub->wanted);
         hub->wanted = true;
         hub->idle = 0;
     }
@@ -95,10 +96,23 @@ static void bar(struct pccl_master *m, struct pccl_hub *hub)
     hub->barred_until_us = m->now_us + m->config.bad_edge_ms * UINT64_C(1000);
 }
 
+/*
+ * With one of them the hubs that only all-to-alls have asked for are of no use, and no other link of theirs is to make
+ * anything fail.
+ */
+static void end_hubs_of_all(struct pccl_peer_group *group)
+{
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        group->ring[i]->to_hub.wanted = group->ring[i]->to_hub.wanted && !group->ring[i]->to_hub.for_all;
+}
+
 void pccl_master_bar_hubs(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
 {
+    bool ended = to->to_hub.wanted;
     bar(m, &to->to_hub);
     bar(m, &from->from_hub);
+    if (ended)
+        end_hubs_of_all(to->group);
 }
 
 void pccl_master_give_up_asked_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
@@ -143,6 +157,7 @@ void pccl_master_take_over_hubs(struct pccl_peer_group *group)
     for (uint32_t i = 0; group->ring_count <= PCCL_HUB_PEERS_MAX && i < group->ring_count; i++) {
         struct pccl_remote *remote = group->ring[i];
         remote->to_hub.wanted = (group->cost.to_hubs & pccl_hub_bit(remote->rank)) != 0;
+        remote->to_hub.for_all = pccl_cost_has_all_pairs(&group->cost, group->ring_count);
         remote->from_hub.wanted = (group->cost.from_hubs & pccl_hub_bit(remote->rank)) != 0;
     }
 }

@@ -27,6 +27,7 @@ struct pccl_link_intent {
 /* Whether all hold a link to a member, or it to all, in a group too large for a mesh (hubs.c). */
 struct pccl_hub {
     bool wanted;
+    bool for_all;             /* only all-to-alls have asked, which need all members as hubs */
     uint32_t idle;            /* updates since an operation used them */
     uint64_t barred_until_us; /* one of them could not be opened, so they are not asked for before */
 };

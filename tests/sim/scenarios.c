@@ -557,6 +557,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"hubs-idle", "links that no operation uses any more are closed by an update", scenario_hubs_idle},
     {"hubs-cut", "a link of a hub cannot be opened: the ring stays, others are hubs", scenario_hubs_cut},
     {"hubs-die", "a link of a hub dies: one failure, then the ring", scenario_hubs_die},
+    {"hubs-die-together", "a link of an all-to-all's hubs dies: they go together, with one failure",
+     scenario_hubs_die_together},
     {"hubs-kill", "the hub, or another end, dies while links are opened; somebody joins", scenario_hubs_kill},
     {"hubs-restart", "the master dies while links are opened, and when they stand", scenario_hubs_restart},
     {"hubs-restart-commit", "the master dies before it has heard that all are done", scenario_hubs_restart_commit},

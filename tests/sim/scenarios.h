@@ -83,6 +83,7 @@ void scenario_hubs_form(struct sim *sim);
 void scenario_hubs_idle(struct sim *sim);
 void scenario_hubs_cut(struct sim *sim);
 void scenario_hubs_die(struct sim *sim);
+void scenario_hubs_die_together(struct sim *sim);
 void scenario_hubs_kill(struct sim *sim);
 void scenario_hubs_restart(struct sim *sim);
 void scenario_hubs_restart_commit(struct sim *sim);

@@ -233,6 +233,39 @@ void scenario_hubs_die(struct sim *sim)
     MUST(sim, all_links(MANY) == MANY + MANY - 2);
 }
 
+/*
+ * One link dies of those that an all-to-all needs all of: one failure, and the hubs that only it has asked for are none
+ * any more. So the next link that dies, of others, makes nothing fail; who gathers stays a hub.
+ */
+void scenario_hubs_die_together(struct sim *sim)
+{
+    begin(sim);
+    struct sim_peer *root = in_ring(sim, 9), *far = in_ring(sim, 3), *other = in_ring(sim, 14);
+    do_all(sim, MANY, PCCL_ALL_TO_ALL, NULL);
+    do_all(sim, MANY, PCCL_GATHER, other);
+    scenario_run_ms(sim, 300);
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, true, all_hubs(MANY), 0));
+    struct pccl_peer_op *ops[MANY];
+    sim->bulk_by_hand = true;
+    launch(sim, MANY, PCCL_ALL_TO_ALL, NULL, ops);
+    scenario_part(sim, root, far, SIM_REFUSE);
+    scenario_run_ms(sim, 1);
+    sim_bulk_break(sim, far, ops[far->process.number], PCCL_CLASS_PEER_LOST);
+    must_end(sim, MANY, ops, PCCL_CLASS_PEER_LOST);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0));
+    launch(sim, MANY, PCCL_ALL_TO_ALL, NULL, ops);
+    scenario_part(sim, in_ring(sim, 5), in_ring(sim, 11), SIM_REFUSE);
+    scenario_run_ms(sim, 1500);
+    for (uint32_t i = 0; i < MANY; i++)
+        sim_bulk_finish(sim, p[i], ops[i]);
+    must_end(sim, MANY, ops, PCCL_CLASS_NONE);
+    sim->bulk_by_hand = false;
+    do_all(sim, MANY, PCCL_GATHER, other);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0) && scenario_departures(sim) == 0);
+    MUST(sim, all_links(MANY) == MANY + MANY - 2);
+}
+
 /* The root dies while links to it are opened, and members and newcomers while others stand: hubs stay hubs. */
 void scenario_hubs_kill(struct sim *sim)
 {
