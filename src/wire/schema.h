@@ -3,7 +3,7 @@
  * the field table that encodes, decodes, prints and documents it, and the seeds of the fuzzers are
  * all made from it.
  *
- * Ids are never reused and fields never reordered; a changed message needs a new protocol version.
+ * After a release ids are not reused nor fields reordered, and its first changed message is a new protocol version.
  * The first three fields of HELLO and LINK_HELLO, REFUSED, and the frame header are frozen for all
  * versions, so that a peer of any version can be told why it is refused.
  *

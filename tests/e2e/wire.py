@@ -2,6 +2,8 @@
 second opinion."""
 
 import os
+import pathlib
+import re
 import select
 import socket
 import struct
@@ -13,7 +15,17 @@ WELCOME, EXPELLED, EPOCH_CHANGE, ROUND, WARM_UP = 32, 33, 34, 36, 37
 LINK_HELLO, LINK_OK, DATA = 64, 65, 68
 MASTER_SAYS = [2, 3, 4] + list(range(32, 41))
 PEER_SAYS = list(range(1, 19))
-HEADER, COST = 32, 41
+HEADER = 32
+
+
+def bytes_of(structure):
+    """Of a structure of integers, as the page has it."""
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "WIRE.md"
+    fields = re.search(rf"^### {structure}\n\n((?:\|.*\n)+)", page.read_text(encoding="utf-8"), re.MULTILINE)[1]
+    return sum(int(bits) // 8 for bits in re.findall(r"^\| \w+ \| u(\d+) \|", fields, re.MULTILINE))
+
+
+COST = bytes_of("cost")
 
 
 def identity():
