@@ -196,6 +196,7 @@ static void follow(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane
 static void note_members(const struct sim_peer *peer, struct sim_lane *lane)
 {
     const struct pccl_member *members = pccl_peer_view_members(peer->machine, &lane->member_count);
+    PCCL_ASSERT(lane->member_count <= SIM_HOSTS_MAX);
     for (uint32_t i = 0; i < lane->member_count; i++)
         lane->members[i] = members[i].peer;
 }

@@ -116,6 +116,13 @@ uint32_t sim_population(const struct sim *sim)
     return count;
 }
 
+/* Whether one more may come. Callers remember so many members, and who is to return is one of them again. */
+static bool has_room(const struct sim *sim)
+{
+    uint32_t here = sim_population(sim);
+    return here < sim->plan.population_max && here + sim->returning < SIM_HOSTS_MAX;
+}
+
 static struct sim_peer *pick_peer(struct sim *sim, bool running)
 {
     struct sim_peer *found = NULL;
@@ -205,7 +212,7 @@ static void on_master_restart(struct sim *sim, void *subject, uint64_t a, uint64
     (void)b;
     if (sim_master_is_up(sim))
         return;
-    if (sim_chance(sim, 30) && sim_population(sim) < sim->plan.population_max)
+    if (sim_chance(sim, 30) && has_room(sim))
         spawn(sim); /* first at the restarted master, perhaps */
     sim_master_start(sim);
     if (!sim->faults_stopped && sim_chance(sim, 30)) /* again, in the middle of the recovery */
@@ -383,7 +390,7 @@ void sim_fault(struct sim *sim, enum sim_fault kind)
     case SIM_FAULT_CUT: cut_something(sim); break;
     case SIM_FAULT_ISOLATE: isolate(sim); break;
     case SIM_FAULT_JOIN:
-        if (sim_population(sim) < sim->plan.population_max)
+        if (has_room(sim))
             spawn(sim);
         break;
     case SIM_FAULT_LEAVE:
