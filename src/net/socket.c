@@ -427,6 +427,13 @@ bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address *address)
            pccl_socket_address((struct sockaddr *)&native, address);
 }
 
+bool pccl_socket_is_here(uv_os_sock_t socket)
+{
+    struct sockaddr_storage native = {.ss_family = AF_UNSPEC};
+    socklen_t length = sizeof native;
+    return getsockname(socket, (struct sockaddr *)&native, &length) == 0 && native.ss_family == AF_UNIX;
+}
+
 void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms)
 {
     int seconds = (int)(silence_ms / 1000);

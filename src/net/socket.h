@@ -73,6 +73,8 @@ PCCL_MUST_CHECK bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address 
  * about this time.
  */
 void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms);
+/* Whether it is a connection on this host that is not TCP: the system measures nothing of it. */
+bool pccl_socket_is_here(uv_os_sock_t socket);
 /* The system's measure of an open connection's round trip, in microseconds; 0: unknown. */
 uint32_t pccl_socket_rtt_us(uv_os_sock_t socket);
 /* The local address that this host would use toward `address`. Sends nothing. false: no route. */
