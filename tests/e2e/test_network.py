@@ -144,9 +144,9 @@ def test_here(run):
         peer.create(run.address)
         run.admit(peer, peers)
         peers.append(peer)
-        calls = [peer.start("reduce", 5, 400000, "f32", "sum", "rand:1") for peer in peers]
-        for call in calls:
-            call.wait(rc=SUCCESS)
+    calls = [peer.start("reduce", 5, 400000, "f32", "sum", "rand:1") for peer in peers]
+    for call in calls:
+        call.wait(rc=SUCCESS)
     equal([peer.doors() for peer in peers], [2, 2, 0], "sockets for peers on this host")
 
 

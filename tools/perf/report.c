@@ -64,7 +64,7 @@ void perf_report_header(const struct perf_options *options, const struct perf_ri
         (void)fprintf(out, "# this peer's own figures; CPU: of this peer, times the number of peers\n");
     if (ring) {
         perf_limit_text(ring, text, sizeof text);
-        (void)fprintf(out, "# limit: plain sockets %s, %.2f CPU-s/GB; %%limit = their time / ours\n", text,
+        (void)fprintf(out, "# limit: plain TCP sockets %s, %.2f CPU-s/GB; %%limit = their time / ours\n", text,
                       ring_cpu_per_gb);
     }
     (void)fprintf(out, "#%11s %12s %5s %5s %6s %11s %11s %11s %8s %8s %9s %7s %7s %7s %8s %8s %7s\n", "size", "count",
