@@ -210,7 +210,7 @@ void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *
 static void look_at(struct pccl_stream *stream, uint64_t now_us)
 {
     struct pccl_path path = {.rate = stream->rate, .delivered = stream->delivered};
-    bool known = stream->here || pccl_path_measure(stream->channel.socket, &path);
+    bool known = stream->here ? stream->outgoing : pccl_path_measure(stream->channel.socket, &path);
     stream->sight = (struct pccl_sight_connection){
         .peer = stream->peer, .outgoing = stream->outgoing, .slot = stream->slot, .known = known};
     stream->sight.sampled_us = now_us;

@@ -31,9 +31,9 @@ struct pccl_listener {
     struct pccl_listener_socket *sockets; /* a list; each is freed by the loop */
     struct pccl_listener_socket *here;    /* the one of them for those on this host; NULL: none */
     struct pccl_id here_id;
-    uv_timer_t *pause;                    /* freed by the loop */
-    struct pccl_listener_queue *queue;    /* with keys; freed by the loop */
-    struct pccl_budget handshakes;        /* with keys; opening sets it */
+    uv_timer_t *pause;                 /* freed by the loop */
+    struct pccl_listener_queue *queue; /* with keys; freed by the loop */
+    struct pccl_budget handshakes;     /* with keys; opening sets it */
     uint16_t port;
     struct pccl_connection_list strangers;
     struct pccl_connection_list on_spare; /* the stranger that uses the spare's descriptor, if any */
