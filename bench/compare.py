@@ -17,9 +17,10 @@ and all_to_all_v, which the others do with equal parts, known beforehand. A size
 buffer, as in nccl-tests. Gloo's reduce-scatter is wrong unless the peers are a power of
 two; that row is left out then.
 
-Rows: limit        plain sockets that move the same traffic, and do nothing else
+Rows: limit        plain TCP sockets that move the same traffic, and do nothing else
       pccl         this library (pccl-u8: with the codec minmax:u8; pccl-int4, pccl-e3m0 and so on;
-                   pccl-encrypted: with a secret)
+                   pccl-encrypted: with a secret; pccl-tcp: over TCP like the others, not over the Unix
+                   sockets that peers on one host use by themselves)
       gloo-*       Gloo: ring, ring_chunked, halving_doubling, bcube; gloo: what others than
                    all_reduce have
       mpi, mpi-ring  OpenMPI over its tcp transport: what it chooses, and its ring (all_reduce)
@@ -52,6 +53,7 @@ TORCH = ROOT / "build" / "venv" / "bin" / "python"
 GLOO = ("ring", "ring_chunked", "halving_doubling", "bcube")
 ALL_ROWS = ["limit", "pccl", *(f"gloo-{name}" for name in GLOO), "mpi", "mpi-ring", "torch"]
 CODECS = {"u8": "minmax:u8", **{name: name for name in ("e4m3", "e5m2", "int4", "e3m0", "e2m1")}}  # by row
+TCP = "tcp"
 ENCRYPTED, SECRET = "encrypted", "9tqkqWCYbl1rTQmfC1GI4dHqmmuS"
 OTHER_ROWS = ["limit", "pccl", "gloo", "mpi", "torch"]  # of all but all_reduce
 # What the busiest peer sends or receives at least, as a multiple of the size.
@@ -268,13 +270,13 @@ def run_pccl(launch, where, arguments, peers, sizes, iterations, kind):
     if arguments.congestion:
         shim = ROOT / arguments.build / "tests" / "e2e" / "libe2e_shim.so"
         pipes["more"] = {"LD_PRELOAD": str(shim), "SHIM_CONGESTION": arguments.congestion}
-    secret = {"PCCL_SECRET": SECRET} if kind == ENCRYPTED else {}
-    pipes["more"] = {**pipes.get("more", {}), **secret}
+    parameters = {ENCRYPTED: {"PCCL_SECRET": SECRET}, TCP: {"PCCL_LOCAL": "tcp"}}.get(kind, {})
+    pipes["more"] = {**pipes.get("more", {}), **parameters}
     if not arguments.wan:
         return rows_of(launch.output(launch.start(command + ["--no-limit"], **pipes)))
     master = f"{where.address(peers)}:48148"
     words = where.prefix(peers) + [arguments.master, "--listen", master]
-    launch.start(words, stderr=subprocess.DEVNULL, more=secret)
+    launch.start(words, stderr=subprocess.DEVNULL, more=parameters)
     alike = [launch.start(where.prefix(i) + command + ["--connect", master], **pipes) for i in range(peers)]
     parts = [rows_of(launch.output(process)) for process in alike]
     # Each tells its own processor time times the number of peers.
@@ -513,7 +515,7 @@ def read_arguments():
         parser.error(str(error))
     there_are = ALL_ROWS if arguments.op == "all_reduce" else OTHER_ROWS
     arguments.rows = arguments.rows.split(",") if arguments.rows else there_are
-    rows = [*there_are, *(f"pccl-{kind}" for kind in (*CODECS, ENCRYPTED))]
+    rows = [*there_are, *(f"pccl-{kind}" for kind in (*CODECS, ENCRYPTED, TCP))]
     for row in arguments.rows:
         if row not in rows:
             parser.error(f"there is no row '{row}'; there are {' '.join(rows)}")

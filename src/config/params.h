@@ -116,6 +116,8 @@
     X(COMMUNICATOR, U32, port, "PCCL_PORT", "48149", 0, 65535, "port to listen on for peers; 0: the system chooses")   \
     X(COMMUNICATOR, U32, port_range, "PCCL_PORT_RANGE", "1024", 1, 65536,                                              \
       "how many ports are tried, from port upwards")                                                                   \
+    X(COMMUNICATOR, TEXT, local, "PCCL_LOCAL", "auto", 0, 7,                                                           \
+      "data between peers on one host: auto (Unix sockets where the system has them without files) or tcp")            \
     X(COMMUNICATOR, TEXT, name, "PCCL_NAME", "", 0, 64, "name of this peer in errors and logs")                        \
     X(COMMUNICATOR, U32, recorder_operations, "PCCL_RECORDER_OPERATIONS", "256", 1, 65536,                             \
       "ended operations that the flight recorder keeps; each takes up to 830 bytes")                                   \
@@ -181,6 +183,9 @@ PCCL_MUST_CHECK enum pccl_status pccl_params_load(const pcclOptions_t *options, 
 void pccl_params_init_process(void);
 /* Reports each variable of `environment` (like environ) that begins with PCCL_ and that nobody reads. */
 void pccl_params_unknown(char *const *environment, void (*report)(void *context, const char *name), void *context);
+
+/* Whether peers on this host are reached without TCP. */
+bool pccl_params_go_here(const struct pccl_params *params);
 
 /* One item of an address list. */
 struct pccl_endpoint {

@@ -31,6 +31,7 @@ struct pccl_stream {
     struct pccl_id peer;
     bool outgoing;
     uint32_t slot;
+    bool here; /* not TCP, so that only what follows under `out` is known of its path */
 
     /* under the engine's lock */
     bool known;        /* neither closed by the caller nor ended: in `known` of the engine */
@@ -40,6 +41,7 @@ struct pccl_stream {
     struct pccl_stream *next_added, *next_closed; /* in the inbox, or in a batch taken from it */
     uint32_t rtt_us;                              /* measured; 0: unknown */
     uint64_t rate;
+    uint64_t delivered;                 /* if it is here: bytes, as of the last measurement */
     bool is_news;                       /* measured since it was last asked for */
     struct pccl_sight_connection sight; /* as of when somebody looked last, which is at most once a second */
 
@@ -52,6 +54,7 @@ struct pccl_stream {
     uint64_t resent, resent_before;   /* the same for bytes sent again */
     uint64_t pace, paced_us;          /* bytes per second at which it sends, as of then; 0: unknown */
     uint64_t begun, measured;         /* bytes whose sending has begun; the same when the path was last measured */
+    uint64_t began_us, took_us;       /* if it is here: when sending began; its time since the last measurement */
     struct pccl_departure departure;  /* valid while `departs` */
     bool departs;
 

@@ -49,6 +49,7 @@ struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct 
     stream->peer = *peer;
     stream->outgoing = outgoing;
     stream->slot = slot;
+    stream->here = pccl_socket_is_here(handover->socket);
     pccl_channel_init(&stream->channel, pccl_heap(), handover->socket, &channel_events);
     stream->channel.sink = engine->sink;
     stream->channel.sink_bytes = sizeof engine->sink;
@@ -118,6 +119,8 @@ bool pccl_stream_is_idle(const struct pccl_stream *stream)
 static void completed(struct pccl_stream *stream)
 {
     stream->sending = false;
+    if (stream->here)
+        stream->took_us += pccl_now_us() - stream->began_us;
     if (!stream->departs)
         return;
     stream->departs = false;
@@ -142,6 +145,8 @@ size_t pccl_stream_send(struct pccl_stream *stream)
     PCCL_ASSERT(channel->out_end <= PCCL_STREAM_FRAME_MAX);
     size_t bytes = channel->out_end + (size_t)departure->length;
     stream->begun += bytes;
+    if (stream->here)
+        stream->began_us = pccl_now_us();
     pccl_channel_put_payload(channel, &departure->payload, departure->length);
     push(stream);
     return bytes;
@@ -154,6 +159,19 @@ void pccl_stream_yield(struct pccl_stream *stream)
 }
 
 /*
+ * Of a path on this host nobody knows anything but how long it took to hand over what was sent. Its round trip is
+ * unknown.
+ */
+static bool measure_here(const struct pccl_stream *stream, struct pccl_path *path)
+{
+    if (stream->sending)
+        return false;
+    *path = (struct pccl_path){.rate = (stream->begun - stream->measured) * 1000000 / pccl_max_u64(stream->took_us, 1),
+                               .delivered = stream->begun};
+    return true;
+}
+
+/*
  * A lower rate is adopted gradually, because one look may come at a bad moment, and not at all if
  * we sent too little.
  */
@@ -161,13 +179,16 @@ void pccl_stream_measure(struct pccl_stream *stream)
 {
     struct pccl_engine *engine = stream->engine;
     struct pccl_path path;
-    if (stream->begun - stream->measured < MEASURE_BYTES || !pccl_path_measure(stream->channel.socket, &path))
+    if (stream->begun - stream->measured < MEASURE_BYTES ||
+        !(stream->here ? measure_here(stream, &path) : pccl_path_measure(stream->channel.socket, &path)))
         return;
     stream->measured = stream->begun;
+    stream->took_us = 0;
     uv_mutex_lock(&engine->lock);
     uint64_t kept = path.limited ? stream->rate : stream->rate - stream->rate / 8;
     stream->rate = pccl_max_u64(kept, path.rate);
     stream->rtt_us = path.rtt_us;
+    stream->delivered = path.delivered;
     stream->is_news = true;
     uv_mutex_unlock(&engine->lock);
 }

@@ -245,7 +245,8 @@ static void take_cells(const struct pccl_judgment *j, struct matrix *matrix, uin
         for (uint32_t k = 0; k < witness->link_count; k++) {
             const struct pccl_seen_link *link = &witness->links[k];
             uint32_t to = j->witnesses->find(j->witnesses->context, &link->peer);
-            if (link->bytes < LINK_BYTES_LEAST || to == j->witnesses->count || stands_still(j->witnesses->all[to]))
+            if (link->bytes < LINK_BYTES_LEAST || link->busy_us == 0 || to == j->witnesses->count ||
+                stands_still(j->witnesses->all[to]))
                 continue;
             matrix->cells[matrix->count++] = (struct cell){.from = i,
                                                            .to = to,

@@ -57,6 +57,7 @@ struct pccl_measure_events {
 struct pccl_measure_config {
     struct pccl_id self, lineage;
     const struct pccl_keys *keys;         /* NULL: connections are in the clear */
+    bool here;                            /* peers on this host are reached without TCP */
     uint32_t streams_long, streams_short; /* connections of a test over a long path, over a short one */
     uint32_t dial_ms;                     /* limit for the first connection and its round trip */
     uint32_t stagger_ms;                  /* between the addresses of a peer */

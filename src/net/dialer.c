@@ -15,8 +15,8 @@ struct pccl_dialer {
     uv_timer_t timer; /* starts the next attempt, or reports the end */
     const struct pccl_memory *memory;
     struct pccl_dial dial;
-    struct pccl_address addresses[PCCL_DIAL_ADDRESSES_MAX];
-    struct attempt attempts[PCCL_DIAL_ADDRESSES_MAX];
+    struct pccl_address addresses[1 + PCCL_DIAL_ADDRESSES_MAX]; /* of the door on this host: 0 */
+    struct attempt attempts[1 + PCCL_DIAL_ADDRESSES_MAX];
     struct attempt *asking; /* has sent the hello; one at a time, so that the other side never holds two of our links */
     uint32_t begun, over;
     uint32_t short_of_memory; /* attempts that were not made, because memory or descriptors were short */
@@ -53,6 +53,12 @@ static void leave(const struct pccl_dialer *dialer)
 {
     if (dialer->dial.leave)
         dialer->dial.leave(dialer->dial.owner);
+}
+
+/* The attempt at the peer's door on this host. */
+static bool is_here(const struct attempt *attempt)
+{
+    return attempt->dialer->dial.here && attempt == attempt->dialer->attempts;
 }
 
 /* A dialer that is canceled during a visit is freed only after the visit. */
@@ -95,7 +101,7 @@ static void name_key(struct pccl_dialer *dialer, const struct pccl_msg_link_hell
 
 struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory *memory, const struct pccl_dial *dial)
 {
-    PCCL_ASSERT(dial->count <= PCCL_DIAL_ADDRESSES_MAX);
+    PCCL_ASSERT(dial->count <= PCCL_DIAL_ADDRESSES_MAX && (dial->hello || !dial->here));
     struct pccl_dialer *dialer = pccl_allocate(memory, sizeof *dialer);
     if (!dialer)
         return NULL;
@@ -104,10 +110,11 @@ struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory 
     dialer->memory = memory;
     dialer->dial = *dial;
     pccl_text_clear(&dialer->reason);
-    for (uint32_t i = 0; i < dial->count; i++) {
-        dialer->addresses[i] = dial->addresses[i];
+    dialer->dial.count += dial->here;
+    for (uint32_t i = 0; i < dialer->dial.count; i++)
         dialer->attempts[i].dialer = dialer;
-    }
+    if (dial->count)
+        memcpy(dialer->addresses + dial->here, dial->addresses, dial->count * sizeof *dial->addresses);
     dialer->dial.addresses = dialer->addresses;
     if (dial->hello) {
         dialer->meant = dial->hello->to;
@@ -139,7 +146,7 @@ static enum pccl_link_end verdict(const struct pccl_dialer *dialer)
 
 static void report_failure(struct pccl_dialer *dialer)
 {
-    if (dialer->dial.count == 0)
+    if (dialer->dial.count == dialer->dial.here)
         pccl_text_format(&dialer->reason, "no address to dial");
     bool none = dialer->dial.count > 0 && dialer->short_of_memory == dialer->dial.count;
     enum pccl_link_end how = none && dialer->dial.reports_shortage ? 0 : verdict(dialer);
@@ -168,21 +175,44 @@ static void ask_next(struct pccl_dialer *dialer)
             ask(&dialer->attempts[i]);
 }
 
+static void note_failure(struct attempt *attempt, enum pccl_link_end how, const struct pccl_text *reason)
+{
+    struct pccl_dialer *dialer = attempt->dialer;
+    const struct pccl_address *address = &dialer->addresses[attempt - dialer->attempts];
+    attempt->how = how;
+    dialer->over++;
+    pccl_text_append(&dialer->reason, "%s%s: %s", dialer->reason.length ? "; " : "", pccl_address_str(address),
+                     reason->bytes);
+}
+
+/*
+ * A peer that has a door here and says nothing would say nothing over TCP either. Everything else is for TCP to prove,
+ * as for a peer on another host.
+ */
+static void note_failure_here(struct attempt *attempt, enum pccl_link_end how)
+{
+    struct pccl_dialer *dialer = attempt->dialer;
+    bool silent = how == PCCL_LINK_TIMEOUT;
+    attempt->how = silent ? how : PCCL_LINK_UNREACHABLE;
+    dialer->over = silent ? dialer->dial.count : dialer->over + 1;
+    if (silent)
+        pccl_text_format(&dialer->reason, "it is on this host and does not answer");
+}
+
 static void attempt_failed(struct attempt *attempt, enum pccl_link_end how, const struct pccl_text *reason)
 {
     struct pccl_dialer *dialer = attempt->dialer;
-    attempt->how = how;
     attempt->connected = false;
     if (attempt->connection) {
         pccl_connection_close(attempt->connection, 0);
         attempt->connection = NULL;
     }
-    dialer->over++;
+    if (is_here(attempt))
+        note_failure_here(attempt, how);
+    else
+        note_failure(attempt, how, reason);
     if (dialer->asking == attempt)
         ask_next(dialer);
-    const struct pccl_address *address = &dialer->addresses[attempt - dialer->attempts];
-    pccl_text_append(&dialer->reason, "%s%s: %s", dialer->reason.length ? "; " : "", pccl_address_str(address),
-                     reason->bytes);
     schedule(dialer, 0); /* the next address, or the report: on the loop, not inside this call */
 }
 
@@ -213,7 +243,7 @@ static void begin(struct attempt *attempt)
     uv_os_sock_t socket;
     struct pccl_text reason;
     const struct pccl_address *address = &dialer->addresses[attempt - dialer->attempts];
-    int error = pccl_socket_dial(address, &socket);
+    int error = is_here(attempt) ? pccl_socket_dial_here(&dialer->meant, &socket) : pccl_socket_dial(address, &socket);
     if (error == 0) {
         attempt->connection =
             pccl_connection_create(dialer->timer.loop, dialer->memory, socket, true, &attempt_events, attempt);
@@ -238,7 +268,7 @@ static void on_timer(uv_timer_t *timer)
     enter(dialer);
     if (dialer->gone) {
         /* entering has canceled the dialer */
-    } else if (dialer->over == dialer->dial.count) {
+    } else if (dialer->over >= dialer->dial.count) {
         report_failure(dialer);
     } else if (dialer->begun < dialer->dial.count) {
         schedule(dialer, dialer->dial.stagger_ms);

@@ -16,6 +16,7 @@ enum { PCCL_DIAL_ADDRESSES_MAX = 32 };
 struct pccl_dial {
     const struct pccl_address *addresses; /* copied; may be none */
     uint32_t count;                       /* <= PCCL_DIAL_ADDRESSES_MAX */
+    bool here;                            /* with a hello: the peer's door on this host first, if it has one here */
     uint32_t stagger_ms;
     uint32_t timeout_ms;                     /* for each address, including the answer to the hello */
     const struct pccl_msg_link_hello *hello; /* copied; magic and version are ours; NULL: a connection is enough */

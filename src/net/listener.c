@@ -271,6 +271,42 @@ int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address
     return 0;
 }
 
+/* The first of the list. */
+static void close_socket(struct pccl_listener *listener, struct pccl_listener_socket **first)
+{
+    struct pccl_listener_socket *closed = *first;
+    if (listener->here == closed)
+        listener->here = NULL;
+    *first = closed->next;
+    closed->listener = NULL;
+    uv_close((uv_handle_t *)&closed->poll, on_socket_closed);
+    pccl_socket_close(closed->socket);
+}
+
+static void close_here(struct pccl_listener *listener)
+{
+    struct pccl_listener_socket **at = &listener->sockets;
+    while (*at && *at != listener->here)
+        at = &(*at)->next;
+    if (*at)
+        close_socket(listener, at);
+}
+
+void pccl_listener_open_here(struct pccl_listener *listener, const struct pccl_id *id)
+{
+    uv_os_sock_t socket;
+    if (pccl_id_equal(&listener->here_id, id))
+        return;
+    close_here(listener);
+    listener->here_id = *id;
+    if (pccl_socket_listen_here(id, &socket) != 0)
+        return;
+    if (watch(listener, socket))
+        listener->here = listener->sockets;
+    else
+        pccl_socket_close(socket);
+}
+
 static void close_strangers(struct pccl_connection_list *strangers)
 {
     while (strangers->oldest) {
@@ -282,13 +318,8 @@ static void close_strangers(struct pccl_connection_list *strangers)
 
 void pccl_listener_close(struct pccl_listener *listener)
 {
-    while (listener->sockets) {
-        struct pccl_listener_socket *closed = listener->sockets;
-        listener->sockets = closed->next;
-        closed->listener = NULL;
-        uv_close((uv_handle_t *)&closed->poll, on_socket_closed);
-        pccl_socket_close(closed->socket);
-    }
+    while (listener->sockets)
+        close_socket(listener, &listener->sockets);
     if (listener->pause) {
         listener->pause->data = (void *)(uintptr_t)listener->memory;
         uv_close((uv_handle_t *)listener->pause, on_pause_closed);

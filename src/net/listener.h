@@ -29,9 +29,11 @@ struct pccl_listener {
     const struct pccl_memory *memory;
     const struct pccl_hash_key *hash;     /* random, so that strangers cannot choose whom they crowd out */
     struct pccl_listener_socket *sockets; /* a list; each is freed by the loop */
-    uv_timer_t *pause;                    /* freed by the loop */
-    struct pccl_listener_queue *queue;    /* with keys; freed by the loop */
-    struct pccl_budget handshakes;        /* with keys; opening sets it */
+    struct pccl_listener_socket *here;    /* the one of them for those on this host; NULL: none */
+    struct pccl_id here_id;
+    uv_timer_t *pause;                 /* freed by the loop */
+    struct pccl_listener_queue *queue; /* with keys; freed by the loop */
+    struct pccl_budget handshakes;     /* with keys; opening sets it */
     uint16_t port;
     struct pccl_connection_list strangers;
     struct pccl_connection_list on_spare; /* the stranger that uses the spare's descriptor, if any */
@@ -63,6 +65,11 @@ struct pccl_listener {
  */
 PCCL_MUST_CHECK int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address *addresses,
                                        uint32_t count, uint16_t port, uint32_t port_range, struct pccl_text *reason);
+/*
+ * Listens at the door for those on this host, too: under this id, no longer under the last one. Where that is not
+ * possible they come over TCP.
+ */
+void pccl_listener_open_here(struct pccl_listener *listener, const struct pccl_id *id);
 /*
  * Stops accepting and closes the strangers. The struct may be freed at once. Also for a listener
  * that was never opened (zeroed).

@@ -112,6 +112,13 @@ static void tune_stream(uv_os_sock_t socket)
 #endif
 }
 
+/* A segment is under way while another is read (docs/DECISIONS/0005). Systems that allow less are slower. */
+static void tune_here(uv_os_sock_t socket)
+{
+    enum { BYTES_UNDER_WAY = 512 << 10 };
+    set_int(socket, SOL_SOCKET, SO_SNDBUF, BYTES_UNDER_WAY);
+}
+
 uint32_t pccl_socket_rtt_us(uv_os_sock_t socket)
 {
 #ifdef __linux__
@@ -252,6 +259,54 @@ int pccl_socket_listen_local(const char *path, uv_os_sock_t *out)
     return 0;
 }
 
+#ifdef __linux__
+/* "\0pccl/" and the id: a name outside the file system. */
+static socklen_t name_of(const struct pccl_id *id, struct sockaddr_un *native)
+{
+    static const char prefix[] = "\0pccl/";
+    enum { PREFIX = sizeof prefix - 1, DIGITS = 2 * sizeof id->bytes };
+    *native = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(native->sun_path, prefix, PREFIX);
+    pccl_id_write(id, native->sun_path + PREFIX, DIGITS);
+    return offsetof(struct sockaddr_un, sun_path) + PREFIX + DIGITS;
+}
+
+/* Opens a socket and binds or connects it. */
+static int open_here(const struct pccl_id *id, bool listens, uv_os_sock_t *out)
+{
+    struct sockaddr_un native;
+    socklen_t length = name_of(id, &native);
+    uv_os_sock_t opened;
+    int error = open_socket(AF_UNIX, SOCK_STREAM, &opened);
+    if (error)
+        return error;
+    tune_here(opened);
+    const struct sockaddr *name = (const struct sockaddr *)&native;
+    bool stands = listens ? bind(opened, name, length) == 0 && listen(opened, LISTEN_BACKLOG) == 0
+                          : connect(opened, name, length) == 0;
+    if (!stands) {
+        error = last_error();
+        pccl_socket_close(opened);
+        return error;
+    }
+    *out = opened;
+    return 0;
+}
+
+int pccl_socket_listen_here(const struct pccl_id *id, uv_os_sock_t *out) { return open_here(id, true, out); }
+
+int pccl_socket_dial_here(const struct pccl_id *id, uv_os_sock_t *out) { return open_here(id, false, out); }
+#else
+int pccl_socket_listen_here(const struct pccl_id *id, uv_os_sock_t *out)
+{
+    (void)id;
+    (void)out;
+    return UV_ENOTSUP;
+}
+
+int pccl_socket_dial_here(const struct pccl_id *id, uv_os_sock_t *out) { return pccl_socket_listen_here(id, out); }
+#endif
+
 int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *out, struct pccl_address *from)
 {
     struct sockaddr_storage native = {.ss_family = AF_UNSPEC};
@@ -278,6 +333,8 @@ int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *out, struct pccl_ad
     }
     make_private(accepted);
     tune_stream(accepted);
+    if (native.ss_family == AF_UNIX)
+        tune_here(accepted);
     tune_path(accepted);
     *out = accepted;
     return 0;
@@ -368,6 +425,13 @@ bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address *address)
     socklen_t length = sizeof native;
     return getsockname(socket, (struct sockaddr *)&native, &length) == 0 &&
            pccl_socket_address((struct sockaddr *)&native, address);
+}
+
+bool pccl_socket_is_here(uv_os_sock_t socket)
+{
+    struct sockaddr_storage native = {.ss_family = AF_UNSPEC};
+    socklen_t length = sizeof native;
+    return getsockname(socket, (struct sockaddr *)&native, &length) == 0 && native.ss_family == AF_UNIX;
 }
 
 void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms)

@@ -9,6 +9,7 @@
 
 #include "core/address.h"
 #include "core/base.h"
+#include "core/id.h"
 
 #include <uv.h>
 
@@ -36,6 +37,13 @@ PCCL_MUST_CHECK int pccl_socket_listen(const struct pccl_address *address, uv_os
  * somebody does.
  */
 PCCL_MUST_CHECK int pccl_socket_listen_local(const char *path, uv_os_sock_t *socket);
+/*
+ * A peer's door for those on its own host, and the way to it: a Unix socket that is named after the peer's id. The
+ * name ends with the socket, and is known only in its network namespace. 0; UV_ECONNREFUSED: the peer is not on this
+ * host; UV_ENOTSUP: this system has no such names.
+ */
+PCCL_MUST_CHECK int pccl_socket_listen_here(const struct pccl_id *id, uv_os_sock_t *socket);
+PCCL_MUST_CHECK int pccl_socket_dial_here(const struct pccl_id *id, uv_os_sock_t *socket);
 /*
  * UV_EAGAIN: no connection waits; UV_EMFILE, UV_ENFILE ...: no descriptor is free; others: try
  * again.
@@ -65,6 +73,8 @@ PCCL_MUST_CHECK bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address 
  * about this time.
  */
 void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms);
+/* Whether it is a connection on this host that is not TCP: the system measures nothing of it. */
+bool pccl_socket_is_here(uv_os_sock_t socket);
 /* The system's measure of an open connection's round trip, in microseconds; 0: unknown. */
 uint32_t pccl_socket_rtt_us(uv_os_sock_t socket);
 /* The local address that this host would use toward `address`. Sends nothing. false: no route. */

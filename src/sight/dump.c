@@ -304,8 +304,10 @@ static void write_connection(struct pccl_json *json, const struct pccl_sight_dum
     pccl_json_string(json, "direction", connection->outgoing ? "to" : "from");
     pccl_json_number(json, "slot", connection->slot);
     if (connection->known) {
-        pccl_json_number(json, "rtt_us", connection->lately_us);
-        pccl_json_number(json, "least_rtt_us", connection->rtt_us);
+        if (connection->lately_us) {
+            pccl_json_number(json, "rtt_us", connection->lately_us);
+            pccl_json_number(json, "least_rtt_us", connection->rtt_us);
+        }
         pccl_json_number(json, "rate", connection->rate);
         pccl_json_number(json, "delivered_bytes", connection->delivered_bytes);
         pccl_json_number(json, "resent_bytes", connection->resent_bytes);

@@ -17,8 +17,8 @@ struct pccl_sight_connection {
     struct pccl_id peer;
     bool outgoing;
     uint32_t slot;
-    bool known; /* the system reports what follows */
-    uint32_t rtt_us, lately_us;
+    bool known;                 /* the system reports what follows */
+    uint32_t rtt_us, lately_us; /* 0: unknown, as on this host without TCP */
     uint64_t rate, delivered_bytes, resent_bytes, busy_us;
     uint64_t sampled_us;
     uint64_t ended_us;           /* 0: it stands */

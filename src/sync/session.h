@@ -61,6 +61,7 @@ struct pccl_sync_events {
 struct pccl_sync_config {
     struct pccl_id self, lineage;
     const struct pccl_keys *keys; /* NULL: connections are in the clear */
+    bool here;                    /* peers on this host are reached without TCP */
     uint64_t round;
     const struct pccl_kernels *kernels;
     const struct pccl_sync_tensor *tensors; /* must stay in place until destroy */

@@ -227,6 +227,14 @@ class Process:
                     ports.add(int(fields[1].rsplit(":", 1)[1], 16))
         return sorted(ports)
 
+    def doors(self):
+        """How many Unix sockets this process has for peers on its host: one where it listens, and one
+        for each connection that came there."""
+        inodes = self.sockets()
+        with open(f"/proc/{self.pid}/net/unix", encoding="ascii") as table:
+            rows = [row.split() for row in table.read().splitlines()[1:]]
+        return sum(row[6] in inodes and row[-1].startswith("@pccl/") for row in rows)
+
     def end(self, seconds):
         """Waits until it has ended; returns the exit code."""
         code = self.popen.wait(seconds)

@@ -16,7 +16,7 @@ def behind_proxy(run, **parameters):
     """
     port = ports.free_port()
     proxy = Proxy(port, "127.0.0.2")
-    peer = run.peer(**parameters)
+    peer = run.peer(local="tcp", **parameters)
     addresses = {"bind_address": "127.0.0.2", "advertise_addresses": f"127.0.0.1:{proxy.port}"}
     peer.create(run.address, port=port, port_range=1, **addresses)
     return peer, proxy

@@ -135,6 +135,21 @@ def half_open(run, count):
     equal(proxies[0].count, 2, "connections of the peer")
 
 
+def test_here(run):
+    """Peers on one host meet without TCP, unless one of them wants TCP."""
+    run.start_master(**PATIENT)
+    peers = []
+    for local in ("auto", "auto", "tcp"):
+        peer = run.peer(local=local)
+        peer.create(run.address)
+        run.admit(peer, peers)
+        peers.append(peer)
+    calls = [peer.start("reduce", 5, 400000, "f32", "sum", "rand:1") for peer in peers]
+    for call in calls:
+        call.wait(rc=SUCCESS)
+    equal([peer.doors() for peer in peers], [2, 2, 0], "sockets for peers on this host")
+
+
 def test_slow_data_is_not_stuck(run):
     """Two awaits of two operations whose data stands still are not calls that cannot meet: nobody
     ends them."""

@@ -49,7 +49,7 @@ def whole(proxies):
 def test_reductions(run):
     """Right sums over four connections to each neighbor, which all stand, in each of three
     worlds."""
-    run.environment["PCCL_CONNECTION_POOL_SIZE"] = str(POOL)
+    run.environment.update(PCCL_CONNECTION_POOL_SIZE=str(POOL), PCCL_LOCAL="tcp")  # their ports are counted
     run.start_master(**PATIENT)
     peers = run.join(2)
     for world in (2, 3, 4):

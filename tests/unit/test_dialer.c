@@ -11,8 +11,9 @@
 
 #include "loopback.h"
 #include "net/dialer.h"
+#include "net/socket.h"
 
-static bool reports_shortage; /* of the dials that begin */
+static bool reports_shortage, here; /* of the dials that begin */
 
 struct fixture {
     uv_loop_t loop;
@@ -68,7 +69,14 @@ static void on_done(void *context, struct pccl_connection *connection, enum pccl
     }
 }
 
-static struct pccl_id peer(uint8_t number) { return (struct pccl_id){{number}}; }
+/* Of this process's own: the doors of peers have names that all on this host see. */
+static struct pccl_id peer(uint8_t number)
+{
+    struct pccl_id id = {{number}};
+    uint32_t process = (uint32_t)getpid();
+    memcpy(id.bytes + 8, &process, sizeof process);
+    return id;
+}
 
 /* Dials peer seven with a hello of this kind; 0: dials without a hello. */
 static void begin(struct fixture *f, const struct pccl_address *addresses, uint32_t count, uint8_t kind,
@@ -79,6 +87,7 @@ static void begin(struct fixture *f, const struct pccl_address *addresses, uint3
     assert_int_equal(uv_loop_init(&f->loop), 0);
     struct pccl_dial dial = {.addresses = addresses,
                              .count = count,
+                             .here = here,
                              .stagger_ms = 5,
                              .timeout_ms = timeout_ms,
                              .hello = kind ? &hello : NULL,
@@ -401,6 +410,100 @@ static void a_canceled_dialer_says_nothing(void **state)
     close(listening);
 }
 
+/* ---- the door on this host ---- */
+
+static void begin_here(struct fixture *f, const struct pccl_address *address, uint32_t timeout_ms)
+{
+    here = true;
+    begin(f, address, 1, PCCL_LINK_RING, timeout_ms);
+    here = false;
+}
+
+static int open_door(void)
+{
+    uv_os_sock_t door;
+    const struct pccl_id id = peer(7);
+    int error = pccl_socket_listen_here(&id, &door);
+    if (error == UV_ENOTSUP)
+        skip();
+    assert_int_equal(error, 0);
+    return door;
+}
+
+static void a_peer_on_this_host_is_reached_at_its_door(void **state)
+{
+    struct fixture f;
+    int listening, door = open_door();
+    struct pccl_address address = live_address(&listening);
+    (void)state;
+    begin_here(&f, &address, 60000);
+    int bare = accept_one(&f, door);
+    welcome(&f, bare, 7);
+    loopback_until(&f.loop, &f.done);
+    assert_non_null(f.connection);
+    assert_true(pccl_socket_is_here(f.connection->channel.socket));
+    close(bare);
+    close(door);
+    close(listening);
+    end(&f);
+}
+
+static void without_a_door_it_is_reached_over_tcp(void **state)
+{
+    struct fixture f;
+    int listening;
+    struct pccl_address address = live_address(&listening);
+    (void)state;
+    begin_here(&f, &address, 60000);
+    int bare = accept_one(&f, listening);
+    welcome(&f, bare, 7);
+    loopback_until(&f.loop, &f.done);
+    assert_non_null(f.connection);
+    assert_false(pccl_socket_is_here(f.connection->channel.socket));
+    assert_true(pccl_address_equal(&f.connection->address, &address));
+    close(bare);
+    close(listening);
+    end(&f);
+}
+
+/* Whether the peer is alive is for TCP to prove. */
+static void an_end_at_the_door_proves_nothing(void **state)
+{
+    (void)state;
+    for (int answers = 0; answers < 2; answers++) {
+        struct fixture f;
+        int holder, door = open_door();
+        struct pccl_address address = dead_address(&holder);
+        begin_here(&f, &address, 60000);
+        int bare = accept_one(&f, door);
+        if (answers)
+            welcome(&f, bare, 9); /* another process has taken the name */
+        close(bare);
+        loopback_until(&f.loop, &f.done);
+        assert_null(f.connection);
+        assert_int_equal(f.how, PCCL_LINK_REFUSED);
+        close(door);
+        close(holder);
+        end(&f);
+    }
+}
+
+static void silence_at_the_door_is_silence(void **state)
+{
+    struct fixture f;
+    int listening, door = open_door();
+    struct pccl_address address = live_address(&listening);
+    (void)state;
+    begin_here(&f, &address, 20); /* the kernel accepts; nobody answers */
+    loopback_until(&f.loop, &f.done);
+    assert_null(f.connection);
+    assert_int_equal(f.how, PCCL_LINK_TIMEOUT);
+    assert_non_null(strstr(f.reason.bytes, "on this host"));
+    close(door);
+    close(listening);
+    end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,6 +520,10 @@ int main(void)
         cmocka_unit_test(closing_without_an_answer_is_closed),
         cmocka_unit_test(what_a_refusal_is_evidence_of),
         cmocka_unit_test(a_canceled_dialer_says_nothing),
+        cmocka_unit_test(a_peer_on_this_host_is_reached_at_its_door),
+        cmocka_unit_test(without_a_door_it_is_reached_over_tcp),
+        cmocka_unit_test(an_end_at_the_door_proves_nothing),
+        cmocka_unit_test(silence_at_the_door_is_silence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include "loopback.h"
 #include "net/listener.h"
+#include "net/socket.h"
 
 #include <sys/resource.h>
 
@@ -173,6 +174,45 @@ static void any_address_takes_both_families(void **state)
     assert_true(pccl_address_is_loopback(&f.newest->address));
     close(v4);
     end(&f);
+}
+
+/* Whether somebody who dials this id gets in. */
+static bool comes_to(struct fixture *f, const struct pccl_id *id)
+{
+    uv_os_sock_t dialed;
+    int error = pccl_socket_dial_here(id, &dialed);
+    if (error == UV_ENOTSUP)
+        skip();
+    if (error) {
+        assert_int_equal(error, UV_ECONNREFUSED);
+        return false;
+    }
+    accept_more(f, 1);
+    assert_true(pccl_socket_is_here(f->newest->channel.socket));
+    pccl_socket_close(dialed);
+    return true;
+}
+
+static void the_door_on_this_host_has_the_latest_id(void **state)
+{
+    struct fixture f;
+    uint32_t process = (uint32_t)getpid(); /* all on this host see the names */
+    struct pccl_id first = {{1}}, second = {{2}};
+    (void)state;
+    memcpy(first.bytes + 8, &process, sizeof process);
+    memcpy(second.bytes + 8, &process, sizeof process);
+    begin(&f);
+    open_anywhere(&f);
+    assert_false(comes_to(&f, &first));
+    pccl_listener_open_here(&f.listener, &first);
+    pccl_listener_open_here(&f.listener, &first); /* nothing changes */
+    assert_true(comes_to(&f, &first));
+    pccl_listener_open_here(&f.listener, &second);
+    assert_false(comes_to(&f, &first));
+    assert_true(comes_to(&f, &second));
+    pccl_listener_close(&f.listener);
+    assert_false(comes_to(&f, &second));
+    loopback_end(&f.loop);
 }
 
 static void the_oldest_stranger_makes_room(void **state)
@@ -479,6 +519,7 @@ int main(void)
         cmocka_unit_test(a_foreign_address_is_explained),
         cmocka_unit_test(several_addresses_share_one_port),
         cmocka_unit_test(any_address_takes_both_families),
+        cmocka_unit_test(the_door_on_this_host_has_the_latest_id),
         cmocka_unit_test(the_oldest_stranger_makes_room),
         cmocka_unit_test(a_flood_crowds_out_itself),
         cmocka_unit_test(handshakes_wait_for_their_turn),

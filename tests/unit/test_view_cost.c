@@ -83,6 +83,7 @@ static void begin_peer(struct peer *peer, const char *address)
     assert_int_equal(pcclCreateOptions(&options), pcclSuccess);
     assert_int_equal(pcclSetOption(options, "bind_address", "127.0.0.1"), pcclSuccess);
     assert_int_equal(pcclSetOption(options, "port", "0"), pcclSuccess);
+    assert_int_equal(pcclSetOption(options, "local", "tcp"), pcclSuccess); /* the system measures only that */
     assert_int_equal(pcclCreateCommunicatorWithOptions(address, options, &peer->comm), pcclSuccess);
     assert_int_equal(pcclDestroyOptions(options), pcclSuccess);
     assert_int_equal(uv_thread_create(&peer->thread, take_part, peer), 0);

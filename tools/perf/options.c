@@ -332,6 +332,16 @@ static pcclResult_t set_one(pcclOptions_t *set, const char *setting)
     return pcclSetOption(set, name, setting + length + 1);
 }
 
+const char *perf_local(const struct perf_options *options)
+{
+    static const char name[] = "local=";
+    const char *value = getenv("PCCL_LOCAL");
+    for (uint32_t i = 0; i < options->setting_count; i++)
+        if (strncmp(options->settings[i], name, sizeof name - 1) == 0)
+            value = options->settings[i] + sizeof name - 1;
+    return value && value[0] ? value : "auto";
+}
+
 pcclOptions_t *perf_library_options(const struct perf_options *options)
 {
     pcclOptions_t *set = NULL;

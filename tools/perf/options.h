@@ -113,5 +113,7 @@ size_t perf_next_size(const struct perf_options *options, size_t bytes);
  * standard error.
  */
 pcclOptions_t *perf_library_options(const struct perf_options *options);
+/* The parameter `local`: whether peers on one host use Unix sockets ("auto") or TCP ("tcp"). */
+const char *perf_local(const struct perf_options *options);
 
 #endif

@@ -54,17 +54,18 @@ void perf_report_header(const struct perf_options *options, const struct perf_ri
 {
     char text[96];
     FILE *out = perf_table(options);
-    (void)fprintf(out,
-                  "# %s, %u peers, %s %s, codec %s, %u at once, %u tensors, pool %s; times in us, bandwidths in GB/s "
-                  "(1e9)\n",
-                  perf_collective_name(options->collective), options->peers, perf_datatype_name(options->datatype),
-                  perf_reduces(options) ? perf_operation_name(options->operation) : "-", options->codec_text,
-                  options->concurrent, options->tensors, options->pool ? options->pool : "automatic");
+    (void)fprintf(
+        out,
+        "# %s, %u peers, %s %s, codec %s, %u at once, %u tensors, pool %s, local %s; times in us, bandwidths in GB/s "
+        "(1e9)\n",
+        perf_collective_name(options->collective), options->peers, perf_datatype_name(options->datatype),
+        perf_reduces(options) ? perf_operation_name(options->operation) : "-", options->codec_text, options->concurrent,
+        options->tensors, options->pool ? options->pool : "automatic", perf_local(options));
     if (options->mode == PERF_PEER)
         (void)fprintf(out, "# this peer's own figures; CPU: of this peer, times the number of peers\n");
     if (ring) {
         perf_limit_text(ring, text, sizeof text);
-        (void)fprintf(out, "# limit: plain sockets %s, %.2f CPU-s/GB; %%limit = their time / ours\n", text,
+        (void)fprintf(out, "# limit: plain TCP sockets %s, %.2f CPU-s/GB; %%limit = their time / ours\n", text,
                       ring_cpu_per_gb);
     }
     (void)fprintf(out, "#%11s %12s %5s %5s %6s %11s %11s %11s %8s %8s %9s %7s %7s %7s %8s %8s %7s\n", "size", "count",
@@ -218,12 +219,12 @@ bool perf_report_json(const struct perf_options *options, const struct perf_ring
     (void)fprintf(file,
                   "{\"version\": \"%u.%u.%u\", \"collective\": \"%s\", \"peers\": %u, \"datatype\": \"%s\", "
                   "\"operation\": \"%s\", \"codec\": \"%s\", \"concurrent\": %u, \"tensors\": %u, "
-                  "\"pool\": %s, \"checked\": %s, "
+                  "\"pool\": %s, \"local\": \"%s\", \"checked\": %s, "
                   "\"limit_setting\": \"%s\", \"rows\": [\n",
                   version / 10000, version / 100 % 100, version % 100, perf_collective_name(options->collective),
                   options->peers, perf_datatype_name(options->datatype), perf_operation_name(options->operation),
                   options->codec_text, options->concurrent, options->tensors, options->pool ? options->pool : "0",
-                  options->check ? "true" : "false", text);
+                  perf_local(options), options->check ? "true" : "false", text);
     for (size_t i = 0; i < count; i++) {
         write_row(file, options, &rows[i]);
         (void)fputs(i + 1 < count ? ",\n" : "\n", file);

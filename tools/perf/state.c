@@ -263,8 +263,8 @@ static void report_header(const struct run *run)
     (void)fprintf(out, "# shared state, %u peers; times in us, GB/s (1e9) of content\n", run->options->peers);
     if (run->fan) {
         perf_limit_text(run->fan, text, sizeof text);
-        (void)fprintf(out, "# limit: plain sockets from %u %s; %%limit = their time / ours\n", run->options->peers - 1,
-                      text);
+        (void)fprintf(out, "# limit: plain TCP sockets from %u %s; %%limit = their time / ours\n",
+                      run->options->peers - 1, text);
     }
     (void)fprintf(out, "#%11s %-9s %11s %11s %7s %8s %7s %8s %7s\n", "size", "case", "time", "digest", "ratio", "GB/s",
                   "%limit", "%moved", "#wrong");
