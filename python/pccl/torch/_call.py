@@ -205,6 +205,7 @@ class Call:
         tag = self._group._take_number(self)
         if self._first is None:
             self._first = self.number
+        self._group._comm._launching.pop(tag, None)  # of one that was interrupted as well
         return tag
 
     def _launched(self, comm: Communicator, handle: Any) -> None:

@@ -56,7 +56,7 @@ def _number_of(dtype: torch.dtype) -> Optional[int]:
 
 class Prepared(Visit):
     """What an all-reduce is made with, one after another: the visit of the communicator, options, and the place of a
-    handle. Whoever has taken it gives it back; if that is interrupted, it is dropped."""
+    handle. Whoever has taken it gives it back, unless the handle is needed for longer, or an interrupt came."""
 
     __slots__ = ("number", "tag", "options", "operation", "place", "struct")
 
@@ -72,10 +72,6 @@ class Prepared(Visit):
             factor=1.0,
         )
         self.options = ctypes.byref(self.struct)
-        self.renew()
-
-    def renew(self) -> None:
-        """Somebody else keeps the handle of now."""
         self.operation = _native.AsyncReduceOpC()
         self.place = ctypes.byref(self.operation)
 
@@ -97,9 +93,8 @@ class Pool:
 
     def wait_for_others(self, holder: Any) -> None:
         """Until no other thread is in all_reduce_now() with its tag: at most for about a slice."""
-        while any(
-            one.tag == holder.tag and one is not holder and one not in self.free for one in list(self._made)
-        ):
+        visits = self._core._visits
+        while any(one.tag == holder.tag and one is not holder and one.mark in visits for one in list(self._made)):
             time.sleep(_PAUSE_S)
 
 
@@ -110,9 +105,8 @@ class _Operation(Operation):
     _staged = _blobs = _arrivals = _job = None
     _waits = False
 
-    def __init__(self, core: Core, prepared: Prepared, pins: Any) -> None:
-        """Takes its handle."""
-        self.tag = prepared.tag
+    def __init__(self, core: Core, tag: int, handle: _native.AsyncReduceOpC, pins: Any) -> None:
+        self.tag = tag
         self.outcome = None
         self._core = core
         self._pid = core._pid
@@ -120,9 +114,8 @@ class _Operation(Operation):
         self._turn = threading.Lock()
         self._mutex = threading.Lock()
         self._callbacks = []
-        self._handle, self._by_reference = prepared.operation, prepared.place
+        self._handle, self._by_reference = handle, ctypes.byref(handle)
         self._begin = time.monotonic()
-        prepared.renew()
 
     def launched(self, call: Callable[[Any, Any], int]) -> bool:
         """Whether the library has launched it. From here on the communicator keeps its memory."""
@@ -193,26 +186,23 @@ def all_reduce(group: ProcessGroup, tensor: torch.Tensor, given: Any) -> Any:
     arguments = _arguments(tensor, given)
     if arguments is None:
         return UNUSUAL
-    pool, operation = group._pool, None
+    pool, handle = group._pool, _native.AsyncReduceOpC()
     prepared = pool.free.pop() if pool.free else pool.make()
     try:
-        prepared.struct.tag = group._take_number(prepared)
-        operation = _Operation(group._core, prepared, tensor.untyped_storage())
-        handle = AsyncReduceHandle(operation)  # takes care of what was launched, if that is interrupted
+        prepared.struct.tag = tag = group._take_number(prepared)
+        operation = _Operation(group._core, tag, handle, tensor.untyped_storage())
+        made = AsyncReduceHandle(operation)  # takes care of what was launched, if that is interrupted
         options = prepared.options
         if operation.launched(lambda comm, place: _launch(*arguments, options, comm, place)):
             prepared.number = None
-            return handle
+            return made
         group._give_back(prepared)
         return UNUSUAL
     except BaseException as interrupt:
-        if operation is not None and operation._handle.comm:
-            prepared.number = None
-            group._follow(AsyncReduceHandle(operation), [tensor], None).interrupted(interrupt)
-        else:
-            group._give_back(prepared)
+        _interrupted(group, prepared, handle, tensor, None, interrupt)
         raise
     finally:
+        prepared.number = None
         pool.free.append(prepared)
 
 
@@ -224,46 +214,50 @@ def all_reduce_now(group: ProcessGroup, tensor: torch.Tensor, opts: Any) -> Any:
         return UNUSUAL
     pool, core = group._pool, group._core
     prepared = pool.free.pop() if pool.free else pool.make()
-    operation = prepared.operation
-    operation.comm = None
+    handle = prepared.operation
+    handle.comm = None
     try:
-        prepared.struct.tag = group._take_number(prepared)
         core._visits.add(prepared.mark)
         if core._closing:
-            group._give_back(prepared)
             return UNUSUAL
+        prepared.struct.tag = group._take_number(prepared)
         code = _carry_out(*arguments, prepared.options, prepared.handle, _SLICE_MS, prepared.place)
         if code == _SUCCESS:
+            prepared.number = None
+            pool.free.append(prepared)
             return None
-        if not operation.comm:
+        if not handle.comm:
             group._give_back(prepared)
             return UNUSUAL
         why = _NO_WORDS if code == _TIMEOUT else _native.last_failure(prepared.handle)
-        work, own = _handed_over(group, prepared, tensor, opts)
+        operation, work = _handed_over(group, prepared.tag, handle, tensor, opts)
         if code != _TIMEOUT:
-            own.awaited(code, why)
+            operation.awaited(code, why)
         return work
     except BaseException as interrupt:
-        if not operation.comm:
-            group._give_back(prepared)
-        elif prepared.operation is operation and _is_under_way(prepared):
-            _handed_over(group, prepared, tensor, opts)[0].interrupted(interrupt)
+        _interrupted(group, prepared, handle, tensor, opts, interrupt)
         raise
     finally:
         core._visits.discard(prepared.mark)
         if core._closing:
             core.left()
-        prepared.number = None
-        pool.free.append(prepared)
 
 
-def _is_under_way(prepared: Prepared) -> bool:
-    done = ctypes.c_bool()
-    return bool(_test(prepared.place, ctypes.byref(done)) == _SUCCESS)
-
-
-def _handed_over(group: ProcessGroup, prepared: Prepared, tensor: torch.Tensor, opts: Any) -> Tuple[Work, _Operation]:
-    """What is under way there, as a work and an operation of its own, which take care of it from then on."""
-    operation = _Operation(group._core, prepared, tensor.untyped_storage())
+def _handed_over(
+    group: ProcessGroup, tag: int, handle: _native.AsyncReduceOpC, tensor: torch.Tensor, opts: Any
+) -> Tuple[_Operation, Work]:
+    """What was launched there, as an operation and a work of its own, which take care of it from then on."""
+    operation = _Operation(group._core, tag, handle, tensor.untyped_storage())
     group._core.depend(operation)
-    return group._follow(AsyncReduceHandle(operation), [tensor], opts), operation
+    return operation, group._follow(AsyncReduceHandle(operation), [tensor], opts)
+
+
+def _interrupted(
+    group: ProcessGroup, prepared: Prepared, handle: Any, tensor: torch.Tensor, opts: Any, by: BaseException
+) -> None:
+    """Before its launch, on its way, or when it is over."""
+    done = ctypes.c_bool()
+    if not handle.comm:
+        group._give_back(prepared)
+    elif _test(ctypes.byref(handle), ctypes.byref(done)) == _SUCCESS:
+        _handed_over(group, prepared.tag, handle, tensor, opts)[1].interrupted(by)
