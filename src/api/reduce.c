@@ -146,8 +146,7 @@ static pcclResult_t result_within(const pcclComm_t *comm, bool ended, enum pccl_
     if (!ended)
         return pccl_errors_fail_why(comm->key, PCCL_FAMILY_REDUCE, true, PCCL_TIMEOUT, why);
     bool extended = comm->extended_results && status != PCCL_TIMEOUT;
-    return status == PCCL_OK ? pcclSuccess
-                             : pccl_errors_fail_why(comm->key, PCCL_FAMILY_REDUCE, extended, status, why);
+    return status == PCCL_OK ? pcclSuccess : pccl_errors_fail_why(comm->key, PCCL_FAMILY_REDUCE, extended, status, why);
 }
 
 static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeout_ms, pcclOperationInfo_t *info)

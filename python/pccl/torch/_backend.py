@@ -85,8 +85,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         # Ranks may be in another order than those whom comm connects: the rank of each of these.
         self._order = None if self._members == self._ids else [self._ids.index(one) for one in self._members]
         self._core: Any = comm._core if comm is not None else None
-        self._pool = _direct.Pool(self._core, self._members)
+        self._pool: Any = None
         if comm is not None:
+            self._pool = _direct.Pool(comm._core, self._members)
             comm._launching = {}
         self._is_whole = len(self._ranks) == world.size
         self._sequence = 0
