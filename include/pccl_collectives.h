@@ -39,11 +39,10 @@ typedef struct pcclBlob_t {
 } pcclBlob_t;
 
 /*
- * Shows a part that has come, before the others have. It is seen provisionally: the operation may
- * still fail, for all peers alike, and the part counts only if it succeeds. Called on the thread
- * that awaits the operation, once for each part of one that succeeds, empty ones and this peer's own
- * too, before its end is told. It may call functions that do not wait for other peers, and must not
- * destroy the communicator.
+ * Shows a part that has come, before the others have. It is seen provisionally: the operation may still fail, for all
+ * peers alike, and the part counts only if it succeeds. Called on the thread that awaits the operation, once for each
+ * part of one that succeeds, empty ones and this peer's own too, before its end is told. It may call functions that
+ * do not wait for other peers, and must not destroy the communicator.
  */
 typedef void (*pcclArrivalCallback_t)(const pcclBlob_t *part, void *user_data);
 
@@ -148,10 +147,9 @@ PCCL_EXPORT pcclResult_t pcclAllReduceCoalesced(const pcclCoalescedTensor_t *ten
                                                 const pcclComm_t *comm, pcclOperationInfo_t *PCCL_NULLABLE info);
 
 /*
- * Brings the root's buffer to all members. root is a rank. All pass as many elements of the same
- * type. Quantized, the root's buffer too becomes what the packed elements are unpacked to, so that
- * all have the same bits; otherwise it is only read. BLOCKS, joint(group), like all calls below;
- * each has a form that only launches.
+ * Brings the root's buffer to all members. root is a rank. All pass as many elements of the same type. Quantized, the
+ * root's buffer too becomes what the packed elements are unpacked to, so that all have the same bits; otherwise it is
+ * only read. BLOCKS, joint(group), like all calls below; each has a form that only launches.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument    a pointer is NULL; count is 0, or more than any memory has; an unknown data
@@ -176,10 +174,9 @@ PCCL_EXPORT pcclResult_t pcclBroadcast(void *buffer, size_t count, pcclDataType_
                                        pcclOperationInfo_t *PCCL_NULLABLE info);
 
 /*
- * Brings the parts of all members to all: sendbuf has count elements; recvbuf has count for each
- * member, and the part of rank r begins at element r * count. sendbuf may be this peer's own part
- * of recvbuf; otherwise they must not overlap. Quantized, the own part of recvbuf too is what the
- * packed elements are unpacked to.
+ * Brings the parts of all members to all: sendbuf has count elements; recvbuf has count for each member, and the part
+ * of rank r begins at element r * count. sendbuf may be this peer's own part of recvbuf; otherwise they must not
+ * overlap. Quantized, the own part of recvbuf too is what the packed elements are unpacked to.
  * pcclSuccess
  * and the results of pcclBroadcast
  */
@@ -188,12 +185,11 @@ PCCL_EXPORT pcclResult_t pcclAllGather(const void *sendbuf, void *recvbuf, size_
                                        pcclOperationInfo_t *PCCL_NULLABLE info);
 
 /*
- * Reduces, and gives each member its share: sendbuf has count elements for each member, and rank r
- * gets in recvbuf, which has count elements, the reduction of those from r * count on. recvbuf may
- * be this peer's own share of sendbuf; otherwise they must not overlap.
- * With counts in the options, shares are of so many elements, any of them 0: count is that of all
- * together, and the share of a rank begins where that of the rank before it ends. All peers must
- * pass the same counts. recvbuf may be NULL where the own one is 0.
+ * Reduces, and gives each member its share: sendbuf has count elements for each member, and rank r gets in recvbuf,
+ * which has count elements, the reduction of those from r * count on. recvbuf may be this peer's own share of
+ * sendbuf; otherwise they must not overlap. With counts in the options, shares are of so many elements, any of them
+ * 0: count is that of all together, and the share of a rank begins where that of the rank before it ends. All peers
+ * must pass the same counts. recvbuf may be NULL where the own one is 0.
  * pcclSuccess
  * and the results of pcclBroadcast
  */
@@ -202,9 +198,8 @@ PCCL_EXPORT pcclResult_t pcclReduceScatter(const void *sendbuf, void *recvbuf, s
                                            const pcclComm_t *comm, pcclOperationInfo_t *PCCL_NULLABLE info);
 
 /*
- * The blobs that a peer gets, in memory of the library's until pcclFreeBlobs. Later versions may add
- * members at the end; `size` tells the library which ones the caller knows, and the library sets
- * those that it does not know to 0.
+ * The blobs that a peer gets, in memory of the library's until pcclFreeBlobs. Later versions may add members at the
+ * end; `size` tells the library which ones the caller knows, and the library sets those that it does not know to 0.
  */
 typedef struct pcclBlobs_t {
     size_t size;             /* set by PCCL_BLOBS_INIT */
@@ -252,11 +247,10 @@ typedef struct pcclPart_t {
 } pcclPart_t;
 
 /*
- * Gives each member one of the root's parts: the root has one for each member, in order of their
- * ranks, each anywhere in memory and of any length, also empty. All get one blob, from the root.
- * parts and count of the others are not used. The list of parts is copied at launch, the parts are
- * not. As for pcclAllGatherV, short parts go through the master, and all pass the same max_bytes: the
- * most that one member may get.
+ * Gives each member one of the root's parts: the root has one for each member, in order of their ranks, each anywhere
+ * in memory and of any length, also empty. All get one blob, from the root. parts and count of the others are not
+ * used. The list of parts is copied at launch, the parts are not. As for pcclAllGatherV, short parts go through the
+ * master, and all pass the same max_bytes: the most that one member may get.
  * pcclSuccess
  * pcclInvalidArgument as for pcclAllGatherV; or the root has not as many parts as there are members
  * and the other results of pcclAllGatherV
@@ -365,8 +359,7 @@ PCCL_EXPORT pcclResult_t pcclRecv(void *buffer, size_t count, pcclDataType_t dat
                                   pcclOperationInfo_t *PCCL_NULLABLE info);
 
 /*
- * Returns when all members have called it. It needs no list of members; if one is given it must be
- * the right one.
+ * Returns when all members have called it. It needs no list of members; if one is given it must be the right one.
  * pcclSuccess
  * and the results of pcclBroadcast
  */
@@ -392,6 +385,18 @@ PCCL_EXPORT pcclResult_t pcclAllReduceWithOptionsAsync(const void *sendbuf, void
                                                        pcclDataType_t datatype, pcclRedOp_t op,
                                                        const pcclCollectiveOptions_t *PCCL_NULLABLE options,
                                                        const pcclComm_t *comm, pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Launches an all-reduce with options and awaits it for timeout_ms at most (UINT32_MAX: no limit), in one call.
+ * pcclSuccess
+ * pcclTimeout          *handle_out names what is under way, and must be awaited
+ * and the other results of pcclAllReduceWithOptions; if the communicator in *handle_out is NULL, nothing was launched
+ */
+PCCL_EXPORT pcclResult_t pcclAllReduceWithOptionsFor(const void *sendbuf, void *recvbuf, size_t count,
+                                                     pcclDataType_t datatype, pcclRedOp_t op,
+                                                     const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                                     const pcclComm_t *comm, uint32_t timeout_ms,
+                                                     pcclAsyncReduceOp_t *handle_out);
 
 /*
  * Launches a coalesced all-reduce. The list itself may go when this has returned; the tensors may not.
@@ -650,12 +655,11 @@ typedef struct pcclRebuild_t {
 } pcclRebuild_t;
 
 /*
- * Makes entries of a list anew for other members: changes the buffers, counts, roots and options of
- * those of rebuild->operations that rebuild->entries names, as the new list of members demands, and
- * leaves the others alone, which have succeeded or may be under way. Tag and collective stay; given
- * members must be rebuild->members. false: it cannot be done, and the list ends for all peers.
- * Called on the thread that is in pcclRunOperations. It may call functions that do not wait for
- * other peers, and must not destroy the communicator.
+ * Makes entries of a list anew for other members: changes the buffers, counts, roots and options of those of
+ * rebuild->operations that rebuild->entries names, as the new list of members demands, and leaves the others alone,
+ * which have succeeded or may be under way. Tag and collective stay; given members must be rebuild->members. false:
+ * it cannot be done, and the list ends for all peers. Called on the thread that is in pcclRunOperations. It may call
+ * functions that do not wait for other peers, and must not destroy the communicator.
  */
 typedef bool (*pcclRebuildCallback_t)(const pcclRebuild_t *rebuild, void *user_data);
 
@@ -753,13 +757,12 @@ typedef struct pcclCodecParams_t {
     }
 
 /*
- * Makes a codec for any operation that takes a quantization, as often as wished, also in other
- * threads: a plain value that needs no release. Where peers differ in format, block, scale or
- * rounding, the operation fails for all, as where they differ in any quantization. With it the parts of
- * a reduction go to one peer each, packed once, which adds them as float and packs the result once
- * (in groups without links between all, or of more than 16 peers, along the ring instead, where each
- * peer packs the sum anew). NaN arrives as NaN, an infinity as an infinity with pcclQuantE5M2 and as
- * NaN with the others. docs/CODECS.md has formats and bounds of the error.
+ * Makes a codec for any operation that takes a quantization, as often as wished, also in other threads: a plain value
+ * that needs no release. Where peers differ in format, block, scale or rounding, the operation fails for all, as
+ * where they differ in any quantization. With it the parts of a reduction go to one peer each, packed once, which
+ * adds them as float and packs the result once (in groups without links between all, or of more than 16 peers, along
+ * the ring instead, where each peer packs the sum anew). NaN arrives as NaN, an infinity as an infinity with
+ * pcclQuantE5M2 and as NaN with the others. docs/CODECS.md has formats and bounds of the error.
  *
  * With pcclQuantAuto, for sums and averages in all-reduces and in reduce-scatters of equal shares, the
  * library chooses for each operation: floats travel as they are, or as 16 (pcclQuantZeroPointScale), 8
@@ -806,8 +809,7 @@ PCCL_EXPORT pcclResult_t pcclMeasureCodec(const pcclQuantizationOptions_t *codec
 PCCL_EXPORT pcclResult_t pcclGetFeedback(const pcclComm_t *comm, uint64_t tag, float *PCCL_NULLABLE feedback_out,
                                          size_t *count);
 /*
- * Keeps these instead, for the next operation with the tag if it has as many elements; none if count is
- * 0.
+ * Keeps these instead, for the next operation with the tag if it has as many elements; none if count is 0.
  * pcclSuccess
  * pcclInvalidArgument feedback is NULL
  * pcclInvalidUsage    an operation with the tag is not yet awaited
@@ -860,13 +862,12 @@ PCCL_EXPORT pcclResult_t pcclAddSparse(const void *packed, size_t bytes, size_t 
 /* ------------------------------------------------------------------------------------------------ records */
 
 /*
- * Writes what the flight recorder of this peer holds as JSON: its latest `recorder_operations`
- * operations that have ended, and all that have not, with times, bytes, outcome and members; for
- * each neighbor what was permitted, sent and received, and how long this peer waited for it; whom
- * those that have not ended wait for, and since when; and the figures of the connections to other
- * peers, at most a second old. docs/guide/operations.md explains the members. A group's is that of
- * its communicator. Any thread, and in particular while another thread is blocked in a call on comm.
- * Waits for nobody.
+ * Writes what the flight recorder of this peer holds as JSON: its latest `recorder_operations` operations that have
+ * ended, and all that have not, with times, bytes, outcome and members; for each neighbor what was permitted, sent
+ * and received, and how long this peer waited for it; whom those that have not ended wait for, and since when; and
+ * the figures of the connections to other peers, at most a second old. docs/guide/operations.md explains the members.
+ * A group's is that of its communicator. Any thread, and in particular while another thread is blocked in a call on
+ * comm. Waits for nobody.
  *
  * needed (may be NULL, unless text is) becomes the bytes that the text takes, with its terminator.
  * With text NULL and size 0 nothing else happens. The text may grow from one call to the next.

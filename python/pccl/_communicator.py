@@ -80,6 +80,7 @@ class Communicator:
         options: Optional[Mapping[str, _core.Option]] = None,
     ) -> None:
         values: Dict[str, _core.Option] = dict(options or {})
+        self._launching: Optional[Dict[int, Any]] = None  # where somebody keeps whatever is launched, by tag
         if peer_group is not None:
             values["peer_group"] = peer_group
         if p2p_connection_pool_size != 0:
@@ -869,8 +870,9 @@ class Communicator:
         """The same without waiting."""
         return self._begin("barrier_async", Barrier(tag=tag, members=members, alone_ok=alone_ok, label=label))
 
-    @staticmethod
-    def _launched(handle: _H) -> _H:
+    def _launched(self, handle: _H) -> _H:
+        if self._launching is not None:
+            self._launching[handle.tag] = handle
         handle._operation.launch()
         return handle
 

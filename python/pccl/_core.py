@@ -137,14 +137,15 @@ class Core:
 
     def leave(self, visit: Visit) -> None:
         self._visits.discard(visit.mark)
-        if self._closing and self.is_of_this_process:
+        if self._closing:
+            self.left()
+
+    def left(self) -> None:
+        """Somebody has, while it is being closed."""
+        if self.is_of_this_process:
             self._left.put(None)
             if self._late and self._inside == 0:
                 self._free()
-
-    def is_in_use_by(self, mark: Optional[weakref.ref[Visit]]) -> bool:
-        """Whether this visit's user has not left."""
-        return mark is not None and mark in self._visits and mark() is not None and self.is_of_this_process
 
     @property
     def _inside(self) -> int:

@@ -23,6 +23,7 @@ class Group(Communicator):
 
     def __init__(self, core: _core.Core, whole: Optional[Communicator] = None) -> None:
         self._core = core
+        self._launching = None
         self._whole = whole  # a group ends with its communicator, so that must stay
 
     @property

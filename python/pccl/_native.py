@@ -301,6 +301,10 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclGetMembers": [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_uint32)],
     "pcclCreateGroup": [c_void_p, c_void_p, c_uint32, POINTER(GroupOptionsC), POINTER(c_void_p)],
     "pcclAllReduceWithOptionsAsync": [c_void_p, c_void_p, c_size_t, c_int, c_int, *_LAUNCH],
+    "pcclAllReduceWithOptionsFor": [
+        *[c_void_p, c_void_p, c_size_t, c_int, c_int],
+        *[POINTER(CollectiveOptionsC), c_void_p, c_uint32, POINTER(AsyncReduceOpC)],
+    ],
     "pcclAllReduceCoalescedAsync": [c_void_p, c_size_t, *_LAUNCH],
     "pcclBroadcastAsync": [c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],
     "pcclAllGatherAsync": [c_void_p, c_void_p, c_size_t, c_int, *_LAUNCH],

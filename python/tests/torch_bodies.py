@@ -800,12 +800,12 @@ def interrupted():
         dist.all_reduce(torch.ones(count))
     pccl._threads.try_start = before
     store = dist.distributed_c10d._get_default_store()
-    library = pccl.torch._direct._await
+    library = pccl.torch._direct._carry_out
 
     def awaits(*given):  # shows that it has been launched
         return library(*given)
 
-    pccl.torch._direct._await = awaits
+    pccl.torch._direct._carry_out = awaits
     # At once, and when it takes longer than most.
     for function in ("awaits", "wait_briefly"):
         if rank == 0:

@@ -16,17 +16,17 @@ def all_tags_at_once():
     values = [float(index) for index in range(256)]
     if rank == 0:
         waits, goes_on = threading.Event(), threading.Event()
-        library = _direct._await
+        library = _direct._carry_out
 
         def awaits(*given):
-            _direct._await = library
+            _direct._carry_out = library
             waits.set()
             goes_on.wait()
             code = library(*given)  # in vain: the other rank has not begun
             store.set("go", "")
             return code
 
-        _direct._await = awaits
+        _direct._carry_out = awaits
         first, more = torch.full((1,), values[0]), [torch.full((1,), value) for value in [*values[1:], 9.0]]
         thread = threading.Thread(target=lambda: dist.all_reduce(first))
         thread.start()

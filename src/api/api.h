@@ -126,6 +126,12 @@ pcclResult_t pccl_api_operation_result(const pcclComm_t *comm, enum pccl_status 
 /* Launch and await. Takes the lock itself. info is written if the operation succeeded. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_operation(pcclComm_t *comm, const struct pccl_request *request,
                                                     pcclOperationInfo_t *info, struct pccl_why *why);
+/*
+ * The same, but waits no longer than that: pcclTimeout, and the handle names what is still under way. The handle is
+ * written when the operation is launched.
+ */
+PCCL_MUST_CHECK pcclResult_t pccl_api_operation_for(pcclComm_t *comm, const struct pccl_request *request,
+                                                    uint32_t timeout_ms, pcclAsyncReduceOp_t *handle);
 /* Only launches. name: for the handle. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_launch(pcclComm_t *comm, const struct pccl_request *request, uint64_t *name,
                                                  struct pccl_why *why);

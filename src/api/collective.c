@@ -33,6 +33,21 @@ static pcclResult_t launch(const struct pccl_asked *asked, pcclComm_t *comm, pcc
     return pccl_api_operation_result(comm, status, &why);
 }
 
+static pcclResult_t carry_out_for(const struct pccl_asked *asked, pcclComm_t *comm, uint32_t timeout_ms,
+                                  pcclAsyncReduceOp_t *handle)
+{
+    struct pccl_why why = {0};
+    struct pccl_request request = {0};
+    if (!handle)
+        return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
+    *handle = (pcclAsyncReduceOp_t){0};
+    enum pccl_status status = pccl_api_request(asked, &request, &why.reason);
+    pcclResult_t result = status == PCCL_OK ? pccl_api_operation_for(comm, &request, timeout_ms, handle)
+                                            : pccl_api_operation_result(comm, status, &why);
+    pccl_api_request_free(&request);
+    return result;
+}
+
 static struct pccl_asked from_to(enum pccl_collective collective, const void *sendbuf, void *recvbuf, size_t count,
                                  pcclDataType_t datatype, const pcclCollectiveOptions_t *options)
 {
@@ -62,6 +77,17 @@ pcclResult_t pcclAllReduceWithOptionsAsync(const void *sendbuf, void *recvbuf, s
     struct pccl_asked asked = from_to(PCCL_ALL_REDUCE, sendbuf, recvbuf, count, datatype, options);
     asked.op = op;
     PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
+pcclResult_t pcclAllReduceWithOptionsFor(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                         pcclRedOp_t op, const pcclCollectiveOptions_t *options,
+                                         const pcclComm_t *comm_const, uint32_t timeout_ms,
+                                         pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = from_to(PCCL_ALL_REDUCE, sendbuf, recvbuf, count, datatype, options);
+    asked.op = op;
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out_for(&asked, comm, timeout_ms, handle_out));
 }
 
 static struct pccl_asked coalesced(const pcclCoalescedTensor_t *tensors, size_t count,

@@ -124,31 +124,59 @@ pcclResult_t pcclAwaitAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle, pccl
     PCCL_API_CALL(handle.comm, PCCL_FAMILY_REDUCE, await(&handle, reduce_info_out));
 }
 
+/* Waits, and ends it unless it is still under way then, which a reason says. Under the lock. */
+static bool end_within(struct pccl_comm_op *operation, const pcclAsyncReduceOp_t *handle, uint32_t timeout_ms,
+                       pcclOperationInfo_t *info, enum pccl_status *status, struct pccl_why *why)
+{
+    uint64_t deadline_us = timeout_ms == UINT32_MAX ? UINT64_MAX : pccl_now_us() + timeout_ms * UINT64_C(1000);
+    if (pccl_comm_op_wait(handle->comm->comm, operation, deadline_us)) {
+        *status = pccl_comm_op_end(handle->comm->comm, operation, info, why);
+        return true;
+    }
+    why->details = operation->why.details;
+    pccl_text_format(&why->reason, "the operation with tag %" PRIu64 " is still under way after %u ms", handle->tag,
+                     timeout_ms);
+    return false;
+}
+
+/* pcclTimeout has one meaning here; that the operation's own deadline passed is said like any other failure. */
+static pcclResult_t result_within(const pcclComm_t *comm, bool ended, enum pccl_status status,
+                                  const struct pccl_why *why)
+{
+    if (!ended)
+        return pccl_errors_fail_why(comm->key, PCCL_FAMILY_REDUCE, true, PCCL_TIMEOUT, why);
+    bool extended = comm->extended_results && status != PCCL_TIMEOUT;
+    return status == PCCL_OK ? pcclSuccess : pccl_errors_fail_why(comm->key, PCCL_FAMILY_REDUCE, extended, status, why);
+}
+
 static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeout_ms, pcclOperationInfo_t *info)
 {
     struct pccl_why why = {0};
     enum pccl_status status;
-    bool under_way = false;
+    bool ended = true;
     pccl_comm_enter(handle->comm->comm);
     struct pccl_comm_op *operation = find_to_await(handle, &status, &why.reason);
-    if (operation) {
-        uint64_t deadline_us = timeout_ms == UINT32_MAX ? UINT64_MAX : pccl_now_us() + timeout_ms * UINT64_C(1000);
-        under_way = !pccl_comm_op_wait(handle->comm->comm, operation, deadline_us);
-        if (under_way)
-            why.details = operation->why.details;
-        else
-            status = pccl_comm_op_end(handle->comm->comm, operation, info, &why);
-    }
+    if (operation)
+        ended = end_within(operation, handle, timeout_ms, info, &status, &why);
     pccl_comm_leave(handle->comm->comm);
-    if (under_way) {
-        pccl_text_format(&why.reason, "the operation with tag %" PRIu64 " is still under way after %u ms", handle->tag,
-                         timeout_ms);
-        return pccl_errors_fail_why(handle->comm->key, PCCL_FAMILY_REDUCE, true, PCCL_TIMEOUT, &why);
+    return result_within(handle->comm, ended, status, &why);
+}
+
+pcclResult_t pccl_api_operation_for(pcclComm_t *comm, const struct pccl_request *request, uint32_t timeout_ms,
+                                    pcclAsyncReduceOp_t *handle)
+{
+    struct pccl_why why = {0};
+    struct pccl_comm_op *operation;
+    bool ended = true;
+    pccl_comm_enter(comm->comm);
+    enum pccl_status status = pccl_comm_op_launch(comm, request, NULL, &operation, &why);
+    bool launched = status == PCCL_OK;
+    if (launched) {
+        *handle = (pcclAsyncReduceOp_t){.comm = comm, .tag = operation->name};
+        ended = end_within(operation, handle, timeout_ms, NULL, &status, &why);
     }
-    /* pcclTimeout has one meaning here; that the operation's own deadline passed is said like any other failure. */
-    bool extended = handle->comm->extended_results && status != PCCL_TIMEOUT;
-    return status == PCCL_OK ? pcclSuccess
-                             : pccl_errors_fail_why(handle->comm->key, PCCL_FAMILY_REDUCE, extended, status, &why);
+    pccl_comm_leave(comm->comm);
+    return launched ? result_within(comm, ended, status, &why) : pccl_api_operation_result(comm, status, &why);
 }
 
 static pcclResult_t await_reduction_for(const pcclAsyncReduceOp_t *handle, uint32_t timeout_ms,

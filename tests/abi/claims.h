@@ -341,6 +341,9 @@ FUNCTION(pcclAllReduceWithOptions, (const void *, void *, size_t, pcclDataType_t
                                     const pcclCollectiveOptions_t *, const pcclComm_t *, pcclOperationInfo_t *))
 FUNCTION(pcclAllReduceWithOptionsAsync, (const void *, void *, size_t, pcclDataType_t, pcclRedOp_t,
                                          const pcclCollectiveOptions_t *, const pcclComm_t *, pcclAsyncReduceOp_t *))
+FUNCTION(pcclAllReduceWithOptionsFor,
+         (const void *, void *, size_t, pcclDataType_t, pcclRedOp_t, const pcclCollectiveOptions_t *,
+          const pcclComm_t *, uint32_t, pcclAsyncReduceOp_t *))
 STRUCT(pcclCoalescedTensor_t, 32, 8)
 MEMBER(pcclCoalescedTensor_t, sendbuf, 0, 8)
 MEMBER(pcclCoalescedTensor_t, recvbuf, 8, 8)

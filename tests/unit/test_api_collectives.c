@@ -548,6 +548,41 @@ static void refuse(struct world *world, pcclResult_t result, const char *words)
     assert_false(failure.launched);
 }
 
+static void an_all_reduce_is_awaited_for_a_limited_time(void **state)
+{
+    struct world *world = *state;
+    pcclAsyncReduceOp_t handles[PEERS];
+    pcclCollectiveOptions_t options = tagged(5);
+    int32_t given[PEERS] = {1, 20, 300}, got[PEERS] = {0};
+    for (int i = 0; i < 2; i++) { /* the third has not come */
+        assert_int_equal(pcclAllReduceWithOptionsFor(&given[i], &got[i], 1, pcclInt32, pcclSum, &options,
+                                                     world->peers[i], 20, &handles[i]),
+                         pcclTimeout);
+        words_say(world->peers[i], "still under way");
+        assert_true(handles[i].comm == world->peers[i]);
+    }
+    assert_int_equal(pcclAllReduceWithOptionsFor(&given[0], &got[0], 1, pcclInt32, pcclSum, &options, world->peers[0],
+                                                 20, &handles[2]),
+                     pcclInvalidArgument);
+    words_say(world->peers[0], "the tag 5 is in use");
+    assert_null(handles[2].comm);
+    assert_int_equal(pcclAllReduceWithOptionsFor(&given[2], &got[2], 1, pcclInt32, pcclSum, &options, world->peers[2],
+                                                 UINT32_MAX, &handles[2]),
+                     pcclSuccess);
+    assert_int_equal(pcclAwaitOperation(&handles[2], 0, NULL), pcclInvalidArgument); /* it is over */
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pcclAwaitOperation(&handles[i], UINT32_MAX, NULL), pcclSuccess);
+    for (int i = 0; i < PEERS; i++)
+        assert_int_equal(got[i], 321);
+    refuse(world,
+           pcclAllReduceWithOptionsFor(NULL, &got[0], 1, pcclInt32, pcclSum, &options, world->peers[0], 0, &handles[0]),
+           "NULL");
+    assert_null(handles[0].comm);
+    refuse(world,
+           pcclAllReduceWithOptionsFor(&given[0], &got[0], 1, pcclInt32, pcclSum, &options, world->peers[0], 0, NULL),
+           "the handle is NULL");
+}
+
 static void wrong_buffers_are_explained(void **state)
 {
     struct world *world = *state;
@@ -878,6 +913,7 @@ int main(void)
         cmocka_unit_test(a_quantized_broadcast_has_the_same_bits_at_the_root),
         cmocka_unit_test(a_quantized_all_gather_has_the_same_bits_everywhere),
         cmocka_unit_test(an_all_reduce_says_who_took_part),
+        cmocka_unit_test_setup(an_all_reduce_is_awaited_for_a_limited_time, update),
         cmocka_unit_test_setup(a_barrier_waits_for_all, update),
         cmocka_unit_test_setup(a_wrong_list_fails_for_all, update),
         cmocka_unit_test(a_barrier_counts_on_a_list_if_one_is_given),

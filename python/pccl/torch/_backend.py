@@ -84,8 +84,11 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._members = comm.members() if comm is not None else ()
         # Ranks may be in another order than those whom comm connects: the rank of each of these.
         self._order = None if self._members == self._ids else [self._ids.index(one) for one in self._members]
-        self._slots = _direct.Slots(self._members)
         self._core: Any = comm._core if comm is not None else None
+        self._pool: Any = None
+        if comm is not None:
+            self._pool = _direct.Pool(comm._core, self._members)
+            comm._launching = {}
         self._is_whole = len(self._ranks) == world.size
         self._sequence = 0
         # Works that have not ended, by tag, oldest first; those of pairs, by their number. Nobody else need keep them.
@@ -225,7 +228,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 call.reduces(call.target([tensor], lambda one: _layout.to_reduce(one, op), is_read=True), op, factor)
 
         # What fails leaves its tensors as they were: they have this rank's values.
-        return self._launch(name, tensors, tensors, make, opts, lambda: None)
+        return self._launch(name, tensors, tensors, make, opts, lambda: None, count=len(tensors))
 
     @in_all_forms(dist.BroadcastOptions, 1, "root", "timeout")
     def broadcast(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
@@ -256,7 +259,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             for places, given in lists:
                 self._gather_into(call, places, given)
 
-        return self._launch("all_gather", [*sum(outputs, []), *inputs], sum(outputs, []), make, opts)
+        places = sum(outputs, [])
+        return self._launch("all_gather", [*places, *inputs], places, make, opts, count=len(lists))
 
     allgather_coalesced = allgather
 
@@ -288,7 +292,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 place = call.target(self._pieces(output))
                 call.add(self._comm.all_gather_async, call.source(_layout.to_move(given)), place)
 
-        return self._launch("all_gather_into_tensor", [*outputs, *inputs], outputs, make, opts)
+        return self._launch(
+            "all_gather_into_tensor", [*outputs, *inputs], outputs, make, opts, count=len(outputs)
+        )
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
@@ -305,7 +311,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 counts = None if _layout.same_count(forms) else [one.numel() for one in forms]
                 call.scatter_reduced(torch.cat(forms), output, op, factor, counts)
 
-        return self._launch("reduce_scatter", [*outputs, *sum(inputs, [])], outputs, make, opts)
+        return self._launch(
+            "reduce_scatter", [*outputs, *sum(inputs, [])], outputs, make, opts, count=len(outputs)
+        )
 
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
         return self.reduce_scatter_single_coalesced([output], [input], opts)
@@ -331,7 +339,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             for output, given in pairs:
                 output.copy_(given.reshape(-1).split(output.numel())[self._rank].view(output.shape))
 
-        return self._launch("reduce_scatter_tensor", [*outputs, *inputs], outputs, make, opts, own_shares)
+        return self._launch(
+            "reduce_scatter_tensor", [*outputs, *inputs], outputs, make, opts, own_shares, count=len(outputs)
+        )
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
@@ -456,12 +466,13 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         opts: Any = None,
         locally: Optional[Callable[[], None]] = None,
         refuse: _Step = Call.refuse,
+        count: int = 1,
     ) -> Work:
-        """make adds the library's operations to the call. What is lost fails the work; what is wrong here is raised
-        here, and fails the operation for the others."""
+        """make adds the library's operations to the call, so many under tags of the group. What is lost fails the work;
+        what is wrong here is raised here, and fails the operation for the others."""
         self._sweep()
         locally = locally or (lambda: _zero(outputs))
-        call, why = Call(self), self._why()
+        call, why = Call(self, count), self._why()
         try:
             if why is None:
                 for tensor in tensors:
@@ -474,6 +485,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             why = self._why_not(error)
         except Exception:
             self._refuse(call, refuse)
+            raise
+        except BaseException as interrupt:
+            call.interrupted(interrupt)
             raise
         limit = self._limit(opts)
         if why is not None:
@@ -510,14 +524,32 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                     break
                 held.pop(key, None)
 
-    def _next_tag(self) -> int:
-        tag = self._sequence % TAGS
-        self._sequence += 1
-        self._slots.wait_for_others(tag, self._core)
-        before = self._under_way.pop(tag, None)
-        if before is not None:
-            before._await(None)
+    def _take_number(self, holder: Any) -> int:
+        """The tag of the group's next operation. The holder's number is that of this operation from before it is taken
+        until the operation is launched: whoever is interrupted meanwhile gives it back."""
+        holder.number = number = self._sequence
+        self._sequence = number + 1
+        holder.tag = tag = number % TAGS
+        if self._pool.is_shared:
+            self._pool.wait_for_others(holder)
+        if self._under_way:
+            before = self._under_way.pop(tag, None)
+            if before is not None:
+                before._await(None)
         return tag
+
+    def _give_back(self, holder: Any) -> None:
+        """Nothing is launched under the number that it holds, so that the next operation has it. Where another thread
+        has begun that, it is too late: then what the others launch under it fails."""
+        number, holder.number = holder.number, None
+        if number is None or self._sequence <= number:
+            return
+        if self._sequence == number + 1:
+            self._sequence = number
+        else:
+            late = Call(self)
+            late.number = number
+            self._refuse(late, Call.refuse)
 
     # ---- failure and the end
 

@@ -28,14 +28,18 @@ REFUSED = "refused by a rank"
 class Call:
     """Launches operations one after another, and becomes a Work."""
 
-    def __init__(self, group: ProcessGroup) -> None:
+    def __init__(self, group: ProcessGroup, count: int = 1) -> None:
+        """count: of operations under tags of the group, as all ranks make them."""
         self._group = group
+        self._count = count
         self._comm = group._comm
         self._parts: List[Part] = []
         self._tags: List[int] = []
         self._after: List[Callable[[], None]] = []
         self._stage = Stage()
-        self._is_tag_free = False  # whether the last tag was taken for an operation that was not launched
+        self.number: Optional[int] = None  # of the next operation, once it has one and until it is launched
+        self._first: Optional[int] = None  # that of the first one
+        self.tag = -1
 
     # ---- memory
 
@@ -151,13 +155,27 @@ class Call:
 
     def refuse(self) -> None:
         """Lets the others' operation fail, which wait for this rank."""
-        if not self._is_tag_free:
-            self._take_tag()
-        self._launched(
-            self._comm,
-            self._comm.barrier_async(tag=self._tags[-1], members=self._group._members, alone_ok=True, label=REFUSED),
-        )
-        self.work("refused operation", [], _nothing, self._group._timeout)
+        tag = self._take_tag() if self.number is None else self.number % TAGS
+        handle = self._comm.barrier_async(tag=tag, members=self._group._members, alone_ok=True, label=REFUSED)
+        self._launched(self._comm, handle)
+        self._end_early("refused operation")
+
+    def interrupted(self, by: BaseException) -> None:
+        """While it launched. What the others have launched fails, unless it is as if this rank had not begun."""
+        if self.number is not None:
+            handle = self._group._comm._launching.pop(self.number % TAGS, None)
+            if handle is not None and handle._operation._handle.comm:
+                self._launched(self._comm, handle)
+        if self._tags:
+            self._end_early("interrupted operation").interrupted(by)
+        else:
+            self._group._give_back(self)
+
+    def _end_early(self, name: str) -> Work:
+        """The others go on to give up operations that this rank does not make: they have numbers, too."""
+        if self._first is not None:
+            self._group._sequence = max(self._group._sequence, self._first + self._count)
+        return self.work(name, [], _nothing, self._group._timeout)
 
     def work(
         self,
@@ -184,14 +202,18 @@ class Call:
             part = self._parts[len(self._tags) - TAGS]
             while not part.wait_briefly() and self._group._why() is None:
                 pass
-        tag = self._group._next_tag()
-        self._tags.append(tag)
-        self._is_tag_free = True
+        tag = self._group._take_number(self)
+        if self._first is None:
+            self._first = self.number
+        self._group._comm._launching.pop(tag, None)  # of one that was interrupted as well
         return tag
 
     def _launched(self, comm: Communicator, handle: Any) -> None:
-        self._is_tag_free = False
+        """Under the tag that was taken last."""
         self._parts.append(Part(comm, handle))
+        self._tags.append(handle.tag)
+        self.number = None
+        self._group._comm._launching.pop(handle.tag, None)
 
 
 def _nothing() -> None:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
 
 from .. import _collectives, _native
-from .._core import Core
+from .._core import Core, Visit
 from .._enums import ReduceOp, Result, by_name
 from .._reduce import _CLOSED, _NOTHING, AsyncReduceHandle, Operation
 from .._threads import SLICE_S
@@ -25,8 +26,10 @@ from . import _layout
 
 if TYPE_CHECKING:
     from ._backend import ProcessGroup
+    from ._work import Work
 
 _launch = _native.lib.pcclAllReduceWithOptionsAsync
+_carry_out = _native.lib.pcclAllReduceWithOptionsFor
 _await = _native.lib.pcclAwaitOperation
 _test = _native.lib.pcclTestAsyncReduce
 _SUCCESS, _TIMEOUT = int(Result.SUCCESS), int(Result.TIMEOUT)
@@ -51,47 +54,47 @@ def _number_of(dtype: torch.dtype) -> Optional[int]:
     return _DTYPES[dtype]
 
 
-class Slot:
-    """What the operations of a group under one tag have in common, of which one at a time is under way."""
+class Prepared(Visit):
+    """What an all-reduce is made with, one after another: the visit of the communicator, options, and the place of a
+    handle. Whoever has taken it gives it back, unless the handle is needed for longer, or an interrupt came."""
 
-    __slots__ = ("tag", "options", "handle", "place", "pins", "visit", "_struct")
+    __slots__ = ("number", "tag", "options", "operation", "place", "struct")
 
-    def __init__(self, tag: int, ids: Any) -> None:
-        self.tag = tag
-        self._struct = _native.CollectiveOptionsC(
+    def __init__(self, core: Core, ids: Any) -> None:
+        self.handle, self.mark = core._handle, weakref.ref(self)
+        self.number: Optional[int] = None  # of the group's operations, until it is launched
+        self.tag = -1
+        self.struct = _native.CollectiveOptionsC(
             size=ctypes.sizeof(_native.CollectiveOptionsC),
-            tag=tag,
             members=ctypes.addressof(ids),
             member_count=len(ids),
             alone_ok=True,
             factor=1.0,
         )
-        self.options = ctypes.byref(self._struct)
-        self.pins: Any = None  # memory of the operation that all_reduce_now() waits for
-        self.visit: Any = None  # the mark of that which it makes
-        self.renew()
-
-    def renew(self) -> None:
-        """Somebody else keeps the handle of now."""
-        self.handle = _native.AsyncReduceOpC()
-        self.place = ctypes.byref(self.handle)
+        self.options = ctypes.byref(self.struct)
+        self.operation = _native.AsyncReduceOpC()
+        self.place = ctypes.byref(self.operation)
 
 
-class Slots(Dict[int, Slot]):
-    """Those of a group, by tag."""
+class Pool:
+    """Those of a group: as many as threads have been in its all-reduces at once."""
 
-    def __init__(self, members: Tuple[str, ...]) -> None:
-        super().__init__()
-        self._ids = _collectives.peer_ids("members", members)
+    def __init__(self, core: Core, members: Tuple[str, ...]) -> None:
+        self._core, self._ids = core, _collectives.peer_ids("members", members)
+        self._made: weakref.WeakSet[Prepared] = weakref.WeakSet()
+        self.free: List[Prepared] = []
+        self.is_shared = False
 
-    def __missing__(self, tag: int) -> Slot:
-        made = self[tag] = Slot(tag, self._ids)
+    def make(self) -> Prepared:
+        made = Prepared(self._core, self._ids)
+        self._made.add(made)
+        self.is_shared = len(self._made) > 1
         return made
 
-    def wait_for_others(self, tag: int, core: Core) -> None:
-        """Until no other thread is in all_reduce_now() with it: at most for about a slice."""
-        slot = self.get(tag)
-        while slot is not None and core.is_in_use_by(slot.visit):
+    def wait_for_others(self, holder: Any) -> None:
+        """Until no other thread is in all_reduce_now() with its tag: at most for about a slice."""
+        visits = self._core._visits
+        while any(one.tag == holder.tag and one is not holder and one.mark in visits for one in list(self._made)):
             time.sleep(_PAUSE_S)
 
 
@@ -102,9 +105,8 @@ class _Operation(Operation):
     _staged = _blobs = _arrivals = _job = None
     _waits = False
 
-    def __init__(self, core: Core, slot: Slot, pins: Any) -> None:
-        """Takes the handle of the slot."""
-        self.tag = slot.tag
+    def __init__(self, core: Core, tag: int, handle: _native.AsyncReduceOpC, pins: Any) -> None:
+        self.tag = tag
         self.outcome = None
         self._core = core
         self._pid = core._pid
@@ -112,9 +114,8 @@ class _Operation(Operation):
         self._turn = threading.Lock()
         self._mutex = threading.Lock()
         self._callbacks = []
-        self._handle, self._by_reference = slot.handle, slot.place
+        self._handle, self._by_reference = handle, ctypes.byref(handle)
         self._begin = time.monotonic()
-        slot.renew()
 
     def launched(self, call: Callable[[Any, Any], int]) -> bool:
         """Whether the library has launched it. From here on the communicator keeps its memory."""
@@ -185,14 +186,24 @@ def all_reduce(group: ProcessGroup, tensor: torch.Tensor, given: Any) -> Any:
     arguments = _arguments(tensor, given)
     if arguments is None:
         return UNUSUAL
-    slot = group._slots[group._next_tag()]
-    options = slot.options
-    operation = _Operation(group._core, slot, tensor.untyped_storage())
-    handle = AsyncReduceHandle(operation)  # takes care of what was launched, if that is interrupted
-    if operation.launched(lambda comm, place: _launch(*arguments, options, comm, place)):
-        return handle
-    group._sequence -= 1
-    return UNUSUAL
+    pool, handle = group._pool, _native.AsyncReduceOpC()
+    prepared = pool.free.pop() if pool.free else pool.make()
+    try:
+        prepared.struct.tag = tag = group._take_number(prepared)
+        operation = _Operation(group._core, tag, handle, tensor.untyped_storage())
+        made = AsyncReduceHandle(operation)  # takes care of what was launched, if that is interrupted
+        options = prepared.options
+        if operation.launched(lambda comm, place: _launch(*arguments, options, comm, place)):
+            prepared.number = None
+            return made
+        group._give_back(prepared)
+        return UNUSUAL
+    except BaseException as interrupt:
+        _interrupted(group, prepared, handle, tensor, None, interrupt)
+        raise
+    finally:
+        prepared.number = None
+        pool.free.append(prepared)
 
 
 def all_reduce_now(group: ProcessGroup, tensor: torch.Tensor, opts: Any) -> Any:
@@ -201,44 +212,52 @@ def all_reduce_now(group: ProcessGroup, tensor: torch.Tensor, opts: Any) -> Any:
     arguments = _arguments(tensor, opts.reduceOp)
     if arguments is None:
         return UNUSUAL
-    core = group._core
-    slot = group._slots[group._next_tag()]
-    visit = core.enter()
-    if visit is None:
-        return UNUSUAL
-    handle, slot.visit, slot.pins = slot.handle, visit.mark, tensor.untyped_storage()
+    pool, core = group._pool, group._core
+    prepared = pool.free.pop() if pool.free else pool.make()
+    handle = prepared.operation
+    handle.comm = None
     try:
-        if _launch(*arguments, slot.options, visit.handle, slot.place) != _SUCCESS:
-            group._sequence -= 1
-            slot.pins = None
+        core._visits.add(prepared.mark)
+        if core._closing:
             return UNUSUAL
-        code = _await(slot.place, _SLICE_MS, None)
+        prepared.struct.tag = group._take_number(prepared)
+        code = _carry_out(*arguments, prepared.options, prepared.handle, _SLICE_MS, prepared.place)
         if code == _SUCCESS:
-            slot.pins = None
+            prepared.number = None
+            pool.free.append(prepared)
             return None
-        why = _NO_WORDS if code == _TIMEOUT else _native.last_failure(visit.handle)
-        operation, followed = _handed_over(core, slot)
+        if not handle.comm:
+            group._give_back(prepared)
+            return UNUSUAL
+        why = _NO_WORDS if code == _TIMEOUT else _native.last_failure(prepared.handle)
+        operation, work = _handed_over(group, prepared.tag, handle, tensor, opts)
         if code != _TIMEOUT:
             operation.awaited(code, why)
-        return group._follow(followed, [tensor], opts)
+        return work
     except BaseException as interrupt:
-        if slot.handle is handle:
-            if _is_under_way(slot):
-                group._follow(_handed_over(core, slot)[1], [tensor], opts).interrupted(interrupt)
-            slot.pins = None
+        _interrupted(group, prepared, handle, tensor, opts, interrupt)
         raise
     finally:
-        core.leave(visit)
+        core._visits.discard(prepared.mark)
+        if core._closing:
+            core.left()
 
 
-def _is_under_way(slot: Slot) -> bool:
+def _handed_over(
+    group: ProcessGroup, tag: int, handle: _native.AsyncReduceOpC, tensor: torch.Tensor, opts: Any
+) -> Tuple[_Operation, Work]:
+    """What was launched there, as an operation and a work of its own, which take care of it from then on."""
+    operation = _Operation(group._core, tag, handle, tensor.untyped_storage())
+    group._core.depend(operation)
+    return operation, group._follow(AsyncReduceHandle(operation), [tensor], opts)
+
+
+def _interrupted(
+    group: ProcessGroup, prepared: Prepared, handle: Any, tensor: torch.Tensor, opts: Any, by: BaseException
+) -> None:
+    """Before its launch, on its way, or when it is over."""
     done = ctypes.c_bool()
-    return bool(slot.handle.comm) and _test(slot.place, ctypes.byref(done)) == _SUCCESS
-
-
-def _handed_over(core: Core, slot: Slot) -> Tuple[_Operation, AsyncReduceHandle]:
-    """What is under way there, as an operation of its own, and the handle that takes care of it from then on."""
-    operation = _Operation(core, slot, slot.pins)
-    core.depend(operation)
-    slot.pins = None
-    return operation, AsyncReduceHandle(operation)
+    if not handle.comm:
+        group._give_back(prepared)
+    elif _test(ctypes.byref(handle), ctypes.byref(done)) == _SUCCESS:
+        _handed_over(group, prepared.tag, handle, tensor, opts)[1].interrupted(by)
