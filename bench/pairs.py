@@ -31,8 +31,10 @@ PAIRS = {  # name of the figure, one way and the other
 
 def row_of(build, options):
     command = [build / "tools" / "pccl-perf", *options, *SETTINGS]
-    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    return json.loads(told)["rows"][0]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(done.stderr)
+    return json.loads(done.stdout)["rows"][0]
 
 
 def main():
