@@ -6,9 +6,9 @@ They fail nothing: a person should look at a missed goal, and on a busy machine 
 
 Runs pccl-perf in several ways, and alone each test (ctest -C figures) that a goal names: {"of":
 "test e2e/kill_kill_idle", "metric": "ms until the survivors knew", ...}; bench/torch_steps.py for
-{"of": "torch_steps ddp", ...}, if build/venv has torch, and bench/arrivals.py for {"of": "arrivals",
-...}, which needs root. What one prints as `figure: {...}`
-several times in one run are several samples. --only takes the programs whose test's name or command
+{"of": "torch_steps ddp", ...}, if build/venv has torch, bench/arrivals.py for {"of": "arrivals",
+...}, which needs root, and bench/pairs.py for {"of": "pairs send", ...}. What one prints as
+`figure: {...}` several times in one run are several samples. --only takes the programs whose test's name or command
 line has that. Prints a table of medians, with the share of processor time that the
 host took for others meanwhile, and writes all samples to build/results/figures.json. The exit
 status is 1 if a program failed, or did not print a figure that a goal names.
@@ -28,7 +28,7 @@ GOALS = ROOT / "bench" / "goals.json"
 RESULTS = ROOT / "build" / "results" / "figures.json"
 FIGURE = re.compile(r"\bfigure: (\{.*\})$", re.M)  # of a test: harness.py, tests/unit/support.h
 VERDICT = re.compile(r"^(?:met|MISSED) +(.*): \w+ (\S+|not measured), goal ", re.M)  # of pccl-perf --gate
-OF_TEST, OF_STEPS, OF_ARRIVALS = "test ", "torch_steps ", "arrivals"
+OF_TEST, OF_STEPS, OF_ARRIVALS, OF_PAIRS = "test ", "torch_steps ", "arrivals", "pairs "
 PERF = [
     *(
         f"-N {peers} {work}"
@@ -109,6 +109,11 @@ class Arrivals(Printer):
         return [sys.executable, ROOT / "bench/arrivals.py", "--build", build]
 
 
+class Pairs(Printer):
+    def command(self, build):
+        return [sys.executable, ROOT / "bench/pairs.py", "--what", self.name.removeprefix(OF_PAIRS), "--build", build]
+
+
 class Perf:
     """pccl-perf, which compares with the goals itself: 1 if one is missed."""
 
@@ -135,19 +140,22 @@ def is_possible(steps):
 
 
 def programs(goals):
-    of_tests, of_steps, of_arrivals = {}, {}, []
+    of_tests, of_steps, of_pairs, of_arrivals = {}, {}, {}, []
     for goal in goals:
         of = goal.get("of", "")
         if of.startswith(OF_TEST):
             of_tests.setdefault(of.removeprefix(OF_TEST), []).append(goal)
         elif of.startswith(OF_STEPS):
             of_steps.setdefault(of, []).append(goal)
+        elif of.startswith(OF_PAIRS):
+            of_pairs.setdefault(of, []).append(goal)
         elif of == OF_ARRIVALS:
             of_arrivals.append(goal)
     metrics = {goal["name"]: goal["metric"] for goal in goals}
     return [
         *(Perf(arguments, metrics) for arguments in PERF),
         *(Test(*one) for one in of_tests.items()),
+        *(Pairs(*one) for one in of_pairs.items()),
         *(Steps(*one) for one in of_steps.items() if is_possible(one[0])),
         *([Arrivals(OF_ARRIVALS, of_arrivals)] if os.getuid() == 0 else []),
     ]

@@ -214,25 +214,43 @@ bool pccl_stripe_close(struct pccl_stripe *stripe)
     return true;
 }
 
-void pccl_window_size(struct pccl_transfer *transfer)
+/*
+ * In an all-to-all over long links each peer sends to all others over one line, and receives from all over one. One
+ * window fills that line, whoever it is from: what several would hold waits in queues on the way, or is lost there.
+ */
+static bool has_one_line(const struct pccl_plan *plan)
+{
+    return plan->long_path && plan->algorithm == PCCL_EXCHANGE_DIRECT;
+}
+
+/* In stripes. */
+static uint64_t window_of(const struct pccl_transfer *transfer, size_t segment_bytes)
 {
     const struct pccl_plan *plan = &transfer->plan;
-    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
-    size_t segment_bytes = pccl_plan_bytes_most(plan, plan->segment_elements);
+    uint64_t window_bytes = transfer->exchange->config.window_bytes;
+    if (has_one_line(plan))
+        return window_bytes / segment_bytes;
     /*
      * Each step of a stripe is one trip; the credit that follows its end is another one, on which
      * nothing is moved. The fewer steps, the more that is; and then the less is there to fill the
      * link while the last stripes are on their way.
      */
-    uint64_t steps = schedule->steps(plan->seat), window_bytes = transfer->exchange->config.window_bytes;
+    uint64_t steps = pccl_plan_schedule(plan)->steps(plan->seat);
     uint64_t window = (window_bytes + 2 * window_bytes / steps) / segment_bytes;
     if (!plan->long_path)
         window = pccl_min_u64(window, SHORT_PATH_WINDOW);
     /* Turns that go over different links should not wait for one another; what goes over all at once shares a line. */
     if (plan->turns > 1)
-        window *= pccl_min_u64(plan->turns, transfer->outgoing_count);
-    else if (plan->long_path)
-        window /= pccl_max_u64(transfer->outgoing_count, 1);
+        return window * pccl_min_u64(plan->turns, transfer->outgoing_count);
+    return plan->long_path ? window / pccl_max_u64(transfer->outgoing_count, 1) : window;
+}
+
+void pccl_window_size(struct pccl_transfer *transfer)
+{
+    const struct pccl_plan *plan = &transfer->plan;
+    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    size_t segment_bytes = pccl_plan_bytes_most(plan, plan->segment_elements);
+    uint64_t window = window_of(transfer, segment_bytes);
     transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->stripes);
     bool makes_own = pccl_packing_packs(&plan->packing) || transfer->scales ||
                      transfer->sections != NULL; /* what it sends of its own is in scratch, too */

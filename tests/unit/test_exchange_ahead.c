@@ -89,6 +89,37 @@ static void who_sends_to_all_at_once_sends_no_more_ahead(void **state)
     end_alone();
 }
 
+/* Granted to each of the two others in the first READY for an all-to-all. */
+static uint64_t granted_of_exchange(const struct pccl_cost *cost, const struct pccl_exchange_config *config)
+{
+    const struct pccl_descriptor descriptor = {
+        .collective = PCCL_ALL_TO_ALL, .datatype = PCCL_U32, .count = elements_of(3, 100)};
+    struct pccl_departure departure;
+    world_init(&alone.world, 5, 3, 1, true, config);
+    alone.world.expects_trouble = true;
+    job_init(&alone.world, &alone.job, 0, 9, &descriptor, cost, false);
+    fill(&alone.job, 1);
+    start_alone();
+    assert_true(next_to(1, false, &departure));
+    const uint64_t granted = departure.msg.as.ready.granted;
+    pccl_exchange_sent(mine(), &departure);
+    assert_true(next_to(2, false, &departure));
+    assert_int_equal(departure.msg.as.ready.granted, granted);
+    pccl_exchange_sent(mine(), &departure);
+    end_alone();
+    return granted;
+}
+
+/* Around the ring each link carries something else, and has its own window. */
+static void an_all_to_all_has_one_window_for_all(void **state)
+{
+    (void)state;
+    struct pccl_exchange_config config = roomy;
+    config.window_bytes = 8 * SEGMENT;
+    assert_int_equal(granted_of_exchange(&long_mesh, &config), 8);
+    assert_in_range(granted_of_exchange(&long_ring, &config), 16, 64);
+}
+
 static void later_steps_wait_for_ready(void **state)
 {
     (void)state;
@@ -836,6 +867,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_part_is_sent_without_ready),
         cmocka_unit_test(who_sends_to_all_at_once_sends_no_more_ahead),
+        cmocka_unit_test(an_all_to_all_has_one_window_for_all),
         cmocka_unit_test(later_steps_wait_for_ready),
         cmocka_unit_test(earlier_steps_go_first),
         cmocka_unit_test(it_is_known_who_waits_for_credit),
