@@ -138,13 +138,37 @@ uint32_t pccl_socket_rtt_us(uv_os_sock_t socket)
  */
 enum { LONG_PATH_NOTSENT_BYTES = 128 << 10 };
 
+static void control_congestion(uv_os_sock_t socket, const char *name)
+{
+#ifdef TCP_CONGESTION
+    (void)setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)); /* if there and permitted */
+#else
+    (void)socket;
+    (void)name;
+#endif
+}
+
+/*
+ * A socket that is connected, or listens, with bbr as the system's choice is paced for good: the
+ * kernel does not forget it when another control follows. So it begins with another one.
+ */
+static void begin_unpaced(uv_os_sock_t socket)
+{
+#if defined(__linux__) && defined(TCP_CONGESTION)
+    char name[16] = "";
+    socklen_t length = sizeof name - 1;
+    if (getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 && strcmp(name, "bbr") == 0)
+        control_congestion(socket, "reno");
+#else
+    (void)socket;
+#endif
+}
+
 static void tune_path(uv_os_sock_t socket)
 {
     uint32_t rtt_us = pccl_socket_rtt_us(socket);
-#ifdef TCP_CONGESTION
-    const char *control = rtt_us < PCCL_LONG_PATH_RTT_US ? "reno" : "bbr"; /* where the system has it and permits it */
-    if (rtt_us > 0)
-        (void)setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, control, (socklen_t)strlen(control));
+#ifdef __linux__
+    control_congestion(socket, rtt_us > 0 && rtt_us < PCCL_LONG_PATH_RTT_US ? "reno" : "bbr");
 #endif
 #ifdef TCP_NOTSENT_LOWAT
     if (rtt_us >= PCCL_LONG_PATH_RTT_US) /* bytes that would wait here can use another connection that has room */
@@ -161,6 +185,7 @@ int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *out)
     if (error)
         return error;
     tune_stream(dialed);
+    begin_unpaced(dialed);
     /*
      * A master may have to listen on the port that the system chooses here, now or while it is in
      * TIME-WAIT.
@@ -209,6 +234,7 @@ int pccl_socket_listen(const struct pccl_address *address, uv_os_sock_t *out)
     int error = open_socket(native.ss_family, SOCK_STREAM, &opened);
     if (error)
         return error;
+    begin_unpaced(opened); /* so do those that it accepts */
     /* A restarted process gets its port at once; a port with a listener stays refused. */
     set_int(opened, SOL_SOCKET, SO_REUSEADDR, 1);
     if (native.ss_family == AF_INET6)

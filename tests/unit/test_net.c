@@ -12,6 +12,7 @@
 #include "net/thread.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -200,6 +201,45 @@ static void a_port_that_a_dialing_socket_has_can_be_listened_on(void **state)
         assert_true(--tries > 0);
 }
 
+#ifdef __linux__
+static void congestion_control_of(int socket, char *name, socklen_t size)
+{
+    memset(name, 0, size);
+    size--;
+    assert_int_equal(getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
+}
+
+/* The kernel would pace it for good, whatever follows. */
+static void no_socket_begins_with_bbr(void **state)
+{
+    char name[16];
+    uv_os_sock_t dialed, listening, accepted;
+    struct pccl_address address = pccl_address_v4(127, 0, 0, 1, 0), from;
+    struct sockaddr_in native;
+    socklen_t length = sizeof native;
+    (void)state;
+    assert_int_equal(pccl_socket_listen(&address, &listening), 0);
+    congestion_control_of(listening, name, sizeof name);
+    assert_string_not_equal(name, "bbr");
+    assert_int_equal(getsockname(listening, (struct sockaddr *)&native, &length), 0);
+    address.port = ntohs(native.sin_port);
+    assert_int_equal(pccl_socket_dial(&address, &dialed), 0);
+    congestion_control_of(dialed, name, sizeof name);
+    assert_string_not_equal(name, "bbr");
+    struct pollfd readable = {.fd = listening, .events = POLLIN};
+    assert_int_equal(poll(&readable, 1, LOOPBACK_HANG_MS), 1);
+    assert_int_equal(pccl_socket_accept(listening, &accepted, &from), 0);
+    assert_int_equal(pccl_socket_outcome(dialed), 0);
+    const int both[] = {dialed, accepted};
+    for (size_t i = 0; i < 2; i++) {
+        congestion_control_of(both[i], name, sizeof name);
+        assert_string_not_equal(name, "bbr"); /* as the path is short */
+        pccl_socket_close(both[i]);
+    }
+    pccl_socket_close(listening);
+}
+#endif
+
 static void sockets_are_non_blocking_and_end_at_exec(void **state)
 {
     uv_os_sock_t ours;
@@ -302,6 +342,9 @@ int main(void)
         cmocka_unit_test(the_route_to_loopback_is_loopback),
         cmocka_unit_test(a_closed_other_side_raises_no_signal),
         cmocka_unit_test(a_port_that_a_dialing_socket_has_can_be_listened_on),
+#ifdef __linux__
+        cmocka_unit_test(no_socket_begins_with_bbr),
+#endif
         cmocka_unit_test(sockets_are_non_blocking_and_end_at_exec),
         cmocka_unit_test(a_forked_child_does_not_keep_sockets_open),
         cmocka_unit_test(a_wake_ends_a_wait_once),
