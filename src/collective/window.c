@@ -214,6 +214,18 @@ bool pccl_stripe_close(struct pccl_stripe *stripe)
     return true;
 }
 
+/*
+ * What goes to several peers at once shares a line, and all that is granted at first comes as one burst. So it is
+ * what the line holds; and if results follow, less, since they come on top: unless that is all, as less would wait
+ * for credit at the end.
+ */
+static uint64_t window_of_shared_line(const struct pccl_plan *plan, uint64_t line_bytes, uint64_t step_bytes)
+{
+    const uint64_t held = line_bytes / step_bytes;
+    const bool has_results = pccl_plan_schedule(plan)->steps(plan->seat) > 1;
+    return has_results && plan->stripes > held ? held * 3 / 4 : held;
+}
+
 void pccl_window_size(struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;
@@ -228,11 +240,11 @@ void pccl_window_size(struct pccl_transfer *transfer)
     uint64_t window = (window_bytes + 2 * window_bytes / steps) / segment_bytes;
     if (!plan->long_path)
         window = pccl_min_u64(window, SHORT_PATH_WINDOW);
-    /* Turns that go over different links should not wait for one another; what goes over all at once shares a line. */
+    /* Turns that go over different links should not wait for one another. */
     if (plan->turns > 1)
         window *= pccl_min_u64(plan->turns, transfer->outgoing_count);
-    else if (plan->long_path)
-        window /= pccl_max_u64(transfer->outgoing_count, 1);
+    else if (plan->long_path && transfer->outgoing_count > 1)
+        window = window_of_shared_line(plan, window_bytes, segment_bytes * transfer->outgoing_count);
     transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->stripes);
     bool makes_own = pccl_packing_packs(&plan->packing) || transfer->scales ||
                      transfer->sections != NULL; /* what it sends of its own is in scratch, too */
