@@ -223,6 +223,18 @@ static bool has_one_line(const struct pccl_plan *plan)
     return plan->long_path && plan->algorithm == PCCL_EXCHANGE_DIRECT;
 }
 
+/*
+ * What goes to several peers at once shares a line, and all that is granted at first comes as one burst. So it is
+ * what the line holds; and if results follow, less, since they come on top: unless that is all, as less would wait
+ * for credit at the end.
+ */
+static uint64_t window_of_shared_line(const struct pccl_plan *plan, uint64_t line_bytes, uint64_t step_bytes)
+{
+    const uint64_t held = line_bytes / step_bytes;
+    const bool has_results = pccl_plan_schedule(plan)->steps(plan->seat) > 1;
+    return has_results && plan->stripes > held ? held * 3 / 4 : held;
+}
+
 /* In stripes. */
 static uint64_t window_of(const struct pccl_transfer *transfer, size_t segment_bytes)
 {
@@ -230,6 +242,8 @@ static uint64_t window_of(const struct pccl_transfer *transfer, size_t segment_b
     uint64_t window_bytes = transfer->exchange->config.window_bytes;
     if (has_one_line(plan))
         return window_bytes / segment_bytes;
+    if (plan->long_path && plan->turns <= 1 && transfer->outgoing_count > 1)
+        return window_of_shared_line(plan, window_bytes, segment_bytes * transfer->outgoing_count);
     /*
      * Each step of a stripe is one trip; the credit that follows its end is another one, on which
      * nothing is moved. The fewer steps, the more that is; and then the less is there to fill the
@@ -239,22 +253,19 @@ static uint64_t window_of(const struct pccl_transfer *transfer, size_t segment_b
     uint64_t window = (window_bytes + 2 * window_bytes / steps) / segment_bytes;
     if (!plan->long_path)
         window = pccl_min_u64(window, SHORT_PATH_WINDOW);
-    /* Turns that go over different links should not wait for one another; what goes over all at once shares a line. */
-    if (plan->turns > 1)
-        return window * pccl_min_u64(plan->turns, transfer->outgoing_count);
-    return plan->long_path ? window / pccl_max_u64(transfer->outgoing_count, 1) : window;
+    /* Turns that go over different links should not wait for one another. */
+    return plan->turns > 1 ? window * pccl_min_u64(plan->turns, transfer->outgoing_count) : window;
 }
 
 void pccl_window_size(struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;
-    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
     size_t segment_bytes = pccl_plan_bytes_most(plan, plan->segment_elements);
     uint64_t window = window_of(transfer, segment_bytes);
     transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->stripes);
     bool makes_own = pccl_packing_packs(&plan->packing) || transfer->scales ||
                      transfer->sections != NULL; /* what it sends of its own is in scratch, too */
-    transfer->stripe_scratch = schedule->buffers(plan->seat, makes_own) * pccl_scratch_size(segment_bytes);
+    transfer->stripe_scratch = pccl_plan_schedule(plan)->buffers(plan->seat, makes_own) * pccl_scratch_size(segment_bytes);
     transfer->slot_count = 1;
     while (transfer->slot_count < pccl_min_u64(transfer->window * SLOTS_PER_OPEN_STRIPE, plan->stripes))
         transfer->slot_count *= 2;
