@@ -25,7 +25,7 @@ struct part {
     bool restarts; /* stopped, and to be started again */
 };
 struct sim_bulk {
-    struct sim_bulk *next;
+    struct sim_bulk *next, *same_hash;
     struct pccl_id lineage;
     uint32_t group;
     struct pccl_instance instance;
@@ -86,7 +86,9 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
                                   bool create)
 {
     const struct pccl_id *lineage = pccl_peer_lineage(peer->machine);
-    for (struct sim_bulk *bulk = sim->bulks; bulk != NULL; bulk = bulk->next)
+    uint64_t hash = sim_mix(op->instance.tag, op->instance.use);
+    struct sim_bulk **first = &sim->bulks_by_name[hash % PCCL_COUNT_OF(sim->bulks_by_name)];
+    for (struct sim_bulk *bulk = *first; bulk != NULL; bulk = bulk->same_hash)
         if (bulk->group == peer->group && pccl_instance_equal(&bulk->instance, &op->instance) &&
             pccl_epoch_equal(&bulk->view, &op->start_view) && pccl_id_equal(&bulk->lineage, lineage))
             return bulk;
@@ -119,6 +121,8 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
     bulk->way = is_pair ? ALONG_THE_RING : way_of(&op->descriptor, &cost, count, root < count ? positions[root] : 0);
     bulk->next = sim->bulks;
     sim->bulks = bulk;
+    bulk->same_hash = *first;
+    *first = bulk;
     return bulk;
 }
 
@@ -433,6 +437,7 @@ void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pcc
 
 void sim_bulk_fini(struct sim *sim)
 {
+    memset(sim->bulks_by_name, 0, sizeof sim->bulks_by_name);
     while (sim->bulks != NULL) {
         struct sim_bulk *bulk = sim->bulks;
         sim->bulks = bulk->next;

@@ -789,7 +789,7 @@ struct sim {
     uint64_t conn_count, conn_capacity;
     uint64_t path_rates[SIM_HOSTS_MAX][SIM_HOSTS_MAX]; /* 0: from the seed */
     struct sim_search *searches;                       /* newest first */
-    struct sim_bulk *bulks;
+    struct sim_bulk *bulks, *bulks_by_name[1024];      /* the same, by hash: scenarios have thousands */
     struct sim_checks *checks;
     struct sim_memory driver_memory; /* frame readers */
     struct pccl_memory driver_hook;
