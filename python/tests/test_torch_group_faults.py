@@ -49,6 +49,7 @@ def test_all_tags_at_once(nursery):
     nursery.world("torch_threads.all_tags_at_once", 2)
 
 
+@pytest.mark.nightly
 def test_interrupts_leave_ranks_in_step(nursery):
     """At some of the lines."""
     nursery.world("torch_interrupts.at_each_line", 2, 11, random.randrange(1, 12))

@@ -18,7 +18,7 @@ class Interrupt(KeyboardInterrupt):
     def __init__(self, at):
         super().__init__()
         self._left = at
-        self.waited = False  # it came while the operation was under way
+        self.waited = False  # the operation had been under way for a while
 
     @contextlib.contextmanager
     def raised(self):
@@ -39,8 +39,8 @@ class Interrupt(KeyboardInterrupt):
     def _line(self, frame, event, _argument):
         if event == "line":
             self._left -= 1
+            self.waited = self.waited or frame.f_code.co_name == WAITS
             if self._left == 0:
-                self.waited = frame.f_code.co_name == WAITS
                 raise self
         return self._line
 
