@@ -200,7 +200,7 @@ struct pccl_exchange {
     struct pccl_epoch view;           /* the latest of any transfer */
     struct pccl_id *members;          /* of the view that the driver told of last */
     uint32_t member_count, member_capacity;
-    uint64_t started;                 /* transfers so far */
+    uint64_t started; /* transfers so far */
     struct pccl_scratch_pool scratch;
     size_t moving_bytes; /* of the reserved scratch, what belongs to transfers that have completed a stripe */
     struct pccl_backup_pool backups;
