@@ -135,6 +135,7 @@ struct pccl_ended {
 struct pccl_transfer {
     struct pccl_table_node by_instance;
     struct pccl_exchange *exchange;
+    uint64_t start_number; /* grows with each start here */
     struct pccl_instance instance;
     struct pccl_epoch view;
     struct pccl_descriptor descriptor;
@@ -195,11 +196,13 @@ struct pccl_exchange {
     struct pccl_hash_key hash; /* of all tables */
     struct pccl_table lanes, transfers, ended;
     struct pccl_list_node ended_list; /* the oldest first */
-    struct pccl_list_node wanting;    /* transfers that would like to open more stripes, in turn */
+    struct pccl_list_node wanting;    /* transfers that would like to open more stripes, in the order of their start */
     struct pccl_epoch view;           /* the latest of any transfer */
     struct pccl_id *members;          /* of the view that the driver told of last */
     uint32_t member_count, member_capacity;
+    uint64_t started; /* transfers so far */
     struct pccl_scratch_pool scratch;
+    size_t moving_bytes; /* of the reserved scratch, what belongs to transfers that have completed a stripe */
     struct pccl_backup_pool backups;
     size_t ahead_bytes; /* held in all lanes */
     uint32_t ahead_segments;

@@ -260,6 +260,7 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
     struct pccl_transfer *made = pccl_allocate(&exchange->memory, sizeof *made);
     if (made != NULL) {
         made->exchange = exchange;
+        made->start_number = exchange->started++;
         made->instance = config->instance;
         made->view = config->view;
         made->descriptor = config->descriptor;

@@ -16,9 +16,10 @@ enum { SLOTS_PER_OPEN_STRIPE = 4 };
 enum { SHORT_PATH_WINDOW = 4 };
 /*
  * So do more windows: what all operations hold there together should stay in the second and third
- * caches.
+ * caches; what those hold that are moving, closer than that. An operation whose peers have not come
+ * holds its window, but touches none of it, so it keeps no room from those that move.
  */
-enum { SHORT_PATH_SCRATCH_BYTES = 12 << 20 };
+enum { SHORT_PATH_SCRATCH_BYTES = 12 << 20, SHORT_PATH_MOVING_BYTES = 3 << 20 };
 enum { OFFERS = 4, LONG_PATH_OFFERS = 16 }; /* times that a window's credit is told */
 
 static uint32_t parcel_count(const struct pccl_transfer *transfer)
@@ -119,6 +120,44 @@ void pccl_window_offer(struct pccl_transfer *transfer)
     }
 }
 
+/* ---- scratch ---- */
+
+/* Nobody but all its peers together can complete a stripe, so they have come. */
+static bool is_moving(const struct pccl_transfer *transfer) { return transfer->complete > 0; }
+
+static void reserve_scratch(struct pccl_transfer *transfer)
+{
+    transfer->exchange->scratch.reserved_bytes += transfer->stripe_scratch;
+    transfer->exchange->moving_bytes += is_moving(transfer) ? transfer->stripe_scratch : 0;
+}
+
+static void give_back_scratch(struct pccl_transfer *transfer)
+{
+    struct pccl_exchange *exchange = transfer->exchange;
+    const size_t moving = is_moving(transfer) ? transfer->stripe_scratch : 0;
+    PCCL_ASSERT(exchange->scratch.reserved_bytes >= transfer->stripe_scratch && exchange->moving_bytes >= moving);
+    exchange->scratch.reserved_bytes -= transfer->stripe_scratch;
+    exchange->moving_bytes -= moving;
+}
+
+/*
+ * Whether another stripe of this transfer may be opened beside what all have open. All transfers
+ * that run at a time are of one view, and so on paths of one kind. One whole window always has
+ * room, because in large rings its stripes are large.
+ */
+static bool has_room(const struct pccl_transfer *transfer)
+{
+    const struct pccl_exchange *exchange = transfer->exchange;
+    const uint64_t window = transfer->window * transfer->stripe_scratch;
+    const uint64_t reserved = exchange->scratch.reserved_bytes + transfer->stripe_scratch;
+    const uint64_t moving = exchange->moving_bytes + transfer->stripe_scratch;
+    return reserved <= exchange->scratch.bytes_max &&
+           (transfer->plan.long_path || (reserved <= pccl_max_u64(SHORT_PATH_SCRATCH_BYTES, window) &&
+                                         moving <= pccl_max_u64(SHORT_PATH_MOVING_BYTES, window)));
+}
+
+/* ---- opening and closing ---- */
+
 /* NULL: memory is short. */
 static struct pccl_stripe *open_stripe(struct pccl_transfer *transfer)
 {
@@ -130,7 +169,7 @@ static struct pccl_stripe *open_stripe(struct pccl_transfer *transfer)
     set_up_stripe(transfer, stripe);
     *slot_of(transfer, transfer->granted) = stripe;
     transfer->granted++;
-    transfer->exchange->scratch.reserved_bytes += transfer->stripe_scratch;
+    reserve_scratch(transfer);
     pccl_window_offer(transfer);
     for (uint32_t i = 0; i < transfer->outgoing_count; i++)
         pccl_flow_wake(&transfer->flows[i]);
@@ -144,33 +183,20 @@ static bool wants_stripe(const struct pccl_transfer *transfer)
            transfer->granted - transfer->first_open < transfer->slot_count;
 }
 
-/*
- * How much scratch may be reserved when another stripe of this transfer is opened. All transfers
- * that run at a time are of one view, and so on paths of one kind. One whole window always has
- * room, because in large rings its stripes are large.
- */
-static size_t budget_of(const struct pccl_transfer *transfer)
-{
-    size_t all = transfer->exchange->scratch.bytes_max;
-    if (transfer->plan.long_path)
-        return all;
-    uint64_t cached = pccl_max_u64(SHORT_PATH_SCRATCH_BYTES, transfer->window * transfer->stripe_scratch);
-    return (size_t)pccl_min_u64(all, cached);
-}
-
 struct pccl_stripe *pccl_window_open_next(struct pccl_exchange *exchange)
 {
-    const struct pccl_scratch_pool *pool = &exchange->scratch;
     struct pccl_stripe *stripe = NULL;
-    while (stripe == NULL && !pccl_list_is_empty(&exchange->wanting)) {
-        struct pccl_transfer *transfer = PCCL_CONTAINER_OF(exchange->wanting.next, struct pccl_transfer, wanting);
-        bool wants = wants_stripe(transfer); /* it may have got its minimum meanwhile */
-        if (wants && pool->reserved_bytes + transfer->stripe_scratch > budget_of(transfer))
-            return NULL;
-        pccl_list_remove(&transfer->wanting);
-        stripe = wants ? open_stripe(transfer) : NULL;
-        if (stripe != NULL && wants_stripe(transfer))
-            pccl_list_append(&exchange->wanting, &transfer->wanting);
+    for (struct pccl_list_node *link = exchange->wanting.next, *next; link != &exchange->wanting && stripe == NULL;
+         link = next) {
+        struct pccl_transfer *transfer = PCCL_CONTAINER_OF(link, struct pccl_transfer, wanting);
+        next = link->next;
+        if (wants_stripe(transfer)) { /* it may have got its minimum meanwhile */
+            if (!has_room(transfer))
+                continue;
+            stripe = open_stripe(transfer);
+        }
+        if (stripe == NULL || !wants_stripe(transfer))
+            pccl_list_remove(&transfer->wanting);
     }
     return stripe;
 }
@@ -184,10 +210,19 @@ struct pccl_stripe *pccl_window_open_least(struct pccl_transfer *transfer)
     return opened;
 }
 
+/*
+ * The oldest first: the windows of several operations drive each other out of the caches, and one
+ * that ends early is of use early. The others keep a stripe each, so none of them stands still.
+ */
 void pccl_window_enqueue(struct pccl_transfer *transfer)
 {
-    if (wants_stripe(transfer) && pccl_list_is_empty(&transfer->wanting))
-        pccl_list_append(&transfer->exchange->wanting, &transfer->wanting);
+    if (!wants_stripe(transfer) || !pccl_list_is_empty(&transfer->wanting))
+        return;
+    struct pccl_list_node *wanting = &transfer->exchange->wanting, *next = wanting->next;
+    while (next != wanting &&
+           PCCL_CONTAINER_OF(next, struct pccl_transfer, wanting)->start_number < transfer->start_number)
+        next = next->next;
+    pccl_list_append(next, &transfer->wanting); /* before that one */
 }
 
 void pccl_stripe_result(struct pccl_stripe *stripe)
@@ -203,11 +238,12 @@ bool pccl_stripe_close(struct pccl_stripe *stripe)
     if (stripe->arrivals_left > 0 || stripe->departures_left > 0)
         return false;
     PCCL_ASSERT(stripe->results_left == 0);
-    PCCL_ASSERT(transfer->exchange->scratch.reserved_bytes >= transfer->stripe_scratch);
     *slot_of(transfer, stripe->number) = NULL;
     stripe->next = transfer->idle_stripes;
     transfer->idle_stripes = stripe;
-    transfer->exchange->scratch.reserved_bytes -= transfer->stripe_scratch;
+    give_back_scratch(transfer);
+    if (!is_moving(transfer))
+        transfer->exchange->moving_bytes += (size_t)(transfer->granted - 1) * transfer->stripe_scratch;
     transfer->complete++;
     while (transfer->first_open < transfer->granted && *slot_of(transfer, transfer->first_open) == NULL)
         transfer->first_open++;
@@ -285,7 +321,7 @@ void pccl_stripes_free(struct pccl_transfer *transfer)
             continue;
         for (uint32_t i = 0; i < parcel_count(transfer); i++)
             pccl_scratch_give(pool, stripe->parcels[i].scratch);
-        pool->reserved_bytes -= transfer->stripe_scratch;
+        give_back_scratch(transfer);
         free_stripe(transfer, stripe);
     }
     while (transfer->idle_stripes != NULL) {
