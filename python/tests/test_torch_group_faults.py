@@ -55,11 +55,6 @@ def test_interrupts_leave_ranks_in_step(nursery):
     nursery.world("torch_interrupts.at_each_line", 2, 11, random.randrange(1, 12))
 
 
-@pytest.mark.nightly
-def test_interrupts_at_each_line(nursery):
-    nursery.world("torch_interrupts.at_each_line", 2, 1, 1)
-
-
 def test_a_world_that_does_not_fill_up(nursery):
     for lines in nursery.world("incomplete", [0, 2], size=3):
         assert any("not complete after" in line and "rank 1 missing" in line for line in lines), lines
