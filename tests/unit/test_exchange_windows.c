@@ -1,0 +1,98 @@
+/* Which of several operations opens stripes: the oldest gets what becomes free, and none stands still. */
+#include "unit/exchange_alone.h"
+
+#include "collective/internal.h"
+
+enum { RANKS = 4, OLD = 0, YOUNG = 1, STRIPES = 8, WINDOW = 4 };
+/* A window of such stripes, three segments of 256 KiB each, is all that operations that move may have. */
+static const uint64_t elements = (uint64_t)STRIPES * RANKS * (256 << 10) / 4;
+
+static struct world world;
+static struct job jobs[2][RANKS];
+
+static void set_up(void)
+{
+    const struct pccl_exchange_config config = {.scratch_bytes_max = 48 << 20, .window_bytes = 8 << 20};
+    const struct pccl_descriptor descriptor = sum_of(elements);
+    world_init(&world, 8000, RANKS, 1, false, &config);
+    for (uint32_t which = OLD; which <= YOUNG; which++)
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            job_init(&world, &jobs[which][rank], rank, which, &descriptor, &no_mesh, true);
+            fill(&jobs[which][rank], rank);
+        }
+}
+
+static void start(uint32_t which, uint32_t from, uint32_t to)
+{
+    struct pccl_text reason;
+    for (uint32_t rank = from; rank < to; rank++)
+        assert_int_equal(job_start(&world, &jobs[which][rank], rank, &reason), PCCL_OK);
+}
+
+static uint64_t open_stripes(uint32_t which)
+{
+    const struct pccl_transfer *transfer = jobs[which][0].transfer;
+    return transfer->granted - transfer->complete;
+}
+
+static void run_until_moving(uint32_t which)
+{
+    while (jobs[which][0].transfer->complete == 0)
+        world_run(&world, 1);
+}
+
+static void end(void)
+{
+    world_run(&world, 0);
+    for (uint32_t which = OLD; which <= YOUNG; which++) {
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            assert_true(jobs[which][rank].at_rest);
+            assert_true(is_sum(jobs[which], RANKS, rank));
+        }
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            job_stop(&world, &jobs[which][rank], rank, true);
+            job_fini(&jobs[which][rank]);
+        }
+    }
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        assert_int_equal(exchange_of(&world, rank)->moving_bytes, 0);
+    world_fini(&world);
+}
+
+/* The younger one keeps a stripe. */
+static void the_oldest_that_moves_has_the_room(void **state)
+{
+    (void)state;
+    set_up();
+    start(OLD, 0, RANKS);
+    run_until_moving(OLD);
+    start(YOUNG, 0, RANKS);
+    assert_int_equal(open_stripes(OLD), WINDOW);
+    assert_int_equal(open_stripes(YOUNG), 1);
+    end();
+}
+
+/* It has its window, and so has the one that moves. */
+static void who_waits_for_peers_takes_no_room(void **state)
+{
+    (void)state;
+    set_up();
+    start(OLD, 0, RANKS - 1);
+    start(YOUNG, 0, RANKS);
+    run_until_moving(YOUNG);
+    assert_int_equal(open_stripes(OLD), WINDOW);
+    assert_int_equal(open_stripes(YOUNG), WINDOW);
+    world_run(&world, 0);
+    assert_true(jobs[YOUNG][0].at_rest && !jobs[OLD][0].done);
+    start(OLD, RANKS - 1, RANKS);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_oldest_that_moves_has_the_room),
+        cmocka_unit_test(who_waits_for_peers_takes_no_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
