@@ -268,7 +268,7 @@ static uint64_t window_of_shared_line(const struct pccl_plan *plan, uint64_t lin
 {
     const uint64_t held = line_bytes / step_bytes;
     const bool has_results = pccl_plan_schedule(plan)->steps(plan->seat) > 1;
-    return has_results && plan->stripes > held ? held * 3 / 4 : held;
+    return has_results && plan->stripes > held ? held * 2 / 3 : held;
 }
 
 /* In stripes. */

@@ -86,7 +86,7 @@ static void who_sends_to_all_at_once_sends_no_more_ahead(void **state)
         be_alone_with(elements_of(3, stripes), &long_mesh, &config);
         start_alone();
         assert_true(next_to(1, false, &departure));
-        assert_int_equal(departure.msg.as.ready.granted, stripes > 4 ? 3 : stripes);
+        assert_int_equal(departure.msg.as.ready.granted, stripes > 4 ? 2 : stripes);
         end_alone();
     }
 }
