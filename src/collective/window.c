@@ -161,8 +161,9 @@ static bool has_room(const struct pccl_transfer *transfer)
     const size_t more = transfer->stripe_scratch;
     return exchange->scratch.reserved_bytes + more <= exchange->scratch.bytes_max &&
            (transfer->plan.long_path ||
-            (exchange->short_path_bytes + more <= pccl_max_u64(SHORT_PATH_SCRATCH_BYTES, window) &&
-             exchange->moving_bytes + more <= pccl_max_u64(SHORT_PATH_MOVING_BYTES, window)));
+            (exchange->moving_bytes + more <= pccl_max_u64(SHORT_PATH_MOVING_BYTES, window) &&
+             (is_moving(transfer) ||
+              exchange->short_path_bytes + more <= pccl_max_u64(SHORT_PATH_SCRATCH_BYTES, window))));
 }
 
 /* ---- opening and closing ---- */
@@ -310,7 +311,8 @@ void pccl_window_size(struct pccl_transfer *transfer)
     transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->stripes);
     bool makes_own = pccl_packing_packs(&plan->packing) || transfer->scales ||
                      transfer->sections != NULL; /* what it sends of its own is in scratch, too */
-    transfer->stripe_scratch = pccl_plan_schedule(plan)->buffers(plan->seat, makes_own) * pccl_scratch_size(segment_bytes);
+    transfer->stripe_scratch =
+        pccl_plan_schedule(plan)->buffers(plan->seat, makes_own) * pccl_scratch_size(segment_bytes);
     transfer->slot_count = 1;
     while (transfer->slot_count < pccl_min_u64(transfer->window * SLOTS_PER_OPEN_STRIPE, plan->stripes))
         transfer->slot_count *= 2;

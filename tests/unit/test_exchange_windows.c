@@ -88,6 +88,32 @@ static void who_waits_for_peers_takes_no_room(void **state)
     end();
 }
 
+/* However many they are. */
+static void many_that_wait_for_peers_take_no_room(void **state)
+{
+    (void)state;
+    enum { WAITING = 4 }; /* so many have all the room that those on short paths share */
+    static struct job waiting[WAITING];
+    const struct pccl_descriptor descriptor = sum_of(elements / 2);
+    struct pccl_text reason;
+    set_up(&no_mesh);
+    for (uint32_t i = 0; i < WAITING; i++) {
+        job_init(&world, &waiting[i], 0, YOUNG + 1 + i, &descriptor, &no_mesh, true);
+        fill(&waiting[i], i);
+        assert_int_equal(job_start(&world, &waiting[i], 0, &reason), PCCL_OK);
+    }
+    start(OLD, 0, RANKS);
+    assert_int_equal(open_stripes(OLD), 1);
+    run_until_moving(OLD);
+    assert_int_equal(open_stripes(OLD), WINDOW);
+    for (uint32_t i = 0; i < WAITING; i++) {
+        job_stop(&world, &waiting[i], 0, false);
+        job_fini(&waiting[i]);
+    }
+    start(YOUNG, 0, RANKS);
+    end();
+}
+
 /* It holds more than those on short paths may have together. */
 static void what_moves_on_a_long_path_takes_no_room_from_others(void **state)
 {
@@ -106,6 +132,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_oldest_that_moves_has_the_room),
         cmocka_unit_test(who_waits_for_peers_takes_no_room),
+        cmocka_unit_test(many_that_wait_for_peers_take_no_room),
         cmocka_unit_test(what_moves_on_a_long_path_takes_no_room_from_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
