@@ -127,13 +127,14 @@ static const char *check_lane(const struct pccl_lane *lane)
 const char *pccl_exchange_check(const struct pccl_exchange *exchange)
 {
     const char *broken = NULL;
-    size_t reserved = 0, moving = 0, ahead = 0;
+    size_t reserved = 0, on_short_paths = 0, moving = 0, ahead = 0;
     for (struct pccl_table_node *node = pccl_table_first(&exchange->transfers); broken == NULL && node != NULL;
          node = pccl_table_after(&exchange->transfers, node)) {
         const struct pccl_transfer *transfer = PCCL_CONTAINER_OF(node, struct pccl_transfer, by_instance);
         const size_t open = (size_t)(transfer->granted - transfer->complete) * transfer->stripe_scratch;
         reserved += open;
-        moving += transfer->complete > 0 ? open : 0;
+        on_short_paths += transfer->plan.long_path ? 0 : open;
+        moving += transfer->plan.long_path || transfer->complete == 0 ? 0 : open;
         broken = check_transfer(transfer);
     }
     for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); broken == NULL && node != NULL;
@@ -145,7 +146,8 @@ const char *pccl_exchange_check(const struct pccl_exchange *exchange)
     if (broken != NULL)
         return broken;
     PCCL_RULE(exchange->scratch.reserved_bytes == reserved, "scratch is reserved for exactly the open stripes");
-    PCCL_RULE(exchange->moving_bytes == moving, "what of it belongs to transfers that move is right");
+    PCCL_RULE(exchange->short_path_bytes == on_short_paths, "what of it belongs to transfers on short paths is right");
+    PCCL_RULE(exchange->moving_bytes == moving, "what of that belongs to transfers that move is right");
     PCCL_RULE(exchange->ahead_bytes == ahead, "the amount that all lanes hold ahead is right");
     PCCL_RULE(exchange->ended.count <= PCCL_OPS_PER_PEER_MAX, "the memory of ended operations is within limits");
     return NULL;

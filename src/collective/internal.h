@@ -202,7 +202,8 @@ struct pccl_exchange {
     uint32_t member_count, member_capacity;
     uint64_t started; /* transfers so far */
     struct pccl_scratch_pool scratch;
-    size_t moving_bytes; /* of the reserved scratch, what belongs to transfers that have completed a stripe */
+    size_t short_path_bytes; /* of the reserved scratch, what belongs to transfers on short paths */
+    size_t moving_bytes;     /* and of that, to those that have completed a stripe */
     struct pccl_backup_pool backups;
     size_t ahead_bytes; /* held in all lanes */
     uint32_t ahead_segments;

@@ -122,38 +122,48 @@ void pccl_window_offer(struct pccl_transfer *transfer)
 
 /* ---- scratch ---- */
 
-/* Nobody but all its peers together can complete a stripe, so they have come. */
+/* Peers have come: it takes theirs to complete a stripe, but for one of which all stays here. */
 static bool is_moving(const struct pccl_transfer *transfer) { return transfer->complete > 0; }
 
 static void reserve_scratch(struct pccl_transfer *transfer)
 {
-    transfer->exchange->scratch.reserved_bytes += transfer->stripe_scratch;
-    transfer->exchange->moving_bytes += is_moving(transfer) ? transfer->stripe_scratch : 0;
+    struct pccl_exchange *exchange = transfer->exchange;
+    exchange->scratch.reserved_bytes += transfer->stripe_scratch;
+    if (transfer->plan.long_path)
+        return;
+    exchange->short_path_bytes += transfer->stripe_scratch;
+    exchange->moving_bytes += is_moving(transfer) ? transfer->stripe_scratch : 0;
 }
 
 static void give_back_scratch(struct pccl_transfer *transfer)
 {
     struct pccl_exchange *exchange = transfer->exchange;
-    const size_t moving = is_moving(transfer) ? transfer->stripe_scratch : 0;
-    PCCL_ASSERT(exchange->scratch.reserved_bytes >= transfer->stripe_scratch && exchange->moving_bytes >= moving);
-    exchange->scratch.reserved_bytes -= transfer->stripe_scratch;
+    const size_t bytes = transfer->stripe_scratch, moving = is_moving(transfer) ? bytes : 0;
+    PCCL_ASSERT(exchange->scratch.reserved_bytes >= bytes);
+    exchange->scratch.reserved_bytes -= bytes;
+    if (transfer->plan.long_path)
+        return;
+    PCCL_ASSERT(exchange->short_path_bytes >= bytes && exchange->moving_bytes >= moving);
+    exchange->short_path_bytes -= bytes;
     exchange->moving_bytes -= moving;
 }
 
 /*
- * Whether another stripe of this transfer may be opened beside what all have open. All transfers
- * that run at a time are of one view, and so on paths of one kind. One whole window always has
- * room, because in large rings its stripes are large.
+ * Whether another stripe of this transfer may be opened beside what all have open. What is on long
+ * paths takes no room from what is on short ones, as sends always are: it holds more than all of
+ * that for as long as it takes. One whole window always has room, because in large rings its
+ * stripes are large.
  */
 static bool has_room(const struct pccl_transfer *transfer)
 {
     const struct pccl_exchange *exchange = transfer->exchange;
     const uint64_t window = transfer->window * transfer->stripe_scratch;
-    const uint64_t reserved = exchange->scratch.reserved_bytes + transfer->stripe_scratch;
-    const uint64_t moving = exchange->moving_bytes + transfer->stripe_scratch;
-    return reserved <= exchange->scratch.bytes_max &&
-           (transfer->plan.long_path || (reserved <= pccl_max_u64(SHORT_PATH_SCRATCH_BYTES, window) &&
-                                         moving <= pccl_max_u64(SHORT_PATH_MOVING_BYTES, window)));
+    const size_t more = transfer->stripe_scratch;
+    return exchange->scratch.reserved_bytes + more <= exchange->scratch.bytes_max &&
+           (transfer->plan.long_path ||
+            (exchange->moving_bytes + more <= pccl_max_u64(SHORT_PATH_MOVING_BYTES, window) &&
+             (is_moving(transfer) ||
+              exchange->short_path_bytes + more <= pccl_max_u64(SHORT_PATH_SCRATCH_BYTES, window))));
 }
 
 /* ---- opening and closing ---- */
@@ -242,7 +252,7 @@ bool pccl_stripe_close(struct pccl_stripe *stripe)
     stripe->next = transfer->idle_stripes;
     transfer->idle_stripes = stripe;
     give_back_scratch(transfer);
-    if (!is_moving(transfer))
+    if (!is_moving(transfer) && !transfer->plan.long_path)
         transfer->exchange->moving_bytes += (size_t)(transfer->granted - 1) * transfer->stripe_scratch;
     transfer->complete++;
     while (transfer->first_open < transfer->granted && *slot_of(transfer, transfer->first_open) == NULL)
@@ -301,7 +311,8 @@ void pccl_window_size(struct pccl_transfer *transfer)
     transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->stripes);
     bool makes_own = pccl_packing_packs(&plan->packing) || transfer->scales ||
                      transfer->sections != NULL; /* what it sends of its own is in scratch, too */
-    transfer->stripe_scratch = pccl_plan_schedule(plan)->buffers(plan->seat, makes_own) * pccl_scratch_size(segment_bytes);
+    transfer->stripe_scratch =
+        pccl_plan_schedule(plan)->buffers(plan->seat, makes_own) * pccl_scratch_size(segment_bytes);
     transfer->slot_count = 1;
     while (transfer->slot_count < pccl_min_u64(transfer->window * SLOTS_PER_OPEN_STRIPE, plan->stripes))
         transfer->slot_count *= 2;

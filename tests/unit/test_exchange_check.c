@@ -18,8 +18,10 @@ static void exchange_rules(void **state)
     assert_null(pccl_exchange_check(exchange));
     BREAKS(pccl_exchange_check, exchange, exchange->scratch.reserved_bytes, 1,
            "scratch is reserved for exactly the open stripes");
+    BREAKS(pccl_exchange_check, exchange, exchange->short_path_bytes, 1,
+           "what of it belongs to transfers on short paths is right");
     BREAKS(pccl_exchange_check, exchange, exchange->moving_bytes, 1,
-           "what of it belongs to transfers that move is right");
+           "what of that belongs to transfers that move is right");
     BREAKS(pccl_exchange_check, exchange, exchange->ahead_bytes, 1, "the amount that all lanes hold ahead is right");
     BREAKS(pccl_exchange_check, exchange, transfer->complete, 1, "the number of open stripes is right");
     BREAKS(pccl_exchange_check, exchange, transfer->unheard, 0,

@@ -10,14 +10,14 @@ static const uint64_t elements = (uint64_t)STRIPES * RANKS * (256 << 10) / 4;
 static struct world world;
 static struct job jobs[2][RANKS];
 
-static void set_up(void)
+static void set_up(const struct pccl_cost *cost_of_old)
 {
     const struct pccl_exchange_config config = {.scratch_bytes_max = 48 << 20, .window_bytes = 8 << 20};
     const struct pccl_descriptor descriptor = sum_of(elements);
     world_init(&world, 8000, RANKS, 1, false, &config);
     for (uint32_t which = OLD; which <= YOUNG; which++)
         for (uint32_t rank = 0; rank < RANKS; rank++) {
-            job_init(&world, &jobs[which][rank], rank, which, &descriptor, &no_mesh, true);
+            job_init(&world, &jobs[which][rank], rank, which, &descriptor, which == OLD ? cost_of_old : &no_mesh, true);
             fill(&jobs[which][rank], rank);
         }
 }
@@ -63,7 +63,7 @@ static void end(void)
 static void the_oldest_that_moves_has_the_room(void **state)
 {
     (void)state;
-    set_up();
+    set_up(&no_mesh);
     start(OLD, 0, RANKS);
     run_until_moving(OLD);
     start(YOUNG, 0, RANKS);
@@ -76,7 +76,7 @@ static void the_oldest_that_moves_has_the_room(void **state)
 static void who_waits_for_peers_takes_no_room(void **state)
 {
     (void)state;
-    set_up();
+    set_up(&no_mesh);
     start(OLD, 0, RANKS - 1);
     start(YOUNG, 0, RANKS);
     run_until_moving(YOUNG);
@@ -88,11 +88,52 @@ static void who_waits_for_peers_takes_no_room(void **state)
     end();
 }
 
+/* However many they are. */
+static void many_that_wait_for_peers_take_no_room(void **state)
+{
+    (void)state;
+    enum { WAITING = 4 }; /* so many have all the room that those on short paths share */
+    static struct job waiting[WAITING];
+    const struct pccl_descriptor descriptor = sum_of(elements / 2);
+    struct pccl_text reason;
+    set_up(&no_mesh);
+    for (uint32_t i = 0; i < WAITING; i++) {
+        job_init(&world, &waiting[i], 0, YOUNG + 1 + i, &descriptor, &no_mesh, true);
+        fill(&waiting[i], i);
+        assert_int_equal(job_start(&world, &waiting[i], 0, &reason), PCCL_OK);
+    }
+    start(OLD, 0, RANKS);
+    assert_int_equal(open_stripes(OLD), 1);
+    run_until_moving(OLD);
+    assert_int_equal(open_stripes(OLD), WINDOW);
+    for (uint32_t i = 0; i < WAITING; i++) {
+        job_stop(&world, &waiting[i], 0, false);
+        job_fini(&waiting[i]);
+    }
+    start(YOUNG, 0, RANKS);
+    end();
+}
+
+/* It holds more than those on short paths may have together. */
+static void what_moves_on_a_long_path_takes_no_room_from_others(void **state)
+{
+    (void)state;
+    set_up(&long_ring);
+    start(OLD, 0, RANKS);
+    run_until_moving(OLD);
+    start(YOUNG, 0, RANKS);
+    assert_true(jobs[OLD][0].transfer->plan.long_path && open_stripes(OLD) > WINDOW * WINDOW);
+    assert_int_equal(open_stripes(YOUNG), WINDOW);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_oldest_that_moves_has_the_room),
         cmocka_unit_test(who_waits_for_peers_takes_no_room),
+        cmocka_unit_test(many_that_wait_for_peers_take_no_room),
+        cmocka_unit_test(what_moves_on_a_long_path_takes_no_room_from_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
