@@ -209,7 +209,8 @@ void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *
 /* Under the lock, and the stream is known: its socket is open. */
 static void look_at(struct pccl_stream *stream, uint64_t now_us)
 {
-    struct pccl_path path = {.rate = stream->rate, .delivered = stream->delivered};
+    struct pccl_path path = {.rate = stream->rate,
+                             .delivered = atomic_load_explicit(&stream->handed_over, memory_order_relaxed)};
     bool known = stream->here ? stream->outgoing : pccl_path_measure(stream->channel.socket, &path);
     stream->sight = (struct pccl_sight_connection){
         .peer = stream->peer, .outgoing = stream->outgoing, .slot = stream->slot, .known = known};

@@ -16,6 +16,8 @@
 #include "net/channel.h"
 #include "net/reactor.h"
 
+#include <stdatomic.h>
+
 enum {
     PCCL_STREAM_FRAME_MAX = 512, /* the longest frame that the engine sends */
     /* Bytes of one visit, bounded so that one stream does not hold up the others. */
@@ -41,7 +43,6 @@ struct pccl_stream {
     struct pccl_stream *next_added, *next_closed; /* in the inbox, or in a batch taken from it */
     uint32_t rtt_us;                              /* measured; 0: unknown */
     uint64_t rate;
-    uint64_t delivered;                 /* if it is here: bytes, as of the last measurement */
     bool is_news;                       /* measured since it was last asked for */
     struct pccl_sight_connection sight; /* as of when somebody looked last, which is at most once a second */
 
@@ -55,6 +56,7 @@ struct pccl_stream {
     uint64_t pace, paced_us;          /* bytes per second at which it sends, as of then; 0: unknown */
     uint64_t begun, measured;         /* bytes whose sending has begun; the same when the path was last measured */
     uint64_t began_us, took_us;       /* if it is here: when sending began; its time since the last measurement */
+    _Atomic uint64_t handed_over;     /* if it is here: bytes of what has been sent; other threads look at it */
     struct pccl_departure departure;  /* valid while `departs` */
     bool departs;
 

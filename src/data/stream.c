@@ -119,8 +119,10 @@ bool pccl_stream_is_idle(const struct pccl_stream *stream)
 static void completed(struct pccl_stream *stream)
 {
     stream->sending = false;
-    if (stream->here)
+    if (stream->here) {
         stream->took_us += pccl_now_us() - stream->began_us;
+        atomic_store_explicit(&stream->handed_over, stream->begun, memory_order_relaxed);
+    }
     if (!stream->departs)
         return;
     stream->departs = false;
@@ -166,8 +168,7 @@ static bool measure_here(const struct pccl_stream *stream, struct pccl_path *pat
 {
     if (stream->sending)
         return false;
-    *path = (struct pccl_path){.rate = (stream->begun - stream->measured) * 1000000 / pccl_max_u64(stream->took_us, 1),
-                               .delivered = stream->begun};
+    *path = (struct pccl_path){.rate = (stream->begun - stream->measured) * 1000000 / pccl_max_u64(stream->took_us, 1)};
     return true;
 }
 
@@ -188,7 +189,6 @@ void pccl_stream_measure(struct pccl_stream *stream)
     uint64_t kept = path.limited ? stream->rate : stream->rate - stream->rate / 8;
     stream->rate = pccl_max_u64(kept, path.rate);
     stream->rtt_us = path.rtt_us;
-    stream->delivered = path.delivered;
     stream->is_news = true;
     uv_mutex_unlock(&engine->lock);
 }

@@ -146,7 +146,7 @@ static enum pccl_link_end verdict(const struct pccl_dialer *dialer)
 
 static void report_failure(struct pccl_dialer *dialer)
 {
-    if (dialer->dial.count == dialer->dial.here)
+    if (dialer->reason.length == 0)
         pccl_text_format(&dialer->reason, "no address to dial");
     bool none = dialer->dial.count > 0 && dialer->short_of_memory == dialer->dial.count;
     enum pccl_link_end how = none && dialer->dial.reports_shortage ? 0 : verdict(dialer);
@@ -211,7 +211,7 @@ static void attempt_failed(struct attempt *attempt, enum pccl_link_end how, cons
         note_failure_here(attempt, how);
     else
         note_failure(attempt, how, reason);
-    if (dialer->asking == attempt)
+    if (dialer->asking == attempt && dialer->over < dialer->dial.count)
         ask_next(dialer);
     schedule(dialer, 0); /* the next address, or the report: on the loop, not inside this call */
 }

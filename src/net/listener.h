@@ -4,7 +4,8 @@
  * the oldest stranger of the address that has the most. Handshakes cost time, so there are so many in a
  * second; connections that come faster wait in a queue of bounded length, those of an address with few before those of
  * one with many, and when that is full, the address with the most makes room. So a flood delays and drops itself,
- * and a site full of peers waits for some of its turns. A shortage of descriptors pauses accepting
+ * and a site full of peers waits for some of its turns. Those at the door on this host have no address, and count as
+ * one: if a flood there crowds them out, they come over TCP. A shortage of descriptors pauses accepting
  * and ends nothing; with a spare descriptor the next stranger can still be heard and answered. Runs
  * on the loop's thread.
  */

@@ -134,19 +134,17 @@ uint32_t pccl_socket_rtt_us(uv_os_sock_t socket)
 
 /*
  * On a short path bbr's pacing costs processor time and gains nothing; nothing else fills a long
- * lossy one. The buffer sizes are left to the system. bench/RESULTS.md has the figures.
+ * lossy one, and one of unknown length may be that. The buffer sizes are left to the system.
+ * bench/RESULTS.md has the figures.
  */
 enum { LONG_PATH_NOTSENT_BYTES = 128 << 10 };
 
+#ifdef __linux__
 static void control_congestion(uv_os_sock_t socket, const char *name)
 {
-#ifdef TCP_CONGESTION
     (void)setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)); /* if there and permitted */
-#else
-    (void)socket;
-    (void)name;
-#endif
 }
+#endif
 
 /*
  * A socket that is connected, or listens, with bbr as the system's choice is paced for good: the
@@ -154,7 +152,7 @@ static void control_congestion(uv_os_sock_t socket, const char *name)
  */
 static void begin_unpaced(uv_os_sock_t socket)
 {
-#if defined(__linux__) && defined(TCP_CONGESTION)
+#ifdef __linux__
     char name[16] = "";
     socklen_t length = sizeof name - 1;
     if (getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 && strcmp(name, "bbr") == 0)

@@ -493,14 +493,39 @@ static void silence_at_the_door_is_silence(void **state)
     struct fixture f;
     int listening, door = open_door();
     struct pccl_address address = live_address(&listening);
+    uint8_t byte;
     (void)state;
     begin_here(&f, &address, 20); /* the kernel accepts; nobody answers */
     loopback_until(&f.loop, &f.done);
     assert_null(f.connection);
     assert_int_equal(f.how, PCCL_LINK_TIMEOUT);
     assert_non_null(strstr(f.reason.bytes, "on this host"));
+    end(&f);
+    /* It is not asked again, over TCP, by a dialer that waits for no answer. */
+    struct pollfd waiting = {.fd = listening, .events = POLLIN};
+    if (poll(&waiting, 1, 0) == 1) {
+        int bare = accept(listening, NULL, NULL);
+        assert_int_equal(recv(bare, &byte, 1, 0), 0);
+        close(bare);
+    }
     close(door);
     close(listening);
+}
+
+/* Whatever is known of its addresses. */
+static void silence_at_the_door_is_told_without_an_address(void **state)
+{
+    struct fixture f;
+    int door = open_door();
+    (void)state;
+    here = true;
+    begin(&f, NULL, 0, PCCL_LINK_RING, 20);
+    here = false;
+    loopback_until(&f.loop, &f.done);
+    assert_null(f.connection);
+    assert_int_equal(f.how, PCCL_LINK_TIMEOUT);
+    assert_non_null(strstr(f.reason.bytes, "on this host"));
+    close(door);
     end(&f);
 }
 
@@ -524,6 +549,7 @@ int main(void)
         cmocka_unit_test(without_a_door_it_is_reached_over_tcp),
         cmocka_unit_test(an_end_at_the_door_proves_nothing),
         cmocka_unit_test(silence_at_the_door_is_silence),
+        cmocka_unit_test(silence_at_the_door_is_told_without_an_address),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

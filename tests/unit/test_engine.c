@@ -450,6 +450,42 @@ static void links_are_measured_as_data_flows(void **state)
     end(&cluster);
 }
 
+/* The bytes that a connection from one to the other has carried, as others see it. */
+static uint64_t delivered(const struct cluster *cluster)
+{
+    struct pccl_sight_connection connections[2];
+    assert_int_equal(pccl_engine_connections(cluster->nodes[0].engine, connections, 2), 2);
+    const struct pccl_sight_connection *to = &connections[connections[1].outgoing];
+    assert_true(to->outgoing && to->known);
+    assert_int_equal(to->lately_us, 0);
+    return to->delivered_bytes;
+}
+
+/* The system knows nothing of it. The watch for processes that stand still asks whether data moves. */
+static void a_link_that_is_not_tcp_tells_what_it_has_carried(void **state)
+{
+    struct cluster cluster = {.ranks = 2};
+    uint32_t rtt_us;
+    uint64_t rate;
+    (void)state;
+    for (uint8_t i = 0; i < 2; i++)
+        node_begin(&cluster.nodes[i], (uint8_t)(i + 1));
+    for (uint32_t i = 0; i < 2; i++) {
+        int pair[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+        node_add(&cluster.nodes[i], &cluster.nodes[!i].id, true, 0, pair[0]);
+        node_add(&cluster.nodes[!i], &cluster.nodes[i].id, false, 0, pair[1]);
+    }
+    run(&cluster, 1, 20000, false, false);
+    assert_in_range(delivered(&cluster), 80000, 90000); /* too little to measure a rate */
+    assert_false(figures(&cluster, 0, 1, &rtt_us, &rate));
+    run(&cluster, 2, 4 << 20, false, false);
+    assert_true(figures(&cluster, 0, 1, &rtt_us, &rate));
+    assert_int_equal(rtt_us, 0);
+    assert_true(rate > 0);
+    end(&cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -471,6 +507,7 @@ int main(void)
         cmocka_unit_test(a_new_name_closes_the_connections_of_the_old),
         cmocka_unit_test(a_connection_that_breaks_fails_what_runs_over_it),
         cmocka_unit_test(links_are_measured_as_data_flows),
+        cmocka_unit_test(a_link_that_is_not_tcp_tells_what_it_has_carried),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
