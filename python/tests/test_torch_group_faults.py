@@ -49,6 +49,10 @@ def test_all_tags_at_once(nursery):
     nursery.world("torch_threads.all_tags_at_once", 2)
 
 
+def test_another_thread_at_each_line(nursery):
+    nursery.world("torch_threads.at_each_line", 1)
+
+
 @pytest.mark.nightly
 def test_interrupts_leave_ranks_in_step(nursery):
     """At some of the lines."""

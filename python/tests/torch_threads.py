@@ -1,5 +1,6 @@
 """A program of ranks (torch_bodies.py) in which two threads of one use the same group."""
 
+import sys
 import threading
 
 import torch
@@ -45,4 +46,28 @@ def all_tags_at_once():
             dist.all_reduce(one)
     assert [one.item() for one in own] == [2 * value for value in [*values, 9.0]]
     dist.barrier()
+    dist.destroy_process_group()
+
+
+def at_each_line():
+    """Another thread comes at any line of an all-reduce: it finds nothing that is in use, and breaks nothing."""
+    start()
+    pool, visits = dist.group.WORLD._pool, dist.group.WORLD._core._visits
+    comes, found = [], []
+
+    def line(_frame, event, _argument):
+        if event == "line":
+            found.extend(one for one in pool.free if one.mark in visits)
+            comes.append(pool.make())
+        return line
+
+    before = sys.gettrace()
+    for is_async in (False, True):
+        pool.free.append(pool.make())
+        sys.settrace(lambda *_: line)
+        try:
+            dist.all_reduce(torch.ones(1), async_op=is_async)
+        finally:
+            sys.settrace(before)
+    assert len(comes) > 20 and not found, found
     dist.destroy_process_group()

@@ -40,7 +40,6 @@ static pcclResult_t carry_out_for(const struct pccl_asked *asked, pcclComm_t *co
     struct pccl_request request = {0};
     if (!handle)
         return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
-    *handle = (pcclAsyncReduceOp_t){0};
     enum pccl_status status = pccl_api_request(asked, &request, &why.reason);
     pcclResult_t result = status == PCCL_OK ? pccl_api_operation_for(comm, &request, timeout_ms, handle)
                                             : pccl_api_operation_result(comm, status, &why);
@@ -87,6 +86,8 @@ pcclResult_t pcclAllReduceWithOptionsFor(const void *sendbuf, void *recvbuf, siz
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
     struct pccl_asked asked = from_to(PCCL_ALL_REDUCE, sendbuf, recvbuf, count, datatype, options);
     asked.op = op;
+    if (handle_out)
+        *handle_out = (pcclAsyncReduceOp_t){0};
     PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out_for(&asked, comm, timeout_ms, handle_out));
 }
 

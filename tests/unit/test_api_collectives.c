@@ -581,6 +581,11 @@ static void an_all_reduce_is_awaited_for_a_limited_time(void **state)
     refuse(world,
            pcclAllReduceWithOptionsFor(&given[0], &got[0], 1, pcclInt32, pcclSum, &options, world->peers[0], 0, NULL),
            "the handle is NULL");
+    handles[0].comm = world->peers[0];
+    assert_int_equal(
+        pcclAllReduceWithOptionsFor(&given[0], &got[0], 1, pcclInt32, pcclSum, &options, NULL, 0, &handles[0]),
+        pcclInvalidArgument);
+    assert_null(handles[0].comm);
 }
 
 static void wrong_buffers_are_explained(void **state)

@@ -530,7 +530,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         holder.number = number = self._sequence
         self._sequence = number + 1
         holder.tag = tag = number % TAGS
-        if self._pool.is_shared:
+        if len(self._pool.made) > 1:
             self._pool.wait_for_others(holder)
         if self._under_way:
             before = self._under_way.pop(tag, None)

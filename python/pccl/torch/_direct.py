@@ -12,7 +12,7 @@ import ctypes
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Set, Tuple
 
 import torch
 import torch.distributed as dist
@@ -81,21 +81,31 @@ class Pool:
 
     def __init__(self, core: Core, members: Tuple[str, ...]) -> None:
         self._core, self._ids = core, _collectives.peer_ids("members", members)
-        self._made: weakref.WeakSet[Prepared] = weakref.WeakSet()
+        # Other threads change both meanwhile, so each use of them is one step.
+        self.made: Set[weakref.ref[Prepared]] = set()
         self.free: List[Prepared] = []
-        self.is_shared = False
+
+    def take(self) -> Prepared:
+        try:
+            return self.free.pop()
+        except IndexError:
+            return self.make()
 
     def make(self) -> Prepared:
         made = Prepared(self._core, self._ids)
-        self._made.add(made)
-        self.is_shared = len(self._made) > 1
+        self.made.add(weakref.ref(made, self.made.discard))
         return made
 
     def wait_for_others(self, holder: Any) -> None:
         """Until no other thread is in all_reduce_now() with its tag: at most for about a slice."""
-        visits = self._core._visits
-        while any(one.tag == holder.tag and one is not holder and one.mark in visits for one in list(self._made)):
+        while any(self._is_before(mark(), holder) for mark in self.made.copy()):
             time.sleep(_PAUSE_S)
+
+    def _is_before(self, one: Optional[Prepared], holder: Any) -> bool:
+        if one is None or one.tag != holder.tag or one.mark not in self._core._visits:
+            return False
+        number = one.number
+        return number is not None and number < holder.number  # of two that wait, the first one goes on
 
 
 class _Operation(Operation):
@@ -187,7 +197,7 @@ def all_reduce(group: ProcessGroup, tensor: torch.Tensor, given: Any) -> Any:
     if arguments is None:
         return UNUSUAL
     pool, handle = group._pool, _native.AsyncReduceOpC()
-    prepared = pool.free.pop() if pool.free else pool.make()
+    prepared = pool.take()
     try:
         prepared.struct.tag = tag = group._take_number(prepared)
         operation = _Operation(group._core, tag, handle, tensor.untyped_storage())
@@ -213,9 +223,10 @@ def all_reduce_now(group: ProcessGroup, tensor: torch.Tensor, opts: Any) -> Any:
     if arguments is None:
         return UNUSUAL
     pool, core = group._pool, group._core
-    prepared = pool.free.pop() if pool.free else pool.make()
+    prepared = pool.take()
     handle = prepared.operation
     handle.comm = None
+    is_free = False
     try:
         core._visits.add(prepared.mark)
         if core._closing:
@@ -224,7 +235,7 @@ def all_reduce_now(group: ProcessGroup, tensor: torch.Tensor, opts: Any) -> Any:
         code = _carry_out(*arguments, prepared.options, prepared.handle, _SLICE_MS, prepared.place)
         if code == _SUCCESS:
             prepared.number = None
-            pool.free.append(prepared)
+            is_free = True
             return None
         if not handle.comm:
             group._give_back(prepared)
@@ -241,6 +252,8 @@ def all_reduce_now(group: ProcessGroup, tensor: torch.Tensor, opts: Any) -> Any:
         core._visits.discard(prepared.mark)
         if core._closing:
             core.left()
+        if is_free:  # not before the mark of this use is gone: another thread makes its own with it
+            pool.free.append(prepared)
 
 
 def _handed_over(
