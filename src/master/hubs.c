@@ -157,7 +157,7 @@ void pccl_master_take_over_hubs(struct pccl_peer_group *group)
     for (uint32_t i = 0; group->ring_count <= PCCL_HUB_PEERS_MAX && i < group->ring_count; i++) {
         struct pccl_remote *remote = group->ring[i];
         remote->to_hub.wanted = (group->cost.to_hubs & pccl_hub_bit(remote->rank)) != 0;
-        remote->to_hub.for_all = pccl_cost_has_all_pairs(&group->cost, group->ring_count);
+        remote->to_hub.for_all = group->cost.to_hubs == pccl_all_hubs(group->ring_count);
         remote->from_hub.wanted = (group->cost.from_hubs & pccl_hub_bit(remote->rank)) != 0;
     }
 }

@@ -118,13 +118,19 @@ static bool all_is_acknowledged(struct sim *sim)
     return true;
 }
 
+/* What callers optimize between two updates that let newcomers in, and once more for who has just missed one. */
+static uint64_t optimizations_us(const struct sim_plan *plan)
+{
+    return plan->optimize_percent > 0 ? 6 * (plan->master.optimize_ms * SIM_MS + plan->search_us + 2 * SIM_S) : 0;
+}
+
 void sim_converge(struct sim *sim)
 {
     const struct sim_plan *plan = &sim->plan;
     uint64_t bound = (plan->master.alone_ms + plan->master.silence_ms + plan->master.recover_ms +
                       plan->peer.master_lost_ms + plan->master.warm_up_ms + plan->peer.op_timeout_ms) *
                          SIM_MS +
-                     plan->user_timeout_us + 10 * SIM_S;
+                     plan->user_timeout_us + 10 * SIM_S + optimizations_us(plan);
     if (plan->divergent) /* callers that differ wait for each other's deadlines, many times */
         bound += 40 * plan->peer.op_timeout_ms * SIM_MS;
     must_reach(sim, membership_is_whole, bound, "not everybody is a member");
@@ -134,10 +140,8 @@ void sim_converge(struct sim *sim)
         sim->peers[i]->commits_mark = sim->peers[i]->commits;
         sim->peers[i]->updates_mark = sim->peers[i]->app.updates;
     }
-    uint64_t work_us =
-        20 * SIM_S + 40 * plan->pause_us + (plan->divergent ? 40 * plan->peer.op_timeout_ms * SIM_MS : 0);
-    if (plan->optimize_percent > 0)
-        work_us += 6 * (plan->master.optimize_ms * SIM_MS + plan->search_us + 2 * SIM_S);
+    uint64_t work_us = 20 * SIM_S + 40 * plan->pause_us + optimizations_us(plan) +
+                       (plan->divergent ? 40 * plan->peer.op_timeout_ms * SIM_MS : 0);
     must_reach(sim, all_have_progressed, work_us, "not everybody commits and updates");
     sim->resting = true;
     sim->rest_joint = sim_app_after_update(pccl_master_joint(sim->master->machine) + 1);

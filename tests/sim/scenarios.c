@@ -561,6 +561,8 @@ const struct sim_scenario sim_scenarios[] = {
      scenario_hubs_die_together},
     {"hubs-kill", "the hub, or another end, dies while links are opened; somebody joins", scenario_hubs_kill},
     {"hubs-restart", "the master dies while links are opened, and when they stand", scenario_hubs_restart},
+    {"hubs-restart-all", "the master dies while links of an all-to-all are opened: its hubs still go together",
+     scenario_hubs_restart_all},
     {"hubs-restart-commit", "the master dies before it has heard that all are done", scenario_hubs_restart_commit},
     {"hubs-limit", "more members than a hub may have links", scenario_hubs_limit},
     {"hubs-and-views", "views of other groups, and such that only re-plan, between asking and update",

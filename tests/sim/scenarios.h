@@ -86,6 +86,7 @@ void scenario_hubs_die(struct sim *sim);
 void scenario_hubs_die_together(struct sim *sim);
 void scenario_hubs_kill(struct sim *sim);
 void scenario_hubs_restart(struct sim *sim);
+void scenario_hubs_restart_all(struct sim *sim);
 void scenario_hubs_restart_commit(struct sim *sim);
 void scenario_hubs_limit(struct sim *sim);
 void scenario_hubs_and_views(struct sim *sim);

@@ -319,6 +319,27 @@ void scenario_hubs_restart(struct sim *sim)
     MUST(sim, all_links(MANY) == MANY + MANY - 2);
 }
 
+/*
+ * The master dies while links of an all-to-all are opened, and a view names its hubs: its successor knows that they go
+ * together, and one link that cannot be opened ends all.
+ */
+void scenario_hubs_restart_all(struct sim *sim)
+{
+    begin(sim);
+    scenario_part(sim, in_ring(sim, 9), in_ring(sim, 3), SIM_DROP);
+    do_all(sim, MANY, PCCL_ALL_TO_ALL, NULL);
+    scenario_run_ms(sim, 1);
+    sim_peer_kill(sim, p[MANY - 1], false);
+    WAIT(sim, 500, p[0]->machine->ring_count == MANY - 1);
+    MUST(sim, all_have_hubs(MANY - 1, false, all_hubs(MANY - 1), 0));
+    scenario_restart_master(sim, 100);
+    WAIT(sim, 3000, sim->master->machine->member_count == MANY - 1);
+    MUST(sim, all_have_hubs(MANY - 1, false, all_hubs(MANY - 1), 0));
+    scenario_run_ms(sim, 3000);
+    update(sim, MANY - 1);
+    MUST(sim, all_have_hubs(MANY - 1, false, 0, 0) && all_links(MANY - 1) == MANY - 1);
+}
+
 /* The master dies before it has heard that all are done; its successor commits, and asks for the links. */
 void scenario_hubs_restart_commit(struct sim *sim)
 {

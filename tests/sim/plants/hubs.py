@@ -98,4 +98,12 @@ PLANTS = [
              "pccl_master_take_over_hubs(group);",
              ";"),
         ]),
+    Bug("hubs_of_all_part_in_a_restart",
+        "a restarted master keeps the hubs of an all-to-all that was still opening links when one of them ends",
+        [], ["hubs-restart-all"],
+        [
+            ("src/master/hubs.c",
+             "remote->to_hub.for_all = group->cost.to_hubs == pccl_all_hubs(group->ring_count);",
+             "remote->to_hub.for_all = pccl_cost_has_all_pairs(&group->cost, group->ring_count);"),
+        ]),
 ]
