@@ -519,7 +519,7 @@ static struct pccl_transfer_config config_of(struct rig_attempt *attempt, struct
         .instance = {.tag = attempt->op, .use = attempt->use},
         .view = {.inc = 1, .number = attempt->view_number},
         .descriptor = place->descriptor,
-        .cost = rig_cost(spec),
+        .cost = rig_cost(spec, attempt->op),
         .ring = ring,
         .ranks = place->seat.ranks,
         .root = place->seat.root,

@@ -92,13 +92,14 @@ struct rig_spec {
     uint32_t ring[RIG_RANKS_MAX];           /* of the first view; later rings leave out the dead */
     struct pccl_id ids[RIG_RANKS_MAX];
     struct rig_op ops[RIG_OPS_MAX];
-    bool direct;     /* and a link for each pair */
-    bool long_path;  /* first steps are sent ahead of READY */
-    bool long_turns; /* turns of given lengths go on to the end of their parts */
-    bool linked;     /* all links stand when the first operation starts */
-    bool redialed;   /* a lost connection is replaced even if its lane has others */
-    bool uneven;     /* some connections and ranks are much slower than others */
-    bool whole;      /* as many bytes move at a time as there is room for */
+    bool direct;      /* and a link for each pair */
+    bool long_path;   /* first steps are sent ahead of READY */
+    bool mixed_paths; /* those of every second operation: if that of the others is not long */
+    bool long_turns;  /* turns of given lengths go on to the end of their parts */
+    bool linked;      /* all links stand when the first operation starts */
+    bool redialed;    /* a lost connection is replaced even if its lane has others */
+    bool uneven;      /* some connections and ranks are much slower than others */
+    bool whole;       /* as many bytes move at a time as there is room for */
     uint32_t pipe_bytes;
     size_t window_bytes, scratch_bytes;
     uint8_t *inputs[RIG_OPS_MAX][RIG_ROUNDS_MAX][RIG_RANKS_MAX];
@@ -112,7 +113,7 @@ void rig_spec_random(struct rig_spec *spec, uint64_t seed);
 void rig_spec_release(struct rig_spec *spec);
 void rig_spec_print(const struct rig_spec *spec);
 uint32_t rig_ring_of(const struct rig_spec *spec, uint32_t view, uint32_t *ranks); /* in ring order; their number */
-struct pccl_cost rig_cost(const struct rig_spec *spec);
+struct pccl_cost rig_cost(const struct rig_spec *spec, uint32_t op);
 
 /* One rank's place in an operation and view: whom it names, and what its caller holds. */
 struct rig_place {

@@ -92,9 +92,11 @@ enum pccl_status __wrap_pccl_plan_make_sections(const struct pccl_descriptor *de
     return status;
 }
 
-struct pccl_cost rig_cost(const struct rig_spec *spec)
+/* Of mixed paths every second operation is on one of the other kind, as sends may be, and subgroups. */
+struct pccl_cost rig_cost(const struct rig_spec *spec, uint32_t op)
 {
-    return (struct pccl_cost){.mesh = spec->direct, .rtt_us = spec->long_path ? 50000 : 0};
+    const bool long_path = spec->long_path != (spec->mixed_paths && op % 2 != 0);
+    return (struct pccl_cost){.mesh = spec->direct, .rtt_us = long_path ? 50000 : 0};
 }
 
 uint32_t rig_ring_of(const struct rig_spec *spec, uint32_t view, uint32_t *ranks)
@@ -241,7 +243,7 @@ const uint64_t *rig_starts(const struct rig_place *place)
 
 bool rig_plan(const struct rig_spec *spec, uint32_t op, const struct rig_place *place, struct pccl_plan *plan)
 {
-    const struct pccl_cost cost = rig_cost(spec);
+    const struct pccl_cost cost = rig_cost(spec, op);
     struct pccl_text reason;
     rig_plan_for(spec, &spec->ops[op]);
     return place->seat.ranks >= 2 && pccl_plan_make(&place->descriptor, &cost, place->seat, place->positions,
@@ -269,7 +271,7 @@ static uint32_t plan_sections(const struct rig_spec *spec, uint32_t op, const st
     const uint32_t count = rig_tensors(&spec->ops[op], tensors);
     if (count == 0)
         return rig_plan(spec, op, place, plans);
-    const struct pccl_cost cost = rig_cost(spec);
+    const struct pccl_cost cost = rig_cost(spec, op);
     struct pccl_plan whole;
     struct pccl_text reason;
     struct pccl_section sections[2] = {
@@ -800,6 +802,7 @@ void rig_spec_random(struct rig_spec *spec, uint64_t seed)
     spec->redialed = pccl_prng_below(&prng, 2) == 0;
     spec->uneven = pccl_prng_below(&prng, 2) == 0;
     spec->long_turns = (seed & 1) != 0;
+    spec->mixed_paths = (seed & 2) != 0;
     spec->whole = pccl_prng_below(&prng, 4) == 0;
     spec->pipe_bytes = 1 + (uint32_t)pccl_prng_below(&prng, pccl_prng_below(&prng, 2) == 0 ? RIG_PIPE_MAX : 200);
     spec->window_bytes = 1 + (size_t)pccl_prng_below(&prng, UINT64_C(1) << pccl_prng_below(&prng, 14));
@@ -812,11 +815,11 @@ void rig_spec_random(struct rig_spec *spec, uint64_t seed)
 
 void rig_spec_print(const struct rig_spec *spec)
 {
-    printf("%u ranks (%s), %u connections a lane of %u bytes%s%s%s%s%s%s, window %zu, scratch %zu, rounds %u, ring",
+    printf("%u ranks (%s), %u connections a lane of %u bytes%s%s%s%s%s%s%s, window %zu, scratch %zu, rounds %u, ring",
            spec->ranks, spec->direct ? "direct" : "ring", spec->pool, spec->pipe_bytes, spec->long_path ? ", long" : "",
-           spec->linked ? ", linked" : "", spec->redialed ? ", redialed" : "", spec->uneven ? ", uneven" : "",
-           spec->whole ? ", whole" : "", spec->long_turns ? ", long turns" : "", spec->window_bytes,
-           spec->scratch_bytes, spec->rounds);
+           spec->mixed_paths ? ", mixed" : "", spec->linked ? ", linked" : "", spec->redialed ? ", redialed" : "",
+           spec->uneven ? ", uneven" : "", spec->whole ? ", whole" : "", spec->long_turns ? ", long turns" : "",
+           spec->window_bytes, spec->scratch_bytes, spec->rounds);
     for (uint32_t i = 0; i < spec->ranks; i++)
         printf(" %u", spec->ring[i]);
     printf("\n");
