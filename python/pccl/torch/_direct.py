@@ -209,7 +209,10 @@ def all_reduce(group: ProcessGroup, tensor: torch.Tensor, given: Any) -> Any:
         group._give_back(prepared)
         return UNUSUAL
     except BaseException as interrupt:
-        _interrupted(group, prepared, handle, tensor, None, interrupt)
+        if handle.comm:
+            group._follow(made, [tensor], None).interrupted(interrupt)
+        else:
+            group._give_back(prepared)
         raise
     finally:
         prepared.number = None
@@ -268,7 +271,7 @@ def _handed_over(
 def _interrupted(
     group: ProcessGroup, prepared: Prepared, handle: Any, tensor: torch.Tensor, opts: Any, by: BaseException
 ) -> None:
-    """Before its launch, on its way, or when it is over."""
+    """Before its launch, on its way, or when it is over. Within the visit."""
     done = ctypes.c_bool()
     if not handle.comm:
         group._give_back(prepared)
