@@ -295,6 +295,18 @@ static socklen_t name_of(const struct pccl_id *id, struct sockaddr_un *native)
     return offsetof(struct sockaddr_un, sun_path) + PREFIX + DIGITS;
 }
 
+/*
+ * Any user of this host can take the name of a peer that is on another one, and be silent: we would wait for it in
+ * vain. So whoever listens there has to be a user that could stop us anyway.
+ */
+static bool is_of_this_user_or_root(uv_os_sock_t connected)
+{
+    struct ucred listening;
+    socklen_t length = sizeof listening;
+    return getsockopt(connected, SOL_SOCKET, SO_PEERCRED, &listening, &length) == 0 &&
+           (listening.uid == geteuid() || listening.uid == 0);
+}
+
 /* Opens a socket and binds or connects it. */
 static int open_here(const struct pccl_id *id, bool listens, uv_os_sock_t *out)
 {
@@ -319,7 +331,19 @@ static int open_here(const struct pccl_id *id, bool listens, uv_os_sock_t *out)
 
 int pccl_socket_listen_here(const struct pccl_id *id, uv_os_sock_t *out) { return open_here(id, true, out); }
 
-int pccl_socket_dial_here(const struct pccl_id *id, uv_os_sock_t *out) { return open_here(id, false, out); }
+int pccl_socket_dial_here(const struct pccl_id *id, uv_os_sock_t *out)
+{
+    uv_os_sock_t dialed;
+    int error = open_here(id, false, &dialed);
+    if (error)
+        return error;
+    if (!is_of_this_user_or_root(dialed)) {
+        pccl_socket_close(dialed);
+        return UV_EACCES;
+    }
+    *out = dialed;
+    return 0;
+}
 #else
 int pccl_socket_listen_here(const struct pccl_id *id, uv_os_sock_t *out)
 {

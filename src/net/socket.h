@@ -40,7 +40,7 @@ PCCL_MUST_CHECK int pccl_socket_listen_local(const char *path, uv_os_sock_t *soc
 /*
  * A peer's door for those on its own host, and the way to it: a Unix socket that is named after the peer's id. The
  * name ends with the socket, and is known only in its network namespace. 0; UV_ECONNREFUSED: the peer is not on this
- * host; UV_ENOTSUP: this system has no such names.
+ * host; UV_EACCES: another user who is not root has its name; UV_ENOTSUP: this system has no such names.
  */
 PCCL_MUST_CHECK int pccl_socket_listen_here(const struct pccl_id *id, uv_os_sock_t *socket);
 PCCL_MUST_CHECK int pccl_socket_dial_here(const struct pccl_id *id, uv_os_sock_t *socket);

@@ -448,12 +448,11 @@ static void a_peer_on_this_host_is_reached_at_its_door(void **state)
     end(&f);
 }
 
-static void without_a_door_it_is_reached_over_tcp(void **state)
+static void reach_over_tcp(void)
 {
     struct fixture f;
     int listening;
     struct pccl_address address = live_address(&listening);
-    (void)state;
     begin_here(&f, &address, 60000);
     int bare = accept_one(&f, listening);
     welcome(&f, bare, 7);
@@ -464,6 +463,26 @@ static void without_a_door_it_is_reached_over_tcp(void **state)
     close(bare);
     close(listening);
     end(&f);
+}
+
+static void without_a_door_it_is_reached_over_tcp(void **state)
+{
+    (void)state;
+    reach_over_tcp();
+}
+
+/* It would be silent, and the peer may be on another host. */
+static void another_users_door_is_passed_by(void **state)
+{
+    enum { ANOTHER_USER = 65534 };
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(seteuid(ANOTHER_USER), 0);
+    int door = open_door();
+    assert_int_equal(seteuid(0), 0);
+    reach_over_tcp();
+    close(door);
 }
 
 /* Whether the peer is alive is for TCP to prove. */
@@ -547,6 +566,7 @@ int main(void)
         cmocka_unit_test(a_canceled_dialer_says_nothing),
         cmocka_unit_test(a_peer_on_this_host_is_reached_at_its_door),
         cmocka_unit_test(without_a_door_it_is_reached_over_tcp),
+        cmocka_unit_test(another_users_door_is_passed_by),
         cmocka_unit_test(an_end_at_the_door_proves_nothing),
         cmocka_unit_test(silence_at_the_door_is_silence),
         cmocka_unit_test(silence_at_the_door_is_told_without_an_address),
