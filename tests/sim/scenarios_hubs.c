@@ -208,6 +208,20 @@ void scenario_hubs_cut(struct sim *sim)
     do_all(sim, MANY, PCCL_GATHER, root);
 }
 
+/* The link between these two dies for good while an operation of all uses it, which fails. */
+static void fail_by_link(struct sim *sim, uint8_t collective, const struct sim_peer *root, struct sim_peer *near,
+                         struct sim_peer *far)
+{
+    struct pccl_peer_op *ops[MANY];
+    sim->bulk_by_hand = true;
+    launch(sim, MANY, collective, root, ops);
+    scenario_part(sim, near, far, SIM_REFUSE);
+    scenario_run_ms(sim, 1);
+    sim_bulk_break(sim, far, ops[far->process.number], PCCL_CLASS_PEER_LOST);
+    must_end(sim, MANY, ops, PCCL_CLASS_PEER_LOST);
+    sim->bulk_by_hand = false;
+}
+
 /* A link of a hub that dies for good: one failure, a view without this hub, and the retry goes around the ring. */
 void scenario_hubs_die(struct sim *sim)
 {
@@ -218,14 +232,7 @@ void scenario_hubs_die(struct sim *sim)
     scenario_run_ms(sim, 200);
     update(sim, MANY);
     MUST(sim, all_have_hubs(MANY, true, bit_of(root), bit_of(other)));
-    struct pccl_peer_op *ops[MANY];
-    sim->bulk_by_hand = true;
-    launch(sim, MANY, PCCL_GATHER, root, ops);
-    scenario_part(sim, root, far, SIM_REFUSE);
-    scenario_run_ms(sim, 1);
-    sim_bulk_break(sim, far, ops[far->process.number], PCCL_CLASS_PEER_LOST);
-    must_end(sim, MANY, ops, PCCL_CLASS_PEER_LOST);
-    sim->bulk_by_hand = false;
+    fail_by_link(sim, PCCL_GATHER, root, root, far);
     MUST(sim, all_have_hubs(MANY, true, 0, bit_of(other)) && scenario_departures(sim) == 0);
     do_all(sim, MANY, PCCL_GATHER, root);
     do_all(sim, MANY, PCCL_SCATTER, other);
@@ -246,14 +253,10 @@ void scenario_hubs_die_together(struct sim *sim)
     scenario_run_ms(sim, 300);
     update(sim, MANY);
     MUST(sim, all_have_hubs(MANY, true, all_hubs(MANY), 0));
+    fail_by_link(sim, PCCL_ALL_TO_ALL, NULL, root, far);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0));
     struct pccl_peer_op *ops[MANY];
     sim->bulk_by_hand = true;
-    launch(sim, MANY, PCCL_ALL_TO_ALL, NULL, ops);
-    scenario_part(sim, root, far, SIM_REFUSE);
-    scenario_run_ms(sim, 1);
-    sim_bulk_break(sim, far, ops[far->process.number], PCCL_CLASS_PEER_LOST);
-    must_end(sim, MANY, ops, PCCL_CLASS_PEER_LOST);
-    MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0));
     launch(sim, MANY, PCCL_ALL_TO_ALL, NULL, ops);
     scenario_part(sim, in_ring(sim, 5), in_ring(sim, 11), SIM_REFUSE);
     scenario_run_ms(sim, 1500);

@@ -425,7 +425,7 @@ static int open_door(void)
     const struct pccl_id id = peer(7);
     int error = pccl_socket_listen_here(&id, &door);
     if (error == UV_ENOTSUP)
-        skip();
+        skip(); /* this system has no names outside the file system */
     assert_int_equal(error, 0);
     return door;
 }
@@ -477,7 +477,7 @@ static void another_users_door_is_passed_by(void **state)
     enum { ANOTHER_USER = 65534 };
     (void)state;
     if (geteuid() != 0)
-        skip();
+        skip(); /* only root can act as another user */
     assert_int_equal(seteuid(ANOTHER_USER), 0);
     int door = open_door();
     assert_int_equal(seteuid(0), 0);
