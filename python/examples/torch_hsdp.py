@@ -9,6 +9,7 @@ other launchers, which come, go and are killed while the rest goes on:
 
     pccl_master &
     export PCCL_MASTER=127.0.0.1:48148
+    export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1        or gloo and NCCL may read where workers that died were listening
     torchrun --standalone --nproc-per-node 2 --max-restarts 100 torch_hsdp.py --elastic &        a replica, of several
 """
 
@@ -103,7 +104,8 @@ def main() -> None:
             print(f"step {step}: {replicas} replicas, loss {mean.item():.5f}", flush=True)
 
     digest = sum(p.full_tensor().double().abs().sum().item() for p in model.parameters())
-    print(f"digest {digest:.10f}", flush=True)
+    if dist.get_rank() == 0:
+        print(f"digest {digest:.10f}", flush=True)
     if replica:
         replica.leave()
     dist.destroy_process_group()

@@ -86,7 +86,7 @@ def test_a_torchrun_for_each_replica(torchrun, address):
 @pytest.mark.nightly
 def test_a_torchrun_for_each_replica_of_two(torchrun, address):
     """HSDP: the launcher ends the other worker, too, and both come in again."""
-    given = {"workers": 2, "PCCL_MASTER": address}
+    given = {"workers": 2, "PCCL_MASTER": address, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     two = [torchrun("torch_hsdp.py", "--elastic", "--pause", 0.1, "--steps", ENDLESS, **given) for _ in range(2)]
     launcher.wait_for(two, ": 2 replicas")
     os.kill(workers(two[0])[1], signal.SIGKILL)
