@@ -374,7 +374,9 @@ static enum pccl_status misfit(struct pccl_text *reason, const char *name, uint3
     return PCCL_ARGUMENT;
 }
 
-bool pccl_params_go_here(const struct pccl_params *params) { return strcmp(params->local, "auto") == 0; }
+bool pccl_params_go_here(const struct pccl_params *params) { return strcmp(params->local, "tcp") != 0; }
+
+bool pccl_params_use_pipes(const struct pccl_params *params) { return strcmp(params->local, "auto") == 0; }
 
 /* Values that do not fit together. */
 static enum pccl_status check_master(const struct pccl_params *params, struct pccl_text *reason)
@@ -401,8 +403,8 @@ static enum pccl_status check_master(const struct pccl_params *params, struct pc
 static enum pccl_status check_communicator(const pcclOptions_t *options, const struct pccl_params *params,
                                            struct pccl_text *reason)
 {
-    if (strcmp(params->local, "tcp") != 0 && !pccl_params_go_here(params)) {
-        pccl_text_format(reason, "bad value of local: '%s' (neither auto nor tcp)", params->local);
+    if (strcmp(params->local, "tcp") != 0 && strcmp(params->local, "unix") != 0 && !pccl_params_use_pipes(params)) {
+        pccl_text_format(reason, "bad value of local: '%s' (none of auto, unix and tcp)", params->local);
         return PCCL_ARGUMENT;
     }
     if (params->dial_ms > params->dial_max_ms) {

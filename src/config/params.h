@@ -117,7 +117,7 @@
     X(COMMUNICATOR, U32, port_range, "PCCL_PORT_RANGE", "1024", 1, 65536,                                              \
       "how many ports are tried, from port upwards")                                                                   \
     X(COMMUNICATOR, TEXT, local, "PCCL_LOCAL", "auto", 0, 7,                                                           \
-      "data between peers on one host: auto (Unix sockets where the system has them without files) or tcp")            \
+      "data between peers on one host: auto (memory that both map, where the system has that), unix (sockets) or tcp") \
     X(COMMUNICATOR, TEXT, name, "PCCL_NAME", "", 0, 64, "name of this peer in errors and logs")                        \
     X(COMMUNICATOR, U32, recorder_operations, "PCCL_RECORDER_OPERATIONS", "256", 1, 65536,                             \
       "ended operations that the flight recorder keeps; each takes up to 830 bytes")                                   \
@@ -186,6 +186,7 @@ void pccl_params_unknown(char *const *environment, void (*report)(void *context,
 
 /* Whether peers on this host are reached without TCP. */
 bool pccl_params_go_here(const struct pccl_params *params);
+bool pccl_params_use_pipes(const struct pccl_params *params);
 
 /* One item of an address list. */
 struct pccl_endpoint {

@@ -15,6 +15,7 @@ static const uint8_t filler[FILLER_BYTES];
 static void on_poll(uv_poll_t *poll, int status, int events);
 static void on_alarm(struct pccl_alarm *alarm);
 static void on_kick(uv_idle_t *kick);
+static void visit(struct pccl_channel *channel, int ready);
 
 /* ---- life ---- */
 
@@ -41,12 +42,17 @@ void pccl_channel_fini(struct pccl_channel *channel)
     give_back_out(channel);
     pccl_secure_destroy(channel->secure);
     channel->secure = NULL;
+    pccl_pipe_destroy(channel->pipe);
+    pccl_pipe_destroy(channel->offered);
+    channel->pipe = channel->offered = NULL;
 }
 
-/* Once the channel is secured and open. */
+static bool has_kick(const struct pccl_channel *channel) { return channel->secure || channel->pipe; }
+
+/* Once the channel is secured, or has its pipe, and is open. */
 static void make_kick(struct pccl_channel *channel)
 {
-    if (!channel->secure || channel->state != PCCL_CHANNEL_OPEN)
+    if (!has_kick(channel) || channel->state != PCCL_CHANNEL_OPEN)
         return;
     (void)uv_idle_init(channel->poll.loop, &channel->kick); /* cannot fail */
     channel->kick.data = channel;
@@ -88,7 +94,7 @@ static void let_go(struct pccl_channel *channel)
     PCCL_ASSERT(channel->state == PCCL_CHANNEL_OPEN || channel->state == PCCL_CHANNEL_LEAVING);
     channel->state = PCCL_CHANNEL_CLOSED;
     uv_close((uv_handle_t *)&channel->poll, on_handle_closed); /* from now on the loop does not watch the socket */
-    if (channel->secure)
+    if (has_kick(channel))
         uv_close((uv_handle_t *)&channel->kick, on_handle_closed);
     pccl_alarm_close(&channel->alarm, on_handle_closed);
 }
@@ -115,6 +121,10 @@ void pccl_channel_detach(struct pccl_channel *channel, struct pccl_handover *out
         pccl_secure_destroy(out->secure);
         out->secure = NULL;
     }
+    if (channel->offered && pccl_pipe_is_agreed(channel->offered)) {
+        out->pipe = channel->offered;
+        channel->offered = NULL;
+    }
 }
 
 void pccl_channel_adopt(struct pccl_channel *channel, struct pccl_handover *handover)
@@ -123,6 +133,11 @@ void pccl_channel_adopt(struct pccl_channel *channel, struct pccl_handover *hand
     channel->reader = handover->reader;
     if (handover->secure)
         pccl_channel_secure(channel, handover->secure);
+    channel->pipe = handover->pipe;
+    if (channel->pipe) /* what was read behind the handshake are bells */
+        channel->reader.start = channel->reader.end;
+    if (channel->pipe)
+        make_kick(channel);
 }
 
 void pccl_handover_drop(struct pccl_handover *handover)
@@ -130,12 +145,35 @@ void pccl_handover_drop(struct pccl_handover *handover)
     pccl_socket_close(handover->socket);
     pccl_frame_reader_fini(&handover->reader);
     pccl_secure_destroy(handover->secure);
+    pccl_pipe_destroy(handover->pipe);
 }
 
 /* ---- waiting ---- */
 
+/* What there is in the pipe, whatever has woken us. */
+static int begin_piped(struct pccl_channel *channel, int ready)
+{
+    int news = 0;
+    if (ready)
+        pccl_pipe_hear(channel->pipe, channel->socket);
+    if (ready < 0)
+        channel->armed = 0;
+    if (pccl_pipe_has_ended(channel->pipe))
+        news |= UV_DISCONNECT;
+    if ((channel->input & UV_READABLE) && pccl_pipe_has_input(channel->pipe))
+        news |= UV_READABLE;
+    channel->dry = !news;
+    if (channel->blocked && pccl_pipe_has_room(channel->pipe)) {
+        channel->blocked = channel->watch_output = false;
+        news |= UV_WRITABLE;
+    }
+    return news;
+}
+
 int pccl_channel_begin(struct pccl_channel *channel, int ready)
 {
+    if (channel->pipe)
+        return begin_piped(channel, ready);
     if (ready < 0) { /* the watcher found an error of the socket and has stopped: writing or reading tells which */
         channel->armed = 0;
         ready = UV_READABLE | UV_WRITABLE;
@@ -152,20 +190,33 @@ int pccl_channel_begin(struct pccl_channel *channel, int ready)
     return news;
 }
 
-/* The input waits in the encryption, or does not any more. */
-static void watch_kick(struct pccl_channel *channel, int input)
+static void set_kick(struct pccl_channel *channel, bool wanted)
 {
-    if ((input & UV_READABLE) && pccl_secure_has_input(channel->secure))
+    if (wanted)
         (void)uv_idle_start(&channel->kick, on_kick);
     else
         (void)uv_idle_stop(&channel->kick);
 }
 
+/* Returns what is to be watched of the socket: bells, until it has ended. */
+static int watch_pipe(struct pccl_channel *channel, int input)
+{
+    struct pccl_pipe *pipe = channel->pipe;
+    bool ended = pccl_pipe_has_ended(pipe);
+    channel->input = input;
+    bool has_input = (input & UV_READABLE) && pccl_pipe_await_input(pipe);
+    bool has_room = channel->blocked && pccl_pipe_await_room(pipe);
+    set_kick(channel, has_input || has_room || (ended && input));
+    return ended ? 0 : UV_READABLE;
+}
+
 void pccl_channel_watch(struct pccl_channel *channel, int input)
 {
-    if (channel->secure && channel->state == PCCL_CHANNEL_OPEN)
-        watch_kick(channel, input);
     int wanted = input | (channel->watch_output ? UV_WRITABLE : 0);
+    if (channel->pipe && channel->state != PCCL_CHANNEL_CLOSED)
+        wanted = watch_pipe(channel, input);
+    else if (channel->secure && channel->state == PCCL_CHANNEL_OPEN)
+        set_kick(channel, (input & UV_READABLE) && pccl_secure_has_input(channel->secure));
     if (channel->state == PCCL_CHANNEL_CLOSED || wanted == channel->armed)
         return;
     channel->armed = wanted;
@@ -262,10 +313,24 @@ static ptrdiff_t read_secured(struct pccl_channel *channel, const struct rooms *
     return got;
 }
 
+/* The first bytes of a handshake. */
+static ptrdiff_t read_offer(struct pccl_channel *channel, const struct rooms *rooms)
+{
+    ptrdiff_t got = pccl_pipe_read_offer(channel->memory, channel->socket, rooms->frames, rooms->frames_bytes,
+                                         &channel->offered);
+    channel->hears_offers = got == UV_EAGAIN;
+    return got;
+}
+
 static ptrdiff_t read_into(struct pccl_channel *channel, const struct rooms *rooms)
 {
     if (channel->secure)
         return read_secured(channel, rooms);
+    if (channel->pipe)
+        return pccl_pipe_read(channel->pipe, channel->socket, rooms->payload, rooms->payload_bytes, rooms->frames,
+                              rooms->frames_bytes);
+    if (channel->hears_offers)
+        return read_offer(channel, rooms);
     if (rooms->payload_bytes)
         return pccl_socket_read_two(channel->socket, rooms->payload, rooms->payload_bytes, rooms->frames,
                                     rooms->frames_bytes);
@@ -416,6 +481,10 @@ static void advance(struct pccl_channel *channel, uint32_t moved)
 static ptrdiff_t write_some(const struct pccl_channel *channel, size_t frames, size_t *bytes)
 {
     const uint8_t *out = frames ? channel->out + channel->out_start : NULL;
+    if (channel->offered)
+        return pccl_pipe_send_offer(channel->offered, channel->socket, out, frames);
+    if (!*bytes && channel->pipe)
+        return pccl_pipe_write(channel->pipe, channel->socket, out, frames, NULL, 0);
     if (!*bytes)
         return channel->secure ? pccl_secure_write(channel->secure, channel->socket, out, frames, NULL, 0)
                                : pccl_socket_write(channel->socket, out, frames);
@@ -426,6 +495,8 @@ static ptrdiff_t write_some(const struct pccl_channel *channel, size_t frames, s
         *bytes = (size_t)pccl_min_u64(*bytes, sizeof filler);
     if (channel->secure)
         return pccl_secure_write(channel->secure, channel->socket, out, frames, payload ? payload : filler, *bytes);
+    if (channel->pipe)
+        return pccl_pipe_write(channel->pipe, channel->socket, out, frames, payload ? payload : filler, *bytes);
     return pccl_socket_write_two(channel->socket, out, frames, payload ? payload : filler, *bytes);
 }
 
@@ -496,7 +567,8 @@ static bool drain(struct pccl_channel *channel)
     uint8_t bytes[4096];
     ptrdiff_t got = 1;
     for (size_t budget = DRAIN_BYTES_VISIT; budget >= sizeof bytes; budget -= sizeof bytes) {
-        got = pccl_socket_read(channel->socket, bytes, sizeof bytes);
+        got = channel->pipe ? pccl_pipe_read(channel->pipe, channel->socket, bytes, sizeof bytes, NULL, 0)
+                            : pccl_socket_read(channel->socket, bytes, sizeof bytes);
         if (got <= 0)
             break;
         channel->drained += channel->drain_max ? (uint32_t)got : 0;
@@ -536,14 +608,16 @@ static void on_kick(uv_idle_t *kick)
 {
     struct pccl_channel *channel = kick->data;
     (void)uv_idle_stop(kick);
-    if (channel->state == PCCL_CHANNEL_OPEN)
+    if (channel->pipe)
+        visit(channel, 0);
+    else if (channel->state == PCCL_CHANNEL_OPEN)
         channel->events->visit(channel, UV_READABLE);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_poll(uv_poll_t *poll, int status, int events) { visit(poll->data, status < 0 ? status : events); }
+
+static void visit(struct pccl_channel *channel, int ready)
 {
-    struct pccl_channel *channel = poll->data;
-    int ready = status < 0 ? status : events;
     if (channel->state != PCCL_CHANNEL_LEAVING) {
         channel->events->visit(channel, ready);
         return;

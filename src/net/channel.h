@@ -20,6 +20,7 @@
 #define PCCL_NET_CHANNEL_H
 
 #include "net/alarm.h"
+#include "net/pipe.h"
 #include "net/secure.h"
 #include "wire/frame.h"
 
@@ -70,6 +71,7 @@ struct pccl_handover {
     uv_os_sock_t socket;
     struct pccl_frame_reader reader; /* bytes that were read and not handed out */
     struct pccl_secure *secure;      /* owned; NULL: in the clear */
+    struct pccl_pipe *pipe;          /* owned; NULL: bytes go over the socket */
 };
 
 struct pccl_channel {
@@ -78,11 +80,15 @@ struct pccl_channel {
     enum pccl_channel_state state;
     uv_os_sock_t socket;
     struct pccl_secure *secure; /* owned; NULL: in the clear */
+    struct pccl_pipe *pipe;     /* owned; NULL: bytes go over the socket */
+    struct pccl_pipe *offered;  /* owned: becomes the pipe of the next owner of the connection if it is agreed on */
+    bool hears_offers;          /* nothing has been read yet, and a pipe may be offered */
     uv_poll_t poll;
-    uv_idle_t kick;          /* only where it is secured: visits for input that the socket does not report */
+    uv_idle_t kick;          /* only with encryption or a pipe: visits for what the socket does not report */
     struct pccl_alarm alarm; /* for the limit, the silence, or the end of the good-bye */
     uint8_t handles;         /* not released by the loop yet */
     int armed;               /* what `poll` watches */
+    int input;               /* with a pipe: what the owner watches */
     bool is_limited;
     uint32_t silence_ms; /* 0: nothing is awaited from the other side */
     uint64_t moved_us;   /* the last time that anything moved, while something is awaited */
@@ -136,6 +142,15 @@ PCCL_MUST_CHECK bool pccl_channel_open(struct pccl_channel *channel, uv_loop_t *
  * from now on.
  */
 void pccl_channel_secure(struct pccl_channel *channel, struct pccl_secure *secure);
+/*
+ * The side that dials a Unix socket, before anything was sent: offers a pipe to whoever owns the connection after
+ * its handshake. The channel owns it. The other side says before anything was read that it hears offers.
+ */
+static inline void pccl_channel_offer_pipe(struct pccl_channel *channel, struct pccl_pipe *pipe)
+{
+    channel->offered = pipe;
+}
+static inline void pccl_channel_hear_offers(struct pccl_channel *channel) { channel->hears_offers = true; }
 /* No events follow but `released`. To be called once. */
 void pccl_channel_close(struct pccl_channel *channel);
 /* The same, but discards data in flight; the other side sees a reset. */

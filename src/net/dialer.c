@@ -258,6 +258,8 @@ static void begin(struct attempt *attempt)
     }
     if (dialer->dial.keys)
         secure(attempt);
+    else if (is_here(attempt) && dialer->dial.offers_pipe)
+        pccl_channel_offer_pipe(&attempt->connection->channel, pccl_pipe_offer(dialer->memory));
     attempt->connection->address = *address;
     pccl_connection_limit(attempt->connection, dialer->dial.timeout_ms);
 }

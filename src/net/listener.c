@@ -409,6 +409,8 @@ static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const s
     if (listener->keys)
         pccl_connection_secure(connection,
                                pccl_secure_create(listener->memory, listener->keys, listener->role, NULL, NULL));
+    else if (pccl_socket_is_here(socket))
+        pccl_channel_hear_offers(&connection->channel);
     connection->address = *from;
     connection->accepted_ms = uv_now(listener->loop);
     pccl_connection_list_add(on_spare ? &listener->on_spare : &listener->strangers, connection);

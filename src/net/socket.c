@@ -299,7 +299,7 @@ static socklen_t name_of(const struct pccl_id *id, struct sockaddr_un *native)
  * Any user of this host can take the name of a peer that is on another one, and be silent: we would wait for it in
  * vain. So whoever listens there has to be a user that could stop us anyway.
  */
-static bool is_of_this_user_or_root(uv_os_sock_t connected)
+bool pccl_socket_is_of_this_user_or_root(uv_os_sock_t connected)
 {
     struct ucred listening;
     socklen_t length = sizeof listening;
@@ -337,7 +337,7 @@ int pccl_socket_dial_here(const struct pccl_id *id, uv_os_sock_t *out)
     int error = open_here(id, false, &dialed);
     if (error)
         return error;
-    if (!is_of_this_user_or_root(dialed)) {
+    if (!pccl_socket_is_of_this_user_or_root(dialed)) {
         pccl_socket_close(dialed);
         return UV_EACCES;
     }
@@ -353,6 +353,12 @@ int pccl_socket_listen_here(const struct pccl_id *id, uv_os_sock_t *out)
 }
 
 int pccl_socket_dial_here(const struct pccl_id *id, uv_os_sock_t *out) { return pccl_socket_listen_here(id, out); }
+
+bool pccl_socket_is_of_this_user_or_root(uv_os_sock_t connected)
+{
+    (void)connected;
+    return false;
+}
 #endif
 
 int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *out, struct pccl_address *from)
@@ -447,6 +453,66 @@ ptrdiff_t pccl_socket_write_two(uv_os_sock_t socket, const uint8_t *first, size_
     } while (moved < 0 && errno == EINTR);
     return moved >= 0 ? moved : last_error();
 }
+
+#ifdef __linux__
+union passed {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size_t length, int descriptor)
+{
+    struct iovec piece = {(void *)(uintptr_t)bytes, length};
+    union passed passed = {.align = {.cmsg_len = CMSG_LEN(sizeof descriptor), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &passed, .msg_controllen = sizeof passed.bytes};
+    memcpy(CMSG_DATA(&passed.align), &descriptor, sizeof descriptor);
+    ssize_t moved;
+    do {
+        moved = sendmsg(socket, &message, MSG_NOSIGNAL);
+    } while (moved < 0 && errno == EINTR);
+    return moved >= 0 ? moved : last_error();
+}
+
+ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t length, int *descriptor)
+{
+    struct iovec piece = {bytes, length};
+    union passed passed;
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &passed, .msg_controllen = sizeof passed.bytes};
+    ssize_t moved;
+    *descriptor = -1;
+    pccl_fork_lock();
+    do {
+        moved = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    } while (moved < 0 && errno == EINTR);
+    int error = moved < 0 ? last_error() : 0;
+    const struct cmsghdr *came = moved > 0 ? CMSG_FIRSTHDR(&message) : NULL; /* the system closes what has no room */
+    if (came && came->cmsg_level == SOL_SOCKET && came->cmsg_type == SCM_RIGHTS) {
+        memcpy(descriptor, CMSG_DATA(came), sizeof *descriptor);
+        if (!pccl_fork_remember(*descriptor)) {
+            close(*descriptor);
+            *descriptor = -1;
+        }
+    }
+    pccl_fork_unlock();
+    if (moved > 0)
+        return moved;
+    return moved == 0 ? UV_EOF : error;
+}
+#else
+ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size_t length, int descriptor)
+{
+    (void)descriptor;
+    return pccl_socket_write(socket, bytes, length);
+}
+
+ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t length, int *descriptor)
+{
+    *descriptor = -1;
+    return pccl_socket_read(socket, bytes, length);
+}
+#endif
 
 void pccl_socket_shutdown_write(uv_os_sock_t socket) { (void)shutdown(socket, SHUT_WR); }
 

@@ -60,6 +60,13 @@ ptrdiff_t pccl_socket_read_two(uv_os_sock_t socket, uint8_t *first, size_t first
 ptrdiff_t pccl_socket_write_two(uv_os_sock_t socket, const uint8_t *first, size_t first_length, const uint8_t *second,
                                 size_t second_length);
 
+/* The same, with a descriptor that goes to the other process, over a Unix socket. */
+ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size_t length, int descriptor);
+/* *descriptor: what came with the bytes, owned by the caller, closed by pccl_socket_close; -1: none. */
+ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t length, int *descriptor);
+/* Of a Unix socket: the process at its other end could do what it likes with this one anyway. */
+bool pccl_socket_is_of_this_user_or_root(uv_os_sock_t connected);
+
 void pccl_socket_shutdown_write(uv_os_sock_t socket);
 void pccl_socket_shutdown(uv_os_sock_t socket); /* both ways: the next read sees the end */
 void pccl_socket_close(uv_os_sock_t socket);

@@ -1,0 +1,331 @@
+#include "net/pipe.h"
+
+#include "net/fork.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#ifdef __linux__
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
+
+/*
+ * The side that dials has much to send, the other one answers in small frames. Memory is taken up as
+ * bytes first pass; so there are not many pipes, and further connections stay with their sockets.
+ */
+enum {
+    FORTH_BYTES = 512 << 10, /* powers of two */
+    BACK_BYTES = 32 << 10,
+    CONTROL_BYTES = 4096,
+    SHARED_BYTES = CONTROL_BYTES + FORTH_BYTES + BACK_BYTES,
+    OFFERED_MAX = 64, /* by this process, at a time */
+    BELLS_BYTES = 64,
+    LINE_BYTES = 64, /* of the processors' caches */
+};
+
+/* One direction. Positions count bytes, modulo 2^32. */
+struct track {
+    _Alignas(LINE_BYTES) _Atomic uint32_t written;
+    _Alignas(LINE_BYTES) _Atomic uint32_t read;
+    _Alignas(LINE_BYTES) _Atomic uint32_t reader_waits; /* each wants one bell */
+    _Alignas(LINE_BYTES) _Atomic uint32_t writer_waits;
+};
+
+struct control {
+    _Atomic uint32_t taken;
+    struct track forth, back;
+};
+
+_Static_assert(sizeof(struct control) <= CONTROL_BYTES, "the bytes follow behind it");
+
+/* What one side knows of a direction. Its own position is its own copy: the other side could change the shared one. */
+struct side {
+    struct track *track;
+    uint8_t *bytes;
+    uint32_t capacity, position;
+};
+
+struct pccl_pipe {
+    const struct pccl_memory *memory;
+    struct control *control;
+    struct side in, out;
+    int descriptor; /* -1: sent, or not ours to send */
+    bool offered;   /* by this process */
+    int ended;      /* why nothing comes any more, or 0 */
+};
+
+static _Atomic uint32_t offered_count;
+
+/* ---- memory ---- */
+
+#ifdef __linux__
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW }; /* or an access to what the other side has cut off would end this process */
+
+/* -1: this is not possible now. */
+static int open_shared(void)
+{
+    pccl_fork_lock();
+    int opened = memfd_create("pccl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (opened >= 0 && !pccl_fork_remember(opened)) {
+        close(opened);
+        opened = -1;
+    }
+    pccl_fork_unlock();
+    if (opened < 0)
+        return -1;
+    if (ftruncate(opened, SHARED_BYTES) == 0 && fcntl(opened, F_ADD_SEALS, SEALS | F_SEAL_SEAL) == 0)
+        return opened;
+    pccl_socket_close(opened);
+    return -1;
+}
+
+static bool is_shared(int descriptor)
+{
+    struct stat status;
+    int seals = fcntl(descriptor, F_GET_SEALS);
+    return seals >= 0 && (seals & SEALS) == SEALS && fstat(descriptor, &status) == 0 && status.st_size == SHARED_BYTES;
+}
+
+static uint8_t *map_shared(int descriptor)
+{
+    void *mapped = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (mapped == MAP_FAILED)
+        return NULL;
+    (void)madvise(mapped, SHARED_BYTES, MADV_DONTFORK);
+    return mapped;
+}
+
+static void unmap_shared(void *mapped) { (void)munmap(mapped, SHARED_BYTES); }
+#else
+static int open_shared(void) { return -1; }
+
+static bool is_shared(int descriptor)
+{
+    (void)descriptor;
+    return false;
+}
+
+static uint8_t *map_shared(int descriptor)
+{
+    (void)descriptor;
+    return NULL;
+}
+
+static void unmap_shared(void *mapped) { (void)mapped; }
+#endif
+
+/* ---- the agreement ---- */
+
+/* Owns the descriptor. */
+static struct pccl_pipe *create(const struct pccl_memory *memory, int descriptor, bool offers)
+{
+    struct pccl_pipe *pipe = pccl_allocate(memory, sizeof *pipe);
+    uint8_t *mapped = pipe ? map_shared(descriptor) : NULL;
+    if (!mapped) {
+        pccl_socket_close(descriptor);
+        pccl_release(memory, pipe, sizeof *pipe);
+        return NULL;
+    }
+    struct control *control = (struct control *)(void *)mapped;
+    struct side forth = {.track = &control->forth, .bytes = mapped + CONTROL_BYTES, .capacity = FORTH_BYTES};
+    struct side back = {.track = &control->back, .bytes = forth.bytes + FORTH_BYTES, .capacity = BACK_BYTES};
+    *pipe = (struct pccl_pipe){.memory = memory,
+                               .control = control,
+                               .in = offers ? back : forth,
+                               .out = offers ? forth : back,
+                               .descriptor = descriptor,
+                               .offered = offers};
+    return pipe;
+}
+
+static void close_descriptor(struct pccl_pipe *pipe)
+{
+    if (pipe->descriptor >= 0)
+        pccl_socket_close(pipe->descriptor);
+    pipe->descriptor = -1;
+}
+
+struct pccl_pipe *pccl_pipe_offer(const struct pccl_memory *memory)
+{
+    struct pccl_pipe *pipe = NULL;
+    int descriptor = atomic_fetch_add(&offered_count, 1) < OFFERED_MAX ? open_shared() : -1;
+    if (descriptor >= 0)
+        pipe = create(memory, descriptor, true);
+    if (!pipe)
+        atomic_fetch_sub(&offered_count, 1);
+    return pipe;
+}
+
+ptrdiff_t pccl_pipe_send_offer(struct pccl_pipe *pipe, uv_os_sock_t socket, const uint8_t *bytes, size_t length)
+{
+    if (pipe->descriptor < 0)
+        return pccl_socket_write(socket, bytes, length);
+    ptrdiff_t moved = pccl_socket_write_with(socket, bytes, length, pipe->descriptor);
+    if (moved > 0)
+        close_descriptor(pipe);
+    return moved;
+}
+
+ptrdiff_t pccl_pipe_read_offer(const struct pccl_memory *memory, uv_os_sock_t socket, uint8_t *bytes, size_t length,
+                               struct pccl_pipe **out)
+{
+    int descriptor;
+    ptrdiff_t moved = pccl_socket_read_with(socket, bytes, length, &descriptor);
+    *out = NULL;
+    if (descriptor < 0)
+        return moved;
+    if (!pccl_socket_is_of_this_user_or_root(socket) || !is_shared(descriptor)) {
+        pccl_socket_close(descriptor);
+        return moved;
+    }
+    *out = create(memory, descriptor, false);
+    if (*out) {
+        close_descriptor(*out);
+        atomic_store(&(*out)->control->taken, 1);
+    }
+    return moved;
+}
+
+bool pccl_pipe_is_agreed(const struct pccl_pipe *pipe) { return atomic_load(&pipe->control->taken) != 0; }
+
+void pccl_pipe_destroy(struct pccl_pipe *pipe)
+{
+    if (!pipe)
+        return;
+    close_descriptor(pipe);
+    unmap_shared(pipe->control);
+    if (pipe->offered)
+        atomic_fetch_sub(&offered_count, 1);
+    pccl_release(pipe->memory, pipe, sizeof *pipe);
+}
+
+/* ---- bells ---- */
+
+/* If they are many the other side has not heard them yet; if it has ended, its end wakes us. */
+static void ring(uv_os_sock_t socket)
+{
+    static const uint8_t bell = 0;
+    (void)pccl_socket_write(socket, &bell, sizeof bell);
+}
+
+/* After a position was moved. Between that and this look the other side does the opposite: see `await`. */
+static void ring_if_wanted(_Atomic uint32_t *waits, uv_os_sock_t socket)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(waits, memory_order_relaxed) && atomic_exchange(waits, 0))
+        ring(socket);
+}
+
+void pccl_pipe_hear(struct pccl_pipe *pipe, uv_os_sock_t socket)
+{
+    uint8_t bells[BELLS_BYTES];
+    ptrdiff_t got;
+    do {
+        got = pccl_socket_read(socket, bells, sizeof bells);
+    } while (got == sizeof bells);
+    if (got < 0 && got != UV_EAGAIN && !pipe->ended)
+        pipe->ended = (int)got;
+}
+
+bool pccl_pipe_has_ended(const struct pccl_pipe *pipe) { return pipe->ended != 0; }
+
+/* ---- positions ---- */
+
+/* Bytes that can be read; more than the capacity: the other side lies. */
+static uint32_t filled(const struct side *in)
+{
+    return atomic_load_explicit(&in->track->written, memory_order_acquire) - in->position;
+}
+
+static uint32_t room(const struct side *out)
+{
+    uint32_t used = out->position - atomic_load_explicit(&out->track->read, memory_order_acquire);
+    return out->capacity - used;
+}
+
+bool pccl_pipe_has_input(const struct pccl_pipe *pipe) { return filled(&pipe->in) > 0; }
+
+static uint32_t worthwhile(const struct side *out) { return out->capacity / 2; }
+
+bool pccl_pipe_has_room(const struct pccl_pipe *pipe) { return room(&pipe->out) >= worthwhile(&pipe->out); }
+
+bool pccl_pipe_await_input(struct pccl_pipe *pipe)
+{
+    if (pccl_pipe_has_input(pipe))
+        return true;
+    atomic_store(&pipe->in.track->reader_waits, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    return pccl_pipe_has_input(pipe);
+}
+
+bool pccl_pipe_await_room(struct pccl_pipe *pipe)
+{
+    if (pccl_pipe_has_room(pipe))
+        return true;
+    atomic_store(&pipe->out.track->writer_waits, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    return pccl_pipe_has_room(pipe);
+}
+
+/* ---- bytes ---- */
+
+static uint32_t copy_out(struct side *in, uint8_t *bytes, size_t length, uint32_t available)
+{
+    uint32_t count = (uint32_t)pccl_min_u64(length, available), at = in->position & (in->capacity - 1);
+    uint32_t whole = (uint32_t)pccl_min_u64(count, in->capacity - at);
+    if (count) {
+        memcpy(bytes, in->bytes + at, whole);
+        memcpy(bytes + whole, in->bytes, count - whole);
+    }
+    in->position += count;
+    return count;
+}
+
+static uint32_t copy_in(struct side *out, const uint8_t *bytes, size_t length, uint32_t available)
+{
+    uint32_t count = (uint32_t)pccl_min_u64(length, available), at = out->position & (out->capacity - 1);
+    uint32_t whole = (uint32_t)pccl_min_u64(count, out->capacity - at);
+    if (count) {
+        memcpy(out->bytes + at, bytes, whole);
+        memcpy(out->bytes, bytes + whole, count - whole);
+    }
+    out->position += count;
+    return count;
+}
+
+ptrdiff_t pccl_pipe_read(struct pccl_pipe *pipe, uv_os_sock_t socket, uint8_t *first, size_t first_length,
+                         uint8_t *second, size_t second_length)
+{
+    struct side *in = &pipe->in;
+    uint32_t available = filled(in);
+    if (available > in->capacity)
+        return UV_EPROTO;
+    if (available == 0)
+        return pipe->ended ? pipe->ended : UV_EAGAIN;
+    uint32_t moved = copy_out(in, first, first_length, available);
+    moved += copy_out(in, second, second_length, available - moved);
+    atomic_store_explicit(&in->track->read, in->position, memory_order_release);
+    if (in->capacity - (available - moved) >= worthwhile(in))
+        ring_if_wanted(&in->track->writer_waits, socket);
+    return moved;
+}
+
+ptrdiff_t pccl_pipe_write(struct pccl_pipe *pipe, uv_os_sock_t socket, const uint8_t *first, size_t first_length,
+                          const uint8_t *second, size_t second_length)
+{
+    struct side *out = &pipe->out;
+    uint32_t available = room(out);
+    if (pipe->ended)
+        return UV_EPIPE;
+    if (available > out->capacity)
+        return UV_EPROTO;
+    if (available == 0)
+        return UV_EAGAIN;
+    uint32_t moved = copy_in(out, first, first_length, available);
+    moved += copy_in(out, second, second_length, available - moved);
+    atomic_store_explicit(&out->track->written, out->position, memory_order_release);
+    ring_if_wanted(&out->track->reader_waits, socket);
+    return moved;
+}
