@@ -16,7 +16,7 @@
  * bytes first pass; so there are not many pipes, and further connections stay with their sockets.
  */
 enum {
-    FORTH_BYTES = 512 << 10, /* powers of two */
+    FORTH_BYTES = 2048 << 10, /* powers of two */
     BACK_BYTES = 32 << 10,
     CONTROL_BYTES = 4096,
     SHARED_BYTES = CONTROL_BYTES + FORTH_BYTES + BACK_BYTES,
@@ -247,7 +247,8 @@ static uint32_t room(const struct side *out)
 
 bool pccl_pipe_has_input(const struct pccl_pipe *pipe) { return filled(&pipe->in) > 0; }
 
-static uint32_t worthwhile(const struct side *out) { return out->capacity / 2; }
+/* Whole segments: each step wakes the other side, and a part of one is of no use to it. */
+static uint32_t worthwhile(const struct side *out) { return out->capacity / 4; }
 
 bool pccl_pipe_has_room(const struct pccl_pipe *pipe) { return room(&pipe->out) >= worthwhile(&pipe->out); }
 
