@@ -316,8 +316,8 @@ static ptrdiff_t read_secured(struct pccl_channel *channel, const struct rooms *
 /* The first bytes of a handshake. */
 static ptrdiff_t read_offer(struct pccl_channel *channel, const struct rooms *rooms)
 {
-    ptrdiff_t got = pccl_pipe_read_offer(channel->memory, channel->socket, rooms->frames, rooms->frames_bytes,
-                                         &channel->offered);
+    ptrdiff_t got =
+        pccl_pipe_read_offer(channel->memory, channel->socket, rooms->frames, rooms->frames_bytes, &channel->offered);
     channel->hears_offers = got == UV_EAGAIN;
     return got;
 }

@@ -61,7 +61,8 @@ static _Atomic uint32_t offered_count;
 /* ---- memory ---- */
 
 #ifdef __linux__
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW }; /* or an access to what the other side has cut off would end this process */
+/* Or an access to what the other side has cut off would end this process. */
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
 
 /* -1: this is not possible now. */
 static int open_shared(void)

@@ -463,7 +463,8 @@ union passed {
 ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size_t length, int descriptor)
 {
     struct iovec piece = {(void *)(uintptr_t)bytes, length};
-    union passed passed = {.align = {.cmsg_len = CMSG_LEN(sizeof descriptor), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+    union passed passed = {
+        .align = {.cmsg_len = CMSG_LEN(sizeof descriptor), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
     struct msghdr message = {
         .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &passed, .msg_controllen = sizeof passed.bytes};
     memcpy(CMSG_DATA(&passed.align), &descriptor, sizeof descriptor);
