@@ -205,6 +205,7 @@ static enum pccl_status open_listener(struct pccl_communicator *comm, struct pcc
     if (count == 0)
         return PCCL_SYSTEM;
     comm->listener = (struct pccl_listener){.loop = &comm->reactor.loop,
+                                            .hears_offers = pccl_params_use_pipes(&comm->params),
                                             .memory = pccl_heap(),
                                             .hash = &comm->hash,
                                             .strangers_max = PCCL_STRANGERS_MAX,

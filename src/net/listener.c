@@ -409,7 +409,7 @@ static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const s
     if (listener->keys)
         pccl_connection_secure(connection,
                                pccl_secure_create(listener->memory, listener->keys, listener->role, NULL, NULL));
-    else if (pccl_socket_is_here(socket))
+    else if (listener->hears_offers && pccl_socket_is_here(socket) && pccl_socket_is_of_this_user_or_root(socket))
         pccl_channel_hear_offers(&connection->channel);
     connection->address = *from;
     connection->accepted_ms = uv_now(listener->loop);

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #ifdef __linux__
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -20,7 +21,8 @@ enum {
     BACK_BYTES = 32 << 10,
     CONTROL_BYTES = 4096,
     SHARED_BYTES = CONTROL_BYTES + FORTH_BYTES + BACK_BYTES,
-    OFFERED_MAX = 64, /* by this process, at a time */
+    OFFERED_MAX = 32,       /* by this process, at a time */
+    STEP_BYTES = 256 << 10, /* taken up at a time */
     BELLS_BYTES = 64,
     LINE_BYTES = 64, /* of the processors' caches */
 };
@@ -45,6 +47,7 @@ struct side {
     struct track *track;
     uint8_t *bytes;
     uint32_t capacity, position;
+    uint32_t taken_up; /* bytes from the beginning that can be written to */
 };
 
 struct pccl_pipe {
@@ -56,7 +59,8 @@ struct pccl_pipe {
     int ended;      /* why nothing comes any more, or 0 */
 };
 
-static _Atomic uint32_t offered_count;
+static uint32_t offered_count, offered_generation; /* under the lock of forks */
+static _Atomic bool is_short; /* of memory: once that has ended a connection there are no more offers */
 
 /* ---- memory ---- */
 
@@ -99,6 +103,18 @@ static uint8_t *map_shared(int descriptor)
 }
 
 static void unmap_shared(void *mapped) { (void)munmap(mapped, SHARED_BYTES); }
+
+/* Takes up memory, so that there is an error where writing to it would end this process. false: there is none. */
+static bool take_up(void *first, size_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE
+    return madvise(first, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL; /* before Linux 5.14 */
+#else
+    (void)first;
+    (void)bytes;
+    return true;
+#endif
+}
 #else
 static int open_shared(void) { return -1; }
 
@@ -115,6 +131,13 @@ static uint8_t *map_shared(int descriptor)
 }
 
 static void unmap_shared(void *mapped) { (void)mapped; }
+
+static bool take_up(void *first, size_t bytes)
+{
+    (void)first;
+    (void)bytes;
+    return false;
+}
 #endif
 
 /* ---- the agreement ---- */
@@ -124,6 +147,10 @@ static struct pccl_pipe *create(const struct pccl_memory *memory, int descriptor
 {
     struct pccl_pipe *pipe = pccl_allocate(memory, sizeof *pipe);
     uint8_t *mapped = pipe ? map_shared(descriptor) : NULL;
+    if (mapped && !take_up(mapped, CONTROL_BYTES)) {
+        unmap_shared(mapped);
+        mapped = NULL;
+    }
     if (!mapped) {
         pccl_socket_close(descriptor);
         pccl_release(memory, pipe, sizeof *pipe);
@@ -148,14 +175,37 @@ static void close_descriptor(struct pccl_pipe *pipe)
     pipe->descriptor = -1;
 }
 
+/* A forked child has none of its parent's. */
+static bool begin_offer(void)
+{
+    uint32_t generation = pccl_fork_generation();
+    pccl_fork_lock();
+    if (offered_generation != generation)
+        offered_count = 0;
+    offered_generation = generation;
+    bool may = offered_count < OFFERED_MAX;
+    offered_count += may;
+    pccl_fork_unlock();
+    return may;
+}
+
+static void end_offer(void)
+{
+    pccl_fork_lock();
+    offered_count--;
+    pccl_fork_unlock();
+}
+
 struct pccl_pipe *pccl_pipe_offer(const struct pccl_memory *memory)
 {
     struct pccl_pipe *pipe = NULL;
-    int descriptor = atomic_fetch_add(&offered_count, 1) < OFFERED_MAX ? open_shared() : -1;
+    if (atomic_load(&is_short) || !begin_offer())
+        return NULL;
+    int descriptor = open_shared();
     if (descriptor >= 0)
         pipe = create(memory, descriptor, true);
     if (!pipe)
-        atomic_fetch_sub(&offered_count, 1);
+        end_offer();
     return pipe;
 }
 
@@ -177,7 +227,7 @@ ptrdiff_t pccl_pipe_read_offer(const struct pccl_memory *memory, uv_os_sock_t so
     *out = NULL;
     if (descriptor < 0)
         return moved;
-    if (!pccl_socket_is_of_this_user_or_root(socket) || !is_shared(descriptor)) {
+    if (!is_shared(descriptor)) {
         pccl_socket_close(descriptor);
         return moved;
     }
@@ -198,17 +248,21 @@ void pccl_pipe_destroy(struct pccl_pipe *pipe)
     close_descriptor(pipe);
     unmap_shared(pipe->control);
     if (pipe->offered)
-        atomic_fetch_sub(&offered_count, 1);
+        end_offer();
     pccl_release(pipe->memory, pipe, sizeof *pipe);
 }
 
 /* ---- bells ---- */
 
-/* If they are many the other side has not heard them yet; if it has ended, its end wakes us. */
+/*
+ * If there is no room for it the other side has not heard those before it. Where the system has no memory for a bell,
+ * the connection ends: nobody would ring again.
+ */
 static void ring(uv_os_sock_t socket)
 {
     static const uint8_t bell = 0;
-    (void)pccl_socket_write(socket, &bell, sizeof bell);
+    if (pccl_socket_is_shortage((int)pccl_socket_write(socket, &bell, sizeof bell)))
+        pccl_socket_shutdown(socket);
 }
 
 /* After a position was moved. Between that and this look the other side does the opposite: see `await`. */
@@ -314,6 +368,20 @@ ptrdiff_t pccl_pipe_read(struct pccl_pipe *pipe, uv_os_sock_t socket, uint8_t *f
     return moved;
 }
 
+/* For so many bytes more. false: memory is short. */
+static bool prepare(struct side *out, uint32_t bytes)
+{
+    while (out->taken_up < out->capacity && out->position + bytes > out->taken_up) {
+        uint32_t step = (uint32_t)pccl_min_u64(STEP_BYTES, out->capacity);
+        if (!take_up(out->bytes + out->taken_up, step)) {
+            atomic_store(&is_short, true);
+            return false;
+        }
+        out->taken_up += step;
+    }
+    return true;
+}
+
 ptrdiff_t pccl_pipe_write(struct pccl_pipe *pipe, uv_os_sock_t socket, const uint8_t *first, size_t first_length,
                           const uint8_t *second, size_t second_length)
 {
@@ -325,6 +393,8 @@ ptrdiff_t pccl_pipe_write(struct pccl_pipe *pipe, uv_os_sock_t socket, const uin
         return UV_EPROTO;
     if (available == 0)
         return UV_EAGAIN;
+    if (!prepare(out, (uint32_t)pccl_min_u64(available, first_length + second_length)))
+        return UV_ENOMEM;
     uint32_t moved = copy_in(out, first, first_length, available);
     moved += copy_in(out, second, second_length, available - moved);
     atomic_store_explicit(&out->track->written, out->position, memory_order_release);

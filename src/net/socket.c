@@ -480,7 +480,7 @@ ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t leng
     struct iovec piece = {bytes, length};
     union passed passed;
     struct msghdr message = {
-        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &passed, .msg_controllen = sizeof passed.bytes};
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &passed, .msg_controllen = CMSG_LEN(sizeof *descriptor)};
     ssize_t moved;
     *descriptor = -1;
     pccl_fork_lock();
@@ -488,7 +488,7 @@ ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t leng
         moved = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     } while (moved < 0 && errno == EINTR);
     int error = moved < 0 ? last_error() : 0;
-    const struct cmsghdr *came = moved > 0 ? CMSG_FIRSTHDR(&message) : NULL; /* the system closes what has no room */
+    const struct cmsghdr *came = moved > 0 ? CMSG_FIRSTHDR(&message) : NULL; /* the system closes all but one */
     if (came && came->cmsg_level == SOL_SOCKET && came->cmsg_type == SCM_RIGHTS) {
         memcpy(descriptor, CMSG_DATA(came), sizeof *descriptor);
         if (!pccl_fork_remember(*descriptor)) {
