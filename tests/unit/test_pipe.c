@@ -483,6 +483,31 @@ static void another_users_offer_is_not_taken(void **state)
     assert_holds(before);
 }
 
+/* One that is right, and one more, whatever it may be. */
+static void of_two_descriptors_none_is_left(void **state)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } passed = {.align = {.cmsg_len = CMSG_LEN(2 * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+    struct iovec piece = {(void *)(uintptr_t)hello, sizeof hello};
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &passed, .msg_controllen = sizeof passed.bytes};
+    size_t bytes = offered_bytes();
+    struct held before = look();
+    struct fixture f;
+    (void)state;
+    connect_ends(&f);
+    int two[2] = {sealed(bytes), of_a_socket(0)};
+    memcpy(CMSG_DATA(&passed.align), two, sizeof two);
+    assert_int_equal(sendmsg(f.dialed.socket, &message, MSG_NOSIGNAL), sizeof hello);
+    close(two[0]);
+    close(two[1]);
+    read_offer(&f);
+    end(&f);
+    assert_holds(before);
+}
+
 static void limit_descriptors(rlim_t most)
 {
     struct rlimit limit;
@@ -886,6 +911,7 @@ int main(void)
         cmocka_unit_test(memory_of_the_right_kind_is_taken_from_anybody),
         cmocka_unit_test(what_cannot_be_trusted_is_not_taken),
         cmocka_unit_test(another_users_offer_is_not_taken),
+        cmocka_unit_test(of_two_descriptors_none_is_left),
         cmocka_unit_test(shortage_is_no_failure),
         cmocka_unit_test(a_process_offers_so_many_at_a_time),
         cmocka_unit_test(a_child_has_neither_memory_nor_descriptor),
