@@ -27,6 +27,7 @@ enum {
     PIECE_MAX = 700001,     /* bytes of one call */
     PATTERN_PERIOD = 65521, /* no power of two, so that bytes from the wrong round differ */
     PAGE_BYTES = 4096,      /* at the beginning of the memory, with the positions */
+    RACE_BYTES = 16 << 20,  /* between two threads */
     ANOTHER_USER = 65534,
 };
 
@@ -767,6 +768,49 @@ static void bells_that_nobody_hears_are_no_failure(void **state)
     end(&f);
 }
 
+/* Where it is the other side's turn: asleep until it rings. */
+static void sleep_until_rung(struct end *end)
+{
+    struct pollfd rung = {.fd = end->socket, .events = POLLIN};
+    assert_int_equal(poll(&rung, 1, LOOPBACK_HANG_MS), 1);
+    pccl_pipe_hear(end->pipe, end->socket);
+}
+
+static void write_all(void *argument)
+{
+    struct end *end = argument;
+    while (end->written < RACE_BYTES) {
+        ptrdiff_t moved = write_some(end, (size_t)pccl_min_u64(RACE_BYTES - end->written, 1 + end->written % 9973));
+        if (moved == UV_EAGAIN && !pccl_pipe_await_room(end->pipe))
+            sleep_until_rung(end);
+        else
+            assert_true(moved > 0 || moved == UV_EAGAIN);
+    }
+}
+
+/* No call for input and none for room is lost, whatever the other side does at that moment. */
+static void two_threads_wake_each_other(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    struct end *ends[2] = {&f.dialed, &f.taking};
+    for (int i = 0; i < 2; i++) {
+        struct end *writes = ends[i], *reads = ends[1 - i];
+        uv_thread_t thread;
+        assert_int_equal(uv_thread_create(&thread, write_all, writes), 0);
+        while (reads->read < RACE_BYTES) {
+            ptrdiff_t moved = read_some(reads, 1 + reads->read % 9967);
+            if (moved == UV_EAGAIN && !pccl_pipe_await_input(reads->pipe))
+                sleep_until_rung(reads);
+            else
+                assert_true(moved > 0 || moved == UV_EAGAIN);
+        }
+        assert_int_equal(uv_thread_join(&thread), 0);
+    }
+    end(&f);
+}
+
 /* ---- the end ---- */
 
 static void what_was_written_before_the_end_is_read(void **state)
@@ -921,6 +965,7 @@ int main(void)
         cmocka_unit_test(who_waits_for_room_is_rung_when_it_is_worthwhile),
         cmocka_unit_test(bells_are_heard_and_wake_nobody_twice),
         cmocka_unit_test(bells_that_nobody_hears_are_no_failure),
+        cmocka_unit_test(two_threads_wake_each_other),
         cmocka_unit_test(what_was_written_before_the_end_is_read),
         cmocka_unit_test(lies_about_positions_are_found),
         cmocka_unit_test(nobody_moves_the_position_of_another),
