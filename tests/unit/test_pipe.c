@@ -16,7 +16,8 @@
 #include "support.h"
 
 #ifdef __linux__
-#include <dirent.h>
+#include "held.h"
+
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -44,63 +45,6 @@ struct fixture {
     struct test_memory memory;
     struct end dialed, taking;
 };
-
-/* ---- what there is in this process ---- */
-
-static bool is_memory(const char *name)
-{
-    char path[64], target[64];
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%s", name);
-    ssize_t length = readlink(path, target, sizeof target - 1);
-    target[length > 0 ? length : 0] = 0;
-    return strstr(target, "memfd:") != NULL;
-}
-
-/* Of all kinds; *memory: one that is memory, or -1. */
-static int descriptors(int *memory)
-{
-    DIR *all = opendir("/proc/self/fd");
-    int count = 0;
-    *memory = -1;
-    assert_non_null(all);
-    for (const struct dirent *one = readdir(all); one; one = readdir(all)) {
-        count += one->d_name[0] != '.';
-        if (is_memory(one->d_name))
-            *memory = atoi(one->d_name);
-    }
-    closedir(all);
-    return count;
-}
-
-static int mappings(void)
-{
-    char line[512];
-    int count = 0;
-    FILE *maps = fopen("/proc/self/maps", "re");
-    assert_non_null(maps);
-    while (fgets(line, sizeof line, maps))
-        count += strstr(line, "memfd:") != NULL;
-    (void)fclose(maps);
-    return count;
-}
-
-struct held {
-    int descriptors, mappings;
-};
-
-static struct held look(void)
-{
-    int memory;
-    struct held held = {descriptors(&memory), mappings()};
-    return held;
-}
-
-static void assert_holds(struct held before)
-{
-    struct held now = look();
-    assert_int_equal(now.descriptors, before.descriptors);
-    assert_int_equal(now.mappings, before.mappings);
-}
 
 /* ---- ends ---- */
 
@@ -263,8 +207,7 @@ static struct view map(int descriptor)
 /* Of the pipe that is offered and not sent yet. */
 static struct view view_offered(void)
 {
-    int memory;
-    (void)descriptors(&memory);
+    int memory = held_now().memory;
     assert_true(memory >= 0);
     return map(memory);
 }
@@ -312,21 +255,21 @@ static int make_memory(size_t bytes, int seals)
 
 static void an_offer_is_taken(void **state)
 {
-    struct held before = look();
+    struct held before = held_now();
     struct fixture f;
     (void)state;
     begin(&f);
-    struct held with = look();
+    struct held with = held_now();
     assert_int_equal(with.descriptors, before.descriptors + 2); /* the sockets: nobody needs the memory's any more */
     assert_int_equal(with.mappings, before.mappings + 2);
     assert_int_equal(bells(&f.dialed) + bells(&f.taking), 0);
     end(&f);
-    assert_holds(before);
+    assert_held(before);
 }
 
 static void an_offer_that_is_not_taken_is_not_agreed(void **state)
 {
-    struct held before = look();
+    struct held before = held_now();
     struct fixture f;
     uint8_t bytes[sizeof hello];
     (void)state;
@@ -336,7 +279,7 @@ static void an_offer_that_is_not_taken_is_not_agreed(void **state)
     assert_int_equal(pccl_socket_read(f.taking.socket, bytes, sizeof bytes), sizeof bytes); /* hears no offers */
     assert_false(pccl_pipe_is_agreed(f.dialed.pipe));
     end(&f);
-    assert_holds(before);
+    assert_held(before);
 }
 
 static void without_an_offer_bytes_are_bytes(void **state)
@@ -360,7 +303,7 @@ static void without_an_offer_bytes_are_bytes(void **state)
 /* The first call moves nothing, the second one a part. */
 static void the_offer_goes_with_the_first_byte_that_is_sent(void **state)
 {
-    struct held before = look();
+    struct held before = held_now();
     static uint8_t many[4 << 20], got[sizeof many];
     struct fixture f;
     (void)state;
@@ -384,7 +327,7 @@ static void the_offer_goes_with_the_first_byte_that_is_sent(void **state)
     f.taking.pipe = taken;
     assert_true(pccl_pipe_is_agreed(f.dialed.pipe));
     end(&f);
-    assert_holds(before);
+    assert_held(before);
 }
 
 /* ---- what is not taken ---- */
@@ -436,7 +379,7 @@ static void send_descriptor(struct fixture *f, int descriptor)
 static void memory_of_the_right_kind_is_taken_from_anybody(void **state)
 {
     size_t bytes = offered_bytes();
-    struct held before = look();
+    struct held before = held_now();
     struct fixture f;
     (void)state;
     connect_ends(&f);
@@ -444,7 +387,7 @@ static void memory_of_the_right_kind_is_taken_from_anybody(void **state)
     read_offer(&f);
     assert_non_null(f.taking.pipe);
     end(&f);
-    assert_holds(before);
+    assert_held(before);
 }
 
 static void what_cannot_be_trusted_is_not_taken(void **state)
@@ -452,7 +395,7 @@ static void what_cannot_be_trusted_is_not_taken(void **state)
     static int (*const makers[])(size_t bytes) = {open_ended, shrinking, growing,   smaller,   larger,
                                                   empty,      frozen,    read_only, of_a_file, of_a_socket};
     size_t bytes = offered_bytes();
-    struct held before = look();
+    struct held before = held_now();
     (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(makers); i++) {
         struct fixture f;
@@ -461,13 +404,13 @@ static void what_cannot_be_trusted_is_not_taken(void **state)
         read_offer(&f);
         assert_null(f.taking.pipe);
         end(&f);
-        assert_holds(before);
+        assert_held(before);
     }
 }
 
 static void another_users_offer_is_not_taken(void **state)
 {
-    struct held before = look();
+    struct held before = held_now();
     struct fixture f;
     (void)state;
     if (geteuid() != 0)
@@ -481,7 +424,7 @@ static void another_users_offer_is_not_taken(void **state)
     assert_null(f.taking.pipe);
     assert_false(pccl_pipe_is_agreed(f.dialed.pipe));
     end(&f);
-    assert_holds(before);
+    assert_held(before);
 }
 
 /* One that is right, and one more, whatever it may be. */
@@ -495,7 +438,7 @@ static void of_two_descriptors_none_is_left(void **state)
     struct msghdr message = {
         .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &passed, .msg_controllen = sizeof passed.bytes};
     size_t bytes = offered_bytes();
-    struct held before = look();
+    struct held before = held_now();
     struct fixture f;
     (void)state;
     connect_ends(&f);
@@ -506,7 +449,7 @@ static void of_two_descriptors_none_is_left(void **state)
     close(two[1]);
     read_offer(&f);
     end(&f);
-    assert_holds(before);
+    assert_held(before);
 }
 
 static void limit_descriptors(rlim_t most)
@@ -520,7 +463,7 @@ static void limit_descriptors(rlim_t most)
 /* Of descriptors or memory: the connection does without a pipe. */
 static void shortage_is_no_failure(void **state)
 {
-    struct held before = look();
+    struct held before = held_now();
     struct rlimit limit;
     (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -540,14 +483,14 @@ static void shortage_is_no_failure(void **state)
         assert_null(f.taking.pipe);
         assert_false(pccl_pipe_is_agreed(f.dialed.pipe));
         end(&f);
-        assert_holds(before);
+        assert_held(before);
     }
 }
 
 static void a_process_offers_so_many_at_a_time(void **state)
 {
     struct pccl_pipe *pipes[OFFERED_MAX];
-    struct held before = look();
+    struct held before = held_now();
     struct fixture f;
     (void)state;
     connect_ends(&f);
@@ -569,25 +512,25 @@ static void a_process_offers_so_many_at_a_time(void **state)
     for (size_t i = 1; i < OFFERED_MAX; i++)
         pccl_pipe_destroy(pipes[i]);
     end(&f);
-    assert_holds(before);
+    assert_held(before);
 }
 
 static void a_child_has_neither_memory_nor_descriptor(void **state)
 {
     struct fixture agreed, offering;
-    int status = 0, memory;
+    int status = 0;
     (void)state;
     begin(&agreed);
     connect_ends(&offering);
     offer(&offering);
-    assert_int_equal(mappings(), 3);
-    (void)descriptors(&memory);
-    assert_true(memory >= 0);
+    struct held here = held_now();
+    assert_int_equal(here.mappings, 3);
+    assert_true(here.memory >= 0);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        (void)descriptors(&memory);
-        _exit((memory >= 0) + 2 * (mappings() > 0));
+        struct held there = held_now();
+        _exit((there.memory >= 0) + 2 * (there.mappings > 0));
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
