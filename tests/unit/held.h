@@ -37,7 +37,7 @@ static inline struct held held_now(void)
     for (const struct dirent *one = readdir(all); one; one = readdir(all)) {
         held.descriptors += one->d_name[0] != '.';
         if (held_is_memory(one->d_name))
-            held.memory = atoi(one->d_name);
+            held.memory = (int)strtol(one->d_name, NULL, 10);
     }
     while (fgets(line, sizeof line, maps))
         held.mappings += strstr(line, "memfd:") != NULL;
