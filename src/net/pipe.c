@@ -226,7 +226,7 @@ void pccl_pipe_hear(struct pccl_pipe *pipe, uv_os_sock_t socket)
         got = pccl_socket_read(socket, bells, sizeof bells);
     } while (got == sizeof bells);
     if (got < 0 && got != UV_EAGAIN && !pipe->ended)
-        pipe->ended = (int)got;
+        pipe->ended = got == UV_ECONNRESET ? UV_EOF : (int)got; /* what was not heard there were bells */
 }
 
 bool pccl_pipe_has_ended(const struct pccl_pipe *pipe) { return pipe->ended != 0; }

@@ -780,6 +780,22 @@ static void what_was_written_before_the_end_is_read(void **state)
     }
 }
 
+/* The system calls it a reset when bells were not heard; but nothing is lost with them. */
+static void a_bell_that_was_not_heard_is_no_reset(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    assert_false(pccl_pipe_await_input(f.taking.pipe));
+    assert_int_equal(write_some(&f.dialed, 3), 3);
+    assert_int_equal(write_some(&f.taking, 3), 3);
+    hang_up(&f.taking);
+    pccl_pipe_hear(f.dialed.pipe, f.dialed.socket);
+    assert_int_equal(read_some(&f.dialed, 5), 3);
+    assert_int_equal(read_some(&f.dialed, 5), UV_EOF);
+    end(&f);
+}
+
 /* ---- lies ---- */
 
 /* The other side's positions of one direction, in the fixture's memory. */
@@ -910,6 +926,7 @@ int main(void)
         cmocka_unit_test(bells_that_nobody_hears_are_no_failure),
         cmocka_unit_test(two_threads_wake_each_other),
         cmocka_unit_test(what_was_written_before_the_end_is_read),
+        cmocka_unit_test(a_bell_that_was_not_heard_is_no_reset),
         cmocka_unit_test(lies_about_positions_are_found),
         cmocka_unit_test(nobody_moves_the_position_of_another),
     };
