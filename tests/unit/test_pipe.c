@@ -29,6 +29,8 @@ enum {
     PATTERN_PERIOD = 65521, /* no power of two, so that bytes from the wrong round differ */
     PAGE_BYTES = 4096,      /* at the beginning of the memory, with the positions */
     RACE_BYTES = 16 << 20,  /* between two threads */
+    ROUNDS = 20000,
+    DELAY_MAX = 20000, /* turns of an empty loop, longer than it takes to wake up */
     ANOTHER_USER = 65534,
 };
 
@@ -137,7 +139,7 @@ static ptrdiff_t write_some(struct end *end, size_t length) { return write_two(e
 /* What was read is right, and nothing behind it was touched. */
 static ptrdiff_t read_two(struct end *end, size_t first, size_t second)
 {
-    static uint8_t bytes[PIECE_MAX + 2];
+    static _Thread_local uint8_t bytes[PIECE_MAX + 2];
     uint8_t *rest = bytes + first + 1;
     bytes[first] = rest[second] = 0x5a;
     ptrdiff_t moved = pccl_pipe_read(end->pipe, end->socket, bytes, first, rest, second);
@@ -731,6 +733,48 @@ static void write_all(void *argument)
     }
 }
 
+/* Begins to wait at a random moment, so sooner or later in the one in which the other side answers. */
+static void hear_one(struct end *end, struct pccl_prng *prng)
+{
+    ptrdiff_t moved;
+    for (volatile uint64_t delay = pccl_prng_below(prng, DELAY_MAX); delay > 0; delay--) {
+    }
+    while ((moved = read_some(end, 1)) == UV_EAGAIN) {
+        if (!pccl_pipe_await_input(end->pipe))
+            sleep_until_rung(end);
+    }
+    assert_int_equal(moved, 1);
+}
+
+static void answer_all(void *argument)
+{
+    struct end *end = argument;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 2);
+    for (int i = 0; i < ROUNDS; i++) {
+        hear_one(end, &prng);
+        assert_int_equal(write_some(end, 1), 1);
+    }
+}
+
+/* Each waits for the other: one call that is lost, and both sleep for ever. */
+static void two_threads_answer_each_other(void **state)
+{
+    struct fixture f;
+    uv_thread_t thread;
+    struct pccl_prng prng;
+    (void)state;
+    begin(&f);
+    pccl_prng_seed(&prng, 3);
+    assert_int_equal(uv_thread_create(&thread, answer_all, &f.taking), 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        assert_int_equal(write_some(&f.dialed, 1), 1);
+        hear_one(&f.dialed, &prng);
+    }
+    assert_int_equal(uv_thread_join(&thread), 0);
+    end(&f);
+}
+
 /* No call for input and none for room is lost, whatever the other side does at that moment. */
 static void two_threads_wake_each_other(void **state)
 {
@@ -924,6 +968,7 @@ int main(void)
         cmocka_unit_test(who_waits_for_room_is_rung_when_it_is_worthwhile),
         cmocka_unit_test(bells_are_heard_and_wake_nobody_twice),
         cmocka_unit_test(bells_that_nobody_hears_are_no_failure),
+        cmocka_unit_test(two_threads_answer_each_other),
         cmocka_unit_test(two_threads_wake_each_other),
         cmocka_unit_test(what_was_written_before_the_end_is_read),
         cmocka_unit_test(a_bell_that_was_not_heard_is_no_reset),
