@@ -57,6 +57,8 @@ struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct 
         release(stream);
         return NULL;
     }
+    if (handover->pipe)
+        pccl_pipe_copy_with(handover->pipe, engine->config.kernels);
     pccl_channel_adopt(&stream->channel, handover);
     return stream;
 }

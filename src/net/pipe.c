@@ -21,8 +21,9 @@ enum {
     BACK_BYTES = 32 << 10,
     CONTROL_BYTES = 4096,
     SHARED_BYTES = CONTROL_BYTES + FORTH_BYTES + BACK_BYTES,
-    OFFERED_MAX = 32,       /* by this process, at a time */
-    STEP_BYTES = 256 << 10, /* taken up at a time */
+    OFFERED_MAX = 32,         /* by this process, at a time */
+    STEP_BYTES = 256 << 10,   /* taken up at a time */
+    STREAMED_BYTES = 4 << 10, /* and more go past the caches */
     BELLS_BYTES = 64,
     LINE_BYTES = 64, /* of the processors' caches */
 };
@@ -52,6 +53,7 @@ struct side {
 
 struct pccl_pipe {
     const struct pccl_memory *memory;
+    const struct pccl_kernels *kernels; /* NULL: none to copy with */
     struct control *control;
     struct side in, out;
     int descriptor; /* -1: sent, or not ours to send */
@@ -95,11 +97,12 @@ static bool is_shared(int descriptor)
 
 static uint8_t *map_shared(int descriptor)
 {
+    pccl_fork_lock();
     void *mapped = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    if (mapped == MAP_FAILED)
-        return NULL;
-    (void)madvise(mapped, SHARED_BYTES, MADV_DONTFORK);
-    return mapped;
+    if (mapped != MAP_FAILED)
+        (void)madvise(mapped, SHARED_BYTES, MADV_DONTFORK);
+    pccl_fork_unlock();
+    return mapped != MAP_FAILED ? mapped : NULL;
 }
 
 static void unmap_shared(void *mapped) { (void)munmap(mapped, SHARED_BYTES); }
@@ -252,6 +255,8 @@ void pccl_pipe_destroy(struct pccl_pipe *pipe)
     pccl_release(pipe->memory, pipe, sizeof *pipe);
 }
 
+void pccl_pipe_copy_with(struct pccl_pipe *pipe, const struct pccl_kernels *kernels) { pipe->kernels = kernels; }
+
 /* ---- bells ---- */
 
 /*
@@ -281,7 +286,7 @@ void pccl_pipe_hear(struct pccl_pipe *pipe, uv_os_sock_t socket)
         got = pccl_socket_read(socket, bells, sizeof bells);
     } while (got == sizeof bells);
     if (got < 0 && got != UV_EAGAIN && !pipe->ended)
-        pipe->ended = (int)got;
+        pipe->ended = got == UV_ECONNRESET ? UV_EOF : (int)got; /* what was not heard there were bells */
 }
 
 bool pccl_pipe_has_ended(const struct pccl_pipe *pipe) { return pipe->ended != 0; }
@@ -357,13 +362,26 @@ static uint32_t copy_out(struct side *in, uint8_t *bytes, size_t length, uint32_
     return count;
 }
 
-static uint32_t copy_in(struct side *out, const uint8_t *bytes, size_t length, uint32_t available)
+/*
+ * What goes in is for another processor, whose caches have what was there before. To write past the caches is ten
+ * times as fast as to get it back from them.
+ */
+static void copy_away(const struct pccl_kernels *kernels, uint8_t *to, const uint8_t *from, size_t bytes)
 {
+    if (kernels && bytes >= STREAMED_BYTES)
+        pccl_copy_streaming(kernels, to, from, bytes);
+    else
+        copy(to, from, bytes);
+}
+
+static uint32_t copy_in(struct pccl_pipe *pipe, const uint8_t *bytes, size_t length, uint32_t available)
+{
+    struct side *out = &pipe->out;
     uint32_t count = (uint32_t)pccl_min_u64(length, available), at = out->position & (out->capacity - 1);
     uint32_t whole = (uint32_t)pccl_min_u64(count, out->capacity - at);
     if (count) {
-        copy(out->bytes + at, bytes, whole);
-        copy(out->bytes, bytes + whole, count - whole);
+        copy_away(pipe->kernels, out->bytes + at, bytes, whole);
+        copy_away(pipe->kernels, out->bytes, bytes + whole, count - whole);
     }
     out->position += count;
     return count;
@@ -413,8 +431,10 @@ ptrdiff_t pccl_pipe_write(struct pccl_pipe *pipe, uv_os_sock_t socket, const uin
         return UV_EAGAIN;
     if (!prepare(out, (uint32_t)pccl_min_u64(available, first_length + second_length)))
         return UV_ENOMEM;
-    uint32_t moved = copy_in(out, first, first_length, available);
-    moved += copy_in(out, second, second_length, available - moved);
+    uint32_t moved = copy_in(pipe, first, first_length, available);
+    moved += copy_in(pipe, second, second_length, available - moved);
+    if (pipe->kernels)
+        pccl_copied_streaming(pipe->kernels);
     atomic_store_explicit(&out->track->written, out->position, memory_order_release);
     ring_if_wanted(&out->track->reader_waits, socket);
     return moved;

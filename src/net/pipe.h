@@ -14,6 +14,7 @@
 #define PCCL_NET_PIPE_H
 
 #include "core/memory.h"
+#include "kernels/kernels.h"
 #include "net/socket.h"
 
 struct pccl_pipe;
@@ -32,6 +33,8 @@ PCCL_MUST_CHECK ptrdiff_t pccl_pipe_read_offer(const struct pccl_memory *memory,
                                struct pccl_pipe **pipe);
 /* Whether the other side has taken the offer; known once it has answered. */
 bool pccl_pipe_is_agreed(const struct pccl_pipe *pipe);
+/* Much that is written is copied by these, which outlive the pipe. */
+void pccl_pipe_copy_with(struct pccl_pipe *pipe, const struct pccl_kernels *kernels);
 /* NULL is allowed. */
 void pccl_pipe_destroy(struct pccl_pipe *pipe);
 

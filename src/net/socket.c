@@ -479,9 +479,9 @@ ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t leng
 {
     struct iovec piece = {bytes, length};
     union passed passed;
-    struct msghdr message = {
-        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &passed, .msg_controllen = CMSG_LEN(sizeof *descriptor)};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &passed};
     ssize_t moved;
+    message.msg_controllen = CMSG_LEN(sizeof *descriptor); /* in what is added for alignment a second one has room */
     *descriptor = -1;
     pccl_fork_lock();
     do {

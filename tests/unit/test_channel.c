@@ -1,5 +1,5 @@
 /*
- * net/channel over real sockets: payload from and to the caller's memory, silence, the good-bye,
+ * net/channel over real sockets, and through pipes: payload from and to the caller's memory, silence, the good-bye,
  * why it ended. Frames are tested with connections (test_connection), and what a peer sees of
  * payload with the engine (test_engine_wire).
  */
@@ -250,6 +250,350 @@ static void our_own_failure_is_told_when_the_end_has_come(void **state)
     end(&f);
 }
 
+/* ---- with a pipe ---- */
+
+/* One of two channels on one loop, with a pipe between them. */
+struct half {
+    struct pccl_channel channel;
+    uint8_t sink[SINK_BYTES];
+    uint8_t *target;
+    const uint8_t *payload;
+    int watched; /* of the input */
+    int news;    /* all that there was */
+    uint32_t visits, turns, messages, messages_of_other;
+    struct half *other;
+    bool got_all, sent_all, heard_bye, heard_end, parted, released;
+};
+
+struct pair {
+    uv_loop_t loop;
+    struct half here, there;
+};
+
+static struct half *half_of(struct pccl_channel *channel) { return PCCL_CONTAINER_OF(channel, struct half, channel); }
+
+static void hear_frames(struct half *half)
+{
+    static struct pccl_wire_scratch scratch;
+    struct pccl_channel *channel = &half->channel;
+    struct pccl_msg msg;
+    struct pccl_text reason;
+    enum pccl_channel_io io;
+    if (channel->received < channel->expected)
+        return;
+    while ((io = pccl_channel_message(channel, &scratch, &msg, &reason)) == PCCL_CHANNEL_MOVED) {
+        half->messages++;
+        half->heard_bye = half->heard_bye || msg.type == PCCL_MSG_link_bye;
+    }
+    assert_int_equal(io, PCCL_CHANNEL_WAITS);
+}
+
+static void read_half(struct half *half)
+{
+    struct pccl_channel *channel = &half->channel;
+    size_t budget = 1 << 20;
+    enum pccl_channel_io io = PCCL_CHANNEL_MOVED;
+    while (io == PCCL_CHANNEL_MOVED && budget) {
+        io = pccl_channel_read(channel, &budget);
+        if (io == PCCL_CHANNEL_MOVED)
+            hear_frames(half);
+    }
+    half->heard_end = io == PCCL_CHANNEL_ENDED;
+    half->got_all = channel->received == channel->expected;
+}
+
+static void put_small_message(struct half *half)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_leave};
+    assert_true(pccl_channel_put_message(&half->channel, &msg));
+}
+
+/* One message, and then it is the turn of others. */
+static void take_turn(struct half *half)
+{
+    half->turns--;
+    half->messages_of_other = half->other->messages;
+    put_small_message(half);
+    assert_int_equal(pccl_channel_push(&half->channel), PCCL_CHANNEL_MOVED);
+    if (half->turns)
+        pccl_channel_yield(&half->channel);
+}
+
+static void visit_half(struct pccl_channel *channel, int ready)
+{
+    struct half *half = half_of(channel);
+    int news = pccl_channel_begin(channel, ready);
+    half->visits++;
+    half->news |= news;
+    if ((news & UV_WRITABLE) && half->turns)
+        take_turn(half);
+    if ((news & UV_WRITABLE) && pccl_channel_push(channel) == PCCL_CHANNEL_MOVED)
+        half->sent_all = true;
+    if (news & ~UV_WRITABLE)
+        read_half(half);
+    pccl_channel_watch(channel, half->heard_end ? 0 : half->watched);
+}
+
+static void half_parted(struct pccl_channel *channel) { half_of(channel)->parted = true; }
+static void half_released(struct pccl_channel *channel) { half_of(channel)->released = true; }
+
+static const struct pccl_channel_events half_events = {
+    .visit = visit_half, .late = on_late, .parted = half_parted, .released = half_released};
+
+static void begin_half(struct half *half, uv_loop_t *loop, uv_os_sock_t socket, struct pccl_pipe *pipe)
+{
+    struct pccl_handover handover = loopback_handover(socket, (const uint8_t *)"\0", 1); /* a bell that came early */
+    handover.pipe = pipe;
+    half->watched = UV_READABLE;
+    half->channel.sink = half->sink;
+    half->channel.sink_bytes = sizeof half->sink;
+    pccl_channel_init(&half->channel, pccl_heap(), socket, &half_events);
+    pccl_channel_adopt(&half->channel, &handover);
+    assert_true(pccl_channel_open(&half->channel, loop));
+    pccl_channel_watch(&half->channel, half->watched);
+}
+
+static void begin_pair(struct pair *p)
+{
+    int sockets[2];
+    uint8_t byte = 1;
+    struct pccl_pipe *offered = pccl_pipe_offer(pccl_heap()), *taken;
+    if (!offered)
+        skip(); /* this system has none */
+    memset(p, 0, sizeof *p);
+    p->here.other = &p->there;
+    p->there.other = &p->here;
+    assert_int_equal(uv_loop_init(&p->loop), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
+    assert_int_equal(pccl_pipe_send_offer(offered, sockets[0], &byte, 1), 1);
+    assert_int_equal(pccl_pipe_read_offer(pccl_heap(), sockets[1], &byte, 1, &taken), 1);
+    assert_non_null(taken);
+    begin_half(&p->here, &p->loop, sockets[0], offered);
+    begin_half(&p->there, &p->loop, sockets[1], taken);
+}
+
+static void end_pair(struct pair *p)
+{
+    if (p->here.channel.state == PCCL_CHANNEL_OPEN)
+        pccl_channel_close(&p->here.channel);
+    if (p->there.channel.state == PCCL_CHANNEL_OPEN)
+        pccl_channel_close(&p->there.channel);
+    loopback_end(&p->loop);
+    assert_true(p->here.released && p->there.released);
+}
+
+/* What is there to be done: visits that nothing from outside has to cause. */
+static void settle(struct pair *p)
+{
+    for (uint32_t before = UINT32_MAX; before != p->here.visits + p->there.visits;) {
+        before = p->here.visits + p->there.visits;
+        uv_run(&p->loop, UV_RUN_NOWAIT);
+        uv_run(&p->loop, UV_RUN_NOWAIT);
+    }
+}
+
+static void send_payload(struct half *half, const uint8_t *bytes)
+{
+    half->payload = bytes;
+    pccl_channel_put_payload(&half->channel, &half->payload, PAYLOAD_BYTES);
+    assert_int_equal(pccl_channel_push(&half->channel), PCCL_CHANNEL_WAITS); /* larger than the pipe */
+    pccl_channel_watch(&half->channel, half->watched);
+}
+
+static void expect_payload(struct half *half)
+{
+    half->target = malloc(PAYLOAD_BYTES);
+    assert_non_null(half->target);
+    pccl_channel_expect(&half->channel, &half->target, PAYLOAD_BYTES);
+}
+
+static void payloads_go_both_ways_at_once(void **state)
+{
+    struct pair p;
+    (void)state;
+    begin_pair(&p);
+    uint8_t *bytes = make_payload();
+    expect_payload(&p.here);
+    expect_payload(&p.there);
+    send_payload(&p.here, bytes);
+    send_payload(&p.there, bytes);
+    loopback_until(&p.loop, &p.here.got_all);
+    loopback_until(&p.loop, &p.there.got_all);
+    loopback_until(&p.loop, &p.here.sent_all);
+    loopback_until(&p.loop, &p.there.sent_all);
+    assert_memory_equal(p.here.target, bytes, PAYLOAD_BYTES);
+    assert_memory_equal(p.there.target, bytes, PAYLOAD_BYTES);
+    end_pair(&p);
+    free(p.here.target);
+    free(p.there.target);
+    free(bytes);
+}
+
+static void a_pipe_brings_everything_and_the_good_bye(void **state)
+{
+    (void)state;
+    for (int back = 0; back < 2; back++) {
+        struct pair p;
+        begin_pair(&p);
+        struct half *leaves = back ? &p.there : &p.here, *stays = leaves->other;
+        uint8_t *bytes = make_payload();
+        expect_payload(stays);
+        send_payload(leaves, bytes);
+        pccl_channel_leave(&leaves->channel, true, LOOPBACK_HANG_MS);
+        loopback_until(&p.loop, &stays->heard_end);
+        assert_true(stays->got_all);
+        assert_memory_equal(stays->target, bytes, PAYLOAD_BYTES);
+        assert_true(stays->heard_bye);
+        assert_int_equal(stays->channel.ended, UV_EOF);
+        assert_false(leaves->parted); /* our end is waited for */
+        pccl_channel_close(&stays->channel);
+        loopback_until(&p.loop, &leaves->parted);
+        end_pair(&p);
+        free(stays->target);
+        free(bytes);
+    }
+}
+
+/* What the side that stays still had to say is discarded, and holds up nobody. */
+static void who_leaves_through_a_pipe_discards_what_comes(void **state)
+{
+    struct pair p;
+    (void)state;
+    begin_pair(&p);
+    uint8_t *bytes = make_payload();
+    send_payload(&p.there, bytes);
+    pccl_channel_leave(&p.here.channel, true, LOOPBACK_HANG_MS);
+    loopback_until(&p.loop, &p.there.heard_end);
+    assert_true(p.there.heard_bye);
+    assert_int_equal(p.there.channel.ended, UV_EOF);
+    pccl_channel_close(&p.there.channel);
+    loopback_until(&p.loop, &p.here.parted);
+    end_pair(&p);
+    free(bytes);
+}
+
+static void both_leave_through_a_pipe(void **state)
+{
+    struct pair p;
+    (void)state;
+    begin_pair(&p);
+    pccl_channel_leave(&p.here.channel, true, LOOPBACK_HANG_MS);
+    pccl_channel_leave(&p.there.channel, true, LOOPBACK_HANG_MS);
+    loopback_until(&p.loop, &p.here.parted);
+    loopback_until(&p.loop, &p.there.parted);
+    end_pair(&p);
+}
+
+static void who_watches_for_the_end_alone_is_told_of_no_input(void **state)
+{
+    struct pair p;
+    (void)state;
+    begin_pair(&p);
+    settle(&p);
+    p.there.watched = UV_DISCONNECT;
+    pccl_channel_watch(&p.there.channel, UV_DISCONNECT);
+    put_small_message(&p.here);
+    assert_int_equal(pccl_channel_push(&p.here.channel), PCCL_CHANNEL_MOVED);
+    settle(&p);
+    assert_int_equal(p.there.news, 0);
+    assert_int_equal(p.there.messages, 0);
+    pccl_channel_close(&p.here.channel);
+    loopback_until(&p.loop, &p.there.heard_end);
+    assert_true(p.there.news & UV_DISCONNECT);
+    assert_int_equal(p.there.messages, 1);
+    assert_int_equal(p.there.channel.ended, UV_EOF);
+    end_pair(&p);
+}
+
+/* Without a bell: it had been rung when nobody was interested. */
+static void who_watches_for_input_again_is_told_of_what_is_there(void **state)
+{
+    struct pair p;
+    (void)state;
+    begin_pair(&p);
+    pccl_channel_watch(&p.there.channel, p.there.watched = UV_DISCONNECT);
+    put_small_message(&p.here);
+    assert_int_equal(pccl_channel_push(&p.here.channel), PCCL_CHANNEL_MOVED);
+    settle(&p);
+    assert_int_equal(p.there.messages, 0);
+    pccl_channel_watch(&p.there.channel, p.there.watched = UV_READABLE);
+    settle(&p);
+    assert_int_equal(p.there.messages, 1);
+    end_pair(&p);
+}
+
+static void what_was_written_into_a_pipe_before_the_end_is_read(void **state)
+{
+    (void)state;
+    for (int resets = 0; resets < 2; resets++) {
+        struct pair p;
+        begin_pair(&p);
+        uint8_t *bytes = make_payload();
+        expect_payload(&p.there);
+        send_payload(&p.here, bytes);
+        uint32_t sent = p.here.channel.payload_sent;
+        assert_in_range(sent, 1, PAYLOAD_BYTES - 1);
+        if (resets)
+            pccl_channel_abort(&p.here.channel);
+        else
+            pccl_channel_close(&p.here.channel);
+        loopback_until(&p.loop, &p.there.heard_end);
+        assert_int_equal(p.there.channel.received, sent);
+        assert_memory_equal(p.there.target, bytes, sent);
+        assert_false(p.there.got_all);
+        assert_int_equal(p.there.channel.ended, UV_EOF);
+        assert_int_equal(pccl_channel_evidence(&p.there.channel), PCCL_LINK_CLOSED);
+        end_pair(&p);
+        free(p.there.target);
+        free(bytes);
+    }
+}
+
+/* Before its next turn the others have had theirs: the other side has read what was sent. */
+static void who_yields_goes_on_after_the_others(void **state)
+{
+    enum { TURNS = 10 };
+    struct pair p;
+    (void)state;
+    begin_pair(&p);
+    settle(&p);
+    p.here.turns = TURNS;
+    pccl_channel_yield(&p.here.channel);
+    assert_int_equal(pccl_channel_push(&p.here.channel), PCCL_CHANNEL_MOVED); /* there was nothing */
+    pccl_channel_watch(&p.here.channel, UV_READABLE);
+    loopback_until(&p.loop, &p.here.sent_all);
+    while (p.here.turns) {
+        uint32_t before = p.here.turns;
+        uv_run(&p.loop, UV_RUN_NOWAIT);
+        if (p.here.turns < before)
+            assert_int_equal(p.here.messages_of_other, TURNS - before);
+    }
+    settle(&p);
+    assert_int_equal(p.there.messages, TURNS);
+    assert_false(p.here.channel.blocked);
+    end_pair(&p);
+}
+
+/* After our own failure the cause is ours, whatever the other side does. */
+static void our_own_failure_ends_a_pipe(void **state)
+{
+    struct pair p;
+    (void)state;
+    begin_pair(&p);
+    settle(&p);
+    put_small_message(&p.there);
+    assert_int_equal(pccl_channel_push(&p.there.channel), PCCL_CHANNEL_MOVED);
+    pccl_channel_fail(&p.here.channel, UV_ENOBUFS);
+    assert_int_equal(pccl_channel_push(&p.here.channel), PCCL_CHANNEL_ENDED);
+    loopback_until(&p.loop, &p.here.heard_end);
+    assert_int_equal(p.here.messages, 1); /* what came before is read */
+    assert_int_equal(p.here.channel.ended, UV_ENOBUFS);
+    assert_int_equal(pccl_channel_evidence(&p.here.channel), 0);
+    loopback_until(&p.loop, &p.there.heard_end);
+    assert_int_equal(p.there.channel.ended, UV_EOF);
+    end_pair(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +604,15 @@ int main(void)
         cmocka_unit_test(leaving_does_not_wait_for_ever),
         cmocka_unit_test(who_owes_something_must_move),
         cmocka_unit_test(our_own_failure_is_told_when_the_end_has_come),
+        cmocka_unit_test(payloads_go_both_ways_at_once),
+        cmocka_unit_test(a_pipe_brings_everything_and_the_good_bye),
+        cmocka_unit_test(who_leaves_through_a_pipe_discards_what_comes),
+        cmocka_unit_test(both_leave_through_a_pipe),
+        cmocka_unit_test(who_watches_for_the_end_alone_is_told_of_no_input),
+        cmocka_unit_test(who_watches_for_input_again_is_told_of_what_is_there),
+        cmocka_unit_test(what_was_written_into_a_pipe_before_the_end_is_read),
+        cmocka_unit_test(who_yields_goes_on_after_the_others),
+        cmocka_unit_test(our_own_failure_ends_a_pipe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,11 +9,15 @@
 #include <cmocka.h>
 #include <sys/resource.h>
 
+#include "held.h"
 #include "loopback.h"
 #include "net/dialer.h"
+#include "net/handshake.h"
+#include "net/listener.h"
 #include "net/socket.h"
 
-static bool reports_shortage, here; /* of the dials that begin */
+static bool reports_shortage, here, offers_pipe; /* of the dials that begin */
+static const struct pccl_keys *keys;
 
 struct fixture {
     uv_loop_t loop;
@@ -88,9 +92,11 @@ static void begin(struct fixture *f, const struct pccl_address *addresses, uint3
     struct pccl_dial dial = {.addresses = addresses,
                              .count = count,
                              .here = here,
+                             .offers_pipe = offers_pipe,
                              .stagger_ms = 5,
                              .timeout_ms = timeout_ms,
                              .hello = kind ? &hello : NULL,
+                             .keys = keys,
                              .declined = &f->declined,
                              .reports_shortage = reports_shortage,
                              .done = on_done,
@@ -548,6 +554,266 @@ static void silence_at_the_door_is_told_without_an_address(void **state)
     end(&f);
 }
 
+/* ---- pipes ---- */
+
+/* The peer behind the door: answers the hello, and has a connection to hand over. */
+struct host {
+    struct pccl_listener listener;
+    struct pccl_hash_key hash;
+    struct pccl_handover handover;
+    bool refuses, has_answered;
+    struct pccl_dialer *canceled; /* when the hello has come; NULL: none */
+};
+
+static void on_hello(struct pccl_connection *connection, const struct pccl_frame *frame)
+{
+    struct host *host = connection->owner;
+    const struct pccl_id self = peer(7);
+    assert_int_equal(frame->type, PCCL_MSG_link_hello);
+    host->has_answered = true;
+    pccl_listener_adopt(connection);
+    if (host->refuses) {
+        struct pccl_text reason;
+        pccl_text_format(&reason, "not you");
+        pccl_handshake_refuse(connection, PCCL_REFUSAL_LINEAGE, &reason, LOOPBACK_HANG_MS);
+        return;
+    }
+    pccl_handshake_welcome(connection, &self);
+    assert_true(pccl_connection_detach(connection, &host->handover));
+    if (host->canceled)
+        pccl_dialer_cancel(host->canceled);
+}
+
+static void on_accepted(void *owner, struct pccl_connection *connection)
+{
+    (void)owner;
+    (void)connection;
+}
+
+static void on_host_ended(struct pccl_connection *connection, enum pccl_connection_end how,
+                          const struct pccl_text *reason)
+{
+    (void)how;
+    (void)reason;
+    pccl_connection_close(connection, 0);
+}
+
+static const struct pccl_connection_events host_events = {.received = on_hello, .ended = on_host_ended};
+
+static void begin_host(struct host *host, uv_loop_t *loop)
+{
+    struct pccl_address loopback = pccl_address_v4(127, 0, 0, 1, 0);
+    struct pccl_text reason;
+    const struct pccl_id self = peer(7);
+    memset(host, 0, sizeof *host);
+    pccl_hash_key_init(&host->hash, 1);
+    host->listener = (struct pccl_listener){.loop = loop,
+                                            .memory = pccl_heap(),
+                                            .hash = &host->hash,
+                                            .hears_offers = true,
+                                            .strangers_max = 4,
+                                            .events = &host_events,
+                                            .owner = host,
+                                            .accepted = on_accepted,
+                                            .keys = keys,
+                                            .role = PCCL_SECURE_ACCEPTED};
+    assert_int_equal(pccl_listener_open(&host->listener, &loopback, 1, 0, 1, &reason), 0);
+    pccl_listener_open_here(&host->listener, &self);
+}
+
+/* A dialer and the peer that it dials, on one loop. */
+static void begin_both(struct fixture *f, struct host *host, bool offers)
+{
+    struct pccl_address nowhere = pccl_address_v4(127, 0, 0, 1, 1);
+    close(open_door()); /* or skips */
+    offers_pipe = offers;
+    begin_here(f, &nowhere, 60000);
+    offers_pipe = false;
+    begin_host(host, &f->loop);
+}
+
+static void end_both(struct fixture *f, struct host *host)
+{
+    pccl_listener_close(&host->listener);
+    end(f);
+}
+
+static struct pccl_handover hand_over(struct fixture *f)
+{
+    struct pccl_handover handover;
+    loopback_until(&f->loop, &f->done);
+    assert_non_null(f->connection);
+    assert_true(pccl_connection_detach(f->connection, &handover));
+    f->connection = NULL;
+    return handover;
+}
+
+static void bytes_go_through(const struct pccl_handover *from, const struct pccl_handover *to)
+{
+    uint8_t sent[] = "through the pipe", got[sizeof sent + 1];
+    assert_int_equal(pccl_pipe_write(from->pipe, from->socket, sent, 5, sent + 5, sizeof sent - 5), sizeof sent);
+    assert_int_equal(pccl_socket_read(to->socket, got, sizeof got), UV_EAGAIN); /* and not over the socket */
+    assert_int_equal(pccl_pipe_read(to->pipe, to->socket, got, sizeof got, NULL, 0), sizeof sent);
+    assert_memory_equal(got, sent, sizeof sent);
+}
+
+static void a_pipe_that_is_offered_is_handed_over(void **state)
+{
+    struct held before = held_now();
+    struct fixture f;
+    struct host host;
+    (void)state;
+    begin_both(&f, &host, true);
+    struct pccl_handover dialed = hand_over(&f);
+    assert_non_null(dialed.pipe);
+    assert_non_null(host.handover.pipe);
+    bytes_go_through(&dialed, &host.handover);
+    bytes_go_through(&host.handover, &dialed);
+    pccl_handover_drop(&dialed);
+    pccl_handover_drop(&host.handover);
+    end_both(&f, &host);
+    assert_held(before);
+}
+
+static void nobody_has_a_pipe_that_was_not_offered(void **state)
+{
+    struct held before = held_now();
+    struct fixture f;
+    struct host host;
+    (void)state;
+    begin_both(&f, &host, false);
+    struct pccl_handover dialed = hand_over(&f);
+    assert_null(dialed.pipe);
+    assert_null(host.handover.pipe);
+    pccl_handover_drop(&dialed);
+    pccl_handover_drop(&host.handover);
+    end_both(&f, &host);
+    assert_held(before);
+}
+
+static bool tell_ticket(void *context, const struct pccl_id *from, const struct pccl_id *to, struct pccl_id *ticket)
+{
+    const struct pccl_id self = peer(7);
+    (void)context;
+    (void)from;
+    *ticket = (struct pccl_id){{0}}; /* as in a hello without one */
+    return pccl_id_equal(to, &self);
+}
+
+/* Also where the link goes on in the clear after its handshake. */
+static void with_keys_there_is_no_pipe(void **state)
+{
+    const struct pccl_token token = {.secret = {{1}}};
+    struct pccl_text reason;
+    struct pccl_keys *both = pccl_keys_of_peer(pccl_heap(), &token, &reason);
+    (void)state;
+    assert_non_null(both);
+    pccl_keys_set_tickets(both, tell_ticket, NULL);
+    struct held before = held_now();
+    for (int open = 0; open < 2; open++) {
+        struct fixture f;
+        struct host host;
+        pccl_keys_set_open_links(both, open);
+        keys = both;
+        begin_both(&f, &host, true);
+        keys = NULL;
+        struct pccl_handover dialed = hand_over(&f);
+        assert_int_equal(dialed.secure == NULL, open);
+        assert_null(dialed.pipe);
+        assert_null(host.handover.pipe);
+        pccl_handover_drop(&dialed);
+        pccl_handover_drop(&host.handover);
+        end_both(&f, &host);
+        assert_held(before);
+    }
+    pccl_keys_destroy(both);
+}
+
+static void bytes_go_over_the_socket(struct fixture *f, int bare)
+{
+    char byte = 0;
+    struct pccl_handover dialed = hand_over(f);
+    assert_null(dialed.pipe);
+    assert_int_equal(pccl_socket_write(dialed.socket, (const uint8_t *)"x", 1), 1);
+    loopback_read(bare, &byte, 1);
+    assert_int_equal(byte, 'x');
+    pccl_handover_drop(&dialed);
+}
+
+static void who_does_not_hear_offers_has_the_socket(void **state)
+{
+    struct held before = held_now();
+    struct fixture f;
+    int listening, door = open_door();
+    struct pccl_address address = live_address(&listening);
+    (void)state;
+    offers_pipe = true;
+    begin_here(&f, &address, 60000);
+    offers_pipe = false;
+    int bare = accept_one(&f, door);
+    welcome(&f, bare, 7);
+    bytes_go_over_the_socket(&f, bare);
+    close(bare);
+    close(door);
+    close(listening);
+    end(&f);
+    assert_held(before);
+}
+
+static void nobody_is_offered_a_pipe_over_tcp(void **state)
+{
+    struct fixture f;
+    int listening;
+    struct pccl_address address = live_address(&listening);
+    (void)state;
+    offers_pipe = true;
+    begin_here(&f, &address, 60000); /* where there is no door */
+    offers_pipe = false;
+    int bare = accept_one(&f, listening);
+    assert_int_equal(held_now().mappings, 0);
+    welcome(&f, bare, 7);
+    bytes_go_over_the_socket(&f, bare);
+    close(bare);
+    close(listening);
+    end(&f);
+}
+
+static void a_canceled_dialer_leaves_no_pipe(void **state)
+{
+    struct held before = held_now();
+    struct fixture f;
+    struct host host;
+    (void)state;
+    begin_both(&f, &host, true);
+    pccl_dialer_cancel(f.dialer); /* before its first attempt */
+    end_both(&f, &host);
+    assert_held(before);
+    begin_both(&f, &host, true);
+    host.canceled = f.dialer; /* the offer is taken, and the answer not read yet */
+    loopback_until(&f.loop, &host.has_answered);
+    assert_non_null(host.handover.pipe);
+    pccl_handover_drop(&host.handover);
+    end_both(&f, &host);
+    assert_false(f.done);
+    assert_held(before);
+}
+
+static void a_refused_hello_leaves_no_pipe(void **state)
+{
+    struct held before = held_now();
+    struct fixture f;
+    struct host host;
+    (void)state;
+    begin_both(&f, &host, true);
+    host.refuses = true;
+    loopback_until(&f.loop, &host.has_answered);
+    loopback_until(&f.loop, &f.done);
+    assert_null(f.connection);
+    assert_true(f.declined);
+    end_both(&f, &host);
+    assert_held(before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -570,6 +836,13 @@ int main(void)
         cmocka_unit_test(an_end_at_the_door_proves_nothing),
         cmocka_unit_test(silence_at_the_door_is_silence),
         cmocka_unit_test(silence_at_the_door_is_told_without_an_address),
+        cmocka_unit_test(a_pipe_that_is_offered_is_handed_over),
+        cmocka_unit_test(nobody_has_a_pipe_that_was_not_offered),
+        cmocka_unit_test(with_keys_there_is_no_pipe),
+        cmocka_unit_test(who_does_not_hear_offers_has_the_socket),
+        cmocka_unit_test(nobody_is_offered_a_pipe_over_tcp),
+        cmocka_unit_test(a_canceled_dialer_leaves_no_pipe),
+        cmocka_unit_test(a_refused_hello_leaves_no_pipe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

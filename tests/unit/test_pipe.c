@@ -1,0 +1,994 @@
+/*
+ * net/pipe: both ends in one process, over a socket pair: the agreement, bytes through many wraps, who is rung and
+ * when, the end, and another side that lies. The test knows nothing of the layout of the memory: it maps it too, and
+ * finds the positions by the numbers that they must show.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/prng.h"
+#include "loopback.h"
+#include "net/fork.h"
+#include "net/pipe.h"
+#include "support.h"
+
+#ifdef __linux__
+#include "held.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum {
+    OFFERED_MAX = 64,       /* by one process, at a time */
+    PIECE_MAX = 700001,     /* bytes of one call */
+    PATTERN_PERIOD = 65521, /* no power of two, so that bytes from the wrong round differ */
+    PAGE_BYTES = 4096,      /* at the beginning of the memory, with the positions */
+    RACE_BYTES = 16 << 20,  /* between two threads */
+    ROUNDS = 20000,
+    DELAY_MAX = 20000, /* turns of an empty loop, longer than it takes to wake up */
+    ANOTHER_USER = 65534,
+};
+
+static const uint8_t hello[] = "hello";
+
+struct end {
+    struct pccl_pipe *pipe;
+    uv_os_sock_t socket;
+    uint64_t written, read; /* the model */
+    uint64_t capacity;      /* of what it writes */
+};
+
+struct fixture {
+    struct test_memory memory;
+    struct end dialed, taking;
+};
+
+/* ---- ends ---- */
+
+static void connect_ends(struct fixture *f)
+{
+    int pair[2];
+    memset(f, 0, sizeof *f);
+    test_memory_init(&f->memory);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+    f->dialed.socket = pair[0];
+    f->taking.socket = pair[1];
+}
+
+static void offer(struct fixture *f)
+{
+    f->dialed.pipe = pccl_pipe_offer(&f->memory.memory);
+    assert_non_null(f->dialed.pipe);
+    assert_false(pccl_pipe_is_agreed(f->dialed.pipe));
+}
+
+static void send_offer(struct fixture *f)
+{
+    ptrdiff_t moved = pccl_pipe_send_offer(f->dialed.pipe, f->dialed.socket, hello, sizeof hello);
+    assert_int_equal(moved, sizeof hello);
+}
+
+/* The bytes arrive in any case. */
+static void read_offer(struct fixture *f)
+{
+    uint8_t bytes[sizeof hello + 1];
+    f->taking.pipe = (void *)f; /* is overwritten in any case */
+    ptrdiff_t moved = pccl_pipe_read_offer(&f->memory.memory, f->taking.socket, bytes, sizeof bytes, &f->taking.pipe);
+    assert_int_equal(moved, sizeof hello);
+    assert_memory_equal(bytes, hello, sizeof hello);
+}
+
+static void begin(struct fixture *f)
+{
+    connect_ends(f);
+    offer(f);
+    send_offer(f);
+    read_offer(f);
+    assert_non_null(f->taking.pipe);
+    assert_true(pccl_pipe_is_agreed(f->dialed.pipe));
+}
+
+static void hang_up(struct end *end)
+{
+    if (end->socket >= 0)
+        close(end->socket);
+    end->socket = -1;
+}
+
+static void end(struct fixture *f)
+{
+    pccl_pipe_destroy(f->dialed.pipe);
+    pccl_pipe_destroy(f->taking.pipe);
+    hang_up(&f->dialed);
+    hang_up(&f->taking);
+    assert_int_equal(f->memory.live_blocks, 0);
+}
+
+/* ---- bytes ---- */
+
+static uint8_t pattern[PATTERN_PERIOD + PIECE_MAX];
+
+static void make_pattern(void)
+{
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 1);
+    for (size_t i = 0; i < PATTERN_PERIOD; i++)
+        pattern[i] = (uint8_t)pccl_prng_u64(&prng);
+    for (size_t i = PATTERN_PERIOD; i < sizeof pattern; i++)
+        pattern[i] = pattern[i - PATTERN_PERIOD];
+}
+
+/* Of a stream, from this byte on. */
+static const uint8_t *bytes_from(uint64_t position) { return pattern + position % PATTERN_PERIOD; }
+
+static ptrdiff_t write_two(struct end *end, size_t first, size_t second)
+{
+    const uint8_t *bytes = bytes_from(end->written);
+    ptrdiff_t moved = pccl_pipe_write(end->pipe, end->socket, bytes, first, bytes + first, second);
+    end->written += moved > 0 ? (uint64_t)moved : 0;
+    return moved;
+}
+
+static ptrdiff_t write_some(struct end *end, size_t length) { return write_two(end, length, 0); }
+
+/* What was read is right, and nothing behind it was touched. */
+static ptrdiff_t read_two(struct end *end, size_t first, size_t second)
+{
+    static _Thread_local uint8_t bytes[PIECE_MAX + 2];
+    uint8_t *rest = bytes + first + 1;
+    bytes[first] = rest[second] = 0x5a;
+    ptrdiff_t moved = pccl_pipe_read(end->pipe, end->socket, bytes, first, rest, second);
+    assert_int_equal(bytes[first], 0x5a);
+    assert_int_equal(rest[second], 0x5a);
+    if (moved <= 0)
+        return moved;
+    size_t of_first = (size_t)pccl_min_u64((uint64_t)moved, first);
+    assert_memory_equal(bytes, bytes_from(end->read), of_first);
+    assert_memory_equal(rest, bytes_from(end->read) + of_first, (size_t)moved - of_first);
+    end->read += (uint64_t)moved;
+    return moved;
+}
+
+static ptrdiff_t read_some(struct end *end, size_t length) { return read_two(end, length, 0); }
+
+static void fill(struct end *end)
+{
+    while (write_some(end, PIECE_MAX) > 0) {
+    }
+}
+
+static void drain(struct end *end)
+{
+    while (read_some(end, PIECE_MAX) > 0) {
+    }
+}
+
+static void find_capacity(struct end *end, struct end *other)
+{
+    uint64_t before = end->written;
+    fill(end);
+    end->capacity = end->written - before;
+    assert_true(end->capacity > 0);
+    drain(other);
+    assert_int_equal(other->read, end->written);
+}
+
+/* ---- bells ---- */
+
+/* Takes those that have arrived. */
+static int bells(const struct end *end)
+{
+    uint8_t bytes[64];
+    ssize_t got = recv(end->socket, bytes, sizeof bytes, MSG_DONTWAIT);
+    return got > 0 ? (int)got : 0;
+}
+
+/* ---- the memory, mapped a third time ---- */
+
+struct view {
+    uint8_t *bytes;
+    size_t length;
+};
+
+static struct view map(int descriptor)
+{
+    struct stat status;
+    struct view view;
+    assert_int_equal(fstat(descriptor, &status), 0);
+    view.length = (size_t)status.st_size;
+    view.bytes = mmap(NULL, view.length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    assert_true(view.bytes != MAP_FAILED);
+    return view;
+}
+
+/* Of the pipe that is offered and not sent yet. */
+static struct view view_offered(void)
+{
+    int memory = held_now().memory;
+    assert_true(memory >= 0);
+    return map(memory);
+}
+
+static void unmap(struct view *view) { assert_int_equal(munmap(view->bytes, view->length), 0); }
+
+/* The only word that says so. */
+static uint32_t *word_saying(const struct view *view, uint32_t value)
+{
+    uint32_t *words = (uint32_t *)(void *)view->bytes, *found = NULL;
+    for (size_t i = 0; i < PAGE_BYTES / sizeof *words; i++) {
+        if (words[i] != value)
+            continue;
+        assert_null(found);
+        found = &words[i];
+    }
+    assert_non_null(found);
+    return found;
+}
+
+static size_t offered_bytes(void)
+{
+    struct test_memory memory;
+    test_memory_init(&memory);
+    struct pccl_pipe *pipe = pccl_pipe_offer(&memory.memory);
+    assert_non_null(pipe);
+    struct view view = view_offered();
+    size_t bytes = view.length;
+    unmap(&view);
+    pccl_pipe_destroy(pipe);
+    return bytes;
+}
+
+static int make_memory(size_t bytes, int seals)
+{
+    int made = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_true(made >= 0);
+    assert_int_equal(ftruncate(made, (off_t)bytes), 0);
+    if (seals)
+        assert_int_equal(fcntl(made, F_ADD_SEALS, seals), 0);
+    return made;
+}
+
+/* ---- the agreement ---- */
+
+static void an_offer_is_taken(void **state)
+{
+    struct held before = held_now();
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    struct held with = held_now();
+    assert_int_equal(with.descriptors, before.descriptors + 2); /* the sockets: nobody needs the memory's any more */
+    assert_int_equal(with.mappings, before.mappings + 2);
+    assert_int_equal(bells(&f.dialed) + bells(&f.taking), 0);
+    end(&f);
+    assert_held(before);
+}
+
+static void an_offer_that_is_not_taken_is_not_agreed(void **state)
+{
+    struct held before = held_now();
+    struct fixture f;
+    uint8_t bytes[sizeof hello];
+    (void)state;
+    connect_ends(&f);
+    offer(&f);
+    send_offer(&f);
+    assert_int_equal(pccl_socket_read(f.taking.socket, bytes, sizeof bytes), sizeof bytes); /* hears no offers */
+    assert_false(pccl_pipe_is_agreed(f.dialed.pipe));
+    end(&f);
+    assert_held(before);
+}
+
+static void without_an_offer_bytes_are_bytes(void **state)
+{
+    struct fixture f;
+    uint8_t byte;
+    (void)state;
+    connect_ends(&f);
+    f.taking.pipe = (void *)&f;
+    assert_int_equal(pccl_pipe_read_offer(&f.memory.memory, f.taking.socket, &byte, 1, &f.taking.pipe), UV_EAGAIN);
+    assert_null(f.taking.pipe);
+    assert_int_equal(pccl_socket_write(f.dialed.socket, hello, sizeof hello), sizeof hello);
+    read_offer(&f);
+    assert_null(f.taking.pipe);
+    hang_up(&f.dialed);
+    assert_int_equal(pccl_pipe_read_offer(&f.memory.memory, f.taking.socket, &byte, 1, &f.taking.pipe), UV_EOF);
+    assert_null(f.taking.pipe);
+    end(&f);
+}
+
+/* The first call moves nothing, the second one a part. */
+static void the_offer_goes_with_the_first_byte_that_is_sent(void **state)
+{
+    struct held before = held_now();
+    static uint8_t many[4 << 20], got[sizeof many];
+    struct fixture f;
+    (void)state;
+    connect_ends(&f);
+    offer(&f);
+    while (pccl_socket_write(f.dialed.socket, many, sizeof many) > 0) {
+    }
+    assert_int_equal(pccl_pipe_send_offer(f.dialed.pipe, f.dialed.socket, many, sizeof many), UV_EAGAIN);
+    while (pccl_socket_read(f.taking.socket, got, sizeof got) > 0) {
+    }
+    ptrdiff_t moved = pccl_pipe_send_offer(f.dialed.pipe, f.dialed.socket, many, sizeof many);
+    assert_in_range(moved, 1, (ptrdiff_t)sizeof many - 1);
+    assert_true(pccl_pipe_read_offer(&f.memory.memory, f.taking.socket, got, sizeof got, &f.taking.pipe) > 0);
+    assert_non_null(f.taking.pipe);
+    while (pccl_socket_read(f.taking.socket, got, sizeof got) > 0) {
+    }
+    assert_int_equal(pccl_pipe_send_offer(f.dialed.pipe, f.dialed.socket, hello, sizeof hello), sizeof hello);
+    struct pccl_pipe *taken = f.taking.pipe;
+    read_offer(&f);
+    assert_null(f.taking.pipe); /* it comes once */
+    f.taking.pipe = taken;
+    assert_true(pccl_pipe_is_agreed(f.dialed.pipe));
+    end(&f);
+    assert_held(before);
+}
+
+/* ---- what is not taken ---- */
+
+static int sealed(size_t bytes) { return make_memory(bytes, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL); }
+static int open_ended(size_t bytes) { return make_memory(bytes, 0); }
+static int shrinking(size_t bytes) { return make_memory(bytes, F_SEAL_GROW); }
+static int growing(size_t bytes) { return make_memory(bytes, F_SEAL_SHRINK); }
+static int smaller(size_t bytes) { return sealed(bytes - 1); }
+static int larger(size_t bytes) { return sealed(bytes + 1); }
+static int empty(size_t bytes) { return sealed(0 * bytes); }
+static int frozen(size_t bytes) { return make_memory(bytes, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE); }
+
+static int read_only(size_t bytes)
+{
+    char path[64];
+    int writable = sealed(bytes);
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", writable);
+    int opened = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(opened >= 0);
+    close(writable);
+    return opened;
+}
+
+static int of_a_file(size_t bytes)
+{
+    char path[] = "/tmp/test_pipe_XXXXXX";
+    int made = mkstemp(path);
+    assert_true(made >= 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(ftruncate(made, (off_t)bytes), 0);
+    return made;
+}
+
+static int of_a_socket(size_t bytes)
+{
+    int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)bytes;
+    assert_true(made >= 0);
+    return made;
+}
+
+static void send_descriptor(struct fixture *f, int descriptor)
+{
+    assert_int_equal(pccl_socket_write_with(f->dialed.socket, hello, sizeof hello, descriptor), sizeof hello);
+    close(descriptor);
+}
+
+static void memory_of_the_right_kind_is_taken_from_anybody(void **state)
+{
+    size_t bytes = offered_bytes();
+    struct held before = held_now();
+    struct fixture f;
+    (void)state;
+    connect_ends(&f);
+    send_descriptor(&f, sealed(bytes));
+    read_offer(&f);
+    assert_non_null(f.taking.pipe);
+    end(&f);
+    assert_held(before);
+}
+
+static void what_cannot_be_trusted_is_not_taken(void **state)
+{
+    static int (*const makers[])(size_t bytes) = {open_ended, shrinking, growing,   smaller,   larger,
+                                                  empty,      frozen,    read_only, of_a_file, of_a_socket};
+    size_t bytes = offered_bytes();
+    struct held before = held_now();
+    (void)state;
+    for (size_t i = 0; i < PCCL_COUNT_OF(makers); i++) {
+        struct fixture f;
+        connect_ends(&f);
+        send_descriptor(&f, makers[i](bytes));
+        read_offer(&f);
+        assert_null(f.taking.pipe);
+        end(&f);
+        assert_held(before);
+    }
+}
+
+static void another_users_offer_is_not_taken(void **state)
+{
+    struct held before = held_now();
+    struct fixture f;
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* only root can act as another user */
+    assert_int_equal(seteuid(ANOTHER_USER), 0);
+    connect_ends(&f);
+    assert_int_equal(seteuid(0), 0);
+    offer(&f);
+    send_offer(&f);
+    read_offer(&f);
+    assert_null(f.taking.pipe);
+    assert_false(pccl_pipe_is_agreed(f.dialed.pipe));
+    end(&f);
+    assert_held(before);
+}
+
+/* One that is right, and one more, whatever it may be. */
+static void of_two_descriptors_none_is_left(void **state)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } passed = {.align = {.cmsg_len = CMSG_LEN(2 * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+    struct iovec piece = {(void *)(uintptr_t)hello, sizeof hello};
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &passed, .msg_controllen = sizeof passed.bytes};
+    size_t bytes = offered_bytes();
+    struct held before = held_now();
+    struct fixture f;
+    (void)state;
+    connect_ends(&f);
+    int two[2] = {sealed(bytes), of_a_socket(0)};
+    memcpy(CMSG_DATA(&passed.align), two, sizeof two);
+    assert_int_equal(sendmsg(f.dialed.socket, &message, MSG_NOSIGNAL), sizeof hello);
+    close(two[0]);
+    close(two[1]);
+    read_offer(&f);
+    end(&f);
+    assert_held(before);
+}
+
+static void limit_descriptors(rlim_t most)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = most;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* Of descriptors or memory: the connection does without a pipe. */
+static void shortage_is_no_failure(void **state)
+{
+    struct held before = held_now();
+    struct rlimit limit;
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int of_memory = 0; of_memory < 2; of_memory++) {
+        struct fixture f;
+        connect_ends(&f);
+        f.memory.fail_at = of_memory ? f.memory.requests + 1 : 0;
+        limit_descriptors(of_memory ? limit.rlim_cur : 0);
+        assert_null(pccl_pipe_offer(&f.memory.memory));
+        limit_descriptors(limit.rlim_cur);
+        offer(&f);
+        send_offer(&f);
+        f.memory.fail_at = of_memory ? f.memory.requests + 1 : 0;
+        limit_descriptors(of_memory ? limit.rlim_cur : 0);
+        read_offer(&f);
+        limit_descriptors(limit.rlim_cur);
+        assert_null(f.taking.pipe);
+        assert_false(pccl_pipe_is_agreed(f.dialed.pipe));
+        end(&f);
+        assert_held(before);
+    }
+}
+
+static void a_process_offers_so_many_at_a_time(void **state)
+{
+    struct pccl_pipe *pipes[OFFERED_MAX];
+    struct held before = held_now();
+    struct fixture f;
+    (void)state;
+    connect_ends(&f);
+    for (size_t i = 0; i < OFFERED_MAX; i++) {
+        pipes[i] = pccl_pipe_offer(&f.memory.memory);
+        assert_non_null(pipes[i]);
+    }
+    for (int again = 0; again < 3; again++) {
+        assert_null(pccl_pipe_offer(&f.memory.memory));
+        pccl_pipe_destroy(pipes[again]);
+        pipes[again] = pccl_pipe_offer(&f.memory.memory);
+        assert_non_null(pipes[again]);
+    }
+    f.dialed.pipe = pipes[0];
+    send_offer(&f);
+    read_offer(&f);
+    assert_non_null(f.taking.pipe); /* to take one is another matter */
+    assert_null(pccl_pipe_offer(&f.memory.memory));
+    for (size_t i = 1; i < OFFERED_MAX; i++)
+        pccl_pipe_destroy(pipes[i]);
+    end(&f);
+    assert_held(before);
+}
+
+static void a_child_has_neither_memory_nor_descriptor(void **state)
+{
+    struct fixture agreed, offering;
+    int status = 0;
+    (void)state;
+    begin(&agreed);
+    connect_ends(&offering);
+    offer(&offering);
+    struct held here = held_now();
+    assert_int_equal(here.mappings, 3);
+    assert_true(here.memory >= 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct held there = held_now();
+        _exit((there.memory >= 0) + 2 * (there.mappings > 0));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(write_some(&agreed.dialed, 5), 5); /* and this process has them still */
+    assert_int_equal(read_some(&agreed.taking, 5), 5);
+    end(&agreed);
+    end(&offering);
+}
+
+/* ---- bytes ---- */
+
+/* Small ones as often as large ones. */
+static size_t random_length(struct pccl_prng *prng)
+{
+    return (size_t)pccl_prng_below(prng, (UINT64_C(1) << pccl_prng_below(prng, 20)) + 1);
+}
+
+static void write_as_the_model(struct end *end, const struct end *other, struct pccl_prng *prng)
+{
+    size_t first = random_length(prng), second = pccl_prng_chance(prng, 500000) ? random_length(prng) : 0;
+    first = (size_t)pccl_min_u64(first, PIECE_MAX / 2) + 1;
+    second = (size_t)pccl_min_u64(second, PIECE_MAX / 2);
+    uint64_t room = end->capacity - (end->written - other->read);
+    assert_int_equal(write_two(end, first, second), room ? (int64_t)pccl_min_u64(first + second, room) : UV_EAGAIN);
+}
+
+static void read_as_the_model(struct end *end, const struct end *other, struct pccl_prng *prng)
+{
+    size_t first = random_length(prng), second = pccl_prng_chance(prng, 500000) ? random_length(prng) : 0;
+    first = (size_t)pccl_min_u64(first, PIECE_MAX / 2) + 1;
+    second = (size_t)pccl_min_u64(second, PIECE_MAX / 2);
+    uint64_t there = other->written - end->read;
+    assert_int_equal(read_two(end, first, second), there ? (int64_t)pccl_min_u64(first + second, there) : UV_EAGAIN);
+    assert_int_equal(pccl_pipe_has_input(end->pipe), other->written > end->read);
+}
+
+static void move_as_the_model(struct end *end, struct end *other, struct pccl_prng *prng, bool filling)
+{
+    if (pccl_prng_chance(prng, filling ? 600000 : 400000))
+        write_as_the_model(end, other, prng);
+    else
+        read_as_the_model(other, end, prng);
+}
+
+/* All are more than positions can count. */
+static void bytes_arrive_in_order(void **state)
+{
+    const uint64_t total = (UINT64_C(4200) << 20) / test_one_of();
+    struct pccl_prng prng;
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    find_capacity(&f.dialed, &f.taking);
+    find_capacity(&f.taking, &f.dialed);
+    pccl_prng_seed(&prng, 20261128);
+    for (uint64_t step = 0; f.dialed.written < total; step++) {
+        bool filling = step / 512 % 2 == 0; /* full ones and empty ones by turns */
+        move_as_the_model(&f.dialed, &f.taking, &prng, filling);
+        move_as_the_model(&f.taking, &f.dialed, &prng, filling);
+    }
+    assert_true(f.dialed.written > 10 * f.dialed.capacity);
+    assert_true(f.taking.written > 10 * f.taking.capacity);
+    assert_int_equal(bells(&f.dialed) + bells(&f.taking), 0); /* nobody has asked */
+    end(&f);
+}
+
+static void nothing_moves_where_there_is_nothing_or_no_room(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    struct end *ends[2] = {&f.dialed, &f.taking};
+    for (int i = 0; i < 2; i++) {
+        assert_false(pccl_pipe_has_input(ends[i]->pipe));
+        assert_int_equal(read_some(ends[i], 1), UV_EAGAIN);
+        assert_true(pccl_pipe_has_room(ends[i]->pipe));
+        fill(ends[i]);
+        assert_int_equal(write_some(ends[i], 1), UV_EAGAIN);
+        assert_false(pccl_pipe_has_room(ends[i]->pipe));
+        assert_true(pccl_pipe_has_input(ends[1 - i]->pipe));
+        assert_int_equal(read_some(ends[1 - i], 1), 1);
+        assert_int_equal(write_some(ends[i], 2), 1);
+        drain(ends[1 - i]);
+    }
+    end(&f);
+}
+
+/* ---- waiting ---- */
+
+static void who_waits_for_input_is_rung_once(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    struct end *ends[2] = {&f.dialed, &f.taking};
+    for (int i = 0; i < 2; i++) {
+        struct end *writes = ends[i], *reads = ends[1 - i];
+        assert_int_equal(write_some(writes, 3), 3);
+        assert_int_equal(bells(reads), 0);
+        assert_true(pccl_pipe_await_input(reads->pipe)); /* there is some: no bell is asked for */
+        assert_int_equal(write_some(writes, 3), 3);
+        assert_int_equal(bells(reads), 0);
+        assert_int_equal(read_some(reads, 6), 6);
+        assert_false(pccl_pipe_await_input(reads->pipe));
+        assert_false(pccl_pipe_await_input(reads->pipe)); /* still one bell */
+        assert_int_equal(bells(reads), 0);
+        assert_int_equal(write_some(writes, 3), 3);
+        assert_int_equal(bells(reads), 1);
+        assert_int_equal(write_some(writes, 3), 3);
+        assert_int_equal(bells(reads), 0);
+        assert_int_equal(read_some(reads, 6), 6);
+        assert_int_equal(bells(writes), 0); /* who does not wait for room is not rung */
+    }
+    end(&f);
+}
+
+static void who_waits_for_room_is_rung_when_it_is_worthwhile(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    struct end *ends[2] = {&f.dialed, &f.taking};
+    for (int i = 0; i < 2; i++) {
+        struct end *writes = ends[i], *reads = ends[1 - i];
+        assert_true(pccl_pipe_await_room(writes->pipe));
+        fill(writes);
+        assert_int_equal(bells(reads), 0);
+        assert_int_equal(read_some(reads, 1), 1);
+        assert_int_equal(bells(writes), 0); /* nobody has asked */
+        assert_int_equal(write_some(writes, 1), 1);
+        assert_false(pccl_pipe_await_room(writes->pipe));
+        int rung = 0;
+        for (bool worthwhile = false; !worthwhile; worthwhile = pccl_pipe_has_room(writes->pipe)) {
+            assert_int_equal(rung, 0);
+            assert_true(read_some(reads, 1021) > 0);
+            rung += bells(writes);
+        }
+        assert_int_equal(rung, 1);
+        assert_true(writes->written > reads->read); /* before it is empty */
+        assert_true(pccl_pipe_await_room(writes->pipe));
+        assert_true(read_some(reads, 1021) > 0);
+        assert_int_equal(bells(writes), 0);
+    }
+    end(&f);
+}
+
+static void bells_are_heard_and_wake_nobody_twice(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    for (int i = 0; i < 200; i++) { /* more than are taken at once */
+        assert_false(pccl_pipe_await_input(f.taking.pipe));
+        assert_int_equal(write_some(&f.dialed, 1), 1);
+        assert_int_equal(read_some(&f.taking, 1), 1);
+    }
+    pccl_pipe_hear(f.taking.pipe, f.taking.socket);
+    assert_int_equal(bells(&f.taking), 0);
+    assert_false(pccl_pipe_has_ended(f.taking.pipe));
+    end(&f);
+}
+
+/* A side that hears nothing holds up nobody. */
+static void bells_that_nobody_hears_are_no_failure(void **state)
+{
+    struct fixture f;
+    static const uint8_t many[64 << 10];
+    (void)state;
+    begin(&f);
+    while (pccl_socket_write(f.dialed.socket, many, sizeof many) > 0) {
+    }
+    assert_false(pccl_pipe_await_input(f.taking.pipe));
+    assert_int_equal(write_some(&f.dialed, 1), 1);
+    assert_int_equal(read_some(&f.taking, 1), 1);
+    pccl_pipe_hear(f.taking.pipe, f.taking.socket);
+    assert_false(pccl_pipe_has_ended(f.taking.pipe));
+    end(&f);
+}
+
+/* Where it is the other side's turn: asleep until it rings. */
+static void sleep_until_rung(struct end *end)
+{
+    struct pollfd rung = {.fd = end->socket, .events = POLLIN};
+    assert_int_equal(poll(&rung, 1, LOOPBACK_HANG_MS), 1);
+    pccl_pipe_hear(end->pipe, end->socket);
+}
+
+static void write_all(void *argument)
+{
+    struct end *end = argument;
+    while (end->written < RACE_BYTES) {
+        ptrdiff_t moved = write_some(end, (size_t)pccl_min_u64(RACE_BYTES - end->written, 1 + end->written % 9973));
+        if (moved == UV_EAGAIN && !pccl_pipe_await_room(end->pipe))
+            sleep_until_rung(end);
+        else
+            assert_true(moved > 0 || moved == UV_EAGAIN);
+    }
+}
+
+/* Begins to wait at a random moment, so sooner or later in the one in which the other side answers. */
+static void hear_one(struct end *end, struct pccl_prng *prng)
+{
+    ptrdiff_t moved;
+    for (volatile uint64_t delay = pccl_prng_below(prng, DELAY_MAX); delay > 0; delay--) {
+    }
+    while ((moved = read_some(end, 1)) == UV_EAGAIN) {
+        if (!pccl_pipe_await_input(end->pipe))
+            sleep_until_rung(end);
+    }
+    assert_int_equal(moved, 1);
+}
+
+static void answer_all(void *argument)
+{
+    struct end *end = argument;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 2);
+    for (int i = 0; i < ROUNDS; i++) {
+        hear_one(end, &prng);
+        assert_int_equal(write_some(end, 1), 1);
+    }
+}
+
+/* Each waits for the other: one call that is lost, and both sleep for ever. */
+static void two_threads_answer_each_other(void **state)
+{
+    struct fixture f;
+    uv_thread_t thread;
+    struct pccl_prng prng;
+    (void)state;
+    begin(&f);
+    pccl_prng_seed(&prng, 3);
+    assert_int_equal(uv_thread_create(&thread, answer_all, &f.taking), 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        assert_int_equal(write_some(&f.dialed, 1), 1);
+        hear_one(&f.dialed, &prng);
+    }
+    assert_int_equal(uv_thread_join(&thread), 0);
+    end(&f);
+}
+
+/* No call for input and none for room is lost, whatever the other side does at that moment. */
+static void two_threads_wake_each_other(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    struct end *ends[2] = {&f.dialed, &f.taking};
+    for (int i = 0; i < 2; i++) {
+        struct end *writes = ends[i], *reads = ends[1 - i];
+        uv_thread_t thread;
+        assert_int_equal(uv_thread_create(&thread, write_all, writes), 0);
+        while (reads->read < RACE_BYTES) {
+            ptrdiff_t moved = read_some(reads, 1 + reads->read % 9967);
+            if (moved == UV_EAGAIN && !pccl_pipe_await_input(reads->pipe))
+                sleep_until_rung(reads);
+            else
+                assert_true(moved > 0 || moved == UV_EAGAIN);
+        }
+        assert_int_equal(uv_thread_join(&thread), 0);
+    }
+    end(&f);
+}
+
+/* ---- the end ---- */
+
+static void what_was_written_before_the_end_is_read(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct fixture f;
+        begin(&f);
+        struct end *goes = i ? &f.taking : &f.dialed, *stays = i ? &f.dialed : &f.taking;
+        assert_int_equal(write_some(goes, 9), 9);
+        pccl_pipe_destroy(goes->pipe);
+        goes->pipe = NULL;
+        hang_up(goes);
+        assert_false(pccl_pipe_has_ended(stays->pipe)); /* nobody has looked */
+        pccl_pipe_hear(stays->pipe, stays->socket);
+        assert_true(pccl_pipe_has_ended(stays->pipe));
+        assert_int_equal(write_some(stays, 1), UV_EPIPE);
+        assert_int_equal(read_some(stays, 5), 5);
+        pccl_pipe_hear(stays->pipe, stays->socket);
+        assert_int_equal(read_some(stays, 5), 4);
+        assert_int_equal(read_some(stays, 5), UV_EOF);
+        assert_int_equal(write_some(stays, 1), UV_EPIPE);
+        end(&f);
+    }
+}
+
+/* The system calls it a reset when bells were not heard; but nothing is lost with them. */
+static void a_bell_that_was_not_heard_is_no_reset(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    assert_false(pccl_pipe_await_input(f.taking.pipe));
+    assert_int_equal(write_some(&f.dialed, 3), 3);
+    assert_int_equal(write_some(&f.taking, 3), 3);
+    hang_up(&f.taking);
+    pccl_pipe_hear(f.dialed.pipe, f.dialed.socket);
+    assert_int_equal(read_some(&f.dialed, 5), 3);
+    assert_int_equal(read_some(&f.dialed, 5), UV_EOF);
+    end(&f);
+}
+
+/* ---- lies ---- */
+
+/* The other side's positions of one direction, in the fixture's memory. */
+struct positions {
+    uint32_t *written, *read;
+};
+
+static struct positions find_positions(const struct view *view, struct end *writes, struct end *reads)
+{
+    find_capacity(writes, reads);
+    assert_int_equal(write_some(writes, 4711), 4711);
+    assert_int_equal(read_some(reads, 1234), 1234);
+    return (struct positions){word_saying(view, (uint32_t)writes->written), word_saying(view, (uint32_t)reads->read)};
+}
+
+static void begin_viewed(struct fixture *f, struct view *view)
+{
+    connect_ends(f);
+    offer(f);
+    *view = view_offered();
+    send_offer(f);
+    read_offer(f);
+    assert_non_null(f->taking.pipe);
+}
+
+/* The reader is told that more is there than can be; 0x80000000 is the farthest, -1 is before what it has read. */
+static void a_lie_about_what_was_written_is_no_input(const struct end *reads, struct positions at, uint32_t capacity)
+{
+    const uint32_t lies[] = {capacity + 1, UINT32_C(0x80000000), UINT32_MAX};
+    uint8_t bytes[16], before[16];
+    uint32_t truth = *at.written;
+    memset(bytes, 0x5a, sizeof bytes);
+    memcpy(before, bytes, sizeof bytes);
+    for (size_t i = 0; i < PCCL_COUNT_OF(lies); i++) {
+        *at.written = *at.read + lies[i];
+        assert_true(pccl_pipe_await_input(reads->pipe)); /* for the reader to find out */
+        assert_int_equal(pccl_pipe_read(reads->pipe, reads->socket, bytes, 8, bytes + 8, 8), UV_EPROTO);
+        assert_memory_equal(bytes, before, sizeof bytes);
+    }
+    *at.written = truth;
+}
+
+static void a_lie_about_what_was_read_is_no_room(const struct view *view, const struct end *writes, struct positions at,
+                                                 uint32_t capacity)
+{
+    const uint32_t lies[] = {1, UINT32_C(0x80000000), UINT32_MAX - capacity};
+    uint8_t *before = malloc(view->length);
+    uint32_t truth = *at.read;
+    assert_non_null(before);
+    for (size_t i = 0; i < PCCL_COUNT_OF(lies); i++) {
+        *at.read = *at.written + lies[i];
+        memcpy(before, view->bytes, view->length);
+        assert_true(pccl_pipe_await_room(writes->pipe));
+        assert_int_equal(pccl_pipe_write(writes->pipe, writes->socket, pattern, 8, pattern, 8), UV_EPROTO);
+        assert_memory_equal(view->bytes, before, view->length);
+    }
+    *at.read = truth;
+    free(before);
+}
+
+static void lies_about_positions_are_found(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct fixture f;
+        struct view view;
+        begin_viewed(&f, &view);
+        struct end *writes = i ? &f.taking : &f.dialed, *reads = i ? &f.dialed : &f.taking;
+        struct positions at = find_positions(&view, writes, reads);
+        a_lie_about_what_was_written_is_no_input(reads, at, (uint32_t)writes->capacity);
+        a_lie_about_what_was_read_is_no_room(&view, writes, at, (uint32_t)writes->capacity);
+        assert_int_equal(read_some(reads, 1000), 1000); /* each side has its own position */
+        assert_int_equal(write_some(writes, 1000), 1000);
+        unmap(&view);
+        end(&f);
+    }
+}
+
+/* One's own position is one's own copy: to write into the shared one moves nothing. */
+static void nobody_moves_the_position_of_another(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct fixture f;
+        struct view view;
+        begin_viewed(&f, &view);
+        struct end *writes = i ? &f.taking : &f.dialed, *reads = i ? &f.dialed : &f.taking;
+        struct positions at = find_positions(&view, writes, reads);
+        *at.read = 17;
+        assert_int_equal(read_some(reads, 100), 100);
+        assert_int_equal(*at.read, reads->read);
+        *at.written = 17;
+        assert_int_equal(write_some(writes, 100), 100);
+        assert_int_equal(*at.written, writes->written);
+        unmap(&view);
+        end(&f);
+    }
+}
+
+static int make_all(void **state)
+{
+    (void)state;
+    make_pattern();
+    pccl_fork_lock(); /* from now on children close what is remembered */
+    pccl_fork_unlock();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_offer_is_taken),
+        cmocka_unit_test(an_offer_that_is_not_taken_is_not_agreed),
+        cmocka_unit_test(without_an_offer_bytes_are_bytes),
+        cmocka_unit_test(the_offer_goes_with_the_first_byte_that_is_sent),
+        cmocka_unit_test(memory_of_the_right_kind_is_taken_from_anybody),
+        cmocka_unit_test(what_cannot_be_trusted_is_not_taken),
+        cmocka_unit_test(another_users_offer_is_not_taken),
+        cmocka_unit_test(of_two_descriptors_none_is_left),
+        cmocka_unit_test(shortage_is_no_failure),
+        cmocka_unit_test(a_process_offers_so_many_at_a_time),
+        cmocka_unit_test(a_child_has_neither_memory_nor_descriptor),
+        cmocka_unit_test(bytes_arrive_in_order),
+        cmocka_unit_test(nothing_moves_where_there_is_nothing_or_no_room),
+        cmocka_unit_test(who_waits_for_input_is_rung_once),
+        cmocka_unit_test(who_waits_for_room_is_rung_when_it_is_worthwhile),
+        cmocka_unit_test(bells_are_heard_and_wake_nobody_twice),
+        cmocka_unit_test(bells_that_nobody_hears_are_no_failure),
+        cmocka_unit_test(two_threads_answer_each_other),
+        cmocka_unit_test(two_threads_wake_each_other),
+        cmocka_unit_test(what_was_written_before_the_end_is_read),
+        cmocka_unit_test(a_bell_that_was_not_heard_is_no_reset),
+        cmocka_unit_test(lies_about_positions_are_found),
+        cmocka_unit_test(nobody_moves_the_position_of_another),
+    };
+    return cmocka_run_group_tests(tests, make_all, NULL);
+}
+#else
+static void there_are_none(void **state)
+{
+    struct test_memory memory;
+    (void)state;
+    test_memory_init(&memory);
+    assert_null(pccl_pipe_offer(&memory.memory));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(there_are_none)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif
