@@ -21,7 +21,7 @@ from .. import _collectives, _native
 from .._core import Core, Visit
 from .._enums import ReduceOp, Result, by_name
 from .._reduce import _CLOSED, _NOTHING, AsyncReduceHandle, Operation
-from .._threads import SLICE_S
+from .._threads import SLICE_S, Turns
 from . import _layout
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class _Operation(Operation):
         self._core = core
         self._pid = core._pid
         self._pins = pins
-        self._turn = threading.Lock()
+        self._turns = Turns()
         self._mutex = threading.Lock()
         self._callbacks = []
         self._handle, self._by_reference = handle, ctypes.byref(handle)
