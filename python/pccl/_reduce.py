@@ -395,7 +395,7 @@ class Operation:
         self._blobs = work.blobs
         self._arrivals = work.arrivals
         self._waits = False  # for the job, some thread that sees what arrives
-        self._turn = threading.Lock()
+        self._turns = _threads.Turns()
         self._mutex = threading.Lock()
         self._callbacks: List[Callable[[], None]] = []
         self._job: Optional[_threads.Job[None]] = None
@@ -446,40 +446,36 @@ class Operation:
 
     # ---- waiting
 
-    def poll(self, timeout_ms: int) -> bool:
-        """Whether it has ended. Waits for so long at most, and not for another thread that has the
-        turn. Never call it on the main thread: a signal could lose the outcome, which the library
-        returns only once."""
-        if self.foreign:
-            return self.wait()
-        if self.outcome is None and self._turn.acquire(blocking=False):
-            try:
-                if self.outcome is None:
-                    self._await(timeout_ms)
-                if self._arrivals is not None and not self._waits:
-                    self._arrivals.show_now()
-            finally:
-                self._turn.release()
-        return self.outcome is not None
+    def poll(self, seconds: float) -> bool:
+        """Whether it has ended. Waits for so long at most, as long for the turn. Never call it on the main thread: a
+        signal could lose the outcome, which the library returns only once."""
+        ended = self.wait_here(seconds)
+        if self._arrivals is not None and not self._waits:
+            self._arrivals.show_now()
+        return ended
 
     def wait_here(self, seconds: float) -> bool:
-        """Waits on this thread, without signals, for so many seconds at most; whether it has ended. Unlike wait(), it
-        needs no other thread. A signal handler that raises in the middle may lose the outcome: then abort it, and wait
-        no more."""
+        """Waits on this thread, without signals, for so many seconds at most, as long for the turn; whether it has
+        ended. Unlike wait(), it needs no other thread. A signal handler that raises in the middle may lose the outcome:
+        then abort it, and wait no more."""
         if self.foreign:
             return self.wait()
-        if self.outcome is None and self._turn.acquire(timeout=seconds):
-            try:
-                if self.outcome is None:
-                    self._await(int(1000 * seconds))
-            finally:
-                self._turn.release()
+        if self.outcome is None:
+            self._await_in_turn(seconds, int(1000 * seconds))
         return self.outcome is not None
 
     def _await_end(self) -> None:
-        with self._turn:
-            while self.outcome is None:
-                self._await(1 << 31)
+        while self.outcome is None:
+            self._await_in_turn(None, 1 << 31)
+
+    def _await_in_turn(self, seconds: Optional[float], timeout_ms: int) -> None:
+        turns = self._turns
+        claim = turns.claim()
+        try:
+            if turns.comes(claim, seconds) and self.outcome is None:
+                self._await(timeout_ms)
+        finally:
+            turns.leave(claim)
 
     def _await(self, timeout_ms: int) -> None:
         visit = self._core.enter()
@@ -644,8 +640,7 @@ class _Watcher:
             if len(left) < len(watched) or len(watched) > before:
                 pause_ms = 1
             else:
-                if not left[0].poll(pause_ms) and left[0]._turn.locked():
-                    time.sleep(pause_ms / 1000)  # another thread awaits it
+                left[0].poll(pause_ms / 1000)
                 pause_ms = min(2 * pause_ms, self._PAUSE_MAX_MS)
             watched = left
 

@@ -12,6 +12,7 @@ import os
 import queue
 import threading
 import time
+import weakref
 from typing import Any, Callable, Generic, List, Optional, TypeVar
 
 _T = TypeVar("_T")
@@ -64,6 +65,70 @@ class Job(Generic[_T]):
         if self._error is not None:
             raise self._error
         return self._value  # type: ignore[return-value]
+
+
+class Claim:
+    """Of a thread that waits for its turn or has it."""
+
+    __slots__ = ("mark", "__weakref__")
+
+    mark: weakref.ref[Claim]
+
+
+class Turns:
+    """Lets one thread after another do something, in the order of their claims.
+
+    Not a lock: a signal handler may raise between any two instructions, so also after a lock was taken and before the
+    `try` that releases it. A claim that is left behind there ends when it is dropped, with the frame that has it.
+    """
+
+    __slots__ = ("_line",)
+
+    def __init__(self) -> None:
+        self._line: List[weakref.ref[Claim]] = []  # other threads change it meanwhile: each use of it is one step
+
+    def claim(self) -> Claim:
+        """Call leave() after it, whether the turn came or not."""
+        claim = Claim()  # without a constructor, as in Core.enter()
+        claim.mark = mark = weakref.ref(claim)
+        self._line.append(mark)
+        return claim
+
+    def leave(self, claim: Claim) -> None:
+        self._line.remove(claim.mark)
+
+    def comes(self, claim: Claim, seconds: Optional[float]) -> bool:
+        """Whether it has the turn, within so many seconds."""
+        if self._line[0] is claim.mark:
+            return True
+        end = None if seconds is None else time.monotonic() + seconds
+        while True:
+            first = self._first()
+            if first is claim:
+                return True
+            left = SLICE_S if end is None else min(SLICE_S, end - time.monotonic())
+            if left <= 0:
+                return False
+            dropped: queue.SimpleQueue[Any] = queue.SimpleQueue()
+            watch = weakref.ref(first, dropped.put)  # soon after it has left
+            del first
+            try:
+                dropped.get(timeout=left)
+            except queue.Empty:
+                pass
+            del watch
+
+    def _first(self) -> Claim:
+        """The oldest claim. There is one: the caller's."""
+        while True:
+            mark = self._line[0]
+            claim = mark()
+            if claim is not None:
+                return claim
+            try:
+                self._line.remove(mark)  # it was left behind
+            except ValueError:
+                pass  # another thread has done so
 
 
 class _Helper:

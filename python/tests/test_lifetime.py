@@ -97,6 +97,70 @@ def test_a_launch_interrupted_anywhere(group):
     comm.abort()
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_wait_interrupted_anywhere(group, is_over):
+    """Whoever else waits for the operation has its turn: it is awaited when it has ended."""
+    comm = group(2).members[0]
+    memory = bytearray(100)
+    for number in itertools.count():
+        handle = comm.all_reduce_async(memory, memory, op=ReduceOp.SUM, tag=number)
+        if is_over:
+            comm.abort()
+        was_interrupted = interrupted(lambda: handle._operation.wait_here(0), number)
+        del handle
+        comm.abort()
+        until(lambda: not comm._core._dependents)
+        if not was_interrupted:
+            break
+    assert number > 50
+
+
+# ---- turns
+
+
+def test_turns_come_in_order():
+    turns, had = _threads.Turns(), []
+    claims = [turns.claim() for _ in range(4)]
+
+    def wait(name):
+        claim = claims[name]
+        assert turns.comes(claim, DEADLINE)
+        had.append(name)
+        turns.leave(claim)
+
+    assert turns.comes(claims[0], 0) and not turns.comes(claims[1], 0) and not turns.comes(claims[3], 0.01)
+    with ThreadPoolExecutor(3) as pool:
+        others = [pool.submit(wait, name) for name in (3, 2, 1)]
+        assert not had
+        claims[0] = None  # left behind
+        for other in others:
+            other.result(DEADLINE)
+    assert had == [1, 2, 3]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_turn_interrupted_anywhere(is_first):
+    turns = _threads.Turns()
+
+    def take():
+        claim = turns.claim()
+        try:
+            assert turns.comes(claim, 0.01) is is_first
+        finally:
+            turns.leave(claim)
+
+    for number in itertools.count():
+        first = None if is_first else turns.claim()
+        was_interrupted = interrupted(take, number)
+        del first
+        last = turns.claim()
+        assert turns.comes(last, 0)
+        turns.leave(last)
+        if not was_interrupted:
+            break
+    assert number > 30
+
+
 # ---- close
 
 

@@ -8,8 +8,6 @@ import torch.distributed as dist
 from torch_bodies import start
 
 WAITS = "_look_around"  # what a work calls again and again while its operation is under way
-# wait_here() takes a lock in one line and sees to its release from the next one on.
-LEFT_OUT = "__del__", "wait_here"
 
 
 class Interrupt(KeyboardInterrupt):
@@ -32,7 +30,7 @@ class Interrupt(KeyboardInterrupt):
             sys.settrace(before)
 
     def _call(self, frame, _event, _argument):
-        if "/pccl/" not in frame.f_code.co_filename or frame.f_code.co_name in LEFT_OUT:
+        if "/pccl/" not in frame.f_code.co_filename or frame.f_code.co_name == "__del__":
             return None
         return self._line
 

@@ -21,7 +21,7 @@ from .. import _collectives, _native
 from .._core import Core, Visit
 from .._enums import ReduceOp, Result, by_name
 from .._reduce import _CLOSED, _NOTHING, AsyncReduceHandle, Operation
-from .._threads import SLICE_S
+from .._threads import SLICE_S, Turns
 from . import _layout
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from ._work import Work
 
 _launch = _native.lib.pcclAllReduceWithOptionsAsync
-_carry_out = _native.lib.pcclAllReduceWithOptionsFor
+# By itself, without types of arguments: their conversion takes longer than the call. It is given each in the form of C.
+_carry_out = _native.lib["pcclAllReduceWithOptionsFor"]
 _await = _native.lib.pcclAwaitOperation
 _test = _native.lib.pcclTestAsyncReduce
 _SUCCESS, _TIMEOUT = int(Result.SUCCESS), int(Result.TIMEOUT)
@@ -42,7 +43,7 @@ _OPS: Dict[Any, int] = {
     for kind, name in _layout.OPS.items()
     if kind != "PREMUL_SUM"  # has a factor
 }
-_SUM = dist.ReduceOp.SUM, int(ReduceOp.SUM)  # by itself: its comparison takes a fraction of the look-up
+_SUM, _SUM_NUMBER = dist.ReduceOp.SUM, int(ReduceOp.SUM)  # its comparison takes a fraction of the look-up
 UNUSUAL = object()  # it has to go the general way
 
 
@@ -55,10 +56,11 @@ def _number_of(dtype: torch.dtype) -> Optional[int]:
 
 
 class Prepared(Visit):
-    """What an all-reduce is made with, one after another: the visit of the communicator, options, and the place of a
-    handle. Whoever has taken it gives it back, unless the handle is needed for longer, or an interrupt came."""
+    """What an all-reduce is made with, one after another: the visit of the communicator, options, and places of what
+    _carry_out takes in the form of C, and of a handle. Whoever has taken it gives it back, unless the handle is needed
+    for longer, or an interrupt came."""
 
-    __slots__ = ("number", "tag", "options", "operation", "place", "struct")
+    __slots__ = ("number", "tag", "options", "address", "count", "operation", "place", "struct")
 
     def __init__(self, core: Core, ids: Any) -> None:
         self.handle, self.mark = core._handle, weakref.ref(self)
@@ -72,6 +74,7 @@ class Prepared(Visit):
             factor=1.0,
         )
         self.options = ctypes.byref(self.struct)
+        self.address, self.count = ctypes.c_void_p(), ctypes.c_size_t()
         self.operation = _native.AsyncReduceOpC()
         self.place = ctypes.byref(self.operation)
 
@@ -121,7 +124,7 @@ class _Operation(Operation):
         self._core = core
         self._pid = core._pid
         self._pins = pins
-        self._turn = threading.Lock()
+        self._turns = Turns()
         self._mutex = threading.Lock()
         self._callbacks = []
         self._handle, self._by_reference = handle, ctypes.byref(handle)
@@ -176,9 +179,9 @@ def is_plain(tensor: torch.Tensor) -> bool:
     )
 
 
-def _arguments(tensor: torch.Tensor, given: Any) -> Optional[Tuple[int, int, int, int, int]]:
-    """Of _launch; None: for one of these it has to go the general way."""
-    op = _SUM[1] if given == _SUM[0] else _OPS.get(given.op)
+def _arguments(tensor: torch.Tensor, given: Any) -> Optional[Tuple[int, int, int, int]]:
+    """Address, count, type and operation; None: for one of these it has to go the general way."""
+    op = _SUM_NUMBER if given == _SUM else _OPS.get(given.op)
     dtype = _DTYPES.get(tensor.dtype) or _number_of(tensor.dtype)
     if op is None or dtype is None or not is_plain(tensor):
         return None
@@ -188,7 +191,7 @@ def _arguments(tensor: torch.Tensor, given: Any) -> Optional[Tuple[int, int, int
         return None
     if count == 0 or address == 0:
         return None
-    return address, address, count, dtype, op
+    return address, count, dtype, op
 
 
 def all_reduce(group: ProcessGroup, tensor: torch.Tensor, given: Any) -> Any:
@@ -203,7 +206,7 @@ def all_reduce(group: ProcessGroup, tensor: torch.Tensor, given: Any) -> Any:
         operation = _Operation(group._core, tag, handle, tensor.untyped_storage())
         made = AsyncReduceHandle(operation)  # takes care of what was launched, if that is interrupted
         options = prepared.options
-        if operation.launched(lambda comm, place: _launch(*arguments, options, comm, place)):
+        if operation.launched(lambda comm, place: _launch(arguments[0], *arguments, options, comm, place)):
             prepared.number = None
             return made
         group._give_back(prepared)
@@ -225,6 +228,7 @@ def all_reduce_now(group: ProcessGroup, tensor: torch.Tensor, opts: Any) -> Any:
     arguments = _arguments(tensor, opts.reduceOp)
     if arguments is None:
         return UNUSUAL
+    address, count, dtype, op = arguments
     pool, core = group._pool, group._core
     prepared = pool.take()
     handle = prepared.operation
@@ -235,7 +239,10 @@ def all_reduce_now(group: ProcessGroup, tensor: torch.Tensor, opts: Any) -> Any:
         if core._closing:
             return UNUSUAL
         prepared.struct.tag = group._take_number(prepared)
-        code = _carry_out(*arguments, prepared.options, prepared.handle, _SLICE_MS, prepared.place)
+        memory, elements = prepared.address, prepared.count
+        memory.value, elements.value = address, count
+        options, comm, place = prepared.options, prepared.handle, prepared.place
+        code = _carry_out(memory, memory, elements, dtype, op, options, comm, _SLICE_MS, place)
         if code == _SUCCESS:
             prepared.number = None
             is_free = True
