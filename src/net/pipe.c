@@ -21,9 +21,10 @@ enum {
     BACK_BYTES = 32 << 10,
     CONTROL_BYTES = 4096,
     SHARED_BYTES = CONTROL_BYTES + FORTH_BYTES + BACK_BYTES,
-    OFFERED_MAX = 32,         /* by this process, at a time */
-    STEP_BYTES = 256 << 10,   /* taken up at a time */
-    STREAMED_BYTES = 4 << 10, /* and more go past the caches */
+    OFFERED_MAX = 32,          /* by this process, at a time */
+    STEP_BYTES = 256 << 10,    /* taken up at a time */
+    STREAMED_BYTES = 16 << 10, /* and more may go past the caches */
+    TRIED_EVERY = 16,
     BELLS_BYTES = 64,
     LINE_BYTES = 64, /* of the processors' caches */
 };
@@ -56,6 +57,8 @@ struct pccl_pipe {
     const struct pccl_kernels *kernels; /* NULL: none to copy with */
     struct control *control;
     struct side in, out;
+    uint64_t cost[2]; /* of copies into it, through the caches and past them: 2^-10 ns for a byte */
+    uint32_t copies;
     int descriptor; /* -1: sent, or not ours to send */
     bool offered;   /* by this process */
     int ended;      /* why nothing comes any more, or 0 */
@@ -363,15 +366,36 @@ static uint32_t copy_out(struct side *in, uint8_t *bytes, size_t length, uint32_
 }
 
 /*
- * What goes in is for another processor, whose caches have what was there before. To write past the caches is ten
- * times as fast as to get it back from them.
+ * What goes in has been read at the last time round, and that processor's caches may have it still. Where they are not
+ * this processor's, it is faster by far to write past the caches than to get it back from them; where they are, slower.
+ * Which it is changes with whatever runs the threads, or the whole system, so both are tried now and then.
  */
-static void copy_away(const struct pccl_kernels *kernels, uint8_t *to, const uint8_t *from, size_t bytes)
+static bool goes_past_caches(struct pccl_pipe *pipe)
 {
-    if (kernels && bytes >= STREAMED_BYTES)
-        pccl_copy_streaming(kernels, to, from, bytes);
+    bool faster = pipe->cost[true] < pipe->cost[false];
+    return ++pipe->copies % TRIED_EVERY == 0 ? !faster : faster;
+}
+
+/* The least time counts, since a copy may be interrupted, and is forgotten little by little. */
+static void note_cost(uint64_t *cost, uint64_t took_ns, size_t bytes)
+{
+    uint64_t now = (took_ns << 10) / bytes;
+    *cost = *cost ? pccl_min_u64(now, *cost + *cost / 16 + 1) : now;
+}
+
+static void copy_away(struct pccl_pipe *pipe, uint8_t *to, const uint8_t *from, size_t bytes)
+{
+    if (!pipe->kernels || bytes < STREAMED_BYTES) {
+        copy(to, from, bytes);
+        return;
+    }
+    bool past = goes_past_caches(pipe);
+    uint64_t begin = uv_hrtime();
+    if (past)
+        pccl_copy_streaming(pipe->kernels, to, from, bytes);
     else
         copy(to, from, bytes);
+    note_cost(&pipe->cost[past], uv_hrtime() - begin, bytes);
 }
 
 static uint32_t copy_in(struct pccl_pipe *pipe, const uint8_t *bytes, size_t length, uint32_t available)
@@ -380,8 +404,8 @@ static uint32_t copy_in(struct pccl_pipe *pipe, const uint8_t *bytes, size_t len
     uint32_t count = (uint32_t)pccl_min_u64(length, available), at = out->position & (out->capacity - 1);
     uint32_t whole = (uint32_t)pccl_min_u64(count, out->capacity - at);
     if (count) {
-        copy_away(pipe->kernels, out->bytes + at, bytes, whole);
-        copy_away(pipe->kernels, out->bytes, bytes + whole, count - whole);
+        copy_away(pipe, out->bytes + at, bytes, whole);
+        copy_away(pipe, out->bytes, bytes + whole, count - whole);
     }
     out->position += count;
     return count;
