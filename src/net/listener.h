@@ -40,7 +40,7 @@ struct pccl_listener {
     struct pccl_connection_list on_spare; /* the stranger that uses the spare's descriptor, if any */
     uv_file spare;                        /* a descriptor held in reserve; only if has_spare */
     bool has_spare;
-    bool wants_spare; /* set by the owner, who then calls pccl_listener_can_keep and sets `crowded_out` */
+    bool wants_spare;  /* set by the owner, who then calls pccl_listener_can_keep and sets `crowded_out` */
     bool hears_offers; /* of pipes, at the door on this host */
     uint32_t strangers_max;
     uint32_t hello_ms; /* strangers are ended after this time; 0: the owner does that */

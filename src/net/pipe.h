@@ -24,13 +24,14 @@ struct pccl_pipe;
 /* NULL: not on this system, not now, or this process has offered as many as it may. */
 struct pccl_pipe *pccl_pipe_offer(const struct pccl_memory *memory);
 /* Sends the bytes, and the offer with the first of them. As pccl_socket_write. */
-PCCL_MUST_CHECK ptrdiff_t pccl_pipe_send_offer(struct pccl_pipe *pipe, uv_os_sock_t socket, const uint8_t *bytes, size_t length);
+PCCL_MUST_CHECK ptrdiff_t pccl_pipe_send_offer(struct pccl_pipe *pipe, uv_os_sock_t socket, const uint8_t *bytes,
+                                               size_t length);
 /*
  * As pccl_socket_read; *pipe is what came with the bytes, or NULL: no offer, or none that can be taken. Only from a
  * process of this user, or of root: to close what another one has sent could take long.
  */
-PCCL_MUST_CHECK ptrdiff_t pccl_pipe_read_offer(const struct pccl_memory *memory, uv_os_sock_t socket, uint8_t *bytes, size_t length,
-                               struct pccl_pipe **pipe);
+PCCL_MUST_CHECK ptrdiff_t pccl_pipe_read_offer(const struct pccl_memory *memory, uv_os_sock_t socket, uint8_t *bytes,
+                                               size_t length, struct pccl_pipe **pipe);
 /* Whether the other side has taken the offer; known once it has answered. */
 bool pccl_pipe_is_agreed(const struct pccl_pipe *pipe);
 /* Much that is written is copied by these, which outlive the pipe. */
