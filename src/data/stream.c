@@ -9,6 +9,7 @@
  * (PROTOCOL 7.5).
  */
 #include "data/internal.h"
+#include "kernels/kernels.h"
 #include "net/clock.h"
 #include "net/heap.h"
 #include "net/path.h"
@@ -39,9 +40,17 @@ static void release(struct pccl_stream *stream)
     on_released(&stream->channel);
 }
 
+static void copy_streaming(const void *kernels, void *to, const void *from, size_t bytes)
+{
+    pccl_copy_streaming(kernels, to, from, bytes);
+}
+
+static void copied_streaming(const void *kernels) { pccl_copied_streaming(kernels); }
+
 struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing,
                                        uint32_t slot, struct pccl_handover *handover)
 {
+    const struct pccl_pipe_copier copier = {copy_streaming, copied_streaming, engine->config.kernels};
     struct pccl_stream *stream = pccl_allocate(pccl_heap(), sizeof *stream);
     if (!stream)
         return NULL;
@@ -58,7 +67,7 @@ struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct 
         return NULL;
     }
     if (handover->pipe)
-        pccl_pipe_copy_with(handover->pipe, engine->config.kernels);
+        pccl_pipe_copy_with(handover->pipe, &copier);
     pccl_channel_adopt(&stream->channel, handover);
     return stream;
 }

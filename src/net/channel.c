@@ -154,6 +154,7 @@ void pccl_handover_drop(struct pccl_handover *handover)
 static int begin_piped(struct pccl_channel *channel, int ready)
 {
     int news = 0;
+    pccl_pipe_ring_again(channel->pipe, channel->socket);
     if (ready)
         pccl_pipe_hear(channel->pipe, channel->socket);
     if (ready < 0)
@@ -206,7 +207,7 @@ static int watch_pipe(struct pccl_channel *channel, int input)
     channel->input = input;
     bool has_input = (input & UV_READABLE) && pccl_pipe_await_input(pipe);
     bool has_room = channel->blocked && pccl_pipe_await_room(pipe);
-    set_kick(channel, has_input || has_room || (ended && input));
+    set_kick(channel, has_input || has_room || (ended && input) || pccl_pipe_owes_bell(pipe));
     return ended ? 0 : UV_READABLE;
 }
 
@@ -527,6 +528,8 @@ enum pccl_channel_io pccl_channel_push(struct pccl_channel *channel)
     enum pccl_channel_io io = channel->failed ? PCCL_CHANNEL_ENDED : PCCL_CHANNEL_MOVED;
     while (io == PCCL_CHANNEL_MOVED && pccl_channel_is_sending(channel))
         io = channel->blocked ? PCCL_CHANNEL_WAITS : push_some(channel);
+    if (channel->pipe && pccl_pipe_owes_bell(channel->pipe))
+        set_kick(channel, true);
     return io;
 }
 

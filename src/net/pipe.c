@@ -54,14 +54,15 @@ struct side {
 
 struct pccl_pipe {
     const struct pccl_memory *memory;
-    const struct pccl_kernels *kernels; /* NULL: none to copy with */
+    struct pccl_pipe_copier copier; /* zeroed: none */
     struct control *control;
     struct side in, out;
     uint64_t cost[2]; /* of copies into it, through the caches and past them: 2^-10 ns for a byte */
     uint32_t copies;
     int descriptor; /* -1: sent, or not ours to send */
     bool offered;   /* by this process */
-    int ended;      /* why nothing comes any more, or 0 */
+    bool owes_bell;
+    int ended; /* why nothing comes any more, or 0 */
 };
 
 static uint32_t offered_count, offered_generation; /* under the lock of forks */
@@ -258,27 +259,32 @@ void pccl_pipe_destroy(struct pccl_pipe *pipe)
     pccl_release(pipe->memory, pipe, sizeof *pipe);
 }
 
-void pccl_pipe_copy_with(struct pccl_pipe *pipe, const struct pccl_kernels *kernels) { pipe->kernels = kernels; }
+void pccl_pipe_copy_with(struct pccl_pipe *pipe, const struct pccl_pipe_copier *copier) { pipe->copier = *copier; }
 
 /* ---- bells ---- */
 
-/*
- * If there is no room for it the other side has not heard those before it. Where the system has no memory for a bell,
- * the connection ends: nobody would ring again.
- */
-static void ring(uv_os_sock_t socket)
+/* If it has ended, its end wakes us. */
+static void ring(struct pccl_pipe *pipe, uv_os_sock_t socket)
 {
     static const uint8_t bell = 0;
-    if (pccl_socket_is_shortage((int)pccl_socket_write(socket, &bell, sizeof bell)))
-        pccl_socket_shutdown(socket);
+    int rung = (int)pccl_socket_write(socket, &bell, sizeof bell);
+    pipe->owes_bell = rung == UV_EAGAIN || pccl_socket_is_shortage(rung);
+}
+
+bool pccl_pipe_owes_bell(const struct pccl_pipe *pipe) { return pipe->owes_bell; }
+
+void pccl_pipe_ring_again(struct pccl_pipe *pipe, uv_os_sock_t socket)
+{
+    if (pipe->owes_bell)
+        ring(pipe, socket);
 }
 
 /* After a position was moved. Between that and this look the other side does the opposite: see `await`. */
-static void ring_if_wanted(_Atomic uint32_t *waits, uv_os_sock_t socket)
+static void ring_if_wanted(struct pccl_pipe *pipe, _Atomic uint32_t *waits, uv_os_sock_t socket)
 {
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(waits, memory_order_relaxed) && atomic_exchange(waits, 0))
-        ring(socket);
+        ring(pipe, socket);
 }
 
 void pccl_pipe_hear(struct pccl_pipe *pipe, uv_os_sock_t socket)
@@ -385,14 +391,14 @@ static void note_cost(uint64_t *cost, uint64_t took_ns, size_t bytes)
 
 static void copy_away(struct pccl_pipe *pipe, uint8_t *to, const uint8_t *from, size_t bytes)
 {
-    if (!pipe->kernels || bytes < STREAMED_BYTES) {
+    if (!pipe->copier.copy || bytes < STREAMED_BYTES) {
         copy(to, from, bytes);
         return;
     }
     bool past = goes_past_caches(pipe);
     uint64_t begin = uv_hrtime();
     if (past)
-        pccl_copy_streaming(pipe->kernels, to, from, bytes);
+        pipe->copier.copy(pipe->copier.context, to, from, bytes);
     else
         copy(to, from, bytes);
     note_cost(&pipe->cost[past], uv_hrtime() - begin, bytes);
@@ -424,7 +430,7 @@ ptrdiff_t pccl_pipe_read(struct pccl_pipe *pipe, uv_os_sock_t socket, uint8_t *f
     moved += copy_out(in, second, second_length, available - moved);
     atomic_store_explicit(&in->track->read, in->position, memory_order_release);
     if (in->capacity - (available - moved) >= worthwhile(in))
-        ring_if_wanted(&in->track->writer_waits, socket);
+        ring_if_wanted(pipe, &in->track->writer_waits, socket);
     return moved;
 }
 
@@ -457,9 +463,9 @@ ptrdiff_t pccl_pipe_write(struct pccl_pipe *pipe, uv_os_sock_t socket, const uin
         return UV_ENOMEM;
     uint32_t moved = copy_in(pipe, first, first_length, available);
     moved += copy_in(pipe, second, second_length, available - moved);
-    if (pipe->kernels)
-        pccl_copied_streaming(pipe->kernels);
+    if (pipe->copier.copied)
+        pipe->copier.copied(pipe->copier.context);
     atomic_store_explicit(&out->track->written, out->position, memory_order_release);
-    ring_if_wanted(&out->track->reader_waits, socket);
+    ring_if_wanted(pipe, &out->track->reader_waits, socket);
     return moved;
 }

@@ -14,10 +14,16 @@
 #define PCCL_NET_PIPE_H
 
 #include "core/memory.h"
-#include "kernels/kernels.h"
 #include "net/socket.h"
 
 struct pccl_pipe;
+
+/* Copies of much, past the caches; other threads may read them after `copied`. */
+struct pccl_pipe_copier {
+    void (*copy)(const void *context, void *to, const void *from, size_t bytes);
+    void (*copied)(const void *context);
+    const void *context;
+};
 
 /* ---- the agreement ---- */
 
@@ -34,8 +40,8 @@ PCCL_MUST_CHECK ptrdiff_t pccl_pipe_read_offer(const struct pccl_memory *memory,
                                                size_t length, struct pccl_pipe **pipe);
 /* Whether the other side has taken the offer; known once it has answered. */
 bool pccl_pipe_is_agreed(const struct pccl_pipe *pipe);
-/* Much that is written is copied by these, which outlive the pipe. */
-void pccl_pipe_copy_with(struct pccl_pipe *pipe, const struct pccl_kernels *kernels);
+/* Where that is faster, what is written is copied by this. */
+void pccl_pipe_copy_with(struct pccl_pipe *pipe, const struct pccl_pipe_copier *copier);
 /* NULL is allowed. */
 void pccl_pipe_destroy(struct pccl_pipe *pipe);
 
@@ -50,6 +56,11 @@ ptrdiff_t pccl_pipe_write(struct pccl_pipe *pipe, uv_os_sock_t socket, const uin
 
 /* The socket has something: takes the bells, and notes the end. */
 void pccl_pipe_hear(struct pccl_pipe *pipe, uv_os_sock_t socket);
+/*
+ * A bell could not be rung, for want of memory: to be tried again, on the loop, or the other side might wait for ever.
+ */
+bool pccl_pipe_owes_bell(const struct pccl_pipe *pipe);
+void pccl_pipe_ring_again(struct pccl_pipe *pipe, uv_os_sock_t socket);
 /* Nothing comes any more, once what is in the pipe has been read. */
 bool pccl_pipe_has_ended(const struct pccl_pipe *pipe);
 /* Room: so much that it is worth going on. */

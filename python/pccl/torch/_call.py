@@ -166,6 +166,8 @@ class Call:
             handle = self._group._comm._launching.pop(self.number % TAGS, None)
             if handle is not None and handle._operation._handle.comm:
                 self._launched(self._comm, handle)
+        for tag in self._tags:  # or what is kept there would only end when its tag is needed again
+            self._group._comm._launching.pop(tag, None)
         if self._tags:
             self._end_early("interrupted operation").interrupted(by)
         else:
