@@ -55,8 +55,7 @@ def test_another_thread_at_each_line(nursery):
 
 @pytest.mark.nightly
 def test_interrupts_leave_ranks_in_step(nursery):
-    """At some of the lines."""
-    nursery.world("torch_interrupts.at_each_line", 2, 11, random.randrange(1, 12))
+    nursery.world("torch_interrupts.at_each_line", 2)
 
 
 def test_a_world_that_does_not_fill_up(nursery):

@@ -53,13 +53,12 @@ def operations():
     }
 
 
-def at_each_line(stride, first):
+def at_each_line():
     """Whatever the interrupted rank has or has not begun, its next operation meets the others' next one."""
-    stride, first = int(stride), int(first)
     rank, _ = start()
     store, group = dist.distributed_c10d._get_default_store(), dist.group.WORLD
     for kind, operate in operations().items():
-        number, is_last = first, False
+        number, is_last = 1, False
         while not is_last:
             count, place = 1 + number, f"{kind} {number}"
             if rank == 0:
@@ -77,6 +76,6 @@ def at_each_line(stride, first):
             given = torch.full((count,), float(rank + 1))
             dist.all_reduce(given)
             assert given.tolist() == [3.0] * count, (place, has_begun)
-            number += stride
+            number += 1
     dist.barrier()
     dist.destroy_process_group()

@@ -9,7 +9,7 @@ import torch
 
 from .. import _collectives, _reduce
 from .._communicator import Communicator
-from .._errors import PeerLostError
+from .._errors import PCCLError, PeerLostError
 from . import _layout
 from ._staging import Stage
 from ._work import CollectiveError, Ending, Part, Work
@@ -155,9 +155,7 @@ class Call:
 
     def refuse(self) -> None:
         """Lets the others' operation fail, which wait for this rank."""
-        tag = self._take_tag() if self.number is None else self.number % TAGS
-        handle = self._comm.barrier_async(tag=tag, members=self._group._members, alone_ok=True, label=REFUSED)
-        self._launched(self._comm, handle)
+        self._give_up(self._take_tag() if self.number is None else self.number % TAGS)
         self._end_early("refused operation")
 
     def interrupted(self, by: BaseException) -> None:
@@ -174,10 +172,22 @@ class Call:
             self._group._give_back(self)
 
     def _end_early(self, name: str) -> Work:
-        """The others go on to give up operations that this rank does not make: they have numbers, too."""
-        if self._first is not None:
-            self._group._sequence = max(self._group._sequence, self._first + self._count)
+        """The others make the rest of the call's operations, which this rank gives up. It launches these, too: what
+        becomes of one would otherwise be told to its next operation under the same tag."""
+        try:
+            if self.number is not None and self.number < self._group._sequence:
+                self._give_up(self.number % TAGS)
+            while self._first is not None and self._group._sequence < self._first + self._count:
+                if len(self._tags) >= TAGS:
+                    self._comm.abort()  # so that taking another tag waits for nobody
+                self._give_up(self._take_tag())
+        except PCCLError:
+            pass  # the group has ended, and there is no next one
         return self.work(name, [], _nothing, self._group._timeout)
+
+    def _give_up(self, tag: int) -> None:
+        handle = self._comm.barrier_async(tag=tag, members=self._group._members, alone_ok=True, label=REFUSED)
+        self._launched(self._comm, handle)
 
     def work(
         self,
