@@ -186,6 +186,7 @@ void pccl_params_unknown(char *const *environment, void (*report)(void *context,
 
 /* Whether peers on this host are reached without TCP. */
 bool pccl_params_go_here(const struct pccl_params *params);
+/* Whether through memory that both map, where nothing is encrypted. */
 bool pccl_params_use_pipes(const struct pccl_params *params);
 
 /* One item of an address list. */
