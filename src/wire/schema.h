@@ -3,7 +3,8 @@
  * the field table that encodes, decodes, prints and documents it, and the seeds of the fuzzers are
  * all made from it.
  *
- * After a release ids are not reused nor fields reordered, and its first changed message is a new protocol version.
+ * After a release ids are not reused and fields keep their order. Each landing that changes a message raises
+ * PCCL_PROTOCOL_VERSION.
  * The first three fields of HELLO and LINK_HELLO, REFUSED, and the frame header are frozen for all
  * versions, so that a peer of any version can be told why it is refused.
  *
@@ -17,7 +18,7 @@
 
 #include "core/limits.h"
 
-#define PCCL_PROTOCOL_VERSION 7u
+#define PCCL_PROTOCOL_VERSION 8u
 #define PCCL_FOUNDING UINT64_MAX /* in place of the name of a subgroup: the operation founds one */
 #define PCCL_PROTOCOL_MAGIC UINT64_C(0x31306c636370ab89) /* in every hello */
 
