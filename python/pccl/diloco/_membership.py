@@ -255,7 +255,7 @@ class Membership:
 
     def _meet_others(self, room: Sequence[Any]) -> Optional[Meeting]:
         count, highest, lowest, newcomers = self._compare()
-        self._check_that_somebody_has_the_state(highest >= _ESTABLISHED)
+        self._check_that_somebody_has_the_state(highest >= ESTABLISHED)
         count = self._counted(count)
         if not self._enough(count, _round_of(highest)):
             return None
@@ -268,12 +268,7 @@ class Membership:
                 f"this peer has come to round {self._shared.round}, others of the run to {_round_of(highest)}: "
                 "they went on without it"
             )
-        if highest == lowest:
-            strategy = self._of_founders()
-        elif own == highest:
-            strategy = SharedStateSyncStrategy.SEND_ONLY
-        else:
-            strategy = SharedStateSyncStrategy.RECEIVE_ONLY
+        strategy = self._strategy(own, highest, lowest)
         counters = self._counters_where_the_rest_comes_later(highest, count)
         kept = None if strategy is SharedStateSyncStrategy.SEND_ONLY else self._shared.keep(*room)
         try:
@@ -294,7 +289,7 @@ class Membership:
     def _counters_where_the_rest_comes_later(self, highest: int, count: int) -> Optional[Counters]:
         """Not at a foundation, nor when the run has ended, nor where peers cannot send to each other."""
         goes_on = self._rounds is None or _round_of(highest) < self._rounds
-        return self.counters if highest >= _ESTABLISHED and goes_on and count <= LINKED_MAX else None
+        return self.counters if highest >= ESTABLISHED and goes_on and count <= LINKED_MAX else None
 
     def _tell_counters(self, meeting: Meeting, counters: Counters, kept: Any) -> Optional[Meeting]:
         """Joint: newcomers learn them. None: nobody is left who could have told them."""
@@ -310,18 +305,29 @@ class Membership:
         if self.lacks_state and not has:
             raise state_is_lost()
 
+    def _strategy(self, own: int, highest: int, lowest: int) -> SharedStateSyncStrategy:
+        """Joint: returns this peer's strategy in the synchronization."""
+        if highest == lowest:
+            return self._of_founders()
+        return SharedStateSyncStrategy.SEND_ONLY if own == highest else SharedStateSyncStrategy.RECEIVE_ONLY
+
     def _of_founders(self) -> SharedStateSyncStrategy:
         """Joint. What is popular in one group may come from another trainer than what is in the next one: then the
         shards would not be of one model."""
         if self._inside.size == 1:
             return SharedStateSyncStrategy.ENFORCE_POPULAR
-        number = int(self._name[:15], 16)
+        return self._of_one(True)
+
+    def _of_one(self, counts: bool) -> SharedStateSyncStrategy:
+        """Joint: one of the trainers that count gives its state to all others, which only receive."""
+        number = int(self._name[:15], 16) if counts else -1
         highest = array("q", [number])
         try:
             self._highest(highest, _ANY_TAG)
         except TooFewPeersError:
             pass  # the others are gone
-        return SharedStateSyncStrategy.SEND_ONLY if number == highest[0] else SharedStateSyncStrategy.RECEIVE_ONLY
+        gives = counts and number == highest[0]
+        return SharedStateSyncStrategy.SEND_ONLY if gives else SharedStateSyncStrategy.RECEIVE_ONLY
 
     def verify(self) -> int:
         """Joint, when nothing is in flight: checks that all peers hold the same state, and replaces
@@ -382,7 +388,7 @@ class Membership:
     def _key(self) -> int:
         """How far this peer has come; those that have been in the run take precedence."""
         progress = self._shared.round << _POSITION_BITS | self._shared.position
-        return (_ESTABLISHED if self.established else 0) | progress
+        return (ESTABLISHED if self.established else 0) | progress
 
     def _highest(self, values: array[int], tag: int) -> int:
         """Reduces to the highest values, in place. Returns the number of peers."""
@@ -418,7 +424,7 @@ class Membership:
         """Raises if this peer's settings differ from those of the peers whose state counts. All
         peers are here, because all have found a difference."""
         own = [setting.number for setting in self._settings]
-        values = array("q", [_NOBODY] * (2 * len(own)))
+        values = array("q", [NOBODY] * (2 * len(own)))
         if counts:
             values = array("q", [*own, *(-value for value in own)])
         self._highest(values, _SETTINGS_TAG)
@@ -442,10 +448,10 @@ def state_is_lost() -> StateMismatch:
 
 
 def _round_of(key: int) -> int:
-    return (key & ~_ESTABLISHED) >> _POSITION_BITS
+    return (key & ~ESTABLISHED) >> _POSITION_BITS
 
 
-_ESTABLISHED = 1 << 62
+ESTABLISHED = 1 << 62
 _POSITION_BITS = 31
-_NOBODY = -(1 << 63) + 1  # less than any setting, and than its negative
+NOBODY = -(1 << 63) + 1  # less than any setting, and than its negative
 _SETTINGS_MAX = 24
