@@ -3,8 +3,9 @@ once and forks all processes, which is quicker than starting each.
 
     python elastic_run.py ADDRESS '{"kind": "ddp", "kills": 20, "seed": 7}'        a master runs at the address
 
-kind: plain, ddp, or fsdp2 (a replica is two processes then). stops: how many are stopped and come back, where the
-master waits for nobody for long. Prints one line of JSON: seconds until the survivors' next
+kind: plain, ddp, or fsdp2 (a replica is two processes then); resnet and resnet_fsdp2: the same as ddp and fsdp2, of a
+model with batch normalization, whose running statistics differ on all replicas. stops: how many are stopped and come
+back, where the master waits for nobody for long. Prints one line of JSON: seconds until the survivors' next
 step, the largest difference of loss from a run without kills, and more. It fails if two processes ever held different
 parameters after the same step.
 """
@@ -40,14 +41,31 @@ def data(seed, count=32):
     return x, torch.sin(x[:, :8]) + x[:, 8:16]
 
 
+class Residual(torch.nn.Module):
+    def __init__(self, channels, width):
+        super().__init__()
+        self.first = torch.nn.Conv2d(channels, width, 3, padding=1, bias=False)
+        self.norm1 = torch.nn.BatchNorm2d(width)
+        self.second = torch.nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.norm2 = torch.nn.BatchNorm2d(width)
+        self.shortcut = torch.nn.Conv2d(channels, width, 1) if channels != width else torch.nn.Identity()
+
+    def forward(self, x):
+        inner = self.norm2(self.second(torch.relu(self.norm1(self.first(x)))))
+        return torch.relu(inner + self.shortcut(x))
+
+
 def built(kind, store, shard):
     """A model, what is trained, and its optimizer."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.Linear(256, 8))
-    if kind == "ddp":
+    if kind.startswith("resnet"):
+        blocks = torch.nn.Unflatten(1, (4, 4, 4)), Residual(4, 8), Residual(8, 8)
+        model = torch.nn.Sequential(*blocks, torch.nn.Flatten(), torch.nn.Linear(128, 8))
+    if kind in ("ddp", "resnet"):
         torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
         trained = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.02)
-    elif kind == "fsdp2":
+    elif kind.endswith("fsdp2"):
         from torch.distributed.fsdp import fully_shard
 
         store = torch.distributed.FileStore(store, 2)
@@ -141,7 +159,7 @@ class Run:
 
     def start(self):
         store = f"{self._folder.name}/{len(self.processes)}"
-        made = [Process(self, store, shard) for shard in range(2 if self.kind == "fsdp2" else 1)]
+        made = [Process(self, store, shard) for shard in range(2 if self.kind.endswith("fsdp2") else 1)]
         self.processes += made
         self._open += made
         self.replicas.append(made)
@@ -269,6 +287,7 @@ def main(address, given):
     calm = undisturbed(address, about["kind"], len(losses))
     print(json.dumps({
         "kind": about["kind"], "kills": about["kills"], "steps": len(losses), "processes": len(run.processes),
+        "returns": sum(one.steps[-1]["returns"] for one in run.processes if one.steps),
         "median_s": round(statistics.median(delays or [0]), 4), "max_s": round(max(delays or [0]), 4),
         "loss_difference": round(max(abs(a - b) for a, b in zip(losses, calm)), 4),
         "losses": [round(losses[0], 3), round(losses[-1], 3)], "calm": [round(calm[0], 3), round(calm[-1], 3)],

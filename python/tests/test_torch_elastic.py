@@ -15,10 +15,12 @@ import pccl
 torch = pytest.importorskip("torch")
 
 import pccl.torch as ptorch  # noqa: E402
+from elastic_run import Residual  # noqa: E402
 from pccl.diloco._inside import Inside  # noqa: E402
-from pccl.torch import _replica  # noqa: E402
+from pccl.torch import _replica, _statistics, _tensors  # noqa: E402
 
 torch.set_num_threads(1)
+_one_at_a_time = threading.Lock()  # draws initial values
 
 
 def network(*layers):
@@ -39,7 +41,7 @@ class Peer:
     """A replica of a plain module."""
 
     def __init__(self, address, model=None, make=lambda p: torch.optim.AdamW(p, lr=0.01), device="cpu", **given):
-        self.model = model or network().to(device)
+        self.model = network().to(device) if model is None else model
         self.optimizer = make(self.model.parameters())
         self.replica = ptorch.elastic(self.model, self.optimizer, address=address, **given)
 
@@ -464,6 +466,274 @@ def test_a_backward_that_is_not_whole(address):
         distributed.destroy_process_group()
 
 
+# ---- buffers that differ
+
+
+def batch(number):
+    return torch.randn(4, 3, 4, 4, generator=torch.Generator().manual_seed(number)) * (1 + number % 7)
+
+
+class Normalized(torch.nn.Module):
+    """Forward changes `scale`, too."""
+
+    def __init__(self, seed=0):
+        super().__init__()
+        with _one_at_a_time:
+            torch.manual_seed(0)
+            self.body, self.head = Residual(3, 4), torch.nn.Linear(4, 3)
+        self.norm = torch.nn.BatchNorm2d(4, momentum=None)
+        self.register_buffer("constant", torch.randn(3, generator=torch.Generator().manual_seed(seed)))
+        self.register_buffer("scale", torch.zeros(()))
+        self.register_buffer("cache", torch.zeros(2), persistent=False)
+
+    def forward(self, x):
+        x = self.norm(self.body(x))
+        if self.training:
+            self.scale.mul_(0.9).add_(0.1 * x.detach().square().mean())
+        return self.head(x.mean((2, 3))) + self.constant
+
+
+class Replica(Peer):
+    """Of a model with running statistics."""
+
+    def __init__(self, address, model=Normalized, **given):
+        super().__init__(address, model(), lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9), **given)
+        self.at_first = buffers(self.model)
+
+    def step(self, number=0):
+        self.optimizer.zero_grad()
+        self.model(batch(number)).square().mean().backward()
+        self.optimizer.step()
+        return crc(self.model)
+
+
+def buffers(model):
+    return {name: buffer.clone() for name, buffer in model.named_buffers()}
+
+
+def differing(a, b):
+    a, b = buffers(a.model), buffers(b.model)
+    return {name.split(".")[-1] for name in a if not torch.equal(a[name], b[name])}
+
+
+@pytest.fixture
+def replicas(address):
+    """replicas(count): those of one run are founded together if they count on that many."""
+    made = []
+
+    def make(count, **given):
+        made.extend(support.parallel([lambda: Replica(address, **given)] * given.get("min_peers", 1)))
+        while len(made) < count:
+            admit(made, lambda: Replica(address, **given))
+        return sorted(made, key=lambda one: one.replica.rank)
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_statistics_may_differ(replicas):
+    """Nobody is removed; newcomers begin with those of a replica. The second time there are two who have them."""
+    three = replicas(3)
+    steps(three, 3)
+    assert [one.replica.stats.returns for one in three] == [0, 0, 0]
+    assert all(one.replica.world_size == 3 for one in three)
+    assert differing(*three[:2]) == {"running_mean", "running_var", "scale"}
+    for one in three:
+        if one.replica.stats.state_bytes > 0:
+            assert one.at_first["norm.num_batches_tracked"] > 0 and one.at_first["scale"] > 0
+
+
+def meet(replicas, address, **given):
+    """A newcomer comes to these. What they raised, and the newcomer, last."""
+    raised = [None] * (len(replicas) + 1)
+
+    def goes_on(at):
+        one, before = replicas[at], replicas[at].replica.stats.admissions
+        while one.replica.stats.admissions == before:
+            one.step(at)
+
+    def comes(_):
+        new = Replica(address, **given)
+        replicas.append(new)
+        new.step(99)
+
+    def guarded(work, at):
+        try:
+            work(at)
+        except pccl.PCCLError as error:
+            raised[at] = error
+
+    works = [goes_on] * len(replicas) + [comes]
+    threads = [threading.Thread(target=guarded, args=pair, daemon=True) for pair in zip(works, range(len(works)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(support.DEADLINE)
+        assert not thread.is_alive()
+    return raised
+
+
+@pytest.mark.parametrize("what", ["body.first.weight", "constant", "optimizer"])
+def test_one_that_differs_is_told_so(replicas, address, what):
+    """It raises, and does not come back; the majority goes on with the newcomer."""
+    three = replicas(3, min_peers=3)
+    steps(three)
+    model, name = three[1].model, f"module.{what}"
+    with torch.no_grad():
+        if what == "optimizer":
+            name = "module.body.first.weight, optimizer.body.first.weight.momentum_buffer"
+            three[1].optimizer.state[model.body.first.weight]["momentum_buffer"][0, 0, 0, 0] += 1
+        else:
+            dict([*model.named_parameters(), *model.named_buffers()])[what].view(-1)[-1] += 1
+    others, odd = [three[0], three[2]], three[1]
+    raised = meet(three, address, min_peers=3)
+    assert isinstance(raised[1], pccl.StateMismatch) and [one for one in raised if one] == [raised[1]], raised
+    assert f"{name}: replica 1 differs from the majority" in str(raised[1]), raised[1]
+    assert odd.replica.comm.closed and odd.replica.stats.returns == 0
+    steps([*others, three[3]])
+    assert others[0].replica.ranks == (0, 1, 2) and len(three) == 4
+
+
+def test_no_majority(replicas, address):
+    """All raise, the newcomer too. With own= the same is all right."""
+    two = replicas(2, min_peers=2)
+    steps(two)
+    two[0].model.constant += 1
+    raised = meet(two, address, min_peers=2)
+    assert all(isinstance(one, pccl.StateMismatch) for one in raised), raised
+    assert all("module.constant: replicas 0, 1 differ, and no majority" in str(one) for one in raised), raised
+
+
+def test_own_may_differ(replicas, address):
+    two = replicas(2, min_peers=2, own=lambda name: name.endswith("constant"))
+    two[0].model.constant += 1
+    assert meet(two, address, min_peers=2, own=lambda name: name.endswith("constant")) == [None] * 3
+    assert differing(two[0], two[1]) >= {"constant"} and two[2].replica.world_size == 3
+
+
+def test_a_buffer_that_comes_late(replicas, address):
+    three = replicas(3, min_peers=3)
+    three[2].model.register_buffer("late", torch.zeros(1))
+    raised = meet(three, address, min_peers=3)
+    assert raised[:2] + raised[3:] == [None] * 3 and "not those that it was made of: module.late" in str(raised[2])
+
+
+def test_founders_begin_with_the_same(address):
+    """Whatever their seeds are; those with the most steps give, and may have statistics of their own."""
+
+    def found(step, seed):
+        def make():
+            model = Normalized(seed)
+            model.norm.running_mean.fill_(seed)
+            return model
+
+        return Replica(address, make, min_peers=3, step=step)
+
+    for given in [(0, 1), (0, 2), (0, 3)], [(5, 1), (5, 2), (0, 3)]:
+        three = support.parallel([lambda one=one: found(*one) for one in given])
+        try:
+            assert {one.replica.step for one in three} == {given[0][0]}
+            assert differing(three[0], three[1]) == differing(three[0], three[2]) == set()
+            assert three[0].model.norm.running_mean[0] in [seed for step, seed in given if step == given[0][0]]
+            steps(three)
+        finally:
+            support.parallel([one.close for one in three])
+
+
+def test_broadcast_buffers(replicas):
+    """Forward begins with the root's buffers, those that are not persistent included."""
+    two = replicas(2, min_peers=2, broadcast_buffers=True)
+    for one in two:
+        one.model.body.register_forward_pre_hook(lambda *_, one=one: vars(one).update(began=buffers(one.model)))
+    for step in range(3):
+        two[0].model.cache += step
+        root = buffers(two[0].model)
+        steps(two)
+        for name in root:
+            assert torch.equal(two[0].began[name], root[name]) and torch.equal(two[1].began[name], root[name]), name
+    assert differing(*two) == {"running_mean", "running_var", "scale"}  # forward has changed them since
+
+
+_DDP = """
+import os, sys, torch
+from test_torch_elastic import Normalized, batch
+rank = int(os.fork() == 0)
+store = torch.distributed.FileStore(sys.argv[1], 2)
+torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
+model = torch.nn.parallel.DistributedDataParallel(Normalized())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+for step in range(4):
+    optimizer.zero_grad()
+    model(batch(100 * step + rank)).square().mean().backward()
+    optimizer.step()
+torch.save(model.module.state_dict(), f"{sys.argv[1]}.{rank}")
+torch.distributed.barrier()
+if rank == 0:
+    os.wait()
+    print("saved", flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.nightly
+def test_broadcast_buffers_is_what_ddp_does(replicas, script, tmp_path):
+    reference = script(_DDP, tmp_path / "store", env={"OMP_NUM_THREADS": "1"})
+    two = replicas(2, min_peers=2, broadcast_buffers=True)
+    steps(two, 4)
+    reference.line("saved")
+    assert "running_mean" in differing(*two)  # of the last forward
+    for rank, one in enumerate(two):
+        expected = torch.load(tmp_path / f"store.{rank}")
+        for name, tensor in one.model.state_dict().items():
+            torch.testing.assert_close(tensor, expected[name], msg=lambda text: f"{rank} {name}: {text}")
+
+
+def test_the_root_of_buffers_dies(replicas, address):
+    three = replicas(3, min_peers=1, broadcast_buffers=True)
+    three.pop(0).close()
+    steps(three, 2)
+    raised = meet(three, address, broadcast_buffers=True)
+    assert raised == [None] * 3 and all(one.replica.stats.returns == 0 for one in three)
+    steps(three)
+    alone = three[0]
+    for one in three[1:]:
+        one.close()
+    alone.step()
+    assert alone.replica.committed and alone.replica.world_size == 1
+
+
+def test_which_buffers_are_known_to_differ():
+    class Odd(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            instance = torch.nn.InstanceNorm1d(2, track_running_stats=True)
+            self.norms = torch.nn.ModuleList([torch.nn.BatchNorm1d(2), torch.nn.SyncBatchNorm(2), instance])
+            for name in ("replaced", "changed", "constant", "evaluated"):
+                self.register_buffer(name, torch.zeros(2))
+
+        def forward(self):
+            if self.training:
+                self.replaced = self.replaced + 1
+                self.changed[0] += 1
+            else:
+                self.evaluated += 1
+
+    module = Odd()
+    found = _statistics.Statistics([(name, place) for name, place in _tensors.persistent_buffers(module)])
+    assert len(found.names) == 9 and all(name.startswith("norms.") for name in found.names)
+    hooks = found.watch(module, lambda call: call)
+    module.eval()()
+    assert len(found.names) == 9
+    module.train()()
+    assert {name for name in found.names if "norms" not in name} == {"replaced", "changed"}
+    for hook in hooks:
+        hook.remove()
+
+
+# ---- a compiler, and processes
+
+
 @pytest.mark.nightly
 def test_compiled(address):
     """A compiled module, and one that is compiled afterwards."""
@@ -487,16 +757,17 @@ def run(script, address, **given):
     assert program.end() == 0
     print(told, "seed", seed)
     assert told["processes"] >= 4 + given["kills"] and told["loss_difference"] <= 0.08, told
+    assert told["returns"] == given.get("stops", 0), told
     support.figure("elastic_next_step_after_kill", told["max_s"], "s")
 
 
 @pytest.mark.master(silence_ms=2000, heartbeat_ms=500)
 def test_kills(script, address):
     """And one is stopped for so long that the others take it for dead; then it comes back."""
-    run(script, address, kind="ddp", kills=2, pause=0.4, stops=1)
+    run(script, address, kind="resnet", kills=2, pause=0.4, stops=1)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", ["ddp", "plain", "fsdp2"])
+@pytest.mark.parametrize("kind", ["ddp", "plain", "fsdp2", "resnet", "resnet_fsdp2"])
 def test_twenty_kills(script, address, kind):
     run(script, address, kind=kind, kills=20)

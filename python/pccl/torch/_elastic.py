@@ -32,6 +32,7 @@ from .._errors import (
     InvalidArgument,
     InvalidUsage,
     MasterLostError,
+    MembersChangedError,
     PCCLError,
     PeerLostError,
     TimeoutError_,
@@ -42,7 +43,8 @@ from ..diloco._inside import Inside, of_all_processes
 from . import _commit, _tensors
 from ._ddp import DDPState, _Copies, ddp_hook
 from ._gradients import BUCKET_BYTES, Bucket, GradientBuckets
-from ._replica import VOTE_TAG, Content, Replicas
+from ._replica import BUFFERS_TAG, VOTE_TAG, Content, Replicas
+from ._statistics import Copies
 
 _log = logging.getLogger("pccl")
 
@@ -121,10 +123,11 @@ class _InStep(GradientBuckets):
 
 
 class _Caller:
-    """A hook, which is none in a copy of the module (for averaged weights, for example)."""
+    """A hook, which does nothing in a copy of the module (averaged weights, for example). Hidden from torch.compile,
+    which would compile the call again in each step; the optimizer has already imported the compiler."""
 
     def __init__(self, call: Callable[..., None] = lambda *_: None) -> None:
-        self._call = call
+        self._call = torch.compiler.disable(call)
 
     def __call__(self, *arguments: Any) -> None:
         self._call(*arguments)
@@ -165,10 +168,12 @@ class Elastic:
         self._n_attempts: int = how["n_attempts"]
         self._quantization: Optional[QuantizationOptions] = how["quantization"]
         self._scaler: Any = how["scaler"]
+        self._broadcast_buffers: bool = how["broadcast_buffers"]
         self._stopping = False
         self._verdict: Optional[bool] = None  # on the step that is about to be made
         self._info: Optional[OperationInfo] = None  # of the vote on it
         self._due = False  # whether newcomers may come in
+        self._begun = False  # the first forward of this step has begun
         self._renew = False  # whether all update the topology, even without newcomers
         self._returned = False  # in this step
         self.stats.state_bytes += replicas.join(self._n_attempts)
@@ -183,6 +188,7 @@ class Elastic:
             model.register_forward_pre_hook(_Caller(self._before_forward), prepend=True),
             optimizer.register_step_pre_hook(self._before_step),
             optimizer.register_step_post_hook(self._after_step),
+            *content.statistics.watch(_tensors.bare(model), _Caller),
         ]
 
     @property
@@ -246,6 +252,36 @@ class Elastic:
                 self._come_back(error)
         self._renew = False
 
+    def _begin(self) -> None:
+        """Begins a step: before its first forward, or before optimizer.step() if no forward was seen."""
+        self.admit()
+        if self._begun:
+            return
+        self._begun = True
+        if self._broadcast_buffers:
+            with self._or_leave():
+                self._take_buffers_of_root()
+
+    def _take_buffers_of_root(self) -> None:
+        """Joint: copies the root's buffers to all replicas. If that fails for all, the step will not count."""
+        copies = Copies(_tensors.bare(self._model))
+        while copies.flat.numel() > 0:
+            try:
+                ids = self.comm.members()
+                root = self._replicas.first_of(ids)
+                self.comm.broadcast(
+                    copies.flat, root=root, members=ids, tag=BUFFERS_TAG, alone_ok=True, label=f"buffers {self.step}"
+                )
+            except (PeerLostError, MembersChangedError):
+                self.stats.repeated += 1
+            except (ExpelledError, MasterLostError) as error:
+                self._come_back(error)
+                copies = Copies(_tensors.bare(self._model))  # it has received others
+            except _DROPS as error:
+                return _commit.note(error)
+            else:
+                return copies.bring()
+
     def average_gradients(self) -> bool:
         """Averages the gradients, as optimizer.step() does otherwise; to be called before it by programs that clip
         them. Whether the step will count; if not, there are no gradients any more."""
@@ -266,7 +302,7 @@ class Elastic:
     def _unscale(self, optimizer: torch.optim.Optimizer) -> None:
         """In the place of the scaler's: averages come first, so that it finds the same on all replicas."""
         if optimizer is self._optimizer:
-            self.admit()
+            self._begin()
             self.average_gradients()
         type(self._scaler).unscale_(self._scaler, optimizer)
 
@@ -278,17 +314,17 @@ class Elastic:
                 raise InvalidUsage("elastic: average_gradients() must be followed by optimizer.step()")
             self._verdict = False  # the scaler has left the step out, as those of all replicas have
             self._after_step()
-        self.admit()
+        self._begin()
 
     def _before_step(self, _: Any, args: Sequence[Any], given: Mapping[str, Any]) -> None:
         if len(args) > 1 or given.get("closure") is not None:
             raise InvalidUsage("elastic: optimizer.step(closure) is not supported: its gradients come too late")
-        self.admit()  # where no forward was seen
+        self._begin()
         if not self.average_gradients():
             self._drop_gradients(keep_zeros=False)
 
     def _after_step(self, *_: Any) -> None:
-        self.committed, self._verdict = bool(self._verdict), None
+        self.committed, self._verdict, self._begun = bool(self._verdict), None, False
         if self.committed:
             assert self._info is not None
             self._content.count_step()
@@ -391,10 +427,11 @@ def _check(model: Any, optimizer: Any) -> None:
             f"elastic: expected a module and an optimizer, not {type(model).__name__} and {type(optimizer).__name__}"
         )
     named = list(model.named_parameters())
-    lazy = torch.nn.parameter.UninitializedParameter
-    unready = [name for name, parameter in named if isinstance(parameter, lazy) or parameter.is_meta]
+    lazy = torch.nn.parameter.UninitializedTensorMixin
+    tensors = [*named, *model.named_buffers()]
+    unready = [name for name, tensor in tensors if isinstance(tensor, lazy) or tensor.is_meta]
     if unready:
-        raise InvalidArgument(f"elastic: parameters are not initialized yet: {', '.join(unready[:4])}")
+        raise InvalidArgument(f"elastic: tensors are not initialized yet: {', '.join(unready[:4])}")
     own = {id(parameter) for _, parameter in named}
     strange = [p for group in optimizer.param_groups for p in group["params"] if id(p) not in own]
     if strange:
@@ -427,6 +464,7 @@ def elastic(
     bucket_bytes: int = BUCKET_BYTES,
     process_group: Any = None,
     scaler: Any = None,
+    broadcast_buffers: bool = False,
     n_attempts: int = 5,
 ) -> Elastic:
     """Makes this process, or all processes of torch.distributed together, a replica among others that come and go:
@@ -444,12 +482,17 @@ def elastic(
     several, a launcher must end all of them when one dies, as torchrun does.
 
     state: what else the next step depends on, by name, as `extra` of shared_state(): schedulers, tensors. own: as for
-    shared_state(). address, options: of the master, by default PCCL_MASTER; as for Communicator. min_peers: with fewer
-    replicas no step counts: it waits for others. step: how many steps model and optimizer have made, if they come from
-    a checkpoint; among replicas that begin a run, those with the most give their state to all. bucket_bytes: of what
-    is reduced together during backward. quantization: of the gradients. scaler: the torch.amp.GradScaler by which the
-    optimizer makes its steps; it then judges averages, so it leaves a step out on all replicas or on none, and its
-    scale is shared. Not of shards, nor with a fused optimizer.
+    shared_state(), besides running statistics and other buffers that forward changes in training, which may always
+    differ. All other tensors are compared when newcomers come in: StateMismatch names those that differ, at the
+    replicas that differ from the majority, or at all replicas if there is no majority. broadcast_buffers: copies the
+    buffers of the root (the living replica with the lowest rank) to all others before the first forward of each step,
+    as DistributedDataParallel does among ranks; one more round trip. address, options: of the
+    master, by default PCCL_MASTER; as for Communicator. min_peers: with fewer replicas no step counts: it waits for
+    others. step: how many steps model and optimizer have made, if they come from a checkpoint; among replicas that
+    begin a run, one of those with the most gives its state to all. bucket_bytes: of what is reduced together during
+    backward. quantization: of the gradients. scaler: the torch.amp.GradScaler by which the optimizer makes its steps;
+    it then judges averages, so it leaves a step out on all replicas or on none, and its scale is shared. Not of
+    shards, nor with a fused optimizer.
 
     Not supported: optimizer.step(closure), and several optimizers of one model.
     """
@@ -482,9 +525,16 @@ def elastic(
             f"optimizer: {type(optimizer).__name__}",
             f"processes of a replica: {inside.size}",
             f"gradients: {type(averaging).__name__[1:]}, {bucket_bytes} bytes, {quantization!r}",
+            f"broadcast_buffers: {bool(broadcast_buffers)}",
         ]
         replicas = Replicas(comm, inside, content, min_peers, words)
-        how = {"min_peers": min_peers, "n_attempts": n_attempts, "quantization": quantization, "scaler": scaler}
+        how = {
+            "min_peers": min_peers,
+            "n_attempts": n_attempts,
+            "quantization": quantization,
+            "scaler": scaler,
+            "broadcast_buffers": broadcast_buffers,
+        }
         return Elastic(model, optimizer, averaging, replicas, content, inside, how)
     except BaseException:
         comm.close()

@@ -1,24 +1,40 @@
 """What elastic replicas share, and a replica's place among them. Its processes decide alike (diloco/_inside.py).
+
+Replicas that have made the same steps hold the same, except for buffers that forward changes in training
+(_statistics.py). Before newcomers receive the state, its holders compare their content here, tensor by tensor. The
+synchronization would remove a holder that differs without naming a tensor, and it would return and differ again.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+import logging
+import zlib
+from array import array
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 
+from .. import _buffers
 from .._communicator import Communicator
-from .._errors import InvalidArgument
+from .._enums import SharedStateSyncStrategy
+from .._errors import InvalidArgument, StateMismatch
 from .._told import told_by_all
 from ..diloco import _membership
 from ..diloco._inside import Inside
-from ..diloco._membership import GATHER_TAG, Membership
+from ..diloco._membership import ESTABLISHED, GATHER_TAG, NOBODY, Membership
 from ..diloco._reduction import FIRST_TAG
 from . import _tensors
 from ._state import TrainingState, shared_state
+from ._statistics import Statistics
 
-VOTE_TAG = FIRST_TAG + 5  # the others are of Membership
+VOTE_TAG, BUFFERS_TAG = FIRST_TAG + 5, FIRST_TAG + 8  # the others are of Membership
+_DIGESTS_TAG = FIRST_TAG + 9
 _STEP = "elastic.step"
+_NAMED = 4  # tensors in a message
+
+_log = logging.getLogger("pccl")
 
 
 class Content:
@@ -32,13 +48,14 @@ class Content:
         optimizer: torch.optim.Optimizer,
         more: Mapping[str, Any],
         step: int,
-        **how: Any,
+        own: Callable[[str], bool] = lambda name: False,
     ) -> None:
         if _STEP in more:
             raise InvalidArgument(f"elastic: state: the name {_STEP!r} is taken")
         self.model = model
         self._step = torch.tensor([step])
-        self._state: TrainingState = shared_state(model, optimizer, {**more, _STEP: self._step}, **how)
+        self._state: TrainingState = shared_state(model, optimizer, {**more, _STEP: self._step}, own=own)
+        self.statistics = Statistics(self._state._shared_buffers())
 
     @property
     def round(self) -> int:
@@ -53,6 +70,27 @@ class Content:
 
     def lines(self) -> List[str]:
         return [f"{info.name}: {info.numel} of {info.dtype.name.lower()}" for info in self._state.tensor_infos]
+
+    def digests(self) -> List[int]:
+        """Returns a digest of each tensor. Takes about one second per GB and thread."""
+
+        def digest(one: Tuple[str, Any]) -> int:
+            return int(_buffers.digest([one])[:14], 16)
+
+        with ThreadPoolExecutor() as pool:
+            return list(pool.map(digest, self._state._now()[0]))
+
+    def let_differ(self, varies: Sequence[bool]) -> List[bool]:
+        """Settles which tensors may differ: those that `varies` marks, which is the same on all replicas, and those of
+        `own`. Returns for each tensor whether it must be the same."""
+        infos = self._state.tensor_infos
+        self.statistics.names = {info.name for info, one in zip(infos, varies) if one}
+        self._state._let_differ(self.statistics.names)
+        return [not info.allow_content_inequality for info in infos]
+
+    def let_none_differ(self) -> None:
+        """Prepares a foundation, after which founders hold the same statistics, too."""
+        self._state._let_differ(())
 
     def keep(self) -> List[Tuple[Any, Any]]:
         def copy(thing: Any) -> Any:
@@ -87,7 +125,8 @@ class Replicas(Membership):
             _membership.number("min_peers", min_peers),
         ]
         super().__init__(comm, "elastic replicas", content, min_peers, None, settings, inside)
-        self._model = content.model
+        self._content, self._model = content, content.model
+        self.catch_up = self._compare_content
         self._rank: Optional[int] = None
         self._ranks: Dict[str, int] = {}
         self.newcomers = 0  # how often some came
@@ -103,6 +142,7 @@ class Replicas(Membership):
     def join(self, n_attempts: int) -> int:
         """Connects, and receives what the others have: so many bytes."""
         self._rank, self.established, self._revision = None, False, 0
+        self._content.let_none_differ()
         self._inside.connect(self.comm, n_attempts, self._fill)
         return self.meet_all()
 
@@ -114,6 +154,60 @@ class Replicas(Membership):
         if meeting.newcomers or self._rank is None:
             self._tell_ranks()
         return meeting.moved_bytes
+
+    def first_of(self, ids: Sequence[str]) -> str:
+        """Returns the member with the lowest rank."""
+        return min(ids, key=lambda one: self._ranks[one])
+
+    def _strategy(self, own: int, highest: int, lowest: int) -> SharedStateSyncStrategy:
+        """At a foundation from checkpoints, which may differ in statistics, one replica gives its state to all."""
+        if lowest < highest < ESTABLISHED:
+            return self._of_one(own == highest)
+        return super()._strategy(own, highest, lowest)
+
+    # ---- whether all hold the same
+
+    def _compare_content(self, counts: bool, _: int) -> None:
+        """Joint, before newcomers receive the state: settles which tensors may differ. Raises StateMismatch if others
+        differ: at the minority; if no majority holds the same, at all replicas and newcomers."""
+        names = [info.name for info in self._content.state(self._revision).tensor_infos]
+        count = len(names)
+        values = array("q", [NOBODY] * (3 * count))
+        if self.established:
+            digests = self._content.digests()
+            varies = [name in self._content.statistics.names for name in names]
+            values = array("q", [*digests, *(-one for one in digests), *varies])
+        self._highest(values, _DIGESTS_TAG)
+        highest, lowest = values[:count], [-one for one in values[count : 2 * count]]
+        if highest[0] == NOBODY:
+            return  # no replica is in the run yet
+        common = self._content.let_differ([one > 0 for one in values[2 * count :]])
+        odd = [at for at in range(count) if common[at] and highest[at] != lowest[at]]
+        if odd:
+            own = zlib.crc32(repr([digests[at] for at in odd]).encode()) if self.established else None
+            self._refuse([names[at] for at in odd], own)
+
+    def _refuse(self, names: Sequence[str], own: Optional[int]) -> None:
+        """Joint. own: digest of these tensors at this replica; None: it is a newcomer."""
+        told = told_by_all(self.comm, [self._rank, own, self._content.round], tag=GATHER_TAG)
+        holders = {rank: digest for rank, digest, _ in told.values() if digest is not None}
+        if len(set(holders.values())) < 2:
+            return  # the replicas that differed are gone
+        step = max(step for _, digest, step in told.values() if digest is not None)
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        what = f"elastic: shared state of step {step}: {', '.join(names[:_NAMED])}{more}"
+        (most, votes), = Counter(holders.values()).most_common(1)
+        advice = (
+            "; check what changes it outside forward and optimizer.step() (seeds, loading, averages of weights), and "
+            "the memory of that machine; own= names tensors that may differ"
+        )
+        if 2 * votes <= len(holders):
+            raise StateMismatch(f"{what}: replicas {_listed(holders)} differ, and no majority holds the same{advice}")
+        others = [rank for rank, digest in holders.items() if digest != most]
+        words = f"{what}: replica {_listed(others)} differs from the majority{advice}"
+        if own is not None and own != most:
+            raise StateMismatch(words)
+        _log.warning("%s", words)
 
     def _tell_ranks(self) -> None:
         """Newcomers take the lowest ranks that are free, in the order in which they were admitted."""
@@ -129,3 +223,7 @@ class Replicas(Membership):
                 # What the first process finds counts for the replica.
                 found = free[new.index(self.comm.id)] if self._inside.rank == 0 else -1
                 self._rank = self._inside.highest(found)[0]
+
+
+def _listed(ranks: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(ranks)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Tuple
 
 import torch
 
@@ -75,6 +75,7 @@ class TrainingState(SharedState):
         own: Callable[[str], bool],
     ) -> None:
         self._module = _tensors.bare(module)
+        self._own = own
         self._optimizer = optimizer
         self._extra = dict(extra)
         named, _ = self._look_up()
@@ -86,15 +87,28 @@ class TrainingState(SharedState):
         """A digest of names and content, in hexadecimal; equal if all bits are equal."""
         return _buffers.digest(self._look_up()[0])
 
+    def _shared_buffers(self) -> List[Tuple[str, _tensors.Place]]:
+        """The module's buffers, by their names in the shared state."""
+        return [(_named(name, place.tensor())[0], place) for name, place in self._buffers()]
+
+    def _let_differ(self, names: Collection[str]) -> None:
+        """Lets these tensors differ among peers, besides those of `own`. All peers must give the same names."""
+        for info in self._infos:
+            info.allow_content_inequality = self._own(info.name) or info.name in names
+
     # ---- its tensors and numbers
+
+    def _buffers(self) -> List[Tuple[str, _tensors.Place]]:
+        found = _tensors.persistent_buffers(self._module)
+        return [("module." + _tensors.plain_name(name), place) for name, place in found]
 
     def _look_up(self) -> Tuple[_Named, _Numbers]:
         found: _Named = []
         numbers: _Numbers = {}
         for name, parameter in self._module.named_parameters():
             self._add(found, "module." + _tensors.plain_name(name), parameter)
-        for name, buffer in _tensors.persistent_buffers(self._module):
-            self._add(found, "module." + _tensors.plain_name(name), buffer)
+        for name, place in self._buffers():
+            self._add(found, name, place.tensor())
         if self._optimizer is not None:
             self._look_up_optimizer(self._optimizer, found, numbers)
         for name, thing in sorted(self._extra.items()):
@@ -145,8 +159,7 @@ class TrainingState(SharedState):
             self._add(found, path, tensor)
 
     def _add(self, found: _Named, name: str, tensor: torch.Tensor) -> None:
-        memory, order = _tensors.in_memory_order(_tensors.local(tensor))
-        found.append((name + _tensors.shard_name(tensor) + order, memory))
+        found.append(_named(name, tensor))
 
     def _add_numbers(self, found: _Named, all_numbers: _Numbers, name: str, numbers: _numbers.Found) -> None:
         if numbers:
@@ -155,7 +168,8 @@ class TrainingState(SharedState):
 
     # ---- around a synchronization
 
-    def _prepare(self) -> Prepared:
+    def _now(self) -> Tuple[_Named, _Numbers]:
+        """Its tensors and numbers. Raises InvalidArgument if they are not those that it was made of."""
         named, numbers = self._look_up()
         before, now = [info.name for info in self._infos], [name for name, _ in named]
         if before != now:
@@ -164,6 +178,10 @@ class TrainingState(SharedState):
                 f"shared state: its tensors are not those that it was made of: {', '.join(changed[:4])}"
                 f"{' and more' if len(changed) > 4 else ''}"
             )
+        return named, numbers
+
+    def _prepare(self) -> Prepared:
+        named, numbers = self._now()
         for info, (_, thing) in zip(self._infos, named):
             info._tensor = thing
         prepared = super()._prepare()
@@ -185,6 +203,12 @@ class TrainingState(SharedState):
         for name, thing in sorted(self._extra.items()):
             if name in numbers:
                 thing.load_state_dict(_numbers.replace(thing.state_dict(), _taker(numbers[name])))
+
+
+def _named(name: str, tensor: torch.Tensor) -> Tuple[str, torch.Tensor]:
+    """Returns the full name of a tensor, and its memory."""
+    memory, order = _tensors.in_memory_order(_tensors.local(tensor))
+    return name + _tensors.shard_name(tensor) + order, memory
 
 
 def _hyperparameters(group: Dict[str, Any]) -> List[str]:

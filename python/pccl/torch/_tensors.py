@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, Tuple
+from typing import Any, Iterator, List, NamedTuple, Tuple
 
 import torch
 
@@ -40,7 +40,17 @@ def plain_name(name: str) -> str:
     return ".".join(part for part in name.split(".") if part not in _WRAPPINGS)
 
 
-def persistent_buffers(module: torch.nn.Module) -> Iterator[Tuple[str, torch.Tensor]]:
+class Place(NamedTuple):
+    """Place of a buffer in a module, which may replace the tensor, or set it to None."""
+
+    owner: torch.nn.Module
+    key: str
+
+    def tensor(self) -> Any:
+        return self.owner._buffers.get(self.key)
+
+
+def persistent_buffers(module: torch.nn.Module) -> Iterator[Tuple[str, Place]]:
     """The buffers that a state_dict has. The others are caches, which each peer makes for itself.
     """
     seen = set()
@@ -49,7 +59,7 @@ def persistent_buffers(module: torch.nn.Module) -> Iterator[Tuple[str, torch.Ten
             if buffer is None or name in part._non_persistent_buffers_set or id(buffer) in seen:
                 continue
             seen.add(id(buffer))
-            yield (f"{prefix}.{name}" if prefix else name), buffer
+            yield (f"{prefix}.{name}" if prefix else name), Place(part, name)
 
 
 def is_dtensor(tensor: Any) -> bool:
