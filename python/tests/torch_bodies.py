@@ -266,6 +266,9 @@ def layouts(against):
     every_other = torch.zeros(8)[::2]
     dist.scatter(every_other, [torch.full((4,), float(one)) for one in range(size)] if rank == 0 else None, src=0)
     assert torch.equal(every_other, torch.full((4,), float(rank)))
+    rows = torch.zeros(2, 2 * size).t()
+    dist.all_gather_into_tensor(rows, part(rank, 4).view(2, 2))
+    assert torch.equal(rows, torch.cat([one.view(2, 2) for one in parts(size, 4)]))
     nothing = torch.empty(0)
     dist.all_reduce(nothing)
     dist.broadcast(nothing, 0)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch_bodies import SMALL, Against, Op, part, parts, start
+from torch_bodies import LARGE, SMALL, Against, Op, fails, part, parts, start
 
 
 def every_form():
@@ -66,5 +66,86 @@ def every_form():
             raise AssertionError(wrong)
     check("barrier", lambda group: (group.barrier(), []))
     check("barrier", lambda group: (group.barrier(timeout=timedelta(seconds=50)), []))
+    for count in (1, 2, size, size + 2):
+        lists(check, rank, size, count)
+    wrong_lists(rank, size)
     dist.barrier()
     dist.destroy_process_group()
+
+
+SHAPES = (2, 3), (), (0, 4), (LARGE,), (3, 1, 2), (5,)
+
+
+def lists(check, rank, size, count):
+    """Operations of lists of that many tensors of different shapes and types, not all contiguous. Of those gloo has
+    wrong results where types differ."""
+    kinds = [torch.float32, torch.int64, torch.float64]
+    kind = lambda at: kinds[at % len(kinds)]  # noqa: E731
+
+    def made(one, at, times=1):
+        shape = SHAPES[at] if times == 1 else (times, *SHAPES[at])
+        return (part(one, torch.Size(shape).numel(), kind(at)) + at).reshape(shape)
+
+    def place(at, times=1):
+        shape = SHAPES[at] if times == 1 else (times, *SHAPES[at])
+        zeros = torch.zeros(shape, dtype=kind(at))
+        return zeros.transpose(0, -1).contiguous().transpose(0, -1) if len(shape) > 1 else zeros
+
+    own, numbers = [place(at).copy_(made(rank, at)) for at in range(count)], range(count)
+    every = [[made(one, at) for at in numbers] for one in range(size)]
+    flat = lambda places: [one for each in places for one in each]  # noqa: E731
+
+    def gathered(group):
+        places = [[place(at) for at in numbers] for _ in range(size)]
+        return group.allgather_coalesced(places, own), flat(places)
+
+    def gathered_by_function(group):
+        places = [[torch.zeros(at + 1, 2) for at in numbers] for _ in range(size)]
+        given = [torch.full((at + 1, 2), float(10 * rank + at)) for at in numbers]
+        return dist.all_gather_coalesced(places, given, group=group, async_op=True), flat(places)
+
+    check(("allgather_coalesced", count), gathered, flat(every))
+    check(("all_gather_coalesced", count), gathered_by_function)
+    joined = [torch.stack([each[at] for each in every]) for at in numbers]
+    into = lambda group: (  # noqa: E731
+        group.allgather_into_tensor_coalesced(places := [place(at, size) for at in numbers], own),
+        places,
+    )
+    check(("allgather_into_tensor_coalesced", count), into, joined)
+    shares = lambda group: (  # noqa: E731
+        group.reduce_scatter_tensor_coalesced(places := [place(at) for at in numbers], joined),
+        places,
+    )
+    check(("reduce_scatter_tensor_coalesced", count), shares, [size * made(rank, at) for at in numbers])
+    reduced = lambda group: (group.allreduce_coalesced(given := [one.clone() for one in own]), given)  # noqa: E731
+    check(("allreduce_coalesced", count), reduced, [sum(made(one, at) for one in range(size)) for at in numbers])
+
+
+def wrong_lists(rank, size):
+    """What torch refuses: an exception with words, and the next operation works."""
+    group, one, two = dist.group.WORLD, torch.ones(2), [torch.ones(2), torch.ones(3)]
+    places = lambda count, shape=2: [torch.zeros(shape) for _ in range(count)]  # noqa: E731
+    wrong = {
+        f"{size - 1} lists for {size} ranks": lambda: group.allgather_coalesced([places(2)] * (size - 1), two),
+        "1 outputs for 2 inputs": lambda: group.allgather_coalesced([places(1)] * size, two),
+        "shape (4,) for an input of (2,)": lambda: group.allgather_coalesced([places(1, 4)] * size, [one]),
+        "inputs: no tensors": lambda: group.allgather_coalesced([[]] * size, []),
+        "all_gather: 2 outputs for 1 inputs": lambda: group.allgather([places(size)] * 2, [one]),
+        "into_tensor: 1 outputs for 2 inputs": lambda: group.allgather_into_tensor_coalesced(places(1, 2 * size), two),
+        "scatter: 2 outputs for 1 inputs": lambda: group.reduce_scatter(places(2), [places(size)]),
+        "scatter_tensor: 1 outputs for 2 inputs": lambda: group.reduce_scatter_tensor_coalesced(places(1), two),
+        "all_reduce: 2 tensors: expected one": lambda: group.allreduce(places(2)),
+        "broadcast: 2 tensors: expected one": lambda: group.broadcast(places(2)),
+        "reduce: 2 tensors: expected one": lambda: group.reduce(places(2)),
+        "gather: 2 tensors: expected one": lambda: group.gather([places(size)] if rank == 0 else [], two),
+        "scatter: 0 tensors: expected one": lambda: group.scatter([], []),
+    }
+    for words, call in wrong.items():
+        fails(call, words)
+    unequal = [torch.zeros(at + 1) for at in range(size)]  # together as many as equal ones would be
+    sizes = "tensors of different sizes"
+    fails(lambda: dist.gather(one, unequal if rank == 0 else None), sizes if rank == 0 else "refused")
+    fails(lambda: dist.scatter(one, unequal if rank == 0 else None), sizes if rank == 0 else "refused")
+    given = torch.ones(SMALL)
+    dist.all_reduce(given)
+    assert torch.equal(given, torch.full((SMALL,), float(size)))

@@ -112,7 +112,11 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def _pieces(self, tensor: torch.Tensor) -> List[torch.Tensor]:
         """The same of one tensor that has an equal part for each rank."""
-        return [tensor] if self._order is None else self._placed(tensor.view(-1).chunk(self.size()))
+        if self._order is None:
+            return [tensor]
+        if not tensor.is_contiguous() and len(tensor) % self.size():
+            raise ValueError(f"pccl: {len(tensor)} rows of a non-contiguous tensor: no equal parts for each rank")
+        return self._placed((tensor.view(-1) if tensor.is_contiguous() else tensor).chunk(self.size()))
 
     # ---- what it is
 
@@ -224,6 +228,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _all_reduce(self, name: str, tensors: List[torch.Tensor], opts: Any) -> Work:
         def make(call: Call) -> None:
             op, factor = _layout.operation_of(opts.reduceOp)
+            (_layout.need_one if name == "all_reduce" else _layout.need_some)(name, tensors)
             for tensor in tensors:
                 call.reduces(call.target([tensor], lambda one: _layout.to_reduce(one, op), is_read=True), op, factor)
 
@@ -233,7 +238,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     @in_all_forms(dist.BroadcastOptions, 1, "root", "timeout")
     def broadcast(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
         def make(call: Call) -> None:
-            tensor = tensors[opts.rootTensor]
+            (tensor,) = _layout.need_one("broadcast", tensors)
             is_root = self._rank == opts.rootRank
             memory = call.source(_layout.to_move(tensor)) if is_root else call.target([tensor])
             call.add(self._comm.broadcast_async, memory, root=self._root(opts.rootRank))
@@ -244,6 +249,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def reduce(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
         def make(call: Call) -> None:
             op, factor = _layout.operation_of(opts.reduceOp)
+            _layout.need_one("reduce", tensors)
             form: Callable[[torch.Tensor], torch.Tensor] = lambda one: _layout.to_reduce(one, op)
             recv = call.target(tensors, form, is_read=True) if self._rank == opts.rootRank else None
             send = call.source(form(tensors[0])) if recv is None else recv
@@ -253,16 +259,31 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     @in_all_forms(distributed_c10d.AllgatherOptions, 2, "timeout")
     def allgather(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None) -> Work:
-        lists = list(zip(outputs, inputs))
-
         def make(call: Call) -> None:
-            for places, given in lists:
+            _layout.need_as_many("all_gather", outputs, inputs)
+            for places, given in zip(outputs, inputs):
                 self._gather_into(call, places, given)
 
         places = sum(outputs, [])
-        return self._launch("all_gather", [*places, *inputs], places, make, opts, count=len(lists))
+        return self._launch("all_gather", [*places, *inputs], places, make, opts, count=len(inputs))
 
-    allgather_coalesced = allgather
+    @in_all_forms(distributed_c10d.AllgatherOptions, 2, "timeout")
+    def allgather_coalesced(
+        self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None
+    ) -> Work:
+        """outputs: one list for each rank, with a tensor for each of the inputs."""
+
+        def make(call: Call) -> None:
+            _layout.need_one_each("all_gather_coalesced: outputs", outputs, self.size(), "lists")
+            for places in outputs:
+                _layout.need_as_many("all_gather_coalesced", places, inputs)
+                for place, given in zip(places, inputs):
+                    _layout.need_one_shape("all_gather_coalesced", place, given)
+            for at, given in enumerate(inputs):
+                self._gather_into(call, [places[at] for places in outputs], given)
+
+        places = sum(outputs, [])
+        return self._launch("all_gather_coalesced", [*places, *inputs], places, make, opts, count=len(inputs))
 
     def _gather_into(self, call: Call, places: List[torch.Tensor], given: torch.Tensor) -> None:
         _layout.need_one_each("all_gather: outputs", places, self.size())
@@ -287,13 +308,14 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None
     ) -> Work:
         def make(call: Call) -> None:
+            _layout.need_as_many("all_gather_into_tensor", outputs, inputs)
             for output, given in zip(outputs, inputs):
                 _layout.need_one_kind("all_gather_into_tensor", [output, given])
                 place = call.target(self._pieces(output))
                 call.add(self._comm.all_gather_async, call.source(_layout.to_move(given)), place)
 
         return self._launch(
-            "all_gather_into_tensor", [*outputs, *inputs], outputs, make, opts, count=len(outputs)
+            "all_gather_into_tensor", [*outputs, *inputs], outputs, make, opts, count=len(inputs)
         )
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
@@ -304,6 +326,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> Work:
         def make(call: Call) -> None:
             op, factor = _layout.operation_of(opts.reduceOp)
+            _layout.need_as_many("reduce_scatter", outputs, inputs)
             for output, given in zip(outputs, inputs):
                 _layout.need_one_each("reduce_scatter: inputs", given, self.size())
                 _layout.need_one_kind("reduce_scatter", [output, *given])
@@ -312,7 +335,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 call.scatter_reduced(torch.cat(forms), output, op, factor, counts)
 
         return self._launch(
-            "reduce_scatter", [*outputs, *sum(inputs, [])], outputs, make, opts, count=len(outputs)
+            "reduce_scatter", [*outputs, *sum(inputs, [])], outputs, make, opts, count=len(inputs)
         )
 
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
@@ -323,12 +346,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def reduce_scatter_single_coalesced(
         self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None
     ) -> Work:
-        pairs = list(zip(outputs, inputs))
         opts = opts or dist.ReduceScatterOptions()
 
         def make(call: Call) -> None:
             op, factor = _layout.operation_of(opts.reduceOp)
-            for output, given in pairs:
+            _layout.need_as_many("reduce_scatter_tensor", outputs, inputs)
+            for output, given in zip(outputs, inputs):
                 _layout.need_one_kind("reduce_scatter_tensor", [output, given])
                 form = _layout.to_reduce(given, op)
                 if self._order is not None:
@@ -336,11 +359,11 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 call.scatter_reduced(form, output, op, factor, None)
 
         def own_shares() -> None:
-            for output, given in pairs:
+            for output, given in zip(outputs, inputs):
                 output.copy_(given.reshape(-1).split(output.numel())[self._rank].view(output.shape))
 
         return self._launch(
-            "reduce_scatter_tensor", [*outputs, *inputs], outputs, make, opts, own_shares, count=len(outputs)
+            "reduce_scatter_tensor", [*outputs, *inputs], outputs, make, opts, own_shares, count=len(inputs)
         )
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
@@ -350,12 +373,15 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         places = outputs[0] if outputs else []
 
         def make(call: Call) -> None:
+            (given,) = _layout.need_one("gather", inputs)
             recv = None
             if self._rank == opts.rootRank:
+                _layout.need_one("gather: outputs", outputs, "list")
                 _layout.need_one_each("gather: outputs", places, self.size())
-                _layout.need_one_kind("gather", [*places, inputs[0]])
+                _layout.need_one_kind("gather", [*places, given])
+                _layout.need_one_count("gather", [*places, given])
                 recv = call.target(self._placed(places))
-            sent = call.source(_layout.to_move(inputs[0]))
+            sent = call.source(_layout.to_move(given))
             call.add(self._comm.gather_async, sent, recv, root=self._root(opts.rootRank))
 
         return self._launch("gather", [*places, *inputs], places, make, opts)
@@ -365,10 +391,13 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         given = inputs[0] if inputs else []
 
         def make(call: Call) -> None:
+            _layout.need_one("scatter", outputs)
             sent = None
             if self._rank == opts.rootRank:
+                _layout.need_one("scatter: inputs", inputs, "list")
                 _layout.need_one_each("scatter: inputs", given, self.size())
                 _layout.need_one_kind("scatter", [*given, *outputs])
+                _layout.need_one_count("scatter", [*given, *outputs])
                 sent = call.source(_layout.joined(self._placed(given)))
             call.add(self._comm.scatter_async, sent, call.target(outputs), root=self._root(opts.rootRank))
 

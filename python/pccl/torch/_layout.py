@@ -126,8 +126,34 @@ def need_one_kind(what: str, tensors: Sequence[torch.Tensor]) -> None:
             raise ValueError(f"{what}: tensors of different kinds: {', '.join(sorted(kinds))}")
 
 
-def need_one_each(what: str, tensors: List[Any], size: int) -> None:
+def need_one_each(what: str, tensors: Sequence[Any], size: int, kind: str = "tensors") -> None:
     if len(tensors) != size:
-        raise ValueError(f"{what}: {len(tensors)} tensors for {size} ranks")
+        raise ValueError(f"{what}: {len(tensors)} {kind} for {size} ranks")
 
 
+def need_some(what: str, tensors: Sequence[Any]) -> None:
+    if not tensors:
+        raise ValueError(f"{what}: no tensors")
+
+
+def need_one(what: str, tensors: Sequence[Any], kind: str = "tensor") -> Sequence[Any]:
+    if len(tensors) != 1:
+        raise ValueError(f"{what}: {len(tensors)} {kind}s: expected one")
+    return tensors
+
+
+def need_as_many(what: str, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
+    need_some(f"{what}: inputs", inputs)
+    if len(outputs) != len(inputs):
+        raise ValueError(f"{what}: {len(outputs)} outputs for {len(inputs)} inputs")
+
+
+def need_one_shape(what: str, output: torch.Tensor, given: torch.Tensor) -> None:
+    if output.shape != given.shape:
+        raise ValueError(f"{what}: an output of shape {tuple(output.shape)} for an input of {tuple(given.shape)}")
+
+
+def need_one_count(what: str, tensors: Sequence[torch.Tensor]) -> None:
+    if not same_count(tensors):
+        counts = ", ".join(str(one.numel()) for one in tensors)
+        raise ValueError(f"{what}: tensors of different sizes: {counts} elements")
