@@ -42,6 +42,15 @@ def test_training(nursery):
     nursery.world("training", 2, "ddp", "fsdp2")
 
 
+def test_callbacks_that_wait(nursery):
+    nursery.world("torch_callbacks.waiting", 3)
+
+
+@pytest.mark.parametrize("kinds", [["powerSGD"], pytest.param([], marks=pytest.mark.nightly)])
+def test_hooks_of_torch(nursery, kinds):
+    nursery.world("torch_callbacks.hooks", 2, *kinds)
+
+
 def test_rank_and_world_from_the_master(nursery, address):
     nursery.world("by_master", 3, address, 3)
 

@@ -33,6 +33,20 @@ def test_a_rank_killed_in_a_step(nursery):
     nursery.world("uncommitted", 3, support.free_port(), dying=[2])
 
 
+@pytest.mark.parametrize("victim", [0, pytest.param(2, marks=pytest.mark.nightly)])
+def test_a_rank_killed_in_a_callback(nursery, victim):
+    nursery.world("torch_callbacks.killed_inside", 3, victim, support.free_port(), dying=[victim])
+
+
+@pytest.mark.nightly
+def test_a_rank_killed_in_a_hook(nursery):
+    nursery.world("torch_callbacks.killed_in_hook", 3, support.free_port(), dying=[2])
+
+
+def test_a_group_that_ends_while_callbacks_wait(nursery):
+    nursery.world("torch_callbacks.destroyed", 2)
+
+
 def test_a_rank_that_leaves_early(nursery):
     nursery.world("early", 3)
 

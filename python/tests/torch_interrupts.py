@@ -62,10 +62,10 @@ def at_each_line():
         while not is_last:
             count, place = 1 + number, f"{kind} {number}"
             if rank == 0:
-                before, interrupt = group._sequence, Interrupt(number)
+                before, interrupt = group._lanes.program.next, Interrupt(number)
                 with interrupt.raised():
                     operate(count)
-                has_begun = group._sequence > before
+                has_begun = group._lanes.program.next > before
                 store.set(place, f"{has_begun:d} {interrupt.waited:d}")
                 is_last = interrupt.waited
             else:

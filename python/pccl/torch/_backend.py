@@ -7,6 +7,7 @@ tags tell them apart while several are under way. Membership is fixed (_world.py
 from __future__ import annotations
 
 import hashlib
+import threading
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -17,12 +18,13 @@ from torch.distributed import distributed_c10d
 from .._communicator import Communicator
 from .._errors import InvalidArgument, PCCLError
 from . import _commit, _direct, _layout, _monitored, _reconfigure
-from ._call import REFUSED, TAGS, Call
+from ._call import REFUSED, Call
 from ._forms import in_all_forms, usual
+from ._futures import Completer, Lanes, stays
 from ._rendezvous import from_store, take_arrived
 from ._staging import Stage
 from ._untraced import untrace
-from ._work import CollectiveError, Completer, Ending, Part, Work
+from ._work import CollectiveError, Ending, Part, Work
 from ._world import World
 
 _AllreduceOptions = dist.AllreduceOptions
@@ -90,11 +92,11 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             self._pool = _direct.Pool(comm._core, self._members)
             comm._launching = {}
         self._is_whole = len(self._ranks) == world.size
-        self._sequence = 0
+        self._lanes = Lanes()
         # Works that have not ended, by tag, oldest first; those of pairs, by their number. Nobody else need keep them.
         self._under_way: Dict[int, Work] = {}
         self._pairs: Dict[int, Work] = {}
-        self._coalesced: Optional[List[Work]] = None
+        self._coalesced: Dict[int, List[Work]] = {}  # by thread
 
     def _found(self, world: World, ranks: Sequence[int]) -> Communicator:
         try:
@@ -200,7 +202,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         why = self._world.ended if self._is_whole else self._world.why()
         found: Any = _direct.UNUSUAL
         if len(tensors) == 1 and not self._ended and why is None:
-            if _HAS_ASYNC_OP and not opts.asyncOp and self._coalesced is None:
+            if _HAS_ASYNC_OP and not opts.asyncOp and not self._coalesced:
                 found = _direct.all_reduce_now(self, tensors[0], opts)
             else:
                 found = self._all_reduce_directly(tensors, opts)
@@ -210,10 +212,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         handle = _direct.all_reduce(self, tensors[0], opts.reduceOp)
         if handle is _direct.UNUSUAL:
             return handle
-        work = self._follow(handle, tensors, opts)
-        if self._coalesced is not None:
-            self._coalesced.append(work)
-        return work
+        return self._collect(self._follow(handle, tensors, opts))
 
     def _follow(self, handle: Any, tensors: List[torch.Tensor], opts: Any) -> Work:
         """The work of an all-reduce that went directly."""
@@ -470,10 +469,10 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     # ---- several in one
 
     def _start_coalescing(self, _device: torch.device) -> None:
-        self._coalesced = []
+        self._coalesced[threading.get_ident()] = []
 
     def _end_coalescing(self, _device: torch.device) -> Work:
-        works, self._coalesced = self._coalesced or [], None
+        works = self._coalesced.pop(threading.get_ident(), [])
         parts = [part for work in works for part in work._parts]
         outputs = [tensor for work in works for tensor in work._outputs]
 
@@ -483,6 +482,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
         ending = Ending(outputs, finish, lambda: _zero(outputs), self._timeout, Stage())
         return Work(self, "coalesced operations", parts, ending)
+
+    def _collect(self, work: Work) -> Work:
+        """Into the coalesced operations of this thread, if it has begun some."""
+        if self._coalesced:
+            self._coalesced.get(threading.get_ident(), []).append(work)
+        return work
 
     # ---- launching
 
@@ -522,10 +527,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if why is not None:
             words = f"pccl: {name} of group {self._name!r}, rank {self._world.rank}: {why}"
             return call.work(name, outputs, locally, limit, self._error(words, why))
-        work = call.work(name, outputs, locally, limit)
-        if self._coalesced is not None:
-            self._coalesced.append(work)
-        return work
+        return self._collect(call.work(name, outputs, locally, limit))
 
     def _limit(self, opts: Any) -> timedelta:
         given = opts if isinstance(opts, timedelta) else getattr(opts, "timeout", None) or _UNSET
@@ -548,17 +550,23 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """Ends what has an outcome and may have been dropped by its caller: its results belong in their places."""
         for held in (self._under_way, self._pairs):
             while held:
-                key, work = next(iter(held.items()))
+                try:
+                    key, work = next(iter(held.items()))
+                except (StopIteration, RuntimeError):
+                    break  # another thread has changed it, and sweeps itself
                 if not work.is_completed():
                     break
-                held.pop(key, None)
+                found = held.pop(key, None)
+                if found is not None and found is not work:
+                    held[key] = found  # of another thread, which has taken the tag since
 
     def _take_number(self, holder: Any) -> int:
         """The tag of the group's next operation. The holder's number is that of this operation from before it is taken
         until the operation is launched: whoever is interrupted meanwhile gives it back."""
-        holder.number = number = self._sequence
-        self._sequence = number + 1
-        holder.tag = tag = number % TAGS
+        holder.numbers = numbers = self._lanes.here() if stays else self._lanes.program
+        holder.number = number = numbers.next
+        numbers.next = number + 1
+        holder.tag = tag = numbers.first_tag + number % numbers.tags
         if len(self._pool.made) > 1:
             self._pool.wait_for_others(holder)
         if self._under_way:
@@ -571,13 +579,14 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """Nothing is launched under the number that it holds, so that the next operation has it. Where another thread
         has begun that, it is too late: then what the others launch under it fails."""
         number, holder.number = holder.number, None
-        if number is None or self._sequence <= number:
+        numbers = holder.numbers
+        if number is None or numbers.next <= number:
             return
-        if self._sequence == number + 1:
-            self._sequence = number
+        if numbers.next == number + 1:
+            numbers.next = number
         else:
             late = Call(self)
-            late.number = number
+            late.number, late.numbers = number, numbers
             self._refuse(late, Call.refuse)
 
     # ---- failure and the end

@@ -17,8 +17,6 @@ from ._work import CollectiveError, Ending, Part, Work
 if TYPE_CHECKING:
     from ._backend import ProcessGroup
 
-TAGS = 256  # so many operations of a group may be under way; the next one waits for the oldest
-
 # Labels of operations that stand for something else; peers with different ones get StateMismatch.
 _EMPTY = "no elements"
 _UNEQUAL = "all to all in unequal parts"
@@ -37,6 +35,7 @@ class Call:
         self._tags: List[int] = []
         self._after: List[Callable[[], None]] = []
         self._stage = Stage()
+        self.numbers = group._lanes.here()
         self.number: Optional[int] = None  # of the next operation, once it has one and until it is launched
         self._first: Optional[int] = None  # that of the first one
         self.tag = -1
@@ -125,7 +124,7 @@ class Call:
         if places[own].numel() != given[own].numel():
             raise ValueError("all_to_all: a rank's part for itself must have the size of its place")
         self.add(self._comm.barrier_async, label=_UNEQUAL)
-        tag = group._tag_of_pair("all_to_all")
+        tag = group._tag_of_pair(f"all_to_all/{self.numbers.first_tag}")
         for peer in (rank for rank in range(group.size()) if rank != own):
             if given[peer].numel() > 0:
                 self.sends(self.source(_layout.to_move(given[peer])), peer, tag)
@@ -155,13 +154,13 @@ class Call:
 
     def refuse(self) -> None:
         """Lets the others' operation fail, which wait for this rank."""
-        self._give_up(self._take_tag() if self.number is None else self.number % TAGS)
+        self._give_up(self._take_tag() if self.number is None else self.numbers.tag_of(self.number))
         self._end_early("refused operation")
 
     def interrupted(self, by: BaseException) -> None:
         """While it launched. What the others have launched fails, unless it is as if this rank had not begun."""
         if self.number is not None:
-            handle = self._group._comm._launching.pop(self.number % TAGS, None)
+            handle = self._group._comm._launching.pop(self.numbers.tag_of(self.number), None)
             if handle is not None and handle._operation._handle.comm:
                 self._launched(self._comm, handle)
         for tag in self._tags:  # or what is kept there would only end when its tag is needed again
@@ -175,10 +174,10 @@ class Call:
         """The others make the rest of the call's operations, which this rank gives up. It launches these, too: what
         becomes of one would otherwise be told to its next operation under the same tag."""
         try:
-            if self.number is not None and self.number < self._group._sequence:
-                self._give_up(self.number % TAGS)
-            while self._first is not None and self._group._sequence < self._first + self._count:
-                if len(self._tags) >= TAGS:
+            if self.number is not None and self.number < self.numbers.next:
+                self._give_up(self.numbers.tag_of(self.number))
+            while self._first is not None and self.numbers.next < self._first + self._count:
+                if len(self._tags) >= self.numbers.tags:
                     self._comm.abort()  # so that taking another tag waits for nobody
                 self._give_up(self._take_tag())
         except PCCLError:
@@ -210,8 +209,8 @@ class Call:
         return made
 
     def _take_tag(self) -> int:
-        if len(self._tags) >= TAGS:  # of this call itself, whose works are not known yet
-            part = self._parts[len(self._tags) - TAGS]
+        if len(self._tags) >= self.numbers.tags:  # of this call itself, whose works are not known yet
+            part = self._parts[len(self._tags) - self.numbers.tags]
             while not part.wait_briefly() and self._group._why() is None:
                 pass
         tag = self._group._take_number(self)

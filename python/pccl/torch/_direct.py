@@ -60,11 +60,12 @@ class Prepared(Visit):
     _carry_out takes in the form of C, and of a handle. Whoever has taken it gives it back, unless the handle is needed
     for longer, or an interrupt came."""
 
-    __slots__ = ("number", "tag", "options", "address", "count", "operation", "place", "struct")
+    __slots__ = ("numbers", "number", "tag", "options", "address", "count", "operation", "place", "struct")
 
     def __init__(self, core: Core, ids: Any) -> None:
         self.handle, self.mark = core._handle, weakref.ref(self)
-        self.number: Optional[int] = None  # of the group's operations, until it is launched
+        self.numbers: Any = None  # that count it
+        self.number: Optional[int] = None  # of the operation, until it is launched
         self.tag = -1
         self.struct = _native.CollectiveOptionsC(
             size=ctypes.sizeof(_native.CollectiveOptionsC),

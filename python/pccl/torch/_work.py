@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 from datetime import timedelta
@@ -15,7 +14,7 @@ from .._communicator import Communicator
 from .._errors import PCCLError
 from .._reduce import _Handle
 from .._threads import SLICE_S
-from . import _commit
+from . import _commit, _futures
 from ._staging import Stage
 from ._untraced import untrace
 
@@ -145,25 +144,30 @@ class Work(dist.Work):  # type: ignore[misc]
     _source_rank = source_rank  # the name by which torch.distributed calls it
 
     def get_future(self) -> Any:
-        """Of the outputs. Its failure is raised by a function behind a future that succeeds: one that set_exception
-        has ended crashes DistributedDataParallel, which takes the exception for a tensor."""
+        """Of the outputs."""
         if self._future is None:
             devices = sorted({t.device for t in self._outputs if t.device.type == "cuda"}, key=str)
-            base: Any = torch.futures.Future(devices=devices or None)
-            of_backward = _commit.in_backward()  # it may end on any thread
-            self._future = base.then(lambda _: self._value(of_backward))
-            if self._over:
-                base.set_result(None)
-            else:
-                self._group._completer.put(self, base)
+            self._future = _futures.of_work(self, self._lane(), devices, self._value)
         return self._future
+
+    def _lane(self) -> Optional[int]:
+        """Of callbacks. Transfers have none, as their numbers differ among ranks."""
+        if self._parts and self._parts[0].comm is self._group._comm:
+            return _futures.lane_of(self._group.group_name, self._parts[0].handle.tag)
+        return None
+
+    @property
+    def completer(self) -> _futures.Completer:
+        return self._group._completer
+
+    @property
+    def is_over(self) -> bool:
+        return self._over
 
     # ---- the end
 
-    def _value(self, of_backward: bool) -> List[torch.Tensor]:
+    def _value(self) -> List[torch.Tensor]:
         if self._error is not None:
-            if of_backward:
-                _commit.note(self._error)
             raise self._error
         self._stage.join()  # torch lets whoever waits for the future continue behind the stream of this call
         return self._outputs
@@ -195,6 +199,9 @@ class Work(dist.Work):  # type: ignore[misc]
         """Whoever waited for it."""
         self._end(CollectiveError(f"{self._title()} was interrupted: {type(by).__name__}"))
         self._abort()
+
+    def ends_soon(self) -> bool:
+        return self._over or all(part.wait_briefly() for part in self._parts)
 
     def _look_around(self, deadline: Optional[float]) -> None:
         """What may end the waiting, other than the outcome."""
@@ -270,34 +277,3 @@ class Work(dist.Work):  # type: ignore[misc]
 
 
 untrace(Work)
-
-
-class Completer:
-    """A thread that waits for the works of one group whose futures somebody has, in order. Others need none."""
-
-    def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._started = False
-
-    def put(self, work: Work, base: Any) -> None:
-        if not self._started:
-            self._started = True
-            threading.Thread(target=self._run, name="pccl-futures", daemon=True).start()
-        self._queue.put((work, base))
-
-    def close(self) -> None:
-        self._queue.put(None)
-
-    def _run(self) -> None:
-        while True:
-            entry = self._queue.get()
-            if entry is None:
-                return
-            work, base = entry
-            try:
-                work._await(None)
-            finally:
-                base.set_result(None)
-            del work, base, entry
-
-

@@ -1,0 +1,216 @@
+"""Futures of works, whose callbacks may launch operations and wait for them.
+
+Callbacks run on threads of the package, or in then() if the work is over, and the program launches operations at the
+same time. The order of all these launches differs among ranks. Operations of callbacks are therefore numbered
+separately: each work has a lane, which numbers the operations that its callbacks launch, and has tags that no other
+lane uses. Callbacks of an operation in a lane use the same lane.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import queue
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Sequence
+
+import torch
+
+from .. import _threads
+from .._threads import SLICE_S
+from . import _commit
+
+if TYPE_CHECKING:
+    from ._work import Work
+
+# Operations of a group that may be under way, of the program and of a lane; the next one waits for the oldest.
+TAGS = 256
+_LANE_TAGS = 16
+
+# The lane of each thread that runs a callback. An entry ends with the frame that made it, also after an interrupt.
+stays: Dict[int, "weakref.ref[_Stay]"] = {}
+
+
+class Numbers:
+    """Numbers operations of a group in the same way on all ranks. The operations take the tags in turn."""
+
+    __slots__ = ("next", "first_tag", "tags")
+
+    def __init__(self, first_tag: int, tags: int) -> None:
+        self.next, self.first_tag, self.tags = 0, first_tag, tags
+
+    def tag_of(self, number: int) -> int:
+        return self.first_tag + number % self.tags
+
+
+class _Stay:
+    __slots__ = ("lane", "__weakref__")
+
+    lane: int
+
+
+class Lanes:
+    """Numbers the operations of one group: those of the program, and those of each lane."""
+
+    def __init__(self) -> None:
+        self.program = Numbers(0, TAGS)
+        self._of_callbacks: Dict[int, Numbers] = {}
+
+    def here(self) -> Numbers:
+        """Returns the numbers for an operation of this thread. The program's are right where `stays` is empty."""
+        lane = _lane_here()
+        if lane is None:
+            return self.program
+        numbers = self._of_callbacks.get(lane)
+        return numbers or self._of_callbacks.setdefault(lane, Numbers(lane, _LANE_TAGS))
+
+
+def lane_of(group: str, tag: int) -> int:
+    """Returns the lane for callbacks of the operation with this tag: the first tag of the lane."""
+    if tag >= TAGS:
+        return tag - tag % _LANE_TAGS
+    digest = int.from_bytes(hashlib.blake2b(f"{group}/{tag}".encode(), digest_size=8).digest(), "little")
+    return (digest | 1 << 63) // _LANE_TAGS * _LANE_TAGS
+
+
+def _lane_here() -> Optional[int]:
+    entry = stays.get(threading.get_ident())
+    stay = None if entry is None else entry()
+    return None if stay is None else stay.lane
+
+
+def _in_lane(lane: Optional[int], call: Callable[[], Any]) -> Any:
+    if lane is None:
+        return call()
+    thread, stay = threading.get_ident(), _Stay()
+    stay.lane = lane
+    before = stays.get(thread)
+    stays[thread] = weakref.ref(stay)
+    try:
+        return call()
+    finally:
+        if before is None:
+            stays.pop(thread, None)
+        else:
+            stays[thread] = before
+
+
+class _Failure:
+    """Value of a failed future. Raises the error when C++ code extracts tensors from it: torch's reducer takes an
+    exception for a tensor, and crashes."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __reduce__(self) -> Any:
+        raise self.error
+
+    def __str__(self) -> str:
+        return str(self.error)
+
+    @staticmethod
+    def check(value: Any) -> None:
+        if isinstance(value, _Failure):
+            raise value.error
+
+
+class Future(torch.futures.Future):  # type: ignore[misc]
+    """Runs its callbacks in a lane. of_backward: a failure, also one of a callback, leaves the step uncommitted."""
+
+    def __init__(self, lane: Optional[int], devices: Sequence[torch.device], of_backward: bool) -> None:
+        super().__init__(devices=list(devices))
+        self._lane, self._devices, self._of_backward = lane, devices, of_backward
+        self._set_unwrap_func(_Failure.check)
+
+    def then(self, callback: Callable[[Any], Any]) -> Future:
+        made = Future(self._lane, self._devices, self._of_backward)
+        self.add_done_callback(lambda done: made.complete(lambda: callback(done)))
+        return made
+
+    def add_done_callback(self, callback: Callable[[Any], Any]) -> None:
+        super().add_done_callback(lambda _: _in_lane(self._lane, lambda: callback(self)))
+
+    def complete(self, call: Callable[[], Any]) -> None:
+        try:
+            value = call()
+        except BaseException as error:  # raised where the value is used
+            if self._of_backward:
+                _commit.note(error)
+            value = _Failure(error)
+        self.set_result(value)
+
+
+def of_work(work: Work, lane: Optional[int], devices: Sequence[torch.device], value: Callable[[], Any]) -> Future:
+    """Returns a future that a completer sets to value() once the work is over; already set if it is."""
+    made = Future(_lane_here() if lane is None else lane, devices, _commit.in_backward())
+    over: Any = torch.futures.Future(devices=list(devices))  # runs its callback in streams of the devices
+    over.add_done_callback(lambda _: made.complete(value))
+    if work.is_over:
+        over.set_result(None)
+    else:
+        getattr(_here, "completer", work.completer).put(work, over)
+    return made
+
+
+_here = threading.local()  # completer: serves the futures that this thread's callback makes
+
+
+class Completer:
+    """Completes futures in the order of put(), each once its work is over, which runs their callbacks. Callbacks run
+    one after another, except that the next one starts after a slice: the one before may wait for it. Futures that a
+    callback makes have a separate completer, so that they do not wait behind others.
+    """
+
+    def __init__(self) -> None:
+        self._given: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._is_served = False
+
+    def put(self, work: Work, base: Any) -> None:
+        self._given.put((work, base))
+        if not self._is_served:
+            _threads.start(self._serve)
+            self._is_served = True
+
+    def close(self) -> None:
+        """Ends the thread once all earlier futures are complete."""
+        self._given.put(None)
+
+    def _serve(self, before: Optional[threading.Lock] = None) -> None:
+        """Completes one future, after another thread has taken over serving. before: locked until the callbacks of
+        the previous future have ended."""
+        while True:
+            entry = self._given.get()
+            if entry is None:
+                self._is_served = False
+                if self._given.empty():
+                    return
+                self._is_served = True  # put after close()
+                continue
+            work, base = entry
+            ended = threading.Lock()
+            ended.acquire()
+            goes_on = functools.partial(_threads.try_start, functools.partial(self._serve, ended))
+            successor = None if work.ends_soon() else goes_on()
+            try:
+                work._await(None)
+            finally:
+                if before is not None:
+                    before.acquire(timeout=SLICE_S)
+                successor = successor or goes_on()
+                _complete(base)
+                ended.release()
+            if successor is not None:
+                return
+            before = None  # no thread can be started: this one goes on serving
+            del work, base, entry
+
+
+def _complete(base: Any) -> None:
+    """Runs the callbacks, with a completer for the futures that they make."""
+    _here.completer = Completer()
+    try:
+        base.set_result(None)
+    finally:
+        _here.completer.close()
+        del _here.completer
