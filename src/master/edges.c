@@ -65,8 +65,8 @@ static bool is_fresh(const struct pccl_master *m, const struct pccl_edge *edge)
     return edge->since_us != 0 && m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000);
 }
 
-/* How many have seen within the silence limit that this peer's process is gone; strict: by dialing it. */
-uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct pccl_id *id, bool strict)
+uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct pccl_id *id, bool strict,
+                                     const struct pccl_id **alone)
 {
     const struct pccl_id *first = NULL;
     for (uint32_t i = 0; i < m->edge_count; i++) {
@@ -78,12 +78,9 @@ uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct p
             return 2; /* more do not matter */
         first = &edge->from;
     }
+    if (alone != NULL)
+        *alone = first;
     return first != NULL;
-}
-
-bool pccl_master_is_dead(const struct pccl_master *m, const struct pccl_id *id)
-{
-    return pccl_master_count_witnesses(m, id, true) > 0;
 }
 
 /* ---- when they are decided ---- */

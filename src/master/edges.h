@@ -17,10 +17,12 @@ void pccl_master_forget_edges(struct pccl_master *m, const struct pccl_remote *g
 bool pccl_master_is_failed_dialing(bool incoming, enum pccl_link_end how);
 /* A link that ended so shows that the process is gone; strict: one that had to be dialed. */
 bool pccl_master_is_evidence(enum pccl_link_end how, bool strict);
-/* How many have seen within the silence limit that this peer's process is gone, at most 2; strict: by dialing it. */
-uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct pccl_id *id, bool strict);
-/* Somebody whose word counts has dialed this peer in vain, as a process that is gone is. */
-bool pccl_master_is_dead(const struct pccl_master *m, const struct pccl_id *id);
+/*
+ * How many have seen within the silence limit that this peer's process is gone, at most 2; strict: by dialing it.
+ * alone: may be NULL; which one it is, if it is one.
+ */
+uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct pccl_id *id, bool strict,
+                                     const struct pccl_id **alone);
 /* Its control connection stands, and something has come over it since. */
 bool pccl_master_was_heard_since(const struct pccl_remote *remote, uint64_t since_us);
 /* Both ends, if they are members of one group that need this link; else false. */

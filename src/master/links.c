@@ -39,19 +39,27 @@ void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote)
 
 /*
  * Its control connection is closed. One member that says its process is gone may lie: then the master looks for itself,
- * unless it could never reach that port.
+ * unless it could never reach that port. Even then one word alone removes one peer within the silence limit.
  */
-static bool is_gone(const struct pccl_master *m, const struct pccl_remote *remote)
+static bool is_gone(struct pccl_master *m, const struct pccl_remote *remote)
 {
-    uint32_t witnesses = pccl_master_count_witnesses(m, &remote->id, m->recovering);
-    return witnesses > 1 || (witnesses == 1 && !remote->verified);
+    const struct pccl_id *alone = NULL;
+    uint32_t witnesses = pccl_master_count_witnesses(m, &remote->id, m->recovering, &alone);
+    if (witnesses != 1 || remote->verified)
+        return witnesses > 1;
+    struct pccl_remote *witness = pccl_master_find(m, alone);
+    uint64_t again_us = witness->believed_us + m->config.silence_ms * UINT64_C(1000);
+    if (witness->believed_us != 0 && m->now_us < again_us)
+        return false;
+    witness->believed_us = m->now_us;
+    return true;
 }
 
 /* The master's own dial: nobody listens there, or another; or it was closed, as somebody else says of its link. */
 static bool has_seen_it_gone(const struct pccl_master *m, const struct pccl_master_event *event)
 {
     return pccl_master_is_evidence(event->how, true) ||
-           (event->how == PCCL_LINK_CLOSED && pccl_master_count_witnesses(m, &event->peer, m->recovering) > 0);
+           (event->how == PCCL_LINK_CLOSED && pccl_master_count_witnesses(m, &event->peer, m->recovering, NULL) > 0);
 }
 
 /*

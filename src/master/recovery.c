@@ -96,16 +96,45 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
     free_reports(m);
 }
 
+/* Of the members that the law has: how many have reported. */
+static uint32_t count_here(const struct pccl_master *m, const struct pccl_report *law)
+{
+    uint32_t here = 0;
+    for (uint32_t i = 0; i < law->fields.members_count; i++) {
+        const struct pccl_remote *remote = pccl_master_find(m, &law->members[i].peer);
+        here += remote != NULL && pccl_master_has_reported(remote);
+    }
+    return here;
+}
+
+/*
+ * Two have dialed this peer in vain; or one has, whose word alone has not counted yet: it may lie about those who come
+ * back a moment later. Where it is all that is here, nobody else can say so.
+ */
+static bool is_dead(struct pccl_master *m, const struct pccl_id *id, uint32_t here)
+{
+    const struct pccl_id *alone = NULL;
+    uint32_t witnesses = pccl_master_count_witnesses(m, id, true, &alone);
+    struct pccl_remote *witness = alone != NULL ? pccl_master_find(m, alone) : NULL;
+    if (witness == NULL || here == 1)
+        return witnesses > 0;
+    bool first = witness->believed_us == 0;
+    witness->believed_us = m->now_us;
+    return first;
+}
+
 static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
 {
-    uint32_t here = 0, dead = 0, count = law->fields.members_count;
+    uint32_t here = count_here(m, law), dead = 0, count = law->fields.members_count;
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        m->remotes[i]->believed_us = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct pccl_remote *remote = pccl_master_find(m, &law->members[i].peer);
         if (remote != NULL && pccl_master_has_reported(remote))
-            here++;
-        else if (remote != NULL && remote->state == PCCL_REMOTE_PENDING)
+            continue;
+        if (remote != NULL && remote->state == PCCL_REMOTE_PENDING)
             dead++; /* admitted by the last decision, but it never heard of it: a newcomer still */
-        else if ((remote == NULL || remote->conn == 0) && pccl_master_is_dead(m, &law->members[i].peer))
+        else if ((remote == NULL || remote->conn == 0) && is_dead(m, &law->members[i].peer, here))
             dead++;
     }
     uint64_t waited_us = m->now_us - m->recovering_since_us, alone_us = m->config.recover_ms * UINT64_C(250);

@@ -94,6 +94,7 @@ struct pccl_remote {
     bool owes_view_ack;                     /* it may still decide operations by the latest view of its group */
     uint32_t views_owed;                    /* how many views it was told and has not acknowledged; they are ... */
     struct pccl_epoch view_acknowledged;    /* ... all later than this one */
+    uint64_t believed_us;                   /* when its word alone last showed that a peer is gone; 0: never */
     bool verified;                          /* the master has reached its listener once */
     bool probing, probe_again;
     uint64_t unanswered_us; /* when the master's dial to its listener failed; 0: it has not */

@@ -53,6 +53,8 @@ void scenario_lying_link(struct sim *sim);
 void scenario_lying_witness(struct sim *sim);
 void scenario_witness_of_others(struct sim *sim);
 void scenario_lying_rounds(struct sim *sim);
+void scenario_lying_witness_of_many(struct sim *sim);
+void scenario_lying_witness_of_a_restart(struct sim *sim);
 void scenario_stranger_witness(struct sim *sim);
 void scenario_pretender_young(struct sim *sim);
 void scenario_pretender_empty(struct sim *sim);

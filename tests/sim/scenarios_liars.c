@@ -1,5 +1,6 @@
 /* Scenarios of members that lie: whichever member it is, the others go on. */
 #include "scenarios.h"
+#include "master/roster.h"
 #include "wire/subgroup.h"
 
 static struct sim_peer *p[8]; /* of the running scenario */
@@ -370,6 +371,47 @@ void scenario_lying_witness(struct sim *sim)
     scenario_run_ms(sim, 500);
     MUST(sim, scenario_departures(sim) == 0);
     scenario_commit_all(sim, p, 3, 1, 1);
+}
+
+/* The same of three, whose ports the master cannot reach: its word alone removes one of them, at most. */
+void scenario_lying_witness_of_many(struct sim *sim)
+{
+    scenario_cluster(sim, p, 5, 1);
+    scenario_lie(sim, p[1]); /* rightly or not, it goes */
+    for (uint32_t i = 1; i < 4; i++) {
+        pccl_master_find(sim->master->machine, &p[i]->id)->verified = false;
+        lose(sim, p[0], p[i], PCCL_LINK_CLOSED);
+    }
+    scenario_run_ms(sim, 5);
+    for (uint32_t i = 1; i < 4; i++)
+        sim_conn_reset(sim, p[i]->control);
+    scenario_run_ms(sim, 1000);
+    MUST(sim, scenario_departures(sim) == 1);
+    struct sim_peer *rest[] = {p[0], p[2], p[3], p[4]};
+    scenario_commit_all(sim, rest, 4, 1, 1);
+}
+
+/*
+ * After a restart of the master a member reports that those are dead who come back a moment later. It is believed of
+ * one only, so the others are waited for.
+ */
+void scenario_lying_witness_of_a_restart(struct sim *sim)
+{
+    scenario_cluster(sim, p, 5, 1);
+    struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
+    struct pccl_id dead[] = {p[1]->id, p[2]->id, p[3]->id};
+    end.as.resume_end.dead = dead;
+    end.as.resume_end.dead_count = PCCL_COUNT_OF(dead);
+    for (uint32_t i = 1; i < 4; i++)
+        scenario_control(sim, p[i], false);
+    struct sim_conn *conn = lie_as(sim, p[4]);
+    scenario_say(sim, conn, &report, 1);
+    scenario_say(sim, conn, &end, 2);
+    scenario_run_ms(sim, 1000);
+    for (uint32_t i = 1; i < 4; i++)
+        scenario_control(sim, p[i], true);
+    WAIT(sim, 20000, p[0]->machine->greeted && !p[0]->machine->resuming && p[0]->machine->member_count == 4);
+    scenario_commit_all(sim, p, 4, 1, 1);
 }
 
 /*
