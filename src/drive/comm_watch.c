@@ -84,8 +84,11 @@ static struct pccl_seen_link *find_told(struct pccl_msg_sight *sight, struct pcc
             return &links[i];
     if (sight->links_count == PCCL_SIGHT_LINKS_MAX)
         return NULL;
-    links[sight->links_count] = (struct pccl_seen_link){.peer = *peer};
-    return &links[sight->links_count++];
+    uint32_t at = sight->links_count++;
+    for (; at > 0 && pccl_id_compare(&links[at - 1].peer, peer) > 0; at--)
+        links[at] = links[at - 1];
+    links[at] = (struct pccl_seen_link){.peer = *peer};
+    return &links[at];
 }
 
 /* The connections to one peer are one link: as long as one of them is busy, it is. */

@@ -62,7 +62,8 @@ void pccl_peer_master_up(struct pccl_peer *p)
                                         .port = p->config.port,
                                         .candidates = p->config.candidates,
                                         .candidates_count = p->config.candidate_count,
-                                        .name = {(const uint8_t *)p->config.name, (uint32_t)name_length}}};
+                                        .name = {(const uint8_t *)p->config.name, (uint32_t)name_length},
+                                        .named = p->config.named}};
     if (member)
         msg.as.hello.run_key = p->run_key;
     send_loose(p, &msg);

@@ -198,6 +198,15 @@ static const char *invalid_sync_plan(const struct pccl_msg_sync_plan *plan)
     return NULL;
 }
 
+/* Each peer is named once, so that a report says nothing of it twice. */
+static const char *invalid_sight(const struct pccl_msg_sight *sight)
+{
+    for (uint32_t i = 1; i < sight->links_count; i++)
+        if (pccl_id_compare(&sight->links[i - 1].peer, &sight->links[i].peer) >= 0)
+            return "links in a report that are not in the order of their peers, or two of one peer";
+    return NULL;
+}
+
 const char *pccl_wire_invalid(const struct pccl_msg *msg)
 {
     switch (msg->type) {
@@ -210,6 +219,7 @@ const char *pccl_wire_invalid(const struct pccl_msg *msg)
     case PCCL_MSG_ready: return invalid_launch(&msg->as.ready.instance, &msg->as.ready.descriptor, 0, 0);
     case PCCL_MSG_resume_subgroup: return invalid_resume_subgroup(&msg->as.resume_subgroup);
     case PCCL_MSG_outcome: return invalid_outcome(&msg->as.outcome);
+    case PCCL_MSG_sight: return invalid_sight(&msg->as.sight);
     case PCCL_MSG_epoch_change: return invalid_epoch_change(&msg->as.epoch_change);
     default: return NULL;
     }

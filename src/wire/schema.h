@@ -169,7 +169,8 @@
     F(U16, port, , )                                  /* its one listening port */                                     \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX) /* addresses at which it can be dialed */                        \
     F(TEXT, name, , PCCL_NAME_MAX)                                                                                     \
-    F(BYTES, authentication, , PCCL_AUTH_MAX) /* room for join tokens */
+    F(BYTES, authentication, , PCCL_AUTH_MAX) /* room for join tokens */                                               \
+    F(U8, named, 0, 1)                        /* 1: the name was chosen, and stays when the peer starts again */
 
 #define PCCL_FIELDS_hello_ok(F)                                                                                        \
     F(U32, version, PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION)                                                      \
@@ -322,12 +323,12 @@
 
 #define PCCL_FIELDS_sight(F) /* what operations of the whole group showed since the report before: PROTOCOL 9.8 */     \
     F(U32, window_ms, 1, 3600000)                                                                                      \
-    F(U32, stalled_ms, , )   /* of that the process did not run when it wanted to */                                   \
-    F(U32, operations, , )   /* that ended */                                                                          \
-    F(U64, took_us, , )      /* from launch to outcome, all together */                                                \
-    F(U64, took_squares, , ) /* the sum of their squares, in units of 100 us */                                        \
-    F(LIST, links, seen_link, PCCL_SIGHT_LINKS_MAX)                                                                    \
-    F(STRUCT, instance, instance, ) /* the operation that waits longest, whose `waits` these are */                    \
+    F(U32, stalled_ms, , )                          /* of that the process did not run when it wanted to */            \
+    F(U32, operations, , )                          /* that ended */                                                   \
+    F(U64, took_us, , )                             /* from launch to outcome, all together */                         \
+    F(U64, took_squares, , )                        /* the sum of their squares, in units of 100 us */                 \
+    F(LIST, links, seen_link, PCCL_SIGHT_LINKS_MAX) /* one for a peer, in ascending order of the ids */                \
+    F(STRUCT, instance, instance, )                 /* the operation that waits longest, whose `waits` these are */    \
     F(LIST, waits, seen_wait, PCCL_SIGHT_WAITS_MAX)                                                                    \
     F(U64, ring_bytes, , ) /* what operations under way that send to one member only send in all; about */             \
     F(U64, ring_left, , )  /* ... and have not sent yet */

@@ -46,6 +46,7 @@ static void set_limits(struct sim_plan *plan, uint32_t silence_ms)
     plan->peer = pccl_peer_defaults();
     plan->peer.master_lost_ms = 9000;
     plan->peer.where_ms = 600;
+    plan->peer.named = true;
     plan->peer.dial_ms = 20;
     plan->peer.dial_max_ms = 300;
     plan->peer.stuck_ms = 0;

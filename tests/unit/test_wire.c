@@ -702,8 +702,9 @@ static void test_print_hides_the_token(void **state)
     struct pccl_text text;
     pccl_wire_print(&msg, &text);
     assert_string_equal(
-        text.bytes, "hello{magic=0 version=0 capabilities=0 run_key=* boot=0 peer=cd000000 token=* link_key=* group=0 "
-                    "received=0 port=0 candidates[1]{address=10.0.0.1:7000} name=\"me\" authentication=0 bytes}");
+        text.bytes,
+        "hello{magic=0 version=0 capabilities=0 run_key=* boot=0 peer=cd000000 token=* link_key=* group=0 "
+        "received=0 port=0 candidates[1]{address=10.0.0.1:7000} name=\"me\" authentication=0 bytes named=0}");
 }
 
 static void test_small_helpers(void **state)
