@@ -243,8 +243,9 @@ def take_arrived() -> Optional[World]:
 
 
 def _name(rank: Optional[int], size: int) -> str:
-    """What others know a peer by before they can ask it: words in errors, too."""
-    return f"one of {size}" if rank is None else f"rank {rank} of {size}"
+    """What others know a peer by before they can ask it: words in errors, too. Processes of one host have different
+    names: the master knows a peer by its name that it has expelled for being slow."""
+    return f"process {os.getpid()} of {size}" if rank is None else f"rank {rank} of {size}"
 
 
 @contextlib.contextmanager
