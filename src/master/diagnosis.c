@@ -1,4 +1,5 @@
 #include "master/diagnosis.h"
+#include "master/eligibility.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/replans.h"
@@ -110,6 +111,13 @@ static bool takes_part(const void *context, uint32_t position, const struct pccl
     return subgroup == NULL || pccl_master_seat_in(subgroup, members->group->ring[position]) < subgroup->count;
 }
 
+/* Along the ring, directly, or in a subgroup. */
+static bool uses(const void *context, uint32_t from, uint32_t to)
+{
+    const struct members *members = context;
+    return pccl_master_needs_link(members->group->ring[from], members->group->ring[to]);
+}
+
 /* true: a verdict has come or gone. */
 static bool compare(struct pccl_master *m, struct pccl_peer_group *group)
 {
@@ -122,6 +130,7 @@ static bool compare(struct pccl_master *m, struct pccl_peer_group *group)
                                        .count = group->ring_count,
                                        .find = position_of,
                                        .takes_part = takes_part,
+                                       .uses = uses,
                                        .context = &members};
     bool changed = false;
     for (uint32_t i = 0; i < group->ring_count && witnesses.all != NULL; i++)
@@ -141,7 +150,7 @@ static bool say_action(struct pccl_master *m, struct pccl_peer_group *group, str
     if (entry->class == PCCL_VERDICT_SLOW_LINK)
         pccl_master_say_what_slow_links_get(m, group, entry, &words);
     else if (pccl_master_is_of_slow_peer(entry))
-        pccl_master_say_what_slow_peers_get(m, group, &words);
+        pccl_master_say_what_slow_peers_get(m, group, entry, &words);
     else
         pccl_text_format(
             &words, "none: who waits may abort, set a deadline, or wait; a peer that says nothing at all is removed");

@@ -130,8 +130,9 @@ struct pccl_peer_group {
     uint64_t sync_revision;       /* the elected revision, of the open round or the one before */
 
     struct pccl_verdicts verdicts;
-    bool has_news;        /* a member has reported since they were looked at */
-    bool verdicts_untold; /* they have changed, and the members do not know */
+    uint64_t slow_gone_us; /* when a member was last expelled for being slow; 0: never */
+    bool has_news;         /* a member has reported since they were looked at */
+    bool verdicts_untold;  /* they have changed, and the members do not know */
 
     uint64_t decisions, stable;
     uint32_t behind; /* how many members were told outcomes and know none beyond `stable` */

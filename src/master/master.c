@@ -135,8 +135,9 @@ static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
     for (uint32_t i = 0; i < m->group_count; i++) {
         struct pccl_verdict_entry *verdict;
         shift(&m->groups[i]->tuning.patience_us, gap_us);
+        shift(&m->groups[i]->slow_gone_us, gap_us);
         for (uint32_t n = 0; (verdict = pccl_verdicts_at(&m->groups[i]->verdicts, n)) != NULL; n++)
-            shift(&verdict->holds_us, gap_us);
+            shift(&verdict->enough_us, gap_us);
     }
     shift(&m->tests_end_us, gap_us);
     for (struct pccl_stranger *stranger = m->oldest_stranger; stranger != NULL; stranger = stranger->newer)

@@ -68,6 +68,7 @@ struct pccl_remote {
     struct pccl_id id, token, link_key;
     struct pccl_id token_digest; /* as told to the members */
     uint32_t pass;               /* with which it came; 0: none */
+    bool named;                  /* its name was chosen, so it has the same when it starts again */
     enum pccl_remote_state state;
     uint32_t group_number;
     struct pccl_peer_group *group; /* members only */

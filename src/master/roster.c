@@ -62,6 +62,7 @@ struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct p
     for (uint32_t i = 0; i < hello->candidates_count; i++)
         remote->candidates[i] = hello->candidates[i];
     pccl_names_set(&m->names, &remote->id, (const char *)hello->name.data, hello->name.length);
+    remote->named = hello->named != 0;
     pccl_list_init(&remote->in_queue);
     pccl_session_init(&remote->session, &m->memory);
     pccl_table_init(&remote->listens, &m->memory, &m->hash);

@@ -26,10 +26,12 @@ static bool can_spare_one(const struct pccl_master *m, const struct pccl_peer_gr
 }
 
 void pccl_master_say_what_slow_peers_get(const struct pccl_master *m, const struct pccl_peer_group *group,
-                                         struct pccl_text *words)
+                                         const struct pccl_verdict_entry *entry, struct pccl_text *words)
 {
     if (!m->config.expel_slow_peers)
         pccl_text_format(words, "none: the master only warns (--slow-peer)");
+    else if (!entry->enough)
+        pccl_text_format(words, "none: it takes the reports of two others, and of most, to expel it");
     else if (!can_spare_one(m, group))
         pccl_text_format(words, "none: %u members have to remain (slow_peer_floor)", m->config.slow_peer_floor);
     else
@@ -40,8 +42,8 @@ void pccl_master_say_what_slow_peers_get(const struct pccl_master *m, const stru
 
 /*
  * A peer that starts again has another id, so it is known by its token, its name, and its address as the master sees it
- * and as it says itself: all of them. Behind one NAT many have the same address and often one name, and differ in the
- * last. A name that nobody chose ends with the number of the process, which does not count.
+ * and as it reports itself: all of them. Behind one NAT many have the same address, and differ in the last. A peer
+ * whose name was not chosen is not known again: the others on its host could not be told from it.
  */
 struct known_by {
     const struct pccl_address *address, *candidates;
@@ -53,14 +55,6 @@ struct known_by {
 static struct pccl_address host_of(const struct known_by *by)
 {
     return by->candidate_count > 0 ? by->candidates[0] : (struct pccl_address){.port = 0};
-}
-
-static size_t name_length(const char *name, size_t length)
-{
-    size_t digits = length;
-    while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
-        digits--;
-    return digits > 0 && digits < length && name[digits - 1] == ':' ? digits - 1 : length;
 }
 
 static bool is_named(const struct pccl_cooling *cooling, const struct known_by *by)
@@ -108,16 +102,18 @@ static struct pccl_cooling *place_for_one(struct pccl_master *m)
     return &all[m->cooling_count++];
 }
 
-/* Returns for how long it stays out; 0: it may come at once, for want of memory. */
+/* Returns for how long it stays out; 0: it may come at once, as it is not known again, or for want of memory. */
 static uint64_t begin_cool_down(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_text *why)
 {
     char name[PCCL_NAME_MAX + 1];
+    if (!remote->named)
+        return 0;
     pccl_names_copy(&m->names, &remote->id, name);
     const struct known_by by = {.address = &remote->observed,
                                 .candidates = remote->candidates,
                                 .candidate_count = remote->candidate_count,
                                 .name = name,
-                                .name_length = name_length(name, pccl_bytes_of_string(name).length),
+                                .name_length = pccl_bytes_of_string(name).length,
                                 .pass = remote->pass};
     struct pccl_cooling *cooling = find(m, &by);
     uint32_t doublings = cooling != NULL ? cooling->doublings + 1 : 0;
@@ -147,9 +143,9 @@ bool pccl_master_may_come_again(struct pccl_master *m, const struct pccl_msg_hel
                                 .candidates = hello->candidates,
                                 .candidate_count = hello->candidates_count,
                                 .name = name,
-                                .name_length = name_length(name, hello->name.length),
+                                .name_length = hello->name.length,
                                 .pass = pass};
-    const struct pccl_cooling *cooling = find(m, &by);
+    const struct pccl_cooling *cooling = hello->named != 0 ? find(m, &by) : NULL;
     if (cooling == NULL || m->now_us >= cooling->until_us || group == NULL ||
         group->ring_count < m->config.slow_peer_floor)
         return true; /* it is good enough if there are not enough others */
@@ -165,27 +161,33 @@ static void expel(struct pccl_master *m, struct pccl_peer_group *group, struct p
     struct pccl_remote *remote = pccl_master_find(m, &entry->peer);
     if (remote == NULL || remote->group != group || !pccl_master_is_living_member(remote))
         return;
-    struct pccl_text why;
+    struct pccl_text why, out;
     pccl_text_format(&why, "%s for %s: %s", pccl_verdict_name((uint8_t)entry->class),
                      pccl_duration_str(m->now_us - entry->since_us), entry->evidence.bytes);
     uint64_t lasts_us = begin_cool_down(m, remote, &why);
+    group->slow_gone_us = m->now_us;
+    pccl_text_format(&out, "too slow");
+    if (lasts_us > 0)
+        pccl_text_append(&out, ", so it may not join for %s", pccl_duration_str(lasts_us));
     pccl_master_log(m, PCCL_LOG_WARN,
                     &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-                    "peer %s is expelled, and stays out for %s: %s", pccl_id_str(&remote->id),
-                    pccl_duration_str(lasts_us), why.bytes);
-    pccl_master_remove(m, remote, PCCL_REFUSAL_SLOW, "too slow, so it may not join for %s: %s",
-                       pccl_duration_str(lasts_us), why.bytes);
+                    "peer %s is expelled: %s: %s", pccl_id_str(&remote->id), out.bytes, why.bytes);
+    pccl_master_remove(m, remote, PCCL_REFUSAL_SLOW, "%s: %s", out.bytes, why.bytes);
 }
 
-/* What is not seen now may be over: only what was seen by the comparison just made counts. */
+/*
+ * What is not seen now may be over: only what was seen by the comparison just made counts. The limit is also the time
+ * from one to the next in a group, whatever their number: members may lie.
+ */
 void pccl_master_expel_slow_peer(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_verdict_entry *entry, *oldest = NULL;
-    if (!m->config.expel_slow_peers || m->recovering || m->departing_count > 0 || !can_spare_one(m, group))
+    if (!m->config.expel_slow_peers || m->recovering || m->departing_count > 0 || !can_spare_one(m, group) ||
+        (group->slow_gone_us != 0 && m->now_us < group->slow_gone_us + limit_us(m)))
         return;
     for (uint32_t n = 0; (entry = pccl_verdicts_at(&group->verdicts, n)) != NULL; n++)
-        if (pccl_master_is_of_slow_peer(entry) && entry->seen && m->now_us >= entry->holds_us + limit_us(m) &&
-            (oldest == NULL || entry->holds_us < oldest->holds_us))
+        if (pccl_master_is_of_slow_peer(entry) && entry->seen && entry->enough_us != 0 &&
+            m->now_us >= entry->enough_us + limit_us(m) && (oldest == NULL || entry->enough_us < oldest->enough_us))
             oldest = entry;
     if (oldest != NULL)
         expel(m, group, oldest);

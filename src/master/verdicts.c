@@ -127,6 +127,7 @@ struct pccl_verdict_entry *pccl_verdicts_suspect(struct pccl_judgment *j, enum p
         entry = &verdicts->entries[verdicts->count++];
         *entry = (struct pccl_verdict_entry){.since_us = j->now_us};
     }
+    entry->enough = entry->seen && entry->enough;
     entry->seen = true;
     if (entry->holds)
         return entry; /* it stays what was told */
@@ -175,10 +176,18 @@ static bool confirm(const struct pccl_judgment *j, struct pccl_verdict_entry *en
         holding(j->verdicts) >= PCCL_VERDICTS_MAX)
         return false;
     entry->holds = true;
-    entry->holds_us = j->now_us;
     entry->number = ++*last_number;
     keep_open(j->verdicts, entry);
     return true;
+}
+
+/* One comparison that does not show enough begins the time anew. */
+static void note_enough(const struct pccl_judgment *j, struct pccl_verdict_entry *entry)
+{
+    if (!entry->holds || !entry->enough)
+        entry->enough_us = 0;
+    else if (entry->enough_us == 0)
+        entry->enough_us = j->now_us;
 }
 
 /* true: it is to be dropped. */
@@ -198,6 +207,7 @@ static bool end(struct pccl_verdicts *verdicts, uint32_t at)
     bool held = entry->holds;
     entry->over = held;
     entry->holds = false;
+    entry->enough_us = 0;
     if (!held)
         drop(verdicts, at);
     return held;
@@ -212,10 +222,12 @@ static bool conclude(struct pccl_judgment *j, uint64_t *last_number)
         struct pccl_verdict_entry *entry = &verdicts->entries[i];
         if (entry->over)
             continue;
-        if (entry->seen)
+        if (entry->seen) {
             changed = confirm(j, entry, last_number) || changed;
-        else if (doubt(j, entry))
+            note_enough(j, entry);
+        } else if (doubt(j, entry)) {
             changed = end(verdicts, i) || changed;
+        }
     }
     return changed;
 }
@@ -287,6 +299,7 @@ const char *pccl_verdicts_check(const struct pccl_verdicts *verdicts)
         PCCL_RULE(!pccl_id_is_zero(&entry->peer), "a suspicion is of somebody");
         PCCL_RULE((entry->holds || entry->over) == (entry->number != 0),
                   "verdicts are numbered, and suspicions are not");
+        PCCL_RULE(entry->enough_us == 0 || entry->holds, "only a verdict may cost a peer its membership");
         PCCL_RULE(entry->hits == 0 || entry->misses == 0, "a suspicion was seen by the last comparison, or it was not");
     }
     return NULL;

@@ -5,6 +5,9 @@
  * late is in them for a shorter time than the others.
  * Links: how long each was busy for each byte makes a matrix. One bad cell is a link; a bad row is what a peer sends, a
  * bad column what it receives.
+ *
+ * A row is its peer's own word. Any peer may lie about the others, so each has one vote, however many links it reports,
+ * and a peer is expelled only if its own report or two others say that it is slow, and most of the others are faster.
  */
 #include "master/verdicts_internal.h"
 #include "wire/cost.h"
@@ -18,7 +21,9 @@ enum {
     LOSS_LEAST = 5,          /* thousandths of the bytes */
     QUEUE_US = 5000,         /* more than that beyond the path's round trip: data waits in a queue */
     EXCESS_US_LEAST = 50000, /* of a link beyond what others take */
+    VOTE = 720720,           /* of a peer: any number of links up to 16 shares it evenly */
 };
+_Static_assert((int)PCCL_SIGHT_LINKS_MAX <= 16, "the links of a report share its vote");
 
 uint64_t pccl_verdicts_nth(uint64_t *values, uint32_t count, uint32_t n)
 {
@@ -43,6 +48,21 @@ uint64_t pccl_verdicts_nth(uint64_t *values, uint32_t count, uint32_t n)
             low = k + 1;
     }
     return values[n];
+}
+
+/* So many other members, each by its own report: at least two, and most of them all. */
+static bool are_most(const struct pccl_judgment *j, uint32_t others)
+{
+    return others >= 2 && 2 * others >= j->witnesses->count;
+}
+
+/* enough: this comparison suffices to expel the peer, if the verdict holds for long enough. */
+static void suspect(struct pccl_judgment *j, enum pccl_verdict_class class, const struct pccl_id *peer, bool enough,
+                    const struct pccl_text *evidence)
+{
+    struct pccl_verdict_entry *entry = pccl_verdicts_suspect(j, class, peer, NULL, evidence);
+    if (entry != NULL)
+        entry->enough = entry->enough || enough;
 }
 
 /* ---- peers ---- */
@@ -114,7 +134,7 @@ static void suspect_stalled(struct pccl_judgment *j, const struct pace *paces, u
                          "its process did not run for %u %% of the time in which it wanted to, others %" PRIu64
                          " %%: it is stopped again and again, or its processors are overloaded",
                          paces[i].stalled / 10, usual / 10);
-        (void)pccl_verdicts_suspect(j, PCCL_VERDICT_SLOW_PEER, &j->witnesses->all[paces[i].index]->id, NULL, &evidence);
+        suspect(j, PCCL_VERDICT_SLOW_PEER, &j->witnesses->all[paces[i].index]->id, true, &evidence);
     }
 }
 
@@ -129,6 +149,15 @@ static uint64_t spread_of_others(const struct pace *paces, uint32_t count, const
         if (&paces[i] != but && paces[i].operations > 0)
             values[others++] = distance(paces[i].mean_us, usual_us);
     return pccl_verdicts_nth(values, others, others / 2);
+}
+
+/* In operations for as long as is usual, or longer. */
+static uint32_t count_usual(const struct pace *paces, uint32_t count, uint64_t usual_us)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++)
+        found += paces[i].operations > 0 && paces[i].mean_us >= usual_us;
+    return found;
 }
 
 static void suspect_late(struct pccl_judgment *j, const struct pace *paces, uint32_t count, uint64_t *values)
@@ -146,6 +175,7 @@ static void suspect_late(struct pccl_judgment *j, const struct pace *paces, uint
     error /= known;
     /* The median of the others, for one that is below it. */
     uint64_t usual_us = pccl_verdicts_nth(values, known, known / 2);
+    bool enough = are_most(j, count_usual(paces, count, usual_us));
     for (uint32_t i = 0; i < count; i++) {
         const struct pace *pace = &paces[i];
         uint64_t late_us = usual_us - pccl_min_u64(usual_us, pace->mean_us);
@@ -159,8 +189,7 @@ static void suspect_late(struct pccl_judgment *j, const struct pace *paces, uint
                          "it entered its last %u operations %s later than the others, on average, for whom "
                          "they took %s",
                          pace->operations, pccl_duration_str(late_us), pccl_duration_str(usual_us));
-        (void)pccl_verdicts_suspect(j, PCCL_VERDICT_SLOW_COMPUTATION, &j->witnesses->all[pace->index]->id, NULL,
-                                    &evidence);
+        suspect(j, PCCL_VERDICT_SLOW_COMPUTATION, &j->witnesses->all[pace->index]->id, enough, &evidence);
     }
 }
 
@@ -187,19 +216,22 @@ struct cell {
     uint64_t pace;  /* microseconds busy for each MiB */
     uint32_t loss;  /* thousandths of the bytes */
     uint64_t of_us; /* of how long */
+    uint32_t votes; /* its share of its peer's vote */
     bool slow, lossy;
     bool excused; /* the opposite direction is slower still */
 };
 
-struct matrix {
-    struct cell *cells;
-    uint32_t count;
-    uint64_t usual_pace, usual_loss, usual_lately_us;
-};
-
-/* The cells of a row or a column: how many are known, and how many of them bad. */
+/* The cells of a row or a column: how many are known, how many of them bad, and the pace in the middle of a row. */
 struct line {
     uint32_t known, bad;
+    uint64_t pace;
+};
+
+struct matrix {
+    struct cell *cells; /* those of a row one after another */
+    uint32_t count;
+    struct line *rows, *columns;
+    uint64_t usual_pace, usual_loss, usual_lately_us;
 };
 
 static uint32_t count_links(const struct pccl_judgment *j)
@@ -246,8 +278,10 @@ static void take_cells(const struct pccl_judgment *j, struct matrix *matrix, uin
             const struct pccl_seen_link *link = &witness->links[k];
             uint32_t to = j->witnesses->find(j->witnesses->context, &link->peer);
             if (link->bytes < LINK_BYTES_LEAST || link->busy_us == 0 || to == j->witnesses->count ||
-                stands_still(j->witnesses->all[to]))
+                !j->witnesses->uses(j->witnesses->context, i, to) || stands_still(j->witnesses->all[to]))
                 continue;
+            matrix->rows[i].known++;
+            matrix->columns[to].known++;
             matrix->cells[matrix->count++] = (struct cell){.from = i,
                                                            .to = to,
                                                            .link = link,
@@ -258,19 +292,50 @@ static void take_cells(const struct pccl_judgment *j, struct matrix *matrix, uin
     }
 }
 
-/* Of the others, for one that is above it. */
+static uint64_t pace_of(const struct cell *cell) { return cell->pace; }
+
+static uint64_t loss_of(const struct cell *cell) { return cell->loss; }
+
+static uint64_t lately_of(const struct cell *cell) { return cell->link->lately_us; }
+
+/* The value with half of the votes below it. Of two, the lower or the upper one. */
+static uint64_t middle(const struct matrix *matrix, uint64_t (*of)(const struct cell *), bool upper)
+{
+    uint64_t low = UINT64_MAX, high = 0, all = 0;
+    for (uint32_t i = 0; i < matrix->count; i++) {
+        low = pccl_min_u64(low, of(&matrix->cells[i]));
+        high = pccl_max_u64(high, of(&matrix->cells[i]));
+        all += matrix->cells[i].votes;
+    }
+    while (low < high) {
+        uint64_t at = low + (high - low) / 2, votes = 0;
+        for (uint32_t i = 0; i < matrix->count; i++)
+            votes += of(&matrix->cells[i]) <= at ? matrix->cells[i].votes : 0;
+        if (upper ? 2 * votes > all : 2 * votes >= all)
+            high = at;
+        else
+            low = at + 1;
+    }
+    return low;
+}
+
+/* The pace and the loss are for one that is above it. */
 static void find_usual(struct matrix *matrix, uint64_t *values)
 {
-    for (uint32_t i = 0; i < matrix->count; i++)
-        values[i] = matrix->cells[i].pace;
-    matrix->usual_pace = pccl_verdicts_nth(values, matrix->count, (matrix->count - 1) / 2);
-    for (uint32_t i = 0; i < matrix->count; i++)
-        values[i] = matrix->cells[i].loss;
-    matrix->usual_loss = pccl_verdicts_nth(values, matrix->count, (matrix->count - 1) / 2);
-    for (uint32_t i = 0; i < matrix->count; i++)
-        values[i] = matrix->cells[i].link->lately_us;
-    matrix->usual_lately_us = pccl_verdicts_nth(values, matrix->count, matrix->count / 2);
+    for (uint32_t i = 0; i < matrix->count; i += matrix->rows[matrix->cells[i].from].known) {
+        struct line *row = &matrix->rows[matrix->cells[i].from];
+        for (uint32_t k = 0; k < row->known; k++) {
+            values[k] = matrix->cells[i + k].pace;
+            matrix->cells[i + k].votes = VOTE / row->known;
+        }
+        row->pace = pccl_verdicts_nth(values, row->known, (row->known - 1) / 2);
+    }
+    matrix->usual_pace = middle(matrix, pace_of, false);
+    matrix->usual_loss = middle(matrix, loss_of, false);
+    matrix->usual_lately_us = middle(matrix, lately_of, true);
 }
+
+static bool is_slower(uint64_t pace, uint64_t than) { return 4 * pace > 7 * than; }
 
 static void judge_cell(const struct matrix *matrix, struct cell *cell)
 {
@@ -280,7 +345,7 @@ static void judge_cell(const struct matrix *matrix, struct cell *cell)
     bool queued = cell->link->lately_us > 2 * (uint64_t)cell->link->rtt_us + QUEUE_US &&
                   4 * (uint64_t)cell->link->lately_us > 5 * matrix->usual_lately_us;
     cell->slow =
-        4 * cell->pace > 7 * matrix->usual_pace && excess_us >= EXCESS_US_LEAST && excess_us >= cell->of_us / 5;
+        is_slower(cell->pace, matrix->usual_pace) && excess_us >= EXCESS_US_LEAST && excess_us >= cell->of_us / 5;
     cell->lossy = cell->loss >= LOSS_LEAST && cell->loss >= 4 * (matrix->usual_loss + 1) &&
                   cell->link->resent >= LOSS_BYTES_LEAST && !queued;
 }
@@ -319,19 +384,42 @@ static void add_cell(struct pccl_text *evidence, const struct matrix *matrix, co
             cell->slow ? "; " : "", cell->loss / 10, cell->loss % 10, matrix->usual_loss / 10, matrix->usual_loss % 10);
 }
 
+/* Most members send faster than this link does. */
+static bool are_most_faster(const struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
+{
+    uint32_t faster = 0;
+    for (uint32_t i = 0; i < j->witnesses->count; i++)
+        faster += matrix->rows[i].known > 0 && is_slower(cell->pace, matrix->rows[i].pace);
+    return are_most(j, faster);
+}
+
+/* Those with bad links to the peer are most of all that operations use to it, whether or not they were reported. */
+static bool do_most_complain(const struct pccl_judgment *j, uint32_t peer, uint32_t complaints)
+{
+    uint32_t links = 0;
+    for (uint32_t i = 0; i < j->witnesses->count; i++)
+        links += j->witnesses->uses(j->witnesses->context, i, peer);
+    return complaints >= 2 && 2 * complaints > links;
+}
+
 static void suspect_line(struct pccl_judgment *j, const struct matrix *matrix, uint32_t peer, bool sends,
                          const struct line *line)
 {
     struct pccl_text evidence;
-    const struct cell *example = matrix->cells;
-    while (!is_bad(example) || (sends ? example->from : example->to) != peer)
-        example++;
+    const struct cell *example = NULL; /* the best one of the bad */
+    for (uint32_t i = 0; i < matrix->count; i++) {
+        const struct cell *cell = &matrix->cells[i];
+        if (is_bad(cell) && (sends ? cell->from : cell->to) == peer && (example == NULL || cell->pace < example->pace))
+            example = cell;
+    }
+    PCCL_ASSERT(example != NULL);
+    bool enough = are_most_faster(j, matrix, example) && (sends || do_most_complain(j, peer, line->bad));
     pccl_text_format(&evidence, "%u of its %u links %s others are slow; of one, ", line->bad, line->known,
                      sends ? "to" : "from");
     add_cell(&evidence, matrix, example);
     /* Who only receives may not have reported. */
     const struct pccl_id *id = sends ? &j->witnesses->all[peer]->id : &example->link->peer;
-    (void)pccl_verdicts_suspect(j, sends ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER, id, NULL, &evidence);
+    suspect(j, sends ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER, id, enough, &evidence);
 }
 
 /* ---- whether it is the link, or an end of it, as other links of the ends show that are in use later ---- */
@@ -376,7 +464,10 @@ static bool is_end_of_all_bad(const struct matrix *matrix, uint32_t peer)
     return true;
 }
 
-/* Beside the link, which the ring leaves as any other: a third one may be better. */
+/*
+ * Beside the link, which the ring leaves as any other: a third one may be better. A sender has said both itself; of a
+ * receiver two others have, each of them the only one that sent to it.
+ */
 static void suspect_end(struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
 {
     const struct pccl_open_link *sent = find_open(j, cell, true), *received = find_open(j, cell, false);
@@ -389,8 +480,9 @@ static void suspect_end(struct pccl_judgment *j, const struct matrix *matrix, co
                      sent != NULL ? "to" : "from",
                      pccl_id_str(sent != NULL ? &cell->link->peer : &j->witnesses->all[cell->from]->id));
     add_cell(&evidence, matrix, cell);
-    (void)pccl_verdicts_suspect(j, sent != NULL ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER,
-                                sent != NULL ? &j->witnesses->all[cell->from]->id : &cell->link->peer, NULL, &evidence);
+    suspect(j, sent != NULL ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER,
+            sent != NULL ? &j->witnesses->all[cell->from]->id : &cell->link->peer, are_most_faster(j, matrix, cell),
+            &evidence);
 }
 
 /* ---- suspicions of links ---- */
@@ -418,16 +510,15 @@ static void suspect_cell(struct pccl_judgment *j, const struct matrix *matrix, c
     entry->usual_rate = cell->slow ? rate_at(matrix->usual_pace) : 0;
 }
 
-static void suspect_cells(struct pccl_judgment *j, struct matrix *matrix, struct line *rows, struct line *columns)
+static void suspect_cells(struct pccl_judgment *j, struct matrix *matrix)
 {
+    struct line *rows = matrix->rows, *columns = matrix->columns;
     for (uint32_t i = 0; i < matrix->count; i++)
         judge_cell(matrix, &matrix->cells[i]);
     excuse_cells(matrix);
     settle_open_links(j, matrix);
     for (uint32_t i = 0; i < matrix->count; i++) {
         const struct cell *cell = &matrix->cells[i];
-        rows[cell->from].known++;
-        columns[cell->to].known++;
         rows[cell->from].bad += is_bad(cell);
         columns[cell->to].bad += is_bad(cell);
     }
@@ -455,16 +546,18 @@ void pccl_verdicts_look_for_slow_links(struct pccl_judgment *j)
     uint32_t room = count_links(j), peers = j->witnesses->count;
     if (room < 2)
         return;
-    struct matrix matrix = {.cells = pccl_allocate(j->memory, room * sizeof *matrix.cells)};
+    struct matrix matrix = {.cells = pccl_allocate(j->memory, room * sizeof *matrix.cells),
+                            .rows = pccl_allocate(j->memory, 2 * peers * sizeof *matrix.rows)};
     uint64_t *values = pccl_allocate(j->memory, room * sizeof *values);
-    struct line *lines = pccl_allocate(j->memory, 2 * peers * sizeof *lines);
-    if (matrix.cells != NULL && values != NULL && lines != NULL)
+    if (matrix.cells != NULL && values != NULL && matrix.rows != NULL) {
+        matrix.columns = matrix.rows + peers;
         take_cells(j, &matrix, usual_time_us(j, values));
+    }
     if (matrix.count >= 2) {
         find_usual(&matrix, values);
-        suspect_cells(j, &matrix, lines, lines + peers);
+        suspect_cells(j, &matrix);
     }
     pccl_release(j->memory, matrix.cells, room * sizeof *matrix.cells);
     pccl_release(j->memory, values, room * sizeof *values);
-    pccl_release(j->memory, lines, 2 * (size_t)peers * sizeof *lines);
+    pccl_release(j->memory, matrix.rows, 2 * (size_t)peers * sizeof *matrix.rows);
 }

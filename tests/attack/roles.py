@@ -307,6 +307,32 @@ class Recorder(threading.Thread):
         sink.close()
 
 
+class Reporter(Proxy):
+    """Sits between a member, which does all that it should, and the master, and changes its reports as `lie` does."""
+
+    def __init__(self, port):
+        self.said, self.lie, self.lies = b"", None, 0
+        super().__init__(port)
+
+    def passes(self, sock, data):
+        if sock.getsockname()[1] != self.port:
+            return data
+        self.said += data
+        passed = b""
+        while len(self.said) >= wire.HEADER:
+            length, kind, _, sequence, acknowledged, *_ = messages.HEADER.unpack_from(self.said)
+            frame = self.said[: wire.HEADER + length]
+            if len(frame) < wire.HEADER + length:
+                break
+            self.said = self.said[len(frame) :]
+            if messages.NAMES.get(kind) == "sight" and self.lie:
+                body = messages.body("sight", **self.lie(messages.parse("sight", frame[wire.HEADER :])))
+                frame = messages.seal(kind, body, sequence, acknowledged)
+                self.lies += 1
+            passed += frame
+        return passed
+
+
 class Tamperer(Proxy):
     """Sits between a peer and the master. What the peer, or the master, says in a connection is as it
     was up to this byte; there a bit is another, or the connection is cut."""

@@ -4,6 +4,7 @@ memory are judged; times are only figures."""
 
 import os
 import pathlib
+import random
 import re
 import ssl
 import sys
@@ -19,7 +20,7 @@ from harness import SLOW, check, equal, within
 from loops import BULK, SMALL, all_right, more_steps, start_loop
 from phases import PATIENT
 from proxy import Proxy, behind_proxy
-from roles import AWAY, Crowd, Member, Outsider, Recorder, Repeated, Tamperer, dial, pour, say_hello
+from roles import AWAY, Crowd, Member, Outsider, Recorder, Repeated, Reporter, Tamperer, dial, pour, say_hello
 from tokens import let_in, peer_with, refused, token
 
 GROWTH_KIB = 64 << 10
@@ -190,6 +191,92 @@ def test_sends_of_others(run):
     for call in [send, receive, *answers]:
         check(call.wait(rc=harness.SUCCESS)["right"], f"{call!r} has something else")
     honest.go_on()
+
+
+def _seen(peer, ms, size=8 << 20):
+    """Of a report: busy for so many milliseconds."""
+    return {"peer": peer, "bytes": size, "busy_us": ms * 1000, "rtt_us": 1000, "lately_us": 1500}
+
+
+def test_repeats_in_reports(run):
+    """A member reports eight slow links to one of the others and eight fast ones to another, where slow peers are
+    expelled. The report is invalid."""
+    honest = Run(run, loop=False, slow_peer="expel", slow_peer_limit_s=1)
+    (liar,) = honest.members()
+    accused, other = liar.others[:2]
+    links = [_seen(accused, 800)] * 8 + [_seen(other, 50)] * 8
+    values = {"window_ms": 1000, "operations": 4, "took_us": 900000, "took_squares": 4 * 2250**2}
+
+    def report():
+        liar.say("sight", **values, links=links)
+
+    with Repeated(report, 1):
+        harness.poll(lambda: liar.out or any(len(peer.do("members")["members"]) < 4 for peer in honest.peers), "an end")
+    check(liar.out == "closed", f"the liar's connection is closed: {liar.out}")
+    run.master.wait_line("two of one peer")
+    liar.listener.close()  # it is gone
+    honest.go_on()
+
+
+def _report_lies(draw, liar, accused, everybody):
+    """What this member makes of its reports from now on."""
+    others = [peer for peer in everybody if peer != liar]
+    fast, slow = draw.choice([1, 20]), draw.choice([300, 900])
+
+    def accuse(report):
+        report["links"] = [_seen(peer, slow if peer == accused else fast) for peer in others]
+
+    def accuse_only(report):
+        report["links"] = [_seen(accused, slow)]
+
+    def accuse_too(report):
+        report["links"] = [*(link for link in report["links"] if link["peer"] != accused), _seen(accused, slow)]
+
+    def be_fast(report):
+        report["links"] = [_seen(peer, 0, 64 << 20) for peer in others]
+
+    def take_long(report):
+        report["took_us"] *= 5
+        report["took_squares"] *= 25
+
+    def wait(report):
+        report["waits"] = [{"peer": accused, "what": draw.randrange(1, 5), "begun": 1, "for_ms": 60000}]
+
+    tell = draw.choice([accuse, accuse_only, accuse_too, be_fast, take_long, wait])
+
+    def lie(report):
+        tell(report)
+        report["links"].sort(key=lambda link: link["peer"])
+        return report
+
+    return lie
+
+
+def test_slow_lies_in_reports(run):
+    """For half a minute two of five, which do all operations, tell in their reports what makes others look slow."""
+    run.start_master(slow_peer="expel", slow_peer_limit_s=1)
+    draw, peers, liars = random.Random(1), [], []
+    for place in range(5):
+        peer = run.peer(local="tcp")
+        if place >= 3:
+            liars.append(Reporter(run.port))
+        peer.create(f"127.0.0.1:{liars[-1].port}" if place >= 3 else run.address)
+        run.admit(peer, peers)
+        peers.append(peer)
+    everybody = [bytes.fromhex(peer) for peer in peers[0].do("members")["members"]]
+    loops = [start_loop(peer, bit, count=75 * BULK) for bit, peer in enumerate(peers)]
+    for turn in range(5):
+        wanted = [liar.lies + 6 for liar in liars]
+        for place, liar in enumerate(liars):
+            liar.lie = _report_lies(draw, everybody[3 + place], everybody[turn % 3], everybody)
+
+        def is_over(wanted=wanted):
+            told = [liar.lies >= count or loop.result for liar, count, loop in zip(liars, wanted, loops[3:])]
+            return all(told) or any(loop.result for loop in loops[:3])
+
+        harness.poll(is_over, "the lies")
+        check(not any(loop.result for loop in loops[:3]), f"honest loops have ended: {[loop.result for loop in loops]}")
+    all_right(loops)
 
 
 def test_blobs_of_others(run):

@@ -339,3 +339,27 @@ void scenario_slow_links_of_two_sites(struct sim *sim)
     }
     MUST(sim, changes > 0);
 }
+
+/* All that p[1] sends, or gets, is slow around the ring, of which each link is tried: it goes, and nobody else. */
+static void end_of_ring_goes(struct sim *sim, uint32_t count, bool sends)
+{
+    begin(sim, count);
+    links_are_sound();
+    sim->master->machine->config.expel_slow_peers = true;
+    sim->master->machine->config.slow_peer_limit_s = 5;
+    for (uint32_t i = 0; i < count; i++)
+        *(sends ? pace_of(p[1], p[i]) : pace_of(p[i], p[1])) = SLOW_US + 10000 * i;
+    for (uint32_t i = 0; i < 60 && sim->master->machine->member_count == count; i++) {
+        work(sim, count);
+        if (sim->master->machine->member_count == count && is_asked_for(sim, count))
+            scenario_update_all(sim, p, count);
+    }
+    MUST(sim, p[1]->machine->state == PCCL_PEER_OVER && sim->master->machine->member_count == count - 1);
+}
+
+void scenario_slow_sender_of_three_goes(struct sim *sim) { end_of_ring_goes(sim, 3, true); }
+void scenario_slow_sender_of_four_goes(struct sim *sim) { end_of_ring_goes(sim, 4, true); }
+void scenario_slow_sender_of_eight_goes(struct sim *sim) { end_of_ring_goes(sim, 8, true); }
+void scenario_slow_receiver_of_three_goes(struct sim *sim) { end_of_ring_goes(sim, 3, false); }
+void scenario_slow_receiver_of_four_goes(struct sim *sim) { end_of_ring_goes(sim, 4, false); }
+void scenario_slow_receiver_of_eight_goes(struct sim *sim) { end_of_ring_goes(sim, 8, false); }

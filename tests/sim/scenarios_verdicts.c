@@ -8,7 +8,15 @@
 
 #include <string.h>
 
-enum { PEERS_MAX = 8, GROUP_MAX = 3 * PEERS_MAX, SECOND_US = 1000000, REPORTS = 12, SOUND = 6, SEEDS = 10000 };
+enum {
+    PEERS_MAX = 8,
+    GROUP_MAX = 3 * PEERS_MAX,
+    SECOND_US = 1000000,
+    REPORTS = 12,
+    SOUND = 6,
+    SEEDS = 10000,
+    LIARS_SEEDS = 2000
+};
 
 enum plant { NOTHING, LINK, SENDER, RECEIVER, LATE, STALLED, LOSS, ABSENT, STOPPED, CUT, EARLY, PLANTS };
 
@@ -46,6 +54,14 @@ static bool takes_part(const void *context, uint32_t i, const struct pccl_instan
     return i < world->peers || instance->subgroup == 0;
 }
 
+static bool uses(const void *context, uint32_t from, uint32_t to)
+{
+    const struct world *world = context;
+    if (from >= world->peers || to >= world->peers || from == to)
+        return false;
+    return world->mesh || to == (from + world->stride) % world->peers;
+}
+
 static uint64_t noisy(struct world *world, uint64_t value)
 {
     return value * (85 + pccl_prng_below(&world->prng, 31)) / 100;
@@ -72,8 +88,12 @@ static void begin(struct sim *sim, struct world *world, uint64_t seed, enum plan
         world->all[i] = &world->witnesses[i];
     }
     world->now_us = SECOND_US;
-    world->reports = (struct pccl_witnesses){
-        .all = world->all, .count = world->group, .find = find, .takes_part = takes_part, .context = world};
+    world->reports = (struct pccl_witnesses){.all = world->all,
+                                             .count = world->group,
+                                             .find = find,
+                                             .takes_part = takes_part,
+                                             .uses = uses,
+                                             .context = world};
 }
 
 static bool is_slow(const struct world *world, uint32_t from, uint32_t to)
@@ -127,8 +147,8 @@ static void add_waits(struct world *world, uint32_t i, struct pccl_msg_sight *si
                                 .for_ms = for_ms};
 }
 
-/* What this peer tells of the last second. */
-static void report(struct world *world, uint32_t i, bool planted, uint32_t for_ms)
+/* What this peer tells of the last second; of its links only if it sends. */
+static void report_links(struct world *world, uint32_t i, bool planted, uint32_t for_ms, bool sends)
 {
     struct pccl_seen_link links[PCCL_SIGHT_LINKS_MAX];
     struct pccl_seen_wait waits[PCCL_SIGHT_WAITS_MAX];
@@ -152,11 +172,16 @@ static void report(struct world *world, uint32_t i, bool planted, uint32_t for_m
     if (planted && world->plant == STALLED && i == world->culprit)
         sight.stalled_ms = (uint32_t)noisy(world, 600);
     for (uint32_t to = 0; to < world->peers; to++)
-        if (to != i && (world->mesh || to == (i + world->stride) % world->peers))
+        if (sends && uses(world, i, to))
             add_link(world, i, to, planted, &sight, links);
     if (stands)
         add_waits(world, i, &sight, waits, for_ms);
     pccl_witness_take(&world->witnesses[i], world->now_us, &sight);
+}
+
+static void report(struct world *world, uint32_t i, bool planted, uint32_t for_ms)
+{
+    report_links(world, i, planted, for_ms, true);
 }
 
 static bool judge(struct world *world)
@@ -203,6 +228,8 @@ static void assert_verdict(const struct world *world, uint64_t seed)
     bool link = world->plant == LINK || world->plant == LOSS || world->plant == CUT;
     if (link && !pccl_id_equal(&entry->other, &world->witnesses[world->other].id))
         sim_fail(world->sim, "seed %" PRIu64 ": the other end is not named", seed);
+    bool of_peer = entry->class != PCCL_VERDICT_SLOW_LINK && !is_hang(world->plant);
+    MUST(world->sim, entry->enough == of_peer && (entry->enough_us != 0) == of_peer);
     MUST(world->sim, entry->evidence.length > 0);
 }
 
@@ -246,6 +273,7 @@ static void shows(const struct world *world, uint64_t seed, enum pccl_verdict_cl
     uint32_t count = 0, links = 0;
     for (const struct pccl_verdict_entry *one; (one = pccl_verdicts_at(&world->verdicts, count)) != NULL; count++) {
         links += one->class == PCCL_VERDICT_SLOW_LINK;
+        MUST(world->sim, one->enough == (one->class != PCCL_VERDICT_SLOW_LINK));
         entry = one->class == class ? one : entry;
     }
     if (entry == NULL || links != 1 || count != (other == peer ? 2 : 1) ||
@@ -360,7 +388,7 @@ void scenario_verdicts_lies(struct sim *sim)
             struct pccl_seen_wait waits[PCCL_SIGHT_WAITS_MAX];
             for (uint32_t n = 0; n < PCCL_SIGHT_LINKS_MAX; n++) {
                 uint64_t wild = pccl_prng_u64(&world.prng);
-                struct pccl_id id = {{(uint8_t)(1 + wild % 11)}};
+                struct pccl_id id = {{(uint8_t)(1 + n)}};
                 links[n] = (struct pccl_seen_link){id, wild, pccl_prng_u64(&world.prng), (uint32_t)wild, 1, 1};
                 waits[n] = (struct pccl_seen_wait){id, (uint8_t)(1 + wild % 5), wild & 1, (uint32_t)(wild >> 32)};
             }
@@ -381,6 +409,59 @@ void scenario_verdicts_lies(struct sim *sim)
         MUST(sim, changed || world.number == before);
     }
     pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
+}
+
+/* What a liar claims in this second: of its links and operations anything, but in a valid report. */
+static void report_lie(struct world *world, uint32_t i)
+{
+    static const uint32_t busy_us[] = {100, 20000, 250000, 600000, 990000}, took_us[] = {1000, 40000, 230000, 5000000};
+    struct pccl_seen_link links[PCCL_SIGHT_LINKS_MAX];
+    struct pccl_msg_sight sight = {.window_ms = 1000, .operations = 4, .links = links};
+    for (uint32_t to = 0; to < world->peers; to++)
+        if (to != i && pccl_prng_chance(&world->prng, 700000))
+            links[sight.links_count++] =
+                (struct pccl_seen_link){.peer = world->witnesses[to].id,
+                                        .bytes = UINT64_C(1) << (18 + pccl_prng_below(&world->prng, 6)),
+                                        .resent = pccl_prng_below(&world->prng, 4) << 16,
+                                        .busy_us = busy_us[(to * 7 + i + world->stride) % 5],
+                                        .rtt_us = 1000,
+                                        .lately_us = 1000};
+    sight.took_us = UINT64_C(4) * took_us[(i + world->culprit) % 4];
+    sight.took_squares = sight.took_us / 400 * (sight.took_us / 400) * 4;
+    sight.stalled_ms = pccl_prng_chance(&world->prng, 100000) ? 700 : 0;
+    pccl_witness_take(&world->witnesses[i], world->now_us, &sight);
+}
+
+/*
+ * Some lie, each always of the same ones; the others, who are most, report what is: nothing is wrong. Some have no data
+ * to send. Whatever is suspected, none of them could be expelled for it.
+ */
+void scenario_verdicts_of_liars(struct sim *sim)
+{
+    struct pccl_verdict_entry over;
+    for (uint64_t seed = 1; seed <= LIARS_SEEDS; seed++) {
+        struct world world;
+        begin(sim, &world, seed, NOTHING);
+        uint32_t liars = 1 + (uint32_t)pccl_prng_below(&world.prng, (world.peers - 1) / 2);
+        bool alone = pccl_prng_chance(&world.prng, 300000); /* of the honest only one reports links */
+        world.stride = 1 + (uint32_t)pccl_prng_below(&world.prng, 4);
+        for (uint32_t k = 0; k < REPORTS; k++) {
+            for (uint32_t i = 0; i < liars; i++)
+                report_lie(&world, i);
+            for (uint32_t i = liars; i < world.peers; i++)
+                report_links(&world, i, false, 0, !alone || i == liars);
+            world.now_us += SECOND_US;
+            (void)judge(&world);
+            const struct pccl_verdict_entry *entry;
+            for (uint32_t n = 0; (entry = pccl_verdicts_at(&world.verdicts, n)) != NULL; n++)
+                if (entry->enough && find(&world, &entry->peer) >= liars)
+                    sim_fail(sim, "seed %" PRIu64 ", %u of %u lie: %s", seed, liars, world.peers,
+                             entry->evidence.bytes);
+            while (pccl_verdicts_take_over(&world.verdicts, &over))
+                continue;
+        }
+        pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
+    }
 }
 
 /* For whom an outcome waits only the master knows: whoever names a peer for that has lied, and it is no wait. */
@@ -558,6 +639,24 @@ void scenario_slow_peer_is_known(struct sim *sim)
     MUST(sim, !is_out(start_namesake(sim, 4, 1)));
     MUST(sim, !is_out(start_namesake(sim, 1, 4)));
     MUST(sim, is_out(start_namesake(sim, 1, 1)));
+}
+
+/* Nobody has chosen its name, so nobody is taken for it: it may come again at once, and so may others of its host. */
+void scenario_slow_peer_without_name(struct sim *sim)
+{
+    scenario_cluster(sim, &p[1], 3, 1);
+    sim->plan.peer.named = false;
+    p[0] = scenario_join(sim, 4, 0);
+    scenario_run_ms(sim, 100);
+    scenario_update_all(sim, &p[1], 3);
+    WAIT(sim, 1000, pccl_peer_is_connected(p[0]->machine));
+    expel_slow_peers(sim, 2);
+    stall(sim, 4, LIMIT_S + 2);
+    MUST(sim, is_out(p[0]));
+    MUST(sim, strstr(pccl_peer_last_reason(p[0]->machine)->bytes, "may not join") == NULL);
+    MUST(sim, !is_out(start_namesake(sim, 4, 4)));
+    sim->plan.peer.named = true;
+    MUST(sim, !is_out(start_namesake(sim, 4, 4)));
 }
 
 /* A verdict that ends in time, too few others, and a master that only warns. */

@@ -28,13 +28,19 @@ static bool takes_part(const void *context, uint32_t i, const struct pccl_instan
     return true;
 }
 
+static bool uses(const void *context, uint32_t from, uint32_t to)
+{
+    (void)context;
+    return from != to;
+}
+
 static struct pccl_id id_of(uint32_t peer) { return (struct pccl_id){{(uint8_t)(peer + 1)}}; }
 
 /* A peer that has just come receives slowly, and has said nothing yet. */
 static void test_slow_receiver_that_is_silent(void **state)
 {
     struct pccl_witness witnesses[SILENT] = {{.heard_us = 0}}, *all[PEERS] = {NULL};
-    struct pccl_witnesses they = {.all = all, .count = PEERS, .find = find, .takes_part = takes_part};
+    struct pccl_witnesses they = {.all = all, .count = PEERS, .find = find, .takes_part = takes_part, .uses = uses};
     struct pccl_verdicts verdicts = {.count = 0};
     uint64_t now_us = 1000000, last_number = 0;
     bool changed = false;
@@ -64,6 +70,7 @@ static void test_slow_receiver_that_is_silent(void **state)
     assert_non_null(entry);
     assert_int_equal(entry->class, PCCL_VERDICT_SLOW_RECEIVER);
     assert_true(pccl_id_equal(&entry->peer, &silent));
+    assert_true(entry->enough && entry->enough_us != 0);
     assert_null(pccl_verdicts_at(&verdicts, 1));
     pccl_verdicts_free(&verdicts, pccl_heap());
 }

@@ -1,0 +1,230 @@
+/*
+ * Members that lie in their reports, at a master that expels slow peers (PROTOCOL 9.8, 9.11): none of the others goes.
+ * The reports are those of real machines; what a random liar can do to the comparison alone is in scenarios_verdicts.c.
+ */
+#include "scenarios.h"
+#include "scenario_topology.h"
+#include "peer/queries.h"
+
+enum { LIMIT_S = 5, LONG_S = 3 * LIMIT_S, SOUND_MS = 40, SLOW_MS = 100, FAST_MS = 1, MIB = 8 };
+
+/* A report of the last second. */
+struct report {
+    struct pccl_msg_sight sight;
+    struct pccl_seen_link links[PCCL_SIGHT_LINKS_MAX];
+};
+
+static struct report report_of(uint32_t took_ms)
+{
+    uint64_t took = took_ms * UINT64_C(10);
+    return (struct report){
+        .sight = {
+            .window_ms = 1000, .operations = 4, .took_us = 4000 * (uint64_t)took_ms, .took_squares = 4 * took * took}};
+}
+
+/* Adds a link that is busy for so long for each MiB; in the order of the ids. */
+static void add(struct report *report, const struct sim_peer *to, uint32_t ms)
+{
+    uint32_t at = report->sight.links_count++;
+    for (; at > 0 && pccl_id_compare(&report->links[at - 1].peer, &to->id) > 0; at--)
+        report->links[at] = report->links[at - 1];
+    report->links[at] = (struct pccl_seen_link){
+        .peer = to->id, .bytes = MIB << 20, .busy_us = MIB * 1000 * ms, .rtt_us = 1000, .lately_us = 1500};
+}
+
+static void tell(struct sim *sim, struct sim_peer *peer, struct report *report)
+{
+    report->sight.links = report->links;
+    (void)sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &report->sight});
+}
+
+/* What an honest member reports: its link of the ring, or those to all. */
+static void tell_truth(struct sim *sim, uint32_t i, uint32_t count, bool mesh)
+{
+    struct report report = report_of(225);
+    for (uint32_t k = 0; k < count; k++)
+        if (mesh ? k != i : p[k] == next_of(sim, p[i]))
+            add(&report, p[k], SOUND_MS);
+    tell(sim, p[i], &report);
+}
+
+static bool is_out(const struct sim_peer *peer) { return peer->machine->state == PCCL_PEER_OVER; }
+
+/* The first `honest` members of `count`; the others lie. */
+static void begin_group(struct sim *sim, uint32_t honest, uint32_t count)
+{
+    struct pccl_master_config *config;
+    scenario_cluster(sim, p, count, 1);
+    config = &sim->master->machine->config;
+    config->expel_slow_peers = true;
+    config->slow_peer_limit_s = LIMIT_S;
+    config->slow_peer_floor = 1;
+    for (uint32_t i = honest; i < count; i++)
+        scenario_lie(sim, p[i]);
+}
+
+static void end_second(struct sim *sim, uint32_t honest)
+{
+    scenario_run_ms(sim, 1100);
+    for (uint32_t i = 0; i < honest; i++)
+        MUST(sim, !is_out(p[i]));
+}
+
+static uint32_t verdicts_of(const struct sim_peer *peer)
+{
+    uint32_t count = 0, found = 0;
+    const struct pccl_peer_verdict *all = pccl_peer_verdicts(peer->machine, &count);
+    for (uint32_t i = 0; i < count; i++)
+        found += pccl_id_equal(&all[i].peer, &peer->id);
+    return found;
+}
+
+/* One report that names a peer eight times; then it is another one's turn. */
+void scenario_accuser_repeats(struct sim *sim)
+{
+    begin_group(sim, 3, 4);
+    for (uint32_t second = 0; second < 3 * LONG_S; second++) {
+        struct report lie = report_of(225);
+        uint32_t accused = second / LONG_S, other = (accused + 1) % 3;
+        lie.sight.links_count = 16;
+        for (uint32_t k = 0; k < 16; k++)
+            lie.links[k] = (struct pccl_seen_link){.peer = p[k < 8 ? accused : other]->id,
+                                                   .bytes = MIB << 20,
+                                                   .busy_us = MIB * 1000 * (k < 8 ? SLOW_MS : FAST_MS)};
+        for (uint32_t i = 0; i < 3; i++)
+            tell_truth(sim, i, 4, false);
+        if (!is_out(p[3]))
+            tell(sim, p[3], &lie);
+        end_second(sim, 3);
+    }
+}
+
+/*
+ * Two of five say that all links to a third one are slow, where each pair has a link but operations go around the ring.
+ * Then one more says so for a moment.
+ */
+void scenario_accusers_of_a_receiver(struct sim *sim)
+{
+    begin_group(sim, 3, 5);
+    for (uint32_t second = 0; second < 3 * LONG_S; second++) {
+        bool moment = second > 2 * LONG_S && second < 2 * LONG_S + LIMIT_S / 2;
+        for (uint32_t i = 0; i < 3; i++) {
+            struct report report = report_of(225);
+            add(&report, next_of(sim, p[i]), SOUND_MS);
+            if (moment && i == 1 && next_of(sim, p[i]) != p[0])
+                add(&report, p[0], SLOW_MS);
+            tell(sim, p[i], &report);
+        }
+        for (uint32_t i = 3; i < 5; i++) {
+            struct report lie = report_of(225);
+            add(&lie, p[0], SLOW_MS);
+            add(&lie, p[1], SOUND_MS);
+            tell(sim, p[i], &lie);
+        }
+        end_second(sim, 3);
+    }
+}
+
+/* The same of links that no operation uses, as the group is too large for one between each pair. */
+void scenario_accusers_without_links(struct sim *sim)
+{
+    begin_group(sim, MANY - 2, MANY);
+    struct sim_peer *accused = p[5];
+    for (uint32_t second = 0; second < LONG_S; second++) {
+        for (uint32_t i = 0; i < MANY - 2; i++)
+            tell_truth(sim, i, MANY, false);
+        for (uint32_t i = MANY - 2; i < MANY; i++) {
+            struct report lie = report_of(225);
+            add(&lie, accused, SLOW_MS);
+            tell(sim, p[i], &lie);
+        }
+        end_second(sim, MANY - 2);
+        MUST(sim, verdicts_of(accused) == 0);
+    }
+}
+
+/* Two of five say that they send very fast, while the one that does send is as fast as ever. */
+void scenario_accusers_of_a_sender(struct sim *sim)
+{
+    begin_group(sim, 3, 5);
+    for (uint32_t second = 0; second < LONG_S; second++) {
+        tell_truth(sim, 0, 5, true);
+        for (uint32_t i = 1; i < 5; i++) {
+            struct report report = report_of(225);
+            for (uint32_t k = 0; i >= 3 && k < 5; k++)
+                if (k != i)
+                    add(&report, p[k], FAST_MS);
+            tell(sim, p[i], &report);
+        }
+        end_second(sim, 3);
+    }
+}
+
+/* One of five reports many fast links, each of the others only one: it has one vote, like them. */
+void scenario_accuser_with_many_links(struct sim *sim)
+{
+    begin_group(sim, 4, 5);
+    for (uint32_t second = 0; second < LONG_S; second++) {
+        for (uint32_t i = 0; i < 4; i++)
+            tell_truth(sim, i, 5, false);
+        struct report lie = report_of(225);
+        for (uint32_t k = 0; k < 4; k++)
+            add(&lie, p[k], FAST_MS);
+        tell(sim, p[4], &lie);
+        end_second(sim, 4);
+        for (uint32_t i = 0; i < 4; i++)
+            MUST(sim, verdicts_of(p[i]) == 0);
+    }
+}
+
+/* One of two says that operations take it longer: that is a verdict, and not enough. With a third one it is. */
+void scenario_accuser_of_two(struct sim *sim)
+{
+    begin_group(sim, 1, 2);
+    for (uint32_t second = 0; second < LONG_S; second++) {
+        struct report truth = report_of(100), lie = report_of(400);
+        tell(sim, p[0], &truth);
+        tell(sim, p[1], &lie);
+        end_second(sim, 1);
+    }
+    MUST(sim, verdicts_of(p[0]) == 1);
+}
+
+/* It accuses each of the others in turn, then itself. It goes. */
+void scenario_accuser_of_itself(struct sim *sim)
+{
+    begin_group(sim, 3, 4);
+    for (uint32_t second = 0; second < 4 * LONG_S && !is_out(p[3]); second++) {
+        struct report lie = report_of(225);
+        uint32_t accused = second / LONG_S;
+        for (uint32_t k = 0; k < 3; k++)
+            add(&lie, p[k], accused == k || accused == 3 ? SLOW_MS : SOUND_MS);
+        for (uint32_t i = 0; i < 3; i++)
+            tell_truth(sim, i, 4, true);
+        tell(sim, p[3], &lie);
+        end_second(sim, 3);
+        MUST(sim, !is_out(p[3]) || second >= 3 * LONG_S);
+    }
+    MUST(sim, is_out(p[3]) && sim->master->machine->member_count == 3);
+}
+
+/* Two stall, as both report: one goes, and the other one when the limit has passed again. */
+void scenario_slow_peers_one_by_one(struct sim *sim)
+{
+    uint64_t gone_us = 0;
+    begin_group(sim, 6, 6);
+    for (uint32_t second = 0; second < 4 * LONG_S && (!is_out(p[0]) || !is_out(p[1])); second++) {
+        for (uint32_t i = 0; i < 6; i++) {
+            struct report report = report_of(225);
+            report.sight.stalled_ms = i < 2 ? 600 : 0;
+            if (!is_out(p[i]))
+                tell(sim, p[i], &report);
+        }
+        scenario_run_ms(sim, 1100);
+        if (gone_us == 0 && (is_out(p[0]) || is_out(p[1])))
+            gone_us = sim->now;
+        MUST(sim, !is_out(p[0]) || !is_out(p[1]) || sim->now + 1100000 >= gone_us + LIMIT_S * UINT64_C(1000000));
+    }
+    MUST(sim, is_out(p[0]) && is_out(p[1]) && sim->master->machine->member_count == 4);
+    scenario_commit_all(sim, &p[2], 4, 1, 1);
+}
