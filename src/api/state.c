@@ -183,7 +183,7 @@ static enum pccl_status with_tensors(struct pccl_communicator *comm, struct pccl
                                       .tensor_count = (uint32_t)state->count,
                                       .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
                                       .keys = comm->keys,
-                                      .here = pccl_params_go_here(&comm->params)};
+                                      .local = comm->local};
     struct pccl_sync_events events = {
         .context = comm,
         .touching = pccl_comm_on_touching,

@@ -24,7 +24,7 @@ static enum pccl_status make_session(struct pccl_communicator *comm, struct pccl
         .self = comm->id,
         .lineage = *pccl_peer_lineage(comm->peer),
         .keys = comm->keys,
-        .here = pccl_params_go_here(&comm->params),
+        .local = comm->local,
         .streams_long = pccl_comm_pool_size(comm, PCCL_LONG_PATH_RTT_US),
         .streams_short = pccl_comm_pool_size(comm, 0),
         .dial_ms = (uint32_t)pccl_min_u64(comm->params.connect_timeout_ms, DIAL_MS_MAX),

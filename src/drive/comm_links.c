@@ -357,7 +357,7 @@ static bool start_dialing(struct pccl_comm_slot *slot)
     struct pccl_address plausible[PCCL_CANDIDATES_MAX];
     struct pccl_dial dial = {.addresses = plausible,
                              .count = pccl_interfaces_plausible(link->candidates, link->candidate_count, plausible),
-                             .here = pccl_params_go_here(&comm->params),
+                             .local = comm->local,
                              .offers_pipe = pccl_params_use_pipes(&comm->params),
                              .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
                              .timeout_ms = comm->params.connect_timeout_ms,

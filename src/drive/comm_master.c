@@ -111,7 +111,7 @@ static void out_of_memory(struct pccl_communicator *comm)
 static void dial(struct pccl_communicator *comm, const struct pccl_address *addresses, uint32_t count)
 {
     struct pccl_text reason;
-    if (pccl_params_go_here(&comm->params)) /* others will learn our id from the master */
+    if (comm->local) /* others will learn our id from the master */
         pccl_listener_open_here(&comm->listener, &comm->id);
     if (comm->keys && !pccl_keys_reload(comm->keys, &reason))
         pccl_logger_print(PCCL_LOG_WARN, "peer", "the certificate is the one that was read before: %s", reason.bytes);

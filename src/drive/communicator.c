@@ -198,13 +198,35 @@ static uint32_t bind_addresses(const struct pccl_communicator *comm, struct pccl
     return resolve_list(asked[0] ? asked : "::,0.0.0.0", comm->listener.port, addresses, max, reason);
 }
 
+static void open_local(struct pccl_communicator *comm)
+{
+    struct pccl_text reason;
+    if (!pccl_params_go_here(&comm->params))
+        return;
+    int error = pccl_local_open(&comm->local_directory, comm->params.local_dir, &reason);
+    if (error == 0)
+        comm->local = &comm->local_directory;
+    else if (error != UV_ENOTSUP)
+        pccl_logger_print(PCCL_LOG_WARN, "peer", "no local sockets, peers on this host are reached over TCP: %s",
+                          reason.bytes);
+}
+
+static void close_local(struct pccl_communicator *comm)
+{
+    if (comm->local)
+        pccl_local_close(&comm->local_directory);
+    comm->local = NULL;
+}
+
 static enum pccl_status open_listener(struct pccl_communicator *comm, struct pccl_text *reason)
 {
     struct pccl_address addresses[PCCL_LISTEN_ADDRESSES_MAX];
     uint32_t count = bind_addresses(comm, addresses, PCCL_COUNT_OF(addresses), reason);
     if (count == 0)
         return PCCL_SYSTEM;
+    open_local(comm);
     comm->listener = (struct pccl_listener){.loop = &comm->reactor.loop,
+                                            .local = comm->local,
                                             .hears_offers = pccl_params_use_pipes(&comm->params),
                                             .memory = pccl_heap(),
                                             .hash = &comm->hash,
@@ -242,6 +264,7 @@ static enum pccl_status start(struct pccl_communicator *comm, struct pccl_text *
 out:
     if (status != PCCL_OK) {
         pccl_listener_close(&comm->listener);
+        close_local(comm);
         pccl_reactor_close(&comm->reactor);
     }
     pccl_comm_enter(comm);
@@ -446,6 +469,7 @@ static void free_parts(void *argument)
         pccl_engine_destroy(comm->data.engine);
     if (comm->loop_broken)
         return; /* threads that resolve names may still use it */
+    close_local(comm);
     if (comm->started)
         pccl_reactor_close(&comm->reactor);
     if (comm->peer)

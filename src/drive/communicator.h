@@ -32,6 +32,7 @@
 #include "drive/comm_op.h"
 #include "net/clock.h"
 #include "net/listener.h"
+#include "net/local.h"
 #include "net/reactor.h"
 #include "peer/peer.h"
 
@@ -99,7 +100,9 @@ struct pccl_communicator {
     uv_thread_t thread;
     struct pccl_reactor reactor;
     struct pccl_listener listener;
-    uint64_t armed_us; /* when the loop's timer fires, at the latest; under the lock */
+    struct pccl_local local_directory;
+    const struct pccl_local *local; /* NULL: peers on this host are reached over TCP */
+    uint64_t armed_us;              /* when the loop's timer fires, at the latest; under the lock */
 };
 
 #define PCCL_BEING_DESTROYED "the communicator is closed or being destroyed"

@@ -19,6 +19,7 @@
 #include "core/status.h"
 #include "core/text.h"
 #include "net/channel.h"
+#include "net/local.h"
 
 struct pccl_measure_session;
 
@@ -57,7 +58,7 @@ struct pccl_measure_events {
 struct pccl_measure_config {
     struct pccl_id self, lineage;
     const struct pccl_keys *keys;         /* NULL: connections are in the clear */
-    bool here;                            /* peers on this host are reached without TCP */
+    const struct pccl_local *local;       /* for peers on this host; NULL: TCP only */
     uint32_t streams_long, streams_short; /* connections of a test over a long path, over a short one */
     uint32_t dial_ms;                     /* limit for the first connection and its round trip */
     uint32_t stagger_ms;                  /* between the addresses of a peer */

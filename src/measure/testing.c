@@ -167,7 +167,7 @@ static bool dial(struct pccl_measure_slot *slot, const struct pccl_address *addr
     struct pccl_dial dial = {
         .addresses = addresses,
         .count = count,
-        .here = session->config.here,
+        .local = session->config.local,
         .stagger_ms = session->config.stagger_ms,
         .timeout_ms = session->config.dial_ms,
         .hello = &hello,

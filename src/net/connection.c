@@ -1,5 +1,7 @@
 #include "net/connection.h"
 
+#include "net/local.h"
+
 enum {
     READS_PER_VISIT = 16,        /* a bound, so that one busy connection does not hold up the others */
     DRAIN_BYTES_MAX = 256 << 10, /* read and discarded while closing */
@@ -55,8 +57,10 @@ static void on_released(struct pccl_channel *channel)
 
 static void watch(struct pccl_connection *connection)
 {
+    bool reads = connection->state == PCCL_CONNECTION_OPEN ||
+                 (connection->state == PCCL_CONNECTION_DIALING && connection->is_local);
     if (connection->state != PCCL_CONNECTION_CLOSED)
-        pccl_channel_watch(&connection->channel, connection->state == PCCL_CONNECTION_OPEN ? UV_READABLE : 0);
+        pccl_channel_watch(&connection->channel, reads ? UV_READABLE : 0);
 }
 
 struct pccl_connection *pccl_connection_create(uv_loop_t *loop, const struct pccl_memory *memory, uv_os_sock_t socket,
@@ -77,7 +81,8 @@ struct pccl_connection *pccl_connection_create(uv_loop_t *loop, const struct pcc
         pccl_release(memory, connection, sizeof *connection);
         return NULL;
     }
-    if (dialing) /* room for output shows that the connection is established */
+    connection->is_local = pccl_socket_is_here(socket);
+    if (dialing && !connection->is_local) /* room for output shows that the connection is established */
         pccl_channel_yield(&connection->channel);
     watch(connection);
     return connection;
@@ -353,7 +358,11 @@ enum pccl_connection_end pccl_connection_dial_end(int error)
 
 static void on_dialed(struct pccl_connection *connection)
 {
-    int error = pccl_socket_outcome(connection->channel.socket);
+    uv_os_sock_t socket = connection->channel.socket;
+    int error = connection->is_local ? pccl_local_is_let_in(socket, &connection->takes_descriptor)
+                                     : pccl_socket_outcome(socket);
+    if (error == UV_EAGAIN)
+        return;
     if (error) {
         end_with(connection, pccl_connection_dial_end(error), uv_strerror(error));
         return;

@@ -80,9 +80,11 @@ struct pccl_connection {
     /* its own */
     struct pccl_channel channel;
     enum pccl_connection_state state;
-    bool unread;          /* pccl_connection_take left frames, garbage or the end to the loop */
-    bool garbage;         /* it ended because of its input, so the other side can still read an answer */
-    uint64_t accepted_ms; /* by the loop's clock */
+    bool is_local;         /* over a Unix socket */
+    bool takes_descriptor; /* the other side, which was dialed there */
+    bool unread;           /* pccl_connection_take left frames, garbage or the end to the loop */
+    bool garbage;          /* it ended because of its input, so the other side can still read an answer */
+    uint64_t accepted_ms;  /* by the loop's clock */
     struct pccl_connection_list *list;
     struct pccl_connection *older, *newer; /* in `list` */
 };

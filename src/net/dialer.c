@@ -15,7 +15,7 @@ struct pccl_dialer {
     uv_timer_t timer; /* starts the next attempt, or reports the end */
     const struct pccl_memory *memory;
     struct pccl_dial dial;
-    struct pccl_address addresses[1 + PCCL_DIAL_ADDRESSES_MAX]; /* of the door on this host: 0 */
+    struct pccl_address addresses[1 + PCCL_DIAL_ADDRESSES_MAX]; /* of the local socket: 0 */
     struct attempt attempts[1 + PCCL_DIAL_ADDRESSES_MAX];
     struct attempt *asking; /* has sent the hello; one at a time, so that the other side never holds two of our links */
     uint32_t begun, over;
@@ -55,10 +55,10 @@ static void leave(const struct pccl_dialer *dialer)
         dialer->dial.leave(dialer->dial.owner);
 }
 
-/* The attempt at the peer's door on this host. */
+/* Returns true for the attempt at the peer's local socket. */
 static bool is_here(const struct attempt *attempt)
 {
-    return attempt->dialer->dial.here && attempt == attempt->dialer->attempts;
+    return attempt->dialer->dial.local && attempt == attempt->dialer->attempts;
 }
 
 /* A dialer that is canceled during a visit is freed only after the visit. */
@@ -101,7 +101,7 @@ static void name_key(struct pccl_dialer *dialer, const struct pccl_msg_link_hell
 
 struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory *memory, const struct pccl_dial *dial)
 {
-    PCCL_ASSERT(dial->count <= PCCL_DIAL_ADDRESSES_MAX && (dial->hello || !dial->here));
+    PCCL_ASSERT(dial->count <= PCCL_DIAL_ADDRESSES_MAX && (dial->hello || !dial->local));
     struct pccl_dialer *dialer = pccl_allocate(memory, sizeof *dialer);
     if (!dialer)
         return NULL;
@@ -110,11 +110,12 @@ struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory 
     dialer->memory = memory;
     dialer->dial = *dial;
     pccl_text_clear(&dialer->reason);
-    dialer->dial.count += dial->here;
+    uint32_t first = dial->local != NULL;
+    dialer->dial.count += first;
     for (uint32_t i = 0; i < dialer->dial.count; i++)
         dialer->attempts[i].dialer = dialer;
     if (dial->count)
-        memcpy(dialer->addresses + dial->here, dial->addresses, dial->count * sizeof *dial->addresses);
+        memcpy(dialer->addresses + first, dial->addresses, dial->count * sizeof *dial->addresses);
     dialer->dial.addresses = dialer->addresses;
     if (dial->hello) {
         dialer->meant = dial->hello->to;
@@ -162,6 +163,8 @@ static void ask(struct attempt *attempt)
     dialer->asking = attempt;
     attempt->connected = false;
     pccl_connection_limit(attempt->connection, dialer->dial.timeout_ms);
+    if (attempt->connection->takes_descriptor && dialer->dial.offers_pipe && !dialer->dial.keys)
+        pccl_channel_offer_pipe(&attempt->connection->channel, pccl_pipe_offer(dialer->memory));
     pccl_connection_send(attempt->connection, dialer->hello, dialer->hello_length);
     (void)pccl_connection_flush(attempt->connection);
     pccl_connection_arm(attempt->connection);
@@ -186,8 +189,8 @@ static void note_failure(struct attempt *attempt, enum pccl_link_end how, const 
 }
 
 /*
- * A peer that has a door here and says nothing would say nothing over TCP either. Everything else is for TCP to prove,
- * as for a peer on another host.
+ * A peer that has a local socket and does not answer there would not answer over TCP either. Any other failure proves
+ * nothing: TCP follows, as for a peer on another host.
  */
 static void note_failure_here(struct attempt *attempt, enum pccl_link_end how)
 {
@@ -243,7 +246,8 @@ static void begin(struct attempt *attempt)
     uv_os_sock_t socket;
     struct pccl_text reason;
     const struct pccl_address *address = &dialer->addresses[attempt - dialer->attempts];
-    int error = is_here(attempt) ? pccl_socket_dial_here(&dialer->meant, &socket) : pccl_socket_dial(address, &socket);
+    int error = is_here(attempt) ? pccl_local_dial(dialer->dial.local, &dialer->meant, &socket)
+                                 : pccl_socket_dial(address, &socket);
     if (error == 0) {
         attempt->connection =
             pccl_connection_create(dialer->timer.loop, dialer->memory, socket, true, &attempt_events, attempt);
@@ -256,10 +260,10 @@ static void begin(struct attempt *attempt)
         attempt_failed(attempt, meaning[pccl_connection_dial_end(error)], &reason);
         return;
     }
+    if (is_here(attempt)) /* it has its turn first, however long it takes to be let in */
+        dialer->asking = attempt;
     if (dialer->dial.keys)
         secure(attempt);
-    else if (is_here(attempt) && dialer->dial.offers_pipe)
-        pccl_channel_offer_pipe(&attempt->connection->channel, pccl_pipe_offer(dialer->memory));
     attempt->connection->address = *address;
     pccl_connection_limit(attempt->connection, dialer->dial.timeout_ms);
 }
@@ -297,7 +301,7 @@ static void on_connected(struct pccl_connection *connection)
     struct pccl_dialer *dialer = attempt->dialer;
     if (dialer->hello_length == 0)
         succeed(attempt);
-    else if (dialer->asking)
+    else if (dialer->asking && dialer->asking != attempt)
         attempt->connected = true;
     else
         ask(attempt);

@@ -8,6 +8,7 @@
 #define PCCL_NET_DIALER_H
 
 #include "net/connection.h"
+#include "net/local.h"
 
 struct pccl_dialer;
 
@@ -16,8 +17,8 @@ enum { PCCL_DIAL_ADDRESSES_MAX = 32 };
 struct pccl_dial {
     const struct pccl_address *addresses; /* copied; may be none */
     uint32_t count;                       /* <= PCCL_DIAL_ADDRESSES_MAX */
-    bool here;                            /* with a hello: the peer's door on this host first, if it has one here */
-    bool offers_pipe;                     /* to the peer behind that door, where nothing is encrypted */
+    const struct pccl_local *local; /* with a hello: the peer's local socket first, if it has one; NULL: TCP only */
+    bool offers_pipe;               /* at the local socket, where nothing is encrypted */
     uint32_t stagger_ms;
     uint32_t timeout_ms;                     /* for each address, including the answer to the hello */
     const struct pccl_msg_link_hello *hello; /* copied; magic and version are ours; NULL: a connection is enough */

@@ -275,8 +275,10 @@ int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address
 static void close_socket(struct pccl_listener *listener, struct pccl_listener_socket **first)
 {
     struct pccl_listener_socket *closed = *first;
-    if (listener->here == closed)
+    if (listener->here == closed) {
+        pccl_local_remove(listener->local, &listener->here_id);
         listener->here = NULL;
+    }
     *first = closed->next;
     closed->listener = NULL;
     uv_close((uv_handle_t *)&closed->poll, on_socket_closed);
@@ -299,12 +301,14 @@ void pccl_listener_open_here(struct pccl_listener *listener, const struct pccl_i
         return;
     close_here(listener);
     listener->here_id = *id;
-    if (pccl_socket_listen_here(id, &socket) != 0)
+    if (pccl_local_listen(listener->local, id, &socket) != 0)
         return;
-    if (watch(listener, socket))
+    if (watch(listener, socket)) {
         listener->here = listener->sockets;
-    else
+    } else {
+        pccl_local_remove(listener->local, id);
         pccl_socket_close(socket);
+    }
 }
 
 static void close_strangers(struct pccl_connection_list *strangers)
@@ -409,13 +413,24 @@ static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const s
     if (listener->keys)
         pccl_connection_secure(connection,
                                pccl_secure_create(listener->memory, listener->keys, listener->role, NULL, NULL));
-    else if (listener->hears_offers && pccl_socket_is_here(socket) && pccl_socket_is_of_this_user_or_root(socket))
+    else if (listener->hears_offers && pccl_socket_is_here(socket))
         pccl_channel_hear_offers(&connection->channel);
     connection->address = *from;
     connection->accepted_ms = uv_now(listener->loop);
     pccl_connection_list_add(on_spare ? &listener->on_spare : &listener->strangers, connection);
     pccl_connection_limit(connection, on_spare ? SPARE_HELLO_MS : listener->hello_ms);
     listener->accepted(listener->owner, connection);
+}
+
+/* The next connection. Those on this host are of this user. */
+static int accept_next(const struct pccl_listener_socket *listening, uv_os_sock_t *accepted, struct pccl_address *from)
+{
+    const struct pccl_listener *listener = listening->listener;
+    int error = pccl_socket_accept(listening->socket, accepted, from);
+    if (error || listening != listener->here || pccl_local_let_in(*accepted, listener->hears_offers && !listener->keys))
+        return error;
+    pccl_socket_close(*accepted);
+    return UV_ECONNABORTED;
 }
 
 /* Its handshake begins, or waits for its turn. */
@@ -458,7 +473,7 @@ static void accept_on_spare(struct pccl_listener_socket *listening)
     struct pccl_address from;
     uv_os_sock_t accepted;
     give_spare(listener);
-    int error = pccl_socket_accept(listening->socket, &accepted, &from);
+    int error = accept_next(listening, &accepted, &from);
     if (error == 0)
         welcome(listener, accepted, &from, true);
     else if (take_spare(listener)) /* usually no further connection waits */
@@ -473,7 +488,7 @@ static void accept_waiting(struct pccl_listener_socket *listening)
         struct pccl_listener *listener = listening->listener;
         struct pccl_address from;
         uv_os_sock_t accepted;
-        int error = pccl_socket_accept(listening->socket, &accepted, &from);
+        int error = accept_next(listening, &accepted, &from);
         switch (error) {
         case 0: receive(listener, accepted, &from); break;
         case UV_EAGAIN: return;

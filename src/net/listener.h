@@ -4,8 +4,8 @@
  * the oldest stranger of the address that has the most. Handshakes cost time, so there are so many in a
  * second; connections that come faster wait in a queue of bounded length, those of an address with few before those of
  * one with many, and when that is full, the address with the most makes room. So a flood delays and drops itself,
- * and a site full of peers waits for some of its turns. Those at the door on this host have no address, and count as
- * one: if a flood there crowds them out, they come over TCP. A shortage of descriptors pauses accepting
+ * and a site full of peers waits for some of its turns. Connections at the local socket have no address, and
+ * count as one: if a flood there crowds them out, peers use TCP. A shortage of descriptors pauses accepting
  * and ends nothing; with a spare descriptor the next stranger can still be heard and answered. Runs
  * on the loop's thread.
  */
@@ -14,6 +14,7 @@
 
 #include "core/budget.h"
 #include "net/connection.h"
+#include "net/local.h"
 
 struct pccl_listener_socket;
 struct pccl_listener_queue;
@@ -32,6 +33,7 @@ struct pccl_listener {
     struct pccl_listener_socket *sockets; /* a list; each is freed by the loop */
     struct pccl_listener_socket *here;    /* the one of them for those on this host; NULL: none */
     struct pccl_id here_id;
+    const struct pccl_local *local;    /* for pccl_listener_open_here; not owned */
     uv_timer_t *pause;                 /* freed by the loop */
     struct pccl_listener_queue *queue; /* with keys; freed by the loop */
     struct pccl_budget handshakes;     /* with keys; opening sets it */
@@ -41,7 +43,7 @@ struct pccl_listener {
     uv_file spare;                        /* a descriptor held in reserve; only if has_spare */
     bool has_spare;
     bool wants_spare;  /* set by the owner, who then calls pccl_listener_can_keep and sets `crowded_out` */
-    bool hears_offers; /* of pipes, at the door on this host */
+    bool hears_offers; /* of pipes, at the local socket */
     uint32_t strangers_max;
     uint32_t hello_ms; /* strangers are ended after this time; 0: the owner does that */
     const struct pccl_connection_events *events;
@@ -68,8 +70,8 @@ struct pccl_listener {
 PCCL_MUST_CHECK int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address *addresses,
                                        uint32_t count, uint16_t port, uint32_t port_range, struct pccl_text *reason);
 /*
- * Listens at the door for those on this host, too: under this id, no longer under the last one. Where that is not
- * possible they come over TCP.
+ * Also listens at a local socket under this id, no longer under the last one. Where that is not possible, peers on this
+ * host use TCP.
  */
 void pccl_listener_open_here(struct pccl_listener *listener, const struct pccl_id *id);
 /*

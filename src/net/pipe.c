@@ -235,7 +235,7 @@ ptrdiff_t pccl_pipe_read_offer(const struct pccl_memory *memory, uv_os_sock_t so
     if (descriptor < 0)
         return moved;
     if (!is_shared(descriptor)) {
-        pccl_socket_close(descriptor);
+        pccl_socket_refuse_descriptor(descriptor);
         return moved;
     }
     *out = create(memory, descriptor, false);

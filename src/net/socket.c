@@ -2,6 +2,7 @@
 
 #include "core/limits.h"
 #include "net/fork.h"
+#include "net/unwanted.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -284,42 +285,44 @@ int pccl_socket_listen_local(const char *path, uv_os_sock_t *out)
 }
 
 #ifdef __linux__
-/* "\0pccl/" and the id: a name outside the file system. */
-static socklen_t name_of(const struct pccl_id *id, struct sockaddr_un *native)
+#if !defined(SO_PASSRIGHTS) && (defined(__x86_64__) || defined(__aarch64__))
+#define SO_PASSRIGHTS 83 /* Linux 6.16; an option that the system does not know changes nothing */
+#endif
+
+void pccl_socket_take_descriptors(uv_os_sock_t socket, bool takes)
 {
-    static const char prefix[] = "\0pccl/";
-    enum { PREFIX = sizeof prefix - 1, DIGITS = 2 * sizeof id->bytes };
-    *native = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(native->sun_path, prefix, PREFIX);
-    pccl_id_write(id, native->sun_path + PREFIX, DIGITS);
-    return offsetof(struct sockaddr_un, sun_path) + PREFIX + DIGITS;
+#ifdef SO_PASSRIGHTS
+    set_int(socket, SOL_SOCKET, SO_PASSRIGHTS, takes);
+#else
+    (void)socket;
+    (void)takes;
+#endif
 }
 
-/*
- * Any user of this host can take the name of a peer that is on another one, and be silent: we would wait for it in
- * vain. So whoever listens there has to be a user that could stop us anyway.
- */
-bool pccl_socket_is_of_this_user_or_root(uv_os_sock_t connected)
+bool pccl_socket_is_of_this_user(uv_os_sock_t connected)
 {
-    struct ucred listening;
-    socklen_t length = sizeof listening;
-    return getsockopt(connected, SOL_SOCKET, SO_PEERCRED, &listening, &length) == 0 &&
-           (listening.uid == geteuid() || listening.uid == 0);
+    struct ucred other;
+    socklen_t length = sizeof other;
+    return getsockopt(connected, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == geteuid();
 }
 
-/* Opens a socket and binds or connects it. */
-static int open_here(const struct pccl_id *id, bool listens, uv_os_sock_t *out)
+/* Opens a Unix socket and binds or connects it. */
+static int open_at(const char *path, bool listens, uv_os_sock_t *out)
 {
-    struct sockaddr_un native;
-    socklen_t length = name_of(id, &native);
+    struct sockaddr_un native = {.sun_family = AF_UNIX};
     uv_os_sock_t opened;
+    size_t length = strlen(path);
+    if (length >= sizeof native.sun_path)
+        return UV_ENAMETOOLONG;
+    memcpy(native.sun_path, path, length + 1);
     int error = open_socket(AF_UNIX, SOCK_STREAM, &opened);
     if (error)
         return error;
     tune_here(opened);
+    pccl_socket_take_descriptors(opened, false);
     const struct sockaddr *name = (const struct sockaddr *)&native;
-    bool stands = listens ? bind(opened, name, length) == 0 && listen(opened, LISTEN_BACKLOG) == 0
-                          : connect(opened, name, length) == 0;
+    bool stands = listens ? bind(opened, name, sizeof native) == 0 && listen(opened, LISTEN_BACKLOG) == 0
+                          : connect(opened, name, sizeof native) == 0;
     if (!stands) {
         error = last_error();
         pccl_socket_close(opened);
@@ -329,35 +332,23 @@ static int open_here(const struct pccl_id *id, bool listens, uv_os_sock_t *out)
     return 0;
 }
 
-int pccl_socket_listen_here(const struct pccl_id *id, uv_os_sock_t *out) { return open_here(id, true, out); }
+int pccl_socket_listen_at(const char *path, uv_os_sock_t *out) { return open_at(path, true, out); }
 
-int pccl_socket_dial_here(const struct pccl_id *id, uv_os_sock_t *out)
-{
-    uv_os_sock_t dialed;
-    int error = open_here(id, false, &dialed);
-    if (error)
-        return error;
-    if (!pccl_socket_is_of_this_user_or_root(dialed)) {
-        pccl_socket_close(dialed);
-        return UV_EACCES;
-    }
-    *out = dialed;
-    return 0;
-}
-#else
-int pccl_socket_listen_here(const struct pccl_id *id, uv_os_sock_t *out)
-{
-    (void)id;
-    (void)out;
-    return UV_ENOTSUP;
-}
+int pccl_socket_dial_at(const char *path, uv_os_sock_t *out) { return open_at(path, false, out); }
 
-int pccl_socket_dial_here(const struct pccl_id *id, uv_os_sock_t *out) { return pccl_socket_listen_here(id, out); }
-
-bool pccl_socket_is_of_this_user_or_root(uv_os_sock_t connected)
+/* A datagram socket cannot be connected to a stream socket, which therefore does not notice. */
+bool pccl_socket_is_bound_at(const char *path)
 {
-    (void)connected;
-    return false;
+    struct sockaddr_un native = {.sun_family = AF_UNIX};
+    uv_os_sock_t asking;
+    size_t length = strlen(path);
+    if (length >= sizeof native.sun_path || open_socket(AF_UNIX, SOCK_DGRAM, &asking) != 0)
+        return true;
+    memcpy(native.sun_path, path, length + 1);
+    bool is_dead =
+        connect(asking, (const struct sockaddr *)&native, sizeof native) != 0 && last_error() == UV_ECONNREFUSED;
+    pccl_socket_close(asking);
+    return !is_dead;
 }
 #endif
 
@@ -394,15 +385,75 @@ int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *out, struct pccl_ad
     return 0;
 }
 
-ptrdiff_t pccl_socket_read(uv_os_sock_t socket, uint8_t *bytes, size_t length)
+#ifdef __linux__
+enum { DESCRIPTORS_MAX = 253 /* that the system passes with one message */ };
+
+struct passed {
+    size_t count;
+    int descriptors[DESCRIPTORS_MAX];
+};
+
+static void copy_passed(struct msghdr *message, struct passed *passed)
+{
+    const struct cmsghdr *came = CMSG_FIRSTHDR(message);
+    if (!came || came->cmsg_level != SOL_SOCKET || came->cmsg_type != SCM_RIGHTS)
+        return;
+    passed->count = (came->cmsg_len - CMSG_LEN(0)) / sizeof *passed->descriptors;
+    memcpy(passed->descriptors, CMSG_DATA(came), passed->count * sizeof *passed->descriptors);
+}
+
+/*
+ * Takes all descriptors that were passed. The system closes those for which there is no room, in this call, and waits
+ * as long as the process that has passed them wants.
+ */
+static ptrdiff_t receive(uv_os_sock_t socket, struct iovec *pieces, int count, struct passed *passed)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
+    } control;
+    struct msghdr message = {.msg_iov = pieces, .msg_iovlen = (unsigned)count};
+    ssize_t moved;
+    do {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof control.bytes;
+        moved = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    } while (moved < 0 && errno == EINTR);
+    passed->count = 0;
+    if (moved < 0)
+        return last_error();
+    if (message.msg_controllen > 0)
+        copy_passed(&message, passed);
+    return moved > 0 ? moved : UV_EOF;
+}
+
+/* UV_EPROTO: descriptors came as well, and none is expected. */
+static ptrdiff_t receive_bytes(uv_os_sock_t socket, struct iovec *pieces, int count)
+{
+    struct passed passed;
+    ptrdiff_t moved = receive(socket, pieces, count, &passed);
+    if (passed.count == 0)
+        return moved;
+    pccl_unwanted_close(passed.descriptors, passed.count);
+    return UV_EPROTO;
+}
+#else
+static ptrdiff_t receive_bytes(uv_os_sock_t socket, struct iovec *pieces, int count)
 {
     ssize_t moved;
     do {
-        moved = recv(socket, bytes, length, 0);
+        moved = readv(socket, pieces, count);
     } while (moved < 0 && errno == EINTR);
     if (moved > 0)
         return moved;
     return moved == 0 ? UV_EOF : last_error();
+}
+#endif
+
+ptrdiff_t pccl_socket_read(uv_os_sock_t socket, uint8_t *bytes, size_t length)
+{
+    struct iovec piece = {bytes, length};
+    return receive_bytes(socket, &piece, 1);
 }
 
 ptrdiff_t pccl_socket_write(uv_os_sock_t socket, const uint8_t *bytes, size_t length)
@@ -430,14 +481,7 @@ ptrdiff_t pccl_socket_read_two(uv_os_sock_t socket, uint8_t *first, size_t first
                                size_t second_length)
 {
     struct iovec pieces[2];
-    ssize_t moved;
-    int count = gather(pieces, first, first_length, second, second_length);
-    do {
-        moved = readv(socket, pieces, count);
-    } while (moved < 0 && errno == EINTR);
-    if (moved > 0)
-        return moved;
-    return moved == 0 ? UV_EOF : last_error();
+    return receive_bytes(socket, pieces, gather(pieces, first, first_length, second, second_length));
 }
 
 ptrdiff_t pccl_socket_write_two(uv_os_sock_t socket, const uint8_t *first, size_t first_length, const uint8_t *second,
@@ -455,16 +499,13 @@ ptrdiff_t pccl_socket_write_two(uv_os_sock_t socket, const uint8_t *first, size_
 }
 
 #ifdef __linux__
-union passed {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(int))];
-};
-
 ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size_t length, int descriptor)
 {
     struct iovec piece = {(void *)(uintptr_t)bytes, length};
-    union passed passed = {
-        .align = {.cmsg_len = CMSG_LEN(sizeof descriptor), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof descriptor)];
+    } passed = {.align = {.cmsg_len = CMSG_LEN(sizeof descriptor), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
     struct msghdr message = {
         .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &passed, .msg_controllen = sizeof passed.bytes};
     memcpy(CMSG_DATA(&passed.align), &descriptor, sizeof descriptor);
@@ -478,28 +519,28 @@ ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size
 ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t length, int *descriptor)
 {
     struct iovec piece = {bytes, length};
-    union passed passed;
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &passed};
-    ssize_t moved;
-    message.msg_controllen = CMSG_LEN(sizeof *descriptor); /* in what is added for alignment a second one has room */
+    struct passed passed;
     *descriptor = -1;
     pccl_fork_lock();
-    do {
-        moved = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    } while (moved < 0 && errno == EINTR);
-    int error = moved < 0 ? last_error() : 0;
-    const struct cmsghdr *came = moved > 0 ? CMSG_FIRSTHDR(&message) : NULL; /* the system closes all but one */
-    if (came && came->cmsg_level == SOL_SOCKET && came->cmsg_type == SCM_RIGHTS) {
-        memcpy(descriptor, CMSG_DATA(came), sizeof *descriptor);
-        if (!pccl_fork_remember(*descriptor)) {
-            close(*descriptor);
-            *descriptor = -1;
-        }
+    ptrdiff_t moved = receive(socket, &piece, 1, &passed);
+    if (passed.count == 1 && pccl_fork_remember(passed.descriptors[0])) {
+        *descriptor = passed.descriptors[0];
+        passed.count = 0;
     }
     pccl_fork_unlock();
+    if (passed.count > 0)
+        pccl_unwanted_close(passed.descriptors, passed.count);
     if (moved > 0)
-        return moved;
-    return moved == 0 ? UV_EOF : error;
+        pccl_socket_take_descriptors(socket, false);
+    return moved;
+}
+
+void pccl_socket_refuse_descriptor(int descriptor)
+{
+    pccl_fork_lock();
+    pccl_fork_forget(descriptor);
+    pccl_fork_unlock();
+    pccl_unwanted_close(&descriptor, 1);
 }
 #else
 ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size_t length, int descriptor)
@@ -513,6 +554,8 @@ ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t leng
     *descriptor = -1;
     return pccl_socket_read(socket, bytes, length);
 }
+
+void pccl_socket_refuse_descriptor(int descriptor) { (void)descriptor; }
 #endif
 
 void pccl_socket_shutdown_write(uv_os_sock_t socket) { (void)shutdown(socket, SHUT_WR); }
@@ -526,12 +569,44 @@ void pccl_socket_abort(uv_os_sock_t socket)
     pccl_socket_close(socket);
 }
 
+#ifdef __linux__
+/*
+ * Takes the descriptors from a Unix socket's queue: the system would close them with the socket. Returns true if it is
+ * a Unix socket. It is shut down then, so nothing is added.
+ */
+static bool empty_local(uv_os_sock_t socket)
+{
+    uint8_t bytes[4096];
+    int family = 0;
+    socklen_t length = sizeof family;
+    if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &length) != 0 || family != AF_UNIX)
+        return false;
+    pccl_socket_shutdown(socket);
+    ptrdiff_t moved;
+    do {
+        moved = pccl_socket_read(socket, bytes, sizeof bytes);
+    } while (moved > 0 || moved == UV_EPROTO);
+    return true;
+}
+#else
+static bool empty_local(uv_os_sock_t socket)
+{
+    (void)socket;
+    return false;
+}
+#endif
+
+/* A Unix socket is closed without the lock: a forked child that still has it has one that is shut down. */
 void pccl_socket_close(uv_os_sock_t socket)
 {
+    bool is_local = empty_local(socket);
     pccl_fork_lock();
     pccl_fork_forget(socket);
-    close(socket);
+    if (!is_local)
+        close(socket);
     pccl_fork_unlock();
+    if (is_local)
+        close(socket);
 }
 
 bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address *address)

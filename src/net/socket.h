@@ -38,19 +38,27 @@ PCCL_MUST_CHECK int pccl_socket_listen(const struct pccl_address *address, uv_os
  */
 PCCL_MUST_CHECK int pccl_socket_listen_local(const char *path, uv_os_sock_t *socket);
 /*
- * A peer's door for those on its own host, and the way to it: a Unix socket that is named after the peer's id. The
- * name ends with the socket, and is known only in its network namespace. 0; UV_ECONNREFUSED: the peer is not on this
- * host; UV_EACCES: another user who is not root has its name; UV_ENOTSUP: this system has no such names.
+ * Local sockets, on Linux only (net/local.h): Unix sockets that listen at a path or are connected to it. No descriptors
+ * may be passed to them.
  */
-PCCL_MUST_CHECK int pccl_socket_listen_here(const struct pccl_id *id, uv_os_sock_t *socket);
-PCCL_MUST_CHECK int pccl_socket_dial_here(const struct pccl_id *id, uv_os_sock_t *socket);
+PCCL_MUST_CHECK int pccl_socket_listen_at(const char *path, uv_os_sock_t *socket);
+PCCL_MUST_CHECK int pccl_socket_dial_at(const char *path, uv_os_sock_t *socket);
+/* Returns false if no process of this host has a socket there any longer. Does not disturb one that has. */
+bool pccl_socket_is_bound_at(const char *path);
+/* Returns true if the process at the other end of the Unix socket is of this user. */
+bool pccl_socket_is_of_this_user(uv_os_sock_t connected);
+/* Whether the other end may pass descriptors, where the system can refuse them (Linux 6.16). */
+void pccl_socket_take_descriptors(uv_os_sock_t socket, bool takes);
 /*
  * UV_EAGAIN: no connection waits; UV_EMFILE, UV_ENFILE ...: no descriptor is free; others: try
  * again.
  */
 PCCL_MUST_CHECK int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *socket, struct pccl_address *from);
 
-/* Bytes moved, or a negative error; UV_EOF when the other side has closed. length > 0. */
+/*
+ * Bytes moved, or a negative error; UV_EOF when the other side has closed; UV_EPROTO if it has passed descriptors.
+ * length > 0.
+ */
 ptrdiff_t pccl_socket_read(uv_os_sock_t socket, uint8_t *bytes, size_t length);
 ptrdiff_t pccl_socket_write(uv_os_sock_t socket, const uint8_t *bytes, size_t length);
 
@@ -62,10 +70,10 @@ ptrdiff_t pccl_socket_write_two(uv_os_sock_t socket, const uint8_t *first, size_
 
 /* The same, with a descriptor that goes to the other process, over a Unix socket. */
 ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size_t length, int descriptor);
-/* *descriptor: what came with the bytes, owned by the caller, closed by pccl_socket_close; -1: none. */
+/* *descriptor: the one that came with the bytes, owned by the caller; -1: none, or several. No more are taken. */
 ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t length, int *descriptor);
-/* Of a Unix socket: the process at its other end could do what it likes with this one anyway. */
-bool pccl_socket_is_of_this_user_or_root(uv_os_sock_t connected);
+/* Closes one that is not the expected kind, without waiting. */
+void pccl_socket_refuse_descriptor(int descriptor);
 
 void pccl_socket_shutdown_write(uv_os_sock_t socket);
 void pccl_socket_shutdown(uv_os_sock_t socket); /* both ways: the next read sees the end */

@@ -118,7 +118,7 @@ static bool start_dialing(struct pccl_sync_line *line)
     struct pccl_address plausible[PCCL_CANDIDATES_MAX];
     struct pccl_dial dial = {.addresses = plausible,
                              .count = pccl_interfaces_plausible(donor->candidates, donor->candidate_count, plausible),
-                             .here = session->config.here,
+                             .local = session->config.local,
                              .stagger_ms = session->config.stagger_ms,
                              .timeout_ms = session->config.silence_ms,
                              .hello = &hello,

@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "device/device.h"
 #include "net/channel.h"
+#include "net/local.h"
 #include "state/state.h"
 
 struct pccl_sync_session;
@@ -60,8 +61,8 @@ struct pccl_sync_events {
 
 struct pccl_sync_config {
     struct pccl_id self, lineage;
-    const struct pccl_keys *keys; /* NULL: connections are in the clear */
-    bool here;                    /* peers on this host are reached without TCP */
+    const struct pccl_keys *keys;   /* NULL: connections are in the clear */
+    const struct pccl_local *local; /* for peers on this host; NULL: TCP only */
     uint64_t round;
     const struct pccl_kernels *kernels;
     const struct pccl_sync_tensor *tensors; /* must stay in place until destroy */

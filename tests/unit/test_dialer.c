@@ -10,13 +10,16 @@
 #include <sys/resource.h>
 
 #include "held.h"
+#include "local_folder.h"
 #include "loopback.h"
 #include "net/dialer.h"
 #include "net/handshake.h"
 #include "net/listener.h"
 #include "net/socket.h"
 
-static bool reports_shortage, here, offers_pipe; /* of the dials that begin */
+static bool reports_shortage, offers_pipe; /* of the dials that begin */
+static struct local_folder folder;
+static const struct pccl_local *here; /* of the dials that begin; NULL: TCP only */
 static const struct pccl_keys *keys;
 
 struct fixture {
@@ -73,14 +76,7 @@ static void on_done(void *context, struct pccl_connection *connection, enum pccl
     }
 }
 
-/* Of this process's own: the doors of peers have names that all on this host see. */
-static struct pccl_id peer(uint8_t number)
-{
-    struct pccl_id id = {{number}};
-    uint32_t process = (uint32_t)getpid();
-    memcpy(id.bytes + 8, &process, sizeof process);
-    return id;
-}
+static struct pccl_id peer(uint8_t number) { return (struct pccl_id){{number}}; }
 
 /* Dials peer seven with a hello of this kind; 0: dials without a hello. */
 static void begin(struct fixture *f, const struct pccl_address *addresses, uint32_t count, uint8_t kind,
@@ -91,7 +87,7 @@ static void begin(struct fixture *f, const struct pccl_address *addresses, uint3
     assert_int_equal(uv_loop_init(&f->loop), 0);
     struct pccl_dial dial = {.addresses = addresses,
                              .count = count,
-                             .here = here,
+                             .local = here,
                              .offers_pipe = offers_pipe,
                              .stagger_ms = 5,
                              .timeout_ms = timeout_ms,
@@ -416,40 +412,51 @@ static void a_canceled_dialer_says_nothing(void **state)
     close(listening);
 }
 
-/* ---- the door on this host ---- */
+/* ---- the local socket ---- */
 
 static void begin_here(struct fixture *f, const struct pccl_address *address, uint32_t timeout_ms)
 {
-    here = true;
+    here = &folder.local;
     begin(f, address, 1, PCCL_LINK_RING, timeout_ms);
-    here = false;
+    here = NULL;
 }
 
 static int open_door(void)
 {
     uv_os_sock_t door;
     const struct pccl_id id = peer(7);
-    int error = pccl_socket_listen_here(&id, &door);
-    if (error == UV_ENOTSUP)
-        skip(); /* this system has no names outside the file system */
-    assert_int_equal(error, 0);
+    local_folder_make(&folder);
+    assert_int_equal(pccl_local_listen(&folder.local, &id, &door), 0);
     return door;
+}
+
+static void close_door(int door)
+{
+    const struct pccl_id id = peer(7);
+    pccl_local_remove(&folder.local, &id);
+    local_folder_remove(&folder);
+    close(door);
 }
 
 static void a_peer_on_this_host_is_reached_at_its_door(void **state)
 {
     struct fixture f;
+    uint8_t byte;
     int listening, door = open_door();
     struct pccl_address address = live_address(&listening);
     (void)state;
     begin_here(&f, &address, 60000);
     int bare = accept_one(&f, door);
+    int tcp = accept_one(&f, listening);                                /* although another address can be reached */
+    assert_int_equal(recv(bare, &byte, sizeof byte, MSG_DONTWAIT), -1); /* it waits to be let in */
+    assert_true(pccl_local_let_in(bare, true));
     welcome(&f, bare, 7);
     loopback_until(&f.loop, &f.done);
     assert_non_null(f.connection);
     assert_true(pccl_socket_is_here(f.connection->channel.socket));
+    close(tcp);
     close(bare);
-    close(door);
+    close_door(door);
     close(listening);
     end(&f);
 }
@@ -474,7 +481,9 @@ static void reach_over_tcp(void)
 static void without_a_door_it_is_reached_over_tcp(void **state)
 {
     (void)state;
+    local_folder_make(&folder);
     reach_over_tcp();
+    local_folder_remove(&folder);
 }
 
 /* It would be silent, and the peer may be on another host. */
@@ -484,11 +493,16 @@ static void another_users_door_is_passed_by(void **state)
     (void)state;
     if (geteuid() != 0)
         skip(); /* only root can act as another user */
+    int door;
+    const struct pccl_id id = peer(7);
+    local_folder_make(&folder);
+    assert_int_equal(chmod(folder.path, 0777), 0); /* after it was checked */
     assert_int_equal(seteuid(ANOTHER_USER), 0);
-    int door = open_door();
+    int error = pccl_local_listen(&folder.local, &id, &door);
     assert_int_equal(seteuid(0), 0);
+    assert_int_equal(error, 0);
     reach_over_tcp();
-    close(door);
+    close_door(door);
 }
 
 /* Whether the peer is alive is for TCP to prove. */
@@ -501,13 +515,15 @@ static void an_end_at_the_door_proves_nothing(void **state)
         struct pccl_address address = dead_address(&holder);
         begin_here(&f, &address, 60000);
         int bare = accept_one(&f, door);
-        if (answers)
+        if (answers) {
+            assert_true(pccl_local_let_in(bare, true));
             welcome(&f, bare, 9); /* another process has taken the name */
+        }
         close(bare);
         loopback_until(&f.loop, &f.done);
         assert_null(f.connection);
         assert_int_equal(f.how, PCCL_LINK_REFUSED);
-        close(door);
+        close_door(door);
         close(holder);
         end(&f);
     }
@@ -533,7 +549,7 @@ static void silence_at_the_door_is_silence(void **state)
         assert_int_equal(recv(bare, &byte, 1, 0), 0);
         close(bare);
     }
-    close(door);
+    close_door(door);
     close(listening);
 }
 
@@ -543,14 +559,14 @@ static void silence_at_the_door_is_told_without_an_address(void **state)
     struct fixture f;
     int door = open_door();
     (void)state;
-    here = true;
+    here = &folder.local;
     begin(&f, NULL, 0, PCCL_LINK_RING, 20);
-    here = false;
+    here = NULL;
     loopback_until(&f.loop, &f.done);
     assert_null(f.connection);
     assert_int_equal(f.how, PCCL_LINK_TIMEOUT);
     assert_non_null(strstr(f.reason.bytes, "on this host"));
-    close(door);
+    close_door(door);
     end(&f);
 }
 
@@ -608,6 +624,7 @@ static void begin_host(struct host *host, uv_loop_t *loop)
     memset(host, 0, sizeof *host);
     pccl_hash_key_init(&host->hash, 1);
     host->listener = (struct pccl_listener){.loop = loop,
+                                            .local = &folder.local,
                                             .memory = pccl_heap(),
                                             .hash = &host->hash,
                                             .hears_offers = true,
@@ -625,7 +642,7 @@ static void begin_host(struct host *host, uv_loop_t *loop)
 static void begin_both(struct fixture *f, struct host *host, bool offers)
 {
     struct pccl_address nowhere = pccl_address_v4(127, 0, 0, 1, 1);
-    close(open_door()); /* or skips */
+    local_folder_make(&folder);
     offers_pipe = offers;
     begin_here(f, &nowhere, 60000);
     offers_pipe = false;
@@ -636,6 +653,7 @@ static void end_both(struct fixture *f, struct host *host)
 {
     pccl_listener_close(&host->listener);
     end(f);
+    local_folder_remove(&folder);
 }
 
 static struct pccl_handover hand_over(struct fixture *f)
@@ -742,22 +760,25 @@ static void bytes_go_over_the_socket(struct fixture *f, int bare)
 
 static void who_does_not_hear_offers_has_the_socket(void **state)
 {
-    struct held before = held_now();
-    struct fixture f;
-    int listening, door = open_door();
-    struct pccl_address address = live_address(&listening);
     (void)state;
-    offers_pipe = true;
-    begin_here(&f, &address, 60000);
-    offers_pipe = false;
-    int bare = accept_one(&f, door);
-    welcome(&f, bare, 7);
-    bytes_go_over_the_socket(&f, bare);
-    close(bare);
-    close(door);
-    close(listening);
-    end(&f);
-    assert_held(before);
+    for (int takes = 0; takes < 2; takes++) { /* or says that it does, and does not */
+        struct held before = held_now();
+        struct fixture f;
+        int listening, door = open_door();
+        struct pccl_address address = live_address(&listening);
+        offers_pipe = true;
+        begin_here(&f, &address, 60000);
+        offers_pipe = false;
+        int bare = accept_one(&f, door);
+        assert_true(pccl_local_let_in(bare, takes));
+        welcome(&f, bare, 7);
+        bytes_go_over_the_socket(&f, bare);
+        close(bare);
+        close_door(door);
+        close(listening);
+        end(&f);
+        assert_held(before);
+    }
 }
 
 static void nobody_is_offered_a_pipe_over_tcp(void **state)
@@ -766,6 +787,7 @@ static void nobody_is_offered_a_pipe_over_tcp(void **state)
     int listening;
     struct pccl_address address = live_address(&listening);
     (void)state;
+    local_folder_make(&folder);
     offers_pipe = true;
     begin_here(&f, &address, 60000); /* where there is no door */
     offers_pipe = false;
@@ -776,6 +798,7 @@ static void nobody_is_offered_a_pipe_over_tcp(void **state)
     close(bare);
     close(listening);
     end(&f);
+    local_folder_remove(&folder);
 }
 
 static void a_canceled_dialer_leaves_no_pipe(void **state)

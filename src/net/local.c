@@ -1,0 +1,272 @@
+#include "net/local.h"
+
+#include "net/socket.h"
+
+#ifdef __linux__
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    DIGITS = 2 * sizeof(struct pccl_id),
+    NAME_BYTES = 64,
+    PATH_BYTES = 108, /* of a Unix socket's address */
+    DIRECTORY_BYTES = 4096,
+    ABANDONED_S = 60, /* a file is younger between its creation and the moment when its socket can be found */
+};
+
+static int last_error(void) { return uv_translate_sys_error(errno); }
+
+/* ---- the directory ---- */
+
+/*
+ * Looks at an open file, or at a path if directory is AT_FDCWD. Asks no file server: another user's might not answer.
+ */
+static bool look(int directory, const char *path, struct statx *seen)
+{
+    return statx(directory, path, AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, seen) == 0;
+}
+
+static bool is_same_device(const struct statx *a, const struct statx *b)
+{
+    return a->stx_dev_major == b->stx_dev_major && a->stx_dev_minor == b->stx_dev_minor;
+}
+
+/*
+ * parent: of a directory in a place where others may make one, and mount a file system of theirs, which says what they
+ * like about owner and mode; NULL: the caller has named the directory.
+ */
+static bool is_private(int directory, const char *path, const char *parent, struct pccl_text *reason)
+{
+    struct statx seen, above;
+    if (!look(directory, "", &seen) || (parent && !look(AT_FDCWD, parent, &above)))
+        pccl_text_append(reason, "%s: %s", path, uv_strerror(last_error()));
+    else if (parent && !is_same_device(&seen, &above))
+        pccl_text_append(reason, "%s: another file system is mounted there", path);
+    else if (seen.stx_uid != geteuid())
+        pccl_text_append(reason, "%s: owned by user %u, expected %u", path, (unsigned)seen.stx_uid,
+                         (unsigned)geteuid());
+    else if ((seen.stx_mode & (S_IRWXU | S_IRWXG | S_IRWXO)) != S_IRWXU)
+        pccl_text_append(reason, "%s: other users have access to it, expected mode 700", path);
+    else
+        return true;
+    return false;
+}
+
+/*
+ * From the check on, only the descriptor is used. O_PATH opens nothing that could block. No lock of forks: a child that
+ * has a directory holds up nobody.
+ */
+static int open_private(const char *path, const char *parent, struct pccl_text *reason)
+{
+    (void)mkdir(path, S_IRWXU);
+    int found = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (found < 0) {
+        pccl_text_append(reason, "%s: %s", path, uv_strerror(last_error()));
+        return -1;
+    }
+    int opened = -1;
+    if (is_private(found, path, parent, reason)) {
+        opened = openat(found, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (opened < 0)
+            pccl_text_append(reason, "%s: %s", path, uv_strerror(last_error()));
+    }
+    close(found);
+    return opened;
+}
+
+/* It may be another user's: sudo and su can leave the variable as it was. */
+static bool is_own(const char *path)
+{
+    struct statx seen;
+    return path && path[0] == '/' && look(AT_FDCWD, path, &seen) && seen.stx_uid == geteuid();
+}
+
+static int open_default(struct pccl_text *reason)
+{
+    char path[DIRECTORY_BYTES];
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    if (is_own(runtime) && snprintf(path, sizeof path, "%s/pccl", runtime) < (int)sizeof path) {
+        int opened = open_private(path, runtime, reason);
+        if (opened >= 0)
+            return opened;
+        pccl_text_append(reason, "; ");
+    }
+    (void)snprintf(path, sizeof path, "/tmp/pccl-%u", (unsigned)geteuid());
+    return open_private(path, "/tmp", reason);
+}
+
+int pccl_local_open(struct pccl_local *local, const char *asked, struct pccl_text *reason)
+{
+    pccl_text_clear(reason);
+    local->directory = asked[0] ? open_private(asked, NULL, reason) : open_default(reason);
+    if (local->directory < 0)
+        return UV_EACCES;
+    (void)flock(local->directory, LOCK_SH | LOCK_NB); /* systemd-tmpfiles leaves a locked directory alone */
+    return 0;
+}
+
+void pccl_local_close(struct pccl_local *local) { close(local->directory); }
+
+/* ---- names ---- */
+
+/* Of the calling thread, as its sockets are. */
+static bool write_name(const struct pccl_id *id, char name[NAME_BYTES])
+{
+    struct stat network;
+    char digits[DIGITS + 1] = "";
+    if (stat("/proc/thread-self/ns/net", &network) != 0)
+        return false;
+    pccl_id_write(id, digits, DIGITS);
+    (void)snprintf(name, NAME_BYTES, "%ju-%s", (uintmax_t)network.st_ino, digits);
+    return true;
+}
+
+static bool is_name(const char *name)
+{
+    size_t inode = strspn(name, "0123456789");
+    return inode > 0 && name[inode] == '-' && strlen(name + inode + 1) == DIGITS &&
+           strspn(name + inode + 1, "0123456789abcdef") == DIGITS;
+}
+
+/* A path of any directory fits the address this way, and leads to the one that was checked. */
+static void write_path(int directory, const char *name, char path[PATH_BYTES])
+{
+    (void)snprintf(path, PATH_BYTES, "/proc/self/fd/%d/%.*s", directory, NAME_BYTES, name);
+}
+
+/* ---- listening ---- */
+
+static bool is_abandoned(int directory, const char *name)
+{
+    struct stat file;
+    char path[PATH_BYTES];
+    if (!is_name(name) || fstatat(directory, name, &file, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISSOCK(file.st_mode) ||
+        time(NULL) - file.st_mtime < ABANDONED_S)
+        return false;
+    write_path(directory, name, path);
+    return !pccl_socket_is_bound_at(path);
+}
+
+static void remove_abandoned(int directory)
+{
+    int listed = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *all = listed >= 0 ? fdopendir(listed) : NULL;
+    if (!all) {
+        if (listed >= 0)
+            close(listed);
+        return;
+    }
+    for (const struct dirent *one = readdir(all); one; one = readdir(all))
+        if (is_abandoned(directory, one->d_name))
+            (void)unlinkat(directory, one->d_name, 0);
+    closedir(all);
+}
+
+int pccl_local_listen(const struct pccl_local *local, const struct pccl_id *id, uv_os_sock_t *out)
+{
+    char name[NAME_BYTES], path[PATH_BYTES];
+    if (!write_name(id, name))
+        return last_error();
+    remove_abandoned(local->directory);
+    write_path(local->directory, name, path);
+    return pccl_socket_listen_at(path, out);
+}
+
+void pccl_local_remove(const struct pccl_local *local, const struct pccl_id *id)
+{
+    char name[NAME_BYTES];
+    if (write_name(id, name))
+        (void)unlinkat(local->directory, name, 0);
+}
+
+bool pccl_local_let_in(uv_os_sock_t accepted, bool takes)
+{
+    if (!pccl_socket_is_of_this_user(accepted))
+        return false;
+    uint8_t byte = takes;
+    if (takes)
+        pccl_socket_take_descriptors(accepted, true);
+    return pccl_socket_write(accepted, &byte, sizeof byte) == sizeof byte;
+}
+
+/* ---- dialing ---- */
+
+int pccl_local_dial(const struct pccl_local *local, const struct pccl_id *id, uv_os_sock_t *out)
+{
+    char name[NAME_BYTES], path[PATH_BYTES];
+    uv_os_sock_t dialed;
+    if (!write_name(id, name) || faccessat(local->directory, name, F_OK, 0) != 0)
+        return last_error();
+    write_path(local->directory, name, path);
+    int error = pccl_socket_dial_at(path, &dialed);
+    if (error)
+        return error;
+    if (!pccl_socket_is_of_this_user(dialed)) {
+        pccl_socket_close(dialed);
+        return UV_EACCES;
+    }
+    *out = dialed;
+    return 0;
+}
+
+int pccl_local_is_let_in(uv_os_sock_t dialed, bool *takes)
+{
+    uint8_t byte;
+    ptrdiff_t moved = pccl_socket_read(dialed, &byte, sizeof byte);
+    if (moved < 0)
+        return (int)moved;
+    *takes = byte == 1;
+    return byte <= 1 ? 0 : UV_EPROTO;
+}
+#else
+int pccl_local_open(struct pccl_local *local, const char *asked, struct pccl_text *reason)
+{
+    (void)local;
+    (void)asked;
+    pccl_text_format(reason, "this system has no local sockets");
+    return UV_ENOTSUP;
+}
+
+void pccl_local_close(struct pccl_local *local) { (void)local; }
+
+int pccl_local_listen(const struct pccl_local *local, const struct pccl_id *id, uv_os_sock_t *socket)
+{
+    (void)local;
+    (void)id;
+    (void)socket;
+    return UV_ENOTSUP;
+}
+
+void pccl_local_remove(const struct pccl_local *local, const struct pccl_id *id)
+{
+    (void)local;
+    (void)id;
+}
+
+bool pccl_local_let_in(uv_os_sock_t accepted, bool takes)
+{
+    (void)accepted;
+    (void)takes;
+    return false;
+}
+
+int pccl_local_dial(const struct pccl_local *local, const struct pccl_id *id, uv_os_sock_t *socket)
+{
+    return pccl_local_listen(local, id, socket);
+}
+
+int pccl_local_is_let_in(uv_os_sock_t dialed, bool *takes)
+{
+    (void)dialed;
+    (void)takes;
+    return UV_ENOTSUP;
+}
+#endif

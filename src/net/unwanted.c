@@ -1,0 +1,79 @@
+#include "net/unwanted.h"
+
+#include "net/fork.h"
+#include "net/thread.h"
+
+#include <stdlib.h>
+#include <string.h>
+#ifndef _WIN32
+#include <unistd.h>
+
+struct batch {
+    struct batch *next;
+    size_t count;
+    int descriptors[];
+};
+
+/* Under the lock of forks. */
+static struct batch *waiting;
+static bool is_running;
+static uint32_t running_generation; /* a forked child has no thread */
+
+static void close_all(void *argument)
+{
+    (void)argument;
+    for (;;) {
+        pccl_fork_lock();
+        struct batch *batch = waiting;
+        if (batch)
+            waiting = batch->next;
+        else
+            is_running = false;
+        pccl_fork_unlock();
+        if (!batch)
+            return;
+        for (size_t i = 0; i < batch->count; i++)
+            close(batch->descriptors[i]);
+        free(batch);
+    }
+}
+
+/* Returns true if the caller must start the thread. */
+static bool append(struct batch *batch, uint32_t generation)
+{
+    pccl_fork_lock();
+    batch->next = waiting;
+    waiting = batch;
+    bool starts = !is_running || running_generation != generation;
+    is_running = true;
+    running_generation = generation;
+    pccl_fork_unlock();
+    return starts;
+}
+
+void pccl_unwanted_close(const int *descriptors, size_t count)
+{
+    uv_thread_t thread;
+    uint32_t generation = pccl_fork_generation();
+    struct batch *batch = malloc(sizeof *batch + count * sizeof *descriptors);
+    if (!batch)
+        return;
+    batch->count = count;
+    memcpy(batch->descriptors, descriptors, count * sizeof *descriptors);
+    if (!append(batch, generation))
+        return;
+    if (pccl_thread_start(&thread, close_all, NULL) == 0) {
+        pccl_thread_detach(thread);
+        return;
+    }
+    pccl_fork_lock();
+    is_running = false;
+    pccl_fork_unlock();
+}
+#else
+void pccl_unwanted_close(const int *descriptors, size_t count)
+{
+    (void)descriptors;
+    (void)count;
+}
+#endif
