@@ -1,8 +1,12 @@
 """The attackers. They know the protocol from docs/WIRE.md, and what the master tells them. They
 have addresses of their own, as strangers do."""
 
+import json
+import pathlib
 import selectors
 import socket
+import subprocess
+import sys
 import threading
 
 import harness
@@ -157,10 +161,13 @@ class Outsider(threading.Thread):
         """To a peer's port, as whoever the values say. Without the right to it, it may be refused
         or closed."""
         connection = dial(port, self.source)
+        connection.send(self.link_hello(peer, **values))
+        return connection
+
+    def link_hello(self, peer, **values):
         ticket = {"authentication": value for key, value in self.asked.get(peer, {}).items() if "ticket" in key}
         values = {"lineage": self.lineage, "from": self.id, "to": peer, **ticket, **values}
-        connection.send(messages.frame("link_hello", **values))
-        return connection
+        return messages.frame("link_hello", **values)
 
     def learn(self, count):
         """[(id, port)] of these members, which a newcomer of their group is told of."""
@@ -263,6 +270,33 @@ class Member(Outsider):
         """Its name: the one sends to the other."""
         numbers = {member["peer"]: member["admitted"] for member in self.admitted["members"]}
         return 1 << 63 | numbers[source] << 31 | numbers[destination]
+
+
+class Passer:
+    """A process that passes descriptors which take long to close to these peers: passer.py. It has closed
+    its own when the peers go on."""
+
+    def __init__(self, user, peers, names, hello="-"):
+        words = [sys.executable, str(pathlib.Path(__file__).with_name("passer.py")), str(user), hello, *names]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.connected = self.told()
+        for peer in peers:
+            peer.stop()
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+        self.passed = self.told()
+        harness.equal(self.told(), "closed", "the attacker's last word")
+        for peer in peers:
+            peer.resume()
+
+    def told(self):
+        return json.loads(self.process.stdout.readline())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.communicate()
 
 
 class Recorder(threading.Thread):

@@ -18,13 +18,17 @@ import messages
 import wire
 from harness import SLOW, check, equal, within
 from loops import BULK, SMALL, all_right, more_steps, start_loop
+from namespaces import SKIPPED
 from phases import PATIENT
 from proxy import Proxy, behind_proxy
-from roles import AWAY, Crowd, Member, Outsider, Recorder, Repeated, Reporter, Tamperer, dial, pour, say_hello
+from roles import (
+    AWAY, Crowd, Member, Outsider, Passer, Recorder, Repeated, Reporter, Tamperer, dial, pour, say_hello
+)
 from tokens import let_in, peer_with, refused, token
 
 GROWTH_KIB = 64 << 10
 WINDOW = 8192  # operations in one message
+NOBODY = 65534  # a user
 AHEAD = {"inc": 1 << 19, "number": 1}  # an epoch that may just be
 
 
@@ -98,6 +102,47 @@ class Run:
         for process, rss_kib in self.before:
             if SLOW == 1:  # sanitizers keep what was freed
                 within(process.rss_kib() - rss_kib, -1 << 30, GROWTH_KIB, f"KiB that {process.name} has grown by")
+
+
+# ---- another process of the same host ----
+
+
+def _where(run, honest):
+    """Where these peers listen for others on this host."""
+    names = {name for peer in honest.peers for name in peer.local_sockets()}
+    return [name if name.startswith("@") else os.path.join(run.local, os.path.basename(name)) for name in names]
+
+
+def test_descriptors_of_another_user(run):
+    """Another user gets to no peer."""
+    if os.geteuid() != 0:
+        harness.say("skipped: only root can act as another user")
+        sys.exit(SKIPPED)
+    honest = Run(run)
+    with Passer(NOBODY, honest.peers, _where(run, honest)) as passer:
+        honest.go_on()
+        equal((passer.connected, passer.passed), (0, 0), "how far it got")
+
+
+def test_descriptors_of_the_same_user(run):
+    """Another process of their user gets to all peers, and none of them waits for what it has passed."""
+    honest = Run(run)
+    with Passer(os.geteuid(), honest.peers, _where(run, honest)) as passer:
+        honest.go_on()
+        equal(passer.connected, 3, "connections")
+        check(passer.passed >= 3, f"{passer.passed} messages with descriptors, want some at each")
+
+
+def test_descriptors_of_a_member(run):
+    """So does a member, in place of memory with the hello, and in place of data."""
+    honest = Run(run, loop=False)
+    (liar,) = honest.members()
+    (peer, name), *_ = [(i, name) for i in liar.asked for name in _where(run, honest) if name.endswith(i.hex())]
+    with Passer(os.geteuid(), honest.peers, [name], liar.link_hello(peer).hex()) as passer:
+        honest.launch()
+        liar.leave()
+        honest.go_on()
+        equal((passer.connected, passer.passed > 1), (1, True), "connections, and messages with descriptors")
 
 
 # ---- a member that lies ----

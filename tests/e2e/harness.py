@@ -227,13 +227,13 @@ class Process:
                     ports.add(int(fields[1].rsplit(":", 1)[1], 16))
         return sorted(ports)
 
-    def doors(self):
-        """How many Unix sockets this process has for peers on its host: one where it listens, and one
-        for each connection that came there."""
+    def local_sockets(self):
+        """The names of its Unix sockets for peers on its host: one where it listens, and one for each
+        connection that it has accepted there."""
         inodes = self.sockets()
         with open(f"/proc/{self.pid}/net/unix", encoding="ascii") as table:
             rows = [row.split() for row in table.read().splitlines()[1:]]
-        return sum(row[6] in inodes and row[-1].startswith("@pccl/") for row in rows)
+        return [row[-1] for row in rows if row[6] in inodes and re.search(r"^@pccl/|/\d+-[0-9a-f]{32}$", row[-1])]
 
     def end(self, seconds):
         """Waits until it has ended; returns the exit code."""
@@ -402,9 +402,12 @@ class Run:
         self.host = "127.0.0.1"  # of the master
         self.port = None
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("PCCL_")}
-        self.environment.update(PCCL_PORT="0", PCCL_LOG_LEVEL="INFO")
+        folder = tempfile.mkdtemp()
+        os.chmod(folder, 0o755)  # other users are kept out by the library
+        self.local = os.path.join(folder, "local")  # where peers on one host meet
+        self.at_exit = [lambda: shutil.rmtree(folder)]  # called last, when all processes have ended
+        self.environment.update(PCCL_PORT="0", PCCL_LOG_LEVEL="INFO", PCCL_LOCAL_DIR=self.local)
         self._forge = None
-        self.at_exit = []  # called last, when all processes have ended
         self.state = None  # where the master's secrets are
         if os.environ.get("E2E_TOKEN"):  # the test runs encrypted; "control": but for the payload
             self.secure(os.environ["E2E_TOKEN"])

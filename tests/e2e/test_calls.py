@@ -236,6 +236,7 @@ def test_fork_in_mid_transfer(run):
         line = harness.wait_until(lambda: next((line for line in victim.others if "child" in line), None), "the child")
         check(all(result in (INVALID_USAGE, NOT_INITIALIZED) for result in line["results"]), f"in the child: {line}")
         check("fork" in line["words"], f"words in the child: {line['words']}")
+        equal(len(os.listdir(run.local)), len(peers) - 1, "files of local sockets after the child's calls")
         for call in calls + reduce_marked(peers, 6, BULK):
             result = call.wait(rc=SUCCESS)
             check(result["right"] and result["mask"] == 7, f"{result}")

@@ -1,0 +1,151 @@
+"""Local sockets: which peers of one host meet at a file, and what becomes of the files."""
+
+import os
+import shutil
+import sys
+import time
+
+import harness
+from harness import check, equal
+from namespaces import SKIPPED, Network, need_root
+from phases import reduce_marked
+
+COUNT = 400000  # elements that go from peer to peer
+NOBODY = 65534  # a user
+AS_NOBODY = "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); os.execv(sys.argv[1], sys.argv[1:])"
+ALONE, TOGETHER = 1, 2  # Unix sockets of a peer with one neighbor: the one where it listens, and a connection
+
+
+def join(run, *settings):
+    """Peers with these settings, which have reduced once."""
+    peers = []
+    for setting in settings:
+        peer = run.peer(**setting)
+        peer.create(run.address)
+        run.admit(peer, peers)
+        peers.append(peer)
+    reduce(peers)
+    return peers
+
+
+def reduce(peers):
+    for call in reduce_marked(peers, 5, COUNT):
+        check(call.wait(rc=harness.SUCCESS)["right"], f"{call!r} is wrong")
+
+
+def sockets(peers):
+    return [len(peer.local_sockets()) for peer in peers]
+
+
+def pipes(peer):
+    """Memory that it shares with other processes: for each one that it dials, and each that dials it."""
+    with open(f"/proc/{peer.pid}/maps", encoding="ascii") as maps:
+        return sum("memfd:pccl" in line for line in maps)
+
+
+def files(folder):
+    return len(os.listdir(folder)) if os.path.isdir(folder) else None
+
+
+def warnings(peer):
+    return [text for _, text in peer.logs if "no local sockets" in text]
+
+
+def test_files(run):
+    """Each communicator has a file, and takes it with it; one that wants TCP has none."""
+    run.start_master()
+    for peer in join(run, {"local": "tcp"}, {"local": "tcp"}):
+        peer.quit()
+    equal(files(run.local), None, "files of peers that use TCP only")
+    both = run.peer()
+    for slot in range(2):
+        both.create(run.address, slot=slot)
+    both.do("connect")
+    second = both.start("connect", slot=1)
+    both.do("admit")
+    second.wait(rc=harness.SUCCESS)
+    equal(files(run.local), 2, "files of two communicators")
+    both.do("destroy", slot=0)
+    equal(files(run.local), 1, "files after one was destroyed")
+    both.quit()
+    equal(files(run.local), 0, "files after both were destroyed")
+
+
+def test_killed(run):
+    """The file of a peer that was killed is removed when it is old; those of peers that live stay."""
+    run.start_master(silence_ms=1000, heartbeat_ms=100)
+    peers = join(run, {}, {})
+    peers[0].kill()
+    peers[1].do("update")  # its end is known
+    equal(files(run.local), 2, "files after a kill")
+    for name in os.listdir(run.local):
+        os.utime(os.path.join(run.local, name), (time.time() - 100,) * 2, follow_symlinks=False)
+    third = run.join(1, peers[1:])
+    equal(files(run.local), 2, "files of those who live")
+    reduce([peers[1], third])
+    equal(sockets([peers[1], third]), [TOGETHER, TOGETHER], "Unix sockets")
+    equal([pipes(peers[1]), pipes(third)], [2, 2], "pipes")
+
+
+def test_squatted(run):
+    """A directory that others can reach costs the fast path, and a line in the log."""
+    os.mkdir(run.local)
+    os.chmod(run.local, 0o777)
+    run.start_master()
+    peers = join(run, {}, {})
+    equal(sockets(peers), [0, 0], "Unix sockets")
+    equal([len(warnings(peer)) for peer in peers], [1, 1], "warnings")
+    check("expected mode 700" in warnings(peers[0])[0], f"the reason: {warnings(peers[0])}")
+    equal(files(run.local), 0, "files")
+
+
+def test_another_user(run):
+    """Peers of two users, one of them root, use TCP."""
+    need_root()
+    program = harness.executable("peer")
+    if not all(os.stat(path).st_mode & 1 for path in parents(program)):
+        harness.say("skipped: another user cannot run the program")
+        sys.exit(SKIPPED)
+    run.start_master()
+    user = {"prefix": [sys.executable, "-c", AS_NOBODY]}
+    peers = join(run, {}, {}, user)
+    equal(sockets(peers), [TOGETHER, TOGETHER, 0], "Unix sockets")
+    check(f"owned by user 0, expected {NOBODY}" in warnings(peers[2])[0], f"the reason: {warnings(peers[2])}")
+
+
+def parents(path):
+    while path != "/":
+        path = os.path.dirname(path)
+        yield path
+
+
+def test_two_networks(run):
+    """With one directory, two network namespaces are two hosts: what the network does not let through stays
+    out."""
+    need_root()
+    network = Network(2)
+    run.at_exit.append(network.remove)
+    network.build()
+    run.host = network.address(0)
+    run.start_master(prefix=network.prefix(0))
+    peers = join(run, {"prefix": network.prefix(0)}, {"prefix": network.prefix(1)})
+    equal(files(run.local), 2, "files in the directory of both")
+    equal(sockets(peers), [ALONE, ALONE], "Unix sockets")
+
+
+def test_two_containers(run):
+    """In one network namespace, with a /tmp each: they meet in a directory that both have, or use TCP."""
+    need_root()
+    container = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /tmp && exec "$0" "$@"']
+    shared = os.path.join(os.getcwd(), f"local-{os.getpid()}")
+    run.at_exit.append(lambda: shutil.rmtree(shared, ignore_errors=True))
+    run.environment.pop("XDG_RUNTIME_DIR", None)
+    run.start_master()
+    for local_dir, count in (("", ALONE), (shared, TOGETHER)):
+        peers = join(run, *2 * [{"prefix": container, "local_dir": local_dir}])
+        equal(sockets(peers), [count, count], f"Unix sockets with the directory '{local_dir}'")
+        for peer in peers:
+            peer.quit()
+
+
+harness.main()
