@@ -329,9 +329,9 @@ PCCL_EXPORT pcclResult_t pcclAllToAll(const void *sendbuf, void *recvbuf, size_t
 /*
  * Sends to one peer, which calls pcclRecv with this one's rank, as many elements of the same type, and the same
  * tag. peer is a rank; options->members only says whose. BLOCKS until the other one has all of it. The n-th send of
- * a tag meets the n-th receive of it by that peer from this one (since the last update of the topology), whichever
- * of their handles they use; both succeed, or both fail. Any number of one tag may be under way. No death elsewhere
- * disturbs the two; if one goes, the other is told. The buffer is only read, and alone_ok means nothing.
+ * a tag meets the n-th receive of it by that peer from this one, in the same group or in the communicator (since the
+ * last update of the topology). Both succeed, or both fail. Any number of one tag may be under way. If one of the two
+ * goes, or the group ends, both are told; no other death disturbs them. The buffer is only read. alone_ok has no use.
  * pcclSuccess
  * pcclInvalidArgument    as for pcclBroadcast; or peer is this peer's own rank, or of a list, but not in the group
  * pcclInvalidUsage       the two differ in count, data type, label, or in whether it goes through the master (ext.
@@ -339,7 +339,7 @@ PCCL_EXPORT pcclResult_t pcclAllToAll(const void *sendbuf, void *recvbuf, size_t
  *                        than 16 members it is longer than what goes through the master, and no group of the two
  *                        (pcclCreateGroup) is open (nothing was launched); and as for pcclAllReduceAsync
  * pcclTooFewPeers        this peer is alone in its group
- * pcclRankConnectionLost the other peer is gone; and as for pcclAwaitAsyncReduce
+ * pcclRankConnectionLost the other peer is gone, or the group has ended; and as for pcclAwaitAsyncReduce
  * pcclInternalError      as for pcclAwaitAsyncReduce
  */
 PCCL_EXPORT pcclResult_t pcclSend(const void *buffer, size_t count, pcclDataType_t datatype, uint32_t peer,
@@ -348,7 +348,7 @@ PCCL_EXPORT pcclResult_t pcclSend(const void *buffer, size_t count, pcclDataType
 
 #define PCCL_ANY_PEER UINT32_MAX /* in pcclRecv: whoever sends */
 /*
- * Receives from the peer of this rank, or from PCCL_ANY_PEER: from a member of the group that has sent the tag here.
+ * Receives from the peer of this rank, or from PCCL_ANY_PEER: from a member that has sent the tag in this same group.
  * Those who send take turns, sends of one keep their order. The first participant in info is who sent. BLOCKS.
  * pcclSuccess
  * pcclRankConnectionLost as for pcclSend; or nobody has sent before its deadline, or all others are gone

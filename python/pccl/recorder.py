@@ -84,7 +84,8 @@ Name = Tuple[Any, ...]
 
 def _name(operation: Dict[str, Any]) -> Name:
     """By which all peers call it."""
-    return (operation["subgroup"], *operation["era"], operation["tag"], operation["sequence"], operation["kind"])
+    whose = operation["subgroup"], operation.get("pair", 0)  # dumps of earlier versions have no pairs
+    return (*whose, *operation["era"], operation["tag"], operation["sequence"], operation["kind"])
 
 
 def _shown(dumps: Sequence[Dump]) -> Callable[[Optional[str]], str]:

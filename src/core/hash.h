@@ -8,7 +8,7 @@
 
 #include "core/base.h"
 
-enum { PCCL_HASH_WORDS = 9 };
+enum { PCCL_HASH_WORDS = 11 };
 
 struct pccl_hash_key {
     uint64_t factors[PCCL_HASH_WORDS];

@@ -101,8 +101,6 @@ void pccl_comm_group_close(struct pccl_communicator *comm, struct pccl_group_han
     bool open = group->open && comm->peer && pccl_id_equal(&comm->id, &group->self);
     group->open = false;
     if (open)
-        pccl_comm_sends_abort(&group->handle);
-    if (open)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_SUBGROUP_CLOSE, .subgroup = group->subgroup});
 }
 

@@ -801,17 +801,6 @@ void pccl_comm_ops_abort(struct pcclComm_t *handle)
             pccl_comm_op_abort(comm, operation_of(node), PCCL_CLASS_ABORTED, NULL);
 }
 
-void pccl_comm_sends_abort(const struct pcclComm_t *handle)
-{
-    struct pccl_communicator *comm = handle->comm;
-    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
-         node = pccl_table_after(&comm->operations.by_tag, node)) {
-        const struct pccl_comm_op *operation = operation_of(node);
-        if (operation->handle == handle && operation->op && operation->op->descriptor.collective == PCCL_SEND)
-            pccl_comm_op_abort(comm, operation, PCCL_CLASS_ABORTED, NULL);
-    }
-}
-
 void pccl_comm_ops_drop(struct pccl_communicator *comm, const struct pcclComm_t *handle)
 {
     struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag);

@@ -135,8 +135,6 @@ void pccl_comm_op_abort(struct pccl_communicator *comm, const struct pccl_comm_o
                         const struct pccl_text *reason);
 /* Asks all peers to abort all undecided operations of this handle. */
 void pccl_comm_ops_abort(struct pcclComm_t *handle);
-/* The same for sends only, which the end of a group does not end. */
-void pccl_comm_sends_abort(const struct pcclComm_t *handle);
 /*
  * Waits until all operations of this handle are over, and ends them. Nobody awaits them or launches
  * more.

@@ -29,7 +29,7 @@ struct pccl_watched_link {
 void pccl_comm_watch_ended(struct pccl_communicator *comm, const struct pccl_peer_op *op)
 {
     struct pccl_comm_watch *watch = &comm->watch;
-    if (op->class != PCCL_CLASS_NONE || op->instance.subgroup != 0)
+    if (op->class != PCCL_CLASS_NONE || !pccl_is_of_whole_group(&op->instance))
         return; /* what not all of the group take part in is no comparison */
     uint64_t took_us = comm->stepped_us - op->launched_us, took = took_us / SQUARES_US;
     watch->operations++;
@@ -225,7 +225,8 @@ static const struct pccl_sight_flow *find_ring_flow(const struct pccl_comm_op_jo
 static void add_ring_bytes(const struct pccl_comm_op_job *job, struct pccl_msg_sight *sight)
 {
     const struct pccl_sight_flow *flow = find_ring_flow(job);
-    if (!flow || !job->operation || job->operation->decided || job->restarts || job->job.config.instance.subgroup != 0)
+    if (!flow || !job->operation || job->operation->decided || job->restarts ||
+        !pccl_is_of_whole_group(&job->job.config.instance))
         return;
     const struct pccl_sight_counters counters = pccl_sight_read(flow);
     if (counters.moved == 0 || counters.opened == 0)

@@ -210,10 +210,13 @@ static const char *check_undecided(const struct pccl_peer_group *group, const st
     uint32_t done = 0;
     struct pccl_participants all = pccl_master_participants(group, op);
     PCCL_RULE(op->part_count == (op->parts != NULL ? all.count : 0), "an operation has a part for each participant");
-    bool is_named = pccl_master_names_subgroup(&op->instance) || pccl_is_pair(op->instance.subgroup);
+    bool is_named = pccl_master_names_subgroup(&op->instance) || op->instance.pair != 0;
     PCCL_RULE(op->subgroup == NULL || op->subgroup->founded == is_named,
               "an operation is of a subgroup that lives or of a pair, or founds a subgroup");
     PCCL_RULE(op->subgroup != NULL || !is_named, "its subgroup lives");
+    PCCL_RULE(!pccl_master_names_subgroup(&op->instance) ||
+                  pccl_master_find_subgroup(group, op->instance.subgroup) != NULL,
+              "an operation of a pair ends with its subgroup");
     for (uint32_t i = 0; i < op->part_count; i++) {
         const struct pccl_part *part = &op->parts[i];
         PCCL_RULE((part->payload != NULL) == (part->payload_bytes > 0), "a payload is as long as it says");

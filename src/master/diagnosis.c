@@ -102,6 +102,8 @@ static bool takes_part(const void *context, uint32_t position, const struct pccl
 {
     const struct members *members = context;
     const struct pccl_subgroup *subgroup = NULL;
+    if (instance->pair != 0)
+        return true;
     if (instance->subgroup == PCCL_FOUNDING) {
         const struct pccl_operation *op = pccl_master_operation(members->m, members->group, instance, false);
         subgroup = op != NULL ? op->subgroup : NULL;

@@ -41,7 +41,8 @@ struct pccl_operation {
     struct pccl_table_node by_instance;
     struct pccl_operation *older, *newer;
     struct pccl_instance instance;
-    struct pccl_subgroup *subgroup; /* or pair: whose it is; or, owned, who are founding one; NULL: the whole group */
+    struct pccl_subgroup
+        *subgroup; /* or pair: who takes part; or, owned, who are founding one; NULL: the whole group */
     struct pccl_descriptor descriptor;
     struct pccl_id described_by;
     bool described; /* somebody has said what it is */

@@ -65,7 +65,7 @@ static void want(struct pccl_master *m, struct pccl_peer_group *group, enum hubs
 void pccl_master_note_direct_use(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_operation *op)
 {
     enum hubs hubs = hubs_for((enum pccl_collective)op->descriptor.collective);
-    if (hubs == NO_HUB || op->tiny || op->instance.subgroup != 0 || !may_have_hubs(m, group))
+    if (hubs == NO_HUB || op->tiny || !pccl_is_of_whole_group(&op->instance) || !may_have_hubs(m, group))
         return;
     const struct pccl_remote *root = hubs != ALL_FROM_ALL ? pccl_master_find(m, &op->descriptor.root) : NULL;
     if (hubs == ALL_FROM_ALL || (root != NULL && root->group == group))

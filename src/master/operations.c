@@ -96,7 +96,7 @@ static void free_operation(struct pccl_master *m, struct pccl_peer_group *group,
     release_hold(group, op);
     free_parts(m, op);
     pccl_master_free_result(m, op);
-    if (pccl_is_pair(op->instance.subgroup))
+    if (op->instance.pair != 0)
         pccl_master_leave_pair(m, group, op->subgroup);
     pccl_release(&m->memory, op, sizeof *op);
 }
@@ -124,8 +124,8 @@ struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_
         op->subgroup = pccl_master_find_subgroup(group, instance->subgroup);
         PCCL_ASSERT(op->subgroup != NULL);
     }
-    if (pccl_is_pair(instance->subgroup)) {
-        op->subgroup = pccl_master_enter_pair(m, group, instance->subgroup);
+    if (instance->pair != 0) {
+        op->subgroup = pccl_master_enter_pair(m, group, instance->pair);
         if (op->subgroup == NULL) {
             pccl_release(&m->memory, op, sizeof *op);
             return NULL;
@@ -150,7 +150,7 @@ void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_peer_group *g
 {
     for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
         next = op->newer;
-        if (!op->decided && op->instance.subgroup == 0)
+        if (!op->decided && pccl_is_of_whole_group(&op->instance))
             free_operation(m, group, op);
     }
     count_under_way(group);
@@ -160,7 +160,7 @@ void pccl_master_await_anew(struct pccl_master *m, struct pccl_peer_group *group
 {
     PCCL_ASSERT(group->held_count == 0);
     for (struct pccl_operation *op = group->oldest; op != NULL; op = op->newer) {
-        if (op->decided || op->instance.subgroup != 0)
+        if (op->decided || !pccl_is_of_whole_group(&op->instance))
             continue;
         free_parts(m, op);
         op->done_count = 0;
@@ -176,20 +176,23 @@ void pccl_master_drop_operations(struct pccl_master *m, struct pccl_peer_group *
     count_under_way(group);
 }
 
+/* Of a subgroup or a pair. */
+static void drop_operation(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
+{
+    for (uint32_t i = 0; i < op->part_count; i++)
+        op->subgroup->members[i]->under_way -= op->parts[i].done;
+    free_operation(m, group, op);
+}
+
 void pccl_master_drop_operations_of(struct pccl_master *m, struct pccl_peer_group *group,
                                     const struct pccl_subgroup *subgroup)
 {
     for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
         next = op->newer;
-        if (op->subgroup != subgroup)
-            continue;
-        if (op->instance.subgroup == PCCL_FOUNDING) { /* decided: it stays until all know its outcome */
+        if (op->instance.subgroup == subgroup->name) /* among them those of its pairs */
+            drop_operation(m, group, op);
+        else if (op->subgroup == subgroup) /* its founding is decided, and stays until all know its outcome */
             op->subgroup = NULL;
-            continue;
-        }
-        for (uint32_t i = 0; i < op->part_count; i++)
-            subgroup->members[i]->under_way -= op->parts[i].done;
-        free_operation(m, group, op);
     }
 }
 
@@ -197,11 +200,8 @@ void pccl_master_drop_departed_pairs(struct pccl_master *m, struct pccl_peer_gro
 {
     for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
         next = op->newer;
-        if (!pccl_is_pair(op->instance.subgroup) || pccl_master_departing_of(op->subgroup) == NULL)
-            continue;
-        for (uint32_t i = 0; i < op->part_count; i++)
-            op->subgroup->members[i]->under_way -= op->parts[i].done;
-        free_operation(m, group, op);
+        if (op->instance.pair != 0 && pccl_master_departing_of(op->subgroup) != NULL)
+            drop_operation(m, group, op);
     }
 }
 
@@ -341,7 +341,7 @@ static void hold(struct pccl_master *m, struct pccl_peer_group *group, struct pc
 void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                        enum pccl_class class, const struct pccl_text *reason)
 {
-    if (class != PCCL_CLASS_PEER_LOST && op->instance.subgroup == 0 && !pccl_master_is_view_known(group)) {
+    if (class != PCCL_CLASS_PEER_LOST && pccl_is_of_whole_group(&op->instance) && !pccl_master_is_view_known(group)) {
         hold(m, group, op, class, reason, UINT64_MAX);
         return;
     }
@@ -390,7 +390,7 @@ void pccl_master_commit_remaining(struct pccl_master *m, struct pccl_peer_group 
 {
     for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
         next = op->newer;
-        if (op->decided || op->tiny || op->done_count == 0 || pccl_is_pair(op->instance.subgroup))
+        if (op->decided || op->tiny || op->done_count == 0 || op->instance.pair != 0)
             continue;
         struct pccl_participants them = pccl_master_participants(group, op);
         bool all = true, any = false;
@@ -420,9 +420,10 @@ static bool is_of_subgroup(struct pccl_master *m, struct pccl_remote *from, cons
 /* false: the other one has gone, and the news is under way; or the sender is not in it, and is removed. */
 static bool is_of_pair(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
 {
-    enum pccl_pairing pairing = pccl_master_pairing(from->group, instance->subgroup, from);
+    enum pccl_pairing pairing = pccl_master_pairing(from->group, instance, from);
     if (pairing == PCCL_PAIR_OF_OTHERS)
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it named an operation of a pair that it is not in");
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL,
+                           "it named an operation of a pair that it is not in, or that is not in its subgroup");
     return pairing == PCCL_PAIR_WHOLE;
 }
 
@@ -435,9 +436,9 @@ bool pccl_master_concerns(struct pccl_master *m, struct pccl_remote *from, const
     }
     if (instance->joint != joint || instance->sync != from->group->sync)
         return false;
-    if (pccl_is_pair(instance->subgroup))
-        return is_of_pair(m, from, instance);
-    return !pccl_master_names_subgroup(instance) || is_of_subgroup(m, from, instance);
+    if (pccl_master_names_subgroup(instance) && !is_of_subgroup(m, from, instance))
+        return false;
+    return instance->pair == 0 || is_of_pair(m, from, instance);
 }
 
 /* false: it is in, or founds, too many subgroups, and is removed. */
@@ -529,7 +530,7 @@ static bool fits(const struct pccl_master *m, const struct pccl_remote *from, co
     uint32_t world = from->group->ring_count;
     if (pccl_master_names_subgroup(instance))
         world = pccl_master_find_subgroup(from->group, instance->subgroup)->world;
-    if (pccl_is_pair(instance->subgroup))
+    if (instance->pair != 0)
         world = 2;
     if (instance->subgroup == PCCL_FOUNDING)
         world = (uint32_t)done->descriptor.count;
@@ -552,7 +553,7 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
     if (!pccl_master_concerns(m, from, &done->instance))
         return;
     struct pccl_peer_group *group = from->group;
-    int order = done->instance.subgroup == 0 ? pccl_epoch_compare(&done->view, &group->view) : 0;
+    int order = pccl_is_of_whole_group(&done->instance) ? pccl_epoch_compare(&done->view, &group->view) : 0;
     if (order < 0)
         return; /* PROTOCOL 6.5: launched before the view; a `view_ack` ends it */
     if (order > 0 || !fits(m, from, done)) {
@@ -698,7 +699,7 @@ static bool is_said_again(const struct pccl_remote *from, const struct pccl_inst
                           const struct pccl_epoch *view)
 {
     const struct pccl_peer_group *group = from->group;
-    return instance->subgroup == 0 && pccl_epoch_compare(view, &group->view) < 0 &&
+    return pccl_is_of_whole_group(instance) && pccl_epoch_compare(view, &group->view) < 0 &&
            pccl_epoch_compare(view, &group->firm) >= 0;
 }
 
@@ -814,18 +815,17 @@ void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from
     pccl_master_abort(m, from->group, op, class, &reason);
 }
 
-/* Is it a view that the member was told, with no more operations than callers can hold? */
+/* Is it a view that the member was told? */
 static bool may_acknowledge(const struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
 {
-    return from->views_owed > 0 && ack->instances_count <= PCCL_OPS_HELD_MAX &&
-           pccl_epoch_compare(&ack->view, &from->view_acknowledged) > 0 &&
+    return from->views_owed > 0 && pccl_epoch_compare(&ack->view, &from->view_acknowledged) > 0 &&
            pccl_epoch_compare(&ack->view, &from->group->view) <= 0;
 }
 
 static void aborted_by_view(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
 {
-    if (instance->subgroup != 0) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it let a view abort an operation of a subgroup");
+    if (!pccl_is_of_whole_group(instance)) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it let a view abort an operation of a subgroup or pair");
         return;
     }
     if (!pccl_master_concerns(m, from, instance))

@@ -296,6 +296,7 @@ static void json_wait(const struct pccl_wait *wait, bool first, struct pccl_prin
         put_exact(print, "tag", wait->instance.tag);
         put_u64(print, "use", wait->instance.use);
         put_exact(print, "subgroup", wait->instance.subgroup);
+        put_exact(print, "pair", wait->instance.pair);
         put_u64(print, "finished", wait->finished);
     } else {
         put_u64(print, "round", wait->round);
@@ -498,7 +499,7 @@ static void text_wait(const struct pccl_figures *f, const struct pccl_wait *wait
     pccl_describe_call(&text, wait->call, wait->collective, operation ? wait->instance.tag : wait->round);
     if (operation || wait->call == PCCL_CALL_SYNC)
         pccl_text_append(&text, " of group %u", wait->group);
-    if (operation && wait->instance.subgroup != 0)
+    if (operation && !pccl_is_of_whole_group(&wait->instance))
         pccl_text_add(&text, " (subgroup or pair)");
     pccl_text_append(&text, ", for %s: %u of %u have come", pccl_duration_str(wait->since_us), wait->come_count,
                      wait->world);

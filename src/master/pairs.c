@@ -23,22 +23,32 @@ static struct pccl_remote *numbered(const struct pccl_peer_group *group, uint64_
     return found;
 }
 
-enum pccl_pairing pccl_master_pairing(const struct pccl_peer_group *group, uint64_t name,
+enum pccl_pairing pccl_master_pairing(const struct pccl_peer_group *group, const struct pccl_instance *instance,
                                       const struct pccl_remote *remote)
 {
-    const struct pccl_subgroup *pair = find_pair(group, name);
-    if (pair != NULL)
-        return pccl_master_seat_in(pair, remote) < pair->count ? PCCL_PAIR_WHOLE : PCCL_PAIR_OF_OTHERS;
-    const struct pccl_remote *source = numbered(group, pccl_pair_source(name));
-    const struct pccl_remote *destination = numbered(group, pccl_pair_destination(name));
+    const struct pccl_subgroup *pair = find_pair(group, instance->pair), *subgroup = NULL;
+    const struct pccl_remote *source, *destination;
+    if (pair != NULL) {
+        source = pair->members[pair->ring[0]];
+        destination = pair->members[pair->ring[1]];
+    } else {
+        source = numbered(group, pccl_pair_source(instance->pair));
+        destination = numbered(group, pccl_pair_destination(instance->pair));
+    }
     if ((source == remote) == (destination == remote))
         return PCCL_PAIR_OF_OTHERS;
-    return source != NULL && destination != NULL ? PCCL_PAIR_WHOLE : PCCL_PAIR_BROKEN;
+    if (source == NULL || destination == NULL)
+        return PCCL_PAIR_BROKEN;
+    if (instance->subgroup != 0)
+        subgroup = pccl_master_find_subgroup(group, instance->subgroup);
+    bool apart = subgroup != NULL && (pccl_master_seat_in(subgroup, source) == subgroup->count ||
+                                      pccl_master_seat_in(subgroup, destination) == subgroup->count);
+    return apart ? PCCL_PAIR_OF_OTHERS : PCCL_PAIR_WHOLE;
 }
 
 bool pccl_master_fits_pair(const struct pccl_msg_done *done, const struct pccl_remote *from)
 {
-    bool is_source = pccl_pair_source(done->instance.subgroup) == from->admitted;
+    bool is_source = pccl_pair_source(done->instance.pair) == from->admitted;
     return pccl_id_equal(&done->descriptor.root, &from->id) == is_source;
 }
 
@@ -76,13 +86,19 @@ void pccl_master_leave_pair(struct pccl_master *m, struct pccl_peer_group *group
 
 struct listen {
     struct pccl_table_node by_tag;
+    uint64_t subgroup, tag;
     uint32_t count; /* how many more may be offered: 1 or more */
 };
 
-static struct listen *find_listen(const struct pccl_remote *remote, uint64_t tag)
+static struct listen *find_listen(const struct pccl_remote *remote, uint64_t subgroup, uint64_t tag)
 {
-    struct pccl_table_node *node = pccl_table_find(&remote->listens, tag);
-    return node != NULL ? PCCL_CONTAINER_OF(node, struct listen, by_tag) : NULL;
+    struct pccl_table_node *node = pccl_table_find(&remote->listens, subgroup + tag);
+    for (; node != NULL; node = pccl_table_find_next(node)) {
+        struct listen *listen = PCCL_CONTAINER_OF(node, struct listen, by_tag);
+        if (listen->tag == tag && listen->subgroup == subgroup)
+            return listen;
+    }
+    return NULL;
 }
 
 static void forget_listen(struct pccl_master *m, struct pccl_remote *remote, struct listen *listen)
@@ -99,12 +115,13 @@ void pccl_master_forget_listens(struct pccl_master *m, struct pccl_remote *remot
 
 void pccl_master_offer(struct pccl_master *m, struct pccl_operation *op)
 {
-    if (!pccl_is_pair(op->instance.subgroup) || op->decided || !op->tiny || op->offered || op->done_count != 1)
+    if (op->instance.pair == 0 || op->decided || !op->tiny || op->offered || op->done_count != 1)
         return;
     const struct pccl_subgroup *pair = op->subgroup;
-    uint32_t seat = pair->members[0]->admitted == pccl_pair_destination(op->instance.subgroup) ? 0 : 1;
+    uint32_t seat = pair->members[0]->admitted == pccl_pair_destination(op->instance.pair) ? 0 : 1;
     struct pccl_remote *receiver = pair->members[seat];
-    struct listen *listen = op->parts[seat].done ? NULL : find_listen(receiver, op->instance.tag);
+    struct listen *listen =
+        op->parts[seat].done ? NULL : find_listen(receiver, op->instance.subgroup, op->instance.tag);
     if (listen == NULL)
         return;
     op->offered = true;
@@ -116,7 +133,7 @@ void pccl_master_offer(struct pccl_master *m, struct pccl_operation *op)
 
 void pccl_master_listen(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_listen *asked)
 {
-    struct listen *listen = find_listen(from, asked->tag);
+    struct listen *listen = find_listen(from, asked->subgroup, asked->tag);
     if (asked->count == 0) {
         if (listen != NULL)
             forget_listen(m, from, listen);
@@ -132,11 +149,13 @@ void pccl_master_listen(struct pccl_master *m, struct pccl_remote *from, const s
             pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
             return;
         }
-        pccl_table_insert(&from->listens, &listen->by_tag, asked->tag);
+        listen->subgroup = asked->subgroup;
+        listen->tag = asked->tag;
+        pccl_table_insert(&from->listens, &listen->by_tag, asked->subgroup + asked->tag);
     }
     listen->count = asked->count;
     for (struct pccl_operation *op = from->group->oldest; op != NULL; op = op->newer)
-        if (op->instance.tag == asked->tag && pccl_is_pair(op->instance.subgroup) &&
-            pccl_pair_destination(op->instance.subgroup) == from->admitted)
+        if (op->instance.tag == asked->tag && op->instance.subgroup == asked->subgroup &&
+            pccl_pair_destination(op->instance.pair) == from->admitted)
             pccl_master_offer(m, op);
 }

@@ -1,7 +1,7 @@
 /*
- * Pairs (PROTOCOL 16): two members, one of whom sends to the other. Nobody founds them: their names
- * say who they are. One is kept as a subgroup is, for as long as there is an operation of it, and
- * has neither seats nor links nor an end that is told.
+ * Pairs (PROTOCOL 16): two members, one of whom sends to the other, in the whole group or in a subgroup. Nobody founds
+ * them: their names say who they are. One is kept as a subgroup is, for as long as there is an operation of it, be that
+ * of the group or of any subgroup, and has neither seats nor links nor an end that is told.
  */
 #ifndef PCCL_MASTER_PAIRS_H
 #define PCCL_MASTER_PAIRS_H
@@ -9,11 +9,12 @@
 #include "master/state.h"
 
 enum pccl_pairing {
-    PCCL_PAIR_OF_OTHERS, /* the member is not in the pair of this name */
+    PCCL_PAIR_OF_OTHERS, /* the member is not in the pair, or one of the two is not in the subgroup */
     PCCL_PAIR_BROKEN,    /* it is, and the other is no member of the group (any more) */
     PCCL_PAIR_WHOLE,
 };
-enum pccl_pairing pccl_master_pairing(const struct pccl_peer_group *group, uint64_t name,
+/* Of an operation of a pair. If its subgroup does not live, that says nothing. */
+enum pccl_pairing pccl_master_pairing(const struct pccl_peer_group *group, const struct pccl_instance *instance,
                                       const struct pccl_remote *remote);
 /* Does the descriptor of a send say the same as its name about which of the two this member is? */
 bool pccl_master_fits_pair(const struct pccl_msg_done *done, const struct pccl_remote *from);

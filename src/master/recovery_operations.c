@@ -68,7 +68,7 @@ static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct 
     struct pccl_subgroup *founded = op->decided && op->instance.subgroup == PCCL_FOUNDING ? op->subgroup : NULL;
     if (founded != NULL)
         pccl_master_vouch(founded, from); /* it will be told */
-    if (op->decided || (op->instance.subgroup == 0 && !pccl_epoch_equal(&fields->view, &from->group->view)))
+    if (op->decided || (pccl_is_of_whole_group(&op->instance) && !pccl_epoch_equal(&fields->view, &from->group->view)))
         return;
     struct pccl_choice choice = {.why = PCCL_CHOICE_NONE};
     if (fields->choice_count > 0)
@@ -85,7 +85,7 @@ static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct 
         (!pccl_descriptor_equal(&op->descriptor, &done.descriptor) || op->tiny != (done.tiny != 0)))
         return; /* it says DONE again after the recovery, and the mismatch is found then */
     uint32_t world = from->group->old_ring_count;
-    if (op->instance.subgroup != 0)
+    if (!pccl_is_of_whole_group(&op->instance))
         world = op->instance.subgroup == PCCL_FOUNDING ? (uint32_t)fields->descriptor.count : op->subgroup->world;
     if (!pccl_master_contribution_fits(&done, from, world, PCCL_TINY_BYTES_MAX) || !has_seat(op, from)) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it reported an impossible operation");
@@ -132,27 +132,33 @@ void pccl_master_rebuild_subgroups(struct pccl_master *m)
 }
 
 /* false: of a pair that the view without the other one ends. */
-static bool is_of_pair(struct pccl_master *m, struct pccl_remote *remote, uint64_t name)
+static bool is_of_pair(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_instance *instance)
 {
-    enum pccl_pairing pairing = pccl_master_pairing(remote->group, name, remote);
+    enum pccl_pairing pairing = pccl_master_pairing(remote->group, instance, remote);
     if (pairing == PCCL_PAIR_OF_OTHERS && !remote->departing && !remote->report->renumbered)
-        pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported an operation of a pair that it is not in");
+        pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL,
+                           "it reported an operation of a pair that it is not in, or that is not in its subgroup");
     return pairing == PCCL_PAIR_WHOLE;
 }
 
-/* Is it of an operation that the others may not know, too? false: of a subgroup that has ended for all. */
-static bool is_known(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_instance *instance)
+/* false: of one that has ended for all. */
+static bool is_of_subgroup(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_instance *instance)
 {
-    if (is_current(m, remote, instance) && pccl_is_pair(instance->subgroup))
-        return is_of_pair(m, remote, instance->subgroup);
-    if (!is_current(m, remote, instance) || !pccl_master_names_subgroup(instance))
-        return is_current(m, remote, instance);
     const struct pccl_subgroup *subgroup = pccl_master_find_subgroup(remote->group, instance->subgroup);
     bool member = subgroup == NULL || pccl_master_seat_in(subgroup, remote) < subgroup->count || remote->departing;
     if (!member)
         pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL,
                            "it reported an operation of a subgroup that it is not in");
     return member && subgroup != NULL;
+}
+
+/* Is it of an operation that the others may not know, too? */
+static bool is_known(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_instance *instance)
+{
+    if (!is_current(m, remote, instance) ||
+        (pccl_master_names_subgroup(instance) && !is_of_subgroup(m, remote, instance)))
+        return false;
+    return instance->pair == 0 || is_of_pair(m, remote, instance);
 }
 
 void pccl_master_merge_reports(struct pccl_master *m, bool outcomes)

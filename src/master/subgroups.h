@@ -39,10 +39,10 @@ static inline uint32_t pccl_master_seat(const struct pccl_operation *op, const s
 
 /* NULL: there is none, or not any more. */
 struct pccl_subgroup *pccl_master_find_subgroup(const struct pccl_peer_group *group, uint64_t name);
-/* A founded one, not a pair. */
+/* A founded one, or none: nobody founds one in a pair, so no subgroup has that name. */
 static inline bool pccl_master_names_subgroup(const struct pccl_instance *instance)
 {
-    return instance->subgroup != 0 && (instance->subgroup & PCCL_PAIR_BIT) == 0;
+    return instance->subgroup != 0 && (instance->subgroup != PCCL_FOUNDING || instance->pair != 0);
 }
 
 /* ---- founding ---- */

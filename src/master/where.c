@@ -94,11 +94,11 @@ static bool may_have_come(struct pccl_master *m, const struct pccl_remote *remot
 /* Of those in the group, who takes part in the operation. */
 static bool takes_part(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_instance *instance)
 {
-    if (instance->subgroup == 0)
+    if (pccl_is_of_whole_group(instance))
         return true;
     const struct pccl_operation *op = pccl_master_operation(m, remote->group, instance, false);
-    if (op == NULL && pccl_is_pair(instance->subgroup))
-        return pccl_master_pairing(remote->group, instance->subgroup, remote) != PCCL_PAIR_OF_OTHERS;
+    if (op == NULL && instance->pair != 0)
+        return pccl_master_pairing(remote->group, instance, remote) != PCCL_PAIR_OF_OTHERS;
     const struct pccl_subgroup *subgroup =
         op != NULL ? op->subgroup : pccl_master_find_subgroup(remote->group, instance->subgroup);
     return subgroup == NULL || pccl_master_seat_in(subgroup, remote) < subgroup->count;

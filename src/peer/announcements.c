@@ -76,8 +76,7 @@ void pccl_peer_drop_announcements(struct pccl_peer *p, bool all)
 /* By a member, and this peer is to receive it. */
 static bool is_send_to_this(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    return p->state == PCCL_PEER_MEMBER && pccl_is_pair(instance->subgroup) &&
-           pccl_peer_source_of(p, instance->subgroup) != NULL;
+    return p->state == PCCL_PEER_MEMBER && instance->pair != 0 && pccl_peer_source_of(p, instance->pair) != NULL;
 }
 
 /*
@@ -128,25 +127,26 @@ void pccl_peer_keep_offer(struct pccl_peer *p, const struct pccl_instance *insta
     struct pccl_announcement *announcement = add(p, instance, true);
     if (announcement == NULL)
         return;
-    announcement->from = *pccl_peer_source_of(p, instance->subgroup);
+    announcement->from = *pccl_peer_source_of(p, instance->pair);
     announcement->offered = true;
 }
 
-/* Does it take part in an operation of this subgroup, this pair, or the whole group? */
-static bool takes_part(const struct pccl_peer *p, uint64_t subgroup, const struct pccl_id *id)
+/* Does it take part in this operation of a pair, a subgroup, or the whole group? */
+static bool takes_part(const struct pccl_peer *p, const struct pccl_instance *instance, const struct pccl_id *id)
 {
-    if (pccl_is_pair(subgroup)) {
-        const struct pccl_id *other = pccl_peer_other_of(p, subgroup);
+    if (instance->pair != 0) {
+        const struct pccl_id *other = pccl_peer_other_of(p, instance->pair);
         return other != NULL && pccl_id_equal(other, id);
     }
-    return pccl_peer_is_in_group(p, id) && (subgroup == 0 || pccl_peer_is_in_subgroup(p, subgroup, id));
+    return pccl_peer_is_in_group(p, id) &&
+           (instance->subgroup == 0 || pccl_peer_is_in_subgroup(p, instance->subgroup, id));
 }
 
 void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_peer_op *op,
                                 const struct pccl_announcement *announcement)
 {
     struct pccl_text reason;
-    if (announcement->offered || !takes_part(p, op->instance.subgroup, &announcement->from))
+    if (announcement->offered || !takes_part(p, &op->instance, &announcement->from))
         return;
     pccl_describe_difference(&reason, &(struct pccl_described){&announcement->from, &announcement->descriptor, false},
                              &(struct pccl_described){&p->config.id, &op->descriptor, true});

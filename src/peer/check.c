@@ -61,28 +61,28 @@ static bool is_of_this_era(const struct pccl_peer *p, const struct pccl_instance
     return instance->joint == pccl_peer_joint(p) && instance->sync == p->rounds[PCCL_ROUND_SYNC];
 }
 
-/* The whole group's always does. */
-static bool lives(const struct pccl_peer *p, uint64_t subgroup)
+/* The whole group always does. */
+static bool lives(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    if (subgroup == PCCL_OPEN_PAIR)
-        return p->ring_count > 1;
-    if (pccl_is_pair(subgroup))
-        return pccl_peer_other_of(p, subgroup) != NULL;
-    const struct pccl_peer_subgroup *found = pccl_peer_find_subgroup(p, subgroup);
-    return subgroup == 0 || subgroup == PCCL_FOUNDING || (found != NULL && !found->ended);
+    if (instance->pair == PCCL_OPEN_PAIR && p->ring_count < 2)
+        return false;
+    if (instance->pair != 0 && instance->pair != PCCL_OPEN_PAIR && pccl_peer_other_of(p, instance->pair) == NULL)
+        return false;
+    const struct pccl_peer_subgroup *found = pccl_peer_find_subgroup(p, instance->subgroup);
+    return instance->subgroup == 0 || instance->subgroup == PCCL_FOUNDING || (found != NULL && !found->ended);
 }
 
 static const char *check_open(const struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     PCCL_RULE(p->state == PCCL_PEER_MEMBER, "only a member has undecided operations");
     PCCL_RULE(op->held, "an undecided operation has a caller");
-    PCCL_RULE(op->instance.subgroup != 0 || pccl_epoch_equal(&op->start_view, &p->view),
+    PCCL_RULE(!pccl_is_of_whole_group(&op->instance) || pccl_epoch_equal(&op->start_view, &p->view),
               "an undecided operation of the whole group was launched in this view");
-    PCCL_RULE(lives(p, op->instance.subgroup), "an undecided operation is of a subgroup or pair that lives");
+    PCCL_RULE(lives(p, &op->instance), "an undecided operation is of a subgroup or pair that lives");
     PCCL_RULE(op->complete || op->state != PCCL_OP_DONE, "an operation that is done is complete");
     PCCL_RULE((op->payload != NULL) == (op->payload_capacity > 0), "an operation has the room for its payload");
     PCCL_RULE(op->payload_bytes <= op->payload_capacity, "a payload is within its room");
-    PCCL_RULE((op->state == PCCL_OP_OPEN) == (op->instance.subgroup == PCCL_OPEN_PAIR),
+    PCCL_RULE((op->state == PCCL_OP_OPEN) == (op->instance.pair == PCCL_OPEN_PAIR),
               "a receive from anybody has a name when somebody is chosen");
     PCCL_RULE(!op->tiny || op->complete || op->abort_sent || op->state == PCCL_OP_OPEN,
               "a tiny operation that never started is to be aborted");

@@ -144,8 +144,8 @@ enum pccl_peer_event_kind {
 };
 
 struct pccl_launch {
-    uint64_t subgroup;    /* its name; 0: the whole group; ignored for a send, but from anybody, as are `members` */
-    uint64_t among;       /* the machine's own */
+    uint64_t subgroup;    /* its name; 0: the whole group */
+    uint64_t pair;        /* the machine's own */
     struct pccl_id other; /* of a send, whose root is who sends: this peer or the other one; 0: from anybody */
     uint64_t tag;         /* ignored for a founding, as is `subgroup` */
     struct pccl_descriptor descriptor;
@@ -159,7 +159,7 @@ struct pccl_launch {
     struct pccl_choice choice;
     /*
      * The members, in canonical order, that the form of the buffers depends on; NULL: on none, and
-     * in a subgroup. Of a founding, in any order: who founds it.
+     * in a subgroup. Ignored for a send. Of a founding, in any order: who founds it.
      */
     const struct pccl_id *members;
     uint32_t member_count;

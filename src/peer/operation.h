@@ -35,7 +35,6 @@ struct pccl_peer_op {
     uint64_t decision;     /* the master's number of the outcome; 0: not told yet */
     bool tiny;
     bool from_anybody; /* a receive whose caller named nobody; once somebody is chosen that is the root */
-    uint64_t among;    /* ... in this subgroup alone; 0: in the whole group */
     bool started;      /* op_start was called for it */
     bool complete;  /* `done` was said; a bulk operation may still fail after that, or be committed although it did */
     bool held;      /* the caller has not released it */

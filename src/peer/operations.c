@@ -84,12 +84,12 @@ static bool is_root(const struct pccl_peer *p, const struct pccl_descriptor *des
 /* How many take part; 0: there is no such subgroup. */
 static uint32_t world_of(const struct pccl_peer *p, const struct pccl_launch *launch)
 {
+    if (launch->pair != 0)
+        return 2;
     if (launch->subgroup == 0)
         return p->ring_count;
     if (launch->subgroup == PCCL_FOUNDING)
         return (uint32_t)launch->descriptor.count;
-    if (pccl_is_pair(launch->subgroup))
-        return 2;
     const struct pccl_peer_subgroup *subgroup = pccl_peer_open_subgroup(p, launch->subgroup);
     return subgroup != NULL ? subgroup->count : 0;
 }
@@ -115,9 +115,12 @@ static enum pccl_status may_launch_in(const struct pccl_peer *p, const struct pc
         return PCCL_ARGUMENT;
     if (subgroup->ended)
         return PCCL_PEER_LOST;
-    bool has_root = pccl_collective_has_root(launch->descriptor.collective) && launch->given_up == PCCL_CLASS_NONE;
-    return has_root && !pccl_peer_is_in_subgroup(p, launch->subgroup, &launch->descriptor.root) ? PCCL_ARGUMENT
-                                                                                                : PCCL_OK;
+    bool is_send = launch->descriptor.collective == PCCL_SEND;
+    bool names_one =
+        is_send ? !pccl_id_is_zero(&launch->other)
+                : pccl_collective_has_root(launch->descriptor.collective) && launch->given_up == PCCL_CLASS_NONE;
+    const struct pccl_id *one = is_send ? &launch->other : &launch->descriptor.root;
+    return names_one && !pccl_peer_is_in_subgroup(p, launch->subgroup, one) ? PCCL_ARGUMENT : PCCL_OK;
 }
 
 static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch *launch)
@@ -126,13 +129,12 @@ static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch
         return PCCL_USAGE;
     if (pccl_peer_is_in_quiet_call(p))
         return PCCL_USAGE; /* PROTOCOL 5.1: the era is about to change */
-    bool of_pair = pccl_is_pair(launch->subgroup);
-    if (launch->subgroup != 0 && launch->subgroup != PCCL_FOUNDING && !of_pair) {
+    if (launch->subgroup != 0 && launch->subgroup != PCCL_FOUNDING) {
         enum pccl_status status = may_launch_in(p, launch);
         if (status != PCCL_OK)
             return status;
     }
-    if (!of_pair && pccl_peer_find_held(p, launch->subgroup, launch->tag) != NULL)
+    if (launch->pair == 0 && pccl_peer_find_held(p, launch->subgroup, launch->tag) != NULL)
         return PCCL_ARGUMENT;
     if (!has_fitting_payload(p, launch))
         return PCCL_ARGUMENT;
@@ -156,7 +158,7 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
     op->deadline_us = timeout_ms != 0 ? p->now_us + timeout_ms * UINT64_C(1000) : UINT64_MAX;
     op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
     pccl_peer_arm(p, pccl_min_u64(op->deadline_us, op->where_us));
-    if (pccl_is_pair(launch->subgroup) && !op->tiny)
+    if (launch->pair != 0 && !op->tiny)
         pccl_peer_arm(p, op->launched_us + PATIENCE_US);
 }
 
@@ -191,7 +193,7 @@ static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *
     (*op)->payload = payload;
     (*op)->payload_bytes = launch->tiny ? launch->payload_bytes : 0;
     (*op)->payload_capacity = room;
-    if (launch->subgroup == 0)
+    if (pccl_is_of_whole_group(instance))
         (*op)->start_view = p->view;
     (*op)->state = PCCL_OP_RUNNING;
     return PCCL_OK;
@@ -218,10 +220,9 @@ static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pcc
         pccl_peer_op_abort(p, op, launch->given_up, launch->reason);
         return;
     }
-    if (launch->subgroup == PCCL_OPEN_PAIR) {
+    if (launch->pair == PCCL_OPEN_PAIR) {
         op->state = PCCL_OP_OPEN;
         op->from_anybody = true;
-        op->among = launch->among;
         pccl_list_append(&p->open, &op->in_open);
         return;
     }
@@ -251,14 +252,15 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
         status = pccl_peer_need_choice(p, launch->subgroup, launch->tag);
     if (status != PCCL_OK)
         return status;
-    struct pccl_use *use = pccl_peer_need_use(p, launch->subgroup, launch->tag);
-    if (use == NULL)
-        return p->uses.count >= PCCL_TAGS_PER_ERA_MAX ? PCCL_LIMIT : PCCL_MEMORY;
     struct pccl_instance instance = {.subgroup = launch->subgroup,
+                                     .pair = launch->pair,
                                      .joint = pccl_peer_joint(p),
                                      .sync = p->rounds[PCCL_ROUND_SYNC],
-                                     .tag = launch->tag,
-                                     .use = use->launches};
+                                     .tag = launch->tag};
+    struct pccl_use *use = pccl_peer_need_use(p, &instance);
+    if (use == NULL)
+        return p->uses.count >= PCCL_TAGS_PER_ERA_MAX ? PCCL_LIMIT : PCCL_MEMORY;
+    instance.use = use->launches;
     struct pccl_peer_op *tombstone = pccl_peer_find_instance(p, &instance);
     uint32_t needed = pccl_peer_is_followed(&launch->descriptor, launch->tiny) ? 2 : 1;
     if (p->op_count - p->tombstone_count + p->followed_count + needed > PCCL_OPS_PER_PEER_MAX)
@@ -267,7 +269,8 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
         PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
         tombstone->state = PCCL_OP_DECIDED;
         p->tombstone_count--;
-        (void)pccl_peer_take_gap(p, launch->subgroup, launch->tag);
+        if (launch->pair == 0)
+            (void)pccl_peer_take_gap(p, launch->subgroup, launch->tag);
         note_members(p, tombstone);
         pccl_peer_confirm(p, tombstone, tombstone->decision);
         *op = tombstone;
@@ -331,16 +334,18 @@ static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launc
     if (!pccl_id_equal(&launch->descriptor.root, sends ? &p->config.id : &launch->other) ||
         pccl_id_equal(&launch->other, &p->config.id))
         return PCCL_ARGUMENT;
-    if (has_too_few_peers(p))
+    if (launch->subgroup == 0 && has_too_few_peers(p))
         return refuse_and_show(p, PCCL_TOO_FEW_PEERS);
+    enum pccl_status status = launch->subgroup != 0 ? may_launch_in(p, launch) : PCCL_OK;
+    if (status != PCCL_OK)
+        return status;
     send.members = NULL;
     p->has_news = true;
     if (!sends && pccl_id_is_zero(&launch->other)) {
-        send.subgroup = PCCL_OPEN_PAIR;
-        send.among = launch->subgroup;
+        send.pair = PCCL_OPEN_PAIR;
         return launch_one(p, &send, op);
     }
-    enum pccl_status status = pccl_peer_name_pair(p, &launch->other, sends, &send.subgroup);
+    status = pccl_peer_name_pair(p, &launch->other, sends, &send.pair);
     if (status != PCCL_OK)
         return status == PCCL_PEER_LOST ? refuse_and_show(p, status) : status;
     if (!launch->tiny && !pccl_peer_has_links_with(p, &launch->other))
@@ -489,12 +494,13 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_peer_op *op, const st
     decide(p, op, (enum pccl_class)outcome->class, reason);
 }
 
-/* More may be launched: in the whole group, or in a subgroup or pair that lives here. */
-static bool has_future(const struct pccl_peer *p, uint64_t subgroup)
+/* More may be launched: in the whole group, or in a subgroup that lives here, and in a pair of it that does. */
+static bool has_future(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    if (pccl_is_pair(subgroup))
-        return pccl_peer_pair_has_future(p, subgroup);
-    return subgroup == 0 || subgroup == PCCL_FOUNDING || pccl_peer_open_subgroup(p, subgroup) != NULL;
+    if (instance->subgroup != 0 && instance->subgroup != PCCL_FOUNDING &&
+        pccl_peer_open_subgroup(p, instance->subgroup) == NULL)
+        return false;
+    return instance->pair == 0 || pccl_peer_pair_has_future(p, instance->pair);
 }
 
 void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome)
@@ -506,7 +512,7 @@ void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outco
         struct pccl_peer_op *op = pccl_peer_find_instance(p, &outcome->instance);
         if (op != NULL && op->lost_by == PCCL_OK)
             apply_outcome(p, op, outcome, &reason);
-        else if (op == NULL && has_future(p, outcome->instance.subgroup))
+        else if (op == NULL && has_future(p, &outcome->instance))
             unknown_outcome(p, outcome, &reason);
     }
     pccl_peer_set_stable(p, outcome->stable);
@@ -587,8 +593,7 @@ void pccl_peer_end_pairs(struct pccl_peer *p, const struct pccl_text *why)
     for (struct pccl_peer_op *op = p->oldest, *next; op != NULL; op = next) {
         next = op->newer;
         bool open = op->state == PCCL_OP_OPEN;
-        if (open ? pccl_peer_is_alone(p)
-                 : pccl_is_pair(op->instance.subgroup) && pccl_peer_other_of(p, op->instance.subgroup) == NULL)
+        if (open ? pccl_peer_is_alone(p) : op->instance.pair != 0 && pccl_peer_other_of(p, op->instance.pair) == NULL)
             end_with(p, op, why);
     }
 }
@@ -656,8 +661,7 @@ void pccl_peer_end_closed(struct pccl_peer *p)
         return;
     pccl_text_format(&reason, "this peer closed the subgroup while the master was away");
     for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
-        uint64_t name = op->state == PCCL_OP_OPEN ? op->among : op->instance.subgroup;
-        const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, name);
+        const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, op->instance.subgroup);
         if (subgroup == NULL || !subgroup->closed || pccl_peer_is_decided(op))
             continue;
         op->lost_by = PCCL_PEER_LOST;
@@ -676,7 +680,7 @@ static void end_subgroup(struct pccl_peer *p, struct pccl_peer_subgroup *subgrou
     pccl_peer_mark_ended(p, subgroup, reason);
     for (struct pccl_peer_op *op = p->oldest, *next; op != NULL; op = next) {
         next = op->newer;
-        if (op->instance.subgroup == name || (op->state == PCCL_OP_OPEN && op->among == name))
+        if (op->instance.subgroup == name)
             end_with(p, op, reason);
     }
     pccl_peer_drop_announcements(p, false);
@@ -725,9 +729,9 @@ void pccl_peer_end_operations(struct pccl_peer *p)
 static void look_for_link(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     struct pccl_text reason;
-    if (!pccl_is_pair(op->instance.subgroup) || op->state != PCCL_OP_RUNNING || !op->started)
+    if (op->instance.pair == 0 || op->state != PCCL_OP_RUNNING || !op->started)
         return;
-    const struct pccl_id *other = pccl_peer_other_of(p, op->instance.subgroup);
+    const struct pccl_id *other = pccl_peer_other_of(p, op->instance.pair);
     if (other == NULL || pccl_peer_holds_link(p, other))
         return;
     if (p->now_us < op->launched_us + PATIENCE_US) {

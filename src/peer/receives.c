@@ -18,25 +18,30 @@ static struct pccl_peer_op *of_link(struct pccl_list_node *link)
 
 static struct pccl_ask *ask_of(struct pccl_table_node *node)
 {
-    return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_ask, by_tag) : NULL;
+    return PCCL_CONTAINER_OF(node, struct pccl_ask, by_tag);
 }
 
-static struct pccl_ask *find_ask(const struct pccl_peer *p, uint64_t tag)
+static struct pccl_ask *find_ask(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    return ask_of(pccl_table_find(&p->asks, tag));
+    struct pccl_table_node *node = pccl_table_find(&p->asks, instance->subgroup + instance->tag);
+    while (node != NULL && (ask_of(node)->tag != instance->tag || ask_of(node)->subgroup != instance->subgroup))
+        node = pccl_table_find_next(node);
+    return node != NULL ? ask_of(node) : NULL;
 }
 
-static uint32_t count_open(const struct pccl_peer *p, uint64_t tag)
+static uint32_t count_open(const struct pccl_peer *p, const struct pccl_ask *asked)
 {
     uint32_t count = 0;
     for (struct pccl_list_node *link = p->open.next; link != &p->open; link = link->next)
-        count += of_link(link)->instance.tag == tag;
+        count += of_link(link)->instance.tag == asked->tag && of_link(link)->instance.subgroup == asked->subgroup;
     return count;
 }
 
-static void ask(struct pccl_peer *p, uint64_t tag, uint32_t count)
+static void ask(struct pccl_peer *p, const struct pccl_ask *asked, uint32_t count)
 {
-    pccl_peer_send(p, &(struct pccl_msg){.type = PCCL_MSG_listen, .as.listen = {.tag = tag, .count = count}});
+    pccl_peer_send(p,
+                   &(struct pccl_msg){.type = PCCL_MSG_listen,
+                                      .as.listen = {.subgroup = asked->subgroup, .tag = asked->tag, .count = count}});
 }
 
 static void forget(struct pccl_peer *p, struct pccl_ask *asked)
@@ -50,17 +55,17 @@ static void take_back(struct pccl_peer *p)
 {
     for (struct pccl_table_node *node = pccl_table_first(&p->asks), *next; node != NULL; node = next) {
         next = pccl_table_after(&p->asks, node);
-        if (count_open(p, ask_of(node)->tag) > 0)
+        if (count_open(p, ask_of(node)) > 0)
             continue;
-        ask(p, ask_of(node)->tag, 0);
+        ask(p, ask_of(node), 0);
         forget(p, ask_of(node));
     }
 }
 
 /* NULL: out of memory, and the peer gave up. */
-static struct pccl_ask *need_ask(struct pccl_peer *p, uint64_t tag)
+static struct pccl_ask *need_ask(struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    struct pccl_ask *asked = find_ask(p, tag);
+    struct pccl_ask *asked = find_ask(p, instance);
     if (asked != NULL)
         return asked;
     if (p->asks.count == PCCL_LISTENED_MAX)
@@ -70,8 +75,9 @@ static struct pccl_ask *need_ask(struct pccl_peer *p, uint64_t tag)
         pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
         return NULL;
     }
-    asked->tag = tag;
-    pccl_table_insert(&p->asks, &asked->by_tag, tag);
+    asked->subgroup = instance->subgroup;
+    asked->tag = instance->tag;
+    pccl_table_insert(&p->asks, &asked->by_tag, instance->subgroup + instance->tag);
     return asked;
 }
 
@@ -80,7 +86,7 @@ static void need_offers(struct pccl_peer *p, struct pccl_ask *asked)
     if (asked->count >= asked->open)
         return;
     asked->count = asked->open + PCCL_OFFERS_AHEAD;
-    ask(p, asked->tag, asked->count);
+    ask(p, asked, asked->count);
 }
 
 /*
@@ -91,20 +97,20 @@ static void ask_for_offers(struct pccl_peer *p)
 {
     struct pccl_list_node *link;
     for (link = p->open.next; link != &p->open; link = link->next) {
-        struct pccl_ask *asked = need_ask(p, of_link(link)->instance.tag);
+        struct pccl_ask *asked = need_ask(p, &of_link(link)->instance);
         if (asked == NULL)
             return;
         asked->open = 0;
     }
     for (link = p->open.next; link != &p->open; link = link->next)
-        find_ask(p, of_link(link)->instance.tag)->open++;
+        find_ask(p, &of_link(link)->instance)->open++;
     for (link = p->open.next; link != &p->open; link = link->next)
-        need_offers(p, find_ask(p, of_link(link)->instance.tag));
+        need_offers(p, find_ask(p, &of_link(link)->instance));
 }
 
 void pccl_peer_offered(struct pccl_peer *p, const struct pccl_msg_offer *offer)
 {
-    struct pccl_ask *asked = find_ask(p, offer->instance.tag);
+    struct pccl_ask *asked = find_ask(p, &offer->instance);
     if (asked != NULL && asked->count > 0)
         asked->count--;
     p->has_news = true;
@@ -135,12 +141,12 @@ static bool has_room(const struct pccl_peer *p)
 static bool find_next(struct pccl_peer *p, uint64_t pair, struct candidate *candidate)
 {
     struct pccl_instance *instance = &candidate->instance;
-    struct pccl_use *use = pccl_peer_find_use(p, pair, instance->tag);
-    instance->subgroup = pair;
+    instance->pair = pair;
+    struct pccl_use *use = pccl_peer_find_use(p, instance);
     instance->use = use != NULL ? use->launches : 0;
     struct pccl_peer_op *tombstone;
     while ((tombstone = pccl_peer_find_instance(p, instance)) != NULL && has_room(p)) {
-        use = pccl_peer_need_use(p, pair, instance->tag);
+        use = pccl_peer_need_use(p, instance);
         if (use == NULL)
             return false;
         instance->use = ++use->launches;
@@ -156,7 +162,7 @@ static bool find_next(struct pccl_peer *p, uint64_t pair, struct candidate *cand
 /* Sources take turns: the one that has waited longest since it came, or was chosen last. */
 static bool find_candidate(struct pccl_peer *p, const struct pccl_peer_op *op, struct candidate *found)
 {
-    uint64_t mine = pccl_peer_number_of(p, &p->config.id);
+    uint64_t mine = pccl_peer_number_of(p, &p->config.id), within = op->instance.subgroup;
     found->since = UINT64_MAX;
     for (uint32_t i = 0; mine != 0 && mine <= PCCL_PAIR_NUMBER_MAX && i < p->view_roll->count; i++) {
         const struct pccl_member *member = &p->view_roll->members[i];
@@ -164,7 +170,7 @@ static bool find_candidate(struct pccl_peer *p, const struct pccl_peer_op *op, s
         const struct pccl_id *source = pccl_peer_source_of(p, pair);
         struct candidate candidate = {.instance = op->instance, .source = &member->peer};
         if (source == NULL || !pccl_id_equal(source, &member->peer) ||
-            (op->among != 0 && !pccl_peer_is_in_subgroup(p, op->among, source)))
+            (within != 0 && !pccl_peer_is_in_subgroup(p, within, source)))
             continue;
         if (find_next(p, pair, &candidate) && candidate.since < found->since)
             *found = candidate;
@@ -175,7 +181,7 @@ static bool find_candidate(struct pccl_peer *p, const struct pccl_peer_op *op, s
 static void choose(struct pccl_peer *p, struct pccl_peer_op *op, const struct candidate *candidate)
 {
     struct pccl_text reason;
-    struct pccl_use *use = pccl_peer_need_use(p, candidate->instance.subgroup, candidate->instance.tag);
+    struct pccl_use *use = pccl_peer_need_use(p, &candidate->instance);
     if (use == NULL) {
         pccl_text_format(&reason, "too many tags, or no memory for one more");
         pccl_peer_end_open(p, op, PCCL_CLASS_INTERNAL, &reason);
@@ -195,7 +201,8 @@ void pccl_peer_choose_senders(struct pccl_peer *p)
         struct pccl_peer_op *op = of_link(link);
         struct candidate candidate;
         next = link->next;
-        if ((hopeless != NULL && hopeless->instance.tag == op->instance.tag && hopeless->among == op->among) ||
+        if ((hopeless != NULL && hopeless->instance.tag == op->instance.tag &&
+             hopeless->instance.subgroup == op->instance.subgroup) ||
             p->now_us >= op->deadline_us)
             continue;
         if (find_candidate(p, op, &candidate))

@@ -24,14 +24,17 @@ struct pccl_peer_op *pccl_peer_find_instance(const struct pccl_peer *p, const st
 }
 
 /* Of a tag: keys of these tables are spread by their hash. */
-static uint64_t key_of(uint64_t subgroup, uint64_t tag) { return subgroup + tag; }
+static uint64_t key_of(const struct pccl_instance *instance)
+{
+    return instance->subgroup + instance->pair + instance->tag;
+}
 
 struct pccl_peer_op *pccl_peer_find_held(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag)
 {
-    struct pccl_table_node *node = pccl_table_find(&p->by_tag, key_of(subgroup, tag));
+    struct pccl_table_node *node = pccl_table_find(&p->by_tag, subgroup + tag);
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_peer_op *op = PCCL_CONTAINER_OF(node, struct pccl_peer_op, by_tag);
-        if (op->instance.tag == tag && op->instance.subgroup == subgroup)
+        if (op->instance.tag == tag && op->instance.subgroup == subgroup && op->instance.pair == 0)
             return op;
     }
     return NULL;
@@ -42,7 +45,7 @@ void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op)
     PCCL_ASSERT(!op->held);
     op->held = true;
     p->held_count++;
-    pccl_table_insert(&p->by_tag, &op->by_tag, key_of(op->instance.subgroup, op->instance.tag));
+    pccl_table_insert(&p->by_tag, &op->by_tag, key_of(&op->instance));
 }
 
 bool pccl_peer_is_followed(const struct pccl_descriptor *descriptor, bool tiny)
@@ -85,7 +88,7 @@ void pccl_peer_rename_op(struct pccl_peer *p, struct pccl_peer_op *op, const str
     pccl_table_remove(&p->by_tag, &op->by_tag);
     op->instance = *instance;
     pccl_table_insert(&p->by_instance, &op->by_instance, pccl_instance_hash(&p->hash, instance));
-    pccl_table_insert(&p->by_tag, &op->by_tag, key_of(instance->subgroup, instance->tag));
+    pccl_table_insert(&p->by_tag, &op->by_tag, key_of(instance));
 }
 
 /* ---- outcomes that not all members know yet, in order of decision ---- */
@@ -192,34 +195,35 @@ void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable)
 
 /* ---- the counters of launches ---- */
 
-struct pccl_use *pccl_peer_find_use(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag)
+struct pccl_use *pccl_peer_find_use(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    struct pccl_table_node *node = pccl_table_find(&p->uses, key_of(subgroup, tag));
+    struct pccl_table_node *node = pccl_table_find(&p->uses, key_of(instance));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_use *use = PCCL_CONTAINER_OF(node, struct pccl_use, by_tag);
-        if (use->tag == tag && use->subgroup == subgroup)
+        if (use->tag == instance->tag && use->subgroup == instance->subgroup && use->pair == instance->pair)
             return use;
     }
     return NULL;
 }
 
-struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, uint64_t subgroup, uint64_t tag)
+struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    struct pccl_use *use = pccl_peer_find_use(p, subgroup, tag);
+    struct pccl_use *use = pccl_peer_find_use(p, instance);
     if (use != NULL || p->uses.count >= PCCL_TAGS_PER_ERA_MAX)
         return use;
     use = pccl_allocate(&p->memory, sizeof *use);
     if (use == NULL)
         return NULL;
-    use->subgroup = subgroup;
-    use->tag = tag;
-    pccl_table_insert(&p->uses, &use->by_tag, key_of(subgroup, tag));
+    use->subgroup = instance->subgroup;
+    use->pair = instance->pair;
+    use->tag = instance->tag;
+    pccl_table_insert(&p->uses, &use->by_tag, key_of(instance));
     return use;
 }
 
 bool pccl_peer_has_launched(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    const struct pccl_use *use = pccl_peer_find_use(p, instance->subgroup, instance->tag);
+    const struct pccl_use *use = pccl_peer_find_use(p, instance);
     return use != NULL && instance->use < use->launches;
 }
 

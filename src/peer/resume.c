@@ -106,7 +106,7 @@ void pccl_peer_send_resume(struct pccl_peer *p)
     pccl_peer_send(p, &msg);
     pccl_peer_resume_subgroups(p);
     for (const struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer)
-        if (pccl_peer_is_current(p, &op->instance) && op->lost_by == PCCL_OK && op->instance.subgroup != PCCL_OPEN_PAIR)
+        if (pccl_peer_is_current(p, &op->instance) && op->lost_by == PCCL_OK && op->instance.pair != PCCL_OPEN_PAIR)
             resume_operation(p, op);
     resume_rounds(p);
     resume_end(p);

@@ -88,15 +88,16 @@ struct pccl_peer_link {
 
 struct pccl_use {
     struct pccl_table_node by_tag;
-    uint64_t subgroup, tag;
+    uint64_t subgroup, pair, tag;
     uint32_t launches;
     uint64_t served; /* of a pair: when its source was last chosen for a receive from anybody, in p->arrivals */
 };
 
-/* What the master may still offer of a tag, as far as this peer knows: it has room for more than that. */
+/* What the master may still offer of a tag of a subgroup or the whole group (0), as far as this peer knows: it has room
+ * for more than that. */
 struct pccl_ask {
     struct pccl_table_node by_tag;
-    uint64_t tag;
+    uint64_t subgroup, tag;
     uint32_t count;
     uint32_t open; /* receives, when they were counted last (receives.c) */
 };

@@ -66,6 +66,7 @@ static void write_identity(struct pccl_json *json, const struct pccl_instance *i
 {
     pccl_json_string(json, "kind", pccl_collective_name(descriptor->collective));
     pccl_json_number(json, "subgroup", instance->subgroup);
+    pccl_json_number(json, "pair", instance->pair);
     pccl_json_open(json, "era", '[');
     pccl_json_number(json, NULL, instance->joint);
     pccl_json_number(json, NULL, instance->sync);

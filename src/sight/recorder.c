@@ -208,6 +208,7 @@ void pccl_recorder_count_attempts(const struct pccl_recorder *recorder)
             const struct pccl_record *before = pccl_recorder_at(recorder, j);
             if (before->instance.tag != record->instance.tag ||
                 before->instance.subgroup != record->instance.subgroup ||
+                before->instance.pair != record->instance.pair ||
                 before->descriptor.collective != record->descriptor.collective)
                 continue;
             record->attempt += has_failed(before) ? before->attempt : 0;

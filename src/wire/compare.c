@@ -17,7 +17,7 @@ bool pccl_epoch_equal(const struct pccl_epoch *a, const struct pccl_epoch *b) { 
 bool pccl_view_is_past(const struct pccl_instance *instance, const struct pccl_epoch *view,
                        const struct pccl_epoch *present)
 {
-    return instance->subgroup == 0 && pccl_epoch_compare(view, present) < 0;
+    return pccl_is_of_whole_group(instance) && pccl_epoch_compare(view, present) < 0;
 }
 
 enum pccl_call pccl_call_of_round(uint8_t kind)
@@ -32,17 +32,17 @@ enum pccl_call pccl_call_of_round(uint8_t kind)
 
 bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instance *b)
 {
-    return a->subgroup == b->subgroup && a->joint == b->joint && a->sync == b->sync && a->tag == b->tag &&
-           a->use == b->use;
+    return a->subgroup == b->subgroup && a->pair == b->pair && a->joint == b->joint && a->sync == b->sync &&
+           a->tag == b->tag && a->use == b->use;
 }
 
 static uint32_t upper(uint64_t value) { return (uint32_t)(value >> 32); }
 
 uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_instance *i)
 {
-    const uint32_t words[] = {i->use,          (uint32_t)i->subgroup, upper(i->subgroup), (uint32_t)i->joint,
-                              upper(i->joint), (uint32_t)i->sync,     upper(i->sync),     (uint32_t)i->tag,
-                              upper(i->tag)};
+    const uint32_t words[] = {i->use,         (uint32_t)i->subgroup, upper(i->subgroup), (uint32_t)i->pair,
+                              upper(i->pair), (uint32_t)i->joint,    upper(i->joint),    (uint32_t)i->sync,
+                              upper(i->sync), (uint32_t)i->tag,      upper(i->tag)};
     _Static_assert(sizeof words == PCCL_HASH_WORDS * sizeof *words, "no more than there are factors");
     return pccl_hash_words(key, words, PCCL_HASH_WORDS);
 }

@@ -125,7 +125,7 @@ static const char *invalid_launch(const struct pccl_instance *instance, const st
 {
     if ((descriptor->collective == PCCL_FOUND) != (instance->subgroup == PCCL_FOUNDING))
         return "the name of an operation says whether it founds a subgroup";
-    if ((descriptor->collective == PCCL_SEND) != pccl_is_pair(instance->subgroup))
+    if ((descriptor->collective == PCCL_SEND) != (instance->pair != 0))
         return "the name of an operation says whether it is of a pair";
     return invalid_way(instance, descriptor, tiny, payload_bytes);
 }

@@ -154,10 +154,12 @@ static void mend_operation(struct pccl_instance *instance, struct pccl_descripto
     uint8_t collective = descriptor->collective;
     if (collective == PCCL_FOUND)
         instance->subgroup = PCCL_FOUNDING;
-    else if (collective == PCCL_SEND)
-        instance->subgroup = PCCL_PAIR_BIT | instance->subgroup / 4;
     else
-        instance->subgroup &= ~PCCL_PAIR_BIT;
+        instance->subgroup /= 2;
+    if (collective == PCCL_SEND)
+        instance->pair |= 1;
+    else
+        instance->pair = 0;
     if (!pccl_collective_reduces(collective))
         descriptor->operation = 0;
     bool of_blobs = pccl_collective_is_of_blobs(collective);
@@ -234,7 +236,10 @@ static void mend(struct maker *m, struct pccl_msg *msg)
             msg->as.outcome.choice_count = 0;
         break;
     case PCCL_MSG_sight: mend_sight(m, &msg->as.sight); break;
-    case PCCL_MSG_resume_subgroup: msg->as.resume_subgroup.founding.subgroup = PCCL_FOUNDING; break;
+    case PCCL_MSG_resume_subgroup:
+        msg->as.resume_subgroup.founding.subgroup = PCCL_FOUNDING;
+        msg->as.resume_subgroup.founding.pair = 0;
+        break;
     default: break;
     }
 }

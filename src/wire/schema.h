@@ -46,7 +46,8 @@
     F(U32, largest_group, , )
 
 #define PCCL_FIELDS_instance(F) /* the name of an operation: PROTOCOL 1.5; (joint, sync) is the era */                 \
-    F(U64, subgroup, , )        /* 0: the whole group; PCCL_FOUNDING: it founds one; a subgroup's or pair's name */    \
+    F(U64, subgroup, , )        /* 0: the whole group; PCCL_FOUNDING: it founds one; the name of a subgroup */         \
+    F(U64, pair, , )            /* who sends to whom in it: PROTOCOL 16.1; 0: it is of all members */                  \
     F(U64, joint, , )                                                                                                  \
     F(U64, sync, , )                                                                                                   \
     F(U64, tag, , )                                                                                                    \
@@ -255,11 +256,12 @@
 
 #define PCCL_FIELDS_view_ack(F) /* the operations that a view change ended at this peer */                             \
     F(STRUCT, view, epoch, )                                                                                           \
-    F(LIST, instances, instance, PCCL_OPS_PER_PEER_MAX)
+    F(LIST, instances, instance, PCCL_OPS_HELD_MAX)
 
 #define PCCL_FIELDS_subgroup_end(F) F(U64, subgroup, 1, PCCL_FOUNDING / 2) /* the sender closes it: it ends for all */
 
 #define PCCL_FIELDS_listen(F) /* of this tag, up to so many sends that are tiny: `offer` */                            \
+    F(U64, subgroup, , )      /* 0: the whole group */                                                                 \
     F(U64, tag, , )                                                                                                    \
     F(U32, count, 0, PCCL_OFFERS_MAX) /* in the place of what it has asked for before */
 

@@ -51,7 +51,7 @@ uint64_t pccl_subgroup_name(const struct pccl_instance *founding)
     pccl_put(bytes + 8, 8, founding->sync);
     pccl_put(bytes + 16, 8, founding->tag);
     pccl_put(bytes + 24, 4, founding->use);
-    uint64_t name = digest_of(bytes, sizeof bytes) & ~PCCL_PAIR_BIT;
+    uint64_t name = digest_of(bytes, sizeof bytes) & PCCL_FOUNDING / 2;
     return name != 0 ? name : 1;
 }
 

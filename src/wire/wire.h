@@ -149,6 +149,11 @@ bool pccl_view_is_past(const struct pccl_instance *instance, const struct pccl_e
                        const struct pccl_epoch *present);
 /* The call that waits for rounds of this kind (enum pccl_round_kind). */
 enum pccl_call pccl_call_of_round(uint8_t kind);
+/* Of all members: neither of a subgroup nor of a pair, nor a founding. */
+static inline bool pccl_is_of_whole_group(const struct pccl_instance *instance)
+{
+    return (instance->subgroup | instance->pair) == 0;
+}
 bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instance *b);
 uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_instance *instance);
 /* Whether it combines the elements of all with pcclRedOp_t. */

@@ -261,15 +261,15 @@ class Member(Outsider):
     def others(self):
         return [member["peer"] for member in self.admitted["members"] if member["peer"] != self.id]
 
-    def instance(self, tag=messages.TAG, use=0, subgroup=0):
+    def instance(self, tag=messages.TAG, use=0, pair=0):
         """The name of an operation that its group may launch now."""
         joint, sync = self.votes[0] + self.admitted["optimize"], self.admitted["sync"]
-        return {"subgroup": subgroup, "joint": joint, "sync": sync, "tag": tag, "use": use}
+        return {"subgroup": 0, "pair": pair, "joint": joint, "sync": sync, "tag": tag, "use": use}
 
     def pair(self, source, destination):
         """Its name: the one sends to the other."""
         numbers = {member["peer"]: member["admitted"] for member in self.admitted["members"]}
-        return 1 << 63 | numbers[source] << 31 | numbers[destination]
+        return numbers[source] << 32 | numbers[destination]
 
 
 class Passer:

@@ -200,7 +200,7 @@ def _invented_sends(run, count):
     """They end sends to one of the members which it has not launched, and may yet."""
     honest = Run(run, loop=False)
     for liar in honest.members(count):
-        instance = liar.instance(subgroup=liar.pair(liar.id, liar.others[0]))
+        instance = liar.instance(pair=liar.pair(liar.id, liar.others[0]))
         liar.say_each("abort_request", range(1 << 20, (1 << 20) + WINDOW), instance=instance, **{"class": 4})
         out = harness.poll(lambda liar=liar: liar.out, "the liar to be out")
         check("aborted" in out, f"the liar is out for this: {out}")
@@ -228,7 +228,7 @@ def test_sends_of_others(run):
     lies = [(first, second, first), (second, first, second)]  # source, destination, and who is said to send
     lies += [(liars[2].id, first, first), (first, liars[3].id, liars[3].id)]
     for liar, (source, destination, root) in zip(liars, lies):
-        instance = liar.instance(tag=1, subgroup=liar.pair(source, destination))
+        instance = liar.instance(tag=1, pair=liar.pair(source, destination))
         liar.say("done", instance=instance, descriptor={"collective": 11, "count": SMALL, "root": root})
         out = harness.poll(lambda liar=liar: liar.out, "the liar to be out")
         check("operation" in out, f"the liar is out for this: {out}")

@@ -4,13 +4,14 @@
  * the whole group, on the same tags. It is closed, or lives on over eras, and when it ends early it
  * is founded anew by those who remain. What is launched in it follows from its name and from how
  * many steps were made in it, so that it is the same at all; but some may be a chapter behind. That,
- * and a founding by lists that differ, ends by a deadline, and then who is told closes it.
+ * and a founding by lists that differ, ends by a deadline, and then who is told closes it. In half of
+ * the seeds some steps are sends between two members, which the others leave out.
  */
 #include "check.h"
 
 #include <string.h>
 
-enum { FOUND_AGAIN_MAX = 2, ATTEMPTS_MAX = 6, TIMEOUT_MS = 1500 };
+enum { FOUND_AGAIN_MAX = 2, ATTEMPTS_MAX = 6, TIMEOUT_MS = 1500, SENDS_PERCENT = 30 };
 
 static uint64_t hash_of(const struct sim *sim, const struct sim_app *app, uint32_t slot, uint64_t salt)
 {
@@ -214,11 +215,42 @@ static void follow(struct sim *sim, struct sim_peer *peer, const struct sim_circ
         sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
 }
 
+/* The step is a send, and who takes part follows from the step. */
+static bool is_send(const struct sim *sim, uint64_t hash) { return sim->plan.pairs && hash % 100 < SENDS_PERCENT; }
+
+/* false: it is one of two others. Some members receive from anybody, and all that is sent to them has one form. */
+static bool draw_send(const struct sim *sim, const struct sim_peer *peer, const struct sim_circle *circle,
+                      uint64_t hash, struct sim_request *request)
+{
+    const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(peer->machine, circle->name);
+    uint32_t count = subgroup->count, source = (uint32_t)(hash / 128 % count);
+    uint32_t destination = (source + 1 + (uint32_t)(hash / 4096 % (count - 1))) % count;
+    uint64_t form = sim_mix(sim_mix(sim->seed ^ circle->name, destination), request->tag);
+    request->collective = PCCL_SEND;
+    request->sends = subgroup->rank == source;
+    request->other = subgroup->members[request->sends ? destination : source];
+    request->anybody = form % 100 < 40 && !request->sends;
+    if (form % 100 >= 40)
+        form = sim_mix(hash, 0x5e4d);
+    request->tiny = form / 128 % 100 >= sim->plan.bulk_percent;
+    request->count = request->tiny ? 1 + form / 16384 % SIM_ELEMENTS : 100000;
+    return request->sends || subgroup->rank == destination;
+}
+
+static void leave_out(struct sim *sim, struct sim_circle *circle, uint32_t tag)
+{
+    struct sim_lane *lane = &circle->lanes[tag];
+    lane->attempt = 0;
+    lane->step++;
+    circle->made[tag]++;
+    lane->act_at = sim->now + 1 + sim_random(sim, sim->plan.pause_us);
+}
+
 static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t slot, uint32_t tag)
 {
     struct sim_circle *circle = &peer->app.circles[slot];
     struct sim_lane *lane = &circle->lanes[tag];
-    uint64_t hash = hash_of_step(sim, circle, tag, 1);
+    uint64_t hash = hash_of_step(sim, circle, tag, 1), drawn = sim_mix(hash, 0x9a1e);
     struct sim_request request = {.subgroup = circle->name,
                                   .tag = tag,
                                   .step = step_of(circle, tag),
@@ -228,10 +260,19 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t slot, u
                                   .user = lane};
     sim_draw_budget(sim, &request);
     request.count = request.tiny ? 1 + hash / 1024 % SIM_ELEMENTS : 100000;
-    sim_draw_collective(&request, sim_mix(hash, 0xc012));
+    if (!is_send(sim, drawn)) {
+        sim_draw_collective(&request, sim_mix(hash, 0xc012));
+    } else if (!draw_send(sim, peer, circle, drawn, &request)) {
+        leave_out(sim, circle, tag);
+        return;
+    }
     lane->decided = false;
     lane->since = sim->now;
-    take_launched(sim, peer, circle, lane, sim_app_launch(sim, peer, &request, &lane->op));
+    enum pccl_status status = sim_app_launch(sim, peer, &request, &lane->op);
+    if (status == PCCL_LIMIT && request.collective == PCCL_SEND && peer->machine->ring_count > PCCL_MESH_PEERS_MAX)
+        leave_out(sim, circle, tag);
+    else
+        take_launched(sim, peer, circle, lane, status);
 }
 
 /* As all others in it decide, who see the same. */

@@ -103,11 +103,11 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
     bulk->view = op->start_view;
     bulk->world = op->world;
     const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(peer->machine, op->instance.subgroup);
-    bool is_pair = pccl_is_pair(op->instance.subgroup);
+    bool is_pair = op->instance.pair != 0;
     const struct pccl_id pair[] = {peer->id,
-                                   is_pair ? *pccl_peer_other_of(peer->machine, op->instance.subgroup) : peer->id};
-    uint32_t count = subgroup != NULL ? subgroup->count : 2;
-    const struct pccl_id *ring = subgroup != NULL ? subgroup->ring : pair;
+                                   is_pair ? *pccl_peer_other_of(peer->machine, op->instance.pair) : peer->id};
+    uint32_t count = is_pair || subgroup == NULL ? 2 : subgroup->count;
+    const struct pccl_id *ring = is_pair || subgroup == NULL ? pair : subgroup->ring;
     if (subgroup == NULL && !is_pair)
         ring = pccl_peer_ring(peer->machine, &count);
     bulk->ring = malloc(count * sizeof *ring);

@@ -19,7 +19,7 @@
 static uint64_t hash_name(const struct pccl_id *lineage, uint32_t group, const struct pccl_instance *name)
 {
     uint64_t hash = sim_mix(sim_mix(group, name->joint), name->sync);
-    hash = sim_mix(hash, name->tag + name->subgroup);
+    hash = sim_mix(hash, name->tag + name->subgroup + name->pair);
     return sim_mix(hash ^ lineage->bytes[0] ^ (uint64_t)lineage->bytes[1] << 8, name->use);
 }
 
@@ -31,8 +31,9 @@ const char *sim_instance_text(const struct pccl_instance *name)
     int length =
         snprintf(text[turn], sizeof text[turn], "(era %llu %llu, tag %llu, use %u", (unsigned long long)name->joint,
                  (unsigned long long)name->sync, (unsigned long long)name->tag, name->use);
-    snprintf(text[turn] + length, sizeof text[turn] - (size_t)length, name->subgroup != 0 ? ", subgroup %llx)" : ")",
-             (unsigned long long)name->subgroup);
+    snprintf(text[turn] + length, sizeof text[turn] - (size_t)length,
+             pccl_is_of_whole_group(name) ? ")" : ", subgroup %llx, pair %llx)", (unsigned long long)name->subgroup,
+             (unsigned long long)name->pair);
     return text[turn];
 }
 
@@ -73,17 +74,18 @@ static struct sim_instance *instance_of(struct sim *sim, const struct sim_peer *
 
 static struct sim_use *use_of(struct sim_peer *peer, const struct pccl_instance *name)
 {
-    if (name->subgroup == 0)
+    if (pccl_is_of_whole_group(name))
         return &peer->uses[name->tag % SIM_TAGS_KNOWN];
     struct sim_use *use = peer->subgroup_uses;
-    while (use != NULL && (use->subgroup != name->subgroup || use->tag != name->tag))
+    while (use != NULL && (use->subgroup != name->subgroup || use->pair != name->pair || use->tag != name->tag))
         use = use->next_of_subgroup;
     if (use != NULL)
         return use;
     use = calloc(1, sizeof *use);
     if (use == NULL)
         abort();
-    *use = (struct sim_use){.next_of_subgroup = peer->subgroup_uses, .subgroup = name->subgroup, .tag = name->tag};
+    *use = (struct sim_use){
+        .next_of_subgroup = peer->subgroup_uses, .subgroup = name->subgroup, .pair = name->pair, .tag = name->tag};
     peer->subgroup_uses = use;
     return use;
 }
@@ -117,7 +119,8 @@ static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_
         peer->machine->calls[PCCL_ROUND_OPTIMIZE].outstanding)
         sim_fail(sim, "I7 p%u launches %s while its era is about to change", peer->process.number,
                  sim_instance_text(name));
-    if (name->subgroup == 0 && !pccl_peer_is_decided(op) && !pccl_epoch_equal(&op->start_view, &peer->machine->view))
+    if (pccl_is_of_whole_group(name) && !pccl_peer_is_decided(op) &&
+        !pccl_epoch_equal(&op->start_view, &peer->machine->view))
         sim_fail(sim, "I5 p%u launches %s with a start view that is not its view", peer->process.number,
                  sim_instance_text(name));
 }
@@ -169,7 +172,8 @@ static void book_earlier(struct sim *sim, struct sim_peer *peer, const struct pc
 {
     for (const struct pccl_peer_op *other = peer->machine->oldest; other != NULL; other = other->newer)
         if (other->from_anybody && other->instance.subgroup == op->instance.subgroup &&
-            other->instance.tag == op->instance.tag && other->instance.use < op->instance.use)
+            other->instance.pair == op->instance.pair && other->instance.tag == op->instance.tag &&
+            other->instance.use < op->instance.use)
             (void)book(sim, peer, other);
 }
 
@@ -178,7 +182,7 @@ static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const str
     struct sim_checks *checks = sim->checks;
     struct sim_instance *instance = instance_of(sim, peer, &op->instance);
     struct sim_launch *launch = sim_launch_of(instance, peer);
-    if (launch != NULL && op->instance.subgroup == 0 && !launch->stillborn)
+    if (launch != NULL && pccl_is_of_whole_group(&op->instance) && !launch->stillborn)
         follow(sim, peer, instance, launch, op);
     if (launch != NULL)
         return launch;
@@ -192,11 +196,11 @@ static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const str
         abort();
     launch->peer = peer;
     launch->stillborn = pccl_peer_is_decided(op);
-    launch->start_view = op->instance.subgroup == 0 ? peer->machine->view : op->start_view;
+    launch->start_view = pccl_is_of_whole_group(&op->instance) ? peer->machine->view : op->start_view;
     launch->step = checks->step;
     launch->descriptor = op->descriptor;
     launch->tiny = op->tiny;
-    launch->world = op->instance.subgroup == 0 ? peer->machine->ring_count : op->world;
+    launch->world = pccl_is_of_whole_group(&op->instance) ? peer->machine->ring_count : op->world;
     const struct pccl_id ends[] = {peer->id, op->from_anybody ? op->descriptor.root : checks->launch->other};
     if (op->from_anybody) {
         const struct sim_launch *sent = sim_launch_of(instance, sim_peer_find(sim, &op->descriptor.root));
@@ -208,7 +212,7 @@ static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const str
     }
     bool sends = pccl_id_equal(&op->descriptor.root, &peer->id);
     const struct pccl_id pair[] = {ends[sends ? 0 : 1], ends[sends ? 1 : 0]};
-    if (pccl_is_pair(op->instance.subgroup))
+    if (op->instance.pair != 0)
         take_list(launch, pair, 2);
     else if (!op->from_anybody && checks->launch->members != NULL)
         take_list(launch, checks->launch->members, checks->launch->member_count);
@@ -226,7 +230,11 @@ void sim_check_about_to_launch(struct sim *sim, struct sim_peer *peer, uint64_t 
 
 void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
-    bool open = op != NULL && op->instance.subgroup == PCCL_OPEN_PAIR;
+    bool open = op != NULL && op->instance.pair == PCCL_OPEN_PAIR;
+    const struct pccl_launch *asked = sim->checks->launch;
+    if (op != NULL && asked->descriptor.collective != PCCL_FOUND && op->instance.subgroup != asked->subgroup)
+        sim_fail(sim, "E4 p%u launches %s in another group than its caller asked for", peer->process.number,
+                 sim_instance_text(&op->instance));
     struct sim_launch *launch = op != NULL && !open ? book(sim, peer, op) : NULL;
     if (launch != NULL && op->state == PCCL_OP_DECIDED && !launch->decided)
         sim_check_decided(sim, peer, op); /* a tombstone is decided by launching it */
@@ -356,7 +364,7 @@ static struct participants participants_of(const struct sim *sim, const struct s
                                            const struct sim_launch *mine)
 {
     uint64_t name = instance->name.subgroup;
-    if (name == PCCL_FOUNDING || pccl_is_pair(name))
+    if (name == PCCL_FOUNDING || instance->name.pair != 0)
         return (struct participants){mine->list, mine->world};
     const struct subgroup_seen *seen = name != 0 ? sim_subgroup_find(sim, &instance->lineage, name) : NULL;
     if (name != 0)
@@ -418,7 +426,7 @@ static void check_commit(struct sim *sim, struct sim_peer *peer, const struct si
         sim_check_subgroup_founded(sim, peer, op);
         return;
     }
-    if (op->instance.subgroup != 0 && !pccl_is_pair(op->instance.subgroup))
+    if (op->instance.subgroup != 0)
         sim_check_subgroup_commit(sim, peer, op);
     if (!op->tiny) {
         if (!mine->complete)
@@ -454,8 +462,8 @@ static void check_cause(struct sim *sim, const struct sim_peer *peer, const stru
     const struct subgroup_seen *seen = sim_subgroup_find(sim, &instance->lineage, instance->name.subgroup);
     if (seen != NULL && seen->ended_boot != 0)
         return;
-    if (pccl_is_pair(instance->name.subgroup)) { /* the other one is no member any more */
-        if (pccl_peer_other_of(peer->machine, instance->name.subgroup) != NULL)
+    if (instance->name.pair != 0) { /* the other one is no member any more */
+        if (pccl_peer_other_of(peer->machine, instance->name.pair) != NULL)
             sim_fail(sim, "I8 p%u: %s was aborted although nothing happened to the pair", peer->process.number,
                      sim_instance_text(&instance->name));
         return;
@@ -494,7 +502,7 @@ static void check_open_end(struct sim *sim, const struct sim_peer *peer, const s
              (unsigned long long)op->instance.tag, (int)op->class);
     bool over = peer->machine->state != PCCL_PEER_MEMBER || peer->machine->ring_count < 2;
     bool alone = op->class == PCCL_CLASS_DEADLINE || op->class == PCCL_CLASS_ABORTED;
-    const struct pccl_peer_subgroup *among = pccl_peer_find_subgroup(peer->machine, op->among);
+    const struct pccl_peer_subgroup *among = pccl_peer_find_subgroup(peer->machine, op->instance.subgroup);
     bool ended = op->class == PCCL_CLASS_PEER_LOST && among != NULL && (among->ended || among->closed);
     if (!over && !alone && !ended && sim->oom_at == 0)
         sim_fail(sim, "I2 p%u: an open receive ends without a cause, as class %d", peer->process.number,
@@ -505,7 +513,7 @@ static void check_open_end(struct sim *sim, const struct sim_peer *peer, const s
 
 void sim_check_decided(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
-    if (op->instance.subgroup == PCCL_OPEN_PAIR) {
+    if (op->instance.pair == PCCL_OPEN_PAIR) {
         check_open_end(sim, peer, op);
         return;
     }
@@ -624,8 +632,8 @@ static void check_counting(struct sim *sim, const struct sim_master *master, con
     struct participants all = participants_of(sim, instance, mine);
     for (uint32_t i = 0; i < all.count; i++) {
         const struct pccl_remote *remote = pccl_master_find(master->machine, &all.ids[i]);
-        bool needed = mine->tiny || pccl_is_pair(instance->name.subgroup) ||
-                      (remote != NULL && pccl_master_is_living_member(remote));
+        bool needed =
+            mine->tiny || instance->name.pair != 0 || (remote != NULL && pccl_master_is_living_member(remote));
         const struct sim_launch *launch = sim_launch_of(instance, sim_peer_find(sim, &all.ids[i]));
         bool done = launch != NULL && launch->done_sent && pccl_epoch_equal(&launch->start_view, &mine->start_view);
         if (needed && !done)

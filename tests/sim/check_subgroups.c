@@ -96,12 +96,15 @@ void sim_check_subgroups_told(struct sim *sim, const struct sim_master *master, 
             sim_fail(sim, "E3 a subgroup of p%u ends without a cause", to->process.number);
         seen->ended_boot = master->config.boot;
         seen->told_boots[pccl_id_find(seen->members, seen->count, &to->id)] = master->config.boot;
-    } else if (msg->type == PCCL_MSG_outcome && pccl_is_pair(instance->subgroup)) {
+        return;
+    }
+    if (msg->type == PCCL_MSG_outcome && instance->pair != 0) {
         const struct pccl_remote *remote = pccl_master_find(master->machine, &to->id);
-        if (remote == NULL || (remote->admitted != pccl_pair_source(instance->subgroup) &&
-                               remote->admitted != pccl_pair_destination(instance->subgroup)))
+        if (remote == NULL || (remote->admitted != pccl_pair_source(instance->pair) &&
+                               remote->admitted != pccl_pair_destination(instance->pair)))
             sim_fail(sim, "E1 p%u is told an outcome of a pair that it is not in", to->process.number);
-    } else if (msg->type == PCCL_MSG_outcome && pccl_master_names_subgroup(instance)) {
+    }
+    if (msg->type == PCCL_MSG_outcome && pccl_master_names_subgroup(instance)) {
         const struct subgroup_seen *seen = sim_subgroup_find(sim, &master->machine->lineage, instance->subgroup);
         if (seen == NULL || pccl_id_find(seen->members, seen->count, &to->id) == seen->count)
             sim_fail(sim, "E1 p%u is told an outcome of a subgroup that it is not in", to->process.number);

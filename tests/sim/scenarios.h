@@ -230,6 +230,13 @@ void scenario_pair_link(struct sim *sim);
 void scenario_pair_large_group(struct sim *sim);
 void scenario_pair_restart(struct sim *sim);
 void scenario_pair_liars(struct sim *sim);
+
+/* ---- scenarios_group_sends.c ---- */
+void scenario_group_sends_close(struct sim *sim);
+void scenario_group_sends_apart(struct sim *sim);
+void scenario_group_sends_death(struct sim *sim);
+void scenario_group_sends_restart(struct sim *sim);
+void scenario_group_sends_liars(struct sim *sim);
 void scenario_anybody_turns(struct sim *sim);
 void scenario_anybody_many(struct sim *sim);
 void scenario_anybody_mixed(struct sim *sim);

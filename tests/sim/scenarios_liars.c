@@ -148,7 +148,7 @@ static void invent(const struct sim *sim, struct pccl_instance *instances, uint6
 
 static void acknowledge_inventions(struct sim *sim, struct sim_peer *peer, uint64_t first, uint32_t count)
 {
-    static struct pccl_instance instances[PCCL_OPS_PER_PEER_MAX];
+    static struct pccl_instance instances[PCCL_OPS_HELD_MAX];
     invent(sim, instances, first, count);
     struct pccl_msg ack = {.type = PCCL_MSG_view_ack,
                            .as.view_ack = {.view = sim->master->machine->groups[0]->view,
@@ -164,8 +164,8 @@ void scenario_lying_views(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
     scenario_lie(sim, p[2]);
-    acknowledge_inventions(sim, p[2], 1000, PCCL_OPS_PER_PEER_MAX);
-    acknowledge_inventions(sim, p[2], 10000, PCCL_OPS_PER_PEER_MAX);
+    acknowledge_inventions(sim, p[2], 1000, PCCL_OPS_HELD_MAX);
+    acknowledge_inventions(sim, p[2], 10000, PCCL_OPS_HELD_MAX);
     WAIT(sim, 1000, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
     MUST(sim, scenario_departures(sim) == 1 && p[0]->machine->tombstone_count == 0);
     scenario_commit_all(sim, p, 2, 1, 1);

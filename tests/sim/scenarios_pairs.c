@@ -293,8 +293,8 @@ void scenario_pair_liars(struct sim *sim)
     scenario_cluster(sim, p, 7, 1);
     uint64_t foreign = pccl_pair_name(admitted(sim, 0), admitted(sim, 1));
     uint64_t own = pccl_pair_name(admitted(sim, 6), admitted(sim, 0));
-    struct pccl_instance theirs = {.subgroup = foreign, .joint = pccl_peer_joint(p[0]->machine), .tag = 1};
-    struct pccl_instance mine = {.subgroup = own, .joint = theirs.joint, .tag = 1};
+    struct pccl_instance theirs = {.pair = foreign, .joint = pccl_peer_joint(p[0]->machine), .tag = 1};
+    struct pccl_instance mine = {.pair = own, .joint = theirs.joint, .tag = 1};
     struct pccl_descriptor as_destination = {.collective = PCCL_SEND, .count = 1, .root = p[0]->id};
     struct pccl_msg msgs[] = {
         {.type = PCCL_MSG_done, .as.done = {.instance = mine, .descriptor = as_destination}}, /* it is the source */

@@ -365,7 +365,7 @@ struct sim_test {
 /* The last use of a tag, of the whole group or of a subgroup. */
 struct sim_use {
     struct sim_use *next_of_subgroup;
-    uint64_t subgroup, tag;
+    uint64_t subgroup, pair, tag;
     bool begun;
     uint64_t joint, sync;
     uint32_t next;

@@ -376,7 +376,7 @@ static void found(void *argument)
     founding->result = pcclCreateGroup(founding->comm, founding->ids, 2, NULL, &founding->group);
 }
 
-/* Ranks are those of the group, and what waits ends when it is closed. */
+/* Ranks are those of the group, and so are tags; what waits ends when it is closed. */
 static void a_group_sends_by_its_own_ranks(void **state)
 {
     struct world *world = *state;
@@ -401,7 +401,7 @@ static void a_group_sends_by_its_own_ranks(void **state)
     options.member_count = PEERS;
     assert_int_equal(pcclSend(&x, 1, pcclInt32, 0, &options, members[0].group, NULL), pcclInvalidArgument);
     assert_non_null(strstr(pcclGetLastError(members[0].group), "is not in the group, whose members never change"));
-    pcclAsyncReduceOp_t from_outside = launch_send(world, 0, 2, &x, 1); /* who is in the group is received in it */
+    pcclAsyncReduceOp_t from_outside = launch_send(world, 1, 2, &x, 1); /* nothing else is received in it */
     assert_int_equal(pcclRecvAsync(&y, 1, pcclInt32, PCCL_ANY_PEER, NULL, members[1].group, &in), pcclSuccess);
     x = 6;
     assert_int_equal(pcclSend(&x, 1, pcclInt32, 1, NULL, members[0].group, NULL), pcclSuccess);
@@ -413,7 +413,13 @@ static void a_group_sends_by_its_own_ranks(void **state)
     assert_int_equal(pcclSendAsync(&x, 1, pcclInt32, 1, NULL, members[0].group, &open), pcclSuccess);
     assert_int_equal(pcclCloseCommunicator(members[0].group), pcclSuccess);
     assert_int_equal(pcclDestroyCommunicator(members[0].group), pcclSuccess);
-    assert_int_equal(pcclRecv(&y, 1, pcclInt32, 1, NULL, world->peers[2], NULL), pcclAborted);
+    assert_int_equal(pcclRecv(&y, 1, pcclInt32, 0, NULL, members[1].group, NULL), pcclRankConnectionLost);
+    assert_non_null(strstr(pcclGetLastError(members[1].group), "closed the subgroup"));
+    x = 7; /* beside it the same tag has another count */
+    assert_int_equal(pcclSendAsync(&x, 1, pcclInt32, 2, NULL, world->peers[1], &open), pcclSuccess);
+    assert_int_equal(pcclRecv(&y, 1, pcclInt32, 1, NULL, world->peers[2], NULL), pcclSuccess);
+    assert_int_equal(pcclAwaitOperation(&open, UINT32_MAX, NULL), pcclSuccess);
+    assert_int_equal(y, 7);
     assert_int_equal(pcclDestroyCommunicator(members[1].group), pcclSuccess);
 }
 

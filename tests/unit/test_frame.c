@@ -175,10 +175,10 @@ static void test_buffer_follows_the_bytes(void **state)
     struct pccl_frame_reader reader;
     pccl_frame_reader_init(&reader, &m.memory);
     pccl_frame_reader_raise(&reader, PCCL_FRAME_BODY_MAX);
-    static struct pccl_instance instances[PCCL_OPS_PER_PEER_MAX];
+    static struct pccl_instance instances[PCCL_OPS_HELD_MAX];
     struct pccl_msg msg = {.type = PCCL_MSG_view_ack};
     msg.as.view_ack.instances = instances;
-    msg.as.view_ack.instances_count = PCCL_OPS_PER_PEER_MAX;
+    msg.as.view_ack.instances_count = PCCL_OPS_HELD_MAX;
     size_t length = pccl_frame_size(&msg);
     assert_true(length > 100000);
     pccl_frame_encode(&msg, 9, 4, bytes);

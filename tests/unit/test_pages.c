@@ -205,7 +205,7 @@ static void json_is_the_same(void **state)
         "\"come\":[\"a0bc0000000000000000000000000000\",\"a1bc0000000000000000000000000000\","
         "\"a2bc0000000000000000000000000000\"],\"missing_count\":0,\"missing\":[]},\n"
         "{\"call\":\"operation\",\"group\":7,\"kind\":\"all-reduce\",\"tag\":\"18446744073709551615\",\"use\":2,"
-        "\"subgroup\":\"0\",\"finished\":1,\"since_ms\":61000,\"world\":3,\"come_count\":2,"
+        "\"subgroup\":\"0\",\"pair\":\"0\",\"finished\":1,\"since_ms\":61000,\"world\":3,\"come_count\":2,"
         "\"come\":[\"a0bc0000000000000000000000000000\",\"a1bc0000000000000000000000000000\"],\"missing_count\":1,"
         "\"missing\":[{\"peer\":\"a2bc0000000000000000000000000000\",\"in\":null,\"connected\":true,\"silent\":true}]}]"
         ","

@@ -317,15 +317,15 @@ static void test_everything_at_its_cap(void **state)
     (void)state;
     static struct pccl_member members[PCCL_PEERS_MAX];
     static struct pccl_id ids[PCCL_PEERS_MAX];
-    static struct pccl_instance instances[PCCL_OPS_PER_PEER_MAX];
+    static struct pccl_instance instances[PCCL_OPS_HELD_MAX];
     static uint8_t payload[PCCL_TINY_BYTES_MAX], reason[PCCL_REASON_MAX];
     memset(reason, 'w', sizeof reason);
     for (uint32_t i = 0; i < PCCL_PEERS_MAX; i++) {
         ids[i].bytes[i % 16] = (uint8_t)(i % 255 + 1);
         members[i] = (struct pccl_member){.peer = ids[i], .group = i, .admitted = UINT64_MAX - i};
     }
-    for (uint32_t i = 0; i < PCCL_OPS_PER_PEER_MAX; i++)
-        instances[i] = (struct pccl_instance){i, i, i, UINT64_MAX - i, i};
+    for (uint32_t i = 0; i < PCCL_OPS_HELD_MAX; i++)
+        instances[i] = (struct pccl_instance){i, i, i, i, UINT64_MAX - i, i};
     struct pccl_msg change = {.type = PCCL_MSG_epoch_change};
     change.as.epoch_change = (struct pccl_msg_epoch_change){.full = 1,
                                                             .added = members,
@@ -338,7 +338,7 @@ static void test_everything_at_its_cap(void **state)
                                                             .reason = {reason, sizeof reason}};
     round_trip(&change);
     struct pccl_msg ack = {.type = PCCL_MSG_view_ack};
-    ack.as.view_ack = (struct pccl_msg_view_ack){.instances = instances, .instances_count = PCCL_OPS_PER_PEER_MAX};
+    ack.as.view_ack = (struct pccl_msg_view_ack){.instances = instances, .instances_count = PCCL_OPS_HELD_MAX};
     round_trip(&ack);
     struct pccl_msg outcome = {.type = PCCL_MSG_outcome};
     outcome.as.outcome =
@@ -421,9 +421,13 @@ static void test_rules_over_several_fields(void **state)
     msg.as.done.instance.subgroup = PCCL_FOUNDING;
     must_be_malformed(&msg, "says whether it founds a subgroup");
     msg.as.done.payload.length = 0;
-    msg.as.done.instance.subgroup = pccl_pair_name(1, 2);
+    msg.as.done.instance.subgroup = 0;
+    msg.as.done.instance.pair = pccl_pair_name(1, 2);
     must_be_malformed(&msg, "says whether it is of a pair");
     msg.as.done.instance.subgroup = PCCL_FOUNDING;
+    msg.as.done.descriptor.collective = PCCL_FOUND;
+    must_be_malformed(&msg, "says whether it is of a pair");
+    msg.as.done.instance.pair = 0;
     msg.as.done.payload.length = sizeof long_list;
     msg.as.done.descriptor = (struct pccl_descriptor){.collective = PCCL_FOUND, .count = PCCL_PEERS_MAX};
     round_trip(&msg);
@@ -479,9 +483,9 @@ static void judge_descriptor(const struct pccl_descriptor *descriptor, const cha
     bool barrier = descriptor->collective == PCCL_BARRIER, blobs = is_of_blobs(descriptor->collective);
     bool founds = descriptor->collective == PCCL_FOUND;
     messages[0].as.done.instance.subgroup = messages[1].as.resume_operation.instance.subgroup =
-        messages[2].as.ready.instance.subgroup = founds                                ? PCCL_FOUNDING
-                                                 : descriptor->collective == PCCL_SEND ? pccl_pair_name(1, 2)
-                                                                                       : 0;
+        messages[2].as.ready.instance.subgroup = founds ? PCCL_FOUNDING : 0;
+    messages[0].as.done.instance.pair = messages[1].as.resume_operation.instance.pair =
+        messages[2].as.ready.instance.pair = descriptor->collective == PCCL_SEND ? pccl_pair_name(1, 2) : 0;
     messages[0].as.done.descriptor = *descriptor;
     messages[0].as.done.tiny = 1;
     messages[1].as.resume_operation.descriptor = *descriptor;
@@ -713,8 +717,9 @@ static void test_small_helpers(void **state)
     struct pccl_epoch a = {1, 9}, b = {2, 0}, c = {2, 1};
     assert_true(pccl_epoch_compare(&a, &b) < 0 && pccl_epoch_compare(&c, &b) > 0 && pccl_epoch_compare(&c, &c) == 0);
     assert_true(pccl_epoch_equal(&a, &a) && !pccl_epoch_equal(&b, &c));
-    struct pccl_instance instances[] = {{1, 2, 3, 4, 5}, {9, 2, 3, 4, 5}, {1, 9, 3, 4, 5},
-                                        {1, 2, 9, 4, 5}, {1, 2, 3, 9, 5}, {1, 2, 3, 4, 9}};
+    struct pccl_instance instances[] = {{1, 0, 2, 3, 4, 5}, {9, 0, 2, 3, 4, 5}, {1, 0, 9, 3, 4, 5},
+                                        {1, 0, 2, 9, 4, 5}, {1, 0, 2, 3, 9, 5}, {1, 0, 2, 3, 4, 9}};
+    const struct pccl_instance sent = {1, 1, 2, 3, 4, 5}; /* it has no codec, and so no seed */
     const struct pccl_id one = {{1}};
     struct pccl_descriptor descriptors[] = {{.collective = 1, .count = 5},
                                             {.collective = 2, .count = 5},
@@ -733,6 +738,8 @@ static void test_small_helpers(void **state)
     struct pccl_hash_key key;
     pccl_hash_key_init(&key, 1);
     assert_true(pccl_packing_seed(&instances[0], 0) == UINT64_C(0xbe60973550b0a242)); /* PROTOCOL 7.9 */
+    assert_false(pccl_instance_equal(&sent, &instances[0]));
+    assert_true(pccl_instance_hash(&key, &sent) != pccl_instance_hash(&key, &instances[0]));
     for (size_t i = 0; i < PCCL_COUNT_OF(instances); i++) {
         assert_true(pccl_packing_seed(&instances[i], 0) != pccl_packing_seed(&instances[i], 1));
         for (size_t j = 0; j < PCCL_COUNT_OF(instances); j++) {

@@ -47,8 +47,8 @@ PLANTS = [
         [], ["anybody-many"],
         [
             ("src/master/pairs.c",
-             "if (op->instance.tag == asked->tag && pccl_is_pair(",
-             "if (false && pccl_is_pair("),
+             "if (op->instance.tag == asked->tag && op->instance.subgroup",
+             "if (false && op->instance.subgroup"),
         ]),
     Bug("nobody_left_to_send",
         "16.6: whoever is alone waits for somebody to send",
@@ -63,7 +63,7 @@ PLANTS = [
         ["R9", "PEACE", "I12", "I2", "I9", "WIRE", "STATE"], ["anybody-restart"],
         [
             ("src/peer/resume.c",
-             "&& op->instance.subgroup != PCCL_OPEN_PAIR) resume_operation(",
+             "&& op->instance.pair != PCCL_OPEN_PAIR) resume_operation(",
              ") resume_operation("),
         ]),
     Bug("open_receive_is_aborted_by_the_master",

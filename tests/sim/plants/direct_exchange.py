@@ -132,7 +132,7 @@ PLANTS = [
         [], ["announced-by-others"],
         [
             ("src/peer/announcements.c",
-             "|| !takes_part(p, op->instance.subgroup, &announcement->from))",
+             "|| !takes_part(p, &op->instance, &announcement->from))",
              ")"),
         ]),
 

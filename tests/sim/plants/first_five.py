@@ -7,8 +7,8 @@ PLANTS = [
         ["I3", "I2", "I6"], ["f1-name-without-view"],
         [
             ("src/peer/operations.c",
-             ".use = use->launches};",
-             ".use = ((p->view.inc * 31337u + (uint32_t)p->view.number) << 8) + use->launches};"),
+             "instance.use = use->launches;",
+             "instance.use = ((p->view.inc * 31337u + (uint32_t)p->view.number) << 8) + use->launches;"),
             ("src/peer/view.c",
              "p->view = change->epoch;",
              "p->view = change->epoch; pccl_peer_change_era(p);"),
@@ -50,8 +50,9 @@ PLANTS = [
              "if (all && any) pccl_master_commit(m, group, op);",
              "if (all && any) op->world = op->part_count; /* to be committed after the view */"),
             ("src/master/operations.c",
-             "if (!op->decided && op->instance.subgroup == 0) free_operation(m, group, op);",
-             "if (!op->decided && op->instance.subgroup == 0 && op->world == 0) free_operation(m, group, op);"),
+             "if (!op->decided && pccl_is_of_whole_group(&op->instance)) free_operation(m, group, op);",
+             "if (!op->decided && pccl_is_of_whole_group(&op->instance) && op->world == 0) "
+             "free_operation(m, group, op);"),
             ("src/master/operations.c",
              "/* ---- messages from peers ---- */",
              """

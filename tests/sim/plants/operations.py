@@ -66,7 +66,8 @@ PLANTS = [
         [], ["class-before-view"],
         [
             ("src/master/operations.c",
-             "class != PCCL_CLASS_PEER_LOST && op->instance.subgroup == 0 && !pccl_master_is_view_known(group)",
+             "class != PCCL_CLASS_PEER_LOST && pccl_is_of_whole_group(&op->instance) && "
+             "!pccl_master_is_view_known(group)",
              "false"),
         ]),
     Bug("deadline_names_nobody",

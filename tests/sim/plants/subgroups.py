@@ -35,7 +35,7 @@ PLANTS = [
         ["STATE", "I5", "I8", "PEACE", "I2"], ["subgroup-overlap"],
         [
             ("src/wire/compare.c",
-             "return instance->subgroup == 0 && pccl_epoch_compare(view, present) < 0;",
+             "return pccl_is_of_whole_group(instance) && pccl_epoch_compare(view, present) < 0;",
              "return pccl_epoch_compare(view, present) < 0;"),
         ]),
     Bug("views_drop_subgroups",
@@ -43,7 +43,7 @@ PLANTS = [
         ["I12", "I6", "STATE", "PEACE"], ["subgroup-overlap"],
         [
             ("src/master/operations.c",
-             "if (!op->decided && op->instance.subgroup == 0) free_operation(m, group, op);",
+             "if (!op->decided && pccl_is_of_whole_group(&op->instance)) free_operation(m, group, op);",
              "if (!op->decided) free_operation(m, group, op);"),
         ]),
     Bug("end_before_the_commits",
@@ -239,10 +239,10 @@ PLANTS = [
         ["I3", "I12", "STATE", "I6", "ASSERT"], ["subgroup-overlap"],
         [
             ("src/peer/records.c",
-             "if (use->tag == tag && use->subgroup == subgroup) return use;",
-             "if (use->tag == tag) return use;"),
+             "if (use->tag == instance->tag && use->subgroup == instance->subgroup && use->pair == instance->pair)",
+             "if (use->tag == instance->tag && use->pair == instance->pair)"),
             ("src/peer/records.c",
-             "static uint64_t key_of(uint64_t subgroup, uint64_t tag) { return subgroup + tag; }",
-             "static uint64_t key_of(uint64_t subgroup, uint64_t tag) { return tag; }"),
+             "return instance->subgroup + instance->pair + instance->tag;",
+             "return instance->pair + instance->tag;"),
         ]),
 ]
