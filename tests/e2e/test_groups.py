@@ -9,7 +9,7 @@ from phases import PATIENT, STRICT, agree, restart
 
 KINDS = ("broadcast", "gather", "scatter", "root_sum", "root_gather", "root_scatter", "all_to_all", "barrier", "reduce")
 SMALL, BULK = 50, 100000  # elements of 4 bytes for each member
-FIRST, SECOND = 1, 2  # slots
+FIRST, SECOND, THIRD = 1, 2, 3  # slots
 
 
 def ids(peers):
@@ -265,6 +265,97 @@ def test_newcomer(run):
     peers[1].kill()
     for result in agree(calls, LOST):
         check("the group has ended" in result["words"], result["words"])
+
+
+def begun(peer, slot, verb, *arguments):
+    return peer.start(verb, *arguments, slot=slot).begun()
+
+
+def transfers(peers, slot, count):
+    """Of each form, and of each the other end has not called."""
+    return [begun(peers[0], slot, "send", 1, 1, count, 7), begun(peers[1], slot, "recv", 0, 2, count),
+            begun(peers[1], slot, "recv", "any", 3, count), begun(peers[2], slot, "send", 0, 4, count, 7)]
+
+
+def test_close_ends_sends(run):
+    """Whoever closes a group ends what is sent and received in it, with a reason; what is sent beside it goes on."""
+    peers = phases.start(run, 3)
+    beside = [peers[0].start("send", 1, 1, count, 5).begun() for count in (SMALL, BULK)]
+    for count in (SMALL, BULK):
+        for closer in peers:
+            found(peers, FIRST)
+            calls = transfers(peers, FIRST, count)
+            closer.do("destroy", slot=FIRST)
+            for call in calls:
+                words = call.wait(rc=LOST)["words"]
+                check(call.peer is closer or "closed the subgroup" in words, words)
+            for peer in peers:
+                if peer is not closer:
+                    words = peer.do("send", 0 if peer is not peers[0] else 1, 1, count, 7, slot=FIRST, rc=LOST)["words"]
+                    check("the group has ended" in words, words)
+                    peer.do("destroy", slot=FIRST)
+    for count, call in zip((SMALL, BULK), beside):
+        equal(peers[1].do("recv", 0, 1, count)["first"], 5, "what was sent beside the groups")
+        call.wait(rc=SUCCESS)
+
+
+def test_close_races_with_sends(run):
+    """Sends that begin while the group is closed: both ends succeed, with the right bytes, or both fail."""
+    peers = phases.start(run, 3)
+    for turn in range(10):
+        found(peers, FIRST)
+        calls = []
+        for tag, count in enumerate((SMALL, BULK) * 2):
+            source, destination = (0, 1) if tag < 2 else (1, 0)
+            calls.append((peers[source].start("send", destination, tag, count, tag, slot=FIRST),
+                          peers[destination].start("recv", source, tag, count, slot=FIRST)))
+        for call in (call for both in calls for call in both if call.peer is peers[turn % 3]):
+            call.begun()
+        peers[turn % 3].do("destroy", slot=FIRST)
+        for tag, (send, receive) in enumerate(calls):
+            sent, got = send.wait(), receive.wait()
+            check(sent["rc"] == got["rc"] and got["rc"] in (SUCCESS, LOST), f"{sent}, {got}")
+            check(got["rc"] == LOST or (got["first"] == tag and got["right"]), f"something else has arrived: {got}")
+        for peer in peers:
+            if peer is not peers[turn % 3]:
+                peer.do("destroy", slot=FIRST)
+
+
+def test_sends_keep_to_their_group(run):
+    """One tag, the same two peers: in the communicator, in two groups of the two, and in one of three."""
+    peers = phases.start(run, 3)
+    slots = (0, FIRST, SECOND, THIRD)
+    found(peers[:2], FIRST)
+    found(peers[:2], SECOND)
+    found(peers, THIRD)
+    for count in (SMALL, BULK):
+        sends = [begun(peers[0], slot, "send", 1, 5, count, 1000 * slot) for slot in slots]
+        for slot, send in reversed(list(zip(slots, sends))):
+            receive = begun(peers[1], slot, "recv", "any" if slot in (0, THIRD) else 0, 5, count)
+            equal(receive.wait(rc=SUCCESS)["first"], 1000 * slot, f"what has arrived in slot {slot}")
+            send.wait(rc=SUCCESS)
+        receives = [begun(peers[1], slot, "recv", "any" if slot == FIRST else 0, 5, count) for slot in slots]
+        for slot, receive in reversed(list(zip(slots, receives))):
+            peers[0].do("send", 1, 5, count, 10 + 1000 * slot, slot=slot)
+            equal(receive.wait(rc=SUCCESS)["first"], 10 + 1000 * slot, f"what has arrived in slot {slot}")
+
+
+def test_sends_in_a_group_without_a_master(run):
+    """The master dies while much is sent in a group and in the communicator with one tag: all meet as they were."""
+    peers = phases.start(run, 3)
+    found(peers, FIRST)
+    half = [begun(peers[0], slot, "send", 1, 5, count, 100 * slot) for slot in (0, FIRST) for count in (SMALL, BULK)]
+    run.master.kill()
+    late = [begun(peers[1], slot, "recv", 0, 5, count) for slot in (FIRST, 0) for count in (SMALL, BULK)]
+    restart(run)
+    for receive, first in zip(late, (100, 100, 0, 0)):
+        equal(receive.wait(rc=SUCCESS)["first"], first, "what was sent")
+    for send in half:
+        send.wait(rc=SUCCESS)
+    lone = begun(peers[2], FIRST, "recv", 0, 6, SMALL)
+    peers[0].kill()
+    words = lone.wait(rc=LOST)["words"]
+    check("a member of the subgroup is gone" in words, words)
 
 
 harness.main()
