@@ -405,8 +405,10 @@ PCCL_EXPORT pcclResult_t pcclGetPeerName(const pcclComm_t *comm, const char *id,
 
 /*
  * Describes who waits for whom: one line for the calls of this or other peers that have waited for
- * more than `where_ms`, with the waiting peers, their calls and the missing peers. The text is
- * empty if no peer is known to wait; it is cut to fit and always terminated. Any thread, and in
+ * more than `where_ms`, with the waiting peers, their calls and the missing peers; and one line for each
+ * list (pcclRunOperations, pcclAllReduceMultipleWithRetry) whose lowest open entry was first launched
+ * before that time, also while it is repeated: how often it was launched, and why the last attempt
+ * failed. The text is empty if no peer is known to wait; it is cut to fit and always terminated. Any thread, and in
  * particular while another thread is blocked in a call on comm. Does not block.
  * pcclSuccess
  * pcclNotInitialized
@@ -758,7 +760,8 @@ PCCL_EXPORT pcclResult_t pcclAllReduceAsync(const void *sendbuf, void *recvbuf,
  *                        up, a deadline passed, or this peer itself was expelled or lost its master
  *                        (then further calls say pcclInvalidUsage) (ext. pcclAborted, pcclTimeout,
  *                        pcclExpelled, pcclMasterLost)
- * pcclInternalError      the operation failed for want of memory or a defect on one of the peers
+ * pcclInternalError      the operation failed for want of memory or a defect on one of the peers, or
+ *                        because a peer sent another one an invalid message, which the words name
  *                        (ext. pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclAwaitAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle,

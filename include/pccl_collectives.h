@@ -620,19 +620,19 @@ typedef enum pcclCollective_t {
 } pcclCollective_t;
 
 /*
- * An operation of a list: which one, and the arguments of the function of that name. Later versions
- * may add members at the end; all entries of a list have the same `size`.
+ * An operation of a list: which one, and the arguments of the function of that name. What a kind does not use, by the
+ * comments below, is ignored. Later versions may add members at the end; all entries of a list have the same `size`.
  */
 typedef struct pcclOperation_t {
     size_t size; /* set by PCCL_OPERATION_INIT */
     pcclCollective_t collective;
-    const void *sendbuf; /* NULL in a broadcast, whose buffer is recvbuf, and in a barrier; pcclPart_t that are sent;
-                            coalesced: the tensors */
-    void *recvbuf;       /* NULL in those of blobs, and if coalesced, too */
-    size_t count;        /* of a blob, the length of this peer's; of parts or tensors, how many there are */
-    pcclDataType_t datatype;
-    pcclRedOp_t op;                         /* of an all-reduce, a reduce-scatter and a reduce */
-    uint32_t root;                          /* of a broadcast, a reduce, gathers and scatters */
+    const void *sendbuf;     /* NULL in a broadcast, whose buffer is recvbuf; pcclPart_t that are sent; coalesced: the
+                                tensors; a barrier uses none, and no recvbuf and count */
+    void *recvbuf;           /* NULL if coalesced; not used by those of blobs */
+    size_t count;            /* of a blob, the length of this peer's; of parts or tensors, how many there are */
+    pcclDataType_t datatype; /* of those with a sendbuf or recvbuf of elements */
+    pcclRedOp_t op;          /* of an all-reduce, a reduce-scatter and a reduce */
+    uint32_t root;           /* of a broadcast, a reduce, gathers and scatters */
     const pcclCollectiveOptions_t *options; /* with the tag; NULL: the defaults */
     pcclOperationInfo_t *info;              /* written when the entry has succeeded, whatever the others do; or NULL */
     pcclBlobs_t *blobs;                     /* of blobs: written as info is, and then to be freed; else NULL */
@@ -690,10 +690,10 @@ typedef struct pcclRunOptions_t {
  * which entries have succeeded, so they rebuild the same ones. Without rebuild the list ends on all
  * peers, with pcclMembersChanged.
  *
- * A failure that no retry mends ends the list on all peers and aborts its other operations. What
- * has not succeeded is as after a failure of the operation: what was to be sent is as it was. The
- * peers may have launched different parts of the list: call pcclUpdateTopology before using these
- * tags again.
+ * The deadline of an entry, `op_timeout_ms`, counts from its first launch. pcclDescribeWaits shows the list. A failure
+ * that no retry mends ends the list on all peers and aborts its other operations. What has not succeeded is as after a
+ * failure of the operation: what was to be sent is as it was. The peers may have launched different parts of the list:
+ * call pcclUpdateTopology before using these tags again.
  * pcclSuccess            every entry has succeeded
  * pcclNotInitialized
  * pcclInvalidArgument    a pointer is NULL, count is 0, a size is not set, max_in_flight is 0, two
@@ -705,7 +705,7 @@ typedef struct pcclRunOptions_t {
  * pcclMembersChanged     the members changed, and there is no rebuild
  * pcclRankConnectionLost given up (ext. pcclAborted), by rebuild on this peer or another one too; a
  *                        deadline passed, or this peer was expelled or lost its master (ext. as above)
- * pcclInternalError      memory is short (ext. pcclOutOfMemory)
+ * pcclInternalError      memory is short (ext. pcclOutOfMemory), or a peer sent another one an invalid message
  */
 PCCL_EXPORT pcclResult_t pcclRunOperations(pcclOperation_t *operations, size_t count,
                                            const pcclRunOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm);

@@ -1,5 +1,5 @@
 /* Public functions of communicators: life, attributes, joint calls. */
-#include "api/api.h"
+#include "api/list.h"
 #include "ccoip.h"
 #include "drive/comm_callers.h"
 #include "drive/comm_engine.h"
@@ -395,6 +395,8 @@ static pcclResult_t describe_waits(pcclComm_t *comm, char *text, size_t size)
                                   "pcclDescribeWaits: text is NULL or size is 0");
     pccl_comm_enter(comm->comm);
     (void)snprintf(text, size, "%s", comm->comm->peer ? pccl_peer_waiting(comm->comm->peer)->bytes : "");
+    if (comm->comm->peer)
+        pccl_api_lists_describe(comm->comm, text, size);
     pccl_comm_leave(comm->comm);
     return pcclSuccess;
 }

@@ -2,10 +2,27 @@
 #include "drive/comm_machine.h"
 #include "drive/comm_op.h"
 #include "drive/comm_wait.h"
+#include "log/logger.h"
+#include "net/clock.h"
 #include "net/heap.h"
 #include "peer/queries.h"
+#include "wire/describe.h"
 
+#include <stdio.h>
 #include <string.h>
+
+enum { TELL_AGAIN = 5 }; /* times where_ms, between two lines of the log */
+
+/*
+ * The part of a list that pcclDescribeWaits reads. It has separate memory, which is left behind with the entries if the
+ * call is abandoned, because other threads may still read it then.
+ */
+struct pccl_comm_list {
+    struct pccl_comm_list *previous, *next;
+    const struct pccl_api_entry *entries;
+    size_t count;
+    bool rebuilds; /* the caller's function is at work */
+};
 
 bool pccl_api_list_is_to_rebuild(const struct pccl_api_entry *entry)
 {
@@ -19,12 +36,92 @@ void pccl_api_list_name_entry(size_t index, struct pccl_text *reason)
     pccl_text_format(reason, "entry %zu: %s", index, words.bytes);
 }
 
+/* ---- descriptions ---- */
+
+/* Returns the lowest entry that has not succeeded; NULL if it was never launched. */
+static const struct pccl_api_entry *find_open(const struct pccl_comm_list *shown)
+{
+    size_t i = 0;
+    while (i < shown->count && shown->entries[i].state == PCCL_API_ENTRY_FINISHED)
+        i++;
+    return i < shown->count && shown->entries[i].attempts > 0 ? &shown->entries[i] : NULL;
+}
+
+static void describe(const struct pccl_communicator *comm, const struct pccl_comm_list *shown,
+                     const struct pccl_api_entry *entry, struct pccl_text *text)
+{
+    const uint64_t waited_us = pccl_now_us() - entry->launched_us;
+    pccl_text_format(text, "a list of %zu operations waits for %sentry %zu (", shown->count,
+                     shown->rebuilds ? "its rebuild function, with " : "", (size_t)(entry - shown->entries));
+    pccl_describe_call(text, PCCL_CALL_OPERATION, entry->request.descriptor.collective, entry->request.tag);
+    pccl_text_append(text, "), first launched %s ago", pccl_duration_str(waited_us));
+    if (entry->attempts > 1)
+        pccl_text_append(text, " and launched %u times", entry->attempts);
+    if (entry->ended_with)
+        pccl_text_append(text, ": the last attempt failed: %s", entry->ended_with->bytes);
+    pccl_peer_add_names(comm->peer, text);
+}
+
+static bool is_shown(const struct pccl_communicator *comm, const struct pccl_api_entry *entry)
+{
+    return entry && pccl_now_us() >= entry->launched_us + comm->params.where_ms * UINT64_C(1000);
+}
+
+void pccl_api_lists_describe(const struct pccl_communicator *comm, char *text, size_t size)
+{
+    for (const struct pccl_comm_list *shown = comm->lists; shown; shown = shown->next) {
+        const struct pccl_api_entry *entry = find_open(shown);
+        size_t length = strlen(text);
+        struct pccl_text words;
+        if (!is_shown(comm, entry))
+            continue;
+        describe(comm, shown, entry, &words);
+        (void)snprintf(text + length, size - length, "%s%s", length > 0 ? "\n" : "", words.bytes);
+    }
+}
+
+static void show(struct pccl_api_list *list)
+{
+    struct pccl_communicator *comm = list->comm;
+    list->shown->entries = list->entries;
+    list->shown->count = list->count;
+    list->shown->next = comm->lists;
+    if (comm->lists)
+        comm->lists->previous = list->shown;
+    comm->lists = list->shown;
+}
+
+static void hide(struct pccl_api_list *list)
+{
+    struct pccl_comm_list *shown = list->shown;
+    if (shown->next)
+        shown->next->previous = shown->previous;
+    if (shown->previous)
+        shown->previous->next = shown->next;
+    else
+        list->comm->lists = shown->next;
+}
+
+/* Logs a list that repeats an entry: the machine logs only operations that wait for long by themselves. */
+static void tell_repeated(struct pccl_api_list *list, const struct pccl_api_entry *entry)
+{
+    const uint64_t now_us = pccl_now_us(), pause_us = TELL_AGAIN * list->comm->params.where_ms * UINT64_C(1000);
+    struct pccl_text words;
+    if (!is_shown(list->comm, entry) || (list->told_us && now_us < list->told_us + pause_us))
+        return;
+    list->told_us = now_us;
+    describe(list->comm, list->shown, entry, &words);
+    pccl_logger_print(PCCL_LOG_WARN, "peer", "%s", words.bytes);
+}
+
 /* ---- the end ---- */
 
 /* As what the others see their operations end. */
 static enum pccl_class class_of_end(const struct pccl_api_list *list)
 {
-    return list->status == PCCL_MEMBERS_CHANGED ? PCCL_CLASS_MEMBERS_CHANGED : PCCL_CLASS_ABORTED;
+    return list->status == PCCL_MEMBERS_CHANGED ? PCCL_CLASS_MEMBERS_CHANGED
+           : list->status == PCCL_TIMEOUT       ? PCCL_CLASS_DEADLINE
+                                                : PCCL_CLASS_ABORTED;
 }
 
 /*
@@ -116,6 +213,7 @@ static enum pccl_status try_launch(struct pccl_api_list *list, struct pccl_api_e
                                    struct pccl_why *why)
 {
     struct pccl_request request = request_of(list, entry);
+    request.deadline_us = entry->deadline_us;
     request.given_up = given_up;
     request.reason = list->given_up.length ? &list->given_up : NULL;
     enum pccl_status status = pccl_comm_op_launch(list->handle, &request, list->waiter, &entry->operation, why);
@@ -125,6 +223,10 @@ static enum pccl_status try_launch(struct pccl_api_list *list, struct pccl_api_e
         return status == PCCL_USAGE && !pccl_comm_is_connected(list->comm) ? PCCL_PEER_LOST : status;
     }
     set_state(list, entry, PCCL_API_ENTRY_FLYING);
+    if (entry->attempts++ == 0) {
+        entry->launched_us = pccl_now_us();
+        entry->deadline_us = pccl_comm_op_deadline(entry->operation);
+    }
     list->in_flight++;
     pccl_comm_op_announce_wait(list->comm, entry->operation);
     return PCCL_OK;
@@ -201,6 +303,25 @@ static void take_success(struct pccl_api_list *list, struct pccl_api_entry *entr
         list->low++;
 }
 
+static void note_repeated(struct pccl_api_list *list, struct pccl_api_entry *entry, const struct pccl_text *reason)
+{
+    if (!entry->ended_with)
+        entry->ended_with = pccl_allocate(pccl_heap(), sizeof *entry->ended_with);
+    if (entry->ended_with)
+        *entry->ended_with = *reason;
+    tell_repeated(list, entry);
+}
+
+/* Stops the list, as the entry's deadline has passed between two attempts. tell_others ends the entry for all. */
+static void end_late(struct pccl_api_list *list, const struct pccl_api_entry *entry, struct pccl_why *why)
+{
+    const struct pccl_text last = why->reason;
+    pccl_text_format(&why->reason,
+                     "its deadline, op_timeout_ms, passed (launched %u times): the last attempt failed: %s",
+                     entry->attempts, last.bytes);
+    stop(list, PCCL_TIMEOUT, why);
+}
+
 static void finish(struct pccl_api_list *list, struct pccl_comm_op *operation)
 {
     pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
@@ -217,8 +338,14 @@ static void finish(struct pccl_api_list *list, struct pccl_comm_op *operation)
     if (status == PCCL_OK) {
         take_success(list, entry, &info);
     } else if (!retries(list, entry, status)) {
+        if (entry->attempts > 1)
+            pccl_text_append(&why.reason, " (launched %u times)", entry->attempts);
         set_state(list, entry, PCCL_API_ENTRY_FAILED);
         stop(list, status, &why);
+    } else if (pccl_now_us() >= entry->deadline_us) {
+        end_late(list, entry, &why);
+    } else {
+        note_repeated(list, entry, &why.reason);
     }
 }
 
@@ -296,9 +423,11 @@ static void rebuild(struct pccl_api_list *list)
     struct pccl_why why = {0};
     enum pccl_status status = pin(list, &why.reason);
     if (status == PCCL_OK) {
+        list->shown->rebuilds = true;
         pccl_comm_leave(list->comm);
         status = list->rebuild(list, &why.reason);
         pccl_comm_enter(list->comm);
+        list->shown->rebuilds = false;
     }
     if (status == PCCL_OK)
         status = check_rebuilt(list, &why.reason);
@@ -386,7 +515,9 @@ enum pccl_status pccl_api_list_run(struct pccl_api_list *list, struct pccl_why *
     status = check_all(list, &why->reason);
     if (status == PCCL_OK) {
         remember_begin(list);
+        show(list);
         run(list);
+        hide(list);
         status = list->status;
         if (status != PCCL_OK) {
             explain(list, why);
@@ -403,18 +534,21 @@ enum pccl_status pccl_api_list_init(struct pccl_api_list *list, pcclComm_t *hand
     *list = (struct pccl_api_list){.handle = handle, .comm = handle->comm, .waiter = pccl_caller_waiter()};
     pccl_table_init(&list->by_tag, pccl_heap(), &handle->comm->hash);
     list->entries = count <= UINT32_MAX ? pccl_allocate(pccl_heap(), count * sizeof *list->entries) : NULL;
-    if (!list->entries) {
-        pccl_text_format(reason, "out of memory for a list of %zu operations", count);
-        return PCCL_MEMORY;
-    }
-    list->count = count;
-    return PCCL_OK;
+    list->count = list->entries ? count : 0;
+    list->shown = pccl_allocate(pccl_heap(), sizeof *list->shown);
+    if (list->entries && list->shown)
+        return PCCL_OK;
+    pccl_text_format(reason, "out of memory for a list of %zu operations", count);
+    return PCCL_MEMORY;
 }
 
 void pccl_api_list_fini(struct pccl_api_list *list)
 {
-    for (size_t i = 0; i < list->count; i++)
+    for (size_t i = 0; i < list->count; i++) {
         pccl_api_request_free(&list->entries[i].request);
+        pccl_release(pccl_heap(), list->entries[i].ended_with, sizeof *list->entries[i].ended_with);
+    }
+    pccl_release(pccl_heap(), list->shown, sizeof *list->shown);
     pccl_table_fini(&list->by_tag);
     pccl_release(pccl_heap(), list->members, list->member_count * sizeof *list->members);
     pccl_release(pccl_heap(), list->entries, list->count * sizeof *list->entries);

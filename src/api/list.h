@@ -26,6 +26,10 @@ struct pccl_api_entry {
     struct pccl_table_node by_tag;
     struct pccl_comm_op *operation; /* while it flies */
     enum pccl_api_entry_state state;
+    uint32_t attempts;            /* launches so far */
+    uint64_t launched_us;         /* the first of them */
+    uint64_t deadline_us;         /* as of that; UINT64_MAX: none; 0: not launched */
+    struct pccl_text *ended_with; /* owned: why the last attempt ended that was repeated; NULL: none, or no memory */
 };
 
 struct pccl_api_list {
@@ -56,6 +60,8 @@ struct pccl_api_list {
     struct pccl_why why;
     struct pccl_text given_up; /* what the others are told then */
     pcclReduceInfo_t sum;
+    struct pccl_comm_list *shown; /* owned: the part that pcclDescribeWaits reads */
+    uint64_t told_us;             /* when it was last logged that entries are repeated */
     /* of the communicator, when the list began: */
     uint32_t aborts;
     struct pccl_id id;
@@ -75,6 +81,10 @@ bool pccl_api_list_is_to_rebuild(const struct pccl_api_entry *entry);
  * filled in on failure.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_list_run(struct pccl_api_list *list, struct pccl_why *why);
+/*
+ * Appends a line for each list whose lowest open entry was launched first where_ms ago or earlier. Under the lock.
+ */
+void pccl_api_lists_describe(const struct pccl_communicator *comm, char *text, size_t size);
 /* Before the reason: which entry it is about. */
 void pccl_api_list_name_entry(size_t index, struct pccl_text *reason);
 

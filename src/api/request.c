@@ -20,10 +20,34 @@ enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words)
     return PCCL_ARGUMENT;
 }
 
+/* Returns true if the arguments count elements of one data type. */
+static bool has_elements(const struct pccl_asked *asked)
+{
+    return asked->collective != PCCL_BARRIER && asked->collective != PCCL_COALESCED &&
+           !pccl_collective_is_of_blobs((uint8_t)asked->collective);
+}
+
+/* Clears the arguments that this collective does not use, so that they neither reach the wire nor make peers differ. */
+static struct pccl_asked canonical(const struct pccl_asked *given)
+{
+    struct pccl_asked asked = *given;
+    const uint8_t collective = (uint8_t)asked.collective;
+    if (!has_elements(&asked))
+        asked.datatype = pcclUint8;
+    if (!has_elements(&asked) || !pccl_collective_reduces(collective))
+        asked.op = pcclSum;
+    if (!pccl_collective_has_root(collective))
+        asked.root = 0;
+    if (collective == PCCL_BARRIER) {
+        asked.input = asked.result = NULL;
+        asked.count = 0;
+    }
+    return asked;
+}
+
 static const char *wrong_elements(const struct pccl_asked *asked)
 {
-    if (asked->collective == PCCL_BARRIER || asked->collective == PCCL_COALESCED ||
-        pccl_collective_is_of_blobs((uint8_t)asked->collective))
+    if (!has_elements(asked))
         return NULL;
     return asked->count == 0                             ? "count is 0"
            : (unsigned)asked->datatype >= PCCL_DATATYPES ? "unknown data type"
@@ -36,10 +60,9 @@ static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_des
                                  struct pccl_text *reason)
 {
     bool quantized = asked->codec.algorithm != pcclQuantNone;
-    pcclRedOp_t op = pccl_collective_reduces((uint8_t)asked->collective) ? asked->op : pcclSum;
     const char *wrong = wrong_elements(asked);
     if (!wrong)
-        wrong = pccl_reduction_misfit((enum pccl_datatype)asked->datatype, (enum pccl_reduce_op)op);
+        wrong = pccl_reduction_misfit((enum pccl_datatype)asked->datatype, (enum pccl_reduce_op)asked->op);
     if (wrong)
         return pccl_api_refuse(reason, wrong);
     if (quantized && (asked->collective == PCCL_BARRIER || pccl_collective_is_of_blobs((uint8_t)asked->collective)))
@@ -48,7 +71,7 @@ static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_des
         return pccl_api_refuse(reason, "what is sent to one peer is not quantized");
     *descriptor = (struct pccl_descriptor){.collective = (uint8_t)asked->collective,
                                            .datatype = (uint8_t)asked->datatype,
-                                           .operation = (uint8_t)op,
+                                           .operation = (uint8_t)asked->op,
                                            .count = asked->count,
                                            .label = label_of_thread};
     if (asked->collective == PCCL_COALESCED)
@@ -162,11 +185,9 @@ static enum pccl_status read_blobs(const struct pccl_asked *asked, const pcclCol
     pcclBlobs_t *blobs = asked->result;
     size_t size = blobs->size;
     bool in_parts = asked->collective == PCCL_SCATTER_V || asked->collective == PCCL_ALL_TO_ALL_V;
-    if (in_parts && asked->count > PCCL_PEERS_MAX)
-        return pccl_api_refuse(reason, "there are more parts than any group has members");
-    if (in_parts) {
+    if (in_parts) { /* only the root of a scatter uses them: pccl_request_check_buffers counts them when it is known */
         request->blobs = asked->input;
-        request->blob_count = (uint32_t)asked->count;
+        request->blob_count = (uint32_t)(asked->count > PCCL_PEERS_MAX ? PCCL_PEERS_MAX + 1 : asked->count);
         request->input = NULL;
     } else {
         request->length = asked->count;
@@ -196,11 +217,11 @@ static const char *missing_buffer(const struct pccl_asked *asked, const pcclColl
                                            : NULL;
 }
 
-enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_request *request,
+enum pccl_status pccl_api_request(const struct pccl_asked *given, struct pccl_request *request,
                                   struct pccl_text *reason)
 {
     pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
-    struct pccl_asked complete = *asked;
+    struct pccl_asked complete = canonical(given), *asked = &complete;
     enum pccl_status status = PCCL_OK;
     *request = (struct pccl_request){0};
     if (asked->options)
@@ -210,7 +231,7 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
     const char *wrong = missing_buffer(asked, &options);
     if (wrong)
         return pccl_api_refuse(reason, wrong);
-    complete.codec = options.quantization;
+    asked->codec = options.quantization;
     *request = (struct pccl_request){.tag = options.tag,
                                      .input = asked->collective == PCCL_COALESCED ? NULL : asked->input,
                                      .result = asked->result,
@@ -219,11 +240,11 @@ enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_re
                                      .alone_ok = options.alone_ok && asked->collective != PCCL_SEND,
                                      .factor = options.factor,
                                      .feedback = pccl_api_codec_feeds_back(&options.quantization)};
-    status = describe(&complete, &request->descriptor, reason);
+    status = describe(asked, &request->descriptor, reason);
     if (status != PCCL_OK)
         return status;
     if (asked->collective == PCCL_COALESCED)
-        status = pccl_api_coalesced(&complete, request, reason);
+        status = pccl_api_coalesced(asked, request, reason);
     else if (request->descriptor.operation != PCCL_PREMUL_SUM && options.factor != 1)
         status = pccl_api_refuse(reason, "only a premultiplied sum is given a factor");
     else if (pccl_collective_is_of_blobs((uint8_t)asked->collective))

@@ -46,8 +46,6 @@ static enum pccl_status read_operation(const pcclOperation_t *op, struct pccl_re
                                .options = op->options};
     if (!collective_of(op->collective, &asked.collective))
         return pccl_api_refuse(reason, "unknown collective");
-    if (asked.collective == PCCL_BARRIER)
-        asked = (struct pccl_asked){.collective = PCCL_BARRIER, .options = op->options};
     bool gives_blobs = pccl_collective_is_of_blobs((uint8_t)asked.collective);
     if (gives_blobs)
         asked.result = op->blobs;

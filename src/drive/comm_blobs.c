@@ -396,7 +396,6 @@ static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation,
 {
     struct pccl_peer_op *first = operation->op;
     uint32_t count = operation->member_count;
-    uint64_t now_us = pccl_now_us();
     const struct pccl_group_handle *group = operation->handle->group;
     const struct pccl_peer_subgroup *subgroup = group ? pccl_peer_subgroup(comm->peer, group->subgroup) : NULL;
     struct pccl_launch launch = {.subgroup = first->instance.subgroup,
@@ -410,9 +409,8 @@ static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                  .members = group ? NULL : operation->members,
                                  .member_count = group ? 0 : count,
                                  .after = first,
+                                 .deadline_us = first->deadline_us,
                                  .user = operation};
-    if (first->deadline_us != UINT64_MAX) /* it counts from the first launch */
-        launch.timeout_ms = first->deadline_us > now_us ? 1 + (uint32_t)((first->deadline_us - now_us) / 1000) : 1;
     bool has_room = (!group || subgroup) && prepare(comm, operation, lengths, &launch, subgroup);
     struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
     operation->tiny = false;

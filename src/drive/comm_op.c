@@ -409,8 +409,10 @@ static enum pccl_status launch(const struct pcclComm_t *handle, struct pccl_comm
                                  .descriptor = request->descriptor,
                                  .members = counts_on_members ? operation->members : NULL,
                                  .member_count = counts_on_members ? operation->member_count : 0,
+                                 .deadline_us = request->deadline_us,
                                  .given_up = request->given_up,
                                  .reason = request->reason,
+                                 .refusal = reason,
                                  .user = operation};
     uint8_t made[PCCL_TINY_BYTES_MAX];
     if (pccl_choice_is_automatic(&request->descriptor))
@@ -506,6 +508,11 @@ enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const stru
     begin(comm, operation, request->tag, name_of(handle, request));
     *operation_out = operation;
     return PCCL_OK;
+}
+
+uint64_t pccl_comm_op_deadline(const struct pccl_comm_op *operation)
+{
+    return operation->op ? operation->op->deadline_us : UINT64_MAX; /* NULL: this peer is alone, and it is over */
 }
 
 enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, const struct pccl_founding *founding,

@@ -50,6 +50,8 @@ struct pccl_comm_hooks {
     void (*go_on)(struct pccl_communicator *comm);   /* after a step: it told the lengths of blobs */
 };
 
+struct pccl_comm_list;
+
 struct pccl_communicator {
     struct pcclComm_t handle;
 
@@ -74,6 +76,7 @@ struct pccl_communicator {
     struct pccl_comm_waiting waiting;
     struct pccl_call_slot calls[PCCL_CALL_OPTIMIZE + 1]; /* by enum pccl_call */
     struct pccl_comm_ops operations;
+    struct pccl_comm_list *lists; /* that are carried out now; api/list.c's */
     struct pccl_comm_feedbacks feedbacks;
     struct pccl_comm_sight sight;
     struct pccl_comm_watch watch;

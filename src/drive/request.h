@@ -29,9 +29,10 @@ struct pccl_request {
     /* Of a coalesced all-reduce, instead of buffers: tensors that are alike next to each other. */
     const struct pccl_coalesced_tensor *tensors;
     uint32_t tensor_count;
-    bool alone_ok; /* a peer that is alone in its group carries it out by itself */
-    double factor; /* of a premultiplied sum: what the elements of this peer are multiplied by */
-    bool feedback; /* with a scaled codec: what packing takes is kept for the next use of the tag */
+    bool alone_ok;        /* a peer that is alone in its group carries it out by itself */
+    double factor;        /* of a premultiplied sum: what the elements of this peer are multiplied by */
+    bool feedback;        /* with a scaled codec: what packing takes is kept for the next use of the tag */
+    uint64_t deadline_us; /* of an earlier attempt that this one repeats; UINT64_MAX: it had none; 0: there was none */
     /* NONE: it is meant. Else its launch touches no buffer, and only tells the others to end it so. */
     enum pccl_class given_up;
     const struct pccl_text *reason; /* of giving up; NULL: none */

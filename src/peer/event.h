@@ -102,7 +102,8 @@ enum pccl_peer_event_kind {
     /*
      * Launches an operation. TOO_FEW_PEERS (not numbered), ARGUMENT (the tag is in use; or tiny, and
      * the payload is not as long as the descriptor says, or too long), USAGE (unconnected; or a call
-     * that ends the era is outstanding), LIMIT, MEMORY. On OK the event's `op` is held by the caller
+     * that ends the era is outstanding), INTERNAL (no message can carry this
+     * descriptor, as launch->refusal says), LIMIT, MEMORY. On OK the event's `op` is held by the caller
      * until OP_RELEASE; if its outcome came before it, it is decided already, and op_decided is not
      * called for it. One whose list of members is not that of the view never starts, and is aborted
      * for all, as MEMBERS_CHANGED.
@@ -169,13 +170,15 @@ struct pccl_launch {
      * no limit refuses it. NULL: none.
      */
     struct pccl_peer_op *after;
-    uint32_t timeout_ms; /* 0: the default */
+    uint32_t timeout_ms;  /* 0: the default */
+    uint64_t deadline_us; /* of a launch that repeats or continues another one: that one's; 0: none, timeout_ms holds */
     /*
      * NONE: it is meant. Else it never starts, whatever the payload and the members: the master is asked to abort it
      * as this, so that those who have launched it, or will, do not wait for this peer.
      */
     enum pccl_class given_up;
     const struct pccl_text *reason; /* of giving up; NULL: none */
+    struct pccl_text *refusal;      /* written if the launch is refused as INTERNAL; may be NULL */
     void *user;
 };
 
@@ -209,11 +212,15 @@ struct pccl_peer_event {
     const struct pccl_launch *launch; /* LAUNCH */
     const struct pccl_frame *frame;   /* MASTER_RECEIVED */
     const struct pccl_msg *msg;
-    const struct pccl_text *reason;     /* MASTER_DOWN, MASTER_GARBAGE, OP_FAILED, OP_ABORT, SYNC_DONE: not complete */
-    const char *where;                  /* BROKEN */
-    const struct pccl_sync_vote *vote;  /* CALL of SYNC */
-    const struct pccl_proof *proof;     /* SYNC_PROVEN */
-    const struct pccl_msg_ready *ready; /* ANNOUNCED */
+    /*
+     * MASTER_DOWN, MASTER_GARBAGE, OP_FAILED, OP_ABORT, SYNC_DONE: not complete; LINK_DOWN: why a message over it was
+     * invalid, NULL if none was
+     */
+    const struct pccl_text *reason;
+    const char *where;                               /* BROKEN */
+    const struct pccl_sync_vote *vote;               /* CALL of SYNC */
+    const struct pccl_proof *proof;                  /* SYNC_PROVEN */
+    const struct pccl_msg_ready *ready;              /* ANNOUNCED */
     const struct pccl_peer_measurement *measurement; /* TEST_DONE */
     struct pccl_id peer;                             /* LINK_*, ANNOUNCED */
     const struct pccl_msg_sight *sight;              /* SIGHT */

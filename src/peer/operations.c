@@ -156,6 +156,8 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
     p->followed_count += pccl_peer_is_followed(&op->descriptor, op->tiny);
     op->launched_us = op->begun_us = p->now_us;
     op->deadline_us = timeout_ms != 0 ? p->now_us + timeout_ms * UINT64_C(1000) : UINT64_MAX;
+    if (launch->deadline_us != 0)
+        op->deadline_us = pccl_max_u64(p->now_us, launch->deadline_us);
     op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
     pccl_peer_arm(p, pccl_min_u64(op->deadline_us, op->where_us));
     if (launch->pair != 0 && !op->tiny)
@@ -236,6 +238,29 @@ static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pcc
     pccl_peer_tell(p, op);
 }
 
+/*
+ * Refuses a launch whose messages the other side could not decode: it would close the connection, and they would be
+ * sent again. The root of a receive from anybody is not known yet.
+ */
+static enum pccl_status check_descriptor(const struct pccl_peer *p, const struct pccl_launch *launch)
+{
+    const struct pccl_descriptor *descriptor = &launch->descriptor;
+    struct pccl_descriptor chosen;
+    struct pccl_text why;
+    if (launch->given_up != PCCL_CLASS_NONE)
+        return PCCL_OK; /* its descriptor is not sent */
+    if (launch->subgroup == PCCL_OPEN_PAIR) {
+        chosen = *descriptor;
+        chosen.root = p->config.id;
+        descriptor = &chosen;
+    }
+    if (pccl_wire_check_descriptor(descriptor, launch->tiny, &why) == PCCL_OK)
+        return PCCL_OK;
+    if (launch->refusal != NULL)
+        pccl_text_format(launch->refusal, "the operation has an invalid descriptor: %s", why.bytes);
+    return PCCL_INTERNAL;
+}
+
 static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
 {
     if (launch->after != NULL) {
@@ -244,6 +269,8 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
         pccl_peer_forget_op(p, launch->after);
     }
     enum pccl_status status = may_launch(p, launch);
+    if (status == PCCL_OK)
+        status = check_descriptor(p, launch);
     if (status != PCCL_OK)
         return status;
     if (p->held_count >= PCCL_OPS_HELD_MAX)

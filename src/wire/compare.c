@@ -47,25 +47,6 @@ uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_i
     return pccl_hash_words(key, words, PCCL_HASH_WORDS);
 }
 
-bool pccl_collective_reduces(uint8_t collective)
-{
-    return collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE ||
-           collective == PCCL_COALESCED;
-}
-
-bool pccl_collective_has_root(uint8_t collective)
-{
-    return collective == PCCL_BROADCAST || collective == PCCL_REDUCE || collective == PCCL_GATHER ||
-           collective == PCCL_SCATTER || collective == PCCL_SEND || collective == PCCL_GATHER_V ||
-           collective == PCCL_SCATTER_V;
-}
-
-bool pccl_collective_is_of_blobs(uint8_t collective)
-{
-    return collective == PCCL_ALL_GATHER_V || collective == PCCL_GATHER_V || collective == PCCL_SCATTER_V ||
-           collective == PCCL_ALL_TO_ALL_V;
-}
-
 bool pccl_budget_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b)
 {
     return a->budget_ms == b->budget_ms && a->budget_percent == b->budget_percent;

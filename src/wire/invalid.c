@@ -104,19 +104,24 @@ static const char *invalid_payload(const struct pccl_instance *instance, uint32_
                : NULL;
 }
 
+const char *pccl_wire_invalid_descriptor(const struct pccl_descriptor *descriptor, bool tiny)
+{
+    if (!tiny && (descriptor->collective == PCCL_FOUND || descriptor->collective == PCCL_BARRIER))
+        return "a barrier or a founding that is not tiny";
+    if (pccl_collective_is_of_blobs(descriptor->collective) && !tiny == pccl_id_is_zero(&descriptor->counts))
+        return tiny ? "blobs of known lengths in an operation that is tiny"
+                    : "blobs of unknown lengths in an operation that is not tiny";
+    return invalid_descriptor(descriptor);
+}
+
 /* Of an operation that goes this way. */
 static const char *invalid_way(const struct pccl_instance *instance, const struct pccl_descriptor *descriptor,
                                uint8_t tiny, uint32_t payload_bytes)
 {
     if (tiny == 0 && payload_bytes > 0)
         return "a payload in an operation that is not tiny";
-    if (tiny == 0 && (descriptor->collective == PCCL_FOUND || descriptor->collective == PCCL_BARRIER))
-        return "a barrier or a founding that is not tiny";
-    if (pccl_collective_is_of_blobs(descriptor->collective) && (tiny == 0) == pccl_id_is_zero(&descriptor->counts))
-        return tiny == 0 ? "blobs of unknown lengths in an operation that is not tiny"
-                         : "blobs of known lengths in an operation that is tiny";
     const char *invalid = invalid_payload(instance, payload_bytes);
-    return invalid != NULL ? invalid : invalid_descriptor(descriptor);
+    return invalid != NULL ? invalid : pccl_wire_invalid_descriptor(descriptor, tiny != 0);
 }
 
 /* Of one that was launched. */

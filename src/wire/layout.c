@@ -116,6 +116,8 @@ const struct pccl_wire_layout *pccl_wire_layout_of(uint16_t type)
     }
 }
 
+const struct pccl_wire_layout *pccl_wire_descriptor_layout(void) { return layout_descriptor(); }
+
 const struct pccl_wire_layout *pccl_wire_struct_layout(uint32_t index)
 {
 #define STRUCT_ROW(name) layout_##name,

@@ -318,6 +318,60 @@ enum pccl_status pccl_wire_decode(uint16_t type, const uint8_t *body, size_t len
     return PCCL_MALFORMED;
 }
 
+/* ---- before encoding ---- */
+
+static inline bool is_between(uint64_t value, uint64_t least, uint64_t most) { return value >= least && value <= most; }
+
+/* clang-format off */
+#define WITHIN_INTEGER(name, least, most, greatest)                                                                    \
+    && is_between(descriptor->name, least + 0, (most + 0) > 0 ? (uint64_t)(most + 0) : (greatest))
+#define WITHIN_U8(name, least, most) WITHIN_INTEGER(name, least, most, UINT8_MAX)
+#define WITHIN_U16(name, least, most) WITHIN_INTEGER(name, least, most, UINT16_MAX)
+#define WITHIN_U32(name, least, most) WITHIN_INTEGER(name, least, most, UINT32_MAX)
+#define WITHIN_U64(name, least, most) WITHIN_INTEGER(name, least, most, UINT64_MAX)
+#define WITHIN_ID(name, least, most)
+#define WITHIN_STRUCT(name, type, most)
+#define WITHIN(kind, name, type, cap) WITHIN_##kind(name, type, cap)
+/* clang-format on */
+
+/* The same as are_within, without words: each launch asks. */
+static bool is_in_range(const struct pccl_descriptor *descriptor) { return true PCCL_FIELDS_descriptor(WITHIN); }
+
+/* Its integers; its ids may be zero, and its label has none. */
+static bool are_within(struct decoder *d, const struct pccl_descriptor *descriptor)
+{
+    for (uint32_t i = 0; i < d->layout->field_count; i++) {
+        const struct pccl_wire_field *field = &d->layout->fields[i];
+        const void *value = member(descriptor, field->offset);
+        bool within = true;
+        switch (field->kind) {
+        case PCCL_WIRE_U8: within = is_within(d, field, *(const uint8_t *)value); break;
+        case PCCL_WIRE_U16: within = is_within(d, field, *(const uint16_t *)value); break;
+        case PCCL_WIRE_U32: within = is_within(d, field, *(const uint32_t *)value); break;
+        case PCCL_WIRE_U64: within = is_within(d, field, *(const uint64_t *)value); break;
+        default: break;
+        }
+        if (!within)
+            return false;
+    }
+    return true;
+}
+
+enum pccl_status pccl_wire_check_descriptor(const struct pccl_descriptor *descriptor, bool tiny,
+                                            struct pccl_text *reason)
+{
+    if (!is_in_range(descriptor)) {
+        struct decoder decoder = {.layout = pccl_wire_descriptor_layout(), .reason = reason};
+        bool within = are_within(&decoder, descriptor);
+        PCCL_ASSERT(!within);
+        return PCCL_MALFORMED;
+    }
+    const char *broken = pccl_wire_invalid_descriptor(descriptor, tiny);
+    if (broken != NULL)
+        pccl_text_format(reason, "%s", broken);
+    return broken == NULL ? PCCL_OK : PCCL_MALFORMED;
+}
+
 bool pccl_wire_peek_hello(const uint8_t *body, size_t length, uint32_t *version)
 {
     if (length < 12 || pccl_get(body, 8) != PCCL_PROTOCOL_MAGIC)

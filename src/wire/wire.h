@@ -132,12 +132,21 @@ struct pccl_wire_layout {
 };
 const struct pccl_wire_layout *pccl_wire_layout_of(uint16_t type);      /* NULL: unknown */
 const struct pccl_wire_layout *pccl_wire_struct_layout(uint32_t index); /* 0, 1, ... NULL: no more */
+const struct pccl_wire_layout *pccl_wire_descriptor_layout(void);
 const char *pccl_wire_kind_name(enum pccl_wire_kind kind);
 /*
  * The first rule over several fields that a message with valid fields breaks, as a sentence; NULL:
  * none.
  */
 const char *pccl_wire_invalid(const struct pccl_msg *msg);
+/* The same of a descriptor whose fields are valid, in an operation that is tiny or not. */
+const char *pccl_wire_invalid_descriptor(const struct pccl_descriptor *descriptor, bool tiny);
+/*
+ * Whether the messages of an operation with this descriptor can be decoded at the other side: OK, or MALFORMED with
+ * the reason for which they cannot.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_wire_check_descriptor(const struct pccl_descriptor *descriptor, bool tiny,
+                                                            struct pccl_text *reason);
 
 /* ---- small helpers ---- */
 int pccl_epoch_compare(const struct pccl_epoch *a, const struct pccl_epoch *b);
@@ -157,11 +166,24 @@ static inline bool pccl_is_of_whole_group(const struct pccl_instance *instance)
 bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instance *b);
 uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_instance *instance);
 /* Whether it combines the elements of all with pcclRedOp_t. */
-bool pccl_collective_reduces(uint8_t collective);
+static inline bool pccl_collective_reduces(uint8_t collective)
+{
+    return collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE ||
+           collective == PCCL_COALESCED;
+}
 /* Whether one member, the root, sends or receives what the others do not. */
-bool pccl_collective_has_root(uint8_t collective);
+static inline bool pccl_collective_has_root(uint8_t collective)
+{
+    return collective == PCCL_BROADCAST || collective == PCCL_REDUCE || collective == PCCL_GATHER ||
+           collective == PCCL_SCATTER || collective == PCCL_SEND || collective == PCCL_GATHER_V ||
+           collective == PCCL_SCATTER_V;
+}
 /* Whether it moves bytes of lengths that only their owners know, until a tiny operation has told all (tiny.h). */
-bool pccl_collective_is_of_blobs(uint8_t collective);
+static inline bool pccl_collective_is_of_blobs(uint8_t collective)
+{
+    return collective == PCCL_ALL_GATHER_V || collective == PCCL_GATHER_V || collective == PCCL_SCATTER_V ||
+           collective == PCCL_ALL_TO_ALL_V;
+}
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);
 /* Of automatic codecs, or none of both. */
 bool pccl_budget_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);

@@ -116,6 +116,7 @@ void do_group(struct command *command);
 void do_collect(struct command *command);
 void do_run(struct command *command);
 void do_mixed(struct command *command);
+void do_unused(struct command *command);
 void do_send(struct command *command);
 void do_recv(struct command *command);
 void do_stream(struct command *command);

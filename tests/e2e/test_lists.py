@@ -46,6 +46,55 @@ def test_results(run):
         peers.append(run.join(1, peers))
 
 
+def unused(peers, values, elements=BULK):
+    """Lists whose entries hold these values where their kind uses none."""
+    calls = [peer.start("unused", value, elements) for peer, value in zip(peers, values)]
+    for result in agree(calls, SUCCESS):
+        check(result["right"] and result["done"] == 12, f"{result}")
+
+
+def test_unused_members(run):
+    """Members that a kind of entry does not use may hold anything, through the master and from peer to
+    peer."""
+    run.start_master(**PATIENT)
+    peers = run.join(3)
+    for elements in (10, BULK):
+        for values in ((0, 0, 0), (1, 1, 1), (1, 0, 0), (99, 99, 99), (0, 99, 0), (5, 0, 77)):
+            unused(peers, values, elements)
+
+
+# ---- descriptions and deadlines
+
+
+def repeated(peers):
+    """The first is in a list whose first entry, an all-reduce, is repeated as the last two die. The call."""
+    (call,) = run_list(peers[:1], 12, most=1, options=["rebuild"])
+    peers[0].until_waiting(part="a list of 8 operations waits for entry 0 (all-reduce tag 2000), first launched ")
+    for attempt in (2, 3):
+        peers.pop().kill()
+        peers[0].until_waiting(part=f"and launched {attempt} times: the last attempt failed: ")
+    return call
+
+
+def test_waits(run):
+    """pcclDescribeWaits shows a list, also while its entry is repeated."""
+    peers = phases.start(run, 4)
+    calls = [repeated(peers)]
+    calls += run_list(peers[1:], 12, most=1, options=["rebuild"])
+    equal(right(calls), [2] * OPS, "worlds")
+    equal(peers[0].do("waits")["text"], "", "who waits")
+
+
+def test_deadline_of_retries(run):
+    """It counts from the first launch of an entry, however often that is repeated."""
+    run.environment["PCCL_OP_TIMEOUT_MS"] = "3000"
+    peers = phases.start(run, 4)
+    call = repeated(peers)
+    result = call.wait(rc=LOST)
+    check("deadline" in result["words"] and "(launched 3 times)" in result["words"], result["words"])
+    equal(result["ops"][0][1], 0, "nothing has succeeded")
+
+
 # ---- a peer dies
 
 
