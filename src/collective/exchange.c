@@ -281,6 +281,19 @@ static bool relies_on(const struct pccl_flow *flow)
     return !transfer->failed && (flow->outgoing || !transfer->done);
 }
 
+void pccl_exchange_rejected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
+                            const struct pccl_text *reason)
+{
+    struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
+    if (lane == NULL)
+        return;
+    for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next) {
+        struct pccl_flow *flow = PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane);
+        if (relies_on(flow))
+            pccl_outcome_fail(flow->transfer, PCCL_CLASS_INTERNAL, "%s", reason->bytes);
+    }
+}
+
 void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
 {
     struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);

@@ -240,6 +240,12 @@ PCCL_MUST_CHECK enum pccl_status pccl_exchange_connected(struct pccl_exchange *e
  * what the system has taken need not have arrived, or that receives over it and is not done.
  */
 void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
+/*
+ * The same transfers fail as INTERNAL, with this reason: the connection is going to be closed because a message of the
+ * other side was invalid, or because that says so of one of ours. The driver then closes it as usual.
+ */
+void pccl_exchange_rejected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
+                            const struct pccl_text *reason);
 
 /* The next frame for an idle connection of this lane. false: nothing now; `writable` will tell. */
 PCCL_MUST_CHECK bool pccl_exchange_next(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
@@ -252,10 +258,9 @@ void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *d
 /*
  * A frame came in. For DATA *arrival is filled in (its length is never 0), and the payload is read
  * next; for READY its length is 0. MALFORMED or MEMORY with a reason: the connection is unusable
- * from then on. (If memory for a segment is short, only its transfer fails.) LIMIT: too much is
- * held for operations that have not been started here. Do not read from the connection until there
- * is room (pccl_exchange_room) or it needs none (pccl_exchange_is_due), then hand in the frame
- * again.
+ * from then on; after MALFORMED pccl_exchange_rejected comes next. (If memory for a segment is short, only its transfer
+ * fails.) LIMIT: too much is held for operations that have not been started here. Do not read from the connection until
+ * there is room (pccl_exchange_room) or it needs none (pccl_exchange_is_due), then hand in the frame again.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const struct pccl_id *peer,
                                                        bool outgoing, const struct pccl_msg *msg,

@@ -71,9 +71,11 @@ struct pccl_engine_events {
      * The other side has ended a connection, or it broke; it is closed already. The failures that
      * it causes follow. Another thread may close the slot and add its next connection before this
      * event gets the caller's lock; if pccl_engine_holds tells so, the event is to be ignored.
+     * rejected: NULL, or why a message over it was invalid: this side has ended it for that, or the other
+     * side, as its link_bye says.
      */
     void (*ended)(void *context, const struct pccl_id *peer, bool outgoing, uint32_t slot, enum pccl_link_end how,
-                  bool purposely);
+                  bool purposely, const struct pccl_text *rejected);
     /*
      * An invariant broke: the engine is dead and has released the memory of all jobs. The last
      * event of the engine, perhaps in the middle of another one. Later requests have no effect.

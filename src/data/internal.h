@@ -66,6 +66,7 @@ struct pccl_stream {
     bool is_over;                /* the other side has stopped sending: data sent ahead is of no use any more */
     struct pccl_list_node in_waiting;
     struct pccl_msg refused;
+    struct pccl_text *rejected; /* owned: why this side closes it, for link_bye; NULL: no reason, or no memory */
 };
 
 /* An operation that will never be started here. */

@@ -31,6 +31,7 @@ static struct pccl_stream *stream_of(struct pccl_channel *channel)
 static void on_released(struct pccl_channel *channel)
 {
     struct pccl_stream *stream = stream_of(channel);
+    pccl_release(pccl_heap(), stream->rejected, sizeof *stream->rejected);
     pccl_release(pccl_heap(), stream, sizeof *stream);
 }
 
@@ -112,7 +113,8 @@ static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purpose
     pccl_channel_close(&stream->channel);
     /* Reports the end of the link first, which explains the failures that follow. */
     if (is_news)
-        engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot, how, purposely);
+        engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot, how, purposely,
+                             NULL);
     pccl_bundle_leave(stream);
     pccl_engine_flush(engine);
 }
@@ -281,30 +283,89 @@ static void wait_with(struct pccl_stream *stream, const struct pccl_msg *msg)
     pccl_list_append(&stream->engine->waiting, &stream->in_waiting);
 }
 
-/* false: the exchange rejects this connection. */
-static bool hand_in(struct pccl_stream *stream, const struct pccl_msg *msg)
+/* ---- invalid messages (PROTOCOL 7.14) ---- */
+
+/* Fails the operations that use the link for good: with a new connection they would fail again. */
+static void fail_rejected(struct pccl_stream *stream, enum pccl_link_end how, bool purposely,
+                          const struct pccl_text *reason)
 {
     struct pccl_engine *engine = stream->engine;
+    if (pccl_engine_forget_stream(engine, stream, how))
+        engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot, how, purposely,
+                             reason);
+    pccl_exchange_rejected(engine->exchange, &stream->peer, stream->outgoing, reason);
+}
+
+/* Closes the connection because a message of the other side is invalid. link_bye gives the reason. */
+static void reject(struct pccl_stream *stream, const struct pccl_text *reason)
+{
+    fail_rejected(stream, PCCL_LINK_UNREACHABLE, false, reason);
+    stream->rejected = pccl_allocate(pccl_heap(), sizeof *stream->rejected);
+    if (stream->rejected) {
+        *stream->rejected = *reason;
+        pccl_channel_explain(&stream->channel, pccl_bytes_of_text(stream->rejected));
+    }
+    pccl_stream_leave(stream);
+    pccl_engine_flush(stream->engine);
+}
+
+/* Ends a stream that the other side closes; with a reason, because a message of ours was invalid. */
+static void take_bye(struct pccl_stream *stream, const struct pccl_bytes *bye)
+{
     struct pccl_text reason;
+    pccl_text_format(&reason, "peer %s closed a connection: ", pccl_id_str(&stream->peer));
+    pccl_text_add_bytes(&reason, (const char *)bye->data, bye->length);
+    if (bye->length > 0)
+        fail_rejected(stream, PCCL_LINK_CLOSED, true, &reason);
+    end(stream, PCCL_LINK_CLOSED, true);
+}
+
+/* ---- messages ---- */
+
+/* Passes a message to the exchange. MALFORMED, MEMORY: the connection must be closed. */
+static enum pccl_status hand_in(struct pccl_stream *stream, const struct pccl_msg *msg, struct pccl_text *reason)
+{
+    struct pccl_engine *engine = stream->engine;
     enum pccl_status status =
-        pccl_exchange_receive(engine->exchange, &stream->peer, stream->outgoing, msg, &stream->arrival, &reason);
+        pccl_exchange_receive(engine->exchange, &stream->peer, stream->outgoing, msg, &stream->arrival, reason);
     if (status == PCCL_LIMIT)
         wait_with(stream, msg);
     else if (status != PCCL_OK)
         memset(&stream->arrival, 0, sizeof stream->arrival);
     expect(stream);
     pccl_engine_flush(engine);
-    return status == PCCL_OK || status == PCCL_LIMIT;
+    return status == PCCL_LIMIT ? PCCL_OK : status;
+}
+
+/* Ends the stream unless the exchange has taken the message. */
+static void judge(struct pccl_stream *stream, enum pccl_status status, const struct pccl_text *reason)
+{
+    if (status == PCCL_MALFORMED)
+        reject(stream, reason);
+    else if (status != PCCL_OK)
+        end(stream, PCCL_LINK_UNREACHABLE, false);
 }
 
 /* false: the stream has ended. */
 static bool on_message(struct pccl_stream *stream, const struct pccl_msg *msg)
 {
-    bool bye = msg->type == PCCL_MSG_link_bye;
-    if (!bye && hand_in(stream, msg))
-        return stream->channel.state == PCCL_CHANNEL_OPEN;
-    end(stream, bye ? PCCL_LINK_CLOSED : PCCL_LINK_UNREACHABLE, bye);
-    return false;
+    struct pccl_text reason;
+    if (msg->type == PCCL_MSG_link_bye)
+        take_bye(stream, &msg->as.link_bye.reason);
+    else
+        judge(stream, hand_in(stream, msg, &reason), &reason);
+    return stream->channel.state == PCCL_CHANNEL_OPEN;
+}
+
+/* Ends a stream that has received no message but other bytes; is_invalid tells whether they were sent that way. */
+static void on_garbage(struct pccl_stream *stream, const struct pccl_text *why)
+{
+    struct pccl_text reason;
+    pccl_text_format(&reason, "peer %s sent an invalid message: %s", pccl_id_str(&stream->peer), why->bytes);
+    if (stream->channel.is_invalid)
+        reject(stream, &reason);
+    else
+        end(stream, PCCL_LINK_UNREACHABLE, false);
 }
 
 /* Takes the frames and payloads that the reader holds. false: the stream has ended. */
@@ -321,7 +382,7 @@ static bool digest(struct pccl_stream *stream)
         if (io == PCCL_CHANNEL_WAITS)
             return true;
         if (io == PCCL_CHANNEL_ENDED)
-            end(stream, PCCL_LINK_UNREACHABLE, false);
+            on_garbage(stream, &reason);
         if (io == PCCL_CHANNEL_ENDED || !on_message(stream, &msg))
             return false;
     }
@@ -375,9 +436,9 @@ void pccl_stream_resume(struct pccl_stream *stream)
 {
     stream->waiting = false; /* the caller has taken it from the list */
     const struct pccl_msg msg = stream->refused;
-    if (!hand_in(stream, &msg))
-        end(stream, PCCL_LINK_UNREACHABLE, false);
-    else if (!stream->waiting)
+    struct pccl_text reason;
+    judge(stream, hand_in(stream, &msg, &reason), &reason);
+    if (stream->channel.state == PCCL_CHANNEL_OPEN && !stream->waiting)
         (void)digest(stream);
     watch(stream);
 }
@@ -388,7 +449,7 @@ static void fail_to_open(struct pccl_stream *stream)
     struct pccl_engine *engine = stream->engine;
     if (pccl_engine_forget_stream(engine, stream, PCCL_LINK_UNREACHABLE))
         engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot,
-                             PCCL_LINK_UNREACHABLE, false);
+                             PCCL_LINK_UNREACHABLE, false, NULL);
     release(stream);
 }
 

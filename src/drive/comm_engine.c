@@ -404,10 +404,10 @@ static void on_announced(void *context, const struct pccl_id *from, const struct
 }
 
 static void on_ended(void *context, const struct pccl_id *peer, bool outgoing, uint32_t slot, enum pccl_link_end how,
-                     bool purposely)
+                     bool purposely, const struct pccl_text *rejected)
 {
     pccl_comm_enter(context);
-    pccl_comm_link_ended(context, peer, outgoing, slot, how, purposely);
+    pccl_comm_link_ended(context, peer, outgoing, slot, how, purposely, rejected);
     pccl_comm_leave(context);
 }
 

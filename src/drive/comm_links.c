@@ -148,15 +148,21 @@ static void link_up(struct pccl_comm_link *link, bool incoming, uint32_t rtt_us)
     pccl_comm_step(link->comm, &event);
 }
 
-static void link_down(struct pccl_comm_link *link, bool incoming, enum pccl_link_end how, bool purposely)
+/* rejected: NULL, or why a message was invalid. */
+static void link_down(struct pccl_comm_link *link, bool incoming, enum pccl_link_end how, bool purposely,
+                      const struct pccl_text *rejected)
 {
-    struct pccl_peer_event event = {
-        .kind = PCCL_PEER_LINK_DOWN, .peer = link->peer, .incoming = incoming, .how = how, .purposely = purposely};
+    struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_DOWN,
+                                    .peer = link->peer,
+                                    .incoming = incoming,
+                                    .how = how,
+                                    .purposely = purposely,
+                                    .reason = rejected};
     pccl_comm_step(link->comm, &event);
 }
 
 void pccl_comm_link_ended(struct pccl_communicator *comm, const struct pccl_id *peer, bool outgoing, uint32_t slot,
-                          enum pccl_link_end how, bool purposely)
+                          enum pccl_link_end how, bool purposely, const struct pccl_text *rejected)
 {
     struct pccl_comm_link *link = find(comm, peer);
     if (!link || pccl_engine_holds(comm->data.engine, peer, outgoing, slot))
@@ -171,10 +177,10 @@ void pccl_comm_link_ended(struct pccl_communicator *comm, const struct pccl_id *
         *standing = 0;
     }
     link->troubled = link->troubled || outgoing;
-    link->in_no_hurry = link->in_no_hurry || (outgoing && purposely);
+    link->in_no_hurry = link->in_no_hurry || (outgoing && (purposely || rejected));
     enqueue(link); /* the loop dials again, or releases the link if nothing is left */
     if (*standing == 0)
-        link_down(link, !outgoing, how, purposely);
+        link_down(link, !outgoing, how, purposely, rejected);
 }
 
 /*
@@ -245,7 +251,7 @@ static void take_ring_link(struct pccl_communicator *comm, struct pccl_connectio
     if (stands)
         link_up(link, true, 0);
     else if (before && !link->incoming)
-        link_down(link, true, PCCL_LINK_UNREACHABLE, false); /* we closed it ourselves: no evidence */
+        link_down(link, true, PCCL_LINK_UNREACHABLE, false, NULL); /* we closed it ourselves: no evidence */
 }
 
 static void greet(struct pccl_communicator *comm, struct pccl_connection *connection,
@@ -319,7 +325,7 @@ static void asked_dial_over(struct pccl_comm_link *link, bool stands, enum pccl_
 {
     link->asked = false;
     if (!stands) {
-        link_down(link, false, how, false);
+        link_down(link, false, how, false, NULL);
         return;
     }
     link->wanted = pccl_comm_pool_size(link->comm, rtt_us);
@@ -381,7 +387,7 @@ static void dial_for_machine(struct pccl_comm_link *link)
     if (comm->data.engine && start_dialing(&link->slots[0]))
         return;
     link->asked = false;
-    link_down(link, false, PCCL_LINK_UNREACHABLE, false);
+    link_down(link, false, PCCL_LINK_UNREACHABLE, false, NULL);
 }
 
 /* ---- the further slots ---- */

@@ -53,7 +53,7 @@ struct pccl_comm_links {
 uint32_t pccl_comm_pool_size(const struct pccl_communicator *comm, uint32_t rtt_us);
 /* The engine's event that a connection has ended. Under the lock, on the engine's thread. */
 void pccl_comm_link_ended(struct pccl_communicator *comm, const struct pccl_id *peer, bool outgoing, uint32_t slot,
-                          enum pccl_link_end how, bool purposely);
+                          enum pccl_link_end how, bool purposely, const struct pccl_text *rejected);
 /* On the loop: carries out the notes. */
 void pccl_comm_links_apply(struct pccl_communicator *comm);
 /* Notes that all links are to be closed. */

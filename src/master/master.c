@@ -398,7 +398,8 @@ static void closed(struct pccl_master *m, pccl_conn conn)
 
 /*
  * Undecodable bytes end the connection only: the peer may come back on a new one, and the session
- * decides whether more is lost.
+ * decides whether more is lost. An invalid message that arrived as it was sent would be sent again over every
+ * connection: it ends the membership, like any other that breaks a rule.
  */
 static void garbage(struct pccl_master *m, const struct pccl_master_event *event)
 {
@@ -416,6 +417,10 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
     struct pccl_remote *remote = remote_of(m, event->conn);
     if (remote == NULL || remote->departing)
         return;
+    if (event->arrived_whole) {
+        pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it sent an invalid message: %s", event->reason->bytes);
+        return;
+    }
     pccl_master_log(m, PCCL_LOG_WARN,
                     &(struct pccl_log_fields){
                         .peer = &remote->id, .reason = event->reason->bytes, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},

@@ -391,6 +391,7 @@ enum pccl_channel_io pccl_channel_message(struct pccl_channel *channel, struct p
         return PCCL_CHANNEL_WAITS;
     if (got > 0 && pccl_wire_decode(frame.type, frame.body, frame.length, scratch, msg, reason) == PCCL_OK)
         return PCCL_CHANNEL_MOVED;
+    channel->is_invalid = got > 0;
     return PCCL_CHANNEL_ENDED;
 }
 
@@ -544,7 +545,7 @@ static void end_parting(struct pccl_channel *channel)
 
 static void send_rest(struct pccl_channel *channel)
 {
-    static const struct pccl_msg bye = {.type = PCCL_MSG_link_bye};
+    const struct pccl_msg bye = {.type = PCCL_MSG_link_bye, .as.link_bye = {.reason = channel->bye_reason}};
     if (channel->is_shut || pccl_channel_push(channel) != PCCL_CHANNEL_MOVED)
         return;
     if (!channel->is_parting) {

@@ -106,6 +106,7 @@ struct pccl_channel {
     uint32_t sink_bytes;
     uint32_t drain_max, drained; /* bytes discarded after leave; drain_max 0: no limit */
     bool dry;                    /* the last read took everything that had arrived */
+    bool is_invalid;             /* a frame arrived as it was sent, and is no valid message */
 
     /* output: frames, then `payload_left` bytes of payload */
     uint8_t *out; /* out_start..out_end is unsent */
@@ -113,11 +114,12 @@ struct pccl_channel {
     uint32_t out_max;              /* limit for unsent frames */
     const uint8_t *const *payload; /* *payload NULL: filler */
     uint32_t payload_sent, payload_left;
-    bool blocked;      /* the kernel's buffer is full, until the loop reports room */
-    bool watch_output; /* stays on until room is reported that is not needed, instead of switching often */
-    bool says_bye;     /* link_bye comes last */
-    bool is_parting;   /* the output is sent */
-    bool is_shut;      /* everything is sent */
+    bool blocked;                 /* the kernel's buffer is full, until the loop reports room */
+    bool watch_output;            /* stays on until room is reported that is not needed, instead of switching often */
+    bool says_bye;                /* link_bye comes last, with this reason */
+    struct pccl_bytes bye_reason; /* the owner's */
+    bool is_parting;              /* the output is sent */
+    bool is_shut;                 /* everything is sent */
 };
 
 /* ---- life ---- */
@@ -178,6 +180,11 @@ void pccl_handover_drop(struct pccl_handover *handover);
  * anyway; 0: it closes at once, when the kernel has taken what it can.
  */
 void pccl_channel_leave(struct pccl_channel *channel, bool bye, uint32_t linger_ms);
+/* Before pccl_channel_leave: link_bye gives this reason. It must stay in place until `released`. */
+static inline void pccl_channel_explain(struct pccl_channel *channel, struct pccl_bytes reason)
+{
+    channel->bye_reason = reason;
+}
 
 /* ---- waiting ---- */
 
@@ -217,7 +224,7 @@ void pccl_channel_expect(struct pccl_channel *channel, uint8_t *const *target, u
 uint32_t pccl_channel_move(struct pccl_channel *channel);
 /*
  * MOVED: a message, a view that is valid until the next call for this channel. WAITS: more bytes
- * are needed. ENDED, with a reason: garbage.
+ * are needed. ENDED, with a reason: garbage; is_invalid tells whether the other side sent it so.
  */
 PCCL_MUST_CHECK enum pccl_channel_io pccl_channel_message(struct pccl_channel *channel,
                                                           struct pccl_wire_scratch *scratch, struct pccl_msg *msg,

@@ -17,6 +17,7 @@ enum {
     TELL_AGAIN_US = 120000000, /* and so are figures that do not change */
     NEWCOMER_PAUSE_MS = 500,   /* between attempts to dial a newcomer; it doubles up to */
     NEWCOMER_PAUSE_MAX_MS = 8000,
+    REJECTED_US = 10000000, /* for so long after an invalid message no link_up shortens the pause; also between logs */
 };
 
 static struct pccl_peer_link *find_link(struct pccl_peer *p, const struct pccl_id *id)
@@ -88,7 +89,8 @@ static bool is_newcomer(const struct pccl_peer *p, const struct pccl_peer_link *
 
 static void forgive(const struct pccl_peer *p, struct pccl_peer_link *link)
 {
-    if (!is_newcomer(p, link))
+    bool rejected = link->rejected_us != 0 && p->now_us < link->rejected_us + REJECTED_US;
+    if (!is_newcomer(p, link) && !rejected)
         link->pause_ms = p->config.dial_ms;
 }
 
@@ -235,12 +237,27 @@ void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view)
 
 /* ---- what happens to them ---- */
 
+/*
+ * Notes that a link ended for an invalid message. This is no evidence about the path or the other peer; the operations
+ * that used the link have failed, which the master is told. Dialing at once would bring the same message again.
+ */
+static void note_rejected(struct pccl_peer *p, struct pccl_peer_link *link, const struct pccl_text *reason)
+{
+    link->rejected_us = p->now_us;
+    if (link->rejected_told_us != 0 && p->now_us < link->rejected_told_us + REJECTED_US)
+        return;
+    link->rejected_told_us = p->now_us;
+    pccl_peer_log(p, PCCL_LOG_WARN, "a link is closed for an invalid message: %s", reason->bytes);
+}
+
+static bool is_evidence(const struct pccl_peer_event *event) { return !event->purposely && event->reason == NULL; }
+
 static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, const struct pccl_peer_event *event)
 {
     bool was_up = link->out == PCCL_DIAL_UP;
     bool changed = !link->failed || link->how != event->how;
     link->out = PCCL_DIAL_DOWN;
-    if (!event->purposely) {
+    if (is_evidence(event)) {
         link->failed = true;
         link->how = event->how;
         if (was_up || changed || p->now_us >= link->reported_us + REPORT_AGAIN_US) {
@@ -251,7 +268,7 @@ static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
     if (p->state == PCCL_PEER_OVER)
         return;
     bool newcomer = is_newcomer(p, link);
-    if (was_up && !event->purposely && !newcomer) {
+    if (was_up && is_evidence(event) && !newcomer) {
         forgive(p, link);
         dial(p, link); /* at once: the answer tells a broken connection from a dead peer */
         return;
@@ -270,7 +287,7 @@ static void incoming_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
     link->in_up = false;
     if (!is_wanted(link))
         drop_link(p, link);
-    if (!event->purposely && p->state == PCCL_PEER_MEMBER && pccl_peer_knows_member(p, &id))
+    if (is_evidence(event) && p->state == PCCL_PEER_MEMBER && pccl_peer_knows_member(p, &id))
         report_lost(p, &id, true, event->how);
 }
 
@@ -282,6 +299,8 @@ void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *eve
         p->effects.close_link(p->effects.context, &event->peer, true);
     if (link == NULL)
         return;
+    if (!up && event->reason != NULL)
+        note_rejected(p, link, event->reason);
     if (event->incoming && up)
         link->in_up = true;
     else if (event->incoming && link->in_up)

@@ -84,6 +84,8 @@ struct pccl_peer_link {
     uint64_t rate, told_us; /* likewise; told_us: when */
     enum pccl_link_end how; /* the last failure */
     bool failed;
+    uint64_t rejected_us,
+        rejected_told_us; /* when a message was invalid the last time, and when that was logged; 0: never */
 };
 
 struct pccl_use {

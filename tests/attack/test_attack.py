@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import harness
 import messages
 import wire
-from harness import SLOW, check, equal, within
+from harness import SLOW, check, equal, figure, within
 from loops import BULK, SMALL, all_right, more_steps, start_loop
 from namespaces import SKIPPED
 from phases import PATIENT
@@ -734,6 +734,49 @@ def _pairs(stranger, count):
     """(port, to, from): of all pairs of members that it was told of."""
     members = stranger.learn(count)
     return [(port, to, other) for to, port in members for other, _ in members if other != to]
+
+
+def _undecodable(liar):
+    descriptor = {"datatype": 99, "codec_datatype": 0, "count": BULK}
+    return messages.frame("ready", instance=liar.instance(), view=liar.view, descriptor=descriptor, segment_elements=1)
+
+
+def test_invalid_messages_on_a_link(run):
+    """A member sends messages that cannot be decoded over the links that others have opened to it, again
+    and again: their operations end with that reason, and all honest members stay."""
+    honest = Run(run, count=2, elements=BULK, loop=False)
+    (liar,) = honest.members()
+    for turn in range(3):
+        calls = [peer.start("reduce", 500 + turn, BULK, "f32", "sum", "const:1") for peer in honest.peers]
+        for call in calls:
+            call.begun()
+
+        def lies(calls=calls):
+            for _, link in liar.links[:]:
+                if not link.closed:
+                    link.send(_undecodable(liar))
+            return all(call.result for call in calls)
+
+        harness.poll(lies, "the reductions to end")
+        for call in calls:
+            equal(call.result["rc"], harness.INTERNAL, f"result of {call.result}")
+            check("descriptor.datatype is 99" in call.result["words"], call.result["words"])
+            check(liar.id.hex()[:8] in call.result["words"], call.result["words"])
+    figure("links that the liar accepted", len(liar.links), "")
+    for peer in honest.peers:
+        equal(peer.do("attr")["group"], 3, "members")
+    liar.leave()
+    honest.go_on()
+
+
+def test_invalid_message_to_the_master(run):
+    """A member sends the master a message that cannot be decoded: it is removed, with the reason."""
+    honest = Run(run, loop=False)
+    (liar,) = honest.members()
+    liar.say("done", instance=liar.instance(), view=liar.view, descriptor={"datatype": 99, "codec_datatype": 0}, tiny=1)
+    harness.poll(lambda: liar.out, "the liar to be put out")
+    check("descriptor.datatype is 99" in liar.out, liar.out)
+    honest.go_on()
 
 
 def test_links_in_others_names(run):

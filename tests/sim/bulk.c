@@ -156,7 +156,9 @@ static void fail_part(struct sim *sim, void *subject, uint64_t class, uint64_t u
     }
     struct pccl_text reason;
     pccl_text_clear(&reason);
-    pccl_text_add(&reason, class == PCCL_CLASS_MISMATCH ? "the descriptors differ" : "the simulated data path failed");
+    pccl_text_add(&reason, class == PCCL_CLASS_MISMATCH   ? "the descriptors differ"
+                           : class == PCCL_CLASS_INTERNAL ? "an invalid message"
+                                                          : "the simulated data path failed");
     part->complete = true;
     sim_note(sim, "p%u: bulk tag %llu use %u fails, class %u", part->peer->process.number,
              (unsigned long long)part->op->instance.tag, part->op->instance.use, (unsigned)class);
@@ -413,7 +415,7 @@ void sim_bulk_peer_gone(struct sim *sim, struct sim_peer *peer)
     }
 }
 
-void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other)
+void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other, bool invalid)
 {
     struct sim_peer *far = sim_peer_find(sim, other);
     for (struct sim_bulk *bulk = sim->bulks; bulk != NULL; bulk = bulk->next) {
@@ -425,7 +427,9 @@ void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pcc
         for (const struct part *p = bulk->parts; p != NULL; p = p->next)
             takes_part = takes_part || p->peer == far;
         bool concerned = takes_part && (is_needed(bulk, here, there) || is_needed(bulk, there, here));
-        if (!concerned || sim->bulk_by_hand || !sim_chance(sim, 50)) /* bytes of it were in flight */
+        if (concerned && invalid && !part->complete)
+            sim_at(sim, sim->now + sim_random(sim, SIM_MS), fail_part, part, PCCL_CLASS_INTERNAL, 0);
+        if (!concerned || invalid || sim->bulk_by_hand || !sim_chance(sim, 50)) /* bytes of it were in flight */
             continue;
         part->lost = part->complete;
         if (part->lost)

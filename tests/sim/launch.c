@@ -222,6 +222,7 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
                                  .member_count = request->member_count,
                                  .after = request->after,
                                  .timeout_ms = request->timeout_ms,
+                                 .deadline_us = request->deadline_us,
                                  .given_up = request->given_up,
                                  .user = request->user};
     if (launch.members == NULL && request->subgroup == 0 &&

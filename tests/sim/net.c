@@ -493,5 +493,5 @@ int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame,
     if ((frame->type == PCCL_MSG_hello || frame->type == PCCL_MSG_link_hello) &&
         pccl_wire_peek_hello(frame->body, frame->length, &version))
         *other_version = version != PCCL_PROTOCOL_VERSION;
-    return -1;
+    return -2;
 }

@@ -77,20 +77,56 @@ static void drop_link(struct sim_peer *peer, struct sim_link *link)
     *link = peer->links[--peer->link_count];
 }
 
-static void link_down(struct sim *sim, struct sim_peer *peer, struct sim_link *link, enum pccl_link_end how,
-                      bool purposely)
+/* invalid: why a message over it was, or NULL. */
+static void end_link(struct sim *sim, struct sim_peer *peer, struct sim_link *link, enum pccl_link_end how,
+                     bool purposely, const struct pccl_text *invalid)
 {
     struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_DOWN,
                                     .peer = link->peer,
                                     .incoming = link->incoming,
                                     .purposely = purposely,
+                                    .reason = invalid,
                                     .how = how};
     sim_note(sim, "p%u: link %s %02x%02x down: %d%s", peer->process.number, link->incoming ? "from" : "to",
              link->peer.bytes[0], link->peer.bytes[1], (int)how, purposely ? " (bye)" : "");
     drop_link(peer, link);
-    if (!purposely)
-        sim_bulk_link_down(sim, peer, &event.peer);
+    if (!purposely || invalid != NULL)
+        sim_bulk_link_down(sim, peer, &event.peer, invalid != NULL);
     step(sim, peer, &event);
+}
+
+static void link_down(struct sim *sim, struct sim_peer *peer, struct sim_link *link, enum pccl_link_end how,
+                      bool purposely)
+{
+    end_link(sim, peer, link, how, purposely, NULL);
+}
+
+/* What came in the place of the next message. */
+static void link_ended(struct sim *sim, struct sim_peer *peer, struct sim_link *link, const struct pccl_msg *msg)
+{
+    const bool bye = msg != NULL && msg->type == PCCL_MSG_link_bye;
+    struct pccl_text reason;
+    if (!bye || msg->as.link_bye.reason.length == 0) {
+        link_down(sim, peer, link, PCCL_LINK_CLOSED, bye);
+        return;
+    }
+    pccl_text_clear(&reason);
+    pccl_text_add_bytes(&reason, (const char *)msg->as.link_bye.reason.data, msg->as.link_bye.reason.length);
+    end_link(sim, peer, link, PCCL_LINK_CLOSED, true, &reason);
+}
+
+bool sim_peer_reject_link(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other)
+{
+    struct sim_link *link = find_link(peer, other, false);
+    struct pccl_text reason;
+    if (link == NULL || !link->up)
+        return false;
+    pccl_text_format(&reason, "peer %s sent an invalid message", pccl_id_str(other));
+    send_msg(sim, link->conn, 0,
+             &(struct pccl_msg){.type = PCCL_MSG_link_bye, .as.link_bye = {.reason = pccl_bytes_of_text(&reason)}});
+    end_link(sim, peer, link, PCCL_LINK_UNREACHABLE, false, &reason);
+    sim_process_arm(sim, &peer->process);
+    return true;
 }
 
 static void dial_candidate(struct sim *sim, struct sim_peer *peer, struct sim_link *link)
@@ -165,7 +201,7 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
             candidate_failed(sim, peer, link, identity ? PCCL_LINK_OTHER : PCCL_LINK_TIMEOUT);
             return;
         }
-        link_down(sim, peer, link, PCCL_LINK_CLOSED, got > 0 && msg.type == PCCL_MSG_link_bye);
+        link_ended(sim, peer, link, got > 0 ? &msg : NULL);
         return;
     }
     if (!end->open || !end->ended)
@@ -261,7 +297,7 @@ static void incoming_readable(struct sim *sim, struct sim_peer *peer, struct sim
             continue;
         }
         if (link != NULL)
-            link_down(sim, peer, link, PCCL_LINK_CLOSED, got > 0 && msg.type == PCCL_MSG_link_bye);
+            link_ended(sim, peer, link, got > 0 ? &msg : NULL);
         else
             sim_conn_close(sim, conn, 1);
         return;

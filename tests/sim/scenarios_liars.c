@@ -1,7 +1,10 @@
 /* Scenarios of members that lie: whichever member it is, the others go on. */
+#include "peer/members.h"
 #include "scenarios.h"
 #include "master/roster.h"
 #include "wire/subgroup.h"
+
+#include <string.h>
 
 static struct sim_peer *p[8]; /* of the running scenario */
 
@@ -631,4 +634,84 @@ void scenario_subgroup_lying_reports(struct sim *sim)
         MUST(sim, !pccl_peer_subgroup(p[0]->machine, name)->ended && !pccl_peer_subgroup(p[1]->machine, name)->ended);
         MUST(sim, sim->master->machine->groups[0]->subgroups.count == 1);
     }
+}
+
+/* ---- invalid messages between peers, and to the master ---- */
+
+/*
+ * Operations over the link end for all, and no link is reported as lost. However often that happens, the link is dialed
+ * again after pauses of up to dial_max_ms, 300 ms here; no member is removed, and the ring stays.
+ */
+void scenario_invalid_messages(struct sim *sim)
+{
+    struct pccl_peer_op *ops[4];
+    scenario_cluster(sim, p, 4, 1);
+    sim->bulk_by_hand = true;
+    scenario_run_ms(sim, 1000);
+    const struct pccl_epoch view = p[0]->machine->view;
+    const struct pccl_id next = *pccl_peer_successor(p[0]->machine);
+    for (uint32_t i = 0; i < 4; i++)
+        ops[i] = scenario_bulk(sim, p[i], 1, 1);
+    scenario_run_ms(sim, 20);
+    MUST(sim, sim_peer_reject_link(sim, p[0], &next));
+    for (uint32_t i = 0; i < 4; i++) {
+        WAIT(sim, 200, scenario_is_decided(ops[i]));
+        MUST(sim, strstr(ops[i]->reason.bytes, "invalid") != NULL);
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_INTERNAL);
+    }
+    const uint32_t before = p[0]->dials;
+    for (uint32_t ms = 0; ms < 30000; ms += 5) {
+        scenario_run_ms(sim, 5);
+        (void)sim_peer_reject_link(sim, p[0], &next);
+    }
+    if (p[0]->dials < before + 10 || p[0]->dials > before + 120)
+        sim_fail(sim, "a link that is rejected was dialed %u times in 30 s", p[0]->dials - before);
+    MUST(sim, sim->master->machine->edge_count == 0 && scenario_departures(sim) == 0);
+    MUST(sim, pccl_epoch_equal(&p[0]->machine->view, &view));
+    sim->bulk_by_hand = false;
+    scenario_run_ms(sim, 15000);
+    scenario_commit_all(sim, p, 4, 1, 2);
+    for (uint32_t i = 0; i < 4; i++)
+        ops[i] = scenario_bulk(sim, p[i], 1, 3);
+    for (uint32_t i = 0; i < 4; i++) {
+        WAIT(sim, 2000, scenario_is_decided(ops[i]));
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_NONE);
+    }
+}
+
+/* The master removes the sender at once: it would send the message again over every connection. */
+void scenario_invalid_message_to_master(struct sim *sim)
+{
+    struct pccl_msg done = {.type = PCCL_MSG_done,
+                            .as.done = {.instance = {.tag = 1}, .descriptor = {.datatype = 99}, .tiny = 1}};
+    scenario_cluster(sim, p, 3, 1);
+    done.as.done.view = p[2]->machine->view;
+    struct pccl_msg hello = scenario_hello_of(p[2], p[2]->machine->boot);
+    hello.as.hello.run_key = p[2]->machine->run_key;
+    hello.as.hello.received = p[2]->machine->session.received;
+    scenario_lie(sim, p[2]);
+    sim_process_stop(sim, &p[2]->process, sim->now + 3 * SIM_S);
+    struct pccl_peer_op *op = scenario_tiny(sim, p[0], 1, 1);
+    struct sim_conn *conn = scenario_dial_master(sim);
+    scenario_say(sim, conn, &hello, 0);
+    scenario_say(sim, conn, &done, p[2]->machine->session.sent + 1);
+    WAIT(sim, 500, scenario_is_decided(op));
+    MUST(sim, strstr(op->reason.bytes, "descriptor.datatype is 99") != NULL);
+    MUST(sim, scenario_take(sim, p[0], op) == PCCL_CLASS_PEER_LOST && scenario_departures(sim) == 1);
+    scenario_commit_all(sim, p, 2, 2, 1);
+}
+
+/* A launch that no message can carry is refused and not numbered. */
+void scenario_invalid_launch(struct sim *sim)
+{
+    struct pccl_text why = {0};
+    struct pccl_launch launch = {
+        .tag = 1, .descriptor = {.collective = PCCL_ALL_REDUCE, .datatype = 99, .count = 100000}, .refusal = &why};
+    struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
+    scenario_cluster(sim, p, 2, 1);
+    MUST(sim, sim_peer_step(sim, p[0], &event) == PCCL_INTERNAL && strstr(why.bytes, "datatype is 99") != NULL);
+    launch.descriptor.datatype = PCCL_BOOL;
+    launch.descriptor.operation = PCCL_AVG;
+    MUST(sim, sim_peer_step(sim, p[0], &event) == PCCL_INTERNAL && strstr(why.bytes, "average") != NULL);
+    scenario_commit_all(sim, p, 2, 1, 1);
 }

@@ -166,7 +166,7 @@ enum sim_cut sim_net_state(const struct sim *sim, uint32_t a, uint32_t b, enum s
 void sim_net_host(struct sim *sim, uint32_t host, bool up);
 struct sim_process *sim_net_listener(struct sim *sim, uint32_t host, uint16_t port);
 void sim_net_fini(struct sim *sim);
-/* The next whole message of the end: 1; 0: none; -1: garbage (reason). */
+/* The next whole message of the end: 1; 0: none; -1: garbage (reason); -2: an invalid message, which arrived whole. */
 int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame, struct pccl_msg *msg,
                  struct pccl_text *reason, bool *other_version);
 struct pccl_address sim_address(uint32_t host, uint16_t port);
@@ -434,6 +434,9 @@ void sim_peer_tell(struct sim *sim, struct sim_peer *peer, struct pccl_peer_even
 bool sim_peer_runs(const struct sim_peer *peer); /* alive, not stopped, machine there */
 /* Ends links as silent when nothing has arrived for too long. */
 void sim_peer_watch_links(struct sim *sim);
+/* Its driver finds an invalid message of the other one on the link that it has dialed, if that is up. false: it is not.
+ */
+bool sim_peer_reject_link(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other);
 /* Open links between two living processes, in either direction. */
 struct sim_conn *sim_peer_link(struct sim_peer *from, const struct pccl_id *to);
 struct sim_peer *sim_peer_find(struct sim *sim, const struct pccl_id *id);
@@ -470,7 +473,8 @@ struct sim_request {
     uint8_t budget_percent;
     const char *label; /* NULL: none */
     uint32_t timeout_ms;
-    bool counted; /* it counts on the members as of the last call, though its form does not depend on them */
+    uint64_t deadline_us; /* of the attempt that it repeats; 0: none */
+    bool counted;         /* it counts on the members as of the last call, though its form does not depend on them */
     const struct pccl_id *members; /* ... it counts on these instead */
     uint32_t member_count;
     uint32_t root;              /* where there is one: which of the members */
@@ -579,7 +583,8 @@ void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op 
 void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 void sim_bulk_restart(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 void sim_bulk_peer_gone(struct sim *sim, struct sim_peer *peer);
-void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other);
+/* invalid: for a message that was invalid. */
+void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other, bool invalid);
 /* For scenarios: this peer's part is complete; or it fails. */
 void sim_bulk_finish(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 void sim_bulk_break(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op, enum pccl_class class);

@@ -27,7 +27,7 @@ struct work {
 struct node_events {
     uint32_t ended, announced;
     struct pccl_id ended_peer;
-    bool ended_outgoing, ended_purposely;
+    bool ended_outgoing, ended_purposely, ended_rejected;
     uint32_t ended_slot;
     enum pccl_link_end ended_how;
 };
@@ -97,7 +97,7 @@ static void node_announced(void *context, const struct pccl_id *from, const stru
 }
 
 static void node_ended(void *context, const struct pccl_id *peer, bool outgoing, uint32_t slot, enum pccl_link_end how,
-                       bool purposely)
+                       bool purposely, const struct pccl_text *rejected)
 {
     struct node *node = context;
     uv_mutex_lock(&node->lock);
@@ -107,6 +107,7 @@ static void node_ended(void *context, const struct pccl_id *peer, bool outgoing,
     node->now.ended_slot = slot;
     node->now.ended_how = how;
     node->now.ended_purposely = purposely;
+    node->now.ended_rejected = rejected != NULL;
     uv_cond_broadcast(&node->changed);
     uv_mutex_unlock(&node->lock);
 }

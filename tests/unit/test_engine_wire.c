@@ -493,6 +493,141 @@ static void garbage_ends_the_connection(void **state)
     expect_garbage(bytes, pccl_frame_size(&data), true); /* against the direction of the data */
 }
 
+/* ---- invalid messages ---- */
+
+static void has(const char *words, const char *part)
+{
+    if (strstr(words, part) == NULL)
+        fail_msg("'%s' is not in '%s'", part, words);
+}
+
+/* The node says why it closes, and nothing else on this connection. */
+static void hear_rejection(int bare, const char *part)
+{
+    struct pccl_msg msg;
+    struct pccl_text reason;
+    hear(bare, &msg);
+    assert_int_equal(msg.type, PCCL_MSG_link_bye);
+    pccl_text_clear(&reason);
+    pccl_text_add_bytes(&reason, (const char *)msg.as.link_bye.reason.data, msg.as.link_bye.reason.length);
+    has(reason.bytes, part);
+    hear_end(bare);
+}
+
+/* The operation fails for good, and the link has not broken. */
+static void is_rejected(struct scene *scene, const char *part)
+{
+    node_until(&scene->node, &scene->work.failed);
+    node_until_count(&scene->node, &scene->node.seen.ended, 1);
+    assert_int_equal(scene->work.class, PCCL_CLASS_INTERNAL);
+    has(scene->work.reason.bytes, pccl_id_str(&scene->peer));
+    has(scene->work.reason.bytes, part);
+    assert_true(scene->node.seen.ended_rejected);
+}
+
+/* The node has said ready, and waits for the other side. */
+static void begin_waiting(struct scene *scene, struct pccl_msg *ready)
+{
+    scene_begin(scene);
+    scene->input = lend(1.5f);
+    scene->result = lend(0);
+    work_prepare(&scene->work, &scene->node, 1, 2, COUNT, scene->input, scene->result);
+    work_start(&scene->work);
+    hear(scene->from_peer, ready);
+    assert_int_equal(ready->type, PCCL_MSG_ready);
+}
+
+static void an_invalid_message_is_answered_with_the_reason(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        struct scene scene;
+        struct pccl_msg msg;
+        begin_waiting(&scene, &msg);
+        const char *words = NULL;
+        bool outgoing = i < 3;
+        switch (i) {
+        case 0:
+            msg.as.ready.descriptor.datatype = 99;
+            words = "descriptor.datatype is 99";
+            break;
+        case 1:
+            msg.as.ready.descriptor.collective = PCCL_COALESCED;
+            words = "several tensors";
+            break;
+        case 2:
+            msg = (struct pccl_msg){.type = PCCL_MSG_data, .as.data = {.length = 5}};
+            words = "sent data on a connection to it";
+            break;
+        case 3: words = "sent ready on a connection from it"; break;
+        default:
+            msg = (struct pccl_msg){.type = PCCL_MSG_data, .as.data = {.instance = {.tag = 1}, .length = 5}};
+            msg.as.data.view = (struct pccl_epoch){1, 1};
+            words = "a wrong length";
+            break;
+        }
+        say(outgoing ? scene.to_peer : scene.from_peer, &msg);
+        hear_rejection(outgoing ? scene.to_peer : scene.from_peer, words);
+        is_rejected(&scene, words);
+        assert_int_equal(scene.node.seen.ended_outgoing, outgoing);
+        assert_false(scene.node.seen.ended_purposely);
+        stop(&scene);
+        scene_end(&scene);
+    }
+}
+
+/* The other side receives each segment whole. */
+static void a_segment_is_completed_before_an_invalid_message_is_answered(void **state)
+{
+    struct scene scene;
+    struct pccl_msg msg = {.type = PCCL_MSG_data, .as.data = {.length = 5}};
+    (void)state;
+    scene_begin_in_segment(&scene);
+    say(scene.to_peer, &msg);
+    is_rejected(&scene, "sent data on a connection to it");
+    assert_true(hear_end_of_segment(&scene) == 1.5f);
+    hear_rejection(scene.to_peer, "sent data on a connection to it");
+    stop(&scene);
+    scene_end(&scene);
+}
+
+static void a_good_bye_with_a_reason_fails_what_uses_the_link(void **state)
+{
+    static const char words[] = "peer 0 sent an invalid message: descriptor.datatype is 99";
+    (void)state;
+    for (int outgoing = 0; outgoing < 2; outgoing++) {
+        struct scene scene;
+        struct pccl_msg ready;
+        begin_waiting(&scene, &ready);
+        say(outgoing ? scene.to_peer : scene.from_peer,
+            &(struct pccl_msg){.type = PCCL_MSG_link_bye, .as.link_bye = {.reason = pccl_bytes_of_string(words)}});
+        is_rejected(&scene, words);
+        assert_int_equal(scene.node.seen.ended_how, PCCL_LINK_CLOSED);
+        assert_true(scene.node.seen.ended_purposely);
+        stop(&scene);
+        scene_end(&scene);
+    }
+}
+
+/* The network may have damaged it. */
+static void a_damaged_frame_is_no_invalid_message(void **state)
+{
+    struct scene scene;
+    struct pccl_msg msg;
+    uint8_t frame[FRAME_MAX];
+    (void)state;
+    begin_waiting(&scene, &msg);
+    pccl_frame_encode(&msg, 0, 0, frame);
+    frame[PCCL_FRAME_HEADER_BYTES] ^= 1;
+    assert_int_equal(send(scene.to_peer, frame, pccl_frame_size(&msg), MSG_NOSIGNAL), pccl_frame_size(&msg));
+    node_until(&scene.node, &scene.work.failed);
+    node_until_count(&scene.node, &scene.node.seen.ended, 1);
+    assert_int_equal(scene.work.class, PCCL_CLASS_PEER_LOST);
+    assert_false(scene.node.seen.ended_rejected);
+    stop(&scene);
+    scene_end(&scene);
+}
+
 static void random_bytes_end_the_connection_or_are_waited_for(void **state)
 {
     (void)state;
@@ -528,6 +663,10 @@ int main(void)
         cmocka_unit_test(data_of_an_unknown_operation_is_thrown_away),
         cmocka_unit_test(who_finds_no_room_waits_for_it),
         cmocka_unit_test(garbage_ends_the_connection),
+        cmocka_unit_test(an_invalid_message_is_answered_with_the_reason),
+        cmocka_unit_test(a_segment_is_completed_before_an_invalid_message_is_answered),
+        cmocka_unit_test(a_good_bye_with_a_reason_fails_what_uses_the_link),
+        cmocka_unit_test(a_damaged_frame_is_no_invalid_message),
         cmocka_unit_test(random_bytes_end_the_connection_or_are_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,14 @@ PLANTS = [
         ]),
 
     # ---- operations ----
+    Bug("retries_have_deadlines_of_their_own",
+        "8: an entry of a list that is repeated never meets its deadline",
+        [], ["deadline-of-retries"],
+        [
+            ("src/peer/operations.c",
+             "if (launch->deadline_us != 0)",
+             "if (false)"),
+        ]),
     Bug("done_of_an_old_view_counts",
         "R6.5: members of different views are reduced together",
         ["I5", "I3"], [],
