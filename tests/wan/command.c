@@ -10,6 +10,11 @@
 const char command_help[] = "  rate MBIT            of every port, both ways; 0: unlimited\n"
                             "  rate P MBIT          of one port\n"
                             "  rate I J MBIT        from port I to port J, besides that of the ports; 0: unlimited\n"
+                            "  up P MBIT            of what port P sends\n"
+                            "  down P MBIT          of what port P receives\n"
+                            "  site P S             puts port P into site S, 1 to 8; 0: into none\n"
+                            "  siteup S MBIT        shared by all that the ports of site S send to other sites\n"
+                            "  sitedown S MBIT      shared by all that they receive from there\n"
                             "  delay [I J] MS       one way, of all pairs or of one\n"
                             "  loss [I J] PERCENT   of segments\n"
                             "  queue KIB            of each port and pair\n"
@@ -92,6 +97,66 @@ static bool set_rate(const struct call *call)
         return true;
     default: return refuse(call, "one to three numbers are expected");
     }
+}
+
+static struct port *find_port(const struct call *call)
+{
+    if (call->count != 2)
+        return refuse(call, "a port and a number are expected"), NULL;
+    return is_port(call, call->numbers[0]) ? &call->network->port[(int)call->numbers[0]] : NULL;
+}
+
+static bool set_stage(const struct call *call, struct stage *stage)
+{
+    network_set_rate(stage, call->numbers[1] * 1e6, call->now_ns);
+    return true;
+}
+
+static bool set_up(const struct call *call)
+{
+    struct port *port = find_port(call);
+    return port != NULL && set_stage(call, &port->up);
+}
+
+static bool set_down(const struct call *call)
+{
+    struct port *port = find_port(call);
+    return port != NULL && set_stage(call, &port->down);
+}
+
+static bool is_site(const struct call *call, double number, int least)
+{
+    if (number >= least && number <= NETWORK_SITES_MAX && floor(number) == number)
+        return true;
+    return refuse(call, "%g is no site; there are 1 to %d", number, NETWORK_SITES_MAX);
+}
+
+static bool set_site(const struct call *call)
+{
+    struct port *port = find_port(call);
+    if (port == NULL || !is_site(call, call->numbers[1], 0))
+        return false;
+    port->site = (int)call->numbers[1];
+    return true;
+}
+
+static struct site *find_site(const struct call *call)
+{
+    if (call->count != 2)
+        return refuse(call, "a site and a rate are expected"), NULL;
+    return is_site(call, call->numbers[0], 1) ? &call->network->site[(int)call->numbers[0]] : NULL;
+}
+
+static bool set_site_up(const struct call *call)
+{
+    struct site *site = find_site(call);
+    return site != NULL && set_stage(call, &site->up);
+}
+
+static bool set_site_down(const struct call *call)
+{
+    struct site *site = find_site(call);
+    return site != NULL && set_stage(call, &site->down);
 }
 
 static bool set_delay(const struct call *call)
@@ -188,8 +253,10 @@ void command_do(struct network *network, char *line, int64_t now_ns, char *answe
         const char *name;
         bool (*function)(const struct call *call);
     } table[] = {
-        {"rate", set_rate}, {"delay", set_delay}, {"loss", set_loss}, {"queue", set_queue},
-        {"cut", cut},       {"heal", heal},       {"stats", show},
+        {"rate", set_rate}, {"delay", set_delay}, {"loss", set_loss},      {"queue", set_queue},        {"up", set_up},
+        {"down", set_down}, {"site", set_site},   {"siteup", set_site_up}, {"sitedown", set_site_down}, {"up", set_up},
+        {"down", set_down}, {"site", set_site},   {"siteup", set_site_up}, {"sitedown", set_site_down}, {"cut", cut},
+        {"heal", heal},     {"stats", show},
     };
     struct call call = {.network = network, .now_ns = now_ns, .answer = answer};
     char *rest = NULL;

@@ -92,6 +92,7 @@ static void put(struct network *network, int from, int to, const uint8_t *frame,
     struct packet *packet = malloc(sizeof *packet + length);
     if (!packet)
         return; /* lost, like much else here */
+    packet->from = from;
     packet->to = to;
     packet->first_ns = packet->last_ns = now_ns;
     packet->wire_bytes = frame_wire_bytes(length, shape);
@@ -150,13 +151,34 @@ void network_enter(struct network *network, int from, const uint8_t *frame, size
 
 /* ---- moving on ---- */
 
+static bool leaves_site(const struct network *network, int from, int to)
+{
+    return network->port[from].site != network->port[to].site;
+}
+
 static void run_uplink(struct network *network, int from, int64_t now_ns, int64_t *next_ns)
 {
     struct packet *packet;
     while ((packet = stage_take(&network->port[from].up, now_ns, next_ns)) != NULL) {
         network->port[from].sent_bytes += packet->wire_bytes;
-        stage_put(network, &network->pair[from][packet->to].stage, packet);
+        struct site *site = &network->site[network->port[from].site];
+        bool leaves = leaves_site(network, from, packet->to);
+        stage_put(network, leaves ? &site->up : &network->pair[from][packet->to].stage, packet);
     }
+}
+
+static void run_site_uplink(struct network *network, struct site *site, int64_t now_ns, int64_t *next_ns)
+{
+    struct packet *packet;
+    while ((packet = stage_take(&site->up, now_ns, next_ns)) != NULL)
+        stage_put(network, &network->pair[packet->from][packet->to].stage, packet);
+}
+
+static void run_site_downlink(struct network *network, struct site *site, int64_t now_ns, int64_t *next_ns)
+{
+    struct packet *packet;
+    while ((packet = stage_take(&site->down, now_ns, next_ns)) != NULL)
+        stage_put(network, &network->port[packet->to].down, packet);
 }
 
 static void run_pair(struct network *network, int from, int to, int64_t now_ns, int64_t *next_ns)
@@ -168,8 +190,10 @@ static void run_pair(struct network *network, int from, int to, int64_t now_ns, 
         packet->last_ns += pair->delay_ns;
         append(&pair->head, &pair->tail, packet);
     }
+    struct stage *next =
+        leaves_site(network, from, to) ? &network->site[network->port[to].site].down : &network->port[to].down;
     while (pair->head && pair->head->last_ns <= now_ns + EARLY_NS)
-        stage_put(network, &network->port[to].down, remove_head(&pair->head));
+        stage_put(network, next, remove_head(&pair->head));
     if (pair->head)
         *next_ns = sooner(pair->head->last_ns, *next_ns);
 }
@@ -193,9 +217,13 @@ int64_t network_run(struct network *network, int64_t now_ns, bool (*deliver)(int
     int64_t next_ns = now_ns + IDLE_NS;
     for (int from = 0; from < network->ports; from++)
         run_uplink(network, from, now_ns, &next_ns);
+    for (int i = 0; i <= NETWORK_SITES_MAX; i++)
+        run_site_uplink(network, &network->site[i], now_ns, &next_ns);
     for (int from = 0; from < network->ports; from++)
         for (int to = 0; to < network->ports; to++)
             run_pair(network, from, to, now_ns, &next_ns);
+    for (int i = 0; i <= NETWORK_SITES_MAX; i++)
+        run_site_downlink(network, &network->site[i], now_ns, &next_ns);
     for (int to = 0; to < network->ports; to++)
         run_downlink(network, to, now_ns, &next_ns, deliver);
     return next_ns;

@@ -1,9 +1,13 @@
 /*
  * The network between the ports. A frame from port s to port d passes
  *
- *   the uplink of s, the pair (s, d), the delay of (s, d), the downlink of d
+ *   the uplink of s, the uplink of its site, the pair (s, d), the delay of (s, d), the downlink of
+ *   the site of d, the downlink of d
  *
- * Uplink, pair and downlink each have a rate and a queue that drops what does not fit. Bits flow
+ * The ports of a site share its uplink and its downlink; a frame within a site passes neither. Ports
+ * are in site 0 at first, whose lines have no limit.
+ *
+ * Uplinks, pair and downlinks each have a rate and a queue that drops what does not fit. Bits flow
  * through: where a later stage is not slower than an earlier one it adds no time. Loss is drawn for
  * each segment when it enters, so the lost take no time on the uplink; what is for everybody
  * (neighbor discovery) is never lost by chance. A cut drops what enters from then on; what is in
@@ -17,7 +21,7 @@
 
 struct packet {
     struct packet *next;
-    int to;
+    int from, to;
     int64_t first_ns, last_ns; /* when its first and last bit left the stage before */
     double wire_bytes;
     size_t length;
@@ -42,8 +46,15 @@ struct pair {
     uint64_t lost, cut_off; /* segments */
 };
 
+enum { NETWORK_SITES_MAX = 8 };
+
+struct site {
+    struct stage up, down;
+};
+
 struct port {
     struct stage up, down;
+    int site;
     uint64_t in, out, refused; /* frames */
     double sent_bytes;         /* on its uplink */
 };
@@ -53,6 +64,7 @@ struct network {
     double queue_bytes;
     uint64_t random;
     struct port port[FRAME_PORTS_MAX];
+    struct site site[1 + NETWORK_SITES_MAX];            /* [0]: the ports without a site */
     struct pair pair[FRAME_PORTS_MAX][FRAME_PORTS_MAX]; /* [sender][receiver] */
 };
 

@@ -242,10 +242,95 @@ def test_queue(wan):
     other.close()
 
 
+STANDSTILL_MBIT = 1e-6  # a datagram takes minutes
+
+
+def nothing_has_come(receiver):
+    """To be asked when something that was sent later, and takes as long, has arrived."""
+    receiver.setblocking(False)
+    try:
+        raise AssertionError(f"{receiver.recv(100)} has arrived over a line that stands still")
+    except BlockingIOError:
+        pass
+    receiver.settimeout(DEADLINE)
+
+
+def test_one_way_rates(wan):
+    """What a port sends and what it receives have rates of their own."""
+    one, other = datagrams(wan, 0, 1)
+    wan.set_one_way(100, STANDSTILL_MBIT, 1)
+    one.sendto(b"later", other.getsockname())
+    check(arrives(other, one), "what the port sends is not held up")
+    nothing_has_come(other)
+    wan.set_one_way(STANDSTILL_MBIT, 100, 1)
+    equal(other.recv(100), b"later", "what arrives when the port receives again")
+    other.sendto(b"later", one.getsockname())
+    check(arrives(one, other), "what the port receives is not held up")
+    nothing_has_come(one)
+    wan.set_one_way(100, 100, 1)
+    equal(one.recv(100), b"later", "what arrives when the port sends again")
+    for each in (one, other):
+        each.close()
+
+
+def test_sites(wan):
+    """The ports of a site share its lines; what stays inside passes neither, and up is not down."""
+    first, second = datagrams(wan, 0, 2)
+    outside, unused = datagrams(wan, 1, 0)
+    wan.set_site(1, STANDSTILL_MBIT, 0, (0, 2))
+    for sender in (first, second):
+        sender.sendto(b"later", outside.getsockname())
+    check(arrives(first, second) and arrives(second, first), "what stays in the site is not held up")
+    check(arrives(outside, first), "what comes into the site is not held up")
+    nothing_has_come(outside)
+    wan.set_site(1, 0, STANDSTILL_MBIT, (0, 2))
+    equal([outside.recv(100), outside.recv(100)], 2 * [b"later"], "what arrives when the site's uplink is open")
+    outside.sendto(b"later", second.getsockname())
+    check(arrives(first, outside), "what leaves the site is not held up")
+    nothing_has_come(second)
+    wan.set_site(1, 20, 40, (0, 2))
+    equal(second.recv(100), b"later", "what arrives when the site's downlink is open")
+    for each in (first, second, outside, unused):
+        each.close()
+    for there, mbit in (((0, 1), (2, 1)), 20), (((1, 0), (1, 2)), 40):
+        shares_of_a_line(wan, there, mbit)
+    for port in (0, 2):
+        wan.tell(f"site {port} 0")
+    wan.tell("siteup 1 0")
+    wan.tell("sitedown 1 0")
+
+
+def shares_of_a_line(wan, ways, mbit):
+    """Two transfers at once: no faster than the line together, and each has about half of it."""
+    size = int(mbit * MEGABIT / 4)
+    sockets = [connection(wan, *way) for way in ways]
+    seconds = [0.0, 0.0]
+
+    def receive(number, receiving, started):
+        drain(receiving, size)
+        seconds[number] = time.monotonic() - started
+
+    started = time.monotonic()
+    threads = [threading.Thread(target=sending.sendall, args=(bytes(size),)) for sending, _ in sockets]
+    threads += [threading.Thread(target=receive, args=(i, pair[1], started)) for i, pair in enumerate(sockets)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for pair in sockets:
+        for each in pair:
+            each.close()
+    most = mbit * MEGABIT * 1448 / 1538
+    check(2 * size / max(seconds) < most * 1.02, f"two links together are faster than {mbit} Mbit/s: {seconds}")
+    figure("share of a site's line that two links have", 2 * size / max(seconds) / most, "share")
+    figure("seconds of the faster one, of the slower one's", min(seconds) / max(seconds), "share")
+
+
 def test_bad_commands(wan):
     """Words instead of an end; nothing is changed."""
     for command in ("", "rat 1", "rate", "rate x", "rate -1", "rate 9 1", "rate 0 0 1", "delay 1 2", "cut 0", "cut 0 0",
-                    "loss 101", "queue 1 2", "rate 1 2 3 4", "rate 1e99", "rate nan", "cut 0 0.5"):
+                    "loss 101", "queue 1 2", "up 1", "up 9 1", "down 0 1 2", "site 0 9", "site 3 1", "siteup 0 1",
+                    "sitedown 9 1", "siteup 1", "rate 1 2 3 4", "rate 1e99", "rate nan", "cut 0 0.5"):
         try:
             raise AssertionError(f"'{command}' was answered {wan.tell(command)}")
         except Failure as failure:

@@ -160,6 +160,18 @@ class Wan(Network):
         """Of all ports, of one, or from one to another."""
         self.tell(" ".join(["rate", *map(str, ports), str(mbit)]))
 
+    def set_one_way(self, up, down, port):
+        """Mbit/s of what one port sends and of what it receives."""
+        self.tell(f"up {port} {up}")
+        self.tell(f"down {port} {down}")
+
+    def set_site(self, site, up, down, ports):
+        """Puts these ports into a site, 1 to 8, and sets the Mbit/s that they share to other sites and from them."""
+        for port in ports:
+            self.tell(f"site {port} {site}")
+        self.tell(f"siteup {site} {up}")
+        self.tell(f"sitedown {site} {down}")
+
     def set_delay(self, ms, *pair):
         self.tell(" ".join(["delay", *map(str, pair), str(ms)]))
 
