@@ -243,6 +243,11 @@ bool pccl_transfer_is_sending(const struct pccl_transfer *transfer) { return tra
 
 struct pccl_traffic pccl_transfer_traffic(const struct pccl_transfer *transfer) { return transfer->traffic; }
 
+bool pccl_transfer_shares_lines(const struct pccl_transfer *transfer)
+{
+    return pccl_plan_shares_lines(&transfer->plan);
+}
+
 /* ---- connections ---- */
 
 /*

@@ -225,6 +225,8 @@ bool pccl_transfer_is_at_rest(const struct pccl_transfer *transfer);
 /* Whether a departure of it is in progress. */
 bool pccl_transfer_is_sending(const struct pccl_transfer *transfer);
 struct pccl_traffic pccl_transfer_traffic(const struct pccl_transfer *transfer);
+/* Returns true if the links of one member carry its data at the same time, so that each has a part of its line. */
+bool pccl_transfer_shares_lines(const struct pccl_transfer *transfer);
 
 /* ---- connections ---- */
 

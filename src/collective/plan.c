@@ -10,6 +10,7 @@ enum {
     SEGMENT_BYTES_STEP = 64,            /* a cache line */
     CHAIN_SEGMENT_BYTES_LEAST = 16 << 10,
     DIRECT_BYTES_MOST = 8 << 20,
+    GUESSED_BYTES_MOST = 256 << 10,    /* on a long path: more goes directly only where all rates are known */
     DIRECT_WIDE_BYTES_MOST = 64 << 20, /* where the ring sends more bytes; measured up to here */
     CACHED_BYTES_MOST = 4 << 20,       /* a caller may find its result in a cache */
     DIRECT_COST_PERCENT = 8,           /* of the transfer time: what direct exchange costs over the ring on its links */
@@ -29,6 +30,7 @@ struct ways {
     uint32_t direct_steps; /* each of them moves the whole tensor once */
     bool in_parts;
     bool scatters; /* the result is the own part */
+    bool at_root;  /* directly, only links to the root or from it carry data */
     bool relays;   /* along the ring, ranks pass on what is for others and never theirs */
 };
 static const struct ways ways_of[PCCL_COLLECTIVES] = {
@@ -39,18 +41,18 @@ static const struct ways ways_of[PCCL_COLLECTIVES] = {
     [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
     [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
     [PCCL_GATHER_V] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true,
-                       .relays = true},
+                       .at_root = true, .relays = true},
     [PCCL_SCATTER_V] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                        .in_parts = true, .scatters = true, .relays = true},
+                        .in_parts = true, .scatters = true, .at_root = true, .relays = true},
     [PCCL_ALL_TO_ALL_V] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, .ring_rounds = 1, .direct_steps = 1,
                            .in_parts = true, .relays = true},
     [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, .ring_rounds = 1, .direct_steps = 1,
                              .in_parts = true, .scatters = true},
-    [PCCL_REDUCE] = {PCCL_REDUCE_CHAIN, PCCL_REDUCE_DIRECT, .ring_rounds = 1, .direct_steps = 1},
+    [PCCL_REDUCE] = {PCCL_REDUCE_CHAIN, PCCL_REDUCE_DIRECT, .ring_rounds = 1, .direct_steps = 1, .at_root = true},
     [PCCL_GATHER] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true,
-                     .relays = true},
+                     .at_root = true, .relays = true},
     [PCCL_SCATTER] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                      .in_parts = true, .scatters = true, .relays = true},
+                      .in_parts = true, .scatters = true, .at_root = true, .relays = true},
     [PCCL_ALL_TO_ALL] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, .ring_rounds = 1, .direct_steps = 1,
                          .in_parts = true, .relays = true},
 };
@@ -209,6 +211,16 @@ static uint64_t busiest_rank(const struct pccl_plan *plan)
     return most;
 }
 
+/* What an average pair moves. */
+static uint64_t average_pair(const struct pccl_plan *plan)
+{
+    uint64_t all = 0, ranks = plan->seat.ranks;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        for (uint32_t places = 1; places < ranks; places++)
+            all += between(plan, rank, (uint32_t)((rank + places) % ranks));
+    return all / (ranks * (ranks - 1));
+}
+
 /* The most that passes over a link of the ring. */
 static uint64_t busiest_link(const struct pccl_plan *plan)
 {
@@ -285,9 +297,9 @@ static void cut(struct pccl_plan *plan)
 
 /* ---- choosing ---- */
 
-/* What is known of the links of the ring, and of those between all. */
+/* What is known of the links of the ring, and of those between all: each alone, and while all pairs send. */
 struct paths {
-    uint64_t rtt_us, rate, mesh_rtt_us, mesh_rate;
+    uint64_t rtt_us, rate, mesh_rtt_us, mesh_rate, mesh_share;
 };
 
 static struct paths paths_of(const struct pccl_cost *cost)
@@ -296,10 +308,14 @@ static struct paths paths_of(const struct pccl_cost *cost)
                           .rate = cost->rate != 0 ? pccl_min_u64(cost->rate, rate_most) : rate_default,
                           .mesh_rate = cost->mesh_rate != 0 ? pccl_min_u64(cost->mesh_rate, rate_most) : rate_most};
     paths.mesh_rtt_us = cost->mesh_rtt_us != 0 ? cost->mesh_rtt_us : paths.rtt_us;
+    paths.mesh_share = cost->mesh_share != 0 ? pccl_min_u64(cost->mesh_share, paths.mesh_rate) : paths.mesh_rate;
     return paths;
 }
 
-/* By what the busiest link of the ring, or else the busiest rank or pair, has to carry. */
+/*
+ * By what the busiest link of the ring, or else the busiest rank or pair, has to carry; and, where all pairs send, by
+ * what the average pair carries, since the lines that pairs share carry the sum.
+ */
 static bool is_faster_directly(const struct pccl_plan *plan, const struct pccl_cost *cost)
 {
     const struct paths paths = paths_of(cost);
@@ -311,6 +327,8 @@ static bool is_faster_directly(const struct pccl_plan *plan, const struct pccl_c
     uint64_t scale = plan->element_bytes * UINT64_C(1000000000);
     uint64_t ring_ns = link / parts * scale / paths.rate + (plan->seat.ranks - 1) * paths.rtt_us * 500;
     uint64_t direct_ns = pccl_max_u64(rank / parts * scale / paths.rate, pair / parts * scale / paths.mesh_rate);
+    if (plan->exchanges)
+        direct_ns = pccl_max_u64(direct_ns, average_pair(plan) / parts * scale / paths.mesh_share);
     return direct_ns + paths.mesh_rtt_us * 500 < ring_ns;
 }
 
@@ -338,9 +356,19 @@ static bool must_go_directly(const struct pccl_plan *plan)
 }
 
 /*
+ * Returns true if direct exchange would rely on rates that are unknown, where a wrong guess costs more than a round
+ * trip can save: one slow pair, or one line that many pairs share, holds up all of it.
+ */
+static bool is_guess(const struct pccl_plan *plan, const struct ways *ways, const struct pccl_cost *cost)
+{
+    const bool known = cost->rate != 0 && cost->mesh_rate != 0;
+    return plan->long_path && !known && !ways->relays && whole_count(plan) > GUESSED_BYTES_MOST / plan->element_bytes;
+}
+
+/*
  * Going directly saves latency, as it takes one or two steps, and bytes where the ring's sums are
  * wide, or where ranks of the ring pass on what is not for them. Its cost is on the links: it uses
- * all of them, not only those of the ring, and runs at the pace of the slowest pair, where that is
+ * all of them at once, not only those of the ring, and runs at the pace of the slowest pair, where that is
  * known. Reductions with a scaled codec go directly wherever they can, whatever it costs: along the
  * ring each rank would pack the sum anew. The plan passed in is that of the ring.
  */
@@ -353,7 +381,7 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct way
         return ways->ring;
     if (must_go_directly(plan))
         return ways->direct;
-    if (whole > most && !ways->relays)
+    if ((whole > most && !ways->relays) || is_guess(plan, ways, cost))
         return ways->ring;
     if (plan->starts != NULL && ways->relays)
         return is_faster_directly(plan, cost) ? ways->direct : ways->ring;
@@ -371,7 +399,8 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct way
     if (plan->exchanges)
         ring_bytes = ring_bytes * ranks / 2; /* what is for all others goes half round the ring on average */
     uint64_t ring_ns = ring_bytes * 1000000000 / (ranks * paths.rate);
-    uint64_t pair_ns = steps * part_bytes * 1000000000 / (ranks * paths.mesh_rate);
+    uint64_t pair_rate = ways->at_root ? paths.mesh_rate : paths.mesh_share;
+    uint64_t pair_ns = steps * part_bytes * 1000000000 / (ranks * pair_rate);
     uint64_t direct_ns = pccl_max_u64(steps * (ranks - 1) * part_bytes * 1000000000 / (ranks * paths.rate), pair_ns);
     direct_ns += ways->relays ? 0 : direct_ns * DIRECT_COST_PERCENT / 100;
     ring_ns += ways->ring_rounds * (ranks - 1) * paths.rtt_us * 500;

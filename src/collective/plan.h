@@ -194,6 +194,22 @@ static inline size_t pccl_plan_part_at(const struct pccl_plan *plan, const struc
     return (size_t)(segment->first - plan->starts[segment->part]) * plan->element_bytes;
 }
 
+/* Returns true if the links of one member carry data at the same time, so that each has a part of its line. */
+static inline bool pccl_plan_shares_lines(const struct pccl_plan *plan)
+{
+    switch (plan->algorithm) {
+    case PCCL_DIRECT:
+    case PCCL_SPREAD:
+    case PCCL_GATHER_DIRECT:
+    case PCCL_SCATTER_DIRECT:
+    case PCCL_REDUCE_DIRECT:
+    case PCCL_TO_ROOT_DIRECT:
+    case PCCL_FROM_ROOT_DIRECT:
+    case PCCL_EXCHANGE_DIRECT: return plan->seat.ranks > 2;
+    default: return false;
+    }
+}
+
 static inline const struct pccl_schedule *pccl_plan_schedule(const struct pccl_plan *plan)
 {
     return pccl_schedules[plan->algorithm];

@@ -132,16 +132,19 @@ bool pccl_engine_holds(struct pccl_engine *engine, const struct pccl_id *peer, b
     return held;
 }
 
-bool pccl_engine_link_figures(struct pccl_engine *engine, const struct pccl_id *peer, uint32_t *rtt_us, uint64_t *rate)
+bool pccl_engine_link_figures(struct pccl_engine *engine, const struct pccl_id *peer, uint32_t *rtt_us, uint64_t *rate,
+                              bool *shared)
 {
     bool is_news = false;
     *rtt_us = 0;
     *rate = 0;
+    *shared = false;
     uv_mutex_lock(&engine->lock);
     for (struct pccl_stream *stream = engine->known; stream; stream = stream->next_known) {
         if (!is_meant(stream, peer, true, PCCL_POOL_MAX) || stream->rate == 0)
             continue;
         is_news = is_news || stream->is_news;
+        *shared = *shared || (stream->is_news && stream->shared);
         stream->is_news = false;
         *rate += stream->rate;
         if (stream->rtt_us != 0 && (*rtt_us == 0 || stream->rtt_us < *rtt_us))
@@ -430,16 +433,36 @@ static void cut_senders(struct pccl_engine *engine, const struct pccl_transfer *
     }
 }
 
-/* Once for each operation; costs nothing for streams that have sent little since the last time. */
-static void measure_links(const struct pccl_engine *engine)
+/* Counts the links over which this peer has sent something since an operation last ended. */
+static uint32_t count_senders(const struct pccl_engine *engine)
 {
+    uint32_t count = 0;
+    for (struct pccl_table_node *node = pccl_table_first(&engine->bundles); node;
+         node = pccl_table_after(&engine->bundles, node)) {
+        const struct pccl_bundle *bundle = PCCL_CONTAINER_OF(node, struct pccl_bundle, node);
+        struct pccl_stream *stream = bundle->turn;
+        bool sent = false;
+        do {
+            sent = sent || stream->begun != stream->looked;
+            stream->looked = stream->begun;
+            stream = stream->next_in_bundle;
+        } while (stream != bundle->turn);
+        count += bundle->outgoing && sent;
+    }
+    return count;
+}
+
+/* Once for each operation; costs nothing for streams that have sent little since the last time. */
+static void measure_links(const struct pccl_engine *engine, const struct pccl_transfer *transfer)
+{
+    bool shared = count_senders(engine) > 1 || pccl_transfer_shares_lines(transfer);
     for (struct pccl_table_node *node = pccl_table_first(&engine->bundles); node;
          node = pccl_table_after(&engine->bundles, node)) {
         const struct pccl_bundle *bundle = PCCL_CONTAINER_OF(node, struct pccl_bundle, node);
         struct pccl_stream *stream = bundle->turn;
         do {
             if (bundle->outgoing)
-                pccl_stream_measure(stream);
+                pccl_stream_measure(stream, shared);
             stream = stream->next_in_bundle;
         } while (stream != bundle->turn);
     }
@@ -456,7 +479,7 @@ static void stop_job(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     pccl_stay_end(engine, job);
     if (job->transfer) {
-        measure_links(engine);
+        measure_links(engine, job->transfer);
         job->traffic = pccl_transfer_traffic(job->transfer);
         if (job->due_end == PCCL_JOB_COMMITTED || job->due_end == PCCL_JOB_GIVEN_UP)
             cut_senders(engine, job->transfer);

@@ -152,11 +152,12 @@ PCCL_MUST_CHECK bool pccl_engine_holds(struct pccl_engine *engine, const struct 
                                        uint32_t slot);
 /*
  * What the outgoing connections to this peer showed when operations ended that had sent enough over
- * them: the smallest round trip (0: unknown) and the sum of the rates, in bytes per second. false:
- * nothing is known that was not told before.
+ * them: the smallest round trip (0: unknown) and the sum of the rates, in bytes per second. Sets `shared`
+ * if other links had a part of the same line, so that the link carries at least that. false: nothing is known that was
+ * not told before.
  */
 PCCL_MUST_CHECK bool pccl_engine_link_figures(struct pccl_engine *engine, const struct pccl_id *peer, uint32_t *rtt_us,
-                                              uint64_t *rate);
+                                              uint64_t *rate, bool *shared);
 /*
  * Describes at most `max` connections: those that stand, whose figures are at most a second old, and
  * the latest that ended. Returns how many there are. Waits for nothing but the engine's lock.

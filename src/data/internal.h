@@ -43,6 +43,7 @@ struct pccl_stream {
     struct pccl_stream *next_added, *next_closed; /* in the inbox, or in a batch taken from it */
     uint32_t rtt_us;                              /* measured; 0: unknown */
     uint64_t rate;
+    bool shared;                        /* other links had a part of the same line when it was last measured */
     bool is_news;                       /* measured since it was last asked for */
     struct pccl_sight_connection sight; /* as of when somebody looked last, which is at most once a second */
 
@@ -55,6 +56,7 @@ struct pccl_stream {
     uint64_t resent, resent_before;   /* the same for bytes sent again */
     uint64_t pace, paced_us;          /* bytes per second at which it sends, as of then; 0: unknown */
     uint64_t begun, measured;         /* bytes whose sending has begun; the same when the path was last measured */
+    uint64_t looked;                  /* `begun` when the last operation ended */
     uint64_t began_us, took_us;       /* if it is here: when sending began; its time since the last measurement */
     _Atomic uint64_t handed_over;     /* if it is here: bytes of what has been sent; other threads look at it */
     struct pccl_departure departure;  /* valid while `departs` */
@@ -190,8 +192,9 @@ void pccl_stream_resume(struct pccl_stream *stream);
 /* Pauses until the loop reports room. */
 void pccl_stream_yield(struct pccl_stream *stream);
 /*
- * Reads what the system has measured of the stream's path, if enough was sent since the last time.
+ * Reads what the system has measured of the stream's path, if enough was sent since the last time. shared: other links
+ * had a part of the line.
  */
-void pccl_stream_measure(struct pccl_stream *stream);
+void pccl_stream_measure(struct pccl_stream *stream, bool shared);
 
 #endif

@@ -187,9 +187,9 @@ static bool measure_here(const struct pccl_stream *stream, struct pccl_path *pat
 
 /*
  * A lower rate is adopted gradually, because one look may come at a bad moment, and not at all if
- * we sent too little.
+ * we sent too little, or if other links had a part of the line.
  */
-void pccl_stream_measure(struct pccl_stream *stream)
+void pccl_stream_measure(struct pccl_stream *stream, bool shared)
 {
     struct pccl_engine *engine = stream->engine;
     struct pccl_path path;
@@ -199,9 +199,10 @@ void pccl_stream_measure(struct pccl_stream *stream)
     stream->measured = stream->begun;
     stream->took_us = 0;
     uv_mutex_lock(&engine->lock);
-    uint64_t kept = path.limited ? stream->rate : stream->rate - stream->rate / 8;
+    uint64_t kept = path.limited || shared ? stream->rate : stream->rate - stream->rate / 8;
     stream->rate = pccl_max_u64(kept, path.rate);
     stream->rtt_us = path.rtt_us;
+    stream->shared = shared;
     stream->is_news = true;
     uv_mutex_unlock(&engine->lock);
 }

@@ -438,7 +438,8 @@ void pccl_comm_measure(struct pccl_communicator *comm)
          node = pccl_table_after(&comm->links.by_peer, node)) {
         const struct pccl_comm_link *link = PCCL_CONTAINER_OF(node, struct pccl_comm_link, by_peer);
         event.peer = link->peer;
-        if (link->outgoing && pccl_engine_link_figures(comm->data.engine, &link->peer, &event.rtt_us, &event.rate))
+        if (link->outgoing &&
+            pccl_engine_link_figures(comm->data.engine, &link->peer, &event.rtt_us, &event.rate, &event.shared))
             pccl_comm_step(comm, &event);
     }
 }

@@ -11,6 +11,7 @@
 #include "master/rings.h"
 #include "master/roster.h"
 #include "master/tuning.h"
+#include "topology/lines.h"
 #include "wire/cost.h"
 
 static struct pccl_link_intent *add_intent(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
@@ -108,24 +109,35 @@ void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_grou
     }
 }
 
-/* Of these links the longest round trip and the lowest rate; nothing if there is one of which nothing is known. */
+/*
+ * Adds the longest round trip and the lowest rate of these links, and in a small group the rate of the slowest pair
+ * while all pairs send. Adds nothing if the rate of one link is unknown.
+ */
 static void add_mesh(const struct pccl_peer_group *group, struct pccl_cost *cost)
 {
+    const uint32_t count = group->ring_count;
+    const bool is_small = pccl_master_is_small(count);
+    struct pccl_pairs pairs = {.count = count};
     uint64_t slowest = UINT64_MAX, rate;
     uint32_t longest_us = 0, rtt_us;
-    for (uint32_t i = 0; i < group->ring_count; i++) {
-        for (uint32_t k = 0; k < group->ring_count; k++) {
-            if (!pccl_cost_wants(cost, group->ring_count, group->ring[i]->rank, group->ring[k]->rank))
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < count; k++) {
+            if (!pccl_cost_wants(cost, count, group->ring[i]->rank, group->ring[k]->rank))
                 continue;
             pccl_master_link_cost(group->ring[i], group->ring[k], &rate, &rtt_us);
             if (rate == 0)
                 return;
             slowest = pccl_min_u64(slowest, rate);
             longest_us = (uint32_t)pccl_max_u64(longest_us, rtt_us);
+            if (is_small) {
+                pairs.rates[i][k] = rate;
+                pairs.rtts_us[i][k] = rtt_us;
+            }
         }
     }
     cost->mesh_rate = slowest;
     cost->mesh_rtt_us = longest_us;
+    cost->mesh_share = is_small ? pccl_pairs_share(&pairs) : 0;
 }
 
 static bool has_hubs(const struct pccl_cost *cost) { return (cost->to_hubs | cost->from_hubs) != 0; }
@@ -164,7 +176,8 @@ static bool has_moved(const struct pccl_cost *was, const struct pccl_cost *now)
 {
     return was->mesh == now->mesh &&
            (pccl_rtt_moved(was->rtt_us, now->rtt_us) || pccl_rate_moved(was->rate, now->rate) ||
-            pccl_rtt_moved(was->mesh_rtt_us, now->mesh_rtt_us) || pccl_rate_moved(was->mesh_rate, now->mesh_rate));
+            pccl_rtt_moved(was->mesh_rtt_us, now->mesh_rtt_us) || pccl_rate_moved(was->mesh_rate, now->mesh_rate) ||
+            pccl_rate_moved(was->mesh_share, now->mesh_share));
 }
 
 /* All links of the group's mesh or hubs stand, and the view does not count on all of them yet. */

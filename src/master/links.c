@@ -197,6 +197,19 @@ void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, cons
         pccl_master_probe(m, to);
 }
 
+/*
+ * Returns the rate that a report shows; 0: none. A part of a line shows that a link carries at least as much, so it
+ * counts only if it is above what is known.
+ */
+static uint64_t told_rate(const struct pccl_remote *from, const struct pccl_remote *to,
+                          const struct pccl_link_intent *intent, const struct pccl_msg_link_up *up)
+{
+    const struct pccl_figure *figure = pccl_master_find_figure(from, to);
+    uint64_t rate = pccl_min_u64(up->rate, PCCL_RATE_MOST);
+    uint64_t known = figure != NULL ? pccl_max_u64(intent->rate, figure->rate) : intent->rate;
+    return up->shared == 0 || rate > known ? rate : 0;
+}
+
 void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_up *up)
 {
     const struct pccl_id *to = &up->peer;
@@ -209,12 +222,13 @@ void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const 
     struct pccl_remote *remote = pccl_master_find(m, to);
     if (intent == NULL || remote == NULL)
         return; /* not of interest any more */
-    pccl_master_note_traffic(m, from, remote, up->rtt_us, pccl_min_u64(up->rate, PCCL_RATE_MOST));
+    uint64_t rate = told_rate(from, remote, intent, up);
+    pccl_master_note_traffic(m, from, remote, up->rtt_us, rate);
     bool stood = intent->up && up->rate != 0; /* only measured: says nothing about who is alive */
     if (up->rtt_us != 0)
         intent->rtt_us = up->rtt_us;
-    if (up->rate != 0)
-        intent->rate = pccl_min_u64(up->rate, PCCL_RATE_MOST);
+    if (rate != 0)
+        intent->rate = rate;
     if (stood)
         return;
     edge = pccl_master_find_edge(m, to, &from->id, true);

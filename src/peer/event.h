@@ -225,6 +225,7 @@ struct pccl_peer_event {
     struct pccl_id peer;                             /* LINK_*, ANNOUNCED */
     const struct pccl_msg_sight *sight;              /* SIGHT */
     uint64_t rate;          /* LINK_MEASURED: bytes per second; 0: unknown, and nothing happens */
+    bool shared;            /* LINK_MEASURED: other links had a part of the line, so the rate may be higher */
     uint32_t rtt_us;        /* LINK_MEASURED, LINK_UP if outgoing: the smallest round trip seen; 0: unknown */
     enum pccl_class class;  /* OP_FAILED, OP_ABORT */
     enum pccl_link_end how; /* LINK_DOWN */

@@ -109,8 +109,9 @@ static bool is_wanted(const struct pccl_peer_link *link)
 
 static void report_up(struct pccl_peer *p, const struct pccl_peer_link *link)
 {
-    struct pccl_msg msg = {.type = PCCL_MSG_link_up,
-                           .as.link_up = {.peer = link->id, .rtt_us = link->rtt_us, .rate = link->rate}};
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_link_up,
+        .as.link_up = {.peer = link->id, .rtt_us = link->rtt_us, .rate = link->rate, .shared = link->shared}};
     pccl_peer_send(p, &msg);
 }
 
@@ -311,15 +312,17 @@ void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *eve
         forgive(p, link);
         link->rtt_us = event->rtt_us;
         link->rate = 0;
+        link->shared = false;
         report_up(p, link);
     } else if (!event->incoming && !up && link->out != PCCL_DIAL_DOWN)
         outgoing_down(p, link, event);
 }
 
-static void take_figures(struct pccl_peer *p, struct pccl_peer_link *link, uint32_t rtt_us, uint64_t rate)
+static void take_figures(struct pccl_peer *p, struct pccl_peer_link *link, uint32_t rtt_us, uint64_t rate, bool shared)
 {
     link->rtt_us = rtt_us != 0 ? rtt_us : link->rtt_us;
-    link->rate = rate;
+    link->rate = link->path_rate = rate;
+    link->shared = shared;
     link->told_us = p->now_us;
 }
 
@@ -327,22 +330,23 @@ void pccl_peer_note_told(struct pccl_peer *p, const struct pccl_id *id, uint32_t
 {
     struct pccl_peer_link *link = find_link(p, id);
     if (link != NULL && link->out == PCCL_DIAL_UP)
-        take_figures(p, link, rtt_us, rate);
+        take_figures(p, link, rtt_us, rate, false);
 }
 
 /*
  * Figures that have not moved are also told now and then, so that the master knows that they still
- * hold.
+ * hold. A part of a line may only raise a rate, and says nothing about the rate that was told before.
  */
-void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_id *id, uint32_t rtt_us, uint64_t rate)
+void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_peer_event *event)
 {
-    struct pccl_peer_link *link = p->state == PCCL_PEER_MEMBER ? find_link(p, id) : NULL;
-    if (link == NULL || link->out != PCCL_DIAL_UP || rate == 0)
+    struct pccl_peer_link *link = p->state == PCCL_PEER_MEMBER ? find_link(p, &event->peer) : NULL;
+    if (link == NULL || link->out != PCCL_DIAL_UP || event->rate == 0)
         return;
-    bool moved = pccl_rtt_moved(link->rtt_us, rtt_us) || pccl_rate_moved(link->rate, rate);
-    if (!moved && p->now_us < link->told_us + TELL_AGAIN_US)
+    uint64_t rate = event->shared ? pccl_max_u64(link->path_rate, event->rate) : event->rate;
+    bool moved = pccl_rtt_moved(link->rtt_us, event->rtt_us) || pccl_rate_moved(link->rate, rate);
+    if (!moved && (event->shared || p->now_us < link->told_us + TELL_AGAIN_US))
         return;
-    take_figures(p, link, rtt_us, rate);
+    take_figures(p, link, event->rtt_us, rate, event->shared);
     report_up(p, link);
 }
 

@@ -10,7 +10,7 @@
 
 /* As LINK_UP, LINK_DOWN and LINK_MEASURED (event.h). */
 void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *event);
-void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_id *id, uint32_t rtt_us, uint64_t rate);
+void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_peer_event *event);
 /*
  * One subgroup more, or less, relies on the link to this peer. false: out of memory, and the peer
  * gave up.

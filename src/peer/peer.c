@@ -144,7 +144,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
     case PCCL_PEER_LINK_DOWN: pccl_peer_link_event(p, event); break;
     case PCCL_PEER_TICK: tick(p); break;
 
-    case PCCL_PEER_LINK_MEASURED: pccl_peer_link_measured(p, &event->peer, event->rtt_us, event->rate); break;
+    case PCCL_PEER_LINK_MEASURED: pccl_peer_link_measured(p, event); break;
     case PCCL_PEER_ANNOUNCED: pccl_peer_announced(p, &event->peer, event->ready); break;
     case PCCL_PEER_OP_DONE: pccl_peer_op_done(p, event->op); break;
     case PCCL_PEER_OP_FAILED: pccl_peer_op_failed(p, event->op, event->class, event->reason); break;

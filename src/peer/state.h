@@ -82,6 +82,8 @@ struct pccl_peer_link {
     uint32_t pause_ms;
     uint32_t rtt_us;        /* as last told to the master; 0: unknown */
     uint64_t rate, told_us; /* likewise; told_us: when */
+    uint64_t path_rate;     /* the last rate told, also over connections before the present ones; 0: unknown */
+    bool shared;            /* when the rate was measured, other links had a part of the same line */
     enum pccl_link_end how; /* the last failure */
     bool failed;
     uint64_t rejected_us,

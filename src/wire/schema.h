@@ -94,6 +94,7 @@
     F(U64, rate, , )        /* bytes per second of its slowest link; 0: unknown */                                     \
     F(U32, mesh_rtt_us, , ) /* the longest round trip of these links; 0: not all are known */                          \
     F(U64, mesh_rate, , )   /* bytes per second of the slowest of them; 0 likewise */                                  \
+    F(U64, mesh_share, , )  /* bytes per second of the slowest of them while all pairs send; 0: unknown */             \
     F(U64, to_hubs, , )     /* in a group too large for a mesh: all hold links to these members, by canonical order */ \
     F(U64, from_hubs, , )   /* and these to all */
 
@@ -272,8 +273,9 @@
 
 #define PCCL_FIELDS_link_up(F)                                                                                         \
     F(ID, peer, 1, )                                                                                                   \
-    F(U32, rtt_us, , ) /* round trip, as measured by the system; 0: unknown */                                         \
-    F(U64, rate, , )   /* bytes per second, measured while data flowed; 0: unknown, as on opening */
+    F(U32, rtt_us, , )  /* round trip, as measured by the system; 0: unknown */                                        \
+    F(U64, rate, , )    /* bytes per second, measured while data flowed; 0: unknown, as on opening */                  \
+    F(U8, shared, 0, 1) /* 1: other links had a part of the same line, so the link carries at least `rate` */
 
 #define PCCL_FIELDS_where(F)                           /* "I have been waiting in this call" */                        \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)    /* enum pccl_call; NONE: no longer */                           \

@@ -84,6 +84,7 @@ void pccl_founded_put_cost(uint8_t *founded, const struct pccl_cost *cost)
     pccl_put(founded + 5, 8, cost->rate);
     pccl_put(founded + 13, 4, cost->mesh_rtt_us);
     pccl_put(founded + 17, 8, cost->mesh_rate);
+    pccl_put(founded + 25, 8, cost->mesh_share);
 }
 
 struct pccl_cost pccl_founded_cost(const struct pccl_bytes *founded)
@@ -96,6 +97,7 @@ struct pccl_cost pccl_founded_cost(const struct pccl_bytes *founded)
                               .rate = pccl_get(at + 5, 8),
                               .mesh_rtt_us = (uint32_t)pccl_get(at + 13, 4),
                               .mesh_rate = pccl_get(at + 17, 8),
+                              .mesh_share = pccl_get(at + 25, 8),
                               .to_hubs = has_hubs ? pccl_all_hubs(count) : 0};
 }
 

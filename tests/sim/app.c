@@ -343,8 +343,9 @@ static void measure(struct sim *sim, struct sim_peer *peer)
         struct sim_path path = sim_path(sim, peer->process.host, other->process.host);
         if (chance / 4 % 16 == 0)
             path.rtt_us = 0;
-        sim_peer_measured(sim, peer, next, (uint32_t)(path.rtt_us * (4 + chance / 64 % 16) / 8),
-                          path.rate * (1 + chance / 1024 % 32) / 8);
+        (chance / 32768 % 4 == 0 ? sim_peer_measured_share : sim_peer_measured)(
+            sim, peer, next, (uint32_t)(path.rtt_us * (4 + chance / 64 % 16) / 8),
+            path.rate * (1 + chance / 1024 % 32) / 8);
     }
 }
 

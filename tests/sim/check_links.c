@@ -44,8 +44,9 @@ static void note_up(struct sim *sim, struct sim_peer *from, const struct pccl_ms
     struct link_heard *heard = note_heard(sim, from, &up->peer, true);
     if (up->rtt_us != 0)
         heard->rtt_us = up->rtt_us;
-    if (up->rate != 0)
-        heard->rate = pccl_min_u64(up->rate, PCCL_RATE_MOST);
+    uint64_t rate = pccl_min_u64(up->rate, PCCL_RATE_MOST);
+    if (rate != 0 && (up->shared == 0 || rate > heard->rate))
+        heard->rate = rate;
 }
 
 void sim_check_heard(struct sim *sim, const struct sim_master *master, const struct sim_conn *conn,
@@ -227,7 +228,10 @@ void sim_check_new_view(struct sim *sim, const struct sim_master *master, const 
     if (group->cost.rtt_us != figures.rtt_us || group->cost.rate != figures.rate)
         sim_fail(sim, "D4 a new view says %u us and %llu bytes/s, and its links have %u and %llu", group->cost.rtt_us,
                  (unsigned long long)group->cost.rate, figures.rtt_us, (unsigned long long)figures.rate);
-    bool is_large = group->ring_count > PCCL_MESH_PEERS_MAX;
+    bool is_large = group->ring_count > PCCL_MESH_PEERS_MAX, knows_mesh = !is_large && group->cost.mesh_rate != 0;
+    if ((group->cost.mesh_share != 0) != knows_mesh || group->cost.mesh_share > group->cost.mesh_rate)
+        sim_fail(sim, "D4 a new view says that pairs carry %llu bytes/s alone and %llu all at once",
+                 (unsigned long long)group->cost.mesh_rate, (unsigned long long)group->cost.mesh_share);
     if (group->cost.mesh != 0 &&
         (group->ring_count < 2 || (is_large && (group->cost.to_hubs | group->cost.from_hubs) == 0)))
         sim_fail(sim, "D1 direct exchange in a group of %u", group->ring_count);

@@ -85,7 +85,8 @@ static void note_epoch(struct sim *sim, const char *who, uint32_t number, const 
 static bool same_cost(const struct pccl_cost *a, const struct pccl_cost *b)
 {
     return a->mesh == b->mesh && a->rtt_us == b->rtt_us && a->rate == b->rate && a->mesh_rtt_us == b->mesh_rtt_us &&
-           a->mesh_rate == b->mesh_rate && a->to_hubs == b->to_hubs && a->from_hubs == b->from_hubs;
+           a->mesh_rate == b->mesh_rate && a->mesh_share == b->mesh_share && a->to_hubs == b->to_hubs &&
+           a->from_hubs == b->from_hubs;
 }
 
 /* `fresh`: with lists that are not kept. true: nobody has had this view before. */
@@ -314,7 +315,8 @@ static void check_view_moved(struct sim *sim, const struct sim_peer *peer)
         before->cost.to_hubs == p->cost.to_hubs && before->cost.from_hubs == p->cost.from_hubs &&
         !pccl_rtt_moved(before->cost.rtt_us, p->cost.rtt_us) && !pccl_rate_moved(before->cost.rate, p->cost.rate) &&
         !pccl_rtt_moved(before->cost.mesh_rtt_us, p->cost.mesh_rtt_us) &&
-        !pccl_rate_moved(before->cost.mesh_rate, p->cost.mesh_rate) && p->view.inc == peer->seen_view.inc &&
+        !pccl_rate_moved(before->cost.mesh_rate, p->cost.mesh_rate) &&
+        !pccl_rate_moved(before->cost.mesh_share, p->cost.mesh_share) && p->view.inc == peer->seen_view.inc &&
         memcmp(before->ring, p->ring, p->ring_count * sizeof *p->ring) == 0)
         sim_fail(sim, "I8 p%u: the view of its group moved although nothing of the group changed",
                  peer->process.number);

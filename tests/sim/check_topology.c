@@ -30,6 +30,7 @@ struct path_heard {
     struct pccl_id from, to;
     uint64_t rate, rtt_us, tested_us, figure_rtt_us;
     bool tested, unreachable; /* the last word is that of a test, not of data that flowed */
+    bool shared;              /* a rate was a part of a line */
     bool doubtful;            /* somebody said that nothing gets through, in one direction or the other */
 };
 /* A test that a life of the master has asked for. */
@@ -84,7 +85,8 @@ bool sim_path_was_told(struct sim *sim, uint64_t boot, const struct pccl_id *fro
                        uint64_t rate, uint64_t rtt_us)
 {
     const struct path_heard *path = path_of(sim, boot, from, to);
-    return (rate == 0 || rate == path->rate) &&
+    /* The master may have forgotten a rate, and have heard of a part of the line since. */
+    return (rate == 0 || rate == path->rate || (path->shared && rate < path->rate)) &&
            (rtt_us == 0 || rtt_us == path->rtt_us || rtt_us == path->figure_rtt_us);
 }
 
@@ -134,11 +136,14 @@ static void heard_link(struct sim *sim, const struct sim_master *master, const s
     path->unreachable = path->doubtful = false;
     if (up->rtt_us != 0)
         path->rtt_us = up->rtt_us;
-    if (up->rate != 0 && up->rtt_us != 0)
+    uint64_t rate = pccl_min_u64(up->rate, PCCL_RATE_MOST);
+    path->shared = path->shared || up->shared != 0;
+    if (rate == 0 || (up->shared != 0 && rate <= path->rate))
+        return; /* T4: a part of a line lowers no figure */
+    if (up->rtt_us != 0)
         path->figure_rtt_us = up->rtt_us;
-    path->tested = path->tested && up->rate == 0;
-    if (up->rate != 0)
-        path->rate = pccl_min_u64(up->rate, PCCL_RATE_MOST);
+    path->tested = false;
+    path->rate = rate;
 }
 
 static void heard_loss(struct sim *sim, const struct sim_master *master, const struct pccl_remote *from,

@@ -25,6 +25,14 @@ void sim_peer_measured(struct sim *sim, struct sim_peer *peer, const struct pccl
     sim_peer_step(sim, peer, &event);
 }
 
+void sim_peer_measured_share(struct sim *sim, struct sim_peer *peer, const struct pccl_id *to, uint32_t rtt_us,
+                             uint64_t rate)
+{
+    struct pccl_peer_event event = {
+        .kind = PCCL_PEER_LINK_MEASURED, .peer = *to, .rtt_us = rtt_us, .rate = rate, .shared = true};
+    sim_peer_step(sim, peer, &event);
+}
+
 void sim_peer_tell(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event *event)
 {
     sim_peer_step(sim, peer, event);

@@ -316,6 +316,75 @@ void scenario_measured(struct sim *sim)
     MUST(sim, measured(sim, 4, 3000, 1000000));
 }
 
+/* ---- lines that links share ---- */
+
+enum { SITE = 3, FAST = 12000000, CROSSING = 3000000, NEAR_US = 600, FAR_US = 20000 };
+
+typedef void telling(struct sim *sim, struct sim_peer *peer, const struct pccl_id *to, uint32_t rtt_us, uint64_t rate);
+
+/* All links of two sites are reported: in each site, and between the two. */
+static void report_pairs(struct sim *sim, telling *tell, uint64_t within, uint64_t crossing)
+{
+    for (uint32_t i = 0; i < 2 * SITE; i++)
+        for (uint32_t k = 0; k < 2 * SITE; k++)
+            if (i != k && i / SITE == k / SITE)
+                tell(sim, p[i], &p[k]->id, NEAR_US, within);
+            else if (i != k)
+                tell(sim, p[i], &p[k]->id, FAR_US, crossing);
+}
+
+/* Updates. Returns true if the view has changed. All members have its cost data, which I1 checks. */
+static bool updates(struct sim *sim)
+{
+    struct pccl_epoch view = p[0]->machine->view;
+    scenario_update_all(sim, p, 2 * SITE);
+    scenario_run_ms(sim, 10);
+    return !pccl_epoch_equal(&view, &p[0]->machine->view);
+}
+
+static bool mesh_is(uint64_t rate, uint64_t share)
+{
+    struct pccl_cost cost = pccl_peer_cost(p[1]->machine);
+    return cost.mesh == 1 && cost.mesh_rate == rate && cost.mesh_share == share;
+}
+
+/*
+ * The cost data count all flows over the line of a site. A link that shows a part of a line keeps its figure, also
+ * when it was dialed again; one that alone shows less loses it, and so the link that has become slow is found.
+ */
+void scenario_shared_lines(struct sim *sim)
+{
+    const uint64_t flows = SITE * SITE;
+    scenario_cluster(sim, p, 2 * SITE, 1);
+    report_pairs(sim, sim_peer_measured_share, FAST / 10, CROSSING / 10);
+    MUST(sim, updates(sim) && mesh_is(CROSSING / 10, CROSSING / 10 / flows)); /* better than nothing */
+    report_pairs(sim, sim_peer_measured, FAST, CROSSING);
+    MUST(sim, updates(sim) && mesh_is(CROSSING, CROSSING / flows));
+    report_pairs(sim, sim_peer_measured_share, FAST / 10, CROSSING / 10);
+    MUST(sim, !updates(sim));
+    scenario_part(sim, p[0], p[SITE], SIM_REFUSE);
+    scenario_part(sim, p[0], p[SITE], SIM_WHOLE);
+    scenario_run_ms(sim, 1000);
+    report_pairs(sim, sim_peer_measured_share, FAST / 10, CROSSING / 10);
+    MUST(sim, !updates(sim) && mesh_is(CROSSING, CROSSING / flows));
+    sim_peer_measured(sim, p[0], &p[SITE]->id, FAR_US, CROSSING / 20);
+    MUST(sim, updates(sim) && mesh_is(CROSSING / 20, CROSSING / 20));
+    sim_peer_measured_share(sim, p[0], &p[SITE]->id, FAR_US, 2 * CROSSING);
+    MUST(sim, updates(sim) && mesh_is(CROSSING, CROSSING / flows));
+    /* A restarted master hears of it again. */
+    sim_master_crash(sim, false);
+    sim_master_start(sim);
+    WAIT(sim, 3000, sim->master->machine->member_count == 2 * SITE);
+    scenario_run_ms(sim, 200);
+    MUST(sim, !updates(sim) && mesh_is(CROSSING, CROSSING / flows));
+    /* A member that lies changes what all plan with. */
+    for (uint32_t i = 1; i < 2 * SITE; i++)
+        sim_peer_measured(sim, p[0], &p[i]->id, FAR_US, i == 1 ? 1 : UINT64_MAX);
+    MUST(sim, updates(sim) && mesh_is(1, 1));
+    bulk_commits(sim, 2 * SITE, 1);
+    MUST(sim, scenario_departures(sim) == 0);
+}
+
 /* ---- what the removed hear ---- */
 
 static bool hears(struct sim *sim, const struct sim_peer *peer, const char *reason)

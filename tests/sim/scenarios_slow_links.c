@@ -25,28 +25,33 @@ static uint64_t *pace_of(const struct sim_peer *from, const struct sim_peer *to)
     return &pace_us[from->process.host][to->process.host];
 }
 
-/* A second of operations around the ring, as all report it. */
-static void work(struct sim *sim, uint32_t count)
+/* A second of operations, around the ring or over all links, as all report it. */
+static void work_over(struct sim *sim, uint32_t count, bool directly)
 {
     for (uint32_t i = 0; i < count; i++) {
-        const struct sim_peer *to = next_of(sim, p[i]);
-        struct pccl_seen_link link = {.peer = to->id,
-                                      .bytes = MIB << 20,
-                                      .busy_us = (uint32_t)(MIB * *pace_of(p[i], to)),
-                                      .rtt_us = 1000,
-                                      .lately_us = 1500};
+        struct pccl_seen_link links[MANY];
+        uint32_t used = 0;
+        for (uint32_t k = 0; k < count; k++)
+            if (directly ? k != i : p[k] == next_of(sim, p[i]))
+                links[used++] = (struct pccl_seen_link){.peer = p[k]->id,
+                                                        .bytes = MIB << 20,
+                                                        .busy_us = (uint32_t)(MIB * *pace_of(p[i], p[k])),
+                                                        .rtt_us = 1000,
+                                                        .lately_us = 1500};
         struct pccl_msg_sight sight = {.window_ms = 1000,
                                        .operations = 4,
                                        .took_us = 900000,
                                        .took_squares = UINT64_C(4) * 2250 * 2250,
-                                       .links = &link,
-                                       .links_count = 1,
+                                       .links = links,
+                                       .links_count = used,
                                        .ring_bytes = ring_bytes,
                                        .ring_left = ring_left};
         (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
     }
     scenario_run_ms(sim, 1100);
 }
+
+static void work(struct sim *sim, uint32_t count) { work_over(sim, count, false); }
 
 /* What all callers do before each step: they update the topology if the answer says so. */
 static bool is_asked_for(struct sim *sim, uint32_t count)
@@ -321,6 +326,49 @@ static bool is_of_an_end(const struct sim_peer *peer)
         if (verdicts[i].class != PCCL_VERDICT_SLOW_LINK)
             return true;
     return false;
+}
+
+/* A verdict names one of the fast peers as slow. */
+static bool is_fast_one_accused(const struct sim_peer *slow)
+{
+    uint32_t told;
+    const struct pccl_peer_verdict *verdicts = pccl_peer_verdicts(slow->machine, &told);
+    for (uint32_t i = 0; i < told; i++)
+        if (verdicts[i].class != PCCL_VERDICT_SLOW_LINK
+                ? !pccl_id_equal(&verdicts[i].peer, &slow->id)
+                : !pccl_id_equal(&verdicts[i].peer, &slow->id) && !pccl_id_equal(&verdicts[i].other, &slow->id))
+            return true;
+    return false;
+}
+
+/*
+ * One of four peers has a tenth of the others' rate, whose links to one another show parts of their lines. Only that
+ * peer is accused, around the ring and directly; and so is a link between two of the others that becomes slow.
+ */
+void scenario_slow_peer_among_fast(struct sim *sim)
+{
+    begin(sim, 4);
+    for (uint32_t directly = 0; directly < 2; directly++) {
+        links_are_sound();
+        for (uint32_t i = 0; i < 4; i++) {
+            *pace_of(p[i], p[2]) = *pace_of(p[2], p[i]) = 10 * SOUND_US;
+            if (i != 2) /* two flows to others */
+                *pace_of(p[i], p[i == 0 ? 1 : 0]) = 2 * SOUND_US;
+        }
+        for (uint32_t i = 0; i < 12; i++) {
+            work_over(sim, 4, directly != 0);
+            MUST(sim, !is_fast_one_accused(p[2]));
+        }
+        MUST(sim, what_is_done(p[0])[0] != '\0' || is_of_an_end(p[0]));
+    }
+    links_are_sound();
+    for (uint32_t i = 0; i < 8; i++)
+        work_over(sim, 4, true);
+    MUST(sim, !is_of_an_end(p[0]) && !is_fast_one_accused(p[2]));
+    *pace_of(p[0], p[1]) = 10 * SOUND_US;
+    for (uint32_t i = 0; i < 8; i++)
+        work_over(sim, 4, true);
+    MUST(sim, what_is_done(p[3])[0] != '\0' && is_fast_one_accused(p[2]) && !is_of_an_end(p[3]));
 }
 
 /* Links between two sites are slow, so that each ring has two such: that is no peer's fault, whichever are tried. */

@@ -427,6 +427,8 @@ uint64_t sim_peer_deadline(const struct sim_peer *peer);
  */
 enum pccl_status sim_peer_step(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event *event);
 enum pccl_status sim_peer_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call);
+void sim_peer_measured_share(struct sim *sim, struct sim_peer *peer, const struct pccl_id *to, uint32_t rtt_us,
+                             uint64_t rate);
 void sim_peer_measured(struct sim *sim, struct sim_peer *peer, const struct pccl_id *to, uint32_t rtt_us,
                        uint64_t rate);
 /* Steps its machine, checks it and arms its timer. */

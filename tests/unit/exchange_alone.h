@@ -12,7 +12,7 @@
 
 static const struct pccl_cost no_mesh = {0};
 static const struct pccl_cost long_ring = {.rtt_us = 50000};
-static const struct pccl_cost long_mesh = {.mesh = 1, .rtt_us = 1000000, .rate = 1000000000};
+static const struct pccl_cost long_mesh = {.mesh = 1, .rtt_us = 1000000, .rate = 1000000000, .mesh_rate = 1000000000};
 
 static inline struct pccl_descriptor sum_of(uint64_t count)
 {

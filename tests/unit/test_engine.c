@@ -415,7 +415,10 @@ static void a_connection_that_breaks_fails_what_runs_over_it(void **state)
 
 static bool figures(const struct cluster *cluster, uint32_t from, uint32_t to, uint32_t *rtt_us, uint64_t *rate)
 {
-    return pccl_engine_link_figures(cluster->nodes[from].engine, &cluster->nodes[to].id, rtt_us, rate);
+    bool shared,
+        is_news = pccl_engine_link_figures(cluster->nodes[from].engine, &cluster->nodes[to].id, rtt_us, rate, &shared);
+    assert_false(shared); /* around the ring each sends over one link */
+    return is_news;
 }
 
 /*
@@ -447,6 +450,28 @@ static void links_are_measured_as_data_flows(void **state)
     run(&cluster, 4, ENOUGH, false, false);
     pccl_engine_close(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 0);
     assert_false(figures(&cluster, 0, 1, &rtt_us, &rate));
+    end(&cluster);
+}
+
+/* What a link carries while others have a part of the line is reported as such, and lowers no rate. */
+static void a_part_of_a_line_is_no_rate(void **state)
+{
+    enum { RING_COUNT = 4 << 20, DIRECT_COUNT = 300000, RUNS_MOST = 30 };
+    struct cluster cluster;
+    uint32_t rtt_us;
+    uint64_t rate = 0, before;
+    bool shared = false, is_news = false;
+    (void)state;
+    begin(&cluster, 3, 1);
+    run(&cluster, 1, RING_COUNT, false, false);
+    assert_true(figures(&cluster, 0, 1, &rtt_us, &before));
+    for (uint32_t i = 0; i < RUNS_MOST && !is_news; i++) {
+        run(&cluster, 2 + i, DIRECT_COUNT, false, true);
+        is_news = pccl_engine_link_figures(cluster.nodes[0].engine, &cluster.nodes[1].id, &rtt_us, &rate, &shared);
+    }
+    assert_true(is_news && shared && rate >= before);
+    run(&cluster, 100, RING_COUNT, false, false);
+    assert_true(figures(&cluster, 0, 1, &rtt_us, &rate));
     end(&cluster);
 }
 
@@ -507,6 +532,7 @@ int main(void)
         cmocka_unit_test(a_new_name_closes_the_connections_of_the_old),
         cmocka_unit_test(a_connection_that_breaks_fails_what_runs_over_it),
         cmocka_unit_test(links_are_measured_as_data_flows),
+        cmocka_unit_test(a_part_of_a_line_is_no_rate),
         cmocka_unit_test(a_link_that_is_not_tcp_tells_what_it_has_carried),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

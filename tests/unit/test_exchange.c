@@ -308,7 +308,7 @@ static struct pccl_cost cost_for(const struct trial *trial)
     if (trial->direct && trial->short_path)
         return (struct pccl_cost){.mesh = 1, .rtt_us = 1999, .rate = 1000000000000, .mesh_rtt_us = 1};
     if (trial->direct)
-        return (struct pccl_cost){.mesh = 1, .rtt_us = 1000000, .rate = 1000000000, .mesh_rtt_us = 500000};
+        return (struct pccl_cost){.mesh = 1, .rtt_us = 500000, .rate = 1 << 30, .mesh_rtt_us = 1, .mesh_rate = 1 << 30};
     return (struct pccl_cost){.rtt_us = trial->long_path ? 50000 : 0};
 }
 

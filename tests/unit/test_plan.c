@@ -507,7 +507,7 @@ static void the_algorithm_follows_the_cost(void **state)
 {
     (void)state;
     struct pccl_cost lan = {.mesh = 1};
-    struct pccl_cost long_link = {.mesh = 1, .rtt_us = 50000, .rate = 125000000};
+    struct pccl_cost long_link = {.mesh = 1, .rtt_us = 50000, .rate = 125000000, .mesh_rate = 125000000};
     struct pccl_cost no_mesh = {.mesh = 0, .rtt_us = 50000, .rate = 125000000};
     assert_int_equal(make(1000, PCCL_F32, 4, 0, &lan).algorithm, PCCL_DIRECT);
     assert_int_equal(make(1 << 20, PCCL_F32, 4, 0, &lan).algorithm, PCCL_RING); /* 4 MiB in 3 ms; 0.2 ms are saved */
@@ -535,7 +535,7 @@ static void the_algorithm_follows_the_cost(void **state)
     assert_int_equal(make(1 << 20, PCCL_BF16, 4, 0, &slow_pair).algorithm, PCCL_RING);
     assert_int_equal(make(4 << 20, PCCL_U16, 4, 0, &lan).algorithm, PCCL_RING);
     /* For any cost that a master sends. */
-    struct pccl_cost extreme = {.mesh = 1, .rtt_us = UINT32_MAX, .rate = UINT64_MAX};
+    struct pccl_cost extreme = {.mesh = 1, .rtt_us = UINT32_MAX, .rate = UINT64_MAX, .mesh_rate = UINT64_MAX};
     assert_int_equal(make(1 << 20, PCCL_F64, 16, 0, &extreme).algorithm, PCCL_DIRECT);
     extreme = (struct pccl_cost){.mesh = 1, .rtt_us = 1, .rate = 1};
     assert_int_equal(make(1 << 20, PCCL_F64, 16, 0, &extreme).algorithm, PCCL_RING);
@@ -581,11 +581,62 @@ static void hubs_are_for_what_the_ring_relays(void **state)
         }
 }
 
+/* On a long path, above 256 KiB, one unknown link keeps all from exchanging directly. */
+static void unknown_rates_are_no_reason_to_go_directly(void **state)
+{
+    (void)state;
+    struct pccl_cost known = {
+        .mesh = 1, .rtt_us = PCCL_LONG_PATH_RTT_US, .rate = 12500000, .mesh_rtt_us = 20000, .mesh_rate = 12500000};
+    struct pccl_cost no_ring = known, no_mesh_rate = known, near = known;
+    no_ring.rate = 0;
+    no_mesh_rate.mesh_rate = no_mesh_rate.mesh_rtt_us = 0;
+    near.rtt_us = PCCL_LONG_PATH_RTT_US - 1;
+    near.mesh_rate = near.mesh_rtt_us = near.rate = 0;
+    known.rtt_us = no_ring.rtt_us = no_mesh_rate.rtt_us = 20000;
+    const struct pccl_cost *guesses[] = {&no_ring, &no_mesh_rate};
+    for (unsigned i = 0; i < PCCL_COUNT_OF(guesses); i++) {
+        assert_int_equal(make(64 << 10, PCCL_F32, 8, 0, guesses[i]).algorithm, PCCL_DIRECT);
+        assert_int_equal(make((64 << 10) + 1, PCCL_F32, 8, 0, guesses[i]).algorithm, PCCL_RING);
+        assert_int_equal(make_for(PCCL_BROADCAST, 1 << 18, PCCL_F32, 8, 0, guesses[i]).algorithm, PCCL_CHAIN);
+        assert_int_equal(make_for(PCCL_ALL_GATHER, 1 << 18, PCCL_F32, 8, 0, guesses[i]).algorithm, PCCL_GATHER_RING);
+    }
+    /* Where the ring relays it has more to send over any line. */
+    assert_int_equal(make_for(PCCL_ALL_TO_ALL, 1 << 18, PCCL_F32, 8, 0, &no_mesh_rate).algorithm, PCCL_EXCHANGE_DIRECT);
+    assert_int_equal(make((64 << 10) + 1, PCCL_F32, 8, 0, &known).algorithm, PCCL_DIRECT);
+    assert_int_equal(make((64 << 10) + 1, PCCL_F32, 8, 0, &near).algorithm, PCCL_DIRECT);
+}
+
+/* What pairs carry at once counts where all of them send; what a pair carries alone where only those of the root do. */
+static void a_line_that_pairs_share_holds_direct_exchange_up(void **state)
+{
+    (void)state;
+    struct pccl_cost cost = {
+        .mesh = 1, .rtt_us = 20000, .rate = 3125000, .mesh_rtt_us = 20000, .mesh_rate = 3125000, .mesh_share = 446428};
+    static const uint64_t even[] = {100000};
+    struct pccl_plan plan;
+    assert_int_equal(make(1 << 18, PCCL_F32, 8, 0, &cost).algorithm,
+                     PCCL_DIRECT); /* one line each: an eighth of that */
+    assert_int_equal(make_for(PCCL_GATHER, 1 << 18, PCCL_F32, 8, 0, &cost).algorithm, PCCL_TO_ROOT_DIRECT);
+    cost.mesh_share = 3125000 / 16; /* two sites of four, whose line all sixteen pairs share */
+    assert_int_equal(make(1 << 18, PCCL_F32, 8, 0, &cost).algorithm, PCCL_RING);
+    assert_int_equal(make_for(PCCL_BROADCAST, 1 << 18, PCCL_F32, 8, 0, &cost).algorithm, PCCL_CHAIN);
+    assert_int_equal(make_for(PCCL_GATHER, 1 << 18, PCCL_F32, 8, 0, &cost).algorithm, PCCL_TO_ROOT_DIRECT);
+    cost.mesh_share = 20000;
+    assert_int_equal(make_given(PCCL_ALL_TO_ALL_V, starts_of(even, 1, 64), 8, 0, &cost, &plan), PCCL_OK);
+    assert_int_equal(plan.algorithm, PCCL_EXCHANGE_RING);
+    assert_int_equal(make_given(PCCL_GATHER_V, starts_of(even, 1, 8), 8, 0, &cost, &plan), PCCL_OK);
+    assert_int_equal(plan.algorithm, PCCL_TO_ROOT_DIRECT);
+    cost.mesh_share = UINT64_MAX; /* no more than each alone */
+    assert_int_equal(make(1 << 18, PCCL_F32, 8, 0, &cost).algorithm, PCCL_DIRECT);
+    cost.mesh_share = 1; /* for any cost that a master sends */
+    assert_int_equal(make(1 << 22, PCCL_BF16, 16, 0, &cost).algorithm, PCCL_RING);
+}
+
 static void the_other_collectives_follow_it_too(void **state)
 {
     (void)state;
     const struct pccl_cost lan = {.mesh = 1}, no_mesh = {.rtt_us = 50000, .rate = 125000000};
-    const struct pccl_cost long_link = {.mesh = 1, .rtt_us = 50000, .rate = 125000000};
+    const struct pccl_cost long_link = {.mesh = 1, .rtt_us = 50000, .rate = 125000000, .mesh_rate = 125000000};
     const struct pccl_cost slow_pair = {
         .mesh = 1, .rtt_us = 50000, .rate = 50000000, .mesh_rtt_us = 50000, .mesh_rate = 1000000};
     static const struct {
@@ -630,7 +681,7 @@ static void a_long_reduce_goes_along_the_chain(void **state)
 {
     (void)state;
     const struct pccl_cost lan = {.mesh = 1}, no_mesh = {.rtt_us = 50000};
-    const struct pccl_cost long_link = {.mesh = 1, .rtt_us = 50000, .rate = 125000000};
+    const struct pccl_cost long_link = {.mesh = 1, .rtt_us = 50000, .rate = 125000000, .mesh_rate = 125000000};
     assert_int_equal(make_for(PCCL_REDUCE, 1000, PCCL_F32, 4, 0, &lan).algorithm, PCCL_REDUCE_DIRECT);
     assert_int_equal(make_for(PCCL_REDUCE, 1 << 18, PCCL_F32, 4, 0, &lan).algorithm, PCCL_REDUCE_CHAIN);
     assert_int_equal(make_for(PCCL_REDUCE, 1 << 18, PCCL_F32, 4, 0, &long_link).algorithm, PCCL_REDUCE_DIRECT);
@@ -698,6 +749,8 @@ int main(void)
         cmocka_unit_test(parts_lie_beyond_4_gib),
         cmocka_unit_test(the_algorithm_follows_the_cost),
         cmocka_unit_test(hubs_are_for_what_the_ring_relays),
+        cmocka_unit_test(unknown_rates_are_no_reason_to_go_directly),
+        cmocka_unit_test(a_line_that_pairs_share_holds_direct_exchange_up),
         cmocka_unit_test(the_other_collectives_follow_it_too),
         cmocka_unit_test(a_long_reduce_goes_along_the_chain),
         cmocka_unit_test(a_send_goes_along_a_chain_of_two),

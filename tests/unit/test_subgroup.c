@@ -109,7 +109,7 @@ static void a_result_is_read_as_it_was_written(void **state)
     uint8_t bytes[PCCL_FOUNDED_COST_BYTES + MOST * PCCL_FOUNDED_SEAT_BYTES];
     struct pccl_bytes founded = {bytes, sizeof bytes};
     const struct pccl_cost cost = {
-        .mesh = 1, .rtt_us = 200, .rate = UINT64_MAX - 1, .mesh_rtt_us = 300, .mesh_rate = 7};
+        .mesh = 1, .rtt_us = 200, .rate = UINT64_MAX - 1, .mesh_rtt_us = 300, .mesh_rate = 7, .mesh_share = 5};
     pccl_prng_seed(&prng, 3);
     draw(&prng, ids, MOST);
     pccl_founded_put_cost(bytes, &cost);
@@ -118,6 +118,7 @@ static void a_result_is_read_as_it_was_written(void **state)
     struct pccl_cost read = pccl_founded_cost(&founded);
     assert_true(read.mesh == cost.mesh && read.rtt_us == cost.rtt_us && read.rate == cost.rate);
     assert_true(read.mesh_rtt_us == cost.mesh_rtt_us && read.mesh_rate == cost.mesh_rate);
+    assert_true(read.mesh_share == cost.mesh_share);
     assert_int_equal(pccl_founded_count(&founded), MOST);
     assert_true(pccl_founded_has_ring(&founded));
     for (uint32_t rank = 0; rank < MOST; rank++) {

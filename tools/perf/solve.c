@@ -3,6 +3,7 @@
 #include "net/heap.h"
 #include "topology_report.h"
 #include "report.h"
+#include "topology/lines.h"
 #include "topology/solve.h"
 #include "worker.h"
 
@@ -145,6 +146,20 @@ static bool is_same(const struct search *search)
     return search->answer.worth.exists && perf_ring_same(search->ring, search->report.ring, search->report.count);
 }
 
+/* Returns what the slowest link carries while all are in use, as the master computes it; 0: not all are known. */
+static uint64_t share_of_all(const struct pccl_topology_report *topology)
+{
+    struct pccl_pairs pairs = {.count = topology->count};
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < topology->link_count && topology->count <= PCCL_MESH_PEERS_MAX; i++) {
+        const struct pccl_topology_link *link = &topology->links[i];
+        pairs.rates[link->from][link->to] = link->rate;
+        pairs.rtts_us[link->from][link->to] = link->rtt_us;
+        known += link->rate > 0;
+    }
+    return known > 0 && known == topology->count * (topology->count - 1) ? pccl_pairs_share(&pairs) : 0;
+}
+
 static void report(const struct search *search)
 {
     const struct pccl_topology_report *topology = &search->report;
@@ -153,6 +168,9 @@ static void report(const struct search *search)
     (void)fprintf(out, "# group %u, %u peers, %u ways known of %llu; seed %llu, %llu steps\n", topology->group,
                   topology->count, topology->link_count, (unsigned long long)topology->count * (topology->count - 1),
                   (unsigned long long)problem->seed, (unsigned long long)problem->steps);
+    const uint64_t share = share_of_all(topology);
+    if (share > 0)
+        (void)fprintf(out, "slowest link while all are in use: %.3g Mbit/s\n", (double)share / 125000);
     if (search->answer.worth.exists)
         perf_ring_show(out, topology, "ring", search->ring);
     if (search->answer.proven)

@@ -236,7 +236,7 @@ PLANTS = [
         ["T4"], ["topology-traffic"],
         [
             ("src/master/links.c",
-             "pccl_master_note_traffic(m, from, remote, up->rtt_us, pccl_min_u64(up->rate, PCCL_RATE_MOST));",
+             "pccl_master_note_traffic(m, from, remote, up->rtt_us, rate);",
              ""),
         ]),
 ]

@@ -1,0 +1,144 @@
+/* topology/lines: what links carry while all of them are in use. */
+#include "core/prng.h"
+#include "topology/lines.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+enum { MBIT = 125000, INSIDE_US = 600, ACROSS_US = 20000 };
+
+/* Each link has the same rate and round trip. */
+static struct pccl_pairs even(uint32_t count, uint64_t rate, uint32_t rtt_us)
+{
+    struct pccl_pairs pairs = {.count = count};
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < count; k++) {
+            pairs.rates[i][k] = i != k ? rate : 0;
+            pairs.rtts_us[i][k] = i != k ? rtt_us : 0;
+        }
+    return pairs;
+}
+
+/* Members that alternate between two sites. */
+static struct pccl_pairs two_sites(uint32_t count, uint64_t within, uint64_t across)
+{
+    struct pccl_pairs pairs = even(count, within, INSIDE_US);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < count; k++)
+            if (i % 2 != k % 2) {
+                pairs.rates[i][k] = across;
+                pairs.rtts_us[i][k] = ACROSS_US;
+            }
+    return pairs;
+}
+
+static void a_members_line_is_shared_by_its_links(void **state)
+{
+    (void)state;
+    for (uint32_t count = 2; count <= PCCL_MESH_PEERS_MAX; count++)
+        for (uint32_t rtt_us = 0; rtt_us <= ACROSS_US; rtt_us += ACROSS_US / 2) {
+            struct pccl_pairs pairs = even(count, 100 * MBIT, rtt_us);
+            assert_int_equal(pccl_pairs_share(&pairs), 100 * MBIT / (count - 1));
+            for (uint32_t k = 0; k + 1 < count; k++)
+                pairs.rates[count - 1][k] = 10 * MBIT; /* what one sends */
+            assert_int_equal(pccl_pairs_share(&pairs), 10 * MBIT / (count - 1));
+            pairs = even(count, 100 * MBIT, rtt_us);
+            for (uint32_t k = 0; k + 1 < count; k++)
+                pairs.rates[k][count - 1] = 20 * MBIT; /* what one receives */
+            assert_int_equal(pccl_pairs_share(&pairs), 20 * MBIT / (count - 1));
+        }
+}
+
+static void a_slow_pair_has_no_more_than_its_own_rate(void **state)
+{
+    (void)state;
+    struct pccl_pairs pairs = even(8, 100 * MBIT, ACROSS_US);
+    pairs.rates[2][5] = 2 * MBIT;
+    assert_int_equal(pccl_pairs_share(&pairs), 2 * MBIT);
+}
+
+static void a_sites_line_is_shared_by_all_links_that_cross_it(void **state)
+{
+    (void)state;
+    struct pccl_pairs pairs = two_sites(8, 100 * MBIT, 25 * MBIT);
+    assert_int_equal(pccl_pairs_share(&pairs), 25 * MBIT / 16);
+    pairs.rates[0][1] = 5 * MBIT; /* measured while others were measured: the line carries more */
+    assert_int_equal(pccl_pairs_share(&pairs), 25 * MBIT / 16);
+    for (uint32_t i = 1; i < 8; i += 2) /* one direction is narrower */
+        for (uint32_t k = 0; k < 8; k += 2)
+            pairs.rates[i][k] = 10 * MBIT;
+    assert_int_equal(pccl_pairs_share(&pairs), 10 * MBIT / 16);
+    pairs = two_sites(2, 100 * MBIT, 25 * MBIT); /* a member alone is a site */
+    assert_int_equal(pccl_pairs_share(&pairs), 25 * MBIT);
+}
+
+/* Links that cross as fast as others share no line that is narrower than those of the members. */
+static void fast_links_between_sites_share_no_line(void **state)
+{
+    (void)state;
+    struct pccl_pairs pairs = two_sites(8, 100 * MBIT, 90 * MBIT);
+    assert_int_equal(pccl_pairs_share(&pairs), 100 * MBIT / 7);
+    pairs = two_sites(8, 100 * MBIT, 69 * MBIT);
+    assert_int_equal(pccl_pairs_share(&pairs), 69 * MBIT / 16);
+}
+
+/* A chain of short round trips makes one site, and one direction is enough. */
+static void sites_are_connected_by_short_round_trips(void **state)
+{
+    (void)state;
+    struct pccl_pairs pairs = two_sites(8, 100 * MBIT, 25 * MBIT);
+    pairs.rtts_us[2][3] = PCCL_LONG_PATH_RTT_US;
+    assert_int_equal(pccl_pairs_share(&pairs), 25 * MBIT / 16);
+    pairs.rtts_us[2][3] = PCCL_LONG_PATH_RTT_US - 1;
+    assert_int_equal(pccl_pairs_share(&pairs), 100 * MBIT / 7);
+}
+
+/* Without sites of several members the lines hold up no more than what the ring's slowest link says of all lines. */
+static void without_sites_the_ring_says_as_much(void **state)
+{
+    (void)state;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 48);
+    for (uint32_t run = 0; run < 2000; run++) {
+        const uint32_t count = 3 + (uint32_t)pccl_prng_below(&prng, PCCL_MESH_PEERS_MAX - 2);
+        struct pccl_pairs pairs = even(count, 1, run % 2 == 0 ? ACROSS_US : 0);
+        uint64_t slowest = UINT64_MAX, ring = UINT64_MAX;
+        for (uint32_t i = 0; i < count; i++)
+            for (uint32_t k = 0; k < count; k++)
+                if (i != k) {
+                    pairs.rates[i][k] = 1000 + pccl_prng_below(&prng, 100 * MBIT);
+                    slowest = pccl_min_u64(slowest, pairs.rates[i][k]);
+                    ring = k == (i + 1) % count ? pccl_min_u64(ring, pairs.rates[i][k]) : ring;
+                }
+        assert_true(pccl_pairs_share(&pairs) >= pccl_min_u64(slowest, ring / (count - 1)));
+        assert_true(pccl_pairs_share(&pairs) <= slowest);
+    }
+}
+
+/* Whatever members report: at least 1, since 0 means unknown. */
+static void absurd_rates_have_a_share(void **state)
+{
+    (void)state;
+    struct pccl_pairs pairs = even(PCCL_MESH_PEERS_MAX, 1, ACROSS_US);
+    assert_int_equal(pccl_pairs_share(&pairs), 1);
+    pairs = even(PCCL_MESH_PEERS_MAX, UINT64_MAX, 0);
+    assert_true(pccl_pairs_share(&pairs) <= UINT64_MAX / (PCCL_MESH_PEERS_MAX - 1));
+    pairs = two_sites(PCCL_MESH_PEERS_MAX, UINT64_C(10000000000), 1);
+    assert_int_equal(pccl_pairs_share(&pairs), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_members_line_is_shared_by_its_links),
+        cmocka_unit_test(a_slow_pair_has_no_more_than_its_own_rate),
+        cmocka_unit_test(a_sites_line_is_shared_by_all_links_that_cross_it),
+        cmocka_unit_test(fast_links_between_sites_share_no_line),
+        cmocka_unit_test(sites_are_connected_by_short_round_trips),
+        cmocka_unit_test(without_sites_the_ring_says_as_much),
+        cmocka_unit_test(absurd_rates_have_a_share),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
