@@ -249,7 +249,7 @@ static enum pccl_status check_descriptor(const struct pccl_peer *p, const struct
     struct pccl_text why;
     if (launch->given_up != PCCL_CLASS_NONE)
         return PCCL_OK; /* its descriptor is not sent */
-    if (launch->subgroup == PCCL_OPEN_PAIR) {
+    if (launch->pair == PCCL_OPEN_PAIR) {
         chosen = *descriptor;
         chosen.root = p->config.id;
         descriptor = &chosen;
