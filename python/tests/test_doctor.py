@@ -128,10 +128,10 @@ def test_two_are_well(address):
     for told in both(lambda: run(address, "--peers", 2), lambda: run(address, "--peers", 2)):
         told.is_well()
         paths = told.report["paths"]
-        # A busy machine may have no time.
+        # A busy machine may have no time to measure a path, or know the rate alone, from traffic over shared memory.
         unmeasured = told.of("note").get("unmeasured", {"text": "measure 0 paths"})["text"]
         assert len(told.report["peers"]) == 2 and f"measure {2 - len(paths)} paths" in unmeasured
-        assert all(path["rate"] > 0 and path["rtt_us"] > 0 for path in paths)
+        assert all(path["rate"] > 0 and path["rtt_us"] != 0 for path in paths)
 
 
 @pytest.mark.parametrize(("change", "check", "words"), [(CLOCK, "clock", "100.0 s"), (VERSION, "version", "0.0.9")])
@@ -238,3 +238,11 @@ def test_a_port_that_is_closed_to_others(net):
     net.run(2, "--peers", 2).only_bad("ports", "'the first'", "on the other machine")
     first.kill()
     first.wait()
+
+
+def test_an_unknown_round_trip_is_said(capsys):
+    doctor._print_paths([_peers.Path("a", "b", 5_000_000, None), _peers.Path("b", "a", 5_000_000, 1500)])
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["5.0", "MB/s", "unknown", "a", "->", "b"],
+        ["5.0", "MB/s", "1.50", "ms", "b", "->", "a"],
+    ]

@@ -55,7 +55,8 @@ def _print_findings(title: str, findings: Sequence[Finding]) -> None:
 
 def _print_paths(paths: Sequence[_peers.Path]) -> None:
     for path in paths:
-        figures = f"{path.rate / 1e6:9.1f} MB/s{path.rtt_us / 1e3:9.2f} ms" if path.rate else "  unreachable"
+        rtt = "      unknown" if path.rtt_us is None else f"{path.rtt_us / 1e3:9.2f} ms"
+        figures = f"{path.rate / 1e6:9.1f} MB/s{rtt}" if path.rate else "  unreachable"
         print(f"       {figures}   {path.sender} -> {path.receiver}")
 
 

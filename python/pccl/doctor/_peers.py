@@ -8,7 +8,7 @@ import os
 import statistics
 import time
 from dataclasses import asdict, dataclass, field
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from .. import _native
 from .._communicator import Communicator
@@ -30,7 +30,7 @@ class Path:
     sender: str
     receiver: str
     rate: int  # in bytes a second; 0: it cannot be reached
-    rtt_us: int
+    rtt_us: Optional[int]  # None: unknown; traffic over shared memory shows only a rate
 
 
 @dataclass
@@ -76,8 +76,8 @@ def _parse(text: str) -> _Topology:
             addresses[words[2]] = words[3].rpartition(":")[0].strip("[]")
         elif words[0] == "way":
             reaches = words[3] == "rate"
-            figures = (int(words[4]), int(words[6])) if reaches else (0, 0)
-            paths.append(Path(peers[int(words[1])], peers[int(words[2])], *figures))
+            rate, rtt_us = (int(words[4]), int(words[6]) or None) if reaches else (0, None)
+            paths.append(Path(peers[int(words[1])], peers[int(words[2])], rate, rtt_us))
     return _Topology(addresses, paths)
 
 
