@@ -90,6 +90,14 @@ void scenario_update_all(struct sim *sim, struct sim_peer **peers, uint32_t coun
     }
 }
 
+void scenario_add_seen(struct pccl_seen_link *links, uint32_t *count, struct pccl_seen_link link)
+{
+    uint32_t at = (*count)++;
+    for (; at > 0 && pccl_id_compare(&links[at - 1].peer, &link.peer) > 0; at--)
+        links[at] = links[at - 1];
+    links[at] = link;
+}
+
 void scenario_cluster(struct sim *sim, struct sim_peer **peers, uint32_t count, uint32_t groups)
 {
     sim_quiet_begin(sim);

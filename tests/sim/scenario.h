@@ -27,6 +27,8 @@ void scenario_run_ms(struct sim *sim, uint64_t ms);
 /* A peer on its own host that connects; the call has ended when call_over says so. */
 struct sim_peer *scenario_join(struct sim *sim, uint32_t host, uint32_t group);
 /* `count` members on hosts 1, 2 ...; peer i in group i % groups. */
+/* Adds a link to a report, whose links are in the order of their peers. */
+void scenario_add_seen(struct pccl_seen_link *links, uint32_t *count, struct pccl_seen_link link);
 void scenario_cluster(struct sim *sim, struct sim_peer **peers, uint32_t count, uint32_t groups);
 /* All of them update; returns when all have returned. */
 void scenario_update_all(struct sim *sim, struct sim_peer **peers, uint32_t count);

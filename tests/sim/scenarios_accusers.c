@@ -22,14 +22,15 @@ static struct report report_of(uint32_t took_ms)
             .window_ms = 1000, .operations = 4, .took_us = 4000 * (uint64_t)took_ms, .took_squares = 4 * took * took}};
 }
 
-/* Adds a link that is busy for so long for each MiB; in the order of the ids. */
+/* Adds a link that is busy for so long for each MiB. */
 static void add(struct report *report, const struct sim_peer *to, uint32_t ms)
 {
-    uint32_t at = report->sight.links_count++;
-    for (; at > 0 && pccl_id_compare(&report->links[at - 1].peer, &to->id) > 0; at--)
-        report->links[at] = report->links[at - 1];
-    report->links[at] = (struct pccl_seen_link){
-        .peer = to->id, .bytes = MIB << 20, .busy_us = MIB * 1000 * ms, .rtt_us = 1000, .lately_us = 1500};
+    scenario_add_seen(report->links, &report->sight.links_count,
+                      (struct pccl_seen_link){.peer = to->id,
+                                              .bytes = MIB << 20,
+                                              .busy_us = MIB * 1000 * ms,
+                                              .rtt_us = 1000,
+                                              .lately_us = 1500});
 }
 
 static void tell(struct sim *sim, struct sim_peer *peer, struct report *report)

@@ -33,11 +33,12 @@ static void work_over(struct sim *sim, uint32_t count, bool directly)
         uint32_t used = 0;
         for (uint32_t k = 0; k < count; k++)
             if (directly ? k != i : p[k] == next_of(sim, p[i]))
-                links[used++] = (struct pccl_seen_link){.peer = p[k]->id,
-                                                        .bytes = MIB << 20,
-                                                        .busy_us = (uint32_t)(MIB * *pace_of(p[i], p[k])),
-                                                        .rtt_us = 1000,
-                                                        .lately_us = 1500};
+                scenario_add_seen(links, &used,
+                                  (struct pccl_seen_link){.peer = p[k]->id,
+                                                          .bytes = MIB << 20,
+                                                          .busy_us = (uint32_t)(MIB * *pace_of(p[i], p[k])),
+                                                          .rtt_us = 1000,
+                                                          .lately_us = 1500});
         struct pccl_msg_sight sight = {.window_ms = 1000,
                                        .operations = 4,
                                        .took_us = 900000,
