@@ -10,6 +10,7 @@ from support import DEADLINE, environment, free_port, parallel, world
 
 from pccl import __main__ as program
 from pccl import _programs, doctor
+from pccl.doctor import _peers
 
 namespaces = pytest.importorskip("namespaces")
 

@@ -443,7 +443,7 @@ class Liar:
         elif kind == wire.WARM_UP:
             self.tickets[body[16:32], struct.unpack_from("<H", body, 68)[0]] = body[32:48]
             if self.says_up:
-                self.say(wire.LINK_UP, body[16:32] + bytes(12))
+                self.say(wire.LINK_UP, body[16:32] + bytes(13))
         elif kind == wire.ROUND:
             self.rounds[body[0]] = struct.unpack_from("<Q", body, 1)[0] + 1
         elif kind == wire.HEARTBEAT and body[0]:

@@ -51,7 +51,7 @@ def hello(peer, token, version=VERSION, group=0, port=1, run_key=bytes(16), boot
         struct.pack("<QIQ16sQ16s16s16sIQH", magic, version, 0, run_key, boot, peer, token, link_key, group, 0, port)
         + candidates
         + text("stranger")
-        + struct.pack("<I", 0)
+        + struct.pack("<IB", 0, 0)
     )
 
 
@@ -73,10 +73,10 @@ def link_ok(peer):
     return struct.pack("<IQ16s", VERSION, 0, peer)
 
 
-def data(tag, group, length, view=(1 << 31, 1)):
-    """The first step of an operation of group 0; the payload follows. Of an era and a view that
+def data(tag, stripe, length, view=(1 << 31, 1)):
+    """The first step of an operation of the whole group; the payload follows. Of an era and a view that
     nobody knows yet."""
-    return struct.pack("<IQQQI", 0, 1 << 40, 0, tag, 0) + epoch(*view) + struct.pack("<QII", group, 0, length)
+    return struct.pack("<QQQQQI", 0, 0, 1 << 40, 0, tag, 0) + epoch(*view) + struct.pack("<QII", stripe, 0, length)
 
 
 def vote(kind, number):

@@ -261,9 +261,14 @@ PLANTS = [
         "5.8: the result of a reduce is folded",
         ["PEACE"], ["tiny-kinds"],
         [
-            ("src/wire/wire.h",
-             "|| collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE ||",
-             "|| collective == PCCL_REDUCE_SCATTER ||"),
+            ("src/master/tiny.c",
+             "if (pccl_collective_reduces(op->descriptor.collective)) return op->parts[0].payload_bytes;",
+             "if (pccl_collective_reduces(op->descriptor.collective) && op->descriptor.collective != PCCL_REDUCE)"
+             " return op->parts[0].payload_bytes;"),
+            ("src/master/tiny.c",
+             "else if (made && pccl_collective_reduces(op->descriptor.collective))",
+             "else if (made && pccl_collective_reduces(op->descriptor.collective) &&"
+             " op->descriptor.collective != PCCL_REDUCE)"),
         ]),
     Bug("reports_are_of_those_who_are_left",
         "12.2: a contribution is as long as the members of its view want it, also when some do not come back",
