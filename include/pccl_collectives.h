@@ -331,7 +331,7 @@ PCCL_EXPORT pcclResult_t pcclAllToAll(const void *sendbuf, void *recvbuf, size_t
  * tag. peer is a rank; options->members only says whose. BLOCKS until the other one has all of it. The n-th send of
  * a tag meets the n-th receive of it by that peer from this one, in the same group or in the communicator (since the
  * last update of the topology). Both succeed, or both fail. Any number of one tag may be under way. If one of the two
- * goes, or the group ends, both are told; no other death disturbs them. The buffer is only read. alone_ok has no use.
+ * leaves or dies, or the group ends, both fail; another death has no effect. The buffer is only read. Ignores alone_ok.
  * pcclSuccess
  * pcclInvalidArgument    as for pcclBroadcast; or peer is this peer's own rank, or of a list, but not in the group
  * pcclInvalidUsage       the two differ in count, data type, label, or in whether it goes through the master (ext.
@@ -620,17 +620,17 @@ typedef enum pcclCollective_t {
 } pcclCollective_t;
 
 /*
- * An operation of a list: which one, and the arguments of the function of that name. What a kind does not use, by the
- * comments below, is ignored. Later versions may add members at the end; all entries of a list have the same `size`.
+ * An operation of a list: kind, and arguments of the function of that name. Members that a kind does not use (see
+ * below) are ignored. Later versions may add members at the end; all entries of a list have the same `size`.
  */
 typedef struct pcclOperation_t {
     size_t size; /* set by PCCL_OPERATION_INIT */
     pcclCollective_t collective;
-    const void *sendbuf;     /* NULL in a broadcast, whose buffer is recvbuf; pcclPart_t that are sent; coalesced: the
-                                tensors; a barrier uses none, and no recvbuf and count */
-    void *recvbuf;           /* NULL if coalesced; not used by those of blobs */
-    size_t count;            /* of a blob, the length of this peer's; of parts or tensors, how many there are */
-    pcclDataType_t datatype; /* of those with a sendbuf or recvbuf of elements */
+    const void *sendbuf;     /* NULL in a broadcast, whose buffer is recvbuf; parts to send: pcclPart_t; coalesced: the
+                                tensors; not used by a barrier, nor are recvbuf and count */
+    void *recvbuf;           /* NULL if coalesced; not used by operations of blobs */
+    size_t count;            /* length of this peer's blob, or number of parts or tensors */
+    pcclDataType_t datatype; /* of the elements in sendbuf and recvbuf */
     pcclRedOp_t op;          /* of an all-reduce, a reduce-scatter and a reduce */
     uint32_t root;           /* of a broadcast, a reduce, gathers and scatters */
     const pcclCollectiveOptions_t *options; /* with the tag; NULL: the defaults */
@@ -691,9 +691,9 @@ typedef struct pcclRunOptions_t {
  * peers, with pcclMembersChanged.
  *
  * The deadline of an entry, `op_timeout_ms`, counts from its first launch. pcclDescribeWaits shows the list. A failure
- * that no retry mends ends the list on all peers and aborts its other operations. What has not succeeded is as after a
- * failure of the operation: what was to be sent is as it was. The peers may have launched different parts of the list:
- * call pcclUpdateTopology before using these tags again.
+ * that cannot be retried ends the list on all peers and aborts its other operations. Buffers of entries that have not
+ * succeeded are as after a failure of the operation: send buffers are unchanged. The peers may have launched different
+ * parts of the list: call pcclUpdateTopology before using these tags again.
  * pcclSuccess            every entry has succeeded
  * pcclNotInitialized
  * pcclInvalidArgument    a pointer is NULL, count is 0, a size is not set, max_in_flight is 0, two

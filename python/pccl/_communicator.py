@@ -838,7 +838,7 @@ class Communicator:
         The n-th send of a tag to a peer meets its n-th recv of that tag from this one, so any number may be under way
         at once (send_async). Both succeed, or both fail, and it returns when the other one has all of it. Nobody else
         takes part: the death of a third peer disturbs neither. In a group, peer is a rank of the group, its tags are
-        apart from those of the communicator and of other groups, and the end of the group ends what is under way."""
+        separate from the tags of the communicator and of other groups, and the end of the group ends its transfers."""
         return self._carry_out("send", self._transfer("send", t, peer, tag, True), label)
 
     def send_async(self, t: Any, peer: Union[int, str], *, tag: int = 0, label: str = "") -> AsyncReduceHandle:
@@ -848,8 +848,8 @@ class Communicator:
     def recv(self, t: Any, peer: Union[int, str, None] = None, *, tag: int = 0, label: str = "") -> OperationInfo:
         """Receives into a buffer what the peer, a rank or an id, sends to this one.
 
-        None: what any member of the group has sent in it with this tag and no other receive meets; who it was is the
-        first of the info's participants. Those who send take turns."""
+        None: receives from any member that sends this tag in this group, unless another receive matches its send. The
+        sender is the first of the info's participants. Several senders take turns."""
         return self._carry_out("recv", self._transfer("recv", t, peer, tag, False), label)
 
     def recv_async(

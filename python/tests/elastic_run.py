@@ -3,9 +3,9 @@ once and forks all processes, which is quicker than starting each.
 
     python elastic_run.py ADDRESS '{"kind": "ddp", "kills": 20, "seed": 7}'        a master runs at the address
 
-kind: plain, ddp, or fsdp2 (a replica is two processes then); resnet and resnet_fsdp2: the same as ddp and fsdp2, of a
-model with batch normalization, whose running statistics differ on all replicas. stops: how many are stopped and come
-back, where the master waits for nobody for long. Prints one line of JSON: seconds until the survivors' next
+kind: plain, ddp, or fsdp2 (a replica is two processes then); resnet and resnet_fsdp2: the same as ddp and fsdp2, with a
+model with batch normalization, whose running statistics differ on all replicas. stops: number of replicas that are
+stopped and return, with a master that waits only briefly. Prints one line of JSON: seconds until the survivors' next
 step, the largest difference of loss from a run without kills, and more. It fails if two processes ever held different
 parameters after the same step.
 """

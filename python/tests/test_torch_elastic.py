@@ -494,7 +494,7 @@ class Normalized(torch.nn.Module):
 
 
 class Replica(Peer):
-    """Of a model with running statistics."""
+    """Replica of a model with running statistics."""
 
     def __init__(self, address, model=Normalized, **given):
         super().__init__(address, model(), lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9), **given)
@@ -518,7 +518,7 @@ def differing(a, b):
 
 @pytest.fixture
 def replicas(address):
-    """replicas(count): those of one run are founded together if they count on that many."""
+    """replicas(count) starts replicas of one run; the first min_peers found it together."""
     made = []
 
     def make(count, **given):
@@ -533,7 +533,7 @@ def replicas(address):
 
 
 def test_statistics_may_differ(replicas):
-    """Nobody is removed; newcomers begin with those of a replica. The second time there are two who have them."""
+    """No replica is removed; newcomers begin with the statistics of one. The second newcomer meets two holders."""
     three = replicas(3)
     steps(three, 3)
     assert [one.replica.stats.returns for one in three] == [0, 0, 0]
@@ -545,7 +545,7 @@ def test_statistics_may_differ(replicas):
 
 
 def meet(replicas, address, **given):
-    """A newcomer comes to these. What they raised, and the newcomer, last."""
+    """Adds a newcomer to these. Returns what each raised; the newcomer is last."""
     raised = [None] * (len(replicas) + 1)
 
     def goes_on(at):
@@ -576,7 +576,7 @@ def meet(replicas, address, **given):
 
 @pytest.mark.parametrize("what", ["body.first.weight", "constant", "optimizer"])
 def test_one_that_differs_is_told_so(replicas, address, what):
-    """It raises, and does not come back; the majority goes on with the newcomer."""
+    """The odd replica raises, and does not return; the majority continues with the newcomer."""
     three = replicas(3, min_peers=3)
     steps(three)
     model, name = three[1].model, f"module.{what}"
@@ -596,7 +596,7 @@ def test_one_that_differs_is_told_so(replicas, address, what):
 
 
 def test_no_majority(replicas, address):
-    """All raise, the newcomer too. With own= the same is all right."""
+    """All replicas and the newcomer raise."""
     two = replicas(2, min_peers=2)
     steps(two)
     two[0].model.constant += 1
@@ -620,7 +620,7 @@ def test_a_buffer_that_comes_late(replicas, address):
 
 
 def test_founders_begin_with_the_same(address):
-    """Whatever their seeds are; those with the most steps give, and may have statistics of their own."""
+    """Founders begin with equal statistics for any seeds. One with the most steps gives its state."""
 
     def found(step, seed):
         def make():
@@ -642,7 +642,7 @@ def test_founders_begin_with_the_same(address):
 
 
 def test_broadcast_buffers(replicas):
-    """Forward begins with the root's buffers, those that are not persistent included."""
+    """Forward begins with the root's buffers, including buffers that are not persistent."""
     two = replicas(2, min_peers=2, broadcast_buffers=True)
     for one in two:
         one.model.body.register_forward_pre_hook(lambda *_, one=one: vars(one).update(began=buffers(one.model)))

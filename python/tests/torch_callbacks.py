@@ -18,7 +18,7 @@ def later(tensor, group=None):
 
 
 def with_power_sgd(group, bucket_cap_mb=25, wrapper=None, **given):
-    """In one bucket by default: with several, operations of gloo's callbacks meet those of other buckets."""
+    """Uses one bucket by default: with several, operations of gloo's callbacks match operations of other buckets."""
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
     model = with_ddp(group, bucket_cap_mb)
@@ -112,7 +112,7 @@ def parts_of(size, at, count):
 
 def at_once(rank, size):
     """More callbacks than a usual backend has threads, each waiting for two operations, in either way. Some ranks add
-    theirs when the work is over, so that they run at once. What meets belongs together."""
+    callbacks when the work is over, so that they run at once. Only corresponding operations match."""
 
     def wait_twice(at):
         def call(_):
@@ -154,7 +154,7 @@ def in_another_order(rank, size):
 
 
 def for_a_later_one(_rank, _size):
-    """A callback waits for what the callback of the next work brings."""
+    """A callback waits for an event that the callback of the next work sets."""
     brought = torch.futures.Future()
     waits = later(torch.ones(2)).then(lambda _: brought.wait())
     later(torch.ones(2)).then(lambda _: brought.set_result("brought")).wait()
@@ -162,7 +162,7 @@ def for_a_later_one(_rank, _size):
 
 
 def behind_a_receive(rank, _size):
-    """A future whose work has long to wait does not delay the next one, whose callback ends its waiting."""
+    """A future whose work waits for long does not delay the next one, whose callback ends the wait."""
     if rank == 0:
         place = torch.zeros(3)
         received = dist.irecv(place, 1, tag=7).get_future()
@@ -243,7 +243,7 @@ def raising(_rank, size):
 
 
 def for_a_while(rank, size):
-    """With a limit inside the callback, which it passes; the operation goes on."""
+    """A wait inside a callback reaches its limit; the operation continues."""
     store = dist.distributed_c10d._get_default_store()
 
     def wait(done):
@@ -264,7 +264,7 @@ def for_a_while(rank, size):
 
 
 def killed_inside(victim, port):
-    """A rank dies in its callback, while those of the others wait for it in both ways. They end with its name."""
+    """A rank dies in its callback, while callbacks of the others wait for it in both ways. They fail with its name."""
     victim = int(victim)
     rank, size = start()
 

@@ -77,7 +77,7 @@ SHAPES = (2, 3), (), (0, 4), (LARGE,), (3, 1, 2), (5,)
 
 
 def lists(check, rank, size, count):
-    """Operations of lists of that many tensors of different shapes and types, not all contiguous. Of those gloo has
+    """Operations of lists of that many tensors of different shapes and types, not all contiguous. gloo returns
     wrong results where types differ."""
     kinds = [torch.float32, torch.int64, torch.float64]
     kind = lambda at: kinds[at % len(kinds)]  # noqa: E731
@@ -122,7 +122,7 @@ def lists(check, rank, size, count):
 
 
 def wrong_lists(rank, size):
-    """What torch refuses: an exception with words, and the next operation works."""
+    """Arguments that torch refuses: each raises an exception with a message, and the next operation works."""
     group, one, two = dist.group.WORLD, torch.ones(2), [torch.ones(2), torch.ones(3)]
     places = lambda count, shape=2: [torch.zeros(shape) for _ in range(count)]  # noqa: E731
     wrong = {

@@ -79,7 +79,7 @@ enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec, struct p
     if (kind == PCCL_CODEC_NONE)
         return PCCL_OK;
     if (kind < PCCL_PACKING_SCALED) {
-        if (number > PCCL_F64) { /* those of PCCL 1.0 */
+        if (number > PCCL_F64) { /* numbers of PCCL 1.0 */
             pccl_text_format(reason, "no such quantized data type: %u", number);
             return PCCL_ARGUMENT;
         }

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TELL_AGAIN = 5 }; /* times where_ms, between two lines of the log */
+enum { TELL_AGAIN = 5 }; /* interval between two log lines, in units of where_ms */
 
 /*
  * The part of a list that pcclDescribeWaits reads. It has separate memory, which is left behind with the entries if the
@@ -21,7 +21,7 @@ struct pccl_comm_list {
     struct pccl_comm_list *previous, *next;
     const struct pccl_api_entry *entries;
     size_t count;
-    bool rebuilds; /* the caller's function is at work */
+    bool rebuilds; /* the caller's rebuild function is running */
 };
 
 bool pccl_api_list_is_to_rebuild(const struct pccl_api_entry *entry)
@@ -102,7 +102,7 @@ static void hide(struct pccl_api_list *list)
         list->comm->lists = shown->next;
 }
 
-/* Logs a list that repeats an entry: the machine logs only operations that wait for long by themselves. */
+/* Logs a list that repeats an entry. The machine logs only a single operation that waits for long. */
 static void tell_repeated(struct pccl_api_list *list, const struct pccl_api_entry *entry)
 {
     const uint64_t now_us = pccl_now_us(), pause_us = TELL_AGAIN * list->comm->params.where_ms * UINT64_C(1000);
@@ -312,7 +312,7 @@ static void note_repeated(struct pccl_api_list *list, struct pccl_api_entry *ent
     tell_repeated(list, entry);
 }
 
-/* Stops the list, as the entry's deadline has passed between two attempts. tell_others ends the entry for all. */
+/* Stops the list because the entry's deadline passed between two attempts. tell_others ends the entry for all. */
 static void end_late(struct pccl_api_list *list, const struct pccl_api_entry *entry, struct pccl_why *why)
 {
     const struct pccl_text last = why->reason;

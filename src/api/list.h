@@ -27,9 +27,9 @@ struct pccl_api_entry {
     struct pccl_comm_op *operation; /* while it flies */
     enum pccl_api_entry_state state;
     uint32_t attempts;            /* launches so far */
-    uint64_t launched_us;         /* the first of them */
-    uint64_t deadline_us;         /* as of that; UINT64_MAX: none; 0: not launched */
-    struct pccl_text *ended_with; /* owned: why the last attempt ended that was repeated; NULL: none, or no memory */
+    uint64_t launched_us;         /* time of the first launch */
+    uint64_t deadline_us;         /* as set by the first launch; UINT64_MAX: none; 0: not launched */
+    struct pccl_text *ended_with; /* owned: reason why the attempt before this one failed; NULL: none, or no memory */
 };
 
 struct pccl_api_list {
@@ -61,7 +61,7 @@ struct pccl_api_list {
     struct pccl_text given_up; /* what the others are told then */
     pcclReduceInfo_t sum;
     struct pccl_comm_list *shown; /* owned: the part that pcclDescribeWaits reads */
-    uint64_t told_us;             /* when it was last logged that entries are repeated */
+    uint64_t told_us;             /* time of the last log line about repeated entries */
     /* of the communicator, when the list began: */
     uint32_t aborts;
     struct pccl_id id;
@@ -82,7 +82,7 @@ bool pccl_api_list_is_to_rebuild(const struct pccl_api_entry *entry);
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_list_run(struct pccl_api_list *list, struct pccl_why *why);
 /*
- * Appends a line for each list whose lowest open entry was launched first where_ms ago or earlier. Under the lock.
+ * Appends a line for each list whose lowest open entry was first launched at least where_ms ago. Caller holds the lock.
  */
 void pccl_api_lists_describe(const struct pccl_communicator *comm, char *text, size_t size);
 /* Before the reason: which entry it is about. */

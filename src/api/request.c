@@ -27,7 +27,7 @@ static bool has_elements(const struct pccl_asked *asked)
            !pccl_collective_is_of_blobs((uint8_t)asked->collective);
 }
 
-/* Clears the arguments that this collective does not use, so that they neither reach the wire nor make peers differ. */
+/* Clears the arguments that this collective does not use: they must not reach the wire or make descriptors differ. */
 static struct pccl_asked canonical(const struct pccl_asked *given)
 {
     struct pccl_asked asked = *given;
@@ -185,7 +185,7 @@ static enum pccl_status read_blobs(const struct pccl_asked *asked, const pcclCol
     pcclBlobs_t *blobs = asked->result;
     size_t size = blobs->size;
     bool in_parts = asked->collective == PCCL_SCATTER_V || asked->collective == PCCL_ALL_TO_ALL_V;
-    if (in_parts) { /* only the root of a scatter uses them: pccl_request_check_buffers counts them when it is known */
+    if (in_parts) { /* only the root of a scatter uses them: pccl_request_check_buffers counts them once it is known */
         request->blobs = asked->input;
         request->blob_count = (uint32_t)(asked->count > PCCL_PEERS_MAX ? PCCL_PEERS_MAX + 1 : asked->count);
         request->input = NULL;

@@ -225,7 +225,7 @@ bool pccl_transfer_is_at_rest(const struct pccl_transfer *transfer);
 /* Whether a departure of it is in progress. */
 bool pccl_transfer_is_sending(const struct pccl_transfer *transfer);
 struct pccl_traffic pccl_transfer_traffic(const struct pccl_transfer *transfer);
-/* Returns true if the links of one member carry its data at the same time, so that each has a part of its line. */
+/* Returns true if the links of one member carry its data at the same time, so that they share its line. */
 bool pccl_transfer_shares_lines(const struct pccl_transfer *transfer);
 
 /* ---- connections ---- */
@@ -243,8 +243,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_exchange_connected(struct pccl_exchange *e
  */
 void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
 /*
- * The same transfers fail as INTERNAL, with this reason: the connection is going to be closed because a message of the
- * other side was invalid, or because that says so of one of ours. The driver then closes it as usual.
+ * Fails the same transfers as INTERNAL, with this reason: the connection is about to be closed because one side has
+ * received an invalid message from the other. The driver then closes it as usual.
  */
 void pccl_exchange_rejected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
                             const struct pccl_text *reason);

@@ -10,7 +10,7 @@ enum {
     SEGMENT_BYTES_STEP = 64,            /* a cache line */
     CHAIN_SEGMENT_BYTES_LEAST = 16 << 10,
     DIRECT_BYTES_MOST = 8 << 20,
-    GUESSED_BYTES_MOST = 256 << 10,    /* on a long path: more goes directly only where all rates are known */
+    GUESSED_BYTES_MOST = 256 << 10,    /* on a long path: larger operations go directly only if all rates are known */
     DIRECT_WIDE_BYTES_MOST = 64 << 20, /* where the ring sends more bytes; measured up to here */
     CACHED_BYTES_MOST = 4 << 20,       /* a caller may find its result in a cache */
     DIRECT_COST_PERCENT = 8,           /* of the transfer time: what direct exchange costs over the ring on its links */
@@ -30,7 +30,7 @@ struct ways {
     uint32_t direct_steps; /* each of them moves the whole tensor once */
     bool in_parts;
     bool scatters; /* the result is the own part */
-    bool at_root;  /* directly, only links to the root or from it carry data */
+    bool at_root;  /* in direct exchange, only links to or from the root carry data */
     bool relays;   /* along the ring, ranks pass on what is for others and never theirs */
 };
 static const struct ways ways_of[PCCL_COLLECTIVES] = {
@@ -211,7 +211,7 @@ static uint64_t busiest_rank(const struct pccl_plan *plan)
     return most;
 }
 
-/* What an average pair moves. */
+/* Returns the number of elements that an average pair moves. */
 static uint64_t average_pair(const struct pccl_plan *plan)
 {
     uint64_t all = 0, ranks = plan->seat.ranks;
@@ -297,7 +297,7 @@ static void cut(struct pccl_plan *plan)
 
 /* ---- choosing ---- */
 
-/* What is known of the links of the ring, and of those between all: each alone, and while all pairs send. */
+/* Known figures of the links of the ring (rtt_us, rate), and of all links: each alone, and while all pairs send. */
 struct paths {
     uint64_t rtt_us, rate, mesh_rtt_us, mesh_rate, mesh_share;
 };
@@ -313,8 +313,8 @@ static struct paths paths_of(const struct pccl_cost *cost)
 }
 
 /*
- * By what the busiest link of the ring, or else the busiest rank or pair, has to carry; and, where all pairs send, by
- * what the average pair carries, since the lines that pairs share carry the sum.
+ * Returns true if direct exchange takes less time than the ring. Compares the load of the ring's busiest link with the
+ * load of the busiest rank or pair; if all pairs send, also with the average pair's, as shared lines carry the sum.
  */
 static bool is_faster_directly(const struct pccl_plan *plan, const struct pccl_cost *cost)
 {
@@ -356,8 +356,8 @@ static bool must_go_directly(const struct pccl_plan *plan)
 }
 
 /*
- * Returns true if direct exchange would rely on rates that are unknown, where a wrong guess costs more than a round
- * trip can save: one slow pair, or one line that many pairs share, holds up all of it.
+ * Returns true if direct exchange would rely on unknown rates, and a wrong guess would cost more than the round trips
+ * that it saves: one slow pair, or one line that many pairs share, delays the whole operation.
  */
 static bool is_guess(const struct pccl_plan *plan, const struct ways *ways, const struct pccl_cost *cost)
 {
@@ -368,7 +368,7 @@ static bool is_guess(const struct pccl_plan *plan, const struct ways *ways, cons
 /*
  * Going directly saves latency, as it takes one or two steps, and bytes where the ring's sums are
  * wide, or where ranks of the ring pass on what is not for them. Its cost is on the links: it uses
- * all of them at once, not only those of the ring, and runs at the pace of the slowest pair, where that is
+ * all of them at once, not only those of the ring, and runs at the pace of the slowest pair, if that is
  * known. Reductions with a scaled codec go directly wherever they can, whatever it costs: along the
  * ring each rank would pack the sum anew. The plan passed in is that of the ring.
  */

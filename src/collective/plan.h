@@ -194,7 +194,7 @@ static inline size_t pccl_plan_part_at(const struct pccl_plan *plan, const struc
     return (size_t)(segment->first - plan->starts[segment->part]) * plan->element_bytes;
 }
 
-/* Returns true if the links of one member carry data at the same time, so that each has a part of its line. */
+/* Returns true if the links of one member carry data at the same time, so that they share its line. */
 static inline bool pccl_plan_shares_lines(const struct pccl_plan *plan)
 {
     switch (plan->algorithm) {

@@ -33,7 +33,7 @@ enum {
     PCCL_TINY_BYTES_MAX = 8192,        /* payload that may travel through the master */
     PCCL_SUBGROUPS_MAX = 4096,         /* that one peer is in, or founds */
     PCCL_SUBGROUP_SEATS_MAX = 1 << 17, /* their members, in all: a report of them stays short */
-    PCCL_FOUNDED_COST_BYTES = 33,      /* the result of a founding: cost data, ... */
+    PCCL_FOUNDED_COST_BYTES = 33,      /* result of a founding: cost data, ... */
     PCCL_FOUNDED_SEAT_BYTES = 18,      /* ... and this for each member */
     PCCL_FOUNDED_BYTES_MAX = PCCL_FOUNDED_COST_BYTES + PCCL_PEERS_MAX * PCCL_FOUNDED_SEAT_BYTES,
     PCCL_SIGHT_LINKS_MAX = 16,      /* links in one report of a peer */

@@ -71,8 +71,8 @@ struct pccl_engine_events {
      * The other side has ended a connection, or it broke; it is closed already. The failures that
      * it causes follow. Another thread may close the slot and add its next connection before this
      * event gets the caller's lock; if pccl_engine_holds tells so, the event is to be ignored.
-     * rejected: NULL, or why a message over it was invalid: this side has ended it for that, or the other
-     * side, as its link_bye says.
+     * rejected: NULL, or the reason: a message over it was invalid, and this side, or the other side by its
+     * link_bye, has ended it for that.
      */
     void (*ended)(void *context, const struct pccl_id *peer, bool outgoing, uint32_t slot, enum pccl_link_end how,
                   bool purposely, const struct pccl_text *rejected);
@@ -153,8 +153,8 @@ PCCL_MUST_CHECK bool pccl_engine_holds(struct pccl_engine *engine, const struct 
 /*
  * What the outgoing connections to this peer showed when operations ended that had sent enough over
  * them: the smallest round trip (0: unknown) and the sum of the rates, in bytes per second. Sets `shared`
- * if other links had a part of the same line, so that the link carries at least that. false: nothing is known that was
- * not told before.
+ * if other links used the same line, so that the link carries at least that. Returns false if there is no figure
+ * that was not returned before.
  */
 PCCL_MUST_CHECK bool pccl_engine_link_figures(struct pccl_engine *engine, const struct pccl_id *peer, uint32_t *rtt_us,
                                               uint64_t *rate, bool *shared);

@@ -43,7 +43,7 @@ struct pccl_stream {
     struct pccl_stream *next_added, *next_closed; /* in the inbox, or in a batch taken from it */
     uint32_t rtt_us;                              /* measured; 0: unknown */
     uint64_t rate;
-    bool shared;                        /* other links had a part of the same line when it was last measured */
+    bool shared;                        /* other links used the same line during the last measurement */
     bool is_news;                       /* measured since it was last asked for */
     struct pccl_sight_connection sight; /* as of when somebody looked last, which is at most once a second */
 
@@ -68,7 +68,7 @@ struct pccl_stream {
     bool is_over;                /* the other side has stopped sending: data sent ahead is of no use any more */
     struct pccl_list_node in_waiting;
     struct pccl_msg refused;
-    struct pccl_text *rejected; /* owned: why this side closes it, for link_bye; NULL: no reason, or no memory */
+    struct pccl_text *rejected; /* owned: reason for closing it, for link_bye; NULL: none, or no memory */
 };
 
 /* An operation that will never be started here. */
@@ -192,8 +192,8 @@ void pccl_stream_resume(struct pccl_stream *stream);
 /* Pauses until the loop reports room. */
 void pccl_stream_yield(struct pccl_stream *stream);
 /*
- * Reads what the system has measured of the stream's path, if enough was sent since the last time. shared: other links
- * had a part of the line.
+ * Reads the system's measurements of the stream's path, if enough was sent since the last time. shared: other links
+ * used the same line.
  */
 void pccl_stream_measure(struct pccl_stream *stream, bool shared);
 

@@ -187,7 +187,7 @@ static bool measure_here(const struct pccl_stream *stream, struct pccl_path *pat
 
 /*
  * A lower rate is adopted gradually, because one look may come at a bad moment, and not at all if
- * we sent too little, or if other links had a part of the line.
+ * we sent too little, or if other links used the same line.
  */
 void pccl_stream_measure(struct pccl_stream *stream, bool shared)
 {
@@ -286,7 +286,7 @@ static void wait_with(struct pccl_stream *stream, const struct pccl_msg *msg)
 
 /* ---- invalid messages (PROTOCOL 7.14) ---- */
 
-/* Fails the operations that use the link for good: with a new connection they would fail again. */
+/* Fails the operations that use the link; no retry repeats them, because a new connection would fail again. */
 static void fail_rejected(struct pccl_stream *stream, enum pccl_link_end how, bool purposely,
                           const struct pccl_text *reason)
 {
@@ -297,7 +297,7 @@ static void fail_rejected(struct pccl_stream *stream, enum pccl_link_end how, bo
     pccl_exchange_rejected(engine->exchange, &stream->peer, stream->outgoing, reason);
 }
 
-/* Closes the connection because a message of the other side is invalid. link_bye gives the reason. */
+/* Closes the connection because the other side sent an invalid message. Sends the reason in link_bye. */
 static void reject(struct pccl_stream *stream, const struct pccl_text *reason)
 {
     fail_rejected(stream, PCCL_LINK_UNREACHABLE, false, reason);
@@ -310,7 +310,7 @@ static void reject(struct pccl_stream *stream, const struct pccl_text *reason)
     pccl_engine_flush(stream->engine);
 }
 
-/* Ends a stream that the other side closes; with a reason, because a message of ours was invalid. */
+/* Ends a stream that the other side closes. A reason in link_bye means that this side sent an invalid message. */
 static void take_bye(struct pccl_stream *stream, const struct pccl_bytes *bye)
 {
     struct pccl_text reason;
@@ -323,7 +323,7 @@ static void take_bye(struct pccl_stream *stream, const struct pccl_bytes *bye)
 
 /* ---- messages ---- */
 
-/* Passes a message to the exchange. MALFORMED, MEMORY: the connection must be closed. */
+/* Passes a message to the exchange. On MALFORMED and MEMORY the caller must close the connection. */
 static enum pccl_status hand_in(struct pccl_stream *stream, const struct pccl_msg *msg, struct pccl_text *reason)
 {
     struct pccl_engine *engine = stream->engine;
@@ -358,7 +358,7 @@ static bool on_message(struct pccl_stream *stream, const struct pccl_msg *msg)
     return stream->channel.state == PCCL_CHANNEL_OPEN;
 }
 
-/* Ends a stream that has received no message but other bytes; is_invalid tells whether they were sent that way. */
+/* Ends a stream that received bytes that are no message. is_invalid: they arrived as the other side sent them. */
 static void on_garbage(struct pccl_stream *stream, const struct pccl_text *why)
 {
     struct pccl_text reason;

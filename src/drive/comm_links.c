@@ -148,7 +148,7 @@ static void link_up(struct pccl_comm_link *link, bool incoming, uint32_t rtt_us)
     pccl_comm_step(link->comm, &event);
 }
 
-/* rejected: NULL, or why a message was invalid. */
+/* rejected: NULL, or the reason why a message was invalid. */
 static void link_down(struct pccl_comm_link *link, bool incoming, enum pccl_link_end how, bool purposely,
                       const struct pccl_text *rejected)
 {

@@ -76,7 +76,7 @@ struct pccl_comm_ops {
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle,
                                                      const struct pccl_request *request, struct pccl_waiter *waiter,
                                                      struct pccl_comm_op **operation, struct pccl_why *why);
-/* When it is aborted for all; UINT64_MAX: never. It has just been launched. */
+/* Returns the time when it is aborted for all; UINT64_MAX: never. Call it right after the launch. */
 uint64_t pccl_comm_op_deadline(const struct pccl_comm_op *operation);
 struct pccl_founding {
     const struct pccl_id *members; /* in any order, this peer among them */

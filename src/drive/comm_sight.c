@@ -77,7 +77,7 @@ void pccl_comm_sight_decided(struct pccl_communicator *comm, const struct pccl_c
                              const struct pccl_peer_op *op)
 {
     struct pccl_recorder *recorder = comm->sight.recorder;
-    if (!op || op->instance.pair == PCCL_OPEN_PAIR) /* nobody was chosen: no other peer knows of it */
+    if (!op || op->instance.pair == PCCL_OPEN_PAIR) /* no sender is chosen yet: no other peer knows of it */
         return;
     struct pccl_record *record = pccl_recorder_add(recorder, operation->members, operation->member_count);
     describe(record, operation, op);

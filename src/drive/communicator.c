@@ -207,8 +207,7 @@ static void open_local(struct pccl_communicator *comm)
     if (error == 0)
         comm->local = &comm->local_directory;
     else if (error != UV_ENOTSUP)
-        pccl_logger_print(PCCL_LOG_WARN, "peer", "no local sockets, peers on this host are reached over TCP: %s",
-                          reason.bytes);
+        pccl_logger_print(PCCL_LOG_WARN, "peer", "no local sockets: peers on this host use TCP: %s", reason.bytes);
 }
 
 static void close_local(struct pccl_communicator *comm)

@@ -76,7 +76,7 @@ struct pccl_communicator {
     struct pccl_comm_waiting waiting;
     struct pccl_call_slot calls[PCCL_CALL_OPTIMIZE + 1]; /* by enum pccl_call */
     struct pccl_comm_ops operations;
-    struct pccl_comm_list *lists; /* that are carried out now; api/list.c's */
+    struct pccl_comm_list *lists; /* lists in progress; owned by api/list.c */
     struct pccl_comm_feedbacks feedbacks;
     struct pccl_comm_sight sight;
     struct pccl_comm_watch watch;
@@ -104,7 +104,7 @@ struct pccl_communicator {
     struct pccl_reactor reactor;
     struct pccl_listener listener;
     struct pccl_local local_directory;
-    const struct pccl_local *local; /* NULL: peers on this host are reached over TCP */
+    const struct pccl_local *local; /* NULL: peers on this host use TCP */
     uint64_t armed_us;              /* when the loop's timer fires, at the latest; under the lock */
 };
 

@@ -93,7 +93,7 @@ static enum pccl_status check_blobs(const struct pccl_request *request, uint32_t
     if (!has_blob_for_each(request, rank))
         return PCCL_OK;
     if (request->blobs && request->blob_count > PCCL_PEERS_MAX) {
-        pccl_text_format(reason, "there are more parts than any group has members");
+        pccl_text_format(reason, "too many parts: more parts than any group has members");
         return PCCL_ARGUMENT;
     }
     if (!request->blobs || request->blob_count != world) {

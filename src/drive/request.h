@@ -32,7 +32,7 @@ struct pccl_request {
     bool alone_ok;        /* a peer that is alone in its group carries it out by itself */
     double factor;        /* of a premultiplied sum: what the elements of this peer are multiplied by */
     bool feedback;        /* with a scaled codec: what packing takes is kept for the next use of the tag */
-    uint64_t deadline_us; /* of an earlier attempt that this one repeats; UINT64_MAX: it had none; 0: there was none */
+    uint64_t deadline_us; /* deadline of the first attempt; UINT64_MAX: it has none; 0: this is the first attempt */
     /* NONE: it is meant. Else its launch touches no buffer, and only tells the others to end it so. */
     enum pccl_class given_up;
     const struct pccl_text *reason; /* of giving up; NULL: none */

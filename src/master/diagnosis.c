@@ -113,7 +113,7 @@ static bool takes_part(const void *context, uint32_t position, const struct pccl
     return subgroup == NULL || pccl_master_seat_in(subgroup, members->group->ring[position]) < subgroup->count;
 }
 
-/* Along the ring, directly, or in a subgroup. */
+/* Returns true if operations use this link: along the ring, directly, or in a subgroup. */
 static bool uses(const void *context, uint32_t from, uint32_t to)
 {
     const struct members *members = context;

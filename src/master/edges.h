@@ -18,8 +18,8 @@ bool pccl_master_is_failed_dialing(bool incoming, enum pccl_link_end how);
 /* A link that ended so shows that the process is gone; strict: one that had to be dialed. */
 bool pccl_master_is_evidence(enum pccl_link_end how, bool strict);
 /*
- * How many have seen within the silence limit that this peer's process is gone, at most 2; strict: by dialing it.
- * alone: may be NULL; which one it is, if it is one.
+ * Returns the number of members, at most 2, that have reported within the silence limit that this peer's process is
+ * gone. strict: only those that dialed it count. alone: set to the member if there is exactly one; may be NULL.
  */
 uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct pccl_id *id, bool strict,
                                      const struct pccl_id **alone);

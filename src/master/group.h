@@ -42,7 +42,7 @@ struct pccl_operation {
     struct pccl_operation *older, *newer;
     struct pccl_instance instance;
     struct pccl_subgroup
-        *subgroup; /* or pair: who takes part; or, owned, who are founding one; NULL: the whole group */
+        *subgroup; /* participants: a subgroup, a pair, or (owned) the founders of one; NULL: the whole group */
     struct pccl_descriptor descriptor;
     struct pccl_id described_by;
     bool described; /* somebody has said what it is */
@@ -132,8 +132,8 @@ struct pccl_peer_group {
 
     struct pccl_verdicts verdicts;
     uint64_t slow_gone_us; /* when a member was last expelled for being slow; 0: never */
-    bool has_news;         /* a member has reported since they were looked at */
-    bool verdicts_untold;  /* they have changed, and the members do not know */
+    bool has_news;         /* a member has reported since the last comparison */
+    bool verdicts_untold;  /* they have changed, and the members have not received the change */
 
     uint64_t decisions, stable;
     uint32_t behind; /* how many members were told outcomes and know none beyond `stable` */

@@ -198,8 +198,8 @@ void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, cons
 }
 
 /*
- * Returns the rate that a report shows; 0: none. A part of a line shows that a link carries at least as much, so it
- * counts only if it is above what is known.
+ * Returns the rate that a report shows; 0: none. A rate measured on a shared line is a lower bound for the link, so it
+ * counts only if it is above the known rate.
  */
 static uint64_t told_rate(const struct pccl_remote *from, const struct pccl_remote *to,
                           const struct pccl_link_intent *intent, const struct pccl_msg_link_up *up)

@@ -398,8 +398,8 @@ static void closed(struct pccl_master *m, pccl_conn conn)
 
 /*
  * Undecodable bytes end the connection only: the peer may come back on a new one, and the session
- * decides whether more is lost. An invalid message that arrived as it was sent would be sent again over every
- * connection: it ends the membership, like any other that breaks a rule.
+ * decides whether more is lost. A peer would send an invalid message that arrived intact again over every
+ * connection: it ends the membership, like any message that breaks a rule.
  */
 static void garbage(struct pccl_master *m, const struct pccl_master_event *event)
 {

@@ -89,7 +89,7 @@ struct pccl_master_event {
     uint32_t pass;                  /* RECEIVED: of the sender's token (core/book.h); REVOKED; 0: none */
     const struct pccl_text *unfit;  /* RECEIVED, a hello: why its token does not let it in; NULL: it does */
     bool other_version;             /* GARBAGE: a hello of another protocol version */
-    bool arrived_whole;             /* GARBAGE: it is no valid message, but arrived as the peer sent it */
+    bool arrived_whole;             /* GARBAGE: the message is invalid, but its checksum is right */
     struct pccl_id peer;            /* PROBED, COMMAND */
     enum pccl_master_command command;
     struct pccl_master_answer *said; /* COMMAND: filled in */

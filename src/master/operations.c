@@ -176,7 +176,7 @@ void pccl_master_drop_operations(struct pccl_master *m, struct pccl_peer_group *
     count_under_way(group);
 }
 
-/* Of a subgroup or a pair. */
+/* Frees an operation of a subgroup or a pair. */
 static void drop_operation(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
     for (uint32_t i = 0; i < op->part_count; i++)
@@ -189,9 +189,9 @@ void pccl_master_drop_operations_of(struct pccl_master *m, struct pccl_peer_grou
 {
     for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
         next = op->newer;
-        if (op->instance.subgroup == subgroup->name) /* among them those of its pairs */
+        if (op->instance.subgroup == subgroup->name) /* operations of its pairs included */
             drop_operation(m, group, op);
-        else if (op->subgroup == subgroup) /* its founding is decided, and stays until all know its outcome */
+        else if (op->subgroup == subgroup) /* its founding is decided, and stays until all know the outcome */
             op->subgroup = NULL;
     }
 }
@@ -815,7 +815,7 @@ void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from
     pccl_master_abort(m, from->group, op, class, &reason);
 }
 
-/* Is it a view that the member was told? */
+/* Returns true if the master has sent this view to the member. */
 static bool may_acknowledge(const struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
 {
     return from->views_owed > 0 && pccl_epoch_compare(&ack->view, &from->view_acknowledged) > 0 &&

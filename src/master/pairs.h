@@ -1,7 +1,7 @@
 /*
- * Pairs (PROTOCOL 16): two members, one of whom sends to the other, in the whole group or in a subgroup. Nobody founds
- * them: their names say who they are. One is kept as a subgroup is, for as long as there is an operation of it, be that
- * of the group or of any subgroup, and has neither seats nor links nor an end that is told.
+ * Pairs (PROTOCOL 16): two members, one of which sends to the other, in the whole group or in a subgroup. Pairs need no
+ * founding: the name identifies the two members. A pair is kept like a subgroup while it has an operation, in the whole
+ * group or in any subgroup. It has no seats and no links, and its end is not announced.
  */
 #ifndef PCCL_MASTER_PAIRS_H
 #define PCCL_MASTER_PAIRS_H
@@ -13,7 +13,7 @@ enum pccl_pairing {
     PCCL_PAIR_BROKEN,    /* it is, and the other is no member of the group (any more) */
     PCCL_PAIR_WHOLE,
 };
-/* Of an operation of a pair. If its subgroup does not live, that says nothing. */
+/* Classifies an operation of a pair for this member. Ignores the subgroup if the group does not have it. */
 enum pccl_pairing pccl_master_pairing(const struct pccl_peer_group *group, const struct pccl_instance *instance,
                                       const struct pccl_remote *remote);
 /* Does the descriptor of a send say the same as its name about which of the two this member is? */

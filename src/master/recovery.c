@@ -96,7 +96,7 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
     free_reports(m);
 }
 
-/* Of the members that the law has: how many have reported. */
+/* Returns how many members of the winning epoch have reported. */
 static uint32_t count_here(const struct pccl_master *m, const struct pccl_report *law)
 {
     uint32_t here = 0;
@@ -108,8 +108,8 @@ static uint32_t count_here(const struct pccl_master *m, const struct pccl_report
 }
 
 /*
- * Two have dialed this peer in vain; or one has, whose word alone has not counted yet: it may lie about those who come
- * back a moment later. Where it is all that is here, nobody else can say so.
+ * Returns true if two members failed to dial this peer; or if one did that has not been believed alone about another
+ * peer yet, because it may lie about peers that reconnect later. A sole member that has reported is always believed.
  */
 static bool is_dead(struct pccl_master *m, const struct pccl_id *id, uint32_t here)
 {

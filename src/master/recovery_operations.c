@@ -152,7 +152,7 @@ static bool is_of_subgroup(struct pccl_master *m, struct pccl_remote *remote, co
     return member && subgroup != NULL;
 }
 
-/* Is it of an operation that the others may not know, too? */
+/* Returns true if it is an operation of this era whose subgroup and pair exist. */
 static bool is_known(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_instance *instance)
 {
     if (!is_current(m, remote, instance) ||

@@ -68,7 +68,7 @@ struct pccl_remote {
     struct pccl_id id, token, link_key;
     struct pccl_id token_digest; /* as told to the members */
     uint32_t pass;               /* with which it came; 0: none */
-    bool named;                  /* its name was chosen, so it has the same when it starts again */
+    bool named;                  /* its name was chosen, so that it has the same name after a restart */
     enum pccl_remote_state state;
     uint32_t group_number;
     struct pccl_peer_group *group; /* members only */
@@ -95,7 +95,7 @@ struct pccl_remote {
     bool owes_view_ack;                     /* it may still decide operations by the latest view of its group */
     uint32_t views_owed;                    /* how many views it was told and has not acknowledged; they are ... */
     struct pccl_epoch view_acknowledged;    /* ... all later than this one */
-    uint64_t believed_us;                   /* when its word alone last showed that a peer is gone; 0: never */
+    uint64_t believed_us;                   /* when its report alone last proved that a peer is gone; 0: never */
     bool verified;                          /* the master has reached its listener once */
     bool probing, probe_again;
     uint64_t unanswered_us; /* when the master's dial to its listener failed; 0: it has not */

@@ -31,7 +31,7 @@ void pccl_master_say_what_slow_peers_get(const struct pccl_master *m, const stru
     if (!m->config.expel_slow_peers)
         pccl_text_format(words, "none: the master only warns (--slow-peer)");
     else if (!entry->enough)
-        pccl_text_format(words, "none: it takes the reports of two others, and of most, to expel it");
+        pccl_text_format(words, "none: expulsion requires the reports of two others, and of most");
     else if (!can_spare_one(m, group))
         pccl_text_format(words, "none: %u members have to remain (slow_peer_floor)", m->config.slow_peer_floor);
     else
@@ -42,8 +42,8 @@ void pccl_master_say_what_slow_peers_get(const struct pccl_master *m, const stru
 
 /*
  * A peer that starts again has another id, so it is known by its token, its name, and its address as the master sees it
- * and as it reports itself: all of them. Behind one NAT many have the same address, and differ in the last. A peer
- * whose name was not chosen is not known again: the others on its host could not be told from it.
+ * and as it reports itself: all of them. Behind one NAT many peers differ only in the last. A peer whose name was not
+ * chosen is not recognized: it cannot be distinguished from the others on its host.
  */
 struct known_by {
     const struct pccl_address *address, *candidates;
@@ -102,7 +102,7 @@ static struct pccl_cooling *place_for_one(struct pccl_master *m)
     return &all[m->cooling_count++];
 }
 
-/* Returns for how long it stays out; 0: it may come at once, as it is not known again, or for want of memory. */
+/* Returns how long it must stay out; 0: it may join at once, as it has no chosen name, or memory is short. */
 static uint64_t begin_cool_down(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_text *why)
 {
     char name[PCCL_NAME_MAX + 1];
@@ -176,8 +176,8 @@ static void expel(struct pccl_master *m, struct pccl_peer_group *group, struct p
 }
 
 /*
- * What is not seen now may be over: only what was seen by the comparison just made counts. The limit is also the time
- * from one to the next in a group, whatever their number: members may lie.
+ * Only verdicts that the latest comparison has confirmed count: others may be over. The limit is also the least time
+ * between two expulsions in a group, regardless of the number of slow peers, because members may lie.
  */
 void pccl_master_expel_slow_peer(struct pccl_master *m, struct pccl_peer_group *group)
 {

@@ -39,7 +39,7 @@ static inline uint32_t pccl_master_seat(const struct pccl_operation *op, const s
 
 /* NULL: there is none, or not any more. */
 struct pccl_subgroup *pccl_master_find_subgroup(const struct pccl_peer_group *group, uint64_t name);
-/* A founded one, or none: nobody founds one in a pair, so no subgroup has that name. */
+/* Returns true for a founded subgroup; also for a pair in PCCL_FOUNDING, the name of no subgroup. */
 static inline bool pccl_master_names_subgroup(const struct pccl_instance *instance)
 {
     return instance->subgroup != 0 && (instance->subgroup != PCCL_FOUNDING || instance->pair != 0);

@@ -181,7 +181,7 @@ static bool confirm(const struct pccl_judgment *j, struct pccl_verdict_entry *en
     return true;
 }
 
-/* One comparison that does not show enough begins the time anew. */
+/* Starts the time again after a comparison that does not show enough. */
 static void note_enough(const struct pccl_judgment *j, struct pccl_verdict_entry *entry)
 {
     if (!entry->holds || !entry->enough)

@@ -55,7 +55,7 @@ struct pccl_witnesses {
     uint32_t (*find)(const void *context, const struct pccl_id *id);
     /* Does this one take part in the operation? */
     bool (*takes_part)(const void *context, uint32_t i, const struct pccl_instance *instance);
-    /* Do operations use a link from the one to the other? What is said of another one does not count. */
+    /* Returns true if operations use the link from `from` to `to`. Reports about other links do not count. */
     bool (*uses)(const void *context, uint32_t from, uint32_t to);
     const void *context;
 };
@@ -69,11 +69,11 @@ struct pccl_verdict_entry {
     bool told;                  /* the caller's: those whom it concerns know of it */
     bool seen;                  /* by the comparison under way, or the last one */
     bool alone;                 /* a link, as seen last: neither of the two uses another one */
-    bool enough;                /* as seen last: it may cost the peer its membership (PROTOCOL 9.11) */
+    bool enough;                /* in the last comparison: sufficient to expel the peer (PROTOCOL 9.11) */
     uint32_t hits, misses;      /* in a row */
     uint64_t number;            /* of a verdict */
     uint64_t since_us;
-    uint64_t enough_us;        /* since when it is a verdict, and enough; 0: it is not */
+    uint64_t enough_us;        /* time since when it is a verdict with `enough`; 0: it is not */
     uint64_t rate, usual_rate; /* of a link that is slow, as seen last: bytes per second, its own and usual; or 0 */
     /* The caller's, of a slow link (slow_links.c): */
     uint32_t left_version;            /* the latest version of the ring that is to leave it; 0: none yet */
@@ -98,8 +98,7 @@ struct pccl_verdicts {
     uint64_t judged_us; /* the caller's: when they were compared */
 };
 
-/* A report came, which names each peer once (wire/invalid.c). What a peer cannot truly have seen is cut to what it can.
- */
+/* Takes a report, which names each peer once (wire/invalid.c). Cuts figures to values that a peer can have measured. */
 void pccl_witness_take(struct pccl_witness *witness, uint64_t now_us, const struct pccl_msg_sight *sight);
 
 /*

@@ -6,8 +6,8 @@
  * Links: how long each was busy for each byte makes a matrix. One bad cell is a link; a bad row is what a peer sends, a
  * bad column what it receives.
  *
- * A row is its peer's own word. Any peer may lie about the others, so each has one vote, however many links it reports,
- * and a peer is expelled only if its own report or two others say that it is slow, and most of the others are faster.
+ * A row holds one peer's reports. Any peer may lie about the others, so each has one vote, for any number of links. A
+ * peer is expelled only if its own report or two others show that it is slow, and most of the others are faster.
  */
 #include "master/verdicts_internal.h"
 #include "wire/cost.h"
@@ -21,9 +21,9 @@ enum {
     LOSS_LEAST = 5,          /* thousandths of the bytes */
     QUEUE_US = 5000,         /* more than that beyond the path's round trip: data waits in a queue */
     EXCESS_US_LEAST = 50000, /* of a link beyond what others take */
-    VOTE = 720720,           /* of a peer: any number of links up to 16 shares it evenly */
+    VOTE = 720720,           /* of one peer: divisible by every number of links up to 16 */
 };
-_Static_assert((int)PCCL_SIGHT_LINKS_MAX <= 16, "the links of a report share its vote");
+_Static_assert((int)PCCL_SIGHT_LINKS_MAX <= 16, "the links of a report share one vote");
 
 uint64_t pccl_verdicts_nth(uint64_t *values, uint32_t count, uint32_t n)
 {
@@ -50,7 +50,7 @@ uint64_t pccl_verdicts_nth(uint64_t *values, uint32_t count, uint32_t n)
     return values[n];
 }
 
-/* So many other members, each by its own report: at least two, and most of them all. */
+/* Returns true if `others` members, each by its own report, are at least two and most of the others. */
 static bool are_most(const struct pccl_judgment *j, uint32_t others)
 {
     return others >= 2 && 2 * others >= j->witnesses->count;
@@ -151,7 +151,7 @@ static uint64_t spread_of_others(const struct pace *paces, uint32_t count, const
     return pccl_verdicts_nth(values, others, others / 2);
 }
 
-/* In operations for as long as is usual, or longer. */
+/* Counts the members that are in operations for the usual time or longer. */
 static uint32_t count_usual(const struct pace *paces, uint32_t count, uint64_t usual_us)
 {
     uint32_t found = 0;
@@ -216,19 +216,19 @@ struct cell {
     uint64_t pace;  /* microseconds busy for each MiB */
     uint32_t loss;  /* thousandths of the bytes */
     uint64_t of_us; /* of how long */
-    uint32_t votes; /* its share of its peer's vote */
+    uint32_t votes; /* share of the peer's vote */
     bool slow, lossy;
     bool excused; /* the opposite direction is slower still */
 };
 
-/* The cells of a row or a column: how many are known, how many of them bad, and the pace in the middle of a row. */
+/* A row or a column: the number of known and of bad cells, and the median pace of a row. */
 struct line {
     uint32_t known, bad;
     uint64_t pace;
 };
 
 struct matrix {
-    struct cell *cells; /* those of a row one after another */
+    struct cell *cells; /* row by row */
     uint32_t count;
     struct line *rows, *columns;
     uint64_t usual_pace, usual_loss, usual_lately_us;
@@ -298,7 +298,7 @@ static uint64_t loss_of(const struct cell *cell) { return cell->loss; }
 
 static uint64_t lately_of(const struct cell *cell) { return cell->link->lately_us; }
 
-/* The value with half of the votes below it. Of two, the lower or the upper one. */
+/* Returns the median, weighted by votes: the lower or the upper one of two. */
 static uint64_t middle(const struct matrix *matrix, uint64_t (*of)(const struct cell *), bool upper)
 {
     uint64_t low = UINT64_MAX, high = 0, all = 0;
@@ -319,7 +319,7 @@ static uint64_t middle(const struct matrix *matrix, uint64_t (*of)(const struct 
     return low;
 }
 
-/* The pace and the loss are for one that is above it. */
+/* Finds the usual values. Pace and loss take the lower median, as the judged link is above it. */
 static void find_usual(struct matrix *matrix, uint64_t *values)
 {
     for (uint32_t i = 0; i < matrix->count; i += matrix->rows[matrix->cells[i].from].known) {
@@ -384,7 +384,7 @@ static void add_cell(struct pccl_text *evidence, const struct matrix *matrix, co
             cell->slow ? "; " : "", cell->loss / 10, cell->loss % 10, matrix->usual_loss / 10, matrix->usual_loss % 10);
 }
 
-/* Most members send faster than this link does. */
+/* Returns true if most members send faster than this link. */
 static bool are_most_faster(const struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
 {
     uint32_t faster = 0;
@@ -393,7 +393,7 @@ static bool are_most_faster(const struct pccl_judgment *j, const struct matrix *
     return are_most(j, faster);
 }
 
-/* Those with bad links to the peer are most of all that operations use to it, whether or not they were reported. */
+/* Returns true if at least two members, and most that operations use links from, complain. All used links count. */
 static bool do_most_complain(const struct pccl_judgment *j, uint32_t peer, uint32_t complaints)
 {
     uint32_t links = 0;
@@ -406,7 +406,7 @@ static void suspect_line(struct pccl_judgment *j, const struct matrix *matrix, u
                          const struct line *line)
 {
     struct pccl_text evidence;
-    const struct cell *example = NULL; /* the best one of the bad */
+    const struct cell *example = NULL; /* the fastest bad cell */
     for (uint32_t i = 0; i < matrix->count; i++) {
         const struct cell *cell = &matrix->cells[i];
         if (is_bad(cell) && (sends ? cell->from : cell->to) == peer && (example == NULL || cell->pace < example->pace))
@@ -465,8 +465,8 @@ static bool is_end_of_all_bad(const struct matrix *matrix, uint32_t peer)
 }
 
 /*
- * Beside the link, which the ring leaves as any other: a third one may be better. A sender has said both itself; of a
- * receiver two others have, each of them the only one that sent to it.
+ * Suspects an end of the link in addition to the link, which the ring leaves like any other, as a third link may be
+ * better. A sender has reported both links itself; for a receiver two members have, each the only sender at its time.
  */
 static void suspect_end(struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
 {

@@ -106,7 +106,7 @@ struct pccl_channel {
     uint32_t sink_bytes;
     uint32_t drain_max, drained; /* bytes discarded after leave; drain_max 0: no limit */
     bool dry;                    /* the last read took everything that had arrived */
-    bool is_invalid;             /* a frame arrived as it was sent, and is no valid message */
+    bool is_invalid;             /* a frame with a right checksum holds an invalid message */
 
     /* output: frames, then `payload_left` bytes of payload */
     uint8_t *out; /* out_start..out_end is unsent */
@@ -116,8 +116,8 @@ struct pccl_channel {
     uint32_t payload_sent, payload_left;
     bool blocked;                 /* the kernel's buffer is full, until the loop reports room */
     bool watch_output;            /* stays on until room is reported that is not needed, instead of switching often */
-    bool says_bye;                /* link_bye comes last, with this reason */
-    struct pccl_bytes bye_reason; /* the owner's */
+    bool says_bye;                /* link_bye is sent last, with `bye_reason` */
+    struct pccl_bytes bye_reason; /* borrowed from the owner */
     bool is_parting;              /* the output is sent */
     bool is_shut;                 /* everything is sent */
 };
@@ -180,7 +180,7 @@ void pccl_handover_drop(struct pccl_handover *handover);
  * anyway; 0: it closes at once, when the kernel has taken what it can.
  */
 void pccl_channel_leave(struct pccl_channel *channel, bool bye, uint32_t linger_ms);
-/* Before pccl_channel_leave: link_bye gives this reason. It must stay in place until `released`. */
+/* Sets the reason for link_bye. Call before pccl_channel_leave. The reason must stay valid until `released`. */
 static inline void pccl_channel_explain(struct pccl_channel *channel, struct pccl_bytes reason)
 {
     channel->bye_reason = reason;
@@ -224,7 +224,7 @@ void pccl_channel_expect(struct pccl_channel *channel, uint8_t *const *target, u
 uint32_t pccl_channel_move(struct pccl_channel *channel);
 /*
  * MOVED: a message, a view that is valid until the next call for this channel. WAITS: more bytes
- * are needed. ENDED, with a reason: garbage; is_invalid tells whether the other side sent it so.
+ * are needed. ENDED, with a reason: garbage; is_invalid: it arrived as the other side sent it.
  */
 PCCL_MUST_CHECK enum pccl_channel_io pccl_channel_message(struct pccl_channel *channel,
                                                           struct pccl_wire_scratch *scratch, struct pccl_msg *msg,

@@ -81,7 +81,7 @@ struct pccl_connection {
     struct pccl_channel channel;
     enum pccl_connection_state state;
     bool is_local;         /* over a Unix socket */
-    bool takes_descriptor; /* the other side, which was dialed there */
+    bool takes_descriptor; /* the other side, which was dialed there, takes one */
     bool unread;           /* pccl_connection_take left frames, garbage or the end to the loop */
     bool garbage;          /* it ended because of its input, so the other side can still read an answer */
     uint64_t accepted_ms;  /* by the loop's clock */

@@ -15,7 +15,7 @@ struct pccl_dialer {
     uv_timer_t timer; /* starts the next attempt, or reports the end */
     const struct pccl_memory *memory;
     struct pccl_dial dial;
-    struct pccl_address addresses[1 + PCCL_DIAL_ADDRESSES_MAX]; /* of the local socket: 0 */
+    struct pccl_address addresses[1 + PCCL_DIAL_ADDRESSES_MAX]; /* [0]: the local socket */
     struct attempt attempts[1 + PCCL_DIAL_ADDRESSES_MAX];
     struct attempt *asking; /* has sent the hello; one at a time, so that the other side never holds two of our links */
     uint32_t begun, over;
@@ -260,7 +260,7 @@ static void begin(struct attempt *attempt)
         attempt_failed(attempt, meaning[pccl_connection_dial_end(error)], &reason);
         return;
     }
-    if (is_here(attempt)) /* it has its turn first, however long it takes to be let in */
+    if (is_here(attempt)) /* keeps its turn until the listener lets it in */
         dialer->asking = attempt;
     if (dialer->dial.keys)
         secure(attempt);

@@ -422,7 +422,7 @@ static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const s
     listener->accepted(listener->owner, connection);
 }
 
-/* The next connection. Those on this host are of this user. */
+/* Accepts the next connection. At the local socket, accepts only processes of this user. */
 static int accept_next(const struct pccl_listener_socket *listening, uv_os_sock_t *accepted, struct pccl_address *from)
 {
     const struct pccl_listener *listener = listening->listener;

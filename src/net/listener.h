@@ -43,7 +43,7 @@ struct pccl_listener {
     uv_file spare;                        /* a descriptor held in reserve; only if has_spare */
     bool has_spare;
     bool wants_spare;  /* set by the owner, who then calls pccl_listener_can_keep and sets `crowded_out` */
-    bool hears_offers; /* of pipes, at the local socket */
+    bool hears_offers; /* accepts pipes at the local socket */
     uint32_t strangers_max;
     uint32_t hello_ms; /* strangers are ended after this time; 0: the owner does that */
     const struct pccl_connection_events *events;
@@ -70,7 +70,7 @@ struct pccl_listener {
 PCCL_MUST_CHECK int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address *addresses,
                                        uint32_t count, uint16_t port, uint32_t port_range, struct pccl_text *reason);
 /*
- * Also listens at a local socket under this id, no longer under the last one. Where that is not possible, peers on this
+ * Also listens at a local socket under this id, no longer under the previous one. If that fails, peers on this
  * host use TCP.
  */
 void pccl_listener_open_here(struct pccl_listener *listener, const struct pccl_id *id);

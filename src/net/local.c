@@ -19,7 +19,7 @@ enum {
     NAME_BYTES = 64,
     PATH_BYTES = 108, /* of a Unix socket's address */
     DIRECTORY_BYTES = 4096,
-    ABANDONED_S = 60, /* a file is younger between its creation and the moment when its socket can be found */
+    ABANDONED_S = 60, /* least age of an abandoned file; the socket of a younger file may not be visible yet */
 };
 
 static int last_error(void) { return uv_translate_sys_error(errno); }
@@ -27,7 +27,8 @@ static int last_error(void) { return uv_translate_sys_error(errno); }
 /* ---- the directory ---- */
 
 /*
- * Looks at an open file, or at a path if directory is AT_FDCWD. Asks no file server: another user's might not answer.
+ * Reads the attributes of an open file, or of a path if directory is AT_FDCWD. Sends no request to a file server: the
+ * server of another user might not answer.
  */
 static bool look(int directory, const char *path, struct statx *seen)
 {
@@ -40,8 +41,8 @@ static bool is_same_device(const struct statx *a, const struct statx *b)
 }
 
 /*
- * parent: of a directory in a place where others may make one, and mount a file system of theirs, which says what they
- * like about owner and mode; NULL: the caller has named the directory.
+ * Returns true if only this user can reach the directory. parent: the directory above, if other users can create
+ * directories and mount file systems there, which can report any owner and mode; NULL: the user named the directory.
  */
 static bool is_private(int directory, const char *path, const char *parent, struct pccl_text *reason)
 {
@@ -61,8 +62,8 @@ static bool is_private(int directory, const char *path, const char *parent, stru
 }
 
 /*
- * From the check on, only the descriptor is used. O_PATH opens nothing that could block. No lock of forks: a child that
- * has a directory holds up nobody.
+ * Returns a descriptor of the checked directory, or -1. All later access goes through it. O_PATH cannot block. Needs no
+ * fork lock: a directory that a child inherits delays no process.
  */
 static int open_private(const char *path, const char *parent, struct pccl_text *reason)
 {
@@ -82,7 +83,7 @@ static int open_private(const char *path, const char *parent, struct pccl_text *
     return opened;
 }
 
-/* It may be another user's: sudo and su can leave the variable as it was. */
+/* Returns true if the path belongs to this user: sudo and su can leave another user's path in the variable. */
 static bool is_own(const char *path)
 {
     struct statx seen;
@@ -109,7 +110,7 @@ int pccl_local_open(struct pccl_local *local, const char *asked, struct pccl_tex
     local->directory = asked[0] ? open_private(asked, NULL, reason) : open_default(reason);
     if (local->directory < 0)
         return UV_EACCES;
-    (void)flock(local->directory, LOCK_SH | LOCK_NB); /* systemd-tmpfiles leaves a locked directory alone */
+    (void)flock(local->directory, LOCK_SH | LOCK_NB); /* systemd-tmpfiles does not remove a locked directory */
     return 0;
 }
 
@@ -117,7 +118,7 @@ void pccl_local_close(struct pccl_local *local) { close(local->directory); }
 
 /* ---- names ---- */
 
-/* Of the calling thread, as its sockets are. */
+/* Writes the name of a peer's file, with the network namespace of the calling thread, as for its sockets. */
 static bool write_name(const struct pccl_id *id, char name[NAME_BYTES])
 {
     struct stat network;
@@ -136,7 +137,7 @@ static bool is_name(const char *name)
            strspn(name + inode + 1, "0123456789abcdef") == DIGITS;
 }
 
-/* A path of any directory fits the address this way, and leads to the one that was checked. */
+/* Writes a path through the descriptor: it fits an address, and leads to the directory that was checked. */
 static void write_path(int directory, const char *name, char path[PATH_BYTES])
 {
     (void)snprintf(path, PATH_BYTES, "/proc/self/fd/%d/%.*s", directory, NAME_BYTES, name);

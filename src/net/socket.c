@@ -286,7 +286,7 @@ int pccl_socket_listen_local(const char *path, uv_os_sock_t *out)
 
 #ifdef __linux__
 #if !defined(SO_PASSRIGHTS) && (defined(__x86_64__) || defined(__aarch64__))
-#define SO_PASSRIGHTS 83 /* Linux 6.16; an option that the system does not know changes nothing */
+#define SO_PASSRIGHTS 83 /* Linux 6.16; older systems ignore it */
 #endif
 
 void pccl_socket_take_descriptors(uv_os_sock_t socket, bool takes)
@@ -336,7 +336,7 @@ int pccl_socket_listen_at(const char *path, uv_os_sock_t *out) { return open_at(
 
 int pccl_socket_dial_at(const char *path, uv_os_sock_t *out) { return open_at(path, false, out); }
 
-/* A datagram socket cannot be connected to a stream socket, which therefore does not notice. */
+/* Connects a datagram socket: connecting it to a stream socket fails without an effect on that socket. */
 bool pccl_socket_is_bound_at(const char *path)
 {
     struct sockaddr_un native = {.sun_family = AF_UNIX};
@@ -386,7 +386,7 @@ int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *out, struct pccl_ad
 }
 
 #ifdef __linux__
-enum { DESCRIPTORS_MAX = 253 /* that the system passes with one message */ };
+enum { DESCRIPTORS_MAX = 253 /* the most that the system passes with one message */ };
 
 struct passed {
     size_t count;
@@ -403,8 +403,8 @@ static void copy_passed(struct msghdr *message, struct passed *passed)
 }
 
 /*
- * Takes all descriptors that were passed. The system closes those for which there is no room, in this call, and waits
- * as long as the process that has passed them wants.
+ * Takes all descriptors that were passed. Without room for them the system would close them in this call, which would
+ * wait for as long as the process that passed them likes.
  */
 static ptrdiff_t receive(uv_os_sock_t socket, struct iovec *pieces, int count, struct passed *passed)
 {
@@ -427,7 +427,7 @@ static ptrdiff_t receive(uv_os_sock_t socket, struct iovec *pieces, int count, s
     return moved > 0 ? moved : UV_EOF;
 }
 
-/* UV_EPROTO: descriptors came as well, and none is expected. */
+/* Returns UV_EPROTO if the bytes came with descriptors. */
 static ptrdiff_t receive_bytes(uv_os_sock_t socket, struct iovec *pieces, int count)
 {
     struct passed passed;
@@ -571,8 +571,8 @@ void pccl_socket_abort(uv_os_sock_t socket)
 
 #ifdef __linux__
 /*
- * Takes the descriptors from a Unix socket's queue: the system would close them with the socket. Returns true if it is
- * a Unix socket. It is shut down then, so nothing is added.
+ * Takes the descriptors from a Unix socket's queue, because the system would close them with the socket. Shuts the
+ * socket down first, so that no more arrive. Returns false if it is not a Unix socket.
  */
 static bool empty_local(uv_os_sock_t socket)
 {
@@ -596,7 +596,7 @@ static bool empty_local(uv_os_sock_t socket)
 }
 #endif
 
-/* A Unix socket is closed without the lock: a forked child that still has it has one that is shut down. */
+/* Closes a Unix socket without the fork lock: it is shut down, so a copy in a forked child hides no end. */
 void pccl_socket_close(uv_os_sock_t socket)
 {
     bool is_local = empty_local(socket);

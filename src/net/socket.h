@@ -38,16 +38,16 @@ PCCL_MUST_CHECK int pccl_socket_listen(const struct pccl_address *address, uv_os
  */
 PCCL_MUST_CHECK int pccl_socket_listen_local(const char *path, uv_os_sock_t *socket);
 /*
- * Local sockets, on Linux only (net/local.h): Unix sockets that listen at a path or are connected to it. No descriptors
- * may be passed to them.
+ * Local sockets, on Linux only (net/local.h): opens a Unix socket that listens at a path or is connected to it, and
+ * accepts no descriptors.
  */
 PCCL_MUST_CHECK int pccl_socket_listen_at(const char *path, uv_os_sock_t *socket);
 PCCL_MUST_CHECK int pccl_socket_dial_at(const char *path, uv_os_sock_t *socket);
-/* Returns false if no process of this host has a socket there any longer. Does not disturb one that has. */
+/* Returns false if no process of this host has a socket bound there. Does not affect a bound socket. */
 bool pccl_socket_is_bound_at(const char *path);
 /* Returns true if the process at the other end of the Unix socket is of this user. */
 bool pccl_socket_is_of_this_user(uv_os_sock_t connected);
-/* Whether the other end may pass descriptors, where the system can refuse them (Linux 6.16). */
+/* Sets whether the other end may pass descriptors. Systems before Linux 6.16 ignore this. */
 void pccl_socket_take_descriptors(uv_os_sock_t socket, bool takes);
 /*
  * UV_EAGAIN: no connection waits; UV_EMFILE, UV_ENFILE ...: no descriptor is free; others: try
@@ -56,7 +56,7 @@ void pccl_socket_take_descriptors(uv_os_sock_t socket, bool takes);
 PCCL_MUST_CHECK int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *socket, struct pccl_address *from);
 
 /*
- * Bytes moved, or a negative error; UV_EOF when the other side has closed; UV_EPROTO if it has passed descriptors.
+ * Returns the bytes moved, or a negative error: UV_EOF if the other side has closed; UV_EPROTO for passed descriptors.
  * length > 0.
  */
 ptrdiff_t pccl_socket_read(uv_os_sock_t socket, uint8_t *bytes, size_t length);
@@ -70,9 +70,9 @@ ptrdiff_t pccl_socket_write_two(uv_os_sock_t socket, const uint8_t *first, size_
 
 /* The same, with a descriptor that goes to the other process, over a Unix socket. */
 ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size_t length, int descriptor);
-/* *descriptor: the one that came with the bytes, owned by the caller; -1: none, or several. No more are taken. */
+/* *descriptor: the descriptor that came with the bytes, owned by the caller; -1: none, or several. Takes no more. */
 ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t length, int *descriptor);
-/* Closes one that is not the expected kind, without waiting. */
+/* Closes a descriptor of an unexpected kind. Does not wait. */
 void pccl_socket_refuse_descriptor(int descriptor);
 
 void pccl_socket_shutdown_write(uv_os_sock_t socket);

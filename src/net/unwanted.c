@@ -14,10 +14,10 @@ struct batch {
     int descriptors[];
 };
 
-/* Under the lock of forks. */
+/* Protected by the fork lock. */
 static struct batch *waiting;
 static bool is_running;
-static uint32_t running_generation; /* a forked child has no thread */
+static uint32_t running_generation; /* fork generation of the thread; a forked child has no thread */
 
 static void close_all(void *argument)
 {

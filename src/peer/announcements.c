@@ -131,7 +131,7 @@ void pccl_peer_keep_offer(struct pccl_peer *p, const struct pccl_instance *insta
     announcement->offered = true;
 }
 
-/* Does it take part in this operation of a pair, a subgroup, or the whole group? */
+/* Returns true if the member takes part in this operation of a pair, a subgroup, or the whole group. */
 static bool takes_part(const struct pccl_peer *p, const struct pccl_instance *instance, const struct pccl_id *id)
 {
     if (instance->pair != 0) {

@@ -61,7 +61,7 @@ static bool is_of_this_era(const struct pccl_peer *p, const struct pccl_instance
     return instance->joint == pccl_peer_joint(p) && instance->sync == p->rounds[PCCL_ROUND_SYNC];
 }
 
-/* The whole group always does. */
+/* Returns true if the pair and the subgroup of the operation exist. The whole group always does. */
 static bool lives(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
     if (instance->pair == PCCL_OPEN_PAIR && p->ring_count < 2)

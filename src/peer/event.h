@@ -160,7 +160,7 @@ struct pccl_launch {
     struct pccl_choice choice;
     /*
      * The members, in canonical order, that the form of the buffers depends on; NULL: on none, and
-     * in a subgroup. Ignored for a send. Of a founding, in any order: who founds it.
+     * in a subgroup. Ignored for a send. For a founding: the founders, in any order.
      */
     const struct pccl_id *members;
     uint32_t member_count;
@@ -171,7 +171,7 @@ struct pccl_launch {
      */
     struct pccl_peer_op *after;
     uint32_t timeout_ms;  /* 0: the default */
-    uint64_t deadline_us; /* of a launch that repeats or continues another one: that one's; 0: none, timeout_ms holds */
+    uint64_t deadline_us; /* deadline of the launch that this one repeats or continues; 0: none, timeout_ms applies */
     /*
      * NONE: it is meant. Else it never starts, whatever the payload and the members: the master is asked to abort it
      * as this, so that those who have launched it, or will, do not wait for this peer.
@@ -213,7 +213,7 @@ struct pccl_peer_event {
     const struct pccl_frame *frame;   /* MASTER_RECEIVED */
     const struct pccl_msg *msg;
     /*
-     * MASTER_DOWN, MASTER_GARBAGE, OP_FAILED, OP_ABORT, SYNC_DONE: not complete; LINK_DOWN: why a message over it was
+     * MASTER_DOWN, MASTER_GARBAGE, OP_FAILED, OP_ABORT, SYNC_DONE: not complete; LINK_DOWN: reason why a message was
      * invalid, NULL if none was
      */
     const struct pccl_text *reason;
@@ -225,7 +225,7 @@ struct pccl_peer_event {
     struct pccl_id peer;                             /* LINK_*, ANNOUNCED */
     const struct pccl_msg_sight *sight;              /* SIGHT */
     uint64_t rate;          /* LINK_MEASURED: bytes per second; 0: unknown, and nothing happens */
-    bool shared;            /* LINK_MEASURED: other links had a part of the line, so the rate may be higher */
+    bool shared;            /* LINK_MEASURED: other links used the same line, so the rate may be higher */
     uint32_t rtt_us;        /* LINK_MEASURED, LINK_UP if outgoing: the smallest round trip seen; 0: unknown */
     enum pccl_class class;  /* OP_FAILED, OP_ABORT */
     enum pccl_link_end how; /* LINK_DOWN */

@@ -17,7 +17,7 @@ enum {
     TELL_AGAIN_US = 120000000, /* and so are figures that do not change */
     NEWCOMER_PAUSE_MS = 500,   /* between attempts to dial a newcomer; it doubles up to */
     NEWCOMER_PAUSE_MAX_MS = 8000,
-    REJECTED_US = 10000000, /* for so long after an invalid message no link_up shortens the pause; also between logs */
+    REJECTED_US = 10000000, /* time after an invalid message without a shorter pause by link_up; also between logs */
 };
 
 static struct pccl_peer_link *find_link(struct pccl_peer *p, const struct pccl_id *id)
@@ -240,7 +240,7 @@ void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view)
 
 /*
  * Notes that a link ended for an invalid message. This is no evidence about the path or the other peer; the operations
- * that used the link have failed, which the master is told. Dialing at once would bring the same message again.
+ * that used the link have failed, and the master knows. Dialing at once would bring the same message again.
  */
 static void note_rejected(struct pccl_peer *p, struct pccl_peer_link *link, const struct pccl_text *reason)
 {
@@ -248,7 +248,7 @@ static void note_rejected(struct pccl_peer *p, struct pccl_peer_link *link, cons
     if (link->rejected_told_us != 0 && p->now_us < link->rejected_told_us + REJECTED_US)
         return;
     link->rejected_told_us = p->now_us;
-    pccl_peer_log(p, PCCL_LOG_WARN, "a link is closed for an invalid message: %s", reason->bytes);
+    pccl_peer_log(p, PCCL_LOG_WARN, "link closed: %s", reason->bytes);
 }
 
 static bool is_evidence(const struct pccl_peer_event *event) { return !event->purposely && event->reason == NULL; }
@@ -335,7 +335,7 @@ void pccl_peer_note_told(struct pccl_peer *p, const struct pccl_id *id, uint32_t
 
 /*
  * Figures that have not moved are also told now and then, so that the master knows that they still
- * hold. A part of a line may only raise a rate, and says nothing about the rate that was told before.
+ * hold. A rate on a shared line can only raise the figure, and does not confirm the rate that was told before.
  */
 void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_peer_event *event)
 {

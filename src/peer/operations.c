@@ -239,8 +239,8 @@ static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pcc
 }
 
 /*
- * Refuses a launch whose messages the other side could not decode: it would close the connection, and they would be
- * sent again. The root of a receive from anybody is not known yet.
+ * Refuses a launch whose messages the other side could not decode: it would close the connection, and this peer would
+ * send them again. The root of a receive from any peer is not known yet.
  */
 static enum pccl_status check_descriptor(const struct pccl_peer *p, const struct pccl_launch *launch)
 {
@@ -257,7 +257,7 @@ static enum pccl_status check_descriptor(const struct pccl_peer *p, const struct
     if (pccl_wire_check_descriptor(descriptor, launch->tiny, &why) == PCCL_OK)
         return PCCL_OK;
     if (launch->refusal != NULL)
-        pccl_text_format(launch->refusal, "the operation has an invalid descriptor: %s", why.bytes);
+        pccl_text_format(launch->refusal, "invalid descriptor: %s", why.bytes);
     return PCCL_INTERNAL;
 }
 
@@ -521,7 +521,7 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_peer_op *op, const st
     decide(p, op, (enum pccl_class)outcome->class, reason);
 }
 
-/* More may be launched: in the whole group, or in a subgroup that lives here, and in a pair of it that does. */
+/* Returns true if operations can still be launched in the subgroup and the pair of this instance. */
 static bool has_future(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
     if (instance->subgroup != 0 && instance->subgroup != PCCL_FOUNDING &&

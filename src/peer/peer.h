@@ -21,7 +21,7 @@ struct pccl_peer_config {
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
     char name[PCCL_NAME_MAX + 1];
-    bool named;              /* somebody has chosen the name: the peer has it again when it starts again */
+    bool named;              /* the user chose the name, so that the peer has the same name after a restart */
     uint32_t master_lost_ms; /* give up after so long without a master; must exceed its alone_ms */
     uint32_t where_ms;       /* after waiting so long ask the master who is missing, and log it */
     uint32_t dial_ms;        /* first pause between dialing attempts; doubles up to dial_max_ms */

@@ -9,7 +9,7 @@
 
 /* NULL: there is none; of add: out of memory. */
 struct pccl_peer_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct pccl_instance *instance);
-/* Held by its caller: of all members of this subgroup, or of the whole group (0). */
+/* Returns the operation of all members of this subgroup, or of the whole group (0), that its caller holds. */
 struct pccl_peer_op *pccl_peer_find_held(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag);
 void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op);
 /* When the lengths of blobs are known, the operation that moves the blobs takes its place: room is kept for that. */
@@ -31,7 +31,7 @@ void pccl_peer_forget_op(struct pccl_peer *p, struct pccl_peer_op *op);
 void pccl_peer_forget_stable(struct pccl_peer *p);
 
 /*
- * The counter of launches of this tag, of this subgroup and pair, in this era. NULL: too many tags, or out of
+ * Returns the counter of launches of this tag in this subgroup and pair, in this era. NULL: too many tags, or out of
  * memory.
  */
 struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, const struct pccl_instance *instance);

@@ -83,11 +83,10 @@ struct pccl_peer_link {
     uint32_t rtt_us;        /* as last told to the master; 0: unknown */
     uint64_t rate, told_us; /* likewise; told_us: when */
     uint64_t path_rate;     /* the last rate told, also over connections before the present ones; 0: unknown */
-    bool shared;            /* when the rate was measured, other links had a part of the same line */
+    bool shared;            /* other links used the same line when the rate was measured */
     enum pccl_link_end how; /* the last failure */
     bool failed;
-    uint64_t rejected_us,
-        rejected_told_us; /* when a message was invalid the last time, and when that was logged; 0: never */
+    uint64_t rejected_us, rejected_told_us; /* times of the last invalid message, and of its last log line; 0: never */
 };
 
 struct pccl_use {
@@ -97,8 +96,8 @@ struct pccl_use {
     uint64_t served; /* of a pair: when its source was last chosen for a receive from anybody, in p->arrivals */
 };
 
-/* What the master may still offer of a tag of a subgroup or the whole group (0), as far as this peer knows: it has room
- * for more than that. */
+/* Number of operations that the master may still offer for a tag of a subgroup or the whole group (0), as far as this
+ * peer knows. */
 struct pccl_ask {
     struct pccl_table_node by_tag;
     uint64_t subgroup, tag;

@@ -1,6 +1,6 @@
 #include "topology/lines.h"
 
-enum { FREE_PERCENT = 70 }; /* links that cross at this part of the rate of others are not held up by a shared line */
+enum { FREE_PERCENT = 70 }; /* links that cross at this percentage of the rate within a site share no line */
 
 /* ---- sites ---- */
 
@@ -15,7 +15,7 @@ static void join_sites(uint32_t *sites, uint32_t count, uint32_t kept, uint32_t 
         sites[i] = sites[i] == gone ? kept : sites[i];
 }
 
-/* Gives each member the number of its site, which is the number of one of the site's members. */
+/* Sets the site of each member: the index of one of the site's members. */
 static void find_sites(const struct pccl_pairs *pairs, uint32_t *sites)
 {
     for (uint32_t i = 0; i < pairs->count; i++)
@@ -28,13 +28,13 @@ static void find_sites(const struct pccl_pairs *pairs, uint32_t *sites)
 
 /* ---- lines ---- */
 
-/* The link between a member and another one, in the direction of interest. */
+/* Returns the rate of the link from or to a member. */
 static uint64_t rate_of(const struct pccl_pairs *pairs, uint32_t member, uint32_t other, bool sends)
 {
     return sends ? pairs->rates[member][other] : pairs->rates[other][member];
 }
 
-/* Orders `values`. Returns the median, or the lower one of two; 0 if there are none. */
+/* Sorts `values`. Returns the median, the lower one of two; 0 if count is 0. */
 static uint64_t median_of(uint64_t *values, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++)
@@ -46,7 +46,7 @@ static uint64_t median_of(uint64_t *values, uint32_t count)
     return count > 0 ? values[(count - 1) / 2] : 0;
 }
 
-/* The median rate of a site's links in one direction: of those within the site, or of those that cross its line. */
+/* Returns the median rate of a site's links in one direction: links within the site, or links that cross its line. */
 static uint64_t usual_rate(const struct pccl_pairs *pairs, const uint32_t *sites, uint32_t site, bool sends,
                            bool crossing)
 {
@@ -59,7 +59,7 @@ static uint64_t usual_rate(const struct pccl_pairs *pairs, const uint32_t *sites
     return median_of(values, count);
 }
 
-/* What a site's line carries in one direction. */
+/* Returns the capacity of a site's line in one direction. */
 static uint64_t site_capacity(const struct pccl_pairs *pairs, const uint32_t *sites, uint32_t site, bool sends)
 {
     uint64_t fastest = 0, sum = 0;

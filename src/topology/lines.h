@@ -1,6 +1,6 @@
 /*
- * What the links of a group carry while every member sends to every other one at once. The flows then share lines: what
- * a member sends or receives passes its own line, and what leaves or enters a site passes the line of that site. A site
+ * Rates of the links of a group while every member sends to every other one at once. The flows then share lines: all
+ * data of a member passes the member's line, and data that leaves or enters a site passes the line of the site. A site
  * is a set of members connected by short round trips. Pure.
  */
 #ifndef PCCL_TOPOLOGY_LINES_H
@@ -18,9 +18,9 @@ struct pccl_pairs {
 
 /*
  * Returns the rate, in bytes per second and at least 1, of the slowest link while all of them carry data: the least of
- * the links' own rates and of each line's capacity divided by its flows. A member's line carries as much as its fastest
- * link. A site's line carries as much as the fastest link that crosses it, unless links that cross it are about as fast
- * as links within the site: then each member crosses on a line of its own.
+ * the rate of each link and the capacity of each line divided by its flows. A member's line carries as much as the
+ * member's fastest link. A site's line carries as much as the fastest link that crosses it, unless links that cross it
+ * are about as fast as links within the site: then each member has a separate line to other sites.
  */
 uint64_t pccl_pairs_share(const struct pccl_pairs *pairs);
 

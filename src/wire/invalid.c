@@ -203,7 +203,7 @@ static const char *invalid_sync_plan(const struct pccl_msg_sync_plan *plan)
     return NULL;
 }
 
-/* Each peer is named once, so that a report says nothing of it twice. */
+/* Returns a reason unless the links are in ascending order of peers, each peer once. */
 static const char *invalid_sight(const struct pccl_msg_sight *sight)
 {
     for (uint32_t i = 1; i < sight->links_count; i++)

@@ -47,7 +47,7 @@
 
 #define PCCL_FIELDS_instance(F) /* the name of an operation: PROTOCOL 1.5; (joint, sync) is the era */                 \
     F(U64, subgroup, , )        /* 0: the whole group; PCCL_FOUNDING: it founds one; the name of a subgroup */         \
-    F(U64, pair, , )            /* who sends to whom in it: PROTOCOL 16.1; 0: it is of all members */                  \
+    F(U64, pair, , )            /* source and destination: PROTOCOL 16.1; 0: all members take part */                  \
     F(U64, joint, , )                                                                                                  \
     F(U64, sync, , )                                                                                                   \
     F(U64, tag, , )                                                                                                    \
@@ -94,7 +94,7 @@
     F(U64, rate, , )        /* bytes per second of its slowest link; 0: unknown */                                     \
     F(U32, mesh_rtt_us, , ) /* the longest round trip of these links; 0: not all are known */                          \
     F(U64, mesh_rate, , )   /* bytes per second of the slowest of them; 0 likewise */                                  \
-    F(U64, mesh_share, , )  /* bytes per second of the slowest of them while all pairs send; 0: unknown */             \
+    F(U64, mesh_share, , )  /* bytes per second of the slowest one while all pairs send; 0: unknown */                 \
     F(U64, to_hubs, , )     /* in a group too large for a mesh: all hold links to these members, by canonical order */ \
     F(U64, from_hubs, , )   /* and these to all */
 
@@ -172,7 +172,7 @@
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX) /* addresses at which it can be dialed */                        \
     F(TEXT, name, , PCCL_NAME_MAX)                                                                                     \
     F(BYTES, authentication, , PCCL_AUTH_MAX) /* room for join tokens */                                               \
-    F(U8, named, 0, 1)                        /* 1: the name was chosen, and stays when the peer starts again */
+    F(U8, named, 0, 1)                        /* 1: the name was chosen, and stays after a restart */
 
 #define PCCL_FIELDS_hello_ok(F)                                                                                        \
     F(U32, version, PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION)                                                      \
@@ -275,7 +275,7 @@
     F(ID, peer, 1, )                                                                                                   \
     F(U32, rtt_us, , )  /* round trip, as measured by the system; 0: unknown */                                        \
     F(U64, rate, , )    /* bytes per second, measured while data flowed; 0: unknown, as on opening */                  \
-    F(U8, shared, 0, 1) /* 1: other links had a part of the same line, so the link carries at least `rate` */
+    F(U8, shared, 0, 1) /* 1: other links used the same line, so the link carries at least `rate` */
 
 #define PCCL_FIELDS_where(F)                           /* "I have been waiting in this call" */                        \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)    /* enum pccl_call; NONE: no longer */                           \
@@ -331,7 +331,7 @@
     F(U32, operations, , )                          /* that ended */                                                   \
     F(U64, took_us, , )                             /* from launch to outcome, all together */                         \
     F(U64, took_squares, , )                        /* the sum of their squares, in units of 100 us */                 \
-    F(LIST, links, seen_link, PCCL_SIGHT_LINKS_MAX) /* one for a peer, in ascending order of the ids */                \
+    F(LIST, links, seen_link, PCCL_SIGHT_LINKS_MAX) /* one for each peer, in ascending order of the ids */             \
     F(STRUCT, instance, instance, )                 /* the operation that waits longest, whose `waits` these are */    \
     F(LIST, waits, seen_wait, PCCL_SIGHT_WAITS_MAX)                                                                    \
     F(U64, ring_bytes, , ) /* what operations under way that send to one member only send in all; about */             \

@@ -8,17 +8,17 @@
 
 #include "wire/wire.h"
 
-/* ---- pairs: they need no founding, and their names say who is in them (PROTOCOL 16); 0: of no pair ---- */
+/* ---- pairs: they need no founding, and the name identifies the members (PROTOCOL 16); 0: no pair ---- */
 
 #define PCCL_PAIR_NUMBER_MAX UINT32_MAX
 
 /*
  * In the place of a pair's name, at a peer alone and never on the wire: of a receive from anybody for which nobody is
- * chosen yet. No pair has this name, since nobody sends to itself.
+ * chosen yet. No pair has this name, since no peer sends to itself.
  */
 #define PCCL_OPEN_PAIR UINT64_MAX
 
-/* Of the peers with these numbers of admission, which begin with 1, each PCCL_PAIR_NUMBER_MAX at most. */
+/* Returns the name for these numbers of admission, each from 1 to PCCL_PAIR_NUMBER_MAX. */
 static inline uint64_t pccl_pair_name(uint64_t source, uint64_t destination) { return source << 32 | destination; }
 static inline uint64_t pccl_pair_source(uint64_t name) { return name >> 32; }
 static inline uint64_t pccl_pair_destination(uint64_t name) { return name & PCCL_PAIR_NUMBER_MAX; }
@@ -37,7 +37,7 @@ static inline uint32_t pccl_founded_bytes(uint32_t count)
 void pccl_ids_sort(struct pccl_id *ids, uint32_t count);
 /* The tag of the founding by this list, which is ascending. */
 uint64_t pccl_founding_tag(const struct pccl_id *ids, uint32_t count);
-/* The name of what this operation founds: not 0, and below 2^63. */
+/* Returns the name of the subgroup that this operation founds: not 0, and below 2^63. */
 uint64_t pccl_subgroup_name(const struct pccl_instance *founding);
 /*
  * Is this what a member may contribute to this founding: a list of 2 or more, ascending, whose tag

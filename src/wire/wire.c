@@ -334,10 +334,10 @@ static inline bool is_between(uint64_t value, uint64_t least, uint64_t most) { r
 #define WITHIN(kind, name, type, cap) WITHIN_##kind(name, type, cap)
 /* clang-format on */
 
-/* The same as are_within, without words: each launch asks. */
+/* Like are_within, without a message: each launch calls it. */
 static bool is_in_range(const struct pccl_descriptor *descriptor) { return true PCCL_FIELDS_descriptor(WITHIN); }
 
-/* Its integers; its ids may be zero, and its label has none. */
+/* Checks the integers. Ids may be zero, and the label has no integers. */
 static bool are_within(struct decoder *d, const struct pccl_descriptor *descriptor)
 {
     for (uint32_t i = 0; i < d->layout->field_count; i++) {

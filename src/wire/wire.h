@@ -139,11 +139,11 @@ const char *pccl_wire_kind_name(enum pccl_wire_kind kind);
  * none.
  */
 const char *pccl_wire_invalid(const struct pccl_msg *msg);
-/* The same of a descriptor whose fields are valid, in an operation that is tiny or not. */
+/* The same for a descriptor with valid fields. tiny: the operation is tiny. */
 const char *pccl_wire_invalid_descriptor(const struct pccl_descriptor *descriptor, bool tiny);
 /*
- * Whether the messages of an operation with this descriptor can be decoded at the other side: OK, or MALFORMED with
- * the reason for which they cannot.
+ * Returns OK if the other side can decode messages with this descriptor, or MALFORMED with the reason why it
+ * cannot.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_wire_check_descriptor(const struct pccl_descriptor *descriptor, bool tiny,
                                                             struct pccl_text *reason);
@@ -158,7 +158,7 @@ bool pccl_view_is_past(const struct pccl_instance *instance, const struct pccl_e
                        const struct pccl_epoch *present);
 /* The call that waits for rounds of this kind (enum pccl_round_kind). */
 enum pccl_call pccl_call_of_round(uint8_t kind);
-/* Of all members: neither of a subgroup nor of a pair, nor a founding. */
+/* Returns true if it is of the whole group: not of a subgroup or a pair, and not a founding. */
 static inline bool pccl_is_of_whole_group(const struct pccl_instance *instance)
 {
     return (instance->subgroup | instance->pair) == 0;

@@ -1,6 +1,6 @@
-"""A process that passes descriptors to peers on its host: TCP sockets with unsent data, whose last owner waits for an
-hour when it closes them. passer.py UID HELLO NAME...: connects to each local socket as that user; names outside the
-file system begin with @. At a line of input it sends HELLO (hexadecimal, or -) and further messages, all with
+"""A process that passes descriptors to peers on its host: TCP sockets with unsent data, so that the last close()
+waits for an hour. passer.py UID HELLO NAME...: connects to each local socket as that user; names outside the
+file system begin with @. For each line of input it sends HELLO (hexadecimal, or -) and further messages, all with
 descriptors, and has no copy of these afterwards. After each step it reports its progress, one line of JSON."""
 
 import array
@@ -14,7 +14,7 @@ COUNT, LINGER_S, MESSAGES = 2, 3600, 20
 
 
 def lingering():
-    """(sockets with unsent data, those at the other ends)"""
+    """Returns sockets with unsent data, and their other ends."""
     senders, receivers = [], []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         for _ in range(COUNT):
@@ -50,7 +50,7 @@ def is_connected(connection):
 
 
 def send(connection, data, senders):
-    """How many messages with descriptors it takes."""
+    """Returns the number of messages with descriptors that it takes."""
     rights = array.array("i", [sender.fileno() for sender in senders])
     taken = 0
     try:

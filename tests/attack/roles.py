@@ -273,8 +273,8 @@ class Member(Outsider):
 
 
 class Passer:
-    """A process that passes descriptors which take long to close to these peers: passer.py. It has closed
-    its own when the peers go on."""
+    """Process that passes descriptors that take long to close to these peers: passer.py. It closes its own copies
+    before the peers continue."""
 
     def __init__(self, user, peers, names, hello="-"):
         words = [sys.executable, str(pathlib.Path(__file__).with_name("passer.py")), str(user), hello, *names]
@@ -342,7 +342,7 @@ class Recorder(threading.Thread):
 
 
 class Reporter(Proxy):
-    """Sits between a member, which does all that it should, and the master, and changes its reports as `lie` does."""
+    """Relay between a correct member and the master. Changes the member's reports by `lie`."""
 
     def __init__(self, port):
         self.said, self.lie, self.lies = b"", None, 0

@@ -108,13 +108,13 @@ class Run:
 
 
 def _where(run, honest):
-    """Where these peers listen for others on this host."""
+    """Returns the names of the local sockets of these peers."""
     names = {name for peer in honest.peers for name in peer.local_sockets()}
     return [name if name.startswith("@") else os.path.join(run.local, os.path.basename(name)) for name in names]
 
 
 def test_descriptors_of_another_user(run):
-    """Another user gets to no peer."""
+    """A process of another user connects to no peer."""
     if os.geteuid() != 0:
         harness.say("skipped: only root can act as another user")
         sys.exit(SKIPPED)
@@ -125,7 +125,7 @@ def test_descriptors_of_another_user(run):
 
 
 def test_descriptors_of_the_same_user(run):
-    """Another process of their user gets to all peers, and none of them waits for what it has passed."""
+    """A process of the same user connects to all peers; no peer waits for the descriptors that it passes."""
     honest = Run(run)
     with Passer(os.geteuid(), honest.peers, _where(run, honest)) as passer:
         honest.go_on()
@@ -134,7 +134,7 @@ def test_descriptors_of_the_same_user(run):
 
 
 def test_descriptors_of_a_member(run):
-    """So does a member, in place of memory with the hello, and in place of data."""
+    """A member passes such descriptors, instead of memory with the hello, and instead of data."""
     honest = Run(run, loop=False)
     (liar,) = honest.members()
     (peer, name), *_ = [(i, name) for i in liar.asked for name in _where(run, honest) if name.endswith(i.hex())]
@@ -239,7 +239,7 @@ def test_sends_of_others(run):
 
 
 def _seen(peer, ms, size=8 << 20):
-    """Of a report: busy for so many milliseconds."""
+    """Returns a link of a report that was busy for `ms` milliseconds."""
     return {"peer": peer, "bytes": size, "busy_us": ms * 1000, "rtt_us": 1000, "lately_us": 1500}
 
 
@@ -263,7 +263,7 @@ def test_repeats_in_reports(run):
 
 
 def _report_lies(draw, liar, accused, everybody):
-    """What this member makes of its reports from now on."""
+    """Returns a function, drawn at random, that changes the reports of this member."""
     others = [peer for peer in everybody if peer != liar]
     fast, slow = draw.choice([1, 20]), draw.choice([300, 900])
 
@@ -297,7 +297,7 @@ def _report_lies(draw, liar, accused, everybody):
 
 
 def test_slow_lies_in_reports(run):
-    """For half a minute two of five, which do all operations, tell in their reports what makes others look slow."""
+    """For half a minute two of five members report figures that make others look slow, and do all operations."""
     run.start_master(slow_peer="expel", slow_peer_limit_s=1)
     draw, peers, liars = random.Random(1), [], []
     for place in range(5):
@@ -741,8 +741,8 @@ def _undecodable(liar):
 
 
 def test_invalid_messages_on_a_link(run):
-    """A member sends messages that cannot be decoded over the links that others have opened to it, again
-    and again: their operations end with that reason, and all honest members stay."""
+    """A member repeatedly sends messages that cannot be decoded over the links that others have opened to it: their
+    operations fail with that reason, and all honest members remain."""
     honest = Run(run, count=2, elements=BULK, loop=False)
     (liar,) = honest.members()
     for turn in range(3):

@@ -228,8 +228,8 @@ class Process:
         return sorted(ports)
 
     def local_sockets(self):
-        """The names of its Unix sockets for peers on its host: one where it listens, and one for each
-        connection that it has accepted there."""
+        """Returns the names of its Unix sockets for peers on its host: the listening one, and one for each
+        connection accepted there."""
         inodes = self.sockets()
         with open(f"/proc/{self.pid}/net/unix", encoding="ascii") as table:
             rows = [row.split() for row in table.read().splitlines()[1:]]
@@ -403,8 +403,8 @@ class Run:
         self.port = None
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("PCCL_")}
         folder = tempfile.mkdtemp()
-        os.chmod(folder, 0o755)  # other users are kept out by the library
-        self.local = os.path.join(folder, "local")  # where peers on one host meet
+        os.chmod(folder, 0o755)  # the library refuses other users
+        self.local = os.path.join(folder, "local")  # for local sockets
         self.at_exit = [lambda: shutil.rmtree(folder)]  # called last, when all processes have ended
         self.environment.update(PCCL_PORT="0", PCCL_LOG_LEVEL="INFO", PCCL_LOCAL_DIR=self.local)
         self._forge = None

@@ -1,8 +1,8 @@
 /*
- * A verb for what callers leave in members of a pcclOperation_t that its kind does not use:
+ * A verb that sets the members of a pcclOperation_t that its kind does not use:
  *
  *   unused VALUE ELEMENTS    a list with an entry of each kind that has such members, which hold VALUE. Each
- *                            blob and tensor has so many elements of 4 bytes. {"right":...,"done":ENTRIES}
+ *                            blob and tensor has ELEMENTS elements of 4 bytes. {"right":...,"done":ENTRIES}
  */
 #include "loop.h"
 
@@ -54,7 +54,7 @@ static bool has_root(pcclCollective_t kind)
     return is_one_of(kind, list, sizeof list / sizeof *list);
 }
 
-/* Each element that a peer brings is its rank plus one. */
+/* Each element of a peer is its rank plus one. */
 static uint32_t *filled(size_t count, uint32_t value)
 {
     uint32_t *made = malloc(count * sizeof *made);
@@ -88,7 +88,7 @@ static void arrange_blobs(struct entry *entry, const struct members *members, si
     given->sendbuf = entry->parts;
     given->count = members->world;
     if (given->collective == pcclCollectiveScatterV && members->rank != 0 && value != 0) {
-        given->sendbuf = (const void *)(uintptr_t)value; /* not used but at the root */
+        given->sendbuf = (const void *)(uintptr_t)value; /* used only at the root */
         given->count = SIZE_MAX - value;
     }
 }

@@ -272,13 +272,13 @@ def begun(peer, slot, verb, *arguments):
 
 
 def transfers(peers, slot, count):
-    """Of each form, and of each the other end has not called."""
+    """Launches operations of each form. The other end of each has not launched it."""
     return [begun(peers[0], slot, "send", 1, 1, count, 7), begun(peers[1], slot, "recv", 0, 2, count),
             begun(peers[1], slot, "recv", "any", 3, count), begun(peers[2], slot, "send", 0, 4, count, 7)]
 
 
 def test_close_ends_sends(run):
-    """Whoever closes a group ends what is sent and received in it, with a reason; what is sent beside it goes on."""
+    """Closing a group ends its sends and receives with a reason; sends outside the group continue."""
     peers = phases.start(run, 3)
     beside = [peers[0].start("send", 1, 1, count, 5).begun() for count in (SMALL, BULK)]
     for count in (SMALL, BULK):
@@ -295,7 +295,7 @@ def test_close_ends_sends(run):
                     check("the group has ended" in words, words)
                     peer.do("destroy", slot=FIRST)
     for count, call in zip((SMALL, BULK), beside):
-        equal(peers[1].do("recv", 0, 1, count)["first"], 5, "what was sent beside the groups")
+        equal(peers[1].do("recv", 0, 1, count)["first"], 5, "data sent outside the groups")
         call.wait(rc=SUCCESS)
 
 
@@ -332,16 +332,16 @@ def test_sends_keep_to_their_group(run):
         sends = [begun(peers[0], slot, "send", 1, 5, count, 1000 * slot) for slot in slots]
         for slot, send in reversed(list(zip(slots, sends))):
             receive = begun(peers[1], slot, "recv", "any" if slot in (0, THIRD) else 0, 5, count)
-            equal(receive.wait(rc=SUCCESS)["first"], 1000 * slot, f"what has arrived in slot {slot}")
+            equal(receive.wait(rc=SUCCESS)["first"], 1000 * slot, f"data received in slot {slot}")
             send.wait(rc=SUCCESS)
         receives = [begun(peers[1], slot, "recv", "any" if slot == FIRST else 0, 5, count) for slot in slots]
         for slot, receive in reversed(list(zip(slots, receives))):
             peers[0].do("send", 1, 5, count, 10 + 1000 * slot, slot=slot)
-            equal(receive.wait(rc=SUCCESS)["first"], 10 + 1000 * slot, f"what has arrived in slot {slot}")
+            equal(receive.wait(rc=SUCCESS)["first"], 10 + 1000 * slot, f"data received in slot {slot}")
 
 
 def test_sends_in_a_group_without_a_master(run):
-    """The master dies while much is sent in a group and in the communicator with one tag: all meet as they were."""
+    """The master dies during many sends in a group and in the communicator with one tag: all match as before."""
     peers = phases.start(run, 3)
     found(peers, FIRST)
     half = [begun(peers[0], slot, "send", 1, 5, count, 100 * slot) for slot in (0, FIRST) for count in (SMALL, BULK)]
@@ -349,7 +349,7 @@ def test_sends_in_a_group_without_a_master(run):
     late = [begun(peers[1], slot, "recv", 0, 5, count) for slot in (FIRST, 0) for count in (SMALL, BULK)]
     restart(run)
     for receive, first in zip(late, (100, 100, 0, 0)):
-        equal(receive.wait(rc=SUCCESS)["first"], first, "what was sent")
+        equal(receive.wait(rc=SUCCESS)["first"], first, "received data")
     for send in half:
         send.wait(rc=SUCCESS)
     lone = begun(peers[2], FIRST, "recv", 0, 6, SMALL)

@@ -47,7 +47,7 @@ def test_results(run):
 
 
 def unused(peers, values, elements=BULK):
-    """Lists whose entries hold these values where their kind uses none."""
+    """Runs lists whose entries hold these values in members that their kind does not use."""
     calls = [peer.start("unused", value, elements) for peer, value in zip(peers, values)]
     for result in agree(calls, SUCCESS):
         check(result["right"] and result["done"] == 12, f"{result}")
@@ -67,7 +67,7 @@ def test_unused_members(run):
 
 
 def repeated(peers):
-    """The first is in a list whose first entry, an all-reduce, is repeated as the last two die. The call."""
+    """Starts a list at the first peer, whose entry 0 is repeated as the last two peers die. Returns the call."""
     (call,) = run_list(peers[:1], 12, most=1, options=["rebuild"])
     peers[0].until_waiting(part="a list of 8 operations waits for entry 0 (all-reduce tag 2000), first launched ")
     for attempt in (2, 3):
@@ -82,11 +82,11 @@ def test_waits(run):
     calls = [repeated(peers)]
     calls += run_list(peers[1:], 12, most=1, options=["rebuild"])
     equal(right(calls), [2] * OPS, "worlds")
-    equal(peers[0].do("waits")["text"], "", "who waits")
+    equal(peers[0].do("waits")["text"], "", "waiting calls")
 
 
 def test_deadline_of_retries(run):
-    """It counts from the first launch of an entry, however often that is repeated."""
+    """The deadline counts from the first launch of an entry, also if the entry is repeated."""
     run.environment["PCCL_OP_TIMEOUT_MS"] = "3000"
     peers = phases.start(run, 4)
     call = repeated(peers)

@@ -1,4 +1,4 @@
-"""Local sockets: which peers of one host meet at a file, and what becomes of the files."""
+"""Local sockets: which peers of one host connect at a file, and when the files are removed."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ ALONE, TOGETHER = 1, 2  # Unix sockets of a peer with one neighbor: the one wher
 
 
 def join(run, *settings):
-    """Peers with these settings, which have reduced once."""
+    """Starts peers with these settings, and reduces once."""
     peers = []
     for setting in settings:
         peer = run.peer(**setting)
@@ -38,7 +38,7 @@ def sockets(peers):
 
 
 def pipes(peer):
-    """Memory that it shares with other processes: for each one that it dials, and each that dials it."""
+    """Returns the memory that it shares with other processes: one mapping for each link, in either direction."""
     with open(f"/proc/{peer.pid}/maps", encoding="ascii") as maps:
         return sum("memfd:pccl" in line for line in maps)
 
@@ -52,7 +52,7 @@ def warnings(peer):
 
 
 def test_files(run):
-    """Each communicator has a file, and takes it with it; one that wants TCP has none."""
+    """Each communicator has a file, which it removes at its end; one set to TCP has none."""
     run.start_master()
     for peer in join(run, {"local": "tcp"}, {"local": "tcp"}):
         peer.quit()
@@ -72,7 +72,7 @@ def test_files(run):
 
 
 def test_killed(run):
-    """The file of a peer that was killed is removed when it is old; those of peers that live stay."""
+    """The file of a killed peer is removed when it is old; files of living peers remain."""
     run.start_master(silence_ms=1000, heartbeat_ms=100)
     peers = join(run, {}, {})
     peers[0].kill()
@@ -81,14 +81,14 @@ def test_killed(run):
     for name in os.listdir(run.local):
         os.utime(os.path.join(run.local, name), (time.time() - 100,) * 2, follow_symlinks=False)
     third = run.join(1, peers[1:])
-    equal(files(run.local), 2, "files of those who live")
+    equal(files(run.local), 2, "files of living peers")
     reduce([peers[1], third])
     equal(sockets([peers[1], third]), [TOGETHER, TOGETHER], "Unix sockets")
     equal([pipes(peers[1]), pipes(third)], [2, 2], "pipes")
 
 
 def test_squatted(run):
-    """A directory that others can reach costs the fast path, and a line in the log."""
+    """If others can access the directory, peers use TCP and log one line."""
     os.mkdir(run.local)
     os.chmod(run.local, 0o777)
     run.start_master()
@@ -120,8 +120,8 @@ def parents(path):
 
 
 def test_two_networks(run):
-    """With one directory, two network namespaces are two hosts: what the network does not let through stays
-    out."""
+    """With one directory, peers in two network namespaces use TCP as on two hosts: a network filter still
+    applies."""
     need_root()
     network = Network(2)
     run.at_exit.append(network.remove)
@@ -134,7 +134,7 @@ def test_two_networks(run):
 
 
 def test_two_containers(run):
-    """In one network namespace, with a /tmp each: they meet in a directory that both have, or use TCP."""
+    """Peers in one network namespace with separate /tmp connect in a shared directory, or use TCP."""
     need_root()
     container = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /tmp && exec "$0" "$@"']
     shared = os.path.join(os.getcwd(), f"local-{os.getpid()}")

@@ -163,7 +163,7 @@ UNEQUAL_FLOATS = 1 << 20  # 4 MiB
 
 
 def two_sites(far):
-    """Two sites of half of the peers each share a line to the other one."""
+    """Puts half of the peers into each of two sites, which have one line each."""
     half = UNEQUAL // 2
     for site in (1, 2):
         hosts = range(1 + (site - 1) * half, 1 + site * half)
@@ -173,7 +173,7 @@ def two_sites(far):
 
 
 def seconds_of_a_sum(far, tag):
-    """The median of five after one more, each from when the last peer enters."""
+    """Returns the median of five reductions after a first one, each timed from the entry of the last peer."""
     took_s = []
     for i in range(6):
         calls = [peer.start("reduce", tag + i, UNEQUAL_FLOATS, "f32", "sum", "const:1") for peer in far.peers]
@@ -197,8 +197,8 @@ def sums_on(run, prepare):
 
 
 def figure_shared_lines(run):
-    """Two sites of four peers, each with one line of 25 Mbit/s. A ring that crosses once each way takes 2.35 s; if all
-    pairs cross at once it is 5.4 s."""
+    """Two sites of four peers, each with one line of 25 Mbit/s. A ring that crosses once each way takes 2.35 s;
+    direct exchange over all pairs takes 5.4 s."""
     sums_on(run, two_sites)
 
 
@@ -209,7 +209,7 @@ def figure_bad_pair(run):
 
 
 def figure_equal(run):
-    """Eight peers of 100 Mbit/s that are all alike: what knowing the rates is worth."""
+    """Eight equal peers of 100 Mbit/s: the gain from known rates."""
     sums_on(run, lambda far: None)
 
 

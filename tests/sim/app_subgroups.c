@@ -4,7 +4,7 @@
  * the whole group, on the same tags. It is closed, or lives on over eras, and when it ends early it
  * is founded anew by those who remain. What is launched in it follows from its name and from how
  * many steps were made in it, so that it is the same at all; but some may be a chapter behind. That,
- * and a founding by lists that differ, ends by a deadline, and then who is told closes it. In half of
+ * and a founding by lists that differ, ends by a deadline, and then a member that learns of it closes it. In half of
  * the seeds some steps are sends between two members, which the others leave out.
  */
 #include "check.h"
@@ -215,10 +215,10 @@ static void follow(struct sim *sim, struct sim_peer *peer, const struct sim_circ
         sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
 }
 
-/* The step is a send, and who takes part follows from the step. */
+/* Returns true if the step is a send. The step determines the two participants. */
 static bool is_send(const struct sim *sim, uint64_t hash) { return sim->plan.pairs && hash % 100 < SENDS_PERCENT; }
 
-/* false: it is one of two others. Some members receive from anybody, and all that is sent to them has one form. */
+/* Returns false for a send of two others. Some members receive from any peer; all sends to one have one form. */
 static bool draw_send(const struct sim *sim, const struct sim_peer *peer, const struct sim_circle *circle,
                       uint64_t hash, struct sim_request *request)
 {

@@ -462,7 +462,7 @@ static void check_cause(struct sim *sim, const struct sim_peer *peer, const stru
     const struct subgroup_seen *seen = sim_subgroup_find(sim, &instance->lineage, instance->name.subgroup);
     if (seen != NULL && seen->ended_boot != 0)
         return;
-    if (instance->name.pair != 0) { /* the other one is no member any more */
+    if (instance->name.pair != 0) { /* the other one is no longer a member */
         if (pccl_peer_other_of(peer->machine, instance->name.pair) != NULL)
             sim_fail(sim, "I8 p%u: %s was aborted although nothing happened to the pair", peer->process.number,
                      sim_instance_text(&instance->name));

@@ -30,7 +30,7 @@ struct path_heard {
     struct pccl_id from, to;
     uint64_t rate, rtt_us, tested_us, figure_rtt_us;
     bool tested, unreachable; /* the last word is that of a test, not of data that flowed */
-    bool shared;              /* a rate was a part of a line */
+    bool shared;              /* a rate was measured on a shared line */
     bool doubtful;            /* somebody said that nothing gets through, in one direction or the other */
 };
 /* A test that a life of the master has asked for. */
@@ -85,7 +85,7 @@ bool sim_path_was_told(struct sim *sim, uint64_t boot, const struct pccl_id *fro
                        uint64_t rate, uint64_t rtt_us)
 {
     const struct path_heard *path = path_of(sim, boot, from, to);
-    /* The master may have forgotten a rate, and have heard of a part of the line since. */
+    /* The master may have dropped a rate, and received a rate of a shared line since. */
     return (rate == 0 || rate == path->rate || (path->shared && rate < path->rate)) &&
            (rtt_us == 0 || rtt_us == path->rtt_us || rtt_us == path->figure_rtt_us);
 }
@@ -139,7 +139,7 @@ static void heard_link(struct sim *sim, const struct sim_master *master, const s
     uint64_t rate = pccl_min_u64(up->rate, PCCL_RATE_MOST);
     path->shared = path->shared || up->shared != 0;
     if (rate == 0 || (up->shared != 0 && rate <= path->rate))
-        return; /* T4: a part of a line lowers no figure */
+        return; /* T4: a rate of a shared line lowers no figure */
     if (up->rtt_us != 0)
         path->figure_rtt_us = up->rtt_us;
     path->tested = false;

@@ -85,7 +85,7 @@ static void drop_link(struct sim_peer *peer, struct sim_link *link)
     *link = peer->links[--peer->link_count];
 }
 
-/* invalid: why a message over it was, or NULL. */
+/* invalid: reason why a message over it was invalid, or NULL. */
 static void end_link(struct sim *sim, struct sim_peer *peer, struct sim_link *link, enum pccl_link_end how,
                      bool purposely, const struct pccl_text *invalid)
 {
@@ -109,7 +109,7 @@ static void link_down(struct sim *sim, struct sim_peer *peer, struct sim_link *l
     end_link(sim, peer, link, how, purposely, NULL);
 }
 
-/* What came in the place of the next message. */
+/* Ends a link that has no next message. msg: link_bye, or NULL. */
 static void link_ended(struct sim *sim, struct sim_peer *peer, struct sim_link *link, const struct pccl_msg *msg)
 {
     const bool bye = msg != NULL && msg->type == PCCL_MSG_link_bye;

@@ -1,6 +1,6 @@
 /*
- * Members that lie in their reports, at a master that expels slow peers (PROTOCOL 9.8, 9.11): none of the others goes.
- * The reports are those of real machines; what a random liar can do to the comparison alone is in scenarios_verdicts.c.
+ * Members that lie in their reports, at a master that expels slow peers (PROTOCOL 9.8, 9.11): no other member leaves.
+ * Real machines send the reports; scenarios_verdicts.c tests the comparison alone against random liars.
  */
 #include "scenarios.h"
 #include "scenario_topology.h"
@@ -8,7 +8,7 @@
 
 enum { LIMIT_S = 5, LONG_S = 3 * LIMIT_S, SOUND_MS = 40, SLOW_MS = 100, FAST_MS = 1, MIB = 8 };
 
-/* A report of the last second. */
+/* A report of one second. */
 struct report {
     struct pccl_msg_sight sight;
     struct pccl_seen_link links[PCCL_SIGHT_LINKS_MAX];
@@ -22,15 +22,13 @@ static struct report report_of(uint32_t took_ms)
             .window_ms = 1000, .operations = 4, .took_us = 4000 * (uint64_t)took_ms, .took_squares = 4 * took * took}};
 }
 
-/* Adds a link that is busy for so long for each MiB. */
+/* Adds a link with this busy time for each MiB. */
 static void add(struct report *report, const struct sim_peer *to, uint32_t ms)
 {
-    scenario_add_seen(report->links, &report->sight.links_count,
-                      (struct pccl_seen_link){.peer = to->id,
-                                              .bytes = MIB << 20,
-                                              .busy_us = MIB * 1000 * ms,
-                                              .rtt_us = 1000,
-                                              .lately_us = 1500});
+    scenario_add_seen(
+        report->links, &report->sight.links_count,
+        (struct pccl_seen_link){
+            .peer = to->id, .bytes = MIB << 20, .busy_us = MIB * 1000 * ms, .rtt_us = 1000, .lately_us = 1500});
 }
 
 static void tell(struct sim *sim, struct sim_peer *peer, struct report *report)
@@ -39,7 +37,7 @@ static void tell(struct sim *sim, struct sim_peer *peer, struct report *report)
     (void)sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &report->sight});
 }
 
-/* What an honest member reports: its link of the ring, or those to all. */
+/* Sends the report of an honest member: its link in the ring, or its links to all. */
 static void tell_truth(struct sim *sim, uint32_t i, uint32_t count, bool mesh)
 {
     struct report report = report_of(225);
@@ -51,7 +49,7 @@ static void tell_truth(struct sim *sim, uint32_t i, uint32_t count, bool mesh)
 
 static bool is_out(const struct sim_peer *peer) { return peer->machine->state == PCCL_PEER_OVER; }
 
-/* The first `honest` members of `count`; the others lie. */
+/* Starts `count` members and a master that expels slow peers. Members from `honest` on lie. */
 static void begin_group(struct sim *sim, uint32_t honest, uint32_t count)
 {
     struct pccl_master_config *config;
@@ -80,7 +78,7 @@ static uint32_t verdicts_of(const struct sim_peer *peer)
     return found;
 }
 
-/* One report that names a peer eight times; then it is another one's turn. */
+/* A report names one peer eight times; then another member sends such a report. */
 void scenario_accuser_repeats(struct sim *sim)
 {
     begin_group(sim, 3, 4);
@@ -101,8 +99,8 @@ void scenario_accuser_repeats(struct sim *sim)
 }
 
 /*
- * Two of five say that all links to a third one are slow, where each pair has a link but operations go around the ring.
- * Then one more says so for a moment.
+ * Two of five report that all links to a third one are slow. Each pair has a link, but operations go around the ring.
+ * Then one more member reports the same for a moment.
  */
 void scenario_accusers_of_a_receiver(struct sim *sim)
 {
@@ -126,7 +124,7 @@ void scenario_accusers_of_a_receiver(struct sim *sim)
     }
 }
 
-/* The same of links that no operation uses, as the group is too large for one between each pair. */
+/* The same for links that no operation uses, as the group is too large for links between all pairs. */
 void scenario_accusers_without_links(struct sim *sim)
 {
     begin_group(sim, MANY - 2, MANY);
@@ -144,7 +142,7 @@ void scenario_accusers_without_links(struct sim *sim)
     }
 }
 
-/* Two of five say that they send very fast, while the one that does send is as fast as ever. */
+/* Two of five report that they send very fast, while the member that does send has its usual rate. */
 void scenario_accusers_of_a_sender(struct sim *sim)
 {
     begin_group(sim, 3, 5);
@@ -178,7 +176,7 @@ void scenario_accuser_with_many_links(struct sim *sim)
     }
 }
 
-/* One of two says that operations take it longer: that is a verdict, and not enough. With a third one it is. */
+/* One of two reports longer operations: a verdict that does not suffice. With a third member it does. */
 void scenario_accuser_of_two(struct sim *sim)
 {
     begin_group(sim, 1, 2);
@@ -191,7 +189,7 @@ void scenario_accuser_of_two(struct sim *sim)
     MUST(sim, verdicts_of(p[0]) == 1);
 }
 
-/* It accuses each of the others in turn, then itself. It goes. */
+/* A member accuses each of the others in turn, then itself, and is expelled. */
 void scenario_accuser_of_itself(struct sim *sim)
 {
     begin_group(sim, 3, 4);
@@ -209,7 +207,7 @@ void scenario_accuser_of_itself(struct sim *sim)
     MUST(sim, is_out(p[3]) && sim->master->machine->member_count == 3);
 }
 
-/* Two stall, as both report: one goes, and the other one when the limit has passed again. */
+/* Two stall and report it: one is expelled, and the other one after a second limit. */
 void scenario_slow_peers_one_by_one(struct sim *sim)
 {
     uint64_t gone_us = 0;

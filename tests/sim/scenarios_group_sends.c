@@ -1,4 +1,4 @@
-/* Scenarios of sends in subgroups: they end with their subgroup, and meet nothing beside it. */
+/* Scenarios of sends in subgroups: they end with their subgroup, and match no receive outside it. */
 #include "master/roster.h"
 #include "scenarios.h"
 #include "wire/subgroup.h"
@@ -34,7 +34,7 @@ static uint64_t found(struct sim *sim, uint32_t who)
     return name;
 }
 
-/* What differs in its step differs in its form, too. other: -1: anybody. */
+/* Returns a request. Requests of different steps have different forms. other: -1: anybody. */
 static struct sim_request ask(uint64_t name, int other, bool sends, uint64_t step, bool tiny)
 {
     return (struct sim_request){.subgroup = name,
@@ -100,8 +100,8 @@ static void nothing_is_left(struct sim *sim, uint32_t peers)
 }
 
 /*
- * Whoever closes it: what one end has launched, what moves, and what one end has done, is over for all. What was
- * committed before stays so, and what is launched later is refused. A pair beside the subgroup goes on.
+ * Each member closes the subgroup in turn. Operations that only one end has launched, that move data, or that one end
+ * has done, end for all. Committed ones remain committed, later launches are refused. A pair outside continues.
  */
 void scenario_group_sends_close(struct sim *sim)
 {
@@ -153,7 +153,7 @@ void scenario_group_sends_apart(struct sim *sim)
         for (uint32_t i = 0; i < 4; i++)
             out[i] = send(sim, names[i], 0, 1, 1 + i, tiny);
         scenario_run_ms(sim, 20);
-        for (uint32_t i = 4; i-- > 0;) /* those that are last come first */
+        for (uint32_t i = 4; i-- > 0;) /* the last ones first */
             in[i] = receive(sim, names[i], 1, open ? -1 : 0, 1 + i, tiny);
         for (uint32_t i = 0; i < 4; i++)
             must_meet(sim, 0, out[i], 1, in[i]);
@@ -164,9 +164,9 @@ void scenario_group_sends_apart(struct sim *sim)
         for (uint32_t i = 0; i < 4; i++)
             must_meet(sim, 0, out[i], 1, in[i]);
     }
-    MUST(sim, refused(sim, names[1], 0, 2) == PCCL_ARGUMENT); /* who is not in it */
+    MUST(sim, refused(sim, names[1], 0, 2) == PCCL_ARGUMENT); /* that peer is not in it */
     const struct sim_request sum = {.subgroup = names[1], .tag = TAG, .step = 1, .tiny = true, .count = 2};
-    struct pccl_peer_op *out = send(sim, names[1], 0, 1, 1, true); /* nor does it stand in the way of the tag */
+    struct pccl_peer_op *out = send(sim, names[1], 0, 1, 1, true); /* and it does not block the tag */
     struct pccl_peer_op *all[] = {scenario_ask(sim, p[0], &sum), scenario_ask(sim, p[1], &sum)};
     struct pccl_peer_op *in = receive(sim, names[1], 1, 0, 1, true);
     must_meet(sim, 0, out, 1, in);
@@ -179,7 +179,7 @@ void scenario_group_sends_apart(struct sim *sim)
     must_meet(sim, 0, out, 1, in);
 }
 
-/* One of three in it dies: what the others send each other in it ends, with the reason; beside it, it does not. */
+/* One of its three members dies: sends of the others in it end, with the reason; sends outside it do not. */
 void scenario_group_sends_death(struct sim *sim)
 {
     for (uint32_t turn = 0; turn < 2; turn++) {
@@ -212,8 +212,8 @@ void scenario_group_sends_death(struct sim *sim)
 }
 
 /*
- * One of three does not come back. What is sent in the subgroup of the three ends; in that of two, and in the whole
- * group, it goes on, and what one end knows to be committed is so for the other.
+ * One of three does not reconnect. Sends in the subgroup of the three end. Sends in the subgroup of two and in the
+ * whole group continue, and a send that is committed at one end is committed at the other.
  */
 void scenario_group_sends_restart(struct sim *sim)
 {
@@ -262,7 +262,7 @@ static uint64_t pair_of(const struct sim *sim, uint32_t source, uint32_t destina
                           pccl_master_find(m, &p[destination]->id)->admitted);
 }
 
-/* An operation of a subgroup that lives no more is ignored; any other that is not its sender's is the end of that. */
+/* An operation of an ended subgroup is ignored. A member that reports another pair's operation is removed. */
 void scenario_group_sends_liars(struct sim *sim)
 {
     scenario_cluster(sim, p, 8, 1);
@@ -271,7 +271,7 @@ void scenario_group_sends_liars(struct sim *sim)
         {.subgroup = own ^ 1, .pair = pair_of(sim, 7, 0), .joint = joint, .tag = TAG},
         {.subgroup = PCCL_FOUNDING, .pair = pair_of(sim, 7, 0), .joint = joint, .tag = TAG}};
     const struct pccl_instance lies[] = {
-        {.subgroup = own, .pair = pair_of(sim, 7, 0), .joint = joint, .tag = TAG}, /* who receives is not in it */
+        {.subgroup = own, .pair = pair_of(sim, 7, 0), .joint = joint, .tag = TAG}, /* the receiver is not in it */
         {.subgroup = name, .pair = pair_of(sim, 6, 0), .joint = joint, .tag = TAG},
         {.subgroup = name, .pair = pair_of(sim, 0, 1), .joint = joint, .tag = TAG}};
     struct pccl_peer_op *open = send(sim, name, 0, 1, 1, true);

@@ -376,11 +376,11 @@ void scenario_lying_witness(struct sim *sim)
     scenario_commit_all(sim, p, 3, 1, 1);
 }
 
-/* The same of three, whose ports the master cannot reach: its word alone removes one of them, at most. */
+/* The same for three peers whose ports the master cannot reach: one report alone removes at most one of them. */
 void scenario_lying_witness_of_many(struct sim *sim)
 {
     scenario_cluster(sim, p, 5, 1);
-    scenario_lie(sim, p[1]); /* rightly or not, it goes */
+    scenario_lie(sim, p[1]); /* it is removed, also if the report is false */
     for (uint32_t i = 1; i < 4; i++) {
         pccl_master_find(sim->master->machine, &p[i]->id)->verified = false;
         lose(sim, p[0], p[i], PCCL_LINK_CLOSED);
@@ -395,8 +395,8 @@ void scenario_lying_witness_of_many(struct sim *sim)
 }
 
 /*
- * After a restart of the master a member reports that those are dead who come back a moment later. It is believed of
- * one only, so the others are waited for.
+ * After a restart of the master a member reports peers as dead that reconnect a moment later. The master believes this
+ * of one only, and waits for the others.
  */
 void scenario_lying_witness_of_a_restart(struct sim *sim)
 {

@@ -333,7 +333,7 @@ static void report_pairs(struct sim *sim, telling *tell, uint64_t within, uint64
                 tell(sim, p[i], &p[k]->id, FAR_US, crossing);
 }
 
-/* Updates. Returns true if the view has changed. All members have its cost data, which I1 checks. */
+/* Updates. Returns true if the view has changed. I1 checks that all members have its cost data. */
 static bool updates(struct sim *sim)
 {
     struct pccl_epoch view = p[0]->machine->view;
@@ -349,8 +349,8 @@ static bool mesh_is(uint64_t rate, uint64_t share)
 }
 
 /*
- * The cost data count all flows over the line of a site. A link that shows a part of a line keeps its figure, also
- * when it was dialed again; one that alone shows less loses it, and so the link that has become slow is found.
+ * The cost data count all flows over the line of a site. A link measured on a shared line keeps its figure, also
+ * after it was dialed again. A link measured alone takes the lower rate, so a link that became slow is found.
  */
 void scenario_shared_lines(struct sim *sim)
 {
@@ -371,13 +371,13 @@ void scenario_shared_lines(struct sim *sim)
     MUST(sim, updates(sim) && mesh_is(CROSSING / 20, CROSSING / 20));
     sim_peer_measured_share(sim, p[0], &p[SITE]->id, FAR_US, 2 * CROSSING);
     MUST(sim, updates(sim) && mesh_is(CROSSING, CROSSING / flows));
-    /* A restarted master hears of it again. */
+    /* A restarted master receives it again. */
     sim_master_crash(sim, false);
     sim_master_start(sim);
     WAIT(sim, 3000, sim->master->machine->member_count == 2 * SITE);
     scenario_run_ms(sim, 200);
     MUST(sim, !updates(sim) && mesh_is(CROSSING, CROSSING / flows));
-    /* A member that lies changes what all plan with. */
+    /* A member that lies changes the figures of all plans. */
     for (uint32_t i = 1; i < 2 * SITE; i++)
         sim_peer_measured(sim, p[0], &p[i]->id, FAR_US, i == 1 ? 1 : UINT64_MAX);
     MUST(sim, updates(sim) && mesh_is(1, 1));

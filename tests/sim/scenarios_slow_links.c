@@ -25,7 +25,7 @@ static uint64_t *pace_of(const struct sim_peer *from, const struct sim_peer *to)
     return &pace_us[from->process.host][to->process.host];
 }
 
-/* A second of operations, around the ring or over all links, as all report it. */
+/* Sends the reports of all members for one second of operations, around the ring or over all links. */
 static void work_over(struct sim *sim, uint32_t count, bool directly)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -329,7 +329,7 @@ static bool is_of_an_end(const struct sim_peer *peer)
     return false;
 }
 
-/* A verdict names one of the fast peers as slow. */
+/* Returns true if a verdict names one of the fast peers as slow. */
 static bool is_fast_one_accused(const struct sim_peer *slow)
 {
     uint32_t told;
@@ -343,8 +343,8 @@ static bool is_fast_one_accused(const struct sim_peer *slow)
 }
 
 /*
- * One of four peers has a tenth of the others' rate, whose links to one another show parts of their lines. Only that
- * peer is accused, around the ring and directly; and so is a link between two of the others that becomes slow.
+ * One of four peers has a tenth of the rate of the others, whose links to one another share their lines. Verdicts name
+ * only that peer, around the ring and directly; and a link between two of the others once it becomes slow.
  */
 void scenario_slow_peer_among_fast(struct sim *sim)
 {
@@ -389,7 +389,7 @@ void scenario_slow_links_of_two_sites(struct sim *sim)
     MUST(sim, changes > 0);
 }
 
-/* All that p[1] sends, or gets, is slow around the ring, of which each link is tried: it goes, and nobody else. */
+/* All that p[1] sends, or receives, is slow. The ring tries each link: only p[1] is expelled. */
 static void end_of_ring_goes(struct sim *sim, uint32_t count, bool sends)
 {
     begin(sim, count);

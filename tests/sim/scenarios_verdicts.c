@@ -147,7 +147,7 @@ static void add_waits(struct world *world, uint32_t i, struct pccl_msg_sight *si
                                 .for_ms = for_ms};
 }
 
-/* What this peer tells of the last second; of its links only if it sends. */
+/* Takes the report of this peer for the last second; with links only if it sends. */
 static void report_links(struct world *world, uint32_t i, bool planted, uint32_t for_ms, bool sends)
 {
     struct pccl_seen_link links[PCCL_SIGHT_LINKS_MAX];
@@ -411,7 +411,7 @@ void scenario_verdicts_lies(struct sim *sim)
     pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
 }
 
-/* What a liar claims in this second: of its links and operations anything, but in a valid report. */
+/* Takes the report of a liar for this second: valid, with arbitrary figures of links and operations. */
 static void report_lie(struct world *world, uint32_t i)
 {
     static const uint32_t busy_us[] = {100, 20000, 250000, 600000, 990000}, took_us[] = {1000, 40000, 230000, 5000000};
@@ -433,8 +433,8 @@ static void report_lie(struct world *world, uint32_t i)
 }
 
 /*
- * Some lie, each always of the same ones; the others, who are most, report what is: nothing is wrong. Some have no data
- * to send. Whatever is suspected, none of them could be expelled for it.
+ * Some members lie, each always about the same peers; the others, a majority, report the truth: no peer is slow. Some
+ * have no data to send. No suspicion suffices to expel an honest member.
  */
 void scenario_verdicts_of_liars(struct sim *sim)
 {
@@ -443,7 +443,7 @@ void scenario_verdicts_of_liars(struct sim *sim)
         struct world world;
         begin(sim, &world, seed, NOTHING);
         uint32_t liars = 1 + (uint32_t)pccl_prng_below(&world.prng, (world.peers - 1) / 2);
-        bool alone = pccl_prng_chance(&world.prng, 300000); /* of the honest only one reports links */
+        bool alone = pccl_prng_chance(&world.prng, 300000); /* only one honest member reports links */
         world.stride = 1 + (uint32_t)pccl_prng_below(&world.prng, 4);
         for (uint32_t k = 0; k < REPORTS; k++) {
             for (uint32_t i = 0; i < liars; i++)
@@ -641,7 +641,7 @@ void scenario_slow_peer_is_known(struct sim *sim)
     MUST(sim, is_out(start_namesake(sim, 1, 1)));
 }
 
-/* Nobody has chosen its name, so nobody is taken for it: it may come again at once, and so may others of its host. */
+/* Its name was not chosen, so it is not recognized: it may join again at once, and so may others of its host. */
 void scenario_slow_peer_without_name(struct sim *sim)
 {
     scenario_cluster(sim, &p[1], 3, 1);

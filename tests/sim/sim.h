@@ -436,7 +436,7 @@ void sim_peer_tell(struct sim *sim, struct sim_peer *peer, struct pccl_peer_even
 bool sim_peer_runs(const struct sim_peer *peer); /* alive, not stopped, machine there */
 /* Ends links as silent when nothing has arrived for too long. */
 void sim_peer_watch_links(struct sim *sim);
-/* Its driver finds an invalid message of the other one on the link that it has dialed, if that is up. false: it is not.
+/* Simulates an invalid message of the other peer on the link that this one dialed. Returns false if it is not up.
  */
 bool sim_peer_reject_link(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other);
 /* Open links between two living processes, in either direction. */
@@ -475,8 +475,8 @@ struct sim_request {
     uint8_t budget_percent;
     const char *label; /* NULL: none */
     uint32_t timeout_ms;
-    uint64_t deadline_us; /* of the attempt that it repeats; 0: none */
-    bool counted;         /* it counts on the members as of the last call, though its form does not depend on them */
+    uint64_t deadline_us; /* deadline of the attempt that it repeats; 0: none */
+    bool counted;         /* it requires the members of the last call, although its form does not depend on them */
     const struct pccl_id *members; /* ... it counts on these instead */
     uint32_t member_count;
     uint32_t root;              /* where there is one: which of the members */
@@ -585,7 +585,7 @@ void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op 
 void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 void sim_bulk_restart(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 void sim_bulk_peer_gone(struct sim *sim, struct sim_peer *peer);
-/* invalid: for a message that was invalid. */
+/* invalid: because of an invalid message. */
 void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other, bool invalid);
 /* For scenarios: this peer's part is complete; or it fails. */
 void sim_bulk_finish(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);

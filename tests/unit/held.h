@@ -55,7 +55,7 @@ static inline void assert_held(struct held before)
     assert_int_equal(now.mappings, before.mappings);
 }
 
-/* Once another thread has closed descriptors that nobody wants. */
+/* Waits until another thread has closed the unwanted descriptors. */
 static inline void assert_held_soon(struct held before)
 {
     while (held_now().descriptors > before.descriptors)

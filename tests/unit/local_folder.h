@@ -1,4 +1,4 @@
-/* Shared by unit tests: a directory for local sockets, which goes with the test. */
+/* Shared by unit tests: a directory for local sockets, which the test removes. */
 #ifndef PCCL_TESTS_UNIT_LOCAL_FOLDER_H
 #define PCCL_TESTS_UNIT_LOCAL_FOLDER_H
 

@@ -376,7 +376,7 @@ static void found(void *argument)
     founding->result = pcclCreateGroup(founding->comm, founding->ids, 2, NULL, &founding->group);
 }
 
-/* Ranks are those of the group, and so are tags; what waits ends when it is closed. */
+/* Ranks and tags belong to the group; waiting operations end when it is closed. */
 static void a_group_sends_by_its_own_ranks(void **state)
 {
     struct world *world = *state;

@@ -453,7 +453,7 @@ static void links_are_measured_as_data_flows(void **state)
     end(&cluster);
 }
 
-/* What a link carries while others have a part of the line is reported as such, and lowers no rate. */
+/* A rate measured on a shared line is reported as shared, and lowers no rate. */
 static void a_part_of_a_line_is_no_rate(void **state)
 {
     enum { RING_COUNT = 4 << 20, DIRECT_COUNT = 300000, RUNS_MOST = 30 };

@@ -501,7 +501,7 @@ static void has(const char *words, const char *part)
         fail_msg("'%s' is not in '%s'", part, words);
 }
 
-/* The node says why it closes, and nothing else on this connection. */
+/* The node sends its reason, and nothing else, on this connection. */
 static void hear_rejection(int bare, const char *part)
 {
     struct pccl_msg msg;

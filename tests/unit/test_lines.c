@@ -1,4 +1,4 @@
-/* topology/lines: what links carry while all of them are in use. */
+/* topology/lines: rates of links while all of them are in use. */
 #include "core/prng.h"
 #include "topology/lines.h"
 
@@ -42,11 +42,11 @@ static void a_members_line_is_shared_by_its_links(void **state)
             struct pccl_pairs pairs = even(count, 100 * MBIT, rtt_us);
             assert_int_equal(pccl_pairs_share(&pairs), 100 * MBIT / (count - 1));
             for (uint32_t k = 0; k + 1 < count; k++)
-                pairs.rates[count - 1][k] = 10 * MBIT; /* what one sends */
+                pairs.rates[count - 1][k] = 10 * MBIT; /* sent by one member */
             assert_int_equal(pccl_pairs_share(&pairs), 10 * MBIT / (count - 1));
             pairs = even(count, 100 * MBIT, rtt_us);
             for (uint32_t k = 0; k + 1 < count; k++)
-                pairs.rates[k][count - 1] = 20 * MBIT; /* what one receives */
+                pairs.rates[k][count - 1] = 20 * MBIT; /* received by one member */
             assert_int_equal(pccl_pairs_share(&pairs), 20 * MBIT / (count - 1));
         }
 }
@@ -74,7 +74,7 @@ static void a_sites_line_is_shared_by_all_links_that_cross_it(void **state)
     assert_int_equal(pccl_pairs_share(&pairs), 25 * MBIT);
 }
 
-/* Links that cross as fast as others share no line that is narrower than those of the members. */
+/* Links that cross as fast as others share no line that is narrower than the lines of the members. */
 static void fast_links_between_sites_share_no_line(void **state)
 {
     (void)state;
@@ -95,7 +95,7 @@ static void sites_are_connected_by_short_round_trips(void **state)
     assert_int_equal(pccl_pairs_share(&pairs), 100 * MBIT / 7);
 }
 
-/* Without sites of several members the lines hold up no more than what the ring's slowest link says of all lines. */
+/* Without sites of several members the lines add no limit below the ring's slowest link. */
 static void without_sites_the_ring_says_as_much(void **state)
 {
     (void)state;

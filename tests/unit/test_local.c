@@ -1,6 +1,6 @@
 /*
- * net/local: who may be in the directory, where its files lead, which of them are removed, and descriptors that nobody
- * wants: the sockets that are passed would be waited for longer than a test may take.
+ * net/local: which users have access to the directory, where its files lead, which files are removed; and unwanted
+ * descriptors: closing the passed sockets would take longer than a test may take.
  */
 #ifndef __linux__
 int main(void) { return 0; }
@@ -25,7 +25,7 @@ int main(void) { return 0; }
 enum {
     ANOTHER_USER = 65534,
     LINGER_S = 3600,
-    OLD_S = 100,      /* for a file without a process */
+    OLD_S = 100,      /* age of a file without a process */
     PASS_RIGHTS = 83, /* SO_PASSRIGHTS */
     PASSED_MAX = 253, /* with one message */
 };
@@ -94,7 +94,7 @@ static void it_is_of_this_user(void **state)
     local_folder_remove(&folder);
 }
 
-/* A directory of this user's own may be at the end of the link, and not for this. */
+/* The link may lead to a directory of this user that has another purpose. */
 static void nothing_else_is_followed_or_opened(void **state)
 {
     struct local_folder folder;
@@ -113,7 +113,7 @@ static void nothing_else_is_followed_or_opened(void **state)
 
 /* ---- the default directory ---- */
 
-/* With a /tmp of its own. */
+/* Runs with a private /tmp. */
 static void in_a_child(void (*run)(void))
 {
     int status;
@@ -166,7 +166,7 @@ static void choose(void)
     EXPECT(setenv("XDG_RUNTIME_DIR", "run", 1) == 0 && opens(&reason));
     EXPECT(rmdir("/tmp/run/pccl") == 0 && chown("/tmp/run", ANOTHER_USER, ANOTHER_USER) == 0);
     EXPECT(setenv("XDG_RUNTIME_DIR", "/tmp/run", 1) == 0 && opens(&reason) && !exists("/tmp/run/pccl"));
-    /* what others can do in /tmp */
+    /* as other users can do in /tmp */
     EXPECT(chown("/tmp/pccl-0", ANOTHER_USER, ANOTHER_USER) == 0 && !opens(&reason));
     EXPECT(strstr(reason.bytes, "/tmp/pccl-0: owned by user 65534") != NULL);
     EXPECT(rmdir("/tmp/pccl-0") == 0 && symlink("/tmp/run", "/tmp/pccl-0") == 0 && !opens(&reason));
@@ -178,7 +178,7 @@ static void it_is_in_the_runtime_directory_or_in_tmp(void **state)
     in_a_child(choose);
 }
 
-/* It says that it is root's, of mode 700, and answers nothing: no process serves it. */
+/* The file system reports root and mode 700, and does not answer: no process serves it. */
 static void mount_another_users(void)
 {
     char options[100];
@@ -249,7 +249,7 @@ static void dial_from_another_network(void *argument)
     elsewhere->is_reached = pccl_local_dial(&elsewhere->folder->local, &id, &dialed) == 0;
 }
 
-/* The path leads there, and what the network between the two lets through may be nothing. */
+/* The path leads there, although the network between the two may be cut. */
 static void a_peer_in_another_network_is_not_reached(void **state)
 {
     struct local_folder folder;
@@ -316,7 +316,7 @@ static void a_file_that_is_left_is_removed_when_it_is_old(void **state)
     int listening = listen_in(&folder);
     make_all_old(&folder);
     look_again(&folder);
-    assert_true(is_reached(&folder)); /* however old: its process lives */
+    assert_true(is_reached(&folder)); /* regardless of its age: its process lives */
     close(listening);                 /* as the system does at the end of a process */
     look_again(&folder);
     assert_int_equal(files(&folder), 0);
@@ -384,7 +384,7 @@ static void end(struct pair *p)
     local_folder_remove(&p->folder);
 }
 
-/* A TCP socket whose last owner waits when it closes it: its other end does not read. */
+/* Creates a TCP socket whose last close() waits: its other end does not read. */
 static int lingering(struct pair *p)
 {
     struct linger linger = {.l_onoff = 1, .l_linger = LINGER_S};
@@ -401,7 +401,7 @@ static int lingering(struct pair *p)
     return sender;
 }
 
-/* The same one `copies` times; no owner is left but the message. false: refused, with errno. */
+/* Passes it `copies` times and closes its own copy. Returns false with errno if refused. */
 static bool pass(struct pair *p, uint32_t copies)
 {
     union {
@@ -500,7 +500,7 @@ static void nothing_waits_for_them(void **state)
 
 static void close_listening(void *argument) { pccl_socket_close(*(uv_os_sock_t *)argument); }
 
-/* The system closes the connections that were not accepted, with what was passed to them, and waits. */
+/* The system closes the connections that were not accepted, with the passed descriptors, and waits. */
 static void a_close_that_waits_holds_no_lock(void **state)
 {
     static struct pair p; /* the thread does not end */

@@ -581,7 +581,7 @@ static void hubs_are_for_what_the_ring_relays(void **state)
         }
 }
 
-/* On a long path, above 256 KiB, one unknown link keeps all from exchanging directly. */
+/* On a long path, above 256 KiB, one unknown link prevents direct exchange. */
 static void unknown_rates_are_no_reason_to_go_directly(void **state)
 {
     (void)state;
@@ -600,13 +600,13 @@ static void unknown_rates_are_no_reason_to_go_directly(void **state)
         assert_int_equal(make_for(PCCL_BROADCAST, 1 << 18, PCCL_F32, 8, 0, guesses[i]).algorithm, PCCL_CHAIN);
         assert_int_equal(make_for(PCCL_ALL_GATHER, 1 << 18, PCCL_F32, 8, 0, guesses[i]).algorithm, PCCL_GATHER_RING);
     }
-    /* Where the ring relays it has more to send over any line. */
+    /* If the ring relays, it sends more over any line. */
     assert_int_equal(make_for(PCCL_ALL_TO_ALL, 1 << 18, PCCL_F32, 8, 0, &no_mesh_rate).algorithm, PCCL_EXCHANGE_DIRECT);
     assert_int_equal(make((64 << 10) + 1, PCCL_F32, 8, 0, &known).algorithm, PCCL_DIRECT);
     assert_int_equal(make((64 << 10) + 1, PCCL_F32, 8, 0, &near).algorithm, PCCL_DIRECT);
 }
 
-/* What pairs carry at once counts where all of them send; what a pair carries alone where only those of the root do. */
+/* The share counts where all pairs send; the rate of a pair alone where only pairs with the root send. */
 static void a_line_that_pairs_share_holds_direct_exchange_up(void **state)
 {
     (void)state;

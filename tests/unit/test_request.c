@@ -1,6 +1,6 @@
 /*
- * What callers ask for, as a request: every kind of operation with every value in every member that it may not use.
- * What is accepted is the same whatever these hold, and its messages can be decoded.
+ * Requests of callers: every kind of operation with every value in every member that it may not use. An accepted
+ * request does not depend on these members, and its messages can be decoded.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static const pcclCoalescedTensor_t tensors[] = {{input, result, ELEMENTS, pcclFl
 static const pcclPart_t parts[] = {{input, sizeof input}};
 static pcclBlobs_t blobs;
 
-/* Whether a kind uses a member; without it, the member may hold anything. */
+/* Flags: the kind uses the member. A member that is not used may hold any value. */
 struct kind {
     const char *name;
     enum pccl_collective collective;
@@ -68,7 +68,7 @@ static struct pccl_asked asked_of(const struct kind *kind, const pcclCollectiveO
     return asked;
 }
 
-/* Without what is allocated for each. */
+/* Compares requests without their allocated memory. */
 static struct pccl_request comparable(struct pccl_request request)
 {
     pccl_api_request_free(&request);
@@ -129,7 +129,7 @@ static void what_a_kind_does_not_use_changes_nothing(void **state)
     }
 }
 
-/* All that depends on members is filled in at the launch; here as if the peer was the root. */
+/* Fills in what the launch derives from the members, as if the peer was the root. */
 static struct pccl_descriptor launched(const struct pccl_request *request)
 {
     struct pccl_descriptor descriptor = request->descriptor;
@@ -153,7 +153,7 @@ static bool makes_valid_messages(const struct pccl_asked *asked, struct pccl_tex
     return valid;
 }
 
-/* Also of arguments that are used: they are refused, or they can be sent. */
+/* Any values of used arguments, too, are refused or can be sent. */
 static void what_is_accepted_can_be_sent(void **state)
 {
     (void)state;

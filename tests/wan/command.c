@@ -10,11 +10,11 @@
 const char command_help[] = "  rate MBIT            of every port, both ways; 0: unlimited\n"
                             "  rate P MBIT          of one port\n"
                             "  rate I J MBIT        from port I to port J, besides that of the ports; 0: unlimited\n"
-                            "  up P MBIT            of what port P sends\n"
-                            "  down P MBIT          of what port P receives\n"
+                            "  up P MBIT            limits the data that port P sends\n"
+                            "  down P MBIT          limits the data that port P receives\n"
                             "  site P S             puts port P into site S, 1 to 8; 0: into none\n"
-                            "  siteup S MBIT        shared by all that the ports of site S send to other sites\n"
-                            "  sitedown S MBIT      shared by all that they receive from there\n"
+                            "  siteup S MBIT        limits all data from the ports of site S to other sites\n"
+                            "  sitedown S MBIT      limits all data that they receive from there\n"
                             "  delay [I J] MS       one way, of all pairs or of one\n"
                             "  loss [I J] PERCENT   of segments\n"
                             "  queue KIB            of each port and pair\n"
@@ -128,7 +128,7 @@ static bool is_site(const struct call *call, double number, int least)
 {
     if (number >= least && number <= NETWORK_SITES_MAX && floor(number) == number)
         return true;
-    return refuse(call, "%g is no site; there are 1 to %d", number, NETWORK_SITES_MAX);
+    return refuse(call, "invalid site %g: expected 1 to %d", number, NETWORK_SITES_MAX);
 }
 
 static bool set_site(const struct call *call)

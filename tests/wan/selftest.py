@@ -246,50 +246,50 @@ STANDSTILL_MBIT = 1e-6  # a datagram takes minutes
 
 
 def nothing_has_come(receiver):
-    """To be asked when something that was sent later, and takes as long, has arrived."""
+    """Checks that nothing has arrived. Call after the arrival of a later datagram with the same delay."""
     receiver.setblocking(False)
     try:
-        raise AssertionError(f"{receiver.recv(100)} has arrived over a line that stands still")
+        raise AssertionError(f"{receiver.recv(100)} has arrived over a stopped line")
     except BlockingIOError:
         pass
     receiver.settimeout(DEADLINE)
 
 
 def test_one_way_rates(wan):
-    """What a port sends and what it receives have rates of their own."""
+    """A port has separate rates for sent and for received data."""
     one, other = datagrams(wan, 0, 1)
     wan.set_one_way(100, STANDSTILL_MBIT, 1)
     one.sendto(b"later", other.getsockname())
-    check(arrives(other, one), "what the port sends is not held up")
+    check(arrives(other, one), "the data that the port sends is not delayed")
     nothing_has_come(other)
     wan.set_one_way(STANDSTILL_MBIT, 100, 1)
-    equal(other.recv(100), b"later", "what arrives when the port receives again")
+    equal(other.recv(100), b"later", "data after the port receives again")
     other.sendto(b"later", one.getsockname())
-    check(arrives(one, other), "what the port receives is not held up")
+    check(arrives(one, other), "the data that the port receives is not delayed")
     nothing_has_come(one)
     wan.set_one_way(100, 100, 1)
-    equal(one.recv(100), b"later", "what arrives when the port sends again")
+    equal(one.recv(100), b"later", "data after the port sends again")
     for each in (one, other):
         each.close()
 
 
 def test_sites(wan):
-    """The ports of a site share its lines; what stays inside passes neither, and up is not down."""
+    """The ports of a site share its uplink and its downlink; frames within the site pass neither."""
     first, second = datagrams(wan, 0, 2)
     outside, unused = datagrams(wan, 1, 0)
     wan.set_site(1, STANDSTILL_MBIT, 0, (0, 2))
     for sender in (first, second):
         sender.sendto(b"later", outside.getsockname())
-    check(arrives(first, second) and arrives(second, first), "what stays in the site is not held up")
-    check(arrives(outside, first), "what comes into the site is not held up")
+    check(arrives(first, second) and arrives(second, first), "data within the site is not delayed")
+    check(arrives(outside, first), "data to the site is not delayed")
     nothing_has_come(outside)
     wan.set_site(1, 0, STANDSTILL_MBIT, (0, 2))
-    equal([outside.recv(100), outside.recv(100)], 2 * [b"later"], "what arrives when the site's uplink is open")
+    equal([outside.recv(100), outside.recv(100)], 2 * [b"later"], "data after the site's uplink opens")
     outside.sendto(b"later", second.getsockname())
-    check(arrives(first, outside), "what leaves the site is not held up")
+    check(arrives(first, outside), "data from the site is not delayed")
     nothing_has_come(second)
     wan.set_site(1, 20, 40, (0, 2))
-    equal(second.recv(100), b"later", "what arrives when the site's downlink is open")
+    equal(second.recv(100), b"later", "data after the site's downlink opens")
     for each in (first, second, outside, unused):
         each.close()
     for there, mbit in (((0, 1), (2, 1)), 20), (((1, 0), (1, 2)), 40):
@@ -301,7 +301,7 @@ def test_sites(wan):
 
 
 def shares_of_a_line(wan, ways, mbit):
-    """Two transfers at once: no faster than the line together, and each has about half of it."""
+    """Two transfers at once: together no faster than the line, each with about half of it."""
     size = int(mbit * MEGABIT / 4)
     sockets = [connection(wan, *way) for way in ways]
     seconds = [0.0, 0.0]

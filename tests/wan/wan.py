@@ -161,12 +161,12 @@ class Wan(Network):
         self.tell(" ".join(["rate", *map(str, ports), str(mbit)]))
 
     def set_one_way(self, up, down, port):
-        """Mbit/s of what one port sends and of what it receives."""
+        """Sets the Mbit/s that one port can send and receive."""
         self.tell(f"up {port} {up}")
         self.tell(f"down {port} {down}")
 
     def set_site(self, site, up, down, ports):
-        """Puts these ports into a site, 1 to 8, and sets the Mbit/s that they share to other sites and from them."""
+        """Puts these ports into a site, 1 to 8, and sets the Mbit/s of its uplink and downlink, which they share."""
         for port in ports:
             self.tell(f"site {port} {site}")
         self.tell(f"siteup {site} {up}")

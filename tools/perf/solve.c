@@ -146,7 +146,7 @@ static bool is_same(const struct search *search)
     return search->answer.worth.exists && perf_ring_same(search->ring, search->report.ring, search->report.count);
 }
 
-/* Returns what the slowest link carries while all are in use, as the master computes it; 0: not all are known. */
+/* Returns the master's figure of the slowest link's rate while all links are in use; 0: not all are known. */
 static uint64_t share_of_all(const struct pccl_topology_report *topology)
 {
     struct pccl_pairs pairs = {.count = topology->count};

@@ -484,7 +484,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return Work(self, "coalesced operations", parts, ending)
 
     def _collect(self, work: Work) -> Work:
-        """Into the coalesced operations of this thread, if it has begun some."""
+        """Adds it to the coalesced operations of this thread, if the thread has begun some."""
         if self._coalesced:
             self._coalesced.get(threading.get_ident(), []).append(work)
         return work
@@ -553,12 +553,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 try:
                     key, work = next(iter(held.items()))
                 except (StopIteration, RuntimeError):
-                    break  # another thread has changed it, and sweeps itself
+                    break  # another thread has changed it, and completes works itself
                 if not work.is_completed():
                     break
                 found = held.pop(key, None)
                 if found is not None and found is not work:
-                    held[key] = found  # of another thread, which has taken the tag since
+                    held[key] = found  # by another thread, which has taken the tag since
 
     def _take_number(self, holder: Any) -> int:
         """The tag of the group's next operation. The holder's number is that of this operation from before it is taken

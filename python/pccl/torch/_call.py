@@ -209,7 +209,7 @@ class Call:
         return made
 
     def _take_tag(self) -> int:
-        if len(self._tags) >= self.numbers.tags:  # of this call itself, whose works are not known yet
+        if len(self._tags) >= self.numbers.tags:  # the oldest is of this call, whose works are not held yet
             part = self._parts[len(self._tags) - self.numbers.tags]
             while not part.wait_briefly() and self._group._why() is None:
                 pass

@@ -64,8 +64,8 @@ class Prepared(Visit):
 
     def __init__(self, core: Core, ids: Any) -> None:
         self.handle, self.mark = core._handle, weakref.ref(self)
-        self.numbers: Any = None  # that count it
-        self.number: Optional[int] = None  # of the operation, until it is launched
+        self.numbers: Any = None  # the numbers that count it
+        self.number: Optional[int] = None  # number of the operation, until the launch
         self.tag = -1
         self.struct = _native.CollectiveOptionsC(
             size=ctypes.sizeof(_native.CollectiveOptionsC),

@@ -488,10 +488,10 @@ def elastic(
     buffers of the root (the living replica with the lowest rank) to all others before the first forward of each step,
     as DistributedDataParallel does among ranks; one more round trip. address, options: of the
     master, by default PCCL_MASTER; as for Communicator. min_peers: with fewer replicas no step counts: it waits for
-    others. step: how many steps model and optimizer have made, if they come from a checkpoint; among replicas that
-    begin a run, one of those with the most gives its state to all. bucket_bytes: of what is reduced together during
-    backward. quantization: of the gradients. scaler: the torch.amp.GradScaler by which the optimizer makes its steps;
-    it then judges averages, so it leaves a step out on all replicas or on none, and its scale is shared. Not of
+    others. step: number of steps that model and optimizer have made, if they come from a checkpoint; among replicas
+    that begin a run, one with the most steps gives its state to all. bucket_bytes: size of the buckets that backward
+    reduces. quantization: of the gradients. scaler: the torch.amp.GradScaler by which the optimizer makes its steps;
+    it then judges averages, so all replicas skip a step or none does, and its scale is shared. Not for
     shards, nor with a fused optimizer.
 
     Not supported: optimizer.step(closure), and several optimizers of one model.

@@ -51,14 +51,14 @@ class _Stay:
 
 
 class Lanes:
-    """Numbers the operations of one group: those of the program, and those of each lane."""
+    """Numbers the operations of one group, separately for the program and for each lane."""
 
     def __init__(self) -> None:
         self.program = Numbers(0, TAGS)
         self._of_callbacks: Dict[int, Numbers] = {}
 
     def here(self) -> Numbers:
-        """Returns the numbers for an operation of this thread. The program's are right where `stays` is empty."""
+        """Returns the numbers for an operation of this thread. Always the program's if `stays` is empty."""
         lane = _lane_here()
         if lane is None:
             return self.program
@@ -202,7 +202,7 @@ class Completer:
                 ended.release()
             if successor is not None:
                 return
-            before = None  # no thread can be started: this one goes on serving
+            before = None  # no thread can be started: this one continues
             del work, base, entry
 
 

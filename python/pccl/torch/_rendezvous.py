@@ -243,8 +243,8 @@ def take_arrived() -> Optional[World]:
 
 
 def _name(rank: Optional[int], size: int) -> str:
-    """What others know a peer by before they can ask it: words in errors, too. Processes of one host have different
-    names: the master knows a peer by its name that it has expelled for being slow."""
+    """Returns the name of a peer for logs and errors. Processes of one host have different names, because the master
+    recognizes an expelled slow peer by its name."""
     return f"process {os.getpid()} of {size}" if rank is None else f"rank {rank} of {size}"
 
 

@@ -1,6 +1,6 @@
 """What elastic replicas share, and a replica's place among them. Its processes decide alike (diloco/_inside.py).
 
-Replicas that have made the same steps hold the same, except for buffers that forward changes in training
+Replicas that have made the same steps have the same state, except for buffers that forward changes in training
 (_statistics.py). Before newcomers receive the state, its holders compare their content here, tensor by tensor. The
 synchronization would remove a holder that differs without naming a tensor, and it would return and differ again.
 """
@@ -29,7 +29,7 @@ from . import _tensors
 from ._state import TrainingState, shared_state
 from ._statistics import Statistics
 
-VOTE_TAG, BUFFERS_TAG = FIRST_TAG + 5, FIRST_TAG + 8  # the others are of Membership
+VOTE_TAG, BUFFERS_TAG = FIRST_TAG + 5, FIRST_TAG + 8  # Membership has the others
 _DIGESTS_TAG = FIRST_TAG + 9
 _STEP = "elastic.step"
 _NAMED = 4  # tensors in a message
@@ -81,8 +81,8 @@ class Content:
             return list(pool.map(digest, self._state._now()[0]))
 
     def let_differ(self, varies: Sequence[bool]) -> List[bool]:
-        """Settles which tensors may differ: those that `varies` marks, which is the same on all replicas, and those of
-        `own`. Returns for each tensor whether it must be the same."""
+        """Lets tensors differ that `varies`, equal on all replicas, or `own` marks. Returns for each tensor whether it
+        must be the same."""
         infos = self._state.tensor_infos
         self.statistics.names = {info.name for info, one in zip(infos, varies) if one}
         self._state._let_differ(self.statistics.names)
@@ -165,7 +165,7 @@ class Replicas(Membership):
             return self._of_one(own == highest)
         return super()._strategy(own, highest, lowest)
 
-    # ---- whether all hold the same
+    # ---- comparison of content
 
     def _compare_content(self, counts: bool, _: int) -> None:
         """Joint, before newcomers receive the state: settles which tensors may differ. Raises StateMismatch if others

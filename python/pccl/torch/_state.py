@@ -88,11 +88,11 @@ class TrainingState(SharedState):
         return _buffers.digest(self._look_up()[0])
 
     def _shared_buffers(self) -> List[Tuple[str, _tensors.Place]]:
-        """The module's buffers, by their names in the shared state."""
+        """Returns the module's buffers, by their names in the shared state."""
         return [(_named(name, place.tensor())[0], place) for name, place in self._buffers()]
 
     def _let_differ(self, names: Collection[str]) -> None:
-        """Lets these tensors differ among peers, besides those of `own`. All peers must give the same names."""
+        """Lets these tensors differ among peers, in addition to `own`. All peers must give the same names."""
         for info in self._infos:
             info.allow_content_inequality = self._own(info.name) or info.name in names
 
@@ -169,7 +169,7 @@ class TrainingState(SharedState):
     # ---- around a synchronization
 
     def _now(self) -> Tuple[_Named, _Numbers]:
-        """Its tensors and numbers. Raises InvalidArgument if they are not those that it was made of."""
+        """Returns the current tensors and numbers. Raises InvalidArgument if the set of tensors has changed."""
         named, numbers = self._look_up()
         before, now = [info.name for info in self._infos], [name for name, _ in named]
         if before != now:

@@ -18,7 +18,7 @@ from ._tensors import Place
 class Statistics:
     """Finds the buffers of a module that may differ.
 
-    names  their names in the shared state, as far as they are known
+    names  names of the known ones in the shared state
     """
 
     def __init__(self, buffers: Sequence[Tuple[str, Place]]) -> None:

@@ -144,14 +144,14 @@ class Work(dist.Work):  # type: ignore[misc]
     _source_rank = source_rank  # the name by which torch.distributed calls it
 
     def get_future(self) -> Any:
-        """Of the outputs."""
+        """Returns the future of the outputs."""
         if self._future is None:
             devices = sorted({t.device for t in self._outputs if t.device.type == "cuda"}, key=str)
             self._future = _futures.of_work(self, self._lane(), devices, self._value)
         return self._future
 
     def _lane(self) -> Optional[int]:
-        """Of callbacks. Transfers have none, as their numbers differ among ranks."""
+        """Returns the lane of callbacks. Transfers have none, as their numbers differ among ranks."""
         if self._parts and self._parts[0].comm is self._group._comm:
             return _futures.lane_of(self._group.group_name, self._parts[0].handle.tag)
         return None

@@ -60,7 +60,7 @@ PLANTS = [
              "))"),
         ]),
     Bug("pairs_count_one_by_one",
-        "all pairs cross the line of a site at once, and the cost data say what each carries alone",
+        "all pairs cross the line of a site at once, and the cost data hold the rate of each alone",
         [], ["shared-lines"],
         [
             ("src/master/link_intents.c",
@@ -68,7 +68,7 @@ PLANTS = [
              "is_small ? slowest : 0;"),
         ]),
     Bug("a_part_lowers_a_figure",
-        "what a link carries while others use the line is taken for all that it carries",
+        "a rate of a shared line is taken for the rate of the link",
         ["T4"], ["shared-lines"],
         [
             ("src/master/links.c",

@@ -11,7 +11,7 @@ PLANTS = [
              "return true ||"),
         ]),
     Bug("invalid_messages_end_the_connection_alone",
-        "3.3: a message that arrived as it was sent, and is invalid, comes again over every connection",
+        "3.3: an invalid message that arrived intact is sent again over every connection",
         [], ["invalid-message-to-master"],
         [
             ("src/master/master.c",
@@ -19,7 +19,7 @@ PLANTS = [
              "if (false) {"),
         ]),
     Bug("launches_of_any_descriptor",
-        "5.1: a message that cannot be decoded enters the session, and is sent again and again",
+        "5.1: a message that cannot be decoded enters the session, and is sent repeatedly",
         [], ["invalid-launch"],
         [
             ("src/peer/operations.c",
@@ -27,7 +27,7 @@ PLANTS = [
              "(void)check_descriptor;"),
         ]),
     Bug("rejected_link_is_dialed_at_once",
-        "7.14: a peer that sends what another refuses is dialed in a loop",
+        "7.14: a peer that sends messages that another refuses is dialed in a loop",
         [], ["invalid-messages"],
         [
             ("src/peer/links.c",
@@ -35,7 +35,7 @@ PLANTS = [
              "if (was_up && !event->purposely && !newcomer) {"),
         ]),
     Bug("rejected_link_is_forgiven",
-        "7.14: the pause begins anew with each connection",
+        "7.14: each connection resets the pause",
         [], ["invalid-messages"],
         [
             ("src/peer/links.c",
@@ -127,7 +127,7 @@ PLANTS = [
              "if (witnesses != 1 || remote->verified) return witnesses > 0;"),
         ]),
     Bug("one_witness_of_many",
-        "9.2: one member's word removes all whose control connections break",
+        "9.2: one member's report removes all whose control connections break",
         [], ["lying-witness-of-many"],
         [
             ("src/master/links.c",
@@ -135,7 +135,7 @@ PLANTS = [
              "(void)again_us;"),
         ]),
     Bug("one_witness_of_a_restart",
-        "12.3: one member's word ends the wait for all who have not come back",
+        "12.3: one member's report ends the wait for all that have not reconnected",
         [], ["lying-witness-of-a-restart"],
         [
             ("src/master/recovery.c",

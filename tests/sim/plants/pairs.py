@@ -105,7 +105,7 @@ PLANTS = [
 
     # ---- in subgroups ----
     Bug("send_leaves_its_group",
-        "16.1: what is sent in a subgroup meets what is received beside it, and its end does not end it",
+        "16.1: a send in a subgroup matches a receive outside it, and does not end with the subgroup",
         ["E4"], ["group-sends-close", "group-sends-apart"],
         [
             ("src/peer/operations.c",
@@ -113,7 +113,7 @@ PLANTS = [
              "send.subgroup = 0; send.members = NULL; p->has_news = true;"),
         ]),
     Bug("end_spares_sends",
-        "16.3: the master keeps what is sent in a subgroup that has ended",
+        "16.3: the master keeps sends in a subgroup that has ended",
         ["STATE", "ASSERT"], ["group-sends-close"],
         [
             ("src/master/operations.c",
@@ -121,7 +121,7 @@ PLANTS = [
              "if (op->instance.subgroup == subgroup->name && op->instance.pair == 0)"),
         ]),
     Bug("end_spares_sends_at_a_member",
-        "16.3: who sends in a subgroup that has ended waits forever",
+        "16.3: a send in a subgroup that has ended waits forever",
         ["STATE", "I12"], ["group-sends-close"],
         [
             ("src/peer/operations.c",
@@ -129,7 +129,7 @@ PLANTS = [
              "if (op->instance.subgroup == name && op->instance.pair == 0)"),
         ]),
     Bug("open_receives_outlive_their_group",
-        "16.6: who receives from anybody in a subgroup that has ended waits forever",
+        "16.6: a receive from anybody in a subgroup that has ended waits forever",
         ["STATE", "I12"], ["group-sends-close"],
         [
             ("src/peer/operations.c",
@@ -137,7 +137,7 @@ PLANTS = [
              "if (op->instance.subgroup == name && op->state != PCCL_OP_OPEN)"),
         ]),
     Bug("anybody_is_of_any_group",
-        "16.6: a receive from anybody in a subgroup takes what is sent beside it",
+        "16.6: a receive from anybody in a subgroup matches a send outside it",
         [], ["group-sends-apart"],
         [
             ("src/peer/receives.c",

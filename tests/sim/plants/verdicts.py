@@ -107,7 +107,7 @@ PLANTS = [
              "uint32_t doublings = 0;"),
         ]),
     Bug("siblings_cool_down",
-        "9.11: a peer without a name of its own is taken for another one of its host",
+        "9.11: a peer without a chosen name is confused with another one of its host",
         [], ["slow-peer-without-name"],
         [
             ("src/master/slow_peers.c",
@@ -126,7 +126,7 @@ PLANTS = [
              "false"),
         ]),
     Bug("enough_for_a_moment",
-        "9.11: a verdict that few have shown for long expels when one more says the same for a moment",
+        "9.11: a verdict of few members expels once one more reports the same for a moment",
         [], ["accusers-of-a-receiver"],
         [
             ("src/master/verdicts.c",
@@ -142,7 +142,7 @@ PLANTS = [
              "return complaints >= 2;"),
         ]),
     Bug("claims_to_be_fast_count",
-        "9.11: who sends is slow if two say that they send faster, though most say nothing",
+        "9.11: a sender is slow if two report that they send faster, although most report nothing",
         [], ["accusers-of-a-sender"],
         [
             ("src/master/verdicts_slow.c",
@@ -174,7 +174,7 @@ PLANTS = [
              "if (false)"),
         ]),
     Bug("links_vote",
-        "9.8: who reports many links decides what is usual",
+        "9.8: a peer that reports many links decides the median",
         [], ["accuser-with-many-links"],
         [
             ("src/master/verdicts_slow.c",
@@ -182,7 +182,7 @@ PLANTS = [
              ".votes = VOTE;"),
         ]),
     Bug("unused_links_count",
-        "9.8: links that no operation uses show who is slow",
+        "9.8: links that no operation uses count as evidence",
         [], ["accusers-without-links"],
         [
             ("src/master/verdicts_slow.c",
