@@ -147,6 +147,7 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
     pccl_peer_hold_op(p, op);
     op->known = p->attributes.epoch;
     op->descriptor = launch->descriptor;
+    op->given_up = launch->given_up != PCCL_CLASS_NONE;
     op->choice = launch->choice;
     if (pccl_choice_is_automatic(&op->descriptor) && !launch->tiny)
         op->choice.gap_us = pccl_peer_take_gap(p, launch->subgroup, launch->tag);

@@ -20,6 +20,12 @@ _Static_assert((uint64_t)PCCL_OPS_PER_PEER_MAX *PCCL_TINY_BYTES_MAX +
                    PCCL_SESSION_BYTES_MAX,
                "their payload; seats count at a launch, and again in the subgroup that it founds");
 
+/* Of one that was given up, as of a tombstone, nothing is said but its name; that of a pair says what it is. */
+static struct pccl_descriptor descriptor_of(const struct pccl_peer_op *op)
+{
+    return op->given_up && op->instance.pair == 0 ? (struct pccl_descriptor){0} : op->descriptor;
+}
+
 static void resume_operation(struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_resume_operation,
@@ -27,7 +33,7 @@ static void resume_operation(struct pccl_peer *p, const struct pccl_peer_op *op)
                                                    .view = op->start_view,
                                                    .tiny = op->tiny,
                                                    .world = op->world,
-                                                   .descriptor = op->descriptor}};
+                                                   .descriptor = descriptor_of(op)}};
     struct pccl_msg_resume_operation *fields = &msg.as.resume_operation;
     if (pccl_peer_is_decided(op)) {
         fields->state = op->class == PCCL_CLASS_NONE ? PCCL_RESUME_COMMITTED : PCCL_RESUME_ABORTED;

@@ -247,6 +247,15 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
         launch.payload_bytes = sim_contribution(&launch.descriptor, request->step, request->tag, world, peer, payload);
         launch.payload = launch.payload_bytes > 0 ? payload : NULL;
     }
+    if (request->given_up != PCCL_CLASS_NONE) { /* the driver prepares nothing of it */
+        launch.tiny = false;
+        launch.payload = NULL;
+        launch.payload_bytes = 0;
+        if (request->collective != PCCL_SEND)
+            launch.descriptor.root = (struct pccl_id){{0}};
+        if (pccl_collective_is_of_blobs(request->collective))
+            launch.descriptor.counts = (struct pccl_id){{0}};
+    }
     const bool automatic = pccl_choice_is_automatic(&launch.descriptor);
     if (automatic && request->given_up != PCCL_CLASS_NONE)
         pccl_choice_apply(PCCL_LEVEL_EXACT, &launch.descriptor, &launch.descriptor);

@@ -715,6 +715,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"members-restart", "the master restarts before it hears that a list is refused", scenario_members_restart},
     {"members-alone", "who is alone is told so, whatever it counted on", scenario_members_alone},
     {"members-given-up", "one launches only to say that it will not take part", scenario_members_given_up},
+    {"members-given-up-restart", "the master restarts before it has heard of that, and before all have",
+     scenario_members_given_up_restart},
     {"numbers-restart", "the order of members stays over restarts of the master, and newcomers are last",
      scenario_numbers_restart},
     {"numbers-anew", "one never hears of its admission, and is admitted again by another number",

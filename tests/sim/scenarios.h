@@ -194,6 +194,7 @@ void scenario_members_unheard(struct sim *sim);
 void scenario_members_restart(struct sim *sim);
 void scenario_members_alone(struct sim *sim);
 void scenario_members_given_up(struct sim *sim);
+void scenario_members_given_up_restart(struct sim *sim);
 void scenario_numbers_restart(struct sim *sim);
 void scenario_numbers_anew(struct sim *sim);
 void scenario_lying_numbers(struct sim *sim);

@@ -250,6 +250,34 @@ void scenario_members_given_up(struct sim *sim)
     }
 }
 
+/*
+ * The same while the master is away, and again before all know of it: whoever gives up may not know what the operation
+ * would have been (its driver has prepared nothing), and reports what it knows.
+ */
+void scenario_members_given_up_restart(struct sim *sim)
+{
+    const struct sim_request requests[] = {gather, bulk_gather, barrier, broadcast, blobs, blobs_to_root};
+    struct pccl_peer_op *ops[3];
+    cluster(sim, 3);
+    for (uint32_t k = 0; k < PCCL_COUNT_OF(requests); k++) {
+        struct sim_request given_up = requests[k];
+        given_up.given_up = PCCL_CLASS_ABORTED;
+        sim_master_crash(sim, true);
+        ops[1] = launch(sim, p[1], given_up, NULL);
+        scenario_run_ms(sim, 100);
+        sim_master_start(sim);
+        WAIT(sim, 6000, scenario_is_decided(ops[1]));
+        scenario_control(sim, p[2], false); /* it does not hear of that */
+        scenario_restart_master(sim, 100);
+        scenario_control(sim, p[2], true);
+        WAIT(sim, 6000, !sim->master->machine->recovering && sim->master->machine->member_count == 3);
+        ops[0] = launch(sim, p[0], requests[k], NULL);
+        ops[2] = launch(sim, p[2], requests[k], NULL);
+        take_all(sim, p, ops, 3, PCCL_CLASS_ABORTED);
+    }
+    all_end(sim, p, 3, gather, PCCL_CLASS_NONE);
+}
+
 /* ---- numbers of admission ---- */
 
 static void must_be_in_order(struct sim *sim, const struct sim_peer *of, struct sim_peer *const *order, uint32_t count)
