@@ -135,12 +135,17 @@ static inline bool next_to(uint32_t to, bool outgoing, struct pccl_departure *de
     return pccl_exchange_next(exchange_of(&alone.world, 0), &alone.world.ring[to], outgoing, departure);
 }
 
-static inline void expect_malformed(uint32_t from, bool outgoing, struct pccl_msg msg)
+static inline void expect_refused(uint32_t from, bool outgoing, struct pccl_msg msg, enum pccl_status status)
 {
     struct pccl_arrival arrival;
-    assert_int_equal(tell(from, outgoing, &msg, &arrival), PCCL_MALFORMED);
+    assert_int_equal(tell(from, outgoing, &msg, &arrival), status);
     assert_null(arrival.transfer);
     assert_false(alone.job.failed);
+}
+
+static inline void expect_malformed(uint32_t from, bool outgoing, struct pccl_msg msg)
+{
+    expect_refused(from, outgoing, msg, PCCL_MALFORMED);
 }
 
 #endif
