@@ -53,7 +53,7 @@ static void describe(const struct pccl_communicator *comm, const struct pccl_com
     const uint64_t waited_us = pccl_now_us() - entry->launched_us;
     pccl_text_format(text, "a list of %zu operations waits for %sentry %zu (", shown->count,
                      shown->rebuilds ? "its rebuild function, with " : "", (size_t)(entry - shown->entries));
-    pccl_describe_call(text, PCCL_CALL_OPERATION, entry->request.descriptor.collective, entry->request.tag);
+    pccl_describe_call(text, PCCL_CALL_OPERATION, entry->collective, entry->tag);
     pccl_text_append(text, "), first launched %s ago", pccl_duration_str(waited_us));
     if (entry->attempts > 1)
         pccl_text_append(text, " and launched %u times", entry->attempts);
@@ -224,6 +224,8 @@ static enum pccl_status try_launch(struct pccl_api_list *list, struct pccl_api_e
     }
     set_state(list, entry, PCCL_API_ENTRY_FLYING);
     if (entry->attempts++ == 0) {
+        entry->collective = request.descriptor.collective;
+        entry->tag = request.tag;
         entry->launched_us = pccl_now_us();
         entry->deadline_us = pccl_comm_op_deadline(entry->operation);
     }

@@ -26,7 +26,9 @@ struct pccl_api_entry {
     struct pccl_table_node by_tag;
     struct pccl_comm_op *operation; /* while it flies */
     enum pccl_api_entry_state state;
-    uint32_t attempts;            /* launches so far */
+    uint32_t attempts;  /* launches so far */
+    uint8_t collective; /* as of the first launch, like `tag`: rebuild replaces `request` without the lock */
+    uint64_t tag;
     uint64_t launched_us;         /* time of the first launch */
     uint64_t deadline_us;         /* as set by the first launch; UINT64_MAX: none; 0: not launched */
     struct pccl_text *ended_with; /* owned: reason why the attempt before this one failed; NULL: none, or no memory */
