@@ -310,6 +310,29 @@ static const char *check_pair(const struct pccl_peer_group *group, const struct 
     return NULL;
 }
 
+/* How many links all subgroups rely on. */
+static uint32_t count_relied_on(const struct pccl_peer_group *group)
+{
+    uint32_t count = 0;
+    for (struct pccl_table_node *node = pccl_table_first(&group->subgroups); node != NULL;
+         node = pccl_table_after(&group->subgroups, node)) {
+        const struct pccl_subgroup *subgroup = PCCL_CONTAINER_OF(node, const struct pccl_subgroup, by_name);
+        for (uint32_t i = 0; i < subgroup->count; i++)
+            for (uint32_t k = 0; k < subgroup->count; k++)
+                count += relies_on(subgroup, i, k);
+    }
+    return count;
+}
+
+static uint32_t count_wanted_for_subgroups(const struct pccl_peer_group *group)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        for (uint32_t k = 0; k < group->ring[i]->intent_count; k++)
+            count += group->ring[i]->intents[k].subgroups;
+    return count;
+}
+
 /* What a member is in, and has said `done` to found. */
 static const char *check_seats(const struct pccl_peer_group *group, const struct pccl_remote *remote)
 {
@@ -332,7 +355,7 @@ static const char *check_seats(const struct pccl_peer_group *group, const struct
     return NULL;
 }
 
-static const char *check_subgroups(const struct pccl_peer_group *group)
+static const char *check_subgroups(const struct pccl_master *m, const struct pccl_peer_group *group)
 {
     const char *broken = NULL;
     for (struct pccl_table_node *node = pccl_table_first(&group->subgroups); broken == NULL && node != NULL;
@@ -343,7 +366,11 @@ static const char *check_subgroups(const struct pccl_peer_group *group)
         broken = check_pair(group, PCCL_CONTAINER_OF(node, const struct pccl_subgroup, by_name));
     for (uint32_t i = 0; broken == NULL && i < group->ring_count; i++)
         broken = check_seats(group, group->ring[i]);
-    return broken;
+    if (broken != NULL)
+        return broken;
+    PCCL_RULE(m->departing_count > 0 || count_wanted_for_subgroups(group) == count_relied_on(group),
+              "each link is wanted as often as subgroups rely on it");
+    return NULL;
 }
 
 /* ---- groups ---- */
@@ -430,7 +457,7 @@ static const char *check_groups(const struct pccl_master *m)
         if (broken == NULL && group->ring_count > 0)
             broken = check_operations(group);
         if (broken == NULL && group->ring_count > 0)
-            broken = check_subgroups(group);
+            broken = check_subgroups(m, group);
     }
     if (broken != NULL)
         return broken;

@@ -114,9 +114,12 @@ static uint32_t next_wanted(const struct pccl_subgroup *subgroup, uint32_t from,
     return subgroup->count;
 }
 
-/* Each link that it relies on: wanted once more, or once less. */
-static void count_links(struct pccl_master *m, const struct pccl_subgroup *subgroup, bool more)
+/* Each link that it relies on: wanted once more, or once less; nothing if they are already. */
+static void count_links(struct pccl_master *m, struct pccl_subgroup *subgroup, bool more)
 {
+    if (subgroup->holds_links == more)
+        return;
+    subgroup->holds_links = more;
     for (uint32_t from = 0; from < subgroup->count; from++)
         for (uint32_t to = next_wanted(subgroup, from, 0); to < subgroup->count;
              to = next_wanted(subgroup, from, to + 1))
@@ -216,8 +219,7 @@ static void end(struct pccl_master *m, struct pccl_peer_group *group, struct pcc
         if (subgroup->knows[i])
             pccl_master_send(m, remote, &msg, 0);
     }
-    if (subgroup->living)
-        count_links(m, subgroup, false);
+    count_links(m, subgroup, false);
     pccl_master_request_better_links(m, group); /* some may have been counted on */
     pccl_master_request_hub_links(m, group);
     forget(m, group, subgroup);
@@ -365,5 +367,5 @@ void pccl_master_request_subgroup_links(struct pccl_master *m, struct pccl_peer_
 {
     for (struct pccl_table_node *node = pccl_table_first(&group->subgroups); node != NULL;
          node = pccl_table_after(&group->subgroups, node))
-        count_links(m, PCCL_CONTAINER_OF(node, const struct pccl_subgroup, by_name), true);
+        count_links(m, PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name), true); /* but of one founded just now */
 }

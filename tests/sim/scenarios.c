@@ -740,6 +740,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"subgroup-close-alone", "who closes it does not wait for a master", scenario_subgroup_close_alone},
     {"subgroup-commit-restart", "the master restarts when one member has heard of the founding",
      scenario_subgroup_commit_restart},
+    {"subgroup-founded-by-restart", "a restarted master founds a subgroup, which ends later",
+     scenario_subgroup_founded_by_restart},
     {"subgroup-end-restart", "the master restarts when one member has heard of the end", scenario_subgroup_end_restart},
     {"subgroup-missing", "a member does not come back to a restarted master", scenario_subgroup_missing},
     {"subgroup-commit-first", "a member dies when all others have finished", scenario_subgroup_commit_first},

@@ -213,6 +213,7 @@ void scenario_subgroup_two_die(struct sim *sim);
 void scenario_subgroup_closer_dies(struct sim *sim);
 void scenario_subgroup_close_alone(struct sim *sim);
 void scenario_subgroup_commit_restart(struct sim *sim);
+void scenario_subgroup_founded_by_restart(struct sim *sim);
 void scenario_subgroup_end_restart(struct sim *sim);
 void scenario_subgroup_missing(struct sim *sim);
 void scenario_subgroup_commit_first(struct sim *sim);

@@ -266,6 +266,35 @@ void scenario_subgroup_commit_restart(struct sim *sim)
 }
 
 /*
+ * A restarted master founds what all had said `done` for. It wants the links of that once, like any other's: with the
+ * end of the subgroup it wants none of them, as those who hold them.
+ */
+void scenario_subgroup_founded_by_restart(struct sim *sim)
+{
+    struct pccl_peer_op *ops[3];
+    scenario_cluster(sim, p, 4, 1);
+    scenario_run_ms(sim, 1000);
+    sim_master_crash(sim, true);
+    for (uint32_t i = 0; i < 3; i++)
+        ops[i] = launch_founding(sim, p[i], 7, 0);
+    scenario_run_ms(sim, 20);
+    sim_master_start(sim);
+    uint64_t name = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        WAIT(sim, 6000, scenario_is_decided(ops[i]));
+        name = take_founded(sim, p[i], ops[i]);
+        MUST(sim, name != 0);
+    }
+    close_it(sim, p[0], name);
+    WAIT(sim, 1000, subgroups_at_master(sim) == 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct pccl_remote *remote = pccl_master_find(sim->master->machine, &p[i]->id);
+        for (uint32_t k = 0; k < remote->intent_count; k++)
+            MUST(sim, remote->intents[k].subgroups == 0);
+    }
+}
+
+/*
  * One member was told the commit of an operation and then the end; the others hear both from the next
  * master. What only its closer and the master before it knew of is asked for again.
  */

@@ -2,6 +2,14 @@
 from .bug import Bug
 
 PLANTS = [
+    Bug("founded_links_are_counted_twice",
+        "15.6: after the end of what a restarted master has founded it takes links for held that nobody holds",
+        ["STATE"], ["subgroup-founded-by-restart"],
+        [
+            ("src/master/subgroups.c",
+             "if (subgroup->holds_links == more)",
+             "if (!more && subgroup->holds_links == more)"),
+        ]),
     Bug("newcomer_is_dialed_late",
         "9.7: a link to a newcomer has failed, and stays down when that is in until its long pause is over",
         [], ["subgroup-newcomer-link"],
