@@ -111,15 +111,15 @@ static uint32_t count_here(const struct pccl_master *m, const struct pccl_report
  * Returns true if two members failed to dial this peer; or if one did that has not been believed alone about another
  * peer yet, because it may lie about peers that reconnect later. A sole member that has reported is always believed.
  */
-static bool is_dead(struct pccl_master *m, const struct pccl_id *id, uint32_t here)
+static bool is_dead(const struct pccl_master *m, const struct pccl_id *id, uint32_t here)
 {
     const struct pccl_id *alone = NULL;
     uint32_t witnesses = pccl_master_count_witnesses(m, id, true, &alone);
     struct pccl_remote *witness = alone != NULL ? pccl_master_find(m, alone) : NULL;
     if (witness == NULL || here == 1)
         return witnesses > 0;
-    bool first = witness->believed_us == 0;
-    witness->believed_us = m->now_us;
+    bool first = !witness->counted;
+    witness->counted = true;
     return first;
 }
 
@@ -127,7 +127,7 @@ static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
 {
     uint32_t here = count_here(m, law), dead = 0, count = law->fields.members_count;
     for (uint32_t i = 0; i < m->remote_count; i++)
-        m->remotes[i]->believed_us = 0;
+        m->remotes[i]->counted = false;
     for (uint32_t i = 0; i < count; i++) {
         const struct pccl_remote *remote = pccl_master_find(m, &law->members[i].peer);
         if (remote != NULL && pccl_master_has_reported(remote))

@@ -96,6 +96,7 @@ struct pccl_remote {
     uint32_t views_owed;                    /* how many views it was told and has not acknowledged; they are ... */
     struct pccl_epoch view_acknowledged;    /* ... all later than this one */
     uint64_t believed_us;                   /* when its report alone last proved that a peer is gone; 0: never */
+    bool counted;                           /* in a recovery: its word alone has counted for a member */
     bool verified;                          /* the master has reached its listener once */
     bool probing, probe_again;
     uint64_t unanswered_us; /* when the master's dial to its listener failed; 0: it has not */

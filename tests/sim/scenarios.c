@@ -548,6 +548,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"lying-witness-of-many", "... nor more than one where the master reaches no port", scenario_lying_witness_of_many},
     {"lying-witness-of-a-restart", "... nor peers that reconnect late after a restart",
      scenario_lying_witness_of_a_restart},
+    {"lying-witness-of-a-recovery", "a member says while the master recovers that others are gone, who have come back",
+     scenario_lying_witness_of_a_recovery},
     {"stranger-witness", "... nor do two newcomers' words", scenario_stranger_witness},
     {"edge-unseen", "an edge is decided although the master cannot look for itself", scenario_edge_unseen},
     {"edge-seen-late", "... and as soon as it can, by what it sees", scenario_edge_seen_late},

@@ -55,6 +55,7 @@ void scenario_witness_of_others(struct sim *sim);
 void scenario_lying_rounds(struct sim *sim);
 void scenario_lying_witness_of_many(struct sim *sim);
 void scenario_lying_witness_of_a_restart(struct sim *sim);
+void scenario_lying_witness_of_a_recovery(struct sim *sim);
 void scenario_stranger_witness(struct sim *sim);
 void scenario_pretender_young(struct sim *sim);
 void scenario_pretender_empty(struct sim *sim);

@@ -418,6 +418,41 @@ void scenario_lying_witness_of_a_restart(struct sim *sim)
 }
 
 /*
+ * During a recovery, in which the master has reached nobody's port, the control connections of three that have come
+ * back break for a moment. Its word alone removes one of them, at most.
+ */
+void scenario_lying_witness_of_a_recovery(struct sim *sim)
+{
+    scenario_cluster(sim, p, 6, 1);
+    struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
+    scenario_control(sim, p[0], false); /* the recovery waits for it */
+    struct sim_conn *conn = lie_as(sim, p[5]);
+    scenario_say(sim, conn, &report, 1);
+    scenario_say(sim, conn, &end, 2);
+    scenario_run_ms(sim, 300);
+    MUST(sim, sim->master->machine->recovering);
+    for (uint32_t i = 1; i < 4; i++) {
+        struct pccl_remote *remote = pccl_master_find(sim->master->machine, &p[i]->id);
+        MUST(sim, remote != NULL && remote->conn != 0);
+        remote->verified = false;
+        struct pccl_msg lost = {.type = PCCL_MSG_link_lost,
+                                .as.link_lost = {.peer = p[i]->id, .how = PCCL_LINK_REFUSED}};
+        scenario_say(sim, conn, &lost, 2 + i);
+    }
+    scenario_run_ms(sim, 5);
+    for (uint32_t i = 1; i < 4; i++) {
+        sim_conn_reset(sim, p[i]->control);
+        scenario_run_ms(sim, 2);
+    }
+    scenario_run_ms(sim, 500);
+    uint32_t gone = 0;
+    for (uint32_t i = 1; i < 4; i++)
+        gone += !pccl_peer_is_connected(p[i]->machine);
+    if (gone > 1)
+        sim_fail(sim, "one word has removed %u", gone);
+}
+
+/*
  * Two members of another group, which have no links to it, wait for a control connection to break.
  */
 void scenario_witness_of_others(struct sim *sim)

@@ -2,6 +2,14 @@
 from .bug import Bug
 
 PLANTS = [
+    Bug("given_up_is_described",
+        "12.2: a report describes what was given up, of which nothing is known, and cannot be decoded",
+        ["WIRE"], ["members-given-up-restart"],
+        [
+            ("src/peer/resume.c",
+             "return op->given_up && op->instance.pair == 0 ? (struct pccl_descriptor){0} : op->descriptor;",
+             "return op->descriptor;"),
+        ]),
     # ---- numbers ----
     Bug("numbers_begin_anew",
         "12.4: after a restart of the master a newcomer comes before old members",
