@@ -181,6 +181,8 @@ def _close_communicators() -> None:
 def _at_exit() -> None:
     try:
         _close_communicators()
+        for call in _threads.at_exit:
+            call()
         _master.at_exit()
     except KeyboardInterrupt:
         pass

@@ -17,6 +17,9 @@ from typing import Any, Callable, Generic, List, Optional, TypeVar
 
 _T = TypeVar("_T")
 
+# Called at the interpreter's end, behind the end of communicators.
+at_exit: List[Callable[[], None]] = []
+
 # How long a wait lasts before Python checks for signals. Where locks can be interrupted it does so
 # at once.
 SLICE_S = 0.05

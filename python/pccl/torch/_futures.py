@@ -12,8 +12,9 @@ import functools
 import hashlib
 import queue
 import threading
+import time
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set
 
 import torch
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 # Operations of a group that may be under way, of the program and of a lane; the next one waits for the oldest.
 TAGS = 256
 _LANE_TAGS = 16
+
+_CALLBACKS_S = 1.0  # so long the interpreter's end waits for callbacks that run
 
 # The lane of each thread that runs a callback. An entry ends with the frame that made it, also after an interrupt.
 stays: Dict[int, "weakref.ref[_Stay]"] = {}
@@ -164,13 +167,24 @@ class Completer:
 
     def __init__(self) -> None:
         self._given: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._is_served = False
+        self._right: List[None] = [None]  # to serve: whoever pops it starts the thread; empty: there is one
 
     def put(self, work: Work, base: Any) -> None:
         self._given.put((work, base))
-        if not self._is_served:
+        if not self._take_right():
+            return
+        try:
             _threads.start(self._serve)
-            self._is_served = True
+        except BaseException:
+            self._right.append(None)
+            raise
+
+    def _take_right(self) -> bool:
+        try:
+            self._right.pop()
+        except IndexError:
+            return False
+        return True
 
     def close(self) -> None:
         """Ends the thread once all earlier futures are complete."""
@@ -182,11 +196,10 @@ class Completer:
         while True:
             entry = self._given.get()
             if entry is None:
-                self._is_served = False
-                if self._given.empty():
+                self._right.append(None)
+                if self._given.empty() or not self._take_right():
                     return
-                self._is_served = True  # put after close()
-                continue
+                continue  # put after close()
             work, base = entry
             ended = threading.Lock()
             ended.acquire()
@@ -198,12 +211,37 @@ class Completer:
                 if before is not None:
                     before.acquire(timeout=SLICE_S)
                 successor = successor or goes_on()
-                _complete(base)
-                ended.release()
+                _run_callbacks(base, ended)
             if successor is not None:
                 return
             before = None  # no thread can be started: this one continues
             del work, base, entry
+
+
+_running: Set[threading.Lock] = set()  # of callbacks; each is released at their end
+_is_at_exit = False
+
+
+def _run_callbacks(base: Any, ended: threading.Lock) -> None:
+    """Not at the interpreter's end: that ends threads which wait for its lock, and in a frame of C++ the process."""
+    _running.add(ended)
+    try:
+        if not _is_at_exit:
+            _complete(base)
+    finally:
+        _running.discard(ended)
+        ended.release()
+
+
+def _at_exit() -> None:
+    global _is_at_exit
+    _is_at_exit = True
+    end = time.monotonic() + _CALLBACKS_S
+    for ended in list(_running):
+        ended.acquire(timeout=max(0.0, end - time.monotonic()))
+
+
+_threads.at_exit.append(_at_exit)
 
 
 def _complete(base: Any) -> None:
