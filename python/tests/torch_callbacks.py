@@ -153,10 +153,16 @@ def in_another_order(rank, size):
             assert torch.equal(future.wait(), sum(parts_of(size, at, LARGE)))
 
 
-def for_a_later_one(_rank, _size):
-    """A callback waits for an event that the callback of the next work sets."""
+def for_a_later_one(rank, size):
+    """A callback waits for an event that the callback of the next work sets. Rank 0 has no callbacks and launches last,
+    so that no work is over when then() is called: otherwise then() would run the callback, and wait, itself."""
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        store.wait([f"waits for a later one {one}" for one in range(1, size)])
+        return [later(torch.ones(2)).wait() for _ in range(2)]
     brought = torch.futures.Future()
     waits = later(torch.ones(2)).then(lambda _: brought.wait())
+    store.set(f"waits for a later one {rank}", "")
     later(torch.ones(2)).then(lambda _: brought.set_result("brought")).wait()
     assert waits.wait() == "brought"
 
