@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #ifndef _WIN32
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+enum { MEMORY_MOST = 16 << 20 }; /* bytes */
 
 struct batch {
     struct batch *next;
@@ -51,10 +55,30 @@ static bool append(struct batch *batch, uint32_t generation)
     return starts;
 }
 
+/*
+ * Returns true for a little memory that cannot grow. Honest peers pass such memory for a pipe, and may end before it is
+ * taken. Its close() does not wait.
+ */
+static bool is_memory(int descriptor)
+{
+#ifdef F_GET_SEALS
+    struct stat status;
+    int seals = fcntl(descriptor, F_GET_SEALS);
+    return seals >= 0 && (seals & F_SEAL_GROW) && fstat(descriptor, &status) == 0 && status.st_size <= MEMORY_MOST;
+#else
+    (void)descriptor;
+    return false;
+#endif
+}
+
 void pccl_unwanted_close(const int *descriptors, size_t count)
 {
     uv_thread_t thread;
     uint32_t generation = pccl_fork_generation();
+    if (count == 1 && is_memory(descriptors[0])) {
+        close(descriptors[0]);
+        return;
+    }
     struct batch *batch = malloc(sizeof *batch + count * sizeof *descriptors);
     if (!batch)
         return;
