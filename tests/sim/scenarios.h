@@ -109,6 +109,7 @@ void scenario_sync_equal(struct sim *sim);
 void scenario_sync_minority(struct sim *sim);
 void scenario_sync_newcomer(struct sim *sim);
 void scenario_deadline_of_retries(struct sim *sim);
+void scenario_deadline_before_retry(struct sim *sim);
 void scenario_invalid_messages(struct sim *sim);
 void scenario_invalid_message_to_master(struct sim *sim);
 void scenario_invalid_launch(struct sim *sim);

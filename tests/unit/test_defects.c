@@ -114,7 +114,7 @@ void *__wrap_pccl_grow(const struct pccl_memory *memory, void *block, uint32_t *
 }
 
 #define PASSING(place, type, name, parameters, arguments)                                                              \
-    type __real_##name parameters;                                                                                     \
+    __typeof__(name) __real_##name, __wrap_##name; /* a parameter too few does not compile */                          \
     type __wrap_##name parameters                                                                                      \
     {                                                                                                                  \
         pass(place);                                                                                                   \
@@ -124,7 +124,7 @@ void *__wrap_pccl_grow(const struct pccl_memory *memory, void *block, uint32_t *
     }
 
 #define PASSING_VOID(place, name, parameters, arguments)                                                               \
-    void __real_##name parameters;                                                                                     \
+    __typeof__(name) __real_##name, __wrap_##name;                                                                     \
     void __wrap_##name parameters                                                                                      \
     {                                                                                                                  \
         pass(place);                                                                                                   \
@@ -155,8 +155,8 @@ PASSING(MASTER_LOOP, bool, pccl_searches_has_results, (const struct pccl_searche
 
 PASSING_VOID(HAND_OVER, pccl_engine_start, (struct pccl_engine * engine, struct pccl_engine_job *job), (engine, job))
 PASSING(FIGURES, bool, pccl_engine_link_figures,
-        (struct pccl_engine * engine, const struct pccl_id *peer, uint32_t *rtt_us, uint64_t *rate),
-        (engine, peer, rtt_us, rate))
+        (struct pccl_engine * engine, const struct pccl_id *peer, uint32_t *rtt_us, uint64_t *rate, bool *shared),
+        (engine, peer, rtt_us, rate, shared))
 PASSING(WRITING, bool, pccl_connection_flush, (struct pccl_connection * connection), (connection))
 PASSING_VOID(VOTE, pccl_tensor_lines_init, (struct pccl_tensor_lines * lines, const struct pccl_state *state),
              (lines, state))
