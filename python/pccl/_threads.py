@@ -17,7 +17,7 @@ from typing import Any, Callable, Generic, List, Optional, TypeVar
 
 _T = TypeVar("_T")
 
-# Called at the interpreter's end, behind the end of communicators.
+# Functions called when the interpreter ends, after communicators have been closed.
 at_exit: List[Callable[[], None]] = []
 
 # How long a wait lasts before Python checks for signals. Where locks can be interrupted it does so

@@ -244,7 +244,7 @@ enum pccl_status pccl_held_add(struct pccl_exchange *exchange, struct pccl_lane 
         pccl_text_format(reason, "peer %s sent ahead more than the %u bytes and %u segments that may be held",
                          pccl_id_str(&lane->peer), PCCL_AHEAD_HELD_BYTES, PCCL_AHEAD_HELD_SEGMENTS);
         pccl_held_forget_lane(lane);
-        return PCCL_MEMORY; /* not malformed: the sender may count less, as it knows of more ends */
+        return PCCL_MEMORY; /* not malformed: the sender may count less, because it knows of more ended operations */
     }
     if (held == NULL)
         held = make_held(exchange, lane, data);

@@ -310,7 +310,7 @@ static const char *check_pair(const struct pccl_peer_group *group, const struct 
     return NULL;
 }
 
-/* How many links all subgroups rely on. */
+/* Returns the number of links that all subgroups rely on. */
 static uint32_t count_relied_on(const struct pccl_peer_group *group)
 {
     uint32_t count = 0;

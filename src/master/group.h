@@ -33,7 +33,7 @@ struct pccl_subgroup {
     struct pccl_cost cost;
     bool founded;        /* it is in the table */
     bool living;         /* ... and its members are counted; not yet: a restarted master does not know it to be whole */
-    bool holds_links;    /* the links that it relies on are counted (remote.h) */
+    bool holds_links;    /* its links are included in the counts of remote.h */
     uint32_t operations; /* of a pair, which is forgotten with the last of them */
 };
 

@@ -114,7 +114,7 @@ static uint32_t next_wanted(const struct pccl_subgroup *subgroup, uint32_t from,
     return subgroup->count;
 }
 
-/* Each link that it relies on: wanted once more, or once less; nothing if they are already. */
+/* Adds the subgroup's links to the counts, or removes them. Does nothing if that is already so. */
 static void count_links(struct pccl_master *m, struct pccl_subgroup *subgroup, bool more)
 {
     if (subgroup->holds_links == more)
@@ -367,5 +367,6 @@ void pccl_master_request_subgroup_links(struct pccl_master *m, struct pccl_peer_
 {
     for (struct pccl_table_node *node = pccl_table_first(&group->subgroups); node != NULL;
          node = pccl_table_after(&group->subgroups, node))
-        count_links(m, PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name), true); /* but of one founded just now */
+        count_links(m, PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name),
+                    true); /* except for a subgroup founded just now */
 }

@@ -56,8 +56,8 @@ static bool append(struct batch *batch, uint32_t generation)
 }
 
 /*
- * Returns true for a little memory that cannot grow. Honest peers pass such memory for a pipe, and may end before it is
- * taken. Its close() does not wait.
+ * Returns true for a small memfd that cannot grow. Honest peers pass one for a pipe, and the socket may close before
+ * the receiver reads it. Its close() never blocks.
  */
 static bool is_memory(int descriptor)
 {

@@ -1,7 +1,7 @@
 /*
  * Closes unwanted descriptors that another process has passed. The last close() of a descriptor may wait: for the data
  * of a TCP socket with SO_LINGER, or for a file server. So a separate thread closes them; it exists only while there
- * are such descriptors. Memory of a pipe, which cannot wait, is closed at once.
+ * are such descriptors. The memory of a pipe is closed at once, because that never blocks.
  */
 #ifndef PCCL_NET_UNWANTED_H
 #define PCCL_NET_UNWANTED_H

@@ -35,9 +35,8 @@ struct pccl_peer_op {
     uint64_t decision;     /* the master's number of the outcome; 0: not told yet */
     bool tiny;
     bool from_anybody; /* a receive whose caller named nobody; once somebody is chosen that is the root */
-    bool
-        given_up; /* launched as that: nobody has said what it would have been, so its descriptor may be no valid one */
-    bool started; /* op_start was called for it */
+    bool given_up;     /* launched as given up: its descriptor was never completed and may be invalid */
+    bool started;      /* op_start was called for it */
     bool complete;  /* `done` was said; a bulk operation may still fail after that, or be committed although it did */
     bool held;      /* the caller has not released it */
     bool confirmed; /* the master's `outcome` has come (a view may have decided before it) */

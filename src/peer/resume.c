@@ -20,7 +20,7 @@ _Static_assert((uint64_t)PCCL_OPS_PER_PEER_MAX *PCCL_TINY_BYTES_MAX +
                    PCCL_SESSION_BYTES_MAX,
                "their payload; seats count at a launch, and again in the subgroup that it founds");
 
-/* Of one that was given up, as of a tombstone, nothing is said but its name; that of a pair says what it is. */
+/* Returns the descriptor to report: empty if the operation was given up, as for a tombstone, unless it is of a pair. */
 static struct pccl_descriptor descriptor_of(const struct pccl_peer_op *op)
 {
     return op->given_up && op->instance.pair == 0 ? (struct pccl_descriptor){0} : op->descriptor;

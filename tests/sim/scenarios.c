@@ -413,7 +413,7 @@ void scenario_f27(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 2);
 }
 
-/* A caller repeats an operation that a view has ended, so much later: the deadline of the first launch stays. */
+/* Repeats an operation that a view has ended after a pause: the deadline of the first launch holds. */
 static void repeat_after(struct sim *sim, uint64_t pause_ms)
 {
     scenario_cluster(sim, p, 3, 1);

@@ -418,8 +418,8 @@ void scenario_lying_witness_of_a_restart(struct sim *sim)
 }
 
 /*
- * During a recovery, in which the master has reached nobody's port, the control connections of three that have come
- * back break for a moment. Its word alone removes one of them, at most.
+ * During a recovery the master has reached no port. The control connections of three returned members break for a
+ * moment. The word of a single member removes at most one of them.
  */
 void scenario_lying_witness_of_a_recovery(struct sim *sim)
 {

@@ -251,8 +251,8 @@ void scenario_members_given_up(struct sim *sim)
 }
 
 /*
- * The same while the master is away, and again before all know of it: whoever gives up may not know what the operation
- * would have been (its driver has prepared nothing), and reports what it knows.
+ * The same while the master is away, and again before all members have the outcome: a peer that gives up may lack the
+ * complete descriptor, because its driver prepared none, and reports what it has.
  */
 void scenario_members_given_up_restart(struct sim *sim)
 {
@@ -267,7 +267,7 @@ void scenario_members_given_up_restart(struct sim *sim)
         scenario_run_ms(sim, 100);
         sim_master_start(sim);
         WAIT(sim, 6000, scenario_is_decided(ops[1]));
-        scenario_control(sim, p[2], false); /* it does not hear of that */
+        scenario_control(sim, p[2], false); /* it does not receive the outcome */
         scenario_restart_master(sim, 100);
         scenario_control(sim, p[2], true);
         WAIT(sim, 6000, !sim->master->machine->recovering && sim->master->machine->member_count == 3);

@@ -266,8 +266,8 @@ void scenario_subgroup_commit_restart(struct sim *sim)
 }
 
 /*
- * A restarted master founds what all had said `done` for. It wants the links of that once, like any other's: with the
- * end of the subgroup it wants none of them, as those who hold them.
+ * A restarted master founds a subgroup for which all members had sent `done`. It counts its links once, so after the
+ * end of the subgroup neither the master nor the members want them.
  */
 void scenario_subgroup_founded_by_restart(struct sim *sim)
 {

@@ -114,7 +114,7 @@ void *__wrap_pccl_grow(const struct pccl_memory *memory, void *block, uint32_t *
 }
 
 #define PASSING(place, type, name, parameters, arguments)                                                              \
-    __typeof__(name) __real_##name, __wrap_##name; /* a parameter too few does not compile */                          \
+    __typeof__(name) __real_##name, __wrap_##name; /* a wrong signature fails to compile */                            \
     type __wrap_##name parameters                                                                                      \
     {                                                                                                                  \
         pass(place);                                                                                                   \

@@ -408,7 +408,8 @@ static void what_is_held_is_bounded(void **state)
     struct pccl_arrival from_other;
     assert_int_equal(tell(1, false, &other, &from_other), PCCL_OK); /* each lane has its own */
     pccl_exchange_received(mine(), &from_other);
-    expect_refused(2, false, other, PCCL_MEMORY); /* the sender may know of ends that this peer has not heard of */
+    expect_refused(2, false, other,
+                   PCCL_MEMORY); /* the sender may know of ended operations that this peer does not know */
     assert_int_equal(held(), SEGMENT);
     assert_null(arrival.payload);
     end_alone();

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TAGS = 256
 _LANE_TAGS = 16
 
-_CALLBACKS_S = 1.0  # so long the interpreter's end waits for callbacks that run
+_CALLBACKS_S = 1.0  # how long the end of the interpreter waits for running callbacks
 
 # The lane of each thread that runs a callback. An entry ends with the frame that made it, also after an interrupt.
 stays: Dict[int, "weakref.ref[_Stay]"] = {}
@@ -167,7 +167,7 @@ class Completer:
 
     def __init__(self) -> None:
         self._given: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._right: List[None] = [None]  # to serve: whoever pops it starts the thread; empty: there is one
+        self._right: List[None] = [None]  # right to serve; empty: a server runs
 
     def put(self, work: Work, base: Any) -> None:
         self._given.put((work, base))
@@ -218,12 +218,12 @@ class Completer:
             del work, base, entry
 
 
-_running: Set[threading.Lock] = set()  # of callbacks; each is released at their end
+_running: Set[threading.Lock] = set()  # a lock per future whose callbacks run; released when they end
 _is_at_exit = False
 
 
 def _run_callbacks(base: Any, ended: threading.Lock) -> None:
-    """Not at the interpreter's end: that ends threads which wait for its lock, and in a frame of C++ the process."""
+    """Runs none once the interpreter ends: it ends threads that wait for its lock, which aborts inside C++."""
     _running.add(ended)
     try:
         if not _is_at_exit:
