@@ -544,8 +544,8 @@ class Run:
                 problems.append(f"{process.name} has ended by itself with {process.popen.returncode}")
         for peer in peers:
             if peer.alive() and not peer.killed:
-                if any(call.result is None for call in peer.calls.values()):
-                    peer.kill()  # a communicator must not be destroyed while a call is inside
+                if peer.state() == "T" or any(call.result is None for call in peer.calls.values()):
+                    peer.kill()  # it cannot read "quit", or a call is inside the communicator
                     continue
                 try:
                     peer.start("quit")
