@@ -142,7 +142,7 @@ static void text_names_who_is_missing(void **state)
     struct pccl_figures f = figures();
     assert_string_equal(
         write_page(pccl_page_text, &f, &memory),
-        "pccl-master 1.2.3, protocol 8, up for 100.0 s\n"
+        "pccl-master 1.2.3, protocol 9, up for 100.0 s\n"
         "run ffbc0000, epoch 2.9, topology update 3: 3 members, 1 newcomers\n"
         "operations: 40 committed, 2 aborted, 1 under way\n"
         "\n"
@@ -179,7 +179,7 @@ static void json_is_the_same(void **state)
     f.peer_count = 1;
     const char *page = write_page(pccl_page_json, &f, &memory);
     const char *head =
-        "{\"program\":\"pccl-master\",\"version\":\"1.2.3\",\"protocol\":8,\"uptime_ms\":100000,"
+        "{\"program\":\"pccl-master\",\"version\":\"1.2.3\",\"protocol\":9,\"uptime_ms\":100000,"
         "\"run\":\"ffbc0000000000000000000000000000\",\"epoch\":\"2.9\",\"takes_commands\":false,\"recovering\":false,"
         "\"optimizing\":false,"
         "\"members\":3,\"newcomers\":1,\"update_round\":3,\"update_votes\":3,\"operations_under_way\":1,"
@@ -324,7 +324,7 @@ static void metrics_have_known_answers(void **state)
     const char *text = write_page(next_of_metrics, &f, &memory);
     static const char *const lines[] = {
         "# TYPE pccl_members gauge\npccl_members 3\n",
-        "\npccl_build_info{version=\"1.2.3\",protocol=\"8\"} 1\n",
+        "\npccl_build_info{version=\"1.2.3\",protocol=\"9\"} 1\n",
         "\npccl_uptime_seconds 100.000042\n",
         "\npccl_newcomers 1\n",
         "\npccl_connections_total 9\n",
