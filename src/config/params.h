@@ -115,7 +115,7 @@
       "addresses, with or without ports, that other peers use for this one instead of the detected ones")              \
     X(COMMUNICATOR, U32, port, "PCCL_PORT", "48149", 0, 65535, "port to listen on for peers; 0: the system chooses")   \
     X(COMMUNICATOR, U32, port_range, "PCCL_PORT_RANGE", "1024", 1, 65536,                                              \
-      "how many ports are tried, from port upwards")                                                                   \
+      "how many ports are tried, from port upwards: the most peers of one host that listen there")                     \
     X(COMMUNICATOR, TEXT, local, "PCCL_LOCAL", "auto", 0, 7,                                                           \
       "data between peers on one host: auto (memory that both map, where the system has that), unix (sockets) or tcp") \
     X(COMMUNICATOR, TEXT, local_dir, "PCCL_LOCAL_DIR", "", 0, 1000,                                                    \

@@ -217,6 +217,16 @@ static void close_local(struct pccl_communicator *comm)
     comm->local = NULL;
 }
 
+/* Appends which ports were in use, and the parameters that allow others. */
+static void add_ports_tried(const struct pccl_params *params, struct pccl_text *reason)
+{
+    uint32_t last = (uint32_t)pccl_min_u64(params->port + UINT64_C(1) * params->port_range - 1, UINT16_MAX);
+    if (last > params->port)
+        pccl_text_append(reason, ": all %u ports from %u to %u are in use", last - params->port + 1, params->port,
+                         last);
+    pccl_text_append(reason, ": set PCCL_PORT_RANGE (%u) to more ports, or another PCCL_PORT", params->port_range);
+}
+
 static enum pccl_status open_listener(struct pccl_communicator *comm, struct pccl_text *reason)
 {
     struct pccl_address addresses[PCCL_LISTEN_ADDRESSES_MAX];
@@ -242,6 +252,8 @@ static enum pccl_status open_listener(struct pccl_communicator *comm, struct pcc
     for (uint32_t i = 0; i < (any ? count : 1) && error == UV_EAFNOSUPPORT; i++)
         error = pccl_listener_open(&comm->listener, addresses + i, any ? 1 : count, (uint16_t)comm->params.port,
                                    comm->params.port_range, reason);
+    if (error == UV_EADDRINUSE && comm->params.port != 0)
+        add_ports_tried(&comm->params, reason);
     return error ? pccl_errors_of_system(error) : PCCL_OK;
 }
 

@@ -243,8 +243,6 @@ int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address
     }
     if (error) {
         pccl_text_format(reason, "cannot listen on %s: %s", pccl_address_str(&failed), uv_strerror(error));
-        if (error == UV_EADDRINUSE && port_range > 1)
-            pccl_text_append(reason, " (%u ports from %u were tried)", port_range, port);
         return error;
     }
     listener->port = chosen;

@@ -1,6 +1,7 @@
 """Joining, reducing, leaving, coming back: everything goes well here. Numbers in brackets:
 scenarios of TESTING.md."""
 
+import contextlib
 import socket
 
 import harness
@@ -451,23 +452,37 @@ def test_addresses_mix(run):
     reduce_all(peers, 1, "i32", "sum", values_of("i32", "sum", 10, len(peers)))
 
 
+def two_ports(stack):
+    """Two sockets that listen at a port and at the next one; returns the first."""
+    while True:
+        first, second = stack.enter_context(socket.socket()), stack.enter_context(socket.socket())
+        first.bind(("0.0.0.0", 0))
+        port = first.getsockname()[1]
+        try:
+            second.bind(("0.0.0.0", port + 1))
+        except (OSError, OverflowError):
+            continue
+        first.listen()
+        second.listen()
+        return port
+
+
 def test_ports(run):
-    """A taken port is passed over; with none left connect says so."""
+    """Taken ports are passed over; with none left connect names the ports and the parameters."""
     run.start_master()
-    with socket.socket() as taken:
-        taken.bind(("0.0.0.0", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with contextlib.ExitStack() as stack:
+        port = two_ports(stack)
         a = run.peer(port=port, port_range=50)
         a.create(run.address)
         a.do("connect")
         ports = a.listening_ports()
         equal(len(ports), 1, f"listening ports {ports}")
-        within(ports[0], port + 1, port + 49, "port")
-        b = run.peer(port=port, port_range=1)
-        b.create(run.address)
-        refused = b.do("connect", rc=MASTER_FAILED)
-        check(str(port) in refused["words"], f"the port is named: {refused['words']}")
+        within(ports[0], port + 2, port + 49, "port")
+        for count, words in ((1, f":{port}: "), (2, f"all 2 ports from {port} to {port + 1} are in use")):
+            b = run.peer(port=port, port_range=count)
+            b.create(run.address)
+            refused = b.do("connect", rc=MASTER_FAILED)["words"]
+            check(words in refused and f"set PCCL_PORT_RANGE ({count})" in refused, f"no remedy: {refused}")
 
 
 def test_no_master(run):
