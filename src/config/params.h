@@ -120,7 +120,8 @@
       "data between peers on one host: auto (memory that both map, where the system has that), unix (sockets) or tcp") \
     X(COMMUNICATOR, TEXT, local_dir, "PCCL_LOCAL_DIR", "", 0, 1000,                                                    \
       "directory of mode 700 through which local peers of a user connect; empty: in XDG_RUNTIME_DIR or /tmp")          \
-    X(COMMUNICATOR, TEXT, name, "PCCL_NAME", "", 0, 64, "name of this peer in errors and logs")                        \
+    X(COMMUNICATOR, TEXT, name, "PCCL_NAME", "", 0, 64,                                                                \
+      "name of this peer in errors and logs; by it the master recognizes an expelled slow peer (cool-down)")           \
     X(COMMUNICATOR, U32, recorder_operations, "PCCL_RECORDER_OPERATIONS", "256", 1, 65536,                             \
       "ended operations that the flight recorder keeps; each takes up to 830 bytes")                                   \
     X(COMMUNICATOR, TEXT, recorder_dir, "PCCL_RECORDER_DIR", "", 0, 1000,                                              \
