@@ -209,6 +209,13 @@ class Run:
             assert time.monotonic() < until
             self.step()
 
+    def until_lands(self, fragment):
+        """Goes on until this fragment has landed for a newcomer, the first time after its admission. With a delay of 1
+        the next one is not launched yet, so the newcomer gets this one and no other; and these peers do not come to the
+        fragment's next slot, which waits for it."""
+        slot = 2 * fragment + 1  # of SETTINGS: three fragments in six steps
+        self.until(lambda: self.made[0]._catch_up is not None and self.made[0].inner_step % 6 == slot)
+
     def take(self, late):
         """Goes on until it is in."""
         self.until(lambda: late.outcome is not None)
@@ -277,10 +284,10 @@ def test_others_train_on_while_a_fragment_is_on_its_way(address):
     """Its other fragments' slots pass by. Only its own next one waits for it."""
     run = Run(address)
     late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm)))
-    run.until(late.gate.asked.is_set)
-    p = next(fragment.index for fragment in late._fragments if fragment._handing_on is not None)
+    run.until_lands(0)
+    await_that(late.gate.asked.is_set)
     seen = set()
-    while not seen >= {0, 1, 2} - {p}:
+    while not seen >= {1, 2}:
         seen |= {cost.fragment for cost in run.step().fragments}
     assert not held(late) and late.outcome is None
     late.gate.opened.set()
@@ -292,7 +299,9 @@ def test_every_fragment_that_a_newcomer_holds_is_that_of_the_others(address):
     """In all its slots, those before it trains among them."""
     run = Run(address)
     late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm, [2])))
-    run.until(lambda: late.gate.asked.is_set() and 0 in {p for p, _ in late.slots})
+    run.until_lands(2)
+    await_that(late.gate.asked.is_set)
+    run.until(lambda: 0 in {p for p, _ in late.slots})
     late.gate.opened.set()
     run.take(late)
     run.end()
@@ -303,7 +312,8 @@ def test_who_comes_a_slot_later_waits_for_the_first(address):
     """Then it is taken in; nobody waits for it."""
     run = Run(address)
     first = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm)))
-    run.until(first.gate.asked.is_set)
+    run.until_lands(0)
+    await_that(first.gate.asked.is_set)
     second, passed = run.newcomer(), run.made[0].round
     while run.made[0].round == passed:
         assert not run.step().admitted
@@ -326,7 +336,8 @@ def test_finish_leaves_a_newcomer_behind(address):
     """Nobody who has everything comes back: the run is lost for it."""
     run = Run(address)
     late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm, [1])))
-    run.until(lambda: late.gate.asked.is_set() and 0 in held(late))  # and 2, if that was quick
+    run.until_lands(1)
+    await_that(lambda: late.gate.asked.is_set() and held(late) == [0])  # nobody has launched 2
     late.gate.opened.set()
     support.parallel([one.finish for one in run.made])
     end(run.made)
@@ -387,7 +398,8 @@ def test_a_newcomer_goes_between_fragments(address):
     """The others are not disturbed, and the next one comes in."""
     run = Run(address)
     late = run.newcomer()
-    run.until(lambda: late._follows and held(late))
+    run.until_lands(0)
+    await_that(lambda: held(late))
     late.comm.close()
     late.thread.join(support.DEADLINE)
     assert isinstance(late.outcome, pccl.PCCLError)
@@ -407,7 +419,8 @@ def test_a_giver_goes_while_a_fragment_is_on_its_way(address):
     run = Run(address, 3)
     late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm)))
     gives = lambda one: any(fragment._handing_on is not None for fragment in one._fragments)
-    run.until(lambda: late.gate.asked.is_set() and any(map(gives, run.made)))
+    run.until_lands(0)
+    await_that(lambda: late.gate.asked.is_set() and any(map(gives, run.made)))
     giver = list(map(gives, run.made)).index(True)
     p = next(fragment.index for fragment in late._fragments if fragment._handing_on is not None)
     run.go(giver)
@@ -428,7 +441,8 @@ def test_the_only_one_with_the_state_goes(address):
         late.gate = Gate(late.comm, [1])
 
     late = run.newcomer(prepare)
-    run.until(lambda: late.gate.asked.is_set() and 0 in held(late))  # and 2, if that was quick
+    run.until_lands(1)
+    await_that(lambda: late.gate.asked.is_set() and held(late) == [0])
     run.go(0)
     late.gate.opened.set()
     late.thread.join(support.DEADLINE)
@@ -444,7 +458,8 @@ def test_the_only_one_with_the_state_goes_and_the_next_slot_is_of_what_the_newco
     """It is not the newcomer that has the state then."""
     run = Run(address, 1, min_peers=1)
     late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm, [2])))
-    run.until(lambda: late.gate.asked.is_set() and held(late) == [0, 1])
+    run.until_lands(2)
+    await_that(lambda: late.gate.asked.is_set() and held(late) == [0, 1])
     run.go(0)
     late.gate.opened.set()
     late.thread.join(support.DEADLINE)
