@@ -157,12 +157,15 @@ typedef enum pcclRedOp_t {
     pcclPremulSum = 8
 } pcclRedOp_t;
 
-/* The four numbers of pcclGetAttribute. They count accepted peers only, never those that wait for admission. */
+/* The counts of pcclGetAttribute: of accepted peers only, never of those that wait for admission. */
 typedef enum pcclAttribute_t {
-    PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE = 1,            /* peers of the run, all groups */
-    PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE = 2,        /* peers of this communicator's group */
-    PCCL_ATTRIBUTE_NUM_DISTINCT_PEER_GROUPS = 3,     /* groups that have a peer */
-    PCCL_ATTRIBUTE_LARGEST_PEER_GROUP_WORLD_SIZE = 4 /* peers of the largest group */
+    PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE = 1,             /* peers of the run, all groups */
+    PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE = 2,         /* peers of this communicator's group */
+    PCCL_ATTRIBUTE_NUM_DISTINCT_PEER_GROUPS = 3,      /* groups that have a peer */
+    PCCL_ATTRIBUTE_LARGEST_PEER_GROUP_WORLD_SIZE = 4, /* peers of the largest group */
+    /* not in PCCL 1.0: */
+    PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE_NOW = 5,    /* as GLOBAL_WORLD_SIZE, but by the master's latest member list */
+    PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE_NOW = 6 /* as PEER_GROUP_WORLD_SIZE, but by that list */
 } pcclAttribute_t;
 
 typedef enum pcclSharedStateSyncStrategy_t {
@@ -553,8 +556,7 @@ PCCL_EXPORT pcclResult_t pcclCreateCommunicator(const pcclCommCreateParams_t *pa
  * "[v6]:port", separated by commas; without a port 48148. All must lead to the same master; they
  * are tried in order. Names are resolved when connecting, and again at each reconnect. options
  * (copied) may be NULL and may carry `peer_group`, `connection_pool_size` and every other parameter
- * of scope communicator; of those of scope master only `alone_ms` matters, which `master_lost_ms`
- * must exceed.
+ * of scope communicator; of those of scope master only `alone_ms` matters, which `master_lost_ms` must exceed.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument master_addresses or comm_out is NULL, an address cannot be read, or a
@@ -573,8 +575,7 @@ PCCL_EXPORT pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_ad
  * up (has links to its future neighbors) and then all accepted peers have called
  * pcclUpdateTopology. If the master is unreachable, the call fails at once. On success the
  * attributes are fresh; on failure the communicator is unconnected and connect may be called again.
- * Each connect creates a new identity: a lost peer comes back as a newcomer. Only on an unconnected
- * communicator.
+ * Each connect creates a new identity: a lost peer comes back as a newcomer. Only on an unconnected communicator.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument         comm is NULL
@@ -616,9 +617,12 @@ PCCL_EXPORT pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm);
 PCCL_EXPORT pcclResult_t pcclCloseCommunicator(pcclComm_t *comm);
 
 /*
- * Returns one of the four counts as of the last decided call of this communicator, successful or
- * failed (connect, update topology, optimize topology, await). The counts do not change between
- * calls, so all peers that made the same calls see the same numbers. Any thread. Does not block.
+ * Returns a count. The first four are as of the last decided call of this communicator, successful or failed (connect,
+ * update topology, optimize topology, await). They do not change between calls, so all peers that made the same calls
+ * see the same numbers, and a loop that only reads them never sees a peer die. The counts _NOW follow the latest member
+ * list that has arrived from the master: they include removals and admissions since that call, and may differ between
+ * peers. A peer that has died counts until the master removes it (at once, or after `silence_ms`); while the master is
+ * away they stay as they were. Any thread. Does not block.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or attribute_out is NULL, or the attribute is unknown
@@ -650,9 +654,8 @@ PCCL_EXPORT pcclResult_t pcclUpdateTopology(pcclComm_t *comm);
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or pending_out is NULL
- * pcclInvalidUsage    unconnected, or such a call is outstanding; expelled or without a master
- *                     meanwhile, or a deadline passed (ext. pcclExpelled, pcclMasterLost,
- *                     pcclTimeout)
+ * pcclInvalidUsage    unconnected, or such a call is outstanding; expelled or without a master meanwhile, or a
+ *                     deadline passed (ext. pcclExpelled, pcclMasterLost, pcclTimeout)
  * pcclInternalError   memory is short (ext. pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclArePeersPending(const pcclComm_t *comm, bool *pending_out);
@@ -674,18 +677,15 @@ PCCL_EXPORT pcclResult_t pcclArePeersPending(const pcclComm_t *comm, bool *pendi
  * The call admits no newcomers. Attributes are fresh. A peer that dies costs only its own tests, a
  * peer that hangs also some seconds; a restarted master starts the tests again. Once they have
  * begun, `call_timeout_ms` does not end the call. Operations must not be launched during it.
- * pcclSuccess         the ring is as good as could be found; if it has changed, for all peers at
- *                     once
+ * pcclSuccess         the ring is as good as could be found; if it has changed, for all peers at once
  * pcclNotInitialized
  * pcclInvalidArgument comm is NULL
- * pcclInvalidUsage    unconnected; the global world size is 1; or another joint call of this
- *                     communicator is outstanding
+ * pcclInvalidUsage    unconnected; the global world size is 1; or another joint call of it is outstanding
  * pcclPendingAsyncOps operations are launched and not awaited
- * pcclTopologyOptimizationFailed  for all peers of the group: too many of them cannot reach each
- *                     other, so that no ring exists or none was found; or the master has no memory
- *                     for the search. The ring is as it was, and everything else works. For this
- *                     peer: it was expelled or lost its master (it is unconnected now), or a
- *                     deadline passed (ext. pcclExpelled, pcclMasterLost, pcclTimeout)
+ * pcclTopologyOptimizationFailed  for all peers of the group: too many of them cannot reach each other, so that no
+ *                     ring exists or none was found; or the master has no memory for the search. The ring is as it
+ *                     was, and everything else works. For this peer: it was expelled or lost its master (it is
+ *                     unconnected now), or a deadline passed (ext. pcclExpelled, pcclMasterLost, pcclTimeout)
  * pcclInternalError   memory or another resource is short; the others wait for this peer (ext.
  *                     pcclOutOfMemory)
  */

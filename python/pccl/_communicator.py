@@ -109,7 +109,8 @@ class Communicator:
         raise InvalidArgument(f"connect: n_attempts is {n_attempts}")
 
     def get_attribute(self, attribute: Union[Attribute, str]) -> int:
-        """One of the four counts, as of the last call that the master decided."""
+        """A count of peers, as of the last call that the master decided: a loop that only reads it never sees a peer
+        die. Those named `_NOW` are as of the latest member list that has arrived from the master."""
         value = ctypes.c_int()
         self._core.call("pcclGetAttribute", member("attribute", Attribute, attribute), ctypes.byref(value))
         return value.value
@@ -126,8 +127,7 @@ class Communicator:
         return pending.value
 
     def optimize_topology(self) -> None:
-        """Measures the links and sets up the best ring. Joint with all peers of the run; takes some
-        seconds."""
+        """Measures the links and sets up the best ring. Joint with all peers of the run; takes some seconds."""
         self._joint("pcclOptimizeTopology")
 
     def get_topology(self) -> str:

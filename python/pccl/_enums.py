@@ -62,6 +62,8 @@ class Attribute(_Code):
     PEER_GROUP_WORLD_SIZE = 2
     NUM_DISTINCT_PEER_GROUPS = 3
     LARGEST_PEER_GROUP_WORLD_SIZE = 4
+    GLOBAL_WORLD_SIZE_NOW = 5
+    PEER_GROUP_WORLD_SIZE_NOW = 6
 
 
 class SharedStateSyncStrategy(_Code):

@@ -249,22 +249,26 @@ static pcclResult_t get_attribute(pcclComm_t *comm, pcclAttribute_t attribute, i
     if (!attribute_out)
         return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclGetAttribute: attribute_out is NULL");
     struct pccl_text reason;
-    struct pccl_attributes attributes = {0};
+    struct pccl_attributes attributes = {0}, now = {0};
     enum pccl_status status = PCCL_OK;
     pccl_comm_enter(comm->comm);
-    if (pccl_comm_is_connected(comm->comm))
+    if (pccl_comm_is_connected(comm->comm)) {
         attributes = pccl_peer_attributes(comm->comm->peer);
-    else
+        now = pccl_peer_attributes_now(comm->comm->peer);
+    } else {
         status = pccl_comm_why_unconnected(comm->comm, &reason);
+    }
     pccl_comm_leave(comm->comm);
-    if (comm->group)
-        attributes.group_world = comm->group->count;
+    if (comm->group) /* its members never change */
+        attributes.group_world = now.group_world = comm->group->count;
     uint32_t value;
     switch (attribute) {
     case PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE: value = attributes.world; break;
     case PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE: value = attributes.group_world; break;
     case PCCL_ATTRIBUTE_NUM_DISTINCT_PEER_GROUPS: value = attributes.groups; break;
     case PCCL_ATTRIBUTE_LARGEST_PEER_GROUP_WORLD_SIZE: value = attributes.largest_group; break;
+    case PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE_NOW: value = now.world; break;
+    case PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE_NOW: value = now.group_world; break;
     default: return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclGetAttribute: unknown attribute");
     }
     if (status != PCCL_OK)

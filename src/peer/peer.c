@@ -2,6 +2,7 @@
 #include "peer/announcements.h"
 #include "peer/control.h"
 #include "peer/links.h"
+#include "peer/members.h"
 #include "peer/operations.h"
 #include "peer/optimize.h"
 #include "peer/output.h"
@@ -216,6 +217,8 @@ struct pccl_cost pccl_peer_cost(const struct pccl_peer *p) { return p->cost; }
 bool pccl_peer_is_connected(const struct pccl_peer *p) { return p->state == PCCL_PEER_MEMBER; }
 
 struct pccl_attributes pccl_peer_attributes(const struct pccl_peer *p) { return p->attributes; }
+
+struct pccl_attributes pccl_peer_attributes_now(const struct pccl_peer *p) { return pccl_peer_live_attributes(p); }
 
 enum pccl_status pccl_peer_why_over(const struct pccl_peer *p)
 {

@@ -67,8 +67,10 @@ uint64_t pccl_peer_sync_revision(const struct pccl_peer *peer);
 
 /* This peer is a member of the run. */
 bool pccl_peer_is_connected(const struct pccl_peer *peer);
-/* The four numbers of pcclGetAttribute: a snapshot, replaced when a call returns (PROTOCOL 8). */
+/* The first four numbers of pcclGetAttribute: a snapshot, replaced when a call returns (PROTOCOL 8). */
 struct pccl_attributes pccl_peer_attributes(const struct pccl_peer *peer);
+/* The same counts of the latest member list that the master has told. */
+struct pccl_attributes pccl_peer_attributes_now(const struct pccl_peer *peer);
 /*
  * The members of the group in their canonical order, as of the call that returned last: callers
  * count on these. It changes with the attributes. NULL: in no run yet.

@@ -57,8 +57,8 @@ void do_destroy(struct command *command)
 
 void add_attributes(struct line *line, const pcclComm_t *comm)
 {
-    static const char *const names[] = {"world", "group", "groups", "largest"};
-    for (int i = 0; i < 4; i++) {
+    static const char *const names[] = {"world", "group", "groups", "largest", "world_now", "group_now"};
+    for (int i = 0; i < 6; i++) {
         int value = -1;
         if (pcclGetAttribute(comm, (pcclAttribute_t)(i + 1), &value) == pcclSuccess)
             add(line, ",\"%s\":%d", names[i], value);

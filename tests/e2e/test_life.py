@@ -165,6 +165,29 @@ def test_worlds_up_to_five(run):
     equal(attributes(peers[0]), (1, 1, 1, 1), "attributes of the last")
 
 
+def test_counts_of_now(run):
+    """A peer that makes no calls sees the others die in the counts of now, and in no others. While the master does not
+    answer they stay."""
+    run.start_master()
+    peers = run.join(3)
+
+    def now(peer):
+        result = peer.do("attr")
+        return result["world_now"], result["group_now"]
+
+    equal(now(peers[0]), (3, 3), "counts of now")
+    peers[2].kill()
+    harness.poll(lambda: now(peers[0]) == (2, 2), "the count of the two that live")
+    equal(attributes(peers[0]), (3, 3, 1, 3), "counts as of the last call")
+    run.master.stop()
+    peers[1].kill()
+    equal(now(peers[0]), (2, 2), "counts while the master is away")
+    run.master.resume()
+    harness.poll(lambda: now(peers[0]) == (1, 1), "the count of the last one")
+    peers[0].do("update")
+    equal(attributes(peers[0]), (1, 1, 1, 1), "counts after the call")
+
+
 def reduce_or_retry(peers):
     """After a departure: the list with retry succeeds on all alike, or says alike that there are
     too few."""

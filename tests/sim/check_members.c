@@ -365,6 +365,28 @@ static void check_list(struct sim *sim, const struct sim_peer *peer, const struc
                  (unsigned long long)epoch->epoch.number);
 }
 
+/* PROTOCOL 8: these attributes are the counts of the epoch. */
+static void check_counts(struct sim *sim, const struct sim_peer *peer, const struct pccl_attributes *told,
+                         const struct epoch_seen *epoch)
+{
+    uint32_t in_group = 0, groups = 0, largest = 0;
+    for (uint32_t i = 0; i < epoch->count; i++) {
+        uint32_t size = 0, first = 1;
+        for (uint32_t k = 0; k < epoch->count; k++) {
+            size += epoch->members[k].group == epoch->members[i].group;
+            first = first && !(k < i && epoch->members[k].group == epoch->members[i].group);
+        }
+        in_group += epoch->members[i].group == peer->group;
+        groups += first;
+        largest = size > largest ? size : largest;
+    }
+    if (told->world != epoch->count || told->group_world != in_group || told->groups != groups ||
+        told->largest_group != largest)
+        sim_fail(sim, "R8 p%u: world %u, group %u, groups %u, largest %u, but epoch %u.%llu has %u, %u, %u, %u",
+                 peer->process.number, told->world, told->group_world, told->groups, told->largest_group,
+                 epoch->epoch.inc, (unsigned long long)epoch->epoch.number, epoch->count, in_group, groups, largest);
+}
+
 /*
  * PROTOCOL 8: attributes, and the list of members, change only when a call returns, and say what the
  * epoch says.
@@ -391,22 +413,7 @@ static void check_attributes(struct sim *sim, struct sim_peer *peer)
     if (epoch == NULL)
         return;
     check_list(sim, peer, epoch);
-    uint32_t in_group = 0, groups = 0, largest = 0;
-    for (uint32_t i = 0; i < epoch->count; i++) {
-        uint32_t size = 0, first = 1;
-        for (uint32_t k = 0; k < epoch->count; k++) {
-            size += epoch->members[k].group == epoch->members[i].group;
-            first = first && !(k < i && epoch->members[k].group == epoch->members[i].group);
-        }
-        in_group += epoch->members[i].group == peer->group;
-        groups += first;
-        largest = size > largest ? size : largest;
-    }
-    if (now.world != epoch->count || now.group_world != in_group || now.groups != groups ||
-        now.largest_group != largest)
-        sim_fail(sim, "R8 p%u: world %u, group %u, groups %u, largest %u, but epoch %u.%llu has %u, %u, %u, %u",
-                 peer->process.number, now.world, now.group_world, now.groups, now.largest_group, now.epoch.inc,
-                 (unsigned long long)now.epoch.number, epoch->count, in_group, groups, largest);
+    check_counts(sim, peer, &now, epoch);
 }
 
 uint64_t sim_ring_hash(const struct pccl_id *ring, uint32_t count)
@@ -453,6 +460,8 @@ void sim_check_peer(struct sim *sim, struct sim_peer *peer)
                  (unsigned long long)peer->seen_epoch.number, p->epoch.inc, (unsigned long long)p->epoch.number);
     if (order > 0) {
         note_epoch(sim, "peer", peer->process.number, &p->lineage, &p->epoch, p->members, p->member_count);
+        struct pccl_attributes now = pccl_peer_attributes_now(p);
+        check_counts(sim, peer, &now, find_epoch(sim, &p->lineage, &p->epoch));
         check_departures(sim, peer);
         check_numbers(sim, peer);
         check_names(sim, peer);

@@ -479,6 +479,8 @@ static void test_unconnected(void **state)
     entry.sendbuf = entry.recvbuf = &value;
     assert_fails(comm, pcclGetAttribute(comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &attribute), pcclInvalidUsage,
                  "not connected");
+    assert_fails(comm, pcclGetAttribute(comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE_NOW, &attribute), pcclInvalidUsage,
+                 "not connected");
     assert_int_equal(attribute, -5);
     assert_fails(comm, pcclUpdateTopology(comm), pcclInvalidUsage, "not connected");
     assert_fails(comm, pcclArePeersPending(comm, &pending), pcclInvalidUsage, "not connected");
@@ -529,13 +531,13 @@ static void test_alone(void **state)
     entry.recvbuf = &result_value;
     assert_ok(pcclConnect(comm));
     assert_fails(comm, pcclConnect(comm), pcclInvalidUsage, "already");
-    for (int i = 1; i <= 4; i++) {
+    for (int i = 1; i <= 6; i++) {
         assert_ok(pcclGetAttribute(comm, (pcclAttribute_t)i, &attribute));
         assert_int_equal(attribute, 1);
     }
     attribute = 9;
     assert_fails(comm, pcclGetAttribute(comm, (pcclAttribute_t)0, &attribute), pcclInvalidArgument, "attribute");
-    assert_fails(comm, pcclGetAttribute(comm, (pcclAttribute_t)5, &attribute), pcclInvalidArgument, "attribute");
+    assert_fails(comm, pcclGetAttribute(comm, (pcclAttribute_t)7, &attribute), pcclInvalidArgument, "attribute");
     assert_fails(comm, pcclGetAttribute(comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, NULL), pcclInvalidArgument, "NULL");
     assert_fails(NULL, pcclGetAttribute(NULL, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &attribute), pcclInvalidArgument,
                  "NULL");
