@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import queue
@@ -12,6 +13,8 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+
+import pytest
 
 import pccl
 
@@ -37,6 +40,13 @@ def two():
     thread.join()
     return first, second
 """
+
+
+def need(module):
+    """Skips the tests of a file where this module is missing. Does not import it: only other processes use it, and
+    torch takes seconds."""
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"there is no {module}", allow_module_level=True)
 
 
 def figure(name, value, unit):

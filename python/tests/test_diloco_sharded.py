@@ -3,9 +3,9 @@
 import json
 
 import pytest
+import support
 
-pytest.importorskip("torch")
-pytest.importorskip("torch.distributed")
+support.need("torch")
 np = pytest.importorskip("numpy")
 
 from pccl import _threads  # noqa: E402

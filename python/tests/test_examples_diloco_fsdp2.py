@@ -4,10 +4,9 @@ sibling ends by itself; a new trainer comes, and all end with equal bits, and ha
 import re
 
 import launcher
-import pytest
+import support
 
-pytest.importorskip("torch")
-pytest.importorskip("torch.distributed")
+support.need("torch")
 
 ROUNDS, INNER_STEPS = 5, 9
 

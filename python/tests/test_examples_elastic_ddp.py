@@ -3,9 +3,9 @@
 import itertools
 
 import launcher
-import pytest
+import support
 
-pytest.importorskip("torch")
+support.need("torch")
 
 
 def test_churn(address, script, tmp_path):

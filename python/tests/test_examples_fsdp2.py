@@ -3,10 +3,9 @@ and its sibling ends by itself; the other trainer waits; a new one comes, and al
 bits."""
 
 import launcher
-import pytest
+import support
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("torch.distributed")
+support.need("torch")
 
 
 def test_churn(address, script, tmp_path):

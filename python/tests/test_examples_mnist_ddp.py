@@ -1,9 +1,9 @@
 """python/examples/mnist_ddp.py lives through a kill and a late joiner, and ends with equal bits."""
 
 import launcher
-import pytest
+import support
 
-pytest.importorskip("torch")
+support.need("torch")
 
 
 def test_churn(address, script):

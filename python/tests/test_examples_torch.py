@@ -2,9 +2,9 @@
 have saved."""
 
 import pytest
-import support  # noqa: F401 - it finds installed
+import support
 
-torch = pytest.importorskip("torch")
+support.need("torch")
 
 import installed  # noqa: E402
 import torch_worlds  # noqa: E402

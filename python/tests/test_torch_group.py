@@ -3,7 +3,7 @@
 import pytest
 import support
 
-torch = pytest.importorskip("torch")
+support.need("torch")
 
 import installed  # noqa: E402
 import torch_worlds  # noqa: E402
@@ -49,6 +49,18 @@ def test_callbacks_that_wait(nursery):
 @pytest.mark.parametrize("kinds", [["powerSGD"], pytest.param([], marks=pytest.mark.nightly)])
 def test_hooks_of_torch(nursery, kinds):
     nursery.world("torch_callbacks.hooks", 2, *kinds)
+
+
+def test_one_thread_completes_futures(nursery):
+    nursery.world("torch_completers.one_thread_serves", 1)
+
+
+def test_futures_after_a_close(nursery):
+    nursery.world("torch_completers.put_after_close", 1)
+
+
+def test_interpreter_ends_while_callbacks_run(nursery):
+    assert nursery.world("torch_completers.interpreter_ends", 1) == [[]]
 
 
 def test_rank_and_world_from_the_master(nursery, address):

@@ -5,7 +5,7 @@ import random
 import pytest
 import support
 
-torch = pytest.importorskip("torch")
+support.need("torch")
 
 import installed  # noqa: E402
 import torch_worlds  # noqa: E402

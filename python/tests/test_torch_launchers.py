@@ -17,7 +17,7 @@ import launcher
 import pytest
 import support
 
-pytest.importorskip("torch")
+support.need("torch")
 
 import installed  # noqa: E402
 

@@ -1,25 +1,29 @@
 """The flight recorders of several peers in PyTorch's format, analyzed by torch's own program."""
 
-import subprocess
-import sys
-
 import pytest
+import support
 from test_recorder import BULK, SMALL, enter, poll, reduce
 
 from pccl import recorder
 
-pytest.importorskip("torch.distributed.flight_recorder.fr_trace")
+support.need("torch")
+
+import torch_worlds  # noqa: E402
+
+PROGRAM = "torch.distributed.flight_recorder.fr_trace"
 
 
-def analyze(folder):
-    """What torch's analysis prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", "-p", "peer", str(folder)],
-        capture_output=True, text=True, check=False, timeout=240,
-    )
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
-    return said
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory):
+    made = torch_worlds.Nursery(tmp_path_factory.mktemp("nursery"), "torch.distributed")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def analyze(nursery):
+    """analyze(folder): what torch's analysis prints."""
+    return lambda folder: "\n".join(nursery.world("module", 1, PROGRAM, "-p", "peer", folder)[0])
 
 
 def write(peers, folder):
@@ -27,7 +31,7 @@ def write(peers, folder):
     assert len(recorder.write_torch(dumps, str(folder / "peer"))) == len(peers)
 
 
-def test_all_is_well(group, tmp_path):
+def test_all_is_well(group, tmp_path, analyze):
     peers = group(3)
     for size in (SMALL, BULK):
         peers.all(lambda comm, _, size=size: reduce(comm, size))
@@ -38,7 +42,7 @@ def test_all_is_well(group, tmp_path):
     assert "missing" not in said and "mismatch" not in said.lower(), said
 
 
-def test_one_is_missing(group, tmp_path):
+def test_one_is_missing(group, tmp_path, analyze):
     peers = group(3)
     for _ in range(3):
         peers.all(lambda comm, _: reduce(comm, BULK))
@@ -53,7 +57,7 @@ def test_one_is_missing(group, tmp_path):
         thread.join()
 
 
-def test_what_some_have_forgotten_is_left_out(group, tmp_path):
+def test_what_some_have_forgotten_is_left_out(group, tmp_path, analyze):
     peers = group(2)
     third = peers.admit(options={"recorder_operations": 4})
     for _ in range(9):

@@ -56,18 +56,31 @@ def _fork(order, rank):
     for source, target in ((nothing, 0), (out, 1), (out, 2)):
         os.dup2(source, target)
     os.environ.update({name: str(value) for name, value in order["env"].items()}, RANK=str(rank))
-    status = 1
     try:
         module, _, name = order["body"].rpartition(".")
         getattr(importlib.import_module(module or __name__), name)(*order["arguments"])
-        status = 0
+        _leave(0)
+    except SystemExit:  # the interpreter ends as that of a program does
+        raise
     except BaseException:
         traceback.print_exc()
-    finally:
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+        _leave(1)
+
+
+def _leave(status):
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+# ---- programs
+
+
+def module(name, *arguments):
+    """As `python -m`."""
+    sys.argv[1:] = arguments
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 # ---- what they have in common

@@ -1,17 +1,13 @@
-"""Threads that complete futures (_futures.Completer), with works that are made up."""
+"""Threads that complete futures (_futures.Completer), with works that are made up: test_torch_group."""
 
-import subprocess
 import sys
 import threading
 import time
 
-import pytest
-import support
+import torch
 
-torch = pytest.importorskip("torch")
-
-from pccl import _threads  # noqa: E402
-from pccl.torch import _futures  # noqa: E402
+from pccl import _threads
+from pccl.torch import _futures
 
 
 class Over:
@@ -24,7 +20,8 @@ class Over:
         pass
 
 
-def test_one_thread_serves_whoever_puts_first(monkeypatch):
+def one_thread_serves():
+    """Threads put the first futures of a completer at once."""
     begun, start = [], _threads.start
 
     def start_slowly(call):
@@ -32,7 +29,7 @@ def test_one_thread_serves_whoever_puts_first(monkeypatch):
         time.sleep(0.1)
         return start(call)
 
-    monkeypatch.setattr(_threads, "start", start_slowly)
+    _threads.start = start_slowly
     completer, futures = _futures.Completer(), [torch.futures.Future() for _ in range(4)]
     putting = [threading.Thread(target=completer.put, args=(Over(), one)) for one in futures]
     for one in putting:
@@ -43,7 +40,7 @@ def test_one_thread_serves_whoever_puts_first(monkeypatch):
     assert len(begun) == 1
 
 
-def test_put_after_close():
+def put_after_close():
     completer = _futures.Completer()
     for _ in range(3):
         for _ in range(2):
@@ -52,28 +49,26 @@ def test_put_after_close():
         completer.close()
 
 
-AT_THE_END = """
-import time
-import torch
-import pccl
-from pccl.torch import _futures
-from test_torch_futures import Over
-completer = _futures.Completer()
-for _ in range(2000):
-    future = torch.futures.Future()
-    future.add_done_callback(lambda _: sum(range(20000)))
-    completer.put(Over(), future)
-
 class Late:
+    """Among what ends last."""
+
     def __del__(self, sleep=time.sleep):
         sleep(0.3)  # threads that wait for the interpreter's lock end meanwhile
 
-late = Late()
-"""
 
+def interpreter_ends():
+    """While a callback runs, which then ends. One that would follow does not begin."""
+    begun, completer, (first, second) = threading.Event(), _futures.Completer(), [torch.futures.Future() for _ in "ab"]
 
-def test_interpreter_ends_while_callbacks_run():
-    done = subprocess.run(
-        [sys.executable, "-c", AT_THE_END], env=support.environment(), stderr=subprocess.PIPE, timeout=support.DEADLINE
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
+    def run(_):
+        begun.set()
+        while not _futures._is_at_exit:
+            time.sleep(0.001)
+        completer.put(Over(), second)
+
+    first.add_done_callback(run)
+    second.add_done_callback(lambda _: print("begun after the end", flush=True))
+    completer.put(Over(), first)
+    begun.wait()
+    sys.modules["__main__"].late = Late()
+    raise SystemExit
