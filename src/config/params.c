@@ -285,12 +285,13 @@ enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info)
 
 bool pccl_params_is_secret(enum pccl_param param) { return entries[param].kind == SECRET; }
 
-static bool is_token(const char *text)
+/* NULL: it is a token. */
+static const char *fault_of_token(const char *text)
 {
     struct pccl_token token;
-    bool good = pccl_token_read(text, &token);
+    const char *fault = pccl_token_read(text, &token);
     pccl_wipe(&token, sizeof token);
-    return good;
+    return fault;
 }
 
 enum pccl_status pccl_params_check(enum pccl_param param, const char *value, struct pccl_text *message)
@@ -321,9 +322,10 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
             pccl_text_format(&reason, "not a text of at most %s printable ASCII characters", entry->max_text);
         }
     } else if (entry->kind == SECRET) {
-        if (*value != '\0' && entry->max == PCCL_TOKEN_TEXT && !is_token(value)) {
-            pccl_text_add(&reason, "it is no token of a master");
-        } else if (*value != '\0' && entry->max != PCCL_TOKEN_TEXT && pccl_shared_secret_length(value) == 0) {
+        if (*value != '\0' && entry->max == PCCL_TOKEN_TEXT) {
+            const char *fault = fault_of_token(value);
+            pccl_text_add(&reason, fault != NULL ? fault : "");
+        } else if (*value != '\0' && pccl_shared_secret_length(value) == 0) {
             pccl_text_add(&reason, "it is no text of 22 to 256 letters that could be random: make one with 'openssl "
                                    "rand -base64 24'");
         }

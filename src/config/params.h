@@ -75,7 +75,7 @@
       "with a token: on, control (payload travels in the clear on authenticated links) or off")                        \
     X(MASTER, BOOL, insecure, "PCCL_INSECURE", "0", 0, 1,                                                              \
       "1: no warning when a master without a token listens beyond this machine, and HTTP there may be in the clear")   \
-    X(COMMUNICATOR, SECRET, token, "PCCL_TOKEN", "", 0, 72,                                                            \
+    X(COMMUNICATOR, SECRET, token, "PCCL_TOKEN", "", 0, 77,                                                            \
       "the master's token, with which a peer joins and encrypts; empty: that of token_file")                           \
     X(COMMUNICATOR, TEXT, token_file, "PCCL_TOKEN_FILE", "", 0, 1000,                                                  \
       "file with the master's token; empty: none, nothing is encrypted")                                               \

@@ -1,12 +1,15 @@
 #include "core/token.h"
 
+#include "core/siphash.h"
+
 #include <string.h>
 
-static const char token_prefix[] = "pccl1.";
+static const char token_prefix[] = "pccl2.", unchecked_prefix[] = "pccl1.";
 static const char secret_prefix[] = "pccl-key1: ";
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 _Static_assert(sizeof token_prefix - 1 == 6 && sizeof secret_prefix - 1 == 11, "as PCCL_TOKEN_TEXT and _SECRET_TEXT");
+_Static_assert(sizeof unchecked_prefix == sizeof token_prefix, "both versions have prefixes of one length");
 
 void pccl_wipe(void *bytes, size_t length)
 {
@@ -80,24 +83,49 @@ static bool is_end(const char *text)
     return *text == '\0';
 }
 
+static void checksum_of(const struct pccl_token *token, uint8_t check[PCCL_TOKEN_CHECK_BYTES])
+{
+    uint8_t digest[PCCL_SIPHASH_BYTES];
+    _Static_assert(sizeof token->pin == PCCL_SIPHASH_KEY_BYTES, "the pin is the key of the checksum");
+    pccl_siphash(token->pin, token->secret.bytes, sizeof token->secret.bytes, digest);
+    memcpy(check, digest, PCCL_TOKEN_CHECK_BYTES);
+}
+
 void pccl_token_write(const struct pccl_token *token, char text[PCCL_TOKEN_TEXT + 1])
 {
+    uint8_t checked[PCCL_SECRET_BYTES + PCCL_TOKEN_CHECK_BYTES];
+    memcpy(checked, token->secret.bytes, PCCL_SECRET_BYTES);
+    checksum_of(token, checked + PCCL_SECRET_BYTES);
     memcpy(text, token_prefix, sizeof token_prefix - 1);
     char *end = encode(token->pin, sizeof token->pin, text + sizeof token_prefix - 1);
     *end++ = '.';
-    end = encode(token->secret.bytes, sizeof token->secret.bytes, end);
+    end = encode(checked, sizeof checked, end);
     *end = '\0';
+    pccl_wipe(checked, sizeof checked);
     PCCL_ASSERT(end == text + PCCL_TOKEN_TEXT);
 }
 
-bool pccl_token_read(const char *text, struct pccl_token *token)
+const char *pccl_token_read(const char *text, struct pccl_token *token)
 {
-    text = after(text, token_prefix);
-    text = text ? decode(text, token->pin, sizeof token->pin) : NULL;
-    if (!text || *text != '.')
-        return false;
-    text = decode(text + 1, token->secret.bytes, sizeof token->secret.bytes);
-    return text && is_end(text);
+    static const char damaged[] = "this token is damaged: characters are wrong, missing or added; copy all of it again";
+    uint8_t checked[PCCL_SECRET_BYTES + PCCL_TOKEN_CHECK_BYTES], check[PCCL_TOKEN_CHECK_BYTES];
+    const char *rest = after(text, token_prefix);
+    token->checked = rest != NULL;
+    if (rest == NULL)
+        rest = after(text, unchecked_prefix);
+    if (rest == NULL)
+        return "it is no token of a master, which begins with pccl2. or pccl1.";
+    rest = decode(rest, token->pin, sizeof token->pin);
+    if (rest == NULL || *rest != '.')
+        return damaged;
+    size_t length = token->checked ? sizeof checked : PCCL_SECRET_BYTES;
+    rest = decode(rest + 1, checked, length);
+    memcpy(token->secret.bytes, checked, PCCL_SECRET_BYTES);
+    checksum_of(token, check);
+    bool good = rest != NULL && is_end(rest) &&
+                (!token->checked || memcmp(check, checked + PCCL_SECRET_BYTES, sizeof check) == 0);
+    pccl_wipe(checked, sizeof checked);
+    return good ? NULL : damaged;
 }
 
 void pccl_secret_write(const struct pccl_secret *secret, char text[PCCL_SECRET_TEXT + 1])

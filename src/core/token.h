@@ -11,7 +11,8 @@ enum {
     PCCL_SECRET_BYTES = 32,
     PCCL_PIN_BYTES = 16,
     PCCL_PUBLIC_BYTES = 32,            /* of the key that is made of a token's secret (net/keys.h) */
-    PCCL_TOKEN_TEXT = 6 + 22 + 1 + 43, /* characters, without a terminator */
+    PCCL_TOKEN_CHECK_BYTES = 4,        /* of the checksum behind the secret */
+    PCCL_TOKEN_TEXT = 6 + 22 + 1 + 48, /* characters, without a terminator */
     PCCL_SECRET_TEXT = 11 + 43,        /* the same of a private key */
     PCCL_SHARED_TEXT_MIN = 22,         /* of a pre-shared secret: 16 random bytes in base64 */
     PCCL_SHARED_TEXT_MAX = 256,
@@ -24,12 +25,16 @@ struct pccl_secret {
 struct pccl_token {
     uint8_t pin[PCCL_PIN_BYTES]; /* of the master's public key (net/keys.h) */
     struct pccl_secret secret;
+    bool checked; /* its text had a checksum, which was right */
 };
 
-/* "pccl1.<pin>.<secret>", in base64url without padding, and a terminator. */
+/* Writes "pccl2.<pin>.<secret and checksum>", in base64url without padding, and a terminator. */
 void pccl_token_write(const struct pccl_token *token, char text[PCCL_TOKEN_TEXT + 1]);
-/* White space around it is ignored. false: this is no token. */
-PCCL_MUST_CHECK bool pccl_token_read(const char *text, struct pccl_token *token);
+/*
+ * Reads that text, or "pccl1.<pin>.<secret>", which has no checksum, and ignores white space around it. Returns NULL,
+ * or the reason why it is no token, which follows a colon.
+ */
+PCCL_MUST_CHECK const char *pccl_token_read(const char *text, struct pccl_token *token);
 
 /* "pccl-key1: <key>", the content of a master's key file. */
 void pccl_secret_write(const struct pccl_secret *secret, char text[PCCL_SECRET_TEXT + 1]);

@@ -51,6 +51,7 @@ static enum pccl_status read_shared(struct pccl_secret *key, struct pccl_token *
         else if (!pccl_keys_of_shared(value, length, key, token, reason))
             status = PCCL_UNSUPPORTED;
     }
+    token->checked = true; /* the text of the secret was */
     pccl_wipe(text, sizeof text);
     return status;
 }
@@ -93,7 +94,8 @@ static enum pccl_status read_peers_token(struct pccl_params *params, struct pccl
     size_t length = 0;
     enum pccl_status status = PCCL_OK;
     const char *path = params->token_file;
-    if (params->token[0]) {
+    bool given = params->token[0] != '\0';
+    if (given) {
         length = (size_t)snprintf(text, sizeof text, "%s", params->token);
         pccl_wipe(params->token, sizeof params->token);
     } else if (path[0]) {
@@ -102,8 +104,9 @@ static enum pccl_status read_peers_token(struct pccl_params *params, struct pccl
             status = pccl_secret_fail(reason, "cannot read", path, strerror(ENOENT));
     }
     *exists = length > 0;
-    if (status == PCCL_OK && *exists && !pccl_token_read(text, token)) {
-        pccl_text_format(reason, "%s is no token of a master", path[0] ? path : "the value of token");
+    const char *fault = status == PCCL_OK && *exists ? pccl_token_read(text, token) : NULL;
+    if (fault) {
+        (void)pccl_secret_fail(reason, "cannot use", given ? "the value of token (PCCL_TOKEN)" : path, fault);
         status = PCCL_ARGUMENT;
     }
     pccl_wipe(text, sizeof text);
@@ -198,8 +201,9 @@ static enum pccl_status read_token(const char *path, struct pccl_token *token, b
     size_t length;
     enum pccl_status status = pccl_secret_file_read(path, true, text, FILE_BYTES_MAX, &length, reason);
     *exists = length > 0;
-    if (status == PCCL_OK && *exists && !pccl_token_read(text, token))
-        status = pccl_secret_fail(reason, "cannot use", path, "it is no token of a master");
+    const char *fault = status == PCCL_OK && *exists ? pccl_token_read(text, token) : NULL;
+    if (fault)
+        status = pccl_secret_fail(reason, "cannot use", path, fault);
     pccl_wipe(text, sizeof text);
     return status;
 }
@@ -212,6 +216,7 @@ static enum pccl_status make_token(const char *path, const uint8_t pin[PCCL_PIN_
     if (status != PCCL_OK)
         return status;
     memcpy(token->pin, pin, PCCL_PIN_BYTES);
+    token->checked = true;
     pccl_token_write(token, text);
     return make_line(path, text, PCCL_TOKEN_TEXT, reason);
 }

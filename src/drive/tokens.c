@@ -168,14 +168,15 @@ enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, const char *text, 
 {
     struct pccl_token token;
     uint8_t key[PCCL_PUBLIC_BYTES];
-    bool noted, read = pccl_token_read(text, &token) && memcmp(token.pin, tokens->pin, sizeof token.pin) == 0;
+    const char *fault = pccl_token_read(text, &token);
+    bool noted, read = !fault && memcmp(token.pin, tokens->pin, sizeof token.pin) == 0;
     bool failed = read && !pccl_keys_public(&token.secret, key, reason);
     pccl_wipe(&token, sizeof token);
     if (failed)
         return PCCL_MEMORY;
     struct pccl_pass *pass = read ? pccl_book_find(&tokens->book, key) : NULL;
     if (!pass) {
-        pccl_text_format(reason, "this is no token of the master");
+        pccl_text_format(reason, "%s", fault ? fault : "this is no token of the master");
         return PCCL_REFUSED;
     }
     return pccl_book_admit(&tokens->book, pass, role, NULL, now_s(), &noted, reason);

@@ -160,7 +160,7 @@ def test_slow_browser_with_a_token(run):
     visitor.sees("entry", "A token, please")
     equal(visitor.does("document.getElementById('tiles').innerText"), "", "what is shown before")
     visitor.types("nonsense")
-    visitor.sees("entry", "no token of the master")
+    visitor.sees("entry", "no token of a master")
     visitor.types(token(run, "observe"))
     visitor.sees("state", "live")
     check(visitor.does("document.getElementById('entry').hidden"), "it still asks")
@@ -168,7 +168,7 @@ def test_slow_browser_with_a_token(run):
     visitor.sees("admin", "is not for acting")
     visitor.does("command('optimize'); 0")
     visitor.sees("admin", "nothing to search")
-    check("pccl1" not in visitor.does("location.href + document.cookie"), "the token is in the address")
+    check("pccl2" not in visitor.does("location.href + document.cookie"), "the token is in the address")
 
 
 def far_members(run):

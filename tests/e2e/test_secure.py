@@ -23,7 +23,7 @@ TOKEN = "pccl1.AAAAAAAAAAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
 
 def nothing_told(run):
     """No process has written the secret, or has it on its command line."""
-    secret = run.token().split(".")[2]
+    secret = run.token().split(".")[2][:42]  # without its checksum
     for process in run.processes:
         for _, text in process.lines:
             check(secret not in text, f"{process.name} tells the secret")
@@ -188,6 +188,11 @@ def test_tokens_that_cannot_be_made(run):
     run.master.wait_line("own token was revoked")
 
 
+def flipped(text):
+    """With one wrong letter in the secret."""
+    return text[:40] + ("a" if text[40] != "a" else "b") + text[41:]
+
+
 def start_in_vain(run, part, **more):
     """A master that does not start, and says why."""
     environment = dict(run.environment, PCCL_LISTEN="127.0.0.1:0", **more)
@@ -207,15 +212,17 @@ def test_files_that_are_no_secret(run):
     with open(token, "r+", encoding="ascii") as file:
         text = file.read()
         file.seek(0)
-        file.write(TOKEN)
-        file.flush()
-        start_in_vain(run, "is not the token of the key")
-        file.seek(0)
-        file.truncate()
-        start_in_vain(run, "empty")
-        file.write("pccl1.nonsense")
-        file.flush()
-        start_in_vain(run, "it is no token of a master")
+        for wrong, words in (
+            (TOKEN, "is not the token of the key"),
+            ("", "empty"),
+            ("nonsense", "it is no token of a master"),
+            (flipped(text), "run.token: this token is damaged"),
+        ):
+            file.seek(0)
+            file.truncate()
+            file.write(wrong)
+            file.flush()
+            start_in_vain(run, words)
     os.rename(key, key + ".away")
     with open(token, "w", encoding="ascii") as file:
         file.write(text)
@@ -258,6 +265,13 @@ def test_token_by_itself(run):
     words = b.do("create", run.address, rc=INVALID_ARGUMENT)["words"]
     check("value of token" in words and "PCCL_TOKEN" in words, words)
     check(broken.split(".")[2] not in words, f"the token is shown: {words}")
+    words = run.peer(token=flipped(run.token())).do("create", run.address, rc=INVALID_ARGUMENT)["words"]
+    check("PCCL_TOKEN" in words and "damaged" in words, words)
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(flipped(run.token()))
+        file.flush()
+        words = run.peer(token_file=file.name).do("create", run.address, rc=INVALID_ARGUMENT)["words"]
+        check(file.name in words and "damaged" in words, words)
     c = run.peer(token_file=f"{run.state}/missing")
     check("missing" in c.do("create", run.address, rc=None)["words"], "the file is named")
     nothing_told(run)

@@ -1,0 +1,114 @@
+/* The text of tokens: each wrong, missing or added character is refused; texts of former versions are read. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/token.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char unchecked[] = "pccl1.AAECAwQFBgcICQoLDA0ODw.EBESExQVFhcYGRobHB0eHyAhIiMkJSYnKCkqKywtLi8";
+static const char checked[] = "pccl2.AAECAwQFBgcICQoLDA0ODw.EBESExQVFhcYGRobHB0eHyAhIiMkJSYnKCkqKywtLi8";
+
+static void fill(struct pccl_token *token)
+{
+    *token = (struct pccl_token){.checked = true};
+    for (uint8_t i = 0; i < PCCL_PIN_BYTES; i++)
+        token->pin[i] = i;
+    for (uint8_t i = 0; i < PCCL_SECRET_BYTES; i++)
+        token->secret.bytes[i] = (uint8_t)(PCCL_PIN_BYTES + i);
+}
+
+static bool is_that(const struct pccl_token *a, const struct pccl_token *b)
+{
+    return memcmp(a->pin, b->pin, sizeof a->pin) == 0 && memcmp(&a->secret, &b->secret, sizeof a->secret) == 0;
+}
+
+static void text_of_today(void **state)
+{
+    struct pccl_token token, again;
+    char text[PCCL_TOKEN_TEXT + 1], spaced[PCCL_TOKEN_TEXT + 8];
+    (void)state;
+    fill(&token);
+    pccl_token_write(&token, text);
+    assert_int_equal(strlen(text), PCCL_TOKEN_TEXT);
+    assert_memory_equal(text, checked, sizeof checked - 2); /* the last letter has bits of the checksum, too */
+    (void)snprintf(spaced, sizeof spaced, " \n%s\r\n", text);
+    assert_null(pccl_token_read(spaced, &again));
+    assert_true(again.checked && is_that(&token, &again));
+}
+
+static void text_of_yesterday(void **state)
+{
+    struct pccl_token token, again;
+    (void)state;
+    fill(&token);
+    assert_null(pccl_token_read(unchecked, &again));
+    assert_true(!again.checked && is_that(&token, &again));
+    assert_non_null(pccl_token_read(checked, &again)); /* its name alone makes no checksum */
+}
+
+/* Each character as each other one of the printable ones. */
+static void one_character_is_wrong(void **state)
+{
+    struct pccl_token token;
+    char text[PCCL_TOKEN_TEXT + 1];
+    (void)state;
+    fill(&token);
+    pccl_token_write(&token, text);
+    for (uint32_t i = 0; i < PCCL_TOKEN_TEXT; i++) {
+        char right = text[i];
+        for (char wrong = 1; wrong < 127; wrong++) {
+            text[i] = wrong;
+            assert_true((pccl_token_read(text, &token) == NULL) == (wrong == right));
+        }
+        text[i] = right;
+    }
+}
+
+static void characters_are_missing_or_added(void **state)
+{
+    struct pccl_token token;
+    char text[PCCL_TOKEN_TEXT + 1], other[PCCL_TOKEN_TEXT + 3];
+    (void)state;
+    fill(&token);
+    pccl_token_write(&token, text);
+    for (uint32_t i = 0; i < PCCL_TOKEN_TEXT; i++) {
+        (void)snprintf(other, sizeof other, "%.*s%s", (int)i, text, text + i + 1);
+        assert_non_null(pccl_token_read(other, &token));
+        (void)snprintf(other, sizeof other, "%.*s", (int)i, text);
+        assert_non_null(pccl_token_read(other, &token));
+        (void)snprintf(other, sizeof other, "%.*sA%s", (int)i, text, text + i);
+        assert_non_null(pccl_token_read(other, &token));
+        if (i == 0 || text[i] == text[i - 1])
+            continue;
+        (void)snprintf(other, sizeof other, "%s", text);
+        other[i] = text[i - 1];
+        other[i - 1] = text[i];
+        assert_non_null(pccl_token_read(other, &token));
+    }
+    (void)snprintf(other, sizeof other, "%s A", text);
+    assert_non_null(pccl_token_read(other, &token));
+}
+
+static void says_what_is_wrong(void **state)
+{
+    struct pccl_token token;
+    (void)state;
+    assert_non_null(strstr(pccl_token_read("password", &token), "it is no token of a master"));
+    assert_non_null(strstr(pccl_token_read(checked, &token), "damaged"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_of_today),          cmocka_unit_test(text_of_yesterday),
+        cmocka_unit_test(one_character_is_wrong), cmocka_unit_test(characters_are_missing_or_added),
+        cmocka_unit_test(says_what_is_wrong),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
