@@ -1,12 +1,22 @@
 #include "core/book.h"
 
+#include "core/siphash.h"
+
 #include <string.h>
 
-static const char head[] = "pccl-tokens 1 ";
+static const char head[] = "pccl-tokens 2 ", unchecked_head[] = "pccl-tokens 1 ";
 static const char end_line[] = "end";
 static const char *const role_names[PCCL_ROLES] = {"join", "observe", "admin"};
 
-enum { HALF = sizeof(struct pccl_id), DIGITS = 2 * HALF, WORD_MAX = PCCL_BOOK_LABEL_MAX + 1 /* is too long */ };
+enum {
+    HALF = sizeof(struct pccl_id),
+    DIGITS = 2 * HALF,
+    CHECK_DIGITS = 8,
+    PAD = 4096,
+    WORD_MAX = PCCL_BOOK_LABEL_MAX + 1 /* is too long */
+};
+
+enum { REVOKED_DIGITS = 20 }; /* what a revocation adds to the text at most */
 
 _Static_assert(PCCL_PUBLIC_BYTES == 2 * HALF, "a key is written as two ids");
 
@@ -201,11 +211,29 @@ static bool is_guest(const struct pccl_book *book, const struct pccl_pass *pass,
     return false;
 }
 
+/*
+ * Removes the oldest guest whose token has no number of uses: that peer cannot come back after its token's end. Returns
+ * false if there is none.
+ */
+static bool make_room_for_guest(struct pccl_book *book)
+{
+    for (uint32_t i = 0; i < book->guest_count; i++) {
+        struct pccl_pass *pass = pccl_book_numbered(book, book->guests[i].pass);
+        if (pass->uses != 0)
+            continue;
+        pass->used--;
+        book->guest_count--;
+        memmove(&book->guests[i], &book->guests[i + 1], (book->guest_count - i) * sizeof *book->guests);
+        return true;
+    }
+    return false;
+}
+
 /* false: no room or no memory. */
 static bool note_guest(struct pccl_book *book, struct pccl_pass *pass, const struct pccl_id *digest)
 {
     struct pccl_guest *guests =
-        book->guest_count < PCCL_BOOK_GUESTS_MAX
+        book->guest_count < PCCL_BOOK_GUESTS_MAX || make_room_for_guest(book)
             ? pccl_grow(book->memory, book->guests, &book->guest_capacity, book->guest_count + 1, sizeof *guests)
             : NULL;
     if (guests == NULL)
@@ -214,6 +242,12 @@ static bool note_guest(struct pccl_book *book, struct pccl_pass *pass, const str
     guests[book->guest_count++] = (struct pccl_guest){.pass = pass->number, .digest = *digest};
     pass->used++;
     return true;
+}
+
+void pccl_book_take_back(struct pccl_book *book)
+{
+    struct pccl_pass *pass = pccl_book_numbered(book, book->guests[--book->guest_count].pass);
+    pass->used--;
 }
 
 /* NULL: it may. */
@@ -229,8 +263,8 @@ static const char *objection(const struct pccl_book *book, const struct pccl_pas
     if (digest != NULL && is_guest(book, pass, digest))
         return NULL;
     if (has_expired(pass, now_s))
-        return "has expired";
-    return is_used_up(pass) ? "is used up" : NULL;
+        return "has expired: another one is needed, which 'pccl-master token create' makes";
+    return is_used_up(pass) ? "is used up: another one is needed, which 'pccl-master token create' makes" : NULL;
 }
 
 enum pccl_status pccl_book_admit(struct pccl_book *book, struct pccl_pass *pass, enum pccl_role role,
@@ -263,31 +297,63 @@ static void print_key(struct pccl_print *print, const uint8_t key[PCCL_PUBLIC_BY
     pccl_print_add_id(print, &halves[1]);
 }
 
+/* Ends a line with the first digits of its digest, which is keyed with the digest of the line before; at first with 0.
+ */
+static void end_line_with_check(struct pccl_print *print, uint32_t begin, struct pccl_id *chain)
+{
+    char digits[CHECK_DIGITS];
+    if (print->failed)
+        return;
+    struct pccl_id key = *chain;
+    pccl_siphash(key.bytes, print->bytes + begin, print->length - begin, chain->bytes);
+    pccl_id_write(chain, digits, sizeof digits);
+    pccl_print_add(print, " ");
+    pccl_print_add_bytes(print, digits, sizeof digits);
+    pccl_print_add(print, "\n");
+}
+
 void pccl_book_write(const struct pccl_book *book, struct pccl_print *print)
 {
+    struct pccl_id chain = {{0}};
+    uint32_t begin = print->length;
     pccl_print_format(print, "%s%u", head, book->last_number);
+    end_line_with_check(print, begin, &chain);
     for (uint32_t i = 0; i < book->count; i++) {
         const struct pccl_pass *pass = &book->passes[i];
-        pccl_print_add(print, "\n");
+        begin = print->length;
         pccl_print_format(print, "token %u %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %u ", pass->number,
                           role_names[pass->role], pass->made_s, pass->ends_s, pass->revoked_s, pass->uses);
         print_key(print, pass->key);
         pccl_print_add(print, " ");
         pccl_print_add(print, pass->label);
+        end_line_with_check(print, begin, &chain);
     }
     for (uint32_t i = 0; i < book->guest_count; i++) {
-        pccl_print_add(print, "\n");
+        begin = print->length;
         pccl_print_format(print, "guest %u ", book->guests[i].pass);
         pccl_print_add_id(print, &book->guests[i].digest);
+        end_line_with_check(print, begin, &chain);
     }
-    pccl_print_add(print, "\n");
+    begin = print->length;
     pccl_print_add(print, end_line);
-    pccl_print_add(print, "\n");
+    end_line_with_check(print, begin, &chain);
+}
+
+void pccl_book_pad(const struct pccl_book *book, struct pccl_print *print)
+{
+    uint32_t good = 0;
+    for (uint32_t i = 0; i < book->count; i++)
+        good += book->passes[i].revoked_s == 0;
+    uint32_t size = print->length + good * REVOKED_DIGITS + (PAD - 1);
+    for (size -= size % PAD; print->length < size && !print->failed;)
+        pccl_print_add(print, "\n");
 }
 
 struct reader {
     const char *at, *end; /* of the present line */
     uint32_t line;
+    bool checked, damaged; /* lines have checksums; that of the present one is wrong */
+    struct pccl_id chain;
 };
 
 /* The next line. false: there is none that is whole. */
@@ -310,6 +376,20 @@ static bool take_words(struct reader *reader, const char *words)
         return false;
     reader->at += length;
     return true;
+}
+
+/* Takes the checksum off the end of the line. Returns false if it is wrong or missing. */
+static bool take_check(struct reader *reader)
+{
+    struct pccl_id key = reader->chain;
+    char digits[CHECK_DIGITS];
+    if (reader->end - reader->at <= CHECK_DIGITS || reader->end[-CHECK_DIGITS - 1] != ' ')
+        return false;
+    const char *check = reader->end - CHECK_DIGITS;
+    reader->end = check - 1;
+    pccl_siphash(key.bytes, reader->at, (size_t)(reader->end - reader->at), reader->chain.bytes);
+    pccl_id_write(&reader->chain, digits, sizeof digits);
+    return memcmp(check, digits, sizeof digits) == 0;
 }
 
 static bool take_field(struct reader *reader, uint64_t most, uint64_t *number)
@@ -373,16 +453,25 @@ static bool read_guest(struct pccl_book *book, struct reader *reader)
     if (!take_field(reader, UINT32_MAX, &number) || !take_words(reader, " ") || !take_id(reader, &digest))
         return false;
     struct pccl_pass *pass = pccl_book_numbered(book, (uint32_t)number);
-    return pass != NULL && reader->at == reader->end && !is_guest(book, pass, &digest) &&
-           (pass->uses != 0 ? !is_used_up(pass) : pass->ends_s != 0) && note_guest(book, pass, &digest);
+    return pass != NULL && reader->at == reader->end && book->guest_count < PCCL_BOOK_GUESTS_MAX &&
+           !is_guest(book, pass, &digest) && (pass->uses != 0 ? !is_used_up(pass) : pass->ends_s != 0) &&
+           note_guest(book, pass, &digest);
 }
 
 /* false: the line is none of a book, or memory is short. *ended: it is the last one. */
 static bool read_line(struct pccl_book *book, struct reader *reader, bool *ended)
 {
     uint64_t number;
+    const char *begin = reader->at;
+    if (reader->line == 1)
+        reader->checked = !take_words(reader, unchecked_head);
+    reader->at = begin;
+    reader->damaged = reader->checked && !take_check(reader);
+    if (reader->damaged)
+        return false;
     if (reader->line == 1) {
-        bool good = take_words(reader, head) && take_number(&reader->at, reader->end, UINT32_MAX, &number);
+        bool good = take_words(reader, reader->checked ? head : unchecked_head) &&
+                    take_number(&reader->at, reader->end, UINT32_MAX, &number);
         book->last_number = good ? (uint32_t)number : 0;
         return good && reader->at == reader->end;
     }
@@ -400,10 +489,13 @@ enum pccl_status pccl_book_read(struct pccl_book *book, const char *text, size_t
     bool ended = false, good = true;
     while (good && !ended && next_line(&reader, &rest, end))
         good = read_line(book, &reader, &ended);
+    while (good && ended && reader.checked && rest < end && *rest == '\n') /* room that is reserved */
+        rest++;
     if (good && ended && rest == end)
         return PCCL_OK;
     if (!good)
-        pccl_text_format(reason, "line %u is none of a book of tokens", reader.line);
+        pccl_text_format(reason, "line %u is %s", reader.line,
+                         reader.damaged ? "damaged: its checksum is wrong" : "none of a book of tokens");
     else
         pccl_text_format(reason, "%s", ended ? "something follows its end" : "its end is missing");
     pccl_book_fini(book);

@@ -45,7 +45,10 @@ struct pccl_pass {
     char label[PCCL_BOOK_LABEL_MAX + 1];
 };
 
-/* Who came with a pass that has a limit: a digest of a secret of the peer's (the token of its hello). */
+/*
+ * A peer that came with a pass that has a limit, by a digest of a secret of the peer (the token of its hello). In order
+ * of arrival.
+ */
 struct pccl_guest {
     uint32_t pass;
     struct pccl_id digest;
@@ -101,9 +104,20 @@ PCCL_MUST_CHECK enum pccl_status pccl_book_admit(struct pccl_book *book, struct 
                                                  const struct pccl_id *digest, uint64_t now_s, bool *noted,
                                                  struct pccl_text *reason);
 
-/* The text of the book, at most PCCL_BOOK_TEXT_MAX bytes. It holds no secret. */
+/* Takes back the use that pccl_book_admit has just noted. */
+void pccl_book_take_back(struct pccl_book *book);
+
+/*
+ * Writes the text of the book, at most PCCL_BOOK_TEXT_MAX bytes. It holds no secret. Each line ends with a checksum
+ * that depends on all lines before it, too.
+ */
 void pccl_book_write(const struct pccl_book *book, struct pccl_print *print);
-/* Into a book that was only initialized. Not OK, with a reason: it is not the text of a book; then it is empty. */
+/* Appends empty lines, so that the padded text does not become longer if tokens of the book are revoked. */
+void pccl_book_pad(const struct pccl_book *book, struct pccl_print *print);
+/*
+ * Reads that text, padded or not, or the text of former versions, which has no checksums, into a book that was only
+ * initialized. Not OK, with a reason: it is not the text of a book; then the book is empty.
+ */
 PCCL_MUST_CHECK enum pccl_status pccl_book_read(struct pccl_book *book, const char *text, size_t length,
                                                 struct pccl_text *reason);
 /* For people: a line for each token. */

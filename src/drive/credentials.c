@@ -257,7 +257,7 @@ static enum pccl_status open_tokens(struct pccl_credentials *credentials, const 
     char book[2 * PCCL_PARAM_BYTES_MAX] = "";
     if (credentials->state[0])
         (void)snprintf(book, sizeof book, "%s/tokens", credentials->state);
-    credentials->tokens = pccl_tokens_open(book, run, reason);
+    credentials->tokens = pccl_tokens_open(book, run, credentials->token_file, reason);
     return credentials->tokens ? PCCL_OK : PCCL_SYSTEM;
 }
 

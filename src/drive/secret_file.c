@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+enum { EXCHANGE = 1 << 1, RESERVE_NAME_MAX = 2 * PCCL_PARAM_BYTES_MAX + 16 }; /* RENAME_EXCHANGE of linux/fs.h */
 
 enum pccl_status pccl_secret_fail(struct pccl_text *reason, const char *what, const char *path, const char *why)
 {
@@ -70,17 +73,18 @@ static int write_all(int descriptor, const char *text, size_t length, bool lasti
     return !lasting || fsync(descriptor) == 0 ? 0 : errno;
 }
 
-/* Makes the name of a file last, where the file system can. */
-static void sync_directory(const char *path)
+/* Makes the name of a file last, where the file system can. Returns 0 or the error. */
+static int sync_directory(const char *path)
 {
     char directory[2 * PCCL_PARAM_BYTES_MAX + 2];
     const char *slash = strrchr(path, '/');
     (void)snprintf(directory, sizeof directory, "%.*s.", slash ? (int)(slash + 1 - path) : 0, path);
     int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0)
-        return;
-    (void)fsync(descriptor);
+        return errno;
+    int error = fsync(descriptor) == 0 || errno == EINVAL /* it cannot */ ? 0 : errno;
     (void)close(descriptor);
+    return error;
 }
 
 static enum pccl_status put(const char *path, const char *text, size_t length, bool lasting,
@@ -101,7 +105,7 @@ static enum pccl_status put(const char *path, const char *text, size_t length, b
         error = errno;
     (void)unlink(temporary);
     if (!error && lasting)
-        sync_directory(path);
+        error = sync_directory(path);
     return error ? pccl_secret_fail(reason, "cannot make", path, strerror(error)) : PCCL_OK;
 }
 
@@ -130,4 +134,65 @@ enum pccl_status pccl_secret_directory(const char *path, struct pccl_text *reaso
             reason, "cannot use the directory", path,
             "it belongs to another user, or others may use it: 'chmod 700' it, or name another one");
     return PCCL_OK;
+}
+
+/* ---- the reserve ---- */
+
+static void name_reserve(const char *path, char reserve[RESERVE_NAME_MAX])
+{
+    (void)snprintf(reserve, RESERVE_NAME_MAX, "%s.reserve", path);
+}
+
+/* Writes every block, since file systems give space to what is written only. Returns 0 or the error. */
+static int fill(int descriptor, off_t size)
+{
+    char lines[4096];
+    int error = 0;
+    memset(lines, '\n', sizeof lines);
+    for (off_t at = 0; at < size && !error; at += (off_t)sizeof lines)
+        error = write_all(descriptor, lines, (size_t)pccl_min_u64(sizeof lines, (uint64_t)(size - at)), false);
+    return error;
+}
+
+enum pccl_status pccl_secret_file_reserve(const char *path, size_t size, struct pccl_text *reason)
+{
+    char reserve[RESERVE_NAME_MAX];
+    struct stat status;
+    name_reserve(path, reserve);
+    int descriptor = open(reserve, O_WRONLY | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    int error = descriptor < 0 || fstat(descriptor, &status) != 0 ? errno : 0;
+    if (!error && status.st_size < (off_t)size)
+        error = fill(descriptor, (off_t)size);
+    if (descriptor >= 0 && close(descriptor) != 0 && !error)
+        error = errno;
+    return error ? pccl_secret_fail(reason, "cannot reserve space in", reserve, strerror(error)) : PCCL_OK;
+}
+
+/*
+ * Overwrites the reserve, which needs no further space, and exchanges the two files. If the file system cannot exchange
+ * names, the reserve replaces the file, and there is none afterward. Returns 0 or the error.
+ */
+static int use_reserve(const char *path, const char *text, size_t length)
+{
+    char reserve[RESERVE_NAME_MAX];
+    name_reserve(path, reserve);
+    int descriptor = open(reserve, O_WRONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return errno;
+    int error = write_all(descriptor, text, length, false);
+    if (!error && (ftruncate(descriptor, (off_t)length) != 0 || fsync(descriptor) != 0))
+        error = errno;
+    if (close(descriptor) != 0 && !error)
+        error = errno;
+    if (!error && syscall(SYS_renameat2, AT_FDCWD, reserve, AT_FDCWD, path, EXCHANGE) != 0 &&
+        rename(reserve, path) != 0)
+        error = errno;
+    return error ? error : sync_directory(path);
+}
+
+enum pccl_status pccl_secret_file_replace_anyway(const char *path, const char *text, size_t length,
+                                                 struct pccl_text *reason)
+{
+    enum pccl_status status = pccl_secret_file_replace(path, text, length, true, reason);
+    return status == PCCL_OK || use_reserve(path, text, length) == 0 ? PCCL_OK : status;
 }

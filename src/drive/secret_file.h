@@ -22,10 +22,21 @@ PCCL_MUST_CHECK enum pccl_status pccl_secret_file_make(const char *path, const c
                                                        struct pccl_text *reason);
 /*
  * In the place of the one before. lasting: it survives the machine's power, not only this process, which takes the
- * disk's time. SYSTEM, with a reason: the one before is still there.
+ * disk's time. SYSTEM, with a reason: the one before is still there, or (lasting) may be after a loss of power.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_secret_file_replace(const char *path, const char *text, size_t length,
                                                           bool lasting, struct pccl_text *reason);
+/*
+ * Reserves `size` bytes for a later text of the file, in a second file whose name ends with ".reserve". SYSTEM, with a
+ * reason: the space that was reserved before is still reserved.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_secret_file_reserve(const char *path, size_t size, struct pccl_text *reason);
+/*
+ * Replaces the file, lasting. If that fails, as on a full disk, uses the reserve; the replaced file, which must be at
+ * least as long as the new one, is the reserve afterward. SYSTEM, with the reason of the first failure: as above.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_secret_file_replace_anyway(const char *path, const char *text, size_t length,
+                                                                 struct pccl_text *reason);
 /* Makes the directory, if it is missing. SYSTEM, with a reason: it is none, or not this user's alone. */
 PCCL_MUST_CHECK enum pccl_status pccl_secret_directory(const char *path, struct pccl_text *reason);
 

@@ -16,11 +16,13 @@ static const char run_label[] = "run token";
 struct pccl_tokens {
     struct pccl_book book;
     uint8_t pin[PCCL_PIN_BYTES];
-    bool joins;   /* peers come with tokens */
-    bool changed; /* and not written yet */
-    bool told;    /* that it cannot be written */
-    bool behind;  /* the file, as it could not be written */
+    bool joins;       /* peers come with tokens */
+    bool changed;     /* the book, and it is not written yet */
+    bool owes;        /* a revocation has not been written yet; it must be written lasting */
+    bool told;        /* that it cannot be written */
+    uint64_t tried_s; /* when writing failed last */
     char path[2 * PCCL_PARAM_BYTES_MAX];
+    char run_path[2 * PCCL_PARAM_BYTES_MAX];
 };
 
 static uint64_t now_s(void)
@@ -44,51 +46,108 @@ static enum pccl_status load(struct pccl_tokens *tokens, struct pccl_text *reaso
     }
     enum pccl_status status = pccl_secret_file_read(tokens->path, true, text, PCCL_BOOK_TEXT_MAX, &length, reason);
     if (status == PCCL_OK && length > 0 && pccl_book_read(&tokens->book, text, length, &why) != PCCL_OK) {
-        pccl_text_format(
-            reason, "cannot use %s: %s. Bring a good one back, or remove it: then only the run's own token is good",
-            tokens->path, why.bytes);
+        pccl_text_format(reason,
+                         "cannot use %s: %s. Bring a good one back, or remove it: then only the run's own token is "
+                         "good, even if it was revoked",
+                         tokens->path, why.bytes);
         status = PCCL_SYSTEM;
     }
     pccl_release(pccl_heap(), text, PCCL_BOOK_TEXT_MAX + 1);
     return status;
 }
 
-static enum pccl_status store(struct pccl_tokens *tokens, bool lasting, struct pccl_text *reason)
+enum purpose {
+    NOTE,   /* the file survives this process, not a loss of power */
+    CHANGE, /* it survives both */
+    REVOKE  /* likewise, and takes the space that is reserved */
+};
+
+static enum pccl_status write_text(const struct pccl_tokens *tokens, const struct pccl_print *text,
+                                   enum purpose purpose, struct pccl_text *reason)
+{
+    if (purpose == REVOKE)
+        return pccl_secret_file_replace_anyway(tokens->path, text->bytes, text->length, reason);
+    enum pccl_status status = pccl_secret_file_reserve(tokens->path, text->length, reason);
+    return status == PCCL_OK
+               ? pccl_secret_file_replace(tokens->path, text->bytes, text->length, purpose == CHANGE, reason)
+               : status;
+}
+
+static enum pccl_status store(struct pccl_tokens *tokens, enum purpose purpose, struct pccl_text *reason)
 {
     struct pccl_print print;
-    if (!tokens->path[0])
+    if (!tokens->path[0]) {
+        tokens->changed = false;
         return PCCL_OK;
+    }
     pccl_print_init(&print, pccl_heap(), PCCL_BOOK_TEXT_MAX);
     pccl_book_write(&tokens->book, &print);
+    pccl_book_pad(&tokens->book, &print);
     enum pccl_status status = PCCL_MEMORY;
     if (print.failed)
         pccl_text_format(reason, "out of memory for the text of the tokens");
     else
-        status = pccl_secret_file_replace(tokens->path, print.bytes, print.length, lasting, reason);
+        status = write_text(tokens, &print, tokens->owes ? REVOKE : purpose, reason);
     pccl_print_fini(&print);
-    tokens->behind = status != PCCL_OK;
-    if (status == PCCL_OK)
-        tokens->told = false;
-    return status;
+    if (status != PCCL_OK) {
+        tokens->tried_s = now_s();
+        return status;
+    }
+    if (tokens->told)
+        pccl_logger_write(PCCL_LOG_INFO, "master", "the file of tokens is written again");
+    tokens->changed = tokens->owes = tokens->told = false;
+    return PCCL_OK;
+}
+
+static void tell(struct pccl_tokens *tokens, const struct pccl_text *reason)
+{
+    if (!tokens->told)
+        pccl_logger_print(PCCL_LOG_ERROR, "master",
+                          "the file of tokens cannot be written, so tokens with a number of uses let nobody in%s: %s",
+                          tokens->owes ? ", and a revocation may be forgotten when the master restarts" : "",
+                          reason->bytes);
+    tokens->told = true;
 }
 
 void pccl_tokens_save(struct pccl_tokens *tokens)
 {
     struct pccl_text reason;
-    bool changed = tokens->changed;
-    tokens->changed = false; /* a write that fails is tried again with the next change, not in each turn */
-    if (!changed || store(tokens, false, &reason) == PCCL_OK || tokens->told)
+    if (!tokens->changed || (tokens->told && tokens->tried_s == now_s()))
         return;
-    tokens->told = true;
-    pccl_logger_print(PCCL_LOG_ERROR, "master", "who used a token may be forgotten when the master restarts: %s",
-                      reason.bytes);
+    if (store(tokens, NOTE, &reason) != PCCL_OK)
+        tell(tokens, &reason);
 }
 
 /* ---- life ---- */
 
-static enum pccl_status note_run(struct pccl_tokens *tokens, const struct pccl_token *run, struct pccl_text *reason)
+static bool is_runs(const struct pccl_pass *pass) { return strcmp(pass->label, run_label) == 0; }
+
+/* Adds a token of the run that is not in the book: the first one, or one that replaces earlier ones, which it revokes.
+ */
+static enum pccl_status add_run(struct pccl_tokens *tokens, const struct pccl_token *run,
+                                const uint8_t key[PCCL_PUBLIC_BYTES], struct pccl_text *reason)
 {
     struct pccl_terms terms = {.role = PCCL_ROLE_JOIN};
+    for (uint32_t i = 0; i < tokens->book.count; i++) {
+        struct pccl_pass *pass = &tokens->book.passes[i];
+        if (!is_runs(pass))
+            continue;
+        if (!run->checked && pass->revoked_s == 0) {
+            pccl_text_format(
+                reason,
+                "%s has another token than before, and without a checksum it may be a damaged one: bring the right one "
+                "back, or remove it; then another one is made, and the former one is revoked",
+                tokens->run_path);
+            return PCCL_SYSTEM;
+        }
+        (void)pccl_book_revoke(&tokens->book, pass, now_s());
+    }
+    memcpy(terms.label, run_label, sizeof run_label);
+    return pccl_book_add(&tokens->book, key, &terms, now_s(), reason) ? store(tokens, CHANGE, reason) : PCCL_LIMIT;
+}
+
+static enum pccl_status note_run(struct pccl_tokens *tokens, const struct pccl_token *run, struct pccl_text *reason)
+{
     uint8_t key[PCCL_PUBLIC_BYTES];
     tokens->joins = run != NULL;
     if (!run)
@@ -97,33 +156,31 @@ static enum pccl_status note_run(struct pccl_tokens *tokens, const struct pccl_t
     if (!pccl_keys_public(&run->secret, key, reason))
         return PCCL_UNSUPPORTED;
     const struct pccl_pass *before = pccl_book_find(&tokens->book, key);
-    if (before && before->revoked_s != 0)
+    if (!before)
+        return add_run(tokens, run, key, reason);
+    if (before->revoked_s != 0)
         pccl_logger_write(PCCL_LOG_WARN, "master",
                           "the run's own token was revoked, so it lets nobody in: make another one");
-    if (before)
-        return PCCL_OK;
-    for (uint32_t i = 0; i < tokens->book.count; i++)
-        if (strcmp(tokens->book.passes[i].label, run_label) == 0)
-            (void)pccl_book_revoke(&tokens->book, &tokens->book.passes[i], now_s());
-    memcpy(terms.label, run_label, sizeof run_label);
-    if (!pccl_book_add(&tokens->book, key, &terms, now_s(), reason))
-        return PCCL_LIMIT;
-    return store(tokens, true, reason);
+    return PCCL_OK;
 }
 
-struct pccl_tokens *pccl_tokens_open(const char *path, const struct pccl_token *run, struct pccl_text *reason)
+struct pccl_tokens *pccl_tokens_open(const char *path, const struct pccl_token *run, const char *run_path,
+                                     struct pccl_text *reason)
 {
     struct pccl_tokens *tokens = pccl_allocate(pccl_heap(), sizeof *tokens);
-    size_t length = strlen(path);
-    PCCL_ASSERT(length < sizeof tokens->path);
+    size_t length = strlen(path), run_length = strlen(run_path);
+    PCCL_ASSERT(length < sizeof tokens->path && run_length < sizeof tokens->run_path);
     if (!tokens) {
         pccl_text_format(reason, "out of memory for tokens");
         return NULL;
     }
     pccl_book_init(&tokens->book, pccl_heap());
     memcpy(tokens->path, path, length + 1);
-    if (load(tokens, reason) == PCCL_OK && note_run(tokens, run, reason) == PCCL_OK)
+    memcpy(tokens->run_path, run_path, run_length + 1);
+    if (load(tokens, reason) == PCCL_OK && note_run(tokens, run, reason) == PCCL_OK) {
+        tokens->changed = true; /* once no other master uses the directory; this reserves space, too */
         return tokens;
+    }
     pccl_tokens_close(tokens);
     return NULL;
 }
@@ -147,6 +204,20 @@ enum pccl_keys_verdict pccl_tokens_judge(void *context, const uint8_t key[PCCL_P
     return pass->revoked_s != 0 ? PCCL_KEYS_REVOKED : PCCL_KEYS_GOOD;
 }
 
+/* Writes the use that was just noted. Not OK, with a reason: it cannot be written, and is taken back. */
+static enum pccl_status write_use(struct pccl_tokens *tokens, const struct pccl_pass *pass, struct pccl_text *reason)
+{
+    if (store(tokens, NOTE, reason) == PCCL_OK)
+        return PCCL_OK;
+    tell(tokens, reason);
+    pccl_book_take_back(&tokens->book);
+    pccl_text_format(reason,
+                     "its token, number %u%s%s%s, has a number of uses, and the master cannot write them to its disk: "
+                     "its log says why",
+                     pass->number, pass->label[0] ? " (" : "", pass->label, pass->label[0] ? ")" : "");
+    return PCCL_REFUSED;
+}
+
 enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key[PCCL_PUBLIC_BYTES],
                                    const struct pccl_id *peer, uint32_t *pass, struct pccl_text *reason)
 {
@@ -159,8 +230,10 @@ enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key
         return PCCL_REFUSED;
     }
     enum pccl_status status = pccl_book_admit(&tokens->book, found, PCCL_ROLE_JOIN, &digest, now_s(), &noted, reason);
-    tokens->changed = tokens->changed || noted;
-    return status;
+    if (!noted)
+        return status;
+    tokens->changed = true;
+    return found->uses != 0 ? write_use(tokens, found, reason) : status;
 }
 
 enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, const char *text, enum pccl_role role,
@@ -231,7 +304,7 @@ static struct pccl_pass *add(struct pccl_tokens *tokens, struct pccl_token *toke
     if (!pccl_keys_public(&token->secret, key, reason))
         return NULL;
     struct pccl_pass *pass = pccl_book_add(&tokens->book, key, terms, now_s(), reason);
-    if (pass && store(tokens, true, reason) != PCCL_OK) {
+    if (pass && store(tokens, CHANGE, reason) != PCCL_OK) {
         pccl_book_drop(&tokens->book, pass->number);
         pass = NULL;
     }
@@ -275,17 +348,19 @@ static void revoke(struct pccl_tokens *tokens, const char *name, struct pccl_pri
 {
     struct pccl_text reason;
     struct pccl_pass *pass = pccl_book_named(&tokens->book, name);
-    if (!pass || (!pccl_book_revoke(&tokens->book, pass, now_s()) && !tokens->behind)) {
+    if (!pass || (!pccl_book_revoke(&tokens->book, pass, now_s()) && !tokens->owes)) {
         refuse(answer, pass ? "this token was revoked before" : "there is no token with this number or label");
         return;
     }
     *revoked = pass->number;
     pccl_logger_print(PCCL_LOG_WARN, "master", "token %u was revoked: %s", pass->number,
                       pass->label[0] ? pass->label : pccl_role_name(pass->role));
-    if (store(tokens, true, &reason) == PCCL_OK) {
+    tokens->changed = tokens->owes = true;
+    if (store(tokens, REVOKE, &reason) == PCCL_OK) {
         pccl_print_add(answer, "ok\n");
         return;
     }
+    tell(tokens, &reason);
     pccl_text_append(&reason, "; the token is revoked now, but may be good again after a restart of the master: "
                               "revoke it again when the file can be written");
     refuse(answer, reason.bytes);

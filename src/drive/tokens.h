@@ -2,6 +2,9 @@
  * A master's tokens: its book of them (core/book.h) with the file that it is kept in, and what may be
  * done with them from outside: to make one, to list them, to revoke one. On the master's thread, but for
  * open and close.
+ *
+ * A use is in the file before its peer is admitted, and a revocation is on disk before it is answered. Space for
+ * revocations is reserved (drive/secret_file.h).
  */
 #ifndef PCCL_DRIVE_TOKENS_H
 #define PCCL_DRIVE_TOKENS_H
@@ -15,10 +18,11 @@ enum { PCCL_TOKENS_COMMAND_MAX = 256, PCCL_TOKENS_ANSWER_MAX = 256 << 10 };
 
 /*
  * path: of the file, or "": they last as long as the process. run: the run's own token, which is in the book from now
- * on; an earlier one is revoked. NULL: peers do not come with tokens. NULL, with a reason: the file cannot be used, or
- * memory is short.
+ * on; an earlier one is revoked. NULL: peers do not come with tokens. run_path: of the file that the run's token is in;
+ * "": in none. NULL, with a reason: a file cannot be used, or memory is short.
  */
-struct pccl_tokens *pccl_tokens_open(const char *path, const struct pccl_token *run, struct pccl_text *reason);
+struct pccl_tokens *pccl_tokens_open(const char *path, const struct pccl_token *run, const char *run_path,
+                                     struct pccl_text *reason);
 void pccl_tokens_close(struct pccl_tokens *tokens); /* NULL: none */
 
 /* For pccl_keys_set_judge; the context is the tokens. */
@@ -36,7 +40,10 @@ PCCL_MUST_CHECK enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, c
  */
 PCCL_MUST_CHECK enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, const char *text, enum pccl_role role,
                                                   struct pccl_text *reason);
-/* Writes the file if anything is to be written. Once for each turn of the loop, not for each peer. */
+/*
+ * Writes the file if it is behind, at most once a second while that fails. Once for each turn of the loop, not for each
+ * peer.
+ */
 void pccl_tokens_save(struct pccl_tokens *tokens);
 /*
  * Carries out a command: "create ROLE TTL_S USES LABEL", "list" or "revoke NUMBER-OR-LABEL". The answer

@@ -15,7 +15,8 @@ from harness import INVALID_ARGUMENT
 from harness import check, equal, say
 from loops import all_right, in_both_sizes, more_steps, start_loop, start_loops
 from namespaces import SKIPPED, Network
-from tokens import let_in, peer_with, refused, token
+from tokens import FORMER_TOKENS, SmallDisk, let_in, lines_of_book, peer_with, refused, token, use_former_state
+from tokens import write_book
 
 MIB = 1 << 20
 TOKEN = "pccl1.AAAAAAAAAAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"  # of nobody
@@ -52,7 +53,7 @@ def test_files_are_private_and_stay(run):
     run.secure()
     run.start_master()
     names = sorted(os.listdir(run.state))
-    equal(names, ["control", "master.key", "run.token", "tokens"], "files")
+    equal(names, ["control", "master.key", "run.token", "tokens", "tokens.reserve"], "files")
     equal(stat.S_IMODE(os.stat(run.state).st_mode), 0o700, "mode of the directory")
     for name in names:
         equal(stat.S_IMODE(os.stat(f"{run.state}/{name}").st_mode), 0o600, f"mode of {name}")
@@ -137,17 +138,73 @@ def test_used_up_and_expired_tokens(run):
     refused(peer_with(run, once), run.address, "once", "is used up")
     run.master.kill()
     run.master.end(harness.DEADLINE)
-    with open(f"{run.state}/tokens", "r+", encoding="utf-8") as file:  # its day is over, however slow this machine is
-        lines = [line.split(" ") for line in file.read().splitlines(True)]
-        next(words for words in lines if words[-1] == "brief\n")[4] = "1"
-        file.seek(0)
-        file.truncate()
-        file.write("".join(" ".join(words) for words in lines))
+    lines = [line.split(" ") for line in lines_of_book(run)]  # its day is over, however slow this machine is
+    next(words for words in lines if words[-1] == "brief")[4] = "1"
+    write_book(run, [" ".join(words) for words in lines])
     run.start_master(run.port)
     check("expired" in token(run, "list"), "the end of the brief one")
     more_steps(loops, world=2)
     refused(peer_with(run, once), run.address, "is used up")
-    refused(peer_with(run, brief), run.address, "has expired")
+    refused(peer_with(run, brief), run.address, "has expired", "token create")
+    more_steps(loops, world=2)
+    all_right(loops)
+
+
+def test_full_disk(run):
+    """While the master cannot write, counted tokens let nobody in and the others do; what is revoked then stays so
+    after a restart, and no use is forgotten."""
+    run.secure()
+    disk = SmallDisk(run)
+    run.start_master()
+    texts = {
+        label: token(run, "create", "--label", label, *limits)
+        for label, limits in {"twice": ["--uses", "2"], "open": [], "bad": [], "worse": ["--uses", "9"]}.items()
+    }
+    members = [run.join(1)]
+    members.append(let_in(run, texts["twice"], members))
+    disk.fill()
+    refused(peer_with(run, texts["twice"]), run.address, "twice", "has a number of uses", "cannot write")
+    run.master.wait_line("No space left")
+    check("1 of 2 uses  twice" in token(run, "list"), "what cannot be written is no use")
+    check("No space left" in token(run, "create", rc=1), "no token is made")
+    members.append(let_in(run, texts["open"], members))
+    loops = start_loops(members)
+    for label in ("bad", "worse"):
+        token(run, "revoke", label)
+        disk.fill()
+    more_steps(loops, world=3)
+    for _ in range(2):
+        restart(run)
+        for label in ("bad", "worse"):
+            refused(peer_with(run, texts[label]), run.address, "it was revoked")
+        refused(peer_with(run, texts["twice"]), run.address, "cannot write")
+    more_steps(loops, world=3)
+    disk.free()
+    let_in(run, texts["twice"], []).quit()
+    more_steps(loops, world=3)
+    all_right(loops)
+    restart(run)
+    refused(peer_with(run, texts["twice"]), run.address, "is used up")
+    disk.remount("ro")
+    words = token(run, "revoke", "open", rc=1)
+    check("Read-only" in words and "may be good again" in words, words)
+    disk.remount("rw")
+    token(run, "revoke", "open")
+
+
+def test_state_of_a_former_version(run):
+    """Texts without checksums are read, and what the master writes has them."""
+    run.secure()
+    use_former_state(run)
+    run.start_master()
+    a = run.join(1)
+    refused(peer_with(run, FORMER_TOKENS["gone"]), run.address, "it was revoked")
+    b = let_in(run, FORMER_TOKENS["guest"], [a])
+    check("1 of 2 uses  guest" in token(run, "list"), "the use")
+    check(lines_of_book(run)[0].startswith("pccl-tokens 2 "), "the book has checksums")
+    equal(run.token(), FORMER_TOKENS["run token"], "the run's token")
+    loops = start_loops([a, b])
+    restart(run)
     more_steps(loops, world=2)
     all_right(loops)
 
@@ -172,16 +229,24 @@ def test_tokens_that_cannot_be_made(run):
     os.chmod(book, 0o600)
     with open(book, "r+", encoding="utf-8") as file:
         text = file.read()
-        file.truncate(len(text) - 5)
+        file.truncate(len(text.rstrip()) - 5)
         start_in_vain(run, "its end is missing")
+        file.seek(0)
+        file.write(text.replace(" join 1", " join 2", 1))
+        file.flush()
+        start_in_vain(run, "line 2 is damaged")
     os.unlink(book)
     run.start_master()
     run.join(1)
     os.mkdir(f"{run.state}/aside")
     os.rename(book, f"{run.state}/aside/tokens")
-    os.mkdir(book)  # cannot be written now
+    for path in (book, book + ".reserve"):  # cannot be written now
+        if os.path.exists(path):
+            os.unlink(path)
+        os.mkdir(path)
     check("may be good again" in token(run, "revoke", "run token", rc=1), "it is not in the file")
     os.rmdir(book)
+    os.rmdir(book + ".reserve")
     token(run, "revoke", "run token")
     check("revoked before" in token(run, "revoke", "run token", rc=1), "it is in the file")
     restart(run)
@@ -217,6 +282,7 @@ def test_files_that_are_no_secret(run):
             ("", "empty"),
             ("nonsense", "it is no token of a master"),
             (flipped(text), "run.token: this token is damaged"),
+            (flipped(text[:71].replace("pccl2", "pccl1") + "A"), "without a checksum it may be a damaged one"),
         ):
             file.seek(0)
             file.truncate()
@@ -340,7 +406,7 @@ def test_shared_secret_with_a_state(run):
     guest = peer_with(run, text, secret="")
     guest.create(run.address)
     guest.do("connect")
-    equal(sorted(os.listdir(run.state)), ["control", "tokens"], "files")
+    equal(sorted(os.listdir(run.state)), ["control", "tokens", "tokens.reserve"], "files")
     run.master.kill()
     run.master.end(harness.DEADLINE)
     with open(f"{run.state}/master.key", "w", encoding="ascii"):

@@ -36,8 +36,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pccl_print_init(&two, pccl_heap(), PCCL_BOOK_TEXT_MAX);
     pccl_book_init(&again, pccl_heap());
     pccl_book_write(&book, &one);
+    pccl_book_pad(&book, &one);
     EXPECT(!one.failed && pccl_book_read(&again, one.bytes, one.length, &reason) == PCCL_OK);
     pccl_book_write(&again, &two);
+    pccl_book_pad(&again, &two);
     EXPECT(one.length == two.length && memcmp(one.bytes, two.bytes, one.length) == 0);
     pccl_print_fini(&one);
     pccl_print_fini(&two);

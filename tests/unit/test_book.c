@@ -9,6 +9,7 @@
 #include "core/book.h"
 #include "net/heap.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define LESS_DIGITS "0123456789abcdef0123456789abcde"
@@ -106,27 +107,54 @@ static void uses(void **state)
     teardown(&f);
 }
 
-/* Who came with a token that is revoked takes no place of others. */
-static void guests_of_revoked_tokens(void **state)
+static void fill_with_guests(struct fixture *f, uint32_t pass)
+{
+    for (uint32_t i = f->book.guest_count; i < PCCL_BOOK_GUESTS_MAX; i++) {
+        struct pccl_id digest = {{2, i & 255, (uint8_t)(i >> 8)}};
+        assert_int_equal(pccl_book_admit(&f->book, pccl_book_numbered(&f->book, pass), PCCL_ROLE_JOIN, &digest, NOW,
+                                         &f->noted, &f->reason),
+                         PCCL_OK);
+    }
+}
+
+/* Uses are never forgotten; of the others the oldest makes room. Who came with a revoked token takes no place. */
+static void guests_make_room(void **state)
 {
     struct fixture f;
     (void)state;
     setup(&f);
     uint32_t many = add(&f, PCCL_ROLE_JOIN, 60, 0, ""), few = add(&f, PCCL_ROLE_JOIN, 0, 2, "");
     assert_true(comes(&f, few, 1, NOW));
-    for (uint32_t i = 0; f.book.guest_count < PCCL_BOOK_GUESTS_MAX; i++) {
-        struct pccl_id digest = {{2, i & 255, (uint8_t)(i >> 8)}};
-        assert_int_equal(pccl_book_admit(&f.book, pccl_book_numbered(&f.book, many), PCCL_ROLE_JOIN, &digest, NOW,
-                                         &f.noted, &f.reason),
-                         PCCL_OK);
-    }
-    assert_true(comes(&f, many, 3, NOW));
-    assert_false(f.noted);
-    assert_false(comes(&f, few, 3, NOW));
+    assert_true(comes(&f, many, 4, NOW));
+    fill_with_guests(&f, many);
+    assert_true(comes(&f, many, 3, NOW) && f.noted); /* in the place of 4 */
+    assert_true(comes(&f, few, 3, NOW));
+    assert_int_equal(f.book.guest_count, PCCL_BOOK_GUESTS_MAX);
+    assert_true(comes(&f, many, 3, NOW + 60) && comes(&f, few, 1, NOW + 60));
+    assert_false(comes(&f, many, 4, NOW + 60));
+    assert_false(comes(&f, few, 4, NOW));
+    pccl_book_numbered(&f.book, many)->uses = PCCL_BOOK_GUESTS_MAX; /* as if all were uses */
+    uint32_t last = add(&f, PCCL_ROLE_JOIN, 0, 1, "");
+    assert_false(comes(&f, last, 6, NOW));
     assert_true(says(&f, "revoking old ones"));
     assert_true(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, many), NOW));
-    assert_true(comes(&f, few, 1, NOW) && comes(&f, few, 3, NOW));
     assert_int_equal(f.book.guest_count, 2);
+    assert_true(comes(&f, last, 6, NOW));
+    teardown(&f);
+}
+
+/* A use that could not be written is as if it had not been. */
+static void use_is_taken_back(void **state)
+{
+    struct fixture f;
+    (void)state;
+    setup(&f);
+    uint32_t once = add(&f, PCCL_ROLE_JOIN, 0, 1, "");
+    assert_true(comes(&f, once, 1, NOW) && f.noted);
+    pccl_book_take_back(&f.book);
+    assert_int_equal(f.book.guest_count, 0);
+    assert_true(comes(&f, once, 2, NOW));
+    assert_false(comes(&f, once, 1, NOW));
     teardown(&f);
 }
 
@@ -219,40 +247,104 @@ static void text_survives(void **state)
     teardown(&f);
 }
 
-/* Cut anywhere, or with a byte that is another one, it is refused in words or a good book; nothing breaks. */
+static void says_damaged(struct fixture *f, const struct pccl_print *text, uint32_t length, const char *words)
+{
+    setup(f);
+    assert_int_equal(pccl_book_read(&f->book, text->bytes, length, &f->reason), PCCL_MALFORMED);
+    assert_true(says(f, words) && f->book.count == 0);
+    teardown(f);
+}
+
+/* Cut anywhere, with one wrong bit, or without a line, it is refused in words. */
 static void text_is_damaged(void **state)
 {
+    struct fixture f, again;
+    struct pccl_print text, less;
+    char words[40];
+    uint32_t line = 1, begin = 0;
+    (void)state;
+    setup(&f);
+    uint32_t limited = add(&f, PCCL_ROLE_JOIN, 60, 2, "label");
+    assert_true(comes(&f, limited, 7, NOW) && comes(&f, limited, 8, NOW));
+    print(&f.book, &text);
+    for (uint32_t i = 0; i < text.length; i++) {
+        says_damaged(&again, &text, i, "its end is missing");
+        char right = text.bytes[i];
+        (void)snprintf(words, sizeof words, "line %u is", line);
+        for (int bit = 0; bit < 8; bit++) {
+            text.bytes[i] = (char)(right ^ 1 << bit);
+            says_damaged(&again, &text, text.length, right == '\n' || text.bytes[i] == '\n' ? "" : words);
+        }
+        text.bytes[i] = right;
+        if (right != '\n')
+            continue;
+        pccl_print_init(&less, pccl_heap(), PCCL_BOOK_TEXT_MAX);
+        pccl_print_add_bytes(&less, text.bytes, begin);
+        pccl_print_add_bytes(&less, text.bytes + i + 1, text.length - i - 1);
+        says_damaged(&again, &less, less.length, "");
+        pccl_print_fini(&less);
+        begin = i + 1;
+        line++;
+    }
+    pccl_print_add(&text, "more\n");
+    says_damaged(&again, &text, text.length, "something follows");
+    pccl_print_fini(&text);
+    teardown(&f);
+}
+
+/* Of a version without checksums: read, and written with them. What cannot be in a book is refused there, too. */
+static void text_of_yesterday(void **state)
+{
+    static const char crowded[] = "pccl-tokens 1 1\n"
+                                  "token 1 join 0 5 0 1 " DIGITS DIGITS " \n"
+                                  "guest 1 " DIGITS "\nguest 1 1" LESS_DIGITS "\nend\n";
+    static const char good[] = "pccl-tokens 1 2\n"
+                               "token 1 join 7 0 0 0 " DIGITS DIGITS " run token\n"
+                               "token 2 join 8 0 9 1 1" LESS_DIGITS DIGITS " guest\nend\n";
     struct fixture f, again;
     struct pccl_print text;
     (void)state;
     setup(&f);
-    uint32_t limited = add(&f, PCCL_ROLE_JOIN, 60, 2, "label");
-    assert_true(comes(&f, limited, 7, NOW));
+    assert_int_equal(pccl_book_read(&f.book, crowded, sizeof crowded - 1, &f.reason), PCCL_MALFORMED);
+    assert_true(says(&f, "line 4 is none"));
+    assert_int_equal(pccl_book_read(&f.book, good, sizeof good - 1, &f.reason), PCCL_OK);
+    assert_int_equal(f.book.last_number, 2);
+    assert_int_equal(pccl_book_named(&f.book, "guest")->revoked_s, 9);
     print(&f.book, &text);
-    for (uint32_t i = 0; i < text.length; i++) {
-        setup(&again);
-        assert_int_equal(pccl_book_read(&again.book, text.bytes, i, &again.reason), PCCL_MALFORMED);
-        assert_true(again.reason.length > 0 && again.book.count == 0);
-        teardown(&again);
-        setup(&again);
-        text.bytes[i] ^= 1;
-        (void)!pccl_book_read(&again.book, text.bytes, text.length, &again.reason);
-        text.bytes[i] ^= 1;
-        teardown(&again);
-    }
-    setup(&again); /* more have come than may */
-    static const char crowded[] = "pccl-tokens 1 1\n"
-                                  "token 1 join 0 5 0 1 " DIGITS DIGITS " \n"
-                                  "guest 1 " DIGITS "\nguest 1 1" LESS_DIGITS "\nend\n";
-    assert_int_equal(pccl_book_read(&again.book, crowded, sizeof crowded - 1, &again.reason), PCCL_MALFORMED);
-    assert_true(says(&again, "line 4"));
-    teardown(&again);
-    pccl_print_add(&text, "more\n");
     setup(&again);
-    assert_int_equal(pccl_book_read(&again.book, text.bytes, text.length, &again.reason), PCCL_MALFORMED);
-    assert_true(says(&again, "something follows"));
-    teardown(&again);
+    assert_int_equal(pccl_book_read(&again.book, text.bytes, text.length, &again.reason), PCCL_OK);
+    assert_int_equal(pccl_book_named(&again.book, "run token")->made_s, 7);
+    text.bytes[sizeof "pccl-tokens" - 1 + 1] = '1'; /* its version alone makes no book without checksums */
+    teardown(&f);
+    says_damaged(&f, &text, text.length, "line 1 is");
     pccl_print_fini(&text);
+    teardown(&again);
+}
+
+/* Padded, it is the same book, and revoking does not make it longer. */
+static void text_is_padded(void **state)
+{
+    struct fixture f, again;
+    struct pccl_print one, two;
+    (void)state;
+    setup(&f);
+    for (uint32_t i = 0; i < 100; i++)
+        add(&f, PCCL_ROLE_JOIN, 60, 0, "");
+    assert_true(comes(&f, 100, 7, NOW));
+    print(&f.book, &one);
+    uint32_t length = one.length;
+    pccl_book_pad(&f.book, &one);
+    assert_true(one.length > length && one.length % 4096 == 0 && one.length - length < 2 * 4096);
+    setup(&again);
+    assert_int_equal(pccl_book_read(&again.book, one.bytes, one.length, &again.reason), PCCL_OK);
+    for (uint32_t i = 1; i <= 100; i++)
+        assert_true(pccl_book_revoke(&again.book, pccl_book_numbered(&again.book, i), INT64_MAX));
+    print(&again.book, &two);
+    pccl_book_pad(&again.book, &two);
+    assert_true(two.length <= one.length);
+    pccl_print_fini(&two);
+    pccl_print_fini(&one);
+    teardown(&again);
     teardown(&f);
 }
 
@@ -279,12 +371,15 @@ int main(void)
         cmocka_unit_test(roles),
         cmocka_unit_test(end_of_time),
         cmocka_unit_test(uses),
-        cmocka_unit_test(guests_of_revoked_tokens),
+        cmocka_unit_test(guests_make_room),
+        cmocka_unit_test(use_is_taken_back),
         cmocka_unit_test(bad_terms),
         cmocka_unit_test(names),
         cmocka_unit_test(full),
         cmocka_unit_test(text_survives),
         cmocka_unit_test(text_is_damaged),
+        cmocka_unit_test(text_of_yesterday),
+        cmocka_unit_test(text_is_padded),
         cmocka_unit_test(list_for_people),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* drive/secret_file: whoever was killed while it wrote a file keeps nobody from writing it again. */
+/* drive/secret_file: a killed writer's leftovers block no later write; a full disk does not block what has a reserve.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,9 +9,16 @@
 
 #include "drive/secret_file.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* In a container all masters have the same number, and a file that is half written stays. */
@@ -36,10 +44,172 @@ static void test_what_a_killed_process_left_is_in_nobodys_way(void **state)
     assert_int_equal(rmdir(folder), 0); /* nothing else is left */
 }
 
+/* ---- a file system that fails to write its directories ---- */
+
+static int directory_error; /* 0: none */
+static uint32_t files_synced, directories_synced;
+
+/* In the place of the one of libc. */
+int fsync(int descriptor)
+{
+    struct stat status;
+    if (fstat(descriptor, &status) != 0)
+        return -1;
+    *(S_ISDIR(status.st_mode) ? &directories_synced : &files_synced) += 1;
+    if (!S_ISDIR(status.st_mode) || directory_error == 0)
+        return (int)syscall(SYS_fsync, descriptor);
+    errno = directory_error;
+    return -1;
+}
+
+static void test_lasting_files(void **state)
+{
+    char folder[] = "/tmp/pccl-secret-XXXXXX", path[100], reserve[120];
+    struct pccl_text reason;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/tokens", folder);
+    (void)snprintf(reserve, sizeof reserve, "%s.reserve", path);
+    assert_int_equal(pccl_secret_file_reserve(path, 6, &reason), PCCL_OK);
+    files_synced = directories_synced = 0;
+    assert_int_equal(pccl_secret_file_replace(path, "first", 5, false, &reason), PCCL_OK);
+    assert_int_equal(files_synced + directories_synced, 0);
+    assert_int_equal(pccl_secret_file_replace(path, "second", 6, true, &reason), PCCL_OK);
+    assert_int_equal(pccl_secret_file_replace_anyway(path, "third", 5, &reason), PCCL_OK);
+    assert_true(files_synced == 2 && directories_synced == 2);
+    directory_error = EIO;
+    assert_int_equal(pccl_secret_file_replace(path, "fourth", 6, true, &reason), PCCL_SYSTEM);
+    assert_non_null(strstr(reason.bytes, "Input/output error"));
+    assert_int_equal(pccl_secret_file_replace_anyway(path, "fifth", 5, &reason), PCCL_SYSTEM);
+    directory_error = EINVAL; /* it cannot do that at all */
+    assert_int_equal(pccl_secret_file_replace_anyway(path, "sixth", 5, &reason), PCCL_OK);
+    directory_error = 0;
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink(reserve), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* ---- a full disk ---- */
+
+enum { SIZE = 8192 };
+
+static const char full_path[] = "/tmp/tokens";
+
+/* Runs with a private /tmp of 256 KiB. */
+static void in_a_child(void (*run)(void))
+{
+    int status;
+    if (geteuid() != 0)
+        skip(); /* only root can mount */
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (unshare(CLONE_NEWNS) != 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+            mount("none", "/tmp", "tmpfs", 0, "mode=1777,size=256k") != 0)
+            _exit(77);
+        run();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(status, 0);
+}
+
+static void expect(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    (void)fprintf(stderr, "not true in the child: %s\n", what);
+    _exit(1);
+}
+
+#define EXPECT(condition) expect(condition, #condition)
+
+static void fill_disk(void)
+{
+    char block[4096] = {0};
+    int descriptor = open("/tmp/filler", O_WRONLY | O_CREAT | O_APPEND, 0600);
+    EXPECT(descriptor >= 0);
+    while (write(descriptor, block, sizeof block) > 0) {
+    }
+    EXPECT(close(descriptor) == 0);
+}
+
+static void write_it(char letter, char text[SIZE]) { memset(text, letter, SIZE); }
+
+static bool has(char letter)
+{
+    char text[SIZE + 1], meant[SIZE];
+    struct pccl_text reason;
+    size_t length;
+    write_it(letter, meant);
+    return pccl_secret_file_read(full_path, true, text, SIZE, &length, &reason) == PCCL_OK && length == SIZE &&
+           memcmp(text, meant, SIZE) == 0;
+}
+
+/* As often as one likes, as the file that is replaced is the reserve then. */
+static void replace_on_a_full_disk(void)
+{
+    struct pccl_text reason;
+    char text[SIZE];
+    write_it('a', text);
+    EXPECT(pccl_secret_file_reserve(full_path, SIZE, &reason) == PCCL_OK);
+    EXPECT(pccl_secret_file_replace(full_path, text, SIZE, true, &reason) == PCCL_OK);
+    fill_disk();
+    for (char letter = 'b'; letter < 'f'; letter++) {
+        write_it(letter, text);
+        EXPECT(pccl_secret_file_replace(full_path, text, SIZE, true, &reason) == PCCL_SYSTEM);
+        EXPECT(strstr(reason.bytes, "No space left") != NULL && has((char)(letter - 1)));
+        files_synced = directories_synced = 0;
+        EXPECT(pccl_secret_file_replace_anyway(full_path, text, SIZE, &reason) == PCCL_OK);
+        EXPECT(has(letter) && files_synced == 1 && directories_synced == 1);
+        fill_disk();
+    }
+    EXPECT(pccl_secret_file_reserve(full_path, SIZE, &reason) == PCCL_OK); /* it is there */
+    EXPECT(pccl_secret_file_reserve(full_path, 2 * SIZE, &reason) == PCCL_SYSTEM);
+    write_it('g', text);
+    EXPECT(pccl_secret_file_replace_anyway(full_path, text, SIZE, &reason) == PCCL_OK);
+    EXPECT(has('g'));
+}
+
+/* Then it is as before, with the words of the first failure. */
+static void fail_without_a_reserve(void)
+{
+    struct pccl_text reason;
+    char text[SIZE];
+    write_it('a', text);
+    EXPECT(pccl_secret_file_replace(full_path, text, SIZE, true, &reason) == PCCL_OK);
+    fill_disk();
+    write_it('b', text);
+    EXPECT(pccl_secret_file_replace_anyway(full_path, text, SIZE, &reason) == PCCL_SYSTEM);
+    EXPECT(strstr(reason.bytes, "No space left") != NULL && has('a'));
+    EXPECT(pccl_secret_file_reserve(full_path, SIZE, &reason) == PCCL_SYSTEM);
+    EXPECT(strstr(reason.bytes, "cannot reserve space") != NULL);
+    EXPECT(mount("none", "/tmp", "tmpfs", MS_REMOUNT | MS_RDONLY, "") == 0);
+    EXPECT(pccl_secret_file_replace_anyway(full_path, text, SIZE, &reason) == PCCL_SYSTEM && has('a'));
+    EXPECT(strstr(reason.bytes, "Read-only") != NULL);
+}
+
+static void test_full_disk(void **state)
+{
+    (void)state;
+    in_a_child(replace_on_a_full_disk);
+}
+
+static void test_full_disk_without_a_reserve(void **state)
+{
+    (void)state;
+    in_a_child(fail_without_a_reserve);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_a_killed_process_left_is_in_nobodys_way),
+        cmocka_unit_test(test_lasting_files),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_full_disk_without_a_reserve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
