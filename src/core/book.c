@@ -250,6 +250,12 @@ void pccl_book_take_back(struct pccl_book *book)
     pass->used--;
 }
 
+void pccl_book_keep(struct pccl_book *book, struct pccl_pass *pass, const struct pccl_id *digest)
+{
+    if (!is_guest(book, pass, digest))
+        (void)note_guest(book, pass, digest);
+}
+
 /* NULL: it may. */
 static const char *objection(const struct pccl_book *book, const struct pccl_pass *pass, enum pccl_role role,
                              const struct pccl_id *digest, uint64_t now_s)

@@ -106,6 +106,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_book_admit(struct pccl_book *book, struct 
 
 /* Takes back the use that pccl_book_admit has just noted. */
 void pccl_book_take_back(struct pccl_book *book);
+/* Notes that a peer came with this pass before the pass had a limit, so that it can come back after the pass's end. */
+void pccl_book_keep(struct pccl_book *book, struct pccl_pass *pass, const struct pccl_id *digest);
 
 /*
  * Writes the text of the book, at most PCCL_BOOK_TEXT_MAX bytes. It holds no secret. Each line ends with a checksum

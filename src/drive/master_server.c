@@ -664,12 +664,26 @@ static void on_revoked(void *owner, uint32_t pass)
     step(owner, &(struct pccl_master_event){.kind = PCCL_MASTER_REVOKED, .pass = pass});
 }
 
+static void keep_peer(void *context, uint32_t pass, const struct pccl_id *token)
+{
+    struct pccl_master_server *server = context;
+    pccl_tokens_keep(server->credentials.tokens, pass, token);
+}
+
+static void keep_peers(void *context, uint32_t pass)
+{
+    struct pccl_master_server *server = context;
+    if (server->machine)
+        pccl_master_each_of_pass(server->machine, pass, keep_peer, server);
+}
+
 /* First, as it tells whether another master has this directory. */
 static enum pccl_status listen_for_commands(struct pccl_master_server *server, struct pccl_text *reason)
 {
     const struct pccl_credentials *credentials = &server->credentials;
     if (!credentials->tokens || !credentials->state[0])
         return PCCL_OK;
+    pccl_tokens_set_peers(credentials->tokens, keep_peers, server);
     server->control = (struct pccl_control){.tokens = credentials->tokens, .owner = server, .revoked = on_revoked};
     return pccl_control_open(&server->control, &server->reactor.loop, credentials->state, reason);
 }

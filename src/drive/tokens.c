@@ -21,6 +21,8 @@ struct pccl_tokens {
     bool owes;        /* a revocation has not been written yet; it must be written lasting */
     bool told;        /* that it cannot be written */
     uint64_t tried_s; /* when writing failed last */
+    void (*each)(void *context, uint32_t pass);
+    void *context;
     char path[2 * PCCL_PARAM_BYTES_MAX];
     char run_path[2 * PCCL_PARAM_BYTES_MAX];
 };
@@ -158,9 +160,11 @@ static enum pccl_status note_run(struct pccl_tokens *tokens, const struct pccl_t
     const struct pccl_pass *before = pccl_book_find(&tokens->book, key);
     if (!before)
         return add_run(tokens, run, key, reason);
-    if (before->revoked_s != 0)
-        pccl_logger_write(PCCL_LOG_WARN, "master",
-                          "the run's own token was revoked, so it lets nobody in: make another one");
+    if (before->revoked_s != 0 || before->ends_s != 0)
+        pccl_logger_print(PCCL_LOG_WARN, "master",
+                          "the run's own token %s: 'pccl-master token rotate' makes another one",
+                          before->revoked_s != 0 ? "was revoked, so it lets nobody in"
+                                                 : "is a former one, which lets nobody in after its end");
     return PCCL_OK;
 }
 
@@ -191,6 +195,12 @@ void pccl_tokens_close(struct pccl_tokens *tokens)
         return;
     pccl_book_fini(&tokens->book);
     pccl_release(pccl_heap(), tokens, sizeof *tokens);
+}
+
+void pccl_tokens_set_peers(struct pccl_tokens *tokens, void (*each)(void *context, uint32_t pass), void *context)
+{
+    tokens->each = each;
+    tokens->context = context;
 }
 
 /* ---- who comes ---- */
@@ -234,6 +244,14 @@ enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key
         return status;
     tokens->changed = true;
     return found->uses != 0 ? write_use(tokens, found, reason) : status;
+}
+
+void pccl_tokens_keep(struct pccl_tokens *tokens, uint32_t pass, const struct pccl_id *peer)
+{
+    struct pccl_pass *found = pccl_book_numbered(&tokens->book, pass);
+    struct pccl_id digest = pccl_secret_digest(peer);
+    if (found)
+        pccl_book_keep(&tokens->book, found, &digest);
 }
 
 enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, const char *text, enum pccl_role role,
@@ -311,12 +329,21 @@ static struct pccl_pass *add(struct pccl_tokens *tokens, struct pccl_token *toke
     return pass;
 }
 
+static void answer_token(const struct pccl_token *token, struct pccl_print *answer)
+{
+    char text[PCCL_TOKEN_TEXT + 1];
+    pccl_token_write(token, text);
+    pccl_print_add(answer, "ok\n");
+    pccl_print_add(answer, text);
+    pccl_print_add(answer, "\n");
+    pccl_wipe(text, sizeof text);
+}
+
 static void create(struct pccl_tokens *tokens, const char *words, struct pccl_print *answer)
 {
     struct pccl_terms terms;
     struct pccl_token token;
     struct pccl_text reason;
-    char text[PCCL_TOKEN_TEXT + 1];
     if (!read_terms(words, &terms)) {
         refuse(answer, "a role (join, observe or admin), seconds, uses and a label of at most 64 bytes are wanted");
         return;
@@ -333,11 +360,7 @@ static void create(struct pccl_tokens *tokens, const char *words, struct pccl_pr
     if (!pass) {
         refuse(answer, reason.bytes);
     } else {
-        pccl_token_write(&token, text);
-        pccl_print_add(answer, "ok\n");
-        pccl_print_add(answer, text);
-        pccl_print_add(answer, "\n");
-        pccl_wipe(text, sizeof text);
+        answer_token(&token, answer);
         pccl_logger_print(PCCL_LOG_INFO, "master", "token %u was made: %s %s", pass->number, pccl_role_name(pass->role),
                           pass->label);
     }
@@ -366,18 +389,98 @@ static void revoke(struct pccl_tokens *tokens, const char *name, struct pccl_pri
     refuse(answer, reason.bytes);
 }
 
+/* ---- another token of the run ---- */
+
+/* Replaces the token in the file of the run's token. */
+static enum pccl_status write_run(const struct pccl_tokens *tokens, const struct pccl_token *token,
+                                  struct pccl_text *reason)
+{
+    char text[PCCL_TOKEN_TEXT + 2];
+    pccl_token_write(token, text);
+    memcpy(text + PCCL_TOKEN_TEXT, "\n", 2);
+    enum pccl_status status = pccl_secret_file_replace(tokens->run_path, text, PCCL_TOKEN_TEXT + 1, true, reason);
+    pccl_wipe(text, sizeof text);
+    return status;
+}
+
+/* Ends all other tokens of the run at that time, unless they end earlier. Their peers stay. */
+static void end_others(struct pccl_tokens *tokens, uint32_t number, uint64_t ends_s)
+{
+    for (uint32_t i = 0; i < tokens->book.count; i++) {
+        struct pccl_pass *pass = &tokens->book.passes[i];
+        if (!is_runs(pass) || pass->number == number || pass->revoked_s != 0)
+            continue;
+        if (pass->ends_s == 0 && tokens->each)
+            tokens->each(tokens->context, pass->number);
+        if (pass->ends_s == 0 || pass->ends_s > ends_s)
+            pass->ends_s = ends_s;
+    }
+}
+
+/*
+ * Writes the book with both tokens, then the file of the run's token, then the end of the former one. So after a crash
+ * in between the token in that file is good, and a second call completes the change.
+ */
+static void rotate(struct pccl_tokens *tokens, const char *words, struct pccl_print *answer)
+{
+    struct pccl_terms terms = {.role = PCCL_ROLE_JOIN};
+    struct pccl_token token;
+    struct pccl_text reason;
+    char *end;
+    uint64_t keep_s = strtoull(words, &end, 10);
+    if (words[0] < '0' || words[0] > '9' || *end != '\0' || keep_s > PCCL_BOOK_TTL_S_MAX) {
+        refuse(answer, "seconds are wanted, of at most ten years");
+        return;
+    }
+    if (!tokens->joins || !tokens->run_path[0]) {
+        refuse(answer, tokens->joins ? "the run's token is made of the pre-shared secret: change that, and restart all"
+                                     : "peers of this master come with certificates");
+        return;
+    }
+    memcpy(terms.label, run_label, sizeof run_label);
+    const struct pccl_pass *pass = add(tokens, &token, &terms, &reason);
+    uint32_t number = pass ? pass->number : 0;
+    if (pass && write_run(tokens, &token, &reason) != PCCL_OK) {
+        pccl_book_drop(&tokens->book, number);
+        tokens->changed = true;
+        pass = NULL;
+    }
+    if (!pass) {
+        refuse(answer, reason.bytes);
+        pccl_wipe(&token, sizeof token);
+        return;
+    }
+    end_others(tokens, number, now_s() + keep_s);
+    tokens->changed = true;
+    if (store(tokens, CHANGE, &reason) == PCCL_OK) {
+        answer_token(&token, answer);
+        pccl_logger_print(PCCL_LOG_INFO, "master", "the run has another token, number %u, in %s", number,
+                          tokens->run_path);
+    } else {
+        tell(tokens, &reason);
+        pccl_text_append(&reason,
+                         "; the run has another token, in %s, but the former one may have no end after a "
+                         "restart of the master: do it again when the file can be written",
+                         tokens->run_path);
+        refuse(answer, reason.bytes);
+    }
+    pccl_wipe(&token, sizeof token);
+}
+
 void pccl_tokens_command(struct pccl_tokens *tokens, const char *command, struct pccl_print *answer, uint32_t *revoked)
 {
-    static const char create_word[] = "create ", revoke_word[] = "revoke ";
+    static const char create_word[] = "create ", revoke_word[] = "revoke ", rotate_word[] = "rotate ";
     *revoked = 0;
     if (strncmp(command, create_word, sizeof create_word - 1) == 0) {
         create(tokens, command + sizeof create_word - 1, answer);
     } else if (strncmp(command, revoke_word, sizeof revoke_word - 1) == 0) {
         revoke(tokens, command + sizeof revoke_word - 1, answer, revoked);
+    } else if (strncmp(command, rotate_word, sizeof rotate_word - 1) == 0) {
+        rotate(tokens, command + sizeof rotate_word - 1, answer);
     } else if (strcmp(command, "list") == 0) {
         pccl_print_add(answer, "ok\n");
         pccl_book_list(&tokens->book, now_s(), answer);
     } else {
-        refuse(answer, "there are create, list and revoke");
+        refuse(answer, "there are create, list, revoke and rotate");
     }
 }

@@ -1,7 +1,7 @@
 /*
  * A master's tokens: its book of them (core/book.h) with the file that it is kept in, and what may be
- * done with them from outside: to make one, to list them, to revoke one. On the master's thread, but for
- * open and close.
+ * done with them from outside: to make one, to list them, to revoke one, to change the run's own one. On the master's
+ * thread, but for open and close.
  *
  * A use is in the file before its peer is admitted, and a revocation is on disk before it is answered. Space for
  * revocations is reserved (drive/secret_file.h).
@@ -25,6 +25,11 @@ struct pccl_tokens *pccl_tokens_open(const char *path, const struct pccl_token *
                                      struct pccl_text *reason);
 void pccl_tokens_close(struct pccl_tokens *tokens); /* NULL: none */
 
+/* Before commands: `each` calls pccl_tokens_keep for each peer of the master that came with this pass. */
+void pccl_tokens_set_peers(struct pccl_tokens *tokens, void (*each)(void *context, uint32_t pass), void *context);
+/* peer: the token of its hello. */
+void pccl_tokens_keep(struct pccl_tokens *tokens, uint32_t pass, const struct pccl_id *peer);
+
 /* For pccl_keys_set_judge; the context is the tokens. */
 enum pccl_keys_verdict pccl_tokens_judge(void *tokens, const uint8_t key[PCCL_PUBLIC_BYTES]);
 /*
@@ -46,8 +51,9 @@ PCCL_MUST_CHECK enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, co
  */
 void pccl_tokens_save(struct pccl_tokens *tokens);
 /*
- * Carries out a command: "create ROLE TTL_S USES LABEL", "list" or "revoke NUMBER-OR-LABEL". The answer
- * begins with the line "ok" or "no". *revoked: the number of the token whose peers must go now; 0: none.
+ * Carries out a command: "create ROLE TTL_S USES LABEL", "list", "revoke NUMBER-OR-LABEL" or "rotate KEEP_S", which
+ * makes another token of the run and ends the former one after that time. The answer begins with the line "ok" or "no".
+ * *revoked: the number of the token whose peers must go now; 0: none.
  */
 void pccl_tokens_command(struct pccl_tokens *tokens, const char *command, struct pccl_print *answer, uint32_t *revoked);
 

@@ -437,6 +437,14 @@ static void revoked(struct pccl_master *m, uint32_t pass)
             pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_IDENTITY, "its token was revoked");
 }
 
+void pccl_master_each_of_pass(const struct pccl_master *m, uint32_t pass,
+                              void (*each)(void *context, uint32_t pass, const struct pccl_id *token), void *context)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (m->remotes[i]->pass == pass && !m->remotes[i]->departing)
+            each(context, pass, &m->remotes[i]->token);
+}
+
 static void shut_down(struct pccl_master *m)
 {
     m->shut = true;

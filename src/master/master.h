@@ -148,5 +148,8 @@ struct pccl_master_counts {
     bool recovering;
 };
 struct pccl_master_counts pccl_master_count(const struct pccl_master *master);
+/* Calls `each` for the peers that came with this pass; token: that of the hello. */
+void pccl_master_each_of_pass(const struct pccl_master *master, uint32_t pass,
+                              void (*each)(void *context, uint32_t pass, const struct pccl_id *token), void *context);
 
 #endif

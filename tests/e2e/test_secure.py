@@ -87,7 +87,10 @@ def test_roles_of_tokens(run):
     b = let_in(run, text, [a])
     listed = token(run, "list").splitlines()
     equal([line.split()[1] for line in listed], ["join", "observe", "admin", "join"], "roles in the list")
-    check(listed[3].endswith("for nodes") and "good" in listed[3], listed)
+    check(listed[3].endswith("for nodes") and "good for" in listed[3], listed)  # for a while, if not said
+    check("good for" not in listed[1] + listed[2], listed)
+    token(run, "create", "--ttl", "never", "--label", "for ever")
+    check(token(run, "list").endswith("join  good  for ever"), "without an end")
     loops = start_loops([a, b])
     more_steps(loops, world=2)
     all_right(loops)
@@ -167,6 +170,7 @@ def test_full_disk(run):
     run.master.wait_line("No space left")
     check("1 of 2 uses  twice" in token(run, "list"), "what cannot be written is no use")
     check("No space left" in token(run, "create", rc=1), "no token is made")
+    check("No space left" in token(run, "rotate", rc=1), "the run's token is the former one")
     members.append(let_in(run, texts["open"], members))
     loops = start_loops(members)
     for label in ("bad", "worse"):
@@ -190,6 +194,34 @@ def test_full_disk(run):
     check("Read-only" in words and "may be good again" in words, words)
     disk.remount("rw")
     token(run, "revoke", "open")
+
+
+def test_another_token_of_the_run(run):
+    """The run gets another token while it goes on. The former one lets peers in until its end; those who came with it
+    come back after that, also at a restarted master."""
+    run.secure()
+    run.start_master()
+    a, b = run.join(2)
+    former = run.token()
+    present = token(run, "rotate", "--keep", "1h")
+    equal(run.token(), present, "the token in the file")
+    check(present != former and present.split(".")[1] == former.split(".")[1], "another one of the same key")
+    c = let_in(run, former, [a, b])
+    d = let_in(run, present, [a, b, c])
+    loops = start_loops([a, b, c, d])
+    restart(run)
+    more_steps(loops, world=4)
+    token(run, "rotate", "--keep", "1s")
+    harness.poll(lambda: token(run, "list").count("expired") == 2, "the end of both former ones")
+    for text in (former, present):
+        refused(peer_with(run, text), run.address, "run token", "has expired", "token create")
+    restart(run)
+    more_steps(loops, world=4)
+    let_in(run, run.token(), []).quit()
+    token(run, "revoke", "2")
+    more_steps(loops[:3], world=3)
+    all_right(loops[:3])
+    nothing_told(run)
 
 
 def test_state_of_a_former_version(run):

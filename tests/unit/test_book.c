@@ -158,6 +158,25 @@ static void use_is_taken_back(void **state)
     teardown(&f);
 }
 
+/* Who came before there was an end comes back after it, once noted. */
+static void end_comes_later(void **state)
+{
+    struct fixture f;
+    const struct pccl_id digest = {{1}};
+    (void)state;
+    setup(&f);
+    struct pccl_pass *pass = pccl_book_numbered(&f.book, add(&f, PCCL_ROLE_JOIN, 0, 0, ""));
+    assert_true(comes(&f, pass->number, 1, NOW) && !f.noted);
+    pccl_book_keep(&f.book, pass, &digest);
+    pccl_book_keep(&f.book, pass, &digest);
+    assert_int_equal(f.book.guest_count, 1);
+    pass->ends_s = NOW + 60;
+    assert_true(comes(&f, pass->number, 1, NOW + 60));
+    assert_false(comes(&f, pass->number, 2, NOW + 60));
+    assert_true(says(&f, "token create"));
+    teardown(&f);
+}
+
 static void bad_terms(void **state)
 {
     struct fixture f;
@@ -373,6 +392,7 @@ int main(void)
         cmocka_unit_test(uses),
         cmocka_unit_test(guests_make_room),
         cmocka_unit_test(use_is_taken_back),
+        cmocka_unit_test(end_comes_later),
         cmocka_unit_test(bad_terms),
         cmocka_unit_test(names),
         cmocka_unit_test(full),

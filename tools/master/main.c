@@ -61,7 +61,7 @@ static int print_help(void)
 {
     printf("usage: pccl-master [OPTION]...\n"
            "       pccl-master status [OPTION]... [ADDRESS]\n"
-           "       pccl-master token create|list|revoke [OPTION]...\n"
+           "       pccl-master token create|list|revoke|rotate [OPTION]...\n"
            "\n"
            "Runs a PCCL master until SIGTERM or SIGINT, which make it tell its peers and end. It holds nothing on\n"
            "disk but its key and tokens. SIGHUP makes it read its certificates again.\n"

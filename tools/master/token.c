@@ -13,11 +13,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { EXIT_USAGE = 2, PATIENCE_S = 10 };
+enum {
+    EXIT_USAGE = 2,
+    PATIENCE_S = 10,
+    JOIN_TTL_S = 30 * 86400, /* unless --ttl says otherwise */
+    KEEP_S = 3600            /* likewise --keep */
+};
 
 struct request {
     const char *state, *what, *name;
-    const char *role, *ttl, *uses, *label;
+    const char *role, *ttl, *uses, *label, *keep;
 };
 
 static int usage_error(const char *words, const char *about)
@@ -33,18 +38,23 @@ static int print_help(void)
         "usage: pccl-master token create [--role join|observe|admin] [--ttl TIME] [--uses N] [--label TEXT]\n"
         "       pccl-master token list\n"
         "       pccl-master token revoke NUMBER|LABEL\n"
+        "       pccl-master token rotate [--keep TIME]\n"
         "\n"
-        "Makes, lists and revokes tokens of the running master with this state directory.\n"
+        "Makes, lists and revokes tokens of the running master with this state directory, and changes the run's own\n"
+        "one.\n"
         "\n"
         "  --state DIR    that of the master; default: PCCL_MASTER_STATE\n"
         "  --role ROLE    join (the default): to be a peer; over HTTPS, observe: to read; admin: to read and act\n"
-        "  --ttl TIME     it lets nobody in afterward: 90s, 30m, 24h or 7d; default: for ever\n"
+        "  --ttl TIME     it lets nobody in afterward: 90s, 30m, 24h, 7d, or never; default: 30d with the role join,\n"
+        "                 else never\n"
         "  --uses N       so many peers may join with it, at most 4096; default: any number\n"
         "  --label TEXT   to find it by in the list and to revoke it by\n"
+        "  --keep TIME    how long the former token of the run still lets peers in; default: 1h\n"
         "\n"
         "create prints the token, which is shown this once. Who has come with a token stays, and comes back after a\n"
         "broken connection or a restart of the master, also when the token has expired or is used up. revoke removes\n"
-        "all who came with it.\n"
+        "all who came with it. rotate makes another token of the run, writes it into the file of the run's token and\n"
+        "prints it; the former one expires, and those who came with it stay.\n"
         "\n"
         "exit status: 0 done; 1 not done, as the message says; 2 wrong usage\n");
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -72,6 +82,8 @@ static const char **place_of(struct request *request, const char *flag)
 {
     if (strcmp(flag, "--state") == 0)
         return &request->state;
+    if (strcmp(request->what, "rotate") == 0)
+        return strcmp(flag, "--keep") == 0 ? &request->keep : NULL;
     if (strcmp(request->what, "create") != 0)
         return NULL;
     if (strcmp(flag, "--role") == 0)
@@ -103,24 +115,34 @@ static int parse(struct request *request, int argc, char **argv)
     return 0;
 }
 
+/* Of --ttl: 0 is never. Returns false if it is no time. */
+static bool read_ttl(const char *text, enum pccl_role role, unsigned long long *seconds)
+{
+    *seconds = text == NULL && role == PCCL_ROLE_JOIN ? JOIN_TTL_S : 0;
+    return text == NULL || strcmp(text, "never") == 0 || read_time(text, seconds);
+}
+
 static int write_command(const struct request *request, char *command, size_t size)
 {
-    unsigned long long ttl_s = 0, uses = 0;
-    enum pccl_role role;
+    unsigned long long ttl_s, keep_s = KEEP_S, uses = 0;
+    enum pccl_role role = PCCL_ROLE_JOIN;
     const char *label = request->label != NULL ? request->label : "";
     int length;
     if (request->role != NULL && !pccl_role_find(request->role, strlen(request->role), &role))
         return usage_error("a role is join, observe or admin, not", request->role);
-    if (request->ttl != NULL && !read_time(request->ttl, &ttl_s))
-        return usage_error("a time is a number with s, m, h or d behind it, as in 24h, not", request->ttl);
+    if (!read_ttl(request->ttl, role, &ttl_s))
+        return usage_error("a time is a number with s, m, h or d behind it, as in 24h, or never, not", request->ttl);
+    if (request->keep != NULL && !read_time(request->keep, &keep_s))
+        return usage_error("a time is a number with s, m, h or d behind it, as in 24h, not", request->keep);
     if (request->uses != NULL) {
         if (strspn(request->uses, "0123456789") != strlen(request->uses) || strlen(request->uses) > 6 ||
             (uses = strtoull(request->uses, NULL, 10)) == 0)
             return usage_error("--uses wants a number of peers, not", request->uses);
     }
     if (strcmp(request->what, "create") == 0)
-        length = snprintf(command, size, "create %s %llu %llu %s\n", request->role != NULL ? request->role : "join",
-                          ttl_s, uses, label);
+        length = snprintf(command, size, "create %s %llu %llu %s\n", pccl_role_name(role), ttl_s, uses, label);
+    else if (strcmp(request->what, "rotate") == 0)
+        length = snprintf(command, size, "rotate %llu\n", keep_s);
     else if (strcmp(request->what, "revoke") == 0 && request->name == NULL)
         return usage_error("which one? 'pccl-master token list' shows their numbers and labels", NULL);
     else
@@ -217,7 +239,7 @@ static int carry_out(const struct request *request, const char *command)
 
 int token_main(int argc, char **argv)
 {
-    static const char *const commands[] = {"create", "list", "revoke"};
+    static const char *const commands[] = {"create", "list", "revoke", "rotate"};
     struct request request = {.state = getenv("PCCL_MASTER_STATE")};
     char command[PCCL_TOKENS_COMMAND_MAX + 1];
     for (int i = 1; i < argc; i++)
@@ -227,7 +249,7 @@ int token_main(int argc, char **argv)
         if (strcmp(argv[1], commands[i]) == 0)
             request.what = commands[i];
     if (request.what == NULL)
-        return usage_error("there are create, list and revoke", argc > 1 ? argv[1] : NULL);
+        return usage_error("there are create, list, revoke and rotate", argc > 1 ? argv[1] : NULL);
     int status = parse(&request, argc, argv);
     if (status == 0)
         status = write_command(&request, command, sizeof command);
