@@ -5,6 +5,7 @@
 #include "master/edges.h"
 #include "master/eligibility.h"
 #include "master/hubs.h"
+#include "master/lacks.h"
 #include "master/links.h"
 #include "master/output.h"
 #include "master/rings.h"
@@ -147,17 +148,29 @@ static bool is_in_group(const struct pccl_master *m, const struct pccl_id *id, c
     return remote != NULL && pccl_master_is_living_member(remote) && remote->group == group;
 }
 
+/* Has this end said, not longer than the silence limit before the edge failed, that it opens or accepts no links? */
+static bool lacks(const struct pccl_master *m, const struct pccl_edge *edge, const struct pccl_remote *end)
+{
+    uint64_t silence_us = m->config.silence_ms * UINT64_C(1000);
+    return pccl_master_lacks_since(end, edge->failed_us - pccl_min_u64(edge->failed_us, silence_us));
+}
+
 /*
- * Does anybody but its sender say that this end cannot be reached? The end itself, the master's own dial, or most of
- * the group. What was fresh when the edge failed counts, and what was said and seen since, however long it has settled
- * and however often its sender has said it again.
+ * Does anybody but its sender say that this end cannot be reached? The end itself (it may also say that it accepts no
+ * links), the master's own dial, or most of the group; a sender that cannot dial says nothing about it. What was fresh
+ * when the edge failed counts, and what was said and seen since, however long it has settled and however often its
+ * sender has said it again.
  */
 static bool is_confirmed(const struct pccl_master *m, const struct pccl_edge *edge, const struct pccl_remote *to)
 {
     uint32_t against = 0;
+    if (edge->how == 0)
+        return false;
+    if (lacks(m, edge, to))
+        return true;
     for (uint32_t i = 0; i < m->edge_count; i++) {
         const struct pccl_edge *other = &m->edges[i];
-        bool failed = pccl_master_is_failed_dialing(other->incoming, other->how);
+        bool failed = other->how != 0 && pccl_master_is_failed_dialing(other->incoming, other->how);
         if (other->since_us == 0 || edge->failed_us >= other->since_us + m->config.silence_ms * UINT64_C(1000))
             continue;
         if (pccl_id_equal(&other->from, &edge->to) && pccl_id_equal(&other->to, &edge->from) &&
@@ -188,7 +201,7 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
         return;
     }
     bool confirmed = is_confirmed(m, edge, to), heard = pccl_master_was_heard_since(to, edge->failed_us);
-    bool more_may_come = m->now_us < edge->failed_us + m->config.silence_ms * UINT64_C(1000);
+    bool more_may_come = edge->how != 0 && m->now_us < edge->failed_us + m->config.silence_ms * UINT64_C(1000);
     if (!confirmed && more_may_come && (to->probing || !heard)) {
         edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         return;
@@ -204,8 +217,14 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
     }
     bool from_goes = !confirmed || bad_from > bad_to || (bad_from == bad_to && heard && from->arrival > to->arrival);
     struct pccl_remote *goes = from_goes ? from : to, *stays = from_goes ? to : from;
-    pccl_master_remove(m, goes, PCCL_REFUSAL_UNREACHABLE,
-                       "its link to peer %s failed, and there is no ring without that link", pccl_id_str(&stays->id));
+    struct pccl_text why;
+    pccl_text_format(&why, "its link to peer %s failed, and there is no ring without that link",
+                     pccl_id_str(&stays->id));
+    if (lacks(m, edge, goes)) {
+        pccl_text_append(&why, ": ");
+        pccl_master_describe_lack(goes, &why);
+    }
+    pccl_master_remove(m, goes, PCCL_REFUSAL_UNREACHABLE, "%s", why.bytes);
 }
 
 static bool is_due(const struct pccl_master *m, const struct pccl_edge *edge)

@@ -11,6 +11,7 @@
  * added to that of the others.
  */
 #include "core/ticket.h"
+#include "master/lacks.h"
 #include "master/output.h"
 #include "master/roster.h"
 #include "master/tuning.h"
@@ -170,7 +171,8 @@ void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const
     bool known = to != NULL && !to->departing && to->group == from->group;
     if (known && measured->failed == 0 && measured->rate != 0)
         pccl_master_note_test(m, from, to, measured->rtt_us, measured->rate);
-    else if (known && measured->failed != 0 && measured->how == 0)
+    else if (known && measured->failed != 0 &&
+             (measured->how == 0 || pccl_master_lacks_since(to, from->test.begun_us))) /* no word about the path */
         pccl_master_note_inconclusive(m, from, to);
     else if (known)
         pccl_master_note_unreachable(m, from, to);

@@ -164,7 +164,7 @@ void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, cons
     struct pccl_link_intent *intent = pccl_master_find_intent(from, &lost->peer);
     if (intent != NULL && !incoming) {
         intent->up = false;
-        intent->failed = pccl_master_is_failed_dialing(incoming, how);
+        intent->failed = how != 0 && pccl_master_is_failed_dialing(incoming, how);
         recheck_newcomers(m, from, to);
         if (from->group != NULL && from->group->tuning.better != NULL)
             pccl_master_arm(m, m->now_us); /* a round may wait for this link */

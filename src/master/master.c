@@ -2,6 +2,7 @@
 #include "master/admission.h"
 #include "master/commands.h"
 #include "master/diagnosis.h"
+#include "master/lacks.h"
 #include "master/links.h"
 #include "master/membership.h"
 #include "master/newcomers.h"
@@ -293,7 +294,7 @@ static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, con
     }
     from->untried = from->untried && msg->type == PCCL_MSG_view_ack; /* no call of the member causes these */
     switch (msg->type) {
-    case PCCL_MSG_vote: pccl_master_vote(m, from, msg->as.vote.kind, msg->as.vote.round); break;
+    case PCCL_MSG_vote: pccl_master_vote(m, from, &msg->as.vote); break;
     case PCCL_MSG_withdraw: pccl_master_withdraw(m, from, msg->as.withdraw.kind, msg->as.withdraw.round); break;
     case PCCL_MSG_measured: pccl_master_measured(m, from, &msg->as.measured); break;
     case PCCL_MSG_describe: pccl_master_describe(m, from, &msg->as.describe); break;
@@ -327,6 +328,7 @@ static void dispatch(struct pccl_master *m, struct pccl_remote *from, const stru
     case PCCL_MSG_leave: left(m, from, msg->as.leave.reason); return;
     case PCCL_MSG_link_lost: pccl_master_link_lost(m, from, &msg->as.link_lost); return;
     case PCCL_MSG_link_up: pccl_master_link_up(m, from, &msg->as.link_up); return;
+    case PCCL_MSG_shortage: pccl_master_note_lack(m, from, msg->as.shortage.reason); return;
     default: break;
     }
     switch (from->state) {

@@ -3,6 +3,7 @@
  * (PROTOCOL 11). It does not know when newcomers are admitted.
  */
 #include "master/eligibility.h"
+#include "master/lacks.h"
 #include "master/links.h"
 #include "master/newcomers.h"
 #include "master/output.h"
@@ -202,11 +203,33 @@ uint32_t pccl_master_eligible(struct pccl_master *m)
 
 /* ---- who takes too long ---- */
 
+/* Of both ends of the links that the newcomer needs, one that has said meanwhile that it lacks something; or NULL. */
+static const struct pccl_remote *find_lack(const struct pccl_peer_group *group, const struct pccl_remote *unready)
+{
+    const struct pccl_remote *ends[] = {unready, NULL, NULL};
+    if (group != NULL && group->ring_count > 0) {
+        ends[1] = group->ring[0];
+        ends[2] = group->ring[group->ring_count - 1];
+    }
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(ends); i++)
+        if (ends[i] != NULL && pccl_master_lacks_since(ends[i], unready->warm_since_us))
+            return ends[i];
+    return NULL;
+}
+
 static void reject(struct pccl_master *m, struct pccl_remote *unready)
 {
     const struct pccl_peer_group *group = pccl_master_group(m, unready->group_number, false);
     const struct pccl_remote *next = group != NULL && group->ring_count > 0 ? group->ring[0] : NULL;
+    const struct pccl_remote *lacks = find_lack(group, unready);
     const char *patience = pccl_duration_str(m->config.warm_up_ms * UINT64_C(1000));
+    if (lacks != NULL) {
+        struct pccl_text words;
+        pccl_text_format(&words, "no link between it and its future neighbor within %s: ", patience);
+        pccl_master_describe_lack(lacks, &words);
+        pccl_master_remove(m, unready, PCCL_REFUSAL_NOT_WARM, "%s", words.bytes);
+        return;
+    }
     if (next != NULL && !pccl_master_holds_link(unready, next))
         pccl_master_remove(
             m, unready, PCCL_REFUSAL_NOT_WARM,

@@ -107,6 +107,10 @@ struct pccl_remote {
     enum pccl_refusal why;
     struct pccl_text reason;
 
+    struct pccl_text
+        lack; /* why it could not open or accept links, or take part in a joint call, when it last said so */
+    uint64_t lack_us, lack_logged_us; /* when that was, and when it was last logged; 0: never */
+    bool unable[PCCL_ROUND_KINDS];    /* its latest vote says so */
     bool votes[PCCL_ROUND_KINDS];
     uint64_t voted_us[PCCL_ROUND_KINDS];
     struct pccl_sync_part *sync_part;   /* sync.c; NULL: it has not voted in the open round */

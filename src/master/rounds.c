@@ -5,6 +5,7 @@
 #include "master/commands.h"
 #include "master/eligibility.h"
 #include "master/hubs.h"
+#include "master/lacks.h"
 #include "master/links.h"
 #include "master/newcomers.h"
 #include "master/operations.h"
@@ -164,8 +165,10 @@ void pccl_master_answer_round(struct pccl_master *m, struct pccl_remote *to, uin
     send_round(m, to, kind, m->rounds[kind] - 1, outcome_for(m, to, kind));
 }
 
-void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round)
+void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_vote *vote)
 {
+    uint8_t kind = vote->kind;
+    uint64_t round = vote->round;
     if (kind == PCCL_ROUND_SYNC) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it voted for a synchronization without a state");
         return;
@@ -181,6 +184,7 @@ void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, uint8_t k
     if (!from->votes[kind])
         from->voted_us[kind] = m->now_us;
     from->votes[kind] = true;
+    pccl_master_note_ability(m, from, kind, vote->unable);
     pccl_master_mark(m, PCCL_STAGE_ROUNDS);
 }
 

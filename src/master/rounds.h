@@ -8,7 +8,7 @@
 #include "master/state.h"
 
 /* A vote in the open round is counted, one in the round before is answered once more, any other removes its sender. */
-void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round);
+void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_vote *vote);
 /* Takes its vote back, if the round is not decided. */
 void pccl_master_withdraw(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round);
 /*

@@ -19,6 +19,7 @@
 #include "core/ticket.h"
 #include "kernels/reduce.h"
 #include "master/election.h"
+#include "master/lacks.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/roster.h"
@@ -334,9 +335,13 @@ static void plan(struct pccl_master *m, struct pccl_peer_group *group, const str
 static void elect(struct pccl_master *m, struct pccl_peer_group *group)
 {
     PCCL_ASSERT(group->ring_count > 0);
+    struct pccl_text reason;
+    if (pccl_master_some_are_unable(group, PCCL_ROUND_SYNC, &reason)) { /* it may be the one that holds the state */
+        fail(m, group, &reason);
+        return;
+    }
     size_t bytes = group->ring_count * sizeof(struct pccl_ballot);
     struct pccl_ballot *ballots = pccl_allocate(&m->memory, bytes);
-    struct pccl_text reason;
     if (ballots == NULL) {
         pccl_text_format(&reason, "the master is out of memory");
         fail(m, group, &reason);
@@ -565,6 +570,7 @@ void pccl_master_sync_vote(struct pccl_master *m, struct pccl_remote *from, cons
                                         .structure = vote->structure,
                                         .content = vote->content};
     part->holds_unequal = vote->fresh == 0;
+    pccl_master_note_ability(m, from, PCCL_ROUND_SYNC, vote->unable);
     from->sync_part = part;
     from->voted_us[PCCL_ROUND_SYNC] = m->now_us;
     pccl_master_note_sync(m, group, NULL);

@@ -9,6 +9,7 @@
  * group can leave a link that became slow.
  */
 #include "master/eligibility.h"
+#include "master/lacks.h"
 #include "master/links.h"
 #include "master/operations.h"
 #include "master/output.h"
@@ -312,6 +313,7 @@ uint32_t pccl_master_adopt_rings(struct pccl_master *m, struct pccl_text *why)
 static void begin(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_tuning *tuning = &group->tuning;
+    struct pccl_text unable;
     tuning->phase = PCCL_TUNING_OVER;
     tuning->failed = false;
     tuning->attempts = 0;
@@ -321,7 +323,9 @@ static void begin(struct pccl_master *m, struct pccl_peer_group *group)
     pccl_text_clear(&tuning->reason);
     if (group->ring_count < 2)
         return;
-    if (group->ring_count > PCCL_OPTIMIZE_PEERS_MAX)
+    if (pccl_master_some_are_unable(group, PCCL_ROUND_OPTIMIZE, &unable))
+        fail(group, unable.bytes);
+    else if (group->ring_count > PCCL_OPTIMIZE_PEERS_MAX)
         fail(group, "the group is too large to be optimized");
     else if (!pccl_matrix_reserve(&group->matrix, group->place_count))
         fail(group, "the master is out of memory");

@@ -20,6 +20,7 @@ enum pccl_peer_event_kind {
     PCCL_PEER_MASTER_GARBAGE,  /* undecodable bytes came; `reason` says which */
     PCCL_PEER_LINK_UP,         /* an outgoing link stands, or an incoming one was accepted */
     PCCL_PEER_LINK_DOWN,       /* it closed, or dialing failed; `how` says why */
+    PCCL_PEER_SHORTAGE,        /* this host lacks what opening or accepting links takes; `reason` says what */
     PCCL_PEER_TICK,            /* the deadline has passed */
 
     /* ---- data ---- */
@@ -82,6 +83,8 @@ enum pccl_peer_event_kind {
      *   OPTIMIZE measures the paths within the group and adopts the best ring. It ends with OK,
      *   NO_RING (none exists, as last_reason says; the ring stays as it was), ABORTED, TIMEOUT. If
      *   it is withdrawn after the tests have begun, it ends when they do, within seconds.
+     * With a `reason` this peer cannot take part in SYNC or OPTIMIZE: it tells the others why, and the call fails for
+     * all, with STATE or NO_RING.
      */
     PCCL_PEER_CALL,
     /*
@@ -213,12 +216,12 @@ struct pccl_peer_event {
     const struct pccl_frame *frame;   /* MASTER_RECEIVED */
     const struct pccl_msg *msg;
     /*
-     * MASTER_DOWN, MASTER_GARBAGE, OP_FAILED, OP_ABORT, SYNC_DONE: not complete; LINK_DOWN: reason why a message was
-     * invalid, NULL if none was
+     * MASTER_DOWN, MASTER_GARBAGE, SHORTAGE, OP_FAILED, OP_ABORT, SYNC_DONE: not complete; LINK_DOWN: reason why a
+     * message was invalid, NULL if none was; CALL: NULL: this peer can take part
      */
     const struct pccl_text *reason;
     const char *where;                               /* BROKEN */
-    const struct pccl_sync_vote *vote;               /* CALL of SYNC */
+    const struct pccl_sync_vote *vote;               /* CALL of SYNC; ignored with a reason */
     const struct pccl_proof *proof;                  /* SYNC_PROVEN */
     const struct pccl_msg_ready *ready;              /* ANNOUNCED */
     const struct pccl_peer_measurement *measurement; /* TEST_DONE */
@@ -228,7 +231,7 @@ struct pccl_peer_event {
     bool shared;            /* LINK_MEASURED: other links used the same line, so the rate may be higher */
     uint32_t rtt_us;        /* LINK_MEASURED, LINK_UP if outgoing: the smallest round trip seen; 0: unknown */
     enum pccl_class class;  /* OP_FAILED, OP_ABORT */
-    enum pccl_link_end how; /* LINK_DOWN */
+    enum pccl_link_end how; /* LINK_DOWN; 0: this host lacks what dialing takes */
     bool incoming;          /* LINK_UP, LINK_DOWN */
     bool purposely;         /* LINK_DOWN: the other side said link_bye */
     bool other_version;     /* MASTER_GARBAGE: an answer of another protocol version */

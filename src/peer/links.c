@@ -17,6 +17,8 @@ enum {
     TELL_AGAIN_US = 120000000, /* and so are figures that do not change */
     NEWCOMER_PAUSE_MS = 500,   /* between attempts to dial a newcomer; it doubles up to */
     NEWCOMER_PAUSE_MAX_MS = 8000,
+    SHORTAGE_AGAIN_US = 1000000, /* a shortage that lasts is told again after so long, */
+    SHORTAGE_LOG_US = 60000000,  /* and logged again after so long */
     REJECTED_US = 10000000, /* time after an invalid message without a shorter pause by link_up; also between logs */
 };
 
@@ -119,6 +121,21 @@ static void report_lost(struct pccl_peer *p, const struct pccl_id *id, bool inco
 {
     struct pccl_msg msg = {.type = PCCL_MSG_link_lost,
                            .as.link_lost = {.peer = *id, .incoming = incoming, .how = (uint8_t)how}};
+    pccl_peer_send(p, &msg);
+}
+
+/* Tells the master why links to and from this peer fail. It asks for nothing, so a master that is away misses it. */
+void pccl_peer_report_shortage(struct pccl_peer *p, const struct pccl_text *reason)
+{
+    if (p->resuming || !p->up || !p->greeted ||
+        (p->shortage_told_us != 0 && p->now_us < p->shortage_told_us + SHORTAGE_AGAIN_US))
+        return;
+    p->shortage_told_us = p->now_us;
+    if (p->shortage_logged_us == 0 || p->now_us >= p->shortage_logged_us + SHORTAGE_LOG_US) {
+        p->shortage_logged_us = p->now_us;
+        pccl_peer_log(p, PCCL_LOG_WARN, "this peer cannot open or accept links: %s", reason->bytes);
+    }
+    struct pccl_msg msg = {.type = PCCL_MSG_shortage, .as.shortage = {.reason = pccl_bytes_of_text(reason)}};
     pccl_peer_send(p, &msg);
 }
 

@@ -11,6 +11,8 @@
 /* As LINK_UP, LINK_DOWN and LINK_MEASURED (event.h). */
 void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *event);
 void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_peer_event *event);
+/* As SHORTAGE (event.h). */
+void pccl_peer_report_shortage(struct pccl_peer *p, const struct pccl_text *reason);
 /*
  * One subgroup more, or less, relies on the link to this peer. false: out of memory, and the peer
  * gave up.

@@ -143,6 +143,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
     case PCCL_PEER_MASTER_GARBAGE: garbage(p, event->reason, event->other_version); break;
     case PCCL_PEER_LINK_UP:
     case PCCL_PEER_LINK_DOWN: pccl_peer_link_event(p, event); break;
+    case PCCL_PEER_SHORTAGE: pccl_peer_report_shortage(p, event->reason); break;
     case PCCL_PEER_TICK: tick(p); break;
 
     case PCCL_PEER_LINK_MEASURED: pccl_peer_link_measured(p, event); break;
@@ -158,7 +159,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
         pccl_peer_give_up(p, PCCL_INTERNAL, "%s %s", pccl_status_text(PCCL_INTERNAL), event->where);
         break;
 
-    case PCCL_PEER_CALL: return pccl_peer_call(p, event->call, event->vote);
+    case PCCL_PEER_CALL: return pccl_peer_call(p, event->call, event->vote, event->reason);
     case PCCL_PEER_WITHDRAW: pccl_peer_withdraw(p, event->call); break;
     case PCCL_PEER_DESCRIBE: return pccl_peer_describe(p);
     case PCCL_PEER_TRAINING: return pccl_peer_tell_training(p, &event->training);

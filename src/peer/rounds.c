@@ -35,7 +35,9 @@ static void send_vote(struct pccl_peer *p, uint8_t kind)
         pccl_peer_send_sync_vote(p);
         return;
     }
-    struct pccl_msg msg = {.type = PCCL_MSG_vote, .as.vote = {.kind = kind, .round = p->rounds[kind]}};
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_vote,
+        .as.vote = {.kind = kind, .round = p->rounds[kind], .unable = pccl_bytes_of_text(&p->calls[kind].unable)}};
     pccl_peer_send(p, &msg);
 }
 
@@ -47,10 +49,15 @@ static void send_withdraw(struct pccl_peer *p, uint8_t kind)
     pccl_peer_send(p, &msg);
 }
 
-static void begin_vote(struct pccl_peer *p, uint8_t kind)
+static void begin_vote(struct pccl_peer *p, uint8_t kind, const struct pccl_text *unable)
 {
     struct pccl_vote_call *call = &p->calls[kind];
     *call = (struct pccl_vote_call){.outstanding = true, .since_us = p->now_us, .deadline_us = deadline_of(p)};
+    if (unable != NULL) {
+        call->unable = *unable;
+        pccl_peer_log(p, PCCL_LOG_WARN, "this peer cannot take part in the %s: %s",
+                      kind == PCCL_ROUND_SYNC ? "synchronization" : "optimization", unable->bytes);
+    }
     call->where_us = pccl_peer_first_where(p, call->since_us, call->deadline_us);
     pccl_peer_arm(p, pccl_min_u64(call->deadline_us, call->where_us));
     send_vote(p, kind);
@@ -75,7 +82,8 @@ static uint8_t round_of_call(enum pccl_call call)
     return kind;
 }
 
-enum pccl_status pccl_peer_call(struct pccl_peer *p, enum pccl_call call, const struct pccl_sync_vote *vote)
+enum pccl_status pccl_peer_call(struct pccl_peer *p, enum pccl_call call, const struct pccl_sync_vote *vote,
+                                const struct pccl_text *unable)
 {
     if (call == PCCL_CALL_CONNECT)
         return begin_connect(p);
@@ -83,9 +91,10 @@ enum pccl_status pccl_peer_call(struct pccl_peer *p, enum pccl_call call, const 
     enum pccl_status status = may_begin(p, kind);
     if (status != PCCL_OK)
         return status;
+    PCCL_ASSERT(unable == NULL || kind == PCCL_ROUND_SYNC || kind == PCCL_ROUND_OPTIMIZE);
     if (kind == PCCL_ROUND_SYNC)
-        pccl_peer_begin_sync(p, vote);
-    begin_vote(p, kind);
+        pccl_peer_begin_sync(p, unable == NULL ? vote : &(struct pccl_sync_vote){.revision = 0});
+    begin_vote(p, kind, unable);
     return PCCL_OK;
 }
 

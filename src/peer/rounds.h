@@ -7,9 +7,9 @@
 
 #include "peer/state.h"
 
-/* As the events CALL and WITHDRAW (event.h); vote: SYNC's. */
+/* As the events CALL and WITHDRAW (event.h); vote: SYNC's; unable: why this peer cannot take part, NULL: it can. */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_call(struct pccl_peer *p, enum pccl_call call,
-                                                const struct pccl_sync_vote *vote);
+                                                const struct pccl_sync_vote *vote, const struct pccl_text *unable);
 void pccl_peer_withdraw(struct pccl_peer *p, enum pccl_call call);
 /* From the master: a round is decided, or this peer's vote is withdrawn. */
 void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round);

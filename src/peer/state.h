@@ -45,6 +45,7 @@ struct pccl_vote_call {
     bool stuck; /* stuck_ms has passed, not the call's own deadline */
     enum pccl_status why_withdrawn;
     uint64_t since_us, deadline_us, where_us;
+    struct pccl_text unable; /* why this peer cannot take part; empty: it can */
 };
 
 /* The synchronization under way; kept between calls: synced and torn. */
@@ -206,6 +207,7 @@ struct pccl_peer {
 
     struct pccl_peer_link *links;
     uint32_t link_count, link_capacity;
+    uint64_t shortage_told_us, shortage_logged_us; /* 0: never */
 };
 
 /* The first half of the era: how many joint rounds have been decided (PROTOCOL 1.4). */

@@ -61,7 +61,8 @@ void pccl_peer_send_sync_vote(struct pccl_peer *p)
                                             .shapes = sync->vote.shapes,
                                             .shapes_count = sync->vote.shape_count,
                                             .lines = sync->vote.lines,
-                                            .lines_count = sync->vote.line_count}};
+                                            .lines_count = sync->vote.line_count,
+                                            .unable = pccl_bytes_of_text(&p->calls[PCCL_ROUND_SYNC].unable)}};
     pccl_peer_send(p, &msg);
 }
 
@@ -201,6 +202,10 @@ enum pccl_status pccl_peer_sync_ended(struct pccl_peer *p, const struct pccl_msg
         return PCCL_STATE;
     }
     p->revision = round->revision + 1;
+    if (call->unable.length > 0) { /* a master that lies: a round with such a vote is never done */
+        p->last_reason = call->unable;
+        return PCCL_STATE;
+    }
     if (sync->planned && sync->plan.requests && !sync->complete) {
         p->last_reason = sync->failure;
         return call->withdrawn ? call->why_withdrawn : PCCL_STATE;

@@ -212,9 +212,16 @@ static const char *invalid_sight(const struct pccl_msg_sight *sight)
     return NULL;
 }
 
+static const char *invalid_vote(const struct pccl_msg_vote *vote)
+{
+    return vote->unable.length > 0 && vote->kind != PCCL_ROUND_OPTIMIZE ? "a reason against a vote that needs nothing"
+                                                                        : NULL;
+}
+
 const char *pccl_wire_invalid(const struct pccl_msg *msg)
 {
     switch (msg->type) {
+    case PCCL_MSG_vote: return invalid_vote(&msg->as.vote);
     case PCCL_MSG_done: return invalid_done(&msg->as.done);
     case PCCL_MSG_resume_operation: return invalid_resume_operation(&msg->as.resume_operation);
     case PCCL_MSG_resume_round: return invalid_round(msg->as.resume_round.kind, msg->as.resume_round.outcome);

@@ -227,6 +227,10 @@ static void mend_sight(struct maker *m, struct pccl_msg_sight *sight)
 static void mend(struct maker *m, struct pccl_msg *msg)
 {
     switch (msg->type) {
+    case PCCL_MSG_vote:
+        if (msg->as.vote.kind != PCCL_ROUND_OPTIMIZE)
+            msg->as.vote.unable.length = 0;
+        break;
     case PCCL_MSG_done: mend_done(m, &msg->as.done); break;
     case PCCL_MSG_resume_operation: mend_resume_operation(m, &msg->as.resume_operation); break;
     case PCCL_MSG_ready: mend_operation(&msg->as.ready.instance, &msg->as.ready.descriptor); break;

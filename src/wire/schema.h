@@ -200,7 +200,8 @@
 
 #define PCCL_FIELDS_vote(F)                                                                                            \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE) /* enum pccl_round_kind; SYNC: sync_vote */                    \
-    F(U64, round, , )
+    F(U64, round, , )                                                                                                  \
+    F(TEXT, unable, , PCCL_REASON_MAX) /* OPTIMIZE: why the sender cannot take part; else empty */
 
 #define PCCL_FIELDS_withdraw(F)                                                                                        \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE)                                                                \
@@ -215,7 +216,8 @@
     F(STRUCT, structure, digest, ) /* of all shapes */                                                                 \
     F(STRUCT, content, digest, )   /* of all tensors that must be the same everywhere */                               \
     F(LIST, shapes, shape, PCCL_TENSORS_MAX)                                                                           \
-    F(LIST, lines, tensor_line, PCCL_TENSORS_DESCRIBED_MAX) /* of the first tensors */
+    F(LIST, lines, tensor_line, PCCL_TENSORS_DESCRIBED_MAX) /* of the first tensors */                                 \
+    F(TEXT, unable, , PCCL_REASON_MAX) /* why the sender cannot take part, and nothing else counts; empty: it can */
 
 #define PCCL_FIELDS_sync_done(F) /* this peer has done what the plan asked of it, or cannot */                         \
     F(U64, round, , )                                                                                                  \
@@ -268,8 +270,10 @@
 
 #define PCCL_FIELDS_link_lost(F)                                                                                       \
     F(ID, peer, 1, )                                                                                                   \
-    F(U8, incoming, 0, 1)                          /* 1: the other side had opened it */                               \
-    F(U8, how, PCCL_LINK_CLOSED, PCCL_LINK_SILENT) /* enum pccl_link_end */
+    F(U8, incoming, 0, 1)           /* 1: the other side had opened it */                                              \
+    F(U8, how, 0, PCCL_LINK_SILENT) /* enum pccl_link_end; 0: the sender cannot dial, as `shortage` says */
+
+#define PCCL_FIELDS_shortage(F) F(TEXT, reason, , PCCL_REASON_MAX) /* why the sender cannot open or accept links */
 
 #define PCCL_FIELDS_link_up(F)                                                                                         \
     F(ID, peer, 1, )                                                                                                   \
@@ -533,6 +537,7 @@
     X(26, sight, "peer to master")                                                                                     \
     X(28, training, "peer to master")                                                                                  \
     X(29, listen, "peer to master")                                                                                    \
+    X(30, shortage, "peer to master")                                                                                  \
     X(32, welcome, "master to peer")                                                                                   \
     X(33, expelled, "master to peer")                                                                                  \
     X(34, epoch_change, "master to peer")                                                                              \

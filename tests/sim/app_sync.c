@@ -141,6 +141,8 @@ enum pccl_status sim_sync_ask(struct sim *sim, struct sim_peer *peer)
     state->failed = false;
     sim_check_asked(sim, peer, PCCL_ROUND_SYNC);
     struct pccl_peer_event event = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_SYNC, .vote = &vote};
+    if (peer->process.starved)
+        event.reason = &sim_shortage;
     enum pccl_status status = sim_peer_step(sim, peer, &event);
     sim_note(sim, "p%u synchronizes revision %llu in round %llu, strategy %u: %s", peer->process.number,
              (unsigned long long)state->revision, (unsigned long long)peer->asked_round[PCCL_ROUND_SYNC],

@@ -109,7 +109,7 @@ static bool holds(const struct sim_peer *peer, const struct pccl_digest *content
 void sim_check_sync_said(struct sim *sim, struct sim_peer *peer, const struct pccl_msg *msg)
 {
     const struct pccl_msg_sync_vote *vote = &msg->as.sync_vote;
-    if (!vote->torn && !holds(peer, &vote->content))
+    if (vote->unable.length == 0 && !vote->torn && !holds(peer, &vote->content))
         sim_fail(sim, "S3 p%u votes for a content that it does not hold", peer->process.number);
 }
 
@@ -210,6 +210,15 @@ static uint32_t collect(struct sim *sim, const struct sim_master *master, const 
     return group->ring_count;
 }
 
+/* One cannot take part, as it says. */
+static bool is_void(const struct sync_ballot *const *ballots, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (ballots[i]->vote.unable.length > 0)
+            return true;
+    return false;
+}
+
 /* NULL: nobody can be elected. */
 static const struct sync_ballot *elect(const struct sync_ballot *const *ballots, uint32_t count, uint64_t revision)
 {
@@ -268,6 +277,9 @@ static const struct sync_election *check_election(struct sim *sim, const struct 
     struct sync_round *round = round_of(sim, &master->machine->lineage, group->number, before->sync);
     uint32_t count = collect(sim, master, group, round, ballots);
     uint64_t revision = due_revision(before, ballots, count);
+    if (is_void(ballots, count))
+        sim_fail(sim, "S1 group %u decides round %llu without somebody who cannot take part", group->number,
+                 (unsigned long long)before->sync);
     const struct sync_ballot *winner = elect(ballots, count, revision);
     if (winner == NULL || group->sync_revision != revision)
         sim_fail(sim, "S1 group %u elects revision %llu in round %llu, which nobody offers", group->number,
@@ -326,7 +338,7 @@ static void check_failed(struct sim *sim, const struct sim_master *master, const
         sim_fail(sim, "S4 round %llu of group %u failed and moved the revision", (unsigned long long)before->sync,
                  group->number);
     if (!before->planned) {
-        if (elect(ballots, count, due_revision(before, ballots, count)) != NULL)
+        if (!is_void(ballots, count) && elect(ballots, count, due_revision(before, ballots, count)) != NULL)
             sim_fail(sim, "S1 round %llu of group %u failed, and somebody could have been elected",
                      (unsigned long long)before->sync, group->number);
         return;

@@ -27,7 +27,9 @@ static void draw_weights(struct sim *sim, struct sim_plan *plan)
     }
     plan->weights[SIM_FAULT_HANDSHAKE] = sim->secured ? 8 : 0;
     plan->weights[SIM_FAULT_REPLAN] = sim_mix(sim->seed, 0x4e9) % 2 == 0 ? 20 : 0;
-    plan->weight_sum += plan->weights[SIM_FAULT_HANDSHAKE] + plan->weights[SIM_FAULT_REPLAN];
+    plan->weights[SIM_FAULT_STARVE] = sim_mix(sim->seed, 0x57a2) % 4 == 0 ? 12 : 0;
+    plan->weight_sum +=
+        plan->weights[SIM_FAULT_HANDSHAKE] + plan->weights[SIM_FAULT_REPLAN] + plan->weights[SIM_FAULT_STARVE];
 }
 
 /* Short limits: virtual time is cheap, but not free. */
@@ -361,6 +363,25 @@ static void stranger(struct sim *sim)
         sim_at(sim, sim->now + 50 * SIM_MS, on_stranger_speaks, conn, 0, 0);
 }
 
+static void on_fed(struct sim *sim, void *subject, uint64_t a, uint64_t b)
+{
+    (void)a;
+    (void)b;
+    struct sim_peer *peer = subject;
+    if (!sim->faults_stopped && peer->process.starved)
+        sim_note(sim, "p%u has descriptors again", peer->process.number);
+    peer->process.starved = false;
+}
+
+static void starve(struct sim *sim, struct sim_peer *peer)
+{
+    if (peer->process.starved)
+        return;
+    sim_note(sim, "FAULT p%u has no descriptor left", peer->process.number);
+    peer->process.starved = true;
+    sim_at(sim, sim->now + sim_log_between(sim, 50 * SIM_MS, 2 * SIM_S), on_fed, peer, 0, 0);
+}
+
 void sim_fault(struct sim *sim, enum sim_fault kind)
 {
     struct sim_peer *peer = pick_peer(sim, false);
@@ -405,6 +426,10 @@ void sim_fault(struct sim *sim, enum sim_fault kind)
     case SIM_FAULT_SLOW: slow(sim); break;
     case SIM_FAULT_HANDSHAKE: spoil_handshakes(sim); break;
     case SIM_FAULT_REPLAN: sim_master_replan(sim); break;
+    case SIM_FAULT_STARVE:
+        if (peer != NULL)
+            starve(sim, peer);
+        break;
     case SIM_FAULTS: break;
     }
 }
@@ -489,8 +514,10 @@ void sim_faults_end(struct sim *sim)
     }
     for (struct sim_conn *conn = sim->conns; conn != NULL; conn = conn->next)
         conn->slow_until = 0;
-    for (uint32_t i = 0; i < sim->peer_count; i++)
+    for (uint32_t i = 0; i < sim->peer_count; i++) {
+        sim->peers[i]->process.starved = false;
         sim_process_continue(sim, &sim->peers[i]->process);
+    }
     if (sim_master_is_up(sim))
         sim_process_continue(sim, &sim->master->process);
     else

@@ -132,7 +132,14 @@ static void dial_step(struct sim *sim, void *subject, uint64_t since, uint64_t u
     }
     enum sim_cut cut = sim_net_state(sim, conn->hosts[0], conn->hosts[1], conn->plane);
     struct sim_process *listener = sim_net_listener(sim, conn->hosts[1], conn->port);
-    if (cut == SIM_DROP) {
+    if (conn->ends[0].process != NULL && conn->ends[0].process->starved && conn->plane == SIM_DATA) {
+        dial_failed(sim, conn, 0);
+        return;
+    }
+    bool waits = cut == SIM_WHOLE && listener != NULL && listener->starved; /* among those that it has yet to accept */
+    if (waits)
+        sim_peer_note_shortage(sim, (struct sim_peer *)listener);
+    if (cut == SIM_DROP || waits) {
         if (sim->now - since >= DIAL_US)
             dial_failed(sim, conn, PCCL_LINK_TIMEOUT);
         else

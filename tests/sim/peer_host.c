@@ -16,7 +16,10 @@ enum pccl_status sim_peer_step(struct sim *sim, struct sim_peer *peer, struct pc
 
 enum pccl_status sim_peer_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call)
 {
-    return sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = call});
+    struct pccl_peer_event event = {.kind = PCCL_PEER_CALL, .call = call};
+    if (call == PCCL_CALL_OPTIMIZE && peer->process.starved)
+        event.reason = &sim_shortage;
+    return sim_peer_step(sim, peer, &event);
 }
 
 void sim_peer_measured(struct sim *sim, struct sim_peer *peer, const struct pccl_id *to, uint32_t rtt_us, uint64_t rate)
@@ -147,6 +150,14 @@ static void dial_candidate(struct sim *sim, struct sim_peer *peer, struct sim_li
     sim_process_arm(sim, &peer->process);
 }
 
+const struct pccl_text sim_shortage = {.length = 19, .bytes = "too many open files"};
+
+void sim_peer_note_shortage(struct sim *sim, struct sim_peer *peer)
+{
+    if (sim_peer_runs(peer))
+        sim_peer_tell(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_SHORTAGE, .reason = &sim_shortage});
+}
+
 static void candidate_failed(struct sim *sim, struct sim_peer *peer, struct sim_link *link, enum pccl_link_end how)
 {
     sim_conn_close(sim, link->conn, 0);
@@ -157,7 +168,9 @@ static void candidate_failed(struct sim *sim, struct sim_peer *peer, struct sim_
         dial_candidate(sim, peer, link);
         return;
     }
-    link_down(sim, peer, link, link->worst, false);
+    if (how == 0)
+        step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_SHORTAGE, .reason = &sim_shortage});
+    link_down(sim, peer, link, how == 0 ? 0 : link->worst, false);
 }
 
 static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim_link *link)

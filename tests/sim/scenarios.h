@@ -335,5 +335,12 @@ void scenario_handshake_newcomer(struct sim *sim);
 void scenario_handshake_state(struct sim *sim);
 void scenario_handshake_test(struct sim *sim);
 void scenario_handshake_revoked(struct sim *sim);
+void scenario_unable_optimize(struct sim *sim);
+void scenario_unable_and_dead(struct sim *sim);
+void scenario_unable_sync(struct sim *sim);
+void scenario_shortage_at_a_neighbor(struct sim *sim);
+void scenario_shortage_of_a_newcomer(struct sim *sim);
+void scenario_shortage_of_two(struct sim *sim);
+void scenario_shortage_of_the_dialed(struct sim *sim);
 
 #endif

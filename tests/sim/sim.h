@@ -199,6 +199,7 @@ struct sim_process {
     struct sim *sim;
     bool is_master;
     bool alive;
+    bool starved;           /* it has no descriptor left: it opens and accepts no links, and takes part in no round */
     uint64_t stopped_until; /* SIGSTOP */
     uint64_t closing_until; /* after death, its kernel still closes its connections until then, the port last */
     uint32_t host;
@@ -433,6 +434,9 @@ void sim_peer_measured(struct sim *sim, struct sim_peer *peer, const struct pccl
                        uint64_t rate);
 /* Steps its machine, checks it and arms its timer. */
 void sim_peer_tell(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event *event);
+/* It notices that it has no descriptor. */
+void sim_peer_note_shortage(struct sim *sim, struct sim_peer *peer);
+extern const struct pccl_text sim_shortage;      /* as its driver would say it */
 bool sim_peer_runs(const struct sim_peer *peer); /* alive, not stopped, machine there */
 /* Ends links as silent when nothing has arrived for too long. */
 void sim_peer_watch_links(struct sim *sim);
@@ -707,6 +711,7 @@ enum sim_fault {
     SIM_FAULT_SLOW,
     SIM_FAULT_HANDSHAKE, /* of secured seeds */
     SIM_FAULT_REPLAN,    /* of half of the seeds: no fault, but a new ring in the middle of operations */
+    SIM_FAULT_STARVE,    /* of a quarter of the seeds: a peer has no descriptor for a while */
     SIM_FAULTS
 };
 

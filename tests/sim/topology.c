@@ -72,12 +72,16 @@ static struct pccl_peer_measurement measure(struct sim *sim, const struct sim_pe
     struct sim_path path = sim_path(sim, from, to);
     enum sim_cut cut = sim_net_state(sim, from, to, SIM_DATA);
     enum pccl_link_end shaken = 0;
+    if (peer->process.starved)
+        return seen;
     if (other == NULL || sim->host_down[to] || cut == SIM_DROP || path.rate == 0)
         seen.how = PCCL_LINK_TIMEOUT;
     else if (cut == SIM_REFUSE || !other->process.alive)
         seen.how = PCCL_LINK_REFUSED;
     else if (!sim_peer_runs(other))
         seen.how = PCCL_LINK_SILENT;
+    else if (other->process.starved)
+        seen.how = PCCL_LINK_TIMEOUT;
     else if ((shaken = sim_shake_outcome(sim, from, to)) != 0)
         seen.how = (uint8_t)shaken;
     else if (!answers(other, peer))

@@ -2,6 +2,30 @@
 from .bug import BLIND_USES, Bug
 
 PLANTS = [
+    Bug("unable_says_nothing",
+        "R10.1: a peer that cannot take part does not vote, and all others wait for it",
+        ["I12"], ["unable-optimize", "unable-sync"],
+        [
+            ("src/peer/rounds.c",
+             "send_vote(p, kind); }  static enum pccl_status may_begin",
+             "if (unable == NULL) send_vote(p, kind); } static enum pccl_status may_begin"),
+        ]),
+    Bug("unable_counts_as_able",
+        "R10.1: a round is decided as if all could take part: what the sick peer holds is not elected",
+        ["S1"], ["unable-optimize", "unable-sync"],
+        [
+            ("src/master/lacks.c",
+             "from->unable[kind] = unable.length > 0;",
+             "from->unable[kind] = false;"),
+        ]),
+    Bug("unable_is_forgotten_by_a_restart",
+        "R10.1: a restarted master hears a vote without the reason",
+        [], ["unable-sync"],
+        [
+            ("src/peer/rounds.c",
+             "if (p->calls[kind].outstanding) send_vote(p, kind);",
+             "p->calls[kind].unable.length = 0; if (p->calls[kind].outstanding) send_vote(p, kind);"),
+        ]),
     Bug("drained_never_goes",
         "a member that an operator drains is forgotten",
         [], ["operator"],

@@ -1,0 +1,150 @@
+/*
+ * Scenarios of peers that have no descriptor or memory left: joint calls end for all (PROTOCOL 10.1), and whoever
+ * suffers from links that cannot be opened hears which peer it is and why (PROTOCOL 9.4, 11.3).
+ */
+#include "scenario_topology.h"
+#include "master/election.h"
+#include "master/roster.h"
+
+#include <string.h>
+
+static bool names(const struct sim_peer *peer, const struct sim_peer *sick)
+{
+    const char *words = pccl_peer_last_reason(peer->machine)->bytes;
+    return strstr(words, pccl_id_str(&sick->id)) != NULL && strstr(words, sim_shortage.bytes) != NULL;
+}
+
+static void all_name(struct sim *sim, uint32_t count, const struct sim_peer *sick)
+{
+    for (uint32_t i = 0; i < count; i++)
+        MUST(sim, names(p[i], sick));
+}
+
+/* One, then two: the optimization fails for all, the ring stays, and later it works. */
+void scenario_unable_optimize(struct sim *sim)
+{
+    begin_four(sim);
+    p[2]->process.starved = true;
+    scenario_optimize_all(sim, p, 4, PCCL_NO_RING);
+    all_name(sim, 4, p[2]);
+    p[3]->process.starved = true;
+    scenario_optimize_all(sim, p, 4, PCCL_NO_RING);
+    all_name(sim, 4, p[2]);
+    MUST(sim, sim->totals.tests == 0 && uses(sim, p[0], p[1]));
+    scenario_update_all(sim, p, 4);
+    scenario_commit_all(sim, p, 4, 1, 1);
+    p[2]->process.starved = p[3]->process.starved = false;
+    scenario_optimize_all(sim, p, 4, PCCL_OK);
+    must_be_best(sim);
+}
+
+/* It dies before all have voted: the others are able. Another group is not concerned. */
+void scenario_unable_and_dead(struct sim *sim)
+{
+    begin_four(sim);
+    p[3]->process.starved = true;
+    scenario_optimize(sim, p[3]);
+    scenario_run_ms(sim, 50);
+    sim_peer_kill(sim, p[3], false);
+    WAIT(sim, 200, p[0]->machine->ring_count == 3);
+    scenario_optimize_all(sim, p, 3, PCCL_OK);
+    must_agree(sim, 3);
+    p[3] = scenario_join(sim, 9, 1);
+    scenario_run_ms(sim, 100);
+    scenario_update_all(sim, p, 3);
+    WAIT(sim, 1000, scenario_is_over(p[3], PCCL_CALL_CONNECT));
+    p[3]->process.starved = true;
+    for (uint32_t i = 0; i < 4; i++)
+        scenario_optimize(sim, p[i]);
+    scenario_optimized(sim, p, 3, PCCL_OK);
+    WAIT(sim, 1000, scenario_is_over(p[3], PCCL_CALL_OPTIMIZE));
+}
+
+/*
+ * The only peer that holds the group's state cannot take part: nobody elects another content, also over a restart of
+ * the master, and the revision stays.
+ */
+void scenario_unable_sync(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        scenario_hold(p[i], i == 0 ? 700 : 500, 0);
+    p[0]->process.starved = true;
+    for (uint32_t round = 0; round < 2; round++) {
+        scenario_sync(sim, p[0], PCCL_ENFORCE_POPULAR);
+        scenario_sync(sim, p[1], PCCL_ENFORCE_POPULAR);
+        scenario_run_ms(sim, 50);
+        if (round == 1)
+            scenario_restart_master(sim, 20);
+        scenario_sync(sim, p[2], PCCL_ENFORCE_POPULAR);
+        for (uint32_t i = 0; i < 3; i++) {
+            WAIT(sim, 8000, scenario_is_over(p[i], PCCL_CALL_SYNC));
+            MUST(sim, scenario_synced(sim, p[i]) == PCCL_STATE);
+        }
+        all_name(sim, 3, p[0]);
+    }
+    MUST(sim, p[1]->state.content == 500 && p[1]->machine->revision == 0 && !p[0]->machine->sync.synced);
+    p[0]->process.starved = false;
+    scenario_hold(p[1], 700, 0);
+    scenario_sync_all(sim, p, 3, 700, 0);
+}
+
+/* The first of the ring cannot accept, the last of it cannot dial: a newcomer hears which, and comes in afterward. */
+void scenario_shortage_at_a_neighbor(struct sim *sim)
+{
+    begin(sim, 3);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct sim_peer *sick = i == 0 ? p[0] : p[2];
+        sick->process.starved = true;
+        struct sim_peer *newcomer = scenario_join(sim, 8 + i, 0);
+        WAIT(sim, sim->plan.master.warm_up_ms + 1000, scenario_is_over(newcomer, PCCL_CALL_CONNECT));
+        MUST(sim, newcomer->machine->state == PCCL_PEER_OVER && names(newcomer, sick));
+        sick->process.starved = false;
+    }
+    struct sim_peer *newcomer = p[3] = scenario_join(sim, 10, 0);
+    scenario_run_ms(sim, 500);
+    scenario_update_all(sim, p, 3);
+    WAIT(sim, 1000, scenario_is_over(newcomer, PCCL_CALL_CONNECT));
+    scenario_commit_all(sim, p, 4, 1, 1);
+}
+
+/* The newcomer itself. */
+void scenario_shortage_of_a_newcomer(struct sim *sim)
+{
+    begin(sim, 2);
+    struct sim_peer *newcomer = scenario_join(sim, 8, 0);
+    newcomer->process.starved = true;
+    WAIT(sim, sim->plan.master.warm_up_ms + 1000, scenario_is_over(newcomer, PCCL_CALL_CONNECT));
+    MUST(sim, newcomer->machine->state == PCCL_PEER_OVER && names(newcomer, newcomer));
+}
+
+static void break_link(struct sim *sim, struct sim_peer *from, const struct sim_peer *to)
+{
+    struct sim_conn *conn = sim_peer_link(from, &to->id);
+    MUST(sim, conn != NULL);
+    sim_conn_reset(sim, conn);
+}
+
+/* Two of three lose their links to the third and cannot dial it again. They go, one after the other, and it stays. */
+void scenario_shortage_of_two(struct sim *sim)
+{
+    begin(sim, 3);
+    p[0]->process.starved = p[2]->process.starved = true;
+    break_link(sim, p[0], p[1]);
+    break_link(sim, p[2], p[1]);
+    WAIT(sim, 8000, p[1]->machine->ring_count == 1);
+    WAIT(sim, 100, p[0]->machine->state == PCCL_PEER_OVER && p[2]->machine->state == PCCL_PEER_OVER);
+    MUST(sim, pccl_peer_is_connected(p[1]->machine) && names(p[0], p[0]) && names(p[2], p[2]));
+}
+
+/* One of two loses a link to it and cannot accept another: it goes, with the reason, though the master is blind. */
+void scenario_shortage_of_the_dialed(struct sim *sim)
+{
+    begin(sim, 3);
+    sim->no_probes = true;
+    p[1]->process.starved = true;
+    break_link(sim, p[0], p[1]);
+    WAIT(sim, 8000, scenario_departures(sim) == 1 && p[1]->machine->state == PCCL_PEER_OVER);
+    MUST(sim, names(p[1], p[1]));
+    scenario_update_all(sim, (struct sim_peer *[]){p[0], p[2]}, 2);
+}
