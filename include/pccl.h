@@ -682,11 +682,11 @@ PCCL_EXPORT pcclResult_t pcclArePeersPending(const pcclComm_t *comm, bool *pendi
  * pcclInvalidArgument comm is NULL
  * pcclInvalidUsage    unconnected; the global world size is 1; or another joint call of it is outstanding
  * pcclPendingAsyncOps operations are launched and not awaited
- * pcclTopologyOptimizationFailed  for all peers of the group: too many of them cannot reach each other, so that no
- *                     ring exists or none was found; or the master has no memory for the search. The ring is as it
- *                     was, and everything else works. For this peer: it was expelled or lost its master (it is
- *                     unconnected now), or a deadline passed (ext. pcclExpelled, pcclMasterLost, pcclTimeout)
- * pcclInternalError   memory or another resource is short; the others wait for this peer (ext.
+ * pcclTopologyOptimizationFailed  for all peers of the group: too many cannot reach each other, so
+ *                     that no ring exists or none was found; or the master, or a peer that the words name, lacks
+ *                     memory or descriptors. The ring is as it was, all else works. For this peer: it was expelled
+ *                     or lost its master (unconnected), or a deadline passed (ext. pcclExpelled, pcclMasterLost, ...)
+ * pcclInternalError   memory or another resource is short here: it fails for all of the group (ext.
  *                     pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm);
@@ -887,13 +887,13 @@ PCCL_EXPORT pcclResult_t pcclAllReduceMultipleWithRetry(const pcclReduceOpDescri
  *                     there is no driver, or that is not in the device's memory; the revision is
  *                     UINT64_MAX; an unknown strategy
  * pcclInvalidUsage    unconnected; removed from the run (ext. pcclExpelled); such a call is
- *                     outstanding; nobody holds the group's revision any more, or all who held what
- *                     was elected died (then it fails for all); or this peer could not fetch what
- *                     it lacks. The revision is as before; the words of pcclGetLastError name the
- *                     tensors that are partly overwritten. Given up or too late: ext. pcclAborted,
- *                     pcclTimeout
+ *                     outstanding; nobody holds the group's revision any more, all who held what
+ *                     was elected died, or a member lacks memory or descriptors (then it fails for
+ *                     all); or this peer could not fetch what it lacks. The revision is as before;
+ *                     the words of pcclGetLastError name tensors that are partly overwritten. Given
+ *                     up or too late: ext. pcclAborted, pcclTimeout
  * pcclPendingAsyncOps operations are launched and not awaited
- * pcclInternalError   memory or another resource is short (ext. pcclOutOfMemory)
+ * pcclInternalError   memory or another resource is short here (ext. pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm, pcclSharedState_t *shared_state,
                                                     pcclSharedStateSyncStrategy_t strategy,

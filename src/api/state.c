@@ -131,7 +131,8 @@ static void explain(const struct pccl_communicator *comm, enum pccl_status statu
         pccl_text_format(reason, "%s", pccl_status_text(status));
     struct pccl_text torn;
     pccl_text_clear(&torn);
-    pccl_sync_session_torn(session, &torn);
+    if (session)
+        pccl_sync_session_torn(session, &torn);
     if (torn.length)
         pccl_text_append(reason, "; partly overwritten: %s", torn.bytes);
     if (slot->done && !slot->outstanding) /* else the call of another thread has it */
@@ -160,7 +161,7 @@ static enum pccl_status run_session(struct pccl_communicator *comm, struct pccl_
         status = pccl_comm_why_unconnected(comm, &why->reason);
     } else {
         pccl_comm_measure(comm);
-        status = pccl_comm_synchronize(comm, session, &vote);
+        status = pccl_comm_synchronize(comm, session, &vote, NULL);
         if (status == PCCL_OK)
             state->revision = comm->calls[PCCL_CALL_SYNC].revision;
         else
@@ -170,6 +171,26 @@ static enum pccl_status run_session(struct pccl_communicator *comm, struct pccl_
     pccl_tensor_lines_fini(&lines, mine);
     return status;
 }
+
+/* This peer lacks memory or descriptors: the call fails for all members, who are told why. Returns how it ends here. */
+static enum pccl_status say_unable(struct pccl_communicator *comm, enum pccl_status lacks, struct pccl_why *why)
+{
+    enum pccl_status status = PCCL_USAGE;
+    struct pccl_text unable = why->reason;
+    if (!unable.length)
+        pccl_text_format(&unable, "%s", pccl_status_text(lacks));
+    pccl_comm_enter(comm);
+    if (!pccl_comm_is_connected(comm)) {
+        status = pccl_comm_why_unconnected(comm, &why->reason);
+    } else {
+        status = pccl_comm_synchronize(comm, NULL, NULL, &unable);
+        explain(comm, status, NULL, why);
+    }
+    pccl_comm_leave(comm);
+    return status == PCCL_STATE ? lacks : status;
+}
+
+static bool is_shortage(enum pccl_status status) { return status == PCCL_MEMORY || status == PCCL_SYSTEM; }
 
 static void on_broken(void *comm) { pccl_comm_break_session(comm, PCCL_CALL_SYNC); }
 
@@ -203,7 +224,7 @@ static enum pccl_status with_tensors(struct pccl_communicator *comm, struct pccl
     if (status == PCCL_INTERNAL)
         on_broken(comm);
     if (status != PCCL_OK)
-        return status;
+        return is_shortage(status) ? say_unable(comm, status, why) : status;
     status = run_session(comm, session, state, strategy, why);
     pccl_sync_session_traffic(session, &info->tx_bytes, &info->rx_bytes);
     pccl_sync_session_destroy(session);
@@ -219,10 +240,8 @@ static pcclResult_t synchronize(struct pccl_communicator *comm, pcclSharedState_
         return pccl_api_fail_why(&comm->handle, PCCL_FAMILY_SYNC, status, &why);
     size_t bytes = state->count * sizeof(struct pccl_sync_tensor);
     struct pccl_sync_tensor *tensors = pccl_allocate(pccl_heap(), bytes + 1);
-    if (!tensors)
-        return pccl_api_fail_why(&comm->handle, PCCL_FAMILY_SYNC, PCCL_MEMORY, &why);
     pcclSharedStateSyncInfo_t info = {0};
-    status = with_tensors(comm, tensors, state, strategy, &info, &why);
+    status = tensors ? with_tensors(comm, tensors, state, strategy, &info, &why) : say_unable(comm, PCCL_MEMORY, &why);
     pccl_release(pccl_heap(), tensors, bytes + 1);
     if (status != PCCL_OK)
         return pccl_api_fail_why(&comm->handle, PCCL_FAMILY_SYNC, status, &why);

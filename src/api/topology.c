@@ -59,14 +59,13 @@ static enum pccl_status run_session(struct pccl_communicator *comm, struct pccl_
         pccl_text_format(&why->reason, "such a call of another thread is outstanding");
         return PCCL_USAGE;
     }
-    enum pccl_status status = make_session(comm, session, &why->reason);
-    if (status != PCCL_OK)
-        return status;
+    enum pccl_status made = make_session(comm, session, &why->reason);
+    const struct pccl_text unable = why->reason;
     pccl_comm_measure(comm);
-    status = pccl_comm_optimize(comm, *session);
+    enum pccl_status status = pccl_comm_optimize(comm, *session, made != PCCL_OK ? &unable : NULL);
     if (status != PCCL_OK)
         explain(comm, status, why);
-    return status;
+    return made != PCCL_OK && status == PCCL_NO_RING ? made : status;
 }
 
 static pcclResult_t optimize(struct pccl_communicator *comm)

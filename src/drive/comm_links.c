@@ -302,6 +302,19 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
         pccl_connection_close(connection, 0);
 }
 
+static void tell_shortage(struct pccl_communicator *comm, const struct pccl_text *reason)
+{
+    if (comm->peer)
+        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_SHORTAGE, .reason = reason});
+}
+
+void pccl_comm_links_starved(void *owner, int error)
+{
+    struct pccl_text reason;
+    pccl_socket_explain(error, &reason);
+    tell_shortage(owner, &reason);
+}
+
 void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection)
 {
     (void)owner;
@@ -339,8 +352,9 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
 {
     struct pccl_comm_slot *slot = context;
     struct pccl_comm_link *link = slot->link;
-    (void)reason;
     slot->dialer = NULL;
+    if (!connection && how == 0)
+        tell_shortage(link->comm, reason);
     uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->channel.socket) : 0;
     bool stands = connection && hand_over(link, connection, true, (uint32_t)(slot - link->slots));
     link->troubled = link->troubled || !stands;
@@ -387,7 +401,8 @@ static void dial_for_machine(struct pccl_comm_link *link)
     if (comm->data.engine && start_dialing(&link->slots[0]))
         return;
     link->asked = false;
-    link_down(link, false, PCCL_LINK_UNREACHABLE, false, NULL);
+    pccl_comm_links_starved(comm, UV_ENOMEM);
+    link_down(link, false, 0, false, NULL);
 }
 
 /* ---- the further slots ---- */

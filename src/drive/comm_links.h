@@ -60,6 +60,8 @@ void pccl_comm_links_apply(struct pccl_communicator *comm);
 void pccl_comm_links_close_all(struct pccl_communicator *comm);
 /* The listener has accepted a connection, whose first message must be a hello. */
 void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection);
+/* The listener could not accept a connection, for this error. */
+void pccl_comm_links_starved(void *owner, int error);
 extern const struct pccl_connection_events pccl_comm_link_events;
 /* Effects of the machine. */
 void pccl_comm_effect_dial_link(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,

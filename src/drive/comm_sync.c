@@ -88,12 +88,12 @@ void pccl_comm_on_fetched(void *context, bool complete, const struct pccl_text *
 /* Runs until pccl_comm_sync_over, if the session has anything to do. */
 static void work(void *session)
 {
-    if (pccl_sync_session_is_needed(session))
+    if (session && pccl_sync_session_is_needed(session))
         pccl_sync_session_run(session);
 }
 
 enum pccl_status pccl_comm_synchronize(struct pccl_communicator *comm, struct pccl_sync_session *session,
-                                       const struct pccl_sync_vote *vote)
+                                       const struct pccl_sync_vote *vote, const struct pccl_text *unable)
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_SYNC];
     if (slot->outstanding)
@@ -101,9 +101,10 @@ enum pccl_status pccl_comm_synchronize(struct pccl_communicator *comm, struct pc
     *slot = (struct pccl_call_slot){
         .outstanding = true, .begun_us = pccl_now_us(), .known = pccl_peer_attributes(comm->peer).epoch};
     comm->sync.session = session;
-    pccl_sync_session_name(session, &comm->id, pccl_peer_lineage(comm->peer), pccl_peer_sync_round(comm->peer),
-                           pccl_peer_silence_ms(comm->peer));
-    struct pccl_peer_event event = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_SYNC, .vote = vote};
+    if (session)
+        pccl_sync_session_name(session, &comm->id, pccl_peer_lineage(comm->peer), pccl_peer_sync_round(comm->peer),
+                               pccl_peer_silence_ms(comm->peer));
+    struct pccl_peer_event event = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_SYNC, .vote = vote, .reason = unable};
     enum pccl_status status = pccl_comm_step(comm, &event);
     pccl_comm_check_deadline(comm);
     if (status == PCCL_OK) {

@@ -17,11 +17,13 @@ struct pccl_comm_sync {
 
 /*
  * Votes with the session's state, then serves and fetches until the call has ended. Blocks; the
- * lock is released meanwhile.
+ * lock is released meanwhile. unable: NULL; or why this peer cannot take part, without session and vote: the call
+ * then ends with STATE.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_synchronize(struct pccl_communicator *comm,
                                                        struct pccl_sync_session *session,
-                                                       const struct pccl_sync_vote *vote);
+                                                       const struct pccl_sync_vote *vote,
+                                                       const struct pccl_text *unable);
 /* The call has ended, with the status in its slot. */
 void pccl_comm_sync_over(struct pccl_communicator *comm);
 void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan);

@@ -76,18 +76,19 @@ void pccl_comm_on_measured(void *context, const struct pccl_measure_result *resu
 /* Runs until pccl_comm_optimize_over, if the session has anything to do. */
 static void work(void *session)
 {
-    if (pccl_measure_session_is_needed(session))
+    if (session && pccl_measure_session_is_needed(session))
         pccl_measure_session_run(session);
 }
 
-enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm, struct pccl_measure_session *session)
+enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm, struct pccl_measure_session *session,
+                                    const struct pccl_text *unable)
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_OPTIMIZE];
     *slot = (struct pccl_call_slot){
         .outstanding = true, .begun_us = pccl_now_us(), .known = pccl_peer_attributes(comm->peer).epoch};
     comm->topology.session = session;
-    enum pccl_status status =
-        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = PCCL_CALL_OPTIMIZE});
+    struct pccl_peer_event event = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_OPTIMIZE, .reason = unable};
+    enum pccl_status status = pccl_comm_step(comm, &event);
     pccl_comm_check_deadline(comm);
     if (status == PCCL_OK) {
         pccl_comm_serve_call(comm, slot, work, session);

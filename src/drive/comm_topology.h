@@ -29,10 +29,11 @@ struct pccl_comm_topology {
 
 /*
  * Votes, tests paths and answers tests until the call has ended. Blocks; the lock is released
- * meanwhile.
+ * meanwhile. unable: NULL; or why this peer cannot take part, without a session: the call then ends with NO_RING.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm,
-                                                    struct pccl_measure_session *session);
+                                                    struct pccl_measure_session *session,
+                                                    const struct pccl_text *unable);
 /* The call has ended, with the status in its slot. */
 void pccl_comm_optimize_over(struct pccl_communicator *comm);
 void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test);

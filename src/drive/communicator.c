@@ -245,7 +245,8 @@ static enum pccl_status open_listener(struct pccl_communicator *comm, struct pcc
                                             .owner = comm,
                                             .keys = comm->keys,
                                             .role = PCCL_SECURE_ACCEPTED,
-                                            .accepted = pccl_comm_link_accepted};
+                                            .accepted = pccl_comm_link_accepted,
+                                            .starved = pccl_comm_links_starved};
     int error = UV_EAFNOSUPPORT;
     /* "::" accepts IPv4 as well; without IPv6 the next address is IPv4's own. */
     bool any = comm->params.bind_address[0] == 0;

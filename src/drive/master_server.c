@@ -337,7 +337,6 @@ static bool effect_probe(void *context, const struct pccl_id *peer, const struct
                              .timeout_ms = PROBE_MS,
                              .hello = &hello,
                              .keys = server->credentials.keys,
-                             .reports_shortage = true,
                              .done = on_probed,
                              .context = probe};
     probe->dialer = pccl_dialer_start(&server->reactor.loop, pccl_heap(), &dial);

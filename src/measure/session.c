@@ -194,7 +194,7 @@ no_reactor:
 no_lock:
     release(session);
 no_session:
-    pccl_text_format(reason, "cannot begin to measure: %s", uv_strerror(error));
+    pccl_socket_explain(error, reason);
     return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
 }
 

@@ -19,8 +19,9 @@ struct pccl_dialer {
     struct attempt attempts[1 + PCCL_DIAL_ADDRESSES_MAX];
     struct attempt *asking; /* has sent the hello; one at a time, so that the other side never holds two of our links */
     uint32_t begun, over;
-    uint32_t short_of_memory; /* attempts that were not made, because memory or descriptors were short */
-    struct pccl_text reason;  /* of the failures */
+    uint32_t starved;        /* attempts over TCP that were not made, because memory or descriptors were short, */
+    int shortage;            /* and the error */
+    struct pccl_text reason; /* of the failures */
     bool gone;
     struct pccl_id meant;
     uint8_t kind;             /* of the link */
@@ -149,9 +150,12 @@ static void report_failure(struct pccl_dialer *dialer)
 {
     if (dialer->reason.length == 0)
         pccl_text_format(&dialer->reason, "no address to dial");
-    bool none = dialer->dial.count > 0 && dialer->short_of_memory == dialer->dial.count;
-    enum pccl_link_end how = none && dialer->dial.reports_shortage ? 0 : verdict(dialer);
+    uint32_t over_tcp = dialer->dial.count - (dialer->dial.local != NULL);
+    bool starved = dialer->starved > 0 && dialer->starved == over_tcp;
+    enum pccl_link_end how = starved ? 0 : verdict(dialer);
     struct pccl_text reason = dialer->reason;
+    if (starved)
+        pccl_socket_explain(dialer->shortage, &reason);
     struct pccl_dial dial = dialer->dial;
     pccl_dialer_cancel(dialer);
     dial.done(dial.context, NULL, how, &reason);
@@ -240,6 +244,13 @@ static void secure(struct attempt *attempt)
                                               link ? &dialer->ticket : NULL));
 }
 
+static void note_shortage(const struct attempt *attempt, int error)
+{
+    struct pccl_dialer *dialer = attempt->dialer;
+    dialer->starved += !is_here(attempt);
+    dialer->shortage = error;
+}
+
 static void begin(struct attempt *attempt)
 {
     struct pccl_dialer *dialer = attempt->dialer;
@@ -255,8 +266,9 @@ static void begin(struct attempt *attempt)
             error = UV_ENOMEM;
     }
     if (error) {
-        dialer->short_of_memory += pccl_socket_is_shortage(error);
-        pccl_text_format(&reason, "%s", uv_strerror(error));
+        if (pccl_socket_is_shortage(error))
+            note_shortage(attempt, error);
+        pccl_socket_explain(error, &reason);
         attempt_failed(attempt, meaning[pccl_connection_dial_end(error)], &reason);
         return;
     }
@@ -324,6 +336,7 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
     struct attempt *attempt = connection->owner;
-    attempt->dialer->short_of_memory += how == PCCL_END_MEMORY;
+    if (how == PCCL_END_MEMORY)
+        note_shortage(attempt, UV_ENOMEM);
     attempt_failed(attempt, meaning[how], reason);
 }

@@ -24,10 +24,10 @@ struct pccl_dial {
     const struct pccl_msg_link_hello *hello; /* copied; magic and version are ours; NULL: a connection is enough */
     const struct pccl_keys *keys; /* not copied; NULL: in the clear. Without a hello it is a master that is dialed */
     bool *declined;               /* if not NULL, set when the intended peer has answered and refused */
-    bool reports_shortage; /* `how` is 0 if no address was tried because this host is short of memory or descriptors */
     /*
      * Called once, never from inside start or cancel. Passes either the connection, whose events
-     * and owner must be set in the call, or NULL and the cause. The dialer no longer exists then.
+     * and owner must be set in the call, or NULL and the cause. `how` is 0 if no address was tried because this host
+     * is short of memory or descriptors; the reason is only that then. The dialer no longer exists then.
      */
     void (*done)(void *context, struct pccl_connection *connection, enum pccl_link_end how,
                  const struct pccl_text *reason);

@@ -400,14 +400,22 @@ static bool is_due(const struct pccl_listener *listener, const struct pccl_conne
                         uv_now(listener->loop) >= stranger->accepted_ms + SPARE_HELLO_MS);
 }
 
+static void tell_shortage(const struct pccl_listener *listener, int error)
+{
+    if (listener->starved)
+        listener->starved(listener->owner, error);
+}
+
 static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const struct pccl_address *from, bool on_spare)
 {
     if (!on_spare && listener->strangers.count >= listener->strangers_max)
         drop(listener, most_crowded(listener));
     struct pccl_connection *connection =
         pccl_connection_create(listener->loop, listener->memory, socket, false, listener->events, listener->owner);
-    if (!connection)
-        return; /* the other side sees a closed connection */
+    if (!connection) { /* the other side sees a closed connection */
+        tell_shortage(listener, UV_ENOMEM);
+        return;
+    }
     if (listener->keys)
         pccl_connection_secure(connection,
                                pccl_secure_create(listener->memory, listener->keys, listener->role, NULL, NULL));
@@ -494,6 +502,7 @@ static void accept_waiting(struct pccl_listener_socket *listening)
         case UV_ENFILE:
         case UV_ENOBUFS:
         case UV_ENOMEM:
+            tell_shortage(listener, error);
             if (listener->has_spare) {
                 accept_on_spare(listening);
                 return;

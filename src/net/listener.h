@@ -57,6 +57,8 @@ struct pccl_listener {
      * message. May be NULL.
      */
     void (*crowded_out)(void *owner, struct pccl_connection *connection);
+    /* A connection waits that could not be accepted, for this error. Called as `accepted`; may be NULL. */
+    void (*starved)(void *owner, int error);
     /* A connection from there was closed without a word, as the queue is full. May be NULL. */
     void (*dropped)(void *owner, const struct pccl_address *from);
 };

@@ -10,6 +10,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -206,6 +207,16 @@ int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *out)
 bool pccl_socket_is_shortage(int error)
 {
     return error == UV_EMFILE || error == UV_ENFILE || error == UV_ENOBUFS || error == UV_ENOMEM;
+}
+
+void pccl_socket_explain(int error, struct pccl_text *reason)
+{
+    struct rlimit limit;
+    pccl_text_format(reason, "%s", uv_strerror(error));
+    if (error == UV_EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        pccl_text_append(reason, " (limit %" PRIu64 "): raise the limit (ulimit -n)", (uint64_t)limit.rlim_cur);
+    else if (error == UV_ENFILE)
+        pccl_text_append(reason, ": the whole host has no descriptor left (fs.file-max)");
 }
 
 bool pccl_socket_lacks_family(int error)

@@ -10,6 +10,7 @@
 #include "core/address.h"
 #include "core/base.h"
 #include "core/id.h"
+#include "core/text.h"
 
 #include <uv.h>
 
@@ -20,7 +21,9 @@
  * the socket is writable.
  */
 PCCL_MUST_CHECK int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *socket);
-bool pccl_socket_is_shortage(int error);  /* this host is short of memory or descriptors; it may work later */
+bool pccl_socket_is_shortage(int error); /* this host is short of memory or descriptors; it may work later */
+/* Says what an error means: for want of descriptors with the limit, and what raises it. */
+void pccl_socket_explain(int error, struct pccl_text *reason);
 bool pccl_socket_lacks_family(int error); /* this host has no such address, or none of its family */
 /*
  * The result of a connection attempt: 0, or why it failed. Also tunes the socket, because now the

@@ -27,7 +27,7 @@ LARGE = (16 << 20) // (1 if SLOW == 1 else 4)  # elements of f32 which take a wh
 DEADLINE = 120  # seconds after which a wait hangs: a watchdog, far above what anything takes on a busy machine
 
 SUCCESS, NOT_INITIALIZED, INTERNAL, INVALID_ARGUMENT, INVALID_USAGE, TOO_FEW, MASTER_FAILED = range(7)
-LOST, PENDING_OPS, UPDATE_FAILED = 8, 10, 11
+LOST, PENDING_OPS, UPDATE_FAILED, OPTIMIZE_FAILED = 8, 10, 11, 12
 TIMEOUT, ABORTED, VERSION, MISMATCH, EXPELLED, MASTER_LOST, OUT_OF_MEMORY, UNSUPPORTED, REFUSED, CHANGED = range(13, 23)
 
 

@@ -7,7 +7,7 @@ import socket
 
 import harness
 import ports
-from harness import MASTER_FAILED, SUCCESS
+from harness import INTERNAL, INVALID_USAGE, MASTER_FAILED, OPTIMIZE_FAILED, SUCCESS
 from harness import check, equal, say, wait_ms
 from loops import all_right, in_both_sizes, more_steps, start_loop, start_loops
 from phases import PATIENT, SILENCE_MS, STRICT, wait_at_rest
@@ -31,6 +31,7 @@ class NoMoreDescriptors:
         used = descriptors(process)
         lowest_free = next(number for number in range(max(used) + 2) if number not in used)
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (lowest_free, self.limits[1]))
+        self.words = f"too many open files (limit {lowest_free}): raise the limit (ulimit -n)"
 
     def over(self):
         resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, self.limits)
@@ -136,7 +137,8 @@ def descriptors_of_a_peer(run, count):
     newcomer = run.peer(connect_timeout_ms=1000, dial_max_ms=100)
     newcomer.create(run.address)
     words = newcomer.do("connect", rc=MASTER_FAILED)["words"]
-    check("neighbor" in words, f"words: {words}")
+    check("neighbor" in words and names_sick(run, words, [full]), f"words: {words}")
+    run.master.wait_line(full.words)
     more_steps(loops, 20, world=3)
     full.over()
     for stranger in strangers:
@@ -146,6 +148,42 @@ def descriptors_of_a_peer(run, count):
     harness.wait_until(lambda: loops[-1].steps, "the newcomer's first step")
     more_steps(loops, 20, world=4)
     all_right(loops)
+
+
+def names_sick(run, words, sick):
+    """The words name one of the sick peers, and why it cannot take part."""
+    return any(f"peer {run.id_of(full.process)}" in words and full.words in words for full in sick)
+
+
+def joint_calls_end(peers, verb, arguments, rc, run, sick):
+    """A joint call that some cannot take part in ends for all: in words that name one of these."""
+    starved = [full.process for full in sick]
+    for call in [peer.start(verb, *arguments) for peer in peers]:
+        result = call.wait()
+        check(result["rc"] in ((INTERNAL,) if call.peer in starved else (rc,)), f"{call!r}: {result}")
+        check(names_sick(run, result["words"], sick) or call.peer in starved, f"{call!r}: {result['words']}")
+        check("too many open files" in result["words"], f"{call!r}: {result['words']}")
+
+
+def test_peers_without_descriptors_in_joint_calls(run):
+    """One member has no descriptor left, then two: an optimization and a synchronization end for
+    all, in words, and an update goes on. When there are descriptors again, the next calls work."""
+    run.start_master(**PATIENT)
+    peers = run.join(4)
+    for peer in peers:
+        peer.do("state", "w,f32,1000,const:3")
+    for starved in (peers[2:3], peers[1:3]):
+        sick = [NoMoreDescriptors(peer) for peer in starved]
+        joint_calls_end(peers, "optimize", [], OPTIMIZE_FAILED, run, sick)
+        joint_calls_end(peers, "sync", ["popular", 0], INVALID_USAGE, run, sick)
+        run.master.wait_line(sick[0].words)
+        for call in [peer.start("update") for peer in peers]:
+            call.wait(rc=SUCCESS)
+        for full in sick:
+            full.over()
+    for verb, arguments in (("optimize", []), ("sync", ["popular", 0])):
+        for call in [peer.start(verb, *arguments) for peer in peers]:
+            call.wait(rc=SUCCESS)
 
 
 def test_no_descriptors_for_a_newcomer(run):

@@ -20,6 +20,7 @@ struct fixture {
     uint32_t from_elsewhere; /* 127.0.0.2 was the so-and-so-many-th that was accepted; 0: not yet */
     struct pccl_hash_key hash;
     bool enough_accepted, one_ended;
+    int starved; /* the latest error of accepting */
     enum pccl_connection_end how;
     int depth;
 };
@@ -63,6 +64,13 @@ static void on_accepted(void *owner, struct pccl_connection *connection)
     f->enough_accepted = f->accepted >= f->wanted;
 }
 
+static void on_starved(void *owner, int error)
+{
+    struct fixture *f = owner;
+    assert_int_equal(f->depth, 1);
+    f->starved = error;
+}
+
 static const struct pccl_connection_events events = {
     .enter = on_enter, .leave = on_leave, .received = on_received, .ended = on_ended};
 
@@ -78,7 +86,8 @@ static void begin(struct fixture *f)
                                          .strangers_max = 4,
                                          .events = &events,
                                          .owner = f,
-                                         .accepted = on_accepted};
+                                         .accepted = on_accepted,
+                                         .starved = on_starved};
 }
 
 static int open_at(struct fixture *f, uint16_t port, uint32_t range, struct pccl_text *reason)
@@ -401,6 +410,7 @@ static void shortage_of_descriptors_ends_nothing(void **state)
     for (int i = 0; i < 3; i++)
         uv_run(&f.loop, UV_RUN_NOWAIT);
     assert_int_equal(f.accepted, 0);
+    assert_int_equal(f.starved, UV_EMFILE);
     hoard_one_less(&hoard);
     accept_more(&f, 1); /* after the pause */
     hoard_over(&hoard);
