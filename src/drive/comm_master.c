@@ -58,7 +58,8 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_RECEIVED, .frame = frame, .msg = &msg});
         return;
     }
-    pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_GARBAGE, .reason = &reason});
+    pccl_comm_step(comm,
+                   &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_GARBAGE, .frame = frame, .reason = &reason});
 }
 
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)

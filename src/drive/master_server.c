@@ -130,13 +130,13 @@ static void on_accepted(void *owner, struct pccl_connection *connection)
 }
 
 static void step_garbage(struct pccl_master_server *server, const struct pccl_connection *connection,
-                         bool other_version, bool arrived_whole, const struct pccl_text *reason)
+                         const struct pccl_frame *frame, bool other_version, const struct pccl_text *reason)
 {
     step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_GARBAGE,
                                              .conn = connection->id,
                                              .reason = reason,
-                                             .other_version = other_version,
-                                             .arrived_whole = arrived_whole});
+                                             .frame = frame,
+                                             .other_version = other_version});
 }
 
 static void refuse_for_lack_of_descriptors(void *owner, struct pccl_connection *connection)
@@ -218,7 +218,7 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
         bool other_version = frame->type == PCCL_MSG_hello &&
                              pccl_wire_peek_hello(frame->body, frame->length, &version) &&
                              version != PCCL_PROTOCOL_VERSION;
-        step_garbage(server, connection, other_version, true, &reason);
+        step_garbage(server, connection, frame, other_version, &reason);
         return;
     }
     if (!can_keep(server, connection) && is_newcomer(&msg)) {
@@ -239,7 +239,7 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
     struct pccl_master_server *server = connection->owner;
     pccl_conn id = connection->id;
     if (id && how == PCCL_END_GARBAGE)
-        step_garbage(server, connection, false, false, reason);
+        step_garbage(server, connection, NULL, false, reason);
     else if (id)
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_CLOSED, .conn = id, .reason = reason});
     if (connection->id) {

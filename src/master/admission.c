@@ -181,6 +181,12 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
         turn_away_gone(m, stranger, &remote->reason, "");
         return;
     }
+    if (remote->stuck) {
+        pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "its next message is invalid: %s",
+                           remote->undecodable.bytes);
+        turn_away_gone(m, stranger, &remote->reason, "");
+        return;
+    }
     bool heard_nothing = hello->boot != m->config.boot; /* the hello_ok never reached it */
     uint64_t received = heard_nothing ? 0 : hello->received;
     if (received < remote->session.acknowledged || received > remote->session.sent) {

@@ -123,6 +123,7 @@ static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
                     pccl_duration_str(gap_us));
     for (uint32_t i = 0; i < m->remote_count; i++) {
         shift(&m->remotes[i]->heard_us, gap_us);
+        shift(&m->remotes[i]->attached_us, gap_us);
         shift(&m->remotes[i]->warm_since_us, gap_us);
         shift(&m->remotes[i]->tell_us, gap_us);
         shift(&m->remotes[i]->unanswered_us, gap_us);
@@ -358,8 +359,10 @@ static void remote_received(struct pccl_master *m, struct pccl_remote *from, con
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "a message is missing before %s", pccl_wire_name(msg->type));
         return;
     }
-    if (fresh)
+    if (fresh) {
+        pccl_text_clear(&from->undecodable);
         dispatch(m, from, msg);
+    }
 }
 
 /* ---- events ---- */
@@ -399,9 +402,24 @@ static void closed(struct pccl_master *m, pccl_conn conn)
 }
 
 /*
+ * Notes an invalid message that arrived intact. Returns false if it is the second one of connections that did not
+ * last and of no valid message between them: the peer sends it again over every connection.
+ */
+static bool may_come_back(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_master_event *event)
+{
+    bool lasted = m->now_us >= remote->attached_us + m->config.silence_ms * UINT64_C(1000);
+    if (event->frame == NULL)
+        return true;
+    if (remote->undecodable.length > 0 && !lasted)
+        return false;
+    remote->undecodable = *event->reason;
+    remote->stuck = event->frame->sequence == remote->session.received + 1;
+    return true;
+}
+
+/*
  * Undecodable bytes end the connection only: the peer may come back on a new one, and the session
- * decides whether more is lost. A peer would send an invalid message that arrived intact again over every
- * connection: it ends the membership, like any message that breaks a rule.
+ * decides whether more is lost.
  */
 static void garbage(struct pccl_master *m, const struct pccl_master_event *event)
 {
@@ -419,14 +437,16 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
     struct pccl_remote *remote = remote_of(m, event->conn);
     if (remote == NULL || remote->departing)
         return;
-    if (event->arrived_whole) {
-        pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it sent an invalid message: %s", event->reason->bytes);
+    if (!may_come_back(m, remote, event)) {
+        pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it sent an invalid message for the second time: %s",
+                           event->reason->bytes);
         return;
     }
     pccl_master_log(m, PCCL_LOG_WARN,
                     &(struct pccl_log_fields){
                         .peer = &remote->id, .reason = event->reason->bytes, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-                    "peer %s sent garbage: %s", pccl_id_str(&remote->id), event->reason->bytes);
+                    "peer %s sent %s: %s", pccl_id_str(&remote->id),
+                    event->frame != NULL ? "an invalid message" : "garbage", event->reason->bytes);
     m->effects.close(m->effects.context, event->conn);
     pccl_master_control_lost(m, remote);
 }

@@ -83,13 +83,12 @@ struct pccl_master_event {
     uint64_t now_us;
     pccl_conn conn;                 /* OPENED CLOSED RECEIVED GARBAGE */
     struct pccl_address address;    /* OPENED: the other end */
-    const struct pccl_frame *frame; /* RECEIVED */
+    const struct pccl_frame *frame; /* RECEIVED; GARBAGE: NULL unless its checksum is right */
     const struct pccl_msg *msg;     /* RECEIVED: the decoded body */
     const struct pccl_text *reason; /* GARBAGE */
     uint32_t pass;                  /* RECEIVED: of the sender's token (core/book.h); REVOKED; 0: none */
     const struct pccl_text *unfit;  /* RECEIVED, a hello: why its token does not let it in; NULL: it does */
     bool other_version;             /* GARBAGE: a hello of another protocol version */
-    bool arrived_whole;             /* GARBAGE: the message is invalid, but its checksum is right */
     struct pccl_id peer;            /* PROBED, COMMAND */
     enum pccl_master_command command;
     struct pccl_master_answer *said; /* COMMAND: filled in */

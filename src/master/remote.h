@@ -81,7 +81,10 @@ struct pccl_remote {
     struct pccl_address observed; /* with its listening port */
 
     pccl_conn conn; /* 0: the control connection is lost */
+    uint64_t attached_us;
     struct pccl_session session;
+    struct pccl_text undecodable; /* reason why its latest message was invalid; empty: a valid one came after it */
+    bool stuck;                   /* ... and it is the next message of the session, which therefore cannot continue */
     uint64_t heard_us, spoke_us, warm_since_us;
     uint64_t tell_us;         /* PENDING: when to log that nobody admits it; UINT64_MAX: that is done */
     struct pccl_queue *queue; /* PENDING and not departing; else NULL */

@@ -85,7 +85,7 @@ void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_
     remote->observed = *address;
     remote->observed.port = port;
     remote->conn = conn;
-    remote->heard_us = m->now_us;
+    remote->heard_us = remote->attached_us = m->now_us;
     pccl_table_insert(&m->by_conn, &remote->by_conn, conn);
     pccl_master_arm(m, m->now_us + m->config.silence_ms * UINT64_C(1000));
 }

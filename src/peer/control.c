@@ -70,10 +70,22 @@ void pccl_peer_master_up(struct pccl_peer *p)
     pccl_peer_arm(p, p->now_us + p->silence_ms * UINT64_C(1000));
 }
 
+/* Ends a row of losses: the next one starts with the shortest pause and the full patience. */
+static void end_losses(struct pccl_peer *p)
+{
+    p->lost_us = 0;
+    p->undecodable = false;
+}
+
+/*
+ * A greeting alone does not end a row of losses: a master that cannot go on with the session greets, too, each time.
+ */
 void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason)
 {
     if (!p->dialing && !p->up)
         return;
+    if (p->greeted && p->now_us >= p->greeted_us + p->silence_ms * UINT64_C(1000))
+        end_losses(p);
     p->dialing = p->up = p->greeted = false;
     if (p->state == PCCL_PEER_CONNECTING) {
         pccl_peer_give_up(p, PCCL_MASTER_UNREACHABLE, "cannot reach the master: %s", reason->bytes);
@@ -85,6 +97,7 @@ void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason)
         p->pause_ms = p->config.dial_ms;
         pccl_peer_log(p, PCCL_LOG_WARN, "the connection to the master is lost (%s); reconnecting", reason->bytes);
     }
+    p->why_lost = *reason;
     p->redial_us = p->now_us + p->pause_ms * UINT64_C(1000);
     p->pause_ms = (uint32_t)pccl_min_u64(p->pause_ms * UINT64_C(2), p->config.dial_max_ms);
     pccl_peer_arm(p, p->redial_us);
@@ -94,11 +107,11 @@ void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason)
 void pccl_peer_tick_master(struct pccl_peer *p)
 {
     uint64_t silence_us = p->silence_ms * UINT64_C(1000), heartbeat_us = p->heartbeat_ms * UINT64_C(1000);
-    if (p->lost_us != 0) {
+    if (p->lost_us != 0 && !p->greeted) {
         uint64_t end_us = p->lost_us + p->config.master_lost_ms * UINT64_C(1000);
         if (p->now_us >= end_us) {
-            pccl_peer_give_up(p, PCCL_MASTER_LOST, "no master came back within %s",
-                              pccl_duration_str(p->now_us - p->lost_us));
+            pccl_peer_give_up(p, PCCL_MASTER_LOST, "no master came back within %s: %s",
+                              pccl_duration_str(p->now_us - p->lost_us), p->why_lost.bytes);
             return;
         }
         pccl_peer_arm(p, end_us);
@@ -165,7 +178,7 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
         return;
     }
     p->greeted = true;
-    p->lost_us = 0;
+    p->greeted_us = p->now_us;
     p->silence_ms = ok->silence_ms;
     p->heartbeat_ms = ok->heartbeat_ms;
     p->tiny_bytes_max = ok->tiny_bytes_max;
@@ -265,8 +278,10 @@ static void numbered(struct pccl_peer *p, const struct pccl_frame *frame, const 
                           pccl_wire_name(msg->type));
         return;
     }
-    if (fresh)
+    if (fresh) {
+        end_losses(p);
         dispatch(p, msg);
+    }
     if (p->greeted && pccl_session_owes_acknowledgment(&p->session))
         send_heartbeat(p);
 }
@@ -298,4 +313,32 @@ void pccl_peer_master_received(struct pccl_peer *p, const struct pccl_frame *fra
     pccl_peer_set_stable(p, msg->as.heartbeat.stable);
     if (msg->as.heartbeat.answer)
         send_heartbeat(p);
+}
+
+/*
+ * Closes the connection, and ends the membership at the second invalid message of a row of losses: the master sends it
+ * again over every connection. A wrong checksum may be the path's fault.
+ */
+void pccl_peer_master_garbage(struct pccl_peer *p, const struct pccl_peer_event *event)
+{
+    if (event->other_version) {
+        pccl_peer_give_up(p, PCCL_VERSION, "the master speaks another protocol version: %s", event->reason->bytes);
+        return;
+    }
+    if (p->state == PCCL_PEER_CONNECTING) {
+        pccl_peer_give_up(p, PCCL_VERSION, "no PCCL master of this version listens there: it sent %s",
+                          event->reason->bytes);
+        return;
+    }
+    if (p->greeted && event->frame != NULL) {
+        if (p->undecodable) {
+            pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master sent an invalid message for the second time: %s",
+                              event->reason->bytes);
+            return;
+        }
+        p->undecodable = true;
+        pccl_peer_log(p, PCCL_LOG_WARN, "the master sent an invalid message: %s", event->reason->bytes);
+    }
+    p->effects.close_master(p->effects.context);
+    pccl_peer_master_down(p, event->reason);
 }

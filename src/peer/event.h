@@ -17,7 +17,7 @@ enum pccl_peer_event_kind {
     PCCL_PEER_MASTER_UP,       /* the connection to the master stands; the hello is not sent yet */
     PCCL_PEER_MASTER_DOWN,     /* dialing failed, or the connection closed or broke; `reason` says how */
     PCCL_PEER_MASTER_RECEIVED, /* a frame came */
-    PCCL_PEER_MASTER_GARBAGE,  /* undecodable bytes came; `reason` says which */
+    PCCL_PEER_MASTER_GARBAGE,  /* undecodable bytes came; `reason` says which, `frame` whether they came whole */
     PCCL_PEER_LINK_UP,         /* an outgoing link stands, or an incoming one was accepted */
     PCCL_PEER_LINK_DOWN,       /* it closed, or dialing failed; `how` says why */
     PCCL_PEER_SHORTAGE,        /* this host lacks what opening or accepting links takes; `reason` says what */
@@ -213,7 +213,7 @@ struct pccl_peer_event {
     uint64_t subgroup;                /* SUBGROUP_CLOSE: its name */
     struct pccl_peer_op *op;          /* OP_*; LAUNCH: the answer, if it is OK */
     const struct pccl_launch *launch; /* LAUNCH */
-    const struct pccl_frame *frame;   /* MASTER_RECEIVED */
+    const struct pccl_frame *frame;   /* MASTER_RECEIVED; MASTER_GARBAGE: NULL unless its checksum is right */
     const struct pccl_msg *msg;
     /*
      * MASTER_DOWN, MASTER_GARBAGE, SHORTAGE, OP_FAILED, OP_ABORT, SYNC_DONE: not complete; LINK_DOWN: reason why a

@@ -99,6 +99,7 @@ static void advance_time(struct pccl_peer *p, uint64_t now_us)
     uint64_t gap_us = now_us - due_us;
     pccl_peer_log(p, PCCL_LOG_WARN, "this process was suspended for %s", pccl_duration_str(gap_us));
     p->heard_us += gap_us;
+    p->greeted_us += gap_us;
     if (p->lost_us != 0)
         p->lost_us += gap_us;
 }
@@ -117,18 +118,6 @@ static void tick(struct pccl_peer *p)
     pccl_peer_tick_admissions(p);
 }
 
-static void garbage(struct pccl_peer *p, const struct pccl_text *reason, bool other_version)
-{
-    if (other_version) {
-        pccl_peer_give_up(p, PCCL_VERSION, "the master speaks another protocol version: %s", reason->bytes);
-    } else if (p->state == PCCL_PEER_CONNECTING) {
-        pccl_peer_give_up(p, PCCL_VERSION, "no PCCL master of this version listens there: it sent %s", reason->bytes);
-    } else {
-        p->effects.close_master(p->effects.context);
-        pccl_peer_master_down(p, reason);
-    }
-}
-
 static bool is_ignored(const struct pccl_peer *p, enum pccl_peer_event_kind kind)
 {
     return kind <= PCCL_PEER_TICK && (p->state == PCCL_PEER_IDLE || p->state == PCCL_PEER_OVER);
@@ -140,7 +129,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
     case PCCL_PEER_MASTER_UP: pccl_peer_master_up(p); break;
     case PCCL_PEER_MASTER_DOWN: pccl_peer_master_down(p, event->reason); break;
     case PCCL_PEER_MASTER_RECEIVED: pccl_peer_master_received(p, event->frame, event->msg); break;
-    case PCCL_PEER_MASTER_GARBAGE: garbage(p, event->reason, event->other_version); break;
+    case PCCL_PEER_MASTER_GARBAGE: pccl_peer_master_garbage(p, event); break;
     case PCCL_PEER_LINK_UP:
     case PCCL_PEER_LINK_DOWN: pccl_peer_link_event(p, event); break;
     case PCCL_PEER_SHORTAGE: pccl_peer_report_shortage(p, event->reason); break;

@@ -140,8 +140,16 @@ struct pccl_peer {
     /* the master */
     bool dialing, up, greeted; /* dial_master under way; connection stands; hello_ok received on it */
     bool resuming;             /* `resume` sent, `recovered` not received */
-    uint64_t redial_us, lost_us, heard_us, spoke_us; /* redial_us, lost_us: 0: not now */
+    bool undecodable;          /* the master has sent an invalid message since lost_us */
+    uint64_t redial_us;        /* 0: not now */
+    /*
+     * Time of the first of several losses without a numbered message, or a connection that lasted, between them; 0:
+     * none since
+     */
+    uint64_t lost_us;
+    uint64_t greeted_us, heard_us, spoke_us;
     uint32_t pause_ms;
+    struct pccl_text why_lost; /* reason of the latest loss since lost_us */
     uint64_t boot;
     struct pccl_id run_key; /* of a member */
     struct pccl_id lineage;

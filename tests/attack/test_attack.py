@@ -243,6 +243,18 @@ def _seen(peer, ms, size=8 << 20):
     return {"peer": peer, "bytes": size, "busy_us": ms * 1000, "rtt_us": 1000, "lately_us": 1500}
 
 
+def _is_not_resumed(run, liar, why):
+    """Its next message is invalid: the connection was closed, and the master refuses its next hello for that reason."""
+    equal(liar.out, "closed", "first answer")
+    boot, run_key = liar.heard["hello_ok"]["boot"], liar.admitted["run_key"]
+    again = dial(run.port)
+    say_hello(again, boot=boot, run_key=run_key, received=liar.received, **liar.identity)
+    kind, _, _, body = harness.poll(again.next, "the answer to the second hello")
+    equal(messages.NAMES[kind], "refused", "second answer")
+    reason = messages.parse("refused", body)["reason"]
+    check("its next message is invalid: " in reason and why in reason, reason)
+
+
 def test_repeats_in_reports(run):
     """A member reports eight slow links to one of the others and eight fast ones to another, where slow peers are
     expelled. The report is invalid."""
@@ -257,7 +269,7 @@ def test_repeats_in_reports(run):
 
     with Repeated(report, 1):
         harness.poll(lambda: liar.out or any(len(peer.do("members")["members"]) < 4 for peer in honest.peers), "an end")
-    check("two of one peer" in liar.out, f"the liar goes for its report: {liar.out}")
+    _is_not_resumed(run, liar, "two of one peer")
     liar.listener.close()  # it is gone
     honest.go_on()
 
@@ -769,12 +781,13 @@ def test_invalid_messages_on_a_link(run):
 
 
 def test_invalid_message_to_the_master(run):
-    """A member sends the master a message that cannot be decoded: it is removed, with the reason."""
+    """A member sends the master a message that cannot be decoded: the connection ends, and its session is not
+    resumed, with the reason."""
     honest = Run(run, loop=False)
     (liar,) = honest.members()
     liar.say("done", instance=liar.instance(), view=liar.view, descriptor={"datatype": 99, "codec_datatype": 0}, tiny=1)
-    harness.poll(lambda: liar.out, "the liar to be put out")
-    check("descriptor.datatype is 99" in liar.out, liar.out)
+    harness.poll(lambda: liar.out, "the liar's connection to be closed")
+    _is_not_resumed(run, liar, "descriptor.datatype is 99")
     honest.go_on()
 
 

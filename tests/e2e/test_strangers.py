@@ -2,13 +2,14 @@
 """
 
 import random
+import select
 import socket
 import struct
 import threading
 
 import harness
 import wire
-from harness import INVALID_USAGE, LOST, MASTER_FAILED, SLOW, SUCCESS, TOO_FEW
+from harness import INVALID_USAGE, LOST, MASTER_FAILED, SLOW, SUCCESS, TOO_FEW, UPDATE_FAILED
 from harness import check, equal, say, within
 from loops import all_right, in_both_sizes, more_steps, start_loop
 
@@ -363,6 +364,12 @@ class FakeMaster:
         members = one + self.peer + struct.pack("<IQ", 0, 1) + bytes(16) + one + self.peer
         self.say(wire.WELCOME, wire.epoch(1, 1) * 2 + bytes(40) + self.run_key + members + bytes(wire.COST))
 
+    def greet(self):
+        """The peer has come back, and its session continues."""
+        self.connection = wire.Connection(sock=self.listener.accept()[0])
+        self.hear(wire.HELLO)
+        self.say(wire.HELLO_OK, wire.hello_ok(mode=2), False)
+
     def close(self):
         self.connection.close()
         self.listener.close()
@@ -392,6 +399,52 @@ def test_master_counts_wrongly(run):
         check(call.wait(rc=LOST)["intact"], "input changed")
         peer.do("reduce", 1, elements, "f32", "sum", "const:1", "inplace", rc=TOO_FEW)
         master.close()
+
+
+def admitted_alone(run, **parameters):
+    """(FakeMaster, peer): in a run of that peer alone."""
+    master = FakeMaster(run)
+    peer = run.peer(**parameters)
+    peer.create(master.address)
+    connect = peer.start("connect")
+    master.admit()
+    connect.wait(rc=SUCCESS)
+    return master, peer
+
+
+def test_master_greets_alone(run):
+    """A master greets a member whenever it comes back, and cannot go on: it is dialed ever less often, and the
+    member's call ends."""
+    master, peer = admitted_alone(run, master_lost_ms=800, alone_ms=500, dial_max_ms=100)
+    call = peer.start("update")
+    dials = 0
+    while dials < 40 and not call.result:
+        master.connection.close()
+        if not select.select([master.listener], [], [], 1)[0]:
+            break
+        master.greet()
+        dials += 1
+    within(dials, 2, 20, "dials")  # after 10, 20, 40, 80, 100, 100 ... ms, of 0.8 s
+    words = call.wait(rc=UPDATE_FAILED)["words"]
+    check("no master came back within" in words, words)
+    master.close()
+
+
+def test_master_repeats_an_invalid_message(run):
+    """The next message of the master's session cannot be decoded: the member ends at the second one, and says why."""
+    master, peer = admitted_alone(run)
+    call = peer.start("update")
+    master.hear(wire.VOTE)
+    master.say(wire.ROUND, b"\xff" * 10)
+    harness.poll(master.connection.is_closed, "the peer to close the connection")
+    check(call.result is None, f"after the first one: {call.result}")
+    master.greet()
+    master.sent -= 1
+    master.say(wire.ROUND, b"\xff" * 10)
+    reason = master.hear(wire.LEAVE)[4:].decode()
+    check("the master sent an invalid message for the second time: round.kind is 255" in reason, reason)
+    equal(call.wait(rc=UPDATE_FAILED)["words"], reason, "words of the call")
+    master.close()
 
 
 class Liar:

@@ -229,8 +229,7 @@ void sim_master_readable(struct sim *sim, struct sim_master *master, struct sim_
         if (got == 0)
             break;
         event.kind = got > 0 ? PCCL_MASTER_RECEIVED : PCCL_MASTER_GARBAGE;
-        event.arrived_whole = got == -2;
-        event.frame = &frame;
+        event.frame = got == -1 ? NULL : &frame;
         event.msg = &msg;
         event.reason = &reason;
         event.pass = conn->hosts[0];

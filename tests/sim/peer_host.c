@@ -373,7 +373,7 @@ static void control_readable(struct sim *sim, struct sim_peer *peer, struct sim_
             return;
         }
         event.kind = got > 0 ? PCCL_PEER_MASTER_RECEIVED : PCCL_PEER_MASTER_GARBAGE;
-        event.frame = &frame;
+        event.frame = got == -1 ? NULL : &frame;
         event.msg = &msg;
         event.reason = &reason;
         if (sim->trace && got > 0 && frame.type != PCCL_MSG_heartbeat) {
@@ -412,6 +412,7 @@ static void on_dial_master(void *context)
 {
     struct sim_peer *peer = context;
     PCCL_ASSERT(peer->control == NULL);
+    peer->master_dials++;
     peer->control = sim_dial(peer->process.sim, &peer->process, SIM_ROLE_CONTROL, SIM_CONTROL, 0, SIM_MASTER_PORT);
     peer->control_up = false;
 }

@@ -1,7 +1,8 @@
 /* Scenarios of members that lie: whichever member it is, the others go on. */
+#include "master/output.h"
+#include "master/roster.h"
 #include "peer/members.h"
 #include "scenarios.h"
-#include "master/roster.h"
 #include "wire/subgroup.h"
 
 #include <string.h>
@@ -714,26 +715,75 @@ void scenario_invalid_messages(struct sim *sim)
     }
 }
 
-/* The master removes the sender at once: it would send the message again over every connection. */
+/*
+ * A member sends the master an invalid message. The connection ends. If the message is the next one of the session, the
+ * master refuses to resume it; otherwise the second one ends the membership. The sender receives the reason.
+ */
 void scenario_invalid_message_to_master(struct sim *sim)
 {
-    struct pccl_msg done = {.type = PCCL_MSG_done,
-                            .as.done = {.instance = {.tag = 1}, .descriptor = {.datatype = 99}, .tiny = 1}};
+    struct pccl_msg lost = {.type = PCCL_MSG_link_lost, .as.link_lost = {.how = 99}};
+    scenario_cluster(sim, p, 4, 1);
+    lost.as.link_lost.peer = p[0]->id;
+    for (uint32_t i = 2; i < 4; i++) {
+        const struct pccl_text *last = pccl_peer_last_reason(p[i]->machine);
+        struct pccl_peer_op *op = scenario_tiny(sim, p[0], i, 1);
+        uint32_t dials = p[i]->master_dials;
+        scenario_lie(sim, p[i]);
+        scenario_run_ms(sim, 50);
+        if (i == 2) {
+            scenario_forge(sim, p[i], &lost);
+        } else {
+            scenario_say(sim, p[i]->control, &lost, 0);
+            WAIT(sim, 100, p[i]->master_dials > dials && p[i]->machine->greeted);
+            MUST(sim, scenario_departures(sim) == 1);
+            scenario_say(sim, p[i]->control, &lost, 0);
+        }
+        WAIT(sim, 500, p[i]->machine->state == PCCL_PEER_OVER && scenario_is_decided(op));
+        MUST(sim, strstr(last->bytes, i == 2 ? "its next message is invalid: " : "for the second time: ") != NULL);
+        MUST(sim, strstr(last->bytes, "link_lost.how is 99") != NULL);
+        MUST(sim, strstr(op->reason.bytes, "link_lost.how is 99") != NULL);
+        MUST(sim, scenario_take(sim, p[0], op) == PCCL_CLASS_PEER_LOST);
+        MUST(sim, p[i]->master_dials <= dials + 2 && scenario_departures(sim) == i - 1); /* a goodbye may be lost */
+    }
+    scenario_commit_all(sim, p, 2, 9, 1);
+}
+
+/* The master's next message is invalid: the peer ends at the second one, and the master receives the reason. */
+void scenario_invalid_message_of_master(struct sim *sim)
+{
+    struct pccl_verdict verdict = {.class = 99};
+    struct pccl_msg verdicts = {.type = PCCL_MSG_verdicts, .as.verdicts = {.verdicts = &verdict, .verdicts_count = 1}};
     scenario_cluster(sim, p, 3, 1);
-    done.as.done.view = p[2]->machine->view;
-    struct pccl_msg hello = scenario_hello_of(p[2], p[2]->machine->boot);
-    hello.as.hello.run_key = p[2]->machine->run_key;
-    hello.as.hello.received = p[2]->machine->session.received;
+    verdict.peer = p[1]->id;
+    p[2]->end_checked = true; /* the master is at fault */
     scenario_lie(sim, p[2]);
-    sim_process_stop(sim, &p[2]->process, sim->now + 3 * SIM_S);
+    uint32_t dials = p[2]->master_dials;
     struct pccl_peer_op *op = scenario_tiny(sim, p[0], 1, 1);
-    struct sim_conn *conn = scenario_dial_master(sim);
-    scenario_say(sim, conn, &hello, 0);
-    scenario_say(sim, conn, &done, p[2]->machine->session.sent + 1);
-    WAIT(sim, 500, scenario_is_decided(op));
-    MUST(sim, strstr(op->reason.bytes, "descriptor.datatype is 99") != NULL);
+    pccl_master_send(sim->master->machine, pccl_master_find(sim->master->machine, &p[2]->id), &verdicts, 0);
+    WAIT(sim, 500, p[2]->machine->state == PCCL_PEER_OVER && scenario_is_decided(op));
+    MUST(sim, p[2]->master_dials == dials + 1 && pccl_peer_why_over(p[2]->machine) == PCCL_MASTER_LOST);
+    MUST(sim, strstr(pccl_peer_last_reason(p[2]->machine)->bytes, "verdict.class is 99") != NULL);
+    MUST(sim, strstr(op->reason.bytes, "verdict.class is 99") != NULL);
     MUST(sim, scenario_take(sim, p[0], op) == PCCL_CLASS_PEER_LOST && scenario_departures(sim) == 1);
     scenario_commit_all(sim, p, 2, 2, 1);
+}
+
+/* A master greets a member each time and cannot go on: the pauses grow as if it had not greeted, and the member ends.
+ */
+void scenario_greetings_alone(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    uint32_t dials = p[1]->master_dials, most = p[1]->config.master_lost_ms / p[1]->config.dial_max_ms + 20;
+    uint64_t began = sim->now, patience = p[1]->config.master_lost_ms * SIM_MS;
+    scenario_lie(sim, p[1]);
+    while (p[1]->machine->state != PCCL_PEER_OVER && sim->now < began + 2 * patience &&
+           p[1]->master_dials < dials + 2 * most) {
+        if (p[1]->machine->greeted)
+            sim_conn_reset(sim, p[1]->control);
+        scenario_run_ms(sim, 1);
+    }
+    MUST(sim, p[1]->machine->state == PCCL_PEER_OVER && p[1]->master_dials < dials + most);
+    MUST(sim, strstr(pccl_peer_last_reason(p[1]->machine)->bytes, "no master came back within ") != NULL);
 }
 
 /* A launch that no message can carry is refused and not numbered. */

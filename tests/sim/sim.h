@@ -387,8 +387,8 @@ struct sim_peer {
     struct sim_conn *control;
     struct sim_link links[SIM_LINKS_MAX];
     bool control_up;
-    uint32_t dials;             /* that its machine has asked for */
-    bool attributes_may_change; /* the checkers' */
+    uint32_t dials, master_dials; /* of links, and of the master, that its machine has asked for */
+    bool attributes_may_change;   /* the checkers' */
     bool was_connected, end_checked, state_judged;
     bool lies; /* breaks the protocol, so it is rightly removed */
     struct sim_app app;
