@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/limits.h"
-#include "wire/wire.h"
+#include "wire/digest.h"
 
 static const char introduction[] =
     "# The wire\n"
@@ -39,10 +39,21 @@ static const char introduction[] =
     "- A body is malformed when a field is missing, bytes follow the last one, a length is over its cap,\n"
     "  a value is outside its range, a required id is zero, or a text is not printable UTF-8. Each\n"
     "  message has exactly one encoding.\n"
-    "- After a release type numbers are not reused nor fields reordered, and its first changed message is a new\n"
-    "  protocol version. Frozen for all versions are the frame header, the first three fields of `hello` (magic,\n"
-    "  version, capabilities) and of `link_hello`, and `refused`: so a peer of any version can be told\n"
-    "  why it is refused.\n"
+    "- After a release type numbers are not reused nor fields reordered. Each landing that changes a message raises\n"
+    "  the protocol version.\n"
+    "- Frozen for all versions are the frame header, the numbers of `hello`, `hello_ok`, `refused` and `link_hello`,\n"
+    "  the beginning of the greetings (`magic` of `hello` and `link_hello`, and `build`), and all of `refused`. So "
+    "any\n"
+    "  two builds can tell each other why they do not connect. Before version 9 a greeting had only `magic` and the\n"
+    "  version in that place.\n"
+    "- The digest of this page's schema is `%s`. It is 64-bit FNV-1a over numbers of eight bytes\n"
+    "  each, the lowest byte first. For each message, by its number: the number and its layout. For each enumeration,\n"
+    "  in the order of this page: how many values it has, and the values. A layout is how many fields it has and, for\n"
+    "  each field, its kind (0 to 10: u8, u16, u32, u64, id, secret, address, bytes, text, struct, list), its cap (of\n"
+    "  bytes, text and lists, else 0), its least and its greatest valid value (of other kinds than integers 0, or 1\n"
+    "  if it must not be zero, and 2^64 - 1), and the layout of its struct or of one item. An item that is an id is a\n"
+    "  layout of one field, which is not zero, and an item that is an address one of one address. The digest itself\n"
+    "  counts as a field without a range.\n"
     "\n"
     "## Kinds of fields\n"
     "\n"
@@ -105,6 +116,12 @@ static void print_limits(const struct pccl_wire_field *field)
     }
 }
 
+/* The digest cannot be in the table that it covers. */
+static bool is_own_digest(const struct pccl_wire_layout *layout, const struct pccl_wire_field *field)
+{
+    return strcmp(layout->name, "build") == 0 && strcmp(field->name, "digest") == 0;
+}
+
 static void print_fields(const struct pccl_wire_layout *layout)
 {
     printf("\n| field | kind | valid |\n|---|---|---|\n");
@@ -112,7 +129,10 @@ static void print_fields(const struct pccl_wire_layout *layout)
         printf("| %s | ", layout->fields[i].name);
         print_kind(&layout->fields[i]);
         printf(" | ");
-        print_limits(&layout->fields[i]);
+        if (is_own_digest(layout, &layout->fields[i]))
+            printf("0x%016" PRIx64, pccl_wire_digest());
+        else
+            print_limits(&layout->fields[i]);
         printf(" |\n");
     }
     printf("\n");
@@ -129,8 +149,10 @@ static void print_enumerations(void)
 
 int main(void)
 {
+    char digest[20];
+    (void)snprintf(digest, sizeof digest, "0x%016" PRIx64, pccl_wire_digest());
     printf(introduction, PCCL_PROTOCOL_VERSION, (unsigned)PCCL_FRAME_HEADER_BYTES, (unsigned)PCCL_FRAME_HELLO_MAX,
-           (unsigned)PCCL_FRAME_BODY_MAX);
+           (unsigned)PCCL_FRAME_BODY_MAX, digest);
     printf("## Structs\n\n");
     const struct pccl_wire_layout *layout;
     for (uint32_t i = 0; (layout = pccl_wire_struct_layout(i)) != NULL; i++) {

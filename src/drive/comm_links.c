@@ -282,16 +282,8 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
 {
     struct pccl_communicator *comm = connection->owner;
     struct pccl_msg msg;
-    struct pccl_text reason;
-    bool understood =
-        pccl_wire_decode(frame->type, frame->body, frame->length, comm->scratch, &msg, &reason) == PCCL_OK;
-    if (understood && msg.type == PCCL_MSG_link_hello) {
+    if (pccl_handshake_is_understood(connection, frame, comm->scratch, &msg, PCCL_COMMUNICATOR_LINGER_MS))
         greet(comm, connection, &msg.as.link_hello);
-        return;
-    }
-    if (understood)
-        pccl_text_format(&reason, "a link begins with link_hello, not %s", pccl_wire_name(msg.type));
-    pccl_handshake_refuse_unknown(connection, frame, &reason, PCCL_COMMUNICATOR_LINGER_MS);
 }
 
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)

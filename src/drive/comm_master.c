@@ -3,8 +3,10 @@
 #include "drive/comm_wait.h"
 #include "drive/communicator.h"
 #include "log/logger.h"
+#include "net/build.h"
 #include "net/heap.h"
 #include "net/socket.h"
+#include "wire/greeting.h"
 
 #include <string.h>
 
@@ -47,11 +49,17 @@ void pccl_comm_effect_accept_master(void *context)
 
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
 {
+    static const struct pccl_sides sides = {.here = "this peer", .there = "the master"};
     struct pccl_communicator *comm = connection->owner;
     struct pccl_msg msg;
     struct pccl_text reason;
     if (connection != comm->master.connection)
         return;
+    if (pccl_greeting_is_foreign(pccl_build_own(), &sides, frame, &reason)) {
+        pccl_comm_step(
+            comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_GARBAGE, .reason = &reason, .other_build = true});
+        return;
+    }
     if (pccl_wire_decode(frame->type, frame->body, frame->length, comm->scratch, &msg, &reason) == PCCL_OK) {
         if (msg.type == PCCL_MSG_hello_ok && comm->keys)
             pccl_keys_set_open_links(comm->keys, msg.as.hello_ok.open_links);

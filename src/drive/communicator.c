@@ -17,6 +17,7 @@
 #include "drive/comm_op.h"
 #include "drive/random.h"
 #include "log/logger.h"
+#include "net/build.h"
 #include "net/guard.h"
 #include "net/heap.h"
 #include "net/interfaces.h"
@@ -327,6 +328,7 @@ static enum pccl_status configure(const struct pccl_communicator *comm, struct p
         pccl_text_format(reason, "the system provides no entropy");
         return PCCL_SYSTEM;
     }
+    config->build = *pccl_build_own();
     config->hash_seed = comm->hash_seed;
     config->group = params->peer_group;
     config->port = comm->listener.port;

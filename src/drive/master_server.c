@@ -10,6 +10,7 @@
 #include "drive/report_file.h"
 #include "drive/random.h"
 #include "drive/searches.h"
+#include "net/build.h"
 #include "net/clock.h"
 #include "net/dialer.h"
 #include "net/guard.h"
@@ -18,6 +19,7 @@
 #include "net/reactor.h"
 #include "net/socket.h"
 #include "net/thread.h"
+#include "wire/greeting.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -130,13 +132,13 @@ static void on_accepted(void *owner, struct pccl_connection *connection)
 }
 
 static void step_garbage(struct pccl_master_server *server, const struct pccl_connection *connection,
-                         const struct pccl_frame *frame, bool other_version, const struct pccl_text *reason)
+                         const struct pccl_frame *frame, bool other_build, const struct pccl_text *reason)
 {
     step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_GARBAGE,
                                              .conn = connection->id,
                                              .reason = reason,
                                              .frame = frame,
-                                             .other_version = other_version});
+                                             .other_build = other_build});
 }
 
 static void refuse_for_lack_of_descriptors(void *owner, struct pccl_connection *connection)
@@ -209,16 +211,15 @@ static bool is_fit(struct pccl_master_server *server, struct pccl_connection *co
 
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
 {
+    static const struct pccl_sides sides = {.here = "this master", .there = "the peer"};
     struct pccl_master_server *server = connection->owner;
     struct pccl_msg msg;
     struct pccl_text reason;
     uint32_t pass;
-    if (pccl_wire_decode(frame->type, frame->body, frame->length, server->scratch, &msg, &reason) != PCCL_OK) {
-        uint32_t version;
-        bool other_version = frame->type == PCCL_MSG_hello &&
-                             pccl_wire_peek_hello(frame->body, frame->length, &version) &&
-                             version != PCCL_PROTOCOL_VERSION;
-        step_garbage(server, connection, frame, other_version, &reason);
+    bool other_build = pccl_greeting_is_foreign(&server->config.build, &sides, frame, &reason);
+    if (other_build ||
+        pccl_wire_decode(frame->type, frame->body, frame->length, server->scratch, &msg, &reason) != PCCL_OK) {
+        step_garbage(server, connection, frame, other_build, &reason);
         return;
     }
     if (!can_keep(server, connection) && is_newcomer(&msg)) {
@@ -783,6 +784,7 @@ static enum pccl_status start(struct pccl_master_server *server, struct pccl_tex
     bound.context = server;
     if (server->report_files.path[0])
         bound.report = effect_topology_report;
+    server->config.build = *pccl_build_own();
     if (!pccl_random_u64(&server->config.boot) || !pccl_random_u64(&server->config.seed) ||
         !pccl_random_u64(&server->config.hash_seed) || !pccl_random_id(&server->config.secret)) {
         pccl_text_format(reason, "the system provides no entropy");

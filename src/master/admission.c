@@ -147,7 +147,7 @@ static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struc
         pccl_master_probe(m, remote); /* its address may have changed */
     m->effects.accept(m->effects.context, conn);
     struct pccl_msg msg = {.type = PCCL_MSG_hello_ok,
-                           .as.hello_ok = {.version = PCCL_PROTOCOL_VERSION,
+                           .as.hello_ok = {.build = m->config.build,
                                            .lineage = m->lineage,
                                            .boot = m->config.boot,
                                            .mode = (uint8_t)mode,
@@ -318,10 +318,6 @@ void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *
         return;
     }
     const struct pccl_msg_hello *hello = &event->msg->as.hello;
-    if (hello->version != PCCL_PROTOCOL_VERSION) {
-        turn_away(m, stranger, PCCL_REFUSAL_VERSION, "this master speaks another protocol version");
-        return;
-    }
     stranger->pass = event->pass;
     struct pccl_remote *known = pccl_master_find(m, &hello->peer);
     if (event->unfit != NULL)

@@ -428,7 +428,7 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
         pccl_master_log(m, PCCL_LOG_INFO,
                         &(struct pccl_log_fields){.reason = event->reason->bytes, .cause = PCCL_LOG_CAUSE_REFUSED},
                         "refused %s: %s", pccl_address_str(&stranger->address), event->reason->bytes);
-        pccl_master_refuse(m, event->conn, event->other_version ? PCCL_REFUSAL_VERSION : PCCL_REFUSAL_MALFORMED,
+        pccl_master_refuse(m, event->conn, event->other_build ? PCCL_REFUSAL_VERSION : PCCL_REFUSAL_MALFORMED,
                            event->reason->bytes);
         pccl_master_drop_stranger(m, stranger);
         m->effects.close(m->effects.context, event->conn);

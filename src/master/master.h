@@ -40,6 +40,7 @@ struct pccl_master_config {
     uint32_t slow_peer_floor;           /* ... and so many members of their group remain */
     uint32_t tiny_bytes_max;            /* operations up to this size go through the master; <= PCCL_TINY_BYTES_MAX */
     bool open_links;                    /* links are encrypted for their handshake only */
+    struct pccl_build build;            /* whose wire it speaks */
     uint64_t boot;                      /* random, not 0 */
     uint64_t seed;                      /* for random choices that need not be secret */
     uint64_t hash_seed;                 /* random: so that nobody can choose keys that collide in a table */
@@ -47,8 +48,8 @@ struct pccl_master_config {
     const struct pccl_kernels *kernels; /* fold small operations */
 };
 /*
- * The defaults, with the scalar kernels. boot, seed, hash_seed and secret are 0, for the driver to
- * fill in.
+ * The defaults, with the scalar kernels. build, boot, seed, hash_seed and secret are 0, for the
+ * driver to fill in.
  */
 struct pccl_master_config pccl_master_defaults(void);
 
@@ -88,7 +89,7 @@ struct pccl_master_event {
     const struct pccl_text *reason; /* GARBAGE */
     uint32_t pass;                  /* RECEIVED: of the sender's token (core/book.h); REVOKED; 0: none */
     const struct pccl_text *unfit;  /* RECEIVED, a hello: why its token does not let it in; NULL: it does */
-    bool other_version;             /* GARBAGE: a hello of another protocol version */
+    bool other_build;               /* GARBAGE: a hello of another build, as `reason` says in full */
     struct pccl_id peer;            /* PROBED, COMMAND */
     enum pccl_master_command command;
     struct pccl_master_answer *said; /* COMMAND: filled in */

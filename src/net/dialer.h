@@ -21,7 +21,7 @@ struct pccl_dial {
     bool offers_pipe;               /* at the local socket, where nothing is encrypted */
     uint32_t stagger_ms;
     uint32_t timeout_ms;                     /* for each address, including the answer to the hello */
-    const struct pccl_msg_link_hello *hello; /* copied; magic and version are ours; NULL: a connection is enough */
+    const struct pccl_msg_link_hello *hello; /* copied; magic and build are ours; NULL: a connection is enough */
     const struct pccl_keys *keys; /* not copied; NULL: in the clear. Without a hello it is a master that is dialed */
     bool *declined;               /* if not NULL, set when the intended peer has answered and refused */
     /*

@@ -1,10 +1,13 @@
 #include "net/handshake.h"
 
+#include "net/build.h"
+#include "wire/greeting.h"
+
 size_t pccl_handshake_hello(const struct pccl_msg_link_hello *hello, uint8_t *bytes)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_link_hello, .as.link_hello = *hello};
     msg.as.link_hello.magic = PCCL_PROTOCOL_MAGIC;
-    msg.as.link_hello.version = PCCL_PROTOCOL_VERSION;
+    msg.as.link_hello.build = *pccl_build_own();
     size_t length = pccl_frame_size(&msg);
     PCCL_ASSERT(length <= PCCL_HANDSHAKE_HELLO_MAX);
     pccl_frame_encode(&msg, 0, 0, bytes);
@@ -54,17 +57,19 @@ void pccl_handshake_refuse(struct pccl_connection *connection, enum pccl_refusal
     pccl_connection_close(connection, linger_ms);
 }
 
-void pccl_handshake_refuse_unknown(struct pccl_connection *connection, const struct pccl_frame *frame,
-                                   const struct pccl_text *reason, uint32_t linger_ms)
+bool pccl_handshake_is_understood(struct pccl_connection *connection, const struct pccl_frame *frame,
+                                  struct pccl_wire_scratch *scratch, struct pccl_msg *msg, uint32_t linger_ms)
 {
-    uint32_t version;
-    struct pccl_text message = *reason;
+    static const struct pccl_sides sides = {.here = "this peer", .there = "the caller"};
+    struct pccl_text reason;
     enum pccl_refusal code = PCCL_REFUSAL_MALFORMED;
-    if (frame->type == PCCL_MSG_link_hello && pccl_wire_peek_hello(frame->body, frame->length, &version) &&
-        version != PCCL_PROTOCOL_VERSION) {
+    if (pccl_greeting_is_foreign(pccl_build_own(), &sides, frame, &reason)) {
         code = PCCL_REFUSAL_VERSION;
-        pccl_text_format(&message, "this peer speaks protocol version %u, the caller %u", PCCL_PROTOCOL_VERSION,
-                         version);
+    } else if (pccl_wire_decode(frame->type, frame->body, frame->length, scratch, msg, &reason) == PCCL_OK) {
+        if (msg->type == PCCL_MSG_link_hello)
+            return true;
+        pccl_text_format(&reason, "a link begins with link_hello, not %s", pccl_wire_name(msg->type));
     }
-    pccl_handshake_refuse(connection, code, &message, linger_ms);
+    pccl_handshake_refuse(connection, code, &reason, linger_ms);
+    return false;
 }

@@ -13,7 +13,7 @@ enum { PCCL_HANDSHAKE_HELLO_MAX = 512 /* bytes, more than any hello needs */ };
 /* ---- the side that dials ---- */
 
 /*
- * Writes the frame, with our magic and version, to PCCL_HANDSHAKE_HELLO_MAX bytes. Returns its
+ * Writes the frame, with our magic and build, to PCCL_HANDSHAKE_HELLO_MAX bytes. Returns its
  * length.
  */
 size_t pccl_handshake_hello(const struct pccl_msg_link_hello *hello, uint8_t *bytes);
@@ -30,8 +30,9 @@ void pccl_handshake_welcome(struct pccl_connection *connection, const struct pcc
 /* Sends the refusal and closes the connection. */
 void pccl_handshake_refuse(struct pccl_connection *connection, enum pccl_refusal code, const struct pccl_text *reason,
                            uint32_t linger_ms);
-/* The same for a first frame that is not a link_hello that we understand, for this reason. */
-void pccl_handshake_refuse_unknown(struct pccl_connection *connection, const struct pccl_frame *frame,
-                                   const struct pccl_text *reason, uint32_t linger_ms);
+/* Decodes the first frame. Returns false if it is no link_hello of this build's protocol, and then has refused it. */
+PCCL_MUST_CHECK bool pccl_handshake_is_understood(struct pccl_connection *connection, const struct pccl_frame *frame,
+                                                  struct pccl_wire_scratch *scratch, struct pccl_msg *msg,
+                                                  uint32_t linger_ms);
 
 #endif

@@ -15,6 +15,7 @@
 #include "peer/view.h"
 #include "peer/sight.h"
 #include "peer/where.h"
+#include "wire/greeting.h"
 
 #include <string.h>
 
@@ -52,7 +53,7 @@ void pccl_peer_master_up(struct pccl_peer *p)
         name_length++;
     struct pccl_msg msg = {.type = PCCL_MSG_hello,
                            .as.hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                        .version = PCCL_PROTOCOL_VERSION,
+                                        .build = p->config.build,
                                         .boot = p->boot,
                                         .peer = p->config.id,
                                         .token = p->config.token,
@@ -203,21 +204,50 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
     p->state = PCCL_PEER_PENDING;
 }
 
+/* The master is away for a reason that passes: closes the connection and dials again, as after any other break. */
+static void be_lost(struct pccl_peer *p, const struct pccl_text *reason)
+{
+    p->effects.close_master(p->effects.context);
+    pccl_peer_master_down(p, reason);
+}
+
+/* A member waits for the right master to return in place of one of another build. The log has each reason once. */
+static void meet_another_build(struct pccl_peer *p, const struct pccl_text *reason)
+{
+    if (p->state != PCCL_PEER_MEMBER) {
+        pccl_peer_give_up(p, PCCL_VERSION, "%s", reason->bytes);
+        return;
+    }
+    if (p->why_lost.length != reason->length || memcmp(p->why_lost.bytes, reason->bytes, reason->length) != 0)
+        pccl_peer_log(p, PCCL_LOG_WARN, "%s; dialing until the master of this run is back", reason->bytes);
+    be_lost(p, reason);
+}
+
+/* Before PCCL_GREETING_SINCE a refusal names one side at most. */
+static void refused_for_version(struct pccl_peer *p, const struct pccl_msg_refused *refused,
+                                const struct pccl_text *words)
+{
+    static const struct pccl_sides sides = {.here = "this peer", .there = "the master"};
+    struct pccl_text reason = *words;
+    if (refused->version < PCCL_GREETING_SINCE)
+        pccl_build_describe_difference(&reason, &p->config.build, &(struct pccl_build){.version = refused->version},
+                                       &sides);
+    pccl_text_format(&reason, "the master refused this peer: %s", reason.bytes);
+    meet_another_build(p, &reason);
+}
+
 /*
  * The master mostly says FULL to a connection whose hello it has not read, because descriptors are
- * short or the hello came late. That passes, so a peer that was accepted before dials again, as
- * after any other break.
+ * short or the hello came late. That passes.
  */
 static void refused(struct pccl_peer *p, const struct pccl_msg_refused *refused)
 {
     struct pccl_text reason;
     pccl_peer_take_reason(p, &reason, &refused->reason);
     if (refused->code == PCCL_REFUSAL_FULL && p->boot != 0) {
-        p->effects.close_master(p->effects.context);
-        pccl_peer_master_down(p, &reason);
+        be_lost(p, &reason);
     } else if (refused->code == PCCL_REFUSAL_VERSION) {
-        pccl_peer_give_up(p, PCCL_VERSION, "the master speaks protocol version %u, this peer %u: %s", refused->version,
-                          PCCL_PROTOCOL_VERSION, reason.bytes);
+        refused_for_version(p, refused, &reason);
     } else if (refused->code == PCCL_REFUSAL_GONE) {
         pccl_peer_give_up(p, PCCL_EXPELLED, "%s", reason.bytes);
     } else {
@@ -321,8 +351,8 @@ void pccl_peer_master_received(struct pccl_peer *p, const struct pccl_frame *fra
  */
 void pccl_peer_master_garbage(struct pccl_peer *p, const struct pccl_peer_event *event)
 {
-    if (event->other_version) {
-        pccl_peer_give_up(p, PCCL_VERSION, "the master speaks another protocol version: %s", event->reason->bytes);
+    if (event->other_build) {
+        meet_another_build(p, event->reason);
         return;
     }
     if (p->state == PCCL_PEER_CONNECTING) {
@@ -339,6 +369,5 @@ void pccl_peer_master_garbage(struct pccl_peer *p, const struct pccl_peer_event 
         p->undecodable = true;
         pccl_peer_log(p, PCCL_LOG_WARN, "the master sent an invalid message: %s", event->reason->bytes);
     }
-    p->effects.close_master(p->effects.context);
-    pccl_peer_master_down(p, event->reason);
+    be_lost(p, event->reason);
 }

@@ -234,7 +234,7 @@ struct pccl_peer_event {
     enum pccl_link_end how; /* LINK_DOWN; 0: this host lacks what dialing takes */
     bool incoming;          /* LINK_UP, LINK_DOWN */
     bool purposely;         /* LINK_DOWN: the other side said link_bye */
-    bool other_version;     /* MASTER_GARBAGE: an answer of another protocol version */
+    bool other_build;       /* MASTER_GARBAGE: an answer of another build, as `reason` says in full */
     bool blocked;           /* OP_AWAIT */
     struct pccl_msg_training training; /* TRAINING */
     bool complete;                     /* SYNC_DONE */

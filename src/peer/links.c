@@ -429,10 +429,7 @@ enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pc
                                       enum pccl_refusal *refusal, struct pccl_text *reason)
 {
     *refusal = PCCL_REFUSAL_LINEAGE;
-    if (hello->version != PCCL_PROTOCOL_VERSION) {
-        *refusal = PCCL_REFUSAL_VERSION;
-        pccl_text_format(reason, "this peer speaks protocol version %u", PCCL_PROTOCOL_VERSION);
-    } else if (!pccl_id_equal(&hello->to, &p->config.id)) {
+    if (!pccl_id_equal(&hello->to, &p->config.id)) {
         *refusal = PCCL_REFUSAL_IDENTITY;
         pccl_text_format(reason, "this is peer %s", pccl_id_str(&p->config.id));
     } else if (!is_in_run(p, &hello->lineage)) {

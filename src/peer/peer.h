@@ -14,7 +14,8 @@
 #include "peer/event.h"
 
 struct pccl_peer_config {
-    struct pccl_id id, token, link_key; /* random, from the driver */
+    struct pccl_build build;            /* whose wire it speaks; from the driver, as the next ones */
+    struct pccl_id id, token, link_key; /* random */
     uint64_t hash_seed;                 /* random, too: for tables whose keys others choose */
     uint32_t group;
     uint16_t port; /* the listening port */

@@ -4,9 +4,11 @@
  * all made from it.
  *
  * After a release ids are not reused and fields keep their order. Each landing that changes a message raises
- * PCCL_PROTOCOL_VERSION.
- * The first three fields of HELLO and LINK_HELLO, REFUSED, and the frame header are frozen for all
- * versions, so that a peer of any version can be told why it is refused.
+ * PCCL_PROTOCOL_VERSION. Builds of one version with different tables refuse each other by their digest
+ * (wire/digest.h).
+ * Frozen for all versions are the frame header, the ids of HELLO, HELLO_OK, REFUSED and LINK_HELLO, the beginning of
+ * the greetings (the magic of HELLO and LINK_HELLO, and the struct build), and all of REFUSED: so any two builds can
+ * tell each other why they do not connect (unit/greeting has their bytes).
  *
  * F(kind, name, type, cap): kind is U8 U16 U32 U64 ID SECRET ADDRESS BYTES TEXT STRUCT LIST; type
  * is the struct's name for STRUCT and LIST; cap bounds the bytes of BYTES and TEXT and the items of
@@ -23,6 +25,14 @@
 #define PCCL_PROTOCOL_MAGIC UINT64_C(0x31306c636370ab89) /* in every hello */
 
 /* ---- structs inside messages ---- */
+
+#define PCCL_FIELDS_build(F) /* the sender of a greeting; frozen */                                                    \
+    F(U32, version, PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION)                                                      \
+    F(U64, digest, , )       /* of this schema: wire/digest.h */                                                       \
+    F(U64, capabilities, , ) /* reserved: 0, and ignored */                                                            \
+    F(U32, release, , )      /* major * 10000 + minor * 100 + patch */                                                 \
+    F(U64, commit, , )       /* the first 16 hexadecimal digits of its name; 0: unknown */                             \
+    F(U64, committed, , )    /* when, UTC, in decimal digits: YYYYMMDDhhmmss; 0: unknown */
 
 #define PCCL_FIELDS_epoch(F) /* (inc, number), compared in that order */                                               \
     F(U32, inc, , )                                                                                                    \
@@ -146,6 +156,7 @@
     F(TEXT, action, , PCCL_VERDICT_TEXT_MAX) /* what was done, or will be */
 
 #define PCCL_WIRE_STRUCTS(X)                                                                                           \
+    X(build)                                                                                                           \
     X(epoch)                                                                                                           \
     X(member)                                                                                                          \
     X(named)                                                                                                           \
@@ -159,8 +170,7 @@
 
 #define PCCL_FIELDS_hello(F)                                                                                           \
     F(U64, magic, PCCL_PROTOCOL_MAGIC, PCCL_PROTOCOL_MAGIC)                                                            \
-    F(U32, version, PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION)                                                      \
-    F(U64, capabilities, , )                                                                                           \
+    F(STRUCT, build, build, )                                                                                          \
     F(SECRET, run_key, , ) /* of the run of which it is a member; zero: a newcomer */                                  \
     F(U64, boot, , )       /* of the master that it spoke with last; 0: none */                                        \
     F(ID, peer, 1, )                                                                                                   \
@@ -175,8 +185,7 @@
     F(U8, named, 0, 1)                        /* 1: the name was chosen, and stays after a restart */
 
 #define PCCL_FIELDS_hello_ok(F)                                                                                        \
-    F(U32, version, PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION)                                                      \
-    F(U64, capabilities, , )                                                                                           \
+    F(STRUCT, build, build, )                                                                                          \
     F(ID, lineage, , )                                                                                                 \
     F(U64, boot, , )                                                                                                   \
     F(U8, mode, PCCL_HELLO_NEW, PCCL_HELLO_RESUME) /* enum pccl_hello_mode */                                          \
@@ -448,8 +457,7 @@
 
 #define PCCL_FIELDS_link_hello(F) /* first frame on a peer's port */                                                   \
     F(U64, magic, PCCL_PROTOCOL_MAGIC, PCCL_PROTOCOL_MAGIC)                                                            \
-    F(U32, version, PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION)                                                      \
-    F(U64, capabilities, , )                                                                                           \
+    F(STRUCT, build, build, )                                                                                          \
     F(ID, lineage, , )                                                                                                 \
     F(ID, from, , )                                                                                                    \
     F(ID, to, 1, )                                 /* the peer that the caller wants to reach */                       \
@@ -578,7 +586,7 @@
 enum pccl_hello_mode { PCCL_ENUM_hello_mode(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_refusal(V)                                                                                           \
-    V(REFUSAL_VERSION, 1, "another protocol version")                                                                  \
+    V(REFUSAL_VERSION, 1, "another protocol version, or another schema")                                               \
     V(REFUSAL_MALFORMED, 2, "malformed, or not allowed here")                                                          \
     V(REFUSAL_FULL, 3, "a limit is reached")                                                                           \
     V(REFUSAL_LINEAGE, 4, "another run, or a run that is over")                                                        \

@@ -371,11 +371,3 @@ enum pccl_status pccl_wire_check_descriptor(const struct pccl_descriptor *descri
         pccl_text_format(reason, "%s", broken);
     return broken == NULL ? PCCL_OK : PCCL_MALFORMED;
 }
-
-bool pccl_wire_peek_hello(const uint8_t *body, size_t length, uint32_t *version)
-{
-    if (length < 12 || pccl_get(body, 8) != PCCL_PROTOCOL_MAGIC)
-        return false;
-    *version = (uint32_t)pccl_get(body + 8, 4);
-    return true;
-}

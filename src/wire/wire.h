@@ -83,11 +83,6 @@ size_t pccl_wire_encode(const struct pccl_msg *msg, uint8_t *body);
 PCCL_MUST_CHECK enum pccl_status pccl_wire_decode(uint16_t type, const uint8_t *body, size_t length,
                                                   struct pccl_wire_scratch *scratch, struct pccl_msg *msg,
                                                   struct pccl_text *reason);
-/*
- * Reads the frozen prefix of a hello or link_hello of any version. false: it is no hello of this
- * protocol (wrong magic or too short).
- */
-bool pccl_wire_peek_hello(const uint8_t *body, size_t length, uint32_t *version);
 const char *pccl_wire_name(uint16_t type); /* "hello"; "?" when unknown */
 /* One line for logs: "done{instance{group=1 ...} ...}", cut to fit. */
 void pccl_wire_print(const struct pccl_msg *msg, struct pccl_text *text);

@@ -5,6 +5,7 @@
  *   random <type> <seed>      the body of a random valid message of that type
  */
 #include "core/prng.h"
+#include "net/build.h"
 #include "wire/frame.h"
 #include "wire/wire.h"
 
@@ -65,6 +66,8 @@ static void forge_random(uint64_t type, uint64_t seed)
     }
     pccl_prng_seed(&prng, seed);
     pccl_wire_random((uint16_t)type, &prng, &scratch, &msg);
+    if (type == PCCL_MSG_hello)
+        msg.as.hello.build = *pccl_build_own();
     size_t length = pccl_wire_size(&msg);
     uint8_t *body = malloc(length + 1);
     if (body == NULL)

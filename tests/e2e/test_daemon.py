@@ -14,6 +14,7 @@ import shlex
 import signal
 import socket
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -158,7 +159,8 @@ def test_settings_take_effect(run):
         link.send(run.forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity())))
         kind, _, _, body = harness.poll(link.next, "an answer")
         equal(kind, wire.HELLO_OK, "answer")
-        equal([int.from_bytes(body[at : at + 4], "little") for at in (45, 49)], [1234, 321], "silence and heartbeat")
+        at = wire.BUILD + 33  # behind lineage, boot, mode and received
+        equal(struct.unpack_from("<II", body, at), (1234, 321), "silence and heartbeat")
         link.close()
 
 
@@ -250,7 +252,9 @@ def test_words_and_codes(run):
         check(flag in out, f"--help lacks {flag}")
     check("silence_ms" in out and "PCCL_SILENCE_MS" in out, "--help lists no parameters")
     code, out, _ = once(run, "--version")
-    check(code == 0 and re.fullmatch(r"pccl-master \d+\.\d+\.\d+\n", out), f"--version: {code}, {out}")
+    build = rf"\d+\.\d+\.\d+, commit (unknown|[0-9a-f]{{12}} of 20\d\d-\d\d-\d\d) \(protocol {wire.VERSION}, "
+    build += rf"schema {wire.DIGEST:016x}\)"
+    check(code == 0 and re.fullmatch(rf"pccl-master {build}\n", out), f"--version: {code}, {out}")
     code, out, _ = once(run, "--check-config")
     equal((code, out), (0, "pccl-master: the configuration is good\n"), "--check-config")
     for flag in ("--help", "--version", "--print-config", "--check-config"):

@@ -2,6 +2,7 @@
 """
 
 import random
+import re
 import select
 import socket
 import struct
@@ -10,7 +11,7 @@ import threading
 import harness
 import wire
 from harness import INVALID_USAGE, LOST, MASTER_FAILED, SLOW, SUCCESS, TOO_FEW, UPDATE_FAILED
-from harness import check, equal, say, within
+from harness import check, equal, within
 from loops import all_right, in_both_sizes, more_steps, start_loop
 
 HELLO_MS = 3000  # more than a busy machine keeps an honest peer waiting
@@ -85,7 +86,7 @@ def bad_openings(run):
         "a body that is too long": forge.frame(wire.HELLO, hello + b"x"),
         "an unknown type": forge.frame(99, b""),
         "another message": forge.frame(wire.VOTE, wire.vote(0, 0), 1),
-        "a count that is too large": forge.frame(wire.HELLO, hello[:114] + b"\xff" * 30),
+        "a count that is too large": forge.frame(wire.HELLO, hello[: wire.BUILD + 102] + b"\xff" * 30),
         "no identity": forge.frame(wire.HELLO, wire.hello(bytes(16), wire.identity())),
     }
 
@@ -232,21 +233,29 @@ def many_connections(run, count):
 
 @in_both_sizes
 def other_version(run, count):
-    """A peer of another version gets a refusal with a reason from the master and from peers."""
+    """A peer of another version, or of another schema in the same version, gets a refusal from the master and from
+    peers that names both builds and which one to upgrade."""
     peers, loops = start_members(run, count)
     for name, port in doors(run, peers):
-        connection = wire.Connection(port)
-        if name == "master":
-            connection.send(run.forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity(), version=999)))
-        else:
-            body = wire.link_hello(wire.identity(), wire.identity(), wire.identity(), version=999)
-            connection.send(run.forge.frame(wire.LINK_HELLO, body))
-        frame = harness.poll(connection.next, f"the refusal of {name}")
-        equal(frame[0], wire.REFUSED, f"answer of {name}")
-        version, code, words = wire.parse_refused(frame[3])
-        equal((version, code), (wire.VERSION, 1), f"refusal of {name}")
-        check("version" in words, f"words of {name}: {words}")
-        harness.poll(connection.is_closed, f"{name} to close")
+        for other in {"version": 999}, {"digest": 1}:
+            connection = wire.Connection(port)
+            if name == "master":
+                body = wire.hello(wire.identity(), wire.identity(), **other)
+                connection.send(run.forge.frame(wire.HELLO, body))
+            else:
+                body = wire.link_hello(wire.identity(), wire.identity(), wire.identity(), **other)
+                connection.send(run.forge.frame(wire.LINK_HELLO, body))
+            frame = harness.poll(connection.next, f"the refusal of {name}")
+            equal(frame[0], wire.REFUSED, f"answer of {name}")
+            version, code, words = wire.parse_refused(frame[3])
+            equal((version, code), (wire.VERSION, 1), f"refusal of {name}")
+            here, there = ("this master", "the peer") if name == "master" else ("this peer", "the caller")
+            own = rf"{here} is PCCL \d+\.\d+\.\d+, commit .* \(protocol {wire.VERSION}, schema {wire.DIGEST:016x}\), "
+            check(re.match(own, words), words)
+            said = f"protocol {other.get('version', wire.VERSION)}, schema {other.get('digest', wire.DIGEST):016x}"
+            check(f"{there} is PCCL 0.0.1, commit 000000000001 of 2026-01-01 ({said}): " in words, words)
+            check(words.endswith(f": upgrade {here if 'version' in other else there}"), words)
+            harness.poll(connection.is_closed, f"{name} to close")
     undisturbed(loops)
 
 
@@ -291,16 +300,39 @@ def test_master_of_another_version(run):
     answers = [
         run.forge.frame(wire.REFUSED, wire.refused(999, 1, "come back with version 999")),
         run.forge.frame(wire.HELLO_OK, wire.hello_ok(version=999)),
+        run.forge.frame(wire.HELLO_OK, wire.hello_ok(digest=1)),
     ]
     port, thread = fake_master(answers)
     peer = run.peer(call_timeout_ms=60000)
     peer.create(f"127.0.0.1:{port}")
     words = peer.do("connect", rc=harness.VERSION)["words"]
     check("999" in words and "come back with" in words, f"words: {words}")
-    words = peer.do("connect", rc=None)
-    check(words["rc"] != SUCCESS and words["words"], f"result: {words}")
-    say(f"answer of another version: {words['rc']} {words['words']}")
+    for advice in ": upgrade this peer", ": upgrade the master":
+        words = peer.do("connect", rc=harness.VERSION)["words"]
+        check(words.endswith(advice), f"words: {words}")
     thread.join(harness.DEADLINE)
+
+
+def test_master_of_another_version_in_between(run):
+    """A member meets a master of another version in place of its own: it waits, and goes on when its own is back."""
+    master, peer = admitted_alone(run)
+    call = peer.start("update")
+    master.hear(wire.VOTE)
+    for refusal in (wire.VERSION, "another one"), (7, "too old"):
+        master.connection.close()
+        master.connection = wire.Connection(sock=master.listener.accept()[0])
+        master.hear(wire.HELLO)
+        master.say(wire.REFUSED, wire.refused(refusal[0], 1, refusal[1]), False)
+        harness.poll(master.connection.is_closed, "the member to close")
+    check(call.result is None, f"result: {call.result}")
+    master.greet()
+    master.hear(wire.VOTE)
+    master.say(wire.ROUND, struct.pack("<BQB", 0, 0, 0) + wire.epoch(1, 1) + struct.pack("<IIIIQI", 1, 1, 1, 1, 0, 0))
+    call.wait(rc=SUCCESS)
+    logged = [text for _, text in peer.lines if "; dialing until the master of this run is back" in text]
+    check(len(logged) == 2 and "another one" in logged[0], f"log: {logged}")
+    check("the master is PCCL of an unknown release (protocol 7): upgrade the master" in logged[1], f"log: {logged}")
+    master.close()
 
 
 def test_lying_master(run):
@@ -358,7 +390,7 @@ class FakeMaster:
     def admit(self):
         self.connection = wire.Connection(sock=self.listener.accept()[0])
         hello = self.hear(wire.HELLO)
-        self.peer = hello[44:60]
+        self.peer = hello[wire.BUILD + 32 : wire.BUILD + 48]
         self.say(wire.HELLO_OK, wire.hello_ok(), False)
         one = struct.pack("<I", 1)
         members = one + self.peer + struct.pack("<IQ", 0, 1) + bytes(16) + one + self.peer
@@ -487,7 +519,7 @@ class Liar:
         kind, sequence, _, body = frame
         self.received = max(self.received, sequence)
         if kind == wire.HELLO_OK:
-            self.lineage = body[12:28]
+            self.lineage = body[wire.BUILD : wire.BUILD + 16]
         elif kind == wire.WELCOME:
             self.state = "member"
             self.rounds = [struct.unpack_from("<Q", body, 24)[0], struct.unpack_from("<Q", body, 40)[0]]

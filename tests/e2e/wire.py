@@ -16,16 +16,23 @@ LINK_HELLO, LINK_OK, DATA = 64, 65, 68
 MASTER_SAYS = [2, 3, 4] + list(range(32, 41))
 PEER_SAYS = list(range(1, 19))
 HEADER = 32
+PAGE = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "WIRE.md").read_text(encoding="utf-8")
 
 
 def bytes_of(structure):
     """Of a structure of integers, as the page has it."""
-    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "WIRE.md"
-    fields = re.search(rf"^### {structure}\n\n((?:\|.*\n)+)", page.read_text(encoding="utf-8"), re.MULTILINE)[1]
+    fields = re.search(rf"^### {structure}\n\n((?:\|.*\n)+)", PAGE, re.MULTILINE)[1]
     return sum(int(bits) // 8 for bits in re.findall(r"^\| \w+ \| u(\d+) \|", fields, re.MULTILINE))
 
 
 COST = bytes_of("cost")
+DIGEST = int(re.search(r"^\| digest \| u64 \| (0x[0-9a-f]+) \|$", PAGE, re.MULTILINE)[1], 16)
+BUILD = 40  # bytes
+
+
+def build(version=VERSION, digest=DIGEST):
+    """The beginning of a greeting, behind its magic: release 0.0.1, of commit 1."""
+    return struct.pack("<IQQIQQ", version, digest, 0, 1, 1 << 16, 20260101000000)
 
 
 def identity():
@@ -44,28 +51,31 @@ def epoch(inc, number):
     return struct.pack("<IQ", inc, number)
 
 
-def hello(peer, token, version=VERSION, group=0, port=1, run_key=bytes(16), boot=0, magic=MAGIC):
+def hello(peer, token, version=VERSION, group=0, port=1, run_key=bytes(16), boot=0, magic=MAGIC, digest=DIGEST):
     candidates = struct.pack("<I", 1) + address(port)
     link_key = identity()
     return (
-        struct.pack("<QIQ16sQ16s16s16sIQH", magic, version, 0, run_key, boot, peer, token, link_key, group, 0, port)
+        struct.pack("<Q", magic)
+        + build(version, digest)
+        + struct.pack("<16sQ16s16s16sIQH", run_key, boot, peer, token, link_key, group, 0, port)
         + candidates
         + text("stranger")
         + struct.pack("<IB", 0, 0)
     )
 
 
-def hello_ok(version=VERSION, lineage=None, mode=1, boot=7):
-    head = struct.pack("<IQ16sQBQIIIB", version, 0, lineage or identity(), boot, mode, 0, 2000, 400, 8192, 0)
-    return head + address(1)
+def hello_ok(version=VERSION, lineage=None, mode=1, boot=7, digest=DIGEST):
+    tail = struct.pack("<16sQBQIIIB", lineage or identity(), boot, mode, 0, 2000, 400, 8192, 0)
+    return build(version, digest) + tail + address(1)
 
 
 def refused(version, code, words):
     return struct.pack("<IH", version, code) + text(words)
 
 
-def link_hello(lineage, source, target, kind=1, version=VERSION, slot=0, ticket=b""):
-    head = struct.pack("<QIQ16s16s16sBB", MAGIC, version, 0, lineage, source, target, kind, slot)
+def link_hello(lineage, source, target, kind=1, version=VERSION, slot=0, ticket=b"", digest=DIGEST):
+    head = struct.pack("<Q", MAGIC) + build(version, digest)
+    head += struct.pack("<16s16s16sBB", lineage, source, target, kind, slot)
     return head + struct.pack("<I", len(ticket)) + ticket
 
 

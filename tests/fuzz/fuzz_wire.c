@@ -7,6 +7,7 @@
 
 #include "wire/subgroup.h"
 #include "wire/tiny.h"
+#include "wire/greeting.h"
 #include "wire/wire.h"
 
 #include <string.h>
@@ -87,8 +88,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t length = size - 1;
     struct pccl_msg msg;
     struct pccl_text text;
-    uint32_t version;
-    (void)pccl_wire_peek_hello(body, length, &version);
+    static const struct pccl_sides sides = {.here = "this side", .there = "the other side"};
+    const struct pccl_build own = {.version = PCCL_PROTOCOL_VERSION};
+    const struct pccl_frame frame = {.type = data[0], .body = body, .length = (uint32_t)length};
+    pccl_text_clear(&text);
+    if (pccl_greeting_is_foreign(&own, &sides, &frame, &text))
+        expect_printable(&text);
     pccl_text_clear(&text);
     if (pccl_wire_decode(data[0], body, length, &scratch, &msg, &text) != PCCL_OK) {
         expect_printable(&text);

@@ -36,6 +36,7 @@ static void draw_weights(struct sim *sim, struct sim_plan *plan)
 static void set_limits(struct sim_plan *plan, uint32_t silence_ms)
 {
     plan->master = pccl_master_defaults();
+    plan->master.build = *sim_build();
     plan->master.silence_ms = silence_ms;
     plan->master.heartbeat_ms = silence_ms / 4;
     plan->master.recover_ms = silence_ms;
@@ -46,6 +47,7 @@ static void set_limits(struct sim_plan *plan, uint32_t silence_ms)
     plan->master.bad_edge_ms = 3000;
     plan->master.tiny_bytes_max = 1024;
     plan->peer = pccl_peer_defaults();
+    plan->peer.build = *sim_build();
     plan->peer.master_lost_ms = 9000;
     plan->peer.where_ms = 600;
     plan->peer.named = true;

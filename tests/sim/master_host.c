@@ -173,7 +173,7 @@ static void probe_readable(struct sim *sim, struct sim_master *master, struct si
         end->hello_seen = true; /* said */
         struct pccl_msg hello = {.type = PCCL_MSG_link_hello,
                                  .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                                   .version = PCCL_PROTOCOL_VERSION,
+                                                   .build = *sim_build(),
                                                    .lineage = end->lineage,
                                                    .from = end->peer,
                                                    .to = end->peer,
@@ -183,8 +183,8 @@ static void probe_readable(struct sim *sim, struct sim_master *master, struct si
     struct pccl_frame frame;
     struct pccl_msg msg;
     struct pccl_text reason;
-    bool other_version;
-    int got = sim_end_next(sim, end, &frame, &msg, &reason, &other_version);
+    bool other_build;
+    int got = sim_end_next(sim, end, &frame, &msg, &reason, &other_build);
     if (got > 0 && msg.type == PCCL_MSG_link_ok)
         probed(sim, master, conn, true, 0);
     else if (got > 0 && msg.type == PCCL_MSG_refused)
@@ -225,7 +225,7 @@ void sim_master_readable(struct sim *sim, struct sim_master *master, struct sim_
         struct pccl_frame frame;
         struct pccl_msg msg;
         struct pccl_text reason;
-        int got = sim_end_next(sim, end, &frame, &msg, &reason, &event.other_version);
+        int got = sim_end_next(sim, end, &frame, &msg, &reason, &event.other_build);
         if (got == 0)
             break;
         event.kind = got > 0 ? PCCL_MASTER_RECEIVED : PCCL_MASTER_GARBAGE;

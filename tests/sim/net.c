@@ -5,6 +5,8 @@
  * gets a reset, if its host can be reached.
  */
 #include "sim.h"
+#include "wire/digest.h"
+#include "wire/greeting.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -466,10 +468,26 @@ void sim_net_fini(struct sim *sim)
 
 /* ---- whole messages ---- */
 
-int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame, struct pccl_msg *msg,
-                 struct pccl_text *reason, bool *other_version)
+const struct pccl_build *sim_build(void)
 {
-    *other_version = false;
+    static struct pccl_build build; /* of any commit: a seed does the same with each */
+    if (build.version == 0)
+        build = (struct pccl_build){.digest = pccl_wire_digest(), .version = PCCL_PROTOCOL_VERSION, .release = 100};
+    return &build;
+}
+
+static const struct pccl_build *build_of(const struct sim_process *process)
+{
+    if (process == NULL)
+        return sim_build();
+    return process->is_master ? &((const struct sim_master *)process)->config.build
+                              : &((const struct sim_peer *)process)->config.build;
+}
+
+int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame, struct pccl_msg *msg,
+                 struct pccl_text *reason, bool *other_build)
+{
+    *other_build = false;
     if (end->shake == SIM_SHAKE_FAILED) {
         pccl_text_format(reason, "%s", end->why);
         return -1;
@@ -494,11 +512,9 @@ int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame,
         end->in_start += (uint32_t)length;
         pccl_frame_reader_filled(&end->reader, length);
     }
-    if (pccl_wire_decode(frame->type, frame->body, frame->length, &sim->scratch, msg, reason) == PCCL_OK)
-        return 1;
-    uint32_t version = 0;
-    if ((frame->type == PCCL_MSG_hello || frame->type == PCCL_MSG_link_hello) &&
-        pccl_wire_peek_hello(frame->body, frame->length, &version))
-        *other_version = version != PCCL_PROTOCOL_VERSION;
-    return -2;
+    static const struct pccl_sides sides = {.here = "this side", .there = "the other side"};
+    *other_build = pccl_greeting_is_foreign(build_of(end->process), &sides, frame, reason);
+    if (*other_build)
+        return -2;
+    return pccl_wire_decode(frame->type, frame->body, frame->length, &sim->scratch, msg, reason) == PCCL_OK ? 1 : -2;
 }

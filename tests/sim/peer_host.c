@@ -184,7 +184,7 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
         end->hello_seen = true; /* said */
         struct pccl_msg hello = {.type = PCCL_MSG_link_hello,
                                  .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                                   .version = PCCL_PROTOCOL_VERSION,
+                                                   .build = *sim_build(),
                                                    .lineage = *pccl_peer_lineage(peer->machine),
                                                    .from = peer->id,
                                                    .to = link->peer,
@@ -197,8 +197,8 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
         struct pccl_frame frame;
         struct pccl_msg msg;
         struct pccl_text reason;
-        bool other_version;
-        int got = sim_end_next(sim, end, &frame, &msg, &reason, &other_version);
+        bool other_build;
+        int got = sim_end_next(sim, end, &frame, &msg, &reason, &other_build);
         if (got == 0)
             break;
         if (!link->up) {
@@ -308,8 +308,8 @@ static void incoming_readable(struct sim *sim, struct sim_peer *peer, struct sim
         struct pccl_frame frame;
         struct pccl_msg msg;
         struct pccl_text reason;
-        bool other_version;
-        int got = sim_end_next(sim, end, &frame, &msg, &reason, &other_version);
+        bool other_build;
+        int got = sim_end_next(sim, end, &frame, &msg, &reason, &other_build);
         if (got == 0)
             break;
         struct sim_link *link = link_of(peer, conn, 1);
@@ -365,7 +365,7 @@ static void control_readable(struct sim *sim, struct sim_peer *peer, struct sim_
         struct pccl_frame frame;
         struct pccl_msg msg;
         struct pccl_text reason;
-        int got = sim_end_next(sim, end, &frame, &msg, &reason, &event.other_version);
+        int got = sim_end_next(sim, end, &frame, &msg, &reason, &event.other_build);
         if (got == 0)
             break;
         if (end->shake == SIM_SHAKE_FAILED) {

@@ -272,7 +272,7 @@ struct pccl_msg scenario_hello_of(const struct sim_peer *peer, uint64_t boot)
     const struct pccl_peer_config *config = &peer->machine->config;
     return (struct pccl_msg){.type = PCCL_MSG_hello,
                              .as.hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                          .version = PCCL_PROTOCOL_VERSION,
+                                          .build = *sim_build(),
                                           .boot = boot,
                                           .peer = config->id,
                                           .token = config->token,

@@ -617,6 +617,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"invalid-message-to-master", "its sender is removed when it comes back, or at the second one",
      scenario_invalid_message_to_master},
     {"invalid-message-of-master", "its receiver ends at the second one", scenario_invalid_message_of_master},
+    {"another-build", "a newcomer fails at once, members wait for the right master", scenario_another_build},
     {"greetings-alone", "a master that greets and cannot go on is dialed ever less often, and then no longer",
      scenario_greetings_alone},
     {"invalid-launch", "a launch that no message can carry is refused", scenario_invalid_launch},

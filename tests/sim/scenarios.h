@@ -114,6 +114,7 @@ void scenario_invalid_messages(struct sim *sim);
 void scenario_invalid_message_to_master(struct sim *sim);
 void scenario_invalid_message_of_master(struct sim *sim);
 void scenario_greetings_alone(struct sim *sim);
+void scenario_another_build(struct sim *sim);
 void scenario_invalid_launch(struct sim *sim);
 void scenario_sync_liar(struct sim *sim);
 void scenario_sync_donor_dies(struct sim *sim);

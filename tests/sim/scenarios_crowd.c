@@ -20,7 +20,7 @@ static struct pccl_msg hello_of(const struct pccl_id *id, const struct pccl_id *
 {
     return (struct pccl_msg){.type = PCCL_MSG_hello,
                              .as.hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                          .version = PCCL_PROTOCOL_VERSION,
+                                          .build = *sim_build(),
                                           .peer = *id,
                                           .token = *token,
                                           .link_key = *token,

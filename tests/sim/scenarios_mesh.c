@@ -653,7 +653,7 @@ void scenario_announced_early(struct sim *sim)
 /* What p[1] answers to a link_hello; 0: it takes the link. */
 static int answer(const struct pccl_id *from, enum pccl_link_kind kind, uint8_t slot, const struct pccl_id *ticket)
 {
-    struct pccl_msg_link_hello hello = {.version = PCCL_PROTOCOL_VERSION,
+    struct pccl_msg_link_hello hello = {.build = *sim_build(),
                                         .lineage = *pccl_peer_lineage(p[1]->machine),
                                         .from = *from,
                                         .to = p[1]->id,

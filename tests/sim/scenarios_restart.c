@@ -360,3 +360,51 @@ void scenario_unheard_view(struct sim *sim)
     WAIT(sim, 4000, p[1]->machine->state == PCCL_PEER_OVER);
     MUST(sim, scenario_departures(sim) == 1 && pccl_peer_is_connected(p[0]->machine));
 }
+
+static struct sim_peer *join_with_digest(struct sim *sim, uint32_t host, uint64_t digest)
+{
+    struct pccl_build *build = &sim->plan.peer.build;
+    const struct pccl_build ours = *build;
+    build->digest = digest;
+    struct sim_peer *n = scenario_join(sim, host, 0);
+    *build = ours;
+    return n;
+}
+
+/*
+ * Builds of one version with different digests refuse each other: a newcomer fails at once. Members dial a master of
+ * another build until the right one returns, or until master_lost_ms.
+ */
+void scenario_another_build(struct sim *sim)
+{
+    const uint64_t ours = sim_build()->digest;
+    scenario_cluster(sim, p, 2, 1);
+    struct sim_peer *n = join_with_digest(sim, 5, ~ours);
+    WAIT(sim, 500, n->machine->state == PCCL_PEER_OVER);
+    MUST(sim, pccl_peer_why_over(n->machine) == PCCL_VERSION && n->master_dials == 1);
+    MUST(sim, strstr(pccl_peer_last_reason(n->machine)->bytes, "build both from the same commit") != NULL);
+    MUST(sim, sim->master->machine->tally.refused[PCCL_REFUSAL_VERSION] == 1);
+    scenario_commit_all(sim, p, 2, 1, 1);
+    for (uint32_t time = 0; time < 2; time++) {
+        sim_master_crash(sim, false);
+        sim->plan.master.build.digest = ~ours;
+        sim_master_start(sim);
+        n = scenario_join(sim, 6 + time, 0);
+        WAIT(sim, 500, n->machine->state == PCCL_PEER_OVER && pccl_peer_why_over(n->machine) == PCCL_VERSION);
+        if (time == 1)
+            break;
+        scenario_run_ms(sim, 2000);
+        MUST(sim, p[0]->machine->state == PCCL_PEER_MEMBER && p[1]->machine->state == PCCL_PEER_MEMBER);
+        MUST(sim, sim->master->machine->remote_count == 0);
+        sim_master_crash(sim, false);
+        sim->plan.master.build.digest = ours;
+        sim_master_start(sim);
+        WAIT(sim, 5000, sim->master->machine->member_count == 2 && !sim->master->machine->recovering);
+        scenario_commit_all(sim, p, 2, 2, 1);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        WAIT(sim, p[i]->config.master_lost_ms + 2000, p[i]->machine->state == PCCL_PEER_OVER);
+        MUST(sim, pccl_peer_why_over(p[i]->machine) == PCCL_MASTER_LOST);
+        MUST(sim, strstr(pccl_peer_last_reason(p[i]->machine)->bytes, "build both from the same commit") != NULL);
+    }
+}

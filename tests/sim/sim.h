@@ -166,9 +166,11 @@ enum sim_cut sim_net_state(const struct sim *sim, uint32_t a, uint32_t b, enum s
 void sim_net_host(struct sim *sim, uint32_t host, bool up);
 struct sim_process *sim_net_listener(struct sim *sim, uint32_t host, uint16_t port);
 void sim_net_fini(struct sim *sim);
+/* The build of all processes, unless a scenario gives one another. */
+const struct pccl_build *sim_build(void);
 /* The next whole message of the end: 1; 0: none; -1: garbage (reason); -2: an invalid message, which arrived whole. */
 int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame, struct pccl_msg *msg,
-                 struct pccl_text *reason, bool *other_version);
+                 struct pccl_text *reason, bool *other_build);
 struct pccl_address sim_address(uint32_t host, uint16_t port);
 uint32_t sim_host_of(const struct pccl_address *address);
 

@@ -52,7 +52,7 @@ static void report(struct sim *sim, struct sim_peer *peer, const struct pccl_pee
 static bool answers(const struct sim_peer *other, const struct sim_peer *peer)
 {
     struct pccl_msg_link_hello hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                        .version = PCCL_PROTOCOL_VERSION,
+                                        .build = *sim_build(),
                                         .lineage = *pccl_peer_lineage(peer->machine),
                                         .from = peer->id,
                                         .to = other->id,

@@ -8,6 +8,7 @@
 
 #include "measure/session.h"
 #include "node_frames.h"
+#include "net/build.h"
 
 enum { NODE_RESULTS_MAX = 16 };
 
@@ -211,7 +212,7 @@ static inline int bare_dial(const struct node *node, const struct pccl_id *self,
 {
     struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
                            .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                             .version = PCCL_PROTOCOL_VERSION,
+                                             .build = *pccl_build_own(),
                                              .lineage = node->lineage,
                                              .from = *self,
                                              .to = node->id,

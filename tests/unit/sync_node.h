@@ -8,6 +8,7 @@
 
 #include "core/prng.h"
 #include "node_frames.h"
+#include "net/build.h"
 #include "net/heap.h"
 #include "sync/lanes.h"
 
@@ -336,7 +337,7 @@ static inline int bare_dial(const struct node *donor, const struct pccl_id *self
 {
     struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
                            .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                             .version = PCCL_PROTOCOL_VERSION,
+                                             .build = *pccl_build_own(),
                                              .lineage = donor->lineage,
                                              .from = *self,
                                              .to = donor->id,

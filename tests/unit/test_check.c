@@ -64,7 +64,8 @@ static void come(struct pccl_master *m, pccl_conn conn, uint32_t group)
     struct pccl_frame frame = {.type = PCCL_MSG_hello};
     struct pccl_msg msg = {
         .type = PCCL_MSG_hello,
-        .as.hello = {.version = PCCL_PROTOCOL_VERSION, .peer = {{(uint8_t)conn}}, .token = {{1}}, .group = group}};
+        .as.hello = {
+            .build = {.version = PCCL_PROTOCOL_VERSION}, .peer = {{(uint8_t)conn}}, .token = {{1}}, .group = group}};
     struct pccl_master_event event = {.kind = PCCL_MASTER_OPENED, .now_us = 2, .conn = conn};
     pccl_master_step(m, &event);
     assert_null(pccl_master_check(m));

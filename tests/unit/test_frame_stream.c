@@ -178,7 +178,7 @@ static void say_heartbeat(struct side *side)
 static void say_hello(struct side *side)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_hello_ok};
-    msg.as.hello_ok.version = PCCL_PROTOCOL_VERSION;
+    msg.as.hello_ok.build.version = PCCL_PROTOCOL_VERSION;
     msg.as.hello_ok.mode = PCCL_HELLO_CONTINUE;
     uint64_t behind = pccl_prng_chance(&side->world->prng, 300000) ? pccl_prng_below(&side->world->prng, 10) : 0;
     queue_unnumbered(side, &msg, side->session.received - pccl_min_u64(behind, side->session.received));

@@ -460,7 +460,7 @@ static void join(struct pccl_master *master, pccl_conn conn)
 {
     struct pccl_msg hello = {.type = PCCL_MSG_hello,
                              .as.hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                          .version = PCCL_PROTOCOL_VERSION,
+                                          .build = {.version = PCCL_PROTOCOL_VERSION},
                                           .peer = id_of((uint8_t)conn),
                                           .token = id_of(1),
                                           .link_key = id_of(2),

@@ -137,7 +137,7 @@ static void begin(struct world *w)
     assert_int_equal(step(w, (struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = PCCL_CALL_CONNECT}), PCCL_OK);
     step(w, (struct pccl_peer_event){.kind = PCCL_PEER_MASTER_UP});
     receive(w, (struct pccl_msg){.type = PCCL_MSG_hello_ok,
-                                 .as.hello_ok = {.version = PCCL_PROTOCOL_VERSION,
+                                 .as.hello_ok = {.build = {.version = PCCL_PROTOCOL_VERSION},
                                                  .boot = 7,
                                                  .mode = PCCL_HELLO_NEW,
                                                  .silence_ms = 10000,

@@ -9,6 +9,8 @@
 #include "api/api.h"
 #include "drive/credentials.h"
 #include "drive/master_server.h"
+#include "net/build.h"
+#include "wire/greeting.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -110,8 +112,10 @@ static int print_help(void)
 
 static int print_version(void)
 {
-    unsigned version = pcclGetVersion();
-    printf("pccl-master %u.%u.%u\n", version / 10000, version / 100 % 100, version % 100);
+    struct pccl_text text;
+    pccl_text_clear(&text);
+    pccl_build_describe(&text, pccl_build_own());
+    printf("pccl-master %s\n", text.bytes);
     return end_of_output();
 }
 

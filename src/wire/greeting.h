@@ -1,0 +1,37 @@
+/*
+ * Beginning of a greeting (hello, hello_ok, link_hello), which is frozen for all versions: magic, version, digest and
+ * who built the sender. It tells two builds that do not understand each other apart before anything else is decoded.
+ */
+#ifndef PCCL_WIRE_GREETING_H
+#define PCCL_WIRE_GREETING_H
+
+#include "wire/frame.h"
+
+/* First version whose greetings have more than magic and version in their frozen beginning. */
+enum { PCCL_GREETING_SINCE = 9 };
+
+/*
+ * Reads the beginning of a greeting of any version. Of versions before PCCL_GREETING_SINCE only the version is known,
+ * and the rest is 0. Returns false if it is none: wrong magic, or too short.
+ */
+PCCL_MUST_CHECK bool pccl_greeting_peek(uint16_t type, const uint8_t *body, size_t length, struct pccl_build *build);
+
+/* The two sides, as words name them: "this master", "the peer". */
+struct pccl_sides {
+    const char *here, *there;
+};
+
+/*
+ * Returns true if the frame is a greeting of a build with another version or another digest. The reason then names
+ * both builds and which one to upgrade.
+ */
+PCCL_MUST_CHECK bool pccl_greeting_is_foreign(const struct pccl_build *own, const struct pccl_sides *sides,
+                                              const struct pccl_frame *frame, struct pccl_text *reason);
+
+/* "0.1.0, commit 0123456789ab of 2026-11-28 (protocol 9, schema 0123456789abcdef)". Appends. */
+void pccl_build_describe(struct pccl_text *text, const struct pccl_build *build);
+/* Names both builds and which one to upgrade. Replaces the text. */
+void pccl_build_describe_difference(struct pccl_text *text, const struct pccl_build *own,
+                                    const struct pccl_build *other, const struct pccl_sides *sides);
+
+#endif
