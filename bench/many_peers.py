@@ -45,7 +45,7 @@ def marks_until(workers, what):
 def measure(arguments, peers):
     environment = dict(os.environ, PCCL_LOG_LEVEL="ERR")
     master = subprocess.Popen(
-        [f"{arguments.build}/tools/pccl-master", "--listen", "127.0.0.1:0"],
+        [f"{arguments.build}/tools/pccl-master", "--listen", "127.0.0.1:0", "--set", "found_after_ms=0"],
         env=dict(environment, PCCL_LOG_LEVEL="INFO"),
         stderr=subprocess.PIPE,
         text=True,

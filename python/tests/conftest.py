@@ -1,11 +1,14 @@
 """What every test may ask for: a master, a group of peers, a script in a process of its own."""
 
+import os
+
 import pytest
 import support
 
 import pccl
 
 def pytest_configure(config):
+    os.environ.setdefault("PCCL_FOUND_AFTER_MS", "0")  # of masters that are processes: they found a run at once
     config.addinivalue_line("markers", "master(**options): of the master that the test is given")
     config.addinivalue_line("markers", "nightly: takes long, and shows once more what others show")
 

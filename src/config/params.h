@@ -28,6 +28,8 @@
       "how long a restarted master waits for all members before a majority is enough")                                 \
     X(MASTER, U32, alone_ms, "PCCL_ALONE_MS", "60000", 100, 86400000,                                                  \
       "how long a restarted master waits for a majority before it continues with the peers it has")                    \
+    X(MASTER, U32, found_after_ms, "PCCL_FOUND_AFTER_MS", "0", 0, 600000,                                              \
+      "newcomers found no run so soon after the master's start, since one may live; in pccl-master 1500")              \
     X(MASTER, U32, settle_ms, "PCCL_SETTLE_MS", "250", 0, 600000,                                                      \
       "how long a lost link between two living peers may be reconnected before the ring changes")                      \
     X(MASTER, U32, hello_ms, "PCCL_HELLO_MS", "5000", 10, 600000,                                                      \
@@ -70,7 +72,7 @@
     X(MASTER, TEXT, master_token_file, "PCCL_MASTER_TOKEN_FILE", "", 0, 1000,                                          \
       "file with the token that peers need to join, made if it is missing; empty: no token, no encryption")            \
     X(MASTER, TEXT, master_state, "PCCL_MASTER_STATE", "", 0, 1000,                                                    \
-      "directory for the master's key and, without master_token_file, its token; empty: the key is beside the token")  \
+      "directory for the master's key, its token without master_token_file, and a note that a run lives; or empty")    \
     X(MASTER, TEXT, encryption, "PCCL_ENCRYPTION", "on", 0, 7,                                                         \
       "with a token: on, control (payload travels in the clear on authenticated links) or off")                        \
     X(MASTER, BOOL, insecure, "PCCL_INSECURE", "0", 0, 1,                                                              \

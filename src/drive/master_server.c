@@ -9,6 +9,7 @@
 #include "log/logger.h"
 #include "drive/report_file.h"
 #include "drive/random.h"
+#include "drive/run_file.h"
 #include "drive/searches.h"
 #include "net/build.h"
 #include "net/clock.h"
@@ -58,6 +59,7 @@ struct pccl_master_server {
     uint64_t turned_away;
     struct pccl_credentials credentials; /* owned; without keys: in the clear */
     struct pccl_control control;
+    struct pccl_run_file run_file;
     bool insecure; /* in the clear, which is as wanted */
 
     struct pccl_reactor reactor;
@@ -376,6 +378,12 @@ static void effect_topology_report(void *context, uint32_t group, const char *te
         pccl_logger_write(PCCL_LOG_WARN, "master", reason.bytes);
 }
 
+static void effect_note_run(void *context, const struct pccl_id *lineage)
+{
+    struct pccl_master_server *server = context;
+    pccl_run_file_note(&server->run_file, lineage, pccl_now_us());
+}
+
 static void effect_log(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields)
 {
     (void)context;
@@ -490,6 +498,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
     flush_all(server);
     if (server->credentials.tokens)
         pccl_tokens_save(server->credentials.tokens);
+    pccl_run_file_retry(&server->run_file, pccl_now_us());
     tell(server);
     if (server->machine)
         pccl_reactor_set_due(reactor, pccl_master_deadline(server->machine));
@@ -542,6 +551,7 @@ struct pccl_master_config pccl_master_server_config(const struct pccl_params *pa
     config.heartbeat_ms = params->heartbeat_ms;
     config.recover_ms = params->recover_ms;
     config.alone_ms = params->alone_ms;
+    config.found_after_ms = params->found_after_ms;
     config.settle_ms = params->settle_ms;
     config.hello_ms = params->hello_ms;
     config.warm_up_ms = params->warm_up_ms;
@@ -785,6 +795,8 @@ static enum pccl_status start(struct pccl_master_server *server, struct pccl_tex
     if (server->report_files.path[0])
         bound.report = effect_topology_report;
     server->config.build = *pccl_build_own();
+    if (server->credentials.state[0])
+        bound.note_run = effect_note_run;
     if (!pccl_random_u64(&server->config.boot) || !pccl_random_u64(&server->config.seed) ||
         !pccl_random_u64(&server->config.hash_seed) || !pccl_random_id(&server->config.secret)) {
         pccl_text_format(reason, "the system provides no entropy");
@@ -795,6 +807,8 @@ static enum pccl_status start(struct pccl_master_server *server, struct pccl_tex
     if (status != PCCL_OK)
         return status;
     status = listen_all(server, reason);
+    if (status == PCCL_OK && server->credentials.state[0])
+        status = pccl_run_file_open(&server->run_file, server->credentials.state, &server->config.run_noted, reason);
     if (status != PCCL_OK)
         goto out;
     server->machine = pccl_master_create(&server->config, pccl_heap(), &bound, pccl_now_us());

@@ -120,6 +120,14 @@ enum pccl_status pccl_secret_file_replace(const char *path, const char *text, si
     return put(path, text, length, lasting, rename, reason);
 }
 
+enum pccl_status pccl_secret_file_remove(const char *path, struct pccl_text *reason)
+{
+    if (unlink(path) != 0 && errno != ENOENT)
+        return pccl_secret_fail(reason, "cannot remove", path, strerror(errno));
+    sync_directory(path);
+    return PCCL_OK;
+}
+
 enum pccl_status pccl_secret_directory(const char *path, struct pccl_text *reason)
 {
     struct stat status;

@@ -156,6 +156,7 @@ static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struc
                                            .heartbeat_ms = m->config.heartbeat_ms,
                                            .tiny_bytes_max = m->config.tiny_bytes_max,
                                            .open_links = m->config.open_links,
+                                           .hold_ms = pccl_master_hold_ms(m),
                                            .observed = address}};
     pccl_master_send_loose(m, conn, &msg, remote->session.received);
     remote->session.told = remote->session.received;
@@ -235,7 +236,8 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
         return;
     }
     pccl_master_need_lineage(m);
-    m->older_run_expected = m->older_run_expected || hello->boot != 0; /* it waited at an earlier boot */
+    if (hello->boot != 0) /* it waited at an earlier boot */
+        pccl_master_expect_older_run(m);
     come_in(m, stranger, remote, PCCL_HELLO_NEW);
     pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
                     "peer %s of group %u asks to join", pccl_id_str(&remote->id), remote->group_number);

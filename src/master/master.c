@@ -56,6 +56,9 @@ struct pccl_master *pccl_master_create(const struct pccl_master_config *config, 
     m->memory = *memory;
     m->effects = *effects;
     m->now_us = m->started_us = m->created_us = now_us;
+    m->found_us = now_us + config->found_after_ms * UINT64_C(1000);
+    if (config->run_noted)
+        pccl_master_expect_older_run(m);
     m->deadline_us = UINT64_MAX;
     m->last_test = config->boot; /* so that a test of another boot is not taken for one of this boot */
     pccl_prng_seed(&m->prng, config->seed);
@@ -153,6 +156,7 @@ static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
     for (uint32_t i = 0; i < PCCL_ROUND_KINDS; i++)
         shift(&m->untried_since_us[i], gap_us);
     shift(&m->started_us, gap_us);
+    shift(&m->found_us, gap_us);
     shift(&m->recovering_since_us, gap_us);
 }
 
@@ -467,9 +471,20 @@ void pccl_master_each_of_pass(const struct pccl_master *m, uint32_t pass,
             each(context, pass, &m->remotes[i]->token);
 }
 
+/* All members receive the notice of the shutdown, which ends their communicators. */
+static bool ends_for_all(const struct pccl_master *m)
+{
+    bool all = m->founded && !m->recovering;
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        all = all && (m->remotes[i]->conn != 0 || m->remotes[i]->state != PCCL_REMOTE_MEMBER);
+    return all;
+}
+
 static void shut_down(struct pccl_master *m)
 {
     m->shut = true;
+    if (ends_for_all(m))
+        pccl_master_note_run(m, NULL);
     while (m->oldest_stranger != NULL) {
         struct pccl_stranger *stranger = m->oldest_stranger;
         pccl_master_refuse(m, stranger->conn, PCCL_REFUSAL_SHUTDOWN, "the master shuts down");

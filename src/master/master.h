@@ -25,6 +25,8 @@ struct pccl_master_config {
     uint32_t heartbeat_ms;              /* both sides send something at least so often */
     uint32_t recover_ms;                /* after a restart: wait so long for all members; then a majority is enough */
     uint32_t alone_ms;                  /* ... then anybody */
+    uint32_t found_after_ms;            /* newcomers found no run so soon after the start: one may live */
+    bool run_noted;                     /* the last master noted a run: newcomers wait recover_ms for its members */
     uint32_t settle_ms;                 /* a failed link has so long to come up again before the ring changes */
     uint32_t hello_ms;                  /* a connection without a hello is closed */
     uint32_t warm_up_ms;                /* a newcomer must have its links by then */
@@ -126,6 +128,11 @@ struct pccl_master_effects {
      * The topology report of a group after an optimization (topology/report.h). NULL: not wanted.
      */
     void (*report)(void *context, uint32_t group, const char *text, size_t length);
+    /*
+     * The run that lives from now on; NULL: none. Noted before anybody can become a member, for the config
+     * (run_noted) of the next master. NULL: not wanted.
+     */
+    void (*note_run)(void *context, const struct pccl_id *lineage);
     /* line: a sentence. fields is never NULL and names the run as soon as there is one. */
     void (*log)(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields);
 };

@@ -62,11 +62,13 @@ void pccl_master_start_run(struct pccl_master *m, struct pccl_remote *first)
         return;
     }
     m->founded = m->founded_by_newcomer = true;
+    m->found_us = 0;
     m->epoch = (struct pccl_epoch){.inc = 1, .number = 1};
     group->view = group->firm = m->epoch;
     m->tally.views++;
     group->changed = false;
     pccl_master_log(m, PCCL_LOG_INFO, &of_membership, "run %s begins", pccl_id_str(&m->lineage));
+    pccl_master_note_run(m, &m->lineage); /* before a member exists */
     pccl_master_welcome(m, first);
     pccl_master_advance_stable(m, group);
 }
@@ -80,19 +82,52 @@ void pccl_master_need_lineage(struct pccl_master *m)
     m->lineage = pccl_secret_digest(&m->run_key);
 }
 
+void pccl_master_note_run(struct pccl_master *m, const struct pccl_id *lineage)
+{
+    if (m->effects.note_run != NULL)
+        m->effects.note_run(m->effects.context, lineage);
+}
+
+void pccl_master_expect_older_run(struct pccl_master *m)
+{
+    uint64_t until_us = m->started_us + m->config.recover_ms * UINT64_C(1000);
+    if (until_us <= m->found_us)
+        return;
+    m->found_us = until_us;
+    m->hold_told = false;
+}
+
+uint32_t pccl_master_hold_ms(const struct pccl_master *m)
+{
+    bool founds = m->founded || m->now_us >= m->found_us;
+    return founds ? 0 : (uint32_t)((m->found_us - m->now_us + 999) / 1000);
+}
+
+static void hold_newcomers(struct pccl_master *m)
+{
+    pccl_master_arm(m, m->found_us);
+    if (m->newcomer_count == 0 || m->hold_told)
+        return;
+    m->hold_told = true;
+    pccl_master_log(m, PCCL_LOG_INFO, &of_membership,
+                    "newcomers wait for %s: this master has started and waits for the members of a run that may live",
+                    pccl_duration_str(m->found_us - m->now_us));
+}
+
 /*
- * If there is no member the first newcomer founds a run. If a newcomer waited at an earlier boot,
- * the members of that run may come back, and get as much time as a recovery.
+ * If there is no member the first newcomer founds a run, but not before found_us: the members of a run
+ * that this master does not know of may come back.
  */
 void pccl_master_start_run_if_empty(struct pccl_master *m)
 {
     if (m->recovering || m->member_count > 0 || m->shut)
         return;
-    if (m->founded)
+    if (m->founded) {
         pccl_master_end_run(m);
-    uint64_t patience_us = m->started_us + m->config.recover_ms * UINT64_C(1000);
-    if (m->older_run_expected && m->now_us < patience_us) {
-        pccl_master_arm(m, patience_us);
+        pccl_master_note_run(m, NULL);
+    }
+    if (m->now_us < m->found_us) {
+        hold_newcomers(m);
         return;
     }
     for (uint32_t i = 0; i < m->remote_count; i++) {

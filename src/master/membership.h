@@ -21,6 +21,12 @@ void pccl_master_start_run(struct pccl_master *m, struct pccl_remote *first);
  * of an older run may come back.
  */
 void pccl_master_start_run_if_empty(struct pccl_master *m);
+/* Members of an older run may come back: newcomers found none within recover_ms of the start. */
+void pccl_master_expect_older_run(struct pccl_master *m);
+/* Milliseconds for which newcomers wait because a run may live; 0: the master has one, or founds one. */
+uint32_t pccl_master_hold_ms(const struct pccl_master *m);
+/* Tells the driver which run lives; NULL: none. */
+void pccl_master_note_run(struct pccl_master *m, const struct pccl_id *lineage);
 /* Draws the run key, if there is none yet. */
 void pccl_master_need_lineage(struct pccl_master *m);
 /* Ends the run, which has no members left. Its former members are never taken back. */

@@ -24,10 +24,12 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run
     }
     m->claim_count = 0;
     m->founded = m->recovering = true;
-    m->founded_by_newcomer = m->older_run_expected = false;
+    m->founded_by_newcomer = false;
+    pccl_master_expect_older_run(m); /* also if all who have come back are gone again */
     m->run_key = *run_key;
     m->lineage = pccl_secret_digest(run_key);
     m->recovering_since_us = m->now_us;
+    pccl_master_note_run(m, &m->lineage);
     pccl_master_arm(m, m->now_us + m->config.recover_ms * UINT64_C(1000));
     pccl_master_log(m, PCCL_LOG_INFO, NULL, "run %s is older than this master: collecting reports from its members",
                     pccl_id_str(&m->lineage));
@@ -65,6 +67,7 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
         if (pccl_master_has_reported(m->remotes[i]))
             highest = pccl_max_u32(highest, pccl_master_highest_inc(m->remotes[i]->report));
     m->recovering = false;
+    m->found_us = 0;
     m->epoch = law_epoch;
     pccl_master_expel_removed(m, law);
     pccl_master_rebuild_rounds(m);

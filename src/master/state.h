@@ -92,7 +92,8 @@ struct pccl_master {
 
     bool founded;                            /* a run exists */
     bool founded_by_newcomer;                /* ... which was founded in this boot */
-    bool older_run_expected;                 /* a newcomer waited at an earlier boot, whose run may come back */
+    uint64_t found_us;                       /* earliest time at which a newcomer founds a run */
+    bool hold_told;                          /* the log says that newcomers wait for found_us */
     struct pccl_id run_key;                  /* secret of the members: a peer that shows it was one */
     struct pccl_id lineage;                  /* its digest: the name of the run, which anybody may know */
     struct pccl_id over[PCCL_RUNS_OVER_MAX]; /* lineages that ended in this boot: their members are not taken back */

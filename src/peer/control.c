@@ -202,6 +202,7 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
     if (!is_first)
         pccl_peer_close_links(p); /* of a run that this peer never entered */
     p->state = PCCL_PEER_PENDING;
+    pccl_peer_held(p, ok->hold_ms);
 }
 
 /* The master is away for a reason that passes: closes the connection and dials again, as after any other break. */

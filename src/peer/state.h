@@ -178,6 +178,7 @@ struct pccl_peer {
     /* calls */
     bool connect_outstanding;
     uint64_t connect_since_us, connect_deadline_us, connect_where_us;
+    uint64_t hold_us;            /* until when the master founds no run, because one may live; 0: it does not hold */
     uint64_t training_told_us;   /* when the master was last told of the training; 0: never */
     uint64_t admissions_told_us; /* when it was last logged that newcomers wait */
     struct pccl_vote_call calls[PCCL_ROUND_KINDS];

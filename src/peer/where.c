@@ -94,6 +94,26 @@ static void tell_admissions(struct pccl_peer *p)
                   pccl_id_str(first), p->config.where_ms, others ? "; others wait as well" : "");
 }
 
+#define HELD "the master has started and founds no run for %s, so that the members of a run that lives come first"
+
+void pccl_peer_held(struct pccl_peer *p, uint32_t hold_ms)
+{
+    p->hold_us = p->now_us + hold_ms * UINT64_C(1000);
+    if (hold_ms != 0)
+        pccl_peer_log(p, PCCL_LOG_INFO, "connect waits: " HELD, pccl_duration_str(hold_ms * UINT64_C(1000)));
+}
+
+static void describe_admission(struct pccl_peer *p)
+{
+    const char *waited = pccl_duration_str(p->now_us - p->connect_since_us);
+    if (p->now_us < p->hold_us)
+        pccl_text_format(&p->waiting, "connect has waited since %s: " HELD, waited,
+                         pccl_duration_str(p->hold_us - p->now_us));
+    else
+        pccl_text_format(&p->waiting,
+                         "connect has waited since %s for the members of the run, which admit it " ADMITTED_BY, waited);
+}
+
 void pccl_peer_tick_admissions(struct pccl_peer *p)
 {
     if (p->state == PCCL_PEER_MEMBER)
@@ -101,9 +121,7 @@ void pccl_peer_tick_admissions(struct pccl_peer *p)
     if (p->state != PCCL_PEER_PENDING || !p->connect_outstanding)
         return;
     if (p->now_us >= p->connect_where_us) {
-        pccl_text_format(&p->waiting,
-                         "connect has waited since %s for the members of the run, which admit it " ADMITTED_BY,
-                         pccl_duration_str(p->now_us - p->connect_since_us));
+        describe_admission(p);
         pccl_peer_log(p, PCCL_LOG_WARN, "%s", p->waiting.bytes);
         p->connect_where_us = pccl_peer_next_where(p);
     }

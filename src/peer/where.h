@@ -16,6 +16,8 @@ uint64_t pccl_peer_next_where(const struct pccl_peer *p);
  * Logs that newcomers wait, so that people notice that no member calls for a topology update: at
  * the newcomer, and at the members that hold links to it.
  */
+/* The master founds no run for this time, since one may live: connect takes as long. 0: it has a run or founds one. */
+void pccl_peer_held(struct pccl_peer *p, uint32_t hold_ms);
 void pccl_peer_tick_admissions(struct pccl_peer *p);
 /* USAGE: unconnected. */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_tell_training(struct pccl_peer *p, const struct pccl_msg_training *training);

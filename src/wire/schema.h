@@ -194,7 +194,8 @@
     F(U32, heartbeat_ms, , )                                                                                           \
     F(U32, tiny_bytes_max, , )                                                                                         \
     F(U8, open_links, 0, 1)  /* with a token: links go on in the clear after their handshake */                        \
-    F(ADDRESS, observed, , ) /* the address from which the master sees the peer connect */
+    F(ADDRESS, observed, , ) /* the address from which the master sees the peer connect */                             \
+    F(U32, hold_ms, , )      /* for how long the master founds no run, since one may live; 0: it has one or founds */
 
 #define PCCL_FIELDS_refused(F)                                                                                         \
     F(U32, version, , ) /* of the refusing side */                                                                     \

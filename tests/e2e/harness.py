@@ -407,6 +407,7 @@ class Run:
         self.local = os.path.join(folder, "local")  # for local sockets
         self.at_exit = [lambda: shutil.rmtree(folder)]  # called last, when all processes have ended
         self.environment.update(PCCL_PORT="0", PCCL_LOG_LEVEL="INFO", PCCL_LOCAL_DIR=self.local)
+        self.environment["PCCL_FOUND_AFTER_MS"] = "0"  # masters found a run at once, except where a test is about that
         self._forge = None
         self.state = None  # where the master's secrets are
         if os.environ.get("E2E_TOKEN"):  # the test runs encrypted; "control": but for the payload

@@ -1,10 +1,12 @@
 """The master dies, and comes back or does not."""
 
+import os
+
 import harness
 from harness import INVALID_USAGE, LOST, MASTER_FAILED, SUCCESS, UPDATE_FAILED
-from harness import check, equal, figure, now_us, say
+from harness import check, equal, figure, now_us, say, wait_ms
 from loops import all_right, in_both_sizes, more_steps, start_loops
-from phases import RESTARTED, knew, restart
+from phases import PATIENT, RESTARTED, knew, restart
 
 
 def start(run, count=3, **peers):
@@ -138,6 +140,70 @@ def test_restart_with_a_newcomer(run):
         check("older run" in result["words"], f"words: {result['words']}")
         run.admit(newcomer, peers)
     go_on(run, peers + [newcomer])
+
+
+def newcomer_first(run, **master):
+    """The newcomer dials the restarted master while no member does: it waits, says why, and the run that
+    comes back admits it."""
+    members = run.join(3)
+    run.master.kill()
+    for peer in members:
+        peer.stop()
+    run.start_master(run.port, **master)
+    newcomer = run.peer()
+    newcomer.create(run.address)
+    connect = newcomer.start("connect")
+    newcomer.wait_log("founds no run for")
+    run.master.wait_line("newcomers wait for")
+    check(connect.result is None, f"it has founded a run: {connect!r}")
+    for peer in members:
+        peer.resume()
+    run.let_in(connect, members)
+    everybody = [*members, newcomer]
+    equal({peer.do("attr")["world"] for peer in everybody}, {4}, "world")
+    go_on(run, everybody)
+
+
+def test_newcomer_first_at_a_noted_run(run):
+    """The master has noted in its state directory that a run lives; newcomers have recover_ms of patience. When
+    the run has ended, the note is gone."""
+    if not run.state:
+        run.secure()
+    note = os.path.join(run.state, "run")
+    run.start_master(**PATIENT)
+    check(not os.path.exists(note), "a run is noted before it is founded")
+    newcomer_first(run, **PATIENT, recover_ms=60000)
+    check(os.path.exists(note), "no run is noted")
+    for process in run.processes:
+        if isinstance(process, harness.Peer):
+            process.do("destroy")
+    harness.wait_until(lambda: not os.path.exists(note), "the note to be removed")
+
+
+def test_newcomer_first_at_an_unnoted_run(run):
+    """Nothing is noted, and the master founds no run for a while."""
+    run.environment.pop("PCCL_MASTER_STATE", None)
+    run.start_master(**PATIENT)
+    newcomer_first(run, **PATIENT, found_after_ms=60000)
+
+
+def figure_rival_runs(run):
+    """Of twenty restarts by default settings, the master 1 s or 3 s away and a newcomer that dials at once: how many
+    newcomers founded a run."""
+    run.environment.pop("PCCL_FOUND_AFTER_MS")
+    run.start_master(**RESTARTED)
+    members, rivals = run.join(2), 0
+    for trial in range(20):
+        run.master.kill()
+        wait_ms(1000 if trial % 2 else 3000)
+        restart(run)
+        newcomer = run.peer()
+        newcomer.create(run.address)
+        connect = newcomer.start("connect")
+        run.let_in(connect, members)
+        rivals += newcomer.do("attr", rc=None).get("world") != 3
+        newcomer.do("destroy")
+    figure("rival runs in 20 restarts", rivals, "runs")
 
 
 @in_both_sizes

@@ -438,7 +438,7 @@ def test_shared_secret_with_a_state(run):
     guest = peer_with(run, text, secret="")
     guest.create(run.address)
     guest.do("connect")
-    equal(sorted(os.listdir(run.state)), ["control", "tokens", "tokens.reserve"], "files")
+    equal(sorted(os.listdir(run.state)), ["control", "run", "tokens", "tokens.reserve"], "files")
     run.master.kill()
     run.master.end(harness.DEADLINE)
     with open(f"{run.state}/master.key", "w", encoding="ascii"):

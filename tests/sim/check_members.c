@@ -522,11 +522,44 @@ static void note_group(struct sim *sim, const struct sim_master *master, const s
     note_undone(sim, master, group);
 }
 
+/* ---- R10: no run beside one that lives ---- */
+
+void sim_check_master_gone(struct sim *sim, const struct sim_master *master)
+{
+    const struct pccl_master *m = master->machine;
+    for (uint32_t i = 0; i < PCCL_RUNS_OVER_MAX && i < m->over_count; i++)
+        sim->checks->over[sim->checks->over_count++ % PCCL_RUNS_OVER_MAX] = m->over[i];
+}
+
+static bool has_ended(const struct sim *sim, const struct pccl_master *m, const struct pccl_id *lineage)
+{
+    for (uint32_t i = 0; i < PCCL_RUNS_OVER_MAX && i < sim->checks->over_count; i++)
+        if (pccl_id_equal(&sim->checks->over[i], lineage))
+            return true;
+    return pccl_master_run_is_over(m, lineage);
+}
+
+static void check_founded(struct sim *sim, const struct sim_master *master)
+{
+    if (!master->machine->founded_by_newcomer || pccl_id_equal(&sim->checks->founded, &master->machine->lineage))
+        return;
+    sim->checks->founded = master->machine->lineage;
+    bool early = sim->now < master->started_at + master->config.recover_ms * SIM_MS;
+    for (uint32_t i = 0; i < sim->peer_count && sim->plan.keeps_run && early && !sim->lies; i++) {
+        const struct sim_peer *peer = sim->peers[i];
+        if (peer->process.alive && peer->machine != NULL && peer->machine->state == PCCL_PEER_MEMBER &&
+            !pccl_id_equal(&peer->machine->lineage, &sim->checks->founded) &&
+            !has_ended(sim, master->machine, &peer->machine->lineage))
+            sim_fail(sim, "R10 a newcomer founds a run while p%u is a member of another one", peer->process.number);
+    }
+}
+
 void sim_check_master(struct sim *sim, struct sim_master *master)
 {
     struct pccl_master *m = master->machine;
     struct sim_checks *checks = sim->checks;
     sim_check_master_state(sim, master);
+    check_founded(sim, master);
     sim_check_removals(sim, master);
     if (checks->conflicts != NULL)
         sim_check_conflicts(sim);

@@ -107,6 +107,8 @@ static void draw_plan(struct sim *sim)
     draw_crowd(sim);
     plan->peer.op_timeout_ms = plan->divergent || sim_chance(sim, 40) ? (uint32_t)sim_between(sim, 800, 4000) : 0;
     plan->peer.call_timeout_ms = sim_chance(sim, 25) ? (uint32_t)sim_between(sim, 2000, 8000) : 0;
+    plan->keeps_run = sim_mix(sim->seed, 0x51a7e) % 2 == 0;
+    plan->master.found_after_ms = (uint32_t)(sim_mix(sim->seed, 0xf07d) % 3 * 300);
     sim_sync_draw_plan(sim);
     sim_topology_draw_plan(sim);
 }

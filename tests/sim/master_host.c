@@ -97,6 +97,14 @@ static void on_topology_report(void *context, uint32_t group, const char *text, 
     sim_check_topology_report(master->process.sim, text, length);
 }
 
+static void on_note_run(void *context, const struct pccl_id *lineage)
+{
+    struct sim_master *master = context;
+    struct sim *sim = master->process.sim;
+    sim->run_noted = lineage != NULL;
+    sim_note(sim, "master: %s", lineage != NULL ? "a run lives" : "no run lives");
+}
+
 static void on_log(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields)
 {
     struct sim_master *master = context;
@@ -309,6 +317,7 @@ void sim_master_start(struct sim *sim)
     master->process.number = (uint32_t)++sim->boots;
     master->started_at = sim->now;
     master->config = sim->plan.master;
+    master->config.run_noted = sim->plan.keeps_run && sim->run_noted;
     master->config.boot = pccl_prng_u64(&sim->prng) | 1;
     master->config.seed = pccl_prng_u64(&sim->prng);
     memcpy(master->config.secret.bytes, &master->config.seed, sizeof master->config.seed);
@@ -321,6 +330,7 @@ void sim_master_start(struct sim *sim)
                                                 .solve = on_solve,
                                                 .stop_solving = on_stop_solving,
                                                 .report = on_topology_report,
+                                                .note_run = on_note_run,
                                                 .log = on_log};
     struct pccl_memory memory = sim_memory_hook(&master->process.memory);
     sim->oom_paused = true;
@@ -342,6 +352,7 @@ void sim_master_crash(struct sim *sim, bool silently)
     sim->totals.crashes++;
     master->process.alive = false;
     sim_net_process_gone(sim, &master->process, silently);
+    sim_check_master_gone(sim, master);
     pccl_master_destroy(master->machine);
     master->machine = NULL;
     if (master->process.memory.bytes != 0)

@@ -128,6 +128,90 @@ void scenario_f9(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
+static void control_all(struct sim *sim, uint32_t count, bool whole)
+{
+    for (uint32_t i = 0; i < count; i++)
+        scenario_control(sim, p[i], whole);
+}
+
+/* The run goes on with its members, and admits this one, which has waited. */
+static void run_admits(struct sim *sim, uint32_t count, struct sim_peer *newcomer)
+{
+    WAIT(sim, 4000, sim->master->machine->member_count == count && !sim->master->machine->recovering);
+    MUST(sim, newcomer->machine->state == PCCL_PEER_PENDING);
+    scenario_run_ms(sim, 1000);
+    scenario_update_all(sim, p, count);
+    WAIT(sim, 1000, pccl_peer_is_connected(newcomer->machine));
+    p[count] = newcomer;
+    scenario_run_ms(sim, 50);
+    scenario_commit_all(sim, p, count + 1, 1, 1);
+}
+
+void scenario_noted_run(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    sim->plan.keeps_run = true;
+    sim_master_crash(sim, true);
+    control_all(sim, 3, false);
+    sim_master_start(sim);
+    struct sim_peer *n = scenario_join(sim, 5, 0);
+    scenario_run_ms(sim, sim->plan.master.recover_ms - 100);
+    MUST(sim, n->machine->state == PCCL_PEER_PENDING);
+    control_all(sim, 3, true);
+    run_admits(sim, 3, n);
+}
+
+void scenario_noted_run_is_gone(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    sim->plan.keeps_run = true;
+    sim_master_crash(sim, true);
+    sim_peer_kill(sim, p[0], false);
+    sim_peer_kill(sim, p[1], false);
+    sim_master_start(sim);
+    struct sim_peer *n = scenario_join(sim, 5, 0);
+    scenario_run_ms(sim, sim->plan.master.recover_ms - 100);
+    MUST(sim, n->machine->state == PCCL_PEER_PENDING);
+    WAIT(sim, 200, pccl_peer_is_connected(n->machine));
+    sim_app_leave(sim, n);
+    WAIT(sim, 500, !sim->run_noted);
+    sim_master_crash(sim, true);
+    sim_master_start(sim);
+    n = scenario_join(sim, 6, 0);
+    WAIT(sim, 100, pccl_peer_is_connected(n->machine));
+}
+
+void scenario_noted_run_half_back(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    sim->plan.keeps_run = true;
+    sim_master_crash(sim, true);
+    control_all(sim, 3, false);
+    sim_master_start(sim);
+    struct sim_peer *n = scenario_join(sim, 5, 0);
+    scenario_control(sim, p[2], true);
+    WAIT(sim, 1000, p[2]->machine->resuming);
+    sim_app_leave(sim, p[2]);
+    WAIT(sim, 1000, !sim->master->machine->founded);
+    MUST(sim, n->machine->state == PCCL_PEER_PENDING);
+    control_all(sim, 2, true);
+    run_admits(sim, 2, n);
+}
+
+void scenario_dialing_members(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    sim->plan.master.found_after_ms = sim->plan.peer.dial_max_ms + 100;
+    sim_master_crash(sim, false);
+    scenario_run_ms(sim, 3000); /* their pauses are the longest now */
+    for (uint32_t i = 0; i < 3; i++)
+        WAIT(sim, 1000, p[i]->machine->redial_us > sim->now + sim->plan.peer.dial_max_ms * SIM_MS / 2);
+    sim_master_start(sim);
+    struct sim_peer *n = scenario_join(sim, 5, 0);
+    WAIT(sim, 100, n->machine->state == PCCL_PEER_PENDING);
+    run_admits(sim, 3, n);
+}
+
 /*
  * A hello was so long in flight that its peer has acknowledged more since, over another connection. It is refused, and
  * the peer's own connection goes on.

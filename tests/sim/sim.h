@@ -650,6 +650,8 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
 void sim_check_peer(struct sim *sim, struct sim_peer *peer);
 uint64_t sim_ring_hash(const struct pccl_id *ring, uint32_t count);
 void sim_check_master(struct sim *sim, struct sim_master *master);
+/* Its memory is lost. */
+void sim_check_master_gone(struct sim *sim, const struct sim_master *master);
 /* A machine says that the other side broke the protocol, which nobody does here. */
 void sim_check_said(struct sim *sim, const char *who, uint32_t number, const char *line);
 void sim_check_asked(struct sim *sim, struct sim_peer *peer, enum pccl_round_kind kind);
@@ -741,6 +743,7 @@ struct sim_plan {
     bool subgroups; /* callers found some */
     bool pairs;     /* callers send to one another */
     bool divergent; /* callers' reactions differ between peers: only deadlines bring them together */
+    bool keeps_run; /* the master has a state directory, where it notes that a run lives */
     uint32_t population_max;
     struct pccl_master_config master;
     struct pccl_peer_config peer;
@@ -793,6 +796,7 @@ struct sim {
 
     struct sim_master *master; /* the newest; may be down */
     uint64_t boots;
+    bool run_noted; /* by the master, for the next one */
     struct sim_peer *peers[SIM_PEERS_MAX];
     uint32_t peer_count, returning; /* incarnations; processes that will return soon */
     uint8_t cuts[SIM_HOSTS_MAX][SIM_HOSTS_MAX][SIM_PLANES];

@@ -45,6 +45,8 @@ static pcclParameterInfo_t info_of(int which)
     }
     if (which == PCCL_PARAM_log_level)
         info.default_value = "INFO"; /* a program that runs by itself says what happens */
+    if (which == PCCL_PARAM_found_after_ms)
+        info.default_value = "1500"; /* it may be started again while a run lives */
     return info;
 }
 

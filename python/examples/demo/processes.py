@@ -55,7 +55,8 @@ class Process:
 
 class Master(Process):
     def __init__(self, program, log):
-        super().__init__("pccl-master", [program, "--listen", "127.0.0.1:0"], log, stdin=subprocess.DEVNULL)
+        command = [program, "--listen", "127.0.0.1:0", "--set", "found_after_ms=0"]  # no run can live at this port
+        super().__init__("pccl-master", command, log, stdin=subprocess.DEVNULL)
         self.address = f"127.0.0.1:{self._port()}"
 
     def _port(self):

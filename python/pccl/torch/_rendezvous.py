@@ -85,7 +85,8 @@ def _start_master() -> str:
     path = _programs.find("pccl-master")
     if path is None:
         raise CollectiveError("init_process_group: there is no program pccl-master; name a running one by PCCL_MASTER")
-    command = [path, "--log-format=text", f"--set=idle_exit_ms={IDLE_EXIT_MS}"]
+    # Nobody can be a member of a run at this port, so that it founds one at once.
+    command = [path, "--log-format=text", f"--set=idle_exit_ms={IDLE_EXIT_MS}", "--set=found_after_ms=0"]
     said = b""
     for host in ("[::]", "0.0.0.0"):  # the second one where there is no IPv6
         master = subprocess.Popen(
