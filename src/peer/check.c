@@ -181,8 +181,10 @@ static const char *check_calls(const struct pccl_peer *p)
     PCCL_RULE(!p->connect_outstanding || p->state == PCCL_PEER_CONNECTING || p->state == PCCL_PEER_PENDING,
               "connect ends when the peer is admitted or its life ends");
     PCCL_RULE(!p->describing || p->state == PCCL_PEER_MEMBER, "only members ask for topology reports");
-    PCCL_RULE(!p->test.outstanding || p->state != PCCL_PEER_MEMBER || p->calls[PCCL_ROUND_OPTIMIZE].outstanding,
-              "paths are tested only within an optimization");
+    PCCL_RULE((!p->test.outstanding && !p->test.running && p->tested_count == 0) || p->state != PCCL_PEER_MEMBER ||
+                  p->calls[PCCL_ROUND_OPTIMIZE].outstanding,
+              "paths are tested, and results kept, only within an optimization");
+    PCCL_RULE(!p->test.outstanding || p->test.running, "the master waits only for tests that run");
     return NULL;
 }
 

@@ -10,33 +10,47 @@
 
 #include <string.h>
 
-/* ---- tests ---- */
+enum { KEPT_US = 120000000 }; /* how long a result stands for another test of the path */
 
-void pccl_peer_measure(struct pccl_peer *p, const struct pccl_msg_measure *measure)
+/* ---- results ---- */
+
+static struct pccl_tested_path *find_tested(const struct pccl_peer *p, const struct pccl_id *peer)
 {
-    if (!p->calls[PCCL_ROUND_OPTIMIZE].outstanding || !pccl_peer_is_in_group(p, &measure->peer)) {
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master asked for a test at the wrong time");
-        return;
-    }
-    p->test = (struct pccl_test_call){.outstanding = true, .number = measure->test, .peer = measure->peer};
-    struct pccl_peer_test test = {.number = measure->test,
-                                  .peer = measure->peer,
-                                  .limit_ms = measure->limit_ms,
-                                  .ticket = measure->ticket,
-                                  .candidates = measure->candidates,
-                                  .candidate_count = measure->candidates_count};
-    p->effects.measure(p->effects.context, &test);
+    for (uint32_t i = 0; i < p->tested_count; i++)
+        if (pccl_id_equal(&p->tested[i].peer, peer))
+            return &p->tested[i];
+    return NULL;
 }
 
-void pccl_peer_measured(struct pccl_peer *p, const struct pccl_peer_measurement *measurement)
+/* Without memory the path is tested again. */
+static void keep_tested(struct pccl_peer *p, const struct pccl_peer_measurement *measurement)
 {
-    bool wanted = p->state == PCCL_PEER_MEMBER && p->calls[PCCL_ROUND_OPTIMIZE].outstanding && p->test.outstanding &&
-                  p->test.number == measurement->test;
-    if (!wanted)
-        return;
-    p->test.outstanding = false;
+    struct pccl_tested_path *path = find_tested(p, &p->test.peer);
+    if (path == NULL) {
+        path = pccl_grow(&p->memory, p->tested, &p->tested_capacity, p->tested_count + 1, sizeof *path);
+        if (path == NULL)
+            return;
+        p->tested = path;
+        path += p->tested_count++;
+    }
+    *path = (struct pccl_tested_path){
+        .peer = p->test.peer, .at_us = p->now_us, .rate = measurement->rate, .rtt_us = measurement->rtt_us};
+}
+
+void pccl_peer_forget_tests(struct pccl_peer *p)
+{
+    p->test = (struct pccl_test_call){.number = 0};
+    pccl_release(&p->memory, p->tested, p->tested_capacity * sizeof *p->tested);
+    p->tested = NULL;
+    p->tested_count = p->tested_capacity = 0;
+}
+
+/* measurement->test: the number by which the master asked for it. */
+static void tell_result(struct pccl_peer *p, const struct pccl_id *peer,
+                        const struct pccl_peer_measurement *measurement)
+{
     if (!measurement->failed)
-        pccl_peer_note_told(p, &p->test.peer, measurement->rtt_us, measurement->rate);
+        pccl_peer_note_told(p, peer, measurement->rtt_us, measurement->rate);
     struct pccl_msg msg = {.type = PCCL_MSG_measured,
                            .as.measured = {.test = measurement->test,
                                            .failed = measurement->failed,
@@ -46,9 +60,60 @@ void pccl_peer_measured(struct pccl_peer *p, const struct pccl_peer_measurement 
     pccl_peer_send(p, &msg);
 }
 
+/* ---- tests ---- */
+
+static void begin_test(struct pccl_peer *p, const struct pccl_msg_measure *measure)
+{
+    struct pccl_peer_test test = {.number = measure->test,
+                                  .peer = measure->peer,
+                                  .limit_ms = measure->limit_ms,
+                                  .ticket = measure->ticket,
+                                  .candidates = measure->candidates,
+                                  .candidate_count = measure->candidates_count};
+    p->test = (struct pccl_test_call){.outstanding = true,
+                                      .running = true,
+                                      .number = measure->test,
+                                      .begun_as = measure->test,
+                                      .peer = measure->peer};
+    p->effects.measure(p->effects.context, &test);
+}
+
+void pccl_peer_measure(struct pccl_peer *p, const struct pccl_msg_measure *measure)
+{
+    if (!p->calls[PCCL_ROUND_OPTIMIZE].outstanding || !pccl_peer_is_in_group(p, &measure->peer)) {
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master asked for a test at the wrong time");
+        return;
+    }
+    const struct pccl_tested_path *path = find_tested(p, &measure->peer);
+    if (p->test.running && pccl_id_equal(&p->test.peer, &measure->peer)) {
+        p->test.outstanding = true; /* it was begun for the master before */
+        p->test.number = measure->test;
+    } else if (path != NULL && p->now_us < path->at_us + KEPT_US) {
+        tell_result(p, &path->peer,
+                    &(struct pccl_peer_measurement){.test = measure->test, .rtt_us = path->rtt_us, .rate = path->rate});
+    } else {
+        begin_test(p, measure);
+    }
+}
+
+void pccl_peer_measured(struct pccl_peer *p, const struct pccl_peer_measurement *measurement)
+{
+    bool wanted = p->state == PCCL_PEER_MEMBER && p->calls[PCCL_ROUND_OPTIMIZE].outstanding && p->test.running &&
+                  p->test.begun_as == measurement->test;
+    if (!wanted)
+        return;
+    bool undisturbed = p->test.outstanding || !p->up || p->resuming; /* no other master conducts tests meanwhile */
+    struct pccl_peer_measurement told = *measurement;
+    told.test = p->test.number;
+    if (!measurement->failed && undisturbed)
+        keep_tested(p, measurement);
+    if (p->test.outstanding)
+        tell_result(p, &p->test.peer, &told);
+    p->test.outstanding = p->test.running = false;
+}
+
 enum pccl_status pccl_peer_optimize_ended(struct pccl_peer *p, const struct pccl_msg_round *round)
 {
-    p->test.outstanding = false;
     pccl_peer_take_reason(p, &p->optimize_reason, &round->reason);
     if (round->outcome != PCCL_ROUND_FAILED)
         return PCCL_OK;

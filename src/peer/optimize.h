@@ -11,6 +11,8 @@
 void pccl_peer_measure(struct pccl_peer *p, const struct pccl_msg_measure *measure);
 /* As the event TEST_DONE. */
 void pccl_peer_measured(struct pccl_peer *p, const struct pccl_peer_measurement *measurement);
+/* The call has ended: ends its test, and frees the results that are kept for a restarted master. */
+void pccl_peer_forget_tests(struct pccl_peer *p);
 /* The open round has ended: with which status the call ends. */
 enum pccl_status pccl_peer_optimize_ended(struct pccl_peer *p, const struct pccl_msg_round *round);
 

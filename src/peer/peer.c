@@ -78,6 +78,7 @@ void pccl_peer_destroy(struct pccl_peer *p)
     pccl_release(&p->memory, p->ring, p->ring_capacity * sizeof *p->ring);
     pccl_release(&p->memory, p->positions, p->position_capacity * sizeof *p->positions);
     pccl_peer_free_rolls(p);
+    pccl_peer_forget_tests(p);
     pccl_release(&p->memory, p->links, p->link_capacity * sizeof *p->links);
     struct pccl_memory memory = p->memory;
     pccl_release(&memory, p, sizeof *p);

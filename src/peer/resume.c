@@ -92,7 +92,7 @@ void pccl_peer_send_resume(struct pccl_peer *p)
     PCCL_ASSERT(p->state == PCCL_PEER_MEMBER && p->greeted);
     pccl_peer_log(p, PCCL_LOG_INFO, "the master restarted: reporting this peer's state to it");
     p->resuming = true;
-    p->test.outstanding = false; /* nobody waits for its result: the restarted master asks anew */
+    p->test.outstanding = false; /* nobody waits for its result; the restarted master may ask for the same test */
     for (uint32_t i = 0; i < p->link_count; i++)
         p->links[i].warm = false; /* the restarted master asks for the links that it wants */
     struct pccl_msg msg = {.type = PCCL_MSG_resume,

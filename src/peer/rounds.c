@@ -121,6 +121,8 @@ static void finish(struct pccl_peer *p, uint8_t kind, enum pccl_status status, b
 {
     PCCL_ASSERT(p->calls[kind].outstanding);
     p->calls[kind].outstanding = false;
+    if (kind == PCCL_ROUND_OPTIMIZE)
+        pccl_peer_forget_tests(p);
     pccl_peer_wait_ended(p);
     p->effects.call_done(p->effects.context, pccl_call_of_round(kind), status, value);
 }

@@ -118,9 +118,18 @@ struct pccl_announcement {
 
 /* The test that this peer was asked for last. */
 struct pccl_test_call {
-    bool outstanding;
+    bool outstanding; /* the master waits for its result */
+    bool running;     /* the driver does */
     uint64_t number;
+    uint64_t begun_as; /* its number when the driver began it, for an earlier master; = number otherwise */
     struct pccl_id peer;
+};
+
+/* Result of a test in this optimization, for a restarted master that asks for the same one. */
+struct pccl_tested_path {
+    struct pccl_id peer;
+    uint64_t at_us, rate;
+    uint32_t rtt_us;
 };
 
 /* A peer that left this peer's group, and the epoch that said so. */
@@ -184,6 +193,8 @@ struct pccl_peer {
     struct pccl_vote_call calls[PCCL_ROUND_KINDS];
     struct pccl_sync_call sync;
     struct pccl_test_call test;
+    struct pccl_tested_path *tested; /* of the open optimization */
+    uint32_t tested_count, tested_capacity;
     bool describing;
     uint64_t describe_ticket;
     struct pccl_text optimize_reason;  /* why the last optimization failed */

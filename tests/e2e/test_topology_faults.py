@@ -3,7 +3,7 @@ alike, and everything works afterward."""
 
 import harness
 from harness import INVALID_USAGE, SUCCESS
-from harness import check, equal, now_us, poll, say, wait_ms
+from harness import check, equal, figure, now_us, poll, say, wait_ms
 from phases import PATIENT, RESTARTED, STRICT, agree, knew, restart
 from topologies import join, optimize, picture, random_sums, reduce, start, updated
 
@@ -213,6 +213,19 @@ def test_master_restarts_in_tests(run):
     knew(results, since_us, "the calls had ended")
     check(picture(victim).ways, "nothing is known of the ways")
     goes_on(run, [victim, *others])
+
+
+def figure_master_restarts_ten_times(run):
+    """While an optimization is under way, 1 s apart."""
+    peers = start(run, 4, **RESTARTED)
+    since_us = now_us()
+    calls = [peer.start("optimize") for peer in peers]
+    for _ in range(10):
+        wait_ms(1000)
+        run.master.kill()
+        restart(run)
+    results = agree(calls, SUCCESS)
+    figure("s of an optimization while the master restarts", (results[0]["at"] - since_us) / 1e6, "s")
 
 
 def test_master_and_a_member_die_in_tests(run):

@@ -88,7 +88,7 @@ struct sim_checks {
     uint64_t master_boot, master_joint;
     struct pccl_id over[PCCL_RUNS_OVER_MAX]; /* runs that ended under an earlier master, as a circular buffer */
     uint32_t over_count;
-    struct pccl_id founded; /* the last run that a newcomer has founded */
+    struct pccl_id founded;               /* the last run that a newcomer has founded */
     uint64_t updating_boot, first_update; /* the round that was open when it was first seen */
 };
 

@@ -689,6 +689,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"topology-partition", "cuts during the tests", scenario_topology_partition},
     {"topology-restart-votes", "the master restarts before all have voted", scenario_topology_restart_votes},
     {"topology-restart-tests", "... in the tests", scenario_topology_restart_tests},
+    {"topology-restart-often", "... ten times, and no path is tested twice", scenario_topology_restart_often},
     {"topology-restart-stale", "... and what they show is told to nobody", scenario_topology_restart_stale},
     {"topology-restart-search", "... in the search", scenario_topology_restart_search},
     {"topology-restart-links", "... while links are waited for", scenario_topology_restart_links},

@@ -173,6 +173,7 @@ void scenario_topology_stalled(struct sim *sim);
 void scenario_topology_partition(struct sim *sim);
 void scenario_topology_restart_votes(struct sim *sim);
 void scenario_topology_restart_tests(struct sim *sim);
+void scenario_topology_restart_often(struct sim *sim);
 void scenario_topology_restart_stale(struct sim *sim);
 void scenario_topology_restart_search(struct sim *sim);
 void scenario_topology_restart_links(struct sim *sim);

@@ -199,7 +199,22 @@ void scenario_topology_restart_votes(struct sim *sim)
     must_be_best(sim);
 }
 
-/* Tests of the master before say nothing to the next one. */
+/* Again and again: a path that was tested is not tested again, and a test under way goes on. */
+void scenario_topology_restart_often(struct sim *sim)
+{
+    begin_four(sim);
+    vote_and_test(sim, 4);
+    for (uint32_t i = 0; i < 10; i++) {
+        scenario_run_ms(sim, 250);
+        scenario_restart_master(sim, 20);
+        WAIT(sim, 4000, sim->master->machine->optimizing || scenario_is_over(p[0], PCCL_CALL_OPTIMIZE));
+    }
+    scenario_optimized(sim, p, 4, PCCL_OK);
+    must_be_best(sim);
+    MUST(sim, sim->totals.tests_begun <= 12 + 4); /* at first it is not known that those of the first master go on */
+}
+
+/* Tests of the master before say nothing to the next one, unless it asks for the same. */
 void scenario_topology_restart_tests(struct sim *sim)
 {
     begin_four(sim);
@@ -238,10 +253,12 @@ void scenario_topology_restart_search(struct sim *sim)
 {
     begin_four(sim);
     vote_and_search(sim, 4);
+    uint64_t tests = sim->totals.tests_begun;
     scenario_restart_master(sim, 20);
     sim->searches_by_hand = false;
     scenario_optimized(sim, p, 4, PCCL_OK);
     must_be_best(sim);
+    MUST(sim, sim->totals.tests_begun == tests);
 }
 
 void scenario_topology_restart_links(struct sim *sim)

@@ -763,8 +763,8 @@ struct sim_totals {
     uint64_t seeds, events, commits, aborts, crashes, departures, kills, joins, expulsions, stops, resets, updates,
         steps, classes[PCCL_CLASS_COUNT], collectives[PCCL_COLLECTIVES], tiny_commits, hash, syncs, syncs_failed,
         fetches, fetches_failed, elections, state_refusals, foundings, founded, subgroup_commits, subgroups_ended,
-        pair_commits, chosen, handshakes_failed, optimizations, no_rings, optimizations_withdrawn, tests, tests_failed,
-        searches, adoptions, reports, replans, restarts, hub_views;
+        pair_commits, chosen, handshakes_failed, optimizations, no_rings, optimizations_withdrawn, tests, tests_begun,
+        tests_failed, searches, adoptions, reports, replans, restarts, hub_views;
 };
 
 struct sim {

@@ -117,6 +117,7 @@ static void on_test(struct sim *sim, void *subject, uint64_t generation, uint64_
 void sim_test_begin(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_test *test)
 {
     PCCL_ASSERT(test->candidate_count > 0 && test->limit_ms > 0 && !pccl_id_equal(&test->peer, &peer->id));
+    sim->totals.tests_begun++;
     peer->test = (struct sim_test){.running = true,
                                    .number = test->number,
                                    .peer = test->peer,

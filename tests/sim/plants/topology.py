@@ -2,6 +2,22 @@
 from .bug import Bug
 
 PLANTS = [
+    Bug("tests_begin_anew",
+        "10.3: each restart of the master tests all paths again",
+        [], ["topology-restart-often", "topology-restart-search"],
+        [
+            ("src/peer/optimize.c",
+             "if (!measurement->failed && undisturbed)",
+             "if (false)"),
+        ]),
+    Bug("results_outlive_their_call",
+        "10.3: an optimization is answered from the results of an earlier one",
+        ["STATE"], [],
+        [
+            ("src/peer/rounds.c",
+             "if (kind == PCCL_ROUND_OPTIMIZE) pccl_peer_forget_tests(p);",
+             ""),
+        ]),
     Bug("optimization_is_no_era",
         "uses count on over the end of an optimization, at those who have heard of it",
         ["I6", "I7", "I11"], [],
