@@ -29,9 +29,9 @@
  * been called, and that each blocking joint call may be outstanding once: a second one of the kind
  * returns pcclInvalidUsage.
  *
- * Deadlines. Waiting for peers that are alive has no limit by default; the options
- * `call_timeout_ms`, `op_timeout_ms` and `stuck_ms` set limits. A peer that is silent for the
- * master's `silence_ms` counts as dead, so no call waits for it longer.
+ * Deadlines. Waiting for living peers has no limit by default; `call_timeout_ms` and `op_timeout_ms`
+ * set limits, and joint calls that can never meet the calls of the peers that they wait for end with
+ * these after `stuck_ms` (30 s). A peer silent for the master's `silence_ms` counts as dead.
  */
 #ifndef PCCL_H
 #define PCCL_H
@@ -633,8 +633,8 @@ PCCL_EXPORT pcclResult_t pcclGetAttribute(const pcclComm_t *comm, pcclAttribute_
 /*
  * Admits the newcomers that are ready. Joint(all), BLOCKS until all accepted peers have called it.
  * Without a newcomer it takes one round trip after the slowest caller. On success all peers see the
- * same new attributes. Peers that wait in other joint calls cannot meet this one; pcclDescribeWaits
- * names them.
+ * same new attributes. A newcomer begins with what members call after the update that admitted it.
+ * Peers in other calls cannot meet this one: pcclDescribeWaits names them; `stuck_ms` ends both.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument       comm is NULL

@@ -180,8 +180,9 @@ class AbortedError(PCCLError):
 
 class TimeoutError_(PCCLError, builtins.TimeoutError):
     """A deadline passed: `op_timeout_ms` of a reduction, `call_timeout_ms` of a joint call, or
-    `stuck_ms`; or only that of result(timeout). The reason names who was missing. Perhaps nobody
-    has left, so the same call may fail again."""
+    `stuck_ms` of calls that can never meet; or only that of result(timeout). The reason names who was
+    missing and, after `stuck_ms`, which call to add or to leave out. Perhaps nobody has left, so the
+    same call may fail again."""
 
 
 class ConnectionError_(PCCLError, builtins.ConnectionError):

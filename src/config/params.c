@@ -444,6 +444,7 @@ enum pccl_status pccl_params_load(const pcclOptions_t *options, pcclParameterSco
             }
         }
         store(entry, text, out);
+        out->given[i] = text != entry->value;
     }
     switch (scope) {
     case pcclParameterMaster: return check_master(out, reason);

@@ -97,8 +97,8 @@
     X(COMMUNICATOR, U32, op_timeout_ms, "PCCL_OP_TIMEOUT_MS", "0", 0, 604800000, "deadline of a reduction; 0: none")   \
     X(COMMUNICATOR, U32, call_timeout_ms, "PCCL_CALL_TIMEOUT_MS", "0", 0, 604800000,                                   \
       "deadline of connect, of joint calls and of get topology; 0: none")                                              \
-    X(COMMUNICATOR, U32, stuck_ms, "PCCL_STUCK_MS", "0", 0, 604800000,                                                 \
-      "peers that wait in calls that can never meet get an error after this time; 0: only a warning")                  \
+    X(COMMUNICATOR, U32, stuck_ms, "PCCL_STUCK_MS", "30000", 0, 604800000,                                             \
+      "time limit of calls that can never meet; if it is set, also of operations that wait for each other; 0: none")   \
     X(COMMUNICATOR, BOOL, extended_results, "PCCL_EXTENDED_RESULTS", "0", 0, 1,                                        \
       "1: calls that PCCL 1.0 has may return result codes above 12 too")                                               \
     X(COMMUNICATOR, U32, peer_group, "PCCL_PEER_GROUP", "0", 0, 4294967295,                                            \
@@ -154,15 +154,16 @@ enum { PCCL_PARAM_BYTES_MAX = 1023 }; /* of any value as text */
 #define PCCL_PARAM_MEMBER_HOST(name) char name[PCCL_PARAM_BYTES_MAX + 1];
 #define PCCL_PARAM_MEMBER_HOSTS(name) char name[PCCL_PARAM_BYTES_MAX + 1];
 #define PCCL_PARAM_MEMBER(scope, kind, name, env, value, min, max, help) PCCL_PARAM_MEMBER_##kind(name)
-struct pccl_params {
-    PCCL_PARAMS(PCCL_PARAM_MEMBER)
-};
-
 enum pccl_param {
 #define PCCL_PARAM_ENUM(scope, kind, name, env, value, min, max, help) PCCL_PARAM_##name,
     PCCL_PARAMS(PCCL_PARAM_ENUM)
 #undef PCCL_PARAM_ENUM
         PCCL_PARAM_COUNT
+};
+
+struct pccl_params {
+    PCCL_PARAMS(PCCL_PARAM_MEMBER)
+    bool given[PCCL_PARAM_COUNT]; /* true: set by an option or in the environment, also to the default value */
 };
 
 /* PCCL_PARAM_COUNT: no such name. */

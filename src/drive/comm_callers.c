@@ -70,3 +70,5 @@ void pccl_caller_end(const struct pccl_caller *caller)
 void pccl_caller_left(const struct pccl_caller *caller) { present = caller->outer; }
 
 struct pccl_waiter *pccl_caller_waiter(void) { return &present->waiter; }
+
+uint64_t pccl_caller_thread(void) { return present != NULL ? (uint64_t)(uintptr_t)&present : 0; }

@@ -45,6 +45,9 @@ void pccl_caller_left(const struct pccl_caller *caller);
 /* The waiter of the calling thread, not fired. A thread waits for one thing at a time. */
 struct pccl_waiter *pccl_caller_waiter(void);
 
+/* Returns a number for the calling thread, which no other living thread has; 0 outside of public calls. */
+uint64_t pccl_caller_thread(void);
+
 /* A public call begins. false: the communicator is closed or being destroyed. */
 PCCL_MUST_CHECK bool pccl_comm_call_begin(struct pccl_communicator *comm);
 /* It ends: the communicator must not be touched any more. */

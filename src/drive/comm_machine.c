@@ -25,6 +25,7 @@ enum pccl_status pccl_comm_step(struct pccl_communicator *comm, struct pccl_peer
     if (!comm->peer)
         return PCCL_INTERNAL;
     event->now_us = comm->stepped_us = pccl_now_us();
+    event->thread = pccl_caller_thread();
     struct step step = {.peer = comm->peer, .event = event, .status = PCCL_INTERNAL};
     if (!pccl_guard_run(step_body, &step))
         comm->hooks->give_up(comm);

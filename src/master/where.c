@@ -25,38 +25,44 @@ static const uint8_t *voted_kind(const struct pccl_remote *remote)
     return NULL;
 }
 
-static bool is_waiting(const struct pccl_remote *remote)
+static bool is_silent(const struct pccl_master *m, const struct pccl_remote *remote)
 {
-    return voted_kind(remote) != NULL || remote->sync_part != NULL || remote->where.call != PCCL_CALL_NONE;
+    return m->now_us - pccl_min_u64(m->now_us, remote->heard_us) > m->config.heartbeat_ms * UINT64_C(2000);
+}
+
+/* Returns the call that the member waits in, as far as the master knows; call NONE: none. A quiet one comes first. */
+static struct pccl_msg_where call_of(const struct pccl_master *m, const struct pccl_remote *remote)
+{
+    const struct pccl_instance *instance = &remote->where.instance;
+    const uint8_t *kind = voted_kind(remote);
+    bool is_quiet = kind != NULL && *kind != PCCL_ROUND_PENDING;
+    if (!is_quiet && remote->sync_part != NULL)
+        return (struct pccl_msg_where){.call = PCCL_CALL_SYNC,
+                                       .round = remote->group->sync,
+                                       .since_us = m->now_us - remote->voted_us[PCCL_ROUND_SYNC]};
+    if (!is_quiet && remote->where.call == PCCL_CALL_OPERATION && instance->joint == pccl_master_joint(m) &&
+        instance->sync == remote->group->sync)
+        return remote->where;
+    if (kind == NULL)
+        return (struct pccl_msg_where){.call = PCCL_CALL_NONE};
+    return (struct pccl_msg_where){.call = (uint8_t)pccl_call_of_round(*kind),
+                                   .round = m->rounds[*kind],
+                                   .since_us = m->now_us - remote->voted_us[*kind]};
 }
 
 struct pccl_place pccl_master_place(const struct pccl_master *m, const struct pccl_remote *remote)
 {
-    struct pccl_place place = {.peer = remote->id, .state = PCCL_PLACE_HERE};
-    uint64_t silent_us = m->now_us - pccl_min_u64(m->now_us, remote->heard_us);
-    const uint8_t *kind = voted_kind(remote);
-    if (kind != NULL) {
-        place.call = (uint8_t)pccl_call_of_round(*kind);
-        place.detail = m->rounds[*kind];
-        place.since_us = m->now_us - remote->voted_us[*kind];
-    } else if (remote->sync_part != NULL) {
-        place.call = PCCL_CALL_SYNC;
-        place.detail = remote->group->sync;
-        place.since_us = m->now_us - remote->voted_us[PCCL_ROUND_SYNC];
-    } else if (remote->where.call == PCCL_CALL_OPERATION) {
-        place.call = PCCL_CALL_OPERATION;
-        place.collective = remote->where.collective;
-        place.detail = remote->where.instance.tag;
-        place.since_us = remote->where.since_us;
+    const struct pccl_msg_where where = call_of(m, remote);
+    struct pccl_place place = {.peer = remote->id,
+                               .state = where.call != PCCL_CALL_NONE ? PCCL_PLACE_ELSEWHERE : PCCL_PLACE_HERE,
+                               .call = where.call,
+                               .collective = where.collective,
+                               .detail = where.call == PCCL_CALL_OPERATION ? where.instance.tag : where.round,
+                               .since_us = where.since_us};
+    if (remote->conn == 0 || is_silent(m, remote)) {
+        place.state = remote->conn == 0 ? PCCL_PLACE_DISCONNECTED : PCCL_PLACE_SILENT;
+        place.since_us = m->now_us - pccl_min_u64(m->now_us, remote->heard_us);
     }
-    if (place.call != PCCL_CALL_NONE)
-        place.state = PCCL_PLACE_ELSEWHERE;
-    if (remote->conn == 0)
-        place.state = PCCL_PLACE_DISCONNECTED;
-    else if (silent_us > m->config.heartbeat_ms * UINT64_C(2000))
-        place.state = PCCL_PLACE_SILENT;
-    if (place.state != PCCL_PLACE_ELSEWHERE && place.state != PCCL_PLACE_HERE)
-        place.since_us = silent_us;
     return place;
 }
 
@@ -76,19 +82,6 @@ static bool has_come(struct pccl_master *m, const struct pccl_remote *remote, co
     bool waits =
         remote->where.call == PCCL_CALL_OPERATION && pccl_instance_equal(&remote->where.instance, &where->instance);
     return waits || has_finished(m, remote, &where->instance);
-}
-
-/*
- * May the member have entered this operation? The master hears of a bulk operation only when it is
- * complete, so a member that waits elsewhere may have launched it before; but not if it waits for
- * an update, an optimization or a synchronization, in which its callers hold no operation.
- */
-static bool may_have_come(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_msg_where *where)
-{
-    const struct pccl_operation *op = pccl_master_operation(m, remote->group, &where->instance, false);
-    bool tiny = op != NULL && op->parts != NULL && op->tiny;
-    return has_come(m, remote, where) || (!tiny && !remote->votes[PCCL_ROUND_UPDATE] &&
-                                          !remote->votes[PCCL_ROUND_OPTIMIZE] && remote->sync_part == NULL);
 }
 
 /* Of those in the group, who takes part in the operation. */
@@ -115,35 +108,11 @@ static bool in_scope(struct pccl_master *m, const struct pccl_remote *remote, co
     return remote->group == from->group && (!operation || takes_part(m, remote, &where->instance));
 }
 
-/* come: has_come or may_have_come. */
-static bool all_have(bool (*come)(struct pccl_master *, const struct pccl_remote *, const struct pccl_msg_where *),
-                     struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where)
+static bool all_have_come(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
-        if (in_scope(m, m->remotes[i], from, where) && !come(m, m->remotes[i], where))
+        if (in_scope(m, m->remotes[i], from, where) && !has_come(m, m->remotes[i], where))
             return false;
-    return true;
-}
-
-/*
- * Is every member blocked, none of them in an operation that all may have entered, and none
- * fetching shared state, which moves data? Joint calls need no check: they are decided when the
- * last vote comes.
- */
-static bool is_stuck(struct pccl_master *m)
-{
-    if (m->optimizing)
-        return false; /* it ends by itself */
-    for (uint32_t i = 0; i < m->remote_count; i++)
-        if (pccl_master_is_living_member(m->remotes[i]) &&
-            (!is_waiting(m->remotes[i]) || m->remotes[i]->conn == 0 || pccl_master_is_fetching(m->remotes[i])))
-            return false;
-    for (uint32_t i = 0; i < m->remote_count; i++) {
-        const struct pccl_remote *remote = m->remotes[i];
-        if (pccl_master_is_living_member(remote) && remote->where.call == PCCL_CALL_OPERATION &&
-            all_have(may_have_come, m, remote, &remote->where))
-            return false;
-    }
     return true;
 }
 
@@ -154,7 +123,7 @@ static bool is_stuck(struct pccl_master *m)
 static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where,
                              struct pccl_place *places)
 {
-    bool all_came = all_have(has_come, m, from, where);
+    bool all_came = all_have_come(m, from, where);
     uint32_t missing = 0;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_remote *remote = m->remotes[i];
@@ -170,6 +139,99 @@ static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *fr
     return missing;
 }
 
+/* ---- calls that can never meet (PROTOCOL 9.6) ---- */
+
+enum { STEPS_MAX = 64 }; /* bounds the work for one question */
+
+/* A call, and a member that waits in it. */
+struct step {
+    const struct pccl_remote *by;
+    struct pccl_msg_where call;
+    bool quiet; /* this call or one before it in the walk is quiet */
+};
+
+static bool is_same_call(const struct step *a, const struct step *b)
+{
+    if (a->call.call != b->call.call)
+        return false;
+    if (a->call.call == PCCL_CALL_OPERATION)
+        return a->by->group == b->by->group && pccl_instance_equal(&a->call.instance, &b->call.instance);
+    return a->call.call != PCCL_CALL_SYNC || a->by->group == b->by->group;
+}
+
+/* Returns true if the wait is all that the member does: one thread makes its calls, and waits in this one only. */
+static bool does_nothing_else(const struct pccl_remote *remote, const struct pccl_msg_where *own)
+{
+    return remote->where.call == own->call && remote->where.several == 0;
+}
+
+/*
+ * Returns true if the member cannot come to the call before its own one ends. A peer that is in a quiet call starts no
+ * operation and no other quiet call, and one that holds an operation starts no quiet call, by whichever thread. For
+ * other pairs of calls that holds only if it has no other thread; and the master hears of a bulk operation only when it
+ * is complete, so the peer may have started it before.
+ */
+static bool is_kept_from(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_msg_where *own,
+                         const struct pccl_msg_where *call)
+{
+    if (pccl_call_is_quiet(own->call) ? call->call != PCCL_CALL_PENDING
+                                      : own->call == PCCL_CALL_OPERATION && pccl_call_is_quiet(call->call))
+        return true;
+    if (!does_nothing_else(remote, own))
+        return false;
+    if (call->call != PCCL_CALL_OPERATION)
+        return true;
+    const struct pccl_operation *op = pccl_master_operation(m, remote->group, &call->instance, false);
+    return op != NULL && op->parts != NULL && op->tiny;
+}
+
+/* Returns true if the call of this step waits for the member, which waits in the call *next that keeps it away. */
+static bool waits_for(struct pccl_master *m, const struct step *step, const struct pccl_remote *remote,
+                      struct step *next)
+{
+    if (!in_scope(m, remote, step->by, &step->call) || remote->conn == 0 || is_silent(m, remote))
+        return false;
+    struct pccl_msg_where own = call_of(m, remote);
+    *next = (struct step){.by = remote, .call = own, .quiet = step->quiet || pccl_call_is_quiet(own.call)};
+    return own.call != PCCL_CALL_NONE && !is_same_call(next, step) && !has_come(m, remote, &step->call) &&
+           is_kept_from(m, remote, &own, &step->call);
+}
+
+static bool is_known(const struct step *steps, uint32_t count, const struct step *step)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (steps[i].quiet >= step->quiet && is_same_call(&steps[i], step))
+            return true;
+    return false;
+}
+
+/*
+ * Walks from the call to the calls of members that it waits for, and so on, until it comes back to it: a cycle, in
+ * which no call can be the first to end. All members that a call needs have to come, so one that cannot is enough.
+ */
+static uint8_t how_stuck(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where)
+{
+    struct step steps[STEPS_MAX], next;
+    uint32_t count = 0;
+    uint8_t stuck = PCCL_STUCK_NOT;
+    if (m->recovering)
+        return stuck;
+    steps[count++] = (struct step){.by = from, .call = *where, .quiet = pccl_call_is_quiet(where->call)};
+    for (uint32_t at = 0; at < count; at++) {
+        for (uint32_t i = 0; i < m->remote_count; i++) {
+            if (!waits_for(m, &steps[at], m->remotes[i], &next))
+                continue;
+            if (is_same_call(&next, &steps[0]) && next.quiet)
+                return PCCL_STUCK_JOINT;
+            if (is_same_call(&next, &steps[0]))
+                stuck = PCCL_STUCK_OPERATIONS;
+            else if (count < STEPS_MAX && !is_known(steps, count, &next))
+                steps[count++] = next;
+        }
+    }
+    return stuck;
+}
+
 void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance,
                              struct pccl_text *reason)
 {
@@ -183,7 +245,7 @@ void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, co
     uint32_t missing = find_missing(m, from, &from->where, places);
     if (missing == 0)
         return;
-    bool all_came = all_have(has_come, m, from, &from->where);
+    bool all_came = all_have_come(m, from, &from->where);
     pccl_text_add(reason, ": ");
     pccl_describe_call(reason, PCCL_CALL_OPERATION, collective, instance->tag);
     pccl_text_add(reason, all_came ? " was not finished by " : " waited for ");
@@ -230,7 +292,7 @@ void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const st
                            .as.who_is_where = {.call = where->call,
                                                .instance = where->instance,
                                                .round = where->round,
-                                               .stuck = is_stuck(m),
+                                               .stuck = how_stuck(m, from, where),
                                                .missing = missing,
                                                .places = places,
                                                .places_count = missing < PCCL_PLACES_MAX ? missing : PCCL_PLACES_MAX}};

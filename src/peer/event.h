@@ -210,8 +210,9 @@ struct pccl_peer_event {
     enum pccl_peer_event_kind kind;
     enum pccl_call call; /* CALL, WITHDRAW */
     uint64_t now_us;
-    uint64_t subgroup;                /* SUBGROUP_CLOSE: its name */
-    struct pccl_peer_op *op;          /* OP_*; LAUNCH: the answer, if it is OK */
+    uint64_t thread;         /* CALL, LAUNCH, OP_AWAIT: number of the program's thread that calls; 0: unknown */
+    uint64_t subgroup;       /* SUBGROUP_CLOSE: its name */
+    struct pccl_peer_op *op; /* OP_*; LAUNCH: the answer, if it is OK */
     const struct pccl_launch *launch; /* LAUNCH */
     const struct pccl_frame *frame;   /* MASTER_RECEIVED; MASTER_GARBAGE: NULL unless its checksum is right */
     const struct pccl_msg *msg;

@@ -51,6 +51,7 @@ struct pccl_peer_op {
     uint8_t *payload; /* owned: the contribution until decided, then the result (tiny; NULL: both are empty) */
     uint32_t payload_bytes, payload_capacity;
     uint64_t launched_us, deadline_us, where_us;
+    uint64_t stuck_since_us;           /* as in struct pccl_vote_call */
     uint64_t begun_us;                 /* when it was launched, or begun again for a view that only re-plans */
     uint32_t restarts;                 /* how often it was begun again */
     uint32_t took_us;                  /* bulk, complete: since it was begun */

@@ -392,11 +392,17 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch 
 
 /* ---- what happens to it ---- */
 
+/* Takes back what this peer may have said of a wait, also if the outcome and the `where` have crossed. */
+static void end_where(struct pccl_peer *p, const struct pccl_peer_op *op)
+{
+    if (p->now_us >= pccl_peer_first_where(p, op->launched_us, op->deadline_us))
+        pccl_peer_ask_where(p, &(struct pccl_msg_where){.call = PCCL_CALL_NONE});
+}
+
 void pccl_peer_op_await(struct pccl_peer *p, struct pccl_peer_op *op, bool blocked)
 {
-    if (op->awaited && !blocked && !pccl_peer_is_decided(op) &&
-        p->now_us >= pccl_peer_first_where(p, op->launched_us, op->deadline_us))
-        pccl_peer_ask_where(p, &(struct pccl_msg_where){.call = PCCL_CALL_NONE}); /* it does not wait any more */
+    if (op->awaited && !blocked && !pccl_peer_is_decided(op))
+        end_where(p, op);
     if (!pccl_peer_is_decided(op))
         p->awaited_count += (uint32_t)blocked - (uint32_t)op->awaited;
     op->awaited = blocked;
@@ -414,6 +420,8 @@ static void decide(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class
     PCCL_ASSERT(!op->awaited || p->awaited_count > 0);
     if (op->state == PCCL_OP_OPEN)
         pccl_list_remove(&op->in_open);
+    else if (op->awaited)
+        end_where(p, op);
     op->state = PCCL_OP_DECIDED;
     op->class = class;
     op->reason = *reason;

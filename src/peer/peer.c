@@ -26,6 +26,7 @@ struct pccl_peer_config pccl_peer_defaults(void)
         .where_ms = 2000,
         .dial_ms = 10,
         .dial_max_ms = 1000,
+        .stuck_ms = 30000,
     };
 }
 
@@ -180,11 +181,23 @@ static void end_life(struct pccl_peer *p)
     p->ending = false;
 }
 
+/* Notes whether several threads make and await calls: while one waits, another may start what other peers wait for. */
+static void note_thread(struct pccl_peer *p, const struct pccl_peer_event *event)
+{
+    bool calls = event->kind == PCCL_PEER_CALL || event->kind == PCCL_PEER_LAUNCH || event->kind == PCCL_PEER_OP_AWAIT;
+    if (!calls || event->thread == 0)
+        return;
+    if (p->thread == 0)
+        p->thread = event->thread;
+    p->has_threads = p->has_threads || event->thread != p->thread;
+}
+
 enum pccl_status pccl_peer_step(struct pccl_peer *p, struct pccl_peer_event *event)
 {
     advance_time(p, event->now_us);
     if (is_ignored(p, event->kind))
         return PCCL_OK;
+    note_thread(p, event);
     enum pccl_status status = handle(p, event);
     if (p->has_news)
         pccl_peer_choose_senders(p);

@@ -29,7 +29,8 @@ struct pccl_peer_config {
     uint32_t dial_max_ms;
     uint32_t op_timeout_ms;   /* 0: none. Default deadline of operations */
     uint32_t call_timeout_ms; /* 0: none. Deadline of connect and joint calls */
-    uint32_t stuck_ms;        /* 0: never. After so long in calls that cannot meet, they fail */
+    uint32_t stuck_ms;        /* time after which calls in a cycle with a joint call end; 0: never */
+    bool ends_operations;     /* stuck_ms also ends operations that wait for each other */
 };
 struct pccl_peer_config pccl_peer_defaults(void);
 

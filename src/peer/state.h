@@ -46,6 +46,7 @@ struct pccl_vote_call {
     enum pccl_status why_withdrawn;
     uint64_t since_us, deadline_us, where_us;
     struct pccl_text unable; /* why this peer cannot take part; empty: it can */
+    uint64_t stuck_since_us; /* time of the first of the latest answers, all of which say that the calls cannot meet */
 };
 
 /* The synchronization under way; kept between calls: synced and torn. */
@@ -201,6 +202,8 @@ struct pccl_peer {
     struct pccl_attributes attributes; /* as of the last call that returned; roll.h sets them, and the list */
     struct pccl_roll *roll;
     struct pccl_text last_reason, waiting;
+    uint64_t thread;  /* the first of the program's threads that made a call; 0: unknown */
+    bool has_threads; /* another one has made calls as well */
     struct pccl_peer_verdict verdicts[PCCL_VERDICTS_MAX];
     uint32_t verdict_count;
     enum pccl_status why_over; /* with state PCCL_PEER_OVER */

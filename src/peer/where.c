@@ -40,6 +40,7 @@ void pccl_peer_ask_where(struct pccl_peer *p, const struct pccl_msg_where *where
         return;
     }
     struct pccl_msg msg = {.type = PCCL_MSG_where, .as.where = *where};
+    msg.as.where.several = p->has_threads || p->awaited_count > 1;
     pccl_peer_send(p, &msg);
 }
 
@@ -128,59 +129,112 @@ void pccl_peer_tick_admissions(struct pccl_peer *p)
     pccl_peer_arm(p, p->connect_where_us);
 }
 
-static void end_stuck_call(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
+/* Returns the joint call that the answer is about; NULL for an operation. */
+static struct pccl_vote_call *find_call(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
 {
-    struct pccl_peer_op *op = NULL;
-    if (answer->call == PCCL_CALL_OPERATION)
-        op = pccl_peer_find_instance(p, &answer->instance);
-    if (op != NULL && p->now_us >= op->launched_us + p->config.stuck_ms * UINT64_C(1000)) {
+    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
+        if (pccl_call_of_round(kind) == answer->call)
+            return &p->calls[kind];
+    return NULL;
+}
+
+/* The answer may come after the call that asked for it has ended. op: NULL if it is no operation. */
+static bool is_still_waiting(const struct pccl_peer *p, const struct pccl_peer_op *op,
+                             const struct pccl_vote_call *call, const struct pccl_msg_who_is_where *answer)
+{
+    if (call != NULL)
+        return call->outstanding && !call->withdrawn && p->rounds[call - p->calls] == answer->round;
+    return op != NULL && op->awaited && !pccl_peer_is_decided(op);
+}
+
+/* Returns true if most of the peers that the call needs have made it. */
+static bool most_have_come(const struct pccl_peer *p, const struct pccl_peer_op *op,
+                           const struct pccl_msg_who_is_where *answer)
+{
+    uint32_t world = answer->call == PCCL_CALL_SYNC ? p->ring_count : p->member_count;
+    return 2 * (uint64_t)answer->missing < (op != NULL ? op->world : world);
+}
+
+/*
+ * PROTOCOL 9.6: ends the call when all answers have said for stuck_ms that it is in a cycle; for twice as long if most
+ * of its peers have come, so that the calls of the others end first.
+ */
+static void end_if_stuck(struct pccl_peer *p, struct pccl_peer_op *op, struct pccl_vote_call *call,
+                         const struct pccl_msg_who_is_where *answer)
+{
+    bool ends =
+        answer->stuck == PCCL_STUCK_JOINT || (answer->stuck == PCCL_STUCK_OPERATIONS && p->config.ends_operations);
+    uint64_t *since_us = op != NULL ? &op->stuck_since_us : &call->stuck_since_us;
+    uint64_t *where_us = op != NULL ? &op->where_us : &call->where_us;
+    if (!ends || p->config.stuck_ms == 0) {
+        *since_us = 0;
+        return;
+    }
+    if (*since_us == 0)
+        *since_us = p->now_us;
+    uint64_t limit_ms = p->config.stuck_ms * (most_have_come(p, op, answer) ? UINT64_C(2) : 1);
+    uint64_t end_us = *since_us + limit_ms * UINT64_C(1000);
+    if (p->now_us < end_us) {
+        *where_us = pccl_min_u64(*where_us, end_us);
+        pccl_peer_arm(p, *where_us);
+    } else if (op != NULL) {
         struct pccl_text reason;
         pccl_text_format(&reason, "its stuck_ms passed: %s", p->waiting.bytes);
         pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, &reason);
-    }
-    if (answer->call == PCCL_CALL_OPERATION)
-        return;
-    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++) {
-        struct pccl_vote_call *call = &p->calls[kind];
-        if (pccl_call_of_round(kind) != answer->call || !call->outstanding ||
-            p->now_us < call->since_us + p->config.stuck_ms * UINT64_C(1000))
-            continue;
+    } else {
         call->stuck = true;
         call->deadline_us = p->now_us; /* the next tick withdraws the vote */
         pccl_peer_arm(p, p->now_us);
     }
 }
 
-/* The answer may come after the call that asked for it has ended. op: NULL if it is no operation. */
-static bool is_still_waiting(const struct pccl_peer *p, const struct pccl_peer_op *op,
-                             const struct pccl_msg_who_is_where *answer)
+/* Returns the place of a peer that waits in a call which can never meet this one, for the message. */
+static uint32_t find_culprit(const struct pccl_msg_who_is_where *answer)
 {
-    if (answer->call == PCCL_CALL_OPERATION)
-        return op != NULL && op->awaited && !pccl_peer_is_decided(op);
-    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
-        if (pccl_call_of_round(kind) == answer->call)
-            return p->calls[kind].outstanding && p->rounds[kind] == answer->round;
-    return false;
+    uint32_t found = 0;
+    for (uint32_t i = answer->places_count; i-- > 0;) {
+        const struct pccl_place *place = &answer->places[i], *best = &answer->places[found];
+        bool better = pccl_call_is_quiet(place->call) || !pccl_call_is_quiet(best->call);
+        if (place->state == PCCL_PLACE_ELSEWHERE && (better || best->state != PCCL_PLACE_ELSEWHERE))
+            found = i;
+    }
+    return found;
+}
+
+/* The list of places comes last: it may be too long for the text. */
+static void describe_stuck(struct pccl_text *text, const struct pccl_msg_who_is_where *answer)
+{
+    struct pccl_place others[PCCL_PLACES_MAX];
+    uint32_t culprit = find_culprit(answer), count = 0;
+    for (uint32_t i = 0; i < answer->places_count; i++)
+        if (i != culprit)
+            others[count++] = answer->places[i];
+    pccl_describe_places(text, &answer->places[culprit], 1, 1);
+    pccl_text_append(text, "; these calls can never meet: %s", pccl_remedy(answer->call, answer->places[culprit].call));
+    if (count == 0)
+        return;
+    pccl_text_append(text, "; it also waits for ");
+    pccl_describe_places(text, others, count, answer->missing - 1);
 }
 
 void pccl_peer_take_places(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
 {
-    bool operation = answer->call == PCCL_CALL_OPERATION;
-    const struct pccl_peer_op *op = operation ? pccl_peer_find_instance(p, &answer->instance) : NULL;
-    if (answer->missing == 0 || !is_still_waiting(p, op, answer))
+    struct pccl_vote_call *call = find_call(p, answer);
+    struct pccl_peer_op *op = call == NULL ? pccl_peer_find_instance(p, &answer->instance) : NULL;
+    if (answer->missing == 0 || !is_still_waiting(p, op, call, answer))
         return;
     struct pccl_text *text = &p->waiting;
     pccl_text_clear(text);
     pccl_describe_call(text, answer->call, op != NULL ? op->descriptor.collective : PCCL_ALL_REDUCE,
-                       operation ? answer->instance.tag : answer->round);
+                       op != NULL ? answer->instance.tag : answer->round);
     pccl_text_append(text, " waits for ");
-    pccl_describe_places(text, answer->places, answer->places_count, answer->missing);
-    if (answer->stuck)
-        pccl_text_append(text, "; all wait in calls that can never meet");
+    if (answer->stuck != PCCL_STUCK_NOT && answer->places_count > 0)
+        describe_stuck(text, answer);
+    else
+        pccl_describe_places(text, answer->places, answer->places_count, answer->missing);
     pccl_names_add_to(&p->names, text);
     pccl_peer_log(p, PCCL_LOG_WARN, "%s", text->bytes);
-    if (answer->stuck && p->config.stuck_ms != 0)
-        end_stuck_call(p, answer);
+    end_if_stuck(p, op, call, answer);
 }
 
 /* It is news, not a promise: what a master that is away or much told does not hear is of no interest later. */

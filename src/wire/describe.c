@@ -163,6 +163,41 @@ void pccl_describe_places(struct pccl_text *text, const struct pccl_place *place
         pccl_text_append(text, " and %u more", missing - count);
 }
 
+#define UPDATE "comm.update_topology(), in C pcclUpdateTopology,"
+#define OPTIMIZE "comm.optimize_topology(), in C pcclOptimizeTopology,"
+#define SYNC "comm.sync_shared_state(), in C pcclSynchronizeSharedState,"
+#define PENDING "comm.are_peers_pending(), in C pcclArePeersPending,"
+#define NEWCOMER "; a newcomer leaves it out after connect: the update that admitted it counts"
+
+static const struct {
+    enum pccl_call one, two; /* in any order */
+    const char *words;
+} remedies[] = {
+    {PCCL_CALL_UPDATE, PCCL_CALL_OPERATION, "call " UPDATE " on all peers before the operation or on none" NEWCOMER},
+    {PCCL_CALL_UPDATE, PCCL_CALL_SYNC, "call " UPDATE " on all peers before the synchronization or on none" NEWCOMER},
+    {PCCL_CALL_UPDATE, PCCL_CALL_OPTIMIZE, "call " UPDATE " on all peers before the optimization or on none" NEWCOMER},
+    {PCCL_CALL_UPDATE, PCCL_CALL_PENDING,
+     "call " PENDING " on all peers before the update or on none; a newcomer begins with what members call after "
+     "the update that admitted it"},
+    {PCCL_CALL_SYNC, PCCL_CALL_OPERATION, "call " SYNC " on all peers of the group before the operation or on none"},
+    {PCCL_CALL_SYNC, PCCL_CALL_OPTIMIZE, "call " OPTIMIZE " on all peers before the synchronization or on none"},
+    {PCCL_CALL_SYNC, PCCL_CALL_PENDING, "call " PENDING " on all peers before the synchronization or on none"},
+    {PCCL_CALL_OPTIMIZE, PCCL_CALL_OPERATION, "call " OPTIMIZE " on all peers before the operation or on none"},
+    {PCCL_CALL_OPTIMIZE, PCCL_CALL_PENDING, "call " PENDING " on all peers before the optimization or on none"},
+    {PCCL_CALL_OPERATION, PCCL_CALL_PENDING, "call " PENDING " on all peers before the operation or on none"},
+    {PCCL_CALL_OPERATION, PCCL_CALL_OPERATION,
+     "make both operations in the same order on all peers, or launch both before waiting for one"},
+};
+
+const char *pccl_remedy(uint8_t call, uint8_t other)
+{
+    for (size_t i = 0; i < PCCL_COUNT_OF(remedies); i++)
+        if ((remedies[i].one == call && remedies[i].two == other) ||
+            (remedies[i].one == other && remedies[i].two == call))
+            return remedies[i].words;
+    return "make the same joint calls in the same order on all peers";
+}
+
 const char *pccl_verdict_name(uint8_t class)
 {
     switch (class) {

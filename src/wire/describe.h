@@ -29,6 +29,10 @@ const char *pccl_collective_name(uint8_t collective);
 void pccl_describe_call(struct pccl_text *text, uint8_t call, uint8_t collective, uint64_t detail);
 /* "peer a (silent for 3 s; in its own work), peer b (...) and 7 more". Appends. */
 void pccl_describe_places(struct pccl_text *text, const struct pccl_place *places, uint32_t count, uint32_t missing);
+/*
+ * Returns what to change in a program whose peers wait in these two calls (enum pccl_call), which can never meet.
+ */
+const char *pccl_remedy(uint8_t call, uint8_t other);
 
 /* "slow link": the class of a verdict. */
 const char *pccl_verdict_name(uint8_t class);

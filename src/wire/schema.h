@@ -296,7 +296,8 @@
     F(U8, collective, PCCL_ALL_REDUCE, PCCL_COALESCED) /* of an operation */                                           \
     F(STRUCT, instance, instance, )                    /* of an operation */                                           \
     F(U64, round, , )                                  /* of a joint call */                                           \
-    F(U64, since_us, , )
+    F(U64, since_us, , )                                                                                               \
+    F(U8, several, 0, 1) /* 1: other threads of the peer make calls, or one waits for several operations */
 
 #define PCCL_FIELDS_training(F) /* what a peer tells of its training: PROTOCOL 9.9 */                                  \
     F(U64, step, , )                                                                                                   \
@@ -446,8 +447,8 @@
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)                                                                    \
     F(STRUCT, instance, instance, )                                                                                    \
     F(U64, round, , )                                                                                                  \
-    F(U8, stuck, 0, 1)  /* 1: everybody waits in calls that cannot meet */                                             \
-    F(U32, missing, , ) /* how many are missing; the first few are named */                                            \
+    F(U8, stuck, PCCL_STUCK_NOT, PCCL_STUCK_JOINT) /* enum pccl_stuck */                                               \
+    F(U32, missing, , )                            /* how many are missing; the first few are named */                 \
     F(LIST, places, place, PCCL_PLACES_MAX)
 
 #define PCCL_FIELDS_verdicts(F) /* all that hold for the receiver's group; sent when one begins or ends */             \
@@ -700,6 +701,12 @@ enum pccl_want_what { PCCL_ENUM_want_what(PCCL_ENUM_VALUE) };
     V(PLACE_SILENT, 2, "it says nothing, or computes")                                                                 \
     V(PLACE_DISCONNECTED, 3, "its connection is lost, it may reconnect")
 enum pccl_place_state { PCCL_ENUM_place_state(PCCL_ENUM_VALUE) };
+
+#define PCCL_ENUM_stuck(V)                                                                                             \
+    V(STUCK_NOT, 0, "the calls may meet")                                                                              \
+    V(STUCK_OPERATIONS, 1, "a cycle of calls that wait for each other, without a joint call that ends an era")         \
+    V(STUCK_JOINT, 2, "such a cycle with an update, an optimization or a synchronization")
+enum pccl_stuck { PCCL_ENUM_stuck(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_wait_what(V)                                                                                         \
     V(WAIT_READY, 1, "that it says that it is ready: it has not entered, as far as is known")                          \

@@ -53,7 +53,6 @@ static void set_limits(struct sim_plan *plan, uint32_t silence_ms)
     plan->peer.named = true;
     plan->peer.dial_ms = 20;
     plan->peer.dial_max_ms = 300;
-    plan->peer.stuck_ms = 0;
 }
 
 /* A few runs have more members than make a mesh: one group, in which hubs come and go. */

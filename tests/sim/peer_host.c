@@ -11,6 +11,7 @@ enum { LINK_DIAL_US = 500000 };
 enum pccl_status sim_peer_step(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event *event)
 {
     event->now_us = sim->now;
+    event->thread = peer->thread;
     return pccl_peer_step(peer->machine, event);
 }
 

@@ -392,7 +392,8 @@ struct sim_peer {
     uint32_t dials, master_dials; /* of links, and of the master, that its machine has asked for */
     bool attributes_may_change;   /* the checkers' */
     bool was_connected, end_checked, state_judged;
-    bool lies; /* breaks the protocol, so it is rightly removed */
+    uint64_t thread; /* of its program, in which it makes its calls */
+    bool lies;       /* breaks the protocol, so it is rightly removed */
     struct sim_app app;
     struct sim_state state;
     struct sim_test test;

@@ -65,8 +65,8 @@ PLANTS = [
         ["I10"], [],
         [
             ("src/peer/where.c",
-             "answer->missing == 0 || !is_still_waiting(p, op, answer)",
-             "answer->missing == 0 || (!is_still_waiting(p, op, answer) && p->state != PCCL_PEER_MEMBER)"),
+             "answer->missing == 0 || !is_still_waiting(p, op, call, answer)",
+             "answer->missing == 0 || (!is_still_waiting(p, op, call, answer) && p->state != PCCL_PEER_MEMBER)"),
         ]),
     Bug("ring_names_a_member_twice",
         "I1: a ring is a permutation of the group",

@@ -1,0 +1,257 @@
+/* Scenarios of PROTOCOL 9.6: which calls can never meet, which of them end, and how the run goes on. */
+#include "scenarios.h"
+#include "master/election.h"
+
+#include <string.h>
+
+enum { STUCK_MS = 1000 };
+
+static struct sim_peer *p[4]; /* of the running scenario */
+
+/* `count` members of one group, whose calls end when they are stuck; with `threads` each is called by two threads. */
+static void begin(struct sim *sim, uint32_t count, bool threads)
+{
+    scenario_cluster(sim, p, count, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        p[i]->machine->config.stuck_ms = STUCK_MS;
+        p[i]->machine->config.where_ms = 100;
+        p[i]->machine->config.ends_operations = true;
+        p[i]->thread = threads ? 2 : 1;
+        scenario_hold(p[i], 5, 0);
+    }
+    scenario_commit_all(sim, p, count, 9, 1);
+    for (uint32_t i = 0; i < count; i++)
+        p[i]->thread = 1;
+}
+
+static bool says(const struct sim_peer *peer, const char *words)
+{
+    return strstr(pccl_peer_waiting(peer->machine)->bytes, words) != NULL;
+}
+
+static bool is_said_to_be_stuck(const struct sim_peer *peer) { return says(peer, "can never meet"); }
+
+/* Launches an operation that may be ended. */
+static struct pccl_peer_op *begin_step(struct sim *sim, struct sim_peer *peer, uint64_t tag, bool tiny)
+{
+    struct pccl_peer_op *op = scenario_launch(sim, peer, tag, tag, tiny, 0);
+    sim_check_failing(sim, peer, op);
+    return op;
+}
+
+static void must_end(struct sim *sim, struct sim_peer *peer, enum pccl_call call, uint32_t within_ms)
+{
+    WAIT(sim, within_ms, scenario_is_over(peer, call));
+    MUST(sim, peer->app.call_status[call] == PCCL_TIMEOUT);
+    MUST(sim, strstr(pccl_peer_last_reason(peer->machine)->bytes, "stuck_ms passed") != NULL);
+    MUST(sim, strstr(pccl_peer_last_reason(peer->machine)->bytes, "can never meet: ") != NULL);
+}
+
+static void must_fail(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op)
+{
+    WAIT(sim, 500, scenario_is_decided(op));
+    MUST(sim, strstr(op->reason.bytes, "its stuck_ms passed") != NULL);
+    MUST(sim, scenario_take(sim, peer, op) == PCCL_CLASS_DEADLINE);
+}
+
+/* All go on, by the calls that they should have made. */
+static void go_on(struct sim *sim, uint32_t count)
+{
+    scenario_update_all(sim, p, count);
+    scenario_commit_all(sim, p, count, 8, 2);
+}
+
+/*
+ * Two threads of each of two peers: one awaits a small operation, the other one is yet to start that of the other peer.
+ * Nothing shows that it will not.
+ */
+void scenario_stuck_threads(struct sim *sim)
+{
+    begin(sim, 2, true);
+    struct pccl_peer_op *a[2], *b[2];
+    a[0] = scenario_tiny(sim, p[0], 1, 1);
+    b[0] = scenario_tiny(sim, p[1], 2, 2);
+    scenario_run_ms(sim, 6 * STUCK_MS);
+    MUST(sim, !scenario_is_decided(a[0]) && !scenario_is_decided(b[0]));
+    MUST(sim, !is_said_to_be_stuck(p[0]) && !is_said_to_be_stuck(p[1]));
+    p[0]->thread = p[1]->thread = 2;
+    b[1] = scenario_tiny(sim, p[0], 2, 2);
+    a[1] = scenario_tiny(sim, p[1], 1, 1);
+    for (int i = 0; i < 2; i++) {
+        WAIT(sim, 100, scenario_is_decided(a[i]) && scenario_is_decided(b[i]));
+        MUST(sim, scenario_take(sim, p[i], a[i]) == PCCL_CLASS_NONE);
+        MUST(sim, scenario_take(sim, p[1 - i], b[i]) == PCCL_CLASS_NONE);
+    }
+}
+
+/* Peers with one thread cannot do that: it is said, and ends if the program has set stuck_ms. */
+void scenario_stuck_operations(struct sim *sim)
+{
+    begin(sim, 2, false);
+    p[0]->machine->config.ends_operations = p[1]->machine->config.ends_operations = false;
+    struct pccl_peer_op *a = begin_step(sim, p[0], 1, true), *b = begin_step(sim, p[1], 2, true);
+    WAIT(sim, 1000, is_said_to_be_stuck(p[0]) && is_said_to_be_stuck(p[1]));
+    MUST(sim, says(p[0], "all-reduce tag 2") && says(p[0], "in the same order"));
+    scenario_run_ms(sim, 6 * STUCK_MS);
+    MUST(sim, !scenario_is_decided(a) && !scenario_is_decided(b));
+    p[0]->machine->config.ends_operations = true;
+    WAIT(sim, 3 * STUCK_MS, scenario_is_decided(a));
+    must_fail(sim, p[0], a);
+    b = scenario_tiny(sim, p[0], 2, 2);
+    WAIT(sim, 100, scenario_is_decided(b));
+    MUST(sim, scenario_take(sim, p[0], b) == PCCL_CLASS_NONE);
+}
+
+/* A bulk operation of two threads and an update: no thread can help, as the one keeps out the other at each peer. */
+void scenario_stuck_newcomer(struct sim *sim)
+{
+    begin(sim, 3, true);
+    struct pccl_peer_op *ops[3] = {begin_step(sim, p[0], 1, false), begin_step(sim, p[1], 1, false)};
+    scenario_update(sim, p[2]);
+    must_end(sim, p[2], PCCL_CALL_UPDATE, 3 * STUCK_MS);
+    MUST(sim, strstr(pccl_peer_last_reason(p[2]->machine)->bytes, "pcclUpdateTopology") != NULL);
+    MUST(sim, strstr(pccl_peer_last_reason(p[2]->machine)->bytes, "newcomer") != NULL);
+    MUST(sim, !scenario_is_decided(ops[0]) && !scenario_is_decided(ops[1])); /* most have come: they end later */
+    sim->bulk_by_hand = false;
+    ops[2] = scenario_launch(sim, p[2], 1, 1, false, 0);
+    for (int i = 0; i < 3; i++) {
+        WAIT(sim, 1000, scenario_is_decided(ops[i]));
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_NONE);
+    }
+    go_on(sim, 3);
+}
+
+/* A peer that repeats the wrong call holds up the others for twice the time. */
+void scenario_stuck_most(struct sim *sim)
+{
+    begin(sim, 3, true);
+    struct pccl_peer_op *ops[2] = {begin_step(sim, p[0], 1, false), begin_step(sim, p[1], 1, false)};
+    uint64_t began = sim->now;
+    for (uint32_t calls = 0; !scenario_is_decided(ops[0]); calls++) {
+        MUST(sim, calls < 4);
+        scenario_update(sim, p[2]);
+        WAIT(sim, 3 * STUCK_MS, scenario_is_over(p[2], PCCL_CALL_UPDATE) || scenario_is_decided(ops[0]));
+    }
+    MUST(sim, sim->now >= began + 2 * STUCK_MS * SIM_MS);
+    must_fail(sim, p[0], ops[0]);
+    must_fail(sim, p[1], ops[1]);
+    if (scenario_is_over(p[2], PCCL_CALL_UPDATE))
+        scenario_update(sim, p[2]);
+    scenario_update_all(sim, p, 2);
+    WAIT(sim, 100, scenario_is_over(p[2], PCCL_CALL_UPDATE));
+    go_on(sim, 3);
+}
+
+/* One synchronizes and the other one updates; the master restarts, and knows of their votes again. */
+void scenario_stuck_restart(struct sim *sim)
+{
+    begin(sim, 2, true);
+    scenario_sync(sim, p[0], PCCL_ENFORCE_POPULAR);
+    scenario_update(sim, p[1]);
+    scenario_run_ms(sim, STUCK_MS / 2);
+    scenario_restart_master(sim, 200);
+    WAIT(sim, 6 * STUCK_MS, scenario_is_over(p[0], PCCL_CALL_SYNC) || scenario_is_over(p[1], PCCL_CALL_UPDATE));
+    if (scenario_is_over(p[0], PCCL_CALL_SYNC)) {
+        must_end(sim, p[0], PCCL_CALL_SYNC, 0);
+        scenario_run_ms(sim, STUCK_MS);
+        scenario_update(sim, p[0]);
+        if (scenario_is_over(p[1], PCCL_CALL_UPDATE))
+            scenario_update(sim, p[1]);
+    } else {
+        must_end(sim, p[1], PCCL_CALL_UPDATE, 0);
+        scenario_run_ms(sim, STUCK_MS);
+        MUST(sim, !scenario_is_over(p[0], PCCL_CALL_SYNC)); /* the other one has ended, so this one may be met */
+        scenario_withdraw(sim, p[0], PCCL_CALL_SYNC);
+        WAIT(sim, 100, scenario_is_over(p[0], PCCL_CALL_SYNC));
+        scenario_update_all(sim, p, 2);
+    }
+    WAIT(sim, 500, scenario_is_over(p[0], PCCL_CALL_UPDATE) && scenario_is_over(p[1], PCCL_CALL_UPDATE));
+    go_on(sim, 2);
+    scenario_sync_all(sim, p, 2, 5, 0);
+}
+
+/* A peer that tries a call for a short time and then makes the right one ends no call of another peer. */
+void scenario_stuck_tries(struct sim *sim)
+{
+    begin(sim, 2, true);
+    scenario_sync(sim, p[0], PCCL_ENFORCE_POPULAR);
+    bool said = false;
+    for (int i = 0; i < 20; i++) {
+        scenario_update(sim, p[1]);
+        scenario_run_ms(sim, 400);
+        said = said || is_said_to_be_stuck(p[0]);
+        scenario_withdraw(sim, p[1], PCCL_CALL_UPDATE);
+        scenario_run_ms(sim, 600);
+        MUST(sim, !scenario_is_over(p[0], PCCL_CALL_SYNC));
+    }
+    MUST(sim, said);
+    scenario_sync(sim, p[1], PCCL_ENFORCE_POPULAR);
+    WAIT(sim, 100, scenario_is_over(p[0], PCCL_CALL_SYNC) && scenario_is_over(p[1], PCCL_CALL_SYNC));
+    MUST(sim, scenario_synced(sim, p[0]) == PCCL_OK && scenario_synced(sim, p[1]) == PCCL_OK);
+}
+
+/* are_peers_pending runs beside all other calls: another thread can still make the call that is missing. */
+void scenario_stuck_pending(struct sim *sim)
+{
+    begin(sim, 2, true);
+    scenario_pending(sim, p[0]);
+    scenario_update(sim, p[1]);
+    scenario_run_ms(sim, 6 * STUCK_MS);
+    MUST(sim, !is_said_to_be_stuck(p[0]) && !scenario_is_over(p[0], PCCL_CALL_PENDING));
+    scenario_pending(sim, p[1]);
+    scenario_update(sim, p[0]);
+    WAIT(sim, 100, scenario_is_over(p[0], PCCL_CALL_UPDATE) && scenario_is_over(p[1], PCCL_CALL_UPDATE));
+}
+
+/* ... and without another thread none can. */
+void scenario_stuck_pending_alone(struct sim *sim)
+{
+    begin(sim, 2, false);
+    scenario_pending(sim, p[0]);
+    scenario_update(sim, p[1]);
+    WAIT(sim, 3 * STUCK_MS, scenario_is_over(p[0], PCCL_CALL_PENDING) || scenario_is_over(p[1], PCCL_CALL_UPDATE));
+    MUST(sim, says(p[0], "pcclArePeersPending") || says(p[1], "pcclArePeersPending"));
+}
+
+/* The word of a peer that waits and its outcome cross; what the peer does after that is its own work. */
+void scenario_stuck_crossing(struct sim *sim)
+{
+    begin(sim, 2, true);
+    struct pccl_peer_op *a = scenario_tiny(sim, p[0], 1, 1), *b;
+    scenario_run_ms(sim, 50);
+    scenario_control(sim, p[0], false);
+    scenario_run_ms(sim, 200);
+    b = scenario_tiny(sim, p[1], 1, 1);
+    WAIT(sim, 100, scenario_is_decided(b));
+    scenario_control(sim, p[0], true);
+    WAIT(sim, 1000, scenario_is_decided(a));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
+    scenario_run_ms(sim, 1000);
+    MUST(sim, sim->master->machine->remotes[0]->where.call == PCCL_CALL_NONE);
+    scenario_update(sim, p[1]);
+    scenario_run_ms(sim, 6 * STUCK_MS);
+    MUST(sim, !is_said_to_be_stuck(p[1]) && !scenario_is_over(p[1], PCCL_CALL_UPDATE));
+    scenario_update_all(sim, p, 1);
+}
+
+/* One of three says that it waits in an operation that nobody has started. */
+void scenario_stuck_liar(struct sim *sim)
+{
+    begin(sim, 3, true);
+    scenario_update(sim, p[0]);
+    scenario_update(sim, p[1]);
+    struct pccl_msg lie = {.type = PCCL_MSG_where,
+                           .as.where = {.call = PCCL_CALL_OPERATION,
+                                        .instance = {.joint = pccl_master_joint(sim->master->machine), .tag = 4}}};
+    scenario_forge(sim, p[2], &lie);
+    scenario_run_ms(sim, STUCK_MS + STUCK_MS / 2);
+    MUST(sim, says(p[0], "'p2'") && is_said_to_be_stuck(p[0]));
+    MUST(sim, !scenario_is_over(p[0], PCCL_CALL_UPDATE) && !scenario_is_over(p[1], PCCL_CALL_UPDATE));
+    scenario_update_all(sim, p + 2, 1);
+    WAIT(sim, 100, scenario_is_over(p[0], PCCL_CALL_UPDATE) && scenario_is_over(p[1], PCCL_CALL_UPDATE));
+    lie.as.where.instance.joint -= 1; /* of an era that has ended, which shows that it is none */
+    scenario_forge(sim, p[2], &lie);
+    scenario_update(sim, p[0]);
+    scenario_run_ms(sim, 4 * STUCK_MS);
+    MUST(sim, !is_said_to_be_stuck(p[0]) && !scenario_is_over(p[0], PCCL_CALL_UPDATE));
+}
