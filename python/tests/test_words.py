@@ -181,6 +181,47 @@ def test_stuck_calls_have_words_of_their_own(group, count):
     thread.join()
 
 
+ROUNDS = """
+import sys
+import numpy as np
+import pccl
+data = np.zeros(100_000, np.float32)
+state = pccl.SharedState([pccl.TensorInfo.from_numpy(np.ones(8, np.float32), "data")])
+with pccl.Communicator(sys.argv[1]) as comm:
+    comm.connect()
+    print("in", flush=True)
+    while True:
+        try:
+            comm.update_topology()
+            if comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE) < 2:
+                continue
+            comm.sync_shared_state(state)
+            if comm.all_reduce(data, data, op=pccl.ReduceOp.SUM).local_world_size == 2:
+                break
+            state.revision += 1
+        except pccl.TimeoutError_ as error:
+            print("ended:", error.words, flush=True)
+print("met", flush=True)
+"""
+
+
+def test_a_newcomer_that_updates_in_its_first_round(script, address):
+    """It never meets the member, which synchronizes: their calls end and say what to leave out, and both go on by
+    beginning the round again."""
+    peers = []
+    for _ in range(2):
+        peers.append(script(ROUNDS, address, env={"PCCL_WHERE_MS": "30", "PCCL_STUCK_MS": "300"}))
+        peers[-1].line("in")
+    for peer in peers:
+        peer.line("met")
+        assert peer.end() == 0
+    words = [line for peer in peers for line in peer.lines if "ended: " in line]
+    assert words
+    for line in words:
+        assert "stuck_ms" in line and "can never meet" in line and "call comm.update_topology()" in line
+        assert "a newcomer leaves it out after connect" in line
+
+
 def until(found):
     """Asks until the answer is not empty."""
     end = time.monotonic() + DEADLINE

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import harness
 import ports
@@ -170,6 +171,39 @@ def test_stuck_calls_end(run):
         calls = [peer.start(*verb) for peer in (stuck, patient)]
         for call in calls:
             call.wait(rc=SUCCESS)
+
+def count_in(peer, wanted, codes):
+    """The program `connect; while (n < wanted) { update; attribute }`, then what all members call. Notes the codes
+    of its updates, and does not act on them."""
+    peer.create(peer.address, name=peer.name)
+    peer.do("connect")
+    size = 0
+    while size < wanted:
+        codes.append((result := peer.start("update").wait())["rc"])
+        if result["rc"] != SUCCESS:
+            peer.words = result["words"]
+        size = peer.do("attr")["world"]
+    return peer.do("reduce", 7, 4, "i32", "sum", "const:1", rc=SUCCESS)
+
+
+def test_newcomer_updates_first(run):
+    """The first call of a newcomer is an update, while the members, who have counted it in, reduce: its update ends
+    and says what to leave out; the members, who are more, only wait, and all go on."""
+    run.start_master()
+    peers = [run.peer(f"member{i}", where_ms=30, stuck_ms=300) for i in range(ALL)]
+    codes = [[] for _ in peers]
+    with ThreadPoolExecutor(ALL) as programs:
+        ends = []
+        for i, peer in enumerate(peers):
+            peer.address = run.address
+            ends.append(programs.submit(count_in, peer, ALL, codes[i]))
+            harness.poll(lambda: codes[i] or ends[i].done(), f"{peer.name} to be in the run") if i < ALL - 1 else None
+        results = [end.result(harness.DEADLINE) for end in ends]
+    equal([code for code in codes[0] + codes[1] if code != SUCCESS], [], "codes of the members' updates")
+    equal(codes[2], [UPDATE_FAILED], "codes of the newcomer's updates")
+    for part in ("stuck_ms", "all-reduce tag 7", "can never meet", "pcclUpdateTopology", "newcomer"):
+        check(part in peers[2].words, f"'{part}' in the words: {peers[2].words}")
+    equal(len({result["digest"] for result in results}), 1, "different results")
 
 
 @in_both_sizes
