@@ -44,6 +44,12 @@ static const uint8_t least_bytes[] = {
     [PCCL_WIRE_STRUCT] = 0,
 };
 
+/* Ids are the same bytes on the wire and in memory, and lists of them are long. */
+static bool is_id(const struct pccl_wire_layout *item)
+{
+    return item->field_count == 1 && item->fields[0].kind == PCCL_WIRE_ID;
+}
+
 /* ---- size ---- */
 
 static size_t size_of_object(const struct pccl_wire_layout *layout, const void *object);
@@ -59,7 +65,8 @@ static size_t size_of_field(const struct pccl_wire_field *field, const void *obj
         const struct pccl_wire_layout *item = field->layout();
         const uint8_t *items = items_of(field, object);
         uint32_t count = count_of(field, object);
-        for (uint32_t i = 0; i < count; i++)
+        size += (size_t)count * item->fixed;
+        for (uint32_t i = 0; i < count && item->fixed == 0; i++)
             size += size_of_object(item, items + (size_t)i * item->size);
     }
     return size;
@@ -106,6 +113,8 @@ static uint8_t *encode_list(const struct pccl_wire_field *field, const void *obj
     uint32_t count = count_of(field, object);
     PCCL_ASSERT(count <= field->cap);
     at = encode_integer(count, 4, at);
+    if (is_id(item))
+        return encode_bytes(items, count * sizeof(struct pccl_id), at);
     for (uint32_t i = 0; i < count; i++)
         at = encode_object(item, items + (size_t)i * item->size, at);
     return at;
@@ -224,6 +233,19 @@ static bool decode_bytes(struct decoder *d, const struct pccl_wire_field *field,
     return true;
 }
 
+static bool decode_ids(struct decoder *d, const struct pccl_wire_layout *item, uint32_t count, void *items)
+{
+    const struct pccl_id *ids = items;
+    const uint8_t *bytes = take(d, &item->fields[0], count * sizeof *ids);
+    if (bytes == NULL)
+        return false;
+    memcpy(items, bytes, count * sizeof *ids);
+    for (uint32_t i = 0; i < count; i++)
+        if (pccl_id_is_zero(&ids[i]))
+            return fail(d, &item->fields[0], "is zero");
+    return true;
+}
+
 static bool decode_list(struct decoder *d, const struct pccl_wire_field *field, uint32_t count, void *object)
 {
     const struct pccl_wire_layout *item = field->layout();
@@ -232,7 +254,9 @@ static bool decode_list(struct decoder *d, const struct pccl_wire_field *field, 
                 PCCL_WIRE_SCRATCH_BYTES); /* layout.c proves it for every message */
     uint8_t *items = d->scratch->bytes + start;
     d->scratch_used = start + (size_t)count * item->size;
-    for (uint32_t i = 0; i < count; i++) {
+    if (is_id(item) && !decode_ids(d, item, count, items))
+        return false;
+    for (uint32_t i = 0; i < count && !is_id(item); i++) {
         uint8_t *one = items + (size_t)i * item->size;
         memset(one, 0, item->size);
         if (!decode_object(d, item, one))
