@@ -32,23 +32,28 @@ static const char *check_master(const struct pccl_peer *p)
 
 static bool is_before(const struct pccl_member *a, const struct pccl_member *b)
 {
-    return a->group != b->group ? a->group < b->group : pccl_id_compare(&a->peer, &b->peer) < 0;
+    if (a->group != b->group)
+        return a->group < b->group;
+    return a->admitted != b->admitted ? a->admitted < b->admitted : pccl_id_compare(&a->peer, &b->peer) < 0;
 }
 
 static const char *check_members(const struct pccl_peer *p)
 {
-    uint32_t in_group = 0, here = 0;
+    const struct pccl_member *group = pccl_peer_group_members(p);
+    uint32_t in_group = 0;
     if (p->state != PCCL_PEER_MEMBER)
         return NULL;
     for (uint32_t i = 0; i < p->member_count; i++) {
         PCCL_RULE(i == 0 || is_before(&p->members[i - 1], &p->members[i]), "members are sorted");
+        PCCL_RULE(pccl_peer_knows_member(p, &p->members[i].peer), "the index has all members");
         in_group += p->members[i].group == p->config.group;
     }
-    for (uint32_t i = 0; i < p->ring_count; i++) {
-        here += pccl_id_equal(&p->ring[i], &p->config.id);
-        PCCL_RULE(pccl_peer_is_in_group(p, &p->ring[i]), "a ring consists of members of the group");
-    }
-    PCCL_RULE(here == 1 && p->ring_count == in_group, "a ring has all members of the group, and this peer once");
+    PCCL_RULE(p->ring_count == in_group && p->live.group_world == in_group, "a ring has all members of the group");
+    PCCL_RULE(pccl_id_equal(&p->ring[p->place], &p->config.id), "a peer knows its place in the ring");
+    for (uint32_t i = 0; i < p->ring_count; i++)
+        PCCL_RULE(pccl_peer_position_of(p, &p->ring[i]) == p->positions[i] &&
+                      pccl_id_equal(&group[p->positions[i]].peer, &p->ring[i]),
+                  "a ring consists of members of the group, and knows their positions");
     PCCL_RULE(pccl_epoch_compare(&p->view, &p->epoch) <= 0, "a view is not newer than the epoch");
     return NULL;
 }

@@ -221,10 +221,8 @@ void pccl_peer_forget_warm_ups(struct pccl_peer *p)
 /* A link to it is one of the group's mesh, or of a hub. */
 static bool view_wants(const struct pccl_peer *p, const struct pccl_id *id)
 {
-    uint32_t place = pccl_id_find(p->ring, p->ring_count, id),
-             own = pccl_id_find(p->ring, p->ring_count, &p->config.id);
-    return place < p->ring_count && own < p->ring_count &&
-           pccl_cost_wants(&p->cost, p->ring_count, p->positions[own], p->positions[place]);
+    const uint32_t position = pccl_peer_position_of(p, id), own = pccl_peer_position_of(p, &p->config.id);
+    return position < p->ring_count && own < p->ring_count && pccl_cost_wants(&p->cost, p->ring_count, own, position);
 }
 
 /*

@@ -6,19 +6,18 @@
 
 #include "peer/state.h"
 
-/* Into the sorted list. false: out of memory. */
-PCCL_MUST_CHECK bool pccl_peer_add_member(struct pccl_peer *p, const struct pccl_member *member);
-void pccl_peer_remove_member(struct pccl_peer *p, const struct pccl_id *id);
+/* Removes, then adds in any order. Returns false if out of memory; the list is as before then. */
+PCCL_MUST_CHECK bool pccl_peer_change_members(struct pccl_peer *p, const struct pccl_id *removed,
+                                              uint32_t removed_count, const struct pccl_member *added,
+                                              uint32_t added_count);
 PCCL_MUST_CHECK bool pccl_peer_replace_members(struct pccl_peer *p, const struct pccl_member *members, uint32_t count);
 /* The present attributes; not the snapshot that callers see. */
 struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p);
 bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id);
-/*
- * Where the members of this peer's group begin in the list, and where one of them is; member_count:
- * it is none.
- */
-uint32_t pccl_peer_first_of_group(const struct pccl_peer *p);
-uint32_t pccl_peer_find_in_group(const struct pccl_peer *p, const struct pccl_id *id);
+/* The members of this peer's group in their canonical order; live.group_world of them. */
+const struct pccl_member *pccl_peer_group_members(const struct pccl_peer *p);
+/* A peer's index among them; live.group_world if it is not one of them. */
+uint32_t pccl_peer_position_of(const struct pccl_peer *p, const struct pccl_id *id);
 bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id); /* a member of our own group */
 const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p);            /* NULL: alone */
 

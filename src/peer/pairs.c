@@ -1,5 +1,6 @@
 #include "peer/pairs.h"
 
+#include "peer/members.h"
 #include "peer/roll.h"
 #include "wire/subgroup.h"
 
@@ -53,10 +54,8 @@ bool pccl_peer_pair_has_future(const struct pccl_peer *p, uint64_t name)
 
 uint64_t pccl_peer_number_of(const struct pccl_peer *p, const struct pccl_id *id)
 {
-    for (uint32_t i = 0; i < p->view_roll->count; i++)
-        if (pccl_id_equal(&p->view_roll->members[i].peer, id))
-            return p->view_roll->members[i].admitted;
-    return 0;
+    const uint32_t position = pccl_peer_position_of(p, id);
+    return position < p->view_roll->count ? p->view_roll->members[position].admitted : 0;
 }
 
 enum pccl_status pccl_peer_name_pair(const struct pccl_peer *p, const struct pccl_id *other, bool sends, uint64_t *name)

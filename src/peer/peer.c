@@ -76,6 +76,7 @@ void pccl_peer_destroy(struct pccl_peer *p)
     pccl_names_fini(&p->names);
     pccl_session_fini(&p->session);
     pccl_release(&p->memory, p->members, p->member_capacity * sizeof *p->members);
+    pccl_release(&p->memory, p->slots, p->slot_capacity * sizeof *p->slots);
     pccl_release(&p->memory, p->ring, p->ring_capacity * sizeof *p->ring);
     pccl_release(&p->memory, p->positions, p->position_capacity * sizeof *p->positions);
     pccl_peer_free_rolls(p);

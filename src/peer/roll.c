@@ -3,6 +3,8 @@
 #include "peer/queries.h"
 #include "peer/roll.h"
 
+#include <string.h>
+
 static size_t bytes_of(uint32_t count) { return sizeof(struct pccl_roll) + count * sizeof(struct pccl_member); }
 
 struct pccl_roll *pccl_peer_hold_roll(struct pccl_peer *p)
@@ -25,35 +27,15 @@ void pccl_peer_free_rolls(struct pccl_peer *p)
     p->view_roll = p->roll = NULL;
 }
 
-/* Numbers are distinct, unless members have lied to a restarted master. */
-static bool is_before(const struct pccl_member *a, const struct pccl_member *b)
-{
-    return a->admitted != b->admitted ? a->admitted < b->admitted : pccl_id_compare(&a->peer, &b->peer) < 0;
-}
-
 bool pccl_peer_make_roll(struct pccl_peer *p)
 {
-    uint32_t count = p->ring_count, first = pccl_peer_first_of_group(p);
-    const struct pccl_member *members = &p->members[first];
+    uint32_t count = p->live.group_world;
     struct pccl_roll *roll = pccl_allocate(&p->memory, bytes_of(count));
-    uint32_t *order = pccl_allocate(&p->memory, count * sizeof *order);
-    uint32_t *positions = pccl_grow(&p->memory, p->positions, &p->position_capacity, count, sizeof *positions);
-    bool made = roll != NULL && order != NULL && positions != NULL;
-    p->positions = positions != NULL ? positions : p->positions;
-    for (uint32_t i = 0; made && i < count; i++) {
-        for (uint32_t k = 0; k < count; k++)
-            order[i] += is_before(&members[k], &members[i]);
-        roll->members[order[i]] = members[i];
-    }
-    for (uint32_t i = 0; made && i < count; i++)
-        positions[i] = order[pccl_peer_find_in_group(p, &p->ring[i]) - first];
-    pccl_release(&p->memory, order, count * sizeof *order);
-    if (!made) {
-        pccl_release(&p->memory, roll, bytes_of(count));
+    if (roll == NULL)
         return false;
-    }
     roll->references = 1;
     roll->count = count;
+    memcpy(roll->members, pccl_peer_group_members(p), count * sizeof *roll->members);
     pccl_peer_drop_roll(p, p->view_roll);
     p->view_roll = roll;
     return true;

@@ -13,7 +13,7 @@ struct pccl_roll {
     struct pccl_member members[];
 };
 
-/* Makes the lists of a new view, whose members and ring are known. false: out of memory. */
+/* Makes the list of a new view, whose members are known. Returns false if out of memory. */
 PCCL_MUST_CHECK bool pccl_peer_make_roll(struct pccl_peer *p);
 /* The view's list, held until it is dropped. */
 struct pccl_roll *pccl_peer_hold_roll(struct pccl_peer *p);

@@ -168,10 +168,15 @@ struct pccl_peer {
 
     /* the run */
     struct pccl_epoch epoch, view;
-    struct pccl_member *members; /* sorted by group, then id */
+    struct pccl_member *members; /* by group; those of a group in their canonical order (PROTOCOL 1.8) */
     uint32_t member_count, member_capacity;
+    uint32_t *slots; /* by the hash of an id: 1 + the member's index in `members`; 0: none */
+    uint32_t slot_capacity, slot_shift;
+    uint32_t first_of_group;     /* index in `members` of the first member of this peer's group */
+    struct pccl_attributes live; /* what `members` amount to, without the epoch */
     struct pccl_id *ring;
     uint32_t ring_count, ring_capacity;
+    uint32_t place;      /* of this peer in the ring */
     uint32_t *positions; /* by ring rank: in the list of the view's members */
     uint32_t position_capacity;
     struct pccl_roll *view_roll; /* the members of the group by their admission (roll.h); NULL: in no run yet */

@@ -29,16 +29,52 @@ static bool replace_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_
     return true;
 }
 
-/* A ring is a permutation of the members of the group, including this peer (invariant I1). */
-static bool is_ring(const struct pccl_peer *p, const struct pccl_id *ids, uint32_t count)
+/* Returns true if the list of the previous view is the beginning of the present one: no member has left. */
+static bool has_only_grown(const struct pccl_peer *p)
 {
-    uint32_t in_group = 0;
-    for (uint32_t i = 0; i < p->member_count; i++)
-        in_group += p->members[i].group == p->config.group;
-    for (uint32_t i = 0; i < count; i++)
-        if (!pccl_peer_is_in_group(p, &ids[i]))
-            return false;
-    return pccl_id_find(ids, count, &p->config.id) < count && count == in_group;
+    const struct pccl_roll *before = p->view_roll;
+    return before != NULL && before->count <= p->live.group_world &&
+           memcmp(before->members, pccl_peer_group_members(p), before->count * sizeof *before->members) == 0;
+}
+
+/*
+ * Sets the positions of the ranks of a ring, which is a permutation of the members of the group, including this peer
+ * (invariant I1): otherwise returns MALFORMED.
+ */
+static enum pccl_status place_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_t count)
+{
+    enum { BITS = 64 };
+    uint64_t seen[PCCL_PEERS_MAX / BITS + 1] = {0};
+    const uint32_t own = pccl_peer_position_of(p, &p->config.id);
+    if (count != p->live.group_world || own == count)
+        return PCCL_MALFORMED;
+    uint32_t *positions = pccl_grow(&p->memory, p->positions, &p->position_capacity, count, sizeof *positions);
+    if (positions == NULL)
+        return PCCL_MEMORY;
+    p->positions = positions;
+    /* If newcomers follow in the ring, too, the other positions are as before. */
+    bool kept = has_only_grown(p) && memcmp(ids, p->ring, p->ring_count * sizeof *ids) == 0;
+    const uint32_t first = kept ? p->ring_count : 0;
+    for (uint32_t i = first; i < count; i++) {
+        const uint32_t position = positions[i] = pccl_peer_position_of(p, &ids[i]);
+        const uint64_t bit = UINT64_C(1) << position % BITS;
+        if (position < first || position == count || (seen[position / BITS] & bit) != 0)
+            return PCCL_MALFORMED;
+        seen[position / BITS] |= bit;
+        p->place = position == own ? i : p->place;
+    }
+    return PCCL_OK;
+}
+
+/* Makes the lists of a view whose members are known. Returns false if the peer gave up. */
+static bool take_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_t count, const char *message)
+{
+    enum pccl_status status = place_ring(p, ids, count);
+    if (status == PCCL_MALFORMED)
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's %s cannot be used", message);
+    else if (status != PCCL_OK || !replace_ring(p, ids, count) || !pccl_peer_make_roll(p))
+        pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
+    return p->state != PCCL_PEER_OVER;
 }
 
 void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welcome)
@@ -47,15 +83,12 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master welcomed a member");
         return;
     }
-    bool kept = pccl_peer_replace_members(p, welcome->members, welcome->members_count);
-    if (kept && !is_ring(p, welcome->ring, welcome->ring_count)) {
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's welcome cannot be used");
-        return;
-    }
-    if (!kept || !replace_ring(p, welcome->ring, welcome->ring_count) || !pccl_peer_make_roll(p)) {
+    if (!pccl_peer_replace_members(p, welcome->members, welcome->members_count)) {
         pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
         return;
     }
+    if (!take_ring(p, welcome->ring, welcome->ring_count, "welcome"))
+        return;
     struct pccl_id lineage = pccl_secret_digest(&welcome->run_key);
     bool other_run = !pccl_id_equal(&p->lineage, &lineage);
     p->state = PCCL_PEER_MEMBER;
@@ -90,22 +123,26 @@ static bool apply_members(struct pccl_peer *p, const struct pccl_msg_epoch_chang
 {
     if (change->full)
         return pccl_peer_replace_members(p, change->added, change->added_count);
-    for (uint32_t i = 0; i < change->removed_count; i++) {
-        pccl_peer_remove_member(p, &change->removed[i]);
+    if (!pccl_peer_change_members(p, change->removed, change->removed_count, change->added, change->added_count))
+        return false;
+    for (uint32_t i = 0; i < change->removed_count; i++)
         pccl_peer_forget(p, &change->removed[i]); /* it is no newcomer, if it was asked to be linked to */
-    }
-    for (uint32_t i = 0; i < change->added_count; i++)
-        if (!pccl_peer_add_member(p, &change->added[i]))
-            return false;
     return true;
 }
 
-/* Those who are in the ring that is about to be replaced and no longer in the group. */
-static void note_departures(struct pccl_peer *p)
+/* Notes which members of the previous view have left the group. Returns true if it has newcomers. */
+static bool note_departures(struct pccl_peer *p)
 {
-    for (uint32_t i = 0; i < p->ring_count; i++)
-        if (!pccl_peer_is_in_group(p, &p->ring[i]))
-            p->departures[p->departure_count++ % PCCL_DEPARTED_MAX] = (struct pccl_departure){p->ring[i], p->epoch};
+    const struct pccl_roll *before = p->view_roll;
+    uint32_t kept = has_only_grown(p) ? before->count : 0;
+    for (uint32_t i = kept; i < before->count; i++) {
+        const struct pccl_id *id = &before->members[i].peer;
+        if (pccl_peer_is_in_group(p, id))
+            kept++;
+        else
+            p->departures[p->departure_count++ % PCCL_DEPARTED_MAX] = (struct pccl_departure){*id, p->epoch};
+    }
+    return kept < p->live.group_world;
 }
 
 void pccl_peer_departed(const struct pccl_peer *p, const struct pccl_epoch *known, const struct pccl_epoch *until,
@@ -124,18 +161,6 @@ void pccl_peer_departed(const struct pccl_peer *p, const struct pccl_epoch *know
     }
 }
 
-/*
- * Who has come knows no choices. And members that were told other views before a restart of the
- * master may have forgotten theirs, or not.
- */
-static bool has_common_past(const struct pccl_peer *p, const struct pccl_msg_epoch_change *change)
-{
-    for (uint32_t i = 0; i < change->ring_count; i++)
-        if (pccl_id_find(p->ring, p->ring_count, &change->ring[i]) == p->ring_count)
-            return false;
-    return change->epoch.inc == p->view.inc;
-}
-
 void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_change *change)
 {
     PCCL_ASSERT(p->state == PCCL_PEER_MEMBER);
@@ -151,17 +176,12 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
     }
     p->epoch = change->epoch;
     if (change->view_changed) {
-        if (!is_ring(p, change->ring, change->ring_count)) {
-            pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's ring cannot be used");
+        bool has_newcomers = note_departures(p);           /* before operations end: their callers ask who has left */
+        bool restarted = change->epoch.inc != p->view.inc; /* members may know different views before this one */
+        if (!change->replans && (has_newcomers || restarted))
+            pccl_peer_forget_choices_of_group(p); /* newcomers know no choices */
+        if (!take_ring(p, change->ring, change->ring_count, "ring"))
             return;
-        }
-        if (!change->replans && !has_common_past(p, change))
-            pccl_peer_forget_choices_of_group(p);
-        note_departures(p); /* before operations end: their callers ask who has left */
-        if (!replace_ring(p, change->ring, change->ring_count) || !pccl_peer_make_roll(p)) {
-            pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
-            return;
-        }
         p->view = change->epoch;
         p->cost = change->cost;
         pccl_peer_log(p, PCCL_LOG_INFO, "%u peers in the group now: %s", p->ring_count, why.bytes);

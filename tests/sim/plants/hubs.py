@@ -87,8 +87,8 @@ PLANTS = [
         [], ["hubs-and-views"],
         [
             ("src/peer/links.c",
-             "p->positions[own], p->positions[place]);",
-             "own, place);"),
+             "pccl_cost_wants(&p->cost, p->ring_count, own, position);",
+             "pccl_cost_wants(&p->cost, p->ring_count, p->place, pccl_id_find(p->ring, p->ring_count, id));"),
         ]),
     Bug("hubs_are_lost_in_a_restart",
         "a restarted master ends the hubs of a view that did not move",

@@ -169,9 +169,25 @@ PLANTS = [
         "7.7: parts lie in the order of the ring, which changes",
         ["I1"], [],
         [
-            ("src/peer/roll.c",
-             "positions[i] = order[pccl_peer_find_in_group(p, &p->ring[i]) - first];",
-             "positions[i] = i;"),
+            ("src/peer/view.c",
+             "const uint32_t position = positions[i] = pccl_peer_position_of(p, &ids[i]);",
+             "const uint32_t position = pccl_peer_position_of(p, &ids[i]); positions[i] = i;"),
+        ]),
+    Bug("positions_are_kept",
+        "1.8: a peer keeps the positions of a view although a member has left",
+        [], ["lying-numbers-tie"],
+        [
+            ("src/peer/view.c",
+             "memcmp(before->members, pccl_peer_group_members(p), before->count * sizeof *before->members) == 0;",
+             "pccl_epoch_compare(&p->view, &p->epoch) < 0;"),
+        ]),
+    Bug("index_is_kept",
+        "a peer finds members where they were before others left",
+        ["I1"], [],
+        [
+            ("src/peer/members.c",
+             "const bool moved = merge(p->members, before, p->member_count, room) || removed_count > 0;",
+             "const bool moved = merge(p->members, before, p->member_count, room);"),
         ]),
     # ---- through the master ----
     Bug("parts_in_ring_order",

@@ -57,8 +57,8 @@ PLANTS = [
         ["NAMES"], [],
         [
             ("src/peer/view.c",
-             "pccl_peer_remove_member(p, &change->removed[i]);",
-             "pccl_peer_remove_member(p, &change->removed[i]), pccl_names_forget(&p->names, &change->removed[i]);"),
+             "pccl_peer_forget(p, &change->removed[i]);",
+             "pccl_peer_forget(p, &change->removed[i]), pccl_names_forget(&p->names, &change->removed[i]);"),
         ]),
     Bug("answer_to_a_call_that_is_over",
         "I10: the answer to WHERE may come after the result; whoever waits for nobody must not say so",

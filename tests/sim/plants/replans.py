@@ -74,8 +74,8 @@ PLANTS = [
         ["WIRE"], [],
         [
             ("src/peer/view.c",
-             "if (!change->replans && !has_common_past(p, change))",
-             "if (!has_common_past(p, change))"),
+             "if (!change->replans && (has_newcomers || restarted))",
+             "if (has_newcomers || restarted)"),
         ]),
     Bug("it_begins_again_for_nothing",
         "9.12: what would be over sooner along the slow link begins again",
