@@ -9,6 +9,8 @@ enum {
     LONG_SEGMENT_BYTES_MOST = 64 << 10, /* so that several connections share the work finely */
     SEGMENT_BYTES_STEP = 64,            /* a cache line */
     CHAIN_SEGMENT_BYTES_LEAST = 16 << 10,
+    SEGMENT_BYTES_LEAST = 16 << 10, /* along the ring of a large group, if its links are fast enough */
+    LEAST_RTT_US_MOST = 400,
     DIRECT_BYTES_MOST = 8 << 20,
     GUESSED_BYTES_MOST = 256 << 10,    /* on a long path: larger operations go directly only if all rates are known */
     DIRECT_WIDE_BYTES_MOST = 64 << 20, /* where the ring sends more bytes; measured up to here */
@@ -277,19 +279,41 @@ static bool may_go_on(const struct pccl_plan *plan)
 }
 
 /*
+ * Returns how many bytes a segment of a small tensor should have along the ring of a large group, where one in each
+ * piece would be mostly messages: as many as pass a link within 50 us, and within an eighth of its round trip, so that
+ * no step takes more than a quarter longer. Links without a round trip are within a host. 0: no limit.
+ */
+static uint64_t least_bytes(const struct pccl_plan *plan, const struct pccl_cost *cost)
+{
+    if (plan->algorithm != PCCL_RING || plan->seat.ranks <= PCCL_MESH_PEERS_MAX)
+        return 0;
+    const bool unknown = cost->rate == 0 && cost->rtt_us == 0;
+    const uint64_t rate = unknown ? rate_default : pccl_min_u64(cost->rate, rate_most);
+    const uint64_t rtt_us = cost->rtt_us != 0 ? pccl_min_u64(cost->rtt_us, LEAST_RTT_US_MOST) : LEAST_RTT_US_MOST;
+    return pccl_min_u64(rate * rtt_us / 8 / 1000000, SEGMENT_BYTES_LEAST);
+}
+
+/* Rounds up to whole cache lines, or blocks of the codec. */
+static uint64_t round_elements(const struct pccl_plan *plan, uint64_t elements)
+{
+    bool whole_blocks = pccl_packing_packs(&plan->packing) && elements > PCCL_PACKING_BLOCK;
+    return pccl_round_up(elements, whole_blocks ? PCCL_PACKING_BLOCK : SEGMENT_BYTES_STEP / plan->element_bytes);
+}
+
+/*
  * Cuts by the bytes that travel, into as few segments as their size allows. More segments would
  * overlap receiving, adding and sending better, but a medium buffer spends its time in system calls
  * and wake-ups.
  */
-static void cut(struct pccl_plan *plan)
+static void cut(struct pccl_plan *plan, const struct pccl_cost *cost)
 {
     uint64_t traveling = pccl_plan_bytes_most(plan, PCCL_PACKING_BLOCK) / PCCL_PACKING_BLOCK; /* bytes of an element */
     uint64_t most = (plan->long_path ? LONG_SEGMENT_BYTES_MOST : SEGMENT_BYTES_MOST) / pccl_max_u64(traveling, 1);
     uint64_t share = share_of(plan);
-    uint64_t elements = pccl_divide_up(share, pccl_divide_up(share, most));
-    bool whole_blocks = pccl_packing_packs(&plan->packing) && elements > PCCL_PACKING_BLOCK;
-    elements = pccl_round_up(elements, whole_blocks ? PCCL_PACKING_BLOCK : SEGMENT_BYTES_STEP / plan->element_bytes);
-    plan->segment_elements = (uint32_t)elements;
+    uint64_t elements = round_elements(plan, pccl_divide_up(share, pccl_divide_up(share, most)));
+    uint64_t least = round_elements(plan, least_bytes(plan, cost) / pccl_max_u64(traveling, 1));
+    plan->leaves_pieces = least > elements; /* follows from segment_elements, so who agrees on these agrees on both */
+    plan->segment_elements = (uint32_t)pccl_max_u64(elements, least);
     uint64_t stripes = pccl_divide_up(plan->count, stripe_elements(plan));
     plan->turn_stripes = plan->turns > 1 && may_go_on(plan) ? stripes : 1;
     plan->stripes = stripes * plan->turns;
@@ -408,13 +432,13 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct way
     return direct_ns < ring_ns ? ways->direct : ways->ring;
 }
 
-static void take_schedule(struct pccl_plan *plan, enum pccl_algorithm algorithm)
+static void take_schedule(struct pccl_plan *plan, enum pccl_algorithm algorithm, const struct pccl_cost *cost)
 {
     plan->algorithm = algorithm;
     const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
     plan->pieces = schedule->pieces(plan->seat);
     plan->turns = schedule->turns != NULL ? schedule->turns(plan->seat) : 1;
-    cut(plan);
+    cut(plan, cost);
 }
 
 static size_t segment_bytes(const struct pccl_plan *plan) { return pccl_plan_bytes_most(plan, plan->segment_elements); }
@@ -435,7 +459,7 @@ enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const 
         return status;
     made.large = whole_count(&made) > CACHED_BYTES_MOST / made.element_bytes;
     made.algorithm = ways->ring;
-    take_schedule(&made, choose(&made, ways, cost));
+    take_schedule(&made, choose(&made, ways, cost), cost);
     *plan = made;
     return PCCL_OK;
 }
@@ -507,7 +531,7 @@ enum pccl_status pccl_plan_make_sections(const struct pccl_descriptor *descripto
     uint32_t longest = 0;
     for (uint32_t i = 0; i < count; i++) {
         plans[i].large = bytes > CACHED_BYTES_MOST;
-        take_schedule(&plans[i], algorithm);
+        take_schedule(&plans[i], algorithm, cost);
         plans[i].first_stripe = stripes;
         stripes += plans[i].stripes;
         if (segment_bytes(&plans[i]) > segment_bytes(&plans[longest]))
@@ -553,7 +577,12 @@ struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t str
     uint64_t start = stripe * stripe_elements(plan);
     if (stripe + 1 < plan->stripes)
         return (struct pccl_segment){start + (uint64_t)number * plan->segment_elements, plan->segment_elements, 0};
-    uint64_t rest = plan->count - start, whole = rest / plan->pieces, longer = rest % plan->pieces;
+    uint64_t rest = plan->count - start, filled = plan->pieces;
+    if (plan->leaves_pieces)
+        filled = pccl_min_u64(filled, pccl_divide_up(rest, plan->segment_elements));
+    if (number >= filled)
+        return (struct pccl_segment){plan->count, 0, 0};
+    uint64_t whole = rest / filled, longer = rest % filled;
     uint64_t first = start + number * whole + pccl_min_u64(number, longer);
     return (struct pccl_segment){first, (uint32_t)(whole + (number < longer)), 0};
 }

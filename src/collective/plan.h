@@ -13,12 +13,12 @@
  *
  * The elements are cut into stripes of as many segments as the schedule has pieces (at most
  * segment_elements each; the last stripe's are shorter and of almost equal length; empty ones are
- * not sent). In parts, segment p of a stripe is of the part of rank p, or, in an all-to-all, of what
- * rank p sends in the stripe's turn. There are as many stripes as the longest part needs, times the
- * turns; where another one has ended, its segments are empty. Turns change from stripe to stripe;
- * with given lengths, one goes on to the end of its parts if that is not much slower for all
- * together, so that the first part is complete early. Each stripe is a small operation by itself,
- * and a window of stripes is in flight.
+ * not sent). A small tensor in a large ring has fewer segments than pieces. In parts, segment p of
+ * a stripe is of the part of rank p, or, in an all-to-all, of what rank p sends in the stripe's
+ * turn. There are as many stripes as the longest part needs, times the turns; where another one has
+ * ended, its segments are empty. Turns change from stripe to stripe; with given lengths, one goes
+ * on to the end of its parts if that is not much slower for all together, so that the first part is
+ * complete early. Each stripe is a small operation by itself, and a window of stripes is in flight.
  *
  * all-reduce       RING     Each segment travels round the ring twice, as a sum and as a result:
  *                           2(ranks - 1) steps (ring.c).
@@ -93,6 +93,7 @@ struct pccl_plan {
     bool long_path;            /* a round trip to the neighbors takes longer than moving some segments */
     bool large;                /* more than the caches hold, so what is not needed soon may bypass them */
     uint32_t segment_elements; /* of a whole segment */
+    bool leaves_pieces;        /* the last stripe has as few segments as its elements fill; otherwise one a piece */
     uint64_t stripes;          /* >= 1 */
     uint64_t first_stripe;     /* of a section: stripes before it, ... */
     size_t bytes_before;       /* ... how many bytes of the caller's memory, ... */

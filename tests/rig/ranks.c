@@ -574,6 +574,8 @@ void rig_start(struct rig_rank *rank, uint32_t op)
     struct pccl_coalesced_tensor tensors[RIG_TENSORS_MAX];
     const struct pccl_transfer_config told = config_of(attempt, ring, positions, starts, inputs, tensors);
     rig_plan_for(spec, &spec->ops[op]);
+    if (rig_plant(world, RIG_PLANT_other_cut))
+        rig_cut_otherwise();
     rig_trace(world, "rank %u starts operation %u use %u in view %u", rank->number, op, attempt->use,
               attempt->view_number);
     rank->running[op] = attempt;

@@ -61,6 +61,7 @@ enum {
     X(early_stay, "what stays is told to be copied before all of it is")                                               \
     X(lost_arrival, "a part that has come is not told")                                                                \
     X(wrong_root, "a rank takes the member behind the root for the root")                                              \
+    X(other_cut, "a rank cuts a tensor by figures of its own instead of those of the view")                            \
     X(leak, "a block is not given back")
 enum rig_plant {
     RIG_PLANT_none,
@@ -96,6 +97,7 @@ struct rig_spec {
     bool long_path;   /* first steps are sent ahead of READY */
     bool mixed_paths; /* those of every second operation: if that of the others is not long */
     bool long_turns;  /* turns of given lengths go on to the end of their parts */
+    bool few;         /* along the ring the last stripe of an all-reduce has no more segments than it fills */
     bool linked;      /* all links stand when the first operation starts */
     bool redialed;    /* a lost connection is replaced even if its lane has others */
     bool uneven;      /* some connections and ranks are much slower than others */
@@ -146,6 +148,8 @@ const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round,
                              uint32_t rank);
 /* Plans made from now on are for this operation. */
 void rig_plan_for(const struct rig_spec *spec, const struct rig_op *op);
+/* The next plan has segments of another length. */
+void rig_cut_otherwise(void);
 /* packing.c: elements are packed by the ranks of this world from now on; NULL: by a reference. Returns who did. */
 struct rig_world *rig_packs_for(struct rig_world *world);
 

@@ -40,14 +40,17 @@ static const struct {
                    [PCCL_COALESCED] = {PCCL_RING, PCCL_DIRECT, "coalesced all-reduce"}};
 
 static uint32_t planned_segment_elements;
-static bool planned_direct, planned_long_turns;
+static bool planned_direct, planned_long_turns, planned_few;
 
 void rig_plan_for(const struct rig_spec *spec, const struct rig_op *op)
 {
     planned_segment_elements = op->segment_elements;
     planned_direct = spec->direct;
     planned_long_turns = spec->long_turns;
+    planned_few = spec->few;
 }
+
+void rig_cut_otherwise(void) { planned_segment_elements++; }
 
 static void plan_anew(struct pccl_plan *plan, uint8_t collective)
 {
@@ -57,6 +60,7 @@ static void plan_anew(struct pccl_plan *plan, uint8_t collective)
     plan->turns = schedule->turns != NULL ? schedule->turns(plan->seat) : 1;
     const uint64_t stripe = (uint64_t)planned_segment_elements * (plan->positions != NULL ? 1 : plan->pieces);
     plan->segment_elements = planned_segment_elements;
+    plan->leaves_pieces = planned_few && plan->algorithm == PCCL_RING;
     const uint64_t stripes = (plan->count + stripe - 1) / stripe;
     plan->stripes = stripes * plan->turns;
     plan->turn_stripes = plan->starts != NULL && plan->turns > 1 && planned_long_turns ? stripes : 1;
@@ -716,6 +720,7 @@ bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
                               .rounds = 1,
                               .pool = 1 + (number / 2 + number / 16) % 2,
                               .long_turns = number % 2 == 0,
+                              .few = number / 3 % 2 == 1,
                               .linked = true,
                               .whole = true,
                               .uneven = number % 3 == 0,
@@ -803,6 +808,7 @@ void rig_spec_random(struct rig_spec *spec, uint64_t seed)
     spec->uneven = pccl_prng_below(&prng, 2) == 0;
     spec->long_turns = (seed & 1) != 0;
     spec->mixed_paths = (seed & 2) != 0;
+    spec->few = (seed & 4) != 0;
     spec->whole = pccl_prng_below(&prng, 4) == 0;
     spec->pipe_bytes = 1 + (uint32_t)pccl_prng_below(&prng, pccl_prng_below(&prng, 2) == 0 ? RIG_PIPE_MAX : 200);
     spec->window_bytes = 1 + (size_t)pccl_prng_below(&prng, UINT64_C(1) << pccl_prng_below(&prng, 14));
@@ -815,11 +821,11 @@ void rig_spec_random(struct rig_spec *spec, uint64_t seed)
 
 void rig_spec_print(const struct rig_spec *spec)
 {
-    printf("%u ranks (%s), %u connections a lane of %u bytes%s%s%s%s%s%s%s, window %zu, scratch %zu, rounds %u, ring",
+    printf("%u ranks (%s), %u connections a lane of %u bytes%s%s%s%s%s%s%s%s, window %zu, scratch %zu, rounds %u, ring",
            spec->ranks, spec->direct ? "direct" : "ring", spec->pool, spec->pipe_bytes, spec->long_path ? ", long" : "",
            spec->mixed_paths ? ", mixed" : "", spec->linked ? ", linked" : "", spec->redialed ? ", redialed" : "",
            spec->uneven ? ", uneven" : "", spec->whole ? ", whole" : "", spec->long_turns ? ", long turns" : "",
-           spec->window_bytes, spec->scratch_bytes, spec->rounds);
+           spec->few ? ", few" : "", spec->window_bytes, spec->scratch_bytes, spec->rounds);
     for (uint32_t i = 0; i < spec->ranks; i++)
         printf(" %u", spec->ring[i]);
     printf("\n");

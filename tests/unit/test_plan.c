@@ -71,7 +71,8 @@ static void check_cut(const struct pccl_plan *plan)
             next += segment.count;
             assert_true(segment.count <= plan->segment_elements);
             assert_true(stripe + 1 == plan->stripes || segment.count == plan->segment_elements);
-            shortest = segment.count < shortest ? segment.count : shortest;
+            if (segment.count > 0 || !plan->leaves_pieces)
+                shortest = segment.count < shortest ? segment.count : shortest;
             longest = segment.count > longest ? segment.count : longest;
             assert_int_equal(pccl_plan_has_segment(plan, stripe, number), segment.count > 0);
             if (segment.count > 0)
@@ -443,6 +444,62 @@ static void segments_are_as_large_as_they_may_be(void **state)
     assert_int_equal(make(64 * 256 * KIB, PCCL_F32, 4, 0, NULL).segment_elements, 256 * KIB);
 }
 
+static uint32_t filled_pieces(const struct pccl_plan *plan)
+{
+    uint32_t filled = 0;
+    for (uint32_t number = 0; number < plan->pieces; number++)
+        filled += pccl_plan_has_segment(plan, plan->stripes - 1, number);
+    return filled;
+}
+
+/* In a large group, as far as the view's figures say that this delays no step by much. */
+static void small_tensors_have_few_segments_in_large_groups(void **state)
+{
+    (void)state;
+    static const struct {
+        struct pccl_cost cost;
+        uint32_t elements, filled; /* of 64 KiB in a ring of 1,000 */
+    } rows[] = {
+        {{.rtt_us = 0}, 4096, 4},                         /* within a host */
+        {{.rate = 5000000000}, 4096, 4},                  /* the same, measured */
+        {{.rtt_us = 50}, 32, 1000},                       /* unknown: one in each piece, of 16 or 17 */
+        {{.rtt_us = 100, .rate = 125000000}, 400, 41},    /* 1 Gbit/s: an eighth of 100 us */
+        {{.rtt_us = 50000, .rate = 125000000}, 1568, 11}, /* 50 us */
+        {{.rtt_us = 50000, .rate = 1250000}, 32, 1000},   /* 10 Mbit/s: 62 bytes */
+        {{.rtt_us = 50000, .rate = UINT64_MAX}, 4096, 4}, /* no overflow */
+    };
+    for (size_t i = 0; i < PCCL_COUNT_OF(rows); i++) {
+        struct pccl_plan plan = make(16384, PCCL_F32, 1000, 7, &rows[i].cost);
+        check_cut(&plan);
+        assert_int_equal(plan.segment_elements, rows[i].elements);
+        assert_int_equal(filled_pieces(&plan), rows[i].filled);
+        plan = make(16384, PCCL_F32, PCCL_MESH_PEERS_MAX, 7, &rows[i].cost);
+        assert_true(!plan.leaves_pieces && filled_pieces(&plan) == PCCL_MESH_PEERS_MAX);
+        plan = make(1 << 26, PCCL_F32, 1000, 7, &rows[i].cost);
+        check_cut(&plan);
+        assert_false(plan.leaves_pieces);
+    }
+}
+
+/* `ready` tells the elements of a segment: members whose figures differ and who cut in another way find out by it. */
+static void who_agrees_on_segments_agrees_on_the_cut(void **state)
+{
+    (void)state;
+    static const uint64_t rates[] = {0, 1000000, 12500000, 125000000, 1250000000};
+    static const uint32_t rtts_us[] = {0, 50, 100, 400, 1999};
+    for (uint64_t count = 5; count < 4000000; count += count / 2)
+        for (uint32_t ranks = 15; ranks <= 66; ranks += 3) {
+            struct pccl_plan first = make(count, PCCL_F32, ranks, 0, NULL);
+            for (size_t i = 0; i < PCCL_COUNT_OF(rates) * PCCL_COUNT_OF(rtts_us); i++) {
+                const struct pccl_cost cost = {.rate = rates[i % 5], .rtt_us = rtts_us[i / 5]};
+                struct pccl_plan plan = make(count, PCCL_F32, ranks, 0, &cost);
+                const bool same = plan.segment_elements == first.segment_elements;
+                check_cut(&plan);
+                assert_true(!same || (plan.leaves_pieces == first.leaves_pieces && plan.stripes == first.stripes));
+            }
+        }
+}
+
 static struct pccl_segment last_segment(const struct pccl_plan *plan)
 {
     uint32_t number = plan->pieces - 1;
@@ -740,6 +797,8 @@ int main(void)
         cmocka_unit_test(codecs_get_whole_blocks),
         cmocka_unit_test(sums_of_narrow_floats_travel_wide),
         cmocka_unit_test(segments_are_as_large_as_they_may_be),
+        cmocka_unit_test(small_tensors_have_few_segments_in_large_groups),
+        cmocka_unit_test(who_agrees_on_segments_agrees_on_the_cut),
         cmocka_unit_test(parts_of_given_lengths_are_cut),
         cmocka_unit_test(blobs_of_pairs_are_cut),
         cmocka_unit_test(turns_go_on_where_that_costs_little),
