@@ -49,6 +49,10 @@ OPERATIONS = {
     "tiny all-reduce": (64, 1000, "64 bytes, both peers"),
     "bulk all-reduce": (1 << 20, 50, "1 MiB, both peers"),
 }
+# Of bench_master_load: number of peers in the run when the last newcomers have joined. From the first row to the last,
+# the instructions of a peer for a view may grow by this factor at most.
+VIEWS = {"view of 100": 100, "view of 1,000": 1000}
+VIEWS_GROW_MOST = 3
 # What is done belongs to the innermost of these that it was done for; the rest is received: loops,
 # folding, outcomes. The master's is its machine.
 SIDES = {"pcclAllReduceAsync": "sent", "pccl_bundle_pump": "sent", "on_writable": "sent", "pccl_master_step": "master"}
@@ -87,7 +91,7 @@ def callgrind(out, program, *arguments, options=()):
     command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--compress-strings=no"]
     command += ["--compress-pos=no", *options, str(program), *map(str, arguments)]
     environment = {**os.environ, "PCCL_LOCAL": "tcp"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900, env=environment)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: {done.stderr.strip()[-500:]}")
     return int(done.stdout)
@@ -112,6 +116,15 @@ def count_operation(folder, bench, size, times):
     units = callgrind(folder / "out", program, size, times, options=options)
     found = own_instructions(folder / "out.2", program, side_of_operation)
     return {f", {side}": found[side] / units for side in ("sent", "received", "master")}
+
+
+def count_views(folder, bench, peers):
+    """Instructions of one peer, with what it decodes, for one view while the last newcomers join."""
+    program = bench / "bench_master_load"
+    options = ["--toggle-collect=join_the_last*", f"--separate-callers={CALLERS}"]
+    units = callgrind(folder / "out", program, "views", peers, options=options)
+    found = own_instructions(folder / "out", program, lambda chain: "peer" if "pump_peers" in chain else None)
+    return {"": found["peer"] / units}
 
 
 def conditions(build):
@@ -140,10 +153,12 @@ def main():
     if not binding and not arguments.write:
         print(f"counted elsewhere before ({before.get('compiler')}, {before.get('build_type')}): nothing will fail")
     found, off = {}, []
-    jobs = [(count_part, *row) for row in PARTS.items()] + [(count_operation, *row) for row in OPERATIONS.items()]
-    for count, row, (work, times, unit) in jobs:
+    jobs = [(count_part, row, given, unit) for row, (*given, unit) in PARTS.items()]
+    jobs += [(count_operation, row, given, unit) for row, (*given, unit) in OPERATIONS.items()]
+    jobs += [(count_views, row, [peers], "peer and view") for row, peers in VIEWS.items()]
+    for count, row, given, unit in jobs:
         with tempfile.TemporaryDirectory() as folder:
-            counted = count(pathlib.Path(folder), bench, work, times)
+            counted = count(pathlib.Path(folder), bench, *given)
         for name, instructions in ((row + part, round(one)) for part, one in counted.items()):
             found[name] = instructions
             known = before["instructions"].get(name)
@@ -152,6 +167,10 @@ def main():
                 off.append(name)
             shown = f"{100 * change:+.1f} %" if known else "new"
             print(f"{name:25} {instructions:9} for each {unit:28} {shown}", flush=True)
+    first, last = (found[row] for row in (next(iter(VIEWS)), next(reversed(VIEWS))))
+    print(f"views grow by a factor of {last / first:.2f}, at most {VIEWS_GROW_MOST}")
+    if last > VIEWS_GROW_MOST * first:
+        sys.exit("a view takes much longer in a large group: what does a peer do more than once for each member?")
     if arguments.write:
         FILE.write_text(json.dumps({**own, "instructions": found}, indent=1) + "\n", encoding="utf-8")
     elif off and binding:

@@ -1,11 +1,11 @@
 /*
  * Real peers, many in a process, each with a communicator and a thread of its own over the public
  * interface; the driver is many_peers.py. They join, and when all are there they reduce a few bytes
- * again and again.
+ * again and again, and then BULK bytes a few times.
  *
- *   many_peers MASTER COUNT TOTAL OPERATIONS BYTES
+ *   many_peers MASTER COUNT TOTAL OPERATIONS BYTES BULK
  *
- * Prints "joined", "begin" and "end" with key=value, and then waits for the end of standard input.
+ * Prints "joined", "begin", "end" and "bulk" with key=value, and then waits for the end of standard input.
  */
 #include "pccl.h"
 
@@ -18,13 +18,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STACK_BYTES = 64 << 10, WARM_UP = 20, BYTES_MAX = 8192 };
+enum { STACK_BYTES = 64 << 10, WARM_UP = 20, BYTES_MAX = 8192, BULK_TIMES = 5 };
 
 static struct {
     const char *master;
     int count, total, operations;
-    size_t bytes;
-    atomic_int joined, ended;
+    size_t bytes, bulk;
+    atomic_int joined, ended, bulk_ended;
     atomic_uint_fast64_t updates;
 } job;
 
@@ -62,11 +62,11 @@ static void must(pcclResult_t result, const pcclComm_t *comm, const char *what)
     _exit(1);
 }
 
-static void reduce(pcclComm_t *comm, int64_t *values)
+static void reduce(pcclComm_t *comm, int64_t *values, size_t bytes, uint64_t tag)
 {
-    size_t count = job.bytes / sizeof *values;
+    size_t count = bytes / sizeof *values;
     pcclReduceDescriptor_t descriptor = {
-        .count = count, .op = pcclSum, .tag = 1, .src_descriptor = {.datatype = pcclInt64}};
+        .count = count, .op = pcclSum, .tag = tag, .src_descriptor = {.datatype = pcclInt64}};
     for (size_t i = 0; i < count; i++)
         values[i] = 1;
     must(pcclAllReduce(values, values, &descriptor, comm, NULL), comm, "pcclAllReduce");
@@ -75,6 +75,26 @@ static void reduce(pcclComm_t *comm, int64_t *values)
             printf("FAILED sum %lld of %d peers\n", (long long)values[i], job.total);
             _exit(1);
         }
+    }
+}
+
+/* The first time links are used for the first time. */
+static void reduce_bulk(pcclComm_t *comm)
+{
+    int64_t *values = malloc(job.bulk);
+    double times[BULK_TIMES], warm = 1e9;
+    if (values == NULL)
+        exit(1);
+    for (int i = 0; i < BULK_TIMES; i++) {
+        double begun = seconds(CLOCK_MONOTONIC);
+        reduce(comm, values, job.bulk, 2);
+        times[i] = seconds(CLOCK_MONOTONIC) - begun;
+        warm = i > 0 && times[i] < warm ? times[i] : warm;
+    }
+    free(values);
+    if (atomic_fetch_add(&job.bulk_ended, 1) + 1 == job.count) {
+        printf("bulk cold_ms=%.3f warm_ms=%.3f\n", times[0] * 1e3, warm * 1e3);
+        fflush(stdout);
     }
 }
 
@@ -94,13 +114,15 @@ static void *live(void *argument)
     if (atomic_fetch_add(&job.joined, 1) + 1 == job.count)
         report("joined");
     for (int i = 0; i < WARM_UP; i++)
-        reduce(comm, values);
+        reduce(comm, values, job.bytes, 1);
     if (atomic_fetch_sub(&job.joined, 1) == job.count)
         report("begin");
     for (int i = 0; i < job.operations; i++)
-        reduce(comm, values);
+        reduce(comm, values, job.bytes, 1);
     if (atomic_fetch_add(&job.ended, 1) + 1 == job.count)
         report("end");
+    if (job.bulk > 0)
+        reduce_bulk(comm);
     pause();
     return NULL;
 }
@@ -109,8 +131,8 @@ int main(int argc, char **argv)
 {
     pthread_attr_t attributes;
     pcclOptions_t *options;
-    if (argc != 6) {
-        fprintf(stderr, "usage: many_peers MASTER COUNT TOTAL OPERATIONS BYTES\n");
+    if (argc != 7) {
+        fprintf(stderr, "usage: many_peers MASTER COUNT TOTAL OPERATIONS BYTES BULK\n");
         return 2;
     }
     job.master = argv[1];
@@ -118,6 +140,7 @@ int main(int argc, char **argv)
     job.total = (int)strtol(argv[3], NULL, 10);
     job.operations = (int)strtol(argv[4], NULL, 10);
     job.bytes = strtoul(argv[5], NULL, 10);
+    job.bulk = strtoul(argv[6], NULL, 10);
     if (job.count < 1 || job.bytes > BYTES_MAX || job.bytes < sizeof(int64_t)) {
         fprintf(stderr, "COUNT is at least 1, BYTES from 8 to %d\n", BYTES_MAX);
         return 2;
