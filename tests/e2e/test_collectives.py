@@ -197,12 +197,12 @@ def test_stop_before_blobs(run):
 def test_stop_while_blobs_move(run):
     """The lengths are known, and one stops: the others are told."""
     peers = phases.start(run, 4, **STRICT)
-    calls = collect(peers, "blobs", 5, LARGE)
+    calls = collect(peers, "blobs", 5, LARGE // 8)
     wait_ms(5)
     peers.pop(2).stop()
     calls.pop(2)
     if agree(calls, LOST, SUCCESS)[0]["rc"] == SUCCESS:  # the blobs had arrived before
-        agree(collect(peers, "blobs", 5, LARGE), LOST)
+        agree(collect(peers, "blobs", 5, LARGE // 8), LOST)
     all_kinds_work(peers)
 
 
