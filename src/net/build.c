@@ -5,6 +5,9 @@
 #include <uv.h>
 
 /* CMake knows the release, and the commit of a checkout; the archive of a release has no commit. */
+#ifndef PCCL_RELEASE
+#define PCCL_RELEASE 0
+#endif
 #ifndef PCCL_COMMIT
 #define PCCL_COMMIT 0
 #define PCCL_COMMITTED 0

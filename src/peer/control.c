@@ -78,6 +78,11 @@ static void end_losses(struct pccl_peer *p)
     p->undecodable = false;
 }
 
+static bool has_lasted(const struct pccl_peer *p)
+{
+    return p->greeted && p->now_us >= p->greeted_us + p->silence_ms * UINT64_C(1000);
+}
+
 /*
  * A greeting alone does not end a row of losses: a master that cannot go on with the session greets, too, each time.
  */
@@ -85,8 +90,10 @@ void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason)
 {
     if (!p->dialing && !p->up)
         return;
-    if (p->greeted && p->now_us >= p->greeted_us + p->silence_ms * UINT64_C(1000))
+    if (has_lasted(p))
         end_losses(p);
+    else if (p->greeted && p->lost_us != 0)
+        p->lost_us += p->now_us - p->greeted_us;
     p->dialing = p->up = p->greeted = false;
     if (p->state == PCCL_PEER_CONNECTING) {
         pccl_peer_give_up(p, PCCL_MASTER_UNREACHABLE, "cannot reach the master: %s", reason->bytes);
@@ -361,14 +368,15 @@ void pccl_peer_master_garbage(struct pccl_peer *p, const struct pccl_peer_event 
                           event->reason->bytes);
         return;
     }
-    if (p->greeted && event->frame != NULL) {
-        if (p->undecodable) {
+    bool whole = p->greeted && event->frame != NULL;
+    if (whole) {
+        if (p->undecodable && !has_lasted(p)) {
             pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master sent an invalid message for the second time: %s",
                               event->reason->bytes);
             return;
         }
-        p->undecodable = true;
         pccl_peer_log(p, PCCL_LOG_WARN, "the master sent an invalid message: %s", event->reason->bytes);
     }
     be_lost(p, event->reason);
+    p->undecodable = p->undecodable || whole; /* be_lost may have ended the row of losses before */
 }

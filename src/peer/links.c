@@ -415,12 +415,18 @@ static bool has_room_ahead(const struct pccl_peer *p, const struct pccl_msg_link
     return hello->slot < PCCL_POOL_AHEAD_MAX && (is_here || ahead < PCCL_LINKS_AHEAD_MAX);
 }
 
-/* The master may send members to a newcomer before that has read its answer, which tells it the run. */
-static bool is_in_run(const struct pccl_peer *p, const struct pccl_id *lineage)
+/*
+ * The master may send members to a newcomer before that has read its answer, which tells it the run. A master that has
+ * greeted a newcomer may still learn from members which run it is, and probes in the name of that one.
+ */
+static bool is_in_run(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello)
 {
     if (p->state == PCCL_PEER_CONNECTING)
         return p->boot == 0;
-    return (p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER) && pccl_id_equal(lineage, &p->lineage);
+    if (p->state == PCCL_PEER_PENDING && hello->kind == PCCL_LINK_PROBE)
+        return true;
+    return (p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER) &&
+           pccl_id_equal(&hello->lineage, &p->lineage);
 }
 
 enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello,
@@ -430,7 +436,7 @@ enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pc
     if (!pccl_id_equal(&hello->to, &p->config.id)) {
         *refusal = PCCL_REFUSAL_IDENTITY;
         pccl_text_format(reason, "this is peer %s", pccl_id_str(&p->config.id));
-    } else if (!is_in_run(p, &hello->lineage)) {
+    } else if (!is_in_run(p, hello)) {
         pccl_text_format(reason, "this peer is not in that run");
     } else if (hello->kind != PCCL_LINK_PROBE && !has_ticket(p, hello)) { /* a probe only asks who answers */
         *refusal = PCCL_REFUSAL_MALFORMED;

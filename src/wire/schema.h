@@ -746,6 +746,7 @@ enum pccl_resume_state { PCCL_ENUM_resume_state(PCCL_ENUM_VALUE) };
     X(round_kind, "field kind of vote, withdraw, round and resume_round")                                              \
     X(round_outcome, "field outcome of round and resume_round")                                                        \
     X(call, "field call: what a peer waits in")                                                                        \
+    X(stuck, "field stuck of who_is_where")                                                                            \
     X(place_state, "field state of place")                                                                             \
     X(resume_state, "field state of resume_operation")                                                                 \
     X(wait_what, "field what of seen_wait")                                                                            \

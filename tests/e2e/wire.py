@@ -66,7 +66,7 @@ def hello(peer, token, version=VERSION, group=0, port=1, run_key=bytes(16), boot
 
 def hello_ok(version=VERSION, lineage=None, mode=1, boot=7, digest=DIGEST):
     tail = struct.pack("<16sQBQIIIB", lineage or identity(), boot, mode, 0, 2000, 400, 8192, 0)
-    return build(version, digest) + tail + address(1)
+    return build(version, digest) + tail + address(1) + struct.pack("<I", 0)
 
 
 def refused(version, code, words):
@@ -90,7 +90,7 @@ def data(tag, stripe, length, view=(1 << 31, 1)):
 
 
 def vote(kind, number):
-    return struct.pack("<BQ", kind, number)
+    return struct.pack("<BQ", kind, number) + text("")
 
 
 def parse_refused(body):

@@ -506,6 +506,7 @@ const struct sim_scenario sim_scenarios[] = {
      scenario_unheard_view},
     {"f9-newcomer-first", "an older run comes back to a master that a newcomer found first", scenario_f9},
     {"noted-run", "newcomers at a restarted master wait for the members of a run that was noted", scenario_noted_run},
+    {"noted-run-probe", "... also one of another group, whose connection breaks meanwhile", scenario_noted_run_probe},
     {"noted-run-gone", "... and found another one after recover_ms, or at once if the run has ended",
      scenario_noted_run_is_gone},
     {"noted-run-half-back", "... also if those who have come back first are gone again", scenario_noted_run_half_back},

@@ -17,6 +17,7 @@ void scenario_f8(struct sim *sim);
 void scenario_f9(struct sim *sim);
 void scenario_crowded_out(struct sim *sim);
 void scenario_noted_run(struct sim *sim);
+void scenario_noted_run_probe(struct sim *sim);
 void scenario_noted_run_is_gone(struct sim *sim);
 void scenario_noted_run_half_back(struct sim *sim);
 void scenario_dialing_members(struct sim *sim);

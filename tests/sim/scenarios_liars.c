@@ -757,6 +757,7 @@ void scenario_invalid_message_of_master(struct sim *sim)
     verdict.peer = p[1]->id;
     p[2]->end_checked = true; /* the master is at fault */
     scenario_lie(sim, p[2]);
+    scenario_run_ms(sim, 15000); /* a connection that has lasted ends no row of losses that it begins */
     uint32_t dials = p[2]->master_dials;
     struct pccl_peer_op *op = scenario_tiny(sim, p[0], 1, 1);
     pccl_master_send(sim->master->machine, pccl_master_find(sim->master->machine, &p[2]->id), &verdicts, 0);

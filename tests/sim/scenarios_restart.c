@@ -161,6 +161,25 @@ void scenario_noted_run(struct sim *sim)
     run_admits(sim, 3, n);
 }
 
+/* A newcomer of another group, whom no member prepares for: the master's probe reaches it after a lost connection. */
+void scenario_noted_run_probe(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    sim->plan.keeps_run = true;
+    sim_master_crash(sim, true);
+    control_all(sim, 3, false);
+    sim_master_start(sim);
+    struct sim_peer *n = scenario_join(sim, 5, 1);
+    scenario_run_ms(sim, 100);
+    control_all(sim, 3, true);
+    WAIT(sim, 4000, sim->master->machine->member_count == 3 && !sim->master->machine->recovering);
+    sim_conn_reset(sim, n->control);
+    scenario_run_ms(sim, 1000);
+    scenario_update_all(sim, p, 3);
+    WAIT(sim, 1000, pccl_peer_is_connected(n->machine));
+    MUST(sim, scenario_departures(sim) == 0);
+}
+
 void scenario_noted_run_is_gone(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
