@@ -211,29 +211,42 @@ static bool is_guest(const struct pccl_book *book, const struct pccl_pass *pass,
     return false;
 }
 
-/*
- * Removes the oldest guest whose token has no number of uses: that peer cannot come back after its token's end. Returns
- * false if there is none.
- */
-static bool make_room_for_guest(struct pccl_book *book)
+/* The pass with the most guests, of those without a number of uses; `pass` if no other one has more. NULL: none. */
+static struct pccl_pass *most_crowded(const struct pccl_book *book, struct pccl_pass *pass)
 {
-    for (uint32_t i = 0; i < book->guest_count; i++) {
-        struct pccl_pass *pass = pccl_book_numbered(book, book->guests[i].pass);
-        if (pass->uses != 0)
-            continue;
-        pass->used--;
-        book->guest_count--;
-        memmove(&book->guests[i], &book->guests[i + 1], (book->guest_count - i) * sizeof *book->guests);
-        return true;
-    }
-    return false;
+    struct pccl_pass *found = pass->uses == 0 && pass->used > 0 ? pass : NULL;
+    for (uint32_t i = 0; i < book->count; i++)
+        if (book->passes[i].uses == 0 && book->passes[i].used > (found != NULL ? found->used : 0))
+            found = &book->passes[i];
+    return found;
+}
+
+/*
+ * Removes the oldest guest of the most crowded pass: that peer cannot come back after its token's end. So those who
+ * come with one token cannot take more than an equal share from the others. Returns false if there is none.
+ */
+static bool make_room_for_guest(struct pccl_book *book, struct pccl_pass *pass)
+{
+    struct pccl_pass *crowded = most_crowded(book, pass);
+    uint32_t at = 0;
+    if (crowded == NULL)
+        return false;
+    while (book->guests[at].pass != crowded->number)
+        at++;
+    book->forgotten = book->guests[at];
+    book->forgotten_at = at;
+    crowded->used--;
+    book->guest_count--;
+    memmove(&book->guests[at], &book->guests[at + 1], (book->guest_count - at) * sizeof *book->guests);
+    return true;
 }
 
 /* false: no room or no memory. */
 static bool note_guest(struct pccl_book *book, struct pccl_pass *pass, const struct pccl_id *digest)
 {
+    book->forgotten.pass = 0;
     struct pccl_guest *guests =
-        book->guest_count < PCCL_BOOK_GUESTS_MAX || make_room_for_guest(book)
+        book->guest_count < PCCL_BOOK_GUESTS_MAX || make_room_for_guest(book, pass)
             ? pccl_grow(book->memory, book->guests, &book->guest_capacity, book->guest_count + 1, sizeof *guests)
             : NULL;
     if (guests == NULL)
@@ -246,8 +259,14 @@ static bool note_guest(struct pccl_book *book, struct pccl_pass *pass, const str
 
 void pccl_book_take_back(struct pccl_book *book)
 {
-    struct pccl_pass *pass = pccl_book_numbered(book, book->guests[--book->guest_count].pass);
-    pass->used--;
+    struct pccl_guest *at = &book->guests[book->forgotten_at];
+    pccl_book_numbered(book, book->guests[--book->guest_count].pass)->used--;
+    if (book->forgotten.pass == 0)
+        return;
+    memmove(at + 1, at, (book->guest_count++ - book->forgotten_at) * sizeof *at);
+    *at = book->forgotten;
+    pccl_book_numbered(book, at->pass)->used++;
+    book->forgotten.pass = 0;
 }
 
 void pccl_book_keep(struct pccl_book *book, struct pccl_pass *pass, const struct pccl_id *digest)

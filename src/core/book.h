@@ -60,6 +60,8 @@ struct pccl_book {
     uint32_t count, capacity, last_number;
     struct pccl_guest *guests;
     uint32_t guest_count, guest_capacity;
+    struct pccl_guest forgotten; /* in favor of the newest guest; pass 0: none was */
+    uint32_t forgotten_at;       /* its place among the guests */
 };
 
 /* What a new token is to be. */
@@ -104,7 +106,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_book_admit(struct pccl_book *book, struct 
                                                  const struct pccl_id *digest, uint64_t now_s, bool *noted,
                                                  struct pccl_text *reason);
 
-/* Takes back the use that pccl_book_admit has just noted. */
+/* Takes back the use that pccl_book_admit has just noted, and brings back the guest that it replaced. */
 void pccl_book_take_back(struct pccl_book *book);
 /* Notes that a peer came with this pass before the pass had a limit, so that it can come back after the pass's end. */
 void pccl_book_keep(struct pccl_book *book, struct pccl_pass *pass, const struct pccl_id *digest);

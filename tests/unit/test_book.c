@@ -117,28 +117,39 @@ static void fill_with_guests(struct fixture *f, uint32_t pass)
     }
 }
 
-/* Uses are never forgotten; of the others the oldest makes room. Who came with a revoked token takes no place. */
+/*
+ * Uses are never forgotten; of the others the oldest of the token with the most makes room. Who came with a revoked
+ * token takes no place.
+ */
 static void guests_make_room(void **state)
 {
     struct fixture f;
     (void)state;
     setup(&f);
+    uint32_t other = add(&f, PCCL_ROLE_JOIN, 60, 0, ""), late = add(&f, PCCL_ROLE_JOIN, 60, 0, "");
     uint32_t many = add(&f, PCCL_ROLE_JOIN, 60, 0, ""), few = add(&f, PCCL_ROLE_JOIN, 0, 2, "");
     assert_true(comes(&f, few, 1, NOW));
-    assert_true(comes(&f, many, 4, NOW));
+    assert_true(comes(&f, other, 1, NOW));
+    assert_true(comes(&f, many, 4, NOW) && comes(&f, many, 5, NOW));
     fill_with_guests(&f, many);
     assert_true(comes(&f, many, 3, NOW) && f.noted); /* in the place of 4 */
     assert_true(comes(&f, few, 3, NOW));
+    pccl_book_take_back(&f.book);
+    assert_true(comes(&f, many, 5, NOW + 60));
+    assert_true(comes(&f, few, 3, NOW) && !comes(&f, many, 5, NOW + 60));
+    assert_true(comes(&f, late, 1, NOW) && comes(&f, late, 2, NOW)); /* in the places of others of `many` */
+    assert_true(comes(&f, other, 1, NOW + 60) && comes(&f, late, 1, NOW + 60));
     assert_int_equal(f.book.guest_count, PCCL_BOOK_GUESTS_MAX);
     assert_true(comes(&f, many, 3, NOW + 60) && comes(&f, few, 1, NOW + 60));
     assert_false(comes(&f, many, 4, NOW + 60));
     assert_false(comes(&f, few, 4, NOW));
-    pccl_book_numbered(&f.book, many)->uses = PCCL_BOOK_GUESTS_MAX; /* as if all were uses */
+    for (uint32_t number = other; number <= many; number++)
+        pccl_book_numbered(&f.book, number)->uses = PCCL_BOOK_GUESTS_MAX; /* as if all were uses */
     uint32_t last = add(&f, PCCL_ROLE_JOIN, 0, 1, "");
     assert_false(comes(&f, last, 6, NOW));
     assert_true(says(&f, "revoking old ones"));
     assert_true(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, many), NOW));
-    assert_int_equal(f.book.guest_count, 2);
+    assert_int_equal(f.book.guest_count, 5);
     assert_true(comes(&f, last, 6, NOW));
     teardown(&f);
 }
