@@ -68,9 +68,12 @@ static void on_late(struct pccl_channel *channel) { close_at_once(visitor_of(cha
 static void answer(struct pccl_control_visitor *visitor, char *end)
 {
     struct pccl_control *control = visitor->control;
-    uint32_t revoked;
+    uint32_t revoked = 0;
     *end = '\0';
-    pccl_tokens_command(control->tokens, (const char *)visitor->command, &visitor->answer, &revoked);
+    if (control->tokens)
+        pccl_tokens_command(control->tokens, (const char *)visitor->command, &visitor->answer, &revoked);
+    else
+        pccl_print_add(&visitor->answer, "no\nthe master runs without encryption, so there are no tokens\n");
     if (revoked)
         control->revoked(control->owner, revoked);
     visitor->payload = (const uint8_t *)visitor->answer.bytes;

@@ -1,7 +1,7 @@
 /*
- * The control socket of a master, a unix socket in its state directory, which is its user's alone: one line is a
- * command about tokens (drive/tokens.h), and the answer ends with the connection. Few connections, for a
- * short time, with little memory. Runs on the loop's thread.
+ * The control socket of a master, a unix socket in its state directory, which is its user's alone. It shows that a
+ * master uses the directory. One line is a command about tokens (drive/tokens.h), and the answer ends with the
+ * connection. Few connections, for a short time, with little memory. Runs on the loop's thread.
  */
 #ifndef PCCL_DRIVE_MASTER_CONTROL_H
 #define PCCL_DRIVE_MASTER_CONTROL_H
@@ -19,7 +19,7 @@ struct pccl_control_visitor;
 
 struct pccl_control {
     /* the owner's, before open */
-    struct pccl_tokens *tokens;
+    struct pccl_tokens *tokens; /* NULL: the master has none, and says so */
     void *owner;
     void (*revoked)(void *owner, uint32_t pass); /* its peers must go */
     /* its own */

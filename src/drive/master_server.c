@@ -10,6 +10,7 @@
 #include "drive/report_file.h"
 #include "drive/random.h"
 #include "drive/run_file.h"
+#include "drive/secret_file.h"
 #include "drive/searches.h"
 #include "net/build.h"
 #include "net/clock.h"
@@ -687,15 +688,23 @@ static void keep_peers(void *context, uint32_t pass)
         pccl_master_each_of_pass(server->machine, pass, keep_peer, server);
 }
 
-/* First, as it tells whether another master has this directory. */
-static enum pccl_status listen_for_commands(struct pccl_master_server *server, struct pccl_text *reason)
+/* Takes the state directory: the control socket tells whether another master has it. Reads what is there then. */
+static enum pccl_status open_state(struct pccl_master_server *server, struct pccl_text *reason)
 {
     const struct pccl_credentials *credentials = &server->credentials;
-    if (!credentials->tokens || !credentials->state[0])
-        return PCCL_OK;
+    enum pccl_status status = PCCL_OK;
+    if (credentials->state[0]) {
+        server->control = (struct pccl_control){.tokens = credentials->tokens, .owner = server, .revoked = on_revoked};
+        status = pccl_secret_directory(credentials->state, reason);
+        if (status == PCCL_OK)
+            status = pccl_control_open(&server->control, &server->reactor.loop, credentials->state, reason);
+        if (status == PCCL_OK)
+            status = pccl_run_file_open(&server->run_file, credentials->state, &server->config.run_noted, reason);
+    }
+    if (status != PCCL_OK || !credentials->tokens)
+        return status;
     pccl_tokens_set_peers(credentials->tokens, keep_peers, server);
-    server->control = (struct pccl_control){.tokens = credentials->tokens, .owner = server, .revoked = on_revoked};
-    return pccl_control_open(&server->control, &server->reactor.loop, credentials->state, reason);
+    return pccl_tokens_begin(credentials->tokens, reason);
 }
 
 /* Whoever reaches such a port can join the run, read and change what it computes. */
@@ -718,9 +727,6 @@ static void warn_if_insecure(const struct pccl_master_server *server, const stru
 
 static enum pccl_status listen_all(struct pccl_master_server *server, struct pccl_text *reason)
 {
-    enum pccl_status status = listen_for_commands(server, reason);
-    if (status != PCCL_OK)
-        return status;
     for (uint32_t i = 0; i < server->host_count; i++) {
         struct pccl_address addresses[PCCL_LISTEN_ADDRESSES_MAX];
         uint32_t count = pccl_resolve_now(&server->hosts[i], 1, addresses, PCCL_COUNT_OF(addresses), reason);
@@ -806,9 +812,9 @@ static enum pccl_status start(struct pccl_master_server *server, struct pccl_tex
     enum pccl_status status = open_reactor(server, reason);
     if (status != PCCL_OK)
         return status;
-    status = listen_all(server, reason);
-    if (status == PCCL_OK && server->credentials.state[0])
-        status = pccl_run_file_open(&server->run_file, server->credentials.state, &server->config.run_noted, reason);
+    status = open_state(server, reason);
+    if (status == PCCL_OK)
+        status = listen_all(server, reason);
     if (status != PCCL_OK)
         goto out;
     server->machine = pccl_master_create(&server->config, pccl_heap(), &bound, pccl_now_us());

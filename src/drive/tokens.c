@@ -16,11 +16,13 @@ static const char run_label[] = "run token";
 struct pccl_tokens {
     struct pccl_book book;
     uint8_t pin[PCCL_PIN_BYTES];
-    bool joins;       /* peers come with tokens */
-    bool changed;     /* the book, and it is not written yet */
-    bool owes;        /* a revocation has not been written yet; it must be written lasting */
-    bool told;        /* that it cannot be written */
-    uint64_t tried_s; /* when writing failed last */
+    uint8_t run_key[PCCL_PUBLIC_BYTES]; /* of the run's own token */
+    bool run_checked;                   /* its text had a checksum */
+    bool joins;                         /* peers come with tokens */
+    bool changed;                       /* the book, and it is not written yet */
+    bool owes;                          /* a revocation has not been written yet; it must be written lasting */
+    bool told;                          /* that it cannot be written */
+    uint64_t tried_s;                   /* when writing failed last */
     void (*each)(void *context, uint32_t pass);
     void *context;
     char path[2 * PCCL_PARAM_BYTES_MAX];
@@ -124,17 +126,17 @@ void pccl_tokens_save(struct pccl_tokens *tokens)
 
 static bool is_runs(const struct pccl_pass *pass) { return strcmp(pass->label, run_label) == 0; }
 
-/* Adds a token of the run that is not in the book: the first one, or one that replaces earlier ones, which it revokes.
+/*
+ * Ends the earlier tokens of the run, as another one replaces them: those of a file are revoked. A shared secret may be
+ * a wrong one, and the earlier one comes back; its pass is dropped, unless it was revoked.
  */
-static enum pccl_status add_run(struct pccl_tokens *tokens, const struct pccl_token *run,
-                                const uint8_t key[PCCL_PUBLIC_BYTES], struct pccl_text *reason)
+static enum pccl_status end_earlier(struct pccl_tokens *tokens, struct pccl_text *reason)
 {
-    struct pccl_terms terms = {.role = PCCL_ROLE_JOIN};
-    for (uint32_t i = 0; i < tokens->book.count; i++) {
+    for (uint32_t i = tokens->book.count; i-- > 0;) {
         struct pccl_pass *pass = &tokens->book.passes[i];
-        if (!is_runs(pass))
+        if (!is_runs(pass) || pass->revoked_s != 0)
             continue;
-        if (!run->checked && pass->revoked_s == 0) {
+        if (!tokens->run_checked) {
             pccl_text_format(
                 reason,
                 "%s has another token than before, and without a checksum it may be a damaged one: bring the right one "
@@ -142,29 +144,33 @@ static enum pccl_status add_run(struct pccl_tokens *tokens, const struct pccl_to
                 tokens->run_path);
             return PCCL_SYSTEM;
         }
-        (void)pccl_book_revoke(&tokens->book, pass, now_s());
+        if (tokens->run_path[0])
+            (void)pccl_book_revoke(&tokens->book, pass, now_s());
+        else
+            pccl_book_drop(&tokens->book, pass->number);
     }
-    memcpy(terms.label, run_label, sizeof run_label);
-    return pccl_book_add(&tokens->book, key, &terms, now_s(), reason) ? store(tokens, CHANGE, reason) : PCCL_LIMIT;
+    return PCCL_OK;
 }
 
-static enum pccl_status note_run(struct pccl_tokens *tokens, const struct pccl_token *run, struct pccl_text *reason)
+/* *added: the run's own token was not in the book, and is now. */
+static enum pccl_status note_run(struct pccl_tokens *tokens, bool *added, struct pccl_text *reason)
 {
-    uint8_t key[PCCL_PUBLIC_BYTES];
-    tokens->joins = run != NULL;
-    if (!run)
-        return PCCL_OK;
-    memcpy(tokens->pin, run->pin, sizeof tokens->pin);
-    if (!pccl_keys_public(&run->secret, key, reason))
-        return PCCL_UNSUPPORTED;
-    const struct pccl_pass *before = pccl_book_find(&tokens->book, key);
-    if (!before)
-        return add_run(tokens, run, key, reason);
-    if (before->revoked_s != 0 || before->ends_s != 0)
-        pccl_logger_print(PCCL_LOG_WARN, "master",
-                          "the run's own token %s: 'pccl-master token rotate' makes another one",
+    struct pccl_terms terms = {.role = PCCL_ROLE_JOIN};
+    const struct pccl_pass *before = tokens->joins ? pccl_book_find(&tokens->book, tokens->run_key) : NULL;
+    *added = tokens->joins && !before;
+    if (*added) {
+        enum pccl_status status = end_earlier(tokens, reason);
+        memcpy(terms.label, run_label, sizeof run_label);
+        if (status == PCCL_OK && !pccl_book_add(&tokens->book, tokens->run_key, &terms, now_s(), reason))
+            status = PCCL_LIMIT;
+        return status;
+    }
+    if (before && (before->revoked_s != 0 || before->ends_s != 0))
+        pccl_logger_print(PCCL_LOG_WARN, "master", "the run's own token %s: %s",
                           before->revoked_s != 0 ? "was revoked, so it lets nobody in"
-                                                 : "is a former one, which lets nobody in after its end");
+                                                 : "is a former one, which lets nobody in after its end",
+                          tokens->run_path[0] ? "'pccl-master token rotate' makes another one"
+                                              : "give all another secret (PCCL_SECRET), and restart them");
     return PCCL_OK;
 }
 
@@ -181,12 +187,32 @@ struct pccl_tokens *pccl_tokens_open(const char *path, const struct pccl_token *
     pccl_book_init(&tokens->book, pccl_heap());
     memcpy(tokens->path, path, length + 1);
     memcpy(tokens->run_path, run_path, run_length + 1);
-    if (load(tokens, reason) == PCCL_OK && note_run(tokens, run, reason) == PCCL_OK) {
-        tokens->changed = true; /* once no other master uses the directory; this reserves space, too */
+    tokens->joins = run != NULL;
+    if (!run)
         return tokens;
-    }
+    memcpy(tokens->pin, run->pin, sizeof tokens->pin);
+    tokens->run_checked = run->checked;
+    if (pccl_keys_public(&run->secret, tokens->run_key, reason))
+        return tokens;
     pccl_tokens_close(tokens);
     return NULL;
+}
+
+enum pccl_status pccl_tokens_begin(struct pccl_tokens *tokens, struct pccl_text *reason)
+{
+    bool added;
+    pccl_book_fini(&tokens->book); /* a former start of the master may have failed */
+    enum pccl_status status = load(tokens, reason);
+    if (status == PCCL_OK)
+        status = note_run(tokens, &added, reason);
+    if (status != PCCL_OK)
+        return status;
+    tokens->changed = true; /* until it is written; this reserves space, too */
+    status = store(tokens, CHANGE, reason);
+    if (status == PCCL_OK || added)
+        return status;
+    tell(tokens, reason);
+    return PCCL_OK;
 }
 
 void pccl_tokens_close(struct pccl_tokens *tokens)

@@ -17,12 +17,18 @@ struct pccl_tokens;
 enum { PCCL_TOKENS_COMMAND_MAX = 256, PCCL_TOKENS_ANSWER_MAX = 256 << 10 };
 
 /*
- * path: of the file, or "": they last as long as the process. run: the run's own token, which is in the book from now
- * on; an earlier one is revoked. NULL: peers do not come with tokens. run_path: of the file that the run's token is in;
- * "": in none. NULL, with a reason: a file cannot be used, or memory is short.
+ * path: of the file, or "": they last as long as the process. run: the run's own token; NULL: peers do not come with
+ * tokens. run_path: of the file that the run's token is in; "": in none, as it is made of a shared secret. Reads and
+ * writes no file. NULL, with a reason: memory is short.
  */
 struct pccl_tokens *pccl_tokens_open(const char *path, const struct pccl_token *run, const char *run_path,
                                      struct pccl_text *reason);
+/*
+ * At the master's start, before all that follows, when no other master uses the file: reads it and writes it, lasting.
+ * The run's own token is in the book afterward. If it was not, earlier ones of the run are revoked; without run_path
+ * they are forgotten. Not OK, with a reason: the file cannot be used, or the run's own token cannot be written.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_tokens_begin(struct pccl_tokens *tokens, struct pccl_text *reason);
 void pccl_tokens_close(struct pccl_tokens *tokens); /* NULL: none */
 
 /* Before commands: `each` calls pccl_tokens_keep for each peer of the master that came with this pass. */

@@ -69,9 +69,9 @@ def test_files_are_private_and_stay(run):
     nothing_told(run)
 
 
-def restart(run):
+def restart(run, **more):
     run.master.kill()
-    run.start_master(run.port)
+    run.start_master(run.port, **more)
 
 
 def test_roles_of_tokens(run):
@@ -252,7 +252,10 @@ def test_tokens_that_cannot_be_made(run):
     check("4096" in token(run, "create", "--uses", "5000", rc=1), "too many")
     check("run's own" in token(run, "create", "--label", "run token", rc=1), "the label of another")
     equal(len(token(run, "list").splitlines()), 1, "tokens")
-    start_in_vain(run, "another master uses this directory")
+    lines = lines_of_book(run)
+    for more in ({}, {"PCCL_MASTER_TOKEN_FILE": f"{run.state}/new.token"}):
+        start_in_vain(run, "another master uses this directory", **more)
+    equal(lines_of_book(run), lines, "the book of the master that runs")
     run.master.kill()
     run.master.end(harness.DEADLINE)
     book = f"{run.state}/tokens"
@@ -439,6 +442,15 @@ def test_shared_secret_with_a_state(run):
     guest.create(run.address)
     guest.do("connect")
     equal(sorted(os.listdir(run.state)), ["control", "run", "tokens", "tokens.reserve"], "files")
+    guest.quit()
+    restart(run, secret="00f1e2d3c4b5a69788796a5b4c3d2e1f")  # a wrong one
+    restart(run)
+    run.join(1).quit()
+    token(run, "revoke", "run token")
+    for secret in ("00f1e2d3c4b5a69788796a5b4c3d2e1f", run.environment["PCCL_SECRET"]):
+        restart(run, secret=secret)
+    run.master.wait_line("own token was revoked, so it lets nobody in: give all another secret")
+    refused(run.peer(), run.address, "it was revoked")
     run.master.kill()
     run.master.end(harness.DEADLINE)
     with open(f"{run.state}/master.key", "w", encoding="ascii"):
@@ -613,12 +625,14 @@ def control(run, count):
 
 
 def test_encryption_off(run):
-    """With `off` a token is not used."""
+    """With `off` a token is not used; no other master uses the state directory."""
     run.secure("off")
     run.start_master()
     a = run.peer(token_file="")
     a.create(run.address)
     a.do("connect")
+    start_in_vain(run, "another master uses this directory")
+    check("without encryption" in token(run, "list", rc=1), "there are no tokens")
 
 
 harness.main()
