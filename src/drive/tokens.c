@@ -429,6 +429,21 @@ static enum pccl_status write_run(const struct pccl_tokens *tokens, const struct
     return status;
 }
 
+/* Whether the file of the run's token may have this one, after a failure to write it. */
+static bool may_be_written(const struct pccl_tokens *tokens, const struct pccl_token *token)
+{
+    char text[PCCL_TOKEN_TEXT + 1], present[PCCL_TOKEN_TEXT + 2];
+    struct pccl_text reason;
+    size_t length;
+    pccl_token_write(token, text);
+    bool may =
+        pccl_secret_file_read(tokens->run_path, true, present, sizeof present - 1, &length, &reason) != PCCL_OK ||
+        (length >= PCCL_TOKEN_TEXT && memcmp(text, present, PCCL_TOKEN_TEXT) == 0);
+    pccl_wipe(text, sizeof text);
+    pccl_wipe(present, sizeof present);
+    return may;
+}
+
 /* Ends all other tokens of the run at that time, unless they end earlier. Their peers stay. */
 static void end_others(struct pccl_tokens *tokens, uint32_t number, uint64_t ends_s)
 {
@@ -467,8 +482,12 @@ static void rotate(struct pccl_tokens *tokens, const char *words, struct pccl_pr
     const struct pccl_pass *pass = add(tokens, &token, &terms, &reason);
     uint32_t number = pass ? pass->number : 0;
     if (pass && write_run(tokens, &token, &reason) != PCCL_OK) {
-        pccl_book_drop(&tokens->book, number);
-        tokens->changed = true;
+        if (!may_be_written(tokens, &token)) {
+            pccl_book_drop(&tokens->book, number);
+            tokens->changed = true;
+        } else {
+            pccl_text_append(&reason, "; the run has another token, and the former one has no end: do it again");
+        }
         pass = NULL;
     }
     if (!pass) {

@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include "drive/secret_file.h"
+#include "drive/tokens.h"
+#include "net/heap.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +48,8 @@ static void test_what_a_killed_process_left_is_in_nobodys_way(void **state)
 
 /* ---- a file system that fails to write its directories ---- */
 
-static int directory_error; /* 0: none */
+static int directory_error;       /* 0: none */
+static uint32_t directories_good; /* how many are written before the error */
 static uint32_t files_synced, directories_synced;
 
 /* In the place of the one of libc. */
@@ -56,8 +59,10 @@ int fsync(int descriptor)
     if (fstat(descriptor, &status) != 0)
         return -1;
     *(S_ISDIR(status.st_mode) ? &directories_synced : &files_synced) += 1;
-    if (!S_ISDIR(status.st_mode) || directory_error == 0)
+    if (!S_ISDIR(status.st_mode) || directory_error == 0 || directories_good > 0) {
+        directories_good -= S_ISDIR(status.st_mode) && directories_good > 0;
         return (int)syscall(SYS_fsync, descriptor);
+    }
     errno = directory_error;
     return -1;
 }
@@ -86,6 +91,61 @@ static void test_lasting_files(void **state)
     directory_error = 0;
     assert_int_equal(unlink(path), 0);
     assert_int_equal(unlink(reserve), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static bool is_good(struct pccl_tokens *tokens, const char *text)
+{
+    struct pccl_text reason;
+    struct pccl_token token;
+    uint8_t key[PCCL_PUBLIC_BYTES];
+    assert_null(pccl_token_read(text, &token));
+    assert_true(pccl_keys_public(&token.secret, key, &reason));
+    return pccl_tokens_judge(tokens, key) == PCCL_KEYS_GOOD;
+}
+
+static void read_run(const char *path, char text[PCCL_TOKEN_TEXT + 2])
+{
+    struct pccl_text reason;
+    size_t length;
+    assert_int_equal(pccl_secret_file_read(path, true, text, PCCL_TOKEN_TEXT + 1, &length, &reason), PCCL_OK);
+}
+
+/* Whatever fails while the run gets another token, the one in its file is good, and so is the former one. */
+static void test_rotating_fails_halfway(void **state)
+{
+    static const char *const names[] = {"tokens", "tokens.reserve", "run.token"};
+    char folder[] = "/tmp/pccl-secret-XXXXXX", path[100], run_path[100], first[PCCL_TOKEN_TEXT + 2], text[sizeof first];
+    struct pccl_token token = {.secret = {{7}}, .checked = true};
+    struct pccl_text reason;
+    struct pccl_print answer;
+    uint32_t revoked;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/tokens", folder);
+    (void)snprintf(run_path, sizeof run_path, "%s/run.token", folder);
+    pccl_token_write(&token, first);
+    assert_int_equal(pccl_secret_file_make(run_path, first, PCCL_TOKEN_TEXT, &reason), PCCL_OK);
+    struct pccl_tokens *tokens = pccl_tokens_open(path, &token, run_path, &reason);
+    assert_non_null(tokens);
+    assert_int_equal(pccl_tokens_begin(tokens, &reason), PCCL_OK);
+    for (uint32_t good = 0; good < 4; good++) { /* the book, the token, the book */
+        pccl_print_init(&answer, pccl_heap(), PCCL_TOKENS_ANSWER_MAX);
+        directory_error = EIO;
+        directories_good = good;
+        pccl_tokens_command(tokens, "rotate 60", &answer, &revoked);
+        directory_error = 0;
+        assert_int_equal(strncmp(answer.bytes, good < 3 ? "no\n" : "ok\n", 3), 0);
+        read_run(run_path, text);
+        assert_true(is_good(tokens, text) && is_good(tokens, first));
+        assert_int_equal(strncmp(first, text, PCCL_TOKEN_TEXT) == 0, good == 0);
+        pccl_print_fini(&answer);
+    }
+    pccl_tokens_close(tokens);
+    for (size_t i = 0; i < PCCL_COUNT_OF(names); i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        assert_int_equal(unlink(path), 0);
+    }
     assert_int_equal(rmdir(folder), 0);
 }
 
@@ -208,6 +268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_a_killed_process_left_is_in_nobodys_way),
         cmocka_unit_test(test_lasting_files),
+        cmocka_unit_test(test_rotating_fails_halfway),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_full_disk_without_a_reserve),
     };
