@@ -195,8 +195,8 @@ static void turn_away(struct pccl_master_server *server, struct pccl_connection 
 
 /*
  * Whether the token of this connection lets such a hello in; *pass: its number. Without tokens all come
- * in, and so do those whose certificate has let them in already. What follows the hello is of the peer that it has let
- * in, as long as its token is not revoked.
+ * in, and so do those whose certificate has let them in already. What follows the hello, a second one too, is of the
+ * peer that it has let in, as long as its token is not revoked.
  */
 static bool is_fit(struct pccl_master_server *server, struct pccl_connection *connection, const struct pccl_msg *msg,
                    uint32_t *pass, struct pccl_text *reason)
@@ -204,7 +204,7 @@ static bool is_fit(struct pccl_master_server *server, struct pccl_connection *co
     struct pccl_tokens *tokens = server->credentials.tokens;
     uint8_t key[PCCL_PUBLIC_BYTES];
     *pass = 0;
-    if (!tokens || pccl_keys_has_files(server->credentials.keys) || msg->type != PCCL_MSG_hello)
+    if (!tokens || pccl_keys_has_files(server->credentials.keys) || msg->type != PCCL_MSG_hello || !connection->list)
         return true;
     if (pccl_secure_shown(connection->channel.secure, key))
         return pccl_tokens_admit(tokens, key, &msg->as.hello.token, pass, reason) == PCCL_OK;
