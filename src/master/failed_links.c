@@ -182,9 +182,10 @@ static bool is_confirmed(const struct pccl_master *m, const struct pccl_edge *ed
 }
 
 /*
- * PROTOCOL 9.4. Another ring; if there is none, the end with fewer good edges goes, then one that does not answer, then
- * the younger; but whoever is alone in what it says goes itself. Before that the master looks for itself, and waits for
- * the other end's answer: for the silence limit, if it cannot look so long.
+ * PROTOCOL 9.4. Another ring; if there is none, the dialed end goes if it says that it accepts no links, else the end
+ * with fewer good edges, then one that does not answer, then the younger; but whoever is alone in what it says goes
+ * itself. Before that the master looks for itself, and waits for the other end's answer: for the silence limit, if it
+ * cannot look so long.
  */
 static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct pccl_remote *from,
                          struct pccl_remote *to)
@@ -215,14 +216,18 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
         }
         drop_pairs(m, &pairs);
     }
-    bool from_goes = !confirmed || bad_from > bad_to || (bad_from == bad_to && heard && from->arrival > to->arrival);
+    /* The shortage of the dialer explains nothing: one that cannot dial is not confirmed. */
+    bool from_goes =
+        !confirmed ||
+        (!lacks(m, edge, to) && (bad_from > bad_to || (bad_from == bad_to && heard && from->arrival > to->arrival)));
     struct pccl_remote *goes = from_goes ? from : to, *stays = from_goes ? to : from;
     struct pccl_text why;
     pccl_text_format(&why, "its link to peer %s failed, and there is no ring without that link",
                      pccl_id_str(&stays->id));
-    if (lacks(m, edge, goes)) {
+    const struct pccl_remote *short_end = lacks(m, edge, goes) ? goes : lacks(m, edge, stays) ? stays : NULL;
+    if (short_end != NULL) {
         pccl_text_append(&why, ": ");
-        pccl_master_describe_lack(goes, &why);
+        pccl_master_describe_lack(short_end, &why);
     }
     pccl_master_remove(m, goes, PCCL_REFUSAL_UNREACHABLE, "%s", why.bytes);
 }

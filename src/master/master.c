@@ -131,6 +131,7 @@ static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
         shift(&m->remotes[i]->tell_us, gap_us);
         shift(&m->remotes[i]->unanswered_us, gap_us);
         shift(&m->remotes[i]->look_again_us, gap_us);
+        shift(&m->remotes[i]->lack_us, gap_us);
         shift(&m->remotes[i]->test.until_us, gap_us);
         if (m->remotes[i]->report != NULL) {
             shift(&m->remotes[i]->report->since_us, gap_us);

@@ -731,6 +731,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"shortage-of-two", "two that cannot dial prove nothing against the third", scenario_shortage_of_two},
     {"shortage-of-the-dialed", "whoever says that it accepts no links goes, not the one that dials it",
      scenario_shortage_of_the_dialed},
+    {"shortage-and-standstill", "a master that stood still remembers who lacks descriptors",
+     scenario_shortage_and_standstill},
     {"stuck-threads", "two threads await two operations of two peers, in any order: they are not stuck",
      scenario_stuck_threads},
     {"stuck-operations", "peers without other threads that wait in two operations are stuck, and end if that is set",

@@ -361,5 +361,6 @@ void scenario_shortage_at_a_neighbor(struct sim *sim);
 void scenario_shortage_of_a_newcomer(struct sim *sim);
 void scenario_shortage_of_two(struct sim *sim);
 void scenario_shortage_of_the_dialed(struct sim *sim);
+void scenario_shortage_and_standstill(struct sim *sim);
 
 #endif

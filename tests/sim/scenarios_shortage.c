@@ -137,14 +137,51 @@ void scenario_shortage_of_two(struct sim *sim)
     MUST(sim, pccl_peer_is_connected(p[1]->machine) && names(p[0], p[0]) && names(p[2], p[2]));
 }
 
-/* One of two loses a link to it and cannot accept another: it goes, with the reason, though the master is blind. */
+/* The ring loses its link to this one of p, and it accepts no other: it goes, with the reason. */
+static void dialed_goes(struct sim *sim, uint32_t count, uint32_t place)
+{
+    struct sim_peer *sick = p[place], *dialer = p[0];
+    const uint64_t departures = scenario_departures(sim);
+    while (!uses(sim, dialer, sick))
+        dialer = next_of(sim, dialer);
+    sick->process.starved = true;
+    break_link(sim, dialer, sick);
+    WAIT(sim, 8000, sick->machine->state == PCCL_PEER_OVER);
+    MUST(sim, scenario_departures(sim) == departures + 1 && names(sick, sick));
+    for (uint32_t i = place; i + 1 < count; i++)
+        p[i] = p[i + 1];
+    scenario_update_all(sim, p, count - 1);
+}
+
+/* The oldest of three, the older of two, the younger, and the youngest, though the master is blind. */
 void scenario_shortage_of_the_dialed(struct sim *sim)
 {
-    begin(sim, 3);
+    scenario_cluster(sim, p, 3, 1);
     sim->no_probes = true;
-    p[1]->process.starved = true;
-    break_link(sim, p[0], p[1]);
-    WAIT(sim, 8000, scenario_departures(sim) == 1 && p[1]->machine->state == PCCL_PEER_OVER);
-    MUST(sim, names(p[1], p[1]));
-    scenario_update_all(sim, (struct sim_peer *[]){p[0], p[2]}, 2);
+    dialed_goes(sim, 3, 0);
+    dialed_goes(sim, 2, 0);
+    for (uint32_t count = 2; count <= 3; count++) {
+        for (uint32_t i = 1; i < count; i++) {
+            p[i] = scenario_join(sim, 5 + 2 * count + i, 0);
+            scenario_run_ms(sim, 500);
+            scenario_update_all(sim, p, i);
+            WAIT(sim, 1000, scenario_is_over(p[i], PCCL_CALL_CONNECT));
+        }
+        dialed_goes(sim, count, count - 1);
+    }
+}
+
+/* The shortage is over, and the master stands still after it has heard of it: the newcomer is told all the same. */
+void scenario_shortage_and_standstill(struct sim *sim)
+{
+    begin(sim, 3);
+    p[0]->process.starved = true;
+    struct sim_peer *newcomer = scenario_join(sim, 8, 0);
+    const struct pccl_master *m = sim->master->machine;
+    WAIT(sim, 1000, pccl_master_find(m, &p[0]->id)->lack_us != 0);
+    p[0]->process.starved = false;
+    sim_net_cut(sim, newcomer->process.host, p[0]->process.host, SIM_DATA, SIM_DROP);
+    sim_process_stop(sim, &sim->master->process, sim->now + 5 * SIM_S);
+    WAIT(sim, sim->plan.master.warm_up_ms + 6000, scenario_is_over(newcomer, PCCL_CALL_CONNECT));
+    MUST(sim, newcomer->machine->state == PCCL_PEER_OVER && names(newcomer, p[0]));
 }

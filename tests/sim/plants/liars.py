@@ -163,8 +163,8 @@ PLANTS = [
         [], ["lying-link"],
         [
             ("src/master/failed_links.c",
-             "!confirmed || bad_from > bad_to ||",
-             "bad_from > bad_to ||"),
+             "!confirmed || (!lacks(m, edge, to) &&",
+             "(!lacks(m, edge, to) &&"),
         ]),
     Bug("one_witness_is_enough",
         "9.2: a liar waits for a control connection to break",
