@@ -32,8 +32,8 @@ static uint32_t shift_for(uint32_t count)
     return shift;
 }
 
-/* Adds the members from index `from` on; 0: makes the index. */
-static void index_members(struct pccl_peer *p, uint32_t from)
+/* Adds the members from index `from` on; 0: makes the index. Returns false if an id is there already. */
+static bool index_members(struct pccl_peer *p, uint32_t from)
 {
     if (from == 0) {
         p->slot_shift = shift_for(p->member_count);
@@ -41,10 +41,12 @@ static void index_members(struct pccl_peer *p, uint32_t from)
     }
     for (uint32_t i = from; i < p->member_count; i++) {
         uint32_t slot = slot_of(p, &p->members[i].peer);
-        while (p->slots[slot] != 0)
-            slot = slot_after(p, slot);
+        for (; p->slots[slot] != 0; slot = slot_after(p, slot))
+            if (pccl_id_equal(&p->members[p->slots[slot] - 1].peer, &p->members[i].peer))
+                return false;
         p->slots[slot] = i + 1;
     }
+    return true;
 }
 
 /* Returns the member's index in the list; member_count if it is not there. */
@@ -124,15 +126,13 @@ static bool has_room(struct pccl_peer *p, uint32_t count)
     return members != NULL && slots != NULL;
 }
 
-bool pccl_peer_change_members(struct pccl_peer *p, const struct pccl_id *removed, uint32_t removed_count,
-                              const struct pccl_member *added, uint32_t added_count)
+enum pccl_status pccl_peer_change_members(struct pccl_peer *p, const struct pccl_id *removed, uint32_t removed_count,
+                                          const struct pccl_member *added, uint32_t added_count)
 {
-    if (removed_count == 0 && added_count == 0)
-        return true;
+    enum pccl_status status = PCCL_MEMORY;
     const size_t room_bytes = pccl_max_u64(1, added_count) * sizeof *added;
     struct pccl_member *room = pccl_allocate(&p->memory, room_bytes);
-    bool changes = room != NULL && has_room(p, p->member_count + added_count);
-    if (changes) {
+    if (room != NULL && has_room(p, p->member_count + added_count)) {
         take_out(p, removed, removed_count);
         const uint32_t before = p->member_count;
         if (added_count > 0)
@@ -140,14 +140,15 @@ bool pccl_peer_change_members(struct pccl_peer *p, const struct pccl_id *removed
         sort(&p->members[before], added_count, room);
         p->member_count += added_count;
         const bool moved = merge(p->members, before, p->member_count, room) || removed_count > 0;
-        index_members(p, moved || shift_for(p->member_count) != p->slot_shift ? 0 : before);
+        const bool remade = moved || shift_for(p->member_count) != p->slot_shift;
+        status = index_members(p, remade ? 0 : before) ? PCCL_OK : PCCL_MALFORMED;
         count_groups(p);
     }
     pccl_release(&p->memory, room, room_bytes);
-    return changes;
+    return status;
 }
 
-bool pccl_peer_replace_members(struct pccl_peer *p, const struct pccl_member *members, uint32_t count)
+enum pccl_status pccl_peer_replace_members(struct pccl_peer *p, const struct pccl_member *members, uint32_t count)
 {
     p->member_count = 0;
     return pccl_peer_change_members(p, NULL, 0, members, count);

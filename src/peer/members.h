@@ -6,11 +6,15 @@
 
 #include "peer/state.h"
 
-/* Removes, then adds in any order. Returns false if out of memory; the list is as before then. */
-PCCL_MUST_CHECK bool pccl_peer_change_members(struct pccl_peer *p, const struct pccl_id *removed,
-                                              uint32_t removed_count, const struct pccl_member *added,
-                                              uint32_t added_count);
-PCCL_MUST_CHECK bool pccl_peer_replace_members(struct pccl_peer *p, const struct pccl_member *members, uint32_t count);
+/*
+ * Removes, then adds in any order. Returns MEMORY, and the list is as before; or MALFORMED, for an id that is in the
+ * list twice, and the list must not be used.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_peer_change_members(struct pccl_peer *p, const struct pccl_id *removed,
+                                                          uint32_t removed_count, const struct pccl_member *added,
+                                                          uint32_t added_count);
+PCCL_MUST_CHECK enum pccl_status pccl_peer_replace_members(struct pccl_peer *p, const struct pccl_member *members,
+                                                           uint32_t count);
 /* The present attributes; not the snapshot that callers see. */
 struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p);
 bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id);

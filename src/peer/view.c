@@ -66,15 +66,23 @@ static enum pccl_status place_ring(struct pccl_peer *p, const struct pccl_id *id
     return PCCL_OK;
 }
 
+/* Returns false if the peer gave up: it cannot use what the master sent, or has no memory for it. */
+static bool could_use(struct pccl_peer *p, const char *sent, enum pccl_status status)
+{
+    if (status == PCCL_MALFORMED)
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's %s cannot be used", sent);
+    else if (status != PCCL_OK)
+        pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
+    return status == PCCL_OK;
+}
+
 /* Makes the lists of a view whose members are known. Returns false if the peer gave up. */
 static bool take_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_t count, const char *message)
 {
     enum pccl_status status = place_ring(p, ids, count);
-    if (status == PCCL_MALFORMED)
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's %s cannot be used", message);
-    else if (status != PCCL_OK || !replace_ring(p, ids, count) || !pccl_peer_make_roll(p))
-        pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
-    return p->state != PCCL_PEER_OVER;
+    if (status == PCCL_OK && (!replace_ring(p, ids, count) || !pccl_peer_make_roll(p)))
+        status = PCCL_MEMORY;
+    return could_use(p, message, status);
 }
 
 void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welcome)
@@ -83,11 +91,8 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master welcomed a member");
         return;
     }
-    if (!pccl_peer_replace_members(p, welcome->members, welcome->members_count)) {
-        pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
-        return;
-    }
-    if (!take_ring(p, welcome->ring, welcome->ring_count, "welcome"))
+    enum pccl_status status = pccl_peer_replace_members(p, welcome->members, welcome->members_count);
+    if (!could_use(p, "list of members", status) || !take_ring(p, welcome->ring, welcome->ring_count, "welcome"))
         return;
     struct pccl_id lineage = pccl_secret_digest(&welcome->run_key);
     bool other_run = !pccl_id_equal(&p->lineage, &lineage);
@@ -119,13 +124,15 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
     p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, PCCL_OK, false);
 }
 
+/* Returns false if the peer gave up. */
 static bool apply_members(struct pccl_peer *p, const struct pccl_msg_epoch_change *change)
 {
-    if (change->full)
-        return pccl_peer_replace_members(p, change->added, change->added_count);
-    if (!pccl_peer_change_members(p, change->removed, change->removed_count, change->added, change->added_count))
+    enum pccl_status status = change->full ? pccl_peer_replace_members(p, change->added, change->added_count)
+                                           : pccl_peer_change_members(p, change->removed, change->removed_count,
+                                                                      change->added, change->added_count);
+    if (!could_use(p, "list of members", status))
         return false;
-    for (uint32_t i = 0; i < change->removed_count; i++)
+    for (uint32_t i = 0; !change->full && i < change->removed_count; i++)
         pccl_peer_forget(p, &change->removed[i]); /* it is no newcomer, if it was asked to be linked to */
     return true;
 }
@@ -170,10 +177,8 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's epoch went backwards");
         return;
     }
-    if (!apply_members(p, change)) {
-        pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
+    if (!apply_members(p, change))
         return;
-    }
     p->epoch = change->epoch;
     if (change->view_changed) {
         bool has_newcomers = note_departures(p);           /* before operations end: their callers ask who has left */

@@ -29,7 +29,7 @@ static struct pccl_member newcomer(struct run *run)
     struct pccl_member member = {.group = (uint32_t)pccl_prng_below(&run->prng, GROUPS), .admitted = ++run->admitted};
     member.peer = pccl_prng_id(&run->prng);
     if (pccl_prng_below(&run->prng, 2) == 0) /* ids that agree in most of their bytes */
-        memset(member.peer.bytes, 3, sizeof member.peer.bytes - 2);
+        memset(member.peer.bytes, 3, sizeof member.peer.bytes - 6);
     return member;
 }
 
@@ -209,10 +209,78 @@ static void a_ring_is_a_permutation(void **state)
         }
 }
 
+/* A list that names a peer twice, in one group or in two, ends the peer, with the reason. */
+static void a_list_names_each_member_once(void **state)
+{
+    (void)state;
+    static const struct pccl_id a = {{7}}, b = {{8}};
+    for (uint32_t i = 0; i < 16; i++) {
+        const bool twice = (i & 1) != 0, full = (i & 4) != 0, at_once = (i & 8) != 0;
+        const struct pccl_member members[] = {{.peer = me, .group = MINE, .admitted = 1},
+                                              {.peer = a, .group = MINE, .admitted = 2},
+                                              {.peer = twice ? a : b, .group = MINE + ((i & 2) != 0), .admitted = 3}};
+        struct pccl_id ring[] = {me, a, b};
+        const uint32_t count = at_once ? 3 : 2, ring_count = twice || (i & 2) != 0 ? 2 : 3;
+        struct world w;
+        begin_in_group(&w);
+        receive(&w, (struct pccl_msg){.type = PCCL_MSG_welcome,
+                                      .as.welcome = {.epoch = {1, 1},
+                                                     .view = {1, 1},
+                                                     .members = members,
+                                                     .members_count = count,
+                                                     .ring = ring,
+                                                     .ring_count = at_once ? ring_count : 2}});
+        if (!at_once)
+            receive(&w, (struct pccl_msg){.type = PCCL_MSG_epoch_change,
+                                          .as.epoch_change = {.epoch = {1, 2},
+                                                              .view_changed = 1,
+                                                              .full = full,
+                                                              .added = full ? members : &members[2],
+                                                              .added_count = full ? 3 : 1,
+                                                              .ring = ring,
+                                                              .ring_count = ring_count}});
+        assert_int_equal(pccl_peer_why_over(w.peer), twice ? PCCL_MASTER_LOST : PCCL_OK);
+        if (twice)
+            assert_string_equal(pccl_peer_last_reason(w.peer)->bytes, "the master's list of members cannot be used");
+        else
+            assert_int_equal(pccl_peer_live_attributes(w.peer).world, 3);
+        end(&w);
+    }
+}
+
+/* A list without members replaces all of the earlier one. */
+static void a_list_may_be_empty(void **state)
+{
+    (void)state;
+    static const struct pccl_id a = {{7}};
+    const struct pccl_member members[] = {{.peer = me, .group = MINE, .admitted = 1},
+                                          {.peer = a, .group = MINE, .admitted = 2}};
+    struct pccl_id ring[] = {me, a};
+    struct world w;
+    begin_in_group(&w);
+    receive(&w, (struct pccl_msg){.type = PCCL_MSG_welcome,
+                                  .as.welcome = {.epoch = {1, 1},
+                                                 .view = {1, 1},
+                                                 .members = members,
+                                                 .members_count = 2,
+                                                 .ring = ring,
+                                                 .ring_count = 2}});
+    assert_int_equal(pccl_peer_replace_members(w.peer, NULL, 0), PCCL_OK);
+    const struct pccl_attributes live = pccl_peer_live_attributes(w.peer);
+    assert_true(live.world == 0 && live.group_world == 0 && live.groups == 0 && live.largest_group == 0);
+    assert_false(pccl_peer_knows_member(w.peer, &me) || pccl_peer_is_in_group(w.peer, &a));
+    assert_int_equal(pccl_peer_change_members(w.peer, NULL, 0, &members[0], 1), PCCL_OK);
+    assert_true(pccl_peer_live_attributes(w.peer).world == 1 && pccl_peer_position_of(w.peer, &me) == 0 &&
+                !pccl_peer_knows_member(w.peer, &a));
+    end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_are_as_defined),
+        cmocka_unit_test(a_list_names_each_member_once),
+        cmocka_unit_test(a_list_may_be_empty),
         cmocka_unit_test(a_ring_is_a_permutation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
