@@ -29,9 +29,9 @@
  * been called, and that each blocking joint call may be outstanding once: a second one of the kind
  * returns pcclInvalidUsage.
  *
- * Deadlines. Waiting for living peers has no limit by default; `call_timeout_ms` and `op_timeout_ms`
- * set limits, and joint calls that can never meet the calls of the peers that they wait for end with
- * these after `stuck_ms` (30 s). A peer silent for the master's `silence_ms` counts as dead.
+ * Deadlines. Waiting for living peers has no limit by default; `call_timeout_ms` and `op_timeout_ms` set limits, and
+ * calls that can never meet, because one peer waits in this call and another one in that, end after `stuck_ms` (30 s)
+ * if one of them is update, optimize or synchronize. A peer silent for the master's `silence_ms` counts as dead.
  */
 #ifndef PCCL_H
 #define PCCL_H
@@ -634,7 +634,7 @@ PCCL_EXPORT pcclResult_t pcclGetAttribute(const pcclComm_t *comm, pcclAttribute_
  * Admits the newcomers that are ready. Joint(all), BLOCKS until all accepted peers have called it.
  * Without a newcomer it takes one round trip after the slowest caller. On success all peers see the
  * same new attributes. A newcomer begins with what members call after the update that admitted it.
- * Peers in other calls cannot meet this one: pcclDescribeWaits names them; `stuck_ms` ends both.
+ * Peers in other calls cannot meet this one: pcclDescribeWaits names them; `stuck_ms` usually ends one of the two.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument       comm is NULL

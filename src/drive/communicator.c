@@ -339,7 +339,7 @@ static enum pccl_status configure(const struct pccl_communicator *comm, struct p
     config->op_timeout_ms = params->op_timeout_ms;
     config->call_timeout_ms = params->call_timeout_ms;
     config->stuck_ms = params->stuck_ms;
-    config->ends_operations = params->given[PCCL_PARAM_stuck_ms];
+    config->stuck_is_set = params->given[PCCL_PARAM_stuck_ms];
     config->named = params->name[0] != '\0';
     if (config->named)
         (void)snprintf(config->name, sizeof config->name, "%.*s", PCCL_NAME_MAX, params->name);

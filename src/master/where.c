@@ -145,9 +145,9 @@ enum { STEPS_MAX = 64 }; /* bounds the work for one question */
 
 /* A call, and a member that waits in it. */
 struct step {
-    const struct pccl_remote *by;
+    const struct pccl_remote *by, *first; /* first: the member that the first call of the walk waits for */
     struct pccl_msg_where call;
-    bool quiet; /* this call or one before it in the walk is quiet */
+    bool certain; /* no thread of any member on the way here can help */
 };
 
 static bool is_same_call(const struct step *a, const struct step *b)
@@ -166,16 +166,24 @@ static bool does_nothing_else(const struct pccl_remote *remote, const struct pcc
 }
 
 /*
- * Returns true if the member cannot come to the call before its own one ends. A peer that is in a quiet call starts no
- * operation and no other quiet call, and one that holds an operation starts no quiet call, by whichever thread. For
- * other pairs of calls that holds only if it has no other thread; and the master hears of a bulk operation only when it
- * is complete, so the peer may have started it before.
+ * Returns true if a member in its own call cannot come to the other one, by whichever thread: one that is in a quiet
+ * call starts no operation and no other quiet call, and one that holds an operation starts no quiet call.
+ */
+static bool excludes(const struct pccl_msg_where *own, const struct pccl_msg_where *call)
+{
+    return pccl_call_is_quiet(own->call) ? call->call != PCCL_CALL_PENDING
+                                         : own->call == PCCL_CALL_OPERATION && pccl_call_is_quiet(call->call);
+}
+
+/*
+ * Returns true if the member cannot come to the call before its own one ends. If they do not exclude each other, that
+ * holds only if it has no other thread; and the master hears of a bulk operation only when it is complete, so the peer
+ * may have started it before.
  */
 static bool is_kept_from(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_msg_where *own,
                          const struct pccl_msg_where *call)
 {
-    if (pccl_call_is_quiet(own->call) ? call->call != PCCL_CALL_PENDING
-                                      : own->call == PCCL_CALL_OPERATION && pccl_call_is_quiet(call->call))
+    if (excludes(own, call))
         return true;
     if (!does_nothing_else(remote, own))
         return false;
@@ -189,18 +197,31 @@ static bool is_kept_from(struct pccl_master *m, const struct pccl_remote *remote
 static bool waits_for(struct pccl_master *m, const struct step *step, const struct pccl_remote *remote,
                       struct step *next)
 {
-    if (!in_scope(m, remote, step->by, &step->call) || remote->conn == 0 || is_silent(m, remote))
+    if (!in_scope(m, remote, step->by, &step->call))
         return false;
     struct pccl_msg_where own = call_of(m, remote);
-    *next = (struct step){.by = remote, .call = own, .quiet = step->quiet || pccl_call_is_quiet(own.call)};
+    *next = (struct step){.by = remote,
+                          .first = step->first != NULL ? step->first : remote,
+                          .call = own,
+                          .certain = step->certain && excludes(&own, &step->call)};
     return own.call != PCCL_CALL_NONE && !is_same_call(next, step) && !has_come(m, remote, &step->call) &&
            is_kept_from(m, remote, &own, &step->call);
+}
+
+/* A member that is not heard may be removed, and that may end the call. */
+static bool are_all_heard(struct pccl_master *m, const struct step *step)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (in_scope(m, m->remotes[i], step->by, &step->call) &&
+            (m->remotes[i]->conn == 0 || is_silent(m, m->remotes[i])))
+            return false;
+    return true;
 }
 
 static bool is_known(const struct step *steps, uint32_t count, const struct step *step)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (steps[i].quiet >= step->quiet && is_same_call(&steps[i], step))
+        if (steps[i].certain >= step->certain && is_same_call(&steps[i], step))
             return true;
     return false;
 }
@@ -208,28 +229,48 @@ static bool is_known(const struct step *steps, uint32_t count, const struct step
 /*
  * Walks from the call to the calls of members that it waits for, and so on, until it comes back to it: a cycle, in
  * which no call can be the first to end. All members that a call needs have to come, so one that cannot is enough.
+ * *culprit: the one that this call waits for; NULL: it is not stuck.
  */
-static uint8_t how_stuck(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where)
+static uint8_t how_stuck(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where,
+                         const struct pccl_remote **culprit)
 {
     struct step steps[STEPS_MAX], next;
     uint32_t count = 0;
     uint8_t stuck = PCCL_STUCK_NOT;
+    *culprit = NULL;
     if (m->recovering)
         return stuck;
-    steps[count++] = (struct step){.by = from, .call = *where, .quiet = pccl_call_is_quiet(where->call)};
+    steps[count++] = (struct step){.by = from, .call = *where, .certain = true};
     for (uint32_t at = 0; at < count; at++) {
+        if (!are_all_heard(m, &steps[at]))
+            continue;
         for (uint32_t i = 0; i < m->remote_count; i++) {
             if (!waits_for(m, &steps[at], m->remotes[i], &next))
                 continue;
-            if (is_same_call(&next, &steps[0]) && next.quiet)
-                return PCCL_STUCK_JOINT;
-            if (is_same_call(&next, &steps[0]))
-                stuck = PCCL_STUCK_OPERATIONS;
-            else if (count < STEPS_MAX && !is_known(steps, count, &next))
+            bool cycle = is_same_call(&next, &steps[0]);
+            if (cycle && (next.certain || *culprit == NULL)) {
+                *culprit = next.first;
+                stuck = next.certain ? PCCL_STUCK_CERTAIN : PCCL_STUCK_LIKELY;
+            }
+            if (stuck == PCCL_STUCK_CERTAIN)
+                return stuck;
+            if (!cycle && count < STEPS_MAX && !is_known(steps, count, &next))
                 steps[count++] = next;
         }
     }
     return stuck;
+}
+
+/* Makes the member the first place, whether it is among those that there was room for or not. */
+static void put_first(const struct pccl_master *m, const struct pccl_remote *culprit, struct pccl_place *places,
+                      uint32_t count)
+{
+    uint32_t at = 0;
+    while (at < count && !pccl_id_equal(&places[at].peer, &culprit->id))
+        at++;
+    if (at < count)
+        places[at] = places[0];
+    places[0] = pccl_master_place(m, culprit);
 }
 
 void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance,
@@ -288,14 +329,19 @@ void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const st
         return;
     struct pccl_place places[PCCL_PLACES_MAX];
     uint32_t missing = find_missing(m, from, where, places);
+    uint32_t count = missing < PCCL_PLACES_MAX ? missing : PCCL_PLACES_MAX;
+    const struct pccl_remote *culprit;
+    uint8_t stuck = how_stuck(m, from, where, &culprit);
+    if (culprit != NULL && count > 0)
+        put_first(m, culprit, places, count);
     struct pccl_msg msg = {.type = PCCL_MSG_who_is_where,
                            .as.who_is_where = {.call = where->call,
                                                .instance = where->instance,
                                                .round = where->round,
-                                               .stuck = how_stuck(m, from, where),
+                                               .stuck = stuck,
                                                .missing = missing,
                                                .places = places,
-                                               .places_count = missing < PCCL_PLACES_MAX ? missing : PCCL_PLACES_MAX}};
+                                               .places_count = count}};
     pccl_master_send(m, from, &msg, 0);
 }
 

@@ -29,8 +29,8 @@ struct pccl_peer_config {
     uint32_t dial_max_ms;
     uint32_t op_timeout_ms;   /* 0: none. Default deadline of operations */
     uint32_t call_timeout_ms; /* 0: none. Deadline of connect and joint calls */
-    uint32_t stuck_ms;        /* time after which calls in a cycle with a joint call end; 0: never */
-    bool ends_operations;     /* stuck_ms also ends operations that wait for each other */
+    uint32_t stuck_ms;        /* time after which calls that can certainly never meet end; 0: never */
+    bool stuck_is_set;        /* by the program: also calls in a cycle that may err, and those with a deadline */
 };
 struct pccl_peer_config pccl_peer_defaults(void);
 

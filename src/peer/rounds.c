@@ -195,7 +195,7 @@ void pccl_peer_tick_calls(struct pccl_peer *p)
         struct pccl_vote_call *call = &p->calls[kind];
         if (!call->outstanding)
             continue;
-        if (p->now_us >= call->deadline_us)
+        if (call->stuck || p->now_us >= call->deadline_us)
             withdraw(p, kind, PCCL_TIMEOUT);
         else
             pccl_peer_arm(p, call->deadline_us);

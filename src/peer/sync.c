@@ -109,10 +109,11 @@ void pccl_peer_sync_planned(struct pccl_peer *p, const struct pccl_msg_sync_plan
     struct pccl_sync_call *sync = &p->sync;
     if (!is_open(p, plan->round, "a plan"))
         return;
-    bool given_up = p->calls[PCCL_ROUND_SYNC].withdrawn;
-    bool failed = given_up || (sync->done && !sync->complete);
-    if (given_up && sync->failure.length == 0)
-        pccl_text_format(&sync->failure, "%s", pccl_peer_why_withdrawn(&p->calls[PCCL_ROUND_SYNC]));
+    struct pccl_vote_call *call = &p->calls[PCCL_ROUND_SYNC];
+    bool failed = call->withdrawn || (sync->done && !sync->complete);
+    call->stuck = call->stuck && call->withdrawn; /* all have come since */
+    if (call->withdrawn && sync->failure.length == 0)
+        pccl_text_format(&sync->failure, "%s", pccl_peer_why_withdrawn(call));
     sync->planned = true;
     sync->done = sync->complete = false;
     sync->vouches = !(sync->torn || sync->at_risk) && pccl_digest_equal(&sync->vote.content, &plan->content);

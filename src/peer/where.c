@@ -26,8 +26,8 @@ uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uin
 uint64_t pccl_peer_next_where(const struct pccl_peer *p)
 {
     uint64_t pause_ms = p->config.where_ms * (uint64_t)WHERE_REPEAT;
-    if (p->config.stuck_ms != 0)
-        pause_ms = pccl_min_u64(pause_ms, p->config.stuck_ms);
+    if (p->config.stuck_ms != 0) /* less than the difference between the times of two calls of one cycle */
+        pause_ms = pccl_min_u64(pause_ms, p->config.stuck_ms / 2);
     return p->now_us + pccl_max_u64(pause_ms, 1) * UINT64_C(1000);
 }
 
@@ -156,24 +156,42 @@ static bool most_have_come(const struct pccl_peer *p, const struct pccl_peer_op 
 }
 
 /*
- * PROTOCOL 9.6: ends the call when all answers have said for stuck_ms that it is in a cycle; for twice as long if most
- * of its peers have come, so that the calls of the others end first.
+ * Returns how long the call waits in a cycle, so that its calls end one after another (9.6): an update or a pending
+ * round first, which loses nothing and is the usual wrong call of a newcomer; last a call that most have come to, which
+ * are few as long as the others compute.
  */
+static uint64_t stuck_limit_us(const struct pccl_peer *p, const struct pccl_peer_op *op,
+                               const struct pccl_msg_who_is_where *answer)
+{
+    uint64_t limit_ms = p->config.stuck_ms;
+    if (!p->config.stuck_is_set) /* the operations of the others, whose limit is likely the same, may end before */
+        limit_ms = pccl_max_u64(limit_ms, p->config.op_timeout_ms);
+    bool admits = answer->call == PCCL_CALL_UPDATE || answer->call == PCCL_CALL_PENDING;
+    uint64_t turn = most_have_come(p, op, answer) ? 3 : admits ? 1 : 2;
+    return turn * limit_ms * UINT64_C(1000);
+}
+
+/* PROTOCOL 9.6: a deadline ends a call later, unless the program has set stuck_ms, too. */
+static bool is_stuck(const struct pccl_peer *p, uint8_t stuck, uint64_t deadline_us)
+{
+    if (p->config.stuck_ms == 0)
+        return false;
+    return p->config.stuck_is_set ? stuck != PCCL_STUCK_NOT : stuck == PCCL_STUCK_CERTAIN && deadline_us == UINT64_MAX;
+}
+
+/* Ends the call when all answers of the time that it has have said that it is in a cycle. */
 static void end_if_stuck(struct pccl_peer *p, struct pccl_peer_op *op, struct pccl_vote_call *call,
                          const struct pccl_msg_who_is_where *answer)
 {
-    bool ends =
-        answer->stuck == PCCL_STUCK_JOINT || (answer->stuck == PCCL_STUCK_OPERATIONS && p->config.ends_operations);
     uint64_t *since_us = op != NULL ? &op->stuck_since_us : &call->stuck_since_us;
     uint64_t *where_us = op != NULL ? &op->where_us : &call->where_us;
-    if (!ends || p->config.stuck_ms == 0) {
+    if (!is_stuck(p, answer->stuck, op != NULL ? op->deadline_us : call->deadline_us)) {
         *since_us = 0;
         return;
     }
     if (*since_us == 0)
         *since_us = p->now_us;
-    uint64_t limit_ms = p->config.stuck_ms * (most_have_come(p, op, answer) ? UINT64_C(2) : 1);
-    uint64_t end_us = *since_us + limit_ms * UINT64_C(1000);
+    uint64_t end_us = *since_us + stuck_limit_us(p, op, answer);
     if (p->now_us < end_us) {
         *where_us = pccl_min_u64(*where_us, end_us);
         pccl_peer_arm(p, *where_us);
@@ -182,39 +200,20 @@ static void end_if_stuck(struct pccl_peer *p, struct pccl_peer_op *op, struct pc
         pccl_text_format(&reason, "its stuck_ms passed: %s", p->waiting.bytes);
         pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, &reason);
     } else {
-        call->stuck = true;
-        call->deadline_us = p->now_us; /* the next tick withdraws the vote */
+        call->stuck = true; /* the next tick withdraws the vote */
         pccl_peer_arm(p, p->now_us);
     }
 }
 
-/* Returns the place of a peer that waits in a call which can never meet this one, for the message. */
-static uint32_t find_culprit(const struct pccl_msg_who_is_where *answer)
-{
-    uint32_t found = 0;
-    for (uint32_t i = answer->places_count; i-- > 0;) {
-        const struct pccl_place *place = &answer->places[i], *best = &answer->places[found];
-        bool better = pccl_call_is_quiet(place->call) || !pccl_call_is_quiet(best->call);
-        if (place->state == PCCL_PLACE_ELSEWHERE && (better || best->state != PCCL_PLACE_ELSEWHERE))
-            found = i;
-    }
-    return found;
-}
-
-/* The list of places comes last: it may be too long for the text. */
+/* The first place leads to the cycle (9.6). The list of the others may be too long for the text. */
 static void describe_stuck(struct pccl_text *text, const struct pccl_msg_who_is_where *answer)
 {
-    struct pccl_place others[PCCL_PLACES_MAX];
-    uint32_t culprit = find_culprit(answer), count = 0;
-    for (uint32_t i = 0; i < answer->places_count; i++)
-        if (i != culprit)
-            others[count++] = answer->places[i];
-    pccl_describe_places(text, &answer->places[culprit], 1, 1);
-    pccl_text_append(text, "; these calls can never meet: %s", pccl_remedy(answer->call, answer->places[culprit].call));
-    if (count == 0)
+    pccl_describe_places(text, answer->places, 1, 1);
+    pccl_text_append(text, "; these calls can never meet: %s", pccl_remedy(answer->call, answer->places[0].call));
+    if (answer->places_count == 1)
         return;
     pccl_text_append(text, "; it also waits for ");
-    pccl_describe_places(text, others, count, answer->missing - 1);
+    pccl_describe_places(text, answer->places + 1, answer->places_count - 1, answer->missing - 1);
 }
 
 void pccl_peer_take_places(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)

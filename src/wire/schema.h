@@ -447,8 +447,8 @@
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)                                                                    \
     F(STRUCT, instance, instance, )                                                                                    \
     F(U64, round, , )                                                                                                  \
-    F(U8, stuck, PCCL_STUCK_NOT, PCCL_STUCK_JOINT) /* enum pccl_stuck */                                               \
-    F(U32, missing, , )                            /* how many are missing; the first few are named */                 \
+    F(U8, stuck, PCCL_STUCK_NOT, PCCL_STUCK_CERTAIN) /* enum pccl_stuck */                                             \
+    F(U32, missing, , )                              /* how many are missing; the first few are named */               \
     F(LIST, places, place, PCCL_PLACES_MAX)
 
 #define PCCL_FIELDS_verdicts(F) /* all that hold for the receiver's group; sent when one begins or ends */             \
@@ -704,8 +704,8 @@ enum pccl_place_state { PCCL_ENUM_place_state(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_stuck(V)                                                                                             \
     V(STUCK_NOT, 0, "the calls may meet")                                                                              \
-    V(STUCK_OPERATIONS, 1, "a cycle of calls that wait for each other, without a joint call that ends an era")         \
-    V(STUCK_JOINT, 2, "such a cycle with an update, an optimization or a synchronization")
+    V(STUCK_LIKELY, 1, "a cycle of calls that wait for each other, unless a thread that has made no call yet helps")   \
+    V(STUCK_CERTAIN, 2, "such a cycle that no thread can end; it has an update, an optimization or a synchronization")
 enum pccl_stuck { PCCL_ENUM_stuck(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_wait_what(V)                                                                                         \

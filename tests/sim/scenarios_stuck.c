@@ -1,7 +1,9 @@
 /* Scenarios of PROTOCOL 9.6: which calls can never meet, which of them end, and how the run goes on. */
 #include "scenarios.h"
 #include "master/election.h"
+#include "peer/where.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { STUCK_MS = 1000 };
@@ -15,13 +17,20 @@ static void begin(struct sim *sim, uint32_t count, bool threads)
     for (uint32_t i = 0; i < count; i++) {
         p[i]->machine->config.stuck_ms = STUCK_MS;
         p[i]->machine->config.where_ms = 100;
-        p[i]->machine->config.ends_operations = true;
+        p[i]->machine->config.stuck_is_set = true;
         p[i]->thread = threads ? 2 : 1;
         scenario_hold(p[i], 5, 0);
     }
     scenario_commit_all(sim, p, count, 9, 1);
     for (uint32_t i = 0; i < count; i++)
         p[i]->thread = 1;
+}
+
+/* Whether the programs have set stuck_ms. */
+static void set_by_program(uint32_t count, bool set)
+{
+    for (uint32_t i = 0; i < count; i++)
+        p[i]->machine->config.stuck_is_set = set;
 }
 
 static bool says(const struct sim_peer *peer, const char *words)
@@ -52,6 +61,14 @@ static void must_fail(struct sim *sim, struct sim_peer *peer, struct pccl_peer_o
     WAIT(sim, 500, scenario_is_decided(op));
     MUST(sim, strstr(op->reason.bytes, "its stuck_ms passed") != NULL);
     MUST(sim, scenario_take(sim, peer, op) == PCCL_CLASS_DEADLINE);
+}
+
+static void must_commit(struct sim *sim, struct pccl_peer_op *ops[3])
+{
+    for (int i = 0; i < 3; i++) {
+        WAIT(sim, 1000, scenario_is_decided(ops[i]));
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_NONE);
+    }
 }
 
 /* All go on, by the calls that they should have made. */
@@ -88,13 +105,13 @@ void scenario_stuck_threads(struct sim *sim)
 void scenario_stuck_operations(struct sim *sim)
 {
     begin(sim, 2, false);
-    p[0]->machine->config.ends_operations = p[1]->machine->config.ends_operations = false;
+    set_by_program(2, false);
     struct pccl_peer_op *a = begin_step(sim, p[0], 1, true), *b = begin_step(sim, p[1], 2, true);
     WAIT(sim, 1000, is_said_to_be_stuck(p[0]) && is_said_to_be_stuck(p[1]));
     MUST(sim, says(p[0], "all-reduce tag 2") && says(p[0], "in the same order"));
     scenario_run_ms(sim, 6 * STUCK_MS);
     MUST(sim, !scenario_is_decided(a) && !scenario_is_decided(b));
-    p[0]->machine->config.ends_operations = true;
+    p[0]->machine->config.stuck_is_set = true;
     WAIT(sim, 3 * STUCK_MS, scenario_is_decided(a));
     must_fail(sim, p[0], a);
     b = scenario_tiny(sim, p[0], 2, 2);
@@ -114,25 +131,22 @@ void scenario_stuck_newcomer(struct sim *sim)
     MUST(sim, !scenario_is_decided(ops[0]) && !scenario_is_decided(ops[1])); /* most have come: they end later */
     sim->bulk_by_hand = false;
     ops[2] = scenario_launch(sim, p[2], 1, 1, false, 0);
-    for (int i = 0; i < 3; i++) {
-        WAIT(sim, 1000, scenario_is_decided(ops[i]));
-        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_NONE);
-    }
+    must_commit(sim, ops);
     go_on(sim, 3);
 }
 
-/* A peer that repeats the wrong call holds up the others for twice the time. */
+/* A peer that repeats the wrong call holds up the others for three times as long. */
 void scenario_stuck_most(struct sim *sim)
 {
     begin(sim, 3, true);
     struct pccl_peer_op *ops[2] = {begin_step(sim, p[0], 1, false), begin_step(sim, p[1], 1, false)};
     uint64_t began = sim->now;
     for (uint32_t calls = 0; !scenario_is_decided(ops[0]); calls++) {
-        MUST(sim, calls < 4);
+        MUST(sim, calls < 6);
         scenario_update(sim, p[2]);
         WAIT(sim, 3 * STUCK_MS, scenario_is_over(p[2], PCCL_CALL_UPDATE) || scenario_is_decided(ops[0]));
     }
-    MUST(sim, sim->now >= began + 2 * STUCK_MS * SIM_MS);
+    MUST(sim, sim->now >= began + 3 * STUCK_MS * SIM_MS);
     must_fail(sim, p[0], ops[0]);
     must_fail(sim, p[1], ops[1]);
     if (scenario_is_over(p[2], PCCL_CALL_UPDATE))
@@ -140,6 +154,135 @@ void scenario_stuck_most(struct sim *sim)
     scenario_update_all(sim, p, 2);
     WAIT(sim, 100, scenario_is_over(p[2], PCCL_CALL_UPDATE));
     go_on(sim, 3);
+}
+
+/*
+ * While a third member computes, the one that makes the right call is alone with it, as the one that updates is; the
+ * latter asks later, and ends first all the same.
+ */
+void scenario_stuck_early(struct sim *sim)
+{
+    begin(sim, 3, true);
+    scenario_update(sim, p[2]);
+    scenario_run_ms(sim, 170);
+    p[0]->machine->config.where_ms = 10;
+    struct pccl_peer_op *ops[3] = {begin_step(sim, p[0], 1, false)};
+    must_end(sim, p[2], PCCL_CALL_UPDATE, 3 * STUCK_MS);
+    MUST(sim, !scenario_is_decided(ops[0]));
+    sim->bulk_by_hand = false;
+    for (int i = 1; i < 3; i++)
+        ops[i] = scenario_launch(sim, p[i], 1, 1, false, 0);
+    must_commit(sim, ops);
+    sim->state_by_hand = false;
+    scenario_update(sim, p[2]);
+    scenario_run_ms(sim, 170);
+    scenario_sync(sim, p[0], PCCL_ENFORCE_POPULAR);
+    must_end(sim, p[2], PCCL_CALL_UPDATE, 3 * STUCK_MS);
+    MUST(sim, !scenario_is_over(p[0], PCCL_CALL_SYNC));
+    for (int i = 1; i < 3; i++)
+        scenario_sync(sim, p[i], PCCL_ENFORCE_POPULAR);
+    for (int i = 0; i < 3; i++) {
+        WAIT(sim, 1000, scenario_is_over(p[i], PCCL_CALL_SYNC));
+        MUST(sim, scenario_synced(sim, p[i]) == PCCL_OK);
+    }
+}
+
+/* Operations that have a deadline longer than stuck_ms end by that alone, and then their callers come to the update. */
+void scenario_stuck_deadline(struct sim *sim)
+{
+    begin(sim, 3, true);
+    set_by_program(3, false);
+    for (int i = 0; i < 3; i++)
+        p[i]->machine->config.op_timeout_ms = 4 * STUCK_MS;
+    struct pccl_peer_op *ops[2] = {begin_step(sim, p[0], 1, false), begin_step(sim, p[1], 1, false)};
+    scenario_update(sim, p[2]);
+    WAIT(sim, 5 * STUCK_MS, scenario_is_decided(ops[0]) && scenario_is_decided(ops[1]));
+    for (int i = 0; i < 2; i++) {
+        MUST(sim, strstr(ops[i]->reason.bytes, "stuck_ms") == NULL);
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_DEADLINE);
+    }
+    MUST(sim, !scenario_is_over(p[2], PCCL_CALL_UPDATE));
+    scenario_update_all(sim, p, 2);
+    WAIT(sim, 100, scenario_is_over(p[2], PCCL_CALL_UPDATE));
+    p[2]->machine->config.op_timeout_ms = 0;
+    p[2]->machine->config.call_timeout_ms = 6 * STUCK_MS;
+    scenario_update(sim, p[2]);
+    ops[0] = begin_step(sim, p[0], 2, false);
+    scenario_run_ms(sim, 3 * STUCK_MS);
+    MUST(sim, is_said_to_be_stuck(p[2]) && !scenario_is_over(p[2], PCCL_CALL_UPDATE));
+    WAIT(sim, 2 * STUCK_MS, scenario_is_decided(ops[0]));
+    MUST(sim, scenario_take(sim, p[0], ops[0]) == PCCL_CLASS_DEADLINE);
+    scenario_update_all(sim, p, 2);
+    WAIT(sim, 100, scenario_is_over(p[2], PCCL_CALL_UPDATE));
+}
+
+/* While a member is not heard, its removal may end the operation, so that its callers come to the update. */
+void scenario_stuck_unheard(struct sim *sim)
+{
+    begin(sim, 3, true);
+    p[0]->machine->config.stuck_ms = 0;
+    p[2]->machine->config.stuck_ms = 2200; /* the silence is seen before that has passed, and p1 removed after it */
+    struct pccl_peer_op *op = begin_step(sim, p[0], 1, false);
+    scenario_update(sim, p[2]);
+    scenario_run_ms(sim, STUCK_MS / 2);
+    MUST(sim, is_said_to_be_stuck(p[2]));
+    sim_process_stop(sim, &p[1]->process, sim->now + 60 * SIM_S);
+    WAIT(sim, 20 * STUCK_MS, scenario_is_decided(op) || scenario_is_over(p[2], PCCL_CALL_UPDATE));
+    MUST(sim, !scenario_is_over(p[2], PCCL_CALL_UPDATE));
+    MUST(sim, scenario_take(sim, p[0], op) == PCCL_CLASS_PEER_LOST);
+    scenario_update_all(sim, p, 1);
+    WAIT(sim, 100, scenario_is_over(p[2], PCCL_CALL_UPDATE));
+}
+
+/* The other callers compute, and only one, which is not among the first, waits in another call: that one is named. */
+void scenario_stuck_culprit(struct sim *sim)
+{
+    enum { COUNT = 20 };
+    struct sim_peer *peers[COUNT];
+    scenario_cluster(sim, peers, COUNT, 1);
+    uint32_t oldest = 0, latest = 0;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        peers[i]->machine->config.stuck_ms = STUCK_MS;
+        peers[i]->machine->config.where_ms = 100;
+        if (pccl_id_equal(&peers[i]->id, &sim->master->machine->remotes[0]->id))
+            oldest = i;
+        if (pccl_id_equal(&peers[i]->id, &sim->master->machine->remotes[COUNT - 1]->id))
+            latest = i;
+    }
+    peers[latest]->machine->config.stuck_ms = 0;
+    begin_step(sim, peers[latest], 1, false);
+    scenario_update(sim, peers[oldest]);
+    must_end(sim, peers[oldest], PCCL_CALL_UPDATE, 4 * STUCK_MS);
+    char words[64];
+    (void)snprintf(words, sizeof words, "waits for peer %s 'p%u' (in all-reduce tag 1", pccl_id_str(&peers[latest]->id),
+                   peers[latest]->process.number);
+    MUST(sim, strstr(pccl_peer_last_reason(peers[oldest]->machine)->bytes, words) != NULL);
+}
+
+/* The last answer that ends a synchronization, and the plan of it, arrive together. */
+void scenario_stuck_met(struct sim *sim)
+{
+    begin(sim, 3, true);
+    sim->state_by_hand = false;
+    scenario_hold(p[0], 6, 0); /* it has to fetch that of the others */
+    struct pccl_peer *first = p[0]->machine;
+    scenario_sync(sim, p[0], PCCL_ENFORCE_POPULAR);
+    scenario_sync(sim, p[1], PCCL_ENFORCE_POPULAR);
+    scenario_run_ms(sim, 50);
+    scenario_sync(sim, p[2], PCCL_ENFORCE_POPULAR);
+    struct pccl_place place = {.peer = p[2]->id, .state = PCCL_PLACE_ELSEWHERE, .call = PCCL_CALL_UPDATE};
+    first->calls[PCCL_ROUND_SYNC].stuck_since_us = 1;
+    pccl_peer_take_places(first, &(struct pccl_msg_who_is_where){.call = PCCL_CALL_SYNC,
+                                                                 .round = first->rounds[PCCL_ROUND_SYNC],
+                                                                 .stuck = PCCL_STUCK_CERTAIN,
+                                                                 .missing = 1,
+                                                                 .places = &place,
+                                                                 .places_count = 1});
+    MUST(sim, first->calls[PCCL_ROUND_SYNC].stuck);
+    for (int i = 0; i < 3; i++) {
+        WAIT(sim, 1000, scenario_is_over(p[i], PCCL_CALL_SYNC));
+        MUST(sim, scenario_synced(sim, p[i]) == PCCL_OK);
+    }
 }
 
 /* One synchronizes and the other one updates; the master restarts, and knows of their votes again. */
@@ -203,12 +346,17 @@ void scenario_stuck_pending(struct sim *sim)
     WAIT(sim, 100, scenario_is_over(p[0], PCCL_CALL_UPDATE) && scenario_is_over(p[1], PCCL_CALL_UPDATE));
 }
 
-/* ... and without another thread none can. */
+/* ... and without another thread none can; but one that has made no call yet may exist, so nothing ends by default. */
 void scenario_stuck_pending_alone(struct sim *sim)
 {
     begin(sim, 2, false);
+    set_by_program(2, false);
     scenario_pending(sim, p[0]);
     scenario_update(sim, p[1]);
+    scenario_run_ms(sim, 4 * STUCK_MS);
+    MUST(sim, is_said_to_be_stuck(p[0]) && is_said_to_be_stuck(p[1]));
+    MUST(sim, !scenario_is_over(p[0], PCCL_CALL_PENDING) && !scenario_is_over(p[1], PCCL_CALL_UPDATE));
+    set_by_program(2, true);
     WAIT(sim, 3 * STUCK_MS, scenario_is_over(p[0], PCCL_CALL_PENDING) || scenario_is_over(p[1], PCCL_CALL_UPDATE));
     MUST(sim, says(p[0], "pcclArePeersPending") || says(p[1], "pcclArePeersPending"));
 }
