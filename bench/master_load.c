@@ -5,8 +5,8 @@
  *   master_load [PEERS [OPERATIONS [BYTES]]]      prints lines of key=value: the operations, then the pages, at rest
  *                                                 and while all but one wait in an operation. OPERATIONS 0: only the
  *                                                 pages, and all join at once, which takes less time
- *   master_load views PEERS                       the last newcomers of so many peers join, which gate.py counts;
- *                                                 prints how many views they and the members were told, all together
+ *   master_load views PEERS                       lets the last newcomers of PEERS join, which gate.py counts;
+ *                                                 prints the views that all peers together have received
  */
 #include "kernels/reduce.h"
 #include "master/metrics.h"

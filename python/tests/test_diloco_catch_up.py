@@ -337,7 +337,7 @@ def test_finish_leaves_a_newcomer_behind(address):
     run = Run(address)
     late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm, [1])))
     run.until_lands(1)
-    await_that(lambda: late.gate.asked.is_set() and held(late) == [0])  # nobody has launched 2
+    await_that(lambda: late.gate.asked.is_set() and held(late) == [0])  # 2 is not launched
     late.gate.opened.set()
     support.parallel([one.finish for one in run.made])
     end(run.made)

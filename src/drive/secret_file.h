@@ -37,7 +37,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_secret_file_reserve(const char *path, size
  */
 PCCL_MUST_CHECK enum pccl_status pccl_secret_file_replace_anyway(const char *path, const char *text, size_t length,
                                                                  struct pccl_text *reason);
-/* Removes it, for good. OK also if there is none. */
+/* Removes the file, and syncs its directory. OK also if there is none. */
 PCCL_MUST_CHECK enum pccl_status pccl_secret_file_remove(const char *path, struct pccl_text *reason);
 /* Makes the directory, if it is missing. SYSTEM, with a reason: it is none, or not this user's alone. */
 PCCL_MUST_CHECK enum pccl_status pccl_secret_directory(const char *path, struct pccl_text *reason);

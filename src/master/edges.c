@@ -49,7 +49,6 @@ void pccl_master_forget_edges(struct pccl_master *m, const struct pccl_remote *g
 
 /* ---- evidence of death ---- */
 
-/* Its dialing was answered by nobody, or by somebody else, or it cannot dial: more than a link that ended. */
 bool pccl_master_is_failed_dialing(bool incoming, enum pccl_link_end how)
 {
     return !incoming && how != PCCL_LINK_CLOSED && how != PCCL_LINK_SILENT;

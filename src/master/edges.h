@@ -13,7 +13,7 @@ struct pccl_edge *pccl_master_find_edge(const struct pccl_master *m, const struc
 void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to, bool incoming,
                            enum pccl_link_end how);
 void pccl_master_forget_edges(struct pccl_master *m, const struct pccl_remote *gone);
-/* Its dialing was answered by nobody, or by somebody else, or it cannot dial: more than a link that ended. */
+/* Whether the dial got no answer or one from another process, or could not be made: more than a link that ended. */
 bool pccl_master_is_failed_dialing(bool incoming, enum pccl_link_end how);
 /* A link that ended so shows that the process is gone; strict: one that had to be dialed. */
 bool pccl_master_is_evidence(enum pccl_link_end how, bool strict);

@@ -17,8 +17,8 @@ enum {
     TELL_AGAIN_US = 120000000, /* and so are figures that do not change */
     NEWCOMER_PAUSE_MS = 500,   /* between attempts to dial a newcomer; it doubles up to */
     NEWCOMER_PAUSE_MAX_MS = 8000,
-    SHORTAGE_AGAIN_US = 1000000, /* a shortage that lasts is told again after so long, */
-    SHORTAGE_LOG_US = 60000000,  /* and logged again after so long */
+    SHORTAGE_AGAIN_US = 1000000, /* interval at which a lasting shortage is reported again */
+    SHORTAGE_LOG_US = 60000000,  /* interval at which it is logged again */
     REJECTED_US = 10000000, /* time after an invalid message without a shorter pause by link_up; also between logs */
 };
 

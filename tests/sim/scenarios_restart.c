@@ -134,6 +134,17 @@ static void control_all(struct sim *sim, uint32_t count, bool whole)
         scenario_control(sim, p[i], whole);
 }
 
+/* A master that has noted the run of three members starts again without them; returns a newcomer of this group. */
+static struct sim_peer *newcomer_comes_first(struct sim *sim, uint32_t group)
+{
+    scenario_cluster(sim, p, 3, 1);
+    sim->plan.keeps_run = true;
+    sim_master_crash(sim, true);
+    control_all(sim, 3, false);
+    sim_master_start(sim);
+    return scenario_join(sim, 5, group);
+}
+
 /* The run goes on with its members, and admits this one, which has waited. */
 static void run_admits(struct sim *sim, uint32_t count, struct sim_peer *newcomer)
 {
@@ -149,12 +160,7 @@ static void run_admits(struct sim *sim, uint32_t count, struct sim_peer *newcome
 
 void scenario_noted_run(struct sim *sim)
 {
-    scenario_cluster(sim, p, 3, 1);
-    sim->plan.keeps_run = true;
-    sim_master_crash(sim, true);
-    control_all(sim, 3, false);
-    sim_master_start(sim);
-    struct sim_peer *n = scenario_join(sim, 5, 0);
+    struct sim_peer *n = newcomer_comes_first(sim, 0);
     scenario_run_ms(sim, sim->plan.master.recover_ms - 100);
     MUST(sim, n->machine->state == PCCL_PEER_PENDING);
     control_all(sim, 3, true);
@@ -164,12 +170,7 @@ void scenario_noted_run(struct sim *sim)
 /* A newcomer of another group, whom no member prepares for: the master's probe reaches it after a lost connection. */
 void scenario_noted_run_probe(struct sim *sim)
 {
-    scenario_cluster(sim, p, 3, 1);
-    sim->plan.keeps_run = true;
-    sim_master_crash(sim, true);
-    control_all(sim, 3, false);
-    sim_master_start(sim);
-    struct sim_peer *n = scenario_join(sim, 5, 1);
+    struct sim_peer *n = newcomer_comes_first(sim, 1);
     scenario_run_ms(sim, 100);
     control_all(sim, 3, true);
     WAIT(sim, 4000, sim->master->machine->member_count == 3 && !sim->master->machine->recovering);
@@ -202,12 +203,7 @@ void scenario_noted_run_is_gone(struct sim *sim)
 
 void scenario_noted_run_half_back(struct sim *sim)
 {
-    scenario_cluster(sim, p, 3, 1);
-    sim->plan.keeps_run = true;
-    sim_master_crash(sim, true);
-    control_all(sim, 3, false);
-    sim_master_start(sim);
-    struct sim_peer *n = scenario_join(sim, 5, 0);
+    struct sim_peer *n = newcomer_comes_first(sim, 0);
     scenario_control(sim, p[2], true);
     WAIT(sim, 1000, p[2]->machine->resuming);
     sim_app_leave(sim, p[2]);

@@ -1,6 +1,6 @@
 /*
- * Scenarios of peers that have no descriptor or memory left: joint calls end for all (PROTOCOL 10.1), and whoever
- * suffers from links that cannot be opened hears which peer it is and why (PROTOCOL 9.4, 11.3).
+ * Scenarios of peers that have no descriptor or memory left: joint calls end for all (PROTOCOL 10.1), and a peer
+ * whose links cannot be opened hears which peer has the shortage and why (PROTOCOL 9.4, 11.3).
  */
 #include "scenario_topology.h"
 #include "master/election.h"

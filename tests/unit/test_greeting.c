@@ -19,7 +19,7 @@ static const struct pccl_build own = {.version = PCCL_PROTOCOL_VERSION,
                                       .commit = 0xfedcba9876543210,
                                       .committed = 20261128183449};
 
-/* magic; then version 10, digest, capabilities, release 2.3.0, commit, time of the commit; then what nobody knows */
+/* magic; then version 10, digest, capabilities, release 2.3.0, commit, time of the commit; then unknown fields */
 static const uint8_t hello[] = {0x89, 0xab, 0x70, 0x63, 0x63, 0x6c, 0x30, 0x31, //
                                 0x0a, 0x00, 0x00, 0x00,                         //
                                 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, //

@@ -13,14 +13,12 @@ int main(void) { return 0; }
 
 #include "local_folder.h"
 #include "loopback.h"
+#include "private_tmp.h"
 #include "net/fork.h"
 #include "net/socket.h"
 #include "net/thread.h"
 
 #include <errno.h>
-#include <sched.h>
-#include <sys/mount.h>
-#include <sys/wait.h>
 
 enum {
     ANOTHER_USER = 65534,
@@ -113,37 +111,6 @@ static void nothing_else_is_followed_or_opened(void **state)
 
 /* ---- the default directory ---- */
 
-/* Runs with a private /tmp. */
-static void in_a_child(void (*run)(void))
-{
-    int status;
-    if (geteuid() != 0)
-        skip(); /* only root can mount */
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        if (unshare(CLONE_NEWNS) != 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-            mount("none", "/tmp", "tmpfs", 0, "mode=1777") != 0)
-            _exit(77);
-        run();
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        skip();
-    assert_int_equal(status, 0);
-}
-
-static void expect(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    (void)fprintf(stderr, "not true in the child: %s\n", what);
-    _exit(1);
-}
-
-#define EXPECT(condition) expect(condition, #condition)
-
 static bool opens(struct pccl_text *reason)
 {
     struct pccl_local local;
@@ -175,7 +142,7 @@ static void choose(void)
 static void it_is_in_the_runtime_directory_or_in_tmp(void **state)
 {
     (void)state;
-    in_a_child(choose);
+    private_tmp_run(choose, "mode=1777");
 }
 
 /* The file system reports root and mode 700, and does not answer: no process serves it. */
@@ -194,7 +161,7 @@ static void mount_another_users(void)
 static void another_users_file_system_is_not_asked(void **state)
 {
     (void)state;
-    in_a_child(mount_another_users);
+    private_tmp_run(mount_another_users, "mode=1777");
 }
 
 /* ---- names ---- */

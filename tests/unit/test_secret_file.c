@@ -1,5 +1,4 @@
-/* drive/secret_file: a killed writer's leftovers block no later write; a full disk does not block what has a reserve.
- */
+/* drive/secret_file: files of a killed writer block no later write, and a full disk none that has a reserve. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,20 +6,18 @@
 
 #include <cmocka.h>
 
+#include "private_tmp.h"
 #include "drive/secret_file.h"
 #include "drive/tokens.h"
 #include "net/heap.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* In a container all masters have the same number, and a file that is half written stays. */
@@ -155,37 +152,6 @@ enum { SIZE = 8192 };
 
 static const char full_path[] = "/tmp/tokens";
 
-/* Runs with a private /tmp of 256 KiB. */
-static void in_a_child(void (*run)(void))
-{
-    int status;
-    if (geteuid() != 0)
-        skip(); /* only root can mount */
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        if (unshare(CLONE_NEWNS) != 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-            mount("none", "/tmp", "tmpfs", 0, "mode=1777,size=256k") != 0)
-            _exit(77);
-        run();
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        skip();
-    assert_int_equal(status, 0);
-}
-
-static void expect(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    (void)fprintf(stderr, "not true in the child: %s\n", what);
-    _exit(1);
-}
-
-#define EXPECT(condition) expect(condition, #condition)
-
 static void fill_disk(void)
 {
     char block[4096] = {0};
@@ -254,13 +220,13 @@ static void fail_without_a_reserve(void)
 static void test_full_disk(void **state)
 {
     (void)state;
-    in_a_child(replace_on_a_full_disk);
+    private_tmp_run(replace_on_a_full_disk, "mode=1777,size=256k");
 }
 
 static void test_full_disk_without_a_reserve(void **state)
 {
     (void)state;
-    in_a_child(fail_without_a_reserve);
+    private_tmp_run(fail_without_a_reserve, "mode=1777,size=256k");
 }
 
 int main(void)

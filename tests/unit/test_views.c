@@ -24,6 +24,19 @@ static void begin_in_group(struct world *w)
     w->peer->config.group = MINE;
 }
 
+/* Admits the peer to a run with these members, in the first epoch and view. */
+static void welcome(struct world *w, const struct pccl_member *members, uint32_t count, struct pccl_id *ring,
+                    uint32_t ring_count)
+{
+    receive(w, (struct pccl_msg){.type = PCCL_MSG_welcome,
+                                 .as.welcome = {.epoch = {1, 1},
+                                                .view = {1, 1},
+                                                .members = members,
+                                                .members_count = count,
+                                                .ring = ring,
+                                                .ring_count = ring_count}});
+}
+
 static struct pccl_member newcomer(struct run *run)
 {
     struct pccl_member member = {.group = (uint32_t)pccl_prng_below(&run->prng, GROUPS), .admitted = ++run->admitted};
@@ -156,13 +169,7 @@ static void lists_are_as_defined(void **state)
         run.members[mine].group = MINE;
         follow_ring(&run);
         begin_in_group(&w);
-        receive(&w, (struct pccl_msg){.type = PCCL_MSG_welcome,
-                                      .as.welcome = {.epoch = {1, 1},
-                                                     .view = {1, 1},
-                                                     .members = run.members,
-                                                     .members_count = run.count,
-                                                     .ring = run.ring,
-                                                     .ring_count = run.ring_count}});
+        welcome(&w, run.members, run.count, run.ring, run.ring_count);
         check_lists(&w, &run);
         for (int i = 0; i < 40; i++) {
             change(&w, &run);
@@ -188,13 +195,7 @@ static void a_ring_is_a_permutation(void **state)
             struct pccl_id first[] = {me, a, b};
             struct world w;
             begin_in_group(&w);
-            receive(&w, (struct pccl_msg){.type = PCCL_MSG_welcome,
-                                          .as.welcome = {.epoch = {1, 1},
-                                                         .view = {1, 1},
-                                                         .members = members,
-                                                         .members_count = 3 - grown,
-                                                         .ring = first,
-                                                         .ring_count = 3 - grown}});
+            welcome(&w, members, 3 - grown, first, 3 - grown);
             receive(&w, (struct pccl_msg){.type = PCCL_MSG_epoch_change,
                                           .as.epoch_change = {.epoch = {1, 2},
                                                               .view_changed = 1,
@@ -223,13 +224,7 @@ static void a_list_names_each_member_once(void **state)
         const uint32_t count = at_once ? 3 : 2, ring_count = twice || (i & 2) != 0 ? 2 : 3;
         struct world w;
         begin_in_group(&w);
-        receive(&w, (struct pccl_msg){.type = PCCL_MSG_welcome,
-                                      .as.welcome = {.epoch = {1, 1},
-                                                     .view = {1, 1},
-                                                     .members = members,
-                                                     .members_count = count,
-                                                     .ring = ring,
-                                                     .ring_count = at_once ? ring_count : 2}});
+        welcome(&w, members, count, ring, at_once ? ring_count : 2);
         if (!at_once)
             receive(&w, (struct pccl_msg){.type = PCCL_MSG_epoch_change,
                                           .as.epoch_change = {.epoch = {1, 2},
@@ -258,13 +253,7 @@ static void a_list_may_be_empty(void **state)
     struct pccl_id ring[] = {me, a};
     struct world w;
     begin_in_group(&w);
-    receive(&w, (struct pccl_msg){.type = PCCL_MSG_welcome,
-                                  .as.welcome = {.epoch = {1, 1},
-                                                 .view = {1, 1},
-                                                 .members = members,
-                                                 .members_count = 2,
-                                                 .ring = ring,
-                                                 .ring_count = 2}});
+    welcome(&w, members, 2, ring, 2);
     assert_int_equal(pccl_peer_replace_members(w.peer, NULL, 0), PCCL_OK);
     const struct pccl_attributes live = pccl_peer_live_attributes(w.peer);
     assert_true(live.world == 0 && live.group_world == 0 && live.groups == 0 && live.largest_group == 0);
