@@ -68,8 +68,8 @@ def test_to_the_end(demo, tmp_path):
     assert "\x1b" not in text and "FAILED" not in text
     for words in ("kill -9 ben", "3 others", "eva is in", "of 4 peers", "after each of 10 + 10 rounds", "is the bound"):
         assert words in text, words
-    png = (tmp_path / "loss.png").read_bytes()
-    assert png.startswith(b"\x89PNG") and png[-8:-4] == b"IEND"
+    chart = (tmp_path / "loss.svg").read_text(encoding="utf-8")
+    assert "ben is killed" in chart and "eva joins" in chart and chart.count("</svg>") == 1
     saved = {path.name: path.read_bytes() for path in tmp_path.glob("*.npy")}
     assert {saved[f"disturbed-{name}.npy"] for name in ("carla", "dan", "eva")} == {saved["disturbed-anna.npy"]}
     assert "disturbed-ben.npy" not in saved and len(saved) == 4 + 4 + 1

@@ -1,23 +1,21 @@
-"""A line chart as a PNG: lines with smooth edges, axes, a legend, marked moments. numpy and zlib."""
+"""A line chart as an SVG file: lines, axes, a legend, marked moments. It has no background, and its colors can be read
+on a light page and on a dark one.
+"""
 
+import html
 import math
-import struct
-import zlib
 from dataclasses import dataclass, field
 
-import font
-import numpy as np
-
-INK, PALE, GRID = (45, 45, 50), (120, 120, 128), (228, 228, 232)
-TEXT_SCALE = 2
-LETTER = font.COLUMNS * TEXT_SCALE
+INK = "#7d8590"  # of text and axes
+LEFT, RIGHT, TOP, BOTTOM = 64, 16, 70, 52  # space around the plot
+LETTER = 6.6  # width of a letter, about
 
 
 @dataclass
 class Line:
     name: str
     points: list  # of (x, y)
-    color: tuple
+    color: str
     dashed: bool = False
 
 
@@ -28,52 +26,54 @@ class Chart:
     y_name: str
     lines: list
     marks: list = field(default_factory=list)  # of (x, words, color)
-    width: int = 1120
-    height: int = 640
+    width: int = 840
+    height: int = 400
 
     def save(self, path):
-        canvas = Canvas(self.width, self.height)
-        self._draw(canvas)
-        path.write_bytes(png(canvas.pixels))
+        path.write_text(self.svg(), encoding="utf-8")
 
-    def _draw(self, canvas):
+    def svg(self):
+        size = f'width="{self.width}" height="{self.height}" viewBox="0 0 {self.width} {self.height}"'
+        style = 'font-family="system-ui, sans-serif" font-size="13"'
+        begin = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>'
+        return "\n".join([begin, f"<title>{html.escape(self.title)}</title>", *self._parts(), "</svg>"]) + "\n"
+
+    def _parts(self):
         points = [point for line in self.lines for point in line.points]
         xs, ys = ticks(*bounds(x for x, _ in points), 12), ticks(*bounds(y for _, y in points), 7)
-        left, right, top, bottom = 100, self.width - 40, 100, self.height - 80
+        left, right, top, bottom = LEFT, self.width - RIGHT, TOP, self.height - BOTTOM
         at = Scale((xs[0], xs[-1], left, right), (ys[0], ys[-1], bottom, top))
-        self._axes(canvas, at, xs, ys, (left, right, top, bottom))
+        yield text(left, 18, self.title, INK, 'font-size="15" font-weight="600"')
+        yield from self._axes(at, xs, ys, (left, right, top, bottom))
         for row, (x, words, color) in enumerate(self.marks):
             column = at(x, ys[0])[0]
-            canvas.line([(column, top), (column, bottom)], color, 1.5, dash=6)
-            width = LETTER * len(words)
-            place = column + 8 if column + 8 + width < right else column - 8 - width
-            canvas.text(place, top + 8 + 26 * (row % 3), words, color)
+            yield polyline([(column, top), (column, bottom)], color, 1.5, 'stroke-dasharray="4 4"')
+            on_the_right = column + 6 + LETTER * len(words) < right
+            place, anchor = (column + 6, "start") if on_the_right else (column - 6, "end")
+            yield text(place, top + 14 + 20 * (row % 3), words, color, f'text-anchor="{anchor}"')
         for line in self.lines:
-            canvas.line([at(x, y) for x, y in line.points], line.color, 2.6, dash=10 if line.dashed else 0)
-        self._legend(canvas, left, 60)
+            yield polyline([at(x, y) for x, y in line.points], line.color, 2.2, dashes(line))
+        column = left
+        for line in self.lines:
+            yield polyline([(column, 42), (column + 28, 42)], line.color, 2.2, dashes(line))
+            yield text(column + 34, 46, line.name, INK)
+            column += 34 + LETTER * len(line.name) + 28
 
-    def _axes(self, canvas, at, xs, ys, frame):
+    def _axes(self, at, xs, ys, frame):
         left, right, top, bottom = frame
-        canvas.text(left, 22, self.title, INK)
         for y in ys:
             row = at(xs[0], y)[1]
-            canvas.line([(left, row), (right, row)], GRID, 1)
-            words = label(y, ys)
-            canvas.text(left - 12 - LETTER * len(words), row - 7, words, PALE)
+            yield polyline([(left, row), (right, row)], INK, 1, 'stroke-opacity="0.25"')
+            yield text(left - 8, row + 4, label(y, ys), INK, 'text-anchor="end"')
         for x in xs:
             column = at(x, ys[0])[0]
-            canvas.line([(column, bottom), (column, bottom + 6)], PALE, 1)
-            words = label(x, xs)
-            canvas.text(column - LETTER * len(words) / 2 + 1, bottom + 12, words, PALE)
-        canvas.line([(left, top), (left, bottom), (right, bottom)], PALE, 1)
-        canvas.text((left + right - LETTER * len(self.x_name)) / 2, bottom + 44, self.x_name, INK)
-        canvas.text(18, (top + bottom + LETTER * len(self.y_name)) / 2, self.y_name, INK, upwards=True)
-
-    def _legend(self, canvas, column, row):
-        for line in self.lines:
-            canvas.line([(column, row + 7), (column + 34, row + 7)], line.color, 2.6, dash=10 if line.dashed else 0)
-            canvas.text(column + 42, row, line.name, INK)
-            column += 42 + LETTER * len(line.name) + 32
+            yield polyline([(column, bottom), (column, bottom + 5)], INK, 1)
+            yield text(column, bottom + 19, label(x, xs), INK, 'text-anchor="middle"')
+        yield polyline([(left, top), (left, bottom), (right, bottom)], INK, 1)
+        yield text((left + right) / 2, bottom + 42, self.x_name, INK, 'text-anchor="middle"')
+        middle = (top + bottom) / 2
+        turned = f'text-anchor="middle" transform="rotate(-90 16 {middle:g})"'
+        yield text(16, middle, self.y_name, INK, turned)
 
 
 class Scale:
@@ -89,60 +89,17 @@ class Scale:
         )
 
 
-class Canvas:
-    def __init__(self, width, height):
-        self.pixels = np.full((height, width, 3), 255, np.float32)
-
-    def line(self, points, color, width, dash=0):
-        """dash: in pieces of so many pixels, or 0."""
-        cover = np.zeros(self.pixels.shape[:2], np.float32)
-        for begin, end in dashes(points, dash) if dash else zip(points, points[1:]):
-            _cover(cover, begin, end, width / 2)
-        self._blend(cover, color)
-
-    def text(self, x, y, words, color, upwards=False):
-        """x, y: the upper left corner, or for what is written upwards the lower left one."""
-        cover = np.zeros(self.pixels.shape[:2], np.float32)
-        for column, row in font.dots(words):
-            right, down = (row, -column - 1) if upwards else (column, row)
-            left, top = round(x) + right * TEXT_SCALE, round(y) + down * TEXT_SCALE
-            cover[max(0, top) : max(0, top + TEXT_SCALE), max(0, left) : max(0, left + TEXT_SCALE)] = 1
-        self._blend(cover, color)
-
-    def _blend(self, cover, color):
-        rows, columns = (np.flatnonzero(cover.any(axis)) for axis in (1, 0))
-        if len(rows) == 0:
-            return
-        box = slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
-        self.pixels[box] += cover[box][..., None] * (np.array(color, np.float32) - self.pixels[box])
+def text(x, y, words, color, more=""):
+    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{color}" {more}>{html.escape(words)}</text>'
 
 
-def _cover(cover, begin, end, radius):
-    """Marks how much of each pixel the segment covers, by the distance of the pixel's middle."""
-    begin, end = np.array(begin, np.float64), np.array(end, np.float64)
-    low = np.maximum(np.floor(np.minimum(begin, end) - radius - 1), 0).astype(int)
-    high = np.maximum(np.ceil(np.maximum(begin, end) + radius + 2), 0).astype(int)
-    box = cover[low[1] : high[1], low[0] : high[0]]
-    y, x = np.ogrid[low[1] : low[1] + box.shape[0], low[0] : low[0] + box.shape[1]]
-    way = end - begin
-    share = ((x - begin[0]) * way[0] + (y - begin[1]) * way[1]) / max(way @ way, 1e-9)
-    share = np.clip(share, 0, 1)
-    distance = np.hypot(x - begin[0] - share * way[0], y - begin[1] - share * way[1])
-    np.maximum(box, np.clip(radius + 0.5 - distance, 0, 1), out=box)
+def polyline(points, color, width, more=""):
+    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return f'<polyline points="{places}" fill="none" stroke="{color}" stroke-width="{width}" {more}/>'
 
 
-def dashes(points, length):
-    """The way from point to point in pieces of that length, with gaps as long between them."""
-    walked = 0.0
-    for begin, end in zip(points, points[1:]):
-        begin, end = np.array(begin, np.float64), np.array(end, np.float64)
-        whole, done = float(np.hypot(*(end - begin))), 0.0
-        while done < whole:
-            piece = min(whole - done, length - walked % length + 1e-6)
-            if walked // length % 2 == 0:
-                yield begin + (end - begin) * (done / whole), begin + (end - begin) * ((done + piece) / whole)
-            done += piece
-            walked += piece
+def dashes(line):
+    return 'stroke-dasharray="7 5"' if line.dashed else ""
 
 
 def bounds(values):
@@ -161,16 +118,3 @@ def ticks(low, high, count):
 def label(value, values):
     step = values[1] - values[0]
     return f"{value:.{max(0, -math.floor(math.log10(step) + 1e-9))}f}"
-
-
-def png(pixels):
-    """The file of a picture: (height, width, 3) of 0 to 255."""
-    rows = np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
-    height, width, _ = rows.shape
-    raw = np.concatenate([np.zeros((height, 1), np.uint8), rows.reshape(height, -1)], 1).tobytes()
-
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(raw, 6)) + chunk(b"IEND", b"")

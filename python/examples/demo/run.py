@@ -25,7 +25,7 @@ from training import Alone, Disturbed, Undisturbed
 
 BOUND = 0.08  # nats per byte that the disturbed run may be behind
 BEGINNINGS = (b"import ", b"class ", b"    def __init__(self", b"        if ", b"        return ")
-BLUE, ORANGE, GRAY, RED, GREEN = (52, 104, 176), (222, 100, 38), (140, 140, 146), (190, 40, 40), (36, 134, 66)
+BLUE, ORANGE, GRAY, RED, GREEN = "#3b82f6", "#e8710a", "#8b949e", "#e5484d", "#2da44e"
 
 
 def arguments():
@@ -82,16 +82,16 @@ def draw(path, undisturbed, disturbed, alone):
     begin = disturbed.given.rounds // 20  # in the first rounds the loss falls so far that nothing else could be seen
     lines = [
         plot.Line("four peers, undisturbed", undisturbed.curve()[begin:], BLUE),
-        plot.Line("one killed, one comes", disturbed.curve()[begin:], ORANGE),
+        plot.Line("one killed, one joins", disturbed.curve()[begin:], ORANGE),
         plot.Line("one worker alone", alone.curve()[begin:], GRAY, dashed=True),
     ]
     marks = [
         (kill["round"], f"{kill['name']} is killed", RED),
-        (join["round"], f"{join['name']} comes", GREEN),
+        (join["round"], f"{join['name']} joins", GREEN),
     ]
     steps = disturbed.given.inner_steps
     x_name, y_name = f"round ({steps} steps of each peer)", "validation loss (nats per byte)"
-    plot.Chart("A transformer learns Python: DiLoCo by way of pccl", x_name, y_name, lines, marks).save(path)
+    plot.Chart("A transformer learns Python over TCP (DiLoCo)", x_name, y_name, lines, marks).save(path)
 
 
 def row(name, words):
@@ -134,7 +134,7 @@ def summary(given, runs, losses):
     print("  it writes")
     for line in samples(disturbed.parameters()):
         print(f"      | {line}")
-    path = given.out / "loss.png"
+    path = given.out / "loss.svg"
     draw(path, undisturbed, disturbed, alone)
     row("plot", path)
     check_loss(loss, base)
