@@ -28,6 +28,17 @@ def version():
     return ".".join(re.findall(r"^#define PCCL_VERSION_(?:MAJOR|MINOR|PATCH) +(\d+)", header, re.MULTILINE))
 
 
+def urls():
+    """Links of the package's page on PyPI. Only a workflow, which builds the releases, knows the repository."""
+    repository = os.environ.get("GITHUB_REPOSITORY")
+    if not repository:
+        return {}
+    home = os.environ.get("GITHUB_SERVER_URL", "https://github.com") + "/" + repository
+    pages = {"Documentation": "docs/guide/README.md", "Changelog": "CHANGELOG.md"}
+    links = {name: f"{home}/blob/main/{page}" for name, page in pages.items()}
+    return {"Source": home, "Issues": f"{home}/issues", **links}
+
+
 def is_on(name):
     return os.environ.get(name, "").upper() in ("1", "ON", "TRUE", "YES")
 
@@ -84,6 +95,7 @@ class BinaryDistribution(Distribution):
 
 setup(
     version=version(),
+    project_urls=urls(),
     distclass=BinaryDistribution,
     cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel},
     options={"build": {"build_base": BUILD, "build_temp": NATIVE}, "bdist_wheel": {"bdist_dir": BUILD + "/bdist"}},

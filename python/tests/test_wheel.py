@@ -2,6 +2,7 @@
 else, and used there: what somebody has who has only Python, a C compiler, CMake and libuv."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -37,6 +38,9 @@ with pccl.MasterNode("127.0.0.1:0") as master:
 print("works")
 """
 
+# As in a workflow that builds a release.
+REPOSITORY = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "somebody/pccl"}
+
 
 def clean():
     """Nothing of ours in the environment: what is installed must do."""
@@ -64,7 +68,7 @@ def wheel(archive, tmp_path_factory):
         files.extractall(folder)
     sources = next(folder.iterdir())
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", "..", "."]
-    run(*command, cwd=sources, **cached.environment(sources))
+    run(*command, cwd=sources, **cached.environment(sources), **REPOSITORY)
     return next(folder.glob("pccl-*.whl"))
 
 
@@ -125,6 +129,16 @@ def test_licenses(wheel):
             assert f"License-File: {name}\n" in metadata
             text = files.read(f"{folder}/licenses/{name}").decode()
             assert holder in text and text == (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_links(wheel):
+    """Pages that the package's page leads to are there."""
+    with zipfile.ZipFile(wheel) as files:
+        metadata = files.read("-".join(wheel.name.split("-")[:2]) + ".dist-info/METADATA").decode()
+    links = dict(re.findall(r"^Project-URL: (\w+), https://github.com/somebody/pccl/?(.*)$", metadata, re.MULTILINE))
+    assert set(links) == {"Source", "Issues", "Documentation", "Changelog"} and links["Source"] == ""
+    for name in ("Documentation", "Changelog"):
+        assert (ROOT / links[name].replace("blob/main/", "")).is_file(), links[name]
 
 
 def test_use(installed):
