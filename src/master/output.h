@@ -13,6 +13,9 @@ void pccl_master_arm(struct pccl_master *m, uint64_t when_us);
 PCCL_PRINTF(4, 5)
 void pccl_master_log(struct pccl_master *m, enum pccl_log_level level, const struct pccl_log_fields *fields,
                      const char *format, ...);
+
+/* ---- send.c ---- */
+
 /*
  * Sends a numbered message, kept until it is acknowledged; then pccl_master_note_known gets `mark`,
  * unless that is 0. Sends nothing to a departing peer. A peer whose queue is full departs.
