@@ -9,8 +9,9 @@
 
 /* A member reports what its operations showed. */
 void pccl_master_sight(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sight *sight);
-/* The member has come into the ring of its group, which may have verdicts; or it leaves it, and its own end. */
+/* A member has joined a running group: sends the verdicts again, if there are any. */
 void pccl_master_show_verdicts(struct pccl_master *m, struct pccl_peer_group *group);
+/* Before a member leaves the ring: ends the verdicts about it and frees its reports. */
 void pccl_master_forget_witness(struct pccl_master *m, struct pccl_remote *remote);
 void pccl_master_drop_verdicts(struct pccl_master *m, struct pccl_peer_group *group);
 /* Stage: compares reports, logs and tells. */

@@ -244,6 +244,7 @@ static void expel_some(struct pccl_master *m)
             pccl_text_append(&why, "%speer %s: %s", removed_count > 0 ? "; " : "", pccl_id_str(&remote->id),
                              remote->reason.bytes);
             removed[removed_count++] = remote->id;
+            pccl_master_forget_witness(m, remote);
             pccl_master_leave_ring(m, remote);
         }
         send_farewell(m, remote);

@@ -2,7 +2,6 @@
  * Members in the rings of their groups: who comes in, in which order, who leaves, and what is due after a change. It
  * does not know why a ring changes, or of views.
  */
-#include "master/diagnosis.h"
 #include "master/queues.h"
 #include "master/rings.h"
 #include "master/sync.h"
@@ -50,7 +49,6 @@ bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group,
     pccl_master_unqueue(m, remote);
     note_ring_change(m, group);
     m->member_count++;
-    pccl_master_show_verdicts(m, group);
     return true;
 }
 
@@ -84,7 +82,6 @@ void pccl_master_leave_ring(struct pccl_master *m, struct pccl_remote *remote)
         group->ring[i]->rank -= group->ring[i]->rank > remote->rank;
     note_ring_change(m, group);
     pccl_master_leave_matrix(group, remote);
-    pccl_master_forget_witness(m, remote);
     remote->group = NULL;
     m->member_count--;
 }

@@ -3,6 +3,7 @@
  * eligible (newcomers.c), or how a better ring is found.
  */
 #include "master/commands.h"
+#include "master/diagnosis.h"
 #include "master/eligibility.h"
 #include "master/hubs.h"
 #include "master/lacks.h"
@@ -82,6 +83,7 @@ static uint32_t admit_all(struct pccl_master *m, struct pccl_member *added)
             pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "no room for another member");
             continue;
         }
+        pccl_master_show_verdicts(m, group);
         remote->unwelcomed = true;
         remote->untried = group->ring_count == 1;
         added[count++] = pccl_master_as_member(remote);

@@ -353,7 +353,7 @@ PLANTS = [
         "9.8: a verdict outlives the membership of its peer",
         [], ["verdicts-death"],
         [
-            ("src/master/rings.c",
+            ("src/master/membership.c",
              "pccl_master_forget_witness(m, remote);",
              "pccl_release(&m->memory, remote->witness, sizeof *remote->witness); remote->witness = NULL;"),
         ]),
@@ -361,7 +361,7 @@ PLANTS = [
         "9.8: a newcomer does not know what holds",
         [], ["verdicts-told"],
         [
-            ("src/master/rings.c",
+            ("src/master/rounds.c",
              "pccl_master_show_verdicts(m, group);",
              ""),
         ]),
