@@ -216,6 +216,7 @@ static void tick(struct pccl_master *m, bool stood_still)
  * All decisions that concern more than the sender of a message are made here, except those on
  * operations, which the last message about one decides (operations.c). The order has reasons:
  *
+ * - Ended eras come first: no other stage sees an operation whose outcome no member needs.
  * - Silence comes before departures: all peers that are found silent at one moment go in one view,
  *   so that operations fail once.
  * - Departures come before everything that is decided for members, so that no round,
@@ -233,6 +234,7 @@ static void tick(struct pccl_master *m, bool stood_still)
  * again from the top until nothing is due.
  */
 static void (*const stages[PCCL_STAGES])(struct pccl_master *m) = {
+    [PCCL_STAGE_ERAS] = pccl_master_forget_ended_eras,
     [PCCL_STAGE_STRANGERS] = pccl_master_expire_strangers,
     [PCCL_STAGE_SILENCE] = watch_remotes,
     [PCCL_STAGE_DEPARTURES] = pccl_master_expel_departing,

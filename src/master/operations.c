@@ -176,6 +176,22 @@ void pccl_master_drop_operations(struct pccl_master *m, struct pccl_peer_group *
     count_under_way(group);
 }
 
+static bool is_of_present_era(const struct pccl_master *m, const struct pccl_peer_group *group,
+                              const struct pccl_instance *instance)
+{
+    return instance->joint == pccl_master_joint(m) && instance->sync == group->sync;
+}
+
+/* All operations of a group are of one era. */
+void pccl_master_forget_ended_eras(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        struct pccl_peer_group *group = m->groups[i];
+        if (group->oldest != NULL && !is_of_present_era(m, group, &group->oldest->instance))
+            pccl_master_drop_operations(m, group);
+    }
+}
+
 /* Frees an operation of a subgroup or a pair. */
 static void drop_operation(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
@@ -429,12 +445,11 @@ static bool is_of_pair(struct pccl_master *m, struct pccl_remote *from, const st
 
 bool pccl_master_concerns(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
 {
-    uint64_t joint = pccl_master_joint(m);
-    if (instance->joint > joint || instance->sync > from->group->sync) {
+    if (instance->joint > pccl_master_joint(m) || instance->sync > from->group->sync) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it named an operation of the future");
         return false;
     }
-    if (instance->joint != joint || instance->sync != from->group->sync)
+    if (!is_of_present_era(m, from->group, instance))
         return false;
     if (pccl_master_names_subgroup(instance) && !is_of_subgroup(m, from, instance))
         return false;

@@ -50,7 +50,9 @@ void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_peer_group *g
 void pccl_master_await_anew(struct pccl_master *m, struct pccl_peer_group *group);
 /* Has every member acknowledged the group's view, so that none can decide an operation by it any more? */
 PCCL_MUST_CHECK bool pccl_master_is_view_known(const struct pccl_peer_group *group);
-/* The era has ended: drops all operations, since no member needs their outcomes any more. */
+/* Stage: drops the operations of eras that have ended, since no member needs their outcomes. */
+void pccl_master_forget_ended_eras(struct pccl_master *m);
+/* The run has ended: drops all operations of the group. */
 void pccl_master_drop_operations(struct pccl_master *m, struct pccl_peer_group *group);
 /* The subgroup has ended: drops its operations. That all members know their outcomes is of no interest any more. */
 void pccl_master_drop_operations_of(struct pccl_master *m, struct pccl_peer_group *group,

@@ -9,7 +9,6 @@
 #include "master/lacks.h"
 #include "master/links.h"
 #include "master/newcomers.h"
-#include "master/operations.h"
 #include "master/output.h"
 #include "master/rings.h"
 #include "master/roster.h"
@@ -48,6 +47,8 @@ void pccl_master_conclude_round(struct pccl_master *m, uint8_t kind, uint8_t out
     PCCL_ASSERT(!m->recovering && kind != PCCL_ROUND_SYNC);
     uint64_t round = m->rounds[kind]++;
     bool quiet = kind != PCCL_ROUND_PENDING;
+    if (quiet)
+        pccl_master_mark(m, PCCL_STAGE_ERAS);
     m->last_outcome[kind] = outcome;
     (outcome == PCCL_ROUND_FAILED ? m->tally.rounds_failed : m->tally.rounds_done)[kind]++;
     for (uint32_t i = 0; i < m->group_count; i++)
@@ -91,8 +92,7 @@ static uint32_t admit_all(struct pccl_master *m, struct pccl_member *added)
     return count;
 }
 
-/* PROTOCOL 11.5: EPOCH, then ROUND to the members, WELCOME to the newcomers. The era changes: what was decided is
- * forgotten. */
+/* PROTOCOL 11.5: EPOCH, then ROUND to the members, WELCOME to the newcomers. */
 static void conclude_update(struct pccl_master *m)
 {
     PCCL_ASSERT(m->departing_count == 0);
@@ -100,8 +100,6 @@ static void conclude_update(struct pccl_master *m)
     struct pccl_member *added = pccl_allocate(&m->memory, pccl_max_u64(1, remotes) * sizeof *added);
     if (added != NULL && pccl_master_eligible(m) > 0)
         added_count = admit_all(m, added);
-    for (uint32_t i = 0; i < m->group_count; i++)
-        pccl_master_drop_operations(m, m->groups[i]);
     pccl_master_age_hubs(m);
     struct pccl_text why, costs; /* nothing is in flight that a new view could kill */
     uint32_t adopted = pccl_master_adopt_rings(m, &why), moved = pccl_master_review_costs(m, &costs);

@@ -64,6 +64,7 @@ struct pccl_edge {
  * reasons). Events note facts and mark the stages that depend on them as due.
  */
 enum pccl_master_stage {
+    PCCL_STAGE_ERAS,       /* forgets the operations of eras that have ended */
     PCCL_STAGE_STRANGERS,  /* refuses connections without a hello in time */
     PCCL_STAGE_SILENCE,    /* makes peers depart that were silent too long; sends heartbeats */
     PCCL_STAGE_DEPARTURES, /* commits what the others have finished, then makes a view without the departing */

@@ -20,7 +20,6 @@
 #include "kernels/reduce.h"
 #include "master/election.h"
 #include "master/lacks.h"
-#include "master/operations.h"
 #include "master/output.h"
 #include "master/roster.h"
 #include "master/sync.h"
@@ -141,7 +140,7 @@ static void clear_where(struct pccl_remote *remote)
         remote->where.call = PCCL_CALL_NONE;
 }
 
-/* Ends the round: the era changes, and its operations are forgotten. */
+/* Ends the round, and with it the era of the group. */
 static void conclude(struct pccl_master *m, struct pccl_peer_group *group, uint8_t outcome)
 {
     uint64_t round = group->sync++;
@@ -151,7 +150,7 @@ static void conclude(struct pccl_master *m, struct pccl_peer_group *group, uint8
     if (outcome == PCCL_ROUND_DONE)
         group->revision = group->sync_revision + 1;
     group->last_attributes[PCCL_ROUND_SYNC] = pccl_master_attributes(m, group);
-    pccl_master_drop_operations(m, group);
+    pccl_master_mark(m, PCCL_STAGE_ERAS);
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_remote *remote = group->ring[i];
         remote->owes_view_ack = false; /* the view can only abort operations of the era that has ended */

@@ -11,7 +11,6 @@
 #include "master/eligibility.h"
 #include "master/lacks.h"
 #include "master/links.h"
-#include "master/operations.h"
 #include "master/output.h"
 #include "master/rings.h"
 #include "master/rounds.h"
@@ -384,7 +383,6 @@ static void conclude(struct pccl_master *m)
         group->tuning.phase = PCCL_TUNING_NONE;
         group->optimize_outcome = group->tuning.failed ? PCCL_ROUND_FAILED : PCCL_ROUND_DONE;
         group->optimize_reason = group->tuning.reason;
-        pccl_master_drop_operations(m, group);
     }
     uint32_t adopted = pccl_master_adopt_rings(m, &why), moved = pccl_master_review_costs(m, &costs);
     if (adopted > 0 || moved > 0)
