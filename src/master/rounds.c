@@ -42,7 +42,7 @@ static uint8_t outcome_for(const struct pccl_master *m, const struct pccl_remote
 
 /* Tells those who voted; newcomers of this very round have not. With a quiet round begins a new era: nothing of it can
  * be launched before the view it begins with. */
-void pccl_master_conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome)
+static void conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome)
 {
     PCCL_ASSERT(!m->recovering && kind != PCCL_ROUND_SYNC);
     uint64_t round = m->rounds[kind]++;
@@ -68,7 +68,7 @@ void pccl_master_conclude_round(struct pccl_master *m, uint8_t kind, uint8_t out
 static void conclude_pending(struct pccl_master *m)
 {
     bool any = pccl_master_eligible(m) > 0 || pccl_master_slow_links_can_go(m);
-    pccl_master_conclude_round(m, PCCL_ROUND_PENDING, any ? PCCL_ROUND_TRUE : PCCL_ROUND_DONE);
+    conclude_round(m, PCCL_ROUND_PENDING, any ? PCCL_ROUND_TRUE : PCCL_ROUND_DONE);
 }
 
 /* Puts the eligible into their rings. Returns how many, with their ids in added. */
@@ -107,7 +107,7 @@ static void conclude_update(struct pccl_master *m)
         pccl_text_format(&why, "%u admitted", added_count);
     if (added_count > 0 || adopted > 0 || moved > 0)
         pccl_master_next_epoch(m, added, added_count, NULL, 0, added_count > 0 || adopted > 0 ? &why : &costs);
-    pccl_master_conclude_round(m, PCCL_ROUND_UPDATE, PCCL_ROUND_DONE);
+    conclude_round(m, PCCL_ROUND_UPDATE, PCCL_ROUND_DONE);
     pccl_master_mark(m, PCCL_STAGE_SEARCHES);
     for (uint32_t i = 0; i < added_count; i++) {
         struct pccl_remote *remote = pccl_master_find(m, &added[i].peer);
@@ -115,6 +115,22 @@ static void conclude_update(struct pccl_master *m)
             pccl_master_welcome(m, remote);
     }
     pccl_release(&m->memory, added, pccl_max_u64(1, remotes) * sizeof *added);
+    pccl_master_mark(m, PCCL_STAGE_WARM_UP);
+}
+
+/* EPOCH, if a ring or the costs have changed, then ROUND. */
+static void continue_optimization(struct pccl_master *m)
+{
+    if (!pccl_master_optimize(m))
+        return;
+    struct pccl_text why, costs;
+    uint32_t adopted = pccl_master_adopt_rings(m, &why), moved = pccl_master_review_costs(m, &costs);
+    if (adopted > 0 || moved > 0)
+        pccl_master_next_epoch(m, NULL, 0, NULL, 0, adopted > 0 ? &why : &costs);
+    conclude_round(m, PCCL_ROUND_OPTIMIZE, PCCL_ROUND_DONE);
+    for (uint32_t i = 0; i < m->group_count; i++)
+        pccl_master_publish_topology(m, m->groups[i]);
+    pccl_master_mark(m, PCCL_STAGE_SEARCHES);
     pccl_master_mark(m, PCCL_STAGE_WARM_UP);
 }
 
@@ -153,7 +169,7 @@ void pccl_master_decide_rounds(struct pccl_master *m)
         !pccl_master_update_waits_for_rings(m))
         conclude_update(m);
     if (m->departing_count == 0 && pccl_master_all_voted(m, PCCL_ROUND_OPTIMIZE))
-        pccl_master_optimize(m);
+        continue_optimization(m);
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS && m->departing_count == 0; kind++)
         if (kind != PCCL_ROUND_SYNC)
             wait_for_untried(m, kind);

@@ -16,8 +16,6 @@ void pccl_master_withdraw(struct pccl_master *m, struct pccl_remote *from, uint8
  * all others have waited for them long enough.
  */
 void pccl_master_decide_rounds(struct pccl_master *m);
-/* The open round of this kind is over for all. outcome: of the groups that have none of their own. */
-void pccl_master_conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome);
 /* How the last one ended, for a member that has not heard it. */
 void pccl_master_answer_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind);
 

@@ -13,9 +13,7 @@
 #include "master/links.h"
 #include "master/output.h"
 #include "master/rings.h"
-#include "master/rounds.h"
 #include "master/tuning.h"
-#include "master/views.h"
 
 #include <string.h>
 
@@ -373,10 +371,9 @@ static bool is_over(const struct pccl_master *m)
     return true;
 }
 
-static void conclude(struct pccl_master *m)
+static void end(struct pccl_master *m)
 {
     PCCL_ASSERT(m->optimizing);
-    struct pccl_text why, costs;
     m->optimizing = false;
     for (uint32_t i = 0; i < m->group_count; i++) {
         struct pccl_peer_group *group = m->groups[i];
@@ -384,17 +381,9 @@ static void conclude(struct pccl_master *m)
         group->optimize_outcome = group->tuning.failed ? PCCL_ROUND_FAILED : PCCL_ROUND_DONE;
         group->optimize_reason = group->tuning.reason;
     }
-    uint32_t adopted = pccl_master_adopt_rings(m, &why), moved = pccl_master_review_costs(m, &costs);
-    if (adopted > 0 || moved > 0)
-        pccl_master_next_epoch(m, NULL, 0, NULL, 0, adopted > 0 ? &why : &costs);
-    pccl_master_conclude_round(m, PCCL_ROUND_OPTIMIZE, PCCL_ROUND_DONE);
-    for (uint32_t i = 0; i < m->group_count; i++)
-        pccl_master_publish_topology(m, m->groups[i]);
-    pccl_master_mark(m, PCCL_STAGE_SEARCHES);
-    pccl_master_mark(m, PCCL_STAGE_WARM_UP);
 }
 
-void pccl_master_optimize(struct pccl_master *m)
+bool pccl_master_optimize(struct pccl_master *m)
 {
     PCCL_ASSERT(!m->recovering && m->departing_count == 0);
     if (!m->optimizing) {
@@ -406,8 +395,10 @@ void pccl_master_optimize(struct pccl_master *m)
     }
     for (uint32_t i = 0; i < m->group_count; i++)
         advance(m, m->groups[i]);
-    if (m->departing_count == 0 && is_over(m))
-        conclude(m);
+    if (m->departing_count > 0 || !is_over(m))
+        return false;
+    end(m);
+    return true;
 }
 
 void pccl_master_expire_tests(struct pccl_master *m)

@@ -94,8 +94,8 @@ void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_peer_group *
 
 /* ---- topology.c: optimizations and searches ---- */
 
-/* Begins an optimization that all have voted for, or continues it. */
-void pccl_master_optimize(struct pccl_master *m);
+/* Begins an optimization that all have voted for, or continues it. Returns true if it has ended for all groups. */
+PCCL_MUST_CHECK bool pccl_master_optimize(struct pccl_master *m);
 /* A search has ended (SOLVED). */
 void pccl_master_solved(struct pccl_master *m, const struct pccl_master_event *event);
 /* Stage: ends overdue tests. Rounds wait for the other tests, and for the links of better rings. */
