@@ -91,33 +91,6 @@ void pccl_master_expire_strangers(struct pccl_master *m)
 
 /* ---- removed peers ---- */
 
-void pccl_master_note_gone(struct pccl_master *m, const struct pccl_remote *remote)
-{
-    PCCL_ASSERT(remote->departing);
-    if (remote->why == PCCL_REFUSAL_LEFT)
-        return;
-    uint32_t place = (uint32_t)(m->gone_count % PCCL_GONE_MAX);
-    struct pccl_gone *gone = pccl_grow(&m->memory, m->gone, &m->gone_capacity, place + 1, sizeof *gone);
-    if (gone == NULL)
-        return; /* then it will be told that it was removed, but not why */
-    m->gone = gone;
-    gone[place] =
-        (struct pccl_gone){.id = remote->id, .token = remote->token, .at_us = m->now_us, .reason = remote->reason};
-    pccl_names_copy(&m->names, &remote->id, gone[place].name);
-    m->gone_count++;
-}
-
-/* NULL: the id is not known as removed, or the token is not that of the removed peer. */
-static const struct pccl_text *why_gone(const struct pccl_master *m, const struct pccl_msg_hello *hello)
-{
-    for (uint32_t i = 0; i < PCCL_GONE_MAX && i < m->gone_count; i++) {
-        const struct pccl_gone *gone = &m->gone[i];
-        if (pccl_id_equal(&gone->id, &hello->peer) && pccl_id_equal_secret(&gone->token, &hello->token))
-            return &gone->reason;
-    }
-    return NULL;
-}
-
 /* otherwise: what to say if the reason is not known. */
 static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_text *why,
                            const char *otherwise)
@@ -212,7 +185,7 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
  */
 static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)
 {
-    const struct pccl_text *gone = why_gone(m, hello);
+    const struct pccl_text *gone = pccl_master_why_gone(m, hello);
     if (gone != NULL) {
         turn_away_gone(m, stranger, gone, "");
         return;
@@ -283,7 +256,7 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
     struct pccl_id lineage = pccl_secret_digest(&hello->run_key);
     bool same = m->founded && pccl_id_equal(&lineage, &m->lineage);
     if ((same && (!m->recovering || pccl_master_recovery_is_hopeless(m))) || pccl_master_run_is_over(m, &lineage)) {
-        turn_away_gone(m, stranger, why_gone(m, hello),
+        turn_away_gone(m, stranger, pccl_master_why_gone(m, hello),
                        "this peer did not come back in time and was removed from the run");
         return;
     }
@@ -327,7 +300,7 @@ void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *
     else if (known != NULL)
         come_back(m, stranger, known, hello);
     else if (hello->boot == m->config.boot)
-        turn_away_gone(m, stranger, why_gone(m, hello), "this peer was removed from the run");
+        turn_away_gone(m, stranger, pccl_master_why_gone(m, hello), "this peer was removed from the run");
     else if (pccl_id_is_zero(&hello->run_key))
         newcomer(m, stranger, hello);
     else

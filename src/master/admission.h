@@ -22,7 +22,5 @@ void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal
 void pccl_master_drop_stranger(struct pccl_master *m, struct pccl_stranger *stranger);
 /* Stage: refuses strangers that have not said hello in time. */
 void pccl_master_expire_strangers(struct pccl_master *m);
-/* This peer is removed: keeps the reason in case it comes back. */
-void pccl_master_note_gone(struct pccl_master *m, const struct pccl_remote *remote);
 
 #endif

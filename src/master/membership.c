@@ -3,7 +3,6 @@
  * of newcomers only the first.
  */
 #include "core/ticket.h"
-#include "master/admission.h"
 #include "master/diagnosis.h"
 #include "master/edges.h"
 #include "master/links.h"

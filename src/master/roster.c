@@ -1,6 +1,6 @@
 /*
- * Peers and groups by their names, where a peer can be reached, and that one is to depart. It does not know what
- * follows from a departure, or how a group is made of its members.
+ * Peers and groups by their names, where a peer can be reached, that one is to depart, and why others have gone. It
+ * does not know what follows from a departure, or how a group is made of its members.
  */
 #include "core/ticket.h"
 #include "master/output.h"
@@ -127,6 +127,34 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
                                                                                            : PCCL_LOG_CAUSE_NEWCOMER},
                     "peer %s departs: %s", pccl_id_str(&remote->id), remote->reason.bytes);
     pccl_master_arm(m, m->now_us);
+}
+
+/* ---- removed peers ---- */
+
+void pccl_master_note_gone(struct pccl_master *m, const struct pccl_remote *remote)
+{
+    PCCL_ASSERT(remote->departing);
+    if (remote->why == PCCL_REFUSAL_LEFT)
+        return;
+    uint32_t place = (uint32_t)(m->gone_count % PCCL_GONE_MAX);
+    struct pccl_gone *gone = pccl_grow(&m->memory, m->gone, &m->gone_capacity, place + 1, sizeof *gone);
+    if (gone == NULL)
+        return; /* then it will be told that it was removed, but not why */
+    m->gone = gone;
+    gone[place] =
+        (struct pccl_gone){.id = remote->id, .token = remote->token, .at_us = m->now_us, .reason = remote->reason};
+    pccl_names_copy(&m->names, &remote->id, gone[place].name);
+    m->gone_count++;
+}
+
+const struct pccl_text *pccl_master_why_gone(const struct pccl_master *m, const struct pccl_msg_hello *hello)
+{
+    for (uint32_t i = 0; i < PCCL_GONE_MAX && i < m->gone_count; i++) {
+        const struct pccl_gone *gone = &m->gone[i];
+        if (pccl_id_equal(&gone->id, &hello->peer) && pccl_id_equal_secret(&gone->token, &hello->token))
+            return &gone->reason;
+    }
+    return NULL;
 }
 
 /* ---- groups ---- */
