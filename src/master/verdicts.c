@@ -78,66 +78,6 @@ void pccl_witness_take(struct pccl_witness *witness, uint64_t now_us, const stru
 
 /* ---- suspicions ---- */
 
-static bool is_hang(enum pccl_verdict_class class)
-{
-    return class == PCCL_VERDICT_NOT_ENTERED || class == PCCL_VERDICT_HANG;
-}
-
-static bool is_line(enum pccl_verdict_class class)
-{
-    return class == PCCL_VERDICT_SLOW_SENDER || class == PCCL_VERDICT_SLOW_RECEIVER;
-}
-
-/*
- * The same trouble. The two directions between two peers are hard to tell apart, and so is whether a peer sends or
- * receives slowly: as long as it is a suspicion only, it becomes what was seen last.
- */
-static bool is_same(const struct pccl_verdict_entry *entry, enum pccl_verdict_class class, const struct pccl_id *peer,
-                    const struct pccl_id *other)
-{
-    bool same = pccl_id_equal(&entry->peer, peer) && pccl_id_equal(&entry->other, other);
-    bool opposite =
-        class == PCCL_VERDICT_SLOW_LINK && pccl_id_equal(&entry->peer, other) && pccl_id_equal(&entry->other, peer);
-    bool alike = (is_line(class) && is_line(entry->class)) || (is_hang(class) && is_hang(entry->class));
-    return (entry->class == class && (same || opposite)) || (alike && same);
-}
-
-static struct pccl_verdict_entry *find(struct pccl_verdicts *verdicts, enum pccl_verdict_class class,
-                                       const struct pccl_id *peer, const struct pccl_id *other)
-{
-    for (uint32_t i = 0; i < verdicts->count; i++)
-        if (!verdicts->entries[i].over && is_same(&verdicts->entries[i], class, peer, other))
-            return &verdicts->entries[i];
-    return NULL;
-}
-
-struct pccl_verdict_entry *pccl_verdicts_suspect(struct pccl_judgment *j, enum pccl_verdict_class class,
-                                                 const struct pccl_id *peer, const struct pccl_id *other,
-                                                 const struct pccl_text *evidence)
-{
-    struct pccl_verdicts *verdicts = j->verdicts;
-    const struct pccl_id none = {{0}};
-    other = other != NULL ? other : &none;
-    struct pccl_verdict_entry *entry = find(verdicts, class, peer, other);
-    if (entry == NULL) {
-        if (verdicts->entries == NULL)
-            verdicts->entries = pccl_allocate(j->memory, PCCL_SUSPICIONS_MAX * sizeof *verdicts->entries);
-        if (verdicts->entries == NULL || verdicts->count == PCCL_SUSPICIONS_MAX)
-            return NULL;
-        entry = &verdicts->entries[verdicts->count++];
-        *entry = (struct pccl_verdict_entry){.since_us = j->now_us};
-    }
-    entry->enough = entry->seen && entry->enough;
-    entry->seen = true;
-    if (entry->holds)
-        return entry; /* it stays what was told */
-    entry->class = class;
-    entry->peer = *peer;
-    entry->other = *other;
-    entry->evidence = *evidence;
-    return entry;
-}
-
 static void drop(struct pccl_verdicts *verdicts, uint32_t at)
 {
     verdicts->count--;
@@ -172,7 +112,7 @@ static bool confirm(const struct pccl_judgment *j, struct pccl_verdict_entry *en
 {
     entry->misses = 0;
     entry->hits++;
-    if (entry->holds || entry->hits < (is_hang(entry->class) ? HITS_HANG : HITS_SLOW) ||
+    if (entry->holds || entry->hits < (pccl_verdicts_is_hang(entry->class) ? HITS_HANG : HITS_SLOW) ||
         holding(j->verdicts) >= PCCL_VERDICTS_MAX)
         return false;
     entry->holds = true;
@@ -193,7 +133,7 @@ static void note_enough(const struct pccl_judgment *j, struct pccl_verdict_entry
 /* true: it is to be dropped. */
 static bool doubt(const struct pccl_judgment *j, struct pccl_verdict_entry *entry)
 {
-    bool hang = is_hang(entry->class);
+    bool hang = pccl_verdicts_is_hang(entry->class);
     entry->hits = 0;
     if (!hang && !has_news(j, &entry->peer))
         return !entry->holds;

@@ -25,10 +25,12 @@ static inline const struct pccl_witness_window *pccl_witness_latest(const struct
     return &witness->windows[(witness->count - 1) % PCCL_WITNESS_WINDOWS];
 }
 
-/* The n-th smallest, from 0 on; reorders the values. */
-uint64_t pccl_verdicts_nth(uint64_t *values, uint32_t count, uint32_t n);
+static inline bool pccl_verdicts_is_hang(enum pccl_verdict_class class)
+{
+    return class == PCCL_VERDICT_NOT_ENTERED || class == PCCL_VERDICT_HANG;
+}
 
-/* other: of a link; NULL: none. Returns the suspicion, or verdict; NULL: there is no room. */
+/* verdicts_suspect.c. other: of a link; NULL: none. Returns the suspicion, or verdict; NULL: there is no room. */
 struct pccl_verdict_entry *pccl_verdicts_suspect(struct pccl_judgment *j, enum pccl_verdict_class class,
                                                  const struct pccl_id *peer, const struct pccl_id *other,
                                                  const struct pccl_text *evidence);

@@ -25,7 +25,7 @@ enum {
 };
 _Static_assert((int)PCCL_SIGHT_LINKS_MAX <= 16, "the links of a report share one vote");
 
-uint64_t pccl_verdicts_nth(uint64_t *values, uint32_t count, uint32_t n)
+static uint64_t nth(uint64_t *values, uint32_t count, uint32_t n)
 {
     uint32_t low = 0, high = count - 1;
     while (low < high) {
@@ -125,7 +125,7 @@ static void suspect_stalled(struct pccl_judgment *j, const struct pace *paces, u
 {
     for (uint32_t i = 0; i < count; i++)
         values[i] = paces[i].stalled;
-    uint64_t usual = count > 1 ? pccl_verdicts_nth(values, count, (count - 1) / 2) : 0;
+    uint64_t usual = count > 1 ? nth(values, count, (count - 1) / 2) : 0;
     for (uint32_t i = 0; i < count; i++) {
         struct pccl_text evidence;
         if (count < 2 || !is_stalled(&paces[i], usual))
@@ -148,7 +148,7 @@ static uint64_t spread_of_others(const struct pace *paces, uint32_t count, const
     for (uint32_t i = 0; i < count; i++)
         if (&paces[i] != but && paces[i].operations > 0)
             values[others++] = distance(paces[i].mean_us, usual_us);
-    return pccl_verdicts_nth(values, others, others / 2);
+    return nth(values, others, others / 2);
 }
 
 /* Counts the members that are in operations for the usual time or longer. */
@@ -174,7 +174,7 @@ static void suspect_late(struct pccl_judgment *j, const struct pace *paces, uint
         return;
     error /= known;
     /* The median of the others, for one that is below it. */
-    uint64_t usual_us = pccl_verdicts_nth(values, known, known / 2);
+    uint64_t usual_us = nth(values, known, known / 2);
     bool enough = are_most(j, count_usual(paces, count, usual_us));
     for (uint32_t i = 0; i < count; i++) {
         const struct pace *pace = &paces[i];
@@ -265,7 +265,7 @@ static uint64_t usual_time_us(const struct pccl_judgment *j, uint64_t *values)
         if (witness != NULL && witness->link_count > 0)
             values[count++] = witness->time_us;
     }
-    return count > 0 ? pccl_verdicts_nth(values, count, count / 2) : 0;
+    return count > 0 ? nth(values, count, count / 2) : 0;
 }
 
 static void take_cells(const struct pccl_judgment *j, struct matrix *matrix, uint64_t usual_us)
@@ -328,7 +328,7 @@ static void find_usual(struct matrix *matrix, uint64_t *values)
             values[k] = matrix->cells[i + k].pace;
             matrix->cells[i + k].votes = VOTE / row->known;
         }
-        row->pace = pccl_verdicts_nth(values, row->known, (row->known - 1) / 2);
+        row->pace = nth(values, row->known, (row->known - 1) / 2);
     }
     matrix->usual_pace = middle(matrix, pace_of, false);
     matrix->usual_loss = middle(matrix, loss_of, false);
