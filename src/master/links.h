@@ -18,6 +18,9 @@ void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_gr
 void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
 /* One subgroup more, or less, relies on this link: it is asked for, or wanted no more. */
 void pccl_master_count_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, bool more);
+
+/* ---- costs.c: what their links are worth to a view ---- */
+
 /* For a new view: what the master knows of its links at this moment. */
 void pccl_master_decide_cost(const struct pccl_master *m, struct pccl_peer_group *group);
 /*
