@@ -8,137 +8,9 @@
 #include "master/lacks.h"
 #include "master/links.h"
 #include "master/output.h"
-#include "master/rings.h"
 #include "master/roster.h"
 #include "master/subgroups.h"
 #include "master/views.h"
-#include "topology/ring.h"
-
-/* ---- rings ---- */
-
-/* Pairs of members that should not be neighbors, by their positions: a symmetric matrix of bits. */
-struct pairs {
-    uint32_t count, row_words; /* members; 64-bit words of a row */
-    uint64_t *rows;
-};
-
-static bool get_pair(const struct pairs *pairs, uint32_t a, uint32_t b)
-{
-    return (pairs->rows[(size_t)a * pairs->row_words + b / 64] >> b % 64 & 1) != 0;
-}
-
-static bool bad_pair(void *context, uint32_t a, uint32_t b) { return get_pair(context, a, b); }
-
-static void set_pair(struct pairs *pairs, uint32_t a, uint32_t b)
-{
-    PCCL_ASSERT(a < pairs->count && b < pairs->count);
-    pairs->rows[(size_t)a * pairs->row_words + b / 64] |= UINT64_C(1) << b % 64;
-    pairs->rows[(size_t)b * pairs->row_words + a / 64] |= UINT64_C(1) << a % 64;
-}
-
-static size_t pairs_bytes(const struct pairs *pairs) { return (size_t)pairs->count * pairs->row_words * 8; }
-
-/* The bad edges of a group, and if `failing` also those that are reported to fail right now. false: no memory. */
-static bool collect_pairs(struct pccl_master *m, const struct pccl_peer_group *group, bool failing, struct pairs *pairs)
-{
-    pairs->count = group->ring_count;
-    pairs->row_words = (group->ring_count + 63) / 64;
-    pairs->rows = pccl_allocate(&m->memory, pairs_bytes(pairs));
-    for (uint32_t i = 0; pairs->rows != NULL && i < m->edge_count; i++) {
-        const struct pccl_edge *edge = &m->edges[i];
-        bool fails = failing && pccl_master_is_failed_dialing(edge->incoming, edge->how) &&
-                     m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000);
-        if (!fails && m->now_us >= edge->bad_until_us)
-            continue;
-        const struct pccl_remote *a = pccl_master_find(m, &edge->from), *b = pccl_master_find(m, &edge->to);
-        if (a != NULL && b != NULL && a != b && a->group == group && b->group == group)
-            set_pair(pairs, a->position, b->position);
-    }
-    return pairs->rows != NULL;
-}
-
-static void drop_pairs(struct pccl_master *m, struct pairs *pairs)
-{
-    pccl_release(&m->memory, pairs->rows, pairs_bytes(pairs));
-}
-
-/* Gives the group a ring without these pairs. false: there is none (or no memory to look for it); the ring is as it
- * was. */
-static bool reorder(struct pccl_master *m, struct pccl_peer_group *group, struct pairs *pairs)
-{
-    uint32_t count = group->ring_count;
-    uint32_t *order = pccl_allocate(&m->memory, 2 * count * sizeof *order);
-    bool found = false;
-    if (order != NULL) {
-        for (uint32_t i = 0; i < count; i++)
-            order[i] = i;
-        found =
-            pccl_ring_avoiding(order, count, bad_pair, pairs, order + count) && pccl_master_reorder(m, group, order);
-    }
-    pccl_release(&m->memory, order, 2 * count * sizeof *order);
-    return found;
-}
-
-/*
- * A ring without what fails right now; else without what is known as bad, since what fails now may be mended soon.
- * false: there is none.
- */
-static bool find_better_ring(struct pccl_master *m, struct pccl_peer_group *group)
-{
-    bool found = false;
-    for (int attempt = 0; group->ring_count > 3 && attempt < 2 && !found; attempt++) {
-        struct pairs pairs;
-        if (!collect_pairs(m, group, attempt == 0, &pairs))
-            return false;
-        found = reorder(m, group, &pairs);
-        drop_pairs(m, &pairs);
-    }
-    return found;
-}
-
-static void log_avoided(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
-                        struct pccl_text *why)
-{
-    pccl_text_format(why, "the link from peer %s to peer %s failed and is avoided", pccl_id_str(&from->id),
-                     pccl_id_str(&to->id));
-    pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why->bytes}, "%s",
-                    why->bytes);
-}
-
-void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_peer_group *group)
-{
-    struct pairs pairs;
-    const struct pccl_remote *from = NULL, *to = NULL;
-    if (group->ring_count < 4 || m->edge_count == 0 || !collect_pairs(m, group, true, &pairs))
-        return;
-    for (uint32_t i = 0; i < group->ring_count && from == NULL; i++) {
-        uint32_t next = (i + 1) % group->ring_count;
-        if (!get_pair(&pairs, i, next) || pccl_master_holds_link(group->ring[i], group->ring[next]))
-            continue;
-        from = group->ring[i];
-        to = group->ring[next];
-    }
-    drop_pairs(m, &pairs);
-    struct pccl_text why;
-    if (from != NULL && find_better_ring(m, group)) /* if there is none, dialing decides who goes */
-        log_avoided(m, from, to, &why);
-}
-
-bool pccl_master_exclude_bad_links(struct pccl_master *m, const struct pccl_peer_group *group, uint64_t *rates)
-{
-    struct pairs pairs;
-    uint32_t count = group->ring_count;
-    if (m->edge_count == 0)
-        return true;
-    if (!collect_pairs(m, group, true, &pairs))
-        return false;
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t k = 0; k < count; k++)
-            if (get_pair(&pairs, i, k) && !pccl_master_holds_link(group->ring[i], group->ring[k]))
-                rates[(size_t)group->ring[i]->number * count + group->ring[k]->number] = PCCL_RATE_NONE;
-    drop_pairs(m, &pairs);
-    return true;
-}
 
 /* ---- edges that were not mended ---- */
 
@@ -192,12 +64,10 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
 {
     PCCL_ASSERT(from->group != NULL && from->group == to->group);
     edge->bad_until_us = m->now_us + m->config.bad_edge_ms * UINT64_C(1000);
-    struct pccl_peer_group *group = from->group;
-    if (find_better_ring(m, group)) {
-        struct pccl_text why;
-        log_avoided(m, from, to, &why);
+    struct pccl_text why;
+    if (pccl_master_avoid_link(m, from, to, &why)) {
         pccl_master_end_linked_subgroups(m, from, to);
-        group->changed = true;
+        from->group->changed = true;
         pccl_master_next_epoch(m, NULL, 0, NULL, 0, &why);
         return;
     }
@@ -207,21 +77,13 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
         edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         return;
     }
-    uint32_t bad_from = 0, bad_to = 0;
-    struct pairs pairs;
-    if (collect_pairs(m, group, true, &pairs)) {
-        for (uint32_t i = 0; i < group->ring_count; i++) {
-            bad_from += get_pair(&pairs, from->position, i);
-            bad_to += get_pair(&pairs, to->position, i);
-        }
-        drop_pairs(m, &pairs);
-    }
+    uint32_t bad_from, bad_to;
+    pccl_master_count_bad_links(m, from, to, &bad_from, &bad_to);
     /* The shortage of the dialer explains nothing: one that cannot dial is not confirmed. */
     bool from_goes =
         !confirmed ||
         (!lacks(m, edge, to) && (bad_from > bad_to || (bad_from == bad_to && heard && from->arrival > to->arrival)));
     struct pccl_remote *goes = from_goes ? from : to, *stays = from_goes ? to : from;
-    struct pccl_text why;
     pccl_text_format(&why, "its link to peer %s failed, and there is no ring without that link",
                      pccl_id_str(&stays->id));
     const struct pccl_remote *short_end = lacks(m, edge, goes) ? goes : lacks(m, edge, stays) ? stays : NULL;

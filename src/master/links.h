@@ -47,14 +47,23 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
 /* Its control connection is lost: dials its port once more, if that is due. */
 void pccl_master_probe_if_due(struct pccl_master *m, struct pccl_remote *remote);
 
+/* ---- bad_links.c: rings without them ---- */
+
+/* This link has failed: gives the group a ring without it, which `why` says. false: there is none. */
+PCCL_MUST_CHECK bool pccl_master_avoid_link(struct pccl_master *m, const struct pccl_remote *from,
+                                            const struct pccl_remote *to, struct pccl_text *why);
+/* A ring without the edges that fail now, if there is one. */
+void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_peer_group *group);
+/* Of rates between members by their numbers: what is known as bad, and does not stand, has none. false: no memory. */
+PCCL_MUST_CHECK bool pccl_master_exclude_bad_links(struct pccl_master *m, const struct pccl_peer_group *group,
+                                                   uint64_t *rates);
+/* Counts the bad links of two members of one group. Without memory there are none. */
+void pccl_master_count_bad_links(struct pccl_master *m, const struct pccl_remote *one, const struct pccl_remote *other,
+                                 uint32_t *of_one, uint32_t *of_other);
+
 /* ---- failed_links.c: edges that fail between the living ---- */
 
 /* Stage: those that were not mended in time: another ring, or one of the two ends goes (PROTOCOL 9.4). */
 void pccl_master_decide_failed_links(struct pccl_master *m);
-/* Of rates between members by their numbers: what is known as bad, and does not stand, has none. false: no memory. */
-PCCL_MUST_CHECK bool pccl_master_exclude_bad_links(struct pccl_master *m, const struct pccl_peer_group *group,
-                                                   uint64_t *rates);
-/* A ring without the edges that fail now, if there is one. */
-void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_peer_group *group);
 
 #endif

@@ -1,0 +1,156 @@
+/* Rings without the links that are known as bad. It does not decide when a link has failed (failed_links.c). */
+#include "master/edges.h"
+#include "master/eligibility.h"
+#include "master/links.h"
+#include "master/output.h"
+#include "master/rings.h"
+#include "master/roster.h"
+#include "topology/ring.h"
+
+/* Pairs of members that should not be neighbors, by their positions: a symmetric matrix of bits. */
+struct pairs {
+    uint32_t count, row_words; /* members; 64-bit words of a row */
+    uint64_t *rows;
+};
+
+static bool get_pair(const struct pairs *pairs, uint32_t a, uint32_t b)
+{
+    return (pairs->rows[(size_t)a * pairs->row_words + b / 64] >> b % 64 & 1) != 0;
+}
+
+static bool bad_pair(void *context, uint32_t a, uint32_t b) { return get_pair(context, a, b); }
+
+static void set_pair(struct pairs *pairs, uint32_t a, uint32_t b)
+{
+    PCCL_ASSERT(a < pairs->count && b < pairs->count);
+    pairs->rows[(size_t)a * pairs->row_words + b / 64] |= UINT64_C(1) << b % 64;
+    pairs->rows[(size_t)b * pairs->row_words + a / 64] |= UINT64_C(1) << a % 64;
+}
+
+static size_t pairs_bytes(const struct pairs *pairs) { return (size_t)pairs->count * pairs->row_words * 8; }
+
+/* The bad edges of a group, and if `failing` also those that are reported to fail right now. false: no memory. */
+static bool collect_pairs(struct pccl_master *m, const struct pccl_peer_group *group, bool failing, struct pairs *pairs)
+{
+    pairs->count = group->ring_count;
+    pairs->row_words = (group->ring_count + 63) / 64;
+    pairs->rows = pccl_allocate(&m->memory, pairs_bytes(pairs));
+    for (uint32_t i = 0; pairs->rows != NULL && i < m->edge_count; i++) {
+        const struct pccl_edge *edge = &m->edges[i];
+        bool fails = failing && pccl_master_is_failed_dialing(edge->incoming, edge->how) &&
+                     m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000);
+        if (!fails && m->now_us >= edge->bad_until_us)
+            continue;
+        const struct pccl_remote *a = pccl_master_find(m, &edge->from), *b = pccl_master_find(m, &edge->to);
+        if (a != NULL && b != NULL && a != b && a->group == group && b->group == group)
+            set_pair(pairs, a->position, b->position);
+    }
+    return pairs->rows != NULL;
+}
+
+static void drop_pairs(struct pccl_master *m, struct pairs *pairs)
+{
+    pccl_release(&m->memory, pairs->rows, pairs_bytes(pairs));
+}
+
+/* Gives the group a ring without these pairs. false: there is none (or no memory to look for it); the ring is as it
+ * was. */
+static bool reorder(struct pccl_master *m, struct pccl_peer_group *group, struct pairs *pairs)
+{
+    uint32_t count = group->ring_count;
+    uint32_t *order = pccl_allocate(&m->memory, 2 * count * sizeof *order);
+    bool found = false;
+    if (order != NULL) {
+        for (uint32_t i = 0; i < count; i++)
+            order[i] = i;
+        found =
+            pccl_ring_avoiding(order, count, bad_pair, pairs, order + count) && pccl_master_reorder(m, group, order);
+    }
+    pccl_release(&m->memory, order, 2 * count * sizeof *order);
+    return found;
+}
+
+/*
+ * A ring without what fails right now; else without what is known as bad, since what fails now may be mended soon.
+ * false: there is none.
+ */
+static bool find_better_ring(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    bool found = false;
+    for (int attempt = 0; group->ring_count > 3 && attempt < 2 && !found; attempt++) {
+        struct pairs pairs;
+        if (!collect_pairs(m, group, attempt == 0, &pairs))
+            return false;
+        found = reorder(m, group, &pairs);
+        drop_pairs(m, &pairs);
+    }
+    return found;
+}
+
+static void log_avoided(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
+                        struct pccl_text *why)
+{
+    pccl_text_format(why, "the link from peer %s to peer %s failed and is avoided", pccl_id_str(&from->id),
+                     pccl_id_str(&to->id));
+    pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why->bytes}, "%s",
+                    why->bytes);
+}
+
+bool pccl_master_avoid_link(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
+                            struct pccl_text *why)
+{
+    if (!find_better_ring(m, from->group))
+        return false;
+    log_avoided(m, from, to, why);
+    return true;
+}
+
+void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    struct pairs pairs;
+    const struct pccl_remote *from = NULL, *to = NULL;
+    if (group->ring_count < 4 || m->edge_count == 0 || !collect_pairs(m, group, true, &pairs))
+        return;
+    for (uint32_t i = 0; i < group->ring_count && from == NULL; i++) {
+        uint32_t next = (i + 1) % group->ring_count;
+        if (!get_pair(&pairs, i, next) || pccl_master_holds_link(group->ring[i], group->ring[next]))
+            continue;
+        from = group->ring[i];
+        to = group->ring[next];
+    }
+    drop_pairs(m, &pairs);
+    struct pccl_text why;
+    if (from != NULL && find_better_ring(m, group)) /* if there is none, dialing decides who goes */
+        log_avoided(m, from, to, &why);
+}
+
+void pccl_master_count_bad_links(struct pccl_master *m, const struct pccl_remote *one, const struct pccl_remote *other,
+                                 uint32_t *of_one, uint32_t *of_other)
+{
+    const struct pccl_peer_group *group = one->group;
+    struct pairs pairs;
+    *of_one = *of_other = 0;
+    if (!collect_pairs(m, group, true, &pairs))
+        return;
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        *of_one += get_pair(&pairs, one->position, i);
+        *of_other += get_pair(&pairs, other->position, i);
+    }
+    drop_pairs(m, &pairs);
+}
+
+bool pccl_master_exclude_bad_links(struct pccl_master *m, const struct pccl_peer_group *group, uint64_t *rates)
+{
+    struct pairs pairs;
+    uint32_t count = group->ring_count;
+    if (m->edge_count == 0)
+        return true;
+    if (!collect_pairs(m, group, true, &pairs))
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < count; k++)
+            if (get_pair(&pairs, i, k) && !pccl_master_holds_link(group->ring[i], group->ring[k]))
+                rates[(size_t)group->ring[i]->number * count + group->ring[k]->number] = PCCL_RATE_NONE;
+    drop_pairs(m, &pairs);
+    return true;
+}
