@@ -44,13 +44,6 @@ static void release_hold(struct pccl_peer_group *group, struct pccl_operation *o
     op->held_until_us = 0;
 }
 
-void pccl_master_count_seats(struct pccl_remote *remote, uint32_t count, bool come)
-{
-    PCCL_ASSERT(come || (remote->founded_count > 0 && remote->seat_count >= count));
-    remote->founded_count = come ? remote->founded_count + 1 : remote->founded_count - 1;
-    remote->seat_count = come ? remote->seat_count + count : remote->seat_count - count;
-}
-
 /* A founding that is not to be. */
 static void give_up_founding(struct pccl_master *m, struct pccl_operation *op)
 {

@@ -34,8 +34,6 @@ void pccl_master_link_mended(struct pccl_master *m, const struct pccl_remote *fr
  * that has ended; or it breaks the rules, and the member is removed.
  */
 bool pccl_master_concerns(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance);
-/* A subgroup of so many that the member is in, or has said `done` to found, has come or gone. */
-void pccl_master_count_seats(struct pccl_remote *remote, uint32_t count, bool come);
 
 /* ---- views, eras, time ---- */
 

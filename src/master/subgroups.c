@@ -1,9 +1,11 @@
+/*
+ * Who is in subgroups, how they are founded, and the links that they rely on. It does not know why they end
+ * (subgroup_ends.c).
+ */
 #include "master/subgroups.h"
 
 #include "master/eligibility.h"
-#include "master/hubs.h"
 #include "master/links.h"
-#include "master/operations.h"
 #include "master/output.h"
 #include "master/roster.h"
 #include "wire/cost.h"
@@ -54,6 +56,13 @@ struct pccl_subgroup *pccl_master_allocate_subgroup(struct pccl_master *m, uint6
         return subgroup;
     pccl_master_free_subgroup(m, subgroup);
     return NULL;
+}
+
+void pccl_master_count_seats(struct pccl_remote *remote, uint32_t count, bool come)
+{
+    PCCL_ASSERT(come || (remote->founded_count > 0 && remote->seat_count >= count));
+    remote->founded_count = come ? remote->founded_count + 1 : remote->founded_count - 1;
+    remote->seat_count = come ? remote->seat_count + count : remote->seat_count - count;
 }
 
 static void enter(struct pccl_peer_group *group, struct pccl_subgroup *subgroup)
@@ -114,8 +123,7 @@ static uint32_t next_wanted(const struct pccl_subgroup *subgroup, uint32_t from,
     return subgroup->count;
 }
 
-/* Adds the subgroup's links to the counts, or removes them. Does nothing if that is already so. */
-static void count_links(struct pccl_master *m, struct pccl_subgroup *subgroup, bool more)
+void pccl_master_count_subgroup_links(struct pccl_master *m, struct pccl_subgroup *subgroup, bool more)
 {
     if (subgroup->holds_links == more)
         return;
@@ -125,18 +133,6 @@ static void count_links(struct pccl_master *m, struct pccl_subgroup *subgroup, b
              to = next_wanted(subgroup, from, to + 1))
             pccl_master_count_link(m, subgroup->members[subgroup->ring[from]], subgroup->members[subgroup->ring[to]],
                                    more);
-}
-
-static bool relies_on(const struct pccl_subgroup *subgroup, const struct pccl_remote *from,
-                      const struct pccl_remote *to)
-{
-    uint32_t one = pccl_master_seat_in(subgroup, from), other = pccl_master_seat_in(subgroup, to);
-    if (one == subgroup->count || other == subgroup->count || one == other)
-        return false;
-    for (uint32_t place = 0; place < subgroup->count; place++)
-        if (subgroup->ring[place] == one && subgroup->ring[(place + 1) % subgroup->count] == other)
-            return true;
-    return subgroup->cost.mesh != 0;
 }
 
 /* ---- founding ---- */
@@ -188,55 +184,16 @@ bool pccl_master_found(struct pccl_master *m, struct pccl_peer_group *group, str
         subgroup->knows[i] = true;
     enter(group, subgroup);
     subgroup->living = true;
-    count_links(m, subgroup, true);
+    pccl_master_count_subgroup_links(m, subgroup, true);
     return true;
 }
 
 /* ---- the end ---- */
 
-static void forget(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_subgroup *subgroup)
+void pccl_master_forget_subgroup(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_subgroup *subgroup)
 {
     pccl_table_remove(&group->subgroups, &subgroup->by_name);
     pccl_master_free_subgroup(m, subgroup);
-}
-
-/* Once, for all who know of it; each session has the outcomes that were decided before. */
-static void end(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_subgroup *subgroup,
-                const struct pccl_text *reason)
-{
-    struct pccl_log_fields fields = {.reason = reason->bytes};
-    pccl_master_log(m, PCCL_LOG_INFO, &fields, "a subgroup of %u in group %u ended: %s", subgroup->world, group->number,
-                    reason->bytes);
-    pccl_master_drop_operations_of(m, group, subgroup);
-    struct pccl_msg msg = {.type = PCCL_MSG_subgroup_ended,
-                           .as.subgroup_ended = {.subgroup = subgroup->name, .reason = pccl_bytes_of_text(reason)}};
-    for (uint32_t i = 0; i < subgroup->count; i++) {
-        struct pccl_remote *remote = subgroup->members[i];
-        if (remote->where.instance.subgroup == subgroup->name)
-            remote->where.call = PCCL_CALL_NONE;
-        if (subgroup->living)
-            pccl_master_count_seats(remote, subgroup->world, false);
-        if (subgroup->knows[i])
-            pccl_master_send(m, remote, &msg, 0);
-    }
-    count_links(m, subgroup, false);
-    pccl_master_request_better_links(m, group); /* some may have been counted on */
-    pccl_master_request_hub_links(m, group);
-    forget(m, group, subgroup);
-}
-
-void pccl_master_subgroup_closed(struct pccl_master *m, struct pccl_remote *from, uint64_t name)
-{
-    struct pccl_subgroup *subgroup = pccl_master_find_subgroup(from->group, name);
-    if (subgroup == NULL)
-        return; /* it has ended, and the news is under way */
-    if (pccl_master_seat_in(subgroup, from) == subgroup->count) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it closed a subgroup that it is not in");
-        return;
-    }
-    struct pccl_text reason;
-    pccl_text_format(&reason, "peer %s closed the subgroup", pccl_id_str(&from->id));
-    end(m, from->group, subgroup, &reason);
 }
 
 const struct pccl_remote *pccl_master_departing_of(const struct pccl_subgroup *subgroup)
@@ -247,51 +204,10 @@ const struct pccl_remote *pccl_master_departing_of(const struct pccl_subgroup *s
     return NULL;
 }
 
-void pccl_master_end_departed_subgroups(struct pccl_master *m, struct pccl_peer_group *group)
-{
-    struct pccl_text reason;
-    for (struct pccl_table_node *node = pccl_table_first(&group->subgroups), *next; node != NULL; node = next) {
-        next = pccl_table_after(&group->subgroups, node);
-        struct pccl_subgroup *subgroup = PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name);
-        const struct pccl_remote *gone = pccl_master_departing_of(subgroup);
-        if (gone == NULL)
-            continue;
-        pccl_text_format(&reason, "a member of the subgroup is gone: peer %s: %s", pccl_id_str(&gone->id),
-                         gone->reason.bytes);
-        end(m, group, subgroup, &reason);
-    }
-    for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL; op = next) {
-        next = op == last ? NULL : op->newer;
-        const struct pccl_remote *gone = !op->decided && op->instance.subgroup == PCCL_FOUNDING && op->subgroup != NULL
-                                             ? pccl_master_departing_of(op->subgroup)
-                                             : NULL;
-        if (gone == NULL)
-            continue;
-        pccl_text_format(&reason, "no member (any more): peer %s: %s", pccl_id_str(&gone->id), gone->reason.bytes);
-        pccl_master_abort(m, group, op, PCCL_CLASS_MEMBERS_CHANGED, &reason);
-    }
-}
-
-void pccl_master_end_linked_subgroups(struct pccl_master *m, const struct pccl_remote *from,
-                                      const struct pccl_remote *to)
-{
-    struct pccl_peer_group *group = from->group;
-    struct pccl_text reason;
-    for (struct pccl_table_node *node = pccl_table_first(&group->subgroups), *next; node != NULL; node = next) {
-        next = pccl_table_after(&group->subgroups, node);
-        struct pccl_subgroup *subgroup = PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name);
-        if (!relies_on(subgroup, from, to))
-            continue;
-        pccl_text_format(&reason, "the link from peer %s to peer %s failed", pccl_id_str(&from->id),
-                         pccl_id_str(&to->id));
-        end(m, group, subgroup, &reason);
-    }
-}
-
 void pccl_master_drop_subgroups(struct pccl_master *m, struct pccl_peer_group *group)
 {
     for (struct pccl_table_node *node; (node = pccl_table_first(&group->subgroups)) != NULL;)
-        forget(m, group, PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name));
+        pccl_master_forget_subgroup(m, group, PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name));
 }
 
 /* ---- after a restart ---- */
@@ -336,37 +252,10 @@ void pccl_master_vouch(struct pccl_subgroup *subgroup, const struct pccl_remote 
         subgroup->knows[seat] = true;
 }
 
-static bool is_whole(const struct pccl_subgroup *subgroup)
-{
-    uint32_t knows = 0;
-    for (uint32_t i = 0; i < subgroup->count; i++)
-        knows += subgroup->knows[i] && !subgroup->members[i]->departing;
-    return knows == subgroup->world;
-}
-
-void pccl_master_judge_reported_subgroups(struct pccl_master *m, struct pccl_peer_group *group)
-{
-    struct pccl_text reason;
-    pccl_text_format(&reason, "not all members of the subgroup came back after the restart of the master");
-    for (struct pccl_table_node *node = pccl_table_first(&group->subgroups), *next; node != NULL; node = next) {
-        next = pccl_table_after(&group->subgroups, node);
-        struct pccl_subgroup *subgroup = PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name);
-        if (subgroup->living)
-            continue; /* founded just now */
-        if (!is_whole(subgroup)) {
-            end(m, group, subgroup, &reason);
-            continue;
-        }
-        subgroup->living = true;
-        for (uint32_t i = 0; i < subgroup->count; i++)
-            pccl_master_count_seats(subgroup->members[i], subgroup->world, true);
-    }
-}
-
 void pccl_master_request_subgroup_links(struct pccl_master *m, struct pccl_peer_group *group)
 {
     for (struct pccl_table_node *node = pccl_table_first(&group->subgroups); node != NULL;
          node = pccl_table_after(&group->subgroups, node))
-        count_links(m, PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name),
-                    true); /* except for a subgroup founded just now */
+        pccl_master_count_subgroup_links(m, PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name),
+                                         true); /* except for a subgroup founded just now */
 }

@@ -66,18 +66,23 @@ struct pccl_subgroup *pccl_master_allocate_subgroup(struct pccl_master *m, uint6
 /* Of a founding that is not to be; a pair without operations. */
 void pccl_master_free_subgroup(struct pccl_master *m, struct pccl_subgroup *subgroup);
 
+/* A subgroup of so many that the member is in, or has said `done` to found, has come or gone. */
+void pccl_master_count_seats(struct pccl_remote *remote, uint32_t count, bool come);
+
+/* ---- links ---- */
+
+/* Adds the subgroup's links to the counts of its members, or removes them. Does nothing if that is already so. */
+void pccl_master_count_subgroup_links(struct pccl_master *m, struct pccl_subgroup *subgroup, bool more);
+/* Links that the subgroups of the group rely on. */
+void pccl_master_request_subgroup_links(struct pccl_master *m, struct pccl_peer_group *group);
+
 /* ---- the end ---- */
 
-/* The member closes it (`subgroup_end`). */
-void pccl_master_subgroup_closed(struct pccl_master *m, struct pccl_remote *from, uint64_t name);
 /* A member of it that departs; NULL: none. */
 const struct pccl_remote *pccl_master_departing_of(const struct pccl_subgroup *subgroup);
-/* Before the view without the departing: ends those that they are in, and aborts such foundings. */
-void pccl_master_end_departed_subgroups(struct pccl_master *m, struct pccl_peer_group *group);
-/* A link is judged as failed: ends those that rely on it. */
-void pccl_master_end_linked_subgroups(struct pccl_master *m, const struct pccl_remote *from,
-                                      const struct pccl_remote *to);
-/* The run, or the machine, ends: forgets them, tells nobody. */
+/* Frees a subgroup that has been founded. Sends nothing. */
+void pccl_master_forget_subgroup(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_subgroup *subgroup);
+/* The run, or the machine, ends: the same for all of the group. */
 void pccl_master_drop_subgroups(struct pccl_master *m, struct pccl_peer_group *group);
 
 /* ---- for a restarted master ---- */
@@ -88,9 +93,17 @@ struct pccl_subgroup *pccl_master_reported_subgroup(struct pccl_master *m, struc
                                                     const struct pccl_bytes *founded);
 /* This member has it, or will have it when it is told how its founding ended. */
 void pccl_master_vouch(struct pccl_subgroup *subgroup, const struct pccl_remote *remote);
-/* After all outcomes were told: those that all members have go on, the others end. */
+
+/* ---- subgroup_ends.c: why they end ---- */
+
+/* The member closes it (`subgroup_end`). */
+void pccl_master_subgroup_closed(struct pccl_master *m, struct pccl_remote *from, uint64_t name);
+/* Before the view without the departing: ends those that they are in, and aborts such foundings. */
+void pccl_master_end_departed_subgroups(struct pccl_master *m, struct pccl_peer_group *group);
+/* A link is judged as failed: ends those that rely on it. */
+void pccl_master_end_linked_subgroups(struct pccl_master *m, const struct pccl_remote *from,
+                                      const struct pccl_remote *to);
+/* After a restart, when all outcomes were told: those that all members have go on, the others end. */
 void pccl_master_judge_reported_subgroups(struct pccl_master *m, struct pccl_peer_group *group);
-/* Links that the subgroups of the group rely on. */
-void pccl_master_request_subgroup_links(struct pccl_master *m, struct pccl_peer_group *group);
 
 #endif
