@@ -8,26 +8,12 @@
 
 #include "master/state.h"
 
-/* ---- messages from members ---- */
+/* ---- what members know and say ---- */
 
-/* The member has finished its part. The last part commits the operation. */
-void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_done *done);
-/*
- * The member cannot finish: aborts for all; if a link was lost, only after the view that removes
- * the cause.
- */
-void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_failed *failed);
-/* The member's caller asks for an abort: aborts for all, unless the operation was committed. */
-void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from,
-                                 const struct pccl_msg_abort_request *request);
-/* The member has taken a view, which aborted these operations there, and so aborts them for all. */
-void pccl_master_view_acked(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_view_ack *ack);
 /*
  * The member has acknowledged the message that its session marked with this decision of its group.
  */
 void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, uint64_t decision);
-/* A link between these peers stands again: aborts that were held for it are due. */
-void pccl_master_link_mended(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to);
 
 /*
  * false: nothing is to be done about this instance: it is of an older era, or of a subgroup or pair
@@ -59,8 +45,6 @@ void pccl_master_drop_operations_of(struct pccl_master *m, struct pccl_peer_grou
 void pccl_master_drop_departed_pairs(struct pccl_master *m, struct pccl_peer_group *group);
 /* The ring has changed: forgets outcomes that every present member has acknowledged. */
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_peer_group *group);
-/* Stage: decides held aborts that have waited long enough. */
-void pccl_master_release_held_aborts(struct pccl_master *m);
 
 /* ---- for a restarted master, which learns of operations from reports ---- */
 
@@ -95,6 +79,12 @@ void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, st
  */
 void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                        enum pccl_class class, const struct pccl_text *reason);
+/*
+ * The abort is certain, but it is held until then at the latest (held_aborts.c); UINT64_MAX: until the view is known.
+ * The first reason stays.
+ */
+void pccl_master_hold_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
+                            enum pccl_class class, const struct pccl_text *reason, uint64_t until_us);
 
 /* ---- tiny.c ---- */
 
@@ -111,5 +101,29 @@ PCCL_MUST_CHECK bool pccl_master_combine(struct pccl_master *m, struct pccl_peer
 PCCL_MUST_CHECK bool pccl_master_set_result(struct pccl_master *m, struct pccl_operation *op,
                                             const struct pccl_bytes *result);
 void pccl_master_free_result(struct pccl_master *m, struct pccl_operation *op);
+
+/* ---- held_aborts.c ---- */
+
+/* Stage: decides held aborts that have waited long enough. */
+void pccl_master_release_held_aborts(struct pccl_master *m);
+/* The same for one group: a member has acknowledged its view. */
+void pccl_master_release_held_of(struct pccl_master *m, struct pccl_peer_group *group);
+/* A link between these peers stands again: aborts that were held for it are due. */
+void pccl_master_link_mended(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to);
+
+/* ---- operation_messages.c: messages from members ---- */
+
+/* The member has finished its part. The last part commits the operation. */
+void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_done *done);
+/*
+ * The member cannot finish: aborts for all; if a link was lost, only after the view that removes
+ * the cause.
+ */
+void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_failed *failed);
+/* The member's caller asks for an abort: aborts for all, unless the operation was committed. */
+void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from,
+                                 const struct pccl_msg_abort_request *request);
+/* The member has taken a view, which aborted these operations there, and so aborts them for all. */
+void pccl_master_view_acked(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_view_ack *ack);
 
 #endif

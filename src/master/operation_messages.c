@@ -1,0 +1,224 @@
+/* What members say of operations (PROTOCOL 6): what of it counts, and what follows. */
+#include "master/operations.h"
+#include "master/output.h"
+#include "master/pairs.h"
+#include "master/roster.h"
+#include "master/subgroups.h"
+#include "master/where.h"
+#include "wire/describe.h"
+
+/* Of as many members as the view, the subgroup, the pair or the list has; a list has its sender. */
+static bool fits(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_done *done)
+{
+    const struct pccl_instance *instance = &done->instance;
+    uint32_t world = from->group->ring_count;
+    if (pccl_master_names_subgroup(instance))
+        world = pccl_master_find_subgroup(from->group, instance->subgroup)->world;
+    if (instance->pair != 0)
+        world = 2;
+    if (instance->subgroup == PCCL_FOUNDING)
+        world = (uint32_t)done->descriptor.count;
+    return pccl_master_contribution_fits(done, from, world, m->config.tiny_bytes_max);
+}
+
+/* Of a founding by peers of whom some are no members. It counts as one that its sender ends. */
+static void refuse_founding(struct pccl_master *m, struct pccl_remote *from, struct pccl_operation *op,
+                            const struct pccl_bytes *list)
+{
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
+    pccl_master_add_strangers(m, from->group, list, &reason);
+    if (!pccl_master_exceeds_lone_aborts(m, from, op))
+        pccl_master_abort(m, from->group, op, PCCL_CLASS_MEMBERS_CHANGED, &reason);
+}
+
+void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_done *done)
+{
+    if (!pccl_master_concerns(m, from, &done->instance))
+        return;
+    struct pccl_peer_group *group = from->group;
+    int order = pccl_is_of_whole_group(&done->instance) ? pccl_epoch_compare(&done->view, &group->view) : 0;
+    if (order < 0)
+        return; /* PROTOCOL 6.5: launched before the view; a `view_ack` ends it */
+    if (order > 0 || !fits(m, from, done)) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it reported an impossible operation");
+        return;
+    }
+    struct pccl_operation *op = pccl_master_operation(m, group, &done->instance, true);
+    if (op == NULL) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
+        return;
+    }
+    if (op->decided)
+        return;
+    if (op->subgroup != NULL && pccl_master_seat_in(op->subgroup, from) == op->subgroup->count) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it founds a subgroup by two lists of one digest");
+        return;
+    }
+    bool differs =
+        op->described && (!pccl_descriptor_equal(&op->descriptor, &done->descriptor) || op->tiny != (done->tiny != 0));
+    if (differs) {
+        struct pccl_text reason;
+        pccl_describe_difference(&reason, &(struct pccl_described){&op->described_by, &op->descriptor, op->tiny},
+                                 &(struct pccl_described){&from->id, &done->descriptor, done->tiny != 0});
+        pccl_master_abort(m, group, op, PCCL_CLASS_MISMATCH, &reason);
+        return;
+    }
+    pccl_master_take_part(m, op, from, done);
+    bool all = op->part_count > 0 && op->done_count == op->part_count;
+    if (op->subgroup != NULL && op->part_count > 0 && op->subgroup->count < op->subgroup->world)
+        refuse_founding(m, from, op, &done->payload);
+    else if (all)
+        pccl_master_commit(m, group, op);
+    else
+        pccl_master_offer(m, op);
+}
+
+/* The undecided operation that a failure or an abort is about; NULL: there is nothing to decide. */
+static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remote *from,
+                                        const struct pccl_instance *instance)
+{
+    if (!pccl_master_concerns(m, from, instance))
+        return NULL;
+    bool founds = instance->subgroup == PCCL_FOUNDING; /* then it has said `done`, and what the list is */
+    struct pccl_operation *op = pccl_master_operation(m, from->group, instance, !founds);
+    if (op == NULL && founds) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it ended a founding that it has no part in");
+        return NULL;
+    }
+    if (op == NULL) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
+        return NULL;
+    }
+    if (op->decided || !pccl_id_is_zero(&op->ended_by)) {
+        pccl_master_confirm_end(m, from, op);
+        return op->decided ? NULL : op;
+    }
+    return pccl_master_exceeds_lone_aborts(m, from, op) ? NULL : op;
+}
+
+/*
+ * Appends the reason of a failure and the peer that gave it; the reason of a mismatch names both
+ * peers itself.
+ */
+static void add_reported(struct pccl_text *reason, const struct pccl_remote *from, uint16_t class,
+                         struct pccl_bytes reported, const char *otherwise)
+{
+    if (class != PCCL_CLASS_MISMATCH || reported.length == 0)
+        pccl_text_append(reason, "peer %s: ", pccl_id_str(&from->id));
+    if (reported.length > 0)
+        pccl_text_add_bytes(reason, (const char *)reported.data, reported.length);
+    else
+        pccl_text_add(reason, otherwise);
+}
+
+/* PROTOCOL 6.3: it was said in a view that the group has only re-planned since, and is said again in the new one. */
+static bool is_said_again(const struct pccl_remote *from, const struct pccl_instance *instance,
+                          const struct pccl_epoch *view)
+{
+    const struct pccl_peer_group *group = from->group;
+    return pccl_is_of_whole_group(instance) && pccl_epoch_compare(view, &group->view) < 0 &&
+           pccl_epoch_compare(view, &group->firm) >= 0;
+}
+
+/*
+ * PROTOCOL 6.3. A failure caused by a link is held until the view that removes the cause, so that
+ * one death costs one failure. If no view comes within settle_ms, or the link stands again, the
+ * operation is aborted on its own.
+ */
+void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_failed *failed)
+{
+    if (is_said_again(from, &failed->instance, &failed->view))
+        return;
+    struct pccl_operation *op = undecided(m, from, &failed->instance);
+    if (op == NULL)
+        return;
+    bool outdated = pccl_view_is_past(&op->instance, &failed->view, &from->group->view);
+    enum pccl_class class = outdated ? PCCL_CLASS_PEER_LOST : (enum pccl_class)failed->class;
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
+    add_reported(&reason, from, failed->class, failed->reason, "it failed");
+    if (outdated || class != PCCL_CLASS_PEER_LOST) {
+        pccl_master_abort(m, from->group, op, class, &reason);
+    } else {
+        op->failed_by = from->id;
+        pccl_master_hold_abort(m, from->group, op, PCCL_CLASS_PEER_LOST, &reason,
+                               m->now_us + m->config.settle_ms * UINT64_C(1000));
+    }
+}
+
+/* Why its callers say so, if the peer gave no reason. */
+static const char *default_reason(enum pccl_class class, const struct pccl_instance *instance)
+{
+    if (class != PCCL_CLASS_DEADLINE)
+        return "its caller aborted the operation";
+    return instance->subgroup == PCCL_FOUNDING
+               ? "its deadline, the timeout of the founding or else op_timeout_ms, passed"
+               : "its deadline, op_timeout_ms, passed";
+}
+
+void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from,
+                                 const struct pccl_msg_abort_request *request)
+{
+    if (is_said_again(from, &request->instance, &request->view))
+        return;
+    struct pccl_operation *op = undecided(m, from, &request->instance);
+    if (op == NULL)
+        return;
+    bool outdated = pccl_view_is_past(&op->instance, &request->view, &from->group->view);
+    enum pccl_class class = outdated ? PCCL_CLASS_PEER_LOST : (enum pccl_class)request->class;
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
+    add_reported(&reason, from, request->class, request->reason, default_reason(class, &op->instance));
+    if (class == PCCL_CLASS_DEADLINE && request->reason.length == 0)
+        pccl_master_add_missing(m, from, &request->instance, &reason);
+    pccl_master_abort(m, from->group, op, class, &reason);
+}
+
+/* Returns true if the master has sent this view to the member. */
+static bool may_acknowledge(const struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
+{
+    return from->views_owed > 0 && pccl_epoch_compare(&ack->view, &from->view_acknowledged) > 0 &&
+           pccl_epoch_compare(&ack->view, &from->group->view) <= 0;
+}
+
+static void aborted_by_view(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
+{
+    if (!pccl_is_of_whole_group(instance)) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it let a view abort an operation of a subgroup or pair");
+        return;
+    }
+    if (!pccl_master_concerns(m, from, instance))
+        return;
+    struct pccl_operation *op = pccl_master_operation(m, from->group, instance, true);
+    if (op == NULL) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
+    } else if (op->decided) {
+        pccl_master_confirm_end(m, from, op);
+    } else if (!pccl_master_exceeds_lone_aborts(m, from, op)) {
+        struct pccl_text reason;
+        pccl_text_format(&reason, "a peer of the group was lost during the operation");
+        pccl_master_abort(m, from->group, op, PCCL_CLASS_PEER_LOST, &reason);
+    }
+}
+
+/*
+ * PROTOCOL 6.4: what the view aborted at one member is aborted for all, also for those that launch
+ * it later.
+ */
+void pccl_master_view_acked(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
+{
+    if (!may_acknowledge(from, ack)) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it acknowledged a view that it never received");
+        return;
+    }
+    from->views_owed--;
+    from->view_acknowledged = ack->view;
+    for (uint32_t i = 0; i < ack->instances_count && !from->departing; i++)
+        aborted_by_view(m, from, &ack->instances[i]);
+    if (from->departing || !pccl_epoch_equal(&ack->view, &from->group->view))
+        return;
+    from->owes_view_ack = false;
+    if (from->group->held_count > 0)
+        pccl_master_release_held_of(m, from->group);
+}
