@@ -1,5 +1,4 @@
 #include "master/diagnosis.h"
-#include "master/eligibility.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/replans.h"
@@ -7,6 +6,7 @@
 #include "master/slow_links.h"
 #include "master/slow_peers.h"
 #include "master/subgroups.h"
+#include "master/witnesses.h"
 #include "wire/describe.h"
 
 #include <string.h>
@@ -82,64 +82,18 @@ void pccl_master_drop_verdicts(struct pccl_master *m, struct pccl_peer_group *gr
 
 /* ---- comparisons ---- */
 
-struct members {
-    struct pccl_master *m;
-    struct pccl_peer_group *group;
-};
-
-static uint32_t position_of(const void *context, const struct pccl_id *id)
-{
-    const struct members *members = context;
-    const struct pccl_remote *remote = pccl_master_find(members->m, id);
-    return remote != NULL && remote->group == members->group ? remote->position : members->group->ring_count;
-}
-
-/*
- * Of a pair the whole group does: as one of two always comes first, only whether the others have to wait, too, tells
- * that something is wrong.
- */
-static bool takes_part(const void *context, uint32_t position, const struct pccl_instance *instance)
-{
-    const struct members *members = context;
-    const struct pccl_subgroup *subgroup = NULL;
-    if (instance->pair != 0)
-        return true;
-    if (instance->subgroup == PCCL_FOUNDING) {
-        const struct pccl_operation *op = pccl_master_operation(members->m, members->group, instance, false);
-        subgroup = op != NULL ? op->subgroup : NULL;
-    } else if (pccl_master_names_subgroup(instance)) {
-        subgroup = pccl_master_find_subgroup(members->group, instance->subgroup);
-    }
-    return subgroup == NULL || pccl_master_seat_in(subgroup, members->group->ring[position]) < subgroup->count;
-}
-
-/* Returns true if operations use this link: along the ring, directly, or in a subgroup. */
-static bool uses(const void *context, uint32_t from, uint32_t to)
-{
-    const struct members *members = context;
-    return pccl_master_needs_link(members->group->ring[from], members->group->ring[to]);
-}
-
 /* true: a verdict has come or gone. */
 static bool compare(struct pccl_master *m, struct pccl_peer_group *group)
 {
-    const struct members members = {m, group};
     group->verdicts.judged_us = m->now_us; /* also if it cannot be */
     if (group->ring_count == 0)
         return false; /* those who reported have gone */
-    size_t bytes = group->ring_count * sizeof(struct pccl_witness *);
-    struct pccl_witnesses witnesses = {.all = pccl_allocate(&m->memory, bytes),
-                                       .count = group->ring_count,
-                                       .find = position_of,
-                                       .takes_part = takes_part,
-                                       .uses = uses,
-                                       .context = &members};
+    struct pccl_witnesses witnesses;
+    struct pccl_reported reported = {m, group};
     bool changed = false;
-    for (uint32_t i = 0; i < group->ring_count && witnesses.all != NULL; i++)
-        witnesses.all[i] = group->ring[i]->witness;
-    if (witnesses.all != NULL)
+    if (pccl_master_gather_witnesses(&reported, &witnesses))
         changed = pccl_verdicts_judge(&group->verdicts, &m->memory, &witnesses, m->now_us, &m->last_verdict);
-    pccl_release(&m->memory, witnesses.all, bytes);
+    pccl_master_drop_witnesses(&reported, &witnesses);
     return changed;
 }
 

@@ -1,0 +1,55 @@
+/* What the master knows of the members that have reported. The comparison of their reports (verdicts.h) asks for it. */
+#include "master/witnesses.h"
+#include "master/eligibility.h"
+#include "master/operations.h"
+#include "master/roster.h"
+#include "master/subgroups.h"
+
+static uint32_t position_of(const void *context, const struct pccl_id *id)
+{
+    const struct pccl_reported *all = context;
+    const struct pccl_remote *remote = pccl_master_find(all->m, id);
+    return remote != NULL && remote->group == all->group ? remote->position : all->group->ring_count;
+}
+
+/*
+ * Of a pair the whole group does: as one of two always comes first, only whether the others have to wait, too, tells
+ * that something is wrong.
+ */
+static bool takes_part(const void *context, uint32_t position, const struct pccl_instance *instance)
+{
+    const struct pccl_reported *all = context;
+    const struct pccl_subgroup *subgroup = NULL;
+    if (instance->pair != 0)
+        return true;
+    if (instance->subgroup == PCCL_FOUNDING) {
+        const struct pccl_operation *op = pccl_master_operation(all->m, all->group, instance, false);
+        subgroup = op != NULL ? op->subgroup : NULL;
+    } else if (pccl_master_names_subgroup(instance)) {
+        subgroup = pccl_master_find_subgroup(all->group, instance->subgroup);
+    }
+    return subgroup == NULL || pccl_master_seat_in(subgroup, all->group->ring[position]) < subgroup->count;
+}
+
+/* Returns true if operations use this link: along the ring, directly, or in a subgroup. */
+static bool uses(const void *context, uint32_t from, uint32_t to)
+{
+    const struct pccl_reported *all = context;
+    return pccl_master_needs_link(all->group->ring[from], all->group->ring[to]);
+}
+
+bool pccl_master_gather_witnesses(const struct pccl_reported *all, struct pccl_witnesses *witnesses)
+{
+    const struct pccl_peer_group *group = all->group;
+    *witnesses = (struct pccl_witnesses){
+        .count = group->ring_count, .find = position_of, .takes_part = takes_part, .uses = uses, .context = all};
+    witnesses->all = pccl_allocate(&all->m->memory, group->ring_count * sizeof *witnesses->all);
+    for (uint32_t i = 0; i < group->ring_count && witnesses->all != NULL; i++)
+        witnesses->all[i] = group->ring[i]->witness;
+    return witnesses->all != NULL;
+}
+
+void pccl_master_drop_witnesses(const struct pccl_reported *all, struct pccl_witnesses *witnesses)
+{
+    pccl_release(&all->m->memory, witnesses->all, witnesses->count * sizeof *witnesses->all);
+}
