@@ -26,51 +26,36 @@ bool pccl_ballot_gives(const struct pccl_ballot *ballot)
     return ballot->strategy != PCCL_RECEIVE_ONLY && !ballot->lacks && !ballot->takes_unequal;
 }
 
-struct expulsion {
-    void (*tell)(void *context, uint32_t index, int64_t winner, const struct pccl_text *reason);
-    void *context;
-    bool any;
-};
-
-static void expel(struct expulsion *expulsion, struct pccl_ballot *ballots, uint32_t index, int64_t winner,
-                  const struct pccl_text *reason)
-{
-    ballots[index].expelled = true;
-    expulsion->any = true;
-    expulsion->tell(expulsion->context, index, winner, reason);
-}
-
 /* ---- rules 1 and 2 ---- */
 
-static void expel_jumps(struct expulsion *expulsion, struct pccl_ballot *ballots, uint32_t count, uint64_t next)
+/* Returns true if any is expelled, as do the other rules. */
+static bool expel_jumps(struct pccl_ballot *ballots, uint32_t count, uint64_t next)
 {
-    struct pccl_text reason;
+    bool any = false;
     for (uint32_t i = 0; next != 0 && i < count; i++) {
         if (ballots[i].revision <= next)
             continue;
-        pccl_text_format(&reason,
-                         "its shared state has revision %" PRIu64 ", and the group's next one is %" PRIu64
-                         ": each synchronization must increment the revision by one",
-                         ballots[i].revision, next);
-        expel(expulsion, ballots, i, PCCL_NO_BALLOT, &reason);
+        ballots[i].expelled = PCCL_EXPELLED_JUMPS;
+        any = true;
     }
+    return any;
 }
 
-static void expel_other_strategies(struct expulsion *expulsion, struct pccl_ballot *ballots, uint32_t count)
+static bool expel_other_strategies(struct pccl_ballot *ballots, uint32_t count)
 {
     uint32_t enforcing = 0, receiving = 0;
-    struct pccl_text reason;
+    bool any = false;
     for (uint32_t i = 0; i < count; i++) {
         enforcing += ballots[i].strategy == PCCL_ENFORCE_POPULAR;
         receiving += ballots[i].strategy == PCCL_RECEIVE_ONLY;
     }
-    if (enforcing > 0)
-        pccl_text_format(&reason, "it is SEND_ONLY or RECEIVE_ONLY, the others are ENFORCE_POPULAR");
-    else
-        pccl_text_format(&reason, "all members only receive shared state, and none offers it");
-    for (uint32_t i = 0; i < count; i++)
-        if (enforcing > 0 ? ballots[i].strategy != PCCL_ENFORCE_POPULAR : receiving == count)
-            expel(expulsion, ballots, i, PCCL_NO_BALLOT, &reason);
+    for (uint32_t i = 0; i < count; i++) {
+        if (enforcing > 0 ? ballots[i].strategy == PCCL_ENFORCE_POPULAR : receiving < count)
+            continue;
+        ballots[i].expelled = enforcing > 0 ? PCCL_EXPELLED_MIXES : PCCL_EXPELLED_ALL_RECEIVE;
+        any = true;
+    }
+    return any;
 }
 
 /* ---- rule 3 ---- */
@@ -162,26 +147,27 @@ static void nobody(struct pccl_election *election, const struct pccl_ballot *bal
 
 /* ---- rules 4 and 5, and what each one gets ---- */
 
-static void expel_mismatched(struct expulsion *expulsion, struct pccl_ballot *ballots, uint32_t count,
-                             const struct pccl_election *election)
+static enum pccl_expulsion mismatch_of(const struct pccl_ballot *ballot, const struct pccl_ballot *winner,
+                                       uint64_t revision)
 {
-    const struct pccl_ballot *winner = &ballots[election->winner];
-    struct pccl_text reason;
+    bool same = pccl_digest_equal(&ballot->content, &winner->content);
+    if (!pccl_digest_equal(&ballot->structure, &winner->structure))
+        return PCCL_EXPELLED_OTHER_LIST;
+    if (ballot->strategy == PCCL_SEND_ONLY && (!same || ballot->torn))
+        return PCCL_EXPELLED_SENDS_OTHER;
+    if (ballot->strategy == PCCL_SEND_ONLY && ballot->revision != revision)
+        return PCCL_EXPELLED_SENDS_EARLIER;
+    return PCCL_NOT_EXPELLED;
+}
+
+static bool expel_mismatched(struct pccl_ballot *ballots, uint32_t count, const struct pccl_election *election)
+{
+    bool any = false;
     for (uint32_t i = 0; i < count; i++) {
-        const struct pccl_ballot *ballot = &ballots[i];
-        bool same = pccl_digest_equal(&ballot->content, &winner->content);
-        if (!pccl_digest_equal(&ballot->structure, &winner->structure)) {
-            pccl_text_format(&reason, "its list of tensors differs from the group's");
-            expel(expulsion, ballots, i, election->winner, &reason);
-        } else if (ballot->strategy == PCCL_SEND_ONLY && (!same || ballot->torn)) {
-            pccl_text_format(&reason, "it is SEND_ONLY, and the group elected content other than its own");
-            expel(expulsion, ballots, i, PCCL_NO_BALLOT, &reason);
-        } else if (ballot->strategy == PCCL_SEND_ONLY && ballot->revision != election->revision) {
-            pccl_text_format(&reason, "it is SEND_ONLY, and has revision %" PRIu64 " where the group has %" PRIu64,
-                             ballot->revision, election->revision);
-            expel(expulsion, ballots, i, PCCL_NO_BALLOT, &reason);
-        }
+        ballots[i].expelled = mismatch_of(&ballots[i], &ballots[election->winner], election->revision);
+        any = any || ballots[i].expelled != PCCL_NOT_EXPELLED;
     }
+    return any;
 }
 
 static void assign(struct pccl_ballot *ballots, uint32_t count, const struct pccl_ballot *winner)
@@ -197,29 +183,50 @@ static void assign(struct pccl_ballot *ballots, uint32_t count, const struct pcc
             held && ballots[i].unequal && ballots[i].fresh && ballots[i].strategy != PCCL_SEND_ONLY;
 }
 
-struct pccl_election
-pccl_elect(struct pccl_ballot *ballots, uint32_t count, uint64_t next,
-           void (*why)(void *context, uint32_t index, int64_t winner, const struct pccl_text *reason), void *context)
+struct pccl_election pccl_elect(struct pccl_ballot *ballots, uint32_t count, uint64_t next)
 {
     PCCL_ASSERT(count > 0);
-    struct pccl_election election = {.end = PCCL_EXPELS};
-    struct expulsion expulsion = {.tell = why, .context = context};
+    struct pccl_election election = {.end = PCCL_EXPELS, .revision = next};
     for (uint32_t i = 0; i < count; i++)
-        ballots[i].expelled = false;
-    expel_jumps(&expulsion, ballots, count, next);
-    if (!expulsion.any)
-        expel_other_strategies(&expulsion, ballots, count);
-    if (expulsion.any)
+        ballots[i].expelled = PCCL_NOT_EXPELLED;
+    if (expel_jumps(ballots, count, next) || expel_other_strategies(ballots, count))
         return election;
     election.revision = next != 0 ? next : highest_offered(ballots, count);
     if (!find_winner(ballots, count, election.revision, &election.winner)) {
         nobody(&election, ballots, count, election.revision);
         return election;
     }
-    expel_mismatched(&expulsion, ballots, count, &election);
-    if (expulsion.any)
+    if (expel_mismatched(ballots, count, &election))
         return election;
     election.end = PCCL_ELECTED;
     assign(ballots, count, &ballots[election.winner]);
     return election;
+}
+
+void pccl_describe_expulsion(struct pccl_text *reason, const struct pccl_ballot *ballot,
+                             const struct pccl_election *election)
+{
+    switch (ballot->expelled) {
+    case PCCL_NOT_EXPELLED: pccl_text_clear(reason); break;
+    case PCCL_EXPELLED_JUMPS:
+        pccl_text_format(reason,
+                         "its shared state has revision %" PRIu64 ", and the group's next one is %" PRIu64
+                         ": each synchronization must increment the revision by one",
+                         ballot->revision, election->revision);
+        break;
+    case PCCL_EXPELLED_MIXES:
+        pccl_text_format(reason, "it is SEND_ONLY or RECEIVE_ONLY, the others are ENFORCE_POPULAR");
+        break;
+    case PCCL_EXPELLED_ALL_RECEIVE:
+        pccl_text_format(reason, "all members only receive shared state, and none offers it");
+        break;
+    case PCCL_EXPELLED_OTHER_LIST: pccl_text_format(reason, "its list of tensors differs from the group's"); break;
+    case PCCL_EXPELLED_SENDS_OTHER:
+        pccl_text_format(reason, "it is SEND_ONLY, and the group elected content other than its own");
+        break;
+    case PCCL_EXPELLED_SENDS_EARLIER:
+        pccl_text_format(reason, "it is SEND_ONLY, and has revision %" PRIu64 " where the group has %" PRIu64,
+                         ballot->revision, election->revision);
+        break;
+    }
 }

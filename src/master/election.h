@@ -9,6 +9,17 @@
 
 enum pccl_strategy { PCCL_ENFORCE_POPULAR, PCCL_RECEIVE_ONLY, PCCL_SEND_ONLY }; /* pcclSharedStateSyncStrategy_t */
 
+/* Why a ballot is expelled. */
+enum pccl_expulsion {
+    PCCL_NOT_EXPELLED,
+    PCCL_EXPELLED_JUMPS,        /* its revision is above the next one */
+    PCCL_EXPELLED_MIXES,        /* it has another strategy than those that enforce what is popular */
+    PCCL_EXPELLED_ALL_RECEIVE,  /* all members only receive */
+    PCCL_EXPELLED_OTHER_LIST,   /* its list of tensors is not the elected one */
+    PCCL_EXPELLED_SENDS_OTHER,  /* it only sends, and has other content */
+    PCCL_EXPELLED_SENDS_EARLIER /* it only sends, and has another revision */
+};
+
 /* The vote of one member. */
 struct pccl_ballot {
     struct pccl_id peer;
@@ -19,7 +30,7 @@ struct pccl_ballot {
     bool unequal;     /* it has tensors that need not be the same */
     struct pccl_digest structure, content;
     /* the result: */
-    bool expelled;
+    enum pccl_expulsion expelled;
     bool lacks;         /* its content is not the elected one */
     bool takes_unequal; /* it is fresh, and also takes the tensors that need not be the same */
 };
@@ -32,21 +43,16 @@ enum pccl_election_end {
 
 struct pccl_election {
     enum pccl_election_end end;
-    uint64_t revision; /* ELECTED */
-    uint32_t winner;   /* ELECTED: a ballot with the elected content */
+    uint64_t revision; /* ELECTED; EXPELS: the one that ballots were compared with */
+    uint32_t winner;   /* ELECTED, and if a ballot has another list: a ballot with the elected content */
     struct pccl_text reason;
 };
 
-enum { PCCL_NO_BALLOT = -1 };
-
-/*
- * next: the group's next revision; 0: any revision is allowed. count > 0. why: called for each
- * ballot that is expelled, in order, with the reason; if that is another list of tensors, `winner`
- * is the ballot with the elected list, otherwise PCCL_NO_BALLOT.
- */
-struct pccl_election
-pccl_elect(struct pccl_ballot *ballots, uint32_t count, uint64_t next,
-           void (*why)(void *context, uint32_t index, int64_t winner, const struct pccl_text *reason), void *context);
+/* next: the group's next revision; 0: any revision is allowed. count > 0. */
+struct pccl_election pccl_elect(struct pccl_ballot *ballots, uint32_t count, uint64_t next);
+/* Formats the reason for which this ballot is expelled. */
+void pccl_describe_expulsion(struct pccl_text *reason, const struct pccl_ballot *ballot,
+                             const struct pccl_election *election);
 /* May others fetch the elected content from this member? To be asked after ELECTED. */
 bool pccl_ballot_gives(const struct pccl_ballot *ballot);
 

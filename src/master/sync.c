@@ -244,11 +244,6 @@ static void forget_dead_donors(const struct pccl_master *m, struct pccl_sync_par
 
 /* ---- election ---- */
 
-struct expulsion {
-    struct pccl_master *m;
-    const struct pccl_peer_group *group;
-};
-
 static void describe_tensor(const struct pccl_sync_part *part, uint32_t at, struct pccl_text *reason)
 {
     if (at >= part->shape_count) {
@@ -294,14 +289,18 @@ static void name_difference(const struct pccl_peer_group *group, const struct pc
     describe_tensor(theirs, at, reason);
 }
 
-static void on_expelled(void *context, uint32_t index, int64_t winner, const struct pccl_text *reason)
+static void expel(struct pccl_master *m, const struct pccl_peer_group *group, const struct pccl_election *election)
 {
-    const struct expulsion *expulsion = context;
-    struct pccl_remote *remote = expulsion->group->ring[index];
-    struct pccl_text all = *reason;
-    if (winner != PCCL_NO_BALLOT)
-        name_difference(expulsion->group, remote->sync_part, expulsion->group->ring[winner]->sync_part, &all);
-    pccl_master_remove(expulsion->m, remote, PCCL_REFUSAL_STATE, "%s", all.bytes);
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        struct pccl_remote *remote = group->ring[i];
+        struct pccl_text reason;
+        if (remote->sync_part->ballot.expelled == PCCL_NOT_EXPELLED)
+            continue;
+        pccl_describe_expulsion(&reason, &remote->sync_part->ballot, election);
+        if (remote->sync_part->ballot.expelled == PCCL_EXPELLED_OTHER_LIST)
+            name_difference(group, remote->sync_part, group->ring[election->winner]->sync_part, &reason);
+        pccl_master_remove(m, remote, PCCL_REFUSAL_STATE, "%s", reason.bytes);
+    }
 }
 
 /* Tells every member its part, unless nobody has to fetch: then the round can end. */
@@ -348,8 +347,7 @@ static void elect(struct pccl_master *m, struct pccl_peer_group *group)
     }
     for (uint32_t i = 0; i < group->ring_count; i++)
         ballots[i] = group->ring[i]->sync_part->ballot;
-    struct expulsion expulsion = {.m = m, .group = group};
-    struct pccl_election election = pccl_elect(ballots, group->ring_count, group->revision, on_expelled, &expulsion);
+    struct pccl_election election = pccl_elect(ballots, group->ring_count, group->revision);
     for (uint32_t i = 0; i < group->ring_count; i++)
         group->ring[i]->sync_part->ballot = ballots[i];
     pccl_release(&m->memory, ballots, bytes);
@@ -357,6 +355,8 @@ static void elect(struct pccl_master *m, struct pccl_peer_group *group)
         fail(m, group, &election.reason);
     else if (election.end == PCCL_ELECTED)
         plan(m, group, &election);
+    else
+        expel(m, group, &election);
 }
 
 /* ---- the proof of what was elected ---- */

@@ -36,26 +36,10 @@ struct result {
     struct verdict verdicts[MEMBERS_MAX];
 };
 
-struct listener {
-    const uint32_t *order;
-    struct result *result;
-    uint32_t told;
-};
-
-static void hear(void *context, uint32_t index, int64_t winner, const struct pccl_text *reason)
-{
-    struct listener *listener = context;
-    assert_true(index >= listener->told); /* in the order of the ballots, each once */
-    assert_true(reason->length > 0);
-    assert_int_equal(winner != PCCL_NO_BALLOT, strstr(reason->bytes, "list of tensors") != NULL);
-    listener->told = index + 1;
-    listener->result->verdicts[listener->order[index]].reason = *reason;
-}
-
 /* An earlier decision must have no influence. */
 static void dirty(struct pccl_ballot *ballot, uint32_t seed)
 {
-    ballot->expelled = seed % 2 == 0;
+    ballot->expelled = seed % 2 == 0 ? PCCL_EXPELLED_MIXES : PCCL_NOT_EXPELLED;
     ballot->lacks = seed % 3 == 0;
     ballot->takes_unequal = seed % 5 < 2;
 }
@@ -65,12 +49,11 @@ static struct result elect(const struct pccl_ballot *members, const uint32_t *or
 {
     struct pccl_ballot ballots[MEMBERS_MAX];
     struct result result = {0};
-    struct listener listener = {.order = order, .result = &result};
     for (uint32_t i = 0; i < count; i++) {
         ballots[i] = members[order[i]];
         dirty(&ballots[i], 7 * i + order[i]);
     }
-    struct pccl_election election = pccl_elect(ballots, count, next, hear, &listener);
+    struct pccl_election election = pccl_elect(ballots, count, next);
     assert_true(election.winner < count);
     result.end = election.end;
     result.revision = election.revision;
@@ -80,8 +63,11 @@ static struct result elect(const struct pccl_ballot *members, const uint32_t *or
         const struct pccl_ballot *before = &members[order[i]], *after = &ballots[i];
         struct verdict *verdict = &result.verdicts[order[i]];
         assert_true(pccl_id_equal(&before->peer, &after->peer) && before->revision == after->revision);
-        assert_int_equal(after->expelled, verdict->reason.length > 0);
-        verdict->expelled = after->expelled;
+        pccl_describe_expulsion(&verdict->reason, after, &election);
+        verdict->expelled = after->expelled != PCCL_NOT_EXPELLED;
+        assert_int_equal(verdict->expelled, verdict->reason.length > 0);
+        assert_int_equal(after->expelled == PCCL_EXPELLED_OTHER_LIST,
+                         strstr(verdict->reason.bytes, "list of tensors") != NULL);
         if (election.end != PCCL_ELECTED)
             continue;
         verdict->lacks = after->lacks;
@@ -666,13 +652,6 @@ static void test_the_winner_stays(void **state)
 
 /* ---- as many as there may be ---- */
 
-static void nobody_is_expelled(void *context, uint32_t index, int64_t winner, const struct pccl_text *reason)
-{
-    (void)context;
-    (void)winner;
-    fail_msg("%u: %s", (unsigned)index, reason->bytes);
-}
-
 static void elect_in_a_crowd(uint32_t of_each, uint32_t expected_votes)
 {
     static struct pccl_ballot ballots[CROWD];
@@ -683,7 +662,7 @@ static void elect_in_a_crowd(uint32_t of_each, uint32_t expected_votes)
         ballots[i].peer.bytes[2] = (uint8_t)(CROWD - i);
     }
     clock_t begin = clock();
-    struct pccl_election election = pccl_elect(ballots, CROWD, 3, nobody_is_expelled, NULL);
+    struct pccl_election election = pccl_elect(ballots, CROWD, 3);
     assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 1.0);
     assert_int_equal(election.end, PCCL_ELECTED);
     assert_int_equal(election.winner, CROWD - 1); /* the lowest peer id */
