@@ -214,7 +214,7 @@ static void tick(struct pccl_master *m, bool stood_still)
 
 /*
  * All decisions that concern more than the sender of a message are made here, except those on
- * operations, which the last message about one decides (operations.c). The order has reasons:
+ * operations, which the last message about one decides (operation_messages.c). The order has reasons:
  *
  * - Ended eras come first: no other stage sees an operation whose outcome no member needs.
  * - Silence comes before departures: all peers that are found silent at one moment go in one view,
