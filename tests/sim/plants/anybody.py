@@ -38,7 +38,7 @@ PLANTS = [
         "16.6: a receive that is there first waits for a send that comes after it",
         [], ["anybody-turns"],
         [
-            ("src/master/operations.c",
+            ("src/master/operation_messages.c",
              "else pccl_master_offer(m, op);",
              ""),
         ]),

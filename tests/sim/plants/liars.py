@@ -6,7 +6,7 @@ PLANTS = [
         "6.4: whoever acknowledges a view that it was not told makes all others remember what it invents",
         [], ["lying-views"],
         [
-            ("src/master/operations.c",
+            ("src/master/operation_messages.c",
              "return from->views_owed > 0 &&",
              "return true ||"),
         ]),

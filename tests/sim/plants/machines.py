@@ -48,7 +48,7 @@ PLANTS = [
         "nothing is due before the machine is woken",
         ["STATE"], [],
         [
-            ("src/master/operations.c",
+            ("src/master/held_aborts.c",
              "pccl_master_arm(m, pccl_max_u64(m->now_us, op->held_until_us));",
              ";"),
         ]),

@@ -31,7 +31,7 @@ PLANTS = [
         "6.3: a link of the old ring still fails what goes on along the new one",
         [], ["replan-after-failure"],
         [
-            ("src/master/operations.c",
+            ("src/master/operation_messages.c",
              "if (is_said_again(from, &failed->instance, &failed->view)) return;",
              ""),
         ]),

@@ -66,7 +66,7 @@ PLANTS = [
         "15.4: those who remain wait for one that is gone",
         ["STATE", "ASSERT"], [],
         [
-            ("src/master/subgroups.c",
+            ("src/master/subgroup_ends.c",
              "if (gone == NULL) continue; pccl_text_format(&reason, \"a member of the subgroup is gone",
              "if (gone == NULL || subgroup->count > 2) continue; "
              "pccl_text_format(&reason, \"a member of the subgroup is gone"),
@@ -75,7 +75,7 @@ PLANTS = [
         "15.4: one member works on in a subgroup that has ended",
         ["E1", "I12", "PEACE"], [],
         [
-            ("src/master/subgroups.c",
+            ("src/master/subgroup_ends.c",
              "if (subgroup->knows[i]) pccl_master_send(m, remote, &msg, 0);",
              "if (subgroup->knows[i] && i != 1) pccl_master_send(m, remote, &msg, 0);"),
         ]),
@@ -116,10 +116,10 @@ PLANTS = [
         "12.4: a subgroup that has ended for one member lives on for the others",
         ["PEACE", "I12", "E1"], ["subgroup-end-restart"],
         [
-            ("src/master/subgroups.c",
+            ("src/master/subgroup_ends.c",
              "return knows == subgroup->world;",
              "return subgroup->count == subgroup->world;"),
-            ("src/master/subgroups.c",
+            ("src/master/subgroup_ends.c",
              "subgroup->living = true; for (uint32_t i = 0; i < subgroup->count; i++)",
              "subgroup->living = true; for (uint32_t i = 0; i < subgroup->count; subgroup->knows[i] = true, i++)"),
         ]),
@@ -218,7 +218,7 @@ PLANTS = [
         "15.2: whoever lists members founds a subgroup with those who are none",
         [], ["subgroup-gone"],
         [
-            ("src/master/operations.c",
+            ("src/master/operation_messages.c",
              "if (op->subgroup != NULL && op->part_count > 0 && op->subgroup->count < op->subgroup->world) "
              "refuse_founding(",
              "if (false) refuse_founding("),

@@ -249,7 +249,7 @@ PLANTS = [
         "9.8: the master takes the whole group for the members of a subgroup",
         [], ["subgroup-verdict"],
         [
-            ("src/master/diagnosis.c",
+            ("src/master/witnesses.c",
              "if (instance->subgroup == PCCL_FOUNDING) {",
              "if (true) {} else if (instance->subgroup == PCCL_FOUNDING) {"),
         ]),
@@ -257,7 +257,7 @@ PLANTS = [
         "9.8: the master takes the whole group for those who found a subgroup",
         [], ["subgroup-verdict"],
         [
-            ("src/master/diagnosis.c",
+            ("src/master/witnesses.c",
              "subgroup = op != NULL ? op->subgroup : NULL;",
              ""),
         ]),
