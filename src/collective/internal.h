@@ -1,20 +1,6 @@
 /*
- * What the files of the data plane share: its structs. Each file's functions are in its own header.
- * From below, and each calls only into those before it:
- *   schedule, ring, direct, broadcast, gather, scatter, to_root, from_root, all_to_all
- *                            what is to be done with a piece; no bytes
- *   plan, stay, scratch, tensors, backup   how elements are cut; memory
- *   held, kept               segments and announcements of stripes or operations that have not
- *                            begun here
- *   lane                     whose turn it is to send
- *   outcome                  tells what becomes of an operation
- *   window                   which stripes are open
- *   packed, fold             the work on bytes
- *   ahead                    what may be sent and received without READY
- *   messages                 DATA and READY of one operation
- *   transfer                 one operation
- *   agree                    do peers mean the same one?
- *   exchange                 all of them (exchange.h)
+ * Structs that the files of the data path share. Functions of each file are in its own header; the order of
+ * the files is in tests/tidy/layers.txt.
  */
 #ifndef PCCL_COLLECTIVE_INTERNAL_H
 #define PCCL_COLLECTIVE_INTERNAL_H

@@ -1,26 +1,6 @@
 /*
- * A peer's state. Only src/peer and the simulator's checkers look into it. The files of src/peer
- * from below, and each calls only into those before it:
- *   output              the timer, the log, what goes to the master; the end of a life is noted
- *   members, names      who is in the run, and what the peers are called
- *   roll                the group in the order of admission, as of the view and as callers see it
- *   pairs               those that this peer is in, by their names
- *   calls               what others ask of the calls under way
- *   links               the links to other peers
- *   subgroups           those that this peer is in
- *   choices             what automatic codecs are
- *   records, progress   the operations that are known here; what the master is told of them
- *   announcements       what others have launched, and this peer has not
- *   where               whom do callers wait for?
- *   sight               what operations showed, for the master; what it concludes
- *   operations          from launch to release
- *   receives            who is chosen for receives from anybody
- *   sync, optimize      what is particular to these calls
- *   rounds              all calls that end when the master answers
- *   view                what a new view brings
- *   resume              what a restarted master is told
- *   control             the connection to the master, and what comes over it
- *   peer                all events (peer.h); what follows from the end
+ * State of a peer. Only src/peer and the checkers of the simulator read it. The order of the files of
+ * src/peer is in tests/tidy/layers.txt.
  */
 #ifndef PCCL_PEER_STATE_H
 #define PCCL_PEER_STATE_H

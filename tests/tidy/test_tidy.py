@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
+import layers
 import tidy
 
 COMPILER = os.environ.get("CC", "cc")
@@ -183,7 +184,7 @@ class Rules(Tree):
         self.assertEqual(tidy.rules(self.root), ([], []))
 
 
-class Objects(Tree):
+class Compiled(Tree):
     def compile(self, modules=tuple(tidy.PURE)):
         """The objects of these modules of the tree, as the build makes them."""
         objects = []
@@ -197,6 +198,8 @@ class Objects(Tree):
                 objects.append(str(target))
         return objects
 
+
+class Objects(Compiled):
     def planted(self, path, text, words):
         self.write(path, text)
         findings = list(tidy.purity("nm", self.compile()))
@@ -230,19 +233,50 @@ class Objects(Tree):
     def test_table_that_can_change(self):
         self.planted("src/wire/a.c", "const char *pccl_words[] = {\"a\", \"b\"};\n", "keeps state")
 
-    def test_circle(self):
-        for module in ("collective", "drive", "peer"):
-            self.write(f"src/{module}/above.c", "void f(void);\nvoid g(void) {}\nvoid h(void) { f(); }\n")
-            self.write(f"src/{module}/below.c", "void f(void) {}\n")
-            self.assertEqual(list(tidy.layers("nm", self.compile([module]))), [])
-            self.write(f"src/{module}/below.c", "void g(void);\nvoid f(void) { g(); }\n")
-            findings = list(tidy.layers("nm", self.compile([module])))
-            self.assertEqual([finding.partition(":")[0] for finding in findings],
-                             [f"src/{module}/above.c", f"src/{module}/below.c"])
-            self.assertIn("(below.c)", findings[0])
-
     def test_not_pure(self):
         self.assertEqual(len(list(tidy.purity("nm", ["objects/net/a.c.o"]))), 1)
+
+
+class Layers(Compiled):
+    def planted(self, path, text, words):
+        """All findings are in this file and have these words; returns their number. src/net has above.c and below.c."""
+        for file in ("above.c", "below.c"):
+            if not (self.root / "src/net" / file).exists():
+                self.write("src/net/" + file, "int x;\n")
+        self.write(path, text)
+        self.write(layers.ORDER, "[net]\nbelow # is first\nabove\n")
+        findings = list(layers.check(self.root, "nm", self.compile(["net"])))
+        self.assertEqual([finding for finding in findings if finding.startswith(path) and words in finding], findings)
+        return len(findings)
+
+    def test_downwards(self):
+        self.write("src/net/below.c", "void f(void) {}\n")
+        self.assertEqual(self.planted("src/net/above.c", "void f(void);\nvoid g(void) { f(); }\n", "no finding"), 0)
+
+    def test_upwards(self):
+        self.write("src/net/above.c", "void g(void) {}\n")
+        up = ("src/net/below.c", "void g(void);\nvoid f(void) { g(); }\n", "calls g of src/net/above.c, which is above it")
+        self.assertEqual(self.planted(*up), 1)
+        self.write(layers.FIGURES, '{"cycles": {"src/net/above.c": 1, "src/net/below.c": 1}}')
+        self.assertEqual(self.planted(*up), 0)
+
+    def test_upwards_through_a_pointer(self):
+        hooks = "struct hooks {\n    void (*woken)(int);\n};\n"
+        setter = "static void wake(int a) {}\nconst struct hooks hooks = {.woken = wake};\n"
+        self.write("src/net/above.c", hooks + setter)
+        up = ("src/net/below.c", hooks + "void f(struct hooks *h) { h->woken(1); }\n", "calls woken of src/net/above.c")
+        self.assertEqual(self.planted(*up), 1)
+        self.write("src/api/b.c", setter)  # a second value
+        self.assertEqual(self.planted(*up), 0)
+
+    def test_no_place(self):
+        self.assertEqual(self.planted("src/net/other.c", "int y;\n", "has no place in"), 1)
+        self.write(layers.ORDER, "[net]\nbelow above other gone\n")
+        findings = list(layers.check(self.root, "nm", self.compile(["net"])))
+        self.assertEqual(findings, [f"{layers.ORDER}:1: names src/net/gone.c, which is not there"])
+
+    def test_header_in_a_circle(self):
+        self.assertEqual(self.planted("src/net/a.h", '#include "net/a.h"\n', "includes itself through"), 1)
 
 
 class Exports(Tree):

@@ -2,7 +2,6 @@
 
     tidy.py rules   --root R                                sources and documents
     tidy.py purity  --root R --nm NM --objects FILE         objects of the pure modules; FILE has a path a line
-    tidy.py layers  --root R --nm NM --objects FILE         objects of the modules whose files call downwards only
     tidy.py exports --root R --nm NM --library L            what the shared library exports
     tidy.py current --root R --file F --command C           F is what C prints
 
@@ -372,23 +371,9 @@ def symbols(nm, paths):
     return found
 
 
-def layers(nm, objects):
-    """Files that are called back by the files they call. objects: paths with /<module>/<file>.c.o."""
-    table = [(pathlib.Path(path).parent.name, path, found) for path, found in symbols(nm, objects).items()]
-    home = {name: path for _, path, found in table for name, kind in found if kind.isupper() and kind != "U"}
-    below = {path: {home.get(name, path) for name, kind in found if kind == "U"} - {path} for _, path, found in table}
-    for module, path, _ in table:
-        reached, new = set(), below[path]
-        while new:
-            reached |= new
-            new = set().union(*(below[other] for other in new)) - reached
-        if path in reached:
-            names = ", ".join(sorted(pathlib.Path(other).stem for other in below[path] if path in below[other]))
-            yield f"{source_of(module, path)}: is called again by what it calls ({names or 'over others'})"
-
-
-def source_of(module, path):
-    return f"src/{module}/{pathlib.Path(path).name.split('.')[0]}.c:0"
+def source_of(path):
+    """The source of an object: .../<module>/<file>.c.o."""
+    return "src/" + "/".join(pathlib.Path(path).parts[-2:]).removesuffix(".o")
 
 
 def purity(nm, objects):
@@ -401,7 +386,7 @@ def purity(nm, objects):
     for module, _, found in table:
         defined[module] |= {name for name, kind in found if kind.isupper() and kind != "U"}
     for module, path, found in table:
-        source = source_of(module, path)
+        source = source_of(path) + ":0"
         known = set().union(*(defined[other] for other in PURE[module]))
         for name, kind in found:
             if kind in "Uw" and name not in known and not PURE_SYMBOLS.match(name):
@@ -439,7 +424,7 @@ def current(root, file, command):
 
 def main():
     parser = argparse.ArgumentParser(description="Checks the house rules.")
-    parser.add_argument("what", choices=("rules", "purity", "layers", "exports", "current"))
+    parser.add_argument("what", choices=("rules", "purity", "exports", "current"))
     parser.add_argument("--root", type=pathlib.Path, required=True)
     for option in ("nm", "objects", "library", "file", "command"):
         parser.add_argument("--" + option)
@@ -447,10 +432,9 @@ def main():
     warnings = []
     if options.what == "rules":
         findings, warnings = rules(options.root)
-    elif options.what in ("purity", "layers"):
+    elif options.what == "purity":
         objects = pathlib.Path(options.objects).read_text(encoding="utf-8").split()
-        check = purity if options.what == "purity" else layers
-        findings = list(check(options.nm, objects)) if objects else ["src:0: no objects found"]
+        findings = list(purity(options.nm, objects)) if objects else ["src:0: no objects found"]
     elif options.what == "exports":
         findings = list(exports(options.root, options.nm, options.library))
     else:

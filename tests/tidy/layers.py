@@ -1,0 +1,150 @@
+"""The direction of calls between the files of a module.
+
+    layers.py --root R --nm NM --objects FILE      FILE has the path of an object a line
+
+tests/tidy/layers.txt has the order. A call is a symbol that the linker resolves, or a call through a member that is
+set to one function only. Headers have no order, but no header includes itself through others.
+"""
+import argparse
+import collections
+import json
+import pathlib
+import re
+import sys
+
+import tidy
+
+ORDER = "tests/tidy/layers.txt"
+FIGURES = "tests/tidy/figures.json"
+STRUCT = re.compile(r"^struct \w+ \{$(.*?)^\}", re.M | re.S)
+MEMBER = re.compile(r"\(\*(\w+)\)\s*\(")
+SETTING = re.compile(r"(?:\.|->)(\w+)\s*=\s*&?(\w+)\s*[,;}]")
+CALL_OF_MEMBER = re.compile(r"(?:\.|->)(\w+)\(")
+FUNCTION = re.compile(r"^(static )?(?:\w[\w \*]*[ \*])?(\w+)\([^;{}]*\)\s*\{", re.M)
+
+
+def module_of(path):
+    return path.split("/")[1]
+
+
+def sources(root):
+    """The text of each source of src without its comments, by path."""
+    return {path.relative_to(root).as_posix(): tidy.code_only(path.read_text(encoding="utf-8"))
+            for path in sorted(root.glob("src/*/*.[ch]"))}
+
+
+def pointer_calls(texts):
+    """(caller, callee, member) of calls through the members of structs that one file sets, each to one function."""
+    structs, owners, functions, settings, calls = [], *(collections.defaultdict(set) for _ in range(4))
+    for path, text in texts.items():
+        for body in STRUCT.findall(text):
+            structs.append((module_of(path), MEMBER.findall(body)))
+            for name in structs[-1][1]:
+                owners[name].add(module_of(path))
+        for static, name in FUNCTION.findall(text):
+            functions[name].add((path, bool(static) and path.endswith(".c")))
+        for name in CALL_OF_MEMBER.findall(text):
+            calls[name].add(path)
+    for path, text in texts.items():
+        for name, function in SETTING.findall(text):
+            for home, static in functions[function] if name in owners else ():
+                if home == path or not static:
+                    settings[name].add((path, home, function))
+    for module, names in structs:
+        # Another module that has a member of this name sets its own.
+        found = {name: {one for one in settings[name] if module_of(one[0]) not in owners[name] - {module}}
+                 for name in names}
+        if len({setter for one in found.values() for setter, _, _ in one}) == 1:
+            for name, targets in found.items():
+                for _, home, _ in targets if len(targets) == 1 else ():
+                    yield from ((path, home, name) for path in sorted(calls[name] - {home})
+                                if module_of(path) == module_of(home) == module)
+
+
+def symbols_of(nm, objects):
+    """The symbols of each source of src, by its path."""
+    found = {}
+    for path, table in tidy.symbols(nm, objects).items():
+        found[tidy.source_of(path)] = table
+    return found
+
+
+def graph(root, symbols):
+    """{caller: {callee: {name in the caller's text}}} between the files of each module."""
+    home = {name: path for path, found in symbols.items() for name, kind in found if kind.isupper() and kind != "U"}
+    below = {path: collections.defaultdict(set) for path in symbols}
+    for path, found in symbols.items():
+        for name, kind in found:
+            callee = home.get(name, "")
+            if kind == "U" and callee and module_of(callee) == module_of(path):
+                below[path][callee].add(name)
+    for path, callee, member in pointer_calls(sources(root)):
+        if path in below and callee in below:
+            below[path][callee].add(member)
+    return below
+
+
+def in_cycles(below):
+    """{file: those that it calls and that call it again}."""
+    reached = {}
+    for path in below:
+        seen, new = set(), set(below[path])
+        while new:
+            seen |= new
+            new = {other for one in new for other in below.get(one, ())} - seen
+        reached[path] = seen
+    return {path: sorted(other for other in below[path] if path in reached.get(other, ()))
+            for path in below if path in reached[path]}
+
+
+def order(root):
+    """{path: its place from below}."""
+    places, module = {}, ""
+    for line in (root / ORDER).read_text(encoding="utf-8").splitlines():
+        line = line.partition("#")[0]
+        if line.startswith("["):
+            module = line.strip(" []")
+        else:
+            for name in line.split():
+                places[f"src/{module}/{name}.c"] = len(places)
+    return places
+
+
+def check(root, nm, objects):
+    symbols = {path: found for path, found in symbols_of(nm, objects).items() if (root / path).exists()}
+    below, places = graph(root, symbols), order(root)
+    known = json.loads((root / FIGURES).read_text(encoding="utf-8"))["cycles"] if (root / FIGURES).exists() else {}
+    for path in sorted(set(below) - set(places)):
+        yield f"{path}:1: has no place in {ORDER}"
+    for path in sorted(set(places) - set(below)):
+        yield f"{ORDER}:1: names {path}, which is not there"
+    for path in sorted(set(below) & set(places)):
+        text = (root / path).read_text(encoding="utf-8")
+        for callee, names in sorted(below[path].items()):
+            if places.get(callee, -1) > places[path] and not (path in known and callee in known):
+                line = min(tidy.line_of(text, max(text.find(name + "("), 0)) for name in names)
+                yield f"{path}:{line}: calls {', '.join(sorted(names))} of {callee}, which is above it in {ORDER}"
+    includes = collections.defaultdict(set)
+    for path in sorted(root.glob("src/*/*.h")):
+        text = path.read_text(encoding="utf-8")
+        includes[path.relative_to(root).as_posix()] = {
+            "src/" + name for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', text, re.M)}
+    for path, others in in_cycles(includes).items():
+        yield f"{path}:1: includes itself through {', '.join(others)}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Checks the direction of calls.")
+    for option in ("root", "nm", "objects"):
+        parser.add_argument("--" + option, required=True)
+    options = parser.parse_args()
+    objects = pathlib.Path(options.objects).read_text(encoding="utf-8").split()
+    findings = list(check(pathlib.Path(options.root), options.nm, objects)) if objects else ["src:0: no objects found"]
+    for line in findings:
+        print(line)
+    print(f"tidy: layers: {len(findings)} findings")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
