@@ -33,7 +33,7 @@ export CCACHE_NOHASHDIR ?= 1
 
 .DEFAULT_GOAL := build
 .PHONY: help deps build check test nightly shake python demo kill sim oom audit bench bench-compare bench-wan bench-gate figures \
-	wiredoc apidoc abi dist fuzz asan tsan clang coverage lint format clean
+	wiredoc apidoc ratchets abi dist fuzz asan tsan clang coverage lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -106,6 +106,9 @@ wiredoc: build ## write docs/WIRE.md and docs/METRICS.md anew from src/wire/sche
 
 apidoc: ## write docs/api anew from the header and the Python package
 	@$(PYTHON) tools/api_doc.py --write
+
+ratchets: build ## record better values of what tidy/ratchets measures, and print them (RAISE='lines code': worse ones of these)
+	@$(PYTHON) -B tests/tidy/ratchets.py write --root . --nm nm --objects $(BUILD)/tests/tidy/all.txt $(if $(RAISE),--raise $(RAISE))
 
 abi: build ## at a release: write down the ABI that abi/library compares later ones with
 	@$(PYTHON) -B tests/abi/library.py $(BUILD)/src/libpccl.so --write

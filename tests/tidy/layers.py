@@ -2,8 +2,8 @@
 
     layers.py --root R --nm NM --objects FILE      FILE has the path of an object a line
 
-tests/tidy/layers.txt has the order. A call is a symbol that the linker resolves, or a call through a member that is
-set to one function only. Headers have no order, but no header includes itself through others.
+tests/tidy/layers.txt has the order. A call is a symbol that the linker resolves, or a call through a member
+of a struct that one file fills. Headers have no order, but no header includes itself through others.
 """
 import argparse
 import collections
@@ -15,11 +15,12 @@ import sys
 import tidy
 
 ORDER = "tests/tidy/layers.txt"
-FIGURES = "tests/tidy/figures.json"
-STRUCT = re.compile(r"^struct \w+ \{$(.*?)^\}", re.M | re.S)
+KNOWN = "tests/tidy/ratchets.json"
+STRUCT = re.compile(r"^struct (\w+) \{$(.*?)^\}", re.M | re.S)
 MEMBER = re.compile(r"\(\*(\w+)\)\s*\(")
 SETTING = re.compile(r"(?:\.|->)(\w+)\s*=\s*&?(\w+)\s*[,;}]")
 CALL_OF_MEMBER = re.compile(r"(?:\.|->)(\w+)\(")
+IMPORT = re.compile(r"^(?:from (\.*)([\w.]*) import (?:\(([^)]*)\)|(.*))|import ([\w.]+).*)$", re.M)
 FUNCTION = re.compile(r"^(static )?(?:\w[\w \*]*[ \*])?(\w+)\([^;{}]*\)\s*\{", re.M)
 
 
@@ -37,7 +38,7 @@ def pointer_calls(texts):
     """(caller, callee, member) of calls through the members of structs that one file sets, each to one function."""
     structs, owners, functions, settings, calls = [], *(collections.defaultdict(set) for _ in range(4))
     for path, text in texts.items():
-        for body in STRUCT.findall(text):
+        for _, body in STRUCT.findall(text):
             structs.append((module_of(path), MEMBER.findall(body)))
             for name in structs[-1][1]:
                 owners[name].add(module_of(path))
@@ -63,10 +64,7 @@ def pointer_calls(texts):
 
 def symbols_of(nm, objects):
     """The symbols of each source of src, by its path."""
-    found = {}
-    for path, table in tidy.symbols(nm, objects).items():
-        found[tidy.source_of(path)] = table
-    return found
+    return {tidy.source_of(path): found for path, found in tidy.symbols(nm, objects).items()}
 
 
 def graph(root, symbols):
@@ -84,17 +82,38 @@ def graph(root, symbols):
     return below
 
 
-def in_cycles(below):
-    """{file: those that it calls and that call it again}."""
-    reached = {}
+def imports(code):
+    """{module: modules that it imports, also in functions and for types only} of the package, by path."""
+    paths = {}
+    for path in code:
+        if path.startswith("python/pccl/"):
+            paths[path.removeprefix("python/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")] = path
+    below = {path: set() for path in paths.values()}
     for path in below:
-        seen, new = set(), set(below[path])
-        while new:
-            seen |= new
-            new = {other for one in new for other in below.get(one, ())} - seen
-        reached[path] = seen
-    return {path: sorted(other for other in below[path] if path in reached.get(other, ()))
-            for path in below if path in reached[path]}
+        folders = path.split("/")[1:-1]
+        for dots, base, listed, line, module in IMPORT.findall("\n".join(line for _, line in code[path])):
+            base = ".".join(folders[:len(folders) + 1 - len(dots)] * bool(dots) + [base] * bool(base)) or module
+            names = [name.split()[0] for name in (listed or line).split(",") if name.strip()]
+            found = {f"{base}.{name}" if f"{base}.{name}" in paths else base for name in names} if names else {base}
+            below[path] |= {paths[name] for name in found if name in paths} - {path}
+    return below
+
+
+def in_cycles(below):
+    """{file: the shortest way from it back to it}."""
+    found = {}
+    for start in below:
+        callers, queue = {}, [start]
+        for one in queue:
+            for other in sorted(below.get(one, ())):
+                if other not in callers:
+                    callers[other] = one
+                    queue.append(other)
+        if start in callers:
+            found[start] = [start]
+            while found[start][0] != start or len(found[start]) == 1:
+                found[start].insert(0, callers[found[start][0]])
+    return found
 
 
 def order(root):
@@ -113,7 +132,7 @@ def order(root):
 def check(root, nm, objects):
     symbols = {path: found for path, found in symbols_of(nm, objects).items() if (root / path).exists()}
     below, places = graph(root, symbols), order(root)
-    known = json.loads((root / FIGURES).read_text(encoding="utf-8"))["cycles"] if (root / FIGURES).exists() else {}
+    known = json.loads((root / KNOWN).read_text(encoding="utf-8"))["cycles"] if (root / KNOWN).exists() else {}
     for path in sorted(set(below) - set(places)):
         yield f"{path}:1: has no place in {ORDER}"
     for path in sorted(set(places) - set(below)):
@@ -129,8 +148,8 @@ def check(root, nm, objects):
         text = path.read_text(encoding="utf-8")
         includes[path.relative_to(root).as_posix()] = {
             "src/" + name for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', text, re.M)}
-    for path, others in in_cycles(includes).items():
-        yield f"{path}:1: includes itself through {', '.join(others)}"
+    for path, way in in_cycles(includes).items():
+        yield f"{path}:1: includes itself: {' -> '.join(way)}"
 
 
 def main():

@@ -5,10 +5,12 @@ import pathlib
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 import unittest
 
 import layers
+import ratchets
 import tidy
 
 COMPILER = os.environ.get("CC", "cc")
@@ -48,13 +50,13 @@ class Rules(Tree):
     def planted(self, path, text, words, where=None):
         """A file with this text gives exactly one finding, in it, with these words."""
         self.write(path, text)
-        findings, _ = tidy.rules(self.root)
+        findings = tidy.rules(self.root)
         self.assertEqual(len(findings), 1, findings)
         self.assertTrue(findings[0].startswith(where or path + ":"), findings[0])
         self.assertIn(words, findings[0])
 
     def test_clean_tree(self):
-        self.assertEqual(tidy.rules(self.root), ([], []))
+        self.assertEqual(tidy.rules(self.root), [])
 
     def test_arrow_up(self):
         self.planted("src/wire/a.c", '#include "core/base.h"\n#include "master/master.h"\n', "may not include master",
@@ -103,7 +105,7 @@ class Rules(Tree):
 
     def test_members_and_longer_names_are_no_calls(self):
         self.write("src/net/a.c", "void f(void) { x->exit(1); a.system(2); my_printf(3); }\n")
-        self.assertEqual(tidy.rules(self.root)[0], [])
+        self.assertEqual(tidy.rules(self.root), [])
 
     def test_long_line(self):
         self.planted("src/net/a.c", "int " + "x" * 120 + ";\n", "columns")
@@ -114,16 +116,12 @@ class Rules(Tree):
     def test_long_file(self):
         self.planted("tests/unit/test_a.c", "int x;\n" * 1001, "1001 lines")
 
-    def test_long_function_warns(self):
-        self.write("src/net/a.c", "static void f(void)\n{\n" + "    x();\n" * 100 + "}\n")
-        findings, warnings = tidy.rules(self.root)
-        self.assertEqual(findings, [])
-        self.assertEqual(len(warnings), 1)
-        self.assertIn("f has 103 lines", warnings[0])
+    def test_long_function(self):
+        self.planted("src/net/a.c", "static void f(void)\n{\n" + "    x();\n" * 100 + "}\n", "f has 103 lines")
 
     def test_a_function_of_one_line_ends_there(self):
         self.write("src/net/a.c", "int f(void) { return 1; }\n" + "int a;\n" * 100 + "struct s {\n    int a;\n};\n")
-        self.assertEqual(tidy.rules(self.root), ([], []))
+        self.assertEqual(tidy.rules(self.root), [])
 
     def test_judged_time(self):
         for line in ('within(late(results), 0, 1000, "ms until all knew")', 'within(rate, 9, 11, f"Mbit/s of {way}")',
@@ -138,7 +136,7 @@ class Rules(Tree):
                                           'assert time.monotonic() < end\nwithin(grown, 0, 1024, "KiB")\n'
                                           'figure("ms until all knew", now_us() - since_us, "ms")\n')
         self.write("bench/a.py", "assert time.monotonic() - begin < 3\n")
-        self.assertEqual(tidy.rules(self.root)[0], [])
+        self.assertEqual(tidy.rules(self.root), [])
 
     def test_left_over(self):
         self.planted("scripts/tool", f"# {LEFT_OVER}: later\n", LEFT_OVER)
@@ -165,7 +163,7 @@ class Rules(Tree):
     def test_citations(self):
         self.write("docs/PROTOCOL.md", "# Rules\n\n## 6. Decisions\n\n### 6.1 Commit\n\nThen (6.1; 6 and more).\n")
         self.write("src/core/a.c", "/* PROTOCOL 6. And (PROTOCOL\n * 6.1, 6), docs/PROTOCOL rules 6 */\n")
-        self.assertEqual(tidy.rules(self.root), ([], []))
+        self.assertEqual(tidy.rules(self.root), [])
         self.planted("src/core/a.c", "/* (PROTOCOL 6.1,\n * 6.2) */\n", "cites PROTOCOL 6.2, which is not there")
         self.planted("src/core/a.c", "/* as PROTOCOL F6 says */\n", "by the number of a section")
         self.write("src/core/a.c", "\n")
@@ -181,7 +179,7 @@ class Rules(Tree):
                                          'X(MASTER, U32, a_ms, "PCCL_A_MS", "5", 1, 9, "help")\n#endif\n')
         self.planted("man/pccl.7", ".TP\n.B PCCL_A_MS\nHelp.\nDefault 4, range 1 to 9.\n", "PCCL_A_MS")
         self.write("man/pccl.7", ".TP\n.B PCCL_A_MS\nHelp.\nDefault 5, range 1 to 9.\n")
-        self.assertEqual(tidy.rules(self.root), ([], []))
+        self.assertEqual(tidy.rules(self.root), [])
 
 
 class Compiled(Tree):
@@ -255,9 +253,9 @@ class Layers(Compiled):
 
     def test_upwards(self):
         self.write("src/net/above.c", "void g(void) {}\n")
-        up = ("src/net/below.c", "void g(void);\nvoid f(void) { g(); }\n", "calls g of src/net/above.c, which is above it")
+        up = ("src/net/below.c", "void g(void);\nvoid f(void) { g(); }\n", "calls g of src/net/above.c, which is above")
         self.assertEqual(self.planted(*up), 1)
-        self.write(layers.FIGURES, '{"cycles": {"src/net/above.c": 1, "src/net/below.c": 1}}')
+        self.write(layers.KNOWN, '{"cycles": {"src/net/above.c": 1, "src/net/below.c": 1}}')
         self.assertEqual(self.planted(*up), 0)
 
     def test_upwards_through_a_pointer(self):
@@ -276,7 +274,68 @@ class Layers(Compiled):
         self.assertEqual(findings, [f"{layers.ORDER}:1: names src/net/gone.c, which is not there"])
 
     def test_header_in_a_circle(self):
-        self.assertEqual(self.planted("src/net/a.h", '#include "net/a.h"\n', "includes itself through"), 1)
+        self.assertEqual(self.planted("src/net/a.h", '#include "net/a.h"\n', "includes itself"), 1)
+
+
+class Ratchets(Compiled):
+    def compare(self, known=None, modules=()):
+        """(values, findings) of the tree with the objects of these modules, compared with these values."""
+        values, offenders = ratchets.measure(ratchets.read(self.root, "nm", self.compile(modules)))
+        return values, list(ratchets.compare(known or values, values, offenders))
+
+    def test_each(self):
+        self.write("src/net/b.c", "void f(void);\nvoid g(void) { f(); }\n")
+        self.write("python/pccl/b.py", "import pccl.a\n")
+        known, findings = self.compare()
+        self.assertEqual(findings, [])
+        block = "".join(f"int {name};\n" for name in "abcdef")
+        flags = "struct a {\n    bool b, c, d;\n    bool e;\n    unsigned f : 1;\n};\n"
+        for path, text, first, new in (
+                ("src/net/a.c", "void g(void);\nvoid f(void) { g(); }\n", "src/net:1: cycles: 2 files in cycles",
+                 "in a cycle: src/net/a.c -> src/net/b.c -> src/net/a.c"),
+                ("python/pccl/a.py", "def f():\n    from . import b\n", "python/pccl:1: cycles: 2 files in cycles",
+                 "python/pccl/a.py -> python/pccl/b.py"),
+                ("src/net/a.c", "int x;\nvoid f(void) {}\n", "src/net:1: single_users: 34 % of external",
+                 "a.c:2: only src/net/b.c"),
+                ("src/net/a.h", flags, "src/net:1: flags: 1 structs with", "a.h:1: struct a has 5 flags"),
+                ("src/net/a.h", block + "int x;\n" + block, "src/net:1: duplicates: 1 pairs of",
+                 "a.h:8: 6 lines and more are those at src/net/a.h:1"),
+                ("src/net/a.h", "/* What the caller wants. */\n", "src/net:1: marks: 1 comments with",
+                 "a.h:1: 'What the caller wants.'"),
+                ("tools/a.py", 'def f():\n    """x.\n    That of whoever asks.\n    """\n',
+                 "tools:1: marks: 1 comments with",
+                 "'That of whoever asks.'"),
+                ("src/net/a.h", "\n" * 601, "src/net/a.h:1: long: 601 lines, at most 600", ""),
+                ("src/net/a.h", "\n" * 101, "src/net:1: lines: 200 lines, at most 100", ""),
+                ("src/net/a.h", "int a;\n" * 101,
+                 "src/net:1: code: 200 lines without comments and blanks, at most 100", "")):
+            with self.subTest(first):
+                self.write(path, text)
+                _, findings = self.compare(known, ["net"] if path.endswith(".c") else ())
+                self.assertEqual(sum(finding.startswith(first) for finding in findings), 1, findings)
+                self.assertIn(new, "\n".join(findings))
+                (self.root / path).unlink()
+
+    def test_only_what_is_new_is_named(self):
+        self.write("src/net/a.h", "/* What is old here */\n/* What goes away here */\n")
+        known, _ = self.compare()
+        self.write("src/net/a.h", "/* What is old here */\n/* What is new here */\n")
+        self.assertEqual(self.compare(known)[1], [])
+        self.write("src/net/b.h", "/* What is old here */\n")
+        self.assertEqual([finding.partition(":")[0].strip() for finding in self.compare(known)[1]],
+                         ["src/net", "new", "new"])
+
+    def test_recording(self):
+        def run(what, *accepted):
+            return subprocess.run([sys.executable, "-B", ratchets.__file__, what, "--root", self.root, "--nm", "nm",
+                                   "--objects", "/dev/null", "--raise", *accepted], stdout=subprocess.DEVNULL,
+                                  check=False).returncode
+        recorded = self.root / ratchets.KNOWN
+        self.assertEqual([run("check"), run("write"), recorded.exists()], [1, 1, False])
+        recorded.parent.mkdir()
+        self.assertEqual([run("write", "lines", "code"), run("check"), run("write")], [0, 0, 0])
+        self.write("src/net/a.h", "/* What the caller wants. */\n")
+        self.assertEqual([run("write", "lines"), run("write", "lines", "marks"), run("check")], [1, 0, 0])
 
 
 class Exports(Tree):

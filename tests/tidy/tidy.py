@@ -5,7 +5,7 @@
     tidy.py exports --root R --nm NM --library L            what the shared library exports
     tidy.py current --root R --file F --command C           F is what C prints
 
-Each finding is one line "path:line: message"; the exit status is 1 if there is any. Warnings do not count.
+Each finding is one line "path:line: message"; the exit status is 1 if there is any.
 """
 import argparse
 import ast
@@ -185,8 +185,7 @@ def check_sizes(path, text):
             yield f"{path}:{number}: white space at the end of the line"
 
 
-def long_functions(path, text):
-    """Only warns: some functions are long for a reason."""
+def check_functions(path, text):
     depth, start, name = 0, 0, ""
     lines = code_only(text).splitlines()
     for number, line in enumerate(lines, 1):
@@ -196,7 +195,7 @@ def long_functions(path, text):
                 start, name = number, called.group(1)
         depth += line.count("{") - line.count("}")
         if depth == 0 and line.startswith("}") and name and number - start >= FUNCTION_LINES_MAX:
-            yield f"{path}:{start}: warning: {name} has {number - start + 1} lines, more than {FUNCTION_LINES_MAX}"
+            yield f"{path}:{start}: {name} has {number - start + 1} lines, at most {FUNCTION_LINES_MAX}"
         if depth == 0 and "}" in line:  # of one line, too
             name = ""
 
@@ -251,12 +250,10 @@ def check_judged_times(path, text):
 
 
 def check_left_overs(path, text):
-    for number, line in enumerate(text.splitlines(), 1):
-        found = LEFT_OVER.search(line)
-        if found:
-            yield f"{path}:{number}: {found.group()}: do it, or write it down as an issue"
-        if MACHINE_PATH.search(line):
-            yield f"{path}:{number}: a path of somebody's machine"
+    for found in LEFT_OVER.finditer(text):
+        yield f"{path}:{line_of(text, found.start())}: {found.group()}: do it, or write it down as an issue"
+    for found in MACHINE_PATH.finditer(text):
+        yield f"{path}:{line_of(text, found.start())}: a path of somebody's machine"
 
 
 @functools.lru_cache(maxsize=None)  # many links lead to the same pages
@@ -331,8 +328,8 @@ def check_manual(root):
 
 
 def rules(root):
-    """(findings, warnings) about everything that can be read."""
-    findings, warnings = [], []
+    """Findings about everything that can be read."""
+    findings = []
     texts = dict(text_files(root))
     sections = set(re.findall(rf"^#+ ({SECTION})\.? ", texts.get(RULES, ""), re.M))
     for path, text in texts.items():
@@ -343,7 +340,7 @@ def rules(root):
             findings += check_includes(path, text)
             findings += check_guard(path, text)
             findings += check_calls(path, text)
-            warnings += long_functions(path, text)
+            findings += check_functions(path, text)
         findings += check_judged_times(path, text)
         if is_c(path) or path.endswith(".py"):
             findings += check_sizes(path, text)
@@ -352,7 +349,7 @@ def rules(root):
         findings += check_citations(sections, path, text)
     findings += check_mentions(texts)
     findings += check_manual(root)
-    return findings, warnings
+    return findings
 
 
 def symbols(nm, paths):
@@ -429,9 +426,8 @@ def main():
     for option in ("nm", "objects", "library", "file", "command"):
         parser.add_argument("--" + option)
     options = parser.parse_args()
-    warnings = []
     if options.what == "rules":
-        findings, warnings = rules(options.root)
+        findings = rules(options.root)
     elif options.what == "purity":
         objects = pathlib.Path(options.objects).read_text(encoding="utf-8").split()
         findings = list(purity(options.nm, objects)) if objects else ["src:0: no objects found"]
@@ -439,9 +435,9 @@ def main():
         findings = list(exports(options.root, options.nm, options.library))
     else:
         findings = list(current(options.root, options.file, options.command))
-    for line in warnings + findings:
+    for line in findings:
         print(line)
-    print(f"tidy: {options.what}: {len(findings)} findings, {len(warnings)} warnings")
+    print(f"tidy: {options.what}: {len(findings)} findings")
     return 1 if findings else 0
 
 

@@ -1,0 +1,271 @@
+"""Measures of the sources that no change makes worse. tests/tidy/ratchets.json has their present values.
+
+    ratchets.py check --root R --nm NM --objects FILE      FILE has the path of an object a line
+    ratchets.py write ... --raise NAME...                  records the present values if none is worse, except of these
+                                                           measures, and prints them
+
+Values are compared for each folder. A list of offenders is recorded as digests, so that messages name the new ones.
+"""
+import argparse
+import collections
+import dataclasses
+import json
+import pathlib
+import re
+import sys
+import typing
+import zlib
+
+import layers
+import tidy
+
+KNOWN = layers.KNOWN
+FOLDERS = ("src", "include", "tools", "tests", "bench", "examples", "python")
+SHORT = ("src/", "tools/", "python/pccl/")
+SHORT_LINES_MAX = 600
+FLAGS_MAX = 4
+EQUAL_LINES_MAX = 5
+DOCSTRING = re.compile(r'(\A|:[ \t]*(?:#[^\n]*)?\n)(\s*[rR]?)"""(.*?)"""', re.S)
+FLAG = re.compile(r"^\s*bool ([^;(]*);|\w : 1;", re.M)
+MARKS = [("opens with a relative clause",
+          r"^(What|Who|Whose|Whom|Which|Whether|How|Of|That|Those|To whom|For whom|By whom|From whom|Where|So many)\b"),
+         ("what", r"\b[Ww]hat\b(?! if)"),
+         ("that of, of its own", r"\b(that|those) of\b|\bof (its|their|his) own\b"),
+         ("so many, none of", r"\b(so many|such a|is none|are none|as it is|meanwhile|anew|thereby)\b"),
+         ("nobody, whoever", r"\b([Nn]obody|[Aa]nybody|[Ss]omebody|[Ee]verybody|[Ww]hoever|[Aa]nyone)\b"),
+         ("goes, comes, lies, stands", r"\b(goes|comes|lies|stands|went|came)\b")]
+ANY_MARK = re.compile("|".join(pattern for _, pattern in MARKS))
+
+
+@dataclasses.dataclass
+class Tree:
+    """All sources by path: the text, the code without comments, the symbols of the object, and the calls or imports."""
+
+    texts: dict
+    code: dict
+    symbols: dict
+    below: dict
+
+
+def read(root, nm, objects):
+    texts = {}
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            relative = path.relative_to(root)
+            if path.suffix in (".c", ".h", ".py") and not tidy.SKIPPED_FOLDERS & set(relative.parts):
+                texts[relative.as_posix()] = path.read_text(encoding="utf-8")
+    symbols = {path: found for path, found in layers.symbols_of(nm, objects).items() if path in texts}
+    code = {path: without_comments(path, text) for path, text in texts.items()}
+    return Tree(texts, code, symbols, {**layers.graph(root, symbols), **layers.imports(code)})
+
+
+def without_comments(path, text):
+    """The lines of code, with their numbers; spaces do not count."""
+    def blank(match):
+        return " " + "\n" * match.group().count("\n")
+    text = re.sub(r"^\s*#.*", "", DOCSTRING.sub(blank, text), flags=re.M) if path.endswith(".py") \
+        else tidy.COMMENT.sub(blank, text)
+    return [(number, " ".join(line.split())) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def cycles(tree):
+    for path, way in layers.in_cycles(tree.below).items():
+        yield path, path, 1, f"in a cycle: {' -> '.join(way)}"
+
+
+def single_users(tree):
+    home = external(tree)
+    users = collections.defaultdict(set)
+    for path, found in tree.symbols.items():
+        for name, kind in found:
+            if kind == "U" and home.get(name, path) != path:
+                users[name].add(path)
+    for name, paths in users.items():
+        if len(paths) == 1:
+            text = tree.texts[home[name]]
+            yield home[name], name, tidy.line_of(text, max(text.find(name + "("), 0)), \
+                f"only {min(paths)} uses {name}"
+
+
+def external(tree):
+    return {name: path for path, found in tree.symbols.items() for name, kind in found if kind in "TDBRVW"}
+
+
+def flags(tree):
+    for path, text in tree.texts.items():
+        if path.endswith((".c", ".h")) and path.startswith("src/"):
+            code = tidy.code_only(text)
+            for struct in layers.STRUCT.finditer(code):
+                count = sum(names.count(",") + 1 for names in FLAG.findall(struct.group(2)))
+                if count > FLAGS_MAX:
+                    yield path, struct.group(1), tidy.line_of(code, struct.start()), \
+                        f"struct {struct.group(1)} has {count} flags, more than {FLAGS_MAX}"
+
+
+def duplicates(tree):
+    """Equal blocks of code, as pairs; a pair counts where its second block is."""
+    blocks = collections.defaultdict(list)
+    code = {path: [line for line in lines if not re.match(r"#include|import |from ", line[1])]
+            for path, lines in tree.code.items()}
+    size = EQUAL_LINES_MAX + 1
+    for path, lines in code.items():
+        hashes = [hash(line) for _, line in lines]
+        for i in range(len(hashes) - size + 1):
+            blocks[tuple(hashes[i:i + size])].append((path, i))
+    for places in blocks.values():
+        for second in range(1, len(places)):
+            path, j = places[second]
+            for other, i in places[:second]:
+                if path == other and j - i < size or i and j and code[path][j - 1][1] == code[other][i - 1][1]:
+                    continue  # an overlap, or the pair begins before
+                yield path, other + code[path][j][1], code[path][j][0], \
+                    f"{size} lines and more are those at {other}:{code[other][i][0]}"
+
+
+def marks(tree):
+    for path, text in tree.texts.items():
+        for offset, comment in comments(path, text):
+            if ANY_MARK.search(comment):
+                found = ", ".join(name for name, pattern in MARKS if re.search(pattern, comment))
+                yield path, comment, tidy.line_of(text, offset), f"{comment[:60]!r}: plain English has no '{found}'"
+
+
+def comments(path, text):
+    """(offset, text) of C's comments and of the sentences of docstrings."""
+    if path.endswith(".py"):
+        for match in DOCSTRING.finditer(text) if not path.endswith("_test.py") else ():
+            for sentence in re.split(r"(?<=[.:])\s+", match.group(3).strip()):
+                if len(sentence.split()) >= 4:
+                    yield match.start(3), " ".join(sentence.split())
+        return
+    for match in tidy.COMMENT.finditer(text):
+        comment = " ".join(re.sub(r"\n\s*\*\s?", " ", match.group().strip("/")).split()).strip(" *-/")
+        if len(comment.split()) >= 4 and not comment.startswith(("Copyright", "SPDX")):
+            yield match.start(), comment
+
+
+def long_files(tree):
+    return {path: len(text.splitlines()) for path, text in tree.texts.items()
+            if path.startswith(SHORT) and len(text.splitlines()) > SHORT_LINES_MAX}
+
+
+def folder_of(path):
+    folder, _, name = path.rpartition("/")
+    return folder if "." in name else path
+
+
+def area_of(path):
+    return path.partition("/")[0]
+
+
+def per_folder(paths, count=lambda path: 1):
+    total = collections.Counter()
+    for path in paths:
+        total[folder_of(path)] += count(path)
+    return total
+
+
+@dataclasses.dataclass
+class Measure:
+    words: str
+    find: typing.Callable  # offenders (path, key, line, message), or {folder or file: number}
+    step: int = 1  # a number is rounded up to a multiple of it
+    of: str = ""  # the measure that this one is a share of, in percent
+    group: typing.Callable = folder_of
+    floor: int = 0  # a value that is always allowed
+
+
+MEASURES = {
+    "cycles": Measure("files in cycles", cycles),
+    "single_users": Measure("% of external symbols have one user", single_users, of="external"),
+    "external": Measure("external symbols", lambda tree: per_folder(external(tree).values()), floor=sys.maxsize),
+    "flags": Measure(f"structs with more than {FLAGS_MAX} flags", flags),
+    "duplicates": Measure(f"pairs of blocks with more than {EQUAL_LINES_MAX} equal lines", duplicates),
+    "marks": Measure("comments with marks of non-native English", marks),
+    "long": Measure("lines", long_files, group=str, floor=SHORT_LINES_MAX),
+    "lines": Measure("lines", lambda tree: per_folder(tree.texts, lambda path: tree.texts[path].count("\n")), step=100),
+    "code": Measure("lines without comments and blanks",
+                    lambda tree: per_folder(tree.code, lambda path: len(tree.code[path])), step=100),
+}
+
+
+def digest(key):
+    return f"{zlib.crc32(key.encode()) & 0xffff:04x}"
+
+
+def measure(tree):
+    """(values to record, {path: [(digest, message)]} for each measure)"""
+    values, offenders = {}, {}
+    for name, one in MEASURES.items():
+        found, offenders[name] = one.find(tree), collections.defaultdict(list)
+        if not isinstance(found, dict):
+            for path, key, line, message in found:
+                offenders[name][path].append((digest(key), f"{path}:{line}: {message}"))
+            found = {path: " ".join(sorted(key for key, _ in some)) for path, some in offenders[name].items()}
+        values[name] = dict(sorted(found.items()))
+    return values, offenders
+
+
+def totals(name, values, row=str):
+    """{folder: compared value}; `row` maps a folder to the row of a table."""
+    one, sums = MEASURES[name], collections.Counter()
+    for path, value in values.get(name, {}).items():
+        sums[row(one.group(path))] += len(value.split()) if isinstance(value, str) else value
+    if one.of:
+        wholes = totals(one.of, values, row)
+        return {path: -(-100 * count // wholes[path]) for path, count in sums.items()}
+    return {path: -(-count // one.step) * one.step for path, count in sums.items()}
+
+
+def compare(known, values, offenders, accepted=()):
+    """Yields the values that are worse than the recorded ones, each with its new offenders."""
+    for name, one in MEASURES.items():
+        limits = totals(name, known if name not in accepted else values)
+        for group, value in totals(name, values).items():
+            limit = max(limits.get(group, 0), one.floor)
+            if value > limit:
+                yield f"{group}:1: {name}: {value} {one.words}, at most {limit}"
+                old = collections.Counter(" ".join(value for path, value in known.get(name, {}).items()
+                                                   if one.group(path) == group and isinstance(value, str)).split())
+                for path, some in offenders[name].items():
+                    for key, message in some if one.group(path) == group else ():
+                        old[key] -= 1
+                        if old[key] < 0:
+                            yield "    new: " + message
+
+
+def table(values):
+    print(f"{'':22}" + "".join(f"{name:>13}" for name in MEASURES))
+    for row in (folder_of, area_of):
+        columns = [totals(name, values, row) for name in MEASURES]
+        for path in sorted({path for column in columns for path in column}):
+            print(f"{path:22}" + "".join(f"{column.get(path, 0):13}" for column in columns))
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Compares measures of the sources with their recorded values.")
+    parser.add_argument("what", choices=("check", "write"))
+    parser.add_argument("--raise", dest="accepted", nargs="*", choices=list(MEASURES), default=[])
+    for option in ("root", "nm", "objects"):
+        parser.add_argument("--" + option, required=True)
+    options = parser.parse_args()
+    root = pathlib.Path(options.root)
+    objects = pathlib.Path(options.objects).read_text(encoding="utf-8").split()
+    values, offenders = measure(read(root, options.nm, objects))
+    file = root / KNOWN
+    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    findings = list(compare(known, values, offenders, options.accepted))
+    for line in findings:
+        print(line)
+    if options.what == "write" and not findings:
+        file.write_text(json.dumps(values, indent=0, sort_keys=True) + "\n", encoding="utf-8")
+        table(values)
+    else:
+        print(f"tidy: ratchets: {len(findings)} findings")
+    if findings:
+        print("Make it better, or record it and say why: `make ratchets RAISE=<measure>` (docs/HACKING.md).")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
