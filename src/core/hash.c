@@ -23,12 +23,3 @@ uint32_t pccl_hash_place(const struct pccl_hash_key *key, uint64_t value, uint32
     value ^= value >> 32;
     return (uint32_t)(value * key->odd[1] >> shift);
 }
-
-/* The finalizer of splitmix64. */
-uint64_t pccl_hash_u64(uint64_t value)
-{
-    value += UINT64_C(0x9e3779b97f4a7c15);
-    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return value ^ (value >> 31);
-}

@@ -30,7 +30,5 @@ static inline uint64_t pccl_hash_words(const struct pccl_hash_key *key, const ui
 }
 /* Maps hashes, or any other numbers, evenly to 2^(64 - shift) places; shift: 1 to 63. */
 uint32_t pccl_hash_place(const struct pccl_hash_key *key, uint64_t value, uint32_t shift);
-/* Mixes the bits of a value well, but without a key, so never use it for what strangers choose. */
-uint64_t pccl_hash_u64(uint64_t value);
 
 #endif

@@ -1,14 +1,21 @@
 /* xoshiro256** (Blackman, Vigna), seeded by splitmix64. */
 #include "core/prng.h"
 
-#include "core/hash.h"
+/* The finalizer of splitmix64. */
+uint64_t pccl_prng_mix(uint64_t value)
+{
+    value += UINT64_C(0x9e3779b97f4a7c15);
+    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return value ^ (value >> 31);
+}
 
 static uint64_t rotate_left(uint64_t value, int bits) { return value << bits | value >> (64 - bits); }
 
 void pccl_prng_seed(struct pccl_prng *prng, uint64_t seed)
 {
     for (int i = 0; i < 4; i++)
-        prng->state[i] = pccl_hash_u64(seed + (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15));
+        prng->state[i] = pccl_prng_mix(seed + (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15));
 }
 
 uint64_t pccl_prng_u64(struct pccl_prng *prng)

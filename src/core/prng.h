@@ -9,6 +9,8 @@ struct pccl_prng {
     uint64_t state[4];
 };
 
+/* Mixes the bits of a value. Without a key: not for values that a stranger can choose. */
+uint64_t pccl_prng_mix(uint64_t value);
 void pccl_prng_seed(struct pccl_prng *prng, uint64_t seed);
 uint64_t pccl_prng_u64(struct pccl_prng *prng);
 uint64_t pccl_prng_below(struct pccl_prng *prng, uint64_t bound); /* 0 <= result < bound; bound > 0; unbiased */

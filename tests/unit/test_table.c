@@ -237,7 +237,7 @@ static void test_ids_that_collide_without_a_key(void **state)
     (void)state;
     struct pccl_id ids[MADE_UP];
     for (uint64_t i = 0; i < MADE_UP; i++) {
-        pccl_put(ids[i].bytes, 8, pccl_hash_u64(i));
+        pccl_put(ids[i].bytes, 8, pccl_prng_mix(i));
         pccl_put(ids[i].bytes + 8, 8, i);
     }
     check_spread_ids(ids);
