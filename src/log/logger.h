@@ -8,14 +8,13 @@
 
 #include "core/base.h"
 #include "core/log.h"
+#include "log/level.h"
 #include "pccl.h"
 
 #include <time.h>
 
 enum { PCCL_LOGGER_LINE_MAX = 2048 }; /* bytes of a message; what is longer is cut */
 
-/* Would a line of this level be written? A load of one atomic. */
-bool pccl_logger_wants(enum pccl_log_level level);
 /* Line ends and control characters within the message become '?'. */
 void pccl_logger_write(enum pccl_log_level level, const char *subsystem, const char *message);
 /*
@@ -26,9 +25,6 @@ void pccl_logger_write_fields(enum pccl_log_level level, const char *subsystem, 
 PCCL_PRINTF(3, 4)
 void pccl_logger_print(enum pccl_log_level level, const char *subsystem, const char *format, ...);
 
-/* The level as the user set it, and as the environment says: the latter counts until the former was called. */
-void pccl_logger_set_level(enum pccl_log_level level);
-void pccl_logger_suggest_level(enum pccl_log_level level);
 /*
  * NULL: standard error. When it returns the previous callback has had all lines before, neither runs nor will run;
  * unless it is called by a callback (then it does not wait).
@@ -44,7 +40,5 @@ void pccl_logger_wait(uint32_t milliseconds);
 typedef size_t pccl_logger_format(char *out, size_t size, const struct timespec *now, enum pccl_log_level level,
                                   const char *subsystem, const char *message, const struct pccl_log_fields *fields);
 void pccl_logger_set_format(pccl_logger_format *format);
-
-const char *pccl_logger_level_name(enum pccl_log_level level); /* "warn" */
 
 #endif

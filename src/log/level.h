@@ -1,0 +1,16 @@
+/* The level from which lines of this process are logged. Any thread. */
+#ifndef PCCL_LOG_LEVEL_H
+#define PCCL_LOG_LEVEL_H
+
+#include "core/base.h"
+#include "core/log.h"
+
+/* Returns true if a line of this level is written. A load of one atomic. */
+bool pccl_logger_wants(enum pccl_log_level level);
+/* Sets the level, as the user does and as the environment does: the latter counts until the former was called. */
+void pccl_logger_set_level(enum pccl_log_level level);
+void pccl_logger_suggest_level(enum pccl_log_level level);
+/* Returns the name of a level in lines of the log, such as "warn". */
+const char *pccl_logger_level_name(enum pccl_log_level level);
+
+#endif
