@@ -3,10 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct pcclOptions_t {
-    char *values[PCCL_PARAM_COUNT]; /* owned; NULL: not set */
-};
-
 pcclOptions_t *pccl_options_create(void) { return calloc(1, sizeof(pcclOptions_t)); }
 
 void pccl_options_destroy(pcclOptions_t *options)
@@ -78,9 +74,4 @@ enum pccl_status pccl_options_get(const pcclOptions_t *options, const char *name
     }
     memcpy(buffer, value, needed);
     return PCCL_OK;
-}
-
-const char *pccl_options_text(const pcclOptions_t *options, enum pccl_param param)
-{
-    return options != NULL ? options->values[param] : NULL;
 }

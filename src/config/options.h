@@ -16,7 +16,5 @@ PCCL_MUST_CHECK enum pccl_status pccl_options_set(pcclOptions_t *options, const 
 /* The value that counts now (options may be NULL). ARGUMENT: no such name, or the buffer is too short; words. */
 PCCL_MUST_CHECK enum pccl_status pccl_options_get(const pcclOptions_t *options, const char *name, char *buffer,
                                                   size_t size, struct pccl_text *reason);
-/* What was set, or NULL. Borrowed until the next set. options may be NULL. */
-const char *pccl_options_text(const pcclOptions_t *options, enum pccl_param param);
 
 #endif

@@ -8,7 +8,6 @@
 
 #include "core/token.h"
 #include "log/logger.h"
-#include "config/options.h"
 
 extern char **environ;
 
@@ -345,9 +344,14 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
     return PCCL_ARGUMENT;
 }
 
+const char *pccl_params_option(const pcclOptions_t *options, enum pccl_param param)
+{
+    return options != NULL ? options->values[param] : NULL;
+}
+
 const char *pccl_params_text(const pcclOptions_t *options, enum pccl_param param)
 {
-    const char *set = pccl_options_text(options, param);
+    const char *set = pccl_params_option(options, param);
     if (set == NULL) {
         const char *variable = getenv(entries[param].env);
         set = variable != NULL && *variable != '\0' ? variable : entries[param].value;
@@ -437,7 +441,7 @@ enum pccl_status pccl_params_load(const pcclOptions_t *options, pcclParameterSco
             text = pccl_params_text(options, (enum pccl_param)i);
             enum pccl_status status = pccl_params_check((enum pccl_param)i, text, reason);
             if (status != PCCL_OK) {
-                if (pccl_options_text(options, (enum pccl_param)i) == NULL) {
+                if (pccl_params_option(options, (enum pccl_param)i) == NULL) {
                     pccl_text_append(reason, ", from the environment variable %s", entry->env);
                 }
                 return status;

@@ -27,15 +27,15 @@ static void what_was_set_is_found(void **state)
 {
     struct pccl_text reason;
     char buffer[16];
-    assert_null(pccl_options_text(*state, PCCL_PARAM_silence_ms));
+    assert_null(pccl_params_option(*state, PCCL_PARAM_silence_ms));
     assert_int_equal(pccl_options_set(*state, "silence_ms", "5000", &reason), PCCL_OK);
-    assert_string_equal(pccl_options_text(*state, PCCL_PARAM_silence_ms), "5000");
+    assert_string_equal(pccl_params_option(*state, PCCL_PARAM_silence_ms), "5000");
     assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, sizeof buffer, &reason), PCCL_OK);
     assert_string_equal(buffer, "5000");
     assert_int_equal(pccl_options_set(*state, "silence_ms", "6000", &reason), PCCL_OK);
-    assert_string_equal(pccl_options_text(*state, PCCL_PARAM_silence_ms), "6000");
+    assert_string_equal(pccl_params_option(*state, PCCL_PARAM_silence_ms), "6000");
     assert_int_equal(pccl_options_set(*state, "silence_ms", NULL, &reason), PCCL_OK);
-    assert_null(pccl_options_text(*state, PCCL_PARAM_silence_ms));
+    assert_null(pccl_params_option(*state, PCCL_PARAM_silence_ms));
     assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, sizeof buffer, &reason), PCCL_OK);
     assert_string_equal(buffer, "10000");
 }
@@ -46,7 +46,7 @@ static void the_text_is_copied(void **state)
     char value[] = "5000";
     assert_int_equal(pccl_options_set(*state, "silence_ms", value, &reason), PCCL_OK);
     value[0] = '9';
-    assert_string_equal(pccl_options_text(*state, PCCL_PARAM_silence_ms), "5000");
+    assert_string_equal(pccl_params_option(*state, PCCL_PARAM_silence_ms), "5000");
 }
 
 static void bad_values_change_nothing(void **state)
@@ -56,7 +56,7 @@ static void bad_values_change_nothing(void **state)
     assert_int_equal(pccl_options_set(*state, "silence_ms", "soon", &reason), PCCL_ARGUMENT);
     assert_non_null(strstr(reason.bytes, "silence_ms"));
     assert_non_null(strstr(reason.bytes, "soon"));
-    assert_string_equal(pccl_options_text(*state, PCCL_PARAM_silence_ms), "5000");
+    assert_string_equal(pccl_params_option(*state, PCCL_PARAM_silence_ms), "5000");
 }
 
 static void unknown_names_are_refused(void **state)
@@ -101,7 +101,7 @@ static void no_handle_means_environment_and_defaults(void **state)
     struct pccl_text reason;
     char buffer[16];
     setenv("PCCL_SILENCE_MS", "7000", 1);
-    assert_null(pccl_options_text(NULL, PCCL_PARAM_silence_ms));
+    assert_null(pccl_params_option(NULL, PCCL_PARAM_silence_ms));
     assert_int_equal(pccl_options_get(NULL, "silence_ms", buffer, sizeof buffer, &reason), PCCL_OK);
     assert_string_equal(buffer, "7000");
     pccl_options_destroy(NULL);
