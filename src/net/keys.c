@@ -1,7 +1,6 @@
 #include "net/keys.h"
 
-#include "net/keys_internal.h"
-
+#include <stdatomic.h>
 #include <string.h>
 #if defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
@@ -82,7 +81,8 @@ bool pccl_keys_of_link(const struct pccl_keys *keys, const struct pccl_key_name 
                   ends, sizeof ends, out);
 }
 
-bool pccl_keys_find(const struct pccl_keys *keys, const struct pccl_key_name *name, struct pccl_secret *out)
+/* The same at the end that is dialed. Returns false if this peer has no such key. */
+static bool find(const struct pccl_keys *keys, const struct pccl_key_name *name, struct pccl_secret *out)
 {
     struct pccl_id ticket = {{0}};
     bool found = keys->ticket && (name->probe || name->open == pccl_keys_open_links(keys)) &&
@@ -90,6 +90,93 @@ bool pccl_keys_find(const struct pccl_keys *keys, const struct pccl_key_name *na
                  pccl_keys_of_link(keys, name, &ticket, out);
     pccl_wipe(&ticket, sizeof ticket);
     return found;
+}
+
+/* ---- the keys of links, and their names ---- */
+
+static const char name_prefix[] = "pccl1 ";
+
+static void write_name(const struct pccl_key_name *name, uint8_t out[PCCL_KEY_NAME_BYTES])
+{
+    memcpy(out, name_prefix, sizeof name_prefix - 1);
+    out += sizeof name_prefix - 1;
+    *out++ = name->probe ? 'p' : 'l';
+    *out++ = name->open ? 'o' : 's';
+    pccl_id_write(&name->from, (char *)out, 32);
+    out[32] = '-';
+    pccl_id_write(&name->to, (char *)out + 33, 32);
+}
+
+static bool read_name(const uint8_t *bytes, size_t length, struct pccl_key_name *name)
+{
+    const char *text = (const char *)bytes + sizeof name_prefix - 1;
+    if (length != PCCL_KEY_NAME_BYTES || memcmp(bytes, name_prefix, sizeof name_prefix - 1) != 0 ||
+        !pccl_id_read(text + 2, 32, &name->from) || !pccl_id_read(text + 35, 32, &name->to))
+        return false;
+    name->probe = text[0] == 'p';
+    name->open = text[1] == 'o';
+    uint8_t again[PCCL_KEY_NAME_BYTES]; /* one text for each name */
+    write_name(name, again);
+    return memcmp(again, bytes, length) == 0;
+}
+
+void pccl_link_key_init(struct pccl_link_key *key, const struct pccl_keys *keys, const struct pccl_key_name *name,
+                        const struct pccl_id *ticket)
+{
+    *key = (struct pccl_link_key){.keys = keys};
+    if (!name)
+        return;
+    key->name = *name;
+    key->ticket = *ticket;
+    write_name(name, key->identity);
+}
+
+static struct ssl_session_st *session_of(const struct pccl_openssl *openssl, struct ssl_st *ssl,
+                                         const struct pccl_secret *key)
+{
+    static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01}; /* the key fits all ciphers with SHA-256 */
+    struct ssl_session_st *session = openssl->SSL_SESSION_new();
+    const struct ssl_cipher_st *cipher = openssl->SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
+    if (session && cipher && openssl->SSL_SESSION_set1_master_key(session, key->bytes, sizeof key->bytes) &&
+        openssl->SSL_SESSION_set_cipher(session, cipher) &&
+        openssl->SSL_SESSION_set_protocol_version(session, PCCL_TLS1_3_VERSION))
+        return session;
+    openssl->SSL_SESSION_free(session);
+    return NULL;
+}
+
+/* OpenSSL asks for the key of a link that is dialed. */
+static int offer_key(struct ssl_st *ssl, const struct evp_md_st *digest, const unsigned char **identity,
+                     size_t *identity_bytes, struct ssl_session_st **session)
+{
+    /* The SSL object was made by net/secure; another one has none of our keys. */
+    const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
+    const struct pccl_link_key *link = openssl->SSL_get_ex_data(ssl, 0);
+    struct pccl_secret key;
+    (void)digest;
+    *session = NULL;
+    if (!pccl_keys_of_link(link->keys, &link->name, &link->ticket, &key))
+        return 0;
+    *session = session_of(openssl, ssl, &key);
+    pccl_wipe(&key, sizeof key);
+    *identity = link->identity;
+    *identity_bytes = sizeof link->identity;
+    return *session != NULL;
+}
+
+/* OpenSSL asks for the key of a link that was accepted. */
+static int find_key(struct ssl_st *ssl, const unsigned char *identity, size_t identity_bytes,
+                    struct ssl_session_st **session)
+{
+    const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
+    struct pccl_link_key *link = openssl->SSL_get_ex_data(ssl, 0);
+    struct pccl_secret key;
+    *session = NULL;
+    if (!read_name(identity, identity_bytes, &link->name) || !find(link->keys, &link->name, &key))
+        return 1; /* no such key: the handshake fails */
+    *session = session_of(openssl, ssl, &key);
+    pccl_wipe(&key, sizeof key);
+    return *session != NULL;
 }
 
 /* ---- public keys ---- */
@@ -234,8 +321,8 @@ static struct ssl_ctx_st *make_links(struct pccl_keys *keys)
         return NULL;
     openssl->SSL_CTX_set_verify(context, PCCL_SSL_VERIFY_PEER | PCCL_SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     openssl->SSL_CTX_set_cert_verify_callback(context, verify_nothing, keys);
-    openssl->SSL_CTX_set_psk_use_session_callback(context, pccl_secure_offer_key);
-    openssl->SSL_CTX_set_psk_find_session_callback(context, pccl_secure_find_key);
+    openssl->SSL_CTX_set_psk_use_session_callback(context, offer_key);
+    openssl->SSL_CTX_set_psk_find_session_callback(context, find_key);
     return context;
 }
 

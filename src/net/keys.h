@@ -105,6 +105,22 @@ struct pccl_key_name {
 
 enum { PCCL_KEY_NAME_BYTES = 6 + 2 + 32 + 1 + 32 };
 
+/* Makes the pre-shared key of a link. Returns false if out of memory. */
+PCCL_MUST_CHECK bool pccl_keys_of_link(const struct pccl_keys *keys, const struct pccl_key_name *name,
+                                       const struct pccl_id *ticket, struct pccl_secret *out);
+
+/* The key of one link. Its SSL object carries it (index 0), for when OpenSSL asks for the key. */
+struct pccl_link_key {
+    const struct pccl_keys *keys;
+    struct pccl_key_name name;             /* of an accepted link: known once the other side has named it */
+    struct pccl_id ticket;                 /* of a dialed link */
+    uint8_t identity[PCCL_KEY_NAME_BYTES]; /* the name as it travels */
+};
+
+/* name, ticket: of a dialed link; NULL otherwise. */
+void pccl_link_key_init(struct pccl_link_key *key, const struct pccl_keys *keys, const struct pccl_key_name *name,
+                        const struct pccl_id *ticket);
+
 const struct pccl_openssl *pccl_keys_openssl(const struct pccl_keys *keys);
 struct ssl_ctx_st *pccl_keys_control(const struct pccl_keys *keys);
 /* The public key that the other side has shown. false: none. */

@@ -1,6 +1,6 @@
 #include "net/secure.h"
 
-#include "net/keys_internal.h"
+#include "net/keys.h"
 #include "net/record.h"
 #include "net/socket.h"
 
@@ -43,7 +43,6 @@ struct pccl_secure {
     uv_os_sock_t socket; /* during a call */
     enum pccl_secure_role role;
     enum state state;
-    bool opens;                  /* DIALED, ACCEPTED: the link goes on in the clear */
     bool finished;               /* its end was said */
     int read_error, write_error; /* of the socket, or 0 */
     int ended;                   /* why a read found no more, after it found something */
@@ -66,9 +65,7 @@ struct pccl_secure {
     uint8_t *sealed; /* sealed_start..sealed_end is unsent */
     uint32_t sealed_start, sealed_end, sealed_capacity;
 
-    struct pccl_key_name name;
-    struct pccl_id ticket;
-    uint8_t identity[PCCL_KEY_NAME_BYTES];
+    struct pccl_link_key key; /* of a link */
     struct pccl_text why;
 };
 
@@ -84,81 +81,6 @@ static bool is_client(const struct pccl_secure *secure)
 {
     return secure->role == PCCL_SECURE_PEER || secure->role == PCCL_SECURE_VISITOR ||
            secure->role == PCCL_SECURE_DIALED;
-}
-
-/* ---- the names of keys ---- */
-
-static const char name_prefix[] = "pccl1 ";
-
-static void write_name(const struct pccl_key_name *name, uint8_t out[PCCL_KEY_NAME_BYTES])
-{
-    memcpy(out, name_prefix, sizeof name_prefix - 1);
-    out += sizeof name_prefix - 1;
-    *out++ = name->probe ? 'p' : 'l';
-    *out++ = name->open ? 'o' : 's';
-    pccl_id_write(&name->from, (char *)out, 32);
-    out[32] = '-';
-    pccl_id_write(&name->to, (char *)out + 33, 32);
-}
-
-static bool read_name(const uint8_t *bytes, size_t length, struct pccl_key_name *name)
-{
-    const char *text = (const char *)bytes + sizeof name_prefix - 1;
-    if (length != PCCL_KEY_NAME_BYTES || memcmp(bytes, name_prefix, sizeof name_prefix - 1) != 0 ||
-        !pccl_id_read(text + 2, 32, &name->from) || !pccl_id_read(text + 35, 32, &name->to))
-        return false;
-    name->probe = text[0] == 'p';
-    name->open = text[1] == 'o';
-    uint8_t again[PCCL_KEY_NAME_BYTES]; /* one text for each name */
-    write_name(name, again);
-    return memcmp(again, bytes, length) == 0;
-}
-
-static struct ssl_session_st *session_of(const struct pccl_openssl *openssl, struct ssl_st *ssl,
-                                         const struct pccl_secret *key)
-{
-    static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01}; /* the key fits all ciphers with SHA-256 */
-    struct ssl_session_st *session = openssl->SSL_SESSION_new();
-    const struct ssl_cipher_st *cipher = openssl->SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
-    if (session && cipher && openssl->SSL_SESSION_set1_master_key(session, key->bytes, sizeof key->bytes) &&
-        openssl->SSL_SESSION_set_cipher(session, cipher) &&
-        openssl->SSL_SESSION_set_protocol_version(session, PCCL_TLS1_3_VERSION))
-        return session;
-    openssl->SSL_SESSION_free(session);
-    return NULL;
-}
-
-int pccl_secure_offer_key(struct ssl_st *ssl, const struct evp_md_st *digest, const unsigned char **identity,
-                          size_t *identity_bytes, struct ssl_session_st **session)
-{
-    /* The SSL object was made by pccl_secure_create; another one has none of our keys. */
-    const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
-    struct pccl_secure *secure = openssl->SSL_get_ex_data(ssl, 0);
-    struct pccl_secret key;
-    (void)digest;
-    *session = NULL;
-    if (!pccl_keys_of_link(secure->keys, &secure->name, &secure->ticket, &key))
-        return 0;
-    *session = session_of(openssl, ssl, &key);
-    pccl_wipe(&key, sizeof key);
-    *identity = secure->identity;
-    *identity_bytes = sizeof secure->identity;
-    return *session != NULL;
-}
-
-int pccl_secure_find_key(struct ssl_st *ssl, const unsigned char *identity, size_t identity_bytes,
-                         struct ssl_session_st **session)
-{
-    const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
-    struct pccl_secure *secure = openssl->SSL_get_ex_data(ssl, 0);
-    struct pccl_secret key;
-    *session = NULL;
-    if (!read_name(identity, identity_bytes, &secure->name) || !pccl_keys_find(secure->keys, &secure->name, &key))
-        return 1; /* no such key: the handshake fails */
-    secure->opens = secure->name.open && !secure->name.probe;
-    *session = session_of(openssl, ssl, &key);
-    pccl_wipe(&key, sizeof key);
-    return *session != NULL;
 }
 
 /* ---- the first bytes ---- */
@@ -341,15 +263,10 @@ struct pccl_secure *pccl_secure_create(const struct pccl_memory *memory, const s
     secure->openssl = openssl;
     secure->role = role;
     secure->reader.memory = memory;
-    if (name) {
-        secure->name = *name;
-        secure->ticket = *ticket;
-        secure->opens = name->open && !name->probe;
-        write_name(name, secure->identity);
-    }
+    pccl_link_key_init(&secure->key, keys, name, ticket);
     secure->ssl = openssl->SSL_new(is_link(secure) ? pccl_keys_links(keys) : pccl_keys_control(keys));
     struct bio_st *bio = method && secure->ssl ? openssl->BIO_new(method) : NULL;
-    if (!bio || !openssl->SSL_set_ex_data(secure->ssl, 0, secure)) {
+    if (!bio || !openssl->SSL_set_ex_data(secure->ssl, 0, &secure->key)) {
         pccl_secure_destroy(secure);
         return NULL;
     }
@@ -361,7 +278,7 @@ struct pccl_secure *pccl_secure_create(const struct pccl_memory *memory, const s
     else
         openssl->SSL_set_accept_state(secure->ssl);
     if (role == PCCL_SECURE_ACCEPTED) /* OpenSSL wants a name, whatever it is, where clients are verified */
-        (void)openssl->SSL_set_session_id_context(secure->ssl, (const unsigned char *)name_prefix, 5);
+        (void)openssl->SSL_set_session_id_context(secure->ssl, (const unsigned char *)"pccl1", 5);
     return secure;
 }
 
@@ -501,7 +418,8 @@ static bool begin_records(struct pccl_secure *secure)
         line->blocks_max = secure->rekey ? secure->rekey : line->blocks_max;
         pccl_wipe(&secret, sizeof secret);
     }
-    secure->reader.ahead = secure->opens ? 0 : PCCL_RECORD_AHEAD_MAX; /* what is in the clear is not for the reader */
+    secure->reader.ahead =
+        pccl_secure_opens(secure) ? 0 : PCCL_RECORD_AHEAD_MAX; /* what is in the clear is not for the reader */
     secure->first_have = secure->first_used = 0;
     if (secure->role == PCCL_SECURE_MASTER)
         secure->has_shown = pccl_keys_shown(secure->keys, secure->ssl, secure->shown);
@@ -775,7 +693,7 @@ void pccl_secure_finish(struct pccl_secure *secure)
     (void)secure->openssl->SSL_shutdown(secure->ssl);
 }
 
-bool pccl_secure_opens(const struct pccl_secure *secure) { return secure->opens; }
+bool pccl_secure_opens(const struct pccl_secure *secure) { return secure->key.name.open && !secure->key.name.probe; }
 
 const char *pccl_secure_cipher(const struct pccl_secure *secure)
 {

@@ -13,7 +13,7 @@
 #include "support.h"
 #include "core/ticket.h"
 #include "net/channel.h"
-#include "net/keys_internal.h"
+#include "net/keys.h"
 #include "net/record.h"
 #include "net/secure.h"
 
