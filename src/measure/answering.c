@@ -50,11 +50,20 @@ static void speak(struct pccl_measure_link *link)
     (void)pccl_channel_push(&link->channel); /* what the kernel does not take waits for the next visit */
 }
 
+/* The session accepts another connection in place of this one. */
+static void leave_session(struct pccl_measure_session *session)
+{
+    uv_mutex_lock(&session->lock);
+    uint32_t before = session->answered--;
+    uv_mutex_unlock(&session->lock);
+    PCCL_ASSERT(before > 0);
+}
+
 static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *reason)
 {
     struct pccl_measure_session *session = link->session;
     (void)how;
-    pccl_measure_answered_ended(session);
+    leave_session(session);
     pccl_log_line(&session->events.log, PCCL_LOG_DEBUG,
                   "measure: a connection of peer %s has ended after %" PRIu64 " bytes: %s", pccl_id_str(&link->peer),
                   link->filler, reason->bytes);
@@ -94,5 +103,5 @@ void pccl_measure_answerer_open(struct pccl_measure_link *link)
     struct pccl_measure_session *session = link->session;
     make_room(session, &link->peer);
     if (!pccl_measure_link_open(link))
-        pccl_measure_answered_ended(session);
+        leave_session(session);
 }

@@ -165,7 +165,4 @@ struct pccl_measure_session {
     struct pccl_measure_test test;
 };
 
-/* An answered connection has ended. */
-void pccl_measure_answered_ended(struct pccl_measure_session *session);
-
 #endif

@@ -48,14 +48,6 @@ enum pccl_status pccl_measure_session_accept(struct pccl_measure_session *sessio
     return status;
 }
 
-void pccl_measure_answered_ended(struct pccl_measure_session *session)
-{
-    uv_mutex_lock(&session->lock);
-    uint32_t before = session->answered--;
-    uv_mutex_unlock(&session->lock);
-    PCCL_ASSERT(before > 0);
-}
-
 void pccl_measure_session_end(struct pccl_measure_session *session)
 {
     uv_mutex_lock(&session->lock);
