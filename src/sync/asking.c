@@ -12,17 +12,10 @@ enum {
     TELL_EVERY_US = 100000,
 };
 
-static struct pccl_sync_asker *asker_of(struct pccl_sync_link *link)
-{
-    return PCCL_CONTAINER_OF(link, struct pccl_sync_asker, link);
-}
-
 static struct pccl_fetch *machine_of(const struct pccl_sync_asker *asker)
 {
     return asker->link.session->fetching.machine;
 }
-
-static void advance(struct pccl_sync_asker *asker) { pccl_sync_fetching_advance(asker->link.session); }
 
 /* ---- chunks ---- */
 
@@ -40,8 +33,7 @@ static bool copy_to_device(struct pccl_sync_asker *asker, struct pccl_proof *pro
 static void give_up(struct pccl_sync_asker *asker, const struct pccl_text *reason)
 {
     asker->link.reason = *reason;
-    asker->doomed = true;
-    pccl_sync_fetching_fail(asker->link.session, reason);
+    asker->doomed = asker->device_failed = true;
 }
 
 /* The sum is over all tensors, so it is not made for each chunk. */
@@ -82,7 +74,7 @@ static void end_chunk(struct pccl_sync_asker *asker)
         return;
     session->received += asker->arrival.length;
     tell_progress(session, machine_of(asker));
-    pccl_sync_fetching_proved(asker->line);
+    asker->line->donor->tried = 1; /* the donor works: its attempts count from here */
 }
 
 /* Where the chunk's bytes go. NULL, with a reason: a device has failed. */
@@ -137,79 +129,67 @@ static bool is_over(const struct pccl_sync_asker *asker)
     return asker->doomed || asker->link.channel.state == PCCL_CHANNEL_CLOSED;
 }
 
-static void note_moved(struct pccl_sync_asker *asker)
+/* Returns true if a large chunk is complete: it is worth asking for more at once. */
+static bool note_moved(struct pccl_sync_asker *asker)
 {
     const struct pccl_channel *channel = &asker->link.channel;
     bool large = channel->expected >= LARGE_BYTES;
     if (channel->received < channel->expected)
-        return;
+        return false;
     end_chunk(asker);
-    if (large)
-        advance(asker); /* asks for more */
+    return large;
 }
 
-/* Takes what the reader holds, until it has neither a whole frame nor bytes of a chunk. */
-static void digest(struct pccl_sync_asker *asker)
+/*
+ * Takes what the reader holds, until it has neither a whole frame nor bytes of a chunk. Returns true if it stopped
+ * after a large chunk.
+ */
+static bool digest(struct pccl_sync_asker *asker)
 {
     struct pccl_sync_link *link = &asker->link;
     struct pccl_msg msg;
     while (!is_over(asker)) {
         if (link->channel.expected) {
             (void)pccl_channel_move(&link->channel);
-            note_moved(asker);
+            if (note_moved(asker))
+                return true;
         }
         if (is_over(asker) || link->channel.expected)
-            return;
+            return false;
         enum pccl_channel_io io = pccl_sync_link_message(link, &msg);
         if (io == PCCL_CHANNEL_WAITS)
-            return;
+            return false;
         if (io == PCCL_CHANNEL_MOVED)
             on_message(asker, &msg);
         else
             asker->doomed = true;
     }
+    return false;
 }
 
-static void receive(struct pccl_sync_asker *asker)
+bool pccl_sync_asker_receive(struct pccl_sync_asker *asker, size_t *budget)
 {
     struct pccl_sync_link *link = &asker->link;
-    size_t budget = PCCL_SYNC_VISIT_BYTES;
-    digest(asker);
-    while (!is_over(asker) && !link->channel.dry && budget) {
-        enum pccl_channel_io io = pccl_sync_link_read(link, &budget);
+    if (digest(asker))
+        return true;
+    while (!is_over(asker) && !link->channel.dry && *budget) {
+        enum pccl_channel_io io = pccl_sync_link_read(link, budget);
         if (io == PCCL_CHANNEL_WAITS)
-            return;
+            return false;
         if (io == PCCL_CHANNEL_ENDED) {
             asker->doomed = true;
-            return;
+            return false;
         }
         pccl_fetch_progress(machine_of(asker), pccl_now_us(), asker->number);
-        if (link->channel.expected)
-            note_moved(asker);
-        digest(asker);
+        if ((link->channel.expected && note_moved(asker)) || digest(asker))
+            return true;
     }
+    return false;
 }
-
-static void visit(struct pccl_sync_link *link)
-{
-    struct pccl_sync_asker *asker = asker_of(link);
-    receive(asker);
-    advance(asker); /* also sends */
-    pccl_sync_asker_watch(asker);
-}
-
-static void silent(struct pccl_sync_link *link)
-{
-    struct pccl_sync_asker *asker = asker_of(link);
-    asker->doomed = true;
-    advance(asker);
-}
-
-static void release(struct pccl_sync_link *link) { pccl_sync_lanes_close(&asker_of(link)->lanes); }
-
-static const struct pccl_sync_role asking = {.visit = visit, .silent = silent, .release = release};
 
 /* ---- life ---- */
+
+void pccl_sync_asker_release(struct pccl_sync_asker *asker) { pccl_sync_lanes_close(&asker->lanes); }
 
 void pccl_sync_asker_watch(struct pccl_sync_asker *asker)
 {
@@ -225,12 +205,12 @@ void pccl_sync_asker_ask(struct pccl_sync_asker *asker, const struct pccl_msg *m
         asker->doomed = true;
 }
 
-struct pccl_sync_asker *pccl_sync_asker_create(struct pccl_sync_line *line, uint32_t number,
-                                               struct pccl_handover *handover)
+struct pccl_sync_asker *pccl_sync_asker_create(const struct pccl_sync_role *role, struct pccl_sync_line *line,
+                                               uint32_t number, struct pccl_handover *handover)
 {
     const struct pccl_sync_donor *donor = line->donor;
     struct pccl_sync_asker *asker =
-        pccl_sync_link_allocate(donor->session, &asking, sizeof *asker, &donor->peer, handover->socket);
+        pccl_sync_link_allocate(donor->session, role, sizeof *asker, &donor->peer, handover->socket);
     if (!asker) {
         pccl_handover_drop(handover);
         return NULL;

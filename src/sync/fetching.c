@@ -13,6 +13,7 @@
 /* The pauses before the second and the later attempts, as fractions of the patience. */
 static const uint32_t pauses[PCCL_SYNC_ATTEMPTS_MAX - 1] = {40, 10, 2};
 
+static const struct pccl_sync_role asking;
 static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
                       const struct pccl_text *reason);
 
@@ -101,8 +102,6 @@ static void end_line(struct pccl_sync_line *line, const struct pccl_text *reason
         give_up(session, donor);
 }
 
-void pccl_sync_fetching_proved(struct pccl_sync_line *line) { line->donor->tried = 1; }
-
 /* ---- dialing ---- */
 
 static bool start_dialing(struct pccl_sync_line *line)
@@ -166,7 +165,7 @@ static bool take_over(struct pccl_sync_line *line, struct pccl_connection *conne
         pccl_handover_drop(&handover);
         return false;
     }
-    line->asker = pccl_sync_asker_create(line, number, &handover);
+    line->asker = pccl_sync_asker_create(&asking, line, number, &handover);
     if (!line->asker)
         return false;
     fetching->askers[number] = line->asker;
@@ -274,6 +273,7 @@ static bool drop_doomed(struct pccl_sync_session *session)
             continue;
         }
         struct pccl_sync_line *line = asker->line;
+        fetching->broken = fetching->broken || asker->device_failed;
         fetching->askers[number] = line->asker = NULL;
         pccl_fetch_donor_down(fetching->machine, pccl_now_us(), number);
         end_line(line, &asker->link.reason);
@@ -372,11 +372,27 @@ void pccl_sync_fetching_tick(struct pccl_sync_session *session)
     pccl_sync_fetching_advance(session);
 }
 
-void pccl_sync_fetching_fail(struct pccl_sync_session *session, const struct pccl_text *reason)
+/* ---- visits of connections to donors ---- */
+
+static void visit(struct pccl_sync_link *link)
 {
-    session->fetching.broken = true;
-    session->fetching.last_reason = *reason;
+    struct pccl_sync_asker *asker = pccl_sync_asker_of(link);
+    size_t budget = PCCL_SYNC_VISIT_BYTES;
+    while (pccl_sync_asker_receive(asker, &budget))
+        pccl_sync_fetching_advance(link->session); /* asks for more */
+    pccl_sync_fetching_advance(link->session);     /* also sends */
+    pccl_sync_asker_watch(asker);
 }
+
+static void silent(struct pccl_sync_link *link)
+{
+    pccl_sync_asker_of(link)->doomed = true;
+    pccl_sync_fetching_advance(link->session);
+}
+
+static void release(struct pccl_sync_link *link) { pccl_sync_asker_release(pccl_sync_asker_of(link)); }
+
+static const struct pccl_sync_role asking = {.visit = visit, .silent = silent, .release = release};
 
 /* ---- life ---- */
 

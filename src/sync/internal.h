@@ -170,10 +170,6 @@ void pccl_sync_fetching_destroy(struct pccl_sync_session *session);
  * plan has asked to replace it.
  */
 bool pccl_sync_is_servable(const struct pccl_sync_session *session);
-/* Fetching fails, whatever donors there are, because a device has failed. */
-void pccl_sync_fetching_fail(struct pccl_sync_session *session, const struct pccl_text *reason);
-/* A chunk from this donor is verified and in place. */
-void pccl_sync_fetching_proved(struct pccl_sync_line *line);
 
 /* ---- session.c ---- */
 
