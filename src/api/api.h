@@ -1,4 +1,7 @@
-/* What the public functions share. */
+/*
+ * What the public functions share. The files of api call each other downwards only, from the bottom to the top: call,
+ * arguments, codec, coalesced, request, list, group, reduce, and the public functions of everything else.
+ */
 #ifndef PCCL_API_API_H
 #define PCCL_API_API_H
 
@@ -6,6 +9,10 @@
 #include "config/errors.h"
 #include "pccl.h"
 
+/* ---- call.c ---- */
+
+/* What pcclInit does, once. */
+void pccl_api_initialize(void);
 bool pccl_api_initialized(void);
 /*
  * The body of a public function on a handle: `call`, if it can be used here. An invariant that breaks in it ends the
@@ -51,6 +58,29 @@ pcclResult_t pccl_api_fail_why(const pcclComm_t *comm, enum pccl_family family, 
 pcclResult_t pccl_api_fail_with(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
                                 const char *reason);
 
+/* Connected, and nothing un-awaited? Else USAGE or PENDING_OPS with a reason. world: the snapshot of the run's size. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_check_quiet(struct pccl_communicator *comm, uint32_t *world,
+                                                      struct pccl_text *reason);
+
+/* ---- arguments.c ---- */
+
+enum { PCCL_API_STRUCT_MAX = 4096 }; /* the largest `size` that a public struct of any version has */
+
+/* ARGUMENT, with these words as the reason. */
+enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words);
+/*
+ * Reads a caller's struct of this or a later version; its first member is its size. ARGUMENT with a reason: that is not
+ * set (`init` is the macro that does it), or it has what we do not know.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_api_struct_read(const void *given, void *known, size_t size, const char *init,
+                                                      struct pccl_text *reason);
+/*
+ * A caller's struct, which may be of a later version or NULL, and ours: before the call that fills it in, and after it
+ * has succeeded. ARGUMENT with a reason: its size is not set.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_api_info_begin(const pcclOperationInfo_t *given, pcclOperationInfo_t *info,
+                                                     struct pccl_text *reason);
+void pccl_api_info_end(const pcclOperationInfo_t *info, pcclOperationInfo_t *given);
 /*
  * Gives a caller a text of this length, and a terminator, if there is room; text NULL: only how much is needed.
  * ARGUMENT with a reason: it is too long. needed: may be NULL.
@@ -63,9 +93,17 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_hosts(const char *list, uint16_t defau
 /* An address as PCCL 1.0 passes it. ARGUMENT with a reason: unknown protocol, or port 0. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_host(const ccoip_socket_address_t *address, struct pccl_host *host,
                                                struct pccl_text *reason);
-/* Connected, and nothing un-awaited? Else USAGE or PENDING_OPS with a reason. world: the snapshot of the run's size. */
-PCCL_MUST_CHECK enum pccl_status pccl_api_check_quiet(struct pccl_communicator *comm, uint32_t *world,
-                                                      struct pccl_text *reason);
+
+/* ---- codec.c ---- */
+
+/* What a caller names as codec, as fields of a descriptor that has its data type and operation. ARGUMENT with a reason.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec,
+                                                struct pccl_descriptor *descriptor, struct pccl_text *reason);
+/* Whether with it, what packing takes is kept for the next use of the tag. */
+bool pccl_api_codec_feeds_back(const pcclQuantizationOptions_t *codec);
+
+/* ---- coalesced.c ---- */
 
 /* What a caller asks for by a function that takes options. */
 struct pccl_asked {
@@ -80,16 +118,12 @@ struct pccl_asked {
     pcclQuantizationOptions_t codec;
     const pcclCollectiveOptions_t *options;
 };
-enum { PCCL_API_STRUCT_MAX = 4096 }; /* the largest `size` that a public struct of any version has */
+/* Fills in the part of a request that concerns the list of a coalesced all-reduce, its input. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_coalesced(const struct pccl_asked *asked, struct pccl_request *request,
+                                                    struct pccl_text *reason);
 
-/* ARGUMENT, with these words as the reason. */
-enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words);
-/* What a caller names as codec, as fields of a descriptor that has its data type and operation. ARGUMENT with a reason.
- */
-PCCL_MUST_CHECK enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec,
-                                                struct pccl_descriptor *descriptor, struct pccl_text *reason);
-/* Whether with it, what packing takes is kept for the next use of the tag. */
-bool pccl_api_codec_feeds_back(const pcclQuantizationOptions_t *codec);
+/* ---- request.c ---- */
+
 /* Sets the label of what the calling thread launches from now on. */
 void pccl_api_set_label(const struct pccl_label *label);
 /* The request, if the arguments can be meant; else ARGUMENT with a reason. */
@@ -99,27 +133,15 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_request_reduction(const void *sendbuf,
 /* The same, or MEMORY. What the request holds must be freed, whatever the result. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_request *request,
                                                   struct pccl_text *reason);
-/* The part of that which concerns the list of a coalesced all-reduce, its input. */
-PCCL_MUST_CHECK enum pccl_status pccl_api_coalesced(const struct pccl_asked *asked, struct pccl_request *request,
-                                                    struct pccl_text *reason);
 void pccl_api_request_free(struct pccl_request *request);
-/*
- * Reads a caller's struct of this or a later version; its first member is its size. ARGUMENT with a reason: that is not
- * set (`init` is the macro that does it), or it has what we do not know.
- */
-PCCL_MUST_CHECK enum pccl_status pccl_api_struct_read(const void *given, void *known, size_t size, const char *init,
-                                                      struct pccl_text *reason);
-/*
- * A caller's struct, which may be of a later version or NULL, and ours: before the call that fills it in, and after it
- * has succeeded. ARGUMENT with a reason: its size is not set.
- */
-PCCL_MUST_CHECK enum pccl_status pccl_api_info_begin(const pcclOperationInfo_t *given, pcclOperationInfo_t *info,
-                                                     struct pccl_text *reason);
-void pccl_api_info_end(const pcclOperationInfo_t *info, pcclOperationInfo_t *given);
+
+/* ---- group.c ---- */
 
 /* pcclCloseCommunicator, inside the call, and pcclDestroyCommunicator for a group. */
 pcclResult_t pccl_api_close_group(pcclComm_t *handle);
 pcclResult_t pccl_api_destroy_group(pcclComm_t *handle);
+
+/* ---- reduce.c ---- */
 
 /* It is known why already, unless the operation succeeded. */
 pcclResult_t pccl_api_operation_result(const pcclComm_t *comm, enum pccl_status status, const struct pccl_why *why);

@@ -1,53 +1,18 @@
 /* Public functions that need neither a communicator nor a master: process, logs, parameters, options. */
 #include "device/device.h"
 #include "api/api.h"
-#include "drive/guard.h"
 #include "log/logger.h"
 #include "config/options.h"
-#include "drive/comm_op.h"
-
-#include <string.h>
-
-static uv_once_t init_once = UV_ONCE_INIT;
-static atomic_bool initialized;
 
 static pcclResult_t fail(enum pccl_status status, const char *reason)
 {
     return pccl_errors_fail(0, PCCL_FAMILY_GENERAL, true, status, "%s", reason);
 }
 
-static void init_process(void *unused)
-{
-    (void)unused;
-    pccl_params_init_process();
-    atomic_store(&initialized, true);
-}
-
-/* Its guard is inside: who leaves a uv_once in the middle locks everybody else out. */
-static void initialize(void)
-{
-    pccl_guard_install();
-    (void)pccl_guard_run(init_process, NULL);
-}
-
 pcclResult_t pcclInit(void)
 {
-    uv_once(&init_once, initialize);
+    pccl_api_initialize();
     return pccl_api_initialized() ? pcclSuccess : fail(PCCL_INTERNAL, pccl_status_text(PCCL_INTERNAL));
-}
-
-bool pccl_api_initialized(void) { return atomic_load(&initialized); }
-
-void pccl_api_enter(struct pccl_guard *guard)
-{
-    pccl_guard_install(); /* pcclInit may not have been called */
-    pccl_guard_push(guard);
-}
-
-pcclResult_t pccl_api_leave(const struct pccl_guard *guard, pcclResult_t result)
-{
-    pccl_guard_pop(guard);
-    return result;
 }
 
 static pcclResult_t get_build_info(pcclBuildInfo_t *info)
@@ -198,48 +163,4 @@ static pcclResult_t destroy_options(pcclOptions_t *options)
 pcclResult_t pcclDestroyOptions(pcclOptions_t *options)
 {
     PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, destroy_options(options));
-}
-
-/* ---- addresses ---- */
-
-enum pccl_status pccl_api_hosts(const char *list, uint16_t default_port, struct pccl_host *hosts, uint32_t max,
-                                uint32_t *count, struct pccl_text *reason)
-{
-    *count = 0;
-    for (;;) {
-        struct pccl_endpoint endpoint;
-        bool more;
-        enum pccl_status status = pccl_endpoint_next(&list, default_port, &endpoint, &more, reason);
-        if (status != PCCL_OK)
-            return status;
-        if (!more)
-            break;
-        if (*count == max) {
-            pccl_text_format(reason, "more than %u addresses", max);
-            return PCCL_ARGUMENT;
-        }
-        memcpy(hosts[*count].name, endpoint.host, sizeof hosts[*count].name);
-        hosts[(*count)++].port = endpoint.port;
-    }
-    if (*count > 0)
-        return PCCL_OK;
-    pccl_text_format(reason, "the list of addresses is empty");
-    return PCCL_ARGUMENT;
-}
-
-enum pccl_status pccl_api_host(const ccoip_socket_address_t *address, struct pccl_host *host, struct pccl_text *reason)
-{
-    bool v6 = address->inet.protocol == inetIPv6;
-    if (!v6 && address->inet.protocol != inetIPv4) {
-        pccl_text_format(reason, "the address is neither IPv4 nor IPv6");
-        return PCCL_ARGUMENT;
-    }
-    if (address->port == 0) {
-        pccl_text_format(reason, "the port is 0");
-        return PCCL_ARGUMENT;
-    }
-    const void *octets = v6 ? (const void *)address->inet.ipv6.data : (const void *)address->inet.ipv4.data;
-    (void)uv_inet_ntop(v6 ? AF_INET6 : AF_INET, octets, host->name, sizeof host->name); /* 256 bytes are enough */
-    host->port = address->port;
-    return PCCL_OK;
 }

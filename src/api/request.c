@@ -1,7 +1,4 @@
-/*
- * What callers ask for, from the public structs: everything that the arguments alone can show is
- * checked here. And the struct in which they are told what became of it.
- */
+/* Requests, from the public structs of callers: checks everything that the arguments alone can show. */
 #include "api/api.h"
 #include "net/heap.h"
 #include "wire/choice.h"
@@ -13,12 +10,6 @@ enum { BLOBS_BYTES_MAX = 256 << 20 }; /* of all members together, where nothing 
 static _Thread_local struct pccl_label label_of_thread;
 
 void pccl_api_set_label(const struct pccl_label *label) { label_of_thread = *label; }
-
-enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words)
-{
-    pccl_text_format(reason, "%s", words);
-    return PCCL_ARGUMENT;
-}
 
 /* Returns true if the arguments count elements of one data type. */
 static bool has_elements(const struct pccl_asked *asked)
@@ -103,23 +94,6 @@ enum pccl_status pccl_api_request_reduction(const void *sendbuf, void *recvbuf,
 }
 
 /* ---- options ---- */
-
-enum pccl_status pccl_api_struct_read(const void *given, void *known, size_t size, const char *init,
-                                      struct pccl_text *reason)
-{
-    size_t given_size;
-    memcpy(&given_size, given, sizeof given_size);
-    if (given_size < size || given_size > PCCL_API_STRUCT_MAX) {
-        pccl_text_format(reason, "the size of a struct is not set; use %s", init);
-        return PCCL_ARGUMENT;
-    }
-    for (size_t i = size; i < given_size; i++) {
-        if (((const unsigned char *)given)[i] != 0)
-            return pccl_api_refuse(reason, "a struct has a member that this version of the library does not know");
-    }
-    memcpy(known, given, size);
-    return PCCL_OK;
-}
 
 static enum pccl_status read_members(const pcclCollectiveOptions_t *options, struct pccl_request *request,
                                      struct pccl_text *reason)
@@ -270,31 +244,4 @@ void pccl_api_request_free(struct pccl_request *request)
     pccl_release(pccl_heap(), (void *)(uintptr_t)request->starts, (request->part_count + 1) * sizeof *request->starts);
     pccl_release(pccl_heap(), (void *)(uintptr_t)request->tensors, request->tensor_count * sizeof *request->tensors);
     pccl_release(pccl_heap(), (void *)(uintptr_t)request->members, request->member_count * sizeof *request->members);
-}
-
-/* ---- what callers are told ---- */
-
-enum pccl_status pccl_api_info_begin(const pcclOperationInfo_t *given, pcclOperationInfo_t *info,
-                                     struct pccl_text *reason)
-{
-    *info = (pcclOperationInfo_t)PCCL_OPERATION_INFO_INIT;
-    if (!given)
-        return PCCL_OK;
-    if (given->size < sizeof *info || given->size > PCCL_API_STRUCT_MAX) {
-        pccl_text_format(reason, "the size of the info is not set; use PCCL_OPERATION_INFO_INIT");
-        return PCCL_ARGUMENT;
-    }
-    info->participants = given->participants;
-    info->participants_max = given->participants_max;
-    return PCCL_OK;
-}
-
-void pccl_api_info_end(const pcclOperationInfo_t *info, pcclOperationInfo_t *given)
-{
-    if (!given)
-        return;
-    size_t size = given->size;
-    memset(given, 0, size); /* also members that we do not know */
-    *given = *info;
-    given->size = size;
 }
