@@ -200,7 +200,7 @@ static bool is_for_present_members(const struct pccl_api_list *list, const struc
  */
 static bool retries(struct pccl_api_list *list, struct pccl_api_entry *entry, enum pccl_status status)
 {
-    bool changed = status == PCCL_MEMBERS_CHANGED && list->rebuild;
+    bool changed = status == PCCL_MEMBERS_CHANGED && list->rebuilds;
     if ((status != PCCL_PEER_LOST && !changed) || !pccl_comm_is_connected(list->comm))
         return false;
     const struct pccl_request request = request_of(list, entry);
@@ -419,39 +419,51 @@ static enum pccl_status check_rebuilt(struct pccl_api_list *list, struct pccl_te
     return status;
 }
 
-/* Without the lock meanwhile, under which operations that do not depend on the members may end. */
-static void rebuild(struct pccl_api_list *list)
+void pccl_api_list_rebuilt(struct pccl_api_list *list, enum pccl_status status, struct pccl_why *why)
+{
+    pccl_comm_enter(list->comm);
+    list->shown->rebuilds = false;
+    if (status == PCCL_OK)
+        status = check_rebuilt(list, &why->reason);
+    if (status != PCCL_OK)
+        stop(list, status, why);
+    finish_all(list);
+}
+
+/*
+ * Returns true, without the lock, if the caller must rebuild. Operations that do not depend on the members may end
+ * until then.
+ */
+static bool begin_rebuild(struct pccl_api_list *list)
 {
     struct pccl_why why = {0};
     enum pccl_status status = pin(list, &why.reason);
-    if (status == PCCL_OK) {
-        list->shown->rebuilds = true;
-        pccl_comm_leave(list->comm);
-        status = list->rebuild(list, &why.reason);
-        pccl_comm_enter(list->comm);
-        list->shown->rebuilds = false;
-    }
-    if (status == PCCL_OK)
-        status = check_rebuilt(list, &why.reason);
-    if (status != PCCL_OK)
+    if (status != PCCL_OK) {
         stop(list, status, &why);
+        return false;
+    }
+    list->shown->rebuilds = true;
+    pccl_comm_leave(list->comm);
+    return true;
 }
 
 /* ---- all of it ---- */
 
 /* Until everything has succeeded, or nothing is in flight after a failure that no retry mends. */
-static void run(struct pccl_api_list *list)
+bool pccl_api_list_go_on(struct pccl_api_list *list)
 {
     for (;;) {
         launch_more(list);
         if (list->status != PCCL_OK || (is_aborted(list) && !list->in_flight))
             tell_others(list);
-        if (is_rebuild_due(list))
-            rebuild(list);
-        else if (!list->in_flight)
-            return;
-        else if (!list->waiter->over)
+        if (is_rebuild_due(list)) {
+            if (begin_rebuild(list))
+                return true;
+        } else if (!list->in_flight) {
+            return false;
+        } else if (!list->waiter->over) {
             pccl_comm_wait(list->comm, list->waiter);
+        }
         finish_all(list);
     }
 }
@@ -507,27 +519,31 @@ static uint32_t world_now(const struct pccl_api_list *list)
     return list->comm->peer ? pccl_peer_attributes(list->comm->peer).group_world : 0;
 }
 
-enum pccl_status pccl_api_list_run(struct pccl_api_list *list, struct pccl_why *why)
+enum pccl_status pccl_api_list_begin(struct pccl_api_list *list, struct pccl_why *why)
 {
-    struct pccl_communicator *comm = list->comm;
     enum pccl_status status = check_tags(list, &why->reason);
     if (status != PCCL_OK)
         return status;
-    pccl_comm_enter(comm);
+    pccl_comm_enter(list->comm);
     status = check_all(list, &why->reason);
-    if (status == PCCL_OK) {
-        remember_begin(list);
-        show(list);
-        run(list);
-        hide(list);
-        status = list->status;
-        if (status != PCCL_OK) {
-            explain(list, why);
-            list->sum.local_world_size = world_now(list);
-        }
+    if (status != PCCL_OK) {
+        pccl_comm_leave(list->comm);
+        return status;
     }
-    pccl_comm_leave(comm);
-    return status;
+    remember_begin(list);
+    show(list);
+    return PCCL_OK;
+}
+
+enum pccl_status pccl_api_list_end(struct pccl_api_list *list, struct pccl_why *why)
+{
+    hide(list);
+    if (list->status != PCCL_OK) {
+        explain(list, why);
+        list->sum.local_world_size = world_now(list);
+    }
+    pccl_comm_leave(list->comm);
+    return list->status;
 }
 
 enum pccl_status pccl_api_list_init(struct pccl_api_list *list, pcclComm_t *handle, size_t count,

@@ -40,12 +40,7 @@ struct pccl_api_list {
     struct pccl_api_entry *entries;
     size_t count;
     uint32_t max_in_flight;
-    /*
-     * Makes anew, for `members`, the requests of entries that are to be rebuilt, and leaves all others alone. Called
-     * without the lock. NULL: the list ends where this is due.
-     */
-    enum pccl_status (*rebuild)(struct pccl_api_list *list, struct pccl_text *reason);
-    void *context;
+    bool rebuilds; /* its caller makes requests for other members; false: the list ends where this is due */
     /* Of requests that depend on members and name none; NULL: there are none, or not pinned yet. */
     struct pccl_id *members;
     uint32_t member_count;
@@ -78,11 +73,23 @@ void pccl_api_list_fini(struct pccl_api_list *list);
 /* It is neither finished nor in flight, and can be carried out by certain members only. */
 bool pccl_api_list_is_to_rebuild(const struct pccl_api_entry *entry);
 /*
- * Takes the lock itself. Refuses what is wrong before anything is launched; returns when nothing of
- * it runs any more. list->sum is right on success and TOO_FEW_PEERS; `why`, which was zeroed, is
- * filled in on failure.
+ * Refuses what is wrong before anything is launched. `why`, which was zeroed, is filled in on failure. OK: the caller
+ * has the lock, and calls pccl_api_list_go_on until it returns false, then pccl_api_list_end.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_api_list_run(struct pccl_api_list *list, struct pccl_why *why);
+PCCL_MUST_CHECK enum pccl_status pccl_api_list_begin(struct pccl_api_list *list, struct pccl_why *why);
+/*
+ * Launches and waits. Returns false when no operation of the list runs. Returns true, without the lock, if the caller
+ * must make the requests of the entries that pccl_api_list_is_to_rebuild, for `members`, and then call
+ * pccl_api_list_rebuilt; only if the list `rebuilds`.
+ */
+PCCL_MUST_CHECK bool pccl_api_list_go_on(struct pccl_api_list *list);
+/* Takes the lock. status: other than OK if the caller failed, with the reason; the list ends then. */
+void pccl_api_list_rebuilt(struct pccl_api_list *list, enum pccl_status status, struct pccl_why *why);
+/*
+ * Releases the lock and returns what has become of the list; `why` is filled in on failure. list->sum is right on
+ * success and TOO_FEW_PEERS.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_api_list_end(struct pccl_api_list *list, struct pccl_why *why);
 /*
  * Appends a line for each list whose lowest open entry was first launched at least where_ms ago. Caller holds the lock.
  */

@@ -300,7 +300,12 @@ static enum pccl_status run_list(struct pccl_api_list *list, const pcclReduceOpD
             return status;
         }
     }
-    return pccl_api_list_run(list, why);
+    enum pccl_status status = pccl_api_list_begin(list, why);
+    if (status != PCCL_OK)
+        return status;
+    bool rebuild_due = pccl_api_list_go_on(list);
+    PCCL_ASSERT(!rebuild_due);
+    return pccl_api_list_end(list, why);
 }
 
 static pcclResult_t reduce_list(const pcclReduceOpDescriptor_t *descriptors, size_t count, pcclComm_t *comm,

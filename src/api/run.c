@@ -6,6 +6,7 @@
 
 /* A list as its caller knows it. */
 struct run {
+    struct pccl_api_list list;
     pcclOperation_t *operations;
     size_t size; /* of each */
     pcclRunOptions_t options;
@@ -95,12 +96,13 @@ static bool is_of(const struct pccl_request *request, const struct pccl_api_list
 }
 
 /* Of one that is wrong the others can still be told by what it was. */
-static enum pccl_status read_again(struct pccl_api_list *list, size_t index, struct pccl_text *reason)
+static enum pccl_status read_again(struct run *run, size_t index, struct pccl_text *reason)
 {
+    struct pccl_api_list *list = &run->list;
     struct pccl_api_entry *entry = &list->entries[index];
     struct pccl_request given = {0};
     const char *wrong = NULL;
-    enum pccl_status status = read_entry(list->context, index, &given, &entry->info, reason);
+    enum pccl_status status = read_entry(run, index, &given, &entry->info, reason);
     if (given.tag != entry->request.tag || given.descriptor.collective != entry->request.descriptor.collective)
         wrong = "it was rebuilt as another operation, or with another tag";
     else if (!is_of(&given, list))
@@ -116,9 +118,9 @@ static enum pccl_status read_again(struct pccl_api_list *list, size_t index, str
 }
 
 /* The caller's function, with what it is told. */
-static bool call_rebuild(const struct pccl_api_list *list, pcclPeerId_t *members, size_t *entries)
+static bool call_rebuild(const struct run *run, pcclPeerId_t *members, size_t *entries)
 {
-    const struct run *run = list->context;
+    const struct pccl_api_list *list = &run->list;
     pcclRebuild_t rebuild = {.size = sizeof rebuild,
                              .members = members,
                              .member_count = list->member_count,
@@ -134,20 +136,21 @@ static bool call_rebuild(const struct pccl_api_list *list, pcclPeerId_t *members
     return run->options.rebuild(&rebuild, run->options.user_data);
 }
 
-static enum pccl_status rebuild(struct pccl_api_list *list, struct pccl_text *reason)
+static enum pccl_status rebuild(struct run *run, struct pccl_text *reason)
 {
+    const struct pccl_api_list *list = &run->list;
     enum pccl_status status = PCCL_MEMORY;
     pcclPeerId_t *members = pccl_allocate(pccl_heap(), list->member_count * sizeof *members);
     size_t *entries = pccl_allocate(pccl_heap(), list->count * sizeof *entries);
     pccl_text_format(reason, "out of memory for a list of %zu operations", list->count);
     if (members && entries) {
-        status = call_rebuild(list, members, entries) ? PCCL_OK : PCCL_ABORTED;
+        status = call_rebuild(run, members, entries) ? PCCL_OK : PCCL_ABORTED;
         pccl_text_format(reason, "its caller could not rebuild it for the %u members that are left",
                          list->member_count);
     }
     for (size_t i = 0; i < list->count && status == PCCL_OK; i++) {
         if (pccl_api_list_is_to_rebuild(&list->entries[i]))
-            status = read_again(list, i, reason);
+            status = read_again(run, i, reason);
     }
     pccl_release(pccl_heap(), members, list->member_count * sizeof *members);
     pccl_release(pccl_heap(), entries, list->count * sizeof *entries);
@@ -156,11 +159,11 @@ static enum pccl_status rebuild(struct pccl_api_list *list, struct pccl_text *re
 
 /* ---- all of it ---- */
 
-static enum pccl_status carry_out(struct pccl_api_list *list, struct pccl_why *why)
+static enum pccl_status carry_out(struct run *run, struct pccl_why *why)
 {
-    struct run *run = list->context;
+    struct pccl_api_list *list = &run->list;
     list->max_in_flight = run->options.max_in_flight;
-    list->rebuild = run->options.rebuild ? rebuild : NULL;
+    list->rebuilds = run->options.rebuild != NULL;
     run->size = run->operations->size;
     for (size_t i = 0; i < list->count; i++) {
         struct pccl_api_entry *entry = &list->entries[i];
@@ -168,7 +171,15 @@ static enum pccl_status carry_out(struct pccl_api_list *list, struct pccl_why *w
         if (status != PCCL_OK)
             return status;
     }
-    return pccl_api_list_run(list, why);
+    enum pccl_status status = pccl_api_list_begin(list, why);
+    if (status != PCCL_OK)
+        return status;
+    while (pccl_api_list_go_on(list)) {
+        struct pccl_why failed = {0};
+        status = rebuild(run, &failed.reason);
+        pccl_api_list_rebuilt(list, status, &failed);
+    }
+    return pccl_api_list_end(list, why);
 }
 
 static pcclResult_t run_operations(pcclOperation_t *operations, size_t count, const pcclRunOptions_t *options,
@@ -187,12 +198,10 @@ static pcclResult_t run_operations(pcclOperation_t *operations, size_t count, co
         status = pccl_api_refuse(&why.reason, wrong);
     if (status != PCCL_OK)
         return pccl_api_operation_result(comm, status, &why);
-    struct pccl_api_list list;
-    status = pccl_api_list_init(&list, comm, count, &why.reason);
-    list.context = &run;
+    status = pccl_api_list_init(&run.list, comm, count, &why.reason);
     if (status == PCCL_OK)
-        status = carry_out(&list, &why);
-    pccl_api_list_fini(&list);
+        status = carry_out(&run, &why);
+    pccl_api_list_fini(&run.list);
     return pccl_api_operation_result(comm, status, &why);
 }
 
