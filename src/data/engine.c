@@ -1,69 +1,14 @@
-/* The engine's thread: the requests of other threads, and the jobs. */
+/* The engine's thread: carries out the requests of other threads, and the jobs. */
 #include "data/internal.h"
 
 #include "net/clock.h"
 #include "net/heap.h"
-#include "net/path.h"
 #include "net/socket.h"
 #include "net/thread.h"
 
 #include <string.h>
 
-enum { LOOK_US = 1000000 }; /* between two looks at the figures of a connection */
-
-/* ---- requests of other threads ---- */
-
-static void wake(struct pccl_engine *engine) { pccl_reactor_wake(&engine->reactor); }
-
-void pccl_engine_put_job(struct pccl_engine *engine, struct pccl_engine_job *job)
-{
-    if (job->queued || engine->broken)
-        return;
-    job->queued = true;
-    job->next = NULL;
-    *engine->jobs_end = job;
-    engine->jobs_end = &job->next;
-}
-
-void pccl_engine_start(struct pccl_engine *engine, struct pccl_engine_job *job)
-{
-    job->transfer = NULL;
-    job->started = job->stopped = job->queued = false;
-    job->stay_taken = job->stay_copied = 0;
-    job->stay_told = false;
-    job->due_stop = job->is_done = job->is_at_rest = job->told_done = job->told_at_rest = job->noted = false;
-    job->traffic = (struct pccl_traffic){0};
-    uv_mutex_lock(&engine->lock);
-    pccl_engine_put_job(engine, job);
-    uv_mutex_unlock(&engine->lock);
-    wake(engine);
-}
-
-void pccl_engine_stop(struct pccl_engine *engine, struct pccl_engine_job *job, enum pccl_job_end end)
-{
-    uv_mutex_lock(&engine->lock);
-    bool again = job->stopped;
-    job->stopped = true;
-    job->end = end;
-    pccl_engine_put_job(engine, job);
-    uv_mutex_unlock(&engine->lock);
-    PCCL_ASSERT(!again);
-    wake(engine);
-}
-
-/* Under the lock: the caller has no further interest in the stream. */
-static void forget(struct pccl_engine *engine, struct pccl_stream *stream)
-{
-    if (!stream->known)
-        return;
-    stream->known = false;
-    if (stream->previous_known)
-        stream->previous_known->next_known = stream->next_known;
-    else
-        engine->known = stream->next_known;
-    if (stream->next_known)
-        stream->next_known->previous_known = stream->previous_known;
-}
+/* ---- connections that another thread adds ---- */
 
 enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot,
                                  struct pccl_handover *handover)
@@ -82,192 +27,8 @@ enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_i
     *engine->added_end = stream;
     engine->added_end = &stream->next_added;
     uv_mutex_unlock(&engine->lock);
-    wake(engine);
+    pccl_reactor_wake(&engine->reactor);
     return PCCL_OK;
-}
-
-static bool is_meant(const struct pccl_stream *stream, const struct pccl_id *peer, bool outgoing, uint32_t slot)
-{
-    return (slot == PCCL_POOL_MAX || stream->slot == slot) && stream->outgoing == outgoing &&
-           pccl_id_equal(&stream->peer, peer);
-}
-
-/* Under the lock. */
-static void put_closed(struct pccl_engine *engine, struct pccl_stream *stream)
-{
-    forget(engine, stream);
-    if (!stream->taken) {
-        stream->closed_early = true;
-        return;
-    }
-    stream->next_closed = engine->closed;
-    engine->closed = stream;
-}
-
-static void close_streams(struct pccl_engine *engine)
-{
-    while (engine->known)
-        put_closed(engine, engine->known);
-}
-
-void pccl_engine_close(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot)
-{
-    uv_mutex_lock(&engine->lock);
-    for (struct pccl_stream *stream = engine->known, *next; stream; stream = next) {
-        next = stream->next_known;
-        if (is_meant(stream, peer, outgoing, slot))
-            put_closed(engine, stream);
-    }
-    uv_mutex_unlock(&engine->lock);
-    wake(engine);
-}
-
-bool pccl_engine_holds(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot)
-{
-    bool held = false;
-    uv_mutex_lock(&engine->lock);
-    for (const struct pccl_stream *stream = engine->known; stream && !held; stream = stream->next_known)
-        held = is_meant(stream, peer, outgoing, slot);
-    uv_mutex_unlock(&engine->lock);
-    return held;
-}
-
-bool pccl_engine_link_figures(struct pccl_engine *engine, const struct pccl_id *peer, uint32_t *rtt_us, uint64_t *rate,
-                              bool *shared)
-{
-    bool is_news = false;
-    *rtt_us = 0;
-    *rate = 0;
-    *shared = false;
-    uv_mutex_lock(&engine->lock);
-    for (struct pccl_stream *stream = engine->known; stream; stream = stream->next_known) {
-        if (!is_meant(stream, peer, true, PCCL_POOL_MAX) || stream->rate == 0)
-            continue;
-        is_news = is_news || stream->is_news;
-        *shared = *shared || (stream->is_news && stream->shared);
-        stream->is_news = false;
-        *rate += stream->rate;
-        if (stream->rtt_us != 0 && (*rtt_us == 0 || stream->rtt_us < *rtt_us))
-            *rtt_us = stream->rtt_us;
-    }
-    uv_mutex_unlock(&engine->lock);
-    return is_news;
-}
-
-static void release_members(struct pccl_id *members, uint32_t count)
-{
-    pccl_release(pccl_heap(), members, count * sizeof *members);
-}
-
-/* Under the lock: drops members and ended operations that the thread has not seen. */
-static void drop_news(struct pccl_engine *engine)
-{
-    release_members(engine->members, engine->member_count);
-    engine->members = NULL;
-    while (engine->gone) {
-        struct pccl_engine_gone *gone = engine->gone;
-        engine->gone = gone->next;
-        pccl_release(pccl_heap(), gone, sizeof *gone);
-    }
-}
-
-void pccl_engine_rename(struct pccl_engine *engine, const struct pccl_id *self)
-{
-    uv_mutex_lock(&engine->lock);
-    close_streams(engine);
-    engine->new_name = *self;
-    engine->rename = true;
-    drop_news(engine); /* news of the run that it leaves */
-    uv_mutex_unlock(&engine->lock);
-    wake(engine);
-}
-
-void pccl_engine_admit(struct pccl_engine *engine, const struct pccl_id *members, uint32_t count)
-{
-    struct pccl_id *copy = pccl_allocate(pccl_heap(), count * sizeof *copy);
-    if (!copy)
-        return;
-    memcpy(copy, members, count * sizeof *copy);
-    uv_mutex_lock(&engine->lock);
-    release_members(engine->members, engine->member_count);
-    engine->members = copy;
-    engine->member_count = count;
-    uv_mutex_unlock(&engine->lock);
-    wake(engine);
-}
-
-void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *instance)
-{
-    struct pccl_engine_gone *gone = pccl_allocate(pccl_heap(), sizeof *gone);
-    if (!gone)
-        return;
-    gone->instance = *instance;
-    uv_mutex_lock(&engine->lock);
-    gone->next = engine->gone;
-    engine->gone = gone;
-    uv_mutex_unlock(&engine->lock);
-    wake(engine);
-}
-
-/* Under the lock, and the stream is known: its socket is open. */
-static void look_at(struct pccl_stream *stream, uint64_t now_us)
-{
-    struct pccl_path path = {.rate = stream->rate,
-                             .delivered = atomic_load_explicit(&stream->handed_over, memory_order_relaxed)};
-    bool known = stream->here ? stream->outgoing : pccl_path_measure(stream->channel.socket, &path);
-    stream->sight = (struct pccl_sight_connection){
-        .peer = stream->peer, .outgoing = stream->outgoing, .slot = stream->slot, .known = known};
-    stream->sight.sampled_us = now_us;
-    if (!known)
-        return;
-    stream->sight.rtt_us = path.rtt_us;
-    stream->sight.lately_us = path.lately_us;
-    stream->sight.rate = path.rate;
-    stream->sight.delivered_bytes = path.delivered;
-    stream->sight.resent_bytes = path.resent;
-    stream->sight.busy_us = path.busy_us;
-}
-
-uint32_t pccl_engine_connections(struct pccl_engine *engine, struct pccl_sight_connection *connections, uint32_t max)
-{
-    uint64_t now_us = pccl_now_us();
-    uint32_t count = 0;
-    uv_mutex_lock(&engine->lock);
-    for (struct pccl_stream *stream = engine->known; stream; stream = stream->next_known, count++) {
-        if (count >= max)
-            continue;
-        if (stream->sight.sampled_us == 0 || now_us - stream->sight.sampled_us >= LOOK_US)
-            look_at(stream, now_us);
-        connections[count] = stream->sight;
-    }
-    uint64_t first = engine->end_count - pccl_min_u64(engine->end_count, PCCL_SIGHT_ENDS_MAX);
-    for (uint64_t i = first; i < engine->end_count; i++, count++)
-        if (count < max)
-            connections[count] = engine->ends[i % PCCL_SIGHT_ENDS_MAX];
-    uv_mutex_unlock(&engine->lock);
-    return count;
-}
-
-bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *stream, enum pccl_link_end how)
-{
-    uint64_t now_us = pccl_now_us();
-    uv_mutex_lock(&engine->lock);
-    bool known = stream->known;
-    if (known) {
-        look_at(stream, now_us);
-        stream->sight.ended_us = now_us;
-        stream->sight.ended_by = how;
-        engine->ends[engine->end_count++ % PCCL_SIGHT_ENDS_MAX] = stream->sight;
-    }
-    forget(engine, stream);
-    for (struct pccl_stream **i = &engine->closed; *i; i = &(*i)->next_closed) {
-        if (*i == stream) { /* the caller closed it meanwhile; it must not be in the list when it is freed */
-            *i = stream->next_closed;
-            break;
-        }
-    }
-    uv_mutex_unlock(&engine->lock);
-    return known;
 }
 
 /* ---- jobs ---- */
@@ -323,72 +84,6 @@ static void effect_writable(void *context, const struct pccl_id *peer, bool outg
         pccl_bundle_mark_writable(engine, bundle);
 }
 
-static void tell(struct pccl_engine *engine, struct pccl_engine_job *job)
-{
-    job->noted = false;
-    job->traffic = pccl_transfer_traffic(job->transfer);
-    if (job->is_done && !job->told_done) {
-        job->told_done = true;
-        job->told_at_rest = job->is_at_rest || pccl_transfer_is_at_rest(job->transfer);
-        engine->events.done(engine->events.context, job, job->told_at_rest);
-    } else if (job->told_done && job->is_at_rest && !job->told_at_rest) {
-        job->told_at_rest = true;
-        engine->events.at_rest(engine->events.context, job);
-    }
-}
-
-/*
- * Asks once for each waiting stream whether there is room for its data now, or whether it needs
- * none. due_only: only those whose data needs no room.
- */
-static void resume_streams(struct pccl_engine *engine, bool due_only)
-{
-    struct pccl_list_node asked;
-    pccl_list_init(&asked);
-    engine->resuming = true;
-    for (struct pccl_list_node *link = engine->waiting.next, *next; link != &engine->waiting; link = next) {
-        const struct pccl_stream *stream = PCCL_CONTAINER_OF(link, struct pccl_stream, in_waiting);
-        next = link->next;
-        if (due_only && !pccl_exchange_is_due(engine->exchange, &stream->peer, &stream->refused.as.data))
-            continue;
-        pccl_list_remove(link);
-        pccl_list_append(&asked, link);
-    }
-    while (!pccl_list_is_empty(&asked)) {
-        struct pccl_stream *stream = PCCL_CONTAINER_OF(asked.next, struct pccl_stream, in_waiting);
-        pccl_list_remove(&stream->in_waiting);
-        pccl_stream_resume(stream);
-    }
-    engine->resuming = false;
-}
-
-static bool may_resume(const struct pccl_engine *engine)
-{
-    return !engine->resuming && !pccl_list_is_empty(&engine->waiting) &&
-           engine->room != pccl_exchange_room(engine->exchange);
-}
-
-void pccl_engine_flush(struct pccl_engine *engine)
-{
-    for (;;) {
-        if (engine->noted) {
-            struct pccl_engine_job *job = engine->noted;
-            engine->noted = job->next_noted;
-            tell(engine, job);
-        } else if (engine->writable[false] || engine->writable[true]) {
-            struct pccl_bundle **first = &engine->writable[!engine->writable[false]], *bundle = *first;
-            *first = bundle->next_writable;
-            bundle->writable = false;
-            pccl_bundle_pump(engine, bundle);
-        } else if (may_resume(engine)) {
-            engine->room = pccl_exchange_room(engine->exchange);
-            resume_streams(engine, false);
-        } else {
-            return;
-        }
-    }
-}
-
 static void start_job(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     struct pccl_text reason;
@@ -398,7 +93,7 @@ static void start_job(struct pccl_engine *engine, struct pccl_engine_job *job)
     enum pccl_status status = pccl_exchange_start(engine->exchange, &job->config, &job->transfer, &reason);
     engine->running += status == PCCL_OK;
     if (status == PCCL_OK) {
-        resume_streams(engine, true);
+        pccl_streams_resume(engine, true);
         pccl_stay_begin(engine, job);
         return;
     }
@@ -492,7 +187,7 @@ static void stop_job(struct pccl_engine *engine, struct pccl_engine_job *job)
             pause_links(engine);
     } else if (job->due_end != PCCL_JOB_BROKEN_OFF) { /* it never began here, and others may still speak of it */
         pccl_exchange_forget(engine->exchange, &job->config.instance);
-        resume_streams(engine, true);
+        pccl_streams_resume(engine, true);
     }
     engine->events.released(engine->events.context, job);
 }
@@ -512,50 +207,6 @@ static void work_on(struct pccl_engine *engine, struct pccl_engine_job *job)
 
 /* ---- the thread ---- */
 
-/* The content of the inbox. */
-struct batch {
-    struct pccl_stream *added, *closed;
-    struct pccl_engine_job *jobs;
-    struct pccl_id new_name, *members;
-    uint32_t member_count;
-    struct pccl_engine_gone *gone;
-    bool rename, end;
-};
-
-/* Takes everything at once, so that the requests of one thread stay in order. */
-static void take_inbox(struct pccl_engine *engine, struct batch *batch)
-{
-    uv_mutex_lock(&engine->lock);
-    if (engine->end)
-        close_streams(engine);
-    *batch = (struct batch){.added = engine->added,
-                            .closed = engine->closed,
-                            .jobs = engine->jobs,
-                            .new_name = engine->new_name,
-                            .members = engine->members,
-                            .member_count = engine->member_count,
-                            .gone = engine->gone,
-                            .rename = engine->rename,
-                            .end = engine->end};
-    for (struct pccl_stream *stream = batch->added; stream; stream = stream->next_added)
-        stream->taken = true;
-    for (struct pccl_engine_job *job = batch->jobs; job; job = job->next) {
-        job->queued = false;
-        job->due_stop = job->stopped;
-        job->due_wait = job->stopped && job->copiers > 0;
-        job->due_end = job->end;
-        job->next_taken = job->next;
-    }
-    engine->members = NULL;
-    engine->gone = NULL;
-    engine->added = engine->closed = NULL;
-    engine->added_end = &engine->added;
-    engine->jobs = NULL;
-    engine->jobs_end = &engine->jobs;
-    engine->rename = false;
-    uv_mutex_unlock(&engine->lock);
-}
-
 /* Connections of the old name that still say good-bye must not use the lanes of the new one. */
 static void rename_self(struct pccl_engine *engine, const struct pccl_id *name)
 {
@@ -565,20 +216,20 @@ static void rename_self(struct pccl_engine *engine, const struct pccl_id *name)
     pccl_exchange_rename(engine->exchange, name);
 }
 
-static void take_news(struct pccl_engine *engine, const struct batch *batch)
+static void take_news(struct pccl_engine *engine, const struct pccl_engine_batch *batch)
 {
     if (!batch->members && !batch->gone)
         return;
     if (batch->members) {
         pccl_exchange_admit(engine->exchange, batch->members, batch->member_count);
-        release_members(batch->members, batch->member_count);
+        pccl_inbox_release_members(batch->members, batch->member_count);
     }
     for (struct pccl_engine_gone *gone = batch->gone, *next; gone; gone = next) {
         next = gone->next;
         pccl_exchange_forget(engine->exchange, &gone->instance);
         pccl_release(pccl_heap(), gone, sizeof *gone);
     }
-    resume_streams(engine, true);
+    pccl_streams_resume(engine, true);
     pccl_engine_flush(engine);
 }
 
@@ -593,9 +244,9 @@ static void on_patience(struct pccl_alarm *alarm)
 static void on_wake(struct pccl_reactor *reactor)
 {
     struct pccl_engine *engine = PCCL_CONTAINER_OF(reactor, struct pccl_engine, reactor);
-    struct batch batch;
+    struct pccl_engine_batch batch;
     pccl_exchange_set_time(engine->exchange, pccl_now_us());
-    take_inbox(engine, &batch);
+    pccl_inbox_take(engine, &batch);
     for (struct pccl_stream *stream = batch.closed, *next; stream; stream = next) {
         next = stream->next_closed;
         pccl_stream_leave(stream);
@@ -739,11 +390,11 @@ void pccl_engine_destroy(struct pccl_engine *engine)
     uv_mutex_lock(&engine->lock);
     engine->end = true;
     uv_mutex_unlock(&engine->lock);
-    wake(engine);
+    pccl_reactor_wake(&engine->reactor);
     (void)uv_thread_join(&engine->thread);
     if (engine->broken)
         return;
-    drop_news(engine);
+    pccl_inbox_drop_news(engine);
     pccl_exchange_destroy(engine->exchange);
     pccl_table_fini(&engine->bundles);
     pccl_reactor_close(&engine->reactor);

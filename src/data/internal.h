@@ -3,6 +3,9 @@
  * or from one other peer form a bundle; a message goes over whichever of them has room.
  *
  * Everything here belongs to the engine's thread, except where a comment says "lock".
+ *
+ * The files call each other downwards only, from the bottom to the top: pace, share, inbox, bundle, send, pump, stream,
+ * stay, engine.
  */
 #ifndef PCCL_DATA_INTERNAL_H
 #define PCCL_DATA_INTERNAL_H
@@ -132,27 +135,31 @@ struct pccl_engine {
     uint8_t sink[PCCL_STREAM_SINK_BYTES]; /* unwanted bytes are read into it */
 };
 
-/* ---- engine.c ---- */
-/*
- * To be called after calls of the exchange: sends what became possible and raises the pending
- * events.
- */
-void pccl_engine_flush(struct pccl_engine *engine);
+/* ---- inbox.c ---- */
+
+/* The content of the inbox. */
+struct pccl_engine_batch {
+    struct pccl_stream *added, *closed;
+    struct pccl_engine_job *jobs;
+    struct pccl_id new_name, *members;
+    uint32_t member_count;
+    struct pccl_engine_gone *gone;
+    bool rename, end;
+};
+
+/* Takes everything at once, so that the requests of one thread stay in order. */
+void pccl_inbox_take(struct pccl_engine *engine, struct pccl_engine_batch *batch);
+/* Under the lock: the thread is to look at the job, once it is woken. */
+void pccl_engine_put_job(struct pccl_engine *engine, struct pccl_engine_job *job);
 /*
  * The stream has ended, and its socket may be closed: until then others may look at it. true: the
  * caller had not closed it and must be told.
  */
 PCCL_MUST_CHECK bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *stream,
                                                enum pccl_link_end how);
-
-/* Under the lock: the thread is to look at the job, once it is woken. */
-void pccl_engine_put_job(struct pccl_engine *engine, struct pccl_engine_job *job);
-
-/* ---- stay.c ---- */
-/* The job has begun; or what is copied of it, and by how many, may have changed; or it ends. */
-void pccl_stay_begin(struct pccl_engine *engine, struct pccl_engine_job *job);
-void pccl_stay_look(struct pccl_engine *engine, struct pccl_engine_job *job);
-void pccl_stay_end(struct pccl_engine *engine, const struct pccl_engine_job *job);
+/* Drops members and ended operations that the thread has not seen. */
+void pccl_inbox_drop_news(struct pccl_engine *engine);
+void pccl_inbox_release_members(struct pccl_id *members, uint32_t count);
 
 /* ---- bundle.c ---- */
 struct pccl_bundle *pccl_bundle_find(const struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing);
@@ -166,6 +173,29 @@ void pccl_bundle_mark_writable(struct pccl_engine *engine, struct pccl_bundle *b
 void pccl_bundle_pause(struct pccl_bundle *bundle);
 /* Slow streams take messages, too, where the fast ones have taken none for long. */
 void pccl_bundles_lose_patience(struct pccl_engine *engine);
+
+/* ---- send.c ---- */
+/* Ends a visit: what is watched follows from the state of the stream. */
+void pccl_stream_watch(struct pccl_stream *stream);
+/*
+ * Whether the stream is open, has room and sends nothing. If so, pccl_stream_send sends the
+ * departure that was filled in and returns its bytes.
+ */
+bool pccl_stream_is_idle(const struct pccl_stream *stream);
+size_t pccl_stream_send(struct pccl_stream *stream);
+/* The message is sent; or only the good-bye is left. */
+void pccl_stream_sent(struct pccl_stream *stream);
+/* There is room: goes on with the message, or marks its bundle. */
+void pccl_stream_go_on(struct pccl_stream *stream);
+/* Pauses until the loop reports room. */
+void pccl_stream_yield(struct pccl_stream *stream);
+/*
+ * Reads the system's measurements of the stream's path, if enough was sent since the last time. shared: other links
+ * used the same line.
+ */
+void pccl_stream_measure(struct pccl_stream *stream, bool shared);
+
+/* ---- pump.c ---- */
 /* Sends what is ready on the streams that have room. */
 void pccl_bundle_pump(struct pccl_engine *engine, struct pccl_bundle *bundle);
 
@@ -182,19 +212,20 @@ void pccl_stream_cut(struct pccl_stream *stream);
 /* Hides the stream from the exchange; a message in progress is completed with filler. */
 void pccl_stream_detach(struct pccl_stream *stream);
 /*
- * Whether the stream is open, has room and sends nothing. If so, pccl_stream_send sends the
- * departure that was filled in and returns its bytes.
+ * Asks once for each waiting stream whether there is room for its data now, or whether it needs
+ * none. due_only: only those whose data needs no room.
  */
-bool pccl_stream_is_idle(const struct pccl_stream *stream);
-size_t pccl_stream_send(struct pccl_stream *stream);
-/* Asks the exchange again for room for what it refused; if there is some, goes on reading. */
-void pccl_stream_resume(struct pccl_stream *stream);
-/* Pauses until the loop reports room. */
-void pccl_stream_yield(struct pccl_stream *stream);
+void pccl_streams_resume(struct pccl_engine *engine, bool due_only);
 /*
- * Reads the system's measurements of the stream's path, if enough was sent since the last time. shared: other links
- * used the same line.
+ * To be called after calls of the exchange: sends what became possible and raises the pending
+ * events.
  */
-void pccl_stream_measure(struct pccl_stream *stream, bool shared);
+void pccl_engine_flush(struct pccl_engine *engine);
+
+/* ---- stay.c ---- */
+/* The job has begun; or what is copied of it, and by how many, may have changed; or it ends. */
+void pccl_stay_begin(struct pccl_engine *engine, struct pccl_engine_job *job);
+void pccl_stay_look(struct pccl_engine *engine, struct pccl_engine_job *job);
+void pccl_stay_end(struct pccl_engine *engine, const struct pccl_engine_job *job);
 
 #endif

@@ -12,14 +12,13 @@
 #include "kernels/kernels.h"
 #include "net/clock.h"
 #include "net/heap.h"
-#include "net/path.h"
 #include "net/socket.h"
 
 #include <string.h>
 
-enum { MEASURE_BYTES = 1 << 20 }; /* less does not show the path's rate */
-
 static const struct pccl_channel_events channel_events;
+
+static void resume(struct pccl_stream *stream);
 
 static struct pccl_stream *stream_of(struct pccl_channel *channel)
 {
@@ -73,19 +72,13 @@ struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct 
     return stream;
 }
 
-static void watch(struct pccl_stream *stream)
-{
-    if (stream->channel.state == PCCL_CHANNEL_OPEN)
-        pccl_channel_watch(&stream->channel, stream->waiting ? UV_DISCONNECT : UV_READABLE);
-}
-
 static void stop_waiting(struct pccl_stream *stream)
 {
     if (!stream->waiting)
         return;
     stream->waiting = false;
     pccl_list_remove(&stream->in_waiting);
-    watch(stream);
+    pccl_stream_watch(stream);
 }
 
 /*
@@ -121,100 +114,6 @@ static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purpose
 
 void pccl_stream_cut(struct pccl_stream *stream) { end(stream, PCCL_LINK_UNREACHABLE, false); }
 
-/* ---- out ---- */
-
-bool pccl_stream_is_idle(const struct pccl_stream *stream)
-{
-    const struct pccl_channel *channel = &stream->channel;
-    return channel->state == PCCL_CHANNEL_OPEN && !stream->sending && !channel->blocked && !channel->failed;
-}
-
-static void completed(struct pccl_stream *stream)
-{
-    stream->sending = false;
-    if (stream->here) {
-        stream->took_us += pccl_now_us() - stream->began_us;
-        atomic_store_explicit(&stream->handed_over, stream->begun, memory_order_relaxed);
-    }
-    if (!stream->departs)
-        return;
-    stream->departs = false;
-    pccl_exchange_sent(stream->engine->exchange, &stream->departure);
-}
-
-/* Sends as much of the message as the kernel takes. */
-static void push(struct pccl_stream *stream)
-{
-    if (pccl_channel_push(&stream->channel) == PCCL_CHANNEL_MOVED)
-        completed(stream);
-    else
-        watch(stream); /* waits for room; or nothing can be sent any more, and reading will tell why */
-}
-
-size_t pccl_stream_send(struct pccl_stream *stream)
-{
-    struct pccl_channel *channel = &stream->channel;
-    const struct pccl_departure *departure = &stream->departure;
-    stream->departs = stream->sending = true;
-    (void)pccl_channel_put_message(channel, &departure->msg); /* memory is reserved */
-    PCCL_ASSERT(channel->out_end <= PCCL_STREAM_FRAME_MAX);
-    size_t bytes = channel->out_end + (size_t)departure->length;
-    stream->begun += bytes;
-    if (stream->here)
-        stream->began_us = pccl_now_us();
-    pccl_channel_put_payload(channel, &departure->payload, departure->length);
-    push(stream);
-    return bytes;
-}
-
-void pccl_stream_yield(struct pccl_stream *stream)
-{
-    pccl_channel_yield(&stream->channel);
-    watch(stream);
-}
-
-/*
- * Of a path on this host nobody knows anything but how long it took to hand over what was sent. Its round trip is
- * unknown.
- */
-static bool measure_here(const struct pccl_stream *stream, struct pccl_path *path)
-{
-    if (stream->sending)
-        return false;
-    *path = (struct pccl_path){.rate = (stream->begun - stream->measured) * 1000000 / pccl_max_u64(stream->took_us, 1)};
-    return true;
-}
-
-/*
- * A lower rate is adopted gradually, because one look may come at a bad moment, and not at all if
- * we sent too little, or if other links used the same line.
- */
-void pccl_stream_measure(struct pccl_stream *stream, bool shared)
-{
-    struct pccl_engine *engine = stream->engine;
-    struct pccl_path path;
-    if (stream->begun - stream->measured < MEASURE_BYTES ||
-        !(stream->here ? measure_here(stream, &path) : pccl_path_measure(stream->channel.socket, &path)))
-        return;
-    stream->measured = stream->begun;
-    stream->took_us = 0;
-    uv_mutex_lock(&engine->lock);
-    uint64_t kept = path.limited || shared ? stream->rate : stream->rate - stream->rate / 8;
-    stream->rate = pccl_max_u64(kept, path.rate);
-    stream->rtt_us = path.rtt_us;
-    stream->shared = shared;
-    stream->is_news = true;
-    uv_mutex_unlock(&engine->lock);
-}
-
-static void on_writable(struct pccl_stream *stream)
-{
-    if (stream->sending)
-        push(stream);
-    if (stream->bundle && pccl_stream_is_idle(stream))
-        pccl_bundle_mark_writable(stream->engine, stream->bundle);
-}
-
 /* ---- the good-bye ---- */
 
 void pccl_stream_detach(struct pccl_stream *stream)
@@ -240,7 +139,7 @@ void pccl_stream_leave(struct pccl_stream *stream)
 static void on_parting(struct pccl_channel *channel)
 {
     struct pccl_stream *stream = stream_of(channel);
-    completed(stream);
+    pccl_stream_sent(stream);
     pccl_bundle_leave(stream);
     pccl_engine_flush(stream->engine);
 }
@@ -410,7 +309,7 @@ static void on_readable(struct pccl_stream *stream)
     if (stream->waiting) { /* the other side has stopped sending */
         stream->is_over = true;
         pccl_list_remove(&stream->in_waiting);
-        pccl_stream_resume(stream);
+        resume(stream);
     }
     while (stream->channel.state == PCCL_CHANNEL_OPEN && budget > 0 && read_some(stream, &budget))
         continue;
@@ -423,26 +322,96 @@ static void on_visit(struct pccl_channel *channel, int ready)
     stream->engine->moved = true;
     int news = pccl_channel_begin(channel, ready);
     if (news & UV_WRITABLE)
-        on_writable(stream);
+        pccl_stream_go_on(stream);
     if (news & ~UV_WRITABLE)
         on_readable(stream);
     pccl_engine_flush(stream->engine);
-    watch(stream);
+    pccl_stream_watch(stream);
 }
 
 static const struct pccl_channel_events channel_events = {
     .visit = on_visit, .parting = on_parting, .parted = on_parted, .released = on_released};
 
-void pccl_stream_resume(struct pccl_stream *stream)
+/*
+ * Asks the exchange again for room for what it refused; if there is some, goes on reading. The caller has taken the
+ * stream from the list.
+ */
+static void resume(struct pccl_stream *stream)
 {
-    stream->waiting = false; /* the caller has taken it from the list */
+    stream->waiting = false;
     const struct pccl_msg msg = stream->refused;
     struct pccl_text reason;
     judge(stream, hand_in(stream, &msg, &reason), &reason);
     if (stream->channel.state == PCCL_CHANNEL_OPEN && !stream->waiting)
         (void)digest(stream);
-    watch(stream);
+    pccl_stream_watch(stream);
 }
+
+/* ---- what became possible ---- */
+
+static void tell(struct pccl_engine *engine, struct pccl_engine_job *job)
+{
+    job->noted = false;
+    job->traffic = pccl_transfer_traffic(job->transfer);
+    if (job->is_done && !job->told_done) {
+        job->told_done = true;
+        job->told_at_rest = job->is_at_rest || pccl_transfer_is_at_rest(job->transfer);
+        engine->events.done(engine->events.context, job, job->told_at_rest);
+    } else if (job->told_done && job->is_at_rest && !job->told_at_rest) {
+        job->told_at_rest = true;
+        engine->events.at_rest(engine->events.context, job);
+    }
+}
+
+void pccl_streams_resume(struct pccl_engine *engine, bool due_only)
+{
+    struct pccl_list_node asked;
+    pccl_list_init(&asked);
+    engine->resuming = true;
+    for (struct pccl_list_node *link = engine->waiting.next, *next; link != &engine->waiting; link = next) {
+        const struct pccl_stream *stream = PCCL_CONTAINER_OF(link, struct pccl_stream, in_waiting);
+        next = link->next;
+        if (due_only && !pccl_exchange_is_due(engine->exchange, &stream->peer, &stream->refused.as.data))
+            continue;
+        pccl_list_remove(link);
+        pccl_list_append(&asked, link);
+    }
+    while (!pccl_list_is_empty(&asked)) {
+        struct pccl_stream *stream = PCCL_CONTAINER_OF(asked.next, struct pccl_stream, in_waiting);
+        pccl_list_remove(&stream->in_waiting);
+        resume(stream);
+    }
+    engine->resuming = false;
+}
+
+static bool may_resume(const struct pccl_engine *engine)
+{
+    return !engine->resuming && !pccl_list_is_empty(&engine->waiting) &&
+           engine->room != pccl_exchange_room(engine->exchange);
+}
+
+void pccl_engine_flush(struct pccl_engine *engine)
+{
+    for (;;) {
+        if (engine->noted) {
+            struct pccl_engine_job *job = engine->noted;
+            engine->noted = job->next_noted;
+            tell(engine, job);
+        } else if (engine->writable[false] || engine->writable[true]) {
+            struct pccl_bundle **first = &engine->writable[!engine->writable[false]], *bundle = *first;
+            *first = bundle->next_writable;
+            bundle->writable = false;
+            pccl_bundle_pump(engine, bundle);
+        } else if (may_resume(engine)) {
+            engine->room = pccl_exchange_room(engine->exchange);
+            pccl_streams_resume(engine, false);
+        } else {
+            return;
+        }
+    }
+}
+
+/* ---- opening ---- */
 
 /* The loop cannot watch the stream. */
 static void fail_to_open(struct pccl_stream *stream)
@@ -461,7 +430,7 @@ void pccl_stream_open(struct pccl_stream *stream, bool closed_early)
         fail_to_open(stream);
         return;
     }
-    watch(stream);
+    pccl_stream_watch(stream);
     if (closed_early)
         pccl_stream_leave(stream);
     else if (pccl_bundle_enter(stream) != PCCL_OK)
