@@ -13,8 +13,7 @@ import time
 
 from . import _core, _logging, _master, _native, _threads, cuda, progress
 from ._codec import CodecError, QuantizationOptions, measure_codec
-from ._communicator import Communicator
-from ._group import Group
+from ._communicator import Communicator, Group
 from ._enums import (
     Attribute,
     CodecRounding,

@@ -7,9 +7,10 @@ import ctypes
 import json
 import os
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _buffers, _collectives, _core, _native, _recorder, _threads
+from ._calls import Calls, milliseconds
 from ._codec import QuantizationOptions
 from ._collectives import OnArrival
 from ._enums import Attribute, DataType, DeviceType, ReduceOp, Result, SharedStateSyncStrategy, member, number
@@ -32,6 +33,7 @@ from ._operations import (
     ScatterV,
 )
 from ._parameters import maximum
+from ._progress import Progress, progress_of
 from ._reduce import (
     AsyncBlobHandle,
     AsyncBlobsHandle,
@@ -42,24 +44,18 @@ from ._reduce import (
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
     Work,
-    _Handle,
     fuse,
     reduction,
 )
 from ._run import Run
 from ._state import SharedState, SharedStateSyncInfo
-from .progress import Progress, progress_of
-
-if TYPE_CHECKING:
-    from ._group import Group
 
 _T = TypeVar("_T")
-_H = TypeVar("_H", bound="_Handle[Any]")
 _RETRY_PAUSE_S = 1.0
 _ATTEMPT_S = 2.0  # on average: where something else than a master listens, an attempt takes ten
 
 
-class Communicator:
+class Communicator(Calls):
     """A peer's membership in one run.
 
     address: of the master, "ip:port", "[v6]:port" or "name:port", or several of one master separated by commas.
@@ -184,9 +180,25 @@ class Communicator:
         when all of them have called it with the same ids; TimeoutError_ if that takes more than so
         many seconds (by default op_timeout_ms), MembersChangedError if one of them is gone. Ctrl-C
         aborts it. Updates of the topology neither end groups nor change them."""
-        from . import _group
+        list_c = _collectives.peer_ids("group", ids)
+        options = _native.GroupOptionsC(
+            size=ctypes.sizeof(_native.GroupOptionsC),
+            label=_core.label("group", label),
+            timeout_ms=milliseconds(timeout),
+        )
+        founded: List[Group] = []  # if nobody waits for it any more, it is closed when this is dropped
 
-        return _group.found(self, ids, timeout, label)
+        def create(handle: Any) -> int:
+            made = ctypes.c_void_p()
+            count = number("group: ids", len(list_c), 0, 1 << 32)
+            code: int = _native.lib.pcclCreateGroup(handle, list_c, count, ctypes.byref(options), ctypes.byref(made))
+            if code == Result.SUCCESS:
+                founded.append(Group(_core.Core(made)))
+            return code
+
+        self._await(self._bound("pcclCreateGroup", create, (list_c, options)), self._give_up)
+        founded[0]._whole = self
+        return founded[0]
 
     def name_of(self, peer: str) -> str:
         """The name of the peer with this id, for example one of an error's `peers`; "" if it is
@@ -870,12 +882,6 @@ class Communicator:
         """The same without waiting."""
         return self._begin("barrier_async", Barrier(tag=tag, members=members, alone_ok=alone_ok, label=label))
 
-    def _launched(self, handle: _H) -> _H:
-        if self._launching is not None:
-            self._launching[handle.tag] = handle
-        handle._operation.launch()
-        return handle
-
     # ---- operations of all kinds
 
     def run(
@@ -906,10 +912,6 @@ class Communicator:
             raise error
         return run.infos()
 
-    def _operation(self, where: str, work: Work, label: str, blocking: bool) -> Operation:
-        """label: where the work's options have none."""
-        return Operation(self._core, work, _core.label(where, label), blocking)
-
     def _counted_on(self, where: str, members: Optional[Sequence[str]]) -> Tuple[Tuple[str, ...], int]:
         """The members, and this peer's rank among them."""
         return self._members() if members is None else _collectives.given_members(where, members, self.id)
@@ -933,50 +935,6 @@ class Communicator:
             ids = (*ids, peer)  # it has gone: the library says so
         return _collectives.transfer(_collectives.Options(where, tag, ids, False), t, peer, sends)
 
-    def _launch(self, where: str, work: Work, label: str = "") -> AsyncReduceHandle:
-        return self._launched(AsyncReduceHandle(self._operation(where, work, label, False)))
-
-    def _carry_out(self, where: str, work: Work, label: str = "") -> OperationInfo:
-        return self._finish(AsyncReduceHandle(self._operation(where, work, label, True)))
-
-    def _finish(self, handle: _Handle[_T]) -> _T:
-        """The handle is there before the launch: if that is interrupted, it takes care of what was
-        launched."""
-        try:
-            handle._operation.launch()
-            handle._operation.wait()
-        except PCCLError:
-            raise
-        except BaseException:
-            self._give_up()
-            raise
-        return handle._value()
-
-    def _give_up(self) -> None:
-        self._core.attempt("pcclAbortOperations")
-
-    # ---- joint calls
-
-    def _bound(self, function: str, call: Callable[[Any], int], keep: object) -> Callable[[], Optional[PCCLError]]:
-        """A call that another thread can finish when nobody waits for it any more, with all that it
-        needs, except the communicator itself: dropping that is what ends such a call."""
-        core = self._core
-
-        def bound(_keep: object = keep) -> Optional[PCCLError]:
-            return core.attempt_with(function, call)
-
-        return bound
-
-    def _joint(self, function: str, *arguments: Any) -> None:
-        native = getattr(_native.lib, function)
-        self._await(self._bound(function, lambda comm: native(comm, *arguments), arguments))
-
-    @staticmethod
-    def _await(call: Callable[[], Optional[PCCLError]], interrupted: Optional[Callable[[], None]] = None) -> None:
-        error = _threads.blocking(call, interrupted)
-        if error is not None:
-            raise error
-
     # ---- end
 
     @property
@@ -998,3 +956,26 @@ class Communicator:
         core = getattr(self, "_core", None)
         if core is not None and not core.closed:
             _threads.janitor.put(core.drop)
+
+
+class Group(Communicator):
+    """What Communicator.group() has founded: a communicator whose operations are among its members
+    only, with tags of its own. members() never change, and rank is this peer's place among them.
+    What concerns the whole run (connect, update_topology, sync_shared_state ...) is InvalidUsage.
+
+    The group ends for all members when one of them closes it, leaves or dies: its operations then
+    raise PeerLostError and say why. Those who are left may found another one.
+    """
+
+    def __init__(self, core: _core.Core, whole: Optional[Communicator] = None) -> None:
+        self._core = core
+        self._launching = None
+        self._whole = whole  # a group ends with its communicator, so that must stay
+
+    @property
+    def address(self) -> str:  # type: ignore[override]
+        return self._whole.address if self._whole is not None else ""
+
+    def close(self) -> None:
+        """Ends the group for all members; operations in progress fail. May be called any number of times."""
+        super().close()

@@ -2,46 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 import operator
 from typing import Any, Type, TypeVar
 
-
-class _Code(enum.IntEnum):
-    """Equal to its number, and printed by name in every version of Python."""
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__}.{self.name}"
-
-    def __format__(self, spec: str) -> str:
-        return format(str(self), spec)
-
-
-class Result(_Code):
-    SUCCESS = 0
-    NOT_INITIALIZED = 1
-    INTERNAL_ERROR = 2
-    INVALID_ARGUMENT = 3
-    INVALID_USAGE = 4
-    TOO_FEW_PEERS = 5
-    MASTER_CONNECTION_FAILED = 6
-    RANK_CONNECTION_FAILED = 7
-    RANK_CONNECTION_LOST = 8
-    NO_SHARED_STATE_AVAILABLE = 9
-    PENDING_ASYNC_OPS = 10
-    UPDATE_TOPOLOGY_FAILED = 11
-    TOPOLOGY_OPTIMIZATION_FAILED = 12
-    # Not in PCCL 1.0. They appear in PCCLError.ext; PCCLError.result has PCCL 1.0's code for them.
-    TIMEOUT = 13
-    ABORTED = 14
-    VERSION_MISMATCH = 15
-    PEER_MISMATCH = 16
-    EXPELLED = 17
-    MASTER_LOST = 18
-    OUT_OF_MEMORY = 19
-    UNSUPPORTED = 20
-    REFUSED = 21
-    MEMBERS_CHANGED = 22
+from ._errors import DTypeError, InvalidArgument
+from ._results import Code as _Code
+from ._results import Result as Result
+from ._results import result_name as result_name
 
 
 class ReduceOp(_Code):
@@ -79,8 +46,6 @@ class DeviceType(_Code):
     @classmethod
     def from_torch_device_type(cls, device_type: str) -> DeviceType:
         """From torch's name, tensor.device.type. ValueError for other kinds of memory."""
-        from ._errors import InvalidArgument
-
         try:
             return cls[device_type.upper()]
         except (AttributeError, KeyError):
@@ -176,8 +141,6 @@ class DataType(_Code):
         """DTypeError, which is a ValueError and a TypeError, for a type that cannot be sent."""
         import numpy
 
-        from ._errors import DTypeError
-
         dtype = numpy.dtype(dtype)
         kind = _BY_NAME.get(dtype.name) if dtype.isnative else None
         if kind is None:
@@ -232,8 +195,6 @@ def member(what: str, kind: Type[_E], value: Any) -> int:
     """The number of a member of an enumeration, which may be given by its name, too."""
     if not isinstance(value, str):
         return number(what, value)
-    from ._errors import InvalidArgument
-
     try:
         return kind[value.upper()]
     except KeyError:
@@ -243,8 +204,6 @@ def member(what: str, kind: Type[_E], value: Any) -> int:
 
 def number(what: str, value: Any, least: int = -(1 << 31), end: int = 1 << 31) -> int:
     """A whole number for a field of the C interface, which would otherwise cut it short."""
-    from ._errors import InvalidArgument
-
     try:
         given = operator.index(value)
     except TypeError:
@@ -255,16 +214,7 @@ def number(what: str, value: Any, least: int = -(1 << 31), end: int = 1 << 31) -
 
 
 def data_type(what: str, value: Any) -> DataType:
-    from ._errors import DTypeError
-
     try:
         return DataType[value.upper()] if isinstance(value, str) else DataType(operator.index(value))
     except (KeyError, TypeError, ValueError):
         raise DTypeError(f"{what}: {value!r} is no data type; there are {known_names()}") from None
-
-
-def result_name(code: int) -> str:
-    try:
-        return Result(code).name
-    except ValueError:
-        return f"UNKNOWN_{code}"

@@ -7,7 +7,7 @@ import builtins
 from typing import Any, Dict, Iterable, Optional, Tuple, Type, Union
 
 from . import _native
-from ._enums import Result, result_name
+from ._results import Result, result_name
 
 # What PCCL 1.0 returns where the library has a more precise code, by function; RANK_CONNECTION_LOST for reductions.
 _LOSSES = {

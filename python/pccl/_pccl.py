@@ -1,6 +1,27 @@
 """The names of the module of PCCL 1.0, for programs that import from it."""
 
-from . import *  # noqa: F403
+from ._codec import QuantizationOptions
+from ._communicator import Communicator
+from ._enums import (
+    Attribute,
+    DataType,
+    DeviceType,
+    DistributionHint,
+    QuantizationAlgorithm,
+    ReduceOp,
+    Result,
+    SharedStateSyncStrategy,
+)
+from ._errors import PCCLError
+from ._master import MasterNode
+from ._reduce import (
+    AsyncReduceHandle,
+    ReduceDescriptor,
+    ReduceInfo,
+    ReduceOpDescriptor,
+    ReduceOperandDescriptor,
+)
+from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 
 __all__ = [
     "AsyncReduceHandle",

@@ -6,36 +6,29 @@ tags tell them apart while several are under way. Membership is fixed (_world.py
 
 from __future__ import annotations
 
-import hashlib
-import threading
 from datetime import timedelta
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from .._communicator import Communicator
-from .._errors import InvalidArgument, PCCLError
+from .._errors import PCCLError
 from . import _commit, _direct, _layout, _monitored, _reconfigure
-from ._call import REFUSED, Call
+from ._call import Call
 from ._forms import in_all_forms, usual
-from ._futures import Completer, Lanes, stays
+from ._futures import Completer, Work
+from ._launching import Launching
 from ._rendezvous import from_store, take_arrived
-from ._staging import Stage
 from ._untraced import untrace
-from ._work import CollectiveError, Ending, Part, Work
+from ._work import CollectiveError
 from ._world import World
 
 _AllreduceOptions = dist.AllreduceOptions
 _HAS_ASYNC_OP = hasattr(dist.AllreduceOptions(), "asyncOp")  # not in older versions
-_UNSET = timedelta(0)  # torch's options have a negative one where the group's counts
-_NO_DEVICES = Stage()
 
 _world: Optional[World] = None
-
-
-_Step = Callable[[Call], None]
 
 
 def make_group(options: Any, backend_options: Any = None) -> ProcessGroup:
@@ -61,7 +54,15 @@ def make_group(options: Any, backend_options: Any = None) -> ProcessGroup:
     return ProcessGroup(_world, options.global_ranks_in_group, rank, timeout)
 
 
-class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
+def _found(world: World, ranks: Sequence[int], timeout: timedelta) -> Communicator:
+    try:
+        return world.group(ranks, timeout)
+    except PCCLError as error:
+        why = world.named(error.reason)
+        raise CollectiveError(f"pccl: the group of ranks {list(ranks)} cannot be founded: {why}") from error
+
+
+class ProcessGroup(Launching):
     """Methods have the names that torch 2.13 calls, and those of older versions."""
 
     supports_splitting = False
@@ -70,40 +71,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def __init__(
         self, world: World, ranks: Sequence[int], rank: int, timeout: timedelta, is_default: bool = False
     ) -> None:
-        super().__init__(rank, len(ranks))
+        super().__init__(world, ranks, rank, timeout, None if world.comm is None else _found(world, ranks, timeout))
         self._is_default = is_default
-        self._timeout = timeout
-        self._name = self._description = ""
         self._completer = Completer()
-        self._ended: Optional[str] = None
-        self._form(world, ranks, rank, None if world.comm is None else self._found(world, ranks))
-
-    def _form(self, world: World, ranks: Sequence[int], rank: int, comm: Optional[Communicator]) -> None:
-        """It is of these ranks of the world, which comm connects. Nothing is under way in it."""
-        self._world, self._ranks, self._rank = world, list(ranks), rank
-        self._comm: Any = comm
-        self._ids = tuple(world.ids[one] for one in self._ranks) if comm is not None else ()
-        self._members = comm.members() if comm is not None else ()
-        # Ranks may be in another order than those whom comm connects: the rank of each of these.
-        self._order = None if self._members == self._ids else [self._ids.index(one) for one in self._members]
-        self._core: Any = comm._core if comm is not None else None
-        self._pool: Any = None
-        if comm is not None:
-            self._pool = _direct.Pool(comm._core, self._members)
-            comm._launching = {}
-        self._is_whole = len(self._ranks) == world.size
-        self._lanes = Lanes()
-        # Works that have not ended, by tag, oldest first; those of pairs, by their number. Nobody else need keep them.
-        self._under_way: Dict[int, Work] = {}
-        self._pairs: Dict[int, Work] = {}
-        self._coalesced: Dict[int, List[Work]] = {}  # by thread
-
-    def _found(self, world: World, ranks: Sequence[int]) -> Communicator:
-        try:
-            return world.group(ranks, self._timeout)
-        except PCCLError as error:
-            why = world.named(error.reason)
-            raise CollectiveError(f"pccl: the group of ranks {list(ranks)} cannot be founded: {why}") from error
 
     def _root(self, rank: int) -> int:
         return rank if self._order is None else self._order.index(rank)
@@ -119,39 +89,6 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if not tensor.is_contiguous() and len(tensor) % self.size():
             raise ValueError(f"pccl: {len(tensor)} rows of a non-contiguous tensor: no equal parts for each rank")
         return self._placed((tensor.view(-1) if tensor.is_contiguous() else tensor).chunk(self.size()))
-
-    # ---- what it is
-
-    def rank(self) -> int:
-        return self._rank
-
-    def size(self) -> int:
-        return len(self._ranks)
-
-    getRank, getSize = rank, size
-
-    def name(self) -> str:
-        return "pccl"
-
-    getBackendName = _get_backend_name = name
-
-    def getGroupName(self) -> str:
-        return self._name
-
-    def setGroupName(self, name: str) -> None:
-        self._name = name
-
-    _set_group_name = setGroupName
-
-    def getGroupDesc(self) -> str:
-        return self._description
-
-    def setGroupDesc(self, description: str) -> None:
-        self._description = description
-
-    _set_group_desc = setGroupDesc
-    group_name = property(getGroupName)
-    group_desc = property(getGroupDesc)
 
     @property
     def _device_types(self) -> List[torch.device]:
@@ -212,13 +149,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         handle = _direct.all_reduce(self, tensors[0], opts.reduceOp)
         if handle is _direct.UNUSUAL:
             return handle
-        return self._collect(self._follow(handle, tensors, opts))
-
-    def _follow(self, handle: Any, tensors: List[torch.Tensor], opts: Any) -> Work:
-        """The work of an all-reduce that went directly."""
-        ending = Ending(tensors, None, lambda: None, self._limit(opts), _NO_DEVICES)
-        work = self._under_way[handle.tag] = Work(self, "all_reduce", [Part(self._comm, handle)], ending)
-        return work
+        return self._collect(_direct.follow(self, handle, tensors, opts))
 
     @in_all_forms(dist.AllreduceCoalescedOptions, 1, "op", "timeout")
     def allreduce_coalesced(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
@@ -442,169 +373,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """As pccl.torch.monitored_barrier; always waits for all."""
         _monitored.carry_out(self, timeout or self._timeout)
 
-    # ---- from one to another
-
-    def send(self, tensors: List[torch.Tensor], dst: int, tag: object = 0) -> Work:
-        place = dst, self._tag_of_pair(tag)
-        make: _Step = lambda call: call.sends(call.source(_layout.to_move(tensors[0])), *place)
-        refuse: _Step = lambda call: call.sends(*_refusal(place))
-
-        return self._launch(f"send to rank {dst}", tensors, [], make, refuse=refuse)
-
-    def recv(self, tensors: List[torch.Tensor], src: int, tag: object = 0) -> Work:
-        place = src, self._tag_of_pair(tag)
-        make: _Step = lambda call: call.receives(call.target(tensors), *place)
-        refuse: _Step = lambda call: call.receives(*_refusal(place))
-        return self._launch(f"receive from rank {src}", tensors, tensors, make, refuse=refuse)
-
-    def recv_anysource(self, tensors: List[torch.Tensor], tag: int = 0) -> Work:
-        """The work's _source_rank tells who sent. Only ranks of this group send under its tags."""
-        make: _Step = lambda call: call.receives(call.target(tensors), None, self._tag_of_pair(tag))
-        return self._launch("receive from any rank", tensors, tensors, make, refuse=lambda call: None)
-
-    def _tag_of_pair(self, tag: object) -> int:
-        """Two peers have the tags of all their groups in common."""
-        return int.from_bytes(hashlib.blake2b(f"{self._name}/{tag}".encode(), digest_size=8).digest(), "little")
-
-    # ---- several in one
-
-    def _start_coalescing(self, _device: torch.device) -> None:
-        self._coalesced[threading.get_ident()] = []
-
-    def _end_coalescing(self, _device: torch.device) -> Work:
-        works = self._coalesced.pop(threading.get_ident(), [])
-        parts = [part for work in works for part in work._parts]
-        outputs = [tensor for work in works for tensor in work._outputs]
-
-        def finish() -> None:
-            for work in works:
-                work.wait()
-
-        ending = Ending(outputs, finish, lambda: _zero(outputs), self._timeout, Stage())
-        return Work(self, "coalesced operations", parts, ending)
-
-    def _collect(self, work: Work) -> Work:
-        """Adds it to the coalesced operations of this thread, if the thread has begun some."""
-        if self._coalesced:
-            self._coalesced.get(threading.get_ident(), []).append(work)
-        return work
-
-    # ---- launching
-
-    def _launch(
-        self,
-        name: str,
-        tensors: Sequence[torch.Tensor],
-        outputs: Sequence[torch.Tensor],
-        make: _Step,
-        opts: Any = None,
-        locally: Optional[Callable[[], None]] = None,
-        refuse: _Step = Call.refuse,
-        count: int = 1,
-    ) -> Work:
-        """make adds the library's operations to the call, so many under tags of the group. What is lost fails the work;
-        what is wrong here is raised here, and fails the operation for the others."""
-        self._sweep()
-        locally = locally or (lambda: _zero(outputs))
-        call, why = Call(self, count), self._why()
-        try:
-            if why is None:
-                for tensor in tensors:
-                    _layout.check_device(tensor)
-                make(call)
-        except PCCLError as error:
-            if isinstance(error, InvalidArgument):
-                self._refuse(call, refuse)
-                raise ValueError(f"pccl: {name}, rank {self._world.rank}: {error.reason}") from error
-            why = self._why_not(error)
-        except Exception:
-            self._refuse(call, refuse)
-            raise
-        except BaseException as interrupt:
-            call.interrupted(interrupt)
-            raise
-        limit = self._limit(opts)
-        if why is not None:
-            words = f"pccl: {name} of group {self._name!r}, rank {self._world.rank}: {why}"
-            return call.work(name, outputs, locally, limit, self._error(words, why))
-        return self._collect(call.work(name, outputs, locally, limit))
-
-    def _limit(self, opts: Any) -> timedelta:
-        given = opts if isinstance(opts, timedelta) else getattr(opts, "timeout", None) or _UNSET
-        return given if given > _UNSET else self._timeout
-
-    @staticmethod
-    def _refuse(call: Call, refuse: _Step) -> None:
-        try:
-            refuse(call)
-        except PCCLError:
-            pass  # nobody is left who could wait
-
-    def _hold(self, work: Work, tags: Sequence[int]) -> None:
-        if tags:
-            self._under_way.update(dict.fromkeys(tags, work))
-        else:
-            self._pairs[id(work)] = work
-
-    def _sweep(self) -> None:
-        """Ends what has an outcome and may have been dropped by its caller: its results belong in their places."""
-        for held in (self._under_way, self._pairs):
-            while held:
-                try:
-                    key, work = next(iter(held.items()))
-                except (StopIteration, RuntimeError):
-                    break  # another thread has changed it, and completes works itself
-                if not work.is_completed():
-                    break
-                found = held.pop(key, None)
-                if found is not None and found is not work:
-                    held[key] = found  # by another thread, which has taken the tag since
-
-    def _take_number(self, holder: Any) -> int:
-        """The tag of the group's next operation. The holder's number is that of this operation from before it is taken
-        until the operation is launched: whoever is interrupted meanwhile gives it back."""
-        holder.numbers = numbers = self._lanes.here() if stays else self._lanes.program
-        holder.number = number = numbers.next
-        numbers.next = number + 1
-        holder.tag = tag = numbers.first_tag + number % numbers.tags
-        if len(self._pool.made) > 1:
-            self._pool.wait_for_others(holder)
-        if self._under_way:
-            before = self._under_way.pop(tag, None)
-            if before is not None:
-                before._await(None)
-        return tag
-
-    def _give_back(self, holder: Any) -> None:
-        """Nothing is launched under the number that it holds, so that the next operation has it. Where another thread
-        has begun that, it is too late: then what the others launch under it fails."""
-        number, holder.number = holder.number, None
-        numbers = holder.numbers
-        if number is None or numbers.next <= number:
-            return
-        if numbers.next == number + 1:
-            numbers.next = number
-        else:
-            late = Call(self)
-            late.number, late.numbers = number, numbers
-            self._refuse(late, Call.refuse)
-
     # ---- failure and the end
-
-    def _why(self) -> Optional[str]:
-        return self._ended or self._world.why()
-
-    def _why_not(self, error: PCCLError) -> str:
-        """Why the library's operation failed: with the world, if that has ended meanwhile."""
-        return self._why() or self._world.named(error.reason)
-
-    def _error(self, words: str, why: str) -> CollectiveError:
-        """ranks: of words that the library begins with whom it is about, the first; of those who wait, all."""
-        ranks = self._world.ranks_in(why)
-        return CollectiveError(words, ranks if "waits for" in why else ranks[:1])
-
-    def _waits(self) -> str:
-        return self._world.named(self._world.waits())
 
     def abort(self) -> None:
         """Whatever is under way fails. A new init_process_group may follow."""
@@ -627,13 +396,3 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 untrace(ProcessGroup, but=("rank", "size", "name", "get", "set"))
 
 
-def _refusal(place: Tuple[int, int]) -> Tuple[torch.Tensor, int, int, str]:
-    """Arguments of a transfer that the other side's does not match."""
-    return (torch.zeros(1, dtype=torch.uint8), *place, REFUSED)
-
-
-def _zero(outputs: Sequence[torch.Tensor]) -> None:
-    """Of results that nobody will use: no numbers that trap or spread."""
-    with torch.no_grad():
-        for output in outputs:
-            output.zero_()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 
@@ -11,11 +11,9 @@ from .. import _collectives, _reduce
 from .._communicator import Communicator
 from .._errors import PCCLError, PeerLostError
 from . import _layout
+from ._futures import Work
 from ._staging import Stage
-from ._work import CollectiveError, Ending, Part, Work
-
-if TYPE_CHECKING:
-    from ._backend import ProcessGroup
+from ._work import CollectiveError, Ending, Part, Standing
 
 # Labels of operations that stand for something else; peers with different ones get StateMismatch.
 _EMPTY = "no elements"
@@ -26,7 +24,7 @@ REFUSED = "refused by a rank"
 class Call:
     """Launches operations one after another, and becomes a Work."""
 
-    def __init__(self, group: ProcessGroup, count: int = 1) -> None:
+    def __init__(self, group: Standing, count: int = 1) -> None:
         """count: of operations under tags of the group, as all ranks make them."""
         self._group = group
         self._count = count
@@ -168,7 +166,7 @@ class Call:
         if self._tags:
             self._end_early("interrupted operation").interrupted(by)
         else:
-            self._group._give_back(self)
+            give_back(self._group, self)
 
     def _end_early(self, name: str) -> Work:
         """The others make the rest of the call's operations, which this rank gives up. It launches these, too: what
@@ -229,3 +227,25 @@ class Call:
 
 def _nothing() -> None:
     pass
+
+
+def refuse(call: Call, how: Callable[[Call], None] = Call.refuse) -> None:
+    try:
+        how(call)
+    except PCCLError:
+        pass  # nobody is left who could wait
+
+
+def give_back(group: Standing, holder: Any) -> None:
+    """Nothing is launched under the number that the holder has, so that the next operation has it. Where another
+    thread has begun that, it is too late: then what the others launch under it fails."""
+    number, holder.number = holder.number, None
+    numbers = holder.numbers
+    if number is None or numbers.next <= number:
+        return
+    if numbers.next == number + 1:
+        numbers.next = number
+    else:
+        late = Call(group)
+        late.number, late.numbers = number, numbers
+        refuse(late)

@@ -11,22 +11,22 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
 
-from .. import _collectives, _native
-from .._core import Core, Visit
+from .. import _native
+from .._core import Core
 from .._enums import ReduceOp, Result, by_name
 from .._reduce import _CLOSED, _NOTHING, AsyncReduceHandle, Operation
 from .._threads import SLICE_S, Turns
 from . import _layout
-
-if TYPE_CHECKING:
-    from ._backend import ProcessGroup
-    from ._work import Work
+from ._call import give_back
+from ._futures import Work
+from ._prepared import Prepared
+from ._staging import Stage
+from ._work import Ending, Part, Standing
 
 _launch = _native.lib.pcclAllReduceWithOptionsAsync
 # By itself, without types of arguments: their conversion takes longer than the call. It is given each in the form of C.
@@ -35,7 +35,6 @@ _await = _native.lib.pcclAwaitOperation
 _test = _native.lib.pcclTestAsyncReduce
 _SUCCESS, _TIMEOUT = int(Result.SUCCESS), int(Result.TIMEOUT)
 _SLICE_MS = int(1000 * SLICE_S)
-_PAUSE_S = 0.001
 _PLAIN = (torch.Tensor, torch.nn.Parameter)  # subclasses may have their memory elsewhere, or none
 _DTYPES: Dict[torch.dtype, Optional[int]] = {}
 _OPS: Dict[Any, int] = {
@@ -44,6 +43,7 @@ _OPS: Dict[Any, int] = {
     if kind != "PREMUL_SUM"  # has a factor
 }
 _SUM, _SUM_NUMBER = dist.ReduceOp.SUM, int(ReduceOp.SUM)  # its comparison takes a fraction of the look-up
+_NO_DEVICES = Stage()
 UNUSUAL = object()  # it has to go the general way
 
 
@@ -53,63 +53,6 @@ def _number_of(dtype: torch.dtype) -> Optional[int]:
         known = by_name(str(dtype).replace("torch.", "", 1))
         _DTYPES[dtype] = None if known is None else int(known)
     return _DTYPES[dtype]
-
-
-class Prepared(Visit):
-    """What an all-reduce is made with, one after another: the visit of the communicator, options, and places of what
-    _carry_out takes in the form of C, and of a handle. Whoever has taken it gives it back, unless the handle is needed
-    for longer, or an interrupt came."""
-
-    __slots__ = ("numbers", "number", "tag", "options", "address", "count", "operation", "place", "struct")
-
-    def __init__(self, core: Core, ids: Any) -> None:
-        self.handle, self.mark = core._handle, weakref.ref(self)
-        self.numbers: Any = None  # the numbers that count it
-        self.number: Optional[int] = None  # number of the operation, until the launch
-        self.tag = -1
-        self.struct = _native.CollectiveOptionsC(
-            size=ctypes.sizeof(_native.CollectiveOptionsC),
-            members=ctypes.addressof(ids),
-            member_count=len(ids),
-            alone_ok=True,
-            factor=1.0,
-        )
-        self.options = ctypes.byref(self.struct)
-        self.address, self.count = ctypes.c_void_p(), ctypes.c_size_t()
-        self.operation = _native.AsyncReduceOpC()
-        self.place = ctypes.byref(self.operation)
-
-
-class Pool:
-    """Those of a group: as many as threads have been in its all-reduces at once."""
-
-    def __init__(self, core: Core, members: Tuple[str, ...]) -> None:
-        self._core, self._ids = core, _collectives.peer_ids("members", members)
-        # Other threads change both meanwhile, so each use of them is one step.
-        self.made: Set[weakref.ref[Prepared]] = set()
-        self.free: List[Prepared] = []
-
-    def take(self) -> Prepared:
-        try:
-            return self.free.pop()
-        except IndexError:
-            return self.make()
-
-    def make(self) -> Prepared:
-        made = Prepared(self._core, self._ids)
-        self.made.add(weakref.ref(made, self.made.discard))
-        return made
-
-    def wait_for_others(self, holder: Any) -> None:
-        """Until no other thread is in all_reduce_now() with its tag: at most for about a slice."""
-        while any(self._is_before(mark(), holder) for mark in self.made.copy()):
-            time.sleep(_PAUSE_S)
-
-    def _is_before(self, one: Optional[Prepared], holder: Any) -> bool:
-        if one is None or one.tag != holder.tag or one.mark not in self._core._visits:
-            return False
-        number = one.number
-        return number is not None and number < holder.number  # of two that wait, the first one goes on
 
 
 class _Operation(Operation):
@@ -195,7 +138,7 @@ def _arguments(tensor: torch.Tensor, given: Any) -> Optional[Tuple[int, int, int
     return address, count, dtype, op
 
 
-def all_reduce(group: ProcessGroup, tensor: torch.Tensor, given: Any) -> Any:
+def all_reduce(group: Standing, tensor: torch.Tensor, given: Any) -> Any:
     """The operation, in place, under the group's next tag; or UNUSUAL."""
     arguments = _arguments(tensor, given)
     if arguments is None:
@@ -210,20 +153,20 @@ def all_reduce(group: ProcessGroup, tensor: torch.Tensor, given: Any) -> Any:
         if operation.launched(lambda comm, place: _launch(arguments[0], *arguments, options, comm, place)):
             prepared.number = None
             return made
-        group._give_back(prepared)
+        give_back(group, prepared)
         return UNUSUAL
     except BaseException as interrupt:
         if handle.comm:
-            group._follow(made, [tensor], None).interrupted(interrupt)
+            follow(group, made, [tensor], None).interrupted(interrupt)
         else:
-            group._give_back(prepared)
+            give_back(group, prepared)
         raise
     finally:
         prepared.number = None
         pool.free.append(prepared)
 
 
-def all_reduce_now(group: ProcessGroup, tensor: torch.Tensor, opts: Any) -> Any:
+def all_reduce_now(group: Standing, tensor: torch.Tensor, opts: Any) -> Any:
     """The same, which waits for it: None, if it has succeeded. Or the work of one that takes longer or has failed, for
     whoever waits for that; most end before anything is made that only such need."""
     arguments = _arguments(tensor, opts.reduceOp)
@@ -249,7 +192,7 @@ def all_reduce_now(group: ProcessGroup, tensor: torch.Tensor, opts: Any) -> Any:
             is_free = True
             return None
         if not handle.comm:
-            group._give_back(prepared)
+            give_back(group, prepared)
             return UNUSUAL
         why = _NO_WORDS if code == _TIMEOUT else _native.last_failure(prepared.handle)
         operation, work = _handed_over(group, prepared.tag, handle, tensor, opts)
@@ -267,21 +210,28 @@ def all_reduce_now(group: ProcessGroup, tensor: torch.Tensor, opts: Any) -> Any:
             pool.free.append(prepared)
 
 
+def follow(group: Standing, handle: Any, tensors: List[torch.Tensor], opts: Any) -> Work:
+    """The work of an all-reduce that went directly."""
+    ending = Ending(tensors, None, lambda: None, group._limit(opts), _NO_DEVICES)
+    work = group._under_way[handle.tag] = Work(group, "all_reduce", [Part(group._comm, handle)], ending)
+    return work
+
+
 def _handed_over(
-    group: ProcessGroup, tag: int, handle: _native.AsyncReduceOpC, tensor: torch.Tensor, opts: Any
+    group: Standing, tag: int, handle: _native.AsyncReduceOpC, tensor: torch.Tensor, opts: Any
 ) -> Tuple[_Operation, Work]:
     """What was launched there, as an operation and a work of its own, which take care of it from then on."""
     operation = _Operation(group._core, tag, handle, tensor.untyped_storage())
     group._core.depend(operation)
-    return operation, group._follow(AsyncReduceHandle(operation), [tensor], opts)
+    return operation, follow(group, AsyncReduceHandle(operation), [tensor], opts)
 
 
 def _interrupted(
-    group: ProcessGroup, prepared: Prepared, handle: Any, tensor: torch.Tensor, opts: Any, by: BaseException
+    group: Standing, prepared: Prepared, handle: Any, tensor: torch.Tensor, opts: Any, by: BaseException
 ) -> None:
     """Before its launch, on its way, or when it is over. Within the visit."""
     done = ctypes.c_bool()
     if not handle.comm:
-        group._give_back(prepared)
+        give_back(group, prepared)
     elif _test(ctypes.byref(handle), ctypes.byref(done)) == _SUCCESS:
         _handed_over(group, prepared.tag, handle, tensor, opts)[1].interrupted(by)

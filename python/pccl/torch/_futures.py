@@ -1,103 +1,27 @@
-"""Futures of works, whose callbacks may launch operations and wait for them.
+"""Works that have futures, whose callbacks may launch operations and wait for them.
 
 Callbacks run on threads of the package, or in then() if the work is over, and the program launches operations at the
-same time. The order of all these launches differs among ranks. Operations of callbacks are therefore numbered
-separately: each work has a lane, which numbers the operations that its callbacks launch, and has tags that no other
-lane uses. Callbacks of an operation in a lane use the same lane.
+same time. The order of all these launches differs among ranks, so they are numbered separately (_lanes.py).
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import queue
 import threading
 import time
-import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set
+from typing import Any, Callable, List, Optional, Sequence, Set
 
 import torch
 
 from .. import _threads
 from .._threads import SLICE_S
 from . import _commit
-
-if TYPE_CHECKING:
-    from ._work import Work
-
-# Operations of a group that may be under way, of the program and of a lane; the next one waits for the oldest.
-TAGS = 256
-_LANE_TAGS = 16
+from ._lanes import in_lane, lane_here, lane_of
+from ._untraced import untrace
+from ._work import BaseWork
 
 _CALLBACKS_S = 1.0  # how long the end of the interpreter waits for running callbacks
-
-# The lane of each thread that runs a callback. An entry ends with the frame that made it, also after an interrupt.
-stays: Dict[int, "weakref.ref[_Stay]"] = {}
-
-
-class Numbers:
-    """Numbers operations of a group in the same way on all ranks. The operations take the tags in turn."""
-
-    __slots__ = ("next", "first_tag", "tags")
-
-    def __init__(self, first_tag: int, tags: int) -> None:
-        self.next, self.first_tag, self.tags = 0, first_tag, tags
-
-    def tag_of(self, number: int) -> int:
-        return self.first_tag + number % self.tags
-
-
-class _Stay:
-    __slots__ = ("lane", "__weakref__")
-
-    lane: int
-
-
-class Lanes:
-    """Numbers the operations of one group, separately for the program and for each lane."""
-
-    def __init__(self) -> None:
-        self.program = Numbers(0, TAGS)
-        self._of_callbacks: Dict[int, Numbers] = {}
-
-    def here(self) -> Numbers:
-        """Returns the numbers for an operation of this thread. Always the program's if `stays` is empty."""
-        lane = _lane_here()
-        if lane is None:
-            return self.program
-        numbers = self._of_callbacks.get(lane)
-        return numbers or self._of_callbacks.setdefault(lane, Numbers(lane, _LANE_TAGS))
-
-
-def lane_of(group: str, tag: int) -> int:
-    """Returns the lane for callbacks of the operation with this tag: the first tag of the lane."""
-    if tag >= TAGS:
-        return tag - tag % _LANE_TAGS
-    digest = int.from_bytes(hashlib.blake2b(f"{group}/{tag}".encode(), digest_size=8).digest(), "little")
-    return (digest | 1 << 63) // _LANE_TAGS * _LANE_TAGS
-
-
-def _lane_here() -> Optional[int]:
-    entry = stays.get(threading.get_ident())
-    stay = None if entry is None else entry()
-    return None if stay is None else stay.lane
-
-
-def _in_lane(lane: Optional[int], call: Callable[[], Any]) -> Any:
-    if lane is None:
-        return call()
-    thread, stay = threading.get_ident(), _Stay()
-    stay.lane = lane
-    before = stays.get(thread)
-    stays[thread] = weakref.ref(stay)
-    try:
-        return call()
-    finally:
-        if before is None:
-            stays.pop(thread, None)
-        else:
-            stays[thread] = before
-
 
 class _Failure:
     """Value of a failed future. Raises the error when C++ code extracts tensors from it: torch's reducer takes an
@@ -132,7 +56,7 @@ class Future(torch.futures.Future):  # type: ignore[misc]
         return made
 
     def add_done_callback(self, callback: Callable[[Any], Any]) -> None:
-        super().add_done_callback(lambda _: _in_lane(self._lane, lambda: callback(self)))
+        super().add_done_callback(lambda _: in_lane(self._lane, lambda: callback(self)))
 
     def complete(self, call: Callable[[], Any]) -> None:
         try:
@@ -142,18 +66,6 @@ class Future(torch.futures.Future):  # type: ignore[misc]
                 _commit.note(error)
             value = _Failure(error)
         self.set_result(value)
-
-
-def of_work(work: Work, lane: Optional[int], devices: Sequence[torch.device], value: Callable[[], Any]) -> Future:
-    """Returns a future that a completer sets to value() once the work is over; already set if it is."""
-    made = Future(_lane_here() if lane is None else lane, devices, _commit.in_backward())
-    over: Any = torch.futures.Future(devices=list(devices))  # runs its callback in streams of the devices
-    over.add_done_callback(lambda _: made.complete(value))
-    if work.is_over:
-        over.set_result(None)
-    else:
-        getattr(_here, "completer", work.completer).put(work, over)
-    return made
 
 
 _here = threading.local()  # completer: serves the futures that this thread's callback makes
@@ -252,3 +164,48 @@ def _complete(base: Any) -> None:
     finally:
         _here.completer.close()
         del _here.completer
+
+
+class Work(BaseWork):
+    """What torch gets: a work that has a future."""
+
+    _future: Any = None
+
+    def get_future(self) -> Any:
+        """Returns the future of the outputs."""
+        if self._future is None:
+            devices = sorted({t.device for t in self._outputs if t.device.type == "cuda"}, key=str)
+            self._future = _of_work(self, self._lane(), devices, self._value)
+        return self._future
+
+    def _lane(self) -> Optional[int]:
+        """Returns the lane of callbacks. Transfers have none, as their numbers differ among ranks."""
+        if self._parts and self._parts[0].comm is self._group._comm:
+            return lane_of(self._group.group_name, self._parts[0].handle.tag)
+        return None
+
+    @property
+    def completer(self) -> Completer:
+        completer: Completer = self._group._completer
+        return completer
+
+    def _value(self) -> List[torch.Tensor]:
+        if self._error is not None:
+            raise self._error
+        self._stage.join()  # torch lets whoever waits for the future continue behind the stream of this call
+        return self._outputs
+
+
+def _of_work(work: Work, lane: Optional[int], devices: Sequence[torch.device], value: Callable[[], Any]) -> Future:
+    """Returns a future that a completer sets to value() once the work is over; already set if it is."""
+    made = Future(lane_here() if lane is None else lane, devices, _commit.in_backward())
+    over: Any = torch.futures.Future(devices=list(devices))  # runs its callback in streams of the devices
+    over.add_done_callback(lambda _: made.complete(value))
+    if work.is_over:
+        over.set_result(None)
+    else:
+        getattr(_here, "completer", work.completer).put(work, over)
+    return made
+
+
+untrace(Work)

@@ -9,10 +9,9 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, 
 
 import torch
 
-from .._communicator import Communicator
+from .._communicator import Communicator, Group
 from .._enums import number
 from .._errors import InvalidArgument, InvalidUsage, PeerLostError
-from .._group import Group
 from ..diloco._member import check_choice, check_whole
 from . import _overlap, _placing
 from ._overlap import LOST, TAGS_OF_A_CHUNK, Exchange, Traffic

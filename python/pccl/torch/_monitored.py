@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, List, Optional
+from typing import Any, List, Optional
 
 import torch
 import torch.distributed as dist
 
-from ._work import CollectiveError, Work, names_of
-
-if TYPE_CHECKING:
-    from ._backend import ProcessGroup
+from ._futures import Work
+from ._launching import Launching
+from ._work import CollectiveError, names_of
 
 _TAG = "monitored_barrier"
 
@@ -31,11 +30,11 @@ def _has_come(work: Work, end: float) -> bool:
         return False
 
 
-def _receive(group: ProcessGroup, count: int, rank: int) -> Work:
+def _receive(group: Launching, count: int, rank: int) -> Work:
     return group.recv([torch.zeros(count, dtype=torch.uint8)], rank, _TAG)
 
 
-def _hear_all(group: ProcessGroup, limit: timedelta) -> List[int]:
+def _hear_all(group: Launching, limit: timedelta) -> List[int]:
     """At rank 0: who is missing."""
     end = time.monotonic() + limit.total_seconds()
     others = range(1, group.size())
@@ -52,7 +51,7 @@ def _hear_all(group: ProcessGroup, limit: timedelta) -> List[int]:
     return [0] if any(given_up) else missing
 
 
-def _be_heard(group: ProcessGroup, limit: timedelta) -> List[int]:
+def _be_heard(group: Launching, limit: timedelta) -> List[int]:
     """At any other rank: who is missing."""
     call = group.send([torch.zeros(1, dtype=torch.uint8)], 0, _TAG)
     verdict = _receive(group, group.size(), 0)
@@ -74,7 +73,7 @@ def monitored_barrier(group: Any = None, timeout: Optional[timedelta] = None) ->
     (group or dist.group.WORLD).monitored_barrier(timeout)
 
 
-def carry_out(group: ProcessGroup, limit: timedelta) -> None:
+def carry_out(group: Launching, limit: timedelta) -> None:
     missing = (_hear_all if group.rank() == 0 else _be_heard)(group, limit)
     if missing:
         ranks = [group._ranks[rank] for rank in missing]

@@ -15,9 +15,8 @@ from datetime import timedelta
 from typing import Any, List, Optional, Sequence, Set, Tuple
 
 from .. import _threads
-from .._communicator import Communicator
+from .._communicator import Communicator, Group
 from .._errors import PCCLError
-from .._group import Group
 from ._rendezvous import Patience
 from ._work import CollectiveError
 from ._world import World

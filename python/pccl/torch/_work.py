@@ -1,11 +1,12 @@
-"""Operations of torch.distributed under way."""
+"""Operations of torch.distributed under way, and the process group that they are under way in."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -14,15 +15,16 @@ from .._communicator import Communicator
 from .._errors import PCCLError
 from .._reduce import _Handle
 from .._threads import SLICE_S
-from . import _commit, _futures
+from . import _commit
+from ._lanes import Lanes, stays
+from ._prepared import Pool
 from ._staging import Stage
 from ._untraced import untrace
-
-if TYPE_CHECKING:
-    from ._backend import ProcessGroup
+from ._world import World
 
 _NAMES_S = 3.0  # the library knows after where_ms, 2 s by default, for whom it waits
 _UNLIMITED = timedelta(0)  # what torch passes for no timeout
+_UNSET = timedelta(0)  # torch's options have a negative one where the group's counts
 
 
 class CollectiveError(dist.DistBackendError):  # type: ignore[misc]
@@ -74,13 +76,13 @@ class Ending(NamedTuple):
     stage: Stage
 
 
-class Work(dist.Work):  # type: ignore[misc]
+class BaseWork(dist.Work):  # type: ignore[misc]
     """Ends when all of its parts have ended and the results are in their places. Any thread may wait, any number of
     times, and Ctrl-C ends the waiting and the operation."""
 
     def __init__(
         self,
-        group: ProcessGroup,
+        group: Standing,
         name: str,
         parts: Sequence[Part],
         ending: Ending,
@@ -100,7 +102,6 @@ class Work(dist.Work):  # type: ignore[misc]
         self._error = error
         self._over = error is not None
         self._ending = threading.Lock()
-        self._future: Any = None
 
     # ---- what torch calls
 
@@ -143,34 +144,11 @@ class Work(dist.Work):  # type: ignore[misc]
 
     _source_rank = source_rank  # the name by which torch.distributed calls it
 
-    def get_future(self) -> Any:
-        """Returns the future of the outputs."""
-        if self._future is None:
-            devices = sorted({t.device for t in self._outputs if t.device.type == "cuda"}, key=str)
-            self._future = _futures.of_work(self, self._lane(), devices, self._value)
-        return self._future
-
-    def _lane(self) -> Optional[int]:
-        """Returns the lane of callbacks. Transfers have none, as their numbers differ among ranks."""
-        if self._parts and self._parts[0].comm is self._group._comm:
-            return _futures.lane_of(self._group.group_name, self._parts[0].handle.tag)
-        return None
-
-    @property
-    def completer(self) -> _futures.Completer:
-        return self._group._completer
-
     @property
     def is_over(self) -> bool:
         return self._over
 
     # ---- the end
-
-    def _value(self) -> List[torch.Tensor]:
-        if self._error is not None:
-            raise self._error
-        self._stage.join()  # torch lets whoever waits for the future continue behind the stream of this call
-        return self._outputs
 
     def _let_backward_end(self) -> None:
         assert self._error is not None
@@ -276,4 +254,133 @@ class Work(dist.Work):  # type: ignore[misc]
         return f"pccl: {self._name} of group {self._group.group_name!r}, rank {self._group._world.rank}"
 
 
-untrace(Work)
+class Standing(dist.ProcessGroup):  # type: ignore[misc]
+    """What works and calls need of a process group: who is in it, why it has ended, and what is under way."""
+
+    def __init__(
+        self, world: World, ranks: Sequence[int], rank: int, timeout: timedelta, comm: Optional[Communicator]
+    ) -> None:
+        super().__init__(rank, len(ranks))
+        self._timeout = timeout
+        self._name = self._description = ""
+        self._completer: Any = None  # of the futures (_futures.py)
+        self._ended: Optional[str] = None
+        self._form(world, ranks, rank, comm)
+
+    def _form(self, world: World, ranks: Sequence[int], rank: int, comm: Optional[Communicator]) -> None:
+        """It is of these ranks of the world, which comm connects. Nothing is under way in it."""
+        self._world, self._ranks, self._rank = world, list(ranks), rank
+        self._comm: Any = comm
+        self._ids = tuple(world.ids[one] for one in self._ranks) if comm is not None else ()
+        self._members = comm.members() if comm is not None else ()
+        # Ranks may be in another order than those whom comm connects: the rank of each of these.
+        self._order = None if self._members == self._ids else [self._ids.index(one) for one in self._members]
+        self._core: Any = comm._core if comm is not None else None
+        self._pool: Any = None
+        if comm is not None:
+            self._pool = Pool(comm._core, self._members)
+            comm._launching = {}
+        self._is_whole = len(self._ranks) == world.size
+        self._lanes = Lanes()
+        # Works that have not ended, by tag, oldest first; those of pairs, by their number. Nobody else need keep them.
+        self._under_way: Dict[int, BaseWork] = {}
+        self._pairs: Dict[int, BaseWork] = {}
+
+    # ---- what it is
+
+    def rank(self) -> int:
+        return self._rank
+
+    def size(self) -> int:
+        return len(self._ranks)
+
+    getRank, getSize = rank, size
+
+    def name(self) -> str:
+        return "pccl"
+
+    getBackendName = _get_backend_name = name
+
+    def getGroupName(self) -> str:
+        return self._name
+
+    def setGroupName(self, name: str) -> None:
+        self._name = name
+
+    _set_group_name = setGroupName
+
+    def getGroupDesc(self) -> str:
+        return self._description
+
+    def setGroupDesc(self, description: str) -> None:
+        self._description = description
+
+    _set_group_desc = setGroupDesc
+    group_name = property(getGroupName)
+    group_desc = property(getGroupDesc)
+
+    # ---- what is under way
+
+    def _limit(self, opts: Any) -> timedelta:
+        given = opts if isinstance(opts, timedelta) else getattr(opts, "timeout", None) or _UNSET
+        return given if given > _UNSET else self._timeout
+
+    def _hold(self, work: BaseWork, tags: Sequence[int]) -> None:
+        if tags:
+            self._under_way.update(dict.fromkeys(tags, work))
+        else:
+            self._pairs[id(work)] = work
+
+    def _sweep(self) -> None:
+        """Ends what has an outcome and may have been dropped by its caller: its results belong in their places."""
+        for held in (self._under_way, self._pairs):
+            while held:
+                try:
+                    key, work = next(iter(held.items()))
+                except (StopIteration, RuntimeError):
+                    break  # another thread has changed it, and completes works itself
+                if not work.is_completed():
+                    break
+                found = held.pop(key, None)
+                if found is not None and found is not work:
+                    held[key] = found  # by another thread, which has taken the tag since
+
+    def _take_number(self, holder: Any) -> int:
+        """The tag of the group's next operation. The holder's number is that of this operation from before it is taken
+        until the operation is launched: whoever is interrupted meanwhile gives it back."""
+        holder.numbers = numbers = self._lanes.here() if stays else self._lanes.program
+        holder.number = number = numbers.next
+        numbers.next = number + 1
+        holder.tag = tag = numbers.first_tag + number % numbers.tags
+        if len(self._pool.made) > 1:
+            self._pool.wait_for_others(holder)
+        if self._under_way:
+            before = self._under_way.pop(tag, None)
+            if before is not None:
+                before._await(None)
+        return tag
+
+    def _tag_of_pair(self, tag: object) -> int:
+        """Two peers have the tags of all their groups in common."""
+        return int.from_bytes(hashlib.blake2b(f"{self._name}/{tag}".encode(), digest_size=8).digest(), "little")
+
+    # ---- failure
+
+    def _why(self) -> Optional[str]:
+        return self._ended or self._world.why()
+
+    def _why_not(self, error: PCCLError) -> str:
+        """Why the library's operation failed: with the world, if that has ended meanwhile."""
+        return self._why() or self._world.named(error.reason)
+
+    def _error(self, words: str, why: str) -> CollectiveError:
+        """ranks: of words that the library begins with whom it is about, the first; of those who wait, all."""
+        ranks = self._world.ranks_in(why)
+        return CollectiveError(words, ranks if "waits for" in why else ranks[:1])
+
+    def _waits(self) -> str:
+        return self._world.named(self._world.waits())
+
+
+untrace(BaseWork)
+untrace(Standing, but=("rank", "size", "name", "get", "set"))

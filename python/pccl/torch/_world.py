@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, List, Optional, Sequence
 
-from .._communicator import Communicator
-from .._group import Group
+from .._communicator import Communicator, Group
 from .._reduce import AsyncReduceHandle
 from .._threads import SLICE_S
 

@@ -1,0 +1,84 @@
+"""Numbers of the operations of a group, and their tags.
+
+The program and the callbacks of futures (_futures.py) launch operations at the same time, in orders that differ among
+ranks. Each work has a lane, which numbers the operations that its callbacks launch, and has tags that no other lane
+uses. Callbacks of an operation in a lane use the same lane.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import weakref
+from typing import Any, Callable, Dict, Optional
+
+# Operations of a group that may be under way, of the program and of a lane; the next one waits for the oldest.
+TAGS = 256
+_LANE_TAGS = 16
+
+# The lane of each thread that runs a callback. An entry ends with the frame that made it, also after an interrupt.
+stays: Dict[int, "weakref.ref[_Stay]"] = {}
+
+
+class Numbers:
+    """Numbers operations of a group in the same way on all ranks. The operations take the tags in turn."""
+
+    __slots__ = ("next", "first_tag", "tags")
+
+    def __init__(self, first_tag: int, tags: int) -> None:
+        self.next, self.first_tag, self.tags = 0, first_tag, tags
+
+    def tag_of(self, number: int) -> int:
+        return self.first_tag + number % self.tags
+
+
+class _Stay:
+    __slots__ = ("lane", "__weakref__")
+
+    lane: int
+
+
+class Lanes:
+    """Numbers the operations of one group, separately for the program and for each lane."""
+
+    def __init__(self) -> None:
+        self.program = Numbers(0, TAGS)
+        self._of_callbacks: Dict[int, Numbers] = {}
+
+    def here(self) -> Numbers:
+        """Returns the numbers for an operation of this thread. Always the program's if `stays` is empty."""
+        lane = lane_here()
+        if lane is None:
+            return self.program
+        numbers = self._of_callbacks.get(lane)
+        return numbers or self._of_callbacks.setdefault(lane, Numbers(lane, _LANE_TAGS))
+
+
+def lane_of(group: str, tag: int) -> int:
+    """Returns the lane for callbacks of the operation with this tag: the first tag of the lane."""
+    if tag >= TAGS:
+        return tag - tag % _LANE_TAGS
+    digest = int.from_bytes(hashlib.blake2b(f"{group}/{tag}".encode(), digest_size=8).digest(), "little")
+    return (digest | 1 << 63) // _LANE_TAGS * _LANE_TAGS
+
+
+def lane_here() -> Optional[int]:
+    entry = stays.get(threading.get_ident())
+    stay = None if entry is None else entry()
+    return None if stay is None else stay.lane
+
+
+def in_lane(lane: Optional[int], call: Callable[[], Any]) -> Any:
+    if lane is None:
+        return call()
+    thread, stay = threading.get_ident(), _Stay()
+    stay.lane = lane
+    before = stays.get(thread)
+    stays[thread] = weakref.ref(stay)
+    try:
+        return call()
+    finally:
+        if before is None:
+            stays.pop(thread, None)
+        else:
+            stays[thread] = before

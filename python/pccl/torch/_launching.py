@@ -1,0 +1,126 @@
+"""Launching: one call of torch.distributed after another, several as one, and transfers from one rank to another."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+
+from .._communicator import Communicator
+from .._errors import InvalidArgument, PCCLError
+from . import _call, _layout
+from ._call import REFUSED, Call
+from ._futures import Work
+from ._staging import Stage
+from ._untraced import untrace
+from ._work import Ending, Standing
+from ._world import World
+
+Step = Callable[[Call], None]
+
+
+class Launching(Standing):
+    """A process group that launches operations."""
+
+    def _form(self, world: World, ranks: Sequence[int], rank: int, comm: Optional[Communicator]) -> None:
+        super()._form(world, ranks, rank, comm)
+        self._coalesced: Dict[int, List[Work]] = {}  # by thread
+
+    # ---- several in one
+
+    def _start_coalescing(self, _device: torch.device) -> None:
+        self._coalesced[threading.get_ident()] = []
+
+    def _end_coalescing(self, _device: torch.device) -> Work:
+        works = self._coalesced.pop(threading.get_ident(), [])
+        parts = [part for work in works for part in work._parts]
+        outputs = [tensor for work in works for tensor in work._outputs]
+
+        def finish() -> None:
+            for work in works:
+                work.wait()
+
+        ending = Ending(outputs, finish, lambda: _zero(outputs), self._timeout, Stage())
+        return Work(self, "coalesced operations", parts, ending)
+
+    def _collect(self, work: Work) -> Work:
+        """Adds it to the coalesced operations of this thread, if the thread has begun some."""
+        if self._coalesced:
+            self._coalesced.get(threading.get_ident(), []).append(work)
+        return work
+
+    # ---- launching
+
+    def _launch(
+        self,
+        name: str,
+        tensors: Sequence[torch.Tensor],
+        outputs: Sequence[torch.Tensor],
+        make: Step,
+        opts: Any = None,
+        locally: Optional[Callable[[], None]] = None,
+        refuse: Step = Call.refuse,
+        count: int = 1,
+    ) -> Work:
+        """make adds the library's operations to the call, so many under tags of the group. What is lost fails the work;
+        what is wrong here is raised here, and fails the operation for the others."""
+        self._sweep()
+        locally = locally or (lambda: _zero(outputs))
+        call, why = Call(self, count), self._why()
+        try:
+            if why is None:
+                for tensor in tensors:
+                    _layout.check_device(tensor)
+                make(call)
+        except PCCLError as error:
+            if isinstance(error, InvalidArgument):
+                _call.refuse(call, refuse)
+                raise ValueError(f"pccl: {name}, rank {self._world.rank}: {error.reason}") from error
+            why = self._why_not(error)
+        except Exception:
+            _call.refuse(call, refuse)
+            raise
+        except BaseException as interrupt:
+            call.interrupted(interrupt)
+            raise
+        limit = self._limit(opts)
+        if why is not None:
+            words = f"pccl: {name} of group {self._name!r}, rank {self._world.rank}: {why}"
+            return call.work(name, outputs, locally, limit, self._error(words, why))
+        return self._collect(call.work(name, outputs, locally, limit))
+
+    # ---- from one to another
+
+    def send(self, tensors: List[torch.Tensor], dst: int, tag: object = 0) -> Work:
+        place = dst, self._tag_of_pair(tag)
+        make: Step = lambda call: call.sends(call.source(_layout.to_move(tensors[0])), *place)
+        refuse: Step = lambda call: call.sends(*_refusal(place))
+
+        return self._launch(f"send to rank {dst}", tensors, [], make, refuse=refuse)
+
+    def recv(self, tensors: List[torch.Tensor], src: int, tag: object = 0) -> Work:
+        place = src, self._tag_of_pair(tag)
+        make: Step = lambda call: call.receives(call.target(tensors), *place)
+        refuse: Step = lambda call: call.receives(*_refusal(place))
+        return self._launch(f"receive from rank {src}", tensors, tensors, make, refuse=refuse)
+
+    def recv_anysource(self, tensors: List[torch.Tensor], tag: int = 0) -> Work:
+        """The work's _source_rank tells who sent. Only ranks of this group send under its tags."""
+        make: Step = lambda call: call.receives(call.target(tensors), None, self._tag_of_pair(tag))
+        return self._launch("receive from any rank", tensors, tensors, make, refuse=lambda call: None)
+
+
+untrace(Launching, but=("rank", "size", "name", "get", "set"))
+
+
+def _refusal(place: Tuple[int, int]) -> Tuple[torch.Tensor, int, int, str]:
+    """Arguments of a transfer that the other side's does not match."""
+    return (torch.zeros(1, dtype=torch.uint8), *place, REFUSED)
+
+
+def _zero(outputs: Sequence[torch.Tensor]) -> None:
+    """Of results that nobody will use: no numbers that trap or spread."""
+    with torch.no_grad():
+        for output in outputs:
+            output.zero_()

@@ -1,0 +1,81 @@
+"""Modules of the package import downwards only: at the top, in functions and for types alike."""
+
+import ast
+import pathlib
+
+import pccl
+
+ROOT = pathlib.Path(pccl.__file__).parent
+
+# Every module, from the bottom to the top: each imports only what stands before it.
+ORDER = """
+    pccl._native pccl._logging pccl._parameters pccl._programs pccl._progress pccl._results pccl._errors pccl._enums
+    pccl._buffers pccl._codec pccl._core pccl._recorder pccl._state pccl._threads pccl._master
+    pccl.cuda pccl.master pccl.perf pccl.recorder pccl.top
+
+    pccl.torch._commit pccl.torch._forms pccl.torch._lanes pccl.torch._numbers pccl.torch._pipeline pccl.torch._placing
+    pccl.torch._staging pccl.torch._untraced
+
+    pccl._reduce pccl._calls pccl._collectives pccl._operations pccl._run pccl._communicator pccl._pccl pccl._told
+    pccl.progress pccl
+
+    pccl.torch._layout pccl.torch._overlap pccl.torch._tensors pccl.torch._gradients pccl.torch._ddp pccl.torch._state
+    pccl.torch._statistics
+    pccl.torch._prepared pccl.torch._world pccl.torch._work pccl.torch._futures pccl.torch._call pccl.torch._direct
+    pccl.torch._launching pccl.torch._monitored pccl.torch._grid pccl.torch._rendezvous pccl.torch._reconfigure
+    pccl.torch._backend
+
+    pccl.diloco._beside pccl.diloco._arrays pccl.diloco._catch_up pccl.diloco._fragments pccl.diloco._inside
+    pccl.diloco._outer pccl.diloco._eager pccl.diloco._reduction pccl.diloco._membership
+
+    pccl.torch._replica pccl.torch._elastic
+
+    pccl.diloco._sampler pccl.diloco._schedule pccl.diloco._shared pccl.diloco._fragment pccl.diloco._checkpoint
+    pccl.diloco._member pccl.diloco._line pccl.diloco._trainer pccl.diloco
+
+    pccl.torch._moe pccl.torch._diloco pccl.torch
+
+    pccl.methods._method pccl.methods._accountant pccl.methods._pipeline_plan pccl.methods._random
+    pccl.methods._averages pccl.methods._dp_lora pccl.methods._one_byte pccl.methods._sarsa pccl.methods._sketch
+    pccl.methods._sketched pccl.methods._sparse pccl.methods._sparse_loco pccl.methods._pipeline pccl.methods
+
+    pccl.doctor._finding pccl.doctor._machine pccl.doctor._master pccl.doctor._peers pccl.doctor pccl.__main__
+""".split()
+
+
+def name_of(path):
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def base_of(path, statement):
+    """The module or package that `from ... import` names."""
+    package = path.relative_to(ROOT.parent).parent.parts
+    given = (statement.module or "").split(".") if statement.module else []
+    return ".".join([*package[: len(package) + 1 - statement.level], *given] if statement.level else given)
+
+
+def imports_of(path, modules):
+    """The modules that a file imports anywhere, with the lines."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom):
+            base = base_of(path, node)
+            for alias in node.names:
+                name = f"{base}.{alias.name}"
+                if name in modules or base in modules:
+                    yield name if name in modules else base, node.lineno
+
+
+def test_modules_import_downwards_only():
+    files = {name_of(path): path for path in sorted(ROOT.rglob("*.py"))}
+    assert sorted(ORDER) == sorted(files), "ORDER has each module once"
+    place = {name: at for at, name in enumerate(ORDER)}
+    upward = [
+        f"{path.relative_to(ROOT.parent)}:{line}: imports {other}, which is above {name}"
+        for name, path in files.items()
+        for other, line in imports_of(path, files)
+        if other != name and place[other] > place[name]
+    ]
+    assert not upward, "\n".join(upward)
