@@ -511,7 +511,7 @@ def public_names(folder, prefix):
     for name in initial.all():
         node, path = initial.definitions.get(name), initial.path
         if node is None and name in origins:
-            path = folder / (origins[name] + ".py")
+            path = initial.path.parent / (origins[name] + ".py")
             module = modules.setdefault(path, None) or Module(path)
             modules[path] = module
             node = module.definitions.get(name)

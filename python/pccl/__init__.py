@@ -23,7 +23,6 @@ from ._enums import (
     DistributionHint,
     QuantizationAlgorithm,
     ReduceOp,
-    Result,
     SharedStateSyncStrategy,
 )
 from ._errors import (
@@ -80,6 +79,7 @@ from ._reduce import (
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
 )
+from ._results import Result
 from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 
 __version__: str = _native.version()

@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 _H = TypeVar("_H", bound="_Handle[Any]")
 
 
-class Calls:
+class _Calls:
     """The base of Communicator."""
 
     _core: Core

@@ -10,7 +10,7 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _buffers, _collectives, _core, _native, _recorder, _threads
-from ._calls import Calls, milliseconds
+from ._calls import _Calls, milliseconds
 from ._codec import QuantizationOptions
 from ._collectives import OnArrival
 from ._enums import Attribute, DataType, DeviceType, ReduceOp, Result, SharedStateSyncStrategy, member, number
@@ -55,7 +55,7 @@ _RETRY_PAUSE_S = 1.0
 _ATTEMPT_S = 2.0  # on average: where something else than a master listens, an attempt takes ten
 
 
-class Communicator(Calls):
+class Communicator(_Calls):
     """A peer's membership in one run.
 
     address: of the master, "ip:port", "[v6]:port" or "name:port", or several of one master separated by commas.

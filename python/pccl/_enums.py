@@ -6,8 +6,8 @@ import operator
 from typing import Any, Type, TypeVar
 
 from ._errors import DTypeError, InvalidArgument
-from ._results import Code as _Code
 from ._results import Result as Result
+from ._results import _Code
 from ._results import result_name as result_name
 
 

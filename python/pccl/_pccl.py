@@ -9,7 +9,6 @@ from ._enums import (
     DistributionHint,
     QuantizationAlgorithm,
     ReduceOp,
-    Result,
     SharedStateSyncStrategy,
 )
 from ._errors import PCCLError
@@ -21,6 +20,7 @@ from ._reduce import (
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
 )
+from ._results import Result
 from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 
-class Code(enum.IntEnum):
+class _Code(enum.IntEnum):
     """Equal to its number, and printed by name in every version of Python."""
 
     def __str__(self) -> str:
@@ -15,7 +15,7 @@ class Code(enum.IntEnum):
         return format(str(self), spec)
 
 
-class Result(Code):
+class Result(_Code):
     SUCCESS = 0
     NOT_INITIALIZED = 1
     INTERNAL_ERROR = 2
