@@ -350,11 +350,15 @@ static bool effect_probe(void *context, const struct pccl_id *peer, const struct
     return false;
 }
 
-static void on_solved(void *context, uint64_t ticket, enum pccl_status status, const struct pccl_ring_answer *answer,
-                      const uint32_t *ring)
+static void take_rings(struct pccl_master_server *server)
 {
-    step(context, &(struct pccl_master_event){
-                      .kind = PCCL_MASTER_SOLVED, .ticket = ticket, .status = status, .answer = answer, .ring = ring});
+    struct pccl_search_result found;
+    while (pccl_searches_take(&server->searches, &found))
+        step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_SOLVED,
+                                                 .ticket = found.ticket,
+                                                 .status = found.status,
+                                                 .answer = found.answer,
+                                                 .ring = found.ring});
 }
 
 static void effect_solve(void *context, uint64_t ticket, const struct pccl_ring_problem *problem)
@@ -489,7 +493,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
         return;
     }
     if (pccl_searches_has_results(&server->searches))
-        pccl_searches_deliver_results(&server->searches);
+        take_rings(server);
     if (server->machine && pccl_master_deadline(server->machine) <= heard_us)
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_TICK});
     if (!server->busy || ++server->busy_iterations > BUSY_ITERATIONS_MAX) {
@@ -782,8 +786,7 @@ static enum pccl_status open_reactor(struct pccl_master_server *server, struct p
     server->beat_timer.data = server;
     if (server->beat)
         (void)uv_timer_start(&server->beat_timer, on_beat, 0, server->beat_ms);
-    server->searches = (struct pccl_searches){
-        .loop = &server->reactor.loop, .memory = pccl_heap(), .context = server, .solved = on_solved};
+    server->searches = (struct pccl_searches){.loop = &server->reactor.loop, .memory = pccl_heap()};
     return PCCL_OK;
 }
 

@@ -11,6 +11,7 @@ struct pccl_search {
     struct pccl_search *newer, *older;
     uint64_t ticket;
     atomic_bool stopped;
+    bool ended;                       /* its result waits to be taken */
     struct pccl_ring_problem problem; /* points to the copies below */
     uint64_t *rates;
     uint32_t *rtts_us, *before; /* before: NULL without a previous ring */
@@ -92,9 +93,8 @@ static void on_work(uv_work_t *work)
 
 /* ---- on the loop ---- */
 
-static void on_worked(uv_work_t *work, int error)
+static void remove_from_list(struct pccl_search *search)
 {
-    struct pccl_search *search = work->data;
     struct pccl_searches *searches = search->searches;
     if (search->newer)
         search->newer->older = search->older;
@@ -102,17 +102,34 @@ static void on_worked(uv_work_t *work, int error)
         searches->newest = search->older;
     if (search->older)
         search->older->newer = search->newer;
-    bool wanted = error == 0 && !atomic_load(&search->stopped);
-    if (wanted && search->status == PCCL_OK)
-        searches->solved(searches->context, search->ticket, PCCL_OK, &search->answer, search->ring);
-    else if (wanted)
-        searches->solved(searches->context, search->ticket, search->status, NULL, NULL);
+    searches->ended -= search->ended;
+}
+
+static void drop(struct pccl_search *search)
+{
+    remove_from_list(search);
     destroy(search);
+}
+
+static void on_worked(uv_work_t *work, int error)
+{
+    struct pccl_search *search = work->data;
+    if (error != 0 || atomic_load(&search->stopped)) {
+        drop(search);
+        return;
+    }
+    search->ended = true;
+    search->searches->ended++;
+}
+
+static bool has_refused(const struct pccl_searches *searches)
+{
+    return searches->refused_end > searches->refused_first;
 }
 
 static void refuse(struct pccl_searches *searches, uint64_t ticket)
 {
-    if (!pccl_searches_has_results(searches))
+    if (!has_refused(searches))
         searches->refused_first = ticket;
     searches->refused_end = ticket + 1;
 }
@@ -147,6 +164,10 @@ static struct pccl_search *find(const struct pccl_searches *searches, uint64_t t
 
 static void stop(struct pccl_search *search)
 {
+    if (search->ended) {
+        drop(search);
+        return;
+    }
     /* libuv must not be told twice. Canceling fails once it has begun; on_worked follows anyway. */
     if (!atomic_exchange(&search->stopped, true))
         (void)uv_cancel((uv_req_t *)&search->work);
@@ -159,27 +180,60 @@ void pccl_searches_stop(struct pccl_searches *searches, uint64_t ticket)
         stop(search);
 }
 
+static void drop_taken(struct pccl_searches *searches)
+{
+    if (searches->taken)
+        destroy(searches->taken);
+    searches->taken = NULL;
+}
+
 void pccl_searches_stop_all(struct pccl_searches *searches)
 {
-    for (struct pccl_search *search = searches->newest; search; search = search->older)
+    for (struct pccl_search *search = searches->newest, *older; search; search = older) {
+        older = search->older;
         stop(search);
+    }
+    drop_taken(searches);
     searches->refused_end = searches->refused_first;
 }
 
 bool pccl_searches_has_results(const struct pccl_searches *searches)
 {
-    return searches->refused_end > searches->refused_first;
+    return searches->ended > 0 || has_refused(searches);
 }
 
 /*
- * Answers every ticket of the range, because a list of the refused ones would need memory. Tickets
- * in between that were started or answered are skipped, or their owners ignore the answer.
+ * Answers every ticket of the range, because a list of the refused ones would need memory. Tickets in between that were
+ * started are skipped; of one that was answered the owner ignores the answer.
  */
-void pccl_searches_deliver_results(struct pccl_searches *searches)
+static bool take_refused(struct pccl_searches *searches, struct pccl_search_result *result)
 {
-    uint64_t first = searches->refused_first, end = searches->refused_end;
-    searches->refused_first = searches->refused_end = 0;
-    for (uint64_t ticket = first; ticket < end; ticket++)
-        if (!find(searches, ticket))
-            searches->solved(searches->context, ticket, PCCL_MEMORY, NULL, NULL);
+    while (has_refused(searches)) {
+        uint64_t ticket = searches->refused_first++;
+        if (find(searches, ticket))
+            continue;
+        *result = (struct pccl_search_result){.ticket = ticket, .status = PCCL_MEMORY};
+        return true;
+    }
+    return false;
+}
+
+bool pccl_searches_take(struct pccl_searches *searches, struct pccl_search_result *result)
+{
+    drop_taken(searches);
+    if (take_refused(searches, result))
+        return true;
+    struct pccl_search *search = searches->newest;
+    while (search && !search->ended)
+        search = search->older;
+    if (!search)
+        return false;
+    remove_from_list(search);
+    searches->taken = search;
+    *result = (struct pccl_search_result){.ticket = search->ticket, .status = search->status};
+    if (search->status == PCCL_OK) {
+        result->answer = &search->answer;
+        result->ring = search->ring;
+    }
+    return true;
 }

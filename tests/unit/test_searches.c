@@ -42,21 +42,35 @@ static void *scarce(void *context, void *block, size_t old_bytes, size_t new_byt
 
 static const struct pccl_memory scarce_memory = {.resize = scarce};
 
-static void on_solved(void *context, uint64_t ticket, enum pccl_status status, const struct pccl_ring_answer *answer,
-                      const uint32_t *ring)
+static void take(struct bench *bench, const struct pccl_search_result *result)
 {
-    struct bench *bench = context;
     assert_true(bench->count < ANSWERS_MAX);
     struct answered *answered = &bench->answers[bench->count++];
-    *answered = (struct answered){.ticket = ticket, .status = status};
-    if (status != PCCL_OK) {
-        assert_null(answer);
-        assert_null(ring);
+    *answered = (struct answered){.ticket = result->ticket, .status = result->status};
+    if (result->status != PCCL_OK) {
+        assert_null(result->answer);
+        assert_null(result->ring);
         return;
     }
-    answered->exists = answer->worth.exists;
-    if (answer->worth.exists)
-        memcpy(answered->ring, ring, sizeof answered->ring);
+    answered->exists = result->answer->worth.exists;
+    if (result->answer->worth.exists)
+        memcpy(answered->ring, result->ring, sizeof answered->ring);
+}
+
+static void take_all(struct bench *bench)
+{
+    struct pccl_search_result result;
+    while (pccl_searches_take(&bench->searches, &result))
+        take(bench, &result);
+    assert_false(pccl_searches_has_results(&bench->searches));
+}
+
+/* Returns what is left in the loop. */
+static int run(struct bench *bench, uv_run_mode mode)
+{
+    int rest = uv_run(&bench->loop, mode);
+    take_all(bench);
+    return rest;
 }
 
 static int setup(void **state)
@@ -64,8 +78,7 @@ static int setup(void **state)
     static struct bench bench;
     memset(&bench, 0, sizeof bench);
     *state = &bench;
-    bench.searches =
-        (struct pccl_searches){.loop = &bench.loop, .memory = &scarce_memory, .context = &bench, .solved = on_solved};
+    bench.searches = (struct pccl_searches){.loop = &bench.loop, .memory = &scarce_memory};
     return uv_loop_init(&bench.loop);
 }
 
@@ -120,7 +133,7 @@ static void test_the_answer_comes_from_the_loop(void **state)
     pccl_searches_start(&bench->searches, 2, &problem);
     assert_int_equal(bench->count, 0);
     assert_false(pccl_searches_has_results(&bench->searches));
-    assert_int_equal(uv_run(&bench->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(run(bench, UV_RUN_DEFAULT), 0);
     assert_int_equal(bench->count, 2);
     for (uint32_t i = 0; i < 2; i++) {
         const struct answered *answered = &bench->answers[i];
@@ -139,7 +152,7 @@ static void test_no_ring_is_an_answer(void **state)
     struct pccl_ring_problem problem = small();
     problem.rates = nothing;
     pccl_searches_start(&bench->searches, 1, &problem);
-    assert_int_equal(uv_run(&bench->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(run(bench, UV_RUN_DEFAULT), 0);
     assert_int_equal(bench->count, 1);
     assert_int_equal(bench->answers[0].status, PCCL_OK);
     assert_false(bench->answers[0].exists);
@@ -158,11 +171,11 @@ static void test_the_stopped_end_without_an_answer(void **state)
             pccl_searches_stop(&bench->searches, ticket);
     pccl_searches_stop(&bench->searches, 77); /* nobody knows it */
     while (bench->count == 0)
-        (void)uv_run(&bench->loop, UV_RUN_ONCE);
+        (void)run(bench, UV_RUN_ONCE);
     assert_int_equal(bench->answers[0].status, PCCL_OK);
     assert_int_equal(bench->answers[0].ticket, 9);
     pccl_searches_stop_all(&bench->searches);
-    assert_int_equal(uv_run(&bench->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(run(bench, UV_RUN_DEFAULT), 0);
     assert_int_equal(bench->count, 1);
     pccl_searches_stop_all(&bench->searches);
 }
@@ -182,15 +195,14 @@ static void test_without_memory(void **state)
         left = UINT64_MAX;
         assert_int_equal(bench->count, 0);
         assert_true(pccl_searches_has_results(&bench->searches));
-        pccl_searches_deliver_results(&bench->searches);
-        assert_false(pccl_searches_has_results(&bench->searches));
+        take_all(bench);
         assert_int_equal(bench->count, 2);
         for (uint32_t i = 0; i < 2; i++) {
             assert_int_equal(bench->answers[i].ticket, 5 + 2 * i);
             assert_int_equal(bench->answers[i].status, PCCL_MEMORY);
         }
         pccl_searches_stop_all(&bench->searches);
-        assert_int_equal(uv_run(&bench->loop, UV_RUN_DEFAULT), 0);
+        assert_int_equal(run(bench, UV_RUN_DEFAULT), 0);
         assert_int_equal(bench->count, 2);
     }
     left = 0;
