@@ -439,8 +439,8 @@ void pccl_comm_blobs_go_on(struct pccl_communicator *comm)
     struct pccl_tiny_blob blobs[PCCL_TINY_BLOBS_MAX];
     struct lengths lengths;
     comm->operations.told_lengths = NULL;
-    if (operation->decided)
-        return; /* the machine broke */
+    if (!operation || operation->decided)
+        return; /* no lengths, or the machine broke */
     read_lengths(operation, blobs, &lengths);
     enum pccl_status status = check(operation, &lengths, &operation->blobs->reason);
     operation->blobs->status = status;

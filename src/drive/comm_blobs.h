@@ -33,7 +33,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_alone(struct pccl_communicator 
  * pccl_comm_blobs_go_on must be called when the machine's step is over.
  */
 bool pccl_comm_blobs_note(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool committed);
-/* Decides the operation that was noted, or launches its second step. */
+/* After a step: decides the operation that was noted, if any, or launches its second step. */
 void pccl_comm_blobs_go_on(struct pccl_communicator *comm);
 /* Of one that has committed: OK, or MISMATCH with a reason: the blobs are longer than they may be. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_status(const struct pccl_comm_op *operation, struct pccl_text *reason);

@@ -313,8 +313,18 @@ void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection)
     (void)connection; /* a stranger until its hello */
 }
 
+/*
+ * What the effects noted of the links is carried out before a callback sees them. The rest follows when the loop has
+ * polled.
+ */
+static void enter(void *context)
+{
+    pccl_comm_loop_enter(context);
+    pccl_comm_links_apply(context);
+}
+
 const struct pccl_connection_events pccl_comm_link_events = {
-    .enter = pccl_comm_loop_enter, .leave = pccl_comm_loop_leave, .received = on_received, .ended = on_ended};
+    .enter = enter, .leave = pccl_comm_loop_leave, .received = on_received, .ended = on_ended};
 
 /* ---- dialing ---- */
 
@@ -377,7 +387,7 @@ static bool start_dialing(struct pccl_comm_slot *slot)
                              .keys = comm->keys,
                              .done = on_dialed,
                              .context = slot,
-                             .enter = pccl_comm_loop_enter,
+                             .enter = enter,
                              .leave = pccl_comm_loop_leave,
                              .owner = comm};
     slot->dialer = pccl_dialer_start(&comm->reactor.loop, pccl_heap(), &dial);
@@ -424,7 +434,7 @@ static void on_pause_over(uv_timer_t *timer)
 {
     struct pccl_comm_pause *pause = timer->data;
     struct pccl_communicator *comm = pause->comm;
-    pccl_comm_loop_enter(comm);
+    enter(comm);
     if (pause->link) { /* entering may have canceled it */
         enqueue(pause->link);
         end_pause(pause->link);

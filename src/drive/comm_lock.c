@@ -31,7 +31,7 @@ void pccl_comm_on_log(void *context, enum pccl_log_level level, const char *line
 
 bool pccl_comm_has_notes(const struct pccl_communicator *comm)
 {
-    return comm->master.dial || comm->master.cancel || comm->master.closing || comm->links.queued || comm->starved;
+    return pccl_comm_master_has_notes(&comm->master) || comm->links.queued || comm->starved;
 }
 
 void pccl_comm_wake_loop(struct pccl_communicator *comm)
@@ -54,10 +54,16 @@ void pccl_comm_enter_after_fault(struct pccl_communicator *comm)
         pccl_comm_enter(comm);
 }
 
-void pccl_comm_flush(struct pccl_communicator *comm)
+/* Returns true if something is left for the loop. */
+static bool flush(struct pccl_communicator *comm)
 {
     bool flushed = !comm->master.connection || pccl_connection_flush(comm->master.connection);
-    if (!flushed || pccl_comm_has_notes(comm))
+    return !flushed || pccl_comm_has_notes(comm);
+}
+
+void pccl_comm_flush(struct pccl_communicator *comm)
+{
+    if (flush(comm))
         pccl_comm_wake_loop(comm);
 }
 
@@ -79,14 +85,13 @@ void pccl_comm_loop_enter(void *context)
     pccl_comm_enter(comm);
     comm->on_loop = true;
     comm->woken = false;
-    if (pccl_comm_has_notes(comm))
-        comm->hooks->apply_notes(comm);
 }
 
 void pccl_comm_loop_leave(void *context)
 {
     struct pccl_communicator *comm = context;
-    comm->hooks->apply_notes(comm);
+    if (flush(comm) && !comm->is_shut_down)
+        pccl_reactor_hurry(&comm->reactor); /* the notes are carried out when it has polled, which must not wait */
     comm->on_loop = false;
     unlock_and_log(comm);
 }

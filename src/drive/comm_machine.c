@@ -29,8 +29,6 @@ enum pccl_status pccl_comm_step(struct pccl_communicator *comm, struct pccl_peer
     struct step step = {.peer = comm->peer, .event = event, .status = PCCL_INTERNAL};
     if (!pccl_guard_run(step_body, &step))
         comm->hooks->give_up(comm);
-    if (comm->operations.told_lengths)
-        comm->hooks->go_on(comm);
     return step.status;
 }
 

@@ -1,3 +1,4 @@
+#include "drive/comm_blobs.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_master.h"
 #include "drive/comm_wait.h"
@@ -64,6 +65,7 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
         if (msg.type == PCCL_MSG_hello_ok && comm->keys)
             pccl_keys_set_open_links(comm->keys, msg.as.hello_ok.open_links);
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_RECEIVED, .frame = frame, .msg = &msg});
+        pccl_comm_blobs_go_on(comm); /* an outcome may have told the lengths of blobs */
         return;
     }
     pccl_comm_step(comm,
@@ -84,8 +86,18 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
     pccl_comm_step(comm, &(struct pccl_peer_event){.kind = kind, .reason = reason});
 }
 
+/*
+ * What the effects noted of the connection is carried out before a callback sees it. The rest follows when the loop
+ * has polled.
+ */
+static void enter(void *context)
+{
+    pccl_comm_loop_enter(context);
+    pccl_comm_master_apply(context);
+}
+
 static const struct pccl_connection_events master_events = {
-    .enter = pccl_comm_loop_enter, .leave = pccl_comm_loop_leave, .received = on_received, .ended = on_ended};
+    .enter = enter, .leave = pccl_comm_loop_leave, .received = on_received, .ended = on_ended};
 
 /* ---- dialing ---- */
 
@@ -131,7 +143,7 @@ static void dial(struct pccl_communicator *comm, const struct pccl_address *addr
                              .keys = comm->keys,
                              .done = on_dialed,
                              .context = comm,
-                             .enter = pccl_comm_loop_enter,
+                             .enter = enter,
                              .leave = pccl_comm_loop_leave,
                              .owner = comm};
     comm->master.dialer = pccl_dialer_start(&comm->reactor.loop, pccl_heap(), &dial);
@@ -164,7 +176,7 @@ static void start_dialing(struct pccl_communicator *comm)
                                    .count = comm->master.host_count,
                                    .done = on_resolved,
                                    .context = comm,
-                                   .enter = pccl_comm_loop_enter,
+                                   .enter = enter,
                                    .leave = pccl_comm_loop_leave,
                                    .owner = comm};
     comm->master.resolver = pccl_resolver_start(&comm->reactor.loop, pccl_heap(), &resolve);
@@ -188,13 +200,18 @@ void pccl_comm_master_say_last(struct pccl_comm_master *master)
     }
 }
 
-void pccl_comm_master_apply(struct pccl_communicator *comm)
+static void close_noted(struct pccl_comm_master *master)
 {
-    while (comm->master.closing) {
-        struct pccl_connection *closing = comm->master.closing;
-        comm->master.closing = closing->next_dirty;
+    while (master->closing) {
+        struct pccl_connection *closing = master->closing;
+        master->closing = closing->next_dirty;
         pccl_connection_close(closing, PCCL_COMMUNICATOR_LINGER_MS);
     }
+}
+
+static void apply_once(struct pccl_communicator *comm)
+{
+    close_noted(&comm->master);
     if (comm->master.cancel) {
         comm->master.cancel = false;
         if (comm->master.dialer)
@@ -208,4 +225,10 @@ void pccl_comm_master_apply(struct pccl_communicator *comm)
         comm->master.dial = false;
         start_dialing(comm);
     }
+}
+
+void pccl_comm_master_apply(struct pccl_communicator *comm)
+{
+    while (pccl_comm_master_has_notes(&comm->master))
+        apply_once(comm); /* a dial that fails at once steps the machine */
 }

@@ -33,7 +33,11 @@ void pccl_comm_master_arm(struct pccl_comm_master *master);
  * closed, and shuts them down.
  */
 void pccl_comm_master_say_last(struct pccl_comm_master *master);
-/* On the loop: carries out the notes. */
+static inline bool pccl_comm_master_has_notes(const struct pccl_comm_master *master)
+{
+    return master->dial || master->cancel || master->closing;
+}
+/* On the loop: carries out the notes, until there are none. */
 void pccl_comm_master_apply(struct pccl_communicator *comm);
 /* Effects of the machine. */
 void pccl_comm_effect_dial_master(void *context);

@@ -66,7 +66,7 @@ struct pccl_comm_ops {
     struct pccl_table by_tag;          /* struct pccl_comm_op, by handle and name */
     uint64_t last_send;                /* the last name of a send */
     uint32_t expiring_waits;           /* the number of operations with wait_expires_us */
-    struct pccl_comm_op *told_lengths; /* comm_blobs.h; only while the machine steps */
+    struct pccl_comm_op *told_lengths; /* comm_blobs.h; until the message with the outcome is handled */
 };
 
 /*

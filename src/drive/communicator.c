@@ -110,6 +110,8 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
 {
     struct pccl_communicator *comm = PCCL_CONTAINER_OF(reactor, struct pccl_communicator, reactor);
     pccl_comm_loop_enter(comm);
+    if (pccl_comm_has_notes(comm))
+        apply_notes(comm);
     if (comm->peer && pccl_peer_deadline(comm->peer) <= heard_us)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TICK});
     pccl_comm_ops_expire_waits(comm);
@@ -413,8 +415,7 @@ enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm, const 
 
 /* ---- life ---- */
 
-static const struct pccl_comm_hooks hooks = {
-    .apply_notes = apply_notes, .give_up = pccl_comm_give_up, .go_on = pccl_comm_blobs_go_on};
+static const struct pccl_comm_hooks hooks = {.give_up = pccl_comm_give_up};
 
 struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
                                            uint32_t master_count)

@@ -44,10 +44,7 @@ enum {
 
 /* What lower files need of higher ones. Under the lock. */
 struct pccl_comm_hooks {
-    /* on the loop: carries out the notes of the machine's effects */
-    void (*apply_notes)(struct pccl_communicator *comm);
     void (*give_up)(struct pccl_communicator *comm); /* the machine broke */
-    void (*go_on)(struct pccl_communicator *comm);   /* after a step: it told the lengths of blobs */
 };
 
 struct pccl_comm_list;
