@@ -1,4 +1,4 @@
-"""What every call of a communicator is made of: bound to its memory, launched, waited for, given up."""
+"""Parts of every call of a communicator: bound to its memory, launched, waited for, given up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a call has come that threads wait in."""
+"""Progress of a call that threads wait in."""
 
 from __future__ import annotations
 

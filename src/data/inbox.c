@@ -1,4 +1,4 @@
-/* What other threads ask of the engine, and see of it: under its lock. */
+/* Requests of other threads to the engine, and its answers, under its lock. */
 #include "data/internal.h"
 
 #include "net/clock.h"

@@ -1,6 +1,6 @@
 /*
  * Internals of the engine. Streams are connections that carry frames and raw bytes. The streams to
- * or from one other peer form a bundle; a message goes over whichever of them has room.
+ * or from one other peer form a bundle; a message takes any of them that has room.
  *
  * Everything here belongs to the engine's thread, except where a comment says "lock".
  *
@@ -175,7 +175,7 @@ void pccl_bundle_pause(struct pccl_bundle *bundle);
 void pccl_bundles_lose_patience(struct pccl_engine *engine);
 
 /* ---- send.c ---- */
-/* Ends a visit: what is watched follows from the state of the stream. */
+/* Ends a visit: sets the watched events from the state of the stream. */
 void pccl_stream_watch(struct pccl_stream *stream);
 /*
  * Whether the stream is open, has room and sends nothing. If so, pccl_stream_send sends the
@@ -185,7 +185,7 @@ bool pccl_stream_is_idle(const struct pccl_stream *stream);
 size_t pccl_stream_send(struct pccl_stream *stream);
 /* The message is sent; or only the good-bye is left. */
 void pccl_stream_sent(struct pccl_stream *stream);
-/* There is room: goes on with the message, or marks its bundle. */
+/* There is room: continues the message, or marks its bundle. */
 void pccl_stream_go_on(struct pccl_stream *stream);
 /* Pauses until the loop reports room. */
 void pccl_stream_yield(struct pccl_stream *stream);

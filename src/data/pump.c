@@ -1,4 +1,4 @@
-/* Chooses the stream of a bundle that a message goes over, and bounds the rate of the streams. */
+/* Chooses the stream of a bundle for a message, and bounds the rate of the streams. */
 #include "data/internal.h"
 
 #include "core/limits.h"

@@ -333,8 +333,8 @@ static const struct pccl_channel_events channel_events = {
     .visit = on_visit, .parting = on_parting, .parted = on_parted, .released = on_released};
 
 /*
- * Asks the exchange again for room for what it refused; if there is some, goes on reading. The caller has taken the
- * stream from the list.
+ * Asks the exchange again for room for the refused message; continues reading if there is some. The caller has taken
+ * the stream from the list.
  */
 static void resume(struct pccl_stream *stream)
 {

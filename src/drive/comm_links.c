@@ -314,7 +314,7 @@ void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection)
 }
 
 /*
- * What the effects noted of the links is carried out before a callback sees them. The rest follows when the loop has
+ * Carries out the notes of the effects on links before a callback sees them. The rest follows when the loop has
  * polled.
  */
 static void enter(void *context)

@@ -18,7 +18,7 @@ void pccl_comm_leave(struct pccl_communicator *comm);
 /* The sending and waking of leaving, for threads that keep the lock but are about to sleep. */
 void pccl_comm_flush(struct pccl_communicator *comm);
 void pccl_comm_wake_loop(struct pccl_communicator *comm);
-/* The same for callbacks of the loop. What they note is carried out when the loop has polled. */
+/* The same for callbacks of the loop. Their notes are carried out when the loop has polled. */
 void pccl_comm_loop_enter(void *comm);
 void pccl_comm_loop_leave(void *comm);
 /*

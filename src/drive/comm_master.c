@@ -87,7 +87,7 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
 }
 
 /*
- * What the effects noted of the connection is carried out before a callback sees it. The rest follows when the loop
+ * Carries out the notes of the effects on the connection before a callback sees it. The rest follows when the loop
  * has polled.
  */
 static void enter(void *context)

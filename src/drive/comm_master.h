@@ -37,7 +37,7 @@ static inline bool pccl_comm_master_has_notes(const struct pccl_comm_master *mas
 {
     return master->dial || master->cancel || master->closing;
 }
-/* On the loop: carries out the notes, until there are none. */
+/* On the loop: carries out the notes, until all are done. */
 void pccl_comm_master_apply(struct pccl_communicator *comm);
 /* Effects of the machine. */
 void pccl_comm_effect_dial_master(void *context);

@@ -33,7 +33,7 @@ void pccl_searches_stop(struct pccl_searches *searches, uint64_t ticket);
 void pccl_searches_stop_all(struct pccl_searches *searches);
 /* Returns true if there are results to take. They come while the loop polls, or inside pccl_searches_start. */
 bool pccl_searches_has_results(const struct pccl_searches *searches);
-/* Takes a result, which is valid until the next call. Returns false if there is none. */
+/* Takes a result, which is valid until the next call. Returns false without one. */
 PCCL_MUST_CHECK bool pccl_searches_take(struct pccl_searches *searches, struct pccl_search_result *result);
 
 #endif

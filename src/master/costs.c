@@ -1,4 +1,4 @@
-/* The cost data of a view: what the master knows of the links of its ring, and of its mesh or hubs. */
+/* The cost data of a view: measured links of its ring, and of its mesh or hubs. */
 #include "master/eligibility.h"
 #include "master/hubs.h"
 #include "master/links.h"

@@ -13,7 +13,7 @@ enum pccl_strategy { PCCL_ENFORCE_POPULAR, PCCL_RECEIVE_ONLY, PCCL_SEND_ONLY }; 
 enum pccl_expulsion {
     PCCL_NOT_EXPELLED,
     PCCL_EXPELLED_JUMPS,        /* its revision is above the next one */
-    PCCL_EXPELLED_MIXES,        /* it has another strategy than those that enforce what is popular */
+    PCCL_EXPELLED_MIXES,        /* its strategy differs from the strategies that enforce the popular state */
     PCCL_EXPELLED_ALL_RECEIVE,  /* all members only receive */
     PCCL_EXPELLED_OTHER_LIST,   /* its list of tensors is not the elected one */
     PCCL_EXPELLED_SENDS_OTHER,  /* it only sends, and has other content */

@@ -1,6 +1,6 @@
 /*
- * Who should hold a link to whom: ring neighbors; in a small group all members (a mesh, so that they can exchange
- * directly), in a larger one hubs (hubs.c); and what newcomers need (newcomers.c).
+ * Pairs that should hold a link: ring neighbors; in a small group all members (a mesh, so that they can exchange
+ * directly), in a larger one hubs (hubs.c); and the links of newcomers (newcomers.c).
  */
 #include "core/ticket.h"
 #include "master/eligibility.h"

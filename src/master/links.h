@@ -19,7 +19,7 @@ void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, s
 /* One subgroup more, or less, relies on this link: it is asked for, or wanted no more. */
 void pccl_master_count_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, bool more);
 
-/* ---- costs.c: what their links are worth to a view ---- */
+/* ---- costs.c: the cost data of their links for a view ---- */
 
 /* For a new view: what the master knows of its links at this moment. */
 void pccl_master_decide_cost(const struct pccl_master *m, struct pccl_peer_group *group);
@@ -49,7 +49,7 @@ void pccl_master_probe_if_due(struct pccl_master *m, struct pccl_remote *remote)
 
 /* ---- bad_links.c: rings without them ---- */
 
-/* This link has failed: gives the group a ring without it, which `why` says. false: there is none. */
+/* This link has failed: gives the group a ring without it, which `why` says. false: no such ring exists. */
 PCCL_MUST_CHECK bool pccl_master_avoid_link(struct pccl_master *m, const struct pccl_remote *from,
                                             const struct pccl_remote *to, struct pccl_text *why);
 /* A ring without the edges that fail now, if there is one. */
@@ -57,7 +57,7 @@ void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_peer_group *
 /* Of rates between members by their numbers: what is known as bad, and does not stand, has none. false: no memory. */
 PCCL_MUST_CHECK bool pccl_master_exclude_bad_links(struct pccl_master *m, const struct pccl_peer_group *group,
                                                    uint64_t *rates);
-/* Counts the bad links of two members of one group. Without memory there are none. */
+/* Counts the bad links of two members of one group. Zero without memory. */
 void pccl_master_count_bad_links(struct pccl_master *m, const struct pccl_remote *one, const struct pccl_remote *other,
                                  uint32_t *of_one, uint32_t *of_other);
 

@@ -1,4 +1,4 @@
-/* What members say of operations (PROTOCOL 6): what of it counts, and what follows. */
+/* Reports of members about operations (PROTOCOL 6): which of them count, and their effects. */
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/pairs.h"

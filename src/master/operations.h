@@ -8,7 +8,7 @@
 
 #include "master/state.h"
 
-/* ---- what members know and say ---- */
+/* ---- the reports and the state of members ---- */
 
 /*
  * The member has acknowledged the message that its session marked with this decision of its group.

@@ -1,6 +1,6 @@
 /*
  * Peers and groups by their names, where a peer can be reached, that one is to depart, and why others have gone. It
- * does not know what follows from a departure, or how a group is made of its members.
+ * does not know the effects of a departure, or how members form a group.
  */
 #include "core/ticket.h"
 #include "master/output.h"

@@ -1,4 +1,4 @@
-/* Why subgroups end, and what follows for their operations and members (PROTOCOL 15.4). */
+/* Causes of the end of subgroups, and the effects on their operations and members (PROTOCOL 15.4). */
 #include "master/hubs.h"
 #include "master/links.h"
 #include "master/operations.h"

@@ -1,5 +1,5 @@
 /*
- * Who is in subgroups, how they are founded, and the links that they rely on. It does not know why they end
+ * Members of subgroups, how they are founded, and the links that they rely on. It does not know why they end
  * (subgroup_ends.c).
  */
 #include "master/subgroups.h"

@@ -1,4 +1,4 @@
-/* Notes what one comparison shows as a suspicion. */
+/* Notes the result of one comparison as a suspicion. */
 #include "master/verdicts_internal.h"
 
 static bool is_line(enum pccl_verdict_class class)

@@ -1,4 +1,4 @@
-/* What the master knows of the members that have reported. The comparison of their reports (verdicts.h) asks for it. */
+/* Facts about the members that have reported. The comparison of their reports (verdicts.h) asks for it. */
 #include "master/witnesses.h"
 #include "master/eligibility.h"
 #include "master/operations.h"

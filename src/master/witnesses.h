@@ -1,6 +1,6 @@
 /*
- * The members of a group whose reports are compared (verdicts.h). The comparison asks the functions of this file for
- * what it does not know, so they stand below it.
+ * The members of a group whose reports are compared (verdicts.h). The comparison calls the functions of this file,
+ * which are below it, for facts about members.
  */
 #ifndef PCCL_MASTER_WITNESSES_H
 #define PCCL_MASTER_WITNESSES_H

@@ -141,7 +141,7 @@ static bool note_moved(struct pccl_sync_asker *asker)
 }
 
 /*
- * Takes what the reader holds, until it has neither a whole frame nor bytes of a chunk. Returns true if it stopped
+ * Takes frames and bytes of chunks from the reader until it has neither. Returns true if it stopped
  * after a large chunk.
  */
 static bool digest(struct pccl_sync_asker *asker)

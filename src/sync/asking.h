@@ -28,11 +28,11 @@ static inline struct pccl_sync_asker *pccl_sync_asker_of(struct pccl_sync_link *
  */
 struct pccl_sync_asker *pccl_sync_asker_create(const struct pccl_sync_role *role, struct pccl_sync_line *line,
                                                uint32_t number, struct pccl_handover *handover);
-/* Releases what it has besides the link. */
+/* Releases its resources, except the link. */
 void pccl_sync_asker_release(struct pccl_sync_asker *asker);
 /*
- * Reads and takes what has arrived, up to the budget. Returns true if it stopped after a large chunk: the machine may
- * ask for more; the caller calls again to go on.
+ * Reads and takes the input that has arrived, up to the budget. Returns true if it stopped after a large chunk: the
+ * machine may ask for more; the caller calls again to go on.
  */
 PCCL_MUST_CHECK bool pccl_sync_asker_receive(struct pccl_sync_asker *asker, size_t *budget);
 /* Appends a request to the output; a failure dooms the asker. */

@@ -89,7 +89,7 @@ def check_status(root, readme, tests):
 
 
 def check_figures(root, readme):
-    """A row is looked for as it stands: label and figures."""
+    """Compares whole rows: label and figures."""
     section = list(numbered((root / RESULTS).read_text(encoding="utf-8"), f"## {SECTION}", "## "))
     known = {line for _, line in section}
     if not any("bench/compare.py" in line for line in known):
@@ -103,7 +103,7 @@ def check_figures(root, readme):
 
 
 def check_shown(root):
-    """What GitHub and PyPI show about the project."""
+    """Facts about the project on GitHub and PyPI."""
     project = (root / "pyproject.toml").read_text(encoding="utf-8")
     settings = (root / ".github/settings.yml").read_text(encoding="utf-8")
     description = re.search(r'^description = "(.*)"$', project, re.M)

@@ -65,7 +65,7 @@ static void take_all(struct bench *bench)
     assert_false(pccl_searches_has_results(&bench->searches));
 }
 
-/* Returns what is left in the loop. */
+/* Returns non-zero if handles are left in the loop. */
 static int run(struct bench *bench, uv_run_mode mode)
 {
     int rest = uv_run(&bench->loop, mode);

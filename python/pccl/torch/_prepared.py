@@ -1,4 +1,4 @@
-"""What the short way of an all-reduce (_direct.py) is made with, prepared once and used again."""
+"""Arguments of the short way of an all-reduce (_direct.py), prepared once and used again."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
 
 
 class Standing(dist.ProcessGroup):  # type: ignore[misc]
-    """What works and calls need of a process group: who is in it, why it has ended, and what is under way."""
+    """Parts of a process group that works and calls use: who is in it, why it has ended, and its works under way."""
 
     def __init__(
         self, world: World, ranks: Sequence[int], rank: int, timeout: timedelta, comm: Optional[Communicator]
