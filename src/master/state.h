@@ -1,50 +1,6 @@
 /*
  * State of the master. Only src/master and the checkers of the simulator read it. What may be done to it, and when, is
- * in the headers of the files. The files of src/master from below, and each calls only into those before it:
- *   output                              the timer and the log
- *   tally                               counts of what has happened
- *   lacks                               peers that report a shortage
- *   queues                              newcomers that wait
- *   roster                              peers and groups by name; peers that depart or have gone
- *   send, names                         messages to peers
- *   commands                            requests of operators
- *   recovery_law                        which report counts after a restart
- *   eligibility                         questions about peers, links and votes
- *   edges                               failures of links, as peers report them
- *   recovery_reports                    reports of members after a restart
- *   link_estimates                      what is known of links
- *   link_tests                          tests of an optimization
- *   election, sync                      synchronizations of shared state
- *   rings                               the members of a group and their order
- *   link_intents, hubs                  links that peers are asked for
- *   bad_links                           rings without links that are known as bad
- *   ring_problem, topology_reports      a group as a problem for the solver, and as text
- *   newcomers                           links of newcomers; who can be admitted
- *   costs                               cost data of views
- *   subgroups, pairs                    participants other than the whole group
- *   tiny                                results of tiny operations
- *   operations                          the table of operations, and their outcomes
- *   held_aborts                         aborts that wait for a view or a link
- *   where                               the members that a waiting call needs
- *   views                               the effects of a new view
- *   topology                            searches for better rings
- *   subgroup_ends                       the ends of subgroups
- *   failed_links                        decisions about failed links
- *   links                               reports of links, and dials of the master
- *   operation_messages                  messages about operations
- *   witnesses                           members that have reported, for the comparison
- *   verdicts_suspect, verdicts_hang, verdicts_slow, verdicts
- *                                       the comparison of reports
- *   slow_peers, slow_links, replans     actions against slow peers and links
- *   diagnosis                           verdicts, from a report to the members
- *   rounds                              joint calls of the run
- *   membership                          begin and end of a run; departures
- *   recovery_operations, recovery_rebuild, recovery
- *                                       a run after a restart of the master
- *   admission                           connections and hellos
- *   master                              all events, and the order of the stages
- *   figures, metrics, pages             what operators see
- *   check                               invariants
+ * in the headers of the files, whose order is in tests/tidy/layers.txt.
  */
 #ifndef PCCL_MASTER_STATE_H
 #define PCCL_MASTER_STATE_H
