@@ -3,7 +3,7 @@
 breaks first.
 
     bench/many_peers.py [--build build/default] [--processes 4] [--runs 3] [--operations 500]
-    [--bytes 64] [--bulk 65536] [PEERS ...]
+    [--bytes 64] [--bulk 65536] [--bulk-times 5] [PEERS ...]
 
 Prints, for each number of peers, the medians of the runs; and when a run fails, the reason.
 """
@@ -64,7 +64,8 @@ def measure(arguments, peers):
         for i in range(count):
             share = peers // count + (i < peers % count)
             command = [f"{arguments.build}/bench/bench_many_peers", f"127.0.0.1:{port}"]
-            command += [str(number) for number in (share, peers, arguments.operations, arguments.bytes, arguments.bulk)]
+            numbers = (share, peers, arguments.operations, arguments.bytes, arguments.bulk, arguments.bulk_times)
+            command += [str(number) for number in numbers]
             workers.append(
                 subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             )
@@ -76,13 +77,19 @@ def measure(arguments, peers):
         master_cpu = cpu_s(master.pid) - master_begin
         took = max(mark["at"] for mark in end) - min(mark["at"] for mark in begin)
         work = arguments.operations * peers
+        cold = marks_until(workers, "cold") if arguments.bulk else []
+        master_cold = cpu_s(master.pid)
         bulk = marks_until(workers, "bulk") if arguments.bulk else []
+        master_bulk = cpu_s(master.pid) - master_cold
+        bulk_work = max(1, arguments.bulk_times - 1) * peers
         workers_cpu = sum(b["cpu"] - a["cpu"] for a, b in zip(begin, end))
         return {
             "join_s": max(mark["at"] for mark in joined) - min(mark["at"] for mark in start),
             "updates": max(mark["updates"] for mark in joined) / (peers / count),
             "operations_per_s": arguments.operations / took,
             **{name: max(mark[name] for mark in bulk) for name in ("cold_ms", "warm_ms") if bulk},
+            "bulk_master_us": master_bulk / bulk_work * 1e6,
+            "bulk_peer_us": sum(b["cpu"] - a["cpu"] for a, b in zip(cold, bulk)) / bulk_work * 1e6,
             "master_us": master_cpu / work * 1e6,
             "peer_us": workers_cpu / work * 1e6,
             "peer_kib": sum(b["rss_kib"] - a["rss_kib"] for a, b in zip(start, end)) / peers,
@@ -104,6 +111,7 @@ def main():
     parser.add_argument("--operations", type=int, default=500)
     parser.add_argument("--bytes", type=int, default=64)
     parser.add_argument("--bulk", type=int, default=65536)
+    parser.add_argument("--bulk-times", type=int, default=5)
     parser.add_argument("peers", type=int, nargs="*")
     arguments = parser.parse_args()
     names = None
