@@ -7,7 +7,8 @@
 
 enum {
     REPORT_US = 1000000,
-    PULSE_US = 10000,             /* how often the thread wakes while data moves */
+    PULSE_US = 10000,             /* between two wake-ups of the thread while data moves, at least */
+    PULSES_PER_S_MOST = 5000,     /* of all members of the run together */
     LATE_US = 3000,               /* what a timer may be late anyway */
     SQUARES_US = 100,             /* the unit of times whose squares are told */
     MOVED_US = 3 * REPORT_US / 2, /* after so long without data an operation only waits, which costs nothing ... */
@@ -40,6 +41,11 @@ void pccl_comm_watch_ended(struct pccl_communicator *comm, const struct pccl_pee
 
 /* ---- does this process run? ---- */
 
+uint64_t pccl_comm_pulse_us(uint32_t members)
+{
+    return pccl_max_u64(PULSE_US, members * UINT64_C(1000000) / PULSES_PER_S_MOST);
+}
+
 static void take_pulse(struct pccl_communicator *comm, uint64_t heard_us)
 {
     struct pccl_comm_watch *watch = &comm->watch;
@@ -51,7 +57,8 @@ static void take_pulse(struct pccl_communicator *comm, uint64_t heard_us)
         watch->moved_us = heard_us; /* it may at first */
     watch->moves_data = comm->data.jobs != NULL;
     bool moves = watch->bulk > 0 || (watch->moves_data && heard_us < watch->moved_us + MOVED_US);
-    watch->pulse_us = moves ? pccl_now_us() + PULSE_US : 0;
+    uint32_t members = moves && comm->peer ? pccl_peer_attributes_now(comm->peer).world : 0;
+    watch->pulse_us = moves ? pccl_now_us() + pccl_comm_pulse_us(members) : 0;
 }
 
 uint64_t pccl_comm_watch_due(const struct pccl_communicator *comm)

@@ -2,7 +2,7 @@
  * What the master is told about a communicator's operations about once a second while there are any, so that it can say
  * who or what is slow or stands still (PROTOCOL 9.8): how long they took, what the connections carried, whom they wait
  * for. Also whether this process runs when it wants to: while data moves, the control thread asks to be woken every
- * few milliseconds, and sees how late it is. Under the lock.
+ * few milliseconds, less often in a large run, and sees how late it is. Under the lock.
  */
 #ifndef PCCL_DRIVE_COMM_WATCH_H
 #define PCCL_DRIVE_COMM_WATCH_H
@@ -32,6 +32,11 @@ struct pccl_comm_watch {
 void pccl_comm_watch_ended(struct pccl_communicator *comm, const struct pccl_peer_op *op);
 /* On the loop, whenever it has waited, which ended at heard_us: reports if it is time to. */
 void pccl_comm_watch_polled(struct pccl_communicator *comm, uint64_t heard_us);
+/*
+ * Returns the time between two pulses in a run of so many members. The pulses of all of them together are limited,
+ * because they may share one host.
+ */
+uint64_t pccl_comm_pulse_us(uint32_t members);
 /* When the loop is to wake for this; UINT64_MAX: no matter. */
 uint64_t pccl_comm_watch_due(const struct pccl_communicator *comm);
 void pccl_comm_watch_fini(struct pccl_communicator *comm);
