@@ -281,15 +281,16 @@ static bool may_go_on(const struct pccl_plan *plan)
 /*
  * Returns how many bytes a segment of a small tensor should have along the ring of a large group, where one in each
  * piece would be mostly messages: as many as pass a link within 50 us, and within an eighth of its round trip, so that
- * no step takes more than a quarter longer. Links without a round trip are within a host. 0: no limit.
+ * no step takes more than a quarter longer. Links without a round trip are within a host: any segment passes them
+ * soon, and the rate that they show is that of a busy processor. 0: no limit.
  */
 static uint64_t least_bytes(const struct pccl_plan *plan, const struct pccl_cost *cost)
 {
     if (plan->algorithm != PCCL_RING || plan->seat.ranks <= PCCL_MESH_PEERS_MAX)
         return 0;
-    const bool unknown = cost->rate == 0 && cost->rtt_us == 0;
-    const uint64_t rate = unknown ? rate_default : pccl_min_u64(cost->rate, rate_most);
-    const uint64_t rtt_us = cost->rtt_us != 0 ? pccl_min_u64(cost->rtt_us, LEAST_RTT_US_MOST) : LEAST_RTT_US_MOST;
+    if (cost->rtt_us == 0)
+        return SEGMENT_BYTES_LEAST;
+    const uint64_t rate = pccl_min_u64(cost->rate, rate_most), rtt_us = pccl_min_u64(cost->rtt_us, LEAST_RTT_US_MOST);
     return pccl_min_u64(rate * rtt_us / 8 / 1000000, SEGMENT_BYTES_LEAST);
 }
 

@@ -462,6 +462,7 @@ static void small_tensors_have_few_segments_in_large_groups(void **state)
     } rows[] = {
         {{.rtt_us = 0}, 4096, 4},                         /* within a host */
         {{.rate = 5000000000}, 4096, 4},                  /* the same, measured */
+        {{.rate = 1000000}, 4096, 4},                     /* the same, measured while the processors were busy */
         {{.rtt_us = 50}, 32, 1000},                       /* unknown: one in each piece, of 16 or 17 */
         {{.rtt_us = 100, .rate = 125000000}, 400, 41},    /* 1 Gbit/s: an eighth of 100 us */
         {{.rtt_us = 50000, .rate = 125000000}, 1568, 11}, /* 50 us */
@@ -479,6 +480,9 @@ static void small_tensors_have_few_segments_in_large_groups(void **state)
         check_cut(&plan);
         assert_false(plan.leaves_pieces);
     }
+    const struct pccl_cost wan = {.rtt_us = 50000, .rate = 12500000}; /* 100 Mbit/s: one in each piece, of 2 KiB */
+    struct pccl_plan plan = make(16384, PCCL_F32, 32, 7, &wan);
+    assert_true(plan.segment_elements == 512 && filled_pieces(&plan) == 32);
 }
 
 /* `ready` tells the elements of a segment: members whose figures differ and who cut in another way find out by it. */
