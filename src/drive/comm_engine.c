@@ -48,7 +48,7 @@ void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *o
     operation->decided = true;
     operation->committed = committed;
     if (op && op->from_anybody)
-        operation->members[0] = op->descriptor.root;
+        operation->list->ids[0] = op->descriptor.root;
     if (operation->job && !operation->job->started)
         pccl_comm_op_job_leave(comm, operation); /* nobody was chosen */
     pccl_comm_sight_decided(comm, operation, op);
@@ -267,7 +267,7 @@ void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
     if (!job)
         return; /* out of memory for it: the machine is told when this step is over */
     if (op->from_anybody) {
-        operation->members[0] = job->job.ring[0] = op->descriptor.root;
+        operation->list->ids[0] = job->job.ring[0] = op->descriptor.root;
         job->job.config.descriptor = op->descriptor;
         job->job.config.root = 0;
     }

@@ -117,35 +117,20 @@ static enum pccl_status may_launch(const struct pcclComm_t *handle, const struct
     return PCCL_ARGUMENT;
 }
 
-/* Peers in order of their ranks, from one of two sources. */
-struct peers {
-    const struct pccl_id *given;
-    const struct pccl_member *known;
-    uint32_t count;
-};
-
-static const struct pccl_id *peer_of_rank(const struct peers *peers, uint32_t rank)
+/* Lists whom the caller counts on; where no list matters, who takes part. NULL: out of memory. */
+static struct pccl_comm_members *list_members(const struct pcclComm_t *handle, const struct pccl_request *request)
 {
-    return peers->given ? &peers->given[rank] : &peers->known[rank].peer;
-}
-
-/* Whom the caller counts on; where no list matters, who takes part. */
-static struct peers peers_of(const struct pcclComm_t *handle, const struct pccl_request *request)
-{
-    const struct pccl_peer *peer = handle->comm->peer;
-    struct peers peers = {.given = request->members, .count = request->member_count};
-    if (peers.given)
-        return peers;
+    if (request->members)
+        return pccl_comm_members_copy(handle->comm, request->members, request->member_count);
     if (handle->group)
-        return (struct peers){.given = handle->group->members, .count = handle->group->count};
-    peers.known = pccl_request_needs_members(request) ? pccl_peer_members(peer, &peers.count)
-                                                      : pccl_peer_view_members(peer, &peers.count);
-    return peers;
+        return pccl_comm_members_copy(handle->comm, handle->group->members, handle->group->count);
+    return pccl_comm_members_share(handle->comm, !pccl_request_needs_members(request));
 }
 
 /* The two of a send, the source first. */
 static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct pccl_request *request,
-                                  const struct peers *peers, struct pccl_id pair[2], struct pccl_text *reason)
+                                  const struct pccl_comm_members *peers, struct pccl_id pair[2],
+                                  struct pccl_text *reason)
 {
     const struct pccl_communicator *comm = handle->comm;
     if (peers->count < 2)
@@ -157,7 +142,7 @@ static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct 
         pccl_text_format(reason, "the other peer is rank %u, but there are %u members", request->root, peers->count);
         return PCCL_ARGUMENT;
     }
-    const struct pccl_id *other = peer_of_rank(peers, request->root);
+    const struct pccl_id *other = &peers->ids[request->root];
     const struct pccl_group_handle *group = handle->group;
     pair[request->sends ? 0 : 1] = comm->id;
     pair[request->sends ? 1 : 0] = *other;
@@ -178,33 +163,44 @@ static void release(struct pccl_comm_op *operation)
     pccl_release(pccl_heap(), operation->arrivals.from, operation->member_count * sizeof *operation->arrivals.from);
     pccl_release(pccl_heap(), operation->tensors, operation->tensor_count * sizeof *operation->tensors);
     pccl_comm_feedback_end(operation->feedback, operation->contributed);
-    pccl_release(pccl_heap(), operation, sizeof *operation + operation->member_count * sizeof *operation->members);
+    pccl_comm_members_drop(operation->list);
+    pccl_release(pccl_heap(), operation, sizeof *operation);
+}
+
+/* Turns the list of those who could take part in a send into that of the two who do. */
+static enum pccl_status choose_pair(const struct pcclComm_t *handle, const struct pccl_request *request,
+                                    struct pccl_comm_members **list, struct pccl_text *reason)
+{
+    struct pccl_id pair[2] = {{{0}}};
+    enum pccl_status status = find_pair(handle, request, *list, pair, reason);
+    pccl_comm_members_drop(*list);
+    *list = status == PCCL_OK ? pccl_comm_members_copy(handle->comm, pair, PCCL_COUNT_OF(pair)) : NULL;
+    return status == PCCL_OK && !*list ? PCCL_MEMORY : status;
 }
 
 /* It is not launched yet. */
 static enum pccl_status make(const struct pcclComm_t *handle, const struct pccl_request *request,
                              struct pccl_comm_op **made, struct pccl_text *reason)
 {
-    struct peers peers = peers_of(handle, request);
-    struct pccl_id pair[2] = {{{0}}};
-    if (is_send(request)) {
-        enum pccl_status status = find_pair(handle, request, &peers, pair, reason);
-        if (status != PCCL_OK)
-            return status;
-        peers = (struct peers){.given = pair, .count = PCCL_COUNT_OF(pair)};
-    }
-    struct pccl_comm_op *operation =
-        pccl_allocate(pccl_heap(), sizeof *operation + peers.count * sizeof *operation->members);
-    if (!operation)
+    struct pccl_comm_members *list = list_members(handle, request);
+    enum pccl_status status = list ? PCCL_OK : PCCL_MEMORY;
+    if (list && is_send(request))
+        status = choose_pair(handle, request, &list, reason);
+    if (status != PCCL_OK)
+        return status;
+    struct pccl_comm_op *operation = pccl_allocate(pccl_heap(), sizeof *operation);
+    if (!operation) {
+        pccl_comm_members_drop(list);
         return PCCL_MEMORY;
+    }
     operation->handle = handle;
-    operation->member_count = peers.count;
+    operation->list = list;
+    operation->members = list->ids;
+    operation->member_count = list->count;
     if (!pccl_coalesced_copy(operation, request)) {
         release(operation);
         return PCCL_MEMORY;
     }
-    for (uint32_t i = 0; i < peers.count; i++)
-        operation->members[i] = *peer_of_rank(&peers, i);
     *made = operation;
     return PCCL_OK;
 }
@@ -250,7 +246,7 @@ static enum pccl_status place(const struct pcclComm_t *handle, struct pccl_comm_
     enum pccl_status status = request->members ? check_members(handle, operation, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
-    operation->rank = pccl_id_find(operation->members, operation->member_count, &handle->comm->id);
+    operation->rank = operation->list->rank;
     if (!pccl_request_needs_members(request))
         return PCCL_OK;
     if (operation->rank == operation->member_count) {
@@ -788,6 +784,8 @@ void pccl_comm_ops_free(struct pccl_communicator *comm)
         release(operation_of(node));
     }
     pccl_table_fini(&comm->operations.by_tag);
+    pccl_comm_members_drop(comm->operations.members);
+    comm->operations.members = NULL;
 }
 
 void pccl_comm_op_abort(struct pccl_communicator *comm, const struct pccl_comm_op *operation, enum pccl_class class,

@@ -10,6 +10,7 @@
 #include "core/table.h"
 #include "drive/comm_blobs.h"
 #include "drive/comm_feedback.h"
+#include "drive/comm_members.h"
 #include "drive/request.h"
 
 struct pccl_comm_op_job;
@@ -57,8 +58,10 @@ struct pccl_comm_op {
     struct pccl_traffic traffic;
     struct pccl_waiter *waiter;
     struct pccl_comm_op *next_over;
+    /* Whom the caller counts on, or else who takes part, by rank; NULL: it founds a group. */
+    struct pccl_comm_members *list; /* referred to */
+    const struct pccl_id *members;  /* its ids */
     uint32_t member_count;
-    struct pccl_id members[]; /* in order of their ranks: whom the caller counts on, or else who takes part */
 };
 
 /* A communicator's part. */
@@ -67,6 +70,7 @@ struct pccl_comm_ops {
     uint64_t last_send;                /* the last name of a send */
     uint32_t expiring_waits;           /* the number of operations with wait_expires_us */
     struct pccl_comm_op *told_lengths; /* comm_blobs.h; until the message with the outcome is handled */
+    struct pccl_comm_members *members; /* referred to: the list that was shared last; NULL: none */
 };
 
 /*

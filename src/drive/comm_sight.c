@@ -48,7 +48,11 @@ bool pccl_comm_sight_init(struct pccl_communicator *comm)
     return comm->sight.recorder != NULL;
 }
 
-void pccl_comm_sight_fini(struct pccl_communicator *comm) { pccl_recorder_destroy(comm->sight.recorder); }
+void pccl_comm_sight_fini(struct pccl_communicator *comm)
+{
+    pccl_recorder_destroy(comm->sight.recorder);
+    pccl_comm_members_drop(comm->sight.list);
+}
 
 /* ---- records ---- */
 
@@ -73,13 +77,24 @@ void pccl_comm_sight_launched(struct pccl_communicator *comm, struct pccl_comm_o
     operation->launched_us = op ? op->launched_us : comm->stepped_us;
 }
 
+/* Most operations count on the members that the one before counted on. */
+static struct pccl_record *add_ended(struct pccl_comm_sight *sight, const struct pccl_comm_op *operation)
+{
+    const bool same = operation->list == sight->list;
+    if (!same && operation->list) {
+        pccl_comm_members_drop(sight->list);
+        sight->list = pccl_comm_members_hold(operation->list);
+    }
+    return pccl_recorder_add(sight->recorder, same ? NULL : operation->members, operation->member_count);
+}
+
 void pccl_comm_sight_decided(struct pccl_communicator *comm, const struct pccl_comm_op *operation,
                              const struct pccl_peer_op *op)
 {
     struct pccl_recorder *recorder = comm->sight.recorder;
     if (!op || op->instance.pair == PCCL_OPEN_PAIR) /* no sender is chosen yet: no other peer knows of it */
         return;
-    struct pccl_record *record = pccl_recorder_add(recorder, operation->members, operation->member_count);
+    struct pccl_record *record = add_ended(&comm->sight, operation);
     describe(record, operation, op);
     record->state = PCCL_SIGHT_ENDED;
     record->class = op->class;

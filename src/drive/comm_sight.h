@@ -22,6 +22,7 @@ struct pccl_recorder;
 /* A communicator's part. */
 struct pccl_comm_sight {
     struct pccl_recorder *recorder; /* owned */
+    struct pccl_comm_members *list; /* referred to: the list that the recorder was given last; NULL: none */
     uint64_t launches;              /* the number of the latest */
     atomic_bool due;                /* an operation has failed, and is to be seen in a file */
     bool writing;                   /* a thread is about to write it */

@@ -76,6 +76,8 @@ struct pccl_attributes pccl_peer_attributes_now(const struct pccl_peer *peer);
  * count on these. It changes with the attributes. NULL: in no run yet.
  */
 const struct pccl_member *pccl_peer_members(const struct pccl_peer *peer, uint32_t *count);
+/* The number of that list, or of the view's: two lists of this peer with one number are the same. */
+uint64_t pccl_peer_members_number(const struct pccl_peer *peer, bool as_of_view);
 /*
  * Which peers left this peer's group after the epoch `known` and up to the epoch `until` (NULL: up
  * to now), as far as they are among the latest PCCL_DEPARTED_MAX.

@@ -33,6 +33,7 @@ bool pccl_peer_make_roll(struct pccl_peer *p)
     struct pccl_roll *roll = pccl_allocate(&p->memory, bytes_of(count));
     if (roll == NULL)
         return false;
+    roll->number = ++p->rolls_made;
     roll->references = 1;
     roll->count = count;
     memcpy(roll->members, pccl_peer_group_members(p), count * sizeof *roll->members);
@@ -116,6 +117,12 @@ const struct pccl_member *pccl_peer_view_members(const struct pccl_peer *p, uint
 {
     *count = p->view_roll != NULL ? p->view_roll->count : 0;
     return p->view_roll != NULL ? p->view_roll->members : NULL;
+}
+
+uint64_t pccl_peer_members_number(const struct pccl_peer *p, bool as_of_view)
+{
+    const struct pccl_roll *roll = as_of_view ? p->view_roll : p->roll;
+    return roll != NULL ? roll->number : 0;
 }
 
 const uint32_t *pccl_peer_positions(const struct pccl_peer *p) { return p->positions; }

@@ -9,6 +9,7 @@
 #include "peer/state.h"
 
 struct pccl_roll {
+    uint64_t number; /* of the lists that this peer has made */
     uint32_t references, count;
     struct pccl_member members[];
 };

@@ -160,6 +160,7 @@ struct pccl_peer {
     uint32_t *positions; /* by ring rank: in the list of the view's members */
     uint32_t position_capacity;
     struct pccl_roll *view_roll; /* the members of the group by their admission (roll.h); NULL: in no run yet */
+    uint64_t rolls_made;
     struct pccl_names names;
     struct pccl_cost cost; /* of the view */
     struct pccl_departure departures[PCCL_DEPARTED_MAX];

@@ -107,15 +107,14 @@ struct pccl_recorder *pccl_recorder_copy(const struct pccl_recorder *recorder, c
 
 /* ---- adding ---- */
 
-/* Usually the members are those of the operation before. */
 static struct pccl_sight_range keep_members(struct pccl_recorder *recorder, const struct pccl_id *members,
                                             uint32_t count)
 {
     const struct pccl_sight_range last = recorder->last_ids;
     if (count == 0 || count > recorder->id_capacity)
         return (struct pccl_sight_range){0, 0};
-    if (last.count == count &&
-        memcmp(&recorder->ids[last.first % recorder->id_capacity], members, count * sizeof *members) == 0)
+    if (members == NULL || (last.count == count && memcmp(&recorder->ids[last.first % recorder->id_capacity], members,
+                                                          count * sizeof *members) == 0))
         return last;
     recorder->last_ids = take(&recorder->id_count, recorder->id_capacity, count);
     memcpy(&recorder->ids[recorder->last_ids.first % recorder->id_capacity], members, count * sizeof *members);

@@ -80,7 +80,10 @@ void pccl_recorder_destroy(struct pccl_recorder *recorder);
 struct pccl_recorder *pccl_recorder_copy(const struct pccl_recorder *recorder, const struct pccl_memory *memory,
                                          uint32_t operations, uint32_t ids);
 
-/* Room for the next operation, zeroed but for the members; the caller fills in the rest. */
+/*
+ * Room for the next operation, zeroed but for the members; the caller fills in the rest. members: NULL: the list, of at
+ * least one, that was added last.
+ */
 struct pccl_record *pccl_recorder_add(struct pccl_recorder *recorder, const struct pccl_id *members, uint32_t count);
 void pccl_recorder_add_reason(struct pccl_recorder *recorder, struct pccl_record *record,
                               const struct pccl_text *reason);

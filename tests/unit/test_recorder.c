@@ -95,6 +95,7 @@ static void test_lists_of_members_are_shared(void **state)
         assert_true(pccl_id_equal(&listed[i], &(struct pccl_id){.bytes = {(uint8_t)(i + 1), 0xab}}));
     (void)other;
     assert_null(pccl_recorder_members(recorder, add(recorder, 5, 0)));
+    assert_ptr_equal(pccl_recorder_members(recorder, pccl_recorder_add(recorder, NULL, 20)), listed); /* as before */
     pccl_recorder_destroy(recorder);
 }
 
