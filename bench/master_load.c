@@ -11,6 +11,7 @@
 #include "kernels/reduce.h"
 #include "master/metrics.h"
 #include "master/pages.h"
+#include "net/build.h"
 #include "peer/peer.h"
 
 #include <stdio.h>
@@ -270,6 +271,7 @@ static void greet(struct world *world, uint32_t index)
     node->world = world;
     struct pccl_memory memory = {counted_resize, &world->peer_bytes};
     struct pccl_peer_config config = pccl_peer_defaults();
+    config.build = *pccl_build_own();
     memset(config.id.bytes, 0, sizeof config.id.bytes);
     memcpy(config.id.bytes, &(uint32_t){index + 1}, 4);
     memset(config.token.bytes, 7, sizeof config.token.bytes);
@@ -452,6 +454,7 @@ int main(int argc, char **argv)
                                           .probe = master_probe,
                                           .log = quiet_master};
     struct pccl_master_config config = pccl_master_defaults();
+    config.build = *pccl_build_own();
     config.boot = 1;
     world.master = pccl_master_create(&config, &memory, &effects, world.now_us);
     if (views) {
