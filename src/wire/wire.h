@@ -86,11 +86,6 @@ PCCL_MUST_CHECK enum pccl_status pccl_wire_decode(uint16_t type, const uint8_t *
 const char *pccl_wire_name(uint16_t type); /* "hello"; "?" when unknown */
 /* One line for logs: "done{instance{group=1 ...} ...}", cut to fit. */
 void pccl_wire_print(const struct pccl_msg *msg, struct pccl_text *text);
-/*
- * Makes a random valid message of the type, its lists and bytes in scratch, for fuzzers and
- * round-trip tests.
- */
-void pccl_wire_random(uint16_t type, struct pccl_prng *prng, struct pccl_wire_scratch *scratch, struct pccl_msg *msg);
 
 /* The schema as data, for the loops of the codec and for the documentation generator. */
 enum pccl_wire_kind {

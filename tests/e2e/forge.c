@@ -6,6 +6,7 @@
  */
 #include "core/prng.h"
 #include "net/build.h"
+#include "support/wire_random.h"
 #include "wire/frame.h"
 #include "wire/wire.h"
 

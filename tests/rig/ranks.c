@@ -2,8 +2,9 @@
  * The ranks: their callers' buffers, the operations they run, the events of their exchange, and the
  * checks of it at each moment.
  */
-#include "collective/check.h"
 #include "rig.h"
+
+#include "support/exchange_check.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>

@@ -22,6 +22,7 @@ from plants import AREAS, PLANTS  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODULES = ["src/core", "src/wire", "src/master", "src/peer", "src/topology", "src/kernels", "tests/sim"]
+SUPPORT = ["tests/support/peer_check.c"]  # what the simulator has of this folder
 COMPILE = ["gcc", "-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE"]
 LIMIT_S = 240
 DETOURS = 400  # seeds that fail otherwise than expected
@@ -49,7 +50,7 @@ def copy_sources(out):
     """What is being edited meanwhile does not disturb us."""
     tree = out / "tree"
     shutil.rmtree(out, ignore_errors=True)
-    for folder in MODULES + ["include"]:
+    for folder in MODULES + ["tests/support", "include"]:
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     return tree
 
@@ -59,7 +60,8 @@ def object_of(source):
 
 
 def compile_one(tree, source, to):
-    must(COMPILE + ["-I%s" % (tree / folder) for folder in ("src", "include", "tests/sim")] + ["-c", source, "-o", to])
+    includes = ["-I%s" % (tree / folder) for folder in ("src", "include", "tests", "tests/sim")]
+    must(COMPILE + includes + ["-c", source, "-o", to])
 
 
 def already_built(build):
@@ -70,6 +72,8 @@ def already_built(build):
         made = build / ("tests/sim/CMakeFiles/sim.dir" if name == "sim" else f"src/CMakeFiles/pccl_{name}.dir/{name}")
         for source in (ROOT / module).glob("*.c"):
             objects[f"{module}/{source.name}"] = made / (source.name + ".o")
+    for source in SUPPORT:
+        objects[source] = build / f"tests/support/CMakeFiles/pccl_test_support.dir/{pathlib.Path(source).name}.o"
     return objects
 
 
@@ -77,6 +81,7 @@ def build_clean(out, tree, pool):
     objects = out / "objects"
     objects.mkdir()
     sources = sorted(str(path.relative_to(tree)) for folder in MODULES for path in (tree / folder).glob("*.c"))
+    sources += SUPPORT
     list(pool.map(lambda source: compile_one(tree, tree / source, objects / object_of(source)), sources))
     must(["gcc", "-o", out / "sim"] + [objects / object_of(source) for source in sources])
     return {source: objects / object_of(source) for source in sources}

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "kernels/reduce.h"
-#include "peer/check.h"
+#include "support/peer_check.h"
 #include "peer/queries.h"
 #include "peer/state.h"
 #include "support.h"

@@ -11,7 +11,7 @@
 #include "master/check.h"
 #include "master/membership.h"
 #include "master/state.h"
-#include "peer/check.h"
+#include "support/peer_check.h"
 #include "peer/state.h"
 #include "support.h"
 #include "unit/rules.h"

@@ -4,7 +4,7 @@
  */
 #include "unit/exchange_alone.h"
 
-#include "collective/check.h"
+#include "support/exchange_check.h"
 #include "collective/internal.h"
 #include "unit/rules.h"
 

@@ -10,6 +10,7 @@
 
 #include "core/prng.h"
 #include "support.h"
+#include "support/wire_random.h"
 #include "wire/frame.h"
 
 static struct pccl_wire_scratch made;

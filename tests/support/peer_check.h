@@ -1,6 +1,6 @@
-/* The invariants of the peer's own state, for tests. */
-#ifndef PCCL_PEER_CHECK_H
-#define PCCL_PEER_CHECK_H
+/* The invariants of the peer's own state. */
+#ifndef PCCL_SUPPORT_PEER_CHECK_H
+#define PCCL_SUPPORT_PEER_CHECK_H
 
 #include "peer/peer.h"
 

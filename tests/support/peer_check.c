@@ -3,7 +3,7 @@
  * whatever a correct master has sent and whether or not memory was short. This file must not know
  * how a state came about.
  */
-#include "peer/check.h"
+#include "support/peer_check.h"
 
 #include "core/check.h"
 #include "peer/members.h"

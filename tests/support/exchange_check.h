@@ -1,6 +1,6 @@
-/* The invariants of the exchange's own state, for tests. */
-#ifndef PCCL_COLLECTIVE_CHECK_H
-#define PCCL_COLLECTIVE_CHECK_H
+/* The invariants of the exchange's own state. */
+#ifndef PCCL_SUPPORT_EXCHANGE_CHECK_H
+#define PCCL_SUPPORT_EXCHANGE_CHECK_H
 
 #include "collective/exchange.h"
 

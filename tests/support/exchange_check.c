@@ -3,7 +3,7 @@
  * whatever has come in and whether or not memory was short. This file must not know how a state
  * came about.
  */
-#include "collective/check.h"
+#include "support/exchange_check.h"
 
 #include "collective/window.h"
 #include "core/check.h"

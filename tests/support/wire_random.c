@@ -1,6 +1,8 @@
 /*
  * Random valid messages, made from the field tables, for round-trip tests and as seeds for fuzzers.
  */
+#include "support/wire_random.h"
+
 #include "kernels/reduce.h"
 #include "wire/choice.h"
 #include "wire/packing.h"
