@@ -17,6 +17,8 @@ const char command_help[] = "  rate MBIT            of every port, both ways; 0:
                             "  sitedown S MBIT      limits all data that they receive from there\n"
                             "  delay [I J] MS       one way, of all pairs or of one\n"
                             "  loss [I J] PERCENT   of segments\n"
+                            "  duplicate [I J] PERCENT   of segments arrive twice\n"
+                            "  reorder [I J] PERCENT MS  of segments arrive that much later; others pass them\n"
                             "  queue KIB            of each port and pair\n"
                             "  cut I J              what I sends to J is dropped from now on\n"
                             "  heal I J\n"
@@ -25,7 +27,7 @@ const char command_help[] = "  rate MBIT            of every port, both ways; 0:
 struct call {
     struct network *network;
     int64_t now_ns;
-    double numbers[3];
+    double numbers[4];
     int count; /* of numbers */
     char *answer;
 };
@@ -54,23 +56,33 @@ static bool is_pair(const struct call *call)
     return call->numbers[0] != call->numbers[1] || refuse(call, "a port has no way to itself");
 }
 
-/* Which senders and receivers a command is about: all, or one. */
+/* Which senders and receivers a command is about: all, or one. Its last numbers are the values. */
 struct range {
     int from[2], to[2]; /* first, end */
+    const double *values;
 };
 
-static bool find_range(const struct call *call, struct range *range)
+static bool find_range(const struct call *call, int values, struct range *range)
 {
-    *range = (struct range){{0, call->network->ports}, {0, call->network->ports}};
-    if (call->count == 1)
+    *range = (struct range){{0, call->network->ports}, {0, call->network->ports}, call->numbers};
+    if (call->count == values)
         return true;
-    if (call->count != 3)
-        return refuse(call, "one number is expected, or two ports and a number");
+    if (call->count != 2 + values)
+        return refuse(call, "%s expected, alone or after two ports", values == 1 ? "one number is" : "two numbers are");
     if (!is_pair(call))
         return false;
     *range = (struct range){{(int)call->numbers[0], (int)call->numbers[0] + 1},
-                            {(int)call->numbers[1], (int)call->numbers[1] + 1}};
+                            {(int)call->numbers[1], (int)call->numbers[1] + 1},
+                            call->numbers + 2};
     return true;
+}
+
+/* The same with a share in percent as the first value. */
+static bool find_share(const struct call *call, int values, struct range *range)
+{
+    if (!find_range(call, values, range))
+        return false;
+    return range->values[0] <= 100 || refuse(call, "%g is more than 100 percent", range->values[0]);
 }
 
 static bool set_port_rates(const struct call *call, int first, int end, double rate_bps)
@@ -162,24 +174,47 @@ static bool set_site_down(const struct call *call)
 static bool set_delay(const struct call *call)
 {
     struct range range;
-    if (!find_range(call, &range))
+    if (!find_range(call, 1, &range))
         return false;
     for (int i = range.from[0]; i < range.from[1]; i++)
         for (int j = range.to[0]; j < range.to[1]; j++)
-            call->network->pair[i][j].delay_ns = (int64_t)(call->numbers[call->count - 1] * 1e6);
+            call->network->pair[i][j].delay_ns = (int64_t)(range.values[0] * 1e6);
     return true;
 }
 
 static bool set_loss(const struct call *call)
 {
     struct range range;
-    if (!find_range(call, &range))
+    if (!find_share(call, 1, &range))
         return false;
-    if (call->numbers[call->count - 1] > 100)
-        return refuse(call, "more than 100 percent cannot be lost");
     for (int i = range.from[0]; i < range.from[1]; i++)
         for (int j = range.to[0]; j < range.to[1]; j++)
-            call->network->pair[i][j].loss = call->numbers[call->count - 1] / 100;
+            call->network->pair[i][j].loss = range.values[0] / 100;
+    return true;
+}
+
+static bool set_duplicates(const struct call *call)
+{
+    struct range range;
+    if (!find_share(call, 1, &range))
+        return false;
+    for (int i = range.from[0]; i < range.from[1]; i++)
+        for (int j = range.to[0]; j < range.to[1]; j++)
+            call->network->pair[i][j].doubled_share = range.values[0] / 100;
+    return true;
+}
+
+static bool set_reorder(const struct call *call)
+{
+    struct range range;
+    if (!find_share(call, 2, &range))
+        return false;
+    for (int i = range.from[0]; i < range.from[1]; i++) {
+        for (int j = range.to[0]; j < range.to[1]; j++) {
+            call->network->pair[i][j].late_share = range.values[0] / 100;
+            call->network->pair[i][j].late_ns = (int64_t)(range.values[1] * 1e6);
+        }
+    }
     return true;
 }
 
@@ -204,26 +239,30 @@ static bool set_cut(const struct call *call, bool cut)
 static bool cut(const struct call *call) { return set_cut(call, true); }
 static bool heal(const struct call *call) { return set_cut(call, false); }
 
-/* One object for each port; lost and cut off: of what it sent. */
+/* One object for each port; lost, duplicated, held_back and cut_off: of the segments that it sent. */
 static bool show(const struct call *call)
 {
     const struct network *network = call->network;
     size_t used = 0;
     for (int i = 0; i < network->ports && used < COMMAND_ANSWER_BYTES; i++) {
         const struct port *port = &network->port[i];
-        uint64_t lost = 0, cut_off = 0, dropped = port->up.dropped;
+        uint64_t lost = 0, doubled = 0, held_back = 0, cut_off = 0, dropped = port->up.dropped;
         for (int j = 0; j < network->ports; j++) {
             lost += network->pair[i][j].lost;
+            doubled += network->pair[i][j].doubled;
+            held_back += network->pair[i][j].held_back;
             cut_off += network->pair[i][j].cut_off;
             dropped += network->pair[i][j].stage.dropped;
         }
-        used += (size_t)snprintf(call->answer + used, COMMAND_ANSWER_BYTES - used,
-                                 "%s{\"port\": %d, \"in\": %llu, \"out\": %llu, \"sent_bytes\": %.0f, \"lost\": %llu, "
-                                 "\"cut_off\": %llu, \"queue_full\": %llu, \"queue_full_in\": %llu, \"refused\": %llu}",
-                                 i ? ", " : "[", i, (unsigned long long)port->in, (unsigned long long)port->out,
-                                 port->sent_bytes, (unsigned long long)lost, (unsigned long long)cut_off,
-                                 (unsigned long long)dropped, (unsigned long long)port->down.dropped,
-                                 (unsigned long long)port->refused);
+        used +=
+            (size_t)snprintf(call->answer + used, COMMAND_ANSWER_BYTES - used,
+                             "%s{\"port\": %d, \"in\": %llu, \"out\": %llu, \"sent_bytes\": %.0f, \"lost\": %llu, "
+                             "\"duplicated\": %llu, \"held_back\": %llu, \"cut_off\": %llu, \"queue_full\": %llu, "
+                             "\"queue_full_in\": %llu, \"refused\": %llu}",
+                             i ? ", " : "[", i, (unsigned long long)port->in, (unsigned long long)port->out,
+                             port->sent_bytes, (unsigned long long)lost, (unsigned long long)doubled,
+                             (unsigned long long)held_back, (unsigned long long)cut_off, (unsigned long long)dropped,
+                             (unsigned long long)port->down.dropped, (unsigned long long)port->refused);
     }
     if (used + 2 < COMMAND_ANSWER_BYTES)
         memcpy(call->answer + used, "]", 2);
@@ -253,10 +292,11 @@ void command_do(struct network *network, char *line, int64_t now_ns, char *answe
         const char *name;
         bool (*function)(const struct call *call);
     } table[] = {
-        {"rate", set_rate}, {"delay", set_delay}, {"loss", set_loss},      {"queue", set_queue},        {"up", set_up},
-        {"down", set_down}, {"site", set_site},   {"siteup", set_site_up}, {"sitedown", set_site_down}, {"up", set_up},
-        {"down", set_down}, {"site", set_site},   {"siteup", set_site_up}, {"sitedown", set_site_down}, {"cut", cut},
-        {"heal", heal},     {"stats", show},
+        {"rate", set_rate},       {"up", set_up},          {"down", set_down},
+        {"site", set_site},       {"siteup", set_site_up}, {"sitedown", set_site_down},
+        {"delay", set_delay},     {"loss", set_loss},      {"duplicate", set_duplicates},
+        {"reorder", set_reorder}, {"queue", set_queue},    {"cut", cut},
+        {"heal", heal},           {"stats", show},
     };
     struct call call = {.network = network, .now_ns = now_ns, .answer = answer};
     char *rest = NULL;

@@ -1,7 +1,7 @@
 /*
  * wanem: an emulator of long links that does not need netem. It joins interfaces, the host ends of
- * veth pairs, like a switch with rates, delays, loss, queues and cuts; wan.py sets it all up. It
- * reads commands from standard input and ends with it.
+ * veth pairs, like a switch with rates, delays, loss, duplicates, reordering, queues and cuts; wan.py
+ * sets it all up. It reads commands from standard input and ends with it.
  */
 #include "command.h"
 

@@ -1,4 +1,4 @@
-/* The stages of network.h: rates, queues, delays, losses and cuts of frames. */
+/* The stages of network.h: rates, queues, delays, losses, copies, late segments and cuts of frames. */
 #include "network.h"
 
 #include <stdlib.h>
@@ -86,48 +86,89 @@ void network_set_rate(struct stage *stage, double rate_bps, int64_t now_ns)
 
 /* ---- entering ---- */
 
-static void put(struct network *network, int from, int to, const uint8_t *frame, size_t length,
-                const struct frame_shape *shape, int64_t now_ns)
+/* A frame that enters, for one receiver. */
+struct arrival {
+    int from, to;
+    const uint8_t *frame;
+    size_t length;
+    const struct frame_shape *shape;
+    int64_t now_ns;
+};
+
+/* Of one segment, drawn at random. */
+struct impairment {
+    bool is_lost, is_doubled, is_late;
+};
+
+static const struct impairment none = {false, false, false};
+
+static bool is_none(struct impairment impairment)
 {
-    struct packet *packet = malloc(sizeof *packet + length);
+    return !impairment.is_lost && !impairment.is_doubled && !impairment.is_late;
+}
+
+static bool hits(struct network *network, double share) { return share > 0 && draw(network) < share; }
+
+static struct impairment draw_impairment(struct network *network, const struct pair *pair)
+{
+    struct impairment impairment = {.is_lost = hits(network, pair->loss)};
+    if (!impairment.is_lost) {
+        impairment.is_doubled = hits(network, pair->doubled_share);
+        impairment.is_late = hits(network, pair->late_share);
+    }
+    return impairment;
+}
+
+static void put(struct network *network, const struct arrival *arrival, struct impairment impairment)
+{
+    struct packet *packet = malloc(sizeof *packet + arrival->length);
     if (!packet)
         return; /* lost, like much else here */
-    packet->from = from;
-    packet->to = to;
-    packet->first_ns = packet->last_ns = now_ns;
-    packet->wire_bytes = frame_wire_bytes(length, shape);
-    packet->length = length;
-    memcpy(packet->bytes, frame, length);
-    stage_put(network, &network->port[from].up, packet);
+    packet->from = arrival->from;
+    packet->to = arrival->to;
+    packet->first_ns = packet->last_ns = arrival->now_ns;
+    packet->wire_bytes = frame_wire_bytes(arrival->length, arrival->shape);
+    packet->is_doubled = impairment.is_doubled;
+    packet->is_late = impairment.is_late;
+    packet->length = arrival->length;
+    memcpy(packet->bytes, arrival->frame, arrival->length);
+    stage_put(network, &network->port[arrival->from].up, packet);
 }
 
 /* The segments from `first` to before `end`, as a whole if it is all of them. */
-static void put_part(struct network *network, int from, int to, const uint8_t *frame, size_t length,
-                     const struct frame_shape *shape, uint32_t first, uint32_t end, int64_t now_ns)
+static void put_part(struct network *network, const struct arrival *arrival, uint32_t first, uint32_t end,
+                     struct impairment impairment)
 {
-    static uint8_t part[FRAME_BYTES_MAX];
-    struct frame_shape part_shape;
-    if (first == 0 && end == shape->segments) {
-        put(network, from, to, frame, length, shape, now_ns);
+    static uint8_t bytes[FRAME_BYTES_MAX];
+    struct frame_shape shape;
+    if (first == 0 && end == arrival->shape->segments) {
+        put(network, arrival, impairment);
     } else if (first < end) {
-        size_t part_length = frame_part(frame, length, shape, first, end, part, &part_shape);
-        put(network, from, to, part, part_length, &part_shape, now_ns);
+        struct arrival part = *arrival;
+        part.length = frame_part(arrival->frame, arrival->length, arrival->shape, first, end, bytes, &shape);
+        part.frame = bytes;
+        part.shape = &shape;
+        put(network, &part, impairment);
     }
 }
 
-static void put_with_loss(struct network *network, int from, int to, const uint8_t *frame, size_t length,
-                          const struct frame_shape *shape, int64_t now_ns)
+/* Splits the frame at each segment with an impairment. */
+static void put_by_chance(struct network *network, const struct arrival *arrival)
 {
-    struct pair *pair = &network->pair[from][to];
+    struct pair *pair = &network->pair[arrival->from][arrival->to];
     uint32_t first = 0;
-    for (uint32_t i = 0; i < shape->segments && pair->loss > 0; i++) {
-        if (draw(network) < pair->loss) {
+    for (uint32_t i = 0; i < arrival->shape->segments; i++) {
+        struct impairment impairment = draw_impairment(network, pair);
+        if (is_none(impairment))
+            continue;
+        put_part(network, arrival, first, i, none);
+        first = i + 1;
+        if (impairment.is_lost)
             pair->lost++;
-            put_part(network, from, to, frame, length, shape, first, i, now_ns);
-            first = i + 1;
-        }
+        else
+            put_part(network, arrival, i, i + 1, impairment);
     }
-    put_part(network, from, to, frame, length, shape, first, shape->segments, now_ns);
+    put_part(network, arrival, first, arrival->shape->segments, none);
 }
 
 void network_enter(struct network *network, int from, const uint8_t *frame, size_t length, int64_t now_ns)
@@ -140,12 +181,13 @@ void network_enter(struct network *network, int from, const uint8_t *frame, size
     for (int i = 0; i < network->ports; i++) {
         if (i == from || (to != FRAME_EVERYBODY && to != i))
             continue;
+        struct arrival arrival = {from, i, frame, length, &shape, now_ns};
         if (network->pair[from][i].cut)
             network->pair[from][i].cut_off += shape.segments;
         else if (to == FRAME_EVERYBODY)
-            put(network, from, i, frame, length, &shape, now_ns);
+            put(network, &arrival, none);
         else
-            put_with_loss(network, from, i, frame, length, &shape, now_ns);
+            put_by_chance(network, &arrival);
     }
 }
 
@@ -156,14 +198,29 @@ static bool leaves_site(const struct network *network, int from, int to)
     return network->port[from].site != network->port[to].site;
 }
 
+/* Puts the packet into the stage of its pair, and a copy behind it if one was drawn. */
+static void enter_pair(struct network *network, struct packet *packet)
+{
+    struct pair *pair = &network->pair[packet->from][packet->to];
+    struct packet *copy = packet->is_doubled ? malloc(sizeof *copy + packet->length) : NULL;
+    if (copy) {
+        memcpy(copy, packet, sizeof *copy + packet->length);
+        pair->doubled++;
+    }
+    stage_put(network, &pair->stage, packet);
+    if (copy)
+        stage_put(network, &pair->stage, copy);
+}
+
 static void run_uplink(struct network *network, int from, int64_t now_ns, int64_t *next_ns)
 {
     struct packet *packet;
     while ((packet = stage_take(&network->port[from].up, now_ns, next_ns)) != NULL) {
         network->port[from].sent_bytes += packet->wire_bytes;
-        struct site *site = &network->site[network->port[from].site];
-        bool leaves = leaves_site(network, from, packet->to);
-        stage_put(network, leaves ? &site->up : &network->pair[from][packet->to].stage, packet);
+        if (leaves_site(network, from, packet->to))
+            stage_put(network, &network->site[network->port[from].site].up, packet);
+        else
+            enter_pair(network, packet);
     }
 }
 
@@ -171,7 +228,7 @@ static void run_site_uplink(struct network *network, struct site *site, int64_t 
 {
     struct packet *packet;
     while ((packet = stage_take(&site->up, now_ns, next_ns)) != NULL)
-        stage_put(network, &network->pair[packet->from][packet->to].stage, packet);
+        enter_pair(network, packet);
 }
 
 static void run_site_downlink(struct network *network, struct site *site, int64_t now_ns, int64_t *next_ns)
@@ -181,6 +238,29 @@ static void run_site_downlink(struct network *network, struct site *site, int64_
         stage_put(network, &network->port[packet->to].down, packet);
 }
 
+/* Keeps the list in the order of last_ns. */
+static void hold_back(struct pair *pair, struct packet *packet)
+{
+    struct packet **at = &pair->late;
+    packet->first_ns += pair->late_ns;
+    packet->last_ns += pair->late_ns;
+    while (*at && (*at)->last_ns <= packet->last_ns)
+        at = &(*at)->next;
+    packet->next = *at;
+    *at = packet;
+    pair->held_back++;
+}
+
+/* Moves due packets from the list to the next stage. */
+static void move_due(struct network *network, struct packet **head, struct stage *next, int64_t now_ns,
+                     int64_t *next_ns)
+{
+    while (*head && (*head)->last_ns <= now_ns + EARLY_NS)
+        stage_put(network, next, remove_head(head));
+    if (*head)
+        *next_ns = sooner((*head)->last_ns, *next_ns);
+}
+
 static void run_pair(struct network *network, int from, int to, int64_t now_ns, int64_t *next_ns)
 {
     struct pair *pair = &network->pair[from][to];
@@ -188,14 +268,15 @@ static void run_pair(struct network *network, int from, int to, int64_t now_ns, 
     while ((packet = stage_take(&pair->stage, now_ns, next_ns)) != NULL) {
         packet->first_ns += pair->delay_ns;
         packet->last_ns += pair->delay_ns;
-        append(&pair->head, &pair->tail, packet);
+        if (packet->is_late)
+            hold_back(pair, packet);
+        else
+            append(&pair->head, &pair->tail, packet);
     }
     struct stage *next =
         leaves_site(network, from, to) ? &network->site[network->port[to].site].down : &network->port[to].down;
-    while (pair->head && pair->head->last_ns <= now_ns + EARLY_NS)
-        stage_put(network, next, remove_head(&pair->head));
-    if (pair->head)
-        *next_ns = sooner(pair->head->last_ns, *next_ns);
+    move_due(network, &pair->head, next, now_ns, next_ns);
+    move_due(network, &pair->late, next, now_ns, next_ns);
 }
 
 static void run_downlink(struct network *network, int to, int64_t now_ns, int64_t *next_ns,

@@ -9,10 +9,13 @@
  *
  * Uplinks, pair and downlinks each have a rate and a queue that drops what does not fit. Bits flow
  * through: where a later stage is not slower than an earlier one it adds no time. Loss is drawn for
- * each segment when it enters, so the lost take no time on the uplink; what is for everybody
- * (neighbor discovery) is never lost by chance. A cut drops what enters from then on; what is in
- * flight arrives. Everything can be changed while frames are in flight, and never changes their
- * order. No sockets and no clock in here: the caller tells the time and takes what arrives.
+ * each segment when it enters, so the lost take no time on the uplink. So are duplicates and late
+ * segments. A copy begins behind its original at the pair: it takes time there and on the downlinks,
+ * not on the uplinks. A late segment waits for longer than the delay of the pair, and segments behind
+ * it pass it there. Broadcast frames (neighbor discovery) are never lost, copied or late by chance.
+ * A cut drops what enters from then on; what is in flight arrives. Everything can be changed while
+ * frames are in flight. Frames of a pair keep their order through all changes, except late segments
+ * and their copies. No sockets and no clock in here: the caller tells the time and takes what arrives.
  */
 #ifndef PCCL_TESTS_WAN_NETWORK_H
 #define PCCL_TESTS_WAN_NETWORK_H
@@ -24,6 +27,8 @@ struct packet {
     int from, to;
     int64_t first_ns, last_ns; /* when its first and last bit left the stage before */
     double wire_bytes;
+    bool is_doubled; /* a copy is made where the pair begins */
+    bool is_late;
     size_t length;
     uint8_t bytes[];
 };
@@ -40,10 +45,11 @@ struct stage {
 struct pair {
     struct stage stage;
     struct packet *head, *tail; /* in flight, until last_ns */
-    int64_t delay_ns;
-    double loss;
+    struct packet *late;        /* likewise, by last_ns; all others pass them */
+    int64_t delay_ns, late_ns;  /* late_ns: of late segments, beyond the delay */
+    double loss, doubled_share, late_share;
     bool cut;
-    uint64_t lost, cut_off; /* segments */
+    uint64_t lost, cut_off, doubled, held_back; /* segments */
 };
 
 enum { NETWORK_SITES_MAX = 8 };

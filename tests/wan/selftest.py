@@ -19,8 +19,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import DEADLINE, check, equal, figure, poll, say, within  # noqa: E402
 from namespaces import need_root  # noqa: E402 pylint: disable=wrong-import-position
 
+SO_RCVBUFFORCE = 33
 SIOCETHTOOL, ETHTOOL_SRXCSUM, ETHTOOL_STXCSUM = 0x8946, 0x15, 0x17
 MEGABIT = 1e6 / 8
+STANDSTILL_MBIT = 1e-6  # a datagram takes minutes
 
 
 def connection(wan, sender, receiver, v6=False, congestion="reno"):
@@ -219,6 +221,90 @@ def checksum_errors(wan):
     return int(dict(zip(*lines))["InCsumErrors"])
 
 
+BURST = 300  # datagrams
+
+
+def burst(wan, sender, receiver):
+    """Numbers of the datagrams in the order of arrival. They wait before a stopped path until all are
+    there: so none arrives before the next one is sent."""
+    receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20)
+    wan.set_rate(STANDSTILL_MBIT, 2, 1)
+    came = count_of(wan, "in")
+    for number in range(BURST):
+        sender.sendto(struct.pack("I", number), receiver.getsockname())
+    poll(lambda: count_of(wan, "in") - came >= BURST, "all datagrams to come to the emulator")
+    wan.set_rate(0, 2, 1)
+    numbers = []
+    while not numbers or max(numbers) < BURST - 1 or len(set(numbers)) < BURST:
+        numbers.append(struct.unpack("I", receiver.recv(100))[0])
+    return numbers
+
+
+def test_duplicates(wan):
+    """The share that is set arrives twice, the copy behind its original; other datagrams arrive once."""
+    one, other = datagrams(wan, 2, 1)
+    wan.set_duplicates(100, 2, 1)
+    before = count_of(wan, "duplicated")
+    numbers = burst(wan, one, other)
+    check(numbers == [number // 2 for number in range(2 * BURST - 1)], f"{len(numbers)} arrivals of {BURST} twice")
+    equal(other.recv(100), struct.pack("I", BURST - 1), "the last copy")
+    wan.set_duplicates(20, 2, 1)
+    copies = count_of(wan, "duplicated")
+    equal(copies - before, BURST, "copies of all datagrams")
+    numbers = burst(wan, one, other)
+    copies = count_of(wan, "duplicated") - copies
+    within(copies, BURST * 0.1, BURST * 0.3, "copies where 20 percent are set")
+    one.sendto(b"end", other.getsockname())  # with a copy, or without
+    while (last := other.recv(100)) != b"end":
+        numbers.append(struct.unpack("I", last)[0])
+    check(numbers == sorted(numbers), "the order of datagrams has changed")
+    equal(len(numbers) - BURST, copies, "second arrivals")
+    wan.set_duplicates(0, 2, 1)
+    for each in (one, other):
+        each.close()
+
+
+def test_reorder(wan):
+    """The share that is set arrives behind all others of a burst, by no less than the time that is set."""
+    one, other = datagrams(wan, 2, 1)
+    wan.set_reorder(20, 30, 2, 1)
+    before = count_of(wan, "held_back")
+    numbers = burst(wan, one, other)
+    held = count_of(wan, "held_back") - before
+    within(held, BURST * 0.1, BURST * 0.3, "held back where 20 percent are set")
+    check(sorted(numbers) == list(range(BURST)), f"{len(numbers)} arrivals of {BURST} once")
+    for part in (numbers[:-held], numbers[-held:]):
+        check(part == sorted(part), f"the order of {len(part)} datagrams has changed")
+    check(numbers[-held] < numbers[-held - 1], "no datagram is passed")
+    wan.set_reorder(100, 30, 2, 1)
+    started = time.monotonic()
+    check(arrives(one, other), "a late datagram")
+    check(time.monotonic() - started >= 0.0345, "a datagram is not late")
+    wan.set_reorder(0, 0, 2, 1)
+    for each in (one, other):
+        each.close()
+
+
+def test_streams_in_disorder(wan):
+    """Connections get their bytes, in order and once, with duplicates and reordering both ways; frames of
+    many segments are split, with right checksums, which test_loss has switched on at host 1."""
+    wan.set_delay(1)
+    wan.set_duplicates(5)
+    wan.set_reorder(5, 2)
+    wrong = checksum_errors(wan)
+    for v6 in (False, True):
+        before = wan.stats()[0]
+        transfer(wan, 1 << 20, v6=v6)
+        after = wan.stats()[0]
+        for what in ("duplicated", "held_back"):
+            count, segments = after[what] - before[what], (1 << 20) / 1440
+            check(count > segments * 0.05 / 3, f"{count} of {segments:.0f} segments are {what} ({v6=})")
+    wan.set_duplicates(0)
+    wan.set_reorder(0, 0)
+    wan.set_delay(5)
+    equal(checksum_errors(wan), wrong, "segments with a wrong checksum")
+
+
 def test_queue(wan):
     """What does not fit is dropped, and the rest arrives, once it is let through."""
     one, other = datagrams(wan, 2, 1)
@@ -240,9 +326,6 @@ def test_queue(wan):
     wan.set_rate(100)
     one.close()
     other.close()
-
-
-STANDSTILL_MBIT = 1e-6  # a datagram takes minutes
 
 
 def nothing_has_come(receiver):
@@ -329,8 +412,10 @@ def shares_of_a_line(wan, ways, mbit):
 def test_bad_commands(wan):
     """Words instead of an end; nothing is changed."""
     for command in ("", "rat 1", "rate", "rate x", "rate -1", "rate 9 1", "rate 0 0 1", "delay 1 2", "cut 0", "cut 0 0",
-                    "loss 101", "queue 1 2", "up 1", "up 9 1", "down 0 1 2", "site 0 9", "site 3 1", "siteup 0 1",
-                    "sitedown 9 1", "siteup 1", "rate 1 2 3 4", "rate 1e99", "rate nan", "cut 0 0.5"):
+                    "loss 101", "duplicate", "duplicate 101", "duplicate 1 2", "duplicate 0 0 1", "reorder 1",
+                    "reorder 101 1", "reorder 0 1 5", "reorder 0 9 5 1", "reorder 0 1 5 1 2", "queue 1 2", "up 1",
+                    "up 9 1", "down 0 1 2", "site 0 9", "site 3 1", "siteup 0 1", "sitedown 9 1", "siteup 1",
+                    "rate 1 2 3 4", "rate 1e99", "rate nan", "cut 0 0.5"):
         try:
             raise AssertionError(f"'{command}' was answered {wan.tell(command)}")
         except Failure as failure:

@@ -1,5 +1,6 @@
 """Hosts that are far from each other: network namespaces joined by wanem, which has rates, delays,
-loss, queues and cuts. All of it can be changed while the hosts talk. Needs root and ip of iproute2.
+loss, duplicates, reordering, queues and cuts. All of it can be changed while the hosts talk. Needs
+root and ip of iproute2.
 
     with Wan(4, rate_mbit=1000, delay_ms=25, loss_percent=0.1) as wan:
         subprocess.run(wan.prefix(2) + ["pccl-perf", "--connect", wan.address(0) + ":48148"])
@@ -178,6 +179,14 @@ class Wan(Network):
     def set_loss(self, percent, *pair):
         self.tell(" ".join(["loss", *map(str, pair), str(percent)]))
 
+    def set_duplicates(self, percent, *pair):
+        """So many percent of segments arrive twice."""
+        self.tell(" ".join(["duplicate", *map(str, pair), str(percent)]))
+
+    def set_reorder(self, percent, ms, *pair):
+        """So many percent of segments arrive that much later than the delay of the pair; others pass them."""
+        self.tell(" ".join(["reorder", *map(str, pair), str(percent), str(ms)]))
+
     def drop(self, sender, receiver):
         """What the one sends to the other disappears; the other direction stays."""
         self.tell(f"cut {sender} {receiver}")
@@ -193,5 +202,6 @@ class Wan(Network):
             subprocess.run(words, capture_output=True, check=False)
 
     def stats(self):
-        """For each port: in, out, sent_bytes, lost, cut_off, queue_full, queue_full_in, refused."""
+        """For each port: in, out, sent_bytes, lost, duplicated, held_back, cut_off, queue_full, queue_full_in,
+        refused."""
         return json.loads(self.tell("stats"))
