@@ -1,8 +1,6 @@
 """Scarce resources: descriptors, disk, time, buffers. The group survives, with the right results.
 """
 
-import os
-import resource
 import socket
 
 import harness
@@ -12,29 +10,7 @@ from harness import check, equal, say, wait_ms
 from loops import all_right, in_both_sizes, more_steps, start_loop, start_loops
 from phases import PATIENT, SILENCE_MS, STRICT, wait_at_rest
 from proxy import Proxy
-
-
-def descriptors(process):
-    return {int(name) for name in os.listdir(f"/proc/{process.pid}/fd")}
-
-
-class NoMoreDescriptors:
-    """The process has what it has, and gets no other. Whatever it closes can be opened again: so
-    what is open for a moment only, like the attempts of the master to reach a newcomer's port, has
-    to be over. at_rest: how many there are then."""
-
-    def __init__(self, process, at_rest=None):
-        self.process = process
-        self.limits = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
-        if at_rest is not None:
-            harness.poll(lambda: len(descriptors(process)) == at_rest, f"{process.name} to hold {at_rest} descriptors")
-        used = descriptors(process)
-        lowest_free = next(number for number in range(max(used) + 2) if number not in used)
-        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (lowest_free, self.limits[1]))
-        self.words = f"too many open files (limit {lowest_free}): raise the limit (ulimit -n)"
-
-    def over(self):
-        resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, self.limits)
+from shortages import NoMoreDescriptors, descriptors
 
 
 def told(newcomer):
