@@ -13,6 +13,7 @@ PROGRAMS := build/programs
 # CONFIG=nightly: also the tests that only `make nightly` runs.
 CONFIG ?=
 TIMES ?= 3
+MINUTES ?= 10
 RESULTS := $(CURDIR)/build/results
 PYTHON := $(firstword $(wildcard /usr/bin/python3) python3)
 # Where address space randomization confuses the sanitizers of gcc 12 and clang 14, run without it.
@@ -32,7 +33,7 @@ export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build check test nightly shake python demo kill sim oom audit bench bench-compare bench-wan bench-gate figures \
+.PHONY: help deps build check test nightly shake python demo kill chaos sim oom audit bench bench-compare bench-wan bench-gate figures \
 	wiredoc apidoc ratchets abi dist fuzz asan tsan clang coverage lint format clean
 
 help: ## this list
@@ -73,6 +74,10 @@ demo: ## install what is missing, build; four processes train a small transforme
 
 kill: build ## kill real processes in bulk reductions at random moments: N=kills (SEED=n)
 	@scripts/kill $(BUILD) $(N) $(if $(filter command,$(firstword $(origin SEED))),$(SEED))
+
+chaos: build ## faults of all kinds at random against real processes, and a checker of all that they saw: MINUTES=n (SEED=n); root
+	@$(PYTHON) -B tests/chaos/chaos.py --build $(BUILD) --minutes $(MINUTES) \
+		$(if $(filter command,$(firstword $(origin SEED))),--seed $(SEED))
 
 sim: build ## one seed of the simulator with its trace: SEED=n
 	@$(BUILD)/tests/sim/sim --seed $(SEED) --trace
