@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Each rule of history.py finds the smallest history that breaks it, and lets sound ones pass."""
+
+import unittest
+
+import history
+
+SUCCESS, LOST, ABORTED, CONNECT = history.SUCCESS, history.LOST, history.ABORTED, history.CONNECT
+ALL = ("a", "b", "c")
+
+
+class World:
+    """Histories of peers, one process each. Each call follows the one before, unless `at` has its begin and
+    end."""
+
+    def __init__(self):
+        self.histories, self.now = {}, 0
+
+    def call(self, peer, name, key="", result=SUCCESS, at=None, **more):
+        one = self.histories.setdefault(peer, history.History(peer, None))
+        self.now += 10
+        begun, ended = at or (self.now, self.now + 5)
+        number = len(one.calls) + 1
+        one.take({"e": "begin", "n": number, "t": begun, "call": name, "key": key, "id": peer})
+        if result is not None:
+            one.take({"e": "end", "n": number, "t": ended, "rc": result, "words": "", **more})
+
+    def reduce(self, key, who=ALL, results=None):
+        """All call it at once."""
+        self.now += 10
+        at = (self.now, self.now + 5)
+        for peer in who:
+            result = (results or {}).get(peer, SUCCESS)
+            told = {"digest": "d", "who": who} if result == SUCCESS else {}
+            self.call(peer, "all-reduce", key, result, at, **told)
+
+    def transfer(self, key, sender, receiver, sent=SUCCESS, received=SUCCESS):
+        for peer, name, result in ((sender, "send", sent), (receiver, "recv", received)):
+            told = {"digest": "0", "who": [sender, receiver]} if result == SUCCESS else {}
+            self.call(peer, name, key, result, **told)
+
+    def synchronize(self, peer, revision, digest="s", held=False, received=0):
+        self.call(peer, "synchronize", lineage="x", revision=revision, digest=digest, held=held, rx=received)
+
+    def check(self, **options):
+        return list(history.check(self.histories.values(), **options))
+
+
+class Sound(unittest.TestCase):
+    def sound(self, world, **options):
+        self.assertEqual(world.check(**options), [])
+
+    def test_what_ordinary_runs_show(self):
+        world = World()
+        for peer in ALL:
+            world.call(peer, "connect", result=CONNECT)
+            world.call(peer, "connect", joined=peer)
+            world.synchronize(peer, 1)
+        world.reduce("1")
+        world.reduce("2", results={peer: LOST for peer in ALL})
+        world.transfer("3", "a", "b")
+        world.transfer("4", "b", "c", LOST, LOST)
+        world.reduce("5", ("a", "b"))  # without one that is gone
+        world.synchronize("a", 2, held=True)
+        world.synchronize("b", 2, held=True)
+        self.sound(world)
+
+    def test_calls_that_were_cut_short_tell_nothing(self):
+        world = World()
+        world.reduce("1", results={"c": None})
+        world.transfer("2", "a", "b", None)
+        world.transfer("3", "a", "b", SUCCESS, None)
+        world.reduce("4", ("a", "b"))
+        self.sound(world)
+
+    def test_failures_of_a_peer_that_is_removed(self):
+        world = World()
+        world.reduce("1", results={"c": LOST})
+        world.transfer("2", "a", "c", SUCCESS, LOST)
+        world.reduce("3", ("a", "b"))
+        self.sound(world)
+
+    def test_two_runs_with_the_same_operation(self):
+        world = World()
+        world.reduce("1", ("a", "b"))
+        world.reduce("1", ("c", "d"))
+        self.sound(world)
+
+    def test_results_where_something_is_scarce(self):
+        world = World()
+        world.reduce("1", results={peer: history.INTERNAL for peer in ALL})
+        self.sound(world, scarce=True)
+
+    def test_contents_under_two_masters(self):
+        world = World()
+        world.synchronize("a", 1, "s")
+        world.synchronize("b", 1, "t")
+        self.sound(world, rivals=True)
+
+
+class Broken(unittest.TestCase):
+    def found(self, world, *words, **options):
+        violations = world.check(**options)
+        self.assertTrue(violations, "no violation")
+        for violation in violations:
+            self.assertTrue(violation.startswith(words), violation)
+
+    def test_wrong_element(self):
+        world = World()
+        world.reduce("1", results={"a": None})
+        world.call("d", "all-reduce", "2", digest="d", who=["d"], wrong="element 1")
+        self.found(world, "wrong: element 1")
+
+    def test_changed_input_of_a_failure(self):
+        world = World()
+        world.call("a", "all-reduce", "1", LOST, wrong="byte 1 of the input has changed")
+        self.found(world, "wrong: byte 1")
+
+    def test_unexplained_results(self):
+        for name, result in (("all-reduce", history.INTERNAL), ("all-reduce", CONNECT), ("update", history.OPTIMIZE),
+                             ("synchronize", 3), ("connect", history.OPTIMIZE)):  # fmt: skip
+            world = World()
+            world.call("a", name, "1" if name == "all-reduce" else "", result)
+            self.found(world, "result: ")
+        self.found(world, "result: ", scarce=True)
+
+    def test_participants_twice(self):
+        world = World()
+        world.reduce("1", who=("a", "b"), results={"b": None})
+        world.call("c", "all-reduce", "1", digest="d", who=["c", "c"])
+        self.found(world, "participants: not distinct", "agreement: other participants")
+        self.assertTrue(any("not distinct" in violation for violation in world.check()))
+
+    def test_no_participants(self):
+        world = World()
+        world.call("a", "all-reduce", "1", digest="d", who=[])
+        self.found(world, "participants: not distinct", "participants: without the peer")
+
+    def test_participants_without_the_peer(self):
+        world = World()
+        world.reduce("1", ("a", "b"), results={"a": None})
+        world.call("c", "all-reduce", "1", digest="d", who=["a", "b"])
+        self.found(world, "participants: without the peer itself")
+
+    def test_participant_that_has_not_called(self):
+        world = World()
+        world.call("c", "all-reduce", "2", digest="d", who=["a", "c"])
+        self.found(world, "participants: a has not called it")
+
+    def test_participant_that_calls_after_the_end(self):
+        world = World()
+        world.call("a", "barrier", "1", at=(10, 20), digest="0", who=["a", "b"])
+        world.call("b", "barrier", "1", at=(30, 40), digest="0", who=["a", "b"])
+        self.found(world, "participants: b has not called it")
+
+    def test_other_bits(self):
+        world = World()
+        for peer, digest in (("a", "d"), ("b", "e")):
+            world.call(peer, "all-reduce", "1", at=(10, 20), digest=digest, who=["a", "b"])
+        self.found(world, "agreement: other bits")
+
+    def test_other_participants(self):
+        world = World()
+        for peer, who in (("a", ["a", "b", "c"]), ("b", ["a", "b"]), ("c", ["a", "b", "c"])):
+            world.call(peer, "all-reduce", "1", at=(10, 20), digest="d", who=who)
+        self.found(world, "agreement: other participants")
+
+    def test_failure_beside_a_success(self):
+        for result in (LOST, ABORTED):
+            world = World()
+            world.reduce("1", results={"c": result})
+            world.reduce("2")
+            self.found(world, "agreement: a failure beside a success")
+
+    def test_member_that_is_left_out(self):
+        world = World()
+        for peer in ("a", "b"):
+            world.call(peer, "all-reduce", "1", at=(10, 20), digest="d", who=["a", "b"])
+        world.call("c", "all-reduce", "1", LOST, at=(10, 20))
+        world.reduce("2")
+        self.found(world, "left out")
+
+    def test_send_without_a_receive(self):
+        for sent, received in ((SUCCESS, LOST), (LOST, SUCCESS)):
+            world = World()
+            world.transfer("1", "a", "b", sent, received)
+            world.reduce("2")
+            self.found(world, "send: only one")
+
+    def test_send_that_no_peer_receives(self):
+        world = World()
+        world.call("a", "send", "1", digest="0", who=["a", "b"])
+        self.found(world, "send: b has not called recv")
+
+    def test_receive_from_no_sender(self):
+        world = World()
+        world.call("b", "recv", "1", digest="0", who=["a", "b"])
+        self.found(world, "send: a has not called send")
+
+    def test_send_that_arrives_twice(self):
+        world = World()
+        world.transfer("1", "a", "b")
+        world.call("b", "recv", "1", digest="0", who=["a", "b"])
+        self.found(world, "send: twice")
+
+    def test_ends_of_a_send_exchanged(self):
+        world = World()
+        world.call("a", "send", "1", digest="0", who=["b", "a"])
+        self.found(world, "participants: ")
+
+    def test_two_contents_of_a_revision(self):
+        world = World()
+        world.synchronize("a", 1, "s")
+        world.synchronize("b", 1, "t")
+        self.found(world, "state: two contents")
+
+    def test_revision_that_does_not_grow(self):
+        for revision in (1, 2):
+            world = World()
+            world.synchronize("a", 2)
+            world.synchronize("a", revision)
+            self.found(world, "state: the revision does not grow")
+
+    def test_common_state_that_is_replaced(self):
+        world = World()
+        world.synchronize("a", 1)
+        world.synchronize("a", 2, held=True, received=8)
+        self.found(world, "state: it was given another one")
+
+    def test_operation_made_twice(self):
+        world = World()
+        for _ in range(2):
+            world.call("a", "barrier", "1", digest="0", who=["a"])
+        self.found(world, "twice", "agreement: other participants")
+
+
+if __name__ == "__main__":
+    unittest.main()
