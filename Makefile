@@ -75,9 +75,9 @@ demo: ## install what is missing, build; four processes train a small transforme
 kill: build ## kill real processes in bulk reductions at random moments: N=kills (SEED=n)
 	@scripts/kill $(BUILD) $(N) $(if $(filter command,$(firstword $(origin SEED))),$(SEED))
 
-chaos: build ## faults of all kinds at random against real processes, and a checker of all that they saw: MINUTES=n (SEED=n); root
-	@$(PYTHON) -B tests/chaos/chaos.py --build $(BUILD) --minutes $(MINUTES) \
-		$(if $(filter command,$(firstword $(origin SEED))),--seed $(SEED))
+chaos: build ## faults of all kinds at random against real processes, and a checker of all that they saw: MINUTES=n (SEED=n), or bugs that it must find: PLANTS=1; root
+	@$(PYTHON) -B tests/chaos/$(if $(PLANTS),planted.py --build $(BUILD),chaos.py --build $(BUILD) --minutes $(MINUTES) \
+		$(if $(filter command,$(firstword $(origin SEED))),--seed $(SEED)))
 
 sim: build ## one seed of the simulator with its trace: SEED=n
 	@$(BUILD)/tests/sim/sim --seed $(SEED) --trace

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Plants known bugs in the library, one after another; chaos must find each.
+
+    planted.py [--build FOLDER] [--only NAME] [--clean]
+
+Only the files with the bug are compiled again, and the library and the master are linked with them. Each bug gets
+episodes of chaos until one has a violation of a kind that fits the bug.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+
+import chaos
+
+sys.path.insert(0, str(chaos.HERE.parent / "sim"))
+import audit  # noqa: E402 pylint: disable=wrong-import-position
+
+# kinds: of violations, one of which must be found
+Bug = collections.namedtuple("Bug", "name why kinds edits")
+
+LIMIT_S = 180  # of running, for each bug
+EPISODE_S = 30
+HANG_S = 45  # instead of the limits of chaos, which has longer episodes
+
+BUGS = [
+    Bug("fold_leaves_out_an_element",
+        "one rank of a ring does not add its own last element of a block",
+        ["wrong"],
+        [
+            ("src/collective/fold.c",
+             "pccl_contribution_of(transfer, plan, own, count, room), count); if (away)",
+             "pccl_contribution_of(transfer, plan, own, count, room), "
+             "plan->seat.rank == 1 && count > 4 ? count - 1 : count); if (away)"),
+        ]),
+    Bug("failure_is_a_success_where_all_is_there",
+        "a peer whose own part is complete takes an abort for a commit",
+        ["agreement", "left out"],
+        [
+            ("src/peer/operations.c",
+             "bool commit = outcome->class == PCCL_CLASS_NONE; pccl_peer_confirm(",
+             "bool commit = outcome->class == PCCL_CLASS_NONE || (op->complete && !op->tiny); pccl_peer_confirm("),
+            ("src/peer/operations.c",
+             "if (commit) { op->world = outcome->world;",
+             "if (commit) { if (outcome->world != 0) op->world = outcome->world;"),
+            ("src/peer/operations.c",
+             "decide(p, op, (enum pccl_class)outcome->class, reason); } /* Returns true if operations can",
+             "decide(p, op, commit ? PCCL_CLASS_NONE : (enum pccl_class)outcome->class, reason); } "
+             "/* Returns true if operations can"),
+        ]),
+    Bug("wake_up_is_lost",
+        "one of 150 waiting threads does not learn that its call has ended",
+        ["hang", "liveness"],
+        [
+            ("src/drive/comm_wait.c",
+             "if (!waiter || waiter->fired) return; waiter->fired = true;",
+             "static unsigned signals; if (!waiter || waiter->fired || ++signals % 150 == 0) return; "
+             "waiter->fired = true;"),
+        ]),
+    Bug("member_list_is_off_by_one",
+        "the list of participants begins with the second one",
+        ["participants", "wrong", "agreement"],
+        [
+            ("src/drive/comm_op.c",
+             "pccl_id_write(&operation->members[i], info->participants[i].digits",
+             "pccl_id_write(&operation->members[(i + 1) % operation->member_count], info->participants[i].digits"),
+        ]),
+    Bug("input_of_an_aborted_attempt_is_not_restored",
+        "an operation in place that failed leaves sums in the buffer, and the next attempt adds them again",
+        ["wrong"],
+        [
+            ("src/collective/transfer.c",
+             "if (transfer->sections == NULL) pccl_backup_restore(&transfer->backup, &transfer->plan);",
+             "if (transfer->sections == NULL) return;"),
+        ]),
+    Bug("list_takes_a_failed_attempt",
+        "a list does not repeat an entry that failed, and hands out what its first attempt left",
+        ["wrong", "participants", "agreement", "left out"],
+        [
+            ("src/api/list.c",
+             "if (status == PCCL_OK) { take_success(list, entry, &info);",
+             "if (status == PCCL_OK || status == PCCL_PEER_LOST) { take_success(list, entry, &info);"),
+        ]),
+]
+
+
+def commands_of(build, target):
+    done = subprocess.run(["ninja", "-C", str(build), "-t", "commands", target], text=True, capture_output=True,
+                          check=True)  # fmt: skip
+    return done.stdout.splitlines()
+
+
+def compile_again(build, folder, source, text):
+    """{object of the build: object with the bug}"""
+    changed = folder / source
+    changed.parent.mkdir(parents=True, exist_ok=True)
+    changed.write_text(text)
+    objects = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        if entry["file"] != str(audit.ROOT / source):
+            continue
+        words = shlex.split(entry["command"])
+        at = words.index("-o") + 1
+        own = folder / words[at].replace("/", "_")
+        objects[words[at]] = str(own)
+        words[at] = str(own)
+        words = [str(changed) if word == entry["file"] else word for word in words]
+        subprocess.run(words + ["-w", "-Wno-error"], cwd=entry["directory"], check=True)
+    return objects
+
+
+def link(build, command, objects, output, more=()):
+    words = [word for word in shlex.split(command) if word not in (":", "&&")]
+    words = [objects.get(word, word) for word in words]
+    words[words.index("-o") + 1] = str(output)
+    at = words.index(str(output)) + 1
+    subprocess.run(words[:at] + list(more) + words[at:], cwd=build, check=True)
+
+
+def plant(build, folder, bug):
+    """A folder with the programs of chaos, with this bug."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    objects = {}
+    for source, text in audit.planted(audit.ROOT, bug).items():
+        objects.update(compile_again(build, folder, source, text))
+    programs = chaos.find_programs(build)
+    for command in commands_of(build, "tests/chaos/chaos_peer"):
+        if " -shared " in command:
+            link(build, command, objects, folder / "libpccl.so.1")
+    for command in commands_of(build, "tools/pccl-master"):
+        if " -o tools/pccl-master " in command:
+            link(build, command, objects, folder / "pccl-master", objects.values())
+    programs["master"] = str(folder / "pccl-master")
+    return programs
+
+
+def hunt(folder, programs, kinds, limit_s):
+    """(the first violation of one of these kinds, or None; episodes; seconds)"""
+    dice, start, episodes = random.Random(1), time.monotonic(), 0
+    while time.monotonic() < start + limit_s:
+        episodes += 1
+        where = folder / str(episodes)
+        episode = chaos.Episode(dice.randrange(1 << 31), EPISODE_S, 6, where, programs)
+        episode.play()
+        found = [violation for violation in episode.violations if violation.startswith(tuple(kinds))]
+        if found:
+            return found[0], episodes, time.monotonic() - start
+        shutil.rmtree(where)
+    return None, episodes, time.monotonic() - start
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=audit.ROOT / "build" / "default")
+    parser.add_argument("--only", action="append", metavar="NAME", help="plant only this bug (may be given again)")
+    parser.add_argument("--clean", action="store_true", help="first the same without a bug, which must find nothing")
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        print("skipped: network namespaces need root")
+        sys.exit(chaos.SKIPPED)
+    chaos.CALL_LIMIT_S = chaos.QUIET_LIMIT_S = HANG_S
+    build, out = options.build.resolve(), options.build.resolve().parent / "chaos_planted"
+    good = True
+    if options.clean:
+        found, episodes, seconds = hunt(out / "clean", chaos.find_programs(build), [""], LIMIT_S)
+        good = found is None
+        result = "ok" if good else "FAILED"
+        print(f"{result:6} nothing planted: {episodes} episodes, {seconds:.0f} s: {found}", flush=True)
+    for bug in BUGS:
+        if options.only and bug.name not in options.only:
+            continue
+        programs = plant(build, out / bug.name, bug)
+        os.environ["LD_LIBRARY_PATH"] = str(out / bug.name)
+        found, episodes, seconds = hunt(out / bug.name, programs, bug.kinds, LIMIT_S)
+        good = good and found is not None
+        words = (found or f"NOT found in {episodes} episodes")[:300]
+        print(f"{'ok' if found else 'FAILED':6} {bug.name:44} {seconds:4.0f} s  {words}", flush=True)
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
