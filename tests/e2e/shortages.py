@@ -113,10 +113,32 @@ class ScarceMemory:
     def over(self):
         hits = self.hits()
         self._limit(None)
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            if self.version == 1:
+                self._wake()
             self._write("cgroup.procs", self.process.pid, self.home)
         self._remove(self.group)
         return f"{self.process.name} gets memory again: it reached the limit {hits} times"
+
+    def _wake(self):
+        """Wakes the threads that wait for memory. The kernel does so when the limit is raised, and misses a
+        thread that is just about to wait. So this stops the process: then each thread waits, or is past that."""
+        stopped = "T" in self._threads()
+        os.kill(self.process.pid, signal.SIGSTOP)
+        harness.poll(lambda: self._threads() <= {"T", "waits", "Z", "X"}, f"{self.process.name} to stop")
+        self._write("memory.oom_control", 0)
+        if not stopped:
+            os.kill(self.process.pid, signal.SIGCONT)
+
+    def _threads(self):
+        """What its threads do: letters as in /proc/<pid>/stat, or "waits" for memory."""
+        found = set()
+        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+            with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # the thread has ended
+                waits = (task / "wchan").read_text(encoding="ascii") == "mem_cgroup_oom_synchronize"
+                state = (task / "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0]
+                found.add("waits" if waits else state)
+        return found
 
     @staticmethod
     def _remove(group):
