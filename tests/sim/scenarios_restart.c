@@ -167,6 +167,23 @@ void scenario_noted_run(struct sim *sim)
     run_admits(sim, 3, n);
 }
 
+/* A member comes when another run has been founded at its master: it is out of its own, like one that was removed. */
+void scenario_another_run(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    sim_master_crash(sim, true);
+    control_all(sim, 3, false);
+    sim_master_start(sim);
+    struct sim_peer *n = scenario_join(sim, 5, 0);
+    WAIT(sim, 8000, pccl_peer_is_connected(n->machine));
+    scenario_run_ms(sim, sim->plan.master.recover_ms + 100);
+    scenario_update(sim, p[0]);
+    control_all(sim, 1, true);
+    WAIT(sim, 4000, scenario_is_over(p[0], PCCL_CALL_UPDATE));
+    MUST(sim, strstr(pccl_peer_last_reason(p[0]->machine)->bytes, "another run") != NULL);
+    MUST(sim, p[0]->app.call_status[PCCL_CALL_UPDATE] == PCCL_EXPELLED);
+}
+
 /* A newcomer of another group, whom no member prepares for: the master's probe reaches it after a lost connection. */
 void scenario_noted_run_probe(struct sim *sim)
 {
