@@ -1,18 +1,16 @@
-"""Scarce resources: descriptors, memory, disk, time, buffers. The group survives, with the right results.
+"""Scarce resources: descriptors, disk, time, buffers. The group survives, with the right results.
 """
 
 import socket
-import sys
 
 import harness
 import ports
 from harness import INTERNAL, INVALID_USAGE, MASTER_FAILED, OPTIMIZE_FAILED, SUCCESS
 from harness import check, equal, say, wait_ms
-from loops import BULK, all_right, in_both_sizes, more_steps, start_loop, start_loops
+from loops import all_right, in_both_sizes, more_steps, start_loop, start_loops
 from phases import PATIENT, SILENCE_MS, STRICT, wait_at_rest
-from namespaces import SKIPPED
 from proxy import Proxy
-from shortages import NoMoreDescriptors, ScarceMemory, Unavailable, descriptors
+from shortages import NoMoreDescriptors, descriptors
 
 
 def told(newcomer):
@@ -179,26 +177,6 @@ def test_no_descriptors_for_a_newcomer(run):
     peer.do("destroy", rc=None)
     peer.create(run.address)
     peer.do("connect", rc=SUCCESS)
-
-
-def test_memory_of_a_peer(run):
-    """A member gets less memory than its next buffers need: a thread of it stands at a page fault. When
-    there is memory again, all go on with right results. No member was silent for too long, so none is
-    removed."""
-    run.start_master(**PATIENT)
-    peers = run.join(3)
-    try:
-        scarce = ScarceMemory(peers[2], 512)
-    except Unavailable as reason:
-        say(f"skipped: {reason}")
-        sys.exit(SKIPPED)
-    say(scarce.did)
-    loops = [start_loop(peer, bit, count=BULK) for bit, peer in enumerate(peers)]
-    harness.poll(lambda: scarce.hits() > 0, "the limit to be reached")
-    say(scarce.over())
-    harness.wait_until(lambda: all(loop.steps for loop in loops), "the first steps")
-    more_steps(loops, 20, world=3)
-    all_right(loops)
 
 
 @in_both_sizes
