@@ -81,14 +81,6 @@ BUGS = [
              "if (transfer->sections == NULL) pccl_backup_restore(&transfer->backup, &transfer->plan);",
              "if (transfer->sections == NULL) return;"),
         ]),
-    Bug("list_takes_a_failed_attempt",
-        "a list does not repeat an entry that failed, and hands out what its first attempt left",
-        ["wrong", "participants", "agreement", "left out"],
-        [
-            ("src/api/list.c",
-             "if (status == PCCL_OK) { take_success(list, entry, &info);",
-             "if (status == PCCL_OK || status == PCCL_PEER_LOST) { take_success(list, entry, &info);"),
-        ]),
 ]
 
 
