@@ -112,7 +112,7 @@ PLANTS = [
         [
             ("src/master/held_aborts.c",
              "if (m->now_us >= op->held_until_us && !is_mended(m, op))",
-             "if (false ||"),
+             "if (false)"),
         ]),
     Bug("announcement_is_dropped",
         "the same operation as a tiny one here and as a bulk one there waits for ever",
