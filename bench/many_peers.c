@@ -1,7 +1,7 @@
 /*
- * Real peers, many in a process, each with a communicator and a thread of its own over the public
- * interface; the driver is many_peers.py. They join, and when all are there they reduce a few bytes
- * again and again, and then BULK bytes TIMES times.
+ * Runs many real peers in a process, each with a communicator and a thread, over the public
+ * interface; many_peers.py starts the processes. After all peers have joined they reduce a few bytes
+ * repeatedly, and then BULK bytes TIMES times.
  *
  *   many_peers MASTER COUNT TOTAL OPERATIONS BYTES BULK TIMES
  *
@@ -78,8 +78,7 @@ static void reduce(pcclComm_t *comm, int64_t *values, size_t bytes, uint64_t tag
     }
 }
 
-/* Reports what the first operation took, for which links are used for the first time, and the shortest of the others.
- */
+/* Reports the duration of the first operation, which is the first to use the links, and of the shortest later one. */
 static void reduce_bulk(pcclComm_t *comm)
 {
     int64_t *values = malloc(job.bulk);

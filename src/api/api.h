@@ -1,6 +1,6 @@
 /*
- * What the public functions share. The files of api call each other downwards only, from the bottom to the top: call,
- * arguments, codec, coalesced, request, list, group, reduce, and the public functions of everything else.
+ * Helpers of the public functions. A file of api calls only files below it; from the bottom to the top: call,
+ * arguments, codec, coalesced, request, list, group, reduce, and the files with all other public functions.
  */
 #ifndef PCCL_API_API_H
 #define PCCL_API_API_H
@@ -11,7 +11,7 @@
 
 /* ---- call.c ---- */
 
-/* What pcclInit does, once. */
+/* Initializes the process at the first call; later calls return at once. For pcclInit. */
 void pccl_api_initialize(void);
 bool pccl_api_initialized(void);
 /*

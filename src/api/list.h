@@ -73,8 +73,8 @@ void pccl_api_list_fini(struct pccl_api_list *list);
 /* It is neither finished nor in flight, and can be carried out by certain members only. */
 bool pccl_api_list_is_to_rebuild(const struct pccl_api_entry *entry);
 /*
- * Refuses what is wrong before anything is launched. `why`, which was zeroed, is filled in on failure. OK: the caller
- * has the lock, and calls pccl_api_list_go_on until it returns false, then pccl_api_list_end.
+ * Checks the list before any operation is launched. On failure fills in `why`, which the caller has zeroed. On success
+ * the caller holds the lock, and calls pccl_api_list_go_on until it returns false, then pccl_api_list_end.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_list_begin(struct pccl_api_list *list, struct pccl_why *why);
 /*
@@ -86,8 +86,8 @@ PCCL_MUST_CHECK bool pccl_api_list_go_on(struct pccl_api_list *list);
 /* Takes the lock. status: other than OK if the caller failed, with the reason; the list ends then. */
 void pccl_api_list_rebuilt(struct pccl_api_list *list, enum pccl_status status, struct pccl_why *why);
 /*
- * Releases the lock and returns what has become of the list; `why` is filled in on failure. list->sum is right on
- * success and TOO_FEW_PEERS.
+ * Releases the lock and returns the result of the list. On failure fills in `why`. list->sum is valid on success and
+ * on TOO_FEW_PEERS.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_list_end(struct pccl_api_list *list, struct pccl_why *why);
 /*

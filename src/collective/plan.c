@@ -279,10 +279,9 @@ static bool may_go_on(const struct pccl_plan *plan)
 }
 
 /*
- * Returns how many bytes a segment of a small tensor should have along the ring of a large group, where one in each
- * piece would be mostly messages: as many as pass a link within 50 us, and within an eighth of its round trip, so that
- * no step takes more than a quarter longer. Links without a round trip are within a host: any segment passes them
- * soon, and the rate that they show is that of a busy processor. 0: no limit.
+ * Returns the minimum bytes of a segment on the ring of a large group, where messages dominate the cost of a small
+ * tensor; 0: no minimum. A link passes them in 50 us and in an eighth of its round trip, so no step takes more than a
+ * quarter longer. Links within a host have no round trip and pass them soon; their rate depends on the host's load.
  */
 static uint64_t least_bytes(const struct pccl_plan *plan, const struct pccl_cost *cost)
 {

@@ -179,7 +179,7 @@ bool pccl_params_is_secret(enum pccl_param param); /* its value is shown nowhere
 PCCL_MUST_CHECK enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info);
 /* Would the text be accepted? ARGUMENT with a reason that names parameter, value and range. */
 PCCL_MUST_CHECK enum pccl_status pccl_params_check(enum pccl_param param, const char *value, struct pccl_text *reason);
-/* Returns what was set, or NULL. Borrowed until the option is set again. options may be NULL. */
+/* Returns the value that was set, or NULL. Borrowed until the option is set again. `options` may be NULL. */
 const char *pccl_params_option(const pcclOptions_t *options, enum pccl_param param);
 /* The text that counts: option, environment (empty counts as unset) or default. Borrowed. options may be NULL. */
 const char *pccl_params_text(const pcclOptions_t *options, enum pccl_param param);

@@ -167,7 +167,7 @@ static void release(struct pccl_comm_op *operation)
     pccl_release(pccl_heap(), operation, sizeof *operation);
 }
 
-/* Turns the list of those who could take part in a send into that of the two who do. */
+/* Replaces the list of possible participants of a send by its sender and receiver. On failure *list is NULL. */
 static enum pccl_status choose_pair(const struct pcclComm_t *handle, const struct pccl_request *request,
                                     struct pccl_comm_members **list, struct pccl_text *reason)
 {

@@ -58,7 +58,7 @@ struct pccl_comm_op {
     struct pccl_traffic traffic;
     struct pccl_waiter *waiter;
     struct pccl_comm_op *next_over;
-    /* Whom the caller counts on, or else who takes part, by rank; NULL: it founds a group. */
+    /* Members that the caller names, or else all participants, by rank; NULL: the operation founds a group. */
     struct pccl_comm_members *list; /* referred to */
     const struct pccl_id *members;  /* its ids */
     uint32_t member_count;

@@ -1,8 +1,8 @@
 /*
- * What the master is told about a communicator's operations about once a second while there are any, so that it can say
- * who or what is slow or stands still (PROTOCOL 9.8): how long they took, what the connections carried, whom they wait
- * for. Also whether this process runs when it wants to: while data moves, the control thread asks to be woken every
- * few milliseconds, less often in a large run, and sees how late it is. Under the lock.
+ * Reports on a communicator's operations to the master about once a second while there are any, so that the master can
+ * name slow or stuck peers and links (PROTOCOL 9.8): durations, bytes of each connection, peers that delay operations.
+ * The report also shows whether this process gets processor time: while data moves, the control thread asks to be woken
+ * every few milliseconds, less often in a large run, and measures the delay. Caller holds the lock.
  */
 #ifndef PCCL_DRIVE_COMM_WATCH_H
 #define PCCL_DRIVE_COMM_WATCH_H
@@ -33,8 +33,8 @@ void pccl_comm_watch_ended(struct pccl_communicator *comm, const struct pccl_pee
 /* On the loop, whenever it has waited, which ended at heard_us: reports if it is time to. */
 void pccl_comm_watch_polled(struct pccl_communicator *comm, uint64_t heard_us);
 /*
- * Returns the time between two pulses in a run of so many members. The pulses of all of them together are limited,
- * because they may share one host.
+ * Returns the time between two pulses in a run of this size. The rate of all members' pulses together is limited,
+ * because all members may share one host.
  */
 uint64_t pccl_comm_pulse_us(uint32_t members);
 /* When the loop is to wake for this; UINT64_MAX: no matter. */

@@ -213,25 +213,25 @@ static void tick(struct pccl_master *m, bool stood_still)
 /* ---- decisions ---- */
 
 /*
- * All decisions that concern more than the sender of a message are made here, except those on
- * operations, which the last message about one decides (operation_messages.c). The order has reasons:
+ * Makes all decisions that concern more peers than the sender of a message, except on operations:
+ * the last message about an operation decides it (operation_messages.c). Reasons for the order:
  *
- * - Ended eras come first: no other stage sees an operation whose outcome no member needs.
- * - Silence comes before departures: all peers that are found silent at one moment go in one view,
- *   so that operations fail once.
- * - Departures come before everything that is decided for members, so that no round,
- *   synchronization or recovery counts a peer that is about to go. They wait until all input that
- *   came with their cause has been read: then what the others have finished is committed before the
- *   view, and all who have gone are known.
- * - Recovery and the founding of a run come before what members of a run do.
- * - Links come before operations: the view without a failed link replaces the abort that is held
- *   for that link.
- * - Warm-up comes before rounds: a newcomer that took too long is refused, not admitted.
- * - Rounds come before synchronizations, because the end of a round changes the era.
- * - Searches in the background and verdicts come last, because they are about what all others leave.
+ * - Ended eras are first: no other stage sees an operation whose outcome no member needs.
+ * - Silence precedes departures: all peers found silent at one moment leave in one view, so that
+ *   operations fail once.
+ * - Departures precede all decisions for members, so that no round, synchronization or recovery
+ *   counts a peer that is about to leave. They wait until all input that arrived with their cause
+ *   has been read: then operations that the other peers have finished are committed before the
+ *   view, and all departures are known.
+ * - Recovery and the founding of a run precede all stages for members of a run.
+ * - Links precede operations: the view without a failed link replaces the abort that is held for
+ *   that link.
+ * - Warm-up precedes rounds: a newcomer that took too long is refused, not admitted.
+ * - Rounds precede synchronizations, because the end of a round changes the era.
+ * - Searches in the background and verdicts are last: they depend on the results of all others.
  *
- * A stage may make earlier ones due, for example when sending finds a full queue, so it starts
- * again from the top until nothing is due.
+ * A stage may make earlier ones due, for example when sending finds a full queue, so the loop
+ * starts again from the top until no stage is due.
  */
 static void (*const stages[PCCL_STAGES])(struct pccl_master *m) = {
     [PCCL_STAGE_ERAS] = pccl_master_forget_ended_eras,

@@ -1,6 +1,6 @@
 /*
- * State of the master. Only src/master and the checkers of the simulator read it. What may be done to it, and when, is
- * in the headers of the files, whose order is in tests/tidy/layers.txt.
+ * State of the master. Only src/master and the checkers of the simulator read it. The headers of the other files say
+ * which changes are legal, and when; tests/tidy/layers.txt has the order of these files.
  */
 #ifndef PCCL_MASTER_STATE_H
 #define PCCL_MASTER_STATE_H

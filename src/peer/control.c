@@ -258,7 +258,7 @@ static void refused(struct pccl_peer *p, const struct pccl_msg_refused *refused)
         refused_for_version(p, refused, &reason);
     } else if (refused->code == PCCL_REFUSAL_GONE) {
         pccl_peer_give_up(p, PCCL_EXPELLED, "%s", reason.bytes);
-    } else { /* a member is out of its run, whatever the reason: its program joins anew */
+    } else { /* for any reason: a member is no longer in its run, and its program joins again */
         pccl_peer_give_up(p, p->state == PCCL_PEER_MEMBER ? PCCL_EXPELLED : PCCL_REFUSED,
                           "the master refused this peer: %s", reason.bytes);
     }

@@ -1,6 +1,6 @@
-"""Takes descriptors or memory from a running process, and gives them back. A shortage begins when its
-object is made and ends with over(); `did` and the result of over() are words for a log. `process` has a
-pid and a name; it may end during the shortage."""
+"""Limits the descriptors or the memory of a running process for a time. A shortage begins when its object
+is made and ends with over(); `did` and the result of over() are texts for a log. `process` has a pid and
+a name; it may end during the shortage."""
 
 import contextlib
 import os
@@ -22,9 +22,9 @@ def descriptors(process):
 
 
 class NoMoreDescriptors:
-    """The process keeps its descriptors and gets no other. It can use the numbers that it closes: so
-    what is open for a moment only, like the attempts of the master to reach a newcomer's port, has
-    to be over. at_rest: how many there are then."""
+    """The process keeps its descriptors and gets no other. It can reuse the numbers that it closes, so a
+    descriptor that is open briefly, as when the master tries a newcomer's port, must be closed before.
+    at_rest: number of descriptors to wait for."""
 
     def __init__(self, process, at_rest=None):
         self.process = process
@@ -74,9 +74,9 @@ def _parent_for_limits(pid):
 
 
 class ScarceMemory:
-    """The process gets `more_kib` of new memory; memory that it has had is not counted. Beyond that its
-    threads stand in the kernel (version 1) or crawl (version 2) at page faults, and system calls may fail
-    for want of memory. It is not killed."""
+    """The process gets `more_kib` of new memory; memory that it already has does not count. Beyond that its
+    threads block in the kernel (version 1) or slow down (version 2) at page faults, and system calls may
+    fail for lack of memory. The kernel does not kill the process."""
 
     def __init__(self, process, more_kib):
         self.process = process
@@ -104,7 +104,7 @@ class ScarceMemory:
         self._write({1: "memory.limit_in_bytes", 2: "memory.high"}[self.version], none if size is None else size)
 
     def hits(self):
-        """How often the limit has been reached."""
+        """Returns the number of times that the process has reached the limit."""
         if self.version == 1:
             return int((self.group / "memory.failcnt").read_text(encoding="ascii"))
         events = (self.group / "memory.events").read_text(encoding="ascii").split()
@@ -121,8 +121,8 @@ class ScarceMemory:
         return f"{self.process.name} gets memory again: it reached the limit {hits} times"
 
     def _wake(self):
-        """Wakes the threads that wait for memory. The kernel does so when the limit is raised, and misses a
-        thread that is just about to wait. So this stops the process: then each thread waits, or is past that."""
+        """Wakes the threads that wait for memory. The kernel does so when the limit is raised, but misses a
+        thread that is about to wait. This stops the process first: then each thread waits already, or will not."""
         stopped = "T" in self._threads()
         os.kill(self.process.pid, signal.SIGSTOP)
         harness.poll(lambda: self._threads() <= {"T", "waits", "Z", "X"}, f"{self.process.name} to stop")
@@ -131,7 +131,7 @@ class ScarceMemory:
             os.kill(self.process.pid, signal.SIGCONT)
 
     def _threads(self):
-        """What its threads do: letters as in /proc/<pid>/stat, or "waits" for memory."""
+        """Returns the states of its threads: letters as in /proc/<pid>/stat, or "waits" if one waits for memory."""
         found = set()
         for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
             with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # the thread has ended
@@ -142,12 +142,12 @@ class ScarceMemory:
 
     @staticmethod
     def _remove(group):
-        """A process that ends is in it for a moment: then the next test removes it."""
+        """Removes a control group. It fails while a process in it ends; then the next test removes the group."""
         with contextlib.suppress(OSError):
             group.rmdir()
 
     def _remove_leftovers(self, parent):
-        """Of tests that were killed."""
+        """Kills the processes of tests that were killed, and removes their control groups."""
         for group in parent.glob(f"{PREFIX}*-*"):
             if os.path.exists(f"/proc/{group.name.split('-')[1]}"):
                 continue

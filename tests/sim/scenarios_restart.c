@@ -167,7 +167,7 @@ void scenario_noted_run(struct sim *sim)
     run_admits(sim, 3, n);
 }
 
-/* A member comes when another run has been founded at its master: it is out of its own, like one that was removed. */
+/* A member returns after another run was founded at its master: its calls end as after a removal from its run. */
 void scenario_another_run(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);

@@ -1,7 +1,6 @@
 /*
- * The rules about the exchange's state that its functions rely on. They hold between two calls,
- * whatever has come in and whether or not memory was short. This file must not know how a state
- * came about.
+ * Rules about the exchange's state that its functions rely on. They hold between two calls, for any
+ * input, and also if memory was short. This file must not know which events led to a state.
  */
 #include "support/exchange_check.h"
 

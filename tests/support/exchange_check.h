@@ -4,7 +4,7 @@
 
 #include "collective/exchange.h"
 
-/* Between two calls: NULL, or the rule that does not hold, as a sentence. */
+/* Returns the rule that does not hold, as text, or NULL. Legal between two calls of the exchange. */
 const char *pccl_exchange_check(const struct pccl_exchange *exchange);
 
 #endif

@@ -5,8 +5,8 @@
 #include "peer/peer.h"
 
 /*
- * To be called between two steps or calls. Returns the rule that does not hold, as text, or NULL.
- * It walks the whole state, so tests call it only now and then.
+ * Returns the rule that does not hold, as text, or NULL. Legal between two steps or calls. It walks
+ * the whole state, so tests call it only now and then.
  */
 const char *pccl_peer_check(const struct pccl_peer *peer);
 

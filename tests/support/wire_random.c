@@ -150,7 +150,7 @@ static uint32_t mend_choice(struct maker *m, const struct pccl_choice **choice, 
     return 1;
 }
 
-/* A descriptor of random fields would rarely be valid: what does not belong to its collective goes. */
+/* Clears fields that the collective does not use. A descriptor with random fields would rarely be valid. */
 static void mend_operation(struct pccl_instance *instance, struct pccl_descriptor *descriptor)
 {
     uint8_t collective = descriptor->collective;

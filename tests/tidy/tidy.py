@@ -2,8 +2,8 @@
 
     tidy.py rules   --root R                                sources and documents
     tidy.py purity  --root R --nm NM --objects FILE         objects of the pure modules; FILE has a path a line
-    tidy.py exports --root R --nm NM --library L            what the shared library exports
-    tidy.py current --root R --file F --command C           F is what C prints
+    tidy.py exports --root R --nm NM --library L            symbols that the shared library exports
+    tidy.py current --root R --file F --command C           F has the output of C
 
 Each finding is one line "path:line: message"; the exit status is 1 if there is any.
 """

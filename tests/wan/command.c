@@ -56,7 +56,7 @@ static bool is_pair(const struct call *call)
     return call->numbers[0] != call->numbers[1] || refuse(call, "a port has no way to itself");
 }
 
-/* Which senders and receivers a command is about: all, or one. Its last numbers are the values. */
+/* Senders and receivers that a command applies to: all, or one of each. `values` has its last numbers. */
 struct range {
     int from[2], to[2]; /* first, end */
     const double *values;

@@ -1,8 +1,8 @@
 /*
- * Ethernet frames as a packet socket with PACKET_VNET_HDR gives them: a virtio header in front says
- * whether the frame stands for many TCP segments (GSO), and whether its checksum is still to be
- * completed. Such a frame is carried whole; it is split, by frame_part, only where a segment of it is
- * lost, copied or late. IPv4 and IPv6.
+ * Ethernet frames as a packet socket with PACKET_VNET_HDR gives them: a virtio header in front tells
+ * whether the frame holds many TCP segments (GSO), and whether its checksum is incomplete. Such a
+ * frame is carried whole; frame_part splits it only if one of its segments is lost, copied or late.
+ * IPv4 and IPv6.
  */
 #ifndef PCCL_TESTS_WAN_FRAME_H
 #define PCCL_TESTS_WAN_FRAME_H

@@ -95,7 +95,7 @@ struct arrival {
     int64_t now_ns;
 };
 
-/* Of one segment, drawn at random. */
+/* Impairments of one segment, drawn at random. */
 struct impairment {
     bool is_lost, is_doubled, is_late;
 };

@@ -7,15 +7,15 @@
  * The ports of a site share its uplink and its downlink; a frame within a site passes neither. Ports
  * are in site 0 at first, whose lines have no limit.
  *
- * Uplinks, pair and downlinks each have a rate and a queue that drops what does not fit. Bits flow
- * through: where a later stage is not slower than an earlier one it adds no time. Loss is drawn for
- * each segment when it enters, so the lost take no time on the uplink. So are duplicates and late
- * segments. A copy begins behind its original at the pair: it takes time there and on the downlinks,
+ * Uplinks, pair and downlinks each have a rate and a queue, which drops packets that do not fit. Bits
+ * flow through: a later stage adds time only if it is slower than an earlier one. Loss, duplicates
+ * and late segments are drawn for each segment when it enters, so lost segments take no time on the
+ * uplink. A copy begins behind its original at the pair: it takes time there and on the downlinks,
  * not on the uplinks. A late segment waits for longer than the delay of the pair, and segments behind
  * it pass it there. Broadcast frames (neighbor discovery) are never lost, copied or late by chance.
- * A cut drops what enters from then on; what is in flight arrives. Everything can be changed while
+ * A cut drops frames that enter after it; frames in flight arrive. Everything can be changed while
  * frames are in flight. Frames of a pair keep their order through all changes, except late segments
- * and their copies. No sockets and no clock in here: the caller tells the time and takes what arrives.
+ * and their copies. Uses no sockets and no clock: the caller passes the time and takes the frames.
  */
 #ifndef PCCL_TESTS_WAN_NETWORK_H
 #define PCCL_TESTS_WAN_NETWORK_H

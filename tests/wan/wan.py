@@ -180,15 +180,15 @@ class Wan(Network):
         self.tell(" ".join(["loss", *map(str, pair), str(percent)]))
 
     def set_duplicates(self, percent, *pair):
-        """So many percent of segments arrive twice."""
+        """Makes `percent` of the segments arrive twice: of all, or from one port to another."""
         self.tell(" ".join(["duplicate", *map(str, pair), str(percent)]))
 
     def set_reorder(self, percent, ms, *pair):
-        """So many percent of segments arrive that much later than the delay of the pair; others pass them."""
+        """Delays `percent` of the segments by `ms` beyond the delay of the pair; other segments overtake them."""
         self.tell(" ".join(["reorder", *map(str, pair), str(percent), str(ms)]))
 
     def drop(self, sender, receiver):
-        """What the one sends to the other disappears; the other direction stays."""
+        """Drops all frames from the sender to the receiver; the other direction still works."""
         self.tell(f"cut {sender} {receiver}")
 
     def restore(self, sender, receiver):
