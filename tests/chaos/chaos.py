@@ -1,13 +1,13 @@
-"""Black-box chaos: real processes on hosts of their own, faults of all kinds at random, and a checker of what the peers
-saw (history.py).
+"""Black-box chaos: real processes on separate hosts, random faults of all kinds, and a checker of the results that the
+peers record (history.py).
 
     chaos.py --minutes 60 [--seed N] [--peers 8]
 
-A run is a sequence of episodes. Each has its own seed, and one that has failed can be repeated alone:
-`chaos.py --episode SEED`. An episode has times with faults, which overlap, and a quiet time after each, when all faults
-are over: then all peers must be members of one run again, and operations of every kind must succeed. The seed
-determines the schedule of the faults, but not what meets what. build/chaos/<seed>/ keeps the events, histories and logs
-of an episode that has failed.
+A run is a sequence of episodes. Each has its own seed, and a failed one can be repeated alone: `chaos.py --episode
+SEED`. An episode alternates between times with faults, which overlap, and quiet times without any: in each quiet time
+all peers must become members of one run again, and operations of every kind must succeed. The seed determines the
+schedule of the faults, but not the operations that they meet. build/chaos/<seed>/ keeps the events, histories and logs
+of a failed episode.
 """
 
 import argparse
@@ -40,7 +40,7 @@ KINDS = set(
 )
 SKIPPED = 77
 
-# A call that takes longer hangs: what the parameters allow a few faults in a row to take, several times over.
+# A longer call hangs. This is several times the duration that the parameters allow for a few faults in a row.
 CALL_LIMIT_S = 100
 QUIET_LIMIT_S = 100
 QUIET_ROUNDS = 4
@@ -94,7 +94,7 @@ class Process:
     def __init__(self, name, command, environment, log, shown=None):
         self.name, self.history, self.killed = name, None, False
         self.stopped_since = None
-        self.resumed = 0  # when a stop has ended last
+        self.resumed = 0  # time of the end of the last stop
         self.short = self.without_memory = False
         self.log = pathlib.Path(log)
         with open(log, "ab") as file:
@@ -122,7 +122,7 @@ class Process:
         self.stopped_since, self.resumed = None, now_us()
 
     def use(self):
-        """Kilobytes and descriptors."""
+        """Returns the resident KiB and the number of descriptors."""
         try:
             with open(f"/proc/{self.pid}/status", encoding="ascii") as file:
                 rss = next((int(line.split()[1]) for line in file if line.startswith("VmRSS:")), 0)
@@ -192,7 +192,7 @@ class Episode:
         self.event(f"{name} {peer.pid} starts on host {host}, group {self.groups[slot]}")
 
     def remove_peer(self, slot, wait):
-        """It is dead; another one comes after a while."""
+        """Replaces a dead or leaving peer by a new process after `wait` seconds."""
         self.ended.append(self.slots[slot])
         self.slots[slot] = None
         self.returning.add(slot)
@@ -361,7 +361,7 @@ class Episode:
         return self.starve(seconds, dice, shortages.NoMoreDescriptors)
 
     def fault_memory(self, seconds, dice):
-        """Its threads stand where they need memory, like those of a peer that is stopped."""
+        """Blocks the threads of a peer that need memory, as if it were stopped."""
         kib = dice.choice((64, 512, 4096))
         try:
             return self.starve(seconds, dice, lambda peer: shortages.ScarceMemory(peer, kib), True)
@@ -398,7 +398,7 @@ class Episode:
                 peer.history.read()
 
     def watch(self):
-        """What must hold at any time."""
+        """Raises a Violation if a process ended by itself, a call hangs, or a process uses too much."""
         self.read()
         for slot, peer in enumerate(self.slots):
             if peer is None:
@@ -434,7 +434,7 @@ class Episode:
             raise Violation(f"growth: {process.name} has {rss} KiB and {descriptors} descriptors")
 
     def explain(self):
-        """Leaves in the folder what each process does now."""
+        """Writes the stacks, waits and flight recorders of all processes into the folder."""
         for process in [*self.slots, self.master]:
             if not process or not process.alive():
                 continue
@@ -446,13 +446,13 @@ class Episode:
                 words = ["gdb", "-p", str(process.pid), "-batch", "-ex", "thread apply all bt 12"]
                 if shutil.which("gdb") and process.stopped_since is None:
                     subprocess.run(words, stdout=file, stderr=subprocess.DEVNULL, timeout=60, check=False)
-        time.sleep(1)  # for what SIGUSR2 makes them write
+        time.sleep(1)  # until they have written, after SIGUSR2
         self.read()
 
     # ---- an episode
 
     def play_faults(self, seconds):
-        """The schedule is drawn at once, so it is that of the seed."""
+        """Plays faults. Draws the whole schedule first, so that it depends on the seed only."""
         names, weights = list(FAULTS), [weight for weight, _, _ in FAULTS.values()]
         mean_s = self.dice.choice((0.7, 1.5, 3))
         schedule, at = [], self.dice.expovariate(1 / mean_s)
@@ -474,7 +474,7 @@ class Episode:
             time.sleep(0.02)
 
     def is_sound(self, since):
-        """Are all peers members of one run again, and has each kind of operation succeeded? Else what is missing."""
+        """Returns "" if all peers are in one run again and each kind of operation has succeeded, else the reason."""
         kinds = set()
         for slot, peer in enumerate(self.slots):
             if peer is None:
@@ -529,7 +529,7 @@ class Episode:
             raise Violation(f"exit: the master ended with {self.master.popen.returncode}")
 
     def play(self):
-        """Returns the violations."""
+        """Plays the episode. Returns the seconds that each quiet time took; `violations` has the findings."""
         self.folder.mkdir(parents=True)
         os.chmod(self.folder, 0o755)
         quiet_s = []

@@ -1,11 +1,11 @@
 /*
- * An ordinary program of a user, for chaos.py: it joins, and then repeats rounds of operations of all kinds, which
- * follow from the shared state, so all members know them. It has the public headers only.
+ * An ordinary program of a user, for chaos.py: joins, and then repeats rounds of operations of all kinds. It draws them
+ * from the shared state, so that all members draw the same. It uses the public headers only.
  *
  *   chaos_peer MASTERS HISTORY SEED GROUP
  *
- * SIGTERM: it closes its communicator in the middle of whatever it does, and ends. SIGUSR2: it writes into its history
- * who waits for whom, and its flight recorder to HISTORY.json.
+ * SIGTERM: it closes its communicator at once, also in the middle of a call, and ends. SIGUSR2: it writes the text of
+ * pcclDescribeWaits into its history, and its flight recorder to HISTORY.json.
  */
 #include "history.h"
 #include "operation.h"
@@ -26,7 +26,7 @@ enum { OPS_MAX = 32, WEIGHTS = 300000, PATH_SIZE = 400 };
 enum { SMALL = 4096, MIDDLE = 128 << 10, LARGE = 512 << 10 };
 enum { TAG_VOTE = 1, TAG_AGREE = 2 };
 
-/* What to do next. */
+/* Next step: the next call, or leaving the run. */
 enum verdict { GO_ON, LEAVE };
 
 struct head {
@@ -40,10 +40,10 @@ struct life {
     char id[PCCL_PEER_ID_SIZE];
     struct head head;
     uint32_t *weights;
-    uint64_t revision, wanted; /* the latest; which one the group needs, as it said: 0, nothing */
+    uint64_t revision, wanted; /* the latest; the one that the group needs according to an error, or 0 */
     bool has_state, fresh;
-    bool pending;                      /* newcomers, as a call has told that was made while operations were under way */
-    bool has_been_given, holds_common; /* as of this membership: ever; by the latest synchronization */
+    bool pending;                      /* newcomers: the answer of a call that was made during operations */
+    bool has_been_given, holds_common; /* in this membership: ever; after the latest synchronization */
     uint64_t random;                   /* this peer's choices */
     struct members members;            /* agreed on in this round */
     uint32_t index;                    /* of the next operation of the round */
@@ -51,12 +51,12 @@ struct life {
 };
 
 static struct life life;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the communicator's life, against the thread of signals */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects life.comm from the thread that takes signals */
 static atomic_bool stopped;
 
 static uint64_t draw(uint64_t below) { return (life.random = mix(life.random, 77)) % below; }
 
-/* What all members draw alike. */
+/* Draws a number that is the same at all members. */
 static uint64_t common(uint64_t what) { return mix(life.head.chain, what); }
 
 static void pause_us(uint64_t us)
@@ -166,7 +166,7 @@ static uint64_t state_digest(void)
     return values_digest(life.weights, WEIGHTS * sizeof *life.weights, values_digest(&life.head, sizeof life.head, 0));
 }
 
-/* Where those who held the state are gone, the library tells which revision must be offered to go on. */
+/* Returns the revision that the library requires after all holders of the state have left, or 0. */
 static uint64_t read_wanted(void)
 {
     const char before[] = "no member offers a shared state of revision ";
@@ -209,7 +209,7 @@ static bool synchronize(void)
     return success;
 }
 
-/* Have all synchronized? Those who have not hold nobody knows what. */
+/* Sets *all to whether all members have synchronized. A member that has not may hold any state. */
 static enum verdict vote(bool mine, bool *all)
 {
     pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
@@ -235,7 +235,7 @@ static enum verdict hold_common_state(void)
         bool mine = synchronize();
         verdict = connected() && tries < 20 ? vote(mine, &all) : LEAVE;
         if (verdict == GO_ON && !all)
-            pause_us(200000); /* somebody lacks something */
+            pause_us(200000); /* a member is short of memory or descriptors */
     }
     return verdict;
 }
@@ -247,7 +247,7 @@ static void name_key(char key[KEY_SIZE], const char *part, uint64_t number)
     snprintf(key, KEY_SIZE, "%016" PRIx64 ".%s%" PRIu64, life.head.chain, part, number);
 }
 
-/* Success: all members know the same ones, since a barrier has succeeded among them. */
+/* Success: a barrier succeeded among the members, so all of them hold the same list. */
 static pcclResult_t agree_once(uint64_t attempt)
 {
     struct op op;
@@ -277,7 +277,7 @@ static enum verdict agree_on_members(void)
         result = agree_once(attempt);
     if (result != pcclTooFewPeers)
         return result == pcclSuccess ? GO_ON : LEAVE;
-    /* Alone: what it does from now on is not the round of those who were there. */
+    /* Alone: its chain must differ from the chain of the earlier members. */
     life.members.count = 1;
     life.head.chain = mix(life.head.chain, values_digest(life.id, strlen(life.id), 2));
     return GO_ON;
@@ -300,13 +300,13 @@ static void next_op(struct op *op, enum op_kind kind)
 
 static void next_collective(struct op *op) { next_op(op, (enum op_kind)(common(life.index + 500) % OP_KINDS)); }
 
-/* What all know of an outcome is part of the state: whoever saw another one has another state from now on. */
+/* Adds an outcome to the state, so that members with different outcomes have different states. */
 static void fold(const struct op *op, pcclResult_t result)
 {
     life.head.chain = mix(life.head.chain, result == pcclSuccess ? op_digest(op) + 1 : 0);
 }
 
-/* Of a communicator that was closed meanwhile operations cannot be awaited: they end when it is destroyed. */
+/* Returns true if the communicator was closed: its operations cannot be awaited, and end when it is destroyed. */
 static bool must_destroy_first(const struct op *op, pcclResult_t result)
 {
     return op->launched && result == pcclInvalidUsage;
@@ -322,7 +322,7 @@ static enum verdict finish(struct op *op, pcclResult_t result)
     return refused || !connected() ? LEAVE : GO_ON;
 }
 
-/* In one of the ways there are. */
+/* Awaits by short waits, by polling or by one long wait, chosen at random. */
 static pcclResult_t await(struct op *op)
 {
     pcclResult_t result;
@@ -376,7 +376,7 @@ static void *await_odd_ones(void *unused)
     return unused;
 }
 
-/* Awaits what was launched, from a place of this peer's choice on, sometimes in two threads. */
+/* Awaits all launched operations, starting at a random one, sometimes in two threads. */
 static void await_all(void)
 {
     pthread_t thread;
@@ -403,7 +403,7 @@ static enum verdict finish_all(bool folded)
     return verdict;
 }
 
-/* The communicator or group was destroyed: what becomes of these is not told. */
+/* Ends the operations of a destroyed communicator or group in the history. Their outcomes are unknown. */
 static void forget_all(void)
 {
     for (uint32_t i = 0; i < batch.count; i++) {
@@ -430,7 +430,7 @@ static enum verdict several_at_once(bool aborts)
         history_note("aborts", "");
         (void)pcclAbortOperations(life.comm);
     }
-    /* While they are under way. Those of other groups act on the answer, so this one must, too. */
+    /* During the operations. Peers of other peer groups act on the answer, so this one must, too. */
     if (!aborts && !life.pending && common(4) % 3 == 0)
         life.pending = are_peers_pending(&verdict);
     await_all();
@@ -473,7 +473,7 @@ static enum verdict list(void)
     return finish_all(result == pcclSuccess);
 }
 
-/* The same type and count at both ends, so they follow from what both know. */
+/* Draws type and count from the key, which both ends know. */
 static void next_send(struct op *op, enum op_kind kind, const char *what, uint32_t index, uint32_t peer)
 {
     char key[KEY_SIZE];
@@ -483,7 +483,7 @@ static void next_send(struct op *op, enum op_kind kind, const char *what, uint32
     op_arrange(op);
 }
 
-/* Each sends to the next one. */
+/* Adds a send to the next member and a receive from the previous one. */
 static void draw_ring(void)
 {
     const struct members *all = &life.members;
@@ -492,7 +492,7 @@ static void draw_ring(void)
     next_send(&batch.ops[batch.count++], OP_RECV, "ring", index, (all->self + all->count - 1) % all->count);
 }
 
-/* All send to one, which takes what comes from anybody. */
+/* Adds a send to one member, which receives from any peer. */
 static void draw_funnel(void)
 {
     const struct members *all = &life.members;
@@ -503,7 +503,7 @@ static void draw_funnel(void)
         next_send(&batch.ops[batch.count++], OP_SEND, "any", index, target);
 }
 
-/* A receive from anybody waits for those who are left, so who knows that there are none with anything gives up. */
+/* A receive from any peer waits for all that are left: this peer aborts after 1 s if members have left, else 10 s. */
 static void await_sends(void)
 {
     uint64_t since_us = history_now_us();
@@ -567,7 +567,7 @@ static void close_group(pcclComm_t *group)
     history_end(number, pcclDestroyCommunicator(group), pcclGetLastError(NULL), "");
 }
 
-/* One of the members may close the group in the middle. */
+/* Runs operations in a group. One member may close the group during them. */
 static enum verdict use_group(uint64_t which, pcclComm_t *group, const struct members *members)
 {
     char part[8];
@@ -622,7 +622,7 @@ static enum verdict play_round(void)
     struct head before = life.head;
     life.index = life.failed = 0;
     for (int part = 0; part < 2 && verdict == GO_ON; part++) {
-        life.head.chain = mix(life.head.chain, (uint64_t)part + 1); /* so that the same may be done twice in a round */
+        life.head.chain = mix(life.head.chain, (uint64_t)part + 1); /* so that both parts may be of the same kind */
         switch (common(10) % 10) {
         case 0:
         case 1: verdict = one_after_another(); break;

@@ -1,10 +1,10 @@
 /*
- * A peer's history: one JSON object a line, each written by one write(), so that what a killed process did is there.
- * All processes of a host share its monotonic clock. history.py reads it:
+ * A peer's history: one JSON object a line, each written by one write(), so that it is complete up to a kill. The
+ * processes share the monotonic clock of one machine. history.py reads the file:
  *
  *   {"n":7,"e":"begin","t":<us>,"call":"all-reduce","key":"...","id":"..."}   before a call that may block
  *   {"n":7,"e":"end","t":<us>,"rc":0,...}                                     after it, with its result
- *   {"e":"<event>","t":<us>,...}                                              what else there is to say
+ *   {"e":"<event>","t":<us>,...}                                              other events
  */
 #ifndef PCCL_TESTS_CHAOS_HISTORY_H
 #define PCCL_TESTS_CHAOS_HISTORY_H
@@ -17,14 +17,14 @@ enum { HISTORY_LINE = 4096 };
 
 void history_open(const char *path);
 uint64_t history_now_us(void);
-/* The id that further calls are made with. */
+/* Sets the peer id that is recorded with further calls. */
 void history_set_id(const char *id);
-/* Returns the number of the call. An empty key: it is no operation. */
+/* Records the beginning of a call and returns its number. `key` is empty unless the call is an operation. */
 uint64_t history_begin(const char *call, const char *key);
-/* words: of a failure. more: further members, ",\"name\":...", or "". */
+/* words: reason of a failure. more: further members, ",\"name\":...", or "". */
 void history_end(uint64_t number, pcclResult_t result, const char *words, const char *more);
 void history_note(const char *event, const char *more);
-/* As a JSON string, with its quotes. */
+/* Writes the text to `room` as a JSON string, with quotes, and returns it. */
 const char *history_quote(const char *text, char *room, size_t size);
 
 #endif

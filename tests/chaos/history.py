@@ -1,4 +1,4 @@
-"""Checks what peers saw: history.h has the format. Everything is judged by what docs/RELIABILITY.md promises.
+"""Checks the histories of peers (format: history.h) by the promises of docs/RELIABILITY.md.
 
 The rules, each with the name that a violation begins with:
 
@@ -21,7 +21,7 @@ import json
 SUCCESS, INTERNAL, USAGE, TOO_FEW, CONNECT, LOST, OPTIMIZE = 0, 2, 4, 5, 6, 8, 12
 TIMEOUT, ABORTED, EXPELLED, MASTER_LOST, NO_MEMORY, REFUSED, CHANGED = 13, 14, 17, 18, 19, 21, 22
 
-# What a correct program may be told; want of memory and descriptors only where there is such a fault.
+# Results that a correct program may get; SCARCE only in an episode with a shortage of memory or descriptors.
 ALLOWED = {SUCCESS, USAGE, TOO_FEW, LOST, TIMEOUT, ABORTED, EXPELLED, MASTER_LOST, CHANGED}
 ALLOWED_OF_CALL = {"connect": ALLOWED | {CONNECT, REFUSED}, "optimize": ALLOWED | {OPTIMIZE}}
 SCARCE = {INTERNAL, NO_MEMORY}
@@ -29,7 +29,7 @@ PAIRED = ("send", "recv")
 
 
 class Call:
-    """One call of one peer; result None: it has not ended, or what it ended with was not told."""
+    """One call of one peer. result: None if the call has not ended or its outcome is unknown."""
 
     __slots__ = ("process", "number", "name", "key", "peer", "begun", "ended", "result", "words", "more")
 
@@ -66,7 +66,7 @@ class History:
         self.at = 0
 
     def read(self):
-        """Takes what has been written since. Returns the new notes."""
+        """Reads the lines written since the last call. Returns the new notes."""
         try:
             with open(self.path, "rb") as file:
                 file.seek(self.at)
@@ -114,10 +114,10 @@ def _check_participants(call, made):
 
 
 class _Stays:
-    """Which peers stay in the run of which others after a time: they succeed together later."""
+    """Finds peers that stay in one run after a time, by operations in which they succeed together later."""
 
     def __init__(self, calls):
-        self.later = collections.defaultdict(list)  # of each peer, what it succeeded in
+        self.later = collections.defaultdict(list)  # of each peer, its successful operations
         for call in calls:
             if call.result == SUCCESS and call.key and call.name not in PAIRED:
                 self.later[call.peer].append((call.begun, call.who))
@@ -159,7 +159,7 @@ def _check_agreement(key, made, stays):
 
 
 def _check_sends(key, made, stays):
-    """Participants are the sender and the receiver."""
+    """Checks sends and receives, whose participants are the sender and the receiver."""
     calls = [call for peer in made.values() for call in peer]
     ends = collections.defaultdict(list)  # of each pair
     for call in calls:
@@ -200,7 +200,7 @@ def _check_states(calls, rivals):
 
 
 def check(histories, scarce=False, rivals=False):
-    """The violations, in words. scarce: some peers lacked something; rivals: there were two masters at a time."""
+    """Yields the violations as text. scarce: peers lacked memory or descriptors; rivals: two masters ran at once."""
     calls = [call for history in histories for call in history.calls]
     by_key = collections.defaultdict(lambda: collections.defaultdict(list))
     for call in calls:
@@ -220,7 +220,7 @@ def check(histories, scarce=False, rivals=False):
 
 
 def count(histories):
-    """{call: [succeeded, failed]}, and the longest call."""
+    """Returns {call: [succeeded, failed]} and the longest call."""
     counts, longest = collections.defaultdict(lambda: [0, 0]), None
     for history in histories:
         for call in history.calls:

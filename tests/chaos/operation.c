@@ -60,7 +60,7 @@ static bool needs_members(const struct op *op)
            op->kind != OP_COALESCED;
 }
 
-/* As many small as large ones. */
+/* Draws a size, often of each order of magnitude up to the maximum. */
 static size_t draw_bytes(uint64_t random, size_t bytes_max)
 {
     size_t bytes = 1;
@@ -109,7 +109,7 @@ static void set_codec(struct op *op)
     }
 }
 
-/* What this member's elements are multiplied by in a premultiplied sum. */
+/* Returns the member's factor in a premultiplied sum. */
 static double factor_of(const struct op *op, const pcclPeerId_t *id)
 {
     static const double factors[] = {1, 2, 0.5, -1};
@@ -144,7 +144,7 @@ static unsigned phase(const struct op *op, size_t i)
     return (unsigned)(((uint64_t)i + 1 + op->salt) * 0x9E3779B97F4A7C15u >> 58);
 }
 
-/* What `from` gives `to` (0: all alike) in elements of this phase. */
+/* Returns the input of `from` for `to` (0: the same for all) in elements of this phase. */
 static double number(const struct op *op, int type, pcclRedOp_t reduction, uint64_t from, uint64_t to, unsigned at)
 {
     static const double factors[] = {1, 2, 0.5, -1};
@@ -206,7 +206,7 @@ static struct members only(const pcclPeerId_t *id)
     return one;
 }
 
-/* What one peer gives, before any factor. */
+/* Fills the table with the input of one peer, without its factor. */
 static void make_own_table(const struct op *op, int type, pcclRedOp_t reduction, const pcclPeerId_t *from, uint64_t to,
                            struct table *table)
 {
@@ -226,9 +226,9 @@ static void fill(const struct op *op, uint8_t *to, int type, size_t count, const
 }
 
 /*
- * How far a quantized element may be off. The inputs are up to 15; docs/CODECS.md has the bounds, by which a part and
- * the sum are off by a sixth (of four bits, which an automatic codec may take) or a sixteenth of the largest. What all
- * get alike is compared by its digest, too.
+ * Returns the largest error of a quantized element. Inputs are at most 15. By docs/CODECS.md each part and the sum are
+ * off by at most a sixteenth of the largest element, or by a sixth with the four bits that an automatic codec may
+ * choose. Results that all members receive alike are also compared exactly, by op_digest.
  */
 static double tolerance(const struct op *op, uint32_t packs)
 {
@@ -241,7 +241,7 @@ static double tolerance(const struct op *op, uint32_t packs)
     }
 }
 
-/* The first element that is not as it must be; false with the words. */
+/* Returns false, and describes the first wrong element in `wrong`, unless all elements match the table. */
 static bool check(const struct op *op, const uint8_t *at, int type, size_t count, const struct table *table,
                   double may_be_off, const char *what, char *wrong)
 {
@@ -306,7 +306,7 @@ static uint64_t part_to(const struct op *op, const struct members *who, uint32_t
 
 /* ---- buffers ---- */
 
-/* Guarded behind its end. */
+/* Allocates a buffer with guard bytes behind its end, in place of the old one. */
 static uint8_t *block(struct op *op, int which, size_t bytes)
 {
     free(op->blocks[which]);
@@ -332,7 +332,7 @@ static size_t share_begin(const struct op *op, uint32_t rank)
 
 static bool is_root(const struct op *op) { return op->root == op->members.self; }
 
-/* How many parts the caller's two buffers have. */
+/* Returns the numbers of parts of the two buffers. */
 static void measure(const struct op *op, size_t *send, size_t *recv)
 {
     size_t all = op->members.count;
@@ -367,7 +367,7 @@ static void arrange_blobs(struct op *op)
     op->options.max_bytes = 64 << 20;
 }
 
-/* The sending buffer as it is before the operation, also to see whether it still is. */
+/* Writes the input of the operation: to the buffer before it, and to a copy for comparison after it. */
 static void fill_send(const struct op *op, uint8_t *send)
 {
     struct table table;
@@ -531,7 +531,7 @@ pcclResult_t op_ended(struct op *op, pcclResult_t result, const pcclComm_t *comm
     return result;
 }
 
-/* Was it not launched because this peer lacks something? Programs try again, as the others wait for it. */
+/* Returns true if a shortage at this peer prevented the launch. Programs retry then, because other members wait. */
 static bool op_is_refused(struct op *op, pcclResult_t result, const pcclComm_t *comm)
 {
     pcclFailure_t failure = PCCL_FAILURE_INIT;
@@ -600,7 +600,7 @@ static bool check_guards(const struct op *op, char *wrong)
     return true;
 }
 
-/* Is what was to be sent as it was? */
+/* Returns true if the input is unchanged, or replaced by the result of a success in place. */
 static bool check_intact(const struct op *op, bool success, char *wrong)
 {
     bool replaced = success && (op->in_place || op->kind == OP_BROADCAST);
@@ -659,7 +659,7 @@ static bool check_blobs(const struct op *op, const struct members *who, char *wr
     return true;
 }
 
-/* Parts that each come from one peer. */
+/* Checks parts, each of which is the input of one peer. */
 static bool check_parts(const struct op *op, const struct members *who, uint32_t parts, bool from_root, char *wrong)
 {
     struct table table;

@@ -1,6 +1,6 @@
 /*
- * One operation of any kind, drawn so that all members draw the same, with inputs that follow from who gives them to
- * whom, in which operation and at which place. So each peer computes every element that it must get, from exactly the
+ * One operation of any kind. Its key determines it, so all members draw the same. An input element depends on its
+ * sender, its receiver, the operation and the place, so each peer can compute every element of its result from the
  * participants that the library names.
  */
 #ifndef PCCL_TESTS_CHAOS_OPERATION_H
@@ -35,14 +35,14 @@ enum op_kind {
     OP_COALESCED, /* so far the values of pcclCollective_t */
     OP_KINDS,
     OP_SEND = OP_KINDS, /* to `root` */
-    OP_RECV,            /* from `root`, or from anybody */
+    OP_RECV,            /* from `root`, or from any peer */
 };
 
 enum codec { CODEC_NONE, CODEC_MIN_MAX, CODEC_ZERO_POINT, CODEC_E4M3, CODEC_AUTO, CODECS };
 
 struct op {
     enum op_kind kind;
-    char key[KEY_SIZE]; /* the same at all members, and never again */
+    char key[KEY_SIZE]; /* the same at all members, and unique to the operation */
     uint64_t salt;
     int type; /* as in values.h */
     pcclRedOp_t reduction;
@@ -58,7 +58,7 @@ struct op {
     size_t counts[MEMBERS_MAX];
     pcclPart_t parts[MEMBERS_MAX];
     pcclCoalescedTensor_t tensors[2];
-    uint8_t *send, *recv; /* where the library is to read and write */
+    uint8_t *send, *recv; /* given to the library */
     uint8_t *blocks[4];   /* owned */
     size_t send_bytes, recv_bytes;
     uint32_t arrivals;
@@ -67,28 +67,28 @@ struct op {
     uint64_t number; /* in the history */
     char words[WORDS_SIZE];
     bool launched; /* and not yet awaited, unless the call did both */
-    bool refused;  /* it was not launched here, for want of something */
+    bool refused;  /* a shortage at this peer prevented its launch */
 };
 
 uint64_t mix(uint64_t a, uint64_t b);
 uint64_t hash_id(const pcclPeerId_t *id);
 const char *op_name(const struct op *op);
 
-/* Draws what it is, from its salt; all of it but the way it is carried out is then the same at all members. */
+/* Draws the operation from its key. Only `in_place` may differ between members. */
 void op_draw(struct op *op, enum op_kind kind, const char *key, uint64_t tag, const struct members *members,
              size_t bytes_max);
-/* Makes the buffers for its members. After a change of `members` once more, for an entry of a list. */
+/* Makes the buffers for its members. Call it again after a change of `members`, for an entry of a list. */
 void op_arrange(struct op *op);
-/* For a list. */
+/* Fills in an entry of a list. */
 void op_describe(struct op *op, pcclOperation_t *entry);
-/* Both write the beginning into the history. */
+/* Both record the beginning in the history. On a shortage they retry. */
 pcclResult_t op_launch(struct op *op, const pcclComm_t *comm);
 pcclResult_t op_carry_out(struct op *op, const pcclComm_t *comm);
-/* Keeps the words of this thread's last failed call, if this is one; returns the result. */
+/* Returns the result. If it is a failure, keeps the reason of this thread's last failed call. */
 pcclResult_t op_ended(struct op *op, pcclResult_t result, const pcclComm_t *comm);
-/* Checks the result, writes the end into the history, and frees all. */
+/* Checks the result, records the end in the history, and frees the buffers. */
 void op_finish(struct op *op, pcclResult_t result);
-/* Of what all members get alike; other kinds have 0. Valid until op_finish. */
+/* Returns a digest of the result if all members receive the same, otherwise 0. Legal until op_finish. */
 uint64_t op_digest(const struct op *op);
 void op_free(struct op *op);
 

@@ -91,7 +91,7 @@ def commands_of(build, target):
 
 
 def compile_again(build, folder, source, text):
-    """{object of the build: object with the bug}"""
+    """Compiles the source with the bug. Returns {object of the build: object with the bug}."""
     changed = folder / source
     changed.parent.mkdir(parents=True, exist_ok=True)
     changed.write_text(text)
@@ -118,7 +118,7 @@ def link(build, command, objects, output, more=()):
 
 
 def plant(build, folder, bug):
-    """A folder with the programs of chaos, with this bug."""
+    """Links the library and the master with the bug. Returns the programs of an episode."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     objects = {}
@@ -136,7 +136,7 @@ def plant(build, folder, bug):
 
 
 def hunt(folder, programs, kinds, limit_s):
-    """(the first violation of one of these kinds, or None; episodes; seconds)"""
+    """Plays episodes. Returns (the first violation of one of these kinds or None, episodes, seconds)."""
     dice, start, episodes = random.Random(1), time.monotonic(), 0
     while time.monotonic() < start + limit_s:
         episodes += 1

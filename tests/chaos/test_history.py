@@ -26,7 +26,7 @@ class World:
             one.take({"e": "end", "n": number, "t": ended, "rc": result, "words": "", **more})
 
     def reduce(self, key, who=ALL, results=None):
-        """All call it at once."""
+        """Adds simultaneous calls of all these peers."""
         self.now += 10
         at = (self.now, self.now + 5)
         for peer in who:
