@@ -46,9 +46,6 @@ const struct pccl_peer_subgroup *pccl_peer_founded(const struct pccl_peer *peer,
 const struct pccl_peer_subgroup *pccl_peer_subgroup(const struct pccl_peer *peer, uint64_t name);
 /* What is sent to this member need not be tiny: all pairs hold links, or a subgroup of the two alone is open. */
 bool pccl_peer_has_links_with(const struct pccl_peer *peer, const struct pccl_id *other);
-/* Those in the order of their founding: the first (NULL), the one after; NULL: no more. */
-const struct pccl_peer_subgroup *pccl_peer_next_subgroup(const struct pccl_peer *peer,
-                                                         const struct pccl_peer_subgroup *after);
 
 /*
  * What an automatic codec is if this tag is launched now, in this subgroup or the whole group (0). The descriptor has

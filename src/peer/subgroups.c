@@ -253,9 +253,3 @@ const struct pccl_peer_subgroup *pccl_peer_founded(const struct pccl_peer *p, co
         op->descriptor.collective == PCCL_FOUND && op->state == PCCL_OP_DECIDED && op->class == PCCL_CLASS_NONE;
     return founded ? pccl_peer_subgroup(p, pccl_subgroup_name(&op->instance)) : NULL;
 }
-
-const struct pccl_peer_subgroup *pccl_peer_next_subgroup(const struct pccl_peer *p,
-                                                         const struct pccl_peer_subgroup *after)
-{
-    return of_node(after != NULL ? pccl_table_after(&p->subgroups, &after->by_name) : pccl_table_first(&p->subgroups));
-}

@@ -1,4 +1,4 @@
-/* Builds a report and prints it; report_read.c reads one. */
+/* Builds a report and prints it. */
 #include "topology/report.h"
 
 #include "core/print.h"

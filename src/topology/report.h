@@ -71,13 +71,5 @@ PCCL_MUST_CHECK bool pccl_topology_report_add(struct pccl_topology_report *repor
  * `ring_only`, links that are not in the ring are left out. Unprintable bytes of a name become '?'.
  */
 size_t pccl_topology_report_print(const struct pccl_topology_report *report, bool ring_only, char *text, size_t size);
-/*
- * Makes a report, which the caller must free after OK. ARGUMENT with a reason that names the line;
- * MEMORY. Takes at most some 20 times the memory of the text, whatever that claims.
- */
-PCCL_MUST_CHECK enum pccl_status pccl_topology_report_read(const char *text, size_t length,
-                                                           const struct pccl_memory *memory,
-                                                           struct pccl_topology_report *report,
-                                                           struct pccl_text *reason);
 
 #endif

@@ -84,8 +84,6 @@ PCCL_MUST_CHECK enum pccl_status pccl_wire_decode(uint16_t type, const uint8_t *
                                                   struct pccl_wire_scratch *scratch, struct pccl_msg *msg,
                                                   struct pccl_text *reason);
 const char *pccl_wire_name(uint16_t type); /* "hello"; "?" when unknown */
-/* One line for logs: "done{instance{group=1 ...} ...}", cut to fit. */
-void pccl_wire_print(const struct pccl_msg *msg, struct pccl_text *text);
 
 /* The schema as data, for the loops of the codec and for the documentation generator. */
 enum pccl_wire_kind {

@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 
-#include "topology/report.h"
+#include "perf/report_parse.h"
 
 #include <string.h>
 
@@ -39,7 +39,7 @@ static void expect_stable(const struct pccl_topology_report *report, const struc
     EXPECT(pccl_topology_report_print(report, ring_only, text, length) == length);
     EXPECT(pccl_topology_report_print(report, ring_only, second, length / 2) == length);
     EXPECT(memcmp(text, second, length / 2) == 0);
-    EXPECT(pccl_topology_report_read(text, length, memory, &again, &reason) == PCCL_OK);
+    EXPECT(perf_report_parse(text, length, memory, &again, &reason) == PCCL_OK);
     EXPECT(pccl_topology_report_print(&again, false, second, length) == length);
     EXPECT(memcmp(text, second, length) == 0);
     pccl_topology_report_fini(&again);
@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct pccl_memory memory = {heap_resize, &heap};
     struct pccl_topology_report report;
     struct pccl_text reason;
-    if (pccl_topology_report_read((const char *)data, size, &memory, &report, &reason) == PCCL_OK) {
+    if (perf_report_parse((const char *)data, size, &memory, &report, &reason) == PCCL_OK) {
         expect_stable(&report, &memory, false);
         expect_stable(&report, &memory, true);
         pccl_topology_report_fini(&report);

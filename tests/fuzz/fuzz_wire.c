@@ -5,6 +5,7 @@
  */
 #include "fuzz.h"
 
+#include "support/wire_print.h"
 #include "wire/subgroup.h"
 #include "wire/tiny.h"
 #include "wire/greeting.h"

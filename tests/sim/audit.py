@@ -22,7 +22,9 @@ from plants import AREAS, PLANTS  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODULES = ["src/core", "src/wire", "src/master", "src/peer", "src/topology", "src/kernels", "tests/sim"]
-SUPPORT = ["tests/support/peer_check.c"]  # what the simulator has of this folder
+# Files that the simulator links beside these folders, and their objects in the library of tests/support.
+SUPPORT = {"tests/support/master_check.c": "master_check.c", "tests/support/peer_check.c": "peer_check.c",
+           "tests/support/wire_print.c": "wire_print.c", "tools/perf/report_parse.c": "__/__/tools/perf/report_parse.c"}
 COMPILE = ["gcc", "-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE"]
 LIMIT_S = 240
 DETOURS = 400  # seeds that fail otherwise than expected
@@ -50,7 +52,7 @@ def copy_sources(out):
     """What is being edited meanwhile does not disturb us."""
     tree = out / "tree"
     shutil.rmtree(out, ignore_errors=True)
-    for folder in MODULES + ["tests/support", "include"]:
+    for folder in MODULES + ["tests/support", "tools/perf", "include"]:
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     return tree
 
@@ -60,7 +62,7 @@ def object_of(source):
 
 
 def compile_one(tree, source, to):
-    includes = ["-I%s" % (tree / folder) for folder in ("src", "include", "tests", "tests/sim")]
+    includes = ["-I%s" % (tree / folder) for folder in ("src", "include", "tests", "tests/sim", "tools")]
     must(COMPILE + includes + ["-c", source, "-o", to])
 
 
@@ -72,8 +74,8 @@ def already_built(build):
         made = build / ("tests/sim/CMakeFiles/sim.dir" if name == "sim" else f"src/CMakeFiles/pccl_{name}.dir/{name}")
         for source in (ROOT / module).glob("*.c"):
             objects[f"{module}/{source.name}"] = made / (source.name + ".o")
-    for source in SUPPORT:
-        objects[source] = build / f"tests/support/CMakeFiles/pccl_test_support.dir/{pathlib.Path(source).name}.o"
+    for source, made in SUPPORT.items():
+        objects[source] = build / f"tests/support/CMakeFiles/pccl_test_support.dir/{made}.o"
     return objects
 
 

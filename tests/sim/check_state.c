@@ -1,10 +1,10 @@
 /*
- * STATE: the rules of the machines' own state (master/check.h, support/peer_check.h). They read everything,
+ * STATE: the rules of the machines' own state (support/master_check.h, support/peer_check.h). They read everything,
  * so the more state there is, the more rarely they run: a fault in the state lasts long enough to
  * be found.
  */
 #include "check.h"
-#include "master/check.h"
+#include "support/master_check.h"
 #include "support/peer_check.h"
 
 enum { LOOK_EVERY = 6, MANY = 8 }; /* steps of the run, and one more for so many things that are looked at */

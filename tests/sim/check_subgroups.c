@@ -6,6 +6,7 @@
 #include "master/roster.h"
 #include "master/subgroups.h"
 #include "peer/subgroups.h"
+#include "support/peer_check.h"
 #include "wire/subgroup.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "master/roster.h"
 #include "master/tuning.h"
 #include "check.h"
-#include "topology/report.h"
+#include "perf/report_parse.h"
 #include "wire/cost.h"
 
 #include <stdlib.h>
@@ -521,7 +521,7 @@ void sim_check_topology_report(struct sim *sim, const char *text, size_t length)
     pccl_text_clear(&reason);
     if (length == 0 && sim->oom_at != 0)
         return;
-    if (pccl_topology_report_read(text, length, &sim->driver_hook, &report, &reason) != PCCL_OK)
+    if (perf_report_parse(text, length, &sim->driver_hook, &report, &reason) != PCCL_OK)
         sim_fail(sim, "T7 a topology report that cannot be read: %s", reason.bytes);
     for (uint32_t i = 0; i < report.link_count; i++)
         if (report.links[i].source != PCCL_FIGURE_UNREACHABLE && report.links[i].rate == 0)

@@ -6,6 +6,7 @@
 #include "master/replans.h"
 #include "master/rings.h"
 #include "sim.h"
+#include "support/wire_print.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* A peer's driver in the simulator: the control connection, the links, one listening port, time. */
 #include "peer/records.h"
 #include "sim.h"
+#include "support/wire_print.h"
 
 #include <stdio.h>
 #include <stdlib.h>

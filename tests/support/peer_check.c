@@ -13,6 +13,14 @@
 #include "peer/subgroups.h"
 #include "wire/subgroup.h"
 
+const struct pccl_peer_subgroup *pccl_peer_next_subgroup(const struct pccl_peer *p,
+                                                         const struct pccl_peer_subgroup *after)
+{
+    struct pccl_table_node *node =
+        after != NULL ? pccl_table_after(&p->subgroups, &after->by_name) : pccl_table_first(&p->subgroups);
+    return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_peer_subgroup, by_name) : NULL;
+}
+
 /* ---- the master ---- */
 
 static const char *check_master(const struct pccl_peer *p)

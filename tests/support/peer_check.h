@@ -10,4 +10,8 @@
  */
 const char *pccl_peer_check(const struct pccl_peer *peer);
 
+/* Returns the subgroup founded after this one, or the first (NULL); NULL: no more. */
+const struct pccl_peer_subgroup *pccl_peer_next_subgroup(const struct pccl_peer *peer,
+                                                         const struct pccl_peer_subgroup *after);
+
 #endif

@@ -8,9 +8,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "master/check.h"
 #include "master/membership.h"
 #include "master/state.h"
+#include "support/master_check.h"
 #include "support/peer_check.h"
 #include "peer/state.h"
 #include "support.h"

@@ -6,8 +6,8 @@
 #include <cmocka.h>
 
 #include "core/prng.h"
+#include "perf/report_parse.h"
 #include "support.h"
-#include "topology/report.h"
 
 #define ID_A "000102030405060708090a0b0c0d0e0f"
 #define ID_B "ffeeddccbbaa99887766554433221100"
@@ -30,7 +30,7 @@ static enum pccl_status read_exact(const char *text, size_t length, const struct
     char *block = malloc(length > 0 ? length : 1);
     assert_non_null(block);
     memcpy(block, text, length);
-    enum pccl_status status = pccl_topology_report_read(block, length, memory, report, reason);
+    enum pccl_status status = perf_report_parse(block, length, memory, report, reason);
     free(block);
     return status;
 }
@@ -206,7 +206,7 @@ static void refusals_name_the_line(void **state)
     }
     struct pccl_topology_report report;
     struct pccl_text reason;
-    assert_int_equal(pccl_topology_report_read(NULL, 0, &memory.memory, &report, &reason), PCCL_ARGUMENT);
+    assert_int_equal(perf_report_parse(NULL, 0, &memory.memory, &report, &reason), PCCL_ARGUMENT);
     static const char longest[] = ONE(ID_A " 1.2.3.4:5 " NAME_64);
     assert_int_equal(read_exact(longest, sizeof longest - 1, &memory.memory, &report, &reason), PCCL_OK);
     assert_string_equal(report.peers[0].name, NAME_64);
@@ -324,11 +324,11 @@ static void any_report_comes_back(void **state)
         char *text = malloc(length);
         assert_non_null(text);
         assert_int_equal(pccl_topology_report_print(&report, false, text, length), length);
-        assert_int_equal(pccl_topology_report_read(text, length, &memory.memory, &again, &reason), PCCL_OK);
+        assert_int_equal(perf_report_parse(text, length, &memory.memory, &again, &reason), PCCL_OK);
         expect_same(&report, &again);
         pccl_topology_report_fini(&again);
         length = pccl_topology_report_print(&report, true, text, length);
-        assert_int_equal(pccl_topology_report_read(text, length, &memory.memory, &again, &reason), PCCL_OK);
+        assert_int_equal(perf_report_parse(text, length, &memory.memory, &again, &reason), PCCL_OK);
         assert_true(again.link_count <= again.count);
         for (uint32_t i = 0; i < again.link_count; i++) {
             uint32_t at = 0;

@@ -11,6 +11,7 @@
 
 #include "kernels/reduce.h"
 #include "support.h"
+#include "support/wire_print.h"
 #include "support/wire_random.h"
 #include "wire/choice.h"
 #include "wire/frame.h"

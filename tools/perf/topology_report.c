@@ -1,6 +1,7 @@
 #include "topology_report.h"
 
 #include "net/heap.h"
+#include "report_parse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static int by_ends(const void *a, const void *b)
 enum pccl_status perf_report_read(const char *text, size_t length, struct pccl_topology_report *report,
                                   struct pccl_text *words)
 {
-    enum pccl_status status = pccl_topology_report_read(text, length, pccl_heap(), report, words);
+    enum pccl_status status = perf_report_parse(text, length, pccl_heap(), report, words);
     if (status == PCCL_OK && report->link_count > 0)
         qsort(report->links, report->link_count, sizeof *report->links, by_ends);
     return status;

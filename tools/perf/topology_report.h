@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* Calls pccl_topology_report_read, and sorts the links as perf_report_link expects them. */
+/* Calls perf_report_parse, and sorts the links as perf_report_link expects them. */
 enum pccl_status perf_report_read(const char *text, size_t length, struct pccl_topology_report *report,
                                   struct pccl_text *words);
 /* NULL: nothing is known of it. */

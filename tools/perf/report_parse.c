@@ -2,7 +2,7 @@
  * Reads a report. The text may come from anybody: nothing is accepted that
  * pccl_topology_report_print would not write.
  */
-#include "topology/report.h"
+#include "report_parse.h"
 
 #include <string.h>
 
@@ -319,8 +319,8 @@ static bool read_body(struct reader *reader)
     return is_good;
 }
 
-enum pccl_status pccl_topology_report_read(const char *text, size_t length, const struct pccl_memory *memory,
-                                           struct pccl_topology_report *report, struct pccl_text *reason)
+enum pccl_status perf_report_parse(const char *text, size_t length, const struct pccl_memory *memory,
+                                   struct pccl_topology_report *report, struct pccl_text *reason)
 {
     struct pccl_topology_report read;
     struct reader reader = {.report = &read, .reason = reason};

@@ -1,5 +1,5 @@
 /* Prints a message as one line for logs. Secrets are not shown, and bytes are only counted. */
-#include "wire/wire.h"
+#include "support/wire_print.h"
 
 #include <string.h>
 

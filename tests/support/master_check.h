@@ -1,6 +1,6 @@
-/* The invariants of the master's own state, for tests. */
-#ifndef PCCL_MASTER_CHECK_H
-#define PCCL_MASTER_CHECK_H
+/* The invariants of the master's own state. */
+#ifndef PCCL_SUPPORT_MASTER_CHECK_H
+#define PCCL_SUPPORT_MASTER_CHECK_H
 
 #include "master/master.h"
 

@@ -3,8 +3,9 @@
  * whatever has come in and whether or not memory was short. This file must not know how a state
  * came about, or what the master has said.
  */
+#include "support/master_check.h"
+
 #include "core/check.h"
-#include "master/check.h"
 #include "master/eligibility.h"
 #include "master/hubs.h"
 #include "master/rings.h"

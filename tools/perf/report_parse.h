@@ -1,0 +1,14 @@
+/* Reads a topology report (topology/report.h). */
+#ifndef PCCL_TOOLS_PERF_REPORT_PARSE_H
+#define PCCL_TOOLS_PERF_REPORT_PARSE_H
+
+#include "topology/report.h"
+
+/*
+ * Makes a report, which the caller must free after OK. ARGUMENT with a reason that names the line;
+ * MEMORY. Takes at most some 20 times the memory of the text, whatever that claims.
+ */
+PCCL_MUST_CHECK enum pccl_status perf_report_parse(const char *text, size_t length, const struct pccl_memory *memory,
+                                                   struct pccl_topology_report *report, struct pccl_text *reason);
+
+#endif
