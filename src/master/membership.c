@@ -52,7 +52,8 @@ void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote)
 
 /* ---- founding and ending a run ---- */
 
-void pccl_master_start_run(struct pccl_master *m, struct pccl_remote *first)
+/* Founds a run with its first member, in epoch 1.1. */
+static void start_run(struct pccl_master *m, struct pccl_remote *first)
 {
     PCCL_ASSERT(m->member_count == 0 && !m->recovering && first->state == PCCL_REMOTE_PENDING);
     struct pccl_peer_group *group = pccl_master_group(m, first->group_number, true);
@@ -134,7 +135,7 @@ void pccl_master_start_run_if_empty(struct pccl_master *m)
         if (remote->state != PCCL_REMOTE_PENDING || remote->departing)
             continue;
         pccl_master_need_lineage(m);
-        pccl_master_start_run(m, remote);
+        start_run(m, remote);
         return;
     }
 }

@@ -14,8 +14,6 @@ void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote);
 
 /* ---- the run ---- */
 
-/* Founds a run with its first member, in epoch 1.1. */
-void pccl_master_start_run(struct pccl_master *m, struct pccl_remote *first);
 /*
  * Stage: if there is no member, the newcomer that has waited longest founds a run, unless members
  * of an older run may come back.

@@ -42,7 +42,8 @@ uint64_t pccl_tally_sum(const uint64_t *counts, uint32_t count)
 
 /* ---- steps ---- */
 
-bool pccl_is_number(double value) { return value - value == 0; }
+/* Returns false for infinities and NaN. */
+static bool is_number(double value) { return value - value == 0; }
 
 static struct pccl_told_step *find_step(struct pccl_tally *tally, uint64_t step)
 {
@@ -60,7 +61,7 @@ static struct pccl_told_step *find_step(struct pccl_tally *tally, uint64_t step)
 void pccl_tally_step(struct pccl_tally *tally, uint64_t step, double loss)
 {
     struct pccl_told_step *told = find_step(tally, step);
-    if (!pccl_is_number(loss))
+    if (!is_number(loss))
         return;
     told->least = told->count == 0 || loss < told->least ? loss : told->least;
     told->most = told->count == 0 || loss > told->most ? loss : told->most;

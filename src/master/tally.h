@@ -60,8 +60,6 @@ void pccl_tally_outcome(struct pccl_tally *tally, uint32_t kind, bool committed,
 void pccl_tally_turn(struct pccl_tally *tally, uint64_t now_us);
 /* A peer tells of a step. A loss that is no number does not count. */
 void pccl_tally_step(struct pccl_tally *tally, uint64_t step, double loss);
-/* A number: neither infinite nor NaN. */
-bool pccl_is_number(double value);
 uint64_t pccl_tally_sum(const uint64_t *counts, uint32_t count);
 
 #endif

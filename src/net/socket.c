@@ -716,8 +716,6 @@ void pccl_socket_wake(int wake) { (void)wake; }
 static void take_wake_back(int wake) { (void)wake; }
 #endif
 
-void pccl_socket_wait(uv_os_sock_t socket, int wake) { pccl_socket_wait_for(socket, wake, -1); }
-
 void pccl_socket_wait_for(uv_os_sock_t socket, int wake, int limit_ms)
 {
     struct pollfd watched[2] = {{.fd = socket, .events = POLLIN}, {.fd = wake, .events = POLLIN}};

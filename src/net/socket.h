@@ -105,11 +105,9 @@ PCCL_MUST_CHECK bool pccl_socket_route(const struct pccl_address *address, struc
  */
 PCCL_MUST_CHECK bool pccl_socket_watch_input(int poll_descriptor, uv_os_sock_t socket, bool input, bool output);
 /*
- * Waits until the socket has input or somebody wakes; clears the wake-up. wake: from
- * pccl_socket_wake_open.
+ * Waits until the socket has input, somebody wakes or limit_ms have passed (-1: no limit); clears the wake-up. wake:
+ * from pccl_socket_wake_open.
  */
-void pccl_socket_wait(uv_os_sock_t socket, int wake);
-/* The same, but for at most so many milliseconds; -1: no limit. */
 void pccl_socket_wait_for(uv_os_sock_t socket, int wake, int limit_ms);
 /*
  * Opens a descriptor that one thread waits on and others wake. Closed by pccl_socket_close. 0 or a

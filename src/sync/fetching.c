@@ -242,10 +242,17 @@ static void release_donors_left(struct pccl_sync_session *session)
     memset(fetching->seats, 0, sizeof fetching->seats);
 }
 
+static void stop(struct pccl_sync_session *session)
+{
+    session->fetching.running = false;
+    release_donors_left(session);
+    pccl_reactor_set_due(&session->reactor, UINT64_MAX);
+}
+
 static void conclude(struct pccl_sync_session *session, bool complete, const struct pccl_text *reason)
 {
     struct pccl_text copy = *reason;
-    pccl_sync_fetching_stop(session);
+    stop(session);
     session->events.fetched(session->events.context, complete, &copy);
 }
 
@@ -409,7 +416,7 @@ void pccl_sync_fetching_begin(struct pccl_sync_session *session, const struct pc
     struct pccl_sync_fetching *fetching = &session->fetching;
     struct pccl_fetch_effects effects = {.context = session, .send = effect_send, .drop = effect_drop};
     struct pccl_text reason;
-    pccl_sync_fetching_stop(session);
+    stop(session);
     fetching->asked = order->requests;
     if (!order->requests)
         return;
@@ -435,16 +442,9 @@ void pccl_sync_fetching_lose_donor(struct pccl_sync_session *session, const stru
         learn(session, proof);
 }
 
-void pccl_sync_fetching_stop(struct pccl_sync_session *session)
-{
-    session->fetching.running = false;
-    release_donors_left(session);
-    pccl_reactor_set_due(&session->reactor, UINT64_MAX);
-}
-
 void pccl_sync_fetching_destroy(struct pccl_sync_session *session)
 {
-    pccl_sync_fetching_stop(session);
+    stop(session);
     if (session->fetching.machine)
         pccl_fetch_destroy(session->fetching.machine);
 }

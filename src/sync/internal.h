@@ -162,8 +162,6 @@ void pccl_sync_fetching_lose_donor(struct pccl_sync_session *session, const stru
 void pccl_sync_fetching_advance(struct pccl_sync_session *session);
 /* The timer has fired. */
 void pccl_sync_fetching_tick(struct pccl_sync_session *session);
-/* Stops fetching. */
-void pccl_sync_fetching_stop(struct pccl_sync_session *session);
 void pccl_sync_fetching_destroy(struct pccl_sync_session *session);
 /*
  * Whether the content may be served: its proofs are computed, and it is the elected content or no

@@ -5,7 +5,11 @@
 /* Bytes of the beginning behind the magic, which hello_ok lacks. */
 enum { MAGIC_BYTES = 8, VERSION_BYTES = 4, BUILD_BYTES = 40 };
 
-bool pccl_greeting_peek(uint16_t type, const uint8_t *body, size_t length, struct pccl_build *build)
+/*
+ * Reads the beginning of a greeting of any version. Of versions before PCCL_GREETING_SINCE only the version is known,
+ * and the rest is 0. Returns false if it is none: wrong magic, or too short.
+ */
+static bool peek(uint16_t type, const uint8_t *body, size_t length, struct pccl_build *build)
 {
     if (type != PCCL_MSG_hello && type != PCCL_MSG_hello_ok && type != PCCL_MSG_link_hello)
         return false;
@@ -34,7 +38,7 @@ bool pccl_greeting_is_foreign(const struct pccl_build *own, const struct pccl_si
                               const struct pccl_frame *frame, struct pccl_text *reason)
 {
     struct pccl_build other;
-    if (!pccl_greeting_peek(frame->type, frame->body, frame->length, &other) ||
+    if (!peek(frame->type, frame->body, frame->length, &other) ||
         (other.version == own->version && other.digest == own->digest))
         return false;
     pccl_build_describe_difference(reason, own, &other, sides);

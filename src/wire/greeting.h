@@ -10,12 +10,6 @@
 /* First version whose greetings have more than magic and version in their frozen beginning. */
 enum { PCCL_GREETING_SINCE = 9 };
 
-/*
- * Reads the beginning of a greeting of any version. Of versions before PCCL_GREETING_SINCE only the version is known,
- * and the rest is 0. Returns false if it is none: wrong magic, or too short.
- */
-PCCL_MUST_CHECK bool pccl_greeting_peek(uint16_t type, const uint8_t *body, size_t length, struct pccl_build *build);
-
 /* The two sides, as words name them: "this master", "the peer". */
 struct pccl_sides {
     const char *here, *there;

@@ -180,11 +180,6 @@ enum pccl_http_reading pccl_http_read(const char *bytes, size_t length, struct p
 
 /* ---- who asks ---- */
 
-bool pccl_http_is(const struct pccl_http_value *value, const char *words)
-{
-    return value->bytes != NULL && equals(&(struct line){value->bytes, value->length}, words);
-}
-
 /* Without the port and without brackets. */
 static struct line host_of(const struct pccl_http_value *value)
 {

@@ -41,8 +41,6 @@ enum pccl_http_reading {
  */
 PCCL_MUST_CHECK enum pccl_http_reading pccl_http_read(const char *bytes, size_t length,
                                                       struct pccl_http_request *request, uint16_t *code);
-/* Is the value these words? */
-bool pccl_http_is(const struct pccl_http_value *value, const char *words);
 /*
  * May this come from a page of ours, and not from one of somebody else's that a browser shows beside it? The origin, if
  * there is one, is the host that was asked; and that is an IP address or "localhost", or one of these names, so that

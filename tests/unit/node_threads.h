@@ -51,7 +51,7 @@ static inline void node_accept(void *argument)
     for (bool stop = false; !stop && scratch;) {
         uv_os_sock_t socket;
         struct pccl_address from;
-        pccl_socket_wait(node->listening, node->wake);
+        pccl_socket_wait_for(node->listening, node->wake, -1);
         uv_mutex_lock(&node->lock);
         stop = node->stop_accepting;
         uv_mutex_unlock(&node->lock);

@@ -298,10 +298,10 @@ static void a_wake_ends_a_wait_once(void **state)
     pccl_socket_wake(wake);
     pccl_socket_wake(wake);
     assert_int_equal(poll(&readable, 1, 0), 1);
-    pccl_socket_wait(ours, wake);
+    pccl_socket_wait_for(ours, wake, -1);
     assert_int_equal(poll(&readable, 1, 0), 0);
     assert_int_equal(send(bare, "x", 1, 0), 1);
-    pccl_socket_wait(ours, wake); /* input ends it too */
+    pccl_socket_wait_for(ours, wake, -1); /* input ends it too */
     uint8_t byte;
     assert_int_equal(pccl_socket_read(ours, &byte, 1), 1);
     pccl_socket_close(wake);
