@@ -92,6 +92,11 @@ void pccl_comm_loop_leave(void *context)
     struct pccl_communicator *comm = context;
     if (flush(comm) && !comm->is_shut_down)
         pccl_reactor_hurry(&comm->reactor); /* the notes are carried out when it has polled, which must not wait */
+    pccl_comm_loop_rest(comm);
+}
+
+void pccl_comm_loop_rest(struct pccl_communicator *comm)
+{
     comm->on_loop = false;
     unlock_and_log(comm);
 }

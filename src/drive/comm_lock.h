@@ -21,6 +21,8 @@ void pccl_comm_wake_loop(struct pccl_communicator *comm);
 /* The same for callbacks of the loop. Their notes are carried out when the loop has polled. */
 void pccl_comm_loop_enter(void *comm);
 void pccl_comm_loop_leave(void *comm);
+/* Leaves when no notes are left and the loop waits until the connection takes more output. */
+void pccl_comm_loop_rest(struct pccl_communicator *comm);
 /*
  * Wakes the loop if the machine's deadline is earlier than the loop's timer. To be called after
  * events that may have moved it.

@@ -122,7 +122,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
         apply_notes(comm); /* may make the deadline earlier */
         arm(comm);
     }
-    pccl_comm_loop_leave(comm);
+    pccl_comm_loop_rest(comm);
 }
 
 /* The other sides must not wait for a thread that no longer listens. */

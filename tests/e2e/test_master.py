@@ -6,7 +6,7 @@ import harness
 from harness import INVALID_USAGE, LOST, MASTER_FAILED, SUCCESS, UPDATE_FAILED
 from harness import check, equal, figure, now_us, say, wait_ms
 from loops import all_right, in_both_sizes, more_steps, start_loops
-from phases import PATIENT, RESTARTED, knew, restart
+from phases import PATIENT, RESTARTED, knew, restart, until_at_rest
 
 
 def start(run, count=3, **peers):
@@ -60,6 +60,19 @@ def gone_for_good(run, count):
             peer.do(verb, rc=INVALID_USAGE)
         peer.do("reduce", 1, 4, "i32", "sum", "const:1", rc=INVALID_USAGE)
         peer.do("connect", rc=MASTER_FAILED)
+
+
+def test_full_output(run):
+    """The master is suspended until its connections take no more: no thread of a member spins, and then all succeed."""
+    run.start_master(**PATIENT)
+    peers = run.join(2)
+    run.master.stop()
+    calls = [peer.start("multi", 2000, 2000, 10, 2048, "f32", "sum", "const:1") for peer in peers]
+    for call in calls:
+        call.begun()
+    until_at_rest(peers)
+    run.master.resume()
+    agree(calls, SUCCESS)
 
 
 def test_restart_idle(run):
