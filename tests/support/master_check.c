@@ -1,7 +1,6 @@
 /*
- * The rules about the master's state that its functions rely on. They hold between two steps,
- * whatever has come in and whether or not memory was short. This file must not know how a state
- * came about, or what the master has said.
+ * Invariants of the master's state. They hold between two steps, for any input, also when memory
+ * was short. This file checks the state alone, not its history or the messages of the master.
  */
 #include "support/master_check.h"
 
@@ -61,8 +60,8 @@ static const char *check_member(const struct pccl_remote *remote)
 }
 
 /*
- * The links that a peer should hold: members want those of their ring, or of the whole group if it
- * is small, else of its hubs.
+ * Checks which links a peer should hold: a member needs its links in the ring, and in a small group
+ * those to all members, in a larger one those to the hubs.
  */
 static const char *check_intents(const struct pccl_master *m, const struct pccl_remote *remote)
 {
@@ -334,7 +333,7 @@ static uint32_t count_wanted_for_subgroups(const struct pccl_peer_group *group)
     return count;
 }
 
-/* What a member is in, and has said `done` to found. */
+/* Checks the subgroups that a member belongs to, and those whose founding it has confirmed. */
 static const char *check_seats(const struct pccl_peer_group *group, const struct pccl_remote *remote)
 {
     uint32_t count = 0, seats = 0;
@@ -481,10 +480,7 @@ static const char *check_run(const struct pccl_master *m)
 
 /* ---- time: the machine is woken when something is due ---- */
 
-/*
- * After a standstill the input that came meanwhile is read first, so what is due waits for a
- * moment.
- */
+/* After a standstill the machine first reads the input that has arrived, so a due event may be a little late. */
 static bool wakes_for(const struct pccl_master *m, uint64_t due_us)
 {
     enum { READ_FIRST_US = 1000 };

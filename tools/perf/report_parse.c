@@ -1,6 +1,6 @@
 /*
- * Reads a report. The text may come from anybody: nothing is accepted that
- * pccl_topology_report_print would not write.
+ * Reads a report. The text is not trusted: the parser accepts only text that pccl_topology_report_print
+ * could have written.
  */
 #include "report_parse.h"
 
@@ -10,7 +10,7 @@
 enum { PEER_LINE_LEAST = 47 };
 
 struct reader {
-    const char *next, *end;    /* what has not been read */
+    const char *next, *end;    /* the rest of the text */
     const char *at, *line_end; /* the rest of the line */
     uint64_t line;             /* its number */
     struct pccl_topology_report *report;
@@ -19,7 +19,7 @@ struct reader {
     enum pccl_status status;
 };
 
-/* Says what is wrong with this line. Always returns false. */
+/* Stores the reason why this line is invalid. Returns false. */
 PCCL_PRINTF(2, 3) static bool wrong(struct reader *reader, const char *format, ...)
 {
     pccl_text_format(reader->reason, "line %" PRIu64 ": ", reader->line);
@@ -46,7 +46,7 @@ static void skip_blanks(struct reader *reader)
         reader->at++;
 }
 
-/* Goes to the next line that is neither empty nor a comment. false: there is none. */
+/* Moves to the next line that is neither empty nor a comment. Returns false at the end of the text. */
 static bool next_line(struct reader *reader)
 {
     while (reader->next < reader->end) {
