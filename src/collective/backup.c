@@ -114,6 +114,7 @@ void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup)
     struct pccl_backup_block *block = backup->block;
     if (block == NULL)
         return;
+    PCCL_ASSERT(pool->used_bytes >= block->size);
     pool->used_bytes -= block->size;
     put_idle(pool, block);
     if (pool->idle_count > IDLE_COUNT_MOST)
@@ -136,9 +137,10 @@ void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *ker
     if (segment.first < plan->own_from || segment.first - plan->own_from >= plan->own)
         return;
     uint64_t index = stripe * plan->pieces + number, bit = UINT64_C(1) << index % 64;
-    backup->saved[index / 64] |= bit;
     size_t at = place_of(plan, &segment);
     size_t bytes = (size_t)segment.count * plan->element_bytes;
+    PCCL_ASSERT(at + bytes <= backup->block->size && index / 64 < backup->saved_bytes / sizeof *backup->saved);
+    backup->saved[index / 64] |= bit;
     if (backup->tensors != NULL) {
         pccl_tensors_read(backup->tensors, at, bytes, bytes_of(backup) + at, plan->large ? kernels : NULL);
     } else if (plan->large) {
@@ -154,6 +156,7 @@ void pccl_backup_restore(const struct pccl_backup *backup, const struct pccl_pla
     if (backup->block == NULL)
         return;
     const uint64_t end = (plan->first_stripe + plan->stripes) * plan->pieces;
+    PCCL_ASSERT(end <= backup->saved_bytes / sizeof *backup->saved * 64);
     for (uint64_t index = plan->first_stripe * plan->pieces; index < end; index++) {
         if ((backup->saved[index / 64] >> index % 64 & 1) == 0)
             continue;

@@ -196,7 +196,7 @@ enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struc
 
 void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *transfer, bool committed)
 {
-    PCCL_ASSERT(exchange->transfers.count > 0);
+    PCCL_ASSERT(transfer->exchange == exchange && transfer->ended != NULL && exchange->transfers.count > 0);
     if (!committed)
         pccl_transfer_restore(transfer);
     pccl_table_remove(&exchange->transfers, &transfer->by_instance);
@@ -209,7 +209,7 @@ void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *tr
 /* What others have said and sent in the view to come is kept. */
 void pccl_exchange_break_off(struct pccl_exchange *exchange, struct pccl_transfer *transfer)
 {
-    PCCL_ASSERT(exchange->transfers.count > 0);
+    PCCL_ASSERT(transfer->exchange == exchange && exchange->transfers.count > 0);
     pccl_transfer_restore(transfer);
     pccl_table_remove(&exchange->transfers, &transfer->by_instance);
     pccl_transfer_free(transfer);
@@ -228,8 +228,7 @@ void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_inst
 
 void pccl_exchange_stays(struct pccl_exchange *exchange, struct pccl_transfer *transfer)
 {
-    (void)exchange;
-    PCCL_ASSERT(transfer->stay_due);
+    PCCL_ASSERT(transfer->exchange == exchange && transfer->stay_due);
     transfer->stay_due = false;
     if (!transfer->failed)
         pccl_transfer_stays(transfer);

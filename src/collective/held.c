@@ -85,6 +85,7 @@ static void remove_segment(struct pccl_held_segment *segment)
     struct pccl_held *held = segment->held;
     size_t bytes = pccl_scratch_size(segment->length);
     PCCL_ASSERT(held->lane->ahead_segments > 0 && held->exchange->ahead_segments > 0);
+    PCCL_ASSERT(held->lane->ahead_bytes >= bytes && held->exchange->ahead_bytes >= bytes);
     if (cost_of(held->lane->ahead_bytes, held->lane->ahead_segments) > own_cost(held->lane))
         held->exchange->room++;
     held->lane->ahead_bytes -= bytes;
@@ -112,6 +113,7 @@ static void drop_segment(struct pccl_held_segment *segment)
 
 void pccl_held_drop(struct pccl_held *held)
 {
+    PCCL_ASSERT(!pccl_list_is_empty(&held->segments));
     for (bool last = false; !last;) { /* with the last one it is gone */
         last = held->segments.next == held->segments.previous;
         drop_segment(pccl_held_segment_of(held->segments.next));
@@ -222,6 +224,7 @@ static bool add_segment(struct pccl_held *held, const struct pccl_msg_data *data
 enum pccl_status pccl_held_add(struct pccl_exchange *exchange, struct pccl_lane *lane, const struct pccl_msg_data *data,
                                struct pccl_arrival *arrival, struct pccl_text *reason)
 {
+    PCCL_ASSERT(!lane->outgoing);
     *arrival = (struct pccl_arrival){.length = data->length};
     struct pccl_held *held = pccl_held_find(lane, &data->instance);
     int order = held != NULL ? pccl_epoch_compare(&data->view, &held->view) : 0;
@@ -273,9 +276,13 @@ bool pccl_held_take(struct pccl_lane *lane, const struct pccl_transfer *transfer
 
 void pccl_held_received(struct pccl_arrival *arrival)
 {
-    PCCL_ASSERT(arrival->held->arrival == arrival);
+    PCCL_ASSERT(arrival->held != NULL && arrival->held->arrival == arrival);
     arrival->held->arrival = NULL;
     detach(arrival);
 }
 
-void pccl_held_dropped(struct pccl_arrival *arrival) { drop_segment(arrival->held); }
+void pccl_held_dropped(struct pccl_arrival *arrival)
+{
+    PCCL_ASSERT(arrival->held != NULL && arrival->held->arrival == arrival);
+    drop_segment(arrival->held);
+}

@@ -29,6 +29,7 @@ static void renew(struct pccl_kept *kept, const struct pccl_msg_ready *ready)
 bool pccl_kept_add(struct pccl_exchange *exchange, struct pccl_lane *lane, const struct pccl_msg_ready *ready,
                    bool *first)
 {
+    PCCL_ASSERT(lane->outgoing);
     struct pccl_kept *kept = pccl_kept_find(lane, &ready->instance);
     *first = kept == NULL;
     if (kept != NULL) {

@@ -88,7 +88,7 @@ struct pccl_flow *pccl_flow_find(struct pccl_transfer *transfer, const struct pc
 struct pccl_flow *pccl_flow_to(const struct pccl_transfer *transfer, uint32_t rank)
 {
     uint32_t i = 0;
-    while (transfer->flows[i].other != rank)
+    while (i < transfer->outgoing_count && transfer->flows[i].other != rank)
         i++;
     PCCL_ASSERT(i < transfer->outgoing_count);
     return &transfer->flows[i];
@@ -168,6 +168,7 @@ bool pccl_flow_can_begin(struct pccl_flow *flow)
 uint64_t pccl_flow_begin(struct pccl_flow *flow)
 {
     struct pccl_transfer *transfer = flow->transfer;
+    PCCL_ASSERT(flow->outgoing && flow->begun < transfer->granted);
     uint64_t stripe = flow->begun++;
     PCCL_SIGHT_SET(flow->sight->begun_stripes, flow->begun);
     bool ends = takes_turns(transfer) && flow->begun == end_in_turn(flow, stripe / transfer->plan.turn_stripes);
@@ -231,6 +232,7 @@ static void enqueue(struct pccl_flow *flow, struct pccl_parcel *parcel)
 
 void pccl_flow_send(struct pccl_flow *flow, struct pccl_parcel *parcel)
 {
+    PCCL_ASSERT(flow->outgoing && !parcel->handed);
     enqueue(flow, parcel);
     pccl_flow_wake(flow);
 }
@@ -239,6 +241,7 @@ struct pccl_parcel *pccl_flow_take(struct pccl_flow *flow) { return take(&flow->
 
 void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted)
 {
+    PCCL_ASSERT(flow->outgoing);
     if (granted <= flow->granted)
         return; /* a later READY overtook it on another connection */
     flow->granted = granted;

@@ -348,6 +348,7 @@ static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struc
     for (uint32_t i = transfer->flow_count; i-- > transfer->outgoing_count;) {
         struct pccl_parcel *parcel = pccl_flow_parcel(&transfer->flows[i], stripe, 0);
         PCCL_SIGHT_ADD(transfer->flows[i].sight->folded, 1);
+        PCCL_ASSERT(parcel->scratch != NULL && count < PCCL_MESH_PEERS_MAX);
         parts[count++] = parcel->scratch;
         parcel->scratch = NULL;
     }

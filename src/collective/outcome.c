@@ -35,7 +35,7 @@ void pccl_outcome_report(struct pccl_transfer *transfer)
 
 void pccl_outcome_fail(struct pccl_transfer *transfer, enum pccl_class class, const char *format, ...)
 {
-    PCCL_ASSERT(!transfer->failed);
+    PCCL_ASSERT(!transfer->failed && class != PCCL_CLASS_NONE);
     transfer->failed = true;
     for (uint32_t i = 0; i < transfer->flow_count; i++)
         pccl_list_remove(&transfer->flows[i].in_queue);

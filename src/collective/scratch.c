@@ -89,7 +89,11 @@ struct pccl_scratch *pccl_scratch_take(struct pccl_scratch_pool *pool, size_t by
     return scratch;
 }
 
-void pccl_scratch_share(struct pccl_scratch *scratch) { scratch->references++; }
+void pccl_scratch_share(struct pccl_scratch *scratch)
+{
+    PCCL_ASSERT(scratch->references > 0);
+    scratch->references++;
+}
 
 void pccl_scratch_give(struct pccl_scratch_pool *pool, struct pccl_scratch *scratch)
 {
@@ -99,6 +103,7 @@ void pccl_scratch_give(struct pccl_scratch_pool *pool, struct pccl_scratch *scra
     if (--scratch->references > 0)
         return;
     size_t bytes = size_of(scratch->size_class);
+    PCCL_ASSERT(pool->used_bytes >= bytes);
     pool->used_bytes -= bytes;
     if (pool->used_bytes + pool->idle_bytes + bytes > pool->bytes_max) {
         free_block(pool, scratch);

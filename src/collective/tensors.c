@@ -46,9 +46,12 @@ void pccl_tensors_fini(struct pccl_tensors *tensors)
     pccl_release(tensors->memory, tensors->result_room, tensors->room_bytes);
 }
 
-/* The tensor in which this byte lies. */
-static const struct pccl_tensor_place *find(const struct pccl_tensors *tensors, size_t at)
+/* The tensor in which the first of these bytes lies. */
+static const struct pccl_tensor_place *find(const struct pccl_tensors *tensors, size_t at, size_t bytes)
 {
+    PCCL_ASSERT(tensors->count > 0);
+    const struct pccl_tensor_place *last = &tensors->places[tensors->count - 1];
+    PCCL_ASSERT(at + bytes <= last->at + last->bytes);
     uint32_t low = 0, high = tensors->count;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
@@ -67,7 +70,7 @@ static bool has_all(const struct pccl_tensor_place *place, size_t at, size_t byt
 
 bool pccl_tensors_are_whole(const struct pccl_tensors *tensors, size_t at, size_t bytes)
 {
-    return has_all(find(tensors, at), at, bytes);
+    return has_all(find(tensors, at, bytes), at, bytes);
 }
 
 /* Of the stretch, what lies in this tensor. */
@@ -103,7 +106,7 @@ static void collect(const struct pccl_tensor_place *place, size_t at, size_t byt
 
 const uint8_t *pccl_tensors_input(const struct pccl_tensors *tensors, size_t at, size_t bytes)
 {
-    const struct pccl_tensor_place *place = find(tensors, at);
+    const struct pccl_tensor_place *place = find(tensors, at, bytes);
     if (has_all(place, at, bytes))
         return place->input + (at - place->at);
     PCCL_ASSERT(bytes <= tensors->room_bytes);
@@ -113,12 +116,12 @@ const uint8_t *pccl_tensors_input(const struct pccl_tensors *tensors, size_t at,
 
 void pccl_tensors_take(const struct pccl_tensors *tensors, size_t at, size_t bytes, uint8_t *to)
 {
-    collect(find(tensors, at), at, bytes, true, to, NULL);
+    collect(find(tensors, at, bytes), at, bytes, true, to, NULL);
 }
 
 uint8_t *pccl_tensors_result(const struct pccl_tensors *tensors, size_t at, size_t bytes)
 {
-    const struct pccl_tensor_place *place = find(tensors, at);
+    const struct pccl_tensor_place *place = find(tensors, at, bytes);
     PCCL_ASSERT(bytes <= tensors->room_bytes);
     return has_all(place, at, bytes) ? place->result + (at - place->at) : tensors->result_room;
 }
@@ -132,13 +135,13 @@ void pccl_tensors_written(const struct pccl_tensors *tensors, size_t at, size_t 
 void pccl_tensors_read(const struct pccl_tensors *tensors, size_t at, size_t bytes, uint8_t *to,
                        const struct pccl_kernels *streaming)
 {
-    collect(find(tensors, at), at, bytes, false, to, streaming);
+    collect(find(tensors, at, bytes), at, bytes, false, to, streaming);
 }
 
 void pccl_tensors_write(const struct pccl_tensors *tensors, size_t at, size_t bytes, const uint8_t *from,
                         const struct pccl_kernels *streaming)
 {
-    const struct pccl_tensor_place *place = find(tensors, at);
+    const struct pccl_tensor_place *place = find(tensors, at, bytes);
     for (size_t part; bytes > 0; place++, at += part, from += part, bytes -= part) {
         part = part_of(place, at, bytes);
         copy(place->result + (at - place->at), from, part, streaming);

@@ -247,7 +247,7 @@ bool pccl_stripe_close(struct pccl_stripe *stripe)
     struct pccl_transfer *transfer = stripe->transfer;
     if (stripe->arrivals_left > 0 || stripe->departures_left > 0)
         return false;
-    PCCL_ASSERT(stripe->results_left == 0);
+    PCCL_ASSERT(stripe->results_left == 0 && pccl_stripe_of(transfer, stripe->number) == stripe);
     *slot_of(transfer, stripe->number) = NULL;
     stripe->next = transfer->idle_stripes;
     transfer->idle_stripes = stripe;
@@ -307,6 +307,7 @@ void pccl_window_size(struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;
     size_t segment_bytes = pccl_plan_bytes_most(plan, plan->segment_elements);
+    PCCL_ASSERT(segment_bytes > 0);
     uint64_t window = window_of(transfer, segment_bytes);
     transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->stripes);
     bool makes_own = pccl_packing_packs(&plan->packing) || transfer->scales ||

@@ -38,7 +38,7 @@ bool pccl_master_enter_matrix(struct pccl_master *m, struct pccl_peer_group *gro
 
 void pccl_master_leave_matrix(struct pccl_peer_group *group, struct pccl_remote *remote)
 {
-    PCCL_ASSERT(group->by_place[remote->place] == remote);
+    PCCL_ASSERT(remote->place < group->place_count && group->by_place[remote->place] == remote);
     group->by_place[remote->place] = NULL;
     if (remote->place < group->matrix.places)
         pccl_matrix_forget(&group->matrix, remote->place);

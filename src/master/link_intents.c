@@ -25,6 +25,7 @@ static struct pccl_link_intent *add_intent(struct pccl_master *m, struct pccl_re
 
 static void drop_intent(struct pccl_remote *from, struct pccl_link_intent *intent)
 {
+    PCCL_ASSERT((size_t)(intent - from->intents) < from->intent_count); /* of this peer */
     *intent = from->intents[--from->intent_count];
 }
 
@@ -53,6 +54,7 @@ static bool is_of_view(const struct pccl_remote *from, const struct pccl_remote 
 
 void pccl_master_count_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, bool more)
 {
+    PCCL_ASSERT(from != to);
     if (more)
         pccl_master_request_link(m, from, to);
     struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);

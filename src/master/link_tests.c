@@ -84,7 +84,7 @@ static uint32_t limit_of(const struct pccl_master *m, const struct pccl_remote *
 
 static void begin_test(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
 {
-    PCCL_ASSERT(from != to && !from->test.running && !to->test.loaded);
+    PCCL_ASSERT(from != to && from->group == to->group && !from->test.running && !to->test.loaded);
     uint32_t limit_ms = limit_of(m, from, to);
     struct pccl_master_test *test = &from->test;
     test->running = true;
@@ -121,6 +121,7 @@ static bool try_test(struct pccl_master *m, struct pccl_remote *from, struct pcc
 static void look(struct pccl_master *m, struct pccl_remote *remote)
 {
     const struct pccl_peer_group *group = remote->group;
+    PCCL_ASSERT(group != NULL);
     uint32_t count = group->ring_count;
     for (uint32_t k = 1; k < count && can_load(remote); k++)
         (void)try_test(m, remote, group->ring[(remote->position + k) % count]);
@@ -204,6 +205,7 @@ void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_peer_group *
 void pccl_master_end_tests_of(struct pccl_master *m, struct pccl_remote *gone)
 {
     const struct pccl_peer_group *group = gone->group;
+    PCCL_ASSERT(group != NULL && gone->departing);
     if (gone->test.running)
         end_test(m, gone);
     for (uint32_t i = 0; gone->test.loaded && i < group->ring_count; i++)

@@ -29,7 +29,7 @@ static const struct pccl_log_fields of_membership = {.cause = PCCL_LOG_CAUSE_MEM
 
 void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote)
 {
-    PCCL_ASSERT(m->remotes[remote->index] == remote);
+    PCCL_ASSERT(remote->index < m->remote_count && m->remotes[remote->index] == remote);
     if (remote->conn != 0)
         pccl_table_remove(&m->by_conn, &remote->by_conn);
     pccl_table_remove(&m->by_id, &remote->by_id);

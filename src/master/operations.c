@@ -53,6 +53,13 @@ static void give_up_founding(struct pccl_master *m, struct pccl_operation *op)
     op->subgroup = NULL;
 }
 
+/* An operation that this participant has finished is decided, or dropped. */
+static void count_finished(struct pccl_remote *participant)
+{
+    PCCL_ASSERT(participant->under_way > 0);
+    participant->under_way--;
+}
+
 /* Of a committed one: of the tensors, each counted once, however many members there are. */
 static uint64_t bytes_of(const struct pccl_operation *op)
 {
@@ -185,8 +192,10 @@ void pccl_master_forget_ended_eras(struct pccl_master *m)
 /* Frees an operation of a subgroup or a pair. */
 static void drop_operation(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
+    PCCL_ASSERT(op->subgroup != NULL);
     for (uint32_t i = 0; i < op->part_count; i++)
-        op->subgroup->members[i]->under_way -= op->parts[i].done;
+        if (op->parts[i].done)
+            count_finished(op->subgroup->members[i]);
     free_operation(m, group, op);
 }
 
@@ -259,6 +268,7 @@ void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, u
 /* It is told this outcome. If it had caught up, it knows all before it. */
 static void note_told(struct pccl_peer_group *group, struct pccl_remote *remote, uint64_t decision)
 {
+    PCCL_ASSERT(decision > remote->decision_told && (group->behind > 0 || !is_behind(group, remote)));
     group->behind -= is_behind(group, remote);
     if (remote->decision_known == remote->decision_told)
         remote->decision_known = decision - 1;
@@ -299,8 +309,10 @@ static void decide(struct pccl_master *m, struct pccl_peer_group *group, struct 
     op->class = class;
     op->decision = ++group->decisions;
     release_hold(group, op);
+    PCCL_ASSERT(op->part_count <= all.count);
     for (uint32_t i = 0; i < op->part_count; i++)
-        all.members[i]->under_way -= op->parts[i].done;
+        if (op->parts[i].done)
+            count_finished(all.members[i]);
     if (group->newest != op) { /* decided operations are listed in the order of decisions */
         *(op->older != NULL ? &op->older->newer : &group->oldest) = op->newer;
         op->newer->older = op->older;
@@ -328,7 +340,7 @@ bool pccl_master_is_view_known(const struct pccl_peer_group *group)
 void pccl_master_hold_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                             enum pccl_class class, const struct pccl_text *reason, uint64_t until_us)
 {
-    PCCL_ASSERT(!op->decided && until_us > 0);
+    PCCL_ASSERT(!op->decided && until_us > 0 && class != PCCL_CLASS_NONE);
     if (op->held_until_us != 0)
         return;
     op->held_until_us = until_us;
@@ -346,6 +358,7 @@ void pccl_master_hold_abort(struct pccl_master *m, struct pccl_peer_group *group
 void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                        enum pccl_class class, const struct pccl_text *reason)
 {
+    PCCL_ASSERT(!op->decided && class != PCCL_CLASS_NONE);
     if (class != PCCL_CLASS_PEER_LOST && pccl_is_of_whole_group(&op->instance) && !pccl_master_is_view_known(group)) {
         pccl_master_hold_abort(m, group, op, class, reason, UINT64_MAX);
         return;
@@ -372,6 +385,7 @@ static uint32_t took_us(const struct pccl_master *m, const struct pccl_operation
 
 void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
+    PCCL_ASSERT(!op->decided);
     if (op->world == 0) { /* otherwise it is a reported outcome, told again after a restart */
         op->world = pccl_master_participants(group, op).count;
         if (op->choice.why != PCCL_CHOICE_NONE)
@@ -501,8 +515,8 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
             op->choice = done->choice[0];
     }
     uint32_t seat = pccl_master_seat(op, from);
-    struct pccl_part *part = &op->parts[seat];
     PCCL_ASSERT(!op->decided && seat < op->part_count);
+    struct pccl_part *part = &op->parts[seat];
     if (part->done || (founds && !may_found(m, from, op->subgroup->world)))
         return;
     if (from->under_way == PCCL_OPS_HELD_MAX) {
@@ -533,7 +547,7 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
  */
 void pccl_master_note_lone_abort(struct pccl_remote *from, struct pccl_operation *op)
 {
-    PCCL_ASSERT(!op->decided);
+    PCCL_ASSERT(!op->decided && (op->parts == NULL || pccl_master_seat(op, from) < op->part_count));
     bool own = op->parts != NULL && op->parts[pccl_master_seat(op, from)].done;
     if (op->done_count > (own ? 1 : 0))
         return;

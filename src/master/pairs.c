@@ -26,6 +26,7 @@ static struct pccl_remote *numbered(const struct pccl_peer_group *group, uint64_
 enum pccl_pairing pccl_master_pairing(const struct pccl_peer_group *group, const struct pccl_instance *instance,
                                       const struct pccl_remote *remote)
 {
+    PCCL_ASSERT(instance->pair != 0);
     const struct pccl_subgroup *pair = find_pair(group, instance->pair), *subgroup = NULL;
     const struct pccl_remote *source, *destination;
     if (pair != NULL) {

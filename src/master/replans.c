@@ -31,7 +31,7 @@ bool pccl_master_may_replan(const struct pccl_master *m, const struct pccl_peer_
 
 void pccl_master_replan(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_text *why)
 {
-    PCCL_ASSERT(group->changed);
+    PCCL_ASSERT(group->changed && pccl_master_may_replan(m, group));
     group->replans = true;
     group->tuning.replanned_us = m->now_us;
     pccl_master_next_epoch(m, NULL, 0, NULL, 0, why);

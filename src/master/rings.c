@@ -28,6 +28,7 @@ bool pccl_master_is_before(const struct pccl_remote *a, const struct pccl_remote
 bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_remote *remote)
 {
     PCCL_ASSERT(remote->group == NULL && remote->group_number == group->number);
+    PCCL_ASSERT(remote->state != PCCL_REMOTE_MEMBER && !remote->departing);
     struct pccl_remote **ring =
         pccl_grow(&m->memory, group->ring, &group->ring_capacity, group->ring_count + 1, sizeof *ring);
     if (ring == NULL)
@@ -60,7 +61,9 @@ bool pccl_master_reorder(struct pccl_master *m, struct pccl_peer_group *group, c
         return false;
     memcpy(ring, group->ring, bytes);
     for (uint32_t i = 0; i < group->ring_count; i++) {
+        PCCL_ASSERT(order[i] < group->ring_count && ring[order[i]] != NULL); /* each position comes once */
         group->ring[i] = ring[order[i]];
+        ring[order[i]] = NULL;
         group->ring[i]->position = i;
     }
     pccl_release(&m->memory, ring, bytes);
@@ -71,7 +74,8 @@ bool pccl_master_reorder(struct pccl_master *m, struct pccl_peer_group *group, c
 void pccl_master_leave_ring(struct pccl_master *m, struct pccl_remote *remote)
 {
     struct pccl_peer_group *group = remote->group;
-    PCCL_ASSERT(remote->departing && group->ring[remote->position] == remote);
+    PCCL_ASSERT(remote->departing && group != NULL && m->member_count > 0);
+    PCCL_ASSERT(remote->position < group->ring_count && group->ring[remote->position] == remote);
     pccl_master_end_tests_of(m, remote);
     for (uint32_t i = remote->position + 1; i < group->ring_count; i++) {
         group->ring[i - 1] = group->ring[i];
@@ -88,5 +92,7 @@ void pccl_master_leave_ring(struct pccl_master *m, struct pccl_remote *remote)
 
 bool pccl_master_has_better(const struct pccl_peer_group *group)
 {
-    return group->tuning.better != NULL && group->tuning.better_version == group->ring_version;
+    const bool has = group->tuning.better != NULL && group->tuning.better_version == group->ring_version;
+    PCCL_ASSERT(!has || group->tuning.better_count == group->ring_count);
+    return has;
 }

@@ -28,6 +28,7 @@ struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct p
                                            enum pccl_remote_state state)
 {
     PCCL_ASSERT(state != PCCL_REMOTE_MEMBER && pccl_master_find(m, &hello->peer) == NULL);
+    PCCL_ASSERT(hello->candidates_count <= PCCL_CANDIDATES_MAX);
     if (m->remote_count >= PCCL_PEERS_MAX)
         return NULL;
     struct pccl_remote **remotes =
@@ -76,7 +77,7 @@ struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct p
 void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn conn,
                         const struct pccl_address *address)
 {
-    PCCL_ASSERT(conn != 0 && !remote->departing);
+    PCCL_ASSERT(conn != 0 && !remote->departing && pccl_table_find(&m->by_conn, conn) == NULL);
     if (remote->conn != 0) {
         pccl_table_remove(&m->by_conn, &remote->by_conn);
         m->effects.close(m->effects.context, remote->conn);
@@ -106,6 +107,7 @@ uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_add
 void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format,
                         ...)
 {
+    PCCL_ASSERT((unsigned)why < PCCL_TALLY_REASONS);
     if (remote->departing)
         return;
     va_list arguments;

@@ -20,6 +20,7 @@
 
 static void send_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind, uint64_t round, uint8_t outcome)
 {
+    PCCL_ASSERT(to->group != NULL && kind < PCCL_ROUND_KINDS && kind != PCCL_ROUND_SYNC);
     struct pccl_msg msg = {
         .type = PCCL_MSG_round,
         .as.round = {.kind = kind, .round = round, .outcome = outcome, .attributes = to->group->last_attributes[kind]}};

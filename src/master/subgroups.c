@@ -67,6 +67,7 @@ void pccl_master_count_seats(struct pccl_remote *remote, uint32_t count, bool co
 
 static void enter(struct pccl_peer_group *group, struct pccl_subgroup *subgroup)
 {
+    PCCL_ASSERT(!subgroup->founded && pccl_master_find_subgroup(group, subgroup->name) == NULL);
     subgroup->founded = true;
     pccl_table_insert(&group->subgroups, &subgroup->by_name, subgroup->name);
 }
@@ -192,6 +193,7 @@ bool pccl_master_found(struct pccl_master *m, struct pccl_peer_group *group, str
 
 void pccl_master_forget_subgroup(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_subgroup *subgroup)
 {
+    PCCL_ASSERT(subgroup->founded);
     pccl_table_remove(&group->subgroups, &subgroup->by_name);
     pccl_master_free_subgroup(m, subgroup);
 }

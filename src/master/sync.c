@@ -306,7 +306,7 @@ static void expel(struct pccl_master *m, const struct pccl_peer_group *group, co
 /* Tells every member its part, unless nobody has to fetch: then the round can end. */
 static void plan(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_election *election)
 {
-    PCCL_ASSERT(!group->sync_planned);
+    PCCL_ASSERT(!group->sync_planned && election->winner < group->ring_count);
     const struct pccl_digest content = group->ring[election->winner]->sync_part->ballot.content;
     bool any = false;
     group->sync_planned = true;

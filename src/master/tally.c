@@ -18,6 +18,7 @@ void pccl_tally_turn(struct pccl_tally *tally, uint64_t now_us)
 void pccl_tally_outcome(struct pccl_tally *tally, uint32_t kind, bool committed, uint64_t bytes, uint64_t took_us,
                         uint64_t now_us)
 {
+    PCCL_ASSERT(kind < PCCL_TALLY_KINDS);
     uint32_t slot = 0;
     pccl_tally_turn(tally, now_us);
     struct pccl_span *span = &tally->spans[tally->span % PCCL_TALLY_SPANS];

@@ -82,6 +82,7 @@ static void fold_sections(struct pccl_master *m, const struct pccl_operation *op
     memcpy(op->result, table, op->result_bytes); /* also the bytes between sections */
     for (uint32_t i = 0; i < count; i++) {
         const struct pccl_section section = pccl_sections_read(table, i);
+        PCCL_ASSERT(at + pccl_section_bytes(&section) <= op->result_bytes);
         for (uint32_t part = 0; part < op->part_count; part++)
             parts[part] = (const uint8_t *)parts[part] + at - from;
         pccl_combine_all(m->config.kernels, (enum pccl_datatype)section.datatype,
@@ -106,8 +107,11 @@ static uint32_t rank_of(const struct pccl_participants *all, uint32_t seat)
 static void reduce(struct pccl_master *m, const struct pccl_participants *all, const struct pccl_operation *op,
                    const void **parts)
 {
-    for (uint32_t i = 0; i < op->part_count; i++)
-        parts[i] = op->parts[seat_at(all, i)].payload;
+    for (uint32_t i = 0; i < op->part_count; i++) {
+        const struct pccl_part *part = &op->parts[seat_at(all, i)];
+        PCCL_ASSERT(part->payload_bytes == op->result_bytes);
+        parts[i] = part->payload;
+    }
     if (op->descriptor.collective == PCCL_COALESCED)
         fold_sections(m, op, parts);
     else
@@ -122,6 +126,9 @@ static void reduce_shares(struct pccl_master *m, const struct pccl_participants 
                           const void **parts)
 {
     size_t bytes = op->result_bytes / op->part_count;
+    PCCL_ASSERT(bytes * op->part_count == op->result_bytes);
+    for (uint32_t i = 0; i < op->part_count; i++)
+        PCCL_ASSERT(op->parts[i].payload_bytes == op->result_bytes);
     for (uint32_t owner = 0; owner < op->part_count; owner++) {
         size_t at = rank_of(all, seat_at(all, owner)) * bytes;
         for (uint32_t i = 0; i < op->part_count; i++)

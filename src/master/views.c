@@ -145,6 +145,7 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
                             const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why)
 {
     PCCL_ASSERT(m->founded && m->member_count > 0);
+    PCCL_ASSERT((added != NULL || added_count == 0) && (removed != NULL || removed_count == 0));
     m->epoch.number++;
     for (uint32_t i = 0; i < m->group_count; i++) {
         if (!m->groups[i]->changed)
@@ -180,6 +181,7 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
  */
 void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, uint32_t inc, bool all_here)
 {
+    PCCL_ASSERT(inc > law_epoch->inc);
     struct pccl_text why;
     pccl_text_format(&why, "the master restarted");
     m->epoch = (struct pccl_epoch){.inc = inc, .number = 1};
@@ -193,6 +195,7 @@ void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *
         struct pccl_remote *to = m->remotes[i];
         if (!pccl_master_is_living_member(to))
             continue;
+        PCCL_ASSERT(to->report != NULL);
         change.full = !all_here || to->report->renumbered || !pccl_epoch_equal(&to->report->fields.epoch, law_epoch);
         change.added = change.full ? members : NULL;
         change.added_count = change.full ? count : 0;

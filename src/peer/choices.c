@@ -54,6 +54,7 @@ uint32_t pccl_peer_take_gap(struct pccl_peer *p, uint64_t subgroup, uint64_t tag
     struct pccl_tag_choice *kept = find(p, subgroup, tag);
     if (kept == NULL || kept->told_us == 0)
         return 0;
+    PCCL_ASSERT(p->now_us >= kept->told_us);
     const uint64_t gap_us = pccl_max_u64(p->now_us - kept->told_us, 1);
     kept->told_us = 0;
     return (uint32_t)pccl_min_u64(gap_us, UINT32_MAX);

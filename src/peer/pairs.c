@@ -8,6 +8,7 @@
 static const struct pccl_member *first_from(const struct pccl_peer *p, uint64_t admitted)
 {
     const struct pccl_roll *roll = p->view_roll;
+    PCCL_ASSERT(roll != NULL);
     uint32_t low = 0, high = roll->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -54,6 +55,7 @@ bool pccl_peer_pair_has_future(const struct pccl_peer *p, uint64_t name)
 
 uint64_t pccl_peer_number_of(const struct pccl_peer *p, const struct pccl_id *id)
 {
+    PCCL_ASSERT(p->view_roll != NULL);
     const uint32_t position = pccl_peer_position_of(p, id);
     return position < p->view_roll->count ? p->view_roll->members[position].admitted : 0;
 }

@@ -56,6 +56,7 @@ bool pccl_peer_is_followed(const struct pccl_descriptor *descriptor, bool tiny)
 void pccl_peer_let_op_go(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     PCCL_ASSERT(op->held && p->held_count > 0);
+    PCCL_ASSERT(p->followed_count > 0 || !pccl_peer_is_followed(&op->descriptor, op->tiny));
     pccl_table_remove(&p->by_tag, &op->by_tag);
     op->held = false;
     p->held_count--;
@@ -127,7 +128,7 @@ void pccl_peer_confirm(struct pccl_peer *p, struct pccl_peer_op *op, uint64_t de
 
 static void free_op(struct pccl_peer *p, struct pccl_peer_op *op)
 {
-    PCCL_ASSERT(p->op_count > 0);
+    PCCL_ASSERT(p->op_count > 0 && (p->tombstone_count > 0 || op->state != PCCL_OP_TOMBSTONE));
     be_stable(p, op);
     pccl_table_remove(&p->by_instance, &op->by_instance);
     if (op->held)

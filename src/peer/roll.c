@@ -16,6 +16,7 @@ struct pccl_roll *pccl_peer_hold_roll(struct pccl_peer *p)
 
 void pccl_peer_drop_roll(struct pccl_peer *p, struct pccl_roll *roll)
 {
+    PCCL_ASSERT(roll == NULL || roll->references > 0);
     if (roll != NULL && --roll->references == 0)
         pccl_release(&p->memory, roll, bytes_of(roll->count));
 }
@@ -44,6 +45,7 @@ bool pccl_peer_make_roll(struct pccl_peer *p)
 
 void pccl_peer_set_attributes(struct pccl_peer *p, const struct pccl_attributes *attributes, struct pccl_roll *roll)
 {
+    PCCL_ASSERT(roll != NULL && roll->references > 0);
     roll->references++;
     pccl_peer_drop_roll(p, p->roll);
     p->roll = roll;
@@ -52,6 +54,7 @@ void pccl_peer_set_attributes(struct pccl_peer *p, const struct pccl_attributes 
 
 bool pccl_peer_has_members(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count)
 {
+    PCCL_ASSERT(p->view_roll != NULL);
     if (count != p->view_roll->count)
         return false;
     for (uint32_t i = 0; i < count; i++)
@@ -86,6 +89,7 @@ static bool is_in_roll(const struct pccl_roll *roll, const struct pccl_id *id)
 void pccl_peer_describe_members(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count,
                                 struct pccl_text *words)
 {
+    PCCL_ASSERT(p->view_roll != NULL);
     struct pccl_text gone, come;
     pccl_text_clear(&gone);
     pccl_text_clear(&come);

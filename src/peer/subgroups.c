@@ -97,6 +97,7 @@ static bool has_id(const struct pccl_id *ids, uint32_t count, const struct pccl_
 enum pccl_status pccl_peer_take_founders(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count,
                                          struct pccl_id *ids)
 {
+    PCCL_ASSERT(p->roll != NULL);
     uint32_t known = 0;
     memcpy(ids, members, count * sizeof *ids);
     pccl_ids_sort(ids, count);

@@ -141,6 +141,7 @@ static bool apply_members(struct pccl_peer *p, const struct pccl_msg_epoch_chang
 static bool note_departures(struct pccl_peer *p)
 {
     const struct pccl_roll *before = p->view_roll;
+    PCCL_ASSERT(before != NULL);
     uint32_t kept = has_only_grown(p) ? before->count : 0;
     for (uint32_t i = kept; i < before->count; i++) {
         const struct pccl_id *id = &before->members[i].peer;

@@ -204,6 +204,7 @@ void pccl_fetch_donor_down(struct pccl_fetch *fetch, uint64_t now_us, uint32_t d
 static void answered(struct pccl_fetch_donor *donor)
 {
     PCCL_ASSERT(donor->owed_count > 0);
+    PCCL_ASSERT(donor->owed_bytes >= pccl_fetch_owed_at(donor, 0)->bytes);
     donor->owed_bytes -= pccl_fetch_owed_at(donor, 0)->bytes;
     donor->owed_first++;
     donor->owed_count--;

@@ -3,7 +3,7 @@
 
 static void ask_for(struct pccl_fetch *fetch, uint32_t number, const struct pccl_fetch_owed *owed)
 {
-    PCCL_ASSERT(fetch->donors[number].up && fetch->donors[number].owed_count < PCCL_FETCH_OWED_MAX);
+    PCCL_ASSERT(owed->bytes > 0 && fetch->donors[number].up && fetch->donors[number].owed_count < PCCL_FETCH_OWED_MAX);
     struct pccl_fetch_donor *donor = &fetch->donors[number];
     if (donor->owed_count == 0)
         donor->heard_us = fetch->now_us; /* nothing was expected of it before */

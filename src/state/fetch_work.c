@@ -128,6 +128,7 @@ static void compare(struct pccl_fetch *fetch, bool unequal)
             task->torn = false;
             continue;
         }
+        PCCL_ASSERT(tensor->chunks > 0); /* roots of empty tensors are refused when they differ */
         fetch->missing[unequal]++;
         if (tensor->chunks > 1)
             pccl_list_append(&fetch->unlisted[unequal], &task->link);
@@ -242,6 +243,7 @@ static struct pccl_proof *place_of(struct pccl_fetch *fetch, const struct pccl_f
 void pccl_fetch_write(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk, uint32_t donor)
 {
     struct pccl_tensor *tensor = &fetch->state->tensors[chunk->tensor];
+    PCCL_ASSERT(donor < PCCL_FETCH_DONORS && !chunk->done && chunk->writer == PCCL_FETCH_NOBODY);
     chunk->writer = (uint8_t)donor;
     pccl_list_remove(&chunk->link);
     *place_of(fetch, chunk) = (struct pccl_proof){0};
@@ -264,7 +266,7 @@ enum pccl_status pccl_fetch_written(struct pccl_fetch *fetch, struct pccl_fetch_
         return PCCL_MALFORMED;
     }
     *place_of(fetch, chunk) = *proof;
-    PCCL_ASSERT(!chunk->done && task->missing > 0);
+    PCCL_ASSERT(!chunk->done && chunk->writer != PCCL_FETCH_NOBODY && task->missing > 0);
     chunk->writer = PCCL_FETCH_NOBODY;
     chunk->done = true;
     fetch->bytes += pccl_state_chunk_length(tensor, chunk->index);

@@ -82,10 +82,11 @@ void commit_late(struct pccl_master *m, struct pccl_peer_group *group)
              "PCCL_ASSERT(op->part_count > 0 && op->done_count == op->part_count && ",
              "PCCL_ASSERT(op->part_count > 0 && "),
             ("src/master/tiny.c",
-             "parts[i] = op->parts[seat_at(all, i)].payload; if (op->descriptor",
-             "{ parts[i] = op->parts[seat_at(all, i)].payload; if (parts[i] == NULL) { "
-             "static uint8_t none[PCCL_TINY_BYTES_MAX]; "
-             "parts[i] = none; } } if (op->descriptor"),
+             "PCCL_ASSERT(part->payload_bytes == op->result_bytes); parts[i] = part->payload;",
+             "static uint8_t none[PCCL_TINY_BYTES_MAX]; parts[i] = part->payload != NULL ? part->payload : none;"),
+            ("src/master/tiny.c",
+             "PCCL_ASSERT(op->parts[i].payload_bytes == op->result_bytes);",
+             ";"),
             ("src/master/tiny.c",
              "parts[i] = op->parts[seat_at(all, (owner + 1 + i) % op->part_count)].payload + at;",
              "{ static uint8_t none[PCCL_TINY_BYTES_MAX]; "

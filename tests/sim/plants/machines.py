@@ -41,7 +41,7 @@ PLANTS = [
         ["STATE"], [],
         [
             ("src/master/operations.c",
-             "all.members[i]->under_way -= op->parts[i].done;",
+             "count_finished(all.members[i]);",
              ";"),
         ]),
     Bug("held_abort_oversleeps",

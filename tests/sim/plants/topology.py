@@ -50,8 +50,9 @@ PLANTS = [
              "bool same_ring = tuning->ring_version == group->ring_version;",
              "bool same_ring = true;"),
             ("src/master/rings.c",
-             "return group->tuning.better != NULL && group->tuning.better_version == group->ring_version;",
-             "return group->tuning.better != NULL;"),
+             "group->tuning.better != NULL && group->tuning.better_version == group->ring_version; "
+             "PCCL_ASSERT(!has || group->tuning.better_count == group->ring_count);",
+             "group->tuning.better != NULL;"),
         ]),
     Bug("links_are_not_waited_for",
         "a ring is adopted before its links stand",
