@@ -4,10 +4,10 @@
     front.py --root R [--tests FILE]      FILE: what `ctest --show-only=json-v1` prints
 
 * README.md is short, begins with the commands, and its status says what is true: a line of "Works" names tests that
-  exist in a comment, a line of "Not yet" a pattern that no line of some files matches:
+  exist in a comment, a line of "Not yet" a pattern that no line of some files matches, but each sample does:
 
     * What works <!-- tests: e2e/kill_* sim/seeds -->
-    * What is missing <!-- absent: REGEX in FILES ... -->
+    * What is missing <!-- absent: REGEX like SAMPLE, ... in FILES ... -->
 
 * Each measured row of README.md stands in the section of bench/RESULTS.md that has the commands.
 * GitHub and PyPI show the same description and topics; the picture of the dashboard is small.
@@ -60,11 +60,15 @@ def check_works(number, names, tests):
 
 
 def check_absent(root, number, words):
-    pattern, _, places = words.rpartition(" in ")
+    words, _, places = words.rpartition(" in ")
+    pattern, _, samples = words.partition(" like ")
+    for sample in samples.split(", "):
+        if not re.search(pattern, sample):
+            yield f"README.md:{number}: the pattern {pattern!r} does not match {sample!r}"
     for place in places.split():
         files = sorted(root.glob(place))
-        if not files:
-            yield f"README.md:{number}: no file {place}"
+        if not any(file.stat().st_size for file in files):
+            yield f"README.md:{number}: no file {place} with text"
         for file in files:
             found = re.search(pattern, file.read_text(encoding="utf-8"), re.M)
             if found:

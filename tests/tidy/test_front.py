@@ -20,7 +20,7 @@ Works:
 * Certificates <!-- tests: e2e/kill_* sim/seeds -->
 
 Not yet:
-* A relay <!-- absent: RELAY|PUNCH in src/*.h -->
+* A relay <!-- absent: RELAY|PUNCH like PCCL_RELAY, PUNCH in src/*.h -->
 
 ## Source layout
 """
@@ -62,10 +62,20 @@ class Claims(unittest.TestCase):
                      "README.md:12: a line of the status without <!-- tests: ... -->")
 
     def test_what_is_there_is_called_missing(self):
-        self.planted("README.md", "RELAY|PUNCH", "TLS_CERT", "src/params.h has 'TLS_CERT'")
+        self.planted("README.md", "RELAY|PUNCH like PCCL_RELAY, PUNCH", "TLS_CERT like TLS_CERT",
+                     "src/params.h has 'TLS_CERT'")
 
     def test_missing_in_no_file(self):
         self.planted("README.md", "src/*.h", "source/*.h", "no file source/*.h")
+
+    def test_missing_in_an_empty_file(self):
+        self.planted("src/params.h", "PCCL_TLS_CERT\n", "", "no file src/*.h with text")
+
+    def test_mistyped_pattern(self):
+        self.planted("README.md", "RELAY|PUNCH", "RELAY|PUNHC", "the pattern 'RELAY|PUNHC' does not match 'PUNCH'")
+
+    def test_no_sample(self):
+        self.planted("README.md", " like PCCL_RELAY, PUNCH", "", "the pattern 'RELAY|PUNCH' does not match ''")
 
     def test_missing_feature_arrives(self):
         self.planted("src/params.h", "PCCL_TLS_CERT", "PCCL_RELAY", "has 'RELAY'")

@@ -281,6 +281,7 @@ class Ratchets(Compiled):
     def compare(self, known=None, modules=()):
         """(values, findings) of the tree with the objects of these modules, compared with these values."""
         values, offenders = ratchets.measure(ratchets.read(self.root, "nm", self.compile(modules)))
+        values = {**values, **ratchets.recorded({}, values, ())}
         return values, list(ratchets.compare(known or values, values, offenders))
 
     def test_each(self):
@@ -290,14 +291,15 @@ class Ratchets(Compiled):
         self.assertEqual(findings, [])
         block = "".join(f"int {name};\n" for name in "abcdef")
         flags = "struct a {\n    bool b, c, d;\n    bool e;\n    unsigned f : 1;\n};\n"
+        more = "typedef struct {\n    bool b; bool c; void (*d)(bool);\n    atomic_bool e;\n" \
+               "    uint8_t f : 1, g : 1;\n} h;\n"
         for path, text, first, new in (
                 ("src/net/a.c", "void g(void);\nvoid f(void) { g(); }\n", "src/net:1: cycles: 2 files in cycles",
                  "in a cycle: src/net/a.c -> src/net/b.c -> src/net/a.c"),
                 ("python/pccl/a.py", "def f():\n    from . import b\n", "python/pccl:1: cycles: 2 files in cycles",
                  "python/pccl/a.py -> python/pccl/b.py"),
-                ("src/net/a.c", "int x;\nvoid f(void) {}\n", "src/net:1: single_users: 34 % of external",
-                 "a.c:2: only src/net/b.c"),
                 ("src/net/a.h", flags, "src/net:1: flags: 1 structs with", "a.h:1: struct a has 5 flags"),
+                ("src/net/a.h", more, "src/net:1: flags: 1 structs with", "a.h:1: struct h has 5 flags"),
                 ("src/net/a.h", block + "int x;\n" + block, "src/net:1: duplicates: 1 pairs of",
                  "a.h:8: 6 lines and more are those at src/net/a.h:1"),
                 ("src/net/a.h", "/* What the caller wants. */\n", "src/net:1: marks: 1 comments with",
@@ -306,9 +308,9 @@ class Ratchets(Compiled):
                  "tools:1: marks: 1 comments with",
                  "'That of whoever asks.'"),
                 ("src/net/a.h", "\n" * 601, "src/net/a.h:1: long: 601 lines, at most 600", ""),
-                ("src/net/a.h", "\n" * 101, "src/net:1: lines: 200 lines, at most 100", ""),
-                ("src/net/a.h", "int a;\n" * 101,
-                 "src/net:1: code: 200 lines without comments and blanks, at most 100", "")):
+                ("src/net/a.h", "\n" * 99, "src/net:1: lines: 101 lines, at most 100", ""),
+                ("src/net/a.h", "int a;\n" * 99,
+                 "src/net:1: code: 101 lines without comments and blanks, at most 100", "")):
             with self.subTest(first):
                 self.write(path, text)
                 _, findings = self.compare(known, ["net"] if path.endswith(".c") else ())
@@ -325,17 +327,55 @@ class Ratchets(Compiled):
         self.assertEqual([finding.partition(":")[0].strip() for finding in self.compare(known)[1]],
                          ["src/net", "new", "new"])
 
+    def test_share(self):
+        def compare(known, single, both):
+            """src/net has functions with one user and with two."""
+            self.write("src/net/a.c", "".join(f"void f{i}(void) {{}}\n" for i in range(single + both)))
+            for file, calls in (("b", range(single + both)), ("c", range(single, single + both))):
+                self.write(f"src/net/{file}.c", "".join(f"void f{i}(void);\n" for i in calls) +
+                           f"void {file}(void) {{ {' '.join(f'f{i}();' for i in calls)} }}\n")
+            return worse(known)
+
+        def worse(known):
+            return [finding for finding in self.compare(known, ["net", "log"])[1] if "single_users: " in finding]
+        compare(None, 4, 6)
+        known, _ = self.compare(None, ["net"])
+        self.assertEqual(compare(known, 5, 6), [])  # room for one
+        self.assertEqual(compare(known, 6, 6),
+                         ["src/net:1: single_users: 43 % of external symbols have one user, at most 39"])
+        self.write("tests/unit/a.c", "void f1(void);\nint x = f1();\n")
+        self.assertEqual(compare(known, 6, 6), [])  # a test is a user
+        compare(known, 4, 6)
+        (self.root / "src/net/c.c").unlink()
+        self.assertEqual(worse(known), [])  # a removal is not worse
+        compare(known, 4, 6)
+        self.write("src/log/b.c", "void f0(void);\nvoid i(void);\nvoid h(void) { f0(); i(); }\n")
+        for functions, found in (("void i(void) {}\nint j, k, l, m;\n", 0), ("void i(void) {}\n", 1)):
+            self.write("src/log/a.c", functions)  # a new folder below the average, and above it
+            self.assertEqual(len(worse(known)), found)
+
     def test_recording(self):
+        recorded, objects = self.root / ratchets.KNOWN, self.root / "all.txt"
+
         def run(what, *accepted):
             return subprocess.run([sys.executable, "-B", ratchets.__file__, what, "--root", self.root, "--nm", "nm",
-                                   "--objects", "/dev/null", "--raise", *accepted], stdout=subprocess.DEVNULL,
+                                   "--objects", objects, "--raise", *accepted], stdout=subprocess.DEVNULL,
                                   check=False).returncode
-        recorded = self.root / ratchets.KNOWN
-        self.assertEqual([run("check"), run("write"), recorded.exists()], [1, 1, False])
         recorded.parent.mkdir()
-        self.assertEqual([run("write", "lines", "code"), run("check"), run("write")], [0, 0, 0])
-        self.write("src/net/a.h", "/* What the caller wants. */\n")
+        everything = ("lines", "code", "single_users")
+        self.assertEqual(run("write", *everything), 1)  # no list of objects
+        self.write("all.txt", "")
+        self.assertEqual(run("write", *everything), 1)
+        self.write("all.txt", "\n".join(self.compile()))
+        self.assertEqual([run("check"), run("write"), recorded.exists()], [1, 1, False])
+        self.assertEqual([run("write", *everything), run("check"), run("write")], [0, 0, 0])
+        before = recorded.read_text()
+        self.write("src/wire/a.h", "\n" * 50)
+        self.assertEqual([run("check"), run("write"), recorded.read_text()], [0, 0, before])
+        self.write("src/wire/a.h", "/* What the caller wants. */\n")
         self.assertEqual([run("write", "lines"), run("write", "lines", "marks"), run("check")], [1, 0, 0])
+        (self.root / "src/wire/a.h").unlink()
+        self.assertEqual([run("check"), run("write"), recorded.read_text()], [0, 0, before])
 
 
 class Exports(Tree):
