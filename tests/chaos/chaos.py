@@ -6,8 +6,10 @@ peers record (history.py).
 A run is a sequence of episodes. Each has its own seed, and a failed one can be repeated alone: `chaos.py --episode
 SEED`. An episode alternates between times with faults, which overlap, and quiet times without any: in each quiet time
 all peers must become members of one run again, and operations of every kind must succeed. The seed determines the
-schedule of the faults, but not the operations that they meet. build/chaos/<seed>/ keeps the events, histories and logs
-of a failed episode.
+schedule of the faults, but not the operations that they meet. Each quiet time ends with a calm one: the peers are
+sound, and no call may fail unless a program aborted, closed a group or left. build/chaos/<seed>/ keeps the events,
+histories and logs of a failed episode, and `history.py build/chaos/<seed>` checks it again. A run of an hour or more
+fails unless each kind of call has succeeded and each kind of fault has occurred.
 """
 
 import argparse
@@ -38,12 +40,15 @@ KINDS = set(
     "all-reduce broadcast all-gather reduce-scatter barrier all-gather-v reduce gather scatter all-to-all gather-v"
     " scatter-v all-to-all-v coalesced send recv".split()
 )
+OTHER_CALLS = {"connect", "update", "pending", "optimize", "synchronize", "vote", "found", "close", "list", "destroy"}
 SKIPPED = 77
 
 # A longer call hangs. This is several times the duration that the parameters allow for a few faults in a row.
 CALL_LIMIT_S = 100
 QUIET_LIMIT_S = 100
 QUIET_ROUNDS = 4
+CALM_S = 3
+FULL_RUN_MINUTES = 60
 END_LIMIT_S = 60
 LIMITS = {"peer": (400 << 10, 300), "master": (64 << 10, 100)}  # KiB and descriptors
 
@@ -79,7 +84,16 @@ FAULTS = {
     "descriptors": (4, 2, 8),
     "memory": (4, 1, 7),
 }
+SEPARATING = {"stop", "stop for long", "cut a pair", "cut a pair one way", "cut from the master", "unplug", "loss",
+              "reordering", "slow host", "master restarts", "master moves", "master stops", "master ends the run",
+              "second master", "memory", "descriptors"}  # fmt: skip
+# What a process writes when it ends by a fault of its own; libuv aborts without a word.
+OWN_ABORTS = ("internal error", "double free", "corruption", "ssert", "invalid pointer", "invalid size", "smashing",
+              "Sanitizer", "munmap_chunk")  # fmt: skip
 OF_MASTER = {"master restarts", "master moves", "master stops", "master ends the run", "second master"}
+
+
+END = 1 << 62  # of a time that has not ended
 
 
 def now_us():
@@ -93,9 +107,12 @@ class Violation(Exception):
 class Process:
     def __init__(self, name, command, environment, log, shown=None):
         self.name, self.history, self.killed = name, None, False
+        self.ended = False  # as it should
         self.stopped_since = None
+        self.died = None  # when its abort was seen
         self.resumed = 0  # time of the end of the last stop
-        self.short = self.without_memory = False
+        self.short = False
+        self.without_memory = []  # [from, to] of shortages of memory, us
         self.log = pathlib.Path(log)
         with open(log, "ab") as file:
             self.popen = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
@@ -107,6 +124,8 @@ class Process:
         return self.popen.poll() is None
 
     def kill(self):
+        if not self.alive() and not self.killed and not self.ended:
+            raise Violation(f"exit: {self.name} ended by itself with {self.popen.returncode}")
         self.killed = True
         self.popen.kill()
         self.popen.wait()
@@ -142,8 +161,10 @@ class Episode:
         self.slots = [None] * peers
         self.ended, self.histories = [], []
         self.made = 0
+        self.incarnations = [0] * peers
         self.master, self.second, self.main = None, None, 0
-        self.scarce = self.rivals = False
+        self.context = history.Context()
+        self.not_run = {}  # {fault: reason}
         self.faults = collections.Counter()
         self.undo = []  # [(when, function, what)]
         self.returning = set()  # slots that come back later
@@ -176,6 +197,7 @@ class Episode:
     def start_peer(self, slot):
         self.returning.discard(slot)
         self.made += 1
+        self.incarnations[slot] += 1
         name = f"p{slot}-{self.made}"
         host = self.host_of(slot)
         more = {"PCCL_NAME": name, "PCCL_LOCAL_DIR": self.folder / f"local{host}"}
@@ -184,7 +206,7 @@ class Episode:
         masters = ",".join(f"{self.network.address(i)}:{PORT}" for i in range(MASTER_HOSTS))
         path = self.folder / f"{name}.history"
         command = [*self.network.prefix(host), self.programs["peer"], masters, str(path), str(self.seed),
-                   str(self.groups[slot])]  # fmt: skip
+                   str(self.groups[slot]), str(slot), str(self.incarnations[slot])]  # fmt: skip
         peer = Process(name, command, self.environment(PEER_PARAMETERS, **more), self.folder / f"{name}.log", host)
         peer.history = history.History(name, path)
         self.histories.append(peer.history)
@@ -218,8 +240,11 @@ class Episode:
             return
         function = getattr(self, "fault_" + name.replace(" ", "_"))
         self.event(f"fault: {name} for {seconds:.2f} s")
+        begun = now_us()
         if function(seconds, dice) is not False:
-            self.faults[name] += 1
+            self.faults[name] += name != "memory"  # counted at its end
+            if name in SEPARATING:
+                self.context.faults.append([begun, begun + int(seconds * 1e6)])
 
     def fault_kill(self, seconds, dice, count=1):
         victims = self.victims()
@@ -240,7 +265,7 @@ class Episode:
             return False
         peer = self.slots[slot]
         self.event(f"ask {peer.name} to leave")
-        peer.popen.terminate()
+        self.ask_to_leave(peer)
         self.remove_peer(slot, seconds)
         return True
 
@@ -255,6 +280,10 @@ class Episode:
         return True
 
     fault_stop_for_long = fault_stop
+
+    def ask_to_leave(self, peer):
+        self.context.asked[peer.name] = now_us()
+        peer.popen.terminate()
 
     def fault_cut_a_pair(self, seconds, dice, both=True):
         one, other = dice.sample(range(MASTER_HOSTS, MASTER_HOSTS + PEER_HOSTS), 2)
@@ -341,11 +370,12 @@ class Episode:
         self.master.popen.terminate()
         if self.wait_for_end(self.master, "the master") != 0:
             self.violations.append(f"exit: the master ended with {self.master.popen.returncode}")
+        self.master.ended = True
         self.busy(seconds, lambda: self.renew_master(self.main), "a master for the next run")
 
     def fault_second_master(self, seconds, dice):
         host = dice.choice([host for host in range(MASTER_HOSTS) if host != self.main])
-        self.rivals = True
+        self.context.rivals.append([now_us(), END])
         state = f"state-{now_us()}"
         if self.secure:
             sockets = shutil.ignore_patterns("control")
@@ -366,6 +396,7 @@ class Episode:
         try:
             return self.starve(seconds, dice, lambda peer: shortages.ScarceMemory(peer, kib), True)
         except shortages.Unavailable as unavailable:
+            self.not_run["memory"] = str(unavailable)
             self.event(f"no shortage of memory: {unavailable}")
             return False
 
@@ -374,15 +405,20 @@ class Episode:
         if slot is None or self.slots[slot].short:
             return False
         peer = self.slots[slot]
-        self.scarce = True
         shortage = shortage_of(peer)
         peer.short = True
-        peer.without_memory = stands
+        times = [now_us(), END]
+        self.context.short.setdefault(peer.name, []).append(times)
+        if stands:
+            peer.without_memory.append(times)
         peer.stopped_since = now_us() if stands else None
         self.event(shortage.did)
 
         def undo():
+            if stands:
+                self.faults["memory"] += shortage.hits() > 0
             self.event(shortage.over())
+            times[1] = now_us()
             peer.short = False
             if not peer.killed and stands:
                 peer.stopped_since, peer.resumed = None, now_us()
@@ -417,7 +453,7 @@ class Episode:
                     raise Violation(f"hang: a call has not ended after {age_s:.0f} s: {call}")
             self.measure("peer", peer)
         for master in (self.master, self.second):
-            if master and not master.killed and not master.alive() and not self.master_busy:
+            if master and not master.killed and not master.ended and not master.alive():
                 raise Violation(f"exit: {master.name} ended by itself with {master.popen.returncode}")
         self.measure("master", self.master)
 
@@ -425,7 +461,11 @@ class Episode:
     def is_libuv_without_memory(peer):
         """libuv ends the process when the kernel has no memory to watch a descriptor (RELIABILITY, Not promised)."""
         log = peer.log.read_text(encoding="utf-8", errors="replace")
-        return peer.without_memory and peer.popen.returncode == -signal.SIGABRT and "internal error" not in log
+        if peer.popen.returncode != -signal.SIGABRT or any(words in log for words in OWN_ABORTS):
+            return False
+        if peer.died is None:
+            peer.died = now_us()
+        return any(begin <= peer.died <= end + 2_000_000 for begin, end in peer.without_memory)
 
     def measure(self, kind, process):
         rss, descriptors = process.use()
@@ -500,10 +540,23 @@ class Episode:
             self.watch()
             why = self.is_sound(since)
             if not why:
-                self.event(f"sound after {time.monotonic() - start:.1f} s")
-                return time.monotonic() - start
+                seconds = time.monotonic() - start
+                self.event(f"sound after {seconds:.1f} s")
+                self.calm()
+                return seconds
             time.sleep(0.3)
         raise Violation(f"liveness: {QUIET_LIMIT_S} s after the last fault {why}")
+
+    def calm(self):
+        """The peers are sound and no fault is active, so from now on no call may fail."""
+        for times in self.context.rivals:
+            times[1] = min(times[1], now_us())
+        times = [now_us(), END]
+        self.context.calm.append(times)
+        while now_us() < times[0] + CALM_S * 1e6:
+            self.watch()
+            time.sleep(0.3)
+        times[1] = now_us()
 
     def wait_for_end(self, process, what):
         try:
@@ -513,7 +566,7 @@ class Episode:
 
     def leave(self):
         for peer in self.slots:
-            peer.popen.terminate()
+            self.ask_to_leave(peer)
         for process in [*self.slots, *self.ended]:
             code = self.wait_for_end(process, process.name)
             process.history.read()
@@ -561,7 +614,8 @@ class Episode:
         for process in [*self.slots, *self.ended]:
             if process:
                 process.history.read()
-        self.violations += history.check(self.histories, self.scarce, self.rivals)
+        (self.folder / "context").write_text(json.dumps(vars(self.context)), encoding="utf-8")
+        self.violations += history.check(self.histories, self.context)
         with open(self.folder / "violations", "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in self.violations)
         return quiet_s
@@ -582,7 +636,20 @@ def find_programs(build):
     }
 
 
+def exit_on_sigterm():
+    """SIGTERM ends the program as an exception does, so that processes and namespaces are removed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
+def missing(totals, faults):
+    """Returns the kinds of calls that have never succeeded and of faults that have never occurred."""
+    return sorted(name for name in KINDS | OTHER_CALLS if not totals[name][0]) + sorted(
+        name for name in FAULTS if not faults[name]
+    )
+
+
 def main():
+    exit_on_sigterm()
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default=str(HERE.parent.parent / "build" / "default"))
     parser.add_argument("--minutes", type=float, default=10)
@@ -604,6 +671,7 @@ def main():
     totals = collections.defaultdict(lambda: [0, 0])
     faults, bad, played, longest = collections.Counter(), [], 0, None
     most = {"peer": [0, 0], "master": [0, 0]}
+    not_run = collections.defaultdict(list)
     slowest_quiet = 0
     start = time.monotonic()
     while episodes or (not options.episode and time.monotonic() < start + options.minutes * 60):
@@ -620,6 +688,8 @@ def main():
         if call and (longest is None or call.ended - call.begun > longest.ended - longest.begun):
             longest = call
         faults += episode.faults
+        for name, reason in episode.not_run.items():
+            not_run[name].append(reason)
         slowest_quiet = max([slowest_quiet, *quiet_s])
         for kind, figures in episode.most.items():
             most[kind] = [max(pair) for pair in zip(most[kind], figures)]
@@ -642,7 +712,15 @@ def main():
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"processors used: {(used.ru_utime + used.ru_stime) / (time.monotonic() - start):.2f}")
     print(f"{played} episodes in {(time.monotonic() - start) / 60:.1f} minutes, {len(bad)} with violations: {bad}")
-    sys.exit(1 if bad else 0)
+    for name, reasons in not_run.items():
+        print(f"{name}: not run: {reasons[0]} (in {len(reasons)} episodes)")
+    none = missing(totals, faults)
+    if none:
+        print(f"never succeeded or never occurred: {', '.join(none)}")
+    full = not options.episode and options.minutes >= FULL_RUN_MINUTES
+    if full and none:
+        print(f"FAILED: a run of {FULL_RUN_MINUTES} minutes must have each kind of call and of fault")
+    sys.exit(1 if bad or (full and none) else 0)
 
 
 if __name__ == "__main__":

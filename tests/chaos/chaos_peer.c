@@ -2,8 +2,9 @@
  * An ordinary program of a user, for chaos.py: joins, and then repeats rounds of operations of all kinds. It draws them
  * from the shared state, so that all members draw the same. It uses the public headers only.
  *
- *   chaos_peer MASTERS HISTORY SEED GROUP
+ *   chaos_peer MASTERS HISTORY SEED GROUP SLOT INCARNATION
  *
+ * Seed, slot and incarnation determine its own choices.
  * SIGTERM: it closes its communicator at once, also in the middle of a call, and ends. SIGUSR2: it writes the text of
  * pcclDescribeWaits into its history, and its flight recorder to HISTORY.json.
  */
@@ -45,6 +46,7 @@ struct life {
     bool pending;                      /* newcomers: the answer of a call that was made during operations */
     bool has_been_given, holds_common; /* in this membership: ever; after the latest synchronization */
     uint64_t random;                   /* this peer's choices */
+    uint64_t own, founded;             /* determine the lineages of its states */
     struct members members;            /* agreed on in this round */
     uint32_t index;                    /* of the next operation of the round */
     uint32_t failed;                   /* operations of the round */
@@ -141,12 +143,17 @@ static enum verdict joint(const char *call, pcclResult_t (*function)(pcclComm_t 
     return result == pcclSuccess ? GO_ON : LEAVE;
 }
 
-static bool are_peers_pending(enum verdict *verdict)
+/* place: of the call in the round, so that the checker knows which calls of the members meet. */
+static bool are_peers_pending(const char *place, enum verdict *verdict)
 {
     bool pending = false;
+    char more[80];
+    snprintf(more, sizeof more, ",\"at\":\"%016" PRIx64 ".%s\"", life.head.chain, place);
     uint64_t number = history_begin("pending", "");
     pcclResult_t result = pcclArePeersPending(life.comm, &pending);
-    history_end(number, result, pcclGetLastError(life.comm), pending ? ",\"pending\":1" : "");
+    if (pending)
+        snprintf(more + strlen(more), sizeof more - strlen(more), ",\"pending\":1");
+    history_end(number, result, pcclGetLastError(life.comm), more);
     if (result != pcclSuccess)
         *verdict = LEAVE;
     return pending;
@@ -154,7 +161,7 @@ static bool are_peers_pending(enum verdict *verdict)
 
 static void found_state(void)
 {
-    life.head = (struct head){.lineage = mix(life.random, history_now_us()), .round = 1};
+    life.head = (struct head){.lineage = mix(life.own, ++life.founded), .round = 1};
     life.head.chain = life.head.lineage;
     for (uint32_t i = 0; i < WEIGHTS; i++)
         life.weights[i] = (uint32_t)mix(life.head.lineage, i);
@@ -197,9 +204,9 @@ static bool synchronize(void)
     bool success = result == pcclSuccess;
     snprintf(more, sizeof more,
              ",\"brought\":%" PRIu64 ",\"held\":%s,\"revision\":%" PRIu64 ",\"digest\":\"%016" PRIx64
-             "\",\"lineage\":\"%016" PRIx64 "\",\"round\":%" PRIu64 ",\"rx\":%" PRIu64,
+             "\",\"lineage\":\"%016" PRIx64 "\",\"round\":%" PRIu64 ",\"rx\":%" PRIu64 ",\"group\":%u",
              brought, life.holds_common ? "true" : "false", state.revision, success ? state_digest() : 0,
-             life.head.lineage, life.head.round, info.rx_bytes);
+             life.head.lineage, life.head.round, info.rx_bytes, life.group);
     history_end(number, result, pcclGetLastError(life.comm), more);
     life.wanted = success ? 0 : read_wanted();
     if (success)
@@ -432,7 +439,7 @@ static enum verdict several_at_once(bool aborts)
     }
     /* During the operations. Peers of other peer groups act on the answer, so this one must, too. */
     if (!aborts && !life.pending && common(4) % 3 == 0)
-        life.pending = are_peers_pending(&verdict);
+        life.pending = are_peers_pending("operations", &verdict);
     await_all();
     return finish_all(true) == GO_ON ? verdict : LEAVE;
 }
@@ -578,6 +585,7 @@ static enum verdict use_group(uint64_t which, pcclComm_t *group, const struct me
         uint64_t salt = common(50 + which * 10 + i);
         name_key(key, part, i);
         op_draw(&batch.ops[i], (enum op_kind)(salt % OP_KINDS), key, 100 + i, members, draw_size(salt));
+        batch.ops[i].of_group = true;
         op_arrange(&batch.ops[i]);
     }
     launch_all(group);
@@ -649,7 +657,7 @@ static enum verdict play_round(void)
 static enum verdict turn(bool newcomer)
 {
     enum verdict verdict = GO_ON;
-    if (!newcomer && (life.pending || are_peers_pending(&verdict)) && verdict == GO_ON) {
+    if (!newcomer && (life.pending || are_peers_pending("round", &verdict)) && verdict == GO_ON) {
         verdict = joint("update", pcclUpdateTopology);
         life.fresh = true;
     }
@@ -714,7 +722,7 @@ int main(int count, char **words)
 {
     static sigset_t set;
     pthread_t thread;
-    if (count != 5)
+    if (count != 7)
         return 3;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
@@ -722,7 +730,8 @@ int main(int count, char **words)
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     life.masters = words[1];
     life.history = words[2];
-    life.random = mix(strtoull(words[3], NULL, 10), (uint64_t)getpid());
+    life.own = mix(mix(strtoull(words[3], NULL, 10), strtoull(words[5], NULL, 10)), strtoull(words[6], NULL, 10));
+    life.random = life.own;
     life.group = (uint32_t)strtoul(words[4], NULL, 10);
     life.weights = calloc(WEIGHTS, sizeof *life.weights);
     history_open(life.history);

@@ -75,9 +75,9 @@ static void draw_codec(struct op *op, uint64_t random)
     if (random % 4 != 0 || op->kind == OP_BARRIER || has_blobs(op) || op->kind == OP_COALESCED || op->kind == OP_SEND ||
         op->kind == OP_RECV)
         return;
-    op->codec = (enum codec)(1 + (random >> 8) % (CODECS - 1));
-    if (op->codec == CODEC_AUTO && op->kind != OP_ALL_REDUCE)
-        op->codec = CODEC_E4M3;
+    op->codec = (pcclQuantizationAlgorithm_t)(pcclQuantMinMax + (random >> 8) % pcclQuantAuto);
+    if (op->codec == pcclQuantAuto && op->kind != OP_ALL_REDUCE)
+        op->codec = pcclQuantE2M1;
     op->type = F32;
     op->reduction = sums[(random >> 16) % 2];
 }
@@ -95,17 +95,17 @@ static void set_codec(struct op *op)
     pcclQuantizationOptions_t *quantization = &op->options.quantization;
     pcclCodecParams_t params = PCCL_CODEC_PARAMS_INIT;
     switch (op->codec) {
-    case CODEC_MIN_MAX: *quantization = (pcclQuantizationOptions_t){pcclUint8, pcclQuantMinMax}; break;
-    case CODEC_ZERO_POINT: *quantization = (pcclQuantizationOptions_t){pcclUint16, pcclQuantZeroPointScale}; break;
-    case CODEC_E4M3:
-    case CODEC_AUTO:
-        params.format = op->codec == CODEC_AUTO ? pcclQuantAuto : pcclQuantE4M3;
+    case pcclQuantNone: break;
+    case pcclQuantMinMax: *quantization = (pcclQuantizationOptions_t){pcclUint8, pcclQuantMinMax}; break;
+    case pcclQuantZeroPointScale:
+        *quantization = (pcclQuantizationOptions_t){pcclUint16, pcclQuantZeroPointScale};
+        break;
+    default:
+        params.format = op->codec;
         params.block = 64;
-        params.budget_ms = op->codec == CODEC_AUTO ? 20 : 0;
+        params.budget_ms = op->codec == pcclQuantAuto ? 20 : 0;
         if (pcclCreateCodec(&params, quantization) != pcclSuccess)
             exit(3);
-        break;
-    default: break;
     }
 }
 
@@ -130,7 +130,7 @@ void op_draw(struct op *op, enum op_kind kind, const char *key, uint64_t tag, co
     op->root = has_root(op) ? (uint32_t)(mix(op->salt, 5) % members->count) : 0;
     op->in_place = mix(op->salt, hash_id(&members->ids[members->self])) % 2 == 0;
     op->counted = needs_members(op) || mix(op->salt, 6) % 4 == 0;
-    op->shares = kind == OP_REDUCE_SCATTER && op->codec == CODEC_NONE && mix(op->salt, 7) % 2 == 0;
+    op->shares = kind == OP_REDUCE_SCATTER && op->codec == pcclQuantNone && mix(op->salt, 7) % 2 == 0;
     op->count = draw_bytes(mix(op->salt, 8), bytes_max) / values_element_bytes(op->type) + 1;
     op->options = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
     op->options.tag = tag;
@@ -144,17 +144,32 @@ static unsigned phase(const struct op *op, size_t i)
     return (unsigned)(((uint64_t)i + 1 + op->salt) * 0x9E3779B97F4A7C15u >> 58);
 }
 
+/*
+ * A peer's input of an operation with a codec has one magnitude, and all peers have zeros, and for scaled formats the
+ * same signs, at the same places. So each packing of it, and of each sum of several, is exact but for the rounding of
+ * floats and the range of pcclQuantZeroPointScale (docs/CODECS.md), and the absence of one participant shows.
+ */
+static double packable(const struct op *op, uint64_t random, unsigned at)
+{
+    static const double patterns[] = {0, 1, 1, -1};
+    double sign = patterns[mix(op->salt, at + 100) % 4];
+    bool has_range = op->codec == pcclQuantMinMax || op->codec == pcclQuantZeroPointScale || op->codec == pcclQuantAuto;
+    return (has_range && sign < 0 ? 0 : sign) * (double)(1 + random % 15);
+}
+
 /* Returns the input of `from` for `to` (0: the same for all) in elements of this phase. */
 static double number(const struct op *op, int type, pcclRedOp_t reduction, uint64_t from, uint64_t to, unsigned at)
 {
     static const double factors[] = {1, 2, 0.5, -1};
     uint64_t random = mix(mix(from, to), mix(op->salt, at + 100));
     bool small = values_is_float(type);
+    if (op->codec != pcclQuantNone)
+        return packable(op, mix(mix(from, to), op->salt), at);
     if (reduction == pcclProd)
         return small ? factors[random % 4] : (double)(1 + random % 5);
     if (reduction == pcclAnd || reduction == pcclOr || reduction == pcclXor)
         return (double)(random % 128);
-    return (double)(random % (op->codec != CODEC_NONE ? 16 : small ? 8 : 16));
+    return (double)(random % (small ? 8 : 16));
 }
 
 static double combine(pcclRedOp_t reduction, double a, double b)
@@ -226,19 +241,26 @@ static void fill(const struct op *op, uint8_t *to, int type, size_t count, const
 }
 
 /*
- * Returns the largest error of a quantized element. Inputs are at most 15. By docs/CODECS.md each part and the sum are
- * off by at most a sixteenth of the largest element, or by a sixth with the four bits that an automatic codec may
- * choose. Results that all members receive alike are also compared exactly, by op_digest.
+ * Returns the largest error of an element that travelled as `info` says, of `packs` participants, whose inputs are at
+ * most 15 (see `packable`). Each of the partial sums, and the result, is packed once.
  */
 static double tolerance(const struct op *op, uint32_t packs)
 {
-    switch (op->codec) {
-    case CODEC_MIN_MAX: return 0.1 * packs * packs + 0.01;
-    case CODEC_ZERO_POINT: return 0.001 * packs * packs + 0.001;
-    case CODEC_E4M3: return 2.0 * packs + 0.1;
-    case CODEC_AUTO: return 5.5 * packs + 0.1;
-    default: return 0;
-    }
+    if (op->info.codec == pcclQuantNone)
+        return 0;
+    double largest = op->reduction == pcclAvg ? 15 : 15.0 * packs;
+    return (packs + 1) * largest * (op->info.codec == pcclQuantZeroPointScale ? 1.0 / 65532 : 1.0 / (1 << 20));
+}
+
+static bool check_codec(const struct op *op, char *wrong)
+{
+    pcclQuantizationAlgorithm_t used = op->info.codec;
+    if (used == pcclQuantNone || used == op->codec ||
+        (op->codec == pcclQuantAuto &&
+         (used == pcclQuantZeroPointScale || used == pcclQuantE4M3 || used == pcclQuantE2M1)))
+        return true;
+    snprintf(wrong, WRONG_SIZE, "elements travelled by codec %d, not %d", (int)used, (int)op->codec);
+    return false;
 }
 
 /* Returns false, and describes the first wrong element in `wrong`, unless all elements match the table. */
@@ -735,6 +757,15 @@ void op_free(struct op *op)
     memset(op->blocks, 0, sizeof op->blocks);
 }
 
+/* Writes short ids as the rest of a JSON list. Returns the length. */
+static int put_ids(char *room, size_t size, const struct members *who)
+{
+    int at = 0;
+    for (uint32_t i = 0; i < who->count; i++)
+        at += snprintf(room + at, size - (size_t)at, "%s\"%.12s\"", i > 0 ? "," : "", who->ids[i].digits);
+    return at + snprintf(room + at, size - (size_t)at, "]");
+}
+
 void op_finish(struct op *op, pcclResult_t result)
 {
     char more[HISTORY_LINE / 2], wrong[WRONG_SIZE] = "", quoted[WRONG_SIZE * 2];
@@ -746,12 +777,14 @@ void op_finish(struct op *op, pcclResult_t result)
         memcpy(who.ids, op->participants, sizeof who.ids);
         at = snprintf(more, sizeof more, ",\"digest\":\"%016" PRIx64 "\",\"rank\":%u,\"who\":[", op_digest(op),
                       op->info.rank);
-        for (uint32_t i = 0; i < who.count; i++)
-            at += snprintf(more + at, sizeof more - (size_t)at, "%s\"%.12s\"", i > 0 ? "," : "", who.ids[i].digits);
-        at += snprintf(more + at, sizeof more - (size_t)at, "]");
+        at += put_ids(more + at, sizeof more - (size_t)at, &who);
+        if (op->kind < OP_SEND && (op->counted || op->of_group)) {
+            at += snprintf(more + at, sizeof more - (size_t)at, ",\"named\":[");
+            at += put_ids(more + at, sizeof more - (size_t)at, &op->members);
+        }
     }
-    bool right =
-        check_intact(op, success, wrong) && check_guards(op, wrong) && (!success || check_result(op, &who, wrong));
+    bool right = check_intact(op, success, wrong) && check_guards(op, wrong) &&
+                 (!success || (check_codec(op, wrong) && check_result(op, &who, wrong)));
     if (!right)
         snprintf(more + at, sizeof more - (size_t)at, ",\"wrong\":%s", history_quote(wrong, quoted, sizeof quoted));
     else

@@ -38,18 +38,17 @@ enum op_kind {
     OP_RECV,            /* from `root`, or from any peer */
 };
 
-enum codec { CODEC_NONE, CODEC_MIN_MAX, CODEC_ZERO_POINT, CODEC_E4M3, CODEC_AUTO, CODECS };
-
 struct op {
     enum op_kind kind;
     char key[KEY_SIZE]; /* the same at all members, and unique to the operation */
     uint64_t salt;
     int type; /* as in values.h */
     pcclRedOp_t reduction;
-    enum codec codec;
+    pcclQuantizationAlgorithm_t codec;
     size_t count; /* of each part */
     uint32_t root;
     bool in_place, counted /* names its members */, shares /* of different sizes */;
+    bool of_group; /* whose members do not change */
     struct members members;
 
     pcclCollectiveOptions_t options;

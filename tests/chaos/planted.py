@@ -159,6 +159,7 @@ def main():
     if os.geteuid() != 0:
         print("skipped: network namespaces need root")
         sys.exit(chaos.SKIPPED)
+    chaos.exit_on_sigterm()
     chaos.CALL_LIMIT_S = chaos.QUIET_LIMIT_S = HANG_S
     build, out = options.build.resolve(), options.build.resolve().parent / "chaos_planted"
     good = True

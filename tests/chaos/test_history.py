@@ -23,7 +23,7 @@ class World:
         number = len(one.calls) + 1
         one.take({"e": "begin", "n": number, "t": begun, "call": name, "key": key, "id": peer})
         if result is not None:
-            one.take({"e": "end", "n": number, "t": ended, "rc": result, "words": "", **more})
+            one.take({"e": "end", "n": number, "t": ended, "rc": result, **{"words": "", **more}})
 
     def reduce(self, key, who=ALL, results=None):
         """Adds simultaneous calls of all these peers."""
@@ -39,11 +39,16 @@ class World:
             told = {"digest": "0", "who": [sender, receiver]} if result == SUCCESS else {}
             self.call(peer, name, key, result, **told)
 
-    def synchronize(self, peer, revision, digest="s", held=False, received=0):
-        self.call(peer, "synchronize", lineage="x", revision=revision, digest=digest, held=held, rx=received)
+    def synchronize(self, peer, revision, digest="s", held=False, received=0, **more):
+        told = {"lineage": "x", "revision": revision, "digest": digest, "held": held, "rx": received, "group": 0}
+        self.call(peer, "synchronize", **{**told, **more})
+
+    def note(self, peer, event):
+        self.now += 1
+        self.histories[peer].take({"e": event, "t": self.now, "id": peer})
 
     def check(self, **options):
-        return list(history.check(self.histories.values(), **options))
+        return list(history.check(self.histories.values(), history.Context(**options)))
 
 
 class Sound(unittest.TestCase):
@@ -88,14 +93,33 @@ class Sound(unittest.TestCase):
 
     def test_results_where_something_is_scarce(self):
         world = World()
-        world.reduce("1", results={peer: history.INTERNAL for peer in ALL})
-        self.sound(world, scarce=True)
+        world.reduce("1", results={"a": history.INTERNAL, "b": LOST, "c": LOST})
+        world.call("b", "synchronize", result=history.INTERNAL, words="peer 0a 'p1-2' cannot take part")
+        self.sound(world, short={"a": [[0, 12]], "p1-2": [[0, 12]]})
+
+    def test_failures_in_calm_times_by_what_programs_do(self):
+        world = World()
+        for peer in ALL:
+            world.call(peer, "all-reduce", "1", ABORTED, at=(10, 30))
+        world.now = 20
+        world.note("a", "aborts")
+        world.now = 40
+        world.note("b", "leaves")
+        world.call("a", "barrier", "2", LOST)
+        world.note("b", "round")
+        self.sound(world, calm=[[0, 100]])
+
+    def test_expelled_after_a_fault(self):
+        world = World()
+        world.call("a", "update", result=history.EXPELLED)
+        world.call("a", "synchronize", result=history.USAGE, words="the master removed this peer: silent for 4.0 s")
+        self.sound(world, faults=[[0, 5]])
 
     def test_contents_under_two_masters(self):
         world = World()
         world.synchronize("a", 1, "s")
         world.synchronize("b", 1, "t")
-        self.sound(world, rivals=True)
+        self.sound(world, rivals=[[0, 100]])
 
 
 class Broken(unittest.TestCase):
@@ -122,7 +146,72 @@ class Broken(unittest.TestCase):
             world = World()
             world.call("a", name, "1" if name == "all-reduce" else "", result)
             self.found(world, "result: ")
-        self.found(world, "result: ", scarce=True)
+
+    def test_shortage_of_another_peer_or_of_another_time(self):
+        for result in (history.INTERNAL, history.NO_MEMORY):
+            world = World()
+            world.call("a", "all-reduce", "1", result, at=(5_000_000, 5_000_010))
+            self.found(world, "result: ", short={"b": [[0, 6_000_000]], "a": [[0, 1_000_000], [6_000_000, 7_000_000]]})
+
+    def test_failures_in_calm_times(self):
+        world = World()
+        for key in range(200):
+            world.reduce(str(key), results={peer: LOST for peer in ALL})
+        self.assertEqual(len(world.check(calm=[[0, world.now + 10]])), 600)
+        world = World()
+        world.call("a", "synchronize", result=history.INTERNAL)
+        self.found(world, "result: ", calm=[[0, 100]])
+
+    def test_expelled_or_closed_for_no_reason(self):
+        for result in (history.EXPELLED, history.USAGE):
+            world = World()
+            world.call("a", "update", result=result)
+            self.found(world, "result: ")
+
+    def test_two_halves_of_one_run(self):
+        world = World()
+        world.reduce("1", ("a", "b"))
+        world.reduce("1", ("c", "d"))
+        world.reduce("2", ("a", "b", "c", "d"))
+        self.found(world, "agreement: apart")
+
+    def test_wrong_rank(self):
+        for rank in (1, 2):
+            world = World()
+            world.call("b", "all-reduce", "1", at=(10, 20), digest="d", who=["a", "b"], rank=1)
+            world.call("a", "all-reduce", "1", at=(10, 20), digest="d", who=["a", "b"], rank=rank)
+            self.found(world, "participants: not at its rank")
+
+    def test_other_members_than_named(self):
+        world = World()
+        for peer in ("a", "b"):
+            world.call(peer, "barrier", "1", at=(10, 20), digest="0", who=["a", "b"], named=["a", "b", "c"])
+        self.found(world, "participants: not the named members")
+
+    def test_synchronization_for_one_only(self):
+        world = World()
+        told = {"lineage": "x", "digest": "s", "held": False, "rx": 0, "group": 0}
+        world.call("a", "synchronize", at=(10, 20), revision=1, **told)
+        world.call("b", "synchronize", result=LOST, at=(10, 20), revision=0, **told)
+        world.reduce("1", ("a", "b"))
+        self.found(world, "state: synchronized for one only")
+
+    def test_different_states_of_participants(self):
+        for more in ({"revision": 2}, {"lineage": "y"}):
+            world = World()
+            world.synchronize("a", 1)
+            world.synchronize("b", **{"revision": 1, **more})
+            for peer in ("a", "b"):
+                world.call(peer, "barrier", "1.agree0", at=(100, 110), digest="0", who=["a", "b"])
+            self.found(world, "state: different at the participants", rivals=[[0, 200]])
+
+    def test_different_answers(self):
+        world = World()
+        world.call("a", "pending", at=(10, 20), **{"pending": 1})
+        world.call("b", "pending", at=(10, 20))
+        for one in world.histories.values():
+            one.calls[0].more["at"] = "1"
+        self.found(world, "pending: ")
 
     def test_participants_twice(self):
         world = World()

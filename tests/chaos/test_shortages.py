@@ -11,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 import harness  # noqa: E402 pylint: disable=wrong-import-position
 import shortages  # noqa: E402 pylint: disable=wrong-import-position
 
+SKIPPED = 77
 CHILD = """
 import mmap, os, sys
 def use_memory():
@@ -89,4 +90,7 @@ class Shortages(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    program = unittest.main(exit=False)
+    for _, reason in program.result.skipped:
+        print(f"not run: {reason}")
+    sys.exit(1 if not program.result.wasSuccessful() else SKIPPED if program.result.skipped else 0)
