@@ -41,6 +41,14 @@ BUGS = [
              "pccl_contribution_of(transfer, plan, own, count, room), "
              "plan->seat.rank == 1 && count > 4 ? count - 1 : count); if (away)"),
         ]),
+    Bug("sum_of_packed_parts_lacks_one",
+        "the owner of a part of a sum with a codec leaves out the last of the others",
+        ["wrong"],
+        [
+            ("src/collective/packed.c",
+             "for (uint32_t i = 1; i < part_count; i++) { pccl_packing_decode(",
+             "for (uint32_t i = 1; i + 1 < part_count; i++) { pccl_packing_decode("),
+        ]),
     Bug("failure_is_a_success_where_all_is_there",
         "a peer whose own part is complete takes an abort for a commit",
         ["agreement", "left out"],
