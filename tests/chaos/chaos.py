@@ -603,6 +603,7 @@ class Episode:
             except Violation as violation:
                 self.violations.append(str(violation))
                 self.event(str(violation))
+                self.context.debugged(now_us())
                 try:
                     self.explain()
                 except subprocess.SubprocessError as error:

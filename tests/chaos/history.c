@@ -1,8 +1,10 @@
 /* Writes histories. */
 #include "history.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 static int file = -1;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held for each line */
 static atomic_uint_fast64_t calls;
 static char current_id[PCCL_PEER_ID_SIZE];
 
@@ -45,11 +48,23 @@ const char *history_quote(const char *text, char *room, size_t size)
     return room;
 }
 
-/* length: as snprintf says. */
+/* Writes a whole line, however often a shortage of memory lets it fail. length: as snprintf says. */
 static void put(const char *line, int length)
 {
-    if (length < 0 || length >= HISTORY_LINE || write(file, line, (size_t)length) != length)
+    int done = 0;
+    if (length < 0 || length >= HISTORY_LINE)
         exit(3);
+    pthread_mutex_lock(&lock);
+    while (done < length) {
+        ssize_t written = write(file, line + done, (size_t)(length - done));
+        if (written < 0 && errno != ENOMEM && errno != EINTR)
+            exit(3);
+        if (written > 0)
+            done += (int)written;
+        else
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 uint64_t history_begin(const char *call, const char *key)

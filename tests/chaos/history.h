@@ -1,6 +1,6 @@
 /*
- * A peer's history: one JSON object a line, each written by one write(), so that it is complete up to a kill. The
- * processes share the monotonic clock of one machine. history.py reads the file:
+ * A peer's history: one JSON object a line. Each is written before its function returns, so a kill can cut off the last
+ * one only. The processes share the monotonic clock of one machine. history.py reads the file:
  *
  *   {"n":7,"e":"begin","t":<us>,"call":"all-reduce","key":"...","id":"..."}   before a call that may block
  *   {"n":7,"e":"end","t":<us>,"rc":0,...}                                     after it, with its result
