@@ -367,6 +367,7 @@ class Episode:
         self.busy(seconds, master.resume, "the master goes on")
 
     def fault_master_ends_the_run(self, seconds, _):
+        self.context.rivals.append([now_us(), END])  # the next run counts its revisions from the start
         self.master.popen.terminate()
         if self.wait_for_end(self.master, "the master") != 0:
             self.violations.append(f"exit: the master ended with {self.master.popen.returncode}")

@@ -47,8 +47,8 @@ NAMED = re.compile(r"'(p\d+-\d+)'")
 class Context:
     """The acts of chaos.py, with times in us. calm: [from, to], without faults since the peers have become sound.
     short: {process: [from, to]...}, shortages of memory or descriptors. rivals: [from, to], from the start of a second
-    master until the peers have become sound. faults: [from, to] of faults that can separate members. asked: {process:
-    when it was asked to leave}."""
+    master or the end of a run until the peers have become sound. faults: [from, to] of faults that can separate
+    members. asked: {process: when it was asked to leave}."""
 
     def __init__(self, calm=(), short=None, rivals=(), faults=(), asked=None):
         self.calm, self.rivals, self.faults = list(calm), list(rivals), list(faults)
