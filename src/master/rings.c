@@ -61,7 +61,7 @@ bool pccl_master_reorder(struct pccl_master *m, struct pccl_peer_group *group, c
         return false;
     memcpy(ring, group->ring, bytes);
     for (uint32_t i = 0; i < group->ring_count; i++) {
-        PCCL_ASSERT(order[i] < group->ring_count && ring[order[i]] != NULL); /* each position comes once */
+        PCCL_ASSERT(order[i] < group->ring_count && ring[order[i]] != NULL); /* each position is given once */
         group->ring[i] = ring[order[i]];
         ring[order[i]] = NULL;
         group->ring[i]->position = i;

@@ -510,7 +510,10 @@ static void draw_funnel(void)
         next_send(&batch.ops[batch.count++], OP_SEND, "any", index, target);
 }
 
-/* A receive from any peer waits for all that are left: this peer aborts after 1 s if members have left, else 10 s. */
+/*
+ * A receive from any peer waits for all that are left: this peer aborts after 1 s if members have left, else 10 s. Its
+ * abort leaves the sends of late members without a receiver, so each of them aborts after 20 s.
+ */
 static void await_sends(void)
 {
     uint64_t since_us = history_now_us();
@@ -520,7 +523,8 @@ static void await_sends(void)
             continue;
         while ((batch.results[i] = pcclAwaitOperation(&op->handle, 100, &op->info)) == pcclTimeout) {
             bool fewer = count_of(PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE_NOW) < (int)life.members.count;
-            if (op->root == PCCL_ANY_PEER && history_now_us() - since_us > (fewer ? 1000000 : 10000000)) {
+            uint64_t patience_us = op->root != PCCL_ANY_PEER ? 20000000 : fewer ? 1000000 : 10000000;
+            if (history_now_us() - since_us > patience_us) {
                 history_note("aborts", "");
                 (void)pcclAbortOperations(life.comm);
             }
