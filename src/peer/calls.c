@@ -1,12 +1,10 @@
 /* What other files ask of the calls under way. */
 #include "peer/calls.h"
 
-enum pccl_call pccl_peer_outstanding_call(const struct pccl_peer *p)
+bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p)
 {
-    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
-        if (p->calls[kind].outstanding)
-            return pccl_call_of_round(kind);
-    return PCCL_CALL_NONE;
+    return p->calls[PCCL_ROUND_UPDATE].outstanding || p->calls[PCCL_ROUND_SYNC].outstanding ||
+           p->calls[PCCL_ROUND_OPTIMIZE].outstanding;
 }
 
 const char *pccl_peer_why_withdrawn(const struct pccl_vote_call *call)
