@@ -30,8 +30,8 @@
  * returns pcclInvalidUsage.
  *
  * Deadlines. Waiting for living peers has no limit by default; `call_timeout_ms` and `op_timeout_ms` set limits, and
- * calls that can never meet, because one peer waits in this call and another one in that, end after `stuck_ms` (30 s)
- * if one of them is update, optimize or synchronize. A peer silent for the master's `silence_ms` counts as dead.
+ * an update, optimize or synchronize and another call, except pending, that can never meet end after `stuck_ms` (30 s);
+ * against pending only if the program sets it. A peer silent for the master's `silence_ms` counts as dead.
  */
 #ifndef PCCL_H
 #define PCCL_H
