@@ -119,7 +119,7 @@ static void look_at_streams(struct pccl_bundle *bundle, uint64_t now_us)
     bundle->share.fastest = fastest;
 }
 
-/* Only slow streams have room: goes on with them if the fast ones still have none then. */
+/* Only slow streams have room: continues with them if the fast ones are still full then. */
 static void wait_for_fast(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
 {
     bundle->waits_for_fast = true;

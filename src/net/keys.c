@@ -149,7 +149,7 @@ static struct ssl_session_st *session_of(const struct pccl_openssl *openssl, str
 static int offer_key(struct ssl_st *ssl, const struct evp_md_st *digest, const unsigned char **identity,
                      size_t *identity_bytes, struct ssl_session_st **session)
 {
-    /* The SSL object was made by net/secure; another one has none of our keys. */
+    /* net/secure made the SSL object; any other SSL object has no keys of this library. */
     const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
     const struct pccl_link_key *link = openssl->SSL_get_ex_data(ssl, 0);
     struct pccl_secret key;

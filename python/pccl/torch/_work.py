@@ -282,7 +282,7 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
             comm._launching = {}
         self._is_whole = len(self._ranks) == world.size
         self._lanes = Lanes()
-        # Works that have not ended, by tag, oldest first; those of pairs, by their number. Nobody else need keep them.
+        # Works that have not ended, by tag, oldest first; those of pairs, by number. Nothing else has to keep them.
         self._under_way: Dict[int, BaseWork] = {}
         self._pairs: Dict[int, BaseWork] = {}
 
