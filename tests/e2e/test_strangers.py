@@ -14,11 +14,12 @@ from harness import INVALID_USAGE, LOST, MASTER_FAILED, SLOW, SUCCESS, TOO_FEW, 
 from harness import check, equal, within
 from loops import all_right, in_both_sizes, more_steps, start_loop
 
-HELLO_MS = 3000  # more than a busy machine keeps an honest peer waiting
+PATIENCE_MS = 600000  # for a hello, so that no connection of a test is late with it on a busy machine
+HELLO_MS = 3000  # where the test waits for the end of this time
 GROWTH_KIB = 4096
 
 
-def start_members(run, elements, hello_ms=HELLO_MS):
+def start_members(run, elements, hello_ms=PATIENCE_MS):
     """Members that loop, undisturbed as long as every step is right and has all of them."""
     run.environment.update(PCCL_LOG_LEVEL="WARN")
     run.start_master(hello_ms=hello_ms)
@@ -39,6 +40,13 @@ def undisturbed(loops):
     worlds = [step["world"] for step in loops[0].steps]
     first = worlds.index(len(loops))
     equal(set(worlds[first:]), {len(loops)}, "worlds of the steps")
+
+
+def answer(connection, what):
+    """Returns the first frame received. Fails if the connection is closed without one."""
+    frame = harness.poll(lambda: connection.next() or connection.closed, what)
+    check(frame is not True, f"closed without {what}")
+    return frame
 
 
 class Steady:
@@ -116,7 +124,7 @@ def garbage(run, count):
 def half_said(run, count):
     """Connections that close or reset in the middle of a hello, at every byte: each end is noticed
     when it comes."""
-    peers, loops = start_members(run, count, hello_ms=600000)
+    peers, loops = start_members(run, count)
     steady = Steady([run.master] + peers)
     hello = run.forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity()))
     for _, port in doors(run, peers):
@@ -131,14 +139,14 @@ def half_said(run, count):
 def test_byte_by_byte(run):
     """A hello that comes one byte at a time is a hello: the newcomer is pending, then refused for
     it has no port."""
-    run.start_master(hello_ms=60000)
+    run.start_master(hello_ms=PATIENCE_MS)
     a, b = run.join(2)
     token = wire.identity()
     connection = wire.Connection(run.port)
     connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for byte in run.forge.frame(wire.HELLO, wire.hello(wire.identity(), token)):
         check(connection.send(bytes([byte])), "the master has closed the connection")
-    frame = harness.poll(connection.next, "the answer to the hello")
+    frame = answer(connection, "the answer to the hello")
     equal(frame[0], wire.HELLO_OK, "answer")
     run.master.wait_line("stranger")
     connection.close()
@@ -150,7 +158,7 @@ def test_byte_by_byte(run):
 def silent(run, count):
     """50 silent connections to every port: the loops go on, a newcomer gets in, and they are closed
     after hello_ms."""
-    peers, loops = start_members(run, count)
+    peers, loops = start_members(run, count, HELLO_MS)
     steady = Steady([run.master] + peers)
     connections = [wire.Connection(port) for _, port in doors(run, peers) for _ in range(50)]
     hello = run.forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity()))
@@ -172,7 +180,7 @@ def silent(run, count):
 @in_both_sizes
 def crowd(run, count):
     """More silent connections than there may be strangers: one that says hello still gets in."""
-    peers, loops = start_members(run, count, hello_ms=60000)
+    peers, loops = start_members(run, count)
     connections = [wire.Connection(run.port) for _ in range(400)]
     newcomer = run.peer()
     newcomer.create(run.address)
@@ -189,8 +197,8 @@ def test_flood_from_one_address(run):
     """Hundreds of connections from one address while a hello from another is in flight, to the
     master and to a peer: it arrives, however long its path is; the flood crowds out itself."""
     run.environment.update(PCCL_LOG_LEVEL="WARN")
-    run.start_master(hello_ms=60000)
-    peer = run.join(1)
+    run.start_master(hello_ms=PATIENCE_MS)
+    peer = run.join(1, connect_timeout_ms=PATIENCE_MS)
     hello = run.forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity()))
     for name, port in doors(run, [peer]):
         slow = wire.Connection(port, source="127.0.0.2")
@@ -198,7 +206,7 @@ def test_flood_from_one_address(run):
         harness.poll(lambda flood=flood: sum(i.is_closed() for i in flood) >= 100, f"{name} to make room")
         check(not slow.is_closed(), f"{name} has closed the connection from elsewhere")
         slow.send(hello)
-        frame = harness.poll(slow.next, f"the answer of {name}")
+        frame = answer(slow, f"the answer of {name}")
         equal(frame[0], wire.HELLO_OK if name == "master" else wire.REFUSED, f"answer of {name}")
         for connection in flood + [slow]:
             connection.close()
@@ -245,7 +253,7 @@ def other_version(run, count):
             else:
                 body = wire.link_hello(wire.identity(), wire.identity(), wire.identity(), **other)
                 connection.send(run.forge.frame(wire.LINK_HELLO, body))
-            frame = harness.poll(connection.next, f"the refusal of {name}")
+            frame = answer(connection, f"the refusal of {name}")
             equal(frame[0], wire.REFUSED, f"answer of {name}")
             version, code, words = wire.parse_refused(frame[3])
             equal((version, code), (wire.VERSION, 1), f"refusal of {name}")
@@ -266,7 +274,7 @@ def test_other_hello(run):
     connection = wire.Connection(run.port)
     body = wire.hello(wire.identity(), wire.identity(), version=wire.VERSION + 1) + b"more that a later version says"
     connection.send(run.forge.frame(wire.HELLO, body))
-    frame = harness.poll(connection.next, "the refusal")
+    frame = answer(connection, "the refusal")
     equal(wire.parse_refused(frame[3])[:2], (wire.VERSION, 1), "refusal")
 
 
@@ -630,7 +638,7 @@ class Caller:
         self.connection.send(run.forge.frame(wire.LINK_HELLO, hello))
 
     def is_refused(self, why):
-        frame = harness.poll(self.connection.next, "the answer to link_hello")
+        frame = answer(self.connection, "the answer to link_hello")
         equal(frame[0], wire.REFUSED, "answer to link_hello")
         _, code, words = wire.parse_refused(frame[3])
         check(code == 2 and why in words, f"refusal: {code} {words}")
@@ -638,7 +646,7 @@ class Caller:
         self.connection.close()
 
     def is_taken(self):
-        equal(harness.poll(self.connection.next, "the answer to link_hello")[0], wire.LINK_OK, "answer to link_hello")
+        equal(answer(self.connection, "the answer to link_hello")[0], wire.LINK_OK, "answer to link_hello")
 
 
 def spy(run, count):
