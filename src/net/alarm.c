@@ -1,5 +1,7 @@
 #include "net/alarm.h"
 
+#include "core/base.h"
+
 static void on_timer(uv_timer_t *timer);
 
 static void start(struct pccl_alarm *alarm, uint64_t due_us)
@@ -11,39 +13,54 @@ static void start(struct pccl_alarm *alarm, uint64_t due_us)
     (void)uv_timer_start(&alarm->timer, on_timer, (left_us + 999) / 1000, 0);
 }
 
+static bool is_late(const struct pccl_alarm *alarm) { return uv_is_active((const uv_handle_t *)&alarm->polled) != 0; }
+
+static void on_polled(uv_check_t *polled)
+{
+    struct pccl_alarm *alarm = PCCL_CONTAINER_OF(polled, struct pccl_alarm, polled);
+    pccl_alarm_set(alarm, UINT64_MAX);
+    alarm->ring(alarm);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     struct pccl_alarm *alarm = (struct pccl_alarm *)timer; /* the timer is its first member */
     uint64_t now_us = pccl_now_us();
     if (now_us < alarm->due_us) { /* the loop counts in milliseconds */
         start(alarm, alarm->due_us);
-    } else if (!alarm->postponed && now_us > alarm->due_us + PCCL_STILL_MS * UINT64_C(1000)) {
-        alarm->postponed = true;
-        start(alarm, now_us + 1000);
+    } else if (is_late(alarm) || now_us > alarm->due_us + PCCL_STILL_MS * UINT64_C(1000)) {
+        (void)uv_check_start(&alarm->polled, on_polled);
+        start(alarm, now_us + 1000); /* so that the poll does not wait; other timers of this turn may take longer */
     } else {
-        alarm->postponed = false;
         alarm->ring(alarm);
     }
 }
 
 void pccl_alarm_init(struct pccl_alarm *alarm, uv_loop_t *loop, void (*ring)(struct pccl_alarm *alarm), void *data)
 {
-    (void)uv_timer_init(loop, &alarm->timer); /* cannot fail */
-    alarm->timer.data = data;
+    /* Neither can fail. */
+    (void)uv_timer_init(loop, &alarm->timer);
+    (void)uv_check_init(loop, &alarm->polled);
+    alarm->timer.data = alarm->polled.data = data;
     alarm->ring = ring;
-    alarm->postponed = false;
 }
 
 void pccl_alarm_set(struct pccl_alarm *alarm, uint64_t due_us)
 {
-    if (due_us == UINT64_MAX) {
+    bool stands = pccl_alarm_is_set(alarm) && !is_late(alarm) && alarm->due_us == due_us;
+    if (stands)
+        return;
+    (void)uv_check_stop(&alarm->polled);
+    if (due_us == UINT64_MAX)
         (void)uv_timer_stop(&alarm->timer);
-    } else if (!pccl_alarm_is_set(alarm) || alarm->postponed || alarm->due_us != due_us) {
-        alarm->postponed = false;
+    else
         start(alarm, due_us);
-    }
 }
 
 bool pccl_alarm_is_set(const struct pccl_alarm *alarm) { return uv_is_active((const uv_handle_t *)&alarm->timer) != 0; }
 
-void pccl_alarm_close(struct pccl_alarm *alarm, uv_close_cb closed) { uv_close((uv_handle_t *)&alarm->timer, closed); }
+void pccl_alarm_close(struct pccl_alarm *alarm, uv_close_cb closed)
+{
+    uv_close((uv_handle_t *)&alarm->timer, closed);
+    uv_close((uv_handle_t *)&alarm->polled, closed);
+}

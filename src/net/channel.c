@@ -74,7 +74,7 @@ bool pccl_channel_open(struct pccl_channel *channel, uv_loop_t *loop)
     }
     channel->poll.data = channel;
     pccl_alarm_init(&channel->alarm, loop, on_alarm, channel);
-    channel->handles = 2;
+    channel->handles = 1 + PCCL_ALARM_HANDLES;
     channel->state = PCCL_CHANNEL_OPEN;
     make_kick(channel);
     return true;
