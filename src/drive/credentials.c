@@ -185,14 +185,18 @@ static enum pccl_status read_key(const char *path, struct pccl_secret *key, bool
     return status;
 }
 
+/* Another master that starts at this moment may make it first. */
 static enum pccl_status make_key(const char *path, struct pccl_secret *key, struct pccl_text *reason)
 {
     char text[PCCL_SECRET_TEXT + 2];
+    struct pccl_text why;
+    bool exists;
     enum pccl_status status = make_secret(key, reason);
     if (status != PCCL_OK)
         return status;
     pccl_secret_write(key, text);
-    return make_line(path, text, PCCL_SECRET_TEXT, reason);
+    status = make_line(path, text, PCCL_SECRET_TEXT, reason);
+    return status == PCCL_OK || read_key(path, key, &exists, &why) != PCCL_OK || !exists ? status : PCCL_OK;
 }
 
 static enum pccl_status read_token(const char *path, struct pccl_token *token, bool *exists, struct pccl_text *reason)
@@ -208,17 +212,21 @@ static enum pccl_status read_token(const char *path, struct pccl_token *token, b
     return status;
 }
 
+/* Likewise. */
 static enum pccl_status make_token(const char *path, const uint8_t pin[PCCL_PIN_BYTES], struct pccl_token *token,
                                    struct pccl_text *reason)
 {
     char text[PCCL_TOKEN_TEXT + 2];
+    struct pccl_text why;
+    bool exists;
     enum pccl_status status = make_secret(&token->secret, reason);
     if (status != PCCL_OK)
         return status;
     memcpy(token->pin, pin, PCCL_PIN_BYTES);
     token->checked = true;
     pccl_token_write(token, text);
-    return make_line(path, text, PCCL_TOKEN_TEXT, reason);
+    status = make_line(path, text, PCCL_TOKEN_TEXT, reason);
+    return status == PCCL_OK || read_token(path, token, &exists, &why) != PCCL_OK || !exists ? status : PCCL_OK;
 }
 
 /* Reads or makes both; they belong together. */
@@ -228,9 +236,9 @@ static enum pccl_status keep(const struct pccl_credentials *credentials, struct 
     bool has_key, has_token;
     uint8_t pin[PCCL_PIN_BYTES];
     const char *key_file = credentials->key_file, *token_file = credentials->token_file;
-    enum pccl_status status = read_key(key_file, key, &has_key, reason);
-    if (status == PCCL_OK)
-        status = read_token(token_file, token, &has_token, reason);
+    enum pccl_status status = read_token(token_file, token, &has_token, reason);
+    if (status == PCCL_OK) /* which is made first */
+        status = read_key(key_file, key, &has_key, reason);
     if (status == PCCL_OK && has_token && !has_key) {
         pccl_text_format(reason,
                          "%s is the token of a key that should be in %s and is missing: bring that back, or "

@@ -1,13 +1,20 @@
 #include "drive/master_control.h"
 
+#include "net/fork.h"
 #include "net/heap.h"
 #include "net/socket.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PAUSE_MS = 50 /* after the system ran out of descriptors or memory */ };
+
+static const char in_use[] = "another master uses this directory";
 
 struct pccl_control_visitor {
     struct pccl_control *control; /* NULL: it does not count any more; the loop still has it */
@@ -169,19 +176,78 @@ static int listen_there(struct pccl_control *control, uv_loop_t *loop)
     return 0;
 }
 
-enum pccl_status pccl_control_open(struct pccl_control *control, uv_loop_t *loop, const char *state,
-                                   struct pccl_text *reason)
+/* Opens the file so that neither a forked child nor another program keeps it. Returns 0 or the error. */
+static int open_lock(const char *path, int *out)
+{
+    int error = 0;
+    pccl_fork_lock();
+    int opened = open(path, O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (opened < 0) {
+        error = errno;
+    } else if (!pccl_fork_remember(opened)) {
+        (void)close(opened);
+        error = ENOMEM;
+    }
+    pccl_fork_unlock();
+    *out = opened;
+    return error;
+}
+
+/* Releases the lock also if a child, forked at this moment, still has the descriptor. */
+static void release_lock(struct pccl_control *control)
+{
+    (void)flock(control->lock, LOCK_UN);
+    pccl_fork_lock();
+    pccl_fork_forget(control->lock);
+    (void)close(control->lock);
+    pccl_fork_unlock();
+}
+
+/* Locks the directory, for one of several masters that start at the same time. The system unlocks it if this one dies.
+ */
+static enum pccl_status take_lock(struct pccl_control *control, const char *state, struct pccl_text *reason)
+{
+    int length = snprintf(control->path, sizeof control->path, "%s/lock", state);
+    int error =
+        length > 0 && (size_t)length < sizeof control->path ? open_lock(control->path, &control->lock) : ENAMETOOLONG;
+    if (error) {
+        pccl_text_format(reason, "cannot open %s/lock: %s", state, strerror(error));
+        return PCCL_SYSTEM;
+    }
+    if (flock(control->lock, LOCK_EX | LOCK_NB) == 0)
+        return PCCL_OK;
+    pccl_text_format(reason, "cannot lock %s: %s", control->path, errno == EWOULDBLOCK ? in_use : strerror(errno));
+    release_lock(control);
+    return PCCL_SYSTEM;
+}
+
+/* The lock is held, so a socket that does not answer belongs to no master. One without the lock has a former version.
+ */
+static enum pccl_status take_socket(struct pccl_control *control, uv_loop_t *loop, const char *state,
+                                    struct pccl_text *reason)
 {
     int length = snprintf(control->path, sizeof control->path, "%s/control", state);
     int error = length > 0 && (size_t)length < sizeof control->path ? listen_there(control, loop) : UV_ENAMETOOLONG;
-    control->is_open = error == 0;
-    if (control->is_open)
+    if (error == 0)
         return PCCL_OK;
     pccl_text_format(reason, "cannot make the socket %s/control: %s", state,
-                     error == UV_EADDRINUSE     ? "another master uses this directory"
+                     error == UV_EADDRINUSE     ? in_use
                      : error == UV_ENAMETOOLONG ? "such a path has at most 107 bytes"
                                                 : uv_strerror(error));
     return PCCL_SYSTEM;
+}
+
+enum pccl_status pccl_control_open(struct pccl_control *control, uv_loop_t *loop, const char *state,
+                                   struct pccl_text *reason)
+{
+    enum pccl_status status = take_lock(control, state, reason);
+    if (status != PCCL_OK)
+        return status;
+    status = take_socket(control, loop, state, reason);
+    control->is_open = status == PCCL_OK;
+    if (!control->is_open)
+        release_lock(control);
+    return status;
 }
 
 void pccl_control_close(struct pccl_control *control)
@@ -195,4 +261,5 @@ void pccl_control_close(struct pccl_control *control)
     pccl_socket_close(control->listening);
     while (control->visitors)
         close_at_once(control->visitors);
+    release_lock(control);
 }

@@ -1,7 +1,7 @@
 /*
- * The control socket of a master, a unix socket in its state directory, which is its user's alone. It shows that a
- * master uses the directory. One line is a command about tokens (drive/tokens.h), and the answer ends with the
- * connection. Few connections, for a short time, with little memory. Runs on the loop's thread.
+ * The control socket of a master, a unix socket in its state directory, which is its user's alone. A lock on the file
+ * `lock` beside it shows that a master uses the directory. One line is a command about tokens (drive/tokens.h), and the
+ * answer ends with the connection. Few connections, for a short time, with little memory. Runs on the loop's thread.
  */
 #ifndef PCCL_DRIVE_MASTER_CONTROL_H
 #define PCCL_DRIVE_MASTER_CONTROL_H
@@ -26,6 +26,7 @@ struct pccl_control {
     uv_poll_t poll;
     uv_timer_t pause;
     uv_os_sock_t listening;
+    int lock; /* the descriptor of the locked file */
     struct pccl_control_visitor *visitors;
     uint32_t visitor_count;
     bool is_open;
@@ -33,8 +34,8 @@ struct pccl_control {
 };
 
 /*
- * Listens at the socket `control` in this directory. SYSTEM, with a reason: it is not possible, or another master
- * serves the directory. Afterward the struct stays until the loop has released its handles.
+ * Takes the lock of this directory, and listens at the socket `control` there. SYSTEM, with a reason: it is not
+ * possible, or another master uses the directory. Afterward the struct stays until the loop has released its handles.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_control_open(struct pccl_control *control, uv_loop_t *loop, const char *state,
                                                    struct pccl_text *reason);

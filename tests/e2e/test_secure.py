@@ -1,6 +1,7 @@
 """Encryption by one string: the master makes a token, peers have it, and whoever has not gets
 nowhere and is told so."""
 
+import fcntl
 import os
 import shutil
 import socket
@@ -53,7 +54,7 @@ def test_files_are_private_and_stay(run):
     run.secure()
     run.start_master()
     names = sorted(os.listdir(run.state))
-    equal(names, ["control", "master.key", "run.token", "tokens", "tokens.reserve"], "files")
+    equal(names, ["control", "lock", "master.key", "run.token", "tokens", "tokens.reserve"], "files")
     equal(stat.S_IMODE(os.stat(run.state).st_mode), 0o700, "mode of the directory")
     for name in names:
         equal(stat.S_IMODE(os.stat(f"{run.state}/{name}").st_mode), 0o600, f"mode of {name}")
@@ -189,10 +190,10 @@ def test_full_disk(run):
     all_right(loops)
     restart(run)
     refused(peer_with(run, texts["twice"]), run.address, "is used up")
-    disk.remount("ro")
+    disk.cover()
     words = token(run, "revoke", "open", rc=1)
     check("Read-only" in words and "may be good again" in words, words)
-    disk.remount("rw")
+    disk.uncover()
     token(run, "revoke", "open")
 
 
@@ -298,6 +299,53 @@ def start_in_vain(run, part, **more):
     environment = dict(run.environment, PCCL_LISTEN="127.0.0.1:0", **more)
     done = subprocess.run([harness.executable("master")], env=environment, text=True, capture_output=True, timeout=60)
     check(done.returncode == 1 and part in done.stderr, f"{done.returncode}: {done.stderr}")
+
+
+def start_at_once(run, count):
+    """Starts `count` masters, and returns the one that listens. Checks that the others end with the reason."""
+    masters = []
+    for i in range(count):
+        environment = dict(run.environment, PCCL_LISTEN="127.0.0.1:0")
+        masters.append(harness.Process(f"master{i}", [harness.executable("master")], environment))
+        run.processes.append(masters[i])
+
+    def listen():
+        here = [any("listening" in text for _, text in master.lines) for master in masters]
+        ended = sum(not master.alive() for master in masters)
+        return [master for master, listens in zip(masters, here) if listens] if sum(here) + ended >= count else None
+
+    here = harness.poll(listen, "each master to listen or to end")
+    equal(len(here), 1, "masters that listen")
+    for master in masters:
+        if master not in here:
+            master.killed = True
+            equal(master.end(harness.DEADLINE), 1, "exit code of another master")
+            master.wait_line("another master uses this directory")
+    return here[0]
+
+
+def test_two_masters_of_a_directory(run):
+    """One master has the state directory: also of several that start at once, in a new directory or one with the socket
+    of a dead master, while it is stopped, and if one is of a version that takes no lock."""
+    run.secure()
+    for _ in range(2):
+        master = start_at_once(run, 4)
+        master.stop()
+        start_in_vain(run, "another master uses this directory")
+        master.kill()
+        master.end(harness.DEADLINE)
+    with open(f"{run.state}/lock", "rb") as file:  # as another master that has just started
+        fcntl.flock(file, fcntl.LOCK_EX)
+        start_in_vain(run, "another master uses this directory")
+        check(os.path.exists(f"{run.state}/control"), "the socket is left to the one with the lock")
+    os.unlink(f"{run.state}/control")
+    with socket.socket(socket.AF_UNIX) as former:
+        former.bind(f"{run.state}/control")
+        former.listen()
+        start_in_vain(run, "another master uses this directory")
+    run.start_master()
+    check("join  good  run token" in token(run, "list"), "it has replaced the dead socket")
+    run.join(1)
 
 
 def test_files_that_are_no_secret(run):
@@ -441,7 +489,7 @@ def test_shared_secret_with_a_state(run):
     guest = peer_with(run, text, secret="")
     guest.create(run.address)
     guest.do("connect")
-    equal(sorted(os.listdir(run.state)), ["control", "run", "tokens", "tokens.reserve"], "files")
+    equal(sorted(os.listdir(run.state)), ["control", "lock", "run", "tokens", "tokens.reserve"], "files")
     guest.quit()
     restart(run, secret="00f1e2d3c4b5a69788796a5b4c3d2e1f")  # a wrong one
     restart(run)

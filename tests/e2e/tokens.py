@@ -109,5 +109,10 @@ class SmallDisk:
     def free(self):
         os.unlink(f"{self.folder}/filler")
 
-    def remount(self, how):
-        self._do("mount", "-o", f"remount,{how}", self.folder)
+    def cover(self):
+        """Makes it read-only, also while a file there is open for writing."""
+        self._do("mount", "--bind", self.folder, self.folder)
+        self._do("mount", "-o", "remount,bind,ro", self.folder)
+
+    def uncover(self):
+        self._do("umount", self.folder)
