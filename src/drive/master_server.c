@@ -500,9 +500,9 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
         server->busy_iterations = 0;
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_IDLE});
     }
-    flush_all(server);
     if (server->credentials.tokens)
         pccl_tokens_save(server->credentials.tokens);
+    flush_all(server);
     pccl_run_file_retry(&server->run_file, pccl_now_us());
     tell(server);
     if (server->machine)

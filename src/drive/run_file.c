@@ -47,7 +47,7 @@ static void write_or_remove(struct pccl_run_file *file, uint64_t now_us)
     enum pccl_status status;
     if (lives) {
         write_lineage(&file->lineage, line);
-        status = pccl_secret_file_replace(file->path, line, LINEAGE_TEXT + 1, true, &reason);
+        status = pccl_secret_file_replace(file->path, line, LINEAGE_TEXT + 1, &reason);
     } else {
         status = pccl_secret_file_remove(file->path, &reason);
     }

@@ -87,7 +87,7 @@ static int sync_directory(const char *path)
     return error;
 }
 
-static enum pccl_status put(const char *path, const char *text, size_t length, bool lasting,
+static enum pccl_status put(const char *path, const char *text, size_t length, bool stays,
                             int (*place)(const char *, const char *), struct pccl_text *reason)
 {
     char temporary[2 * PCCL_PARAM_BYTES_MAX + 32];
@@ -98,13 +98,13 @@ static enum pccl_status put(const char *path, const char *text, size_t length, b
     int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (descriptor < 0)
         return pccl_secret_fail(reason, "cannot make", temporary, strerror(errno));
-    int error = write_all(descriptor, text, length, lasting);
+    int error = write_all(descriptor, text, length, stays);
     if (close(descriptor) != 0 && !error)
         error = errno;
-    if (!error && place(temporary, path) != 0)
+    if (!error && stays && place(temporary, path) != 0)
         error = errno;
     (void)unlink(temporary);
-    if (!error && lasting)
+    if (!error && stays)
         error = sync_directory(path);
     return error ? pccl_secret_fail(reason, "cannot make", path, strerror(error)) : PCCL_OK;
 }
@@ -114,10 +114,14 @@ enum pccl_status pccl_secret_file_make(const char *path, const char *text, size_
     return put(path, text, length, true, link, reason);
 }
 
-enum pccl_status pccl_secret_file_replace(const char *path, const char *text, size_t length, bool lasting,
-                                          struct pccl_text *reason)
+enum pccl_status pccl_secret_file_replace(const char *path, const char *text, size_t length, struct pccl_text *reason)
 {
-    return put(path, text, length, lasting, rename, reason);
+    return put(path, text, length, true, rename, reason);
+}
+
+enum pccl_status pccl_secret_file_try(const char *path, const char *text, size_t length, struct pccl_text *reason)
+{
+    return put(path, text, length, false, rename, reason);
 }
 
 enum pccl_status pccl_secret_file_remove(const char *path, struct pccl_text *reason)
@@ -201,6 +205,6 @@ static int use_reserve(const char *path, const char *text, size_t length)
 enum pccl_status pccl_secret_file_replace_anyway(const char *path, const char *text, size_t length,
                                                  struct pccl_text *reason)
 {
-    enum pccl_status status = pccl_secret_file_replace(path, text, length, true, reason);
+    enum pccl_status status = pccl_secret_file_replace(path, text, length, reason);
     return status == PCCL_OK || use_reserve(path, text, length) == 0 ? PCCL_OK : status;
 }

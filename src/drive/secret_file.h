@@ -21,11 +21,14 @@ PCCL_MUST_CHECK enum pccl_status pccl_secret_file_read(const char *path, bool is
 PCCL_MUST_CHECK enum pccl_status pccl_secret_file_make(const char *path, const char *text, size_t length,
                                                        struct pccl_text *reason);
 /*
- * In the place of the one before. lasting: it survives the machine's power, not only this process, which takes the
- * disk's time. SYSTEM, with a reason: the one before is still there, or (lasting) may be after a loss of power.
+ * Replaces the file; the new one survives a loss of power. SYSTEM, with a reason: the former one is still there, or may
+ * be after a loss of power.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_secret_file_replace(const char *path, const char *text, size_t length,
-                                                          bool lasting, struct pccl_text *reason);
+                                                          struct pccl_text *reason);
+/* Returns OK if there is space for that. Changes nothing. */
+PCCL_MUST_CHECK enum pccl_status pccl_secret_file_try(const char *path, const char *text, size_t length,
+                                                      struct pccl_text *reason);
 /*
  * Reserves `size` bytes for a later text of the file, in a second file whose name ends with ".reserve". SYSTEM, with a
  * reason: the space that was reserved before is still reserved.

@@ -61,8 +61,8 @@ static enum pccl_status load(struct pccl_tokens *tokens, struct pccl_text *reaso
 }
 
 enum purpose {
-    NOTE,   /* the file survives this process, not a loss of power */
-    CHANGE, /* it survives both */
+    TRY,    /* only finds out whether it can be written */
+    CHANGE, /* the file survives a loss of power */
     REVOKE  /* likewise, and takes the space that is reserved */
 };
 
@@ -72,9 +72,10 @@ static enum pccl_status write_text(const struct pccl_tokens *tokens, const struc
     if (purpose == REVOKE)
         return pccl_secret_file_replace_anyway(tokens->path, text->bytes, text->length, reason);
     enum pccl_status status = pccl_secret_file_reserve(tokens->path, text->length, reason);
-    return status == PCCL_OK
-               ? pccl_secret_file_replace(tokens->path, text->bytes, text->length, purpose == CHANGE, reason)
-               : status;
+    if (status != PCCL_OK)
+        return status;
+    return purpose == TRY ? pccl_secret_file_try(tokens->path, text->bytes, text->length, reason)
+                          : pccl_secret_file_replace(tokens->path, text->bytes, text->length, reason);
 }
 
 static enum pccl_status store(struct pccl_tokens *tokens, enum purpose purpose, struct pccl_text *reason)
@@ -84,6 +85,8 @@ static enum pccl_status store(struct pccl_tokens *tokens, enum purpose purpose, 
         tokens->changed = false;
         return PCCL_OK;
     }
+    if (tokens->owes)
+        purpose = REVOKE;
     pccl_print_init(&print, pccl_heap(), PCCL_BOOK_TEXT_MAX);
     pccl_book_write(&tokens->book, &print);
     pccl_book_pad(&tokens->book, &print);
@@ -91,12 +94,14 @@ static enum pccl_status store(struct pccl_tokens *tokens, enum purpose purpose, 
     if (print.failed)
         pccl_text_format(reason, "out of memory for the text of the tokens");
     else
-        status = write_text(tokens, &print, tokens->owes ? REVOKE : purpose, reason);
+        status = write_text(tokens, &print, purpose, reason);
     pccl_print_fini(&print);
     if (status != PCCL_OK) {
         tokens->tried_s = now_s();
         return status;
     }
+    if (purpose == TRY)
+        return PCCL_OK;
     if (tokens->told)
         pccl_logger_write(PCCL_LOG_INFO, "master", "the file of tokens is written again");
     tokens->changed = tokens->owes = tokens->told = false;
@@ -118,7 +123,7 @@ void pccl_tokens_save(struct pccl_tokens *tokens)
     struct pccl_text reason;
     if (!tokens->changed || (tokens->told && tokens->tried_s == now_s()))
         return;
-    if (store(tokens, NOTE, &reason) != PCCL_OK)
+    if (store(tokens, CHANGE, &reason) != PCCL_OK)
         tell(tokens, &reason);
 }
 
@@ -240,10 +245,14 @@ enum pccl_keys_verdict pccl_tokens_judge(void *context, const uint8_t key[PCCL_P
     return pass->revoked_s != 0 ? PCCL_KEYS_REVOKED : PCCL_KEYS_GOOD;
 }
 
-/* Writes the use that was just noted. Not OK, with a reason: it cannot be written, and is taken back. */
-static enum pccl_status write_use(struct pccl_tokens *tokens, const struct pccl_pass *pass, struct pccl_text *reason)
+/*
+ * Checks that the use that was just noted can be written: pccl_tokens_save writes all uses of a turn at once, since
+ * each write takes the disk's time. After a failure it writes each one here. Not OK, with a reason: it cannot be
+ * written, and is taken back.
+ */
+static enum pccl_status check_use(struct pccl_tokens *tokens, const struct pccl_pass *pass, struct pccl_text *reason)
 {
-    if (store(tokens, NOTE, reason) == PCCL_OK)
+    if (store(tokens, tokens->told ? CHANGE : TRY, reason) == PCCL_OK)
         return PCCL_OK;
     tell(tokens, reason);
     pccl_book_take_back(&tokens->book);
@@ -269,7 +278,7 @@ enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key
     if (!noted)
         return status;
     tokens->changed = true;
-    return found->uses != 0 ? write_use(tokens, found, reason) : status;
+    return found->uses != 0 ? check_use(tokens, found, reason) : status;
 }
 
 void pccl_tokens_keep(struct pccl_tokens *tokens, uint32_t pass, const struct pccl_id *peer)
@@ -424,7 +433,7 @@ static enum pccl_status write_run(const struct pccl_tokens *tokens, const struct
     char text[PCCL_TOKEN_TEXT + 2];
     pccl_token_write(token, text);
     memcpy(text + PCCL_TOKEN_TEXT, "\n", 2);
-    enum pccl_status status = pccl_secret_file_replace(tokens->run_path, text, PCCL_TOKEN_TEXT + 1, true, reason);
+    enum pccl_status status = pccl_secret_file_replace(tokens->run_path, text, PCCL_TOKEN_TEXT + 1, reason);
     pccl_wipe(text, sizeof text);
     return status;
 }

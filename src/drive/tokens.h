@@ -3,7 +3,7 @@
  * done with them from outside: to make one, to list them, to revoke one, to change the run's own one. On the master's
  * thread, but for open and close.
  *
- * A use is in the file before its peer is admitted, and a revocation is on disk before it is answered. Space for
+ * A use is on disk before its peer receives the answer to its hello, and a revocation before it is answered. Space for
  * revocations is reserved (drive/secret_file.h).
  */
 #ifndef PCCL_DRIVE_TOKENS_H
@@ -52,8 +52,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, c
 PCCL_MUST_CHECK enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, const char *text, enum pccl_role role,
                                                   struct pccl_text *reason);
 /*
- * Writes the file if it is behind, at most once a second while that fails. Once for each turn of the loop, not for each
- * peer.
+ * Writes the file, lasting, if it is behind, at most once a second while that fails. Once for each turn of the loop,
+ * before its output is sent.
  */
 void pccl_tokens_save(struct pccl_tokens *tokens);
 /*

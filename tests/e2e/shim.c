@@ -4,11 +4,14 @@
  * for. SHIM_SEED makes processes differ. At exit it prints on standard error how often it did so.
  * SHIM_LATE_WAKES_MS: a thread that wakes another one's loop is held up for that long before it
  * does, as on a machine that is busy. SHIM_CONGESTION: the congestion control that connections get
- * when another one is asked for, as on a system that has no other.
+ * when another one is asked for, as on a system that has no other. SHIM_DISK: after each
+ * fsync of a directory, a copy of its synced files, as they are after a loss of power.
  */
 #include "preload.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -17,18 +20,20 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 static atomic_uint_fast64_t calls, faults;
 static uint64_t one_in, late_wakes_ms;
-static const char *congestion;
+static const char *congestion, *disk;
 
 __attribute__((constructor)) static void start(void)
 {
     const char *rate = getenv("SHIM_ONE_IN"), *seed = getenv("SHIM_SEED");
     congestion = getenv("SHIM_CONGESTION");
+    disk = getenv("SHIM_DISK");
     const char *late = getenv("SHIM_LATE_WAKES_MS");
     late_wakes_ms = late != NULL ? strtoull(late, NULL, 10) : 0;
     one_in = rate != NULL ? strtoull(rate, NULL, 10) : 0;
@@ -165,4 +170,62 @@ int uv_async_send(void *handle)
 int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms)
 {
     return epoll_pwait(epoll, events, count, timeout_ms, NULL);
+}
+
+/* ---- loss of power ---- */
+
+enum { SYNCED_MAX = 4096 };
+
+static struct stat synced[SYNCED_MAX]; /* as they were then */
+static size_t synced_count;
+
+/* Another file may have got the inode since. */
+static bool is_synced(const struct stat *file)
+{
+    for (size_t i = 0; i < synced_count; i++)
+        if (synced[i].st_ino == file->st_ino && synced[i].st_size == file->st_size &&
+            synced[i].st_mtim.tv_sec == file->st_mtim.tv_sec && synced[i].st_mtim.tv_nsec == file->st_mtim.tv_nsec)
+            return true;
+    return false;
+}
+
+static void copy(int from, int to)
+{
+    char bytes[4096];
+    for (ssize_t got; (got = read(from, bytes, sizeof bytes)) > 0;)
+        if (write(to, bytes, (size_t)got) != got)
+            abort();
+    (void)close(from);
+    (void)close(to);
+}
+
+static void copy_synced(int directory)
+{
+    struct stat status;
+    int image = open(disk, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = fdopendir(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
+        if (fstatat(directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
+            continue;
+        (void)unlinkat(image, entry->d_name, 0);
+        if (is_synced(&status))
+            copy(openat(directory, entry->d_name, O_RDONLY | O_CLOEXEC),
+                 openat(image, entry->d_name, O_WRONLY | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
+    }
+    (void)closedir(entries);
+    (void)close(image);
+}
+
+int fsync(int file)
+{
+    REAL(fsync);
+    struct stat status;
+    int result = real.call(file);
+    if (disk == NULL || result != 0 || fstat(file, &status) != 0)
+        return result;
+    if (S_ISDIR(status.st_mode))
+        copy_synced(file);
+    else if (synced_count < SYNCED_MAX)
+        synced[synced_count++] = status;
+    return result;
 }

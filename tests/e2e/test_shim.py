@@ -1,11 +1,14 @@
 """System calls that fail now and then: shim.c is loaded before the library, in master and peers."""
 
 import os
+import shutil
+import tempfile
 
 import harness
 from harness import SUCCESS
 from harness import check, equal, say
 from loops import all_right, in_both_sizes, more_steps, start_loop, start_loops
+from tokens import let_in, peer_with, refused, token
 
 
 def shimmed(run, **how):
@@ -80,6 +83,26 @@ def test_late_wakes(run):
     run.master.killed = True
     for loop in loops:
         loop.peer.kill()
+
+
+def test_loss_of_power(run):
+    """The one use of a token survives a loss of power once the peer has its answer, also if all else is lost that is
+    not on disk."""
+    run.secure()
+    folder = tempfile.mkdtemp()
+    run.at_exit.append(lambda: shutil.rmtree(folder))
+    shimmed(run, SHIM_DISK=folder)
+    run.start_master()
+    del run.environment["LD_PRELOAD"]
+    text = token(run, "create", "--uses", "1", "--label", "once")
+    let_in(run, text, []).quit()
+    harness.poll(lambda: not os.path.exists(f"{run.state}/run"), "the end of the run")
+    run.master.kill()
+    run.master.end(harness.DEADLINE)
+    shutil.rmtree(run.state)
+    shutil.copytree(folder, run.state)
+    run.start_master(run.port)
+    refused(peer_with(run, text), run.address, "is used up")
 
 
 harness.main()

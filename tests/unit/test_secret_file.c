@@ -35,7 +35,7 @@ static void test_what_a_killed_process_left_is_in_nobodys_way(void **state)
     assert_int_equal(fclose(file), 0);
     assert_int_equal(pccl_secret_file_make(path, "first", 5, &reason), PCCL_OK);
     assert_int_equal(pccl_secret_file_make(path, "again", 5, &reason), PCCL_SYSTEM);
-    assert_int_equal(pccl_secret_file_replace(path, "second", 6, true, &reason), PCCL_OK);
+    assert_int_equal(pccl_secret_file_replace(path, "second", 6, &reason), PCCL_OK);
     assert_int_equal(pccl_secret_file_read(path, true, text, sizeof text - 1, &length, &reason), PCCL_OK);
     assert_string_equal(text, "second");
     assert_int_equal(unlink(left), 0);
@@ -74,13 +74,13 @@ static void test_lasting_files(void **state)
     (void)snprintf(reserve, sizeof reserve, "%s.reserve", path);
     assert_int_equal(pccl_secret_file_reserve(path, 6, &reason), PCCL_OK);
     files_synced = directories_synced = 0;
-    assert_int_equal(pccl_secret_file_replace(path, "first", 5, false, &reason), PCCL_OK);
-    assert_int_equal(files_synced + directories_synced, 0);
-    assert_int_equal(pccl_secret_file_replace(path, "second", 6, true, &reason), PCCL_OK);
+    assert_int_equal(pccl_secret_file_try(path, "first", 5, &reason), PCCL_OK);
+    assert_true(files_synced + directories_synced == 0 && access(path, F_OK) != 0);
+    assert_int_equal(pccl_secret_file_replace(path, "second", 6, &reason), PCCL_OK);
     assert_int_equal(pccl_secret_file_replace_anyway(path, "third", 5, &reason), PCCL_OK);
     assert_true(files_synced == 2 && directories_synced == 2);
     directory_error = EIO;
-    assert_int_equal(pccl_secret_file_replace(path, "fourth", 6, true, &reason), PCCL_SYSTEM);
+    assert_int_equal(pccl_secret_file_replace(path, "fourth", 6, &reason), PCCL_SYSTEM);
     assert_non_null(strstr(reason.bytes, "Input/output error"));
     assert_int_equal(pccl_secret_file_replace_anyway(path, "fifth", 5, &reason), PCCL_SYSTEM);
     directory_error = EINVAL; /* it cannot do that at all */
@@ -181,11 +181,11 @@ static void replace_on_a_full_disk(void)
     char text[SIZE];
     write_it('a', text);
     EXPECT(pccl_secret_file_reserve(full_path, SIZE, &reason) == PCCL_OK);
-    EXPECT(pccl_secret_file_replace(full_path, text, SIZE, true, &reason) == PCCL_OK);
+    EXPECT(pccl_secret_file_replace(full_path, text, SIZE, &reason) == PCCL_OK);
     fill_disk();
     for (char letter = 'b'; letter < 'f'; letter++) {
         write_it(letter, text);
-        EXPECT(pccl_secret_file_replace(full_path, text, SIZE, true, &reason) == PCCL_SYSTEM);
+        EXPECT(pccl_secret_file_replace(full_path, text, SIZE, &reason) == PCCL_SYSTEM);
         EXPECT(strstr(reason.bytes, "No space left") != NULL && has((char)(letter - 1)));
         files_synced = directories_synced = 0;
         EXPECT(pccl_secret_file_replace_anyway(full_path, text, SIZE, &reason) == PCCL_OK);
@@ -205,7 +205,7 @@ static void fail_without_a_reserve(void)
     struct pccl_text reason;
     char text[SIZE];
     write_it('a', text);
-    EXPECT(pccl_secret_file_replace(full_path, text, SIZE, true, &reason) == PCCL_OK);
+    EXPECT(pccl_secret_file_replace(full_path, text, SIZE, &reason) == PCCL_OK);
     fill_disk();
     write_it('b', text);
     EXPECT(pccl_secret_file_replace_anyway(full_path, text, SIZE, &reason) == PCCL_SYSTEM);
