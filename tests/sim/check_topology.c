@@ -519,10 +519,13 @@ void sim_check_topology_report(struct sim *sim, const char *text, size_t length)
     struct pccl_topology_report report;
     struct pccl_text reason;
     pccl_text_clear(&reason);
-    if (length == 0 && sim->oom_at != 0)
+    if (length == 0 && (sim->oom_at != 0 || sim->master->process.memory.fail_at != 0))
         return;
     if (perf_report_parse(text, length, &sim->driver_hook, &report, &reason) != PCCL_OK)
         sim_fail(sim, "T7 a topology report that cannot be read: %s", reason.bytes);
+    for (uint32_t i = 0; i < report.count; i++)
+        if (pccl_id_is_zero(&report.peers[i].id))
+            sim_fail(sim, "T7 a topology report with a peer that has no id");
     for (uint32_t i = 0; i < report.link_count; i++)
         if (report.links[i].source != PCCL_FIGURE_UNREACHABLE && report.links[i].rate == 0)
             sim_fail(sim, "T7 a topology report with a link of no rate");

@@ -719,6 +719,8 @@ const struct sim_scenario sim_scenarios[] = {
      scenario_topology_traffic},
     {"topology-update-waits", "a member dies while an update waits for a search", scenario_topology_update_waits},
     {"topology-describe", "anybody may ask at any time how the links are seen", scenario_topology_describe},
+    {"topology-describe-starved", "a master that lacks memory sends no part of a report",
+     scenario_topology_describe_starved},
     {"topology-liar", "results that nobody asked for do no harm", scenario_topology_liar},
     {"topology-false-vote", "a vote that breaks the protocol", scenario_topology_false_vote},
     {"unable-optimize", "whoever cannot take part in an optimization ends it for all, in words",

@@ -211,6 +211,7 @@ void scenario_topology_jumping(struct sim *sim);
 void scenario_topology_background_many(struct sim *sim);
 void scenario_topology_update_waits(struct sim *sim);
 void scenario_topology_describe(struct sim *sim);
+void scenario_topology_describe_starved(struct sim *sim);
 void scenario_topology_liar(struct sim *sim);
 void scenario_topology_false_vote(struct sim *sim);
 void scenario_operator(struct sim *sim);

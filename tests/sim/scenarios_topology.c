@@ -315,3 +315,23 @@ void scenario_topology_describe(struct sim *sim)
     MUST(sim, p[0]->app.unpictured == 1);
     MUST(sim, ask(sim, p[0]) == PCCL_USAGE);
 }
+
+/* Each of the first allocations for a report fails in turn: the report is empty, not incomplete. */
+void scenario_topology_describe_starved(struct sim *sim)
+{
+    enum { ALLOCATIONS = 8 }; /* text, problem, report and its links */
+    begin_four(sim);
+    vote_and_test(sim, 4);
+    scenario_optimized(sim, p, 4, PCCL_OK);
+    scenario_run_ms(sim, 1500); /* the report of the optimization is no longer kept */
+    struct sim_memory *memory = &sim->master->process.memory;
+    for (uint32_t k = 1; k <= ALLOCATIONS; k++) {
+        memory->fail_at = memory->allocations + k;
+        describe(sim, p[0]);
+        WAIT(sim, 100, p[0]->app.reports == k);
+        MUST(sim, memory->allocations >= memory->fail_at);
+    }
+    memory->fail_at = 0;
+    describe(sim, p[0]);
+    WAIT(sim, 100, p[0]->app.reports == ALLOCATIONS + 1);
+}
