@@ -155,10 +155,13 @@ static bool most_have_come(const struct pccl_peer *p, const struct pccl_peer_op 
     return 2 * (uint64_t)answer->missing < (op != NULL ? op->world : world);
 }
 
+/* Calls that lose nothing, and are the usual wrong ones of a newcomer, come first. */
+static unsigned order_of(uint8_t call) { return call == PCCL_CALL_UPDATE ? 0 : call == PCCL_CALL_PENDING ? 1 : 2; }
+
 /*
- * Returns how long the call waits in a cycle, so that its calls end one after another (9.6): an update or a pending
- * round first, which loses nothing and is the usual wrong call of a newcomer; last a call that most have come to, which
- * are few as long as the others compute.
+ * Returns how long the call waits in a cycle, so that its calls end one after another (9.6): last a call that most have
+ * come to, which are few as long as the others compute; of other calls the one before the one that it waits for in
+ * their order.
  */
 static uint64_t stuck_limit_us(const struct pccl_peer *p, const struct pccl_peer_op *op,
                                const struct pccl_msg_who_is_where *answer)
@@ -166,8 +169,8 @@ static uint64_t stuck_limit_us(const struct pccl_peer *p, const struct pccl_peer
     uint64_t limit_ms = p->config.stuck_ms;
     if (!p->config.stuck_is_set) /* the operations of the others, whose limit is likely the same, may end before */
         limit_ms = pccl_max_u64(limit_ms, p->config.op_timeout_ms);
-    bool admits = answer->call == PCCL_CALL_UPDATE || answer->call == PCCL_CALL_PENDING;
-    uint64_t turn = most_have_come(p, op, answer) ? 3 : admits ? 1 : 2;
+    uint8_t other = answer->places_count > 0 ? answer->places[0].call : PCCL_CALL_NONE;
+    uint64_t turn = most_have_come(p, op, answer) ? 3 : order_of(answer->call) < order_of(other) ? 1 : 2;
     return turn * limit_ms * UINT64_C(1000);
 }
 

@@ -31,7 +31,7 @@ PLANTS = [
         [], ["stuck-early"],
         [
             ("src/peer/where.c",
-             "admits ? 1 : 2",
+             "order_of(answer->call) < order_of(other) ? 1 : 2",
              "1"),
         ]),
     Bug("operations_of_others_have_no_deadline",
