@@ -26,12 +26,12 @@
  *
  * Threads. Calls on different communicators are independent. One communicator may be used by
  * several threads at once, except that no call on it may begin once pcclDestroyCommunicator has
- * been called, and that each blocking joint call may be outstanding once: a second one of the kind
- * returns pcclInvalidUsage.
+ * been called, and that one blocking joint call (update, pending, optimize, synchronize) may be
+ * outstanding: a second one returns pcclInvalidUsage.
  *
  * Deadlines. Waiting for living peers has no limit by default; `call_timeout_ms` and `op_timeout_ms` set limits, and
- * an update, optimize or synchronize and another call, except pending, that can never meet end after `stuck_ms` (30 s);
- * against pending only if the program sets it. A peer silent for the master's `silence_ms` counts as dead.
+ * calls that can never meet, because one peer waits in this call and another one in that, end after `stuck_ms` (30 s)
+ * if one of them is update, optimize or synchronize. A peer silent for the master's `silence_ms` counts as dead.
  */
 #ifndef PCCL_H
 #define PCCL_H
@@ -647,15 +647,15 @@ PCCL_EXPORT pcclResult_t pcclGetAttribute(const pcclComm_t *comm, pcclAttribute_
 PCCL_EXPORT pcclResult_t pcclUpdateTopology(pcclComm_t *comm);
 
 /*
- * Are newcomers ready to be admitted? Joint(all), BLOCKS until all accepted peers have asked; all
- * get the same answer. May be called while operations run, and while another thread awaits them. A
- * newcomer counts once it and its future neighbors have their links; so after "true" an update
- * need not wait for it. "true" also if an update would free a ring from a slow link.
+ * Are newcomers ready to be admitted? Joint(all), BLOCKS until all accepted peers have asked; all get the same answer.
+ * May be called while operations run, and while another thread awaits them, but not beside another joint call. A
+ * newcomer counts once it and its future neighbors have their links; so after "true" an update need not wait for it.
+ * "true" also if an update would free a ring from a slow link.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or pending_out is NULL
- * pcclInvalidUsage    unconnected, or such a call is outstanding; expelled or without a master meanwhile, or a
- *                     deadline passed (ext. pcclExpelled, pcclMasterLost, pcclTimeout)
+ * pcclInvalidUsage    unconnected, or another joint call of this communicator is outstanding; expelled or without a
+ *                     master meanwhile, or a deadline passed (ext. pcclExpelled, pcclMasterLost, pcclTimeout)
  * pcclInternalError   memory is short (ext. pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclArePeersPending(const pcclComm_t *comm, bool *pending_out);

@@ -116,8 +116,8 @@ class Communicator(_Calls):
         self._joint("pcclUpdateTopology")
 
     def are_peers_pending(self) -> bool:
-        """Whether an update is worth it: newcomers are ready to be admitted, or a ring can leave a
-        slow link. Joint with all peers of the run; may be called while reductions run."""
+        """Whether an update is worth it: newcomers are ready to be admitted, or a ring can leave a slow link. Joint
+        with all peers of the run; may be called while reductions run, but not beside another joint call."""
         pending = ctypes.c_bool()
         self._joint("pcclArePeersPending", ctypes.byref(pending))
         return pending.value

@@ -320,7 +320,7 @@ def test_a_state_that_is_synchronized_is_given_again(group):
     until(first.describe_waits)
     numbers = weakref.ref(states[0].tensor_infos[-1]._tensor)
     modules[0].bias.data = modules[0].bias.data.clone()
-    with pytest.raises(pccl.InvalidUsage, match="another thread is synchronizing"):
+    with pytest.raises(pccl.InvalidUsage, match="pcclSynchronizeSharedState of another thread"):
         first.sync_shared_state(states[0])
     gc.collect()
     assert numbers() is not None and alive() is not None

@@ -58,6 +58,11 @@ pcclResult_t pccl_api_fail_why(const pcclComm_t *comm, enum pccl_family family, 
 pcclResult_t pccl_api_fail_with(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
                                 const char *reason);
 
+/* Returns OK if connected and in no joint call, else USAGE or why it is unconnected. Caller holds the lock. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_may_call(const struct pccl_communicator *comm, struct pccl_text *reason);
+/* Says why this joint call has failed, and who has departed since it began. Caller holds the lock. */
+void pccl_api_explain_call(const struct pccl_communicator *comm, enum pccl_call call, enum pccl_status status,
+                           struct pccl_why *why);
 /* Connected, and nothing un-awaited? Else USAGE or PENDING_OPS with a reason. world: the snapshot of the run's size. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_check_quiet(struct pccl_communicator *comm, uint32_t *world,
                                                       struct pccl_text *reason);

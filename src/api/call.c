@@ -108,6 +108,42 @@ pcclResult_t pccl_api_broken(struct pccl_caller *caller, pcclComm_t *comm, enum 
     return result;
 }
 
+static const char *name_of(enum pccl_call call)
+{
+    switch (call) {
+    case PCCL_CALL_UPDATE: return "pcclUpdateTopology";
+    case PCCL_CALL_OPTIMIZE: return "pcclOptimizeTopology";
+    case PCCL_CALL_SYNC: return "pcclSynchronizeSharedState";
+    default: return "pcclArePeersPending";
+    }
+}
+
+enum pccl_status pccl_api_may_call(const struct pccl_communicator *comm, struct pccl_text *reason)
+{
+    if (!pccl_comm_is_connected(comm))
+        return pccl_comm_why_unconnected(comm, reason);
+    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++) {
+        enum pccl_call call = pccl_call_of_round(kind);
+        if (!comm->calls[call].outstanding)
+            continue;
+        pccl_text_format(reason, "joint call refused: %s of another thread is outstanding", name_of(call));
+        return PCCL_USAGE;
+    }
+    return PCCL_OK;
+}
+
+void pccl_api_explain_call(const struct pccl_communicator *comm, enum pccl_call call, enum pccl_status status,
+                           struct pccl_why *why)
+{
+    const struct pccl_call_slot *slot = &comm->calls[call];
+    pccl_text_clear(&why->reason);
+    if (comm->peer && slot->done)
+        why->reason = *pccl_peer_last_reason(comm->peer);
+    if (!why->reason.length)
+        pccl_text_format(&why->reason, "%s", pccl_status_text(status));
+    why->details.departed = slot->departed;
+}
+
 enum pccl_status pccl_api_check_quiet(struct pccl_communicator *comm, uint32_t *world, struct pccl_text *reason)
 {
     enum pccl_status status = PCCL_OK;

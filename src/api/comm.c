@@ -386,25 +386,18 @@ static pcclResult_t joint_call(struct pccl_communicator *comm, enum pccl_call ca
                                bool *value)
 {
     struct pccl_why why = {0};
-    enum pccl_status status = PCCL_USAGE;
     pccl_comm_enter(comm);
     struct pccl_call_slot *slot = &comm->calls[call];
-    if (!pccl_comm_is_connected(comm)) {
-        status = pccl_comm_why_unconnected(comm, &why.reason);
-    } else if (slot->outstanding) {
-        pccl_text_format(&why.reason, "such a call of another thread is outstanding");
-    } else {
+    enum pccl_status status = pccl_api_may_call(comm, &why.reason);
+    if (status == PCCL_OK) {
         *slot = (struct pccl_call_slot){
             .outstanding = true, .begun_us = pccl_now_us(), .known = pccl_peer_attributes(comm->peer).epoch};
         pccl_comm_measure(comm);
         status = pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = call});
-        if (status == PCCL_OK) {
+        if (status == PCCL_OK)
             status = pccl_comm_await_call(comm, slot);
-            explain_failed_call(comm, status, &why.reason);
-            why.details.departed = slot->departed;
-        } else {
-            pccl_text_format(&why.reason, "%s", pccl_status_text(status));
-        }
+        if (status != PCCL_OK)
+            pccl_api_explain_call(comm, call, status, &why);
         slot->outstanding = false;
         if (status == PCCL_OK && value)
             *value = slot->value;

@@ -120,23 +120,13 @@ static enum pccl_status check_state(const pcclSharedState_t *state, pcclSharedSt
 static void explain(const struct pccl_communicator *comm, enum pccl_status status,
                     const struct pccl_sync_session *session, struct pccl_why *why)
 {
-    const struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_SYNC];
-    struct pccl_text *reason = &why->reason;
-    pccl_text_clear(reason);
-    if (status == PCCL_USAGE && pccl_comm_is_connected(comm))
-        pccl_text_format(reason, "another thread is synchronizing or updating the topology");
-    else if (comm->peer && slot->done)
-        *reason = *pccl_peer_last_reason(comm->peer);
-    if (!reason->length)
-        pccl_text_format(reason, "%s", pccl_status_text(status));
     struct pccl_text torn;
+    pccl_api_explain_call(comm, PCCL_CALL_SYNC, status, why);
     pccl_text_clear(&torn);
     if (session)
         pccl_sync_session_torn(session, &torn);
     if (torn.length)
-        pccl_text_append(reason, "; partly overwritten: %s", torn.bytes);
-    if (slot->done && !slot->outstanding) /* else the call of another thread has it */
-        why->details.departed = slot->departed;
+        pccl_text_append(&why->reason, "; partly overwritten: %s", torn.bytes);
 }
 
 static enum pccl_status run_session(struct pccl_communicator *comm, struct pccl_sync_session *session,
@@ -156,10 +146,8 @@ static enum pccl_status run_session(struct pccl_communicator *comm, struct pccl_
                                   .lines = lines.lines,
                                   .line_count = lines.count};
     pccl_comm_enter(comm);
-    enum pccl_status status = PCCL_USAGE;
-    if (!pccl_comm_is_connected(comm)) {
-        status = pccl_comm_why_unconnected(comm, &why->reason);
-    } else {
+    enum pccl_status status = pccl_api_may_call(comm, &why->reason);
+    if (status == PCCL_OK) {
         pccl_comm_measure(comm);
         status = pccl_comm_synchronize(comm, session, &vote, NULL);
         if (status == PCCL_OK)
@@ -175,14 +163,12 @@ static enum pccl_status run_session(struct pccl_communicator *comm, struct pccl_
 /* This peer lacks memory or descriptors: the call fails for all members, who are told why. Returns how it ends here. */
 static enum pccl_status say_unable(struct pccl_communicator *comm, enum pccl_status lacks, struct pccl_why *why)
 {
-    enum pccl_status status = PCCL_USAGE;
     struct pccl_text unable = why->reason;
     if (!unable.length)
         pccl_text_format(&unable, "%s", pccl_status_text(lacks));
     pccl_comm_enter(comm);
-    if (!pccl_comm_is_connected(comm)) {
-        status = pccl_comm_why_unconnected(comm, &why->reason);
-    } else {
+    enum pccl_status status = pccl_api_may_call(comm, &why->reason);
+    if (status == PCCL_OK) {
         status = pccl_comm_synchronize(comm, NULL, NULL, &unable);
         explain(comm, status, NULL, why);
     }

@@ -35,36 +35,18 @@ static enum pccl_status make_session(struct pccl_communicator *comm, struct pccl
     return pccl_measure_session_create(&config, &events, session, reason);
 }
 
-static void explain(const struct pccl_communicator *comm, enum pccl_status status, struct pccl_why *why)
-{
-    const struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_OPTIMIZE];
-    struct pccl_text *reason = &why->reason;
-    pccl_text_clear(reason);
-    if (status == PCCL_USAGE && pccl_comm_is_connected(comm))
-        pccl_text_format(reason, "another thread is updating the topology or synchronizing");
-    else if (comm->peer && slot->done)
-        *reason = *pccl_peer_last_reason(comm->peer);
-    if (!reason->length)
-        pccl_text_format(reason, "%s", pccl_status_text(status));
-    if (slot->done && !slot->outstanding) /* else the call of another thread has it */
-        why->details.departed = slot->departed;
-}
-
 static enum pccl_status run_session(struct pccl_communicator *comm, struct pccl_measure_session **session,
                                     struct pccl_why *why)
 {
-    if (!pccl_comm_is_connected(comm))
-        return pccl_comm_why_unconnected(comm, &why->reason);
-    if (comm->calls[PCCL_CALL_OPTIMIZE].outstanding) {
-        pccl_text_format(&why->reason, "such a call of another thread is outstanding");
-        return PCCL_USAGE;
-    }
+    enum pccl_status status = pccl_api_may_call(comm, &why->reason);
+    if (status != PCCL_OK)
+        return status;
     enum pccl_status made = make_session(comm, session, &why->reason);
     const struct pccl_text unable = why->reason;
     pccl_comm_measure(comm);
-    enum pccl_status status = pccl_comm_optimize(comm, *session, made != PCCL_OK ? &unable : NULL);
+    status = pccl_comm_optimize(comm, *session, made != PCCL_OK ? &unable : NULL);
     if (status != PCCL_OK)
-        explain(comm, status, why);
+        pccl_api_explain_call(comm, PCCL_CALL_OPTIMIZE, status, why);
     return made != PCCL_OK && status == PCCL_NO_RING ? made : status;
 }
 

@@ -96,8 +96,6 @@ enum pccl_status pccl_comm_synchronize(struct pccl_communicator *comm, struct pc
                                        const struct pccl_sync_vote *vote, const struct pccl_text *unable)
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_SYNC];
-    if (slot->outstanding)
-        return PCCL_USAGE;
     *slot = (struct pccl_call_slot){
         .outstanding = true, .begun_us = pccl_now_us(), .known = pccl_peer_attributes(comm->peer).epoch};
     comm->sync.session = session;

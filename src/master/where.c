@@ -166,13 +166,12 @@ static bool does_nothing_else(const struct pccl_remote *remote, const struct pcc
 }
 
 /*
- * Returns true if a member in its own call cannot come to the other one, by whichever thread: one that is in a quiet
- * call starts no operation and no other quiet call, and one that holds an operation starts no quiet call.
+ * Returns true if a member in its own call cannot come to the other one, by whichever thread: a peer makes no other
+ * call beside a quiet one (PROTOCOL 5.1, 10.1).
  */
 static bool excludes(const struct pccl_msg_where *own, const struct pccl_msg_where *call)
 {
-    return pccl_call_is_quiet(own->call) ? call->call != PCCL_CALL_PENDING
-                                         : own->call == PCCL_CALL_OPERATION && pccl_call_is_quiet(call->call);
+    return pccl_call_is_quiet(own->call) || pccl_call_is_quiet(call->call);
 }
 
 /*

@@ -1,10 +1,12 @@
 /* What other files ask of the calls under way. */
 #include "peer/calls.h"
 
-bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p)
+enum pccl_call pccl_peer_outstanding_call(const struct pccl_peer *p)
 {
-    return p->calls[PCCL_ROUND_UPDATE].outstanding || p->calls[PCCL_ROUND_SYNC].outstanding ||
-           p->calls[PCCL_ROUND_OPTIMIZE].outstanding;
+    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
+        if (p->calls[kind].outstanding)
+            return pccl_call_of_round(kind);
+    return PCCL_CALL_NONE;
 }
 
 const char *pccl_peer_why_withdrawn(const struct pccl_vote_call *call)

@@ -6,11 +6,13 @@
 
 #include "peer/state.h"
 
-/*
- * A call waits for a round that ends the era: nothing may be launched, and no other such call may
- * begin (PROTOCOL 5.1).
- */
-bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p);
+/* Returns the joint call that is outstanding, at most one (PROTOCOL 10.1); NONE: none. */
+enum pccl_call pccl_peer_outstanding_call(const struct pccl_peer *p);
+/* Returns true if that call waits for a round that ends the era: nothing may be launched (PROTOCOL 5.1). */
+static inline bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p)
+{
+    return pccl_call_is_quiet((uint8_t)pccl_peer_outstanding_call(p));
+}
 const char *pccl_peer_why_withdrawn(const struct pccl_vote_call *call);
 
 #endif

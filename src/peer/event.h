@@ -73,9 +73,9 @@ enum pccl_peer_event_kind {
 
     /*
      * A blocking call begins; it ends with the effect call_done, maybe before the step does. Refused
-     * with USAGE if such a call is outstanding, or the peer is unconnected (CONNECT: if it is not).
-     * UPDATE, SYNC and OPTIMIZE, which end an era, are also refused with USAGE while another of them
-     * is outstanding, and with PENDING_OPS while operations are not released.
+     * with USAGE if any such call is outstanding, or the peer is unconnected (CONNECT: if it is not).
+     * UPDATE, SYNC and OPTIMIZE, which end an era, are also refused with PENDING_OPS while operations
+     * are not released.
      *   CONNECT ends with OK, MASTER_UNREACHABLE, REFUSED, VERSION, TIMEOUT ...
      *   SYNC casts `vote`. It ends with OK (all hold the same, or this peer has fetched what the
      *   plan asked for), STATE (last_reason says why), ABORTED, TIMEOUT, EXPELLED (the state does

@@ -65,12 +65,9 @@ static void begin_vote(struct pccl_peer *p, uint8_t kind, const struct pccl_text
 
 static enum pccl_status may_begin(const struct pccl_peer *p, uint8_t kind)
 {
-    bool ends_era = kind != PCCL_ROUND_PENDING;
-    if (p->state != PCCL_PEER_MEMBER || p->calls[kind].outstanding)
+    if (p->state != PCCL_PEER_MEMBER || pccl_peer_outstanding_call(p) != PCCL_CALL_NONE)
         return PCCL_USAGE;
-    if (ends_era && p->held_count > 0)
-        return PCCL_PENDING_OPS;
-    return ends_era && pccl_peer_is_in_quiet_call(p) ? PCCL_USAGE : PCCL_OK;
+    return kind != PCCL_ROUND_PENDING && p->held_count > 0 ? PCCL_PENDING_OPS : PCCL_OK;
 }
 
 static uint8_t round_of_call(enum pccl_call call)

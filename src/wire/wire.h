@@ -146,7 +146,7 @@ bool pccl_view_is_past(const struct pccl_instance *instance, const struct pccl_e
                        const struct pccl_epoch *present);
 /* The call that waits for rounds of this kind (enum pccl_round_kind). */
 enum pccl_call pccl_call_of_round(uint8_t kind);
-/* Returns true if the call ends an era (PROTOCOL 1.4), so that no other call but pending runs beside it at a peer. */
+/* Returns true if the call ends an era (PROTOCOL 1.4), so that no other call runs beside it at a peer. */
 static inline bool pccl_call_is_quiet(uint8_t call)
 {
     return call == PCCL_CALL_UPDATE || call == PCCL_CALL_OPTIMIZE || call == PCCL_CALL_SYNC;

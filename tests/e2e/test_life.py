@@ -284,15 +284,16 @@ def test_pending_beside_a_reduction(run):
     equal(attributes(newcomer), (3, 3, 1, 3), "attributes of the newcomer")
 
 
-def test_one_call_of_a_kind(run):
-    """A second joint call of the same kind is refused while the first waits."""
+def test_one_joint_call(run):
+    """A second joint call, of whichever kind, is refused while the first waits; its words name the first."""
     run.start_master()
     a, b = run.join(2, where_ms=20)
-    for verb in ("pending", "update"):
+    for verb, name in (("pending", "pcclArePeersPending"), ("update", "pcclUpdateTopology")):
         first = a.start(verb)
         a.until_waiting()
-        refused = a.do(verb, rc=INVALID_USAGE)
-        check(refused["words"], "words")
+        for other in ("pending", "update", "optimize"):
+            refused = a.do(other, rc=INVALID_USAGE)
+            check(f"{name} of another thread is outstanding" in refused["words"], f"words: {refused['words']}")
         b.do(verb)
         first.wait(rc=SUCCESS)
 

@@ -316,8 +316,11 @@ static void ask_pending(struct sim *sim, struct sim_peer *peer)
     sim_check_asked(sim, peer, PCCL_ROUND_PENDING);
     enum pccl_status status = sim_peer_call(sim, peer, PCCL_CALL_PENDING);
     sim_note(sim, "p%u asks who is pending: %s", peer->process.number, pccl_status_name(status));
-    if (status == PCCL_OK)
+    if (status == PCCL_OK) {
+        if (sim_peer_call(sim, peer, PCCL_CALL_UPDATE) != PCCL_USAGE)
+            sim_fail(sim, "I7 p%u updates beside its pending query", peer->process.number);
         return;
+    }
     app->pending_outstanding = false;
     if (pccl_peer_is_connected(peer->machine))
         sim_fail(sim, "I12 p%u: the pending query is refused: %s", peer->process.number, pccl_status_name(status));
@@ -375,7 +378,8 @@ static void try_more(struct sim *sim, struct sim_peer *peer)
     if (!peer->machine->calls[PCCL_ROUND_OPTIMIZE].outstanding || !sim_chance(sim, 10))
         return;
     if (sim_app_launch(sim, peer, &request, &op) != PCCL_USAGE ||
-        sim_peer_call(sim, peer, PCCL_CALL_UPDATE) != PCCL_USAGE)
+        sim_peer_call(sim, peer, PCCL_CALL_UPDATE) != PCCL_USAGE ||
+        sim_peer_call(sim, peer, PCCL_CALL_PENDING) != PCCL_USAGE)
         sim_fail(sim, "I7 p%u goes on while its era is about to change", peer->process.number);
 }
 
@@ -483,8 +487,8 @@ static void work_lanes(struct sim *sim, struct sim_peer *peer)
 static void work_pending(struct sim *sim, struct sim_peer *peer)
 {
     struct sim_app *app = &peer->app;
-    if ((app->state == SIM_APP_WORKING || app->state == SIM_APP_SYNCING) && !app->pending_known &&
-        !app->pending_outstanding && pending_mode(sim, app) == PENDING_MEANWHILE)
+    if (app->state == SIM_APP_WORKING && !app->pending_known && !app->pending_outstanding &&
+        pending_mode(sim, app) == PENDING_MEANWHILE)
         ask_pending(sim, peer);
     if (!app->pending_outstanding || !app->call_over[PCCL_CALL_PENDING])
         return;
@@ -549,12 +553,12 @@ static void work(struct sim *sim, struct sim_peer *peer)
         come_back(sim, peer);
         return;
     }
-    work_pending(sim, peer);
     if (app->state == SIM_APP_SYNCING && !sim_sync_work(sim, peer)) {
         if (!peer->process.alive)
             return; /* it comes back as a newcomer */
         app->state = SIM_APP_WORKING;
     }
+    work_pending(sim, peer);
     if (app->state == SIM_APP_WORKING)
         work_lanes(sim, peer);
     if (app->state == SIM_APP_UPDATING && app->call_over[PCCL_CALL_UPDATE]) {

@@ -755,6 +755,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"stuck-tries", "a peer that only tries a call ends none of another one", scenario_stuck_tries},
     {"stuck-pending", "are_peers_pending is not stuck where another thread may make the call", scenario_stuck_pending},
     {"stuck-pending-alone", "... and is where there is none", scenario_stuck_pending_alone},
+    {"stuck-pending-update", "are_peers_pending and an update never overlap at a peer: the update ends by default",
+     scenario_stuck_pending_update},
     {"stuck-crossing", "a peer whose outcome has crossed its question does not wait", scenario_stuck_crossing},
     {"stuck-liar", "a peer that says that it waits ends no call of most others in stuck_ms, and by an old era none",
      scenario_stuck_liar},

@@ -197,6 +197,7 @@ void scenario_stuck_restart(struct sim *sim);
 void scenario_stuck_tries(struct sim *sim);
 void scenario_stuck_pending(struct sim *sim);
 void scenario_stuck_pending_alone(struct sim *sim);
+void scenario_stuck_pending_update(struct sim *sim);
 void scenario_stuck_crossing(struct sim *sim);
 void scenario_stuck_liar(struct sim *sim);
 void scenario_topology_stuck(struct sim *sim);

@@ -248,6 +248,8 @@ void scenario_crowd_never_calls(struct sim *sim)
     scenario_update(sim, p[1]);
     stay(sim, crowd, FIRST_CALL_MS + 600);
     MUST(sim, sim->master->machine->member_count == 4); /* p[2] has not come either */
+    scenario_withdraw(sim, p[2], PCCL_CALL_PENDING);
+    WAIT(sim, 100, scenario_is_over(p[2], PCCL_CALL_PENDING));
     scenario_update(sim, p[2]);
     stay(sim, crowd, FIRST_CALL_MS - 400);
     MUST(sim, sim->master->machine->member_count == 4 && !scenario_is_over(p[0], PCCL_CALL_UPDATE));

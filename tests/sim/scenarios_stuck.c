@@ -48,6 +48,11 @@ static struct pccl_peer_op *begin_step(struct sim *sim, struct sim_peer *peer, u
     return op;
 }
 
+static void must_be_refused(struct sim *sim, struct sim_peer *peer, enum pccl_call call)
+{
+    MUST(sim, sim_peer_call(sim, peer, call) == PCCL_USAGE);
+}
+
 static void must_end(struct sim *sim, struct sim_peer *peer, enum pccl_call call, uint32_t within_ms)
 {
     WAIT(sim, within_ms, scenario_is_over(peer, call));
@@ -333,17 +338,22 @@ void scenario_stuck_tries(struct sim *sim)
     MUST(sim, scenario_synced(sim, p[0]) == PCCL_OK && scenario_synced(sim, p[1]) == PCCL_OK);
 }
 
-/* are_peers_pending runs beside all other calls: another thread can still make the call that is missing. */
+/* are_peers_pending runs beside operations: another thread can still make the call that is missing. */
 void scenario_stuck_pending(struct sim *sim)
 {
     begin(sim, 2, true);
     scenario_pending(sim, p[0]);
-    scenario_update(sim, p[1]);
+    struct pccl_peer_op *ops[2] = {NULL, scenario_tiny(sim, p[1], 1, 1)};
     scenario_run_ms(sim, 6 * STUCK_MS);
     MUST(sim, !is_said_to_be_stuck(p[0]) && !scenario_is_over(p[0], PCCL_CALL_PENDING));
+    MUST(sim, !is_said_to_be_stuck(p[1]) && !scenario_is_decided(ops[1]));
     scenario_pending(sim, p[1]);
-    scenario_update(sim, p[0]);
-    WAIT(sim, 100, scenario_is_over(p[0], PCCL_CALL_UPDATE) && scenario_is_over(p[1], PCCL_CALL_UPDATE));
+    ops[0] = scenario_tiny(sim, p[0], 1, 1);
+    for (int i = 0; i < 2; i++) {
+        WAIT(sim, 100, scenario_is_over(p[i], PCCL_CALL_PENDING) && scenario_is_decided(ops[i]));
+        MUST(sim, p[i]->app.call_status[PCCL_CALL_PENDING] == PCCL_OK);
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_NONE);
+    }
 }
 
 /* ... and without another thread none can; but one that has made no call yet may exist, so nothing ends by default. */
@@ -352,13 +362,47 @@ void scenario_stuck_pending_alone(struct sim *sim)
     begin(sim, 2, false);
     set_by_program(2, false);
     scenario_pending(sim, p[0]);
-    scenario_update(sim, p[1]);
+    struct pccl_peer_op *op = begin_step(sim, p[1], 1, true);
     scenario_run_ms(sim, 4 * STUCK_MS);
     MUST(sim, is_said_to_be_stuck(p[0]) && is_said_to_be_stuck(p[1]));
-    MUST(sim, !scenario_is_over(p[0], PCCL_CALL_PENDING) && !scenario_is_over(p[1], PCCL_CALL_UPDATE));
+    MUST(sim, !scenario_is_over(p[0], PCCL_CALL_PENDING) && !scenario_is_decided(op));
     set_by_program(2, true);
-    WAIT(sim, 3 * STUCK_MS, scenario_is_over(p[0], PCCL_CALL_PENDING) || scenario_is_over(p[1], PCCL_CALL_UPDATE));
-    MUST(sim, says(p[0], "pcclArePeersPending") || says(p[1], "pcclArePeersPending"));
+    must_end(sim, p[0], PCCL_CALL_PENDING, 3 * STUCK_MS);
+    MUST(sim, says(p[1], "pcclArePeersPending"));
+    MUST(sim, !scenario_is_decided(op));
+    op = scenario_tiny(sim, p[0], 1, 1);
+    WAIT(sim, 100, scenario_is_decided(op));
+    MUST(sim, scenario_take(sim, p[0], op) == PCCL_CLASS_NONE);
+}
+
+/* A peer in a pending call makes no quiet call, nor the reverse, whatever its threads do: one of them ends by default.
+ */
+void scenario_stuck_pending_update(struct sim *sim)
+{
+    begin(sim, 2, true);
+    set_by_program(2, false);
+    scenario_pending(sim, p[0]);
+    scenario_update(sim, p[1]);
+    must_be_refused(sim, p[0], PCCL_CALL_UPDATE);
+    must_be_refused(sim, p[0], PCCL_CALL_OPTIMIZE);
+    must_be_refused(sim, p[1], PCCL_CALL_PENDING);
+    must_end(sim, p[1], PCCL_CALL_UPDATE, 2 * STUCK_MS);
+    MUST(sim, strstr(pccl_peer_last_reason(p[1]->machine)->bytes, "pcclArePeersPending") != NULL);
+    scenario_run_ms(sim, 2 * STUCK_MS);
+    MUST(sim, !scenario_is_over(p[0], PCCL_CALL_PENDING));
+    scenario_pending(sim, p[1]);
+    for (int i = 0; i < 2; i++) {
+        WAIT(sim, 100, scenario_is_over(p[i], PCCL_CALL_PENDING));
+        MUST(sim, p[i]->app.call_status[PCCL_CALL_PENDING] == PCCL_OK);
+    }
+    scenario_sync(sim, p[0], PCCL_ENFORCE_POPULAR);
+    scenario_pending(sim, p[1]);
+    must_be_refused(sim, p[0], PCCL_CALL_PENDING);
+    must_end(sim, p[1], PCCL_CALL_PENDING, 2 * STUCK_MS);
+    MUST(sim, !scenario_is_over(p[0], PCCL_CALL_SYNC));
+    scenario_sync(sim, p[1], PCCL_ENFORCE_POPULAR);
+    WAIT(sim, 100, scenario_is_over(p[0], PCCL_CALL_SYNC) && scenario_is_over(p[1], PCCL_CALL_SYNC));
+    go_on(sim, 2);
 }
 
 /* The word of a peer that waits and its outcome cross; what the peer does after that is its own work. */

@@ -184,13 +184,14 @@ static const char *check_limits(const struct pccl_peer *p)
 
 static const char *check_calls(const struct pccl_peer *p)
 {
-    uint32_t quiet = 0;
+    uint32_t outstanding = 0;
     for (uint32_t kind = 0; kind < PCCL_ROUND_KINDS; kind++) {
         PCCL_RULE(!p->calls[kind].outstanding || p->state == PCCL_PEER_MEMBER, "only members make joint calls");
-        quiet += kind != PCCL_ROUND_PENDING && p->calls[kind].outstanding;
+        outstanding += p->calls[kind].outstanding;
     }
-    PCCL_RULE(quiet <= 1, "at most one outstanding call ends the era");
-    PCCL_RULE(quiet == 0 || p->held_count == 0, "callers hold no operation in a call that ends the era");
+    PCCL_RULE(outstanding <= 1, "at most one joint call is outstanding");
+    PCCL_RULE(!outstanding || p->calls[PCCL_ROUND_PENDING].outstanding || p->held_count == 0,
+              "callers hold no operation in a call that ends the era");
     PCCL_RULE(!p->connect_outstanding || p->state == PCCL_PEER_CONNECTING || p->state == PCCL_PEER_PENDING,
               "connect ends when the peer is admitted or its life ends");
     PCCL_RULE(!p->describing || p->state == PCCL_PEER_MEMBER, "only members ask for topology reports");

@@ -96,6 +96,14 @@ static void *update_thread(void *argument)
     return NULL;
 }
 
+static void *pending_thread(void *argument)
+{
+    struct background *call = argument;
+    bool pending;
+    call->result = pcclArePeersPending(call->comm, &pending);
+    return NULL;
+}
+
 static void *optimize_thread(void *argument)
 {
     struct background *call = argument;
@@ -806,12 +814,15 @@ static void test_list_arguments(void **state)
     part_pair(&pair);
 }
 
-static void test_joint_call_twice(void **state)
+static void test_second_joint_call(void **state)
 {
     (void)state;
+    const pcclSharedStateSyncStrategy_t strategy = PCCL_SHARED_STATE_SYNC_STRATEGY_ENFORCE_POPULAR;
     struct pair pair;
     struct background first;
-    int32_t value = 1;
+    pcclSharedState_t shared = {0};
+    int32_t value = 1, other = 2;
+    bool pending;
     pcclAsyncReduceOp_t handle;
     pcclReduceDescriptor_t reduce = descriptor(1, 1);
     join_pair(&pair, "where_ms=10");
@@ -819,10 +830,24 @@ static void test_joint_call_twice(void **state)
     until_waiting(pair.a, "update topology");
     assert_fails(pair.a, pcclUpdateTopology(pair.a), pcclInvalidUsage, "another thread");
     assert_fails(pair.a, pcclOptimizeTopology(pair.a), pcclInvalidUsage, "another thread");
+    assert_fails(pair.a, pcclArePeersPending(pair.a, &pending), pcclInvalidUsage,
+                 "pcclUpdateTopology of another thread");
     assert_fails(pair.a, pcclAllReduceAsync(&value, &value, &reduce, pair.a, &handle), pcclInvalidUsage, "");
     assert_ok(pcclUpdateTopology(pair.b));
     finish(&first);
     assert_int_equal(first.result, pcclSuccess);
+    background(&first, pair.a, pending_thread);
+    until_waiting(pair.a, "are peers pending");
+    assert_fails(pair.a, pcclUpdateTopology(pair.a), pcclInvalidUsage, "pcclArePeersPending of another thread");
+    assert_fails(pair.a, pcclOptimizeTopology(pair.a), pcclInvalidUsage, "pcclArePeersPending of another thread");
+    assert_fails(pair.a, pcclSynchronizeSharedState(pair.a, &shared, strategy, NULL), pcclInvalidUsage,
+                 "pcclArePeersPending of another thread");
+    assert_ok(pcclAllReduceAsync(&value, &value, &reduce, pair.a, &handle));
+    assert_ok(pcclArePeersPending(pair.b, &pending));
+    finish(&first);
+    assert_int_equal(first.result, pcclSuccess);
+    assert_ok(pcclAllReduce(&other, &other, &reduce, pair.b, NULL));
+    assert_ok(pcclAwaitAsyncReduce(&handle, NULL));
     background(&first, pair.a, optimize_thread);
     until_waiting(pair.a, "optimize topology");
     assert_fails(pair.a, pcclOptimizeTopology(pair.a), pcclInvalidUsage, "another thread");
@@ -920,7 +945,7 @@ int main(void)
         cmocka_unit_test(test_reduce_arguments),
         cmocka_unit_test(test_launched_and_not_awaited),
         cmocka_unit_test(test_list_arguments),
-        cmocka_unit_test(test_joint_call_twice),
+        cmocka_unit_test(test_second_joint_call),
         cmocka_unit_test(test_connect_twice),
         cmocka_unit_test(test_master_ends),
         cmocka_unit_test(test_destroy_with_operations),

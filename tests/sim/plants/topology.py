@@ -30,9 +30,9 @@ PLANTS = [
         "an operation of two eras",
         ["I7"], ["topology-quiet"],
         [
-            ("src/peer/calls.c",
-             "|| p->calls[PCCL_ROUND_OPTIMIZE].outstanding;",
-             ";"),
+            ("src/peer/operations.c",
+             "if (pccl_peer_is_in_quiet_call(p))",
+             "if (pccl_peer_is_in_quiet_call(p) && !p->calls[PCCL_ROUND_OPTIMIZE].outstanding)"),
         ]),
     Bug("vote_is_taken_back_in_the_tests",
         "the others wait for tests of one who has gone elsewhere",
