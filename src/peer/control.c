@@ -244,6 +244,16 @@ static void refused_for_version(struct pccl_peer *p, const struct pccl_msg_refus
     meet_another_build(p, &reason);
 }
 
+/* Ends the life of this peer: its master has ended, or no longer counts it as a member, or takes no newcomer. */
+static void turned_out(struct pccl_peer *p, uint16_t code, const char *action, const struct pccl_text *reason)
+{
+    if (code == PCCL_REFUSAL_SHUTDOWN)
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "%s", reason->bytes);
+    else
+        pccl_peer_give_up(p, p->state == PCCL_PEER_MEMBER ? PCCL_EXPELLED : PCCL_REFUSED, "the master %s this peer: %s",
+                          action, reason->bytes);
+}
+
 /*
  * The master mostly says FULL to a connection whose hello it has not read, because descriptors are
  * short or the hello came late. That passes.
@@ -258,9 +268,8 @@ static void refused(struct pccl_peer *p, const struct pccl_msg_refused *refused)
         refused_for_version(p, refused, &reason);
     } else if (refused->code == PCCL_REFUSAL_GONE) {
         pccl_peer_give_up(p, PCCL_EXPELLED, "%s", reason.bytes);
-    } else { /* for any reason: a member is no longer in its run, and its program joins again */
-        pccl_peer_give_up(p, p->state == PCCL_PEER_MEMBER ? PCCL_EXPELLED : PCCL_REFUSED,
-                          "the master refused this peer: %s", reason.bytes);
+    } else {
+        turned_out(p, refused->code, "refused", &reason);
     }
 }
 
@@ -270,12 +279,7 @@ static void expelled(struct pccl_peer *p, const struct pccl_msg_expelled *expell
 {
     struct pccl_text reason;
     pccl_peer_take_reason(p, &reason, &expelled->reason);
-    if (expelled->code == PCCL_REFUSAL_SHUTDOWN)
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "%s", reason.bytes);
-    else if (p->state == PCCL_PEER_MEMBER)
-        pccl_peer_give_up(p, PCCL_EXPELLED, "the master removed this peer: %s", reason.bytes);
-    else
-        pccl_peer_give_up(p, PCCL_REFUSED, "the master refused this peer: %s", reason.bytes);
+    turned_out(p, expelled->code, p->state == PCCL_PEER_MEMBER ? "removed" : "refused", &reason);
 }
 
 static void dispatch(struct pccl_peer *p, const struct pccl_msg *msg)

@@ -505,6 +505,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"unheard-view", "the link of two fails after a restart that undid a view which nobody had heard of",
      scenario_unheard_view},
     {"f9-newcomer-first", "an older run comes back to a master that a newcomer found first", scenario_f9},
+    {"master-ends", "a member that comes back while its master ends has lost its master", scenario_master_ends},
     {"another-run", "a member that comes when its master serves another run is out", scenario_another_run},
     {"noted-run", "newcomers at a restarted master wait for the members of a run that was noted", scenario_noted_run},
     {"noted-run-probe", "... also one of another group, whose connection breaks meanwhile", scenario_noted_run_probe},

@@ -16,6 +16,7 @@ void scenario_f7(struct sim *sim);
 void scenario_f8(struct sim *sim);
 void scenario_f9(struct sim *sim);
 void scenario_another_run(struct sim *sim);
+void scenario_master_ends(struct sim *sim);
 void scenario_crowded_out(struct sim *sim);
 void scenario_noted_run(struct sim *sim);
 void scenario_noted_run_probe(struct sim *sim);

@@ -184,6 +184,24 @@ void scenario_another_run(struct sim *sim)
     MUST(sim, p[0]->app.call_status[PCCL_CALL_UPDATE] == PCCL_EXPELLED);
 }
 
+/* A member reconnects while its master ends: a refusal that is sent before its hello is read is not a removal. */
+void scenario_master_ends(struct sim *sim)
+{
+    const struct pccl_msg refused = {
+        .type = PCCL_MSG_refused,
+        .as.refused = {.code = PCCL_REFUSAL_SHUTDOWN, .reason = pccl_bytes_of_string("the master shuts down")}};
+    uint8_t bytes[512];
+    scenario_cluster(sim, p, 2, 1);
+    scenario_update(sim, p[0]);
+    sim_conn_reset(sim, p[0]->control);
+    WAIT(sim, 1000, p[0]->control != NULL && p[0]->control->ends[0].established && !p[0]->machine->greeted);
+    pccl_frame_encode(&refused, 0, 0, bytes);
+    sim_conn_send(sim, p[0]->control, 1, bytes, pccl_frame_size(&refused));
+    WAIT(sim, 100, scenario_is_over(p[0], PCCL_CALL_UPDATE));
+    MUST(sim, p[0]->app.call_status[PCCL_CALL_UPDATE] == PCCL_MASTER_LOST);
+    MUST(sim, strstr(pccl_peer_last_reason(p[0]->machine)->bytes, "the master shuts down") != NULL);
+}
+
 /* A newcomer of another group, whom no member prepares for: the master's probe reaches it after a lost connection. */
 void scenario_noted_run_probe(struct sim *sim)
 {
