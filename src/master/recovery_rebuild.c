@@ -135,7 +135,8 @@ static const struct pccl_msg_resume_round *reported_by(const struct pccl_master 
 {
     const struct pccl_report *report = remote->report;
     uint64_t open = kind == PCCL_ROUND_SYNC ? group->sync : m->rounds[kind];
-    if (report == NULL || !report->ended || !report->round_known[kind] || report->rounds[kind].round + 1 != open ||
+    if (report == NULL || !report->ended || !report->round_known[kind] ||
+        !pccl_master_is_last_round(report->rounds[kind].round, open) ||
         (kind == PCCL_ROUND_SYNC && remote->group_number != group->number))
         return NULL;
     return &report->rounds[kind];
@@ -186,7 +187,7 @@ void pccl_master_rebuild_answers(struct pccl_master *m, const struct pccl_report
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_report *report = m->remotes[i]->report;
         for (uint32_t kind = 0; report != NULL && report->ended && kind < PCCL_ROUND_SYNC; kind++)
-            if (report->round_known[kind] && report->rounds[kind].round + 1 == m->rounds[kind])
+            if (report->round_known[kind] && pccl_master_is_last_round(report->rounds[kind].round, m->rounds[kind]))
                 m->last_outcome[kind] = report->rounds[kind].outcome;
         rebuild_optimization(m, m->remotes[i]);
         struct pccl_peer_group *group = m->remotes[i]->group;

@@ -190,7 +190,7 @@ void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, const str
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it voted for a synchronization without a state");
         return;
     }
-    if (round + 1 == m->rounds[kind]) {
+    if (pccl_master_is_last_round(round, m->rounds[kind])) {
         pccl_master_answer_round(m, from, kind);
         return;
     }

@@ -149,6 +149,9 @@ static inline uint64_t pccl_master_joint(const struct pccl_master *m)
     return m->rounds[PCCL_ROUND_UPDATE] + m->rounds[PCCL_ROUND_OPTIMIZE];
 }
 
+/* Returns true for the round before the open one, which has an answer. Round 0 has no round before it. */
+static inline bool pccl_master_is_last_round(uint64_t round, uint64_t open) { return open > 0 && round == open - 1; }
+
 /* A member that is not departing. */
 static inline bool pccl_master_is_living_member(const struct pccl_remote *remote)
 {

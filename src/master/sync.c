@@ -537,7 +537,7 @@ static bool is_of_open_round(struct pccl_master *m, struct pccl_remote *from, ui
 {
     if (round == from->group->sync)
         return true;
-    if (round + 1 == from->group->sync)
+    if (pccl_master_is_last_round(round, from->group->sync))
         pccl_master_answer_sync(m, from);
     else
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it voted in a round that is not open");
@@ -579,7 +579,7 @@ void pccl_master_sync_proof(struct pccl_master *m, struct pccl_remote *from, con
 {
     struct pccl_peer_group *group = from->group;
     struct pccl_sync_part *part = from->sync_part;
-    if (proof->round + 1 == group->sync)
+    if (pccl_master_is_last_round(proof->round, group->sync))
         return; /* the round has ended without it */
     if (proof->round != group->sync || part == NULL || !part->vouches) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it vouches for content that it was not asked about");
@@ -595,7 +595,7 @@ void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, cons
 {
     struct pccl_peer_group *group = from->group;
     struct pccl_sync_part *part = from->sync_part;
-    if (done->round + 1 == group->sync)
+    if (pccl_master_is_last_round(done->round, group->sync))
         return; /* the round has ended without it */
     if (done->round != group->sync || part == NULL || !part->fetches) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it reported a fetch that it was not asked for");

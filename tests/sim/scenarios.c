@@ -550,6 +550,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"many-killed", "views that end thousands of operations of all are nobody's fault", scenario_many_killed},
     {"lying-link", "who alone says that a link has failed goes itself", scenario_lying_link},
     {"witness-of-others", "members of another group say nothing about a peer", scenario_witness_of_others},
+    {"lying-votes", "a member that votes in the round before the first one is removed", scenario_lying_votes},
     {"lying-rounds", "a member that reports rounds or outcomes that cannot be is removed", scenario_lying_rounds},
     {"lying-witness", "one member's word and a broken control connection kill nobody", scenario_lying_witness},
     {"lying-witness-of-many", "... nor more than one where the master reaches no port", scenario_lying_witness_of_many},

@@ -60,6 +60,7 @@ void scenario_lying_link(struct sim *sim);
 void scenario_lying_witness(struct sim *sim);
 void scenario_witness_of_others(struct sim *sim);
 void scenario_lying_rounds(struct sim *sim);
+void scenario_lying_votes(struct sim *sim);
 void scenario_lying_witness_of_many(struct sim *sim);
 void scenario_lying_witness_of_a_restart(struct sim *sim);
 void scenario_lying_witness_of_a_recovery(struct sim *sim);

@@ -106,6 +106,34 @@ void scenario_lying_rounds(struct sim *sim)
     }
 }
 
+/* Round 2^64 - 1 is not the one before round 0: no answer of it exists, and its voter is removed, with the reason. */
+void scenario_lying_votes(struct sim *sim)
+{
+    const struct pccl_msg lies[] = {
+        {.type = PCCL_MSG_vote, .as.vote = {.kind = PCCL_ROUND_PENDING, .round = UINT64_MAX}},
+        {.type = PCCL_MSG_vote, .as.vote = {.kind = PCCL_ROUND_OPTIMIZE, .round = UINT64_MAX}},
+        {.type = PCCL_MSG_sync_vote, .as.sync_vote = {.round = UINT64_MAX}},
+        {.type = PCCL_MSG_sync_proof, .as.sync_proof = {.round = UINT64_MAX}},
+        {.type = PCCL_MSG_sync_done, .as.sync_done = {.round = UINT64_MAX}},
+    };
+    scenario_cluster(sim, p, 2, 1);
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(lies); i++) {
+        p[2] = scenario_join(sim, 3 + i, 0);
+        scenario_run_ms(sim, 100);
+        scenario_update_all(sim, p, 2);
+        WAIT(sim, 1000, pccl_peer_is_connected(p[2]->machine));
+        scenario_lie(sim, p[2]);
+        p[2]->end_checked = true;
+        scenario_forge(sim, p[2], &lies[i]);
+        WAIT(sim, 500, p[2]->machine->state == PCCL_PEER_OVER && p[0]->machine->member_count == 2);
+        MUST(sim,
+             strstr(pccl_peer_last_reason(p[2]->machine)->bytes, i < 3 ? "a round that is not open" : "not asked"));
+    }
+    scenario_pending(sim, p[0]);
+    scenario_pending(sim, p[1]);
+    WAIT(sim, 100, scenario_is_over(p[0], PCCL_CALL_PENDING) && scenario_is_over(p[1], PCCL_CALL_PENDING));
+}
+
 /*
  * What is launched between the answer of a round and the view that was missed, by one whose group
  * has nobody else.
