@@ -444,16 +444,15 @@ static enum verdict several_at_once(bool aborts)
     return finish_all(true) == GO_ON ? verdict : LEAVE;
 }
 
+/* The members may have been shown lists of members that this peer was not, so nothing may follow from earlier ones. */
 static bool rebuild(const pcclRebuild_t *now, void *user_data)
 {
+    struct members members = {.count = now->member_count, .self = now->rank};
     (void)user_data;
+    memcpy(members.ids, now->members, now->member_count * sizeof *now->members);
     for (size_t i = 0; i < now->entry_count; i++) {
         struct op *op = &batch.ops[now->entries[i]];
-        op->members.count = now->member_count;
-        op->members.self = now->rank;
-        memcpy(op->members.ids, now->members, now->member_count * sizeof *now->members);
-        op->root %= now->member_count;
-        op_arrange(op);
+        op_rearrange(op, &members);
         op_describe(op, &now->operations[now->entries[i]]);
     }
     return true;

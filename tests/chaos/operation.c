@@ -116,6 +116,11 @@ static double factor_of(const struct op *op, const pcclPeerId_t *id)
     return factors[mix(hash_id(id), op->salt) % 4];
 }
 
+static bool draw_in_place(const struct op *op)
+{
+    return mix(op->salt, hash_id(&op->members.ids[op->members.self])) % 2 == 0;
+}
+
 void op_draw(struct op *op, enum op_kind kind, const char *key, uint64_t tag, const struct members *members,
              size_t bytes_max)
 {
@@ -127,8 +132,9 @@ void op_draw(struct op *op, enum op_kind kind, const char *key, uint64_t tag, co
     op->type = (int)(mix(op->salt, 2) % 12);
     op->reduction = draw_reduction(op->type, mix(op->salt, 3));
     draw_codec(op, mix(op->salt, 4));
-    op->root = has_root(op) ? (uint32_t)(mix(op->salt, 5) % members->count) : 0;
-    op->in_place = mix(op->salt, hash_id(&members->ids[members->self])) % 2 == 0;
+    op->drawn = (uint32_t)mix(op->salt, 5);
+    op->root = has_root(op) ? op->drawn % members->count : 0;
+    op->in_place = draw_in_place(op);
     op->counted = needs_members(op) || mix(op->salt, 6) % 4 == 0;
     op->shares = kind == OP_REDUCE_SCATTER && op->codec == pcclQuantNone && mix(op->salt, 7) % 2 == 0;
     op->count = draw_bytes(mix(op->salt, 8), bytes_max) / values_element_bytes(op->type) + 1;
@@ -328,10 +334,16 @@ static uint64_t part_to(const struct op *op, const struct members *who, uint32_t
 
 /* ---- buffers ---- */
 
-/* Allocates a buffer with guard bytes behind its end, in place of the old one. */
+static void free_blocks(struct op *op)
+{
+    for (int i = 0; i < 4; i++)
+        free(op->blocks[i]);
+    memset(op->blocks, 0, sizeof op->blocks);
+}
+
+/* Allocates a buffer with guard bytes behind its end. */
 static uint8_t *block(struct op *op, int which, size_t bytes)
 {
-    free(op->blocks[which]);
     op->blocks[which] = malloc(bytes + GUARD + 1);
     if (op->blocks[which] == NULL)
         exit(3);
@@ -475,6 +487,15 @@ void op_arrange(struct op *op)
         op->counts[i] = share(op, i);
     op->options.counts = op->counts;
     op->options.counts_length = op->members.count;
+}
+
+void op_rearrange(struct op *op, const struct members *members)
+{
+    op->members = *members;
+    op->root = has_root(op) ? op->drawn % members->count : 0;
+    op->in_place = draw_in_place(op);
+    free_blocks(op); /* not all may be needed again */
+    op_arrange(op);
 }
 
 /* ---- calls ---- */
@@ -752,9 +773,7 @@ uint64_t op_digest(const struct op *op)
 void op_free(struct op *op)
 {
     (void)pcclFreeBlobs(&op->blobs);
-    for (int i = 0; i < 4; i++)
-        free(op->blocks[i]);
-    memset(op->blocks, 0, sizeof op->blocks);
+    free_blocks(op);
 }
 
 /* Writes short ids as the rest of a JSON list. Returns the length. */

@@ -45,7 +45,8 @@ struct op {
     int type; /* as in values.h */
     pcclRedOp_t reduction;
     pcclQuantizationAlgorithm_t codec;
-    size_t count; /* of each part */
+    size_t count;   /* of each part */
+    uint32_t drawn; /* determines the root among any members */
     uint32_t root;
     bool in_place, counted /* names its members */, shares /* of different sizes */;
     bool of_group; /* whose members do not change */
@@ -76,8 +77,10 @@ const char *op_name(const struct op *op);
 /* Draws the operation from its key. Only `in_place` may differ between members. */
 void op_draw(struct op *op, enum op_kind kind, const char *key, uint64_t tag, const struct members *members,
              size_t bytes_max);
-/* Makes the buffers for its members. Call it again after a change of `members`, for an entry of a list. */
+/* Makes the buffers for its members. */
 void op_arrange(struct op *op);
+/* The same for other members than before, for an entry of a list. The result depends on these and the key only. */
+void op_rearrange(struct op *op, const struct members *members);
 /* Fills in an entry of a list. */
 void op_describe(struct op *op, pcclOperation_t *entry);
 /* Both record the beginning in the history. On a shortage they retry. */
