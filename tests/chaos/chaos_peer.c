@@ -322,10 +322,11 @@ static bool must_destroy_first(const struct op *op, pcclResult_t result)
 static enum verdict finish(struct op *op, pcclResult_t result)
 {
     bool refused = op->refused;
-    if (must_destroy_first(op, result) && life.comm != NULL)
+    bool unknown = must_destroy_first(op, result);
+    if (unknown && life.comm != NULL)
         leave();
     life.failed += result != pcclSuccess;
-    op_finish(op, result);
+    (unknown ? op_forget : op_finish)(op, result);
     return refused || !connected() ? LEAVE : GO_ON;
 }
 
@@ -413,10 +414,8 @@ static enum verdict finish_all(bool folded)
 /* Ends the operations of a destroyed communicator or group in the history. Their outcomes are unknown. */
 static void forget_all(void)
 {
-    for (uint32_t i = 0; i < batch.count; i++) {
-        history_end(batch.ops[i].number, pcclSuccess, "", ",\"left\":1");
-        op_free(&batch.ops[i]);
-    }
+    for (uint32_t i = 0; i < batch.count; i++)
+        op_forget(&batch.ops[i], pcclSuccess);
 }
 
 static enum verdict several_at_once(bool aborts)

@@ -752,6 +752,34 @@ static bool check_result(const struct op *op, const struct members *who, char *w
     }
 }
 
+/*
+ * Checks an operation of unknown outcome: the input is unchanged or, in place, replaced by the whole result of this
+ * peer and any others of its members.
+ */
+static bool check_unknown(struct op *op, char *wrong)
+{
+    char why[WRONG_SIZE];
+    const uint32_t count = op->members.count, all = (1u << count) - 1;
+    if (check_intact(op, false, wrong))
+        return true;
+    if (!op->in_place && op->kind != OP_BROADCAST)
+        return false;
+    op->info.codec = op->codec == pcclQuantAuto ? pcclQuantZeroPointScale : op->codec;
+    for (uint32_t set = 1; set <= all; set++) {
+        struct members who = {.count = 0};
+        for (uint32_t i = 0; i < count; i++)
+            if ((set >> i & 1) != 0)
+                who.ids[who.count++] = op->members.ids[i];
+        bool possible = set == all || (!op->counted && !op->of_group && (set >> op->members.self & 1) != 0);
+        if (possible && check_result(op, &who, why)) {
+            wrong[0] = 0;
+            return true;
+        }
+    }
+    snprintf(wrong + strlen(wrong), WRONG_SIZE - strlen(wrong), "; nor has it the result of all: %.99s", why);
+    return false;
+}
+
 uint64_t op_digest(const struct op *op)
 {
     uint64_t digest = 0;
@@ -785,9 +813,28 @@ static int put_ids(char *room, size_t size, const struct members *who)
     return at + snprintf(room + at, size - (size_t)at, "]");
 }
 
+/* Adds the first wrong element to the end of a call. */
+static void put_wrong(char *room, size_t size, bool right, const char *wrong)
+{
+    char quoted[WRONG_SIZE * 2];
+    room[0] = 0;
+    if (!right)
+        snprintf(room, size, ",\"wrong\":%s", history_quote(wrong, quoted, sizeof quoted));
+}
+
+void op_forget(struct op *op, pcclResult_t result)
+{
+    char more[HISTORY_LINE / 2], wrong[WRONG_SIZE] = "";
+    bool right = check_unknown(op, wrong) && check_guards(op, wrong);
+    int at = snprintf(more, sizeof more, "%s", result == pcclSuccess ? ",\"left\":1" : "");
+    put_wrong(more + at, sizeof more - (size_t)at, right, wrong);
+    history_end(op->number, result, op->words, more);
+    op_free(op);
+}
+
 void op_finish(struct op *op, pcclResult_t result)
 {
-    char more[HISTORY_LINE / 2], wrong[WRONG_SIZE] = "", quoted[WRONG_SIZE * 2];
+    char more[HISTORY_LINE / 2], wrong[WRONG_SIZE] = "";
     struct members who = {.count = 0};
     int at = 0;
     bool success = result == pcclSuccess;
@@ -804,10 +851,7 @@ void op_finish(struct op *op, pcclResult_t result)
     }
     bool right = check_intact(op, success, wrong) && check_guards(op, wrong) &&
                  (!success || (check_codec(op, wrong) && check_result(op, &who, wrong)));
-    if (!right)
-        snprintf(more + at, sizeof more - (size_t)at, ",\"wrong\":%s", history_quote(wrong, quoted, sizeof quoted));
-    else
-        more[at] = 0;
+    put_wrong(more + at, sizeof more - (size_t)at, right, wrong);
     history_end(op->number, result, op->words, more);
     op_free(op);
 }

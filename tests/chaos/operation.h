@@ -90,6 +90,9 @@ pcclResult_t op_carry_out(struct op *op, const pcclComm_t *comm);
 pcclResult_t op_ended(struct op *op, pcclResult_t result, const pcclComm_t *comm);
 /* Checks the result, records the end in the history, and frees the buffers. */
 void op_finish(struct op *op, pcclResult_t result);
+/* The same for an operation whose communicator or group was destroyed first, so its outcome is unknown. result: of
+   its await; pcclSuccess: it was not awaited. */
+void op_forget(struct op *op, pcclResult_t result);
 /* Returns a digest of the result if all members receive the same, otherwise 0. Legal until op_finish. */
 uint64_t op_digest(const struct op *op);
 void op_free(struct op *op);
