@@ -19,6 +19,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import resource
 import shutil
 import signal
@@ -90,6 +91,9 @@ SEPARATING = {"stop", "stop for long", "cut a pair", "cut a pair one way", "cut 
 # What a process writes when it ends by a fault of its own; libuv aborts without a word.
 OWN_ABORTS = ("internal error", "double free", "corruption", "ssert", "invalid pointer", "invalid size", "smashing",
               "Sanitizer", "munmap_chunk")  # fmt: skip
+# What the program writes when it ends because it has tried for long in vain (history_give_up).
+GAVE_UP = re.compile(r"^chaos_peer: .*gives up: .*(Too many open files|too many open files|memory)", re.MULTILINE)
+GAVE_UP_STATUS = 3
 OF_MASTER = {"master restarts", "master moves", "master stops", "master ends the run", "second master"}
 
 
@@ -403,8 +407,8 @@ class Episode:
 
     def starve(self, seconds, dice, shortage_of, stands=False):
         slot = dice.choice(self.victims() or [None])
-        if slot is None or self.slots[slot].short:
-            return False
+        if slot is None or self.slots[slot].short or not self.slots[slot].history.calls:
+            return False  # a program that has made no call may still be loading
         peer = self.slots[slot]
         shortage = shortage_of(peer)
         peer.short = True
@@ -441,9 +445,9 @@ class Episode:
             if peer is None:
                 continue
             if not peer.alive():
-                if not self.is_libuv_without_memory(peer):
+                if not self.has_ended_in_shortage(peer):
                     raise Violation(f"exit: {peer.name} ended by itself with {peer.popen.returncode}")
-                self.event(f"{peer.name} has ended for want of memory")
+                self.event(f"{peer.name} has ended in a shortage with {peer.popen.returncode}")
                 self.remove_peer(slot, 1)
                 continue
             if peer.stopped_since is not None:
@@ -458,15 +462,19 @@ class Episode:
                 raise Violation(f"exit: {master.name} ended by itself with {master.popen.returncode}")
         self.measure("master", self.master)
 
-    @staticmethod
-    def is_libuv_without_memory(peer):
-        """libuv ends the process when the kernel has no memory to watch a descriptor (RELIABILITY, Not promised)."""
+    def has_ended_in_shortage(self, peer):
+        """Returns true if a shortage at the process ended it: libuv ends it when the kernel has no memory to watch a
+        descriptor (RELIABILITY, Not promised), and the program when it has tried for long in vain."""
         log = peer.log.read_text(encoding="utf-8", errors="replace")
-        if peer.popen.returncode != -signal.SIGABRT or any(words in log for words in OWN_ABORTS):
+        if peer.popen.returncode == -signal.SIGABRT and not any(words in log for words in OWN_ABORTS):
+            shortages_of = peer.without_memory
+        elif peer.popen.returncode == GAVE_UP_STATUS and GAVE_UP.search(log):
+            shortages_of = self.context.short.get(peer.name, ())
+        else:
             return False
         if peer.died is None:
             peer.died = now_us()
-        return any(begin <= peer.died <= end + 2_000_000 for begin, end in peer.without_memory)
+        return any(begin <= peer.died <= end + 2_000_000 for begin, end in shortages_of)
 
     def measure(self, kind, process):
         rss, descriptors = process.use()
@@ -571,7 +579,7 @@ class Episode:
         for process in [*self.slots, *self.ended]:
             code = self.wait_for_end(process, process.name)
             process.history.read()
-            if process.killed or self.is_libuv_without_memory(process):
+            if process.killed or self.has_ended_in_shortage(process):
                 continue
             if code != 0:
                 raise Violation(f"exit: {process.name} ended with {code}")

@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { OPS_MAX = 32, WEIGHTS = 300000, PATH_SIZE = 400 };
+enum { OPS_MAX = 32, WEIGHTS = 300000, PATH_SIZE = 400, PATIENCE_S = 30 };
 enum { SMALL = 4096, MIDDLE = 128 << 10, LARGE = 512 << 10 };
 enum { TAG_VOTE = 1, TAG_AGREE = 2 };
 
@@ -90,37 +90,57 @@ static void leave(void)
     history_end(number, pcclDestroyCommunicator(comm), pcclGetLastError(NULL), "");
 }
 
-static void create(void)
+static pcclResult_t create_once(pcclComm_t **comm)
 {
     pcclOptions_t *options;
-    pcclComm_t *comm;
     char group[16];
     snprintf(group, sizeof group, "%u", life.group);
-    if (pcclCreateOptions(&options) != pcclSuccess || pcclSetOption(options, "extended_results", "1") != pcclSuccess ||
-        pcclSetOption(options, "peer_group", group) != pcclSuccess ||
-        pcclCreateCommunicatorWithOptions(life.masters, options, &comm) != pcclSuccess) {
-        fprintf(stderr, "%s\n", pcclGetLastError(NULL));
-        exit(3);
-    }
+    pcclResult_t result = pcclCreateOptions(&options);
+    if (result != pcclSuccess)
+        return result;
+    result = pcclSetOption(options, "extended_results", "1");
+    if (result == pcclSuccess)
+        result = pcclSetOption(options, "peer_group", group);
+    if (result == pcclSuccess)
+        result = pcclCreateCommunicatorWithOptions(life.masters, options, comm);
     (void)pcclDestroyOptions(options);
+    return result;
+}
+
+/* Retries while memory or descriptors are short. Returns false if the program was asked to end. */
+static bool create(void)
+{
+    pcclComm_t *comm;
+    pcclResult_t result;
+    uint64_t since_us = history_now_us();
+    while ((result = create_once(&comm)) == pcclInternalError || result == pcclOutOfMemory) {
+        if (atomic_load(&stopped))
+            return false;
+        if (history_now_us() - since_us > PATIENCE_S * UINT64_C(1000000))
+            break;
+        pause_us(100000);
+    }
+    if (result != pcclSuccess)
+        history_give_up("communicator", pcclGetLastError(NULL));
     pthread_mutex_lock(&lock);
     life.comm = comm;
     if (atomic_load(&stopped))
         (void)pcclCloseCommunicator(comm);
     pthread_mutex_unlock(&lock);
+    return true;
 }
 
 static bool join(void)
 {
     char more[80];
-    create();
+    if (!create())
+        return false;
     uint64_t number = history_begin("connect", "");
     pcclResult_t result = pcclConnect(life.comm);
-    if (result == pcclSuccess && pcclGetPeerId(life.comm, life.id, sizeof life.id) != pcclSuccess)
-        exit(3);
-    snprintf(more, sizeof more, ",\"joined\":\"%.12s\"", result == pcclSuccess ? life.id : "");
+    bool known = result == pcclSuccess && pcclGetPeerId(life.comm, life.id, sizeof life.id) == pcclSuccess;
+    snprintf(more, sizeof more, ",\"joined\":\"%.12s\"", known ? life.id : "");
     history_end(number, result, pcclGetLastError(life.comm), more);
-    if (result != pcclSuccess) {
+    if (!known) { /* not connected, or closed since */
         leave();
         pause_us(100000 + draw(400000));
         return false;
@@ -737,8 +757,12 @@ int main(int count, char **words)
     life.group = (uint32_t)strtoul(words[4], NULL, 10);
     life.weights = calloc(WEIGHTS, sizeof *life.weights);
     history_open(life.history);
-    if (life.weights == NULL || pcclInit() != pcclSuccess || pthread_create(&thread, NULL, take_signals, &set) != 0)
-        return 3;
+    if (life.weights == NULL)
+        history_give_up("state", "out of memory");
+    if (pcclInit() != pcclSuccess)
+        history_give_up("library", pcclGetLastError(NULL));
+    if (pthread_create(&thread, NULL, take_signals, &set) != 0)
+        history_give_up("thread", "out of memory for a thread");
     while (!atomic_load(&stopped)) {
         if (!join())
             continue;

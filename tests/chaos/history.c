@@ -17,11 +17,17 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held for each line *
 static atomic_uint_fast64_t calls;
 static char current_id[PCCL_PEER_ID_SIZE];
 
+void history_give_up(const char *what, const char *why)
+{
+    fprintf(stderr, "chaos_peer: %s: gives up: %s\n", what, why);
+    exit(3);
+}
+
 void history_open(const char *path)
 {
     file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (file < 0)
-        exit(3);
+        history_give_up("history", strerror(errno));
 }
 
 uint64_t history_now_us(void)
@@ -53,12 +59,12 @@ static void put(const char *line, int length)
 {
     int done = 0;
     if (length < 0 || length >= HISTORY_LINE)
-        exit(3);
+        history_give_up("history", "line too long");
     pthread_mutex_lock(&lock);
     while (done < length) {
         ssize_t written = write(file, line + done, (size_t)(length - done));
         if (written < 0 && errno != ENOMEM && errno != EINTR)
-            exit(3);
+            history_give_up("history", strerror(errno));
         if (written > 0)
             done += (int)written;
         else

@@ -19,6 +19,8 @@ void history_open(const char *path);
 uint64_t history_now_us(void);
 /* Sets the peer id that is recorded with further calls. */
 void history_set_id(const char *id);
+/* Ends the process with status 3. chaos.py accepts that only where `why` tells of a shortage that the process has. */
+_Noreturn void history_give_up(const char *what, const char *why);
 /* Records the beginning of a call and returns its number. `key` is empty unless the call is an operation. */
 uint64_t history_begin(const char *call, const char *key);
 /* words: reason of a failure. more: further members, ",\"name\":...", or "". */

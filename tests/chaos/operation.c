@@ -105,7 +105,7 @@ static void set_codec(struct op *op)
         params.block = 64;
         params.budget_ms = op->codec == pcclQuantAuto ? 20 : 0;
         if (pcclCreateCodec(&params, quantization) != pcclSuccess)
-            exit(3);
+            history_give_up("codec", pcclGetLastError(NULL));
     }
 }
 
@@ -346,7 +346,7 @@ static uint8_t *block(struct op *op, int which, size_t bytes)
 {
     op->blocks[which] = malloc(bytes + GUARD + 1);
     if (op->blocks[which] == NULL)
-        exit(3);
+        history_give_up("buffer", "out of memory");
     memset(op->blocks[which], 0x5A, bytes + GUARD + 1);
     return op->blocks[which];
 }
@@ -663,7 +663,7 @@ static bool check_intact(const struct op *op, bool success, char *wrong)
     const uint8_t *now = op->kind == OP_BROADCAST ? op->recv : op->send;
     uint8_t *before = malloc(bytes + 1);
     if (before == NULL)
-        exit(3);
+        history_give_up("buffer", "out of memory");
     fill_send(op, before);
     size_t i = 0;
     while (i < bytes && now[i] == before[i])

@@ -1,8 +1,14 @@
 #!/usr/bin/env python3
-"""Each rule of history.py finds the smallest history that breaks it, and lets sound ones pass."""
+"""Each rule of history.py finds the smallest history that breaks it, and lets sound ones pass; so do the ends of
+processes that chaos.py accepts."""
 
+import pathlib
+import signal
+import tempfile
+import types
 import unittest
 
+import chaos
 import history
 
 SUCCESS, LOST, ABORTED, CONNECT = history.SUCCESS, history.LOST, history.ABORTED, history.CONNECT
@@ -321,6 +327,39 @@ class Broken(unittest.TestCase):
         for _ in range(2):
             world.call("a", "barrier", "1", digest="0", who=["a"])
         self.found(world, "twice", "agreement: other participants")
+
+
+class Ends(unittest.TestCase):
+    """A process that ended by itself just now."""
+
+    FULL = "chaos_peer: communicator: gives up: cannot read run.token: Too many open files\n"
+
+    def accepted(self, status, words, short=None, without_memory=()):
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "log"
+            log.write_text(words)
+            peer = types.SimpleNamespace(log=log, popen=types.SimpleNamespace(returncode=status), died=None, name="a",
+                                         without_memory=without_memory)  # fmt: skip
+            episode = types.SimpleNamespace(context=history.Context(short=short))
+            return chaos.Episode.has_ended_in_shortage(episode, peer)
+
+    def test_in_a_shortage(self):
+        now = [[0, chaos.END]]
+        self.assertTrue(self.accepted(chaos.GAVE_UP_STATUS, self.FULL, {"a": now}))
+        self.assertTrue(self.accepted(-signal.SIGABRT, "", {"a": now}, now))
+
+    def test_for_another_reason(self):
+        now, earlier = [[0, chaos.END]], [[0, 1]]
+        for status, words, short, without_memory in (
+            (chaos.GAVE_UP_STATUS, self.FULL, {"a": earlier, "b": now}, ()),
+            (chaos.GAVE_UP_STATUS, "chaos_peer: history: gives up: line too long\n", {"a": now}, ()),
+            (chaos.GAVE_UP_STATUS, "", {"a": now}, now),
+            (1, self.FULL, {"a": now}, now),
+            (-signal.SIGABRT, "", {"a": now}, ()),
+            (-signal.SIGABRT, "double free", {"a": now}, now),
+            (-signal.SIGSEGV, self.FULL, {"a": now}, now),
+        ):
+            self.assertFalse(self.accepted(status, words, short, without_memory), words)
 
 
 if __name__ == "__main__":
