@@ -8,7 +8,7 @@ The rules, each with the name that a violation begins with:
                  input has changed
     result       a call ended with a code that no fault explains: in a calm time only an abort, a closed group or
                  a member that left explains a failure; a shortage explains results at its process, and at others whose
-                 words name it
+                 words name it, if its own part of the call was made then
     participants they are not distinct, the peer is not among them or not at its rank, one of them did not make the call
                  by then, or they are not the members that the call named
     agreement    an operation succeeded with one of its participants and not with another that stayed in the run, or
@@ -148,6 +148,7 @@ class _Acts:
 
     def __init__(self, histories, by_key):
         self.by_key = by_key
+        self.of_process = {history.process: history.calls for history in histories}
         self.of_peer = collections.defaultdict(list)
         self.absences = []
         for history in histories:
@@ -172,6 +173,17 @@ class _Acts:
             for time in self.of_peer.get(peer, ())
         )
 
+    def parts(self, call, process):
+        """Returns the calls that the process made as its part of this one."""
+        return [
+            other
+            for other in self.of_process.get(process, ())
+            if (other.name, other.key) == (call.name, call.key)
+            and other.ended is not None
+            and other.begun < call.ended
+            and call.begun < other.ended
+        ]
+
     def explain(self, call):
         if any(begin <= call.ended and call.begun <= end for begin, end in self.absences):
             return True  # a member is away, between leaving and its next round
@@ -180,7 +192,11 @@ class _Acts:
 
 def _is_explained(call, acts, context, gone):
     """Returns true if something explains the failure of this call."""
-    scarce = any(context.is_short(process, call) for process in [call.process, *NAMED.findall(call.words)])
+    scarce = context.is_short(call.process, call) or any(
+        context.is_short(process, part)
+        for process in NAMED.findall(call.words)
+        for part in [call, *acts.parts(call, process)]
+    )
     if call.result in SCARCE:
         return scarce
     if call.result not in ALLOWED_OF_CALL.get(call.name, ALLOWED):

@@ -103,6 +103,13 @@ class Sound(unittest.TestCase):
         world.call("b", "synchronize", result=history.INTERNAL, words="peer 0a 'p1-2' cannot take part")
         self.sound(world, short={"a": [[0, 12]], "p1-2": [[0, 12]]})
 
+    def test_shortage_that_is_over_when_the_last_member_calls(self):
+        world = World()
+        words = "peer 0a 'p1-2' cannot take part"
+        world.call("p1-2", "synchronize", result=history.INTERNAL, at=(10, 9_000_000))
+        world.call("b", "synchronize", result=history.USAGE, at=(8_000_000, 9_000_000), words=words)
+        self.sound(world, short={"p1-2": [[0, 20]]})
+
     def test_failures_in_calm_times_by_what_programs_do(self):
         world = World()
         for peer in ALL:
@@ -158,6 +165,14 @@ class Broken(unittest.TestCase):
             world = World()
             world.call("a", "all-reduce", "1", result, at=(5_000_000, 5_000_010))
             self.found(world, "result: ", short={"b": [[0, 6_000_000]], "a": [[0, 1_000_000], [6_000_000, 7_000_000]]})
+
+    def test_shortage_of_a_member_before_its_part_of_the_call(self):
+        world = World()
+        words = "peer 0a 'p1-2' cannot take part"
+        world.call("p1-2", "synchronize", at=(8_500_000, 9_000_000), **{"held": False, "rx": 0, "revision": 1,
+                   "digest": "s", "lineage": "x"})  # fmt: skip
+        world.call("b", "synchronize", result=history.USAGE, at=(8_000_000, 9_000_000), words=words)
+        self.found(world, "result: ", short={"p1-2": [[0, 20]]})
 
     def test_failures_in_calm_times(self):
         world = World()
