@@ -589,10 +589,10 @@ PCCL_EXPORT pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_ad
 PCCL_EXPORT pcclResult_t pcclConnect(pcclComm_t *comm);
 
 /*
- * Leaves the run, if connected, and frees the communicator. It tells the master, so that the others
- * need not detect the loss, and does not wait for peers. Operations that are not awaited end here;
- * the library does not touch their buffers afterward, and the content of their receive buffers is
- * unspecified (in place: the original input). comm and the handles of its operations must not be
+ * Leaves the run, if connected, and frees the communicator. It tells the master, so that the others need not detect
+ * the loss, and does not wait for peers. Operations that are not awaited end here, and the library does not touch their
+ * buffers afterward. In place, a buffer has either the whole input or, only after a success, the whole result. When
+ * the buffers differ, the receive buffer is unspecified. comm and the handles of its operations must not be
  * used afterward. Calls on comm that other threads are in fail as if this peer had left the run,
  * and this call BLOCKS until they have returned. So do not destroy a communicator from a log
  * callback. Of a group (pcclCreateGroup) it ends the group, for all of its members.
@@ -605,10 +605,10 @@ PCCL_EXPORT pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm);
 
 /*
  * Leaves the run, if connected, and ends the calls on comm that other threads are in, but frees
- * nothing: every call on comm fails from now on, and pcclDestroyCommunicator is still required. It
- * is for programs that cannot know whether another thread is about to make a call: they close the
- * communicator, wait for their threads, and then destroy it. Of a group it ends the group, and its
- * operations with it. Any thread. Does not block.
+ * nothing: every call on comm fails from now on, and pcclDestroyCommunicator is still required; until it returns the
+ * library may use the buffers of operations that are not awaited. It is for programs that cannot know whether another
+ * thread is about to make a call: they close the communicator, wait for their threads, and then destroy it. Of a group
+ * it ends the group, and its operations with it. Any thread. Does not block.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm is NULL

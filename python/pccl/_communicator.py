@@ -942,8 +942,9 @@ class Communicator(_Calls):
         return self._core.closed
 
     def close(self) -> None:
-        """Leaves the run and tells the others; calls of other threads return. May be called any
-        number of times."""
+        """Leaves the run and tells the others; calls of other threads return. Operations that are not awaited end: in
+        place, an array has either the whole input or, only after a success, the whole result; one that only receives
+        is unspecified. May be called any number of times."""
         _threads.blocking(self._core.close)
 
     def __enter__(self) -> Communicator:

@@ -555,6 +555,32 @@ static void destroying_lets_go_of_the_buffers(void **state)
     join(world, "1");
 }
 
+static void poll_until_done(const pcclAsyncReduceOp_t *handle)
+{
+    bool done = false;
+    while (!done)
+        assert_int_equal(pcclTestAsyncReduce(handle, &done), pcclSuccess);
+}
+
+/* The peer does not await it. */
+static void destroying_keeps_the_result_of_a_success(void **state)
+{
+    struct world *world = *state;
+    pcclAsyncReduceOp_t handles[PEERS];
+    launch(world, 0, world->count, handles);
+    for (int i = 0; i < world->count; i++)
+        poll_until_done(&handles[i]);
+    assert_int_equal(pcclCloseCommunicator(world->peers[2]), pcclSuccess);
+    assert_int_equal(pcclAwaitAsyncReduce(&handles[2], NULL), pcclInvalidUsage);
+    assert_int_equal(pcclDestroyCommunicator(world->peers[--world->count]), pcclSuccess);
+    for (int i = 0; i < world->count; i++)
+        assert_int_equal(pcclAwaitAsyncReduce(&handles[i], NULL), pcclSuccess);
+    assert_memory_equal(shared_x[2], shared_x[0], sizeof shared_x[0]);
+    while (world_of(world->peers[0]) > world->count)
+        update_all(world);
+    join(world, "1");
+}
+
 struct asking {
     pcclComm_t *comm;
     bool pending;
@@ -673,6 +699,7 @@ int main(void)
         cmocka_unit_test(a_list_can_be_given_up_at_any_time),
         cmocka_unit_test(one_leaves_and_the_others_finish_their_lists),
         cmocka_unit_test(destroying_lets_go_of_the_buffers),
+        cmocka_unit_test(destroying_keeps_the_result_of_a_success),
         cmocka_unit_test(destroying_sends_waiting_threads_out),
     };
     const struct CMUnitTest small[] = {cmocka_unit_test(fewer_elements_than_peers)};
