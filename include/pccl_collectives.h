@@ -655,11 +655,12 @@ typedef struct pcclRebuild_t {
 } pcclRebuild_t;
 
 /*
- * Makes entries of a list anew for other members: changes the buffers, counts, roots and options of those of
- * rebuild->operations that rebuild->entries names, as the new list of members demands, and leaves the others alone,
- * which have succeeded or may be under way. Tag and collective stay; given members must be rebuild->members. false:
- * it cannot be done, and the list ends for all peers. Called on the thread that is in pcclRunOperations. It may call
- * functions that do not wait for other peers, and must not destroy the communicator.
+ * Makes entries of a list for other members: changes the buffers, counts, roots and options of those entries of
+ * rebuild->operations that rebuild->entries names, and leaves the others alone, which have succeeded or may be under
+ * way. Tag and collective stay; given members must be rebuild->members. An entry must follow from rebuild->members and
+ * the original operation alone, not from an earlier call: if members leave in succession, one peer may be called for
+ * each list of members and another for the last one only. false: it cannot be done, and the list ends for all peers.
+ * Called on the thread that is in pcclRunOperations. It must not wait for other peers or destroy the communicator.
  */
 typedef bool (*pcclRebuildCallback_t)(const pcclRebuild_t *rebuild, void *user_data);
 
@@ -682,13 +683,12 @@ typedef struct pcclRunOptions_t {
  * pass lists with the same tags and operations, and all with rebuild or all without; tags must be
  * distinct within the list. BLOCKS. It returns only when none of its operations runs any more.
  *
- * All that counts on members counts on one list of them: what pcclGetMembers gives when the call
- * begins. Entries that do not (all-reduce, coalesced or not, barrier and all-gather of blobs, unless they
- * are given members) are repeated by themselves, among those who are left. When one that does finds other
- * members, rebuild is called with the list of now, for all such entries that have not succeeded;
- * then they are launched. That is done again as often as the members change. All who remain agree
- * which entries have succeeded, so they rebuild the same ones. Without rebuild the list ends on all
- * peers, with pcclMembersChanged.
+ * All that counts on members counts on one list of them: what pcclGetMembers gives when the call begins. Entries that
+ * do not (all-reduce, coalesced or not, barrier and all-gather of blobs, unless they are given members) are repeated by
+ * themselves, among those who are left. When one that does finds other members, rebuild is called with the current
+ * list, for all such entries that have not succeeded; then they are launched. This repeats as long as the members
+ * change. All who remain agree which entries have succeeded, and launch those of the same last list. Without rebuild
+ * the list ends on all peers, with pcclMembersChanged.
  *
  * The deadline of an entry, `op_timeout_ms`, counts from its first launch. pcclDescribeWaits shows the list. A failure
  * that cannot be retried ends the list on all peers and aborts its other operations. Buffers of entries that have not

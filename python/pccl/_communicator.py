@@ -898,9 +898,9 @@ class Communicator(_Calls):
         All that counts on members counts on those of members() when run is called. If they change, rebuild(members) is
         called on this thread: it returns operations with the tags of those that are to be made anew, which are all that
         count on members and whose `info` is still None. Others that it returns are not used, so it may return a whole
-        list. It is called as often as the members change. Without it, or if it raises, the list ends for all peers:
-        MembersChangedError, or what it raised. rebuild must not call what waits for other peers. Failures that no retry
-        mends, and Ctrl-C: as for all_reduce_multiple_with_retry.
+        list. It is called as often as the members change, but one peer may miss a list that another one is shown: make
+        operations from `members` alone. Without it, or if it raises, the list ends for all: MembersChangedError or what
+        it raised. It must not wait for other peers. Other failures, and Ctrl-C: as for all_reduce_multiple_with_retry.
         """
         run = Run(operations, *self._members(), max_in_flight, rebuild)
         call = self._bound("pcclRunOperations", run.call, run)
@@ -942,9 +942,8 @@ class Communicator(_Calls):
         return self._core.closed
 
     def close(self) -> None:
-        """Leaves the run and tells the others; calls of other threads return. Operations that are not awaited end: in
-        place, an array has either the whole input or, only after a success, the whole result; one that only receives
-        is unspecified. May be called any number of times."""
+        """Leaves the run and tells the others; calls of other threads return. In place, an operation that is not
+        awaited leaves the whole input or, only after a success, the whole result. May be called any number of times."""
         _threads.blocking(self._core.close)
 
     def __enter__(self) -> Communicator:
