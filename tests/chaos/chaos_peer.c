@@ -446,6 +446,7 @@ static enum verdict several_at_once(bool aborts)
         next_collective(&batch.ops[i]);
     launch_all(life.comm);
     if (!aborts && draw(200) == 0) {
+        pause_us(draw(4000));
         history_note("leaves", "");
         leave();
         forget_all();

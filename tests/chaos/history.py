@@ -41,6 +41,7 @@ PAIRED = ("send", "recv")
 SHORTAGE_US = 2_000_000  # a call may tell of a shortage that ended up to this long before it began
 EXPEL_US = 60_000_000  # a member is expelled at most this long after the end of the fault that explains it
 LOST_STATE = re.compile("no member offers|died|are gone")
+TORN, ALL_TORN = "partly overwritten", "no member has an intact shared state"
 NAMED = re.compile(r"'(p\d+-\d+)'")
 
 
@@ -190,8 +191,9 @@ class _Acts:
         return bool(call.key) and self.during(call.key)
 
 
-def _is_explained(call, acts, context, gone):
-    """Returns true if something explains the failure of this call."""
+def _is_explained(call, acts, context, gone, torn):
+    """Returns true if something explains the failure of this call. gone: its membership has ended. torn: an earlier
+    synchronization has overwritten a part of its state."""
     scarce = context.is_short(call.process, call) or any(
         context.is_short(process, part)
         for process in NAMED.findall(call.words)
@@ -204,7 +206,8 @@ def _is_explained(call, acts, context, gone):
     removed = "removed" in call.words or "refused this peer" in call.words
     if call.result in (EXPELLED, REFUSED) or removed:
         return context.separates(call)
-    if call.result == USAGE and call.name == "synchronize" and LOST_STATE.search(call.words):
+    lost = LOST_STATE.search(call.words) or (torn and ALL_TORN in call.words)
+    if call.result == USAGE and call.name == "synchronize" and lost:
         return not context.is_calm(call)
     if call.result == USAGE:
         return context.is_asked(call) or gone or scarce or (bool(call.key) and acts.during(call.key))
@@ -212,16 +215,21 @@ def _is_explained(call, acts, context, gone):
 
 
 def _check_results(calls, acts, context):
-    gone = set()  # peers whose membership has ended, by their earlier calls
+    gone, torn = set(), set()  # peers, by their earlier calls
     for call in sorted((call for call in calls if call.ended is not None), key=lambda call: call.ended):
         if "wrong" in call.more:
             yield f"wrong: {call.more['wrong']}: {call}"
+        peer = (call.process, call.peer)
+        if call.name == "synchronize" and call.result == SUCCESS:
+            torn.discard(peer)
         if call.result in (None, SUCCESS):
             continue
-        if not _is_explained(call, acts, context, (call.process, call.peer) in gone):
+        if not _is_explained(call, acts, context, peer in gone, peer in torn):
             yield f"result: {call}"
         if call.result in (EXPELLED, MASTER_LOST):
-            gone.add((call.process, call.peer))
+            gone.add(peer)
+        if TORN in call.words:
+            torn.add(peer)
 
 
 def _check_participants(call, made):

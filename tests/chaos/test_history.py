@@ -122,6 +122,12 @@ class Sound(unittest.TestCase):
         world.note("b", "round")
         self.sound(world, calm=[[0, 100]])
 
+    def test_states_partly_overwritten(self):
+        world = World()
+        for words in ("all members that held the state are gone; partly overwritten: 'w'", history.ALL_TORN):
+            world.call("a", "synchronize", result=history.USAGE, words=words)
+        self.sound(world)
+
     def test_expelled_after_a_fault(self):
         world = World()
         world.call("a", "update", result=history.EXPELLED)
@@ -182,6 +188,14 @@ class Broken(unittest.TestCase):
         world = World()
         world.call("a", "synchronize", result=history.INTERNAL)
         self.found(world, "result: ", calm=[[0, 100]])
+
+    def test_state_that_was_not_overwritten(self):
+        world = World()
+        world.call("a", "synchronize", result=history.LOST, words="partly overwritten: 'w'")
+        world.synchronize("a", 1)
+        world.call("b", "synchronize", result=history.LOST, words="partly overwritten: 'w'")
+        world.call("a", "synchronize", result=history.USAGE, words=history.ALL_TORN)
+        self.found(world, "result: ")
 
     def test_expelled_or_closed_for_no_reason(self):
         for result in (history.EXPELLED, history.USAGE):
