@@ -102,6 +102,18 @@ static void operation_end(struct operation *operation)
     }
 }
 
+/* In place. It must not be committed. */
+static void operation_undo(struct operation *operation, enum pccl_job_end job_end)
+{
+    for (uint32_t rank = 0; rank < operation->cluster->ranks; rank++)
+        work_stop(&operation->works[rank], job_end);
+    for (uint32_t rank = 0; rank < operation->cluster->ranks; rank++) {
+        for (uint64_t i = 0; i < operation->count; i++)
+            assert_true(operation->inputs[rank][i] == input_of(rank, i)); /* restored */
+        free(operation->inputs[rank]);
+    }
+}
+
 static void run(struct cluster *cluster, uint64_t tag, uint64_t count, bool in_place, bool mesh)
 {
     struct operation operation;
@@ -403,12 +415,22 @@ static void a_connection_that_breaks_fails_what_runs_over_it(void **state)
      */
     pccl_engine_close(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 0);
     node_until_count(&cluster.nodes[1], &cluster.nodes[1].seen.ended, 1);
-    for (uint32_t rank = 0; rank < 2; rank++)
-        work_stop(&operation.works[rank], PCCL_JOB_ABORTED);
-    for (uint32_t rank = 0; rank < 2; rank++) {
-        for (uint64_t i = 0; i < operation.count; i++)
-            assert_true(operation.inputs[rank][i] == input_of(rank, i)); /* restored */
-        free(operation.inputs[rank]);
+    operation_undo(&operation, PCCL_JOB_ABORTED);
+    end(&cluster);
+}
+
+static void the_input_is_restored_unless_it_is_committed(void **state)
+{
+    static const enum pccl_job_end ends[] = {PCCL_JOB_ABORTED, PCCL_JOB_BROKEN_OFF, PCCL_JOB_GIVEN_UP};
+    struct cluster cluster;
+    (void)state;
+    begin(&cluster, 2, 1);
+    for (uint64_t i = 0; i < PCCL_COUNT_OF(ends); i++) {
+        struct operation operation;
+        operation_begin(&operation, &cluster, i, 20000, true, false);
+        operation_start(&operation);
+        operation_await(&operation); /* so the whole result is in the buffers */
+        operation_undo(&operation, ends[i]);
     }
     end(&cluster);
 }
@@ -531,6 +553,7 @@ int main(void)
         cmocka_unit_test(a_connection_closed_before_it_began_says_bye_too),
         cmocka_unit_test(a_new_name_closes_the_connections_of_the_old),
         cmocka_unit_test(a_connection_that_breaks_fails_what_runs_over_it),
+        cmocka_unit_test(the_input_is_restored_unless_it_is_committed),
         cmocka_unit_test(links_are_measured_as_data_flows),
         cmocka_unit_test(a_part_of_a_line_is_no_rate),
         cmocka_unit_test(a_link_that_is_not_tcp_tells_what_it_has_carried),
