@@ -1,5 +1,6 @@
 /* pcclSynchronizeSharedState: its arguments, and what it tells. */
 #include "api/api.h"
+#include "drive/comm_engine.h"
 #include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_sync.h"

@@ -1,5 +1,6 @@
 /* pcclOptimizeTopology, pcclGetTopology, and pcclReportTraining. */
 #include "api/api.h"
+#include "drive/comm_engine.h"
 #include "drive/comm_links.h"
 #include "drive/comm_broken.h"
 #include "drive/comm_machine.h"

@@ -1,5 +1,5 @@
 #include "drive/comm_blobs.h"
-#include "drive/comm_engine.h"
+#include "drive/comm_jobs.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_op.h"
 

@@ -1,32 +1,7 @@
-/*
- * The only file that knows everything that can wait in a communicator. What it calls may break as
- * well, so all of it can be run again.
- */
+/* What it calls may break as well, so all of it can be run again. */
 #include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/communicator.h"
-
-static void end_call(struct pccl_communicator *comm, struct pccl_call_slot *slot)
-{
-    if (slot->outstanding && !slot->done)
-        pccl_comm_call_done(comm, slot, PCCL_INTERNAL);
-}
-
-/* The machine is not freed: nothing in its memory can be trusted. */
-void pccl_comm_give_up(struct pccl_communicator *comm)
-{
-    comm->defect = true;
-    comm->peer = NULL;
-    pccl_comm_effect_close_master(comm);
-    pccl_comm_op_jobs_stop(comm);
-    pccl_comm_ops_give_up(comm);
-    for (uint32_t i = 0; i < PCCL_COUNT_OF(comm->calls); i++)
-        end_call(comm, &comm->calls[i]);
-    pccl_comm_sync_over(comm);
-    pccl_comm_optimize_over(comm);
-    pccl_comm_describe_over(comm, PCCL_INTERNAL);
-    pccl_comm_links_close_all(comm);
-}
 
 void pccl_comm_break_session(struct pccl_communicator *comm, enum pccl_call call)
 {

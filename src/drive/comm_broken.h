@@ -12,11 +12,6 @@
  */
 void pccl_caller_broke(struct pccl_caller *caller);
 /*
- * Under the lock. The machine itself broke, or an earlier run of this function was abandoned:
- * everything that waits ends, without a good-bye to anyone.
- */
-void pccl_comm_give_up(struct pccl_communicator *comm);
-/*
  * On the thread of the call. The session of this call (SYNC or OPTIMIZE) broke; nothing of it is
  * used again.
  */

@@ -18,8 +18,6 @@
 #include "net/interfaces.h"
 #include "peer/queries.h"
 
-#include <string.h>
-
 enum {
     LONG_PATH_SLOTS = 6,
     SLOT_PAUSE_MS = 1000, /* between attempts at the other slots; it doubles up to SLOT_PAUSE_MAX_MS */
@@ -28,33 +26,6 @@ enum {
 };
 
 /* ---- the records ---- */
-
-static struct pccl_comm_link *find(const struct pccl_communicator *comm, const struct pccl_id *peer)
-{
-    for (struct pccl_table_node *node = pccl_table_find(&comm->links.by_peer, pccl_id_hash(&comm->hash, peer)); node;
-         node = pccl_table_find_next(node)) {
-        struct pccl_comm_link *link = PCCL_CONTAINER_OF(node, struct pccl_comm_link, by_peer);
-        if (pccl_id_equal(&link->peer, peer))
-            return link;
-    }
-    return NULL;
-}
-
-static struct pccl_comm_link *find_or_make(struct pccl_communicator *comm, const struct pccl_id *peer)
-{
-    struct pccl_comm_link *link = find(comm, peer);
-    if (link)
-        return link;
-    link = pccl_allocate(pccl_heap(), sizeof *link);
-    if (!link)
-        return NULL;
-    link->comm = comm;
-    link->peer = *peer;
-    for (uint32_t i = 0; i < PCCL_POOL_MAX; i++)
-        link->slots[i].link = link;
-    pccl_table_insert(&comm->links.by_peer, &link->by_peer, pccl_id_hash(&comm->hash, peer));
-    return link;
-}
 
 static void cancel_dials(struct pccl_comm_link *link)
 {
@@ -85,60 +56,6 @@ static void release_if_unused(struct pccl_comm_link *link)
 
 static uint64_t bit(uint32_t slot) { return UINT64_C(1) << slot; }
 
-static void enqueue(struct pccl_comm_link *link)
-{
-    if (link->queued)
-        return;
-    link->queued = true;
-    link->next_queued = link->comm->links.queued;
-    link->comm->links.queued = link;
-}
-
-/* ---- effects: under the lock, inside the machine, on any thread ---- */
-
-void pccl_comm_effect_dial_link(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
-                                const struct pccl_address *candidates, uint32_t count)
-{
-    struct pccl_communicator *comm = context;
-    struct pccl_comm_link *link = find_or_make(comm, peer);
-    if (!link) {
-        comm->starved = true;
-        return;
-    }
-    PCCL_ASSERT(count <= PCCL_CANDIDATES_MAX);
-    link->ticket = *ticket;
-    if (count)
-        memcpy(link->candidates, candidates, count * sizeof *candidates);
-    link->candidate_count = count;
-    link->dial = true;
-    enqueue(link);
-}
-
-void pccl_comm_effect_close_link(void *context, const struct pccl_id *peer, bool incoming)
-{
-    struct pccl_comm_link *link = find(context, peer);
-    if (!link)
-        return;
-    if (incoming) {
-        link->close_incoming = true;
-    } else {
-        link->close_outgoing = true;
-        link->dial = false;
-    }
-    enqueue(link);
-}
-
-void pccl_comm_links_close_all(struct pccl_communicator *comm)
-{
-    for (struct pccl_table_node *node = pccl_table_first(&comm->links.by_peer); node;
-         node = pccl_table_after(&comm->links.by_peer, node)) {
-        struct pccl_comm_link *link = PCCL_CONTAINER_OF(node, struct pccl_comm_link, by_peer);
-        link->close_incoming = link->close_outgoing = true;
-        link->dial = false;
-        enqueue(link);
-    }
-}
-
 /* ---- events ---- */
 
 static void link_up(struct pccl_comm_link *link, bool incoming, uint32_t rtt_us)
@@ -164,7 +81,7 @@ static void link_down(struct pccl_comm_link *link, bool incoming, enum pccl_link
 void pccl_comm_link_ended(struct pccl_communicator *comm, const struct pccl_id *peer, bool outgoing, uint32_t slot,
                           enum pccl_link_end how, bool purposely, const struct pccl_text *rejected)
 {
-    struct pccl_comm_link *link = find(comm, peer);
+    struct pccl_comm_link *link = pccl_comm_link_find(comm, peer);
     if (!link || pccl_engine_holds(comm->data.engine, peer, outgoing, slot))
         return; /* closed meanwhile, or replaced */
     uint64_t *standing = outgoing ? &link->outgoing : &link->incoming;
@@ -178,7 +95,7 @@ void pccl_comm_link_ended(struct pccl_communicator *comm, const struct pccl_id *
     }
     link->troubled = link->troubled || outgoing;
     link->in_no_hurry = link->in_no_hurry || (outgoing && (purposely || rejected));
-    enqueue(link); /* the loop dials again, or releases the link if nothing is left */
+    pccl_comm_link_queue(link); /* the loop dials again, or releases the link if nothing is left */
     if (*standing == 0)
         link_down(link, !outgoing, how, purposely, rejected);
 }
@@ -239,7 +156,7 @@ static void pass_to_session(struct pccl_communicator *comm, struct pccl_connecti
 static void take_ring_link(struct pccl_communicator *comm, struct pccl_connection *connection,
                            const struct pccl_msg_link_hello *hello)
 {
-    struct pccl_comm_link *link = find_or_make(comm, &hello->from);
+    struct pccl_comm_link *link = pccl_comm_link_make(comm, &hello->from);
     if (!link) {
         pccl_connection_close(connection, 0);
         return;
@@ -247,7 +164,7 @@ static void take_ring_link(struct pccl_communicator *comm, struct pccl_connectio
     uint64_t before = link->incoming;
     pccl_listener_adopt(connection);
     bool stands = hand_over(link, connection, false, hello->slot);
-    enqueue(link); /* the loop releases the link if nothing stands */
+    pccl_comm_link_queue(link); /* the loop releases the link if nothing stands */
     if (stands)
         link_up(link, true, 0);
     else if (before && !link->incoming)
@@ -360,7 +277,7 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
     uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->channel.socket) : 0;
     bool stands = connection && hand_over(link, connection, true, (uint32_t)(slot - link->slots));
     link->troubled = link->troubled || !stands;
-    enqueue(link);
+    pccl_comm_link_queue(link);
     if (link->asked)
         asked_dial_over(link, stands, connection ? PCCL_LINK_UNREACHABLE : how, rtt_us);
 }
@@ -436,7 +353,7 @@ static void on_pause_over(uv_timer_t *timer)
     struct pccl_communicator *comm = pause->comm;
     enter(comm);
     if (pause->link) { /* entering may have canceled it */
-        enqueue(pause->link);
+        pccl_comm_link_queue(pause->link);
         end_pause(pause->link);
     }
     pccl_comm_loop_leave(comm);

@@ -49,6 +49,11 @@ struct pccl_comm_links {
     struct pccl_comm_link *queued;
 };
 
+/* The record of the link to this peer. NULL: there is none; the second makes one, NULL: out of memory. */
+struct pccl_comm_link *pccl_comm_link_find(const struct pccl_communicator *comm, const struct pccl_id *peer);
+struct pccl_comm_link *pccl_comm_link_make(struct pccl_communicator *comm, const struct pccl_id *peer);
+/* Puts the link on the list of those that the loop looks at. */
+void pccl_comm_link_queue(struct pccl_comm_link *link);
 /* How many connections a path deserves: a long one needs several to fill it. */
 uint32_t pccl_comm_pool_size(const struct pccl_communicator *comm, uint32_t rtt_us);
 /* The engine's event that a connection has ended. Under the lock, on the engine's thread. */

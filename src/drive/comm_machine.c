@@ -8,6 +8,32 @@
 #include "drive/comm_machine.h"
 #include "net/guard.h"
 
+/* ---- its end ---- */
+
+static void end_call(struct pccl_communicator *comm, struct pccl_call_slot *slot)
+{
+    if (slot->outstanding && !slot->done)
+        pccl_comm_call_done(comm, slot, PCCL_INTERNAL);
+}
+
+/* The machine is not freed: nothing in its memory can be trusted. */
+void pccl_comm_give_up(struct pccl_communicator *comm)
+{
+    comm->defect = true;
+    comm->peer = NULL;
+    pccl_comm_effect_close_master(comm);
+    pccl_comm_op_jobs_stop(comm);
+    pccl_comm_ops_give_up(comm);
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(comm->calls); i++)
+        end_call(comm, &comm->calls[i]);
+    pccl_comm_sync_over(&comm->sync);
+    pccl_comm_optimize_over(&comm->topology);
+    pccl_comm_describe_over(comm, &comm->topology, PCCL_INTERNAL);
+    pccl_comm_links_close_all(comm);
+}
+
+/* ---- steps ---- */
+
 struct step {
     struct pccl_peer *peer;
     struct pccl_peer_event *event;
@@ -28,7 +54,7 @@ enum pccl_status pccl_comm_step(struct pccl_communicator *comm, struct pccl_peer
     event->thread = pccl_caller_thread();
     struct step step = {.peer = comm->peer, .event = event, .status = PCCL_INTERNAL};
     if (!pccl_guard_run(step_body, &step))
-        comm->hooks->give_up(comm);
+        pccl_comm_give_up(comm);
     return step.status;
 }
 

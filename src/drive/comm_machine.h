@@ -16,6 +16,12 @@ enum pccl_status pccl_comm_step(struct pccl_communicator *comm, struct pccl_peer
  */
 void pccl_comm_break(struct pccl_communicator *comm, const char *where);
 
+/*
+ * Under the lock. The machine itself broke, or an earlier run of this function was abandoned:
+ * everything that waits ends, without a good-bye to anyone.
+ */
+void pccl_comm_give_up(struct pccl_communicator *comm);
+
 /* Whether this peer is a member of a run. Under the lock. */
 bool pccl_comm_is_connected(const struct pccl_communicator *comm);
 /* Why it is not: USAGE, or INTERNAL after a broken invariant, with a reason. */

@@ -9,43 +9,6 @@
 #include "net/socket.h"
 #include "wire/greeting.h"
 
-#include <string.h>
-
-/* ---- effects: under the lock, inside the machine, on any thread ---- */
-
-void pccl_comm_effect_dial_master(void *context)
-{
-    struct pccl_communicator *comm = context;
-    comm->master.dial = true;
-}
-
-void pccl_comm_effect_close_master(void *context)
-{
-    struct pccl_communicator *comm = context;
-    comm->master.dial = false;
-    comm->master.cancel = true;
-    if (!comm->master.connection)
-        return;
-    pccl_comm_replace_leader(comm);
-    comm->master.connection->next_dirty = comm->master.closing;
-    comm->master.closing = comm->master.connection;
-    comm->master.connection = NULL;
-}
-
-void pccl_comm_effect_send_master(void *context, const uint8_t *bytes, size_t length)
-{
-    struct pccl_communicator *comm = context;
-    if (comm->master.connection)
-        pccl_connection_send(comm->master.connection, bytes, length);
-}
-
-void pccl_comm_effect_accept_master(void *context)
-{
-    struct pccl_communicator *comm = context;
-    if (comm->master.connection)
-        pccl_connection_raise(comm->master.connection);
-}
-
 /* ---- the connection ---- */
 
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)

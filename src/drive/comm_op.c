@@ -2,7 +2,7 @@
 #include "drive/comm_op.h"
 #include "drive/comm_callers.h"
 #include "drive/comm_contribution.h"
-#include "drive/comm_engine.h"
+#include "drive/comm_jobs.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_sight.h"
 #include "drive/comm_wait.h"
@@ -758,21 +758,6 @@ void pccl_comm_ops_forget_waiter(struct pccl_communicator *comm, const struct pc
             continue;
         operation->waiter = NULL;
         operation->awaited = false;
-    }
-}
-
-void pccl_comm_ops_give_up(struct pccl_communicator *comm)
-{
-    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
-         node = pccl_table_after(&comm->operations.by_tag, node)) {
-        struct pccl_comm_op *operation = operation_of(node);
-        if (operation->op || !operation->decided) {
-            operation->op = NULL;
-            operation->status = PCCL_INTERNAL;
-            pccl_text_format(&operation->why.reason, "%s", pccl_status_text(PCCL_INTERNAL));
-        }
-        if (!operation->decided)
-            pccl_comm_op_decided(comm, operation, NULL, false);
     }
 }
 

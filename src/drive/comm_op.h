@@ -1,6 +1,6 @@
 /*
  * Operations from launch to await, as callers know them. Knows the engine only by its jobs
- * (comm_engine.h). Under the communicator's lock unless said otherwise.
+ * (comm_jobs.h). Under the communicator's lock unless said otherwise.
  */
 #ifndef PCCL_DRIVE_COMM_OP_H
 #define PCCL_DRIVE_COMM_OP_H
@@ -130,8 +130,6 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm
  * destroyed.
  */
 void pccl_comm_ops_keep_outcomes(struct pccl_communicator *comm);
-/* The machine broke: all operations have failed, except those decided before. */
-void pccl_comm_ops_give_up(struct pccl_communicator *comm);
 /* Removes all references to this waiter. */
 void pccl_comm_ops_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter);
 /* Frees all operations, which nobody will await any more. */

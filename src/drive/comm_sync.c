@@ -14,12 +14,6 @@ static void signal_call(struct pccl_communicator *comm) { pccl_comm_signal(comm,
 
 /* ---- what happens meanwhile ---- */
 
-void pccl_comm_sync_over(struct pccl_communicator *comm)
-{
-    if (comm->sync.session)
-        pccl_sync_session_end(comm->sync.session);
-}
-
 void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan)
 {
     struct pccl_communicator *comm = context;

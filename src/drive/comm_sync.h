@@ -25,7 +25,11 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_synchronize(struct pccl_communicator 
                                                        const struct pccl_sync_vote *vote,
                                                        const struct pccl_text *unable);
 /* The call has ended, with the status in its slot. */
-void pccl_comm_sync_over(struct pccl_communicator *comm);
+static inline void pccl_comm_sync_over(const struct pccl_comm_sync *sync)
+{
+    if (sync->session)
+        pccl_sync_session_end(sync->session);
+}
 void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan);
 void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
                                  bool holds_unequal, const struct pccl_proof *proof,

@@ -21,12 +21,6 @@ static void signal_call(struct pccl_communicator *comm)
     pccl_comm_signal(comm, comm->calls[PCCL_CALL_OPTIMIZE].waiter);
 }
 
-void pccl_comm_optimize_over(struct pccl_communicator *comm)
-{
-    if (comm->topology.session)
-        pccl_measure_session_end(comm->topology.session);
-}
-
 void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
 {
     struct pccl_communicator *comm = context;
@@ -101,13 +95,6 @@ enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm, struct pccl_
 
 /* ---- the topology report ---- */
 
-void pccl_comm_describe_over(struct pccl_communicator *comm, enum pccl_status status)
-{
-    comm->topology.description.asked = false;
-    comm->topology.description.status = status;
-    pccl_comm_signal(comm, comm->topology.description.waiter);
-}
-
 void pccl_comm_effect_described(void *context, const struct pccl_bytes *text)
 {
     struct pccl_communicator *comm = context;
@@ -121,7 +108,7 @@ void pccl_comm_effect_described(void *context, const struct pccl_bytes *text)
         else if (text->length)
             memcpy(description->text, text->data, text->length);
     }
-    pccl_comm_describe_over(comm, status);
+    pccl_comm_describe_over(comm, &comm->topology, status);
 }
 
 /* false: the deadline has passed. */

@@ -5,10 +5,10 @@
 #ifndef PCCL_DRIVE_COMM_TOPOLOGY_H
 #define PCCL_DRIVE_COMM_TOPOLOGY_H
 
+#include "drive/comm_wait.h"
 #include "measure/session.h"
 #include "peer/peer.h"
 
-struct pccl_waiter;
 struct pccl_communicator;
 
 /* The request for the master's report on the group's links, until its answer is taken. */
@@ -35,7 +35,11 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_optimize(struct pccl_communicator *co
                                                     struct pccl_measure_session *session,
                                                     const struct pccl_text *unable);
 /* The call has ended, with the status in its slot. */
-void pccl_comm_optimize_over(struct pccl_communicator *comm);
+static inline void pccl_comm_optimize_over(const struct pccl_comm_topology *topology)
+{
+    if (topology->session)
+        pccl_measure_session_end(topology->session);
+}
 void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test);
 /*
  * Passes the session a connection of a tester, which has completed its handshake. Not OK: the
@@ -55,6 +59,12 @@ void pccl_comm_effect_described(void *context, const struct pccl_bytes *text);
 /* Removes all references to this waiter. */
 void pccl_comm_describe_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter);
 /* Ends the request, with this status and without an answer. */
-void pccl_comm_describe_over(struct pccl_communicator *comm, enum pccl_status status);
+static inline void pccl_comm_describe_over(struct pccl_communicator *comm, struct pccl_comm_topology *topology,
+                                           enum pccl_status status)
+{
+    topology->description.asked = false;
+    topology->description.status = status;
+    pccl_comm_signal(comm, topology->description.waiter);
+}
 
 #endif

@@ -10,7 +10,6 @@ enum {
     PULSE_US = 10000,             /* between two wake-ups of the thread while data moves, at least */
     PULSES_PER_S_MOST = 5000,     /* of all members of the run together */
     LATE_US = 3000,               /* what a timer may be late anyway */
-    SQUARES_US = 100,             /* the unit of times whose squares are told */
     MOVED_US = 3 * REPORT_US / 2, /* after so long without data an operation only waits, which costs nothing ... */
     MOVED_BYTES = 64 << 10,       /* ... and so many show that it does not */
 };
@@ -26,18 +25,6 @@ struct pccl_watched_link {
     bool seen;
     uint64_t delivered, resent, busy_us;
 };
-
-void pccl_comm_watch_ended(struct pccl_communicator *comm, const struct pccl_peer_op *op)
-{
-    struct pccl_comm_watch *watch = &comm->watch;
-    if (op->class != PCCL_CLASS_NONE || !pccl_is_of_whole_group(&op->instance))
-        return; /* what not all of the group take part in is no comparison */
-    uint64_t took_us = comm->stepped_us - op->launched_us, took = took_us / SQUARES_US;
-    watch->operations++;
-    watch->bulk += !op->tiny;
-    watch->took_us += took_us;
-    watch->took_squares += took * took;
-}
 
 /* ---- does this process run? ---- */
 

@@ -11,7 +11,6 @@
 #include "core/id.h"
 
 struct pccl_communicator;
-struct pccl_peer_op;
 struct pccl_watched_link;
 
 /* A communicator's part. */
@@ -28,8 +27,6 @@ struct pccl_comm_watch {
     uint32_t link_count, link_capacity;
 };
 
-/* The outcome of the machine's operation is known. */
-void pccl_comm_watch_ended(struct pccl_communicator *comm, const struct pccl_peer_op *op);
 /* On the loop, whenever it has waited, which ended at heard_us: reports if it is time to. */
 void pccl_comm_watch_polled(struct pccl_communicator *comm, uint64_t heard_us);
 /*

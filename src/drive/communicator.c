@@ -55,9 +55,9 @@ static void effect_call_done(void *context, enum pccl_call call, enum pccl_statu
         pccl_peer_departed(comm->peer, &slot->known, NULL, &slot->departed);
     if (call == PCCL_CALL_SYNC) {
         slot->revision = pccl_peer_sync_revision(comm->peer);
-        pccl_comm_sync_over(comm);
+        pccl_comm_sync_over(&comm->sync);
     } else if (call == PCCL_CALL_OPTIMIZE) {
-        pccl_comm_optimize_over(comm);
+        pccl_comm_optimize_over(&comm->topology);
     }
     pccl_comm_call_done(comm, slot, status);
 }
@@ -415,8 +415,6 @@ enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm, const 
 
 /* ---- life ---- */
 
-static const struct pccl_comm_hooks hooks = {.give_up = pccl_comm_give_up};
-
 struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
                                            uint32_t master_count)
 {
@@ -431,7 +429,6 @@ struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, con
         goto no_lock;
     if (uv_cond_init(&comm->changed) != 0)
         goto no_condition;
-    comm->hooks = &hooks;
     pccl_handle_init(&comm->handle, comm, params->extended_results);
     comm->params = *params;
     comm->master.host_count = master_count;

@@ -18,8 +18,8 @@
 #include "config/params.h"
 #include "drive/comm_callers.h"
 #include "drive/comm_calls.h"
-#include "drive/comm_engine.h"
 #include "drive/comm_group.h"
+#include "drive/comm_jobs.h"
 #include "drive/comm_links.h"
 #include "drive/comm_lock.h"
 #include "drive/comm_log.h"
@@ -42,18 +42,12 @@ enum {
     PCCL_COMMUNICATOR_STAGGER_MS = 150, /* between the candidate addresses of one peer */
 };
 
-/* What lower files need of higher ones. Under the lock. */
-struct pccl_comm_hooks {
-    void (*give_up)(struct pccl_communicator *comm); /* the machine broke */
-};
-
 struct pccl_comm_list;
 
 struct pccl_communicator {
     struct pcclComm_t handle;
 
     /* constant */
-    const struct pccl_comm_hooks *hooks;
     struct pccl_params params;
     struct pccl_keys *keys; /* owned; NULL: in the clear */
 

@@ -1,0 +1,389 @@
+/*
+ * Operations in the hands of the engine. Below the machine: its effects start and stop jobs, and nothing here steps it.
+ */
+#include "drive/comm_jobs.h"
+#include "drive/communicator.h"
+
+#include "net/heap.h"
+#include "peer/queries.h"
+
+#include <string.h>
+
+enum { SQUARES_US = 100 /* unit of times whose squares are reported */ };
+
+/* ---- what an operation waits for ---- */
+
+/*
+ * A success is over when the engine no longer needs the buffers. A failure is over when the engine
+ * has released them, because only then the input is restored.
+ */
+static bool is_over(const struct pccl_comm_op *operation)
+{
+    return operation->decided && (!operation->job || (operation->committed && operation->job->at_rest));
+}
+
+static void finish_if_over(struct pccl_comm_op *operation, struct pccl_communicator *comm)
+{
+    struct pccl_waiter *waiter = operation->waiter;
+    if (operation->over || !is_over(operation))
+        return;
+    operation->over = true;
+    if (!waiter)
+        return;
+    operation->next_over = waiter->over;
+    waiter->over = operation;
+    pccl_comm_signal(comm, waiter);
+}
+
+/* For the reports to the master (comm_watch.h). */
+static void count_ended(struct pccl_communicator *comm, const struct pccl_peer_op *op)
+{
+    struct pccl_comm_watch *watch = &comm->watch;
+    if (op->class != PCCL_CLASS_NONE || !pccl_is_of_whole_group(&op->instance))
+        return; /* what not all of the group take part in is no comparison */
+    uint64_t took_us = comm->stepped_us - op->launched_us, took = took_us / SQUARES_US;
+    watch->operations++;
+    watch->bulk += !op->tiny;
+    watch->took_us += took_us;
+    watch->took_squares += took * took;
+}
+
+void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct pccl_peer_op *op,
+                          bool committed)
+{
+    PCCL_ASSERT(!operation->decided);
+    operation->decided = true;
+    operation->committed = committed;
+    if (op && op->from_anybody)
+        operation->list->ids[0] = op->descriptor.root;
+    if (operation->job && !operation->job->started)
+        pccl_comm_op_job_leave(comm, operation); /* nobody was chosen */
+    pccl_comm_sight_decided(comm, operation, op);
+    if (op)
+        count_ended(comm, op);
+    finish_if_over(operation, comm);
+}
+
+void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint32_t rank)
+{
+    struct pccl_comm_arrivals *arrivals = &operation->arrivals;
+    bool again = false; /* it has come before the operation was begun again */
+    for (uint32_t i = 0; i < arrivals->count && arrivals->show; i++)
+        again = again || arrivals->from[i] == rank;
+    if (!arrivals->show || again)
+        return;
+    PCCL_ASSERT(arrivals->count < operation->member_count);
+    arrivals->from[arrivals->count++] = rank;
+    pccl_comm_signal(comm, operation->waiter);
+}
+
+void pccl_comm_ops_give_up(struct pccl_communicator *comm)
+{
+    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
+         node = pccl_table_after(&comm->operations.by_tag, node)) {
+        struct pccl_comm_op *operation = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
+        if (operation->op || !operation->decided) {
+            operation->op = NULL;
+            operation->status = PCCL_INTERNAL;
+            pccl_text_format(&operation->why.reason, "%s", pccl_status_text(PCCL_INTERNAL));
+        }
+        if (!operation->decided)
+            pccl_comm_op_decided(comm, operation, NULL, false);
+    }
+}
+
+/* ---- jobs ---- */
+
+/* How many flows an operation has at most: with all others, or with neighbors where not all pairs have links. */
+static uint32_t flows_of(uint32_t ranks)
+{
+    return (uint32_t)pccl_min_u64(2 * ((uint64_t)ranks - 1), PCCL_SIGHT_FLOWS_MAX);
+}
+
+static size_t job_bytes(uint32_t ranks)
+{
+    return sizeof(struct pccl_comm_op_job) + flows_of(ranks) * sizeof(struct pccl_sight_flow);
+}
+
+static void release_job(struct pccl_comm_op_job *job, uint32_t ranks)
+{
+    pccl_release(pccl_heap(), job->job.ring, ranks * sizeof *job->job.ring);
+    pccl_release(pccl_heap(), job->positions, ranks * sizeof *job->positions);
+    pccl_release(pccl_heap(), job->starts, job->start_count * sizeof *job->starts);
+    pccl_release(pccl_heap(), job->inputs, ranks * sizeof *job->inputs);
+    pccl_release(pccl_heap(), job, job_bytes(ranks));
+}
+
+static struct pccl_comm_op_job *allocate_job(uint32_t ranks, uint32_t start_count, bool has_inputs)
+{
+    struct pccl_comm_op_job *job = pccl_allocate(pccl_heap(), job_bytes(ranks));
+    if (!job)
+        return NULL;
+    job->job.ring = pccl_allocate(pccl_heap(), ranks * sizeof *job->job.ring);
+    job->positions = pccl_allocate(pccl_heap(), ranks * sizeof *job->positions);
+    job->start_count = start_count;
+    job->starts = start_count ? pccl_allocate(pccl_heap(), start_count * sizeof *job->starts) : NULL;
+    job->inputs = has_inputs ? pccl_allocate(pccl_heap(), ranks * sizeof *job->inputs) : NULL;
+    if (job->job.ring && job->positions && (job->starts || !start_count) && (job->inputs || !has_inputs))
+        return job;
+    release_job(job, ranks);
+    return NULL;
+}
+
+struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                                               const struct pccl_request *request,
+                                               const struct pccl_descriptor *descriptor,
+                                               const struct pccl_peer_subgroup *subgroup)
+{
+    static const uint32_t positions_of_pair[] = {0, 1};
+    bool is_pair = descriptor->collective == PCCL_SEND;
+    uint32_t ranks = subgroup ? subgroup->count : 0;
+    const struct pccl_id *ring = subgroup ? subgroup->ring : pccl_peer_ring(comm->peer, &ranks);
+    const uint32_t *positions = subgroup ? subgroup->positions : pccl_peer_positions(comm->peer);
+    struct pccl_cost cost = subgroup ? subgroup->cost : pccl_peer_cost(comm->peer);
+    if (is_pair) {
+        ranks = 2;
+        ring = operation->members;
+        positions = positions_of_pair;
+        cost = (struct pccl_cost){0}; /* both ends plan alike, whatever view they are in */
+    }
+    bool has_root = pccl_collective_has_root(descriptor->collective); /* no member: refused by the machine */
+    struct pccl_comm_op_job *job =
+        allocate_job(ranks, request->starts ? request->part_count + 1 : 0, request->blobs != NULL);
+    if (!job)
+        return NULL;
+    memcpy(job->job.ring, ring, ranks * sizeof *ring);
+    memcpy(job->positions, positions, ranks * sizeof *job->positions);
+    if (job->starts)
+        memcpy(job->starts, request->starts, job->start_count * sizeof *job->starts);
+    for (uint32_t i = 0; i < ranks && job->inputs; i++)
+        job->inputs[i] = request->blobs[i].data;
+    job->job.user = job;
+    job->job.config = (struct pccl_transfer_config){.descriptor = *descriptor,
+                                                    .cost = cost,
+                                                    .ring = job->job.ring,
+                                                    .ranks = ranks,
+                                                    .root = has_root ? pccl_id_find(ring, ranks, &descriptor->root) : 0,
+                                                    .positions = job->positions,
+                                                    .starts = job->starts,
+                                                    .input = request->input,
+                                                    .inputs = job->inputs,
+                                                    .tells_arrivals = operation->arrivals.show != NULL,
+                                                    .result = operation->result,
+                                                    .tensors = operation->tensors,
+                                                    .tensor_count = operation->tensor_count,
+                                                    .factor = request->factor,
+                                                    .sights = job->sights,
+                                                    .sight_count = flows_of(ranks),
+                                                    .feedback = pccl_comm_feedback_memory(operation->feedback)};
+    job->operation = operation;
+    operation->job = job;
+    job->next = comm->data.jobs;
+    if (comm->data.jobs)
+        comm->data.jobs->previous = job;
+    comm->data.jobs = job;
+    return job;
+}
+
+static void free_job(struct pccl_communicator *comm, struct pccl_comm_op_job *job)
+{
+    if (job->previous)
+        job->previous->next = job->next;
+    else
+        comm->data.jobs = job->next;
+    if (job->next)
+        job->next->previous = job->previous;
+    release_job(job, job->job.config.ranks);
+}
+
+void pccl_comm_op_job_leave(struct pccl_communicator *comm, struct pccl_comm_op *operation)
+{
+    struct pccl_comm_op_job *job = operation->job;
+    if (!job)
+        return;
+    operation->job = NULL;
+    job->operation = NULL;
+    if (!job->started)
+        free_job(comm, job);
+}
+
+void pccl_comm_jobs_abandon(struct pccl_communicator *comm, const struct pccl_waiter *waiter)
+{
+    for (struct pccl_comm_op_job *job = comm->data.jobs, *next; job; job = next) {
+        next = job->next;
+        if (job->operation && job->operation->waiter == waiter)
+            job->operation->waiter = NULL;
+        if (!job->started)
+            pccl_comm_op_job_leave(comm, job->operation);
+    }
+}
+
+void pccl_comm_op_job_copy(struct pccl_communicator *comm, const struct pccl_comm_op *operation, uint64_t deadline_us)
+{
+    struct pccl_comm_op_job *job = operation->job;
+    struct pccl_engine *engine = comm->data.engine;
+    if (!job || !job->started || job->stopped || !pccl_engine_join(engine, &job->job))
+        return;
+    pccl_comm_leave(comm);
+    pccl_engine_copy(engine, &job->job, deadline_us);
+    pccl_comm_enter(comm);
+}
+
+static void stop(struct pccl_communicator *comm, struct pccl_comm_op_job *job, enum pccl_job_end end)
+{
+    job->stopped = true;
+    job->op = NULL;
+    pccl_engine_stop(comm->data.engine, &job->job, end);
+}
+
+void pccl_comm_op_jobs_stop(struct pccl_communicator *comm)
+{
+    for (struct pccl_comm_op_job *job = comm->data.jobs; job; job = job->next) {
+        if (job->started && !job->stopped)
+            stop(comm, job, PCCL_JOB_GIVEN_UP);
+    }
+}
+
+void pccl_comm_op_job_await(struct pccl_communicator *comm, const struct pccl_comm_op *operation)
+{
+    pccl_comm_flush(comm);
+    while (operation->job)
+        uv_cond_wait(&comm->changed, &comm->lock);
+}
+
+void pccl_comm_op_jobs_await(struct pccl_communicator *comm)
+{
+    pccl_comm_flush(comm);
+    while (comm->data.jobs)
+        uv_cond_wait(&comm->changed, &comm->lock);
+}
+
+/* ---- effects ---- */
+
+/* Who waits for it already is told that there is something to copy. */
+static void set_apart(struct pccl_communicator *comm, const struct pccl_comm_op_job *job,
+                      struct pccl_transfer_config *config)
+{
+    config->stay = pccl_stay_of(config, &comm->id);
+    if (config->stay.bytes < PCCL_STAY_BYTES_APART)
+        config->stay.bytes = 0;
+    if (config->stay.bytes > 0 && job->operation)
+        pccl_comm_signal(comm, job->operation->waiter);
+}
+
+static void start(struct pccl_communicator *comm, struct pccl_comm_op_job *job, struct pccl_peer_op *op)
+{
+    set_apart(comm, job, &job->job.config);
+    job->op = op;
+    job->started = true;
+    job->started_us = comm->stepped_us;
+    job->job.config.instance = op->instance;
+    job->job.config.view = op->start_view;
+    pccl_engine_start(comm->data.engine, &job->job);
+}
+
+void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
+{
+    struct pccl_comm_op *operation = op->user;
+    struct pccl_comm_op_job *job = operation->job;
+    if (!job)
+        return; /* out of memory for it: the machine is told when this step is over */
+    if (op->from_anybody) {
+        operation->list->ids[0] = job->job.ring[0] = op->descriptor.root;
+        job->job.config.descriptor = op->descriptor;
+        job->job.config.root = 0;
+    }
+    start(context, job, op);
+}
+
+/* The buffers are as they were at the launch; the members are the same, in another order. */
+static void restart(struct pccl_communicator *comm, struct pccl_comm_op_job *job)
+{
+    struct pccl_transfer_config *config = &job->job.config;
+    uint32_t ranks;
+    const struct pccl_id *ring = pccl_peer_ring(comm->peer, &ranks);
+    PCCL_ASSERT(ranks == config->ranks);
+    memcpy(job->job.ring, ring, ranks * sizeof *ring);
+    memcpy(job->positions, pccl_peer_positions(comm->peer), ranks * sizeof *job->positions);
+    memset(job->sights, 0, config->sight_count * sizeof *job->sights);
+    if (pccl_collective_has_root(config->descriptor.collective))
+        config->root = pccl_id_find(job->job.ring, ranks, &config->descriptor.root);
+    config->cost = pccl_peer_cost(comm->peer);
+    job->restarts = job->stopped = job->at_rest = false;
+    start(comm, job, job->op);
+}
+
+void pccl_comm_effect_op_restart(void *context, struct pccl_peer_op *op)
+{
+    struct pccl_communicator *comm = context;
+    struct pccl_comm_op *operation = op->user;
+    struct pccl_comm_op_job *job = operation->job;
+    if (!job || job->restarts)
+        return; /* out of memory for it; or it is not released yet, and will start in the latest view */
+    job->restarts = true;
+    stop(comm, job, PCCL_JOB_BROKEN_OFF);
+    job->op = op;
+}
+
+void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op)
+{
+    struct pccl_comm_op *operation = op->user;
+    struct pccl_comm_op_job *job = operation->job;
+    if (!job || job->stopped)
+        return;
+    if (op->lost_by != PCCL_OK)
+        stop(context, job, PCCL_JOB_GIVEN_UP);
+    else
+        stop(context, job, op->class == PCCL_CLASS_NONE ? PCCL_JOB_COMMITTED : PCCL_JOB_ABORTED);
+}
+
+void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instance)
+{
+    struct pccl_communicator *comm = context;
+    pccl_engine_forget(comm->data.engine, instance);
+}
+
+void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count)
+{
+    struct pccl_communicator *comm = context;
+    pccl_engine_admit(comm->data.engine, ring, count);
+}
+
+/* ---- the job's end, as the engine reports it ---- */
+
+void pccl_comm_job_rests(struct pccl_communicator *comm, struct pccl_comm_op_job *job)
+{
+    job->at_rest = true;
+    if (job->operation)
+        finish_if_over(job->operation, comm);
+}
+
+static void end_job(struct pccl_communicator *comm, struct pccl_comm_op_job *job)
+{
+    struct pccl_comm_op *operation = job->operation;
+    free_job(comm, job);
+    if (!operation)
+        return;
+    operation->job = NULL;
+    finish_if_over(operation, comm);
+}
+
+void pccl_comm_job_released(struct pccl_communicator *comm, struct pccl_comm_op_job *job)
+{
+    if (job->restarts && job->operation && !job->operation->decided) {
+        restart(comm, job);
+        return;
+    }
+    if (job->restarts)
+        pccl_engine_forget(comm->data.engine, &job->job.config.instance);
+    pccl_comm_sight_released(comm, job);
+    end_job(comm, job);
+    uv_cond_broadcast(&comm->changed);
+}
+
+void pccl_comm_jobs_lost(struct pccl_communicator *comm)
+{
+    while (comm->data.jobs)
+        end_job(comm, comm->data.jobs);
+    uv_cond_broadcast(&comm->changed);
+}
