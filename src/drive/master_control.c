@@ -81,8 +81,10 @@ static void answer(struct pccl_control_visitor *visitor, char *end)
         pccl_tokens_command(control->tokens, (const char *)visitor->command, &visitor->answer, &revoked);
     else
         pccl_print_add(&visitor->answer, "no\nthe master runs without encryption, so there are no tokens\n");
-    if (revoked)
-        control->revoked(control->owner, revoked);
+    if (revoked) {
+        PCCL_ASSERT(control->revoked_count < PCCL_COUNT_OF(control->revoked));
+        control->revoked[control->revoked_count++] = revoked;
+    }
     visitor->payload = (const uint8_t *)visitor->answer.bytes;
     if (!visitor->answer.failed)
         pccl_channel_put_payload(&visitor->channel, &visitor->payload, visitor->answer.length);
@@ -248,6 +250,11 @@ enum pccl_status pccl_control_open(struct pccl_control *control, uv_loop_t *loop
     if (!control->is_open)
         release_lock(control);
     return status;
+}
+
+uint32_t pccl_control_take_revoked(struct pccl_control *control)
+{
+    return control->revoked_count > 0 ? control->revoked[--control->revoked_count] : 0;
 }
 
 void pccl_control_close(struct pccl_control *control)

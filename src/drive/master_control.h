@@ -20,8 +20,6 @@ struct pccl_control_visitor;
 struct pccl_control {
     /* the owner's, before open */
     struct pccl_tokens *tokens; /* NULL: the master has none, and says so */
-    void *owner;
-    void (*revoked)(void *owner, uint32_t pass); /* its peers must go */
     /* its own */
     uv_poll_t poll;
     uv_timer_t pause;
@@ -29,6 +27,8 @@ struct pccl_control {
     int lock; /* the descriptor of the locked file */
     struct pccl_control_visitor *visitors;
     uint32_t visitor_count;
+    uint32_t revoked[PCCL_CONTROL_VISITORS_MAX]; /* tokens, not taken yet */
+    uint32_t revoked_count;
     bool is_open;
     char path[PCCL_CONTROL_PATH_MAX + 1];
 };
@@ -39,6 +39,11 @@ struct pccl_control {
  */
 PCCL_MUST_CHECK enum pccl_status pccl_control_open(struct pccl_control *control, uv_loop_t *loop, const char *state,
                                                    struct pccl_text *reason);
+/*
+ * Returns the number of a revoked token whose peers must leave, once; 0: there is no more. To be called in each turn of
+ * the loop, in which a visitor gives one command at most.
+ */
+uint32_t pccl_control_take_revoked(struct pccl_control *control);
 void pccl_control_close(struct pccl_control *control); /* also of a zeroed struct */
 
 #endif

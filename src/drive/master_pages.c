@@ -82,45 +82,36 @@ static bool may(struct pccl_master_pages *pages, struct pccl_http_visitor *visit
     return false;
 }
 
-static void on_command(struct pccl_master_pages *pages, struct pccl_http_visitor *visitor,
-                       const struct pccl_http_request *request)
+/* Returns true if the visitor may give the command that it asks for; otherwise refuses it. */
+static bool check_command(struct pccl_master_pages *pages, struct pccl_http_visitor *visitor,
+                          const struct pccl_http_request *request, enum pccl_master_command *command,
+                          struct pccl_id *peer)
 {
-    enum pccl_master_command command;
-    struct pccl_id peer = {{0}};
-    if (!takes_commands(pages)) {
+    if (!takes_commands(pages))
         pccl_http_refuse(visitor, 405,
                          "nothing can be changed over HTTP: the master was started without --admin-token-file, and "
                          "without --state for tokens of the role admin.");
-    } else if (!read_command(request->path, &command, &peer)) {
+    else if (!read_command(request->path, command, peer))
         pccl_http_refuse(visitor, 404, "There is no such command. There are /drain/ID, /expel/ID, /optimize.");
-    } else if (!pccl_http_is_ours(request, pccl_http_is_https(visitor), pages->names, pages->name_count)) {
+    else if (!pccl_http_is_ours(request, pccl_http_is_https(visitor), pages->names, pages->name_count))
         pccl_http_refuse(visitor, 403,
                          "Commands come from the master's own page, or from a program, under an address.");
-    } else if (may(pages, visitor, request, PCCL_ROLE_ADMIN)) {
-        struct pccl_master_answer answer = {.done = false};
-        pccl_text_clear(&answer.words);
-        pages->command(pages->owner, command, &peer, &answer);
-        if (answer.done)
-            answer_bytes(visitor, plain, answer.words.bytes, answer.words.length);
-        else
-            pccl_http_refuse(visitor, 409, answer.words.bytes);
-    }
+    else
+        return may(pages, visitor, request, PCCL_ROLE_ADMIN);
+    return false;
 }
 
-static uint32_t on_asked(void *owner, struct pccl_http_visitor *visitor, const struct pccl_http_request *request)
+static void answer_get(struct pccl_master_pages *pages, struct pccl_http_visitor *visitor,
+                       const struct pccl_http_request *request)
 {
-    struct pccl_master_pages *pages = owner;
-    if (request->post) {
-        on_command(pages, visitor, request);
-        return 0;
-    }
     for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++) {
         if (strcmp(request->path, kinds[kind].path) != 0)
             continue;
         if (pccl_http_is_https(visitor) && !may(pages, visitor, request, PCCL_ROLE_OBSERVE))
-            return 0;
+            return;
         pages->pages[kind].wanted = true;
-        return kind + 1;
+        pccl_http_let_wait(visitor, kind + 1);
+        return;
     }
     if (strcmp(request->path, "/healthz") == 0)
         answer_bytes(visitor, plain, "ok\n", 3);
@@ -129,7 +120,31 @@ static uint32_t on_asked(void *owner, struct pccl_http_visitor *visitor, const s
     else
         pccl_http_refuse(visitor, 404,
                          "There is no such page. There are /, /metrics, /status, /status.json, /healthz.");
-    return 0;
+}
+
+bool pccl_master_pages_next_command(struct pccl_master_pages *pages, enum pccl_master_command *command,
+                                    struct pccl_id *peer)
+{
+    struct pccl_http_request request;
+    struct pccl_http_visitor *visitor;
+    *peer = (struct pccl_id){{0}};
+    while ((visitor = pccl_http_next(&pages->http, &request)) != NULL) {
+        if (!request.post) {
+            answer_get(pages, visitor, &request);
+        } else if (check_command(pages, visitor, &request, command, peer)) {
+            pages->commander = visitor;
+            return true;
+        }
+    }
+    return false;
+}
+
+void pccl_master_pages_answer_command(struct pccl_master_pages *pages, const struct pccl_master_answer *answer)
+{
+    if (answer->done)
+        answer_bytes(pages->commander, plain, answer->words.bytes, answer->words.length);
+    else
+        pccl_http_refuse(pages->commander, 409, answer->words.bytes);
 }
 
 /* ---- pages ---- */
@@ -311,8 +326,6 @@ enum pccl_status pccl_master_pages_open(struct pccl_master_pages *pages, const s
     (void)uv_loop_configure(pages->http.loop, UV_METRICS_IDLE_TIME);
 #endif
     pages->http.memory = pccl_heap();
-    pages->http.owner = pages;
-    pages->http.asked = on_asked;
     int error = pccl_http_open(&pages->http, addresses, found, reason);
     return error ? pccl_errors_of_system(error) : PCCL_OK;
 }

@@ -27,19 +27,17 @@ struct pccl_page {
 struct pccl_master_pages {
     struct pccl_http_server http;
     /*
-     * The owner's, before open: what carries out commands, the token of who may give them, "": none, and the tokens of
-     * which some are for HTTP, NULL: none. Beyond this machine there is HTTPS, for whoever has one of these; or, as
-     * `insecure` says, HTTP for everybody.
+     * The owner's, before open: the token of who may give commands, "": none, and the tokens of which some are for
+     * HTTP, NULL: none. Beyond this machine there is HTTPS, for whoever has one of these; or, as `insecure` says, HTTP
+     * for everybody.
      */
     struct pccl_tokens *tokens;
     bool insecure;
-    void *owner;
-    void (*command)(void *owner, enum pccl_master_command command, const struct pccl_id *peer,
-                    struct pccl_master_answer *answer);
     char token[PCCL_ADMIN_TOKEN_MAX + 1];
     const char *names[PCCL_HTTP_NAMES_MAX]; /* of addresses, as they were given: a page may come from there, too */
     uint32_t name_count;
     struct pccl_page pages[PCCL_PAGE_KINDS];
+    struct pccl_http_visitor *commander; /* whose command is being carried out */
     /* How long the loop does not wait, in turns and in windows of PCCL_LAG_WINDOW_US. */
     uint64_t turn_us, waited_ns, busy_us, longest_us, longest_before_us, window_us;
 };
@@ -58,6 +56,13 @@ void pccl_master_pages_close(struct pccl_master_pages *pages);
 static inline bool pccl_master_pages_are_open(const struct pccl_master_pages *pages) { return pages->http.is_open; }
 /* The loop is about to wait: notes for how long it did something else. */
 void pccl_master_pages_note_turn(struct pccl_master_pages *pages, uv_loop_t *loop, uint64_t now_us);
+/*
+ * In each turn of the loop: answers the requests that have come, but for pages that are made of figures. true: one is a
+ * command, by somebody who may give it, and must be answered before the next call; false: there are no more.
+ */
+PCCL_MUST_CHECK bool pccl_master_pages_next_command(struct pccl_master_pages *pages, enum pccl_master_command *command,
+                                                    struct pccl_id *peer);
+void pccl_master_pages_answer_command(struct pccl_master_pages *pages, const struct pccl_master_answer *answer);
 /*
  * In each turn of the loop: makes a slice of a page that is wanted, of the machine's state after its last step and of
  * what the driver knows (its part about HTTP and the loop is filled in here). true: there is more to do, soon.

@@ -469,6 +469,22 @@ static void tell(struct pccl_master_server *server)
         pccl_reactor_hurry(&server->reactor);
 }
 
+/* The requests of operators that the machine carries out, as they have come in this turn of the loop. */
+static void take_commands(struct pccl_master_server *server)
+{
+    uint32_t pass;
+    struct pccl_master_event event = {.kind = PCCL_MASTER_COMMAND};
+    while ((pass = pccl_control_take_revoked(&server->control)) != 0)
+        step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_REVOKED, .pass = pass});
+    while (pccl_master_pages_next_command(&server->pages, &event.command, &event.peer)) {
+        struct pccl_master_answer answer = {.done = false};
+        pccl_text_format(&answer.words, "the master is about to end");
+        event.said = &answer;
+        step(server, &event);
+        pccl_master_pages_answer_command(&server->pages, &answer);
+    }
+}
+
 static void reload(struct pccl_master_server *server)
 {
     struct pccl_text reason;
@@ -494,6 +510,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
     }
     if (pccl_searches_has_results(&server->searches))
         take_rings(server);
+    take_commands(server);
     if (server->machine && pccl_master_deadline(server->machine) <= heard_us)
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_TICK});
     if (!server->busy || ++server->busy_iterations > BUSY_ITERATIONS_MAX) {
@@ -637,17 +654,6 @@ void pccl_master_server_set_http(struct pccl_master_server *server, const struct
     memcpy(server->http_hosts, hosts, count * sizeof *hosts);
 }
 
-/* The machine was asked over HTTP, by somebody who may. */
-static void on_command(void *owner, enum pccl_master_command command, const struct pccl_id *peer,
-                       struct pccl_master_answer *answer)
-{
-    struct pccl_text otherwise;
-    pccl_text_format(&otherwise, "the master is about to end");
-    answer->words = otherwise;
-    step(owner,
-         &(struct pccl_master_event){.kind = PCCL_MASTER_COMMAND, .command = command, .peer = *peer, .said = answer});
-}
-
 static enum pccl_status listen_for_http(struct pccl_master_server *server, struct pccl_text *reason)
 {
     struct pccl_master_pages *pages = &server->pages;
@@ -661,8 +667,6 @@ static enum pccl_status listen_for_http(struct pccl_master_server *server, struc
         .http = {.loop = &server->reactor.loop, .hash = &server->hash, .keys = server->credentials.pages},
         .tokens = server->credentials.state[0] ? server->credentials.tokens : NULL,
         .insecure = server->insecure,
-        .owner = server,
-        .command = on_command,
         .name_count = server->http_host_count};
     for (uint32_t i = 0; i < server->http_host_count; i++)
         pages->names[i] = server->http_hosts[i].name;
@@ -672,11 +676,6 @@ static enum pccl_status listen_for_http(struct pccl_master_server *server, struc
             return status;
     }
     return pccl_master_pages_open(&server->pages, server->http_hosts, server->http_host_count, reason);
-}
-
-static void on_revoked(void *owner, uint32_t pass)
-{
-    step(owner, &(struct pccl_master_event){.kind = PCCL_MASTER_REVOKED, .pass = pass});
 }
 
 static void keep_peer(void *context, uint32_t pass, const struct pccl_id *token)
@@ -698,7 +697,7 @@ static enum pccl_status open_state(struct pccl_master_server *server, struct pcc
     const struct pccl_credentials *credentials = &server->credentials;
     enum pccl_status status = PCCL_OK;
     if (credentials->state[0]) {
-        server->control = (struct pccl_control){.tokens = credentials->tokens, .owner = server, .revoked = on_revoked};
+        server->control = (struct pccl_control){.tokens = credentials->tokens};
         status = pccl_secret_directory(credentials->state, reason);
         if (status == PCCL_OK)
             status = pccl_control_open(&server->control, &server->reactor.loop, credentials->state, reason);

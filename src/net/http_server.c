@@ -20,6 +20,7 @@ struct pccl_http_visitor {
     struct pccl_address address;
     struct pccl_channel channel;
     uint32_t wanted;             /* 0: nothing, or answered */
+    bool asks;                   /* its request has come, and the owner has not taken it */
     bool head;                   /* it wants no body */
     bool waits;                  /* for its turn to shake hands */
     struct pccl_http_body *body; /* that is sent */
@@ -91,6 +92,7 @@ static void send_answer(struct pccl_http_visitor *visitor, uint16_t code, const 
     struct pccl_channel *channel = &visitor->channel;
     size_t head_length = pccl_http_write_head(code, type, length, head);
     visitor->wanted = 0;
+    visitor->asks = false;
     visitor->payload = (const uint8_t *)bytes;
     if (pccl_channel_put(channel, (const uint8_t *)head, head_length) && !visitor->head && length > 0)
         pccl_channel_put_payload(channel, &visitor->payload, (uint32_t)length);
@@ -154,26 +156,41 @@ static void judge(struct pccl_http_visitor *visitor)
 {
     struct pccl_http_request request;
     uint16_t code;
-    struct pccl_http_server *server = visitor->server;
     switch (pccl_http_read((const char *)visitor->request, visitor->channel.received, &request, &code)) {
     case PCCL_HTTP_MORE: break;
     case PCCL_HTTP_BAD: pccl_http_refuse(visitor, code, complaint(code)); break;
-    case PCCL_HTTP_REQUEST: {
+    case PCCL_HTTP_REQUEST:
         visitor->head = request.head;
-        uint32_t wanted = server->asked(server->owner, visitor, &request);
-        if (wanted)
-            visitor->wanted = wanted;
+        visitor->asks = true;
         break;
     }
-    }
 }
+
+struct pccl_http_visitor *pccl_http_next(struct pccl_http_server *server, struct pccl_http_request *request)
+{
+    struct pccl_http_visitor *visitor = server->oldest;
+    uint16_t code;
+    while (visitor && !visitor->asks)
+        visitor = visitor->newer;
+    if (!visitor)
+        return NULL;
+    visitor->asks = false;
+    enum pccl_http_reading reading =
+        pccl_http_read((const char *)visitor->request, visitor->channel.received, request, &code);
+    PCCL_ASSERT(reading == PCCL_HTTP_REQUEST);
+    return visitor;
+}
+
+void pccl_http_let_wait(struct pccl_http_visitor *visitor, uint32_t wanted) { visitor->wanted = wanted; }
+
+static bool has_asked(const struct pccl_http_visitor *visitor) { return visitor->asks || visitor->wanted != 0; }
 
 static void on_visit(struct pccl_channel *channel, int ready)
 {
     struct pccl_http_visitor *visitor = visitor_of(channel);
     size_t budget = PCCL_HTTP_HEAD_MAX;
     (void)pccl_channel_begin(channel, ready);
-    if (visitor->wanted) { /* it said enough; whatever it says now, it gets its answer or is gone */
+    if (has_asked(visitor)) { /* it said enough; whatever it says now, it gets its answer or is gone */
         pccl_channel_watch(channel, 0);
         return;
     }
@@ -188,7 +205,7 @@ static void on_visit(struct pccl_channel *channel, int ready)
     case PCCL_CHANNEL_WAITS: break;
     }
     if (channel->state == PCCL_CHANNEL_OPEN)
-        pccl_channel_watch(channel, visitor->wanted ? 0 : UV_READABLE);
+        pccl_channel_watch(channel, has_asked(visitor) ? 0 : UV_READABLE);
 }
 
 /* With words, where it would understand any. */

@@ -3,7 +3,7 @@
  * for one request, for a short time, with little memory. Who sends slowly, reads slowly or comes in crowds is dropped,
  * and harms nobody else. With keys it speaks HTTPS at addresses beyond this machine, where handshakes wait for their
  * turn: so many in a second, and first those of addresses with few connections. Knows nothing of the pages: its owner
- * makes them, at once or later. Runs on the loop's thread.
+ * takes the requests in each turn of the loop, and answers at once or later. Runs on the loop's thread.
  */
 #ifndef PCCL_NET_HTTP_SERVER_H
 #define PCCL_NET_HTTP_SERVER_H
@@ -44,12 +44,6 @@ struct pccl_http_server {
     const struct pccl_memory *memory;
     const struct pccl_hash_key *hash; /* random */
     const struct pccl_keys *keys;     /* of a certificate (net/keys.h); NULL: none, it is plain HTTP everywhere */
-    void *owner;
-    /*
-     * Returns what the visitor wants, a number that is known to the owner only, for pccl_http_answer_all. Or, after
-     * it has answered with pccl_http_answer: 0.
-     */
-    uint32_t (*asked)(void *owner, struct pccl_http_visitor *visitor, const struct pccl_http_request *request);
     /* its own */
     uv_os_sock_t listening[PCCL_HTTP_SOCKETS_MAX];
     uv_poll_t polls[PCCL_HTTP_SOCKETS_MAX];
@@ -69,6 +63,13 @@ PCCL_MUST_CHECK int pccl_http_open(struct pccl_http_server *server, const struct
                                    uint32_t count, struct pccl_text *reason);
 /* Also for a zeroed struct. Ends all connections; the struct must stay until the loop has released them. */
 void pccl_http_close(struct pccl_http_server *server);
+/*
+ * Returns a visitor whose request has come, each once, and its request. NULL: there is no more. The owner then answers
+ * or refuses it, or notes what it waits for. To be called in each turn of the loop, outside of its callbacks.
+ */
+struct pccl_http_visitor *pccl_http_next(struct pccl_http_server *server, struct pccl_http_request *request);
+/* wanted: for pccl_http_answer_all, a number of the owner's that is not 0. */
+void pccl_http_let_wait(struct pccl_http_visitor *visitor, uint32_t wanted);
 bool pccl_http_is_https(const struct pccl_http_visitor *visitor);
 /* Once for each visitor. body: borrowed, and kept as long as it is sent. NULL: out of memory (503). */
 void pccl_http_answer(struct pccl_http_visitor *visitor, const char *type, struct pccl_http_body *body);
