@@ -105,7 +105,7 @@ bench-gate: build ## instructions of the inner parts against bench/instructions.
 figures: build ## measure times and rates alone, beside bench/goals.json; an hour or more (FIGURES='--only REGEX')
 	@bench/figures.py --build $(BUILD) $(FIGURES)
 
-wiredoc: build ## write docs/WIRE.md and docs/METRICS.md anew from src/wire/schema.h and src/master/metrics.h
+wiredoc: build ## write docs/WIRE.md and docs/METRICS.md anew from src/wire/schema.h and src/ops/metrics.h
 	@$(BUILD)/tools/wire_doc >docs/WIRE.md
 	@$(BUILD)/tools/metrics_doc >docs/METRICS.md
 

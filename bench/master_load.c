@@ -9,8 +9,8 @@
  *                                                 prints the views that all peers together have received
  */
 #include "kernels/reduce.h"
-#include "master/metrics.h"
-#include "master/pages.h"
+#include "ops/metrics.h"
+#include "ops/pages.h"
 #include "net/build.h"
 #include "peer/peer.h"
 

@@ -3,13 +3,13 @@
  */
 #include <stdio.h>
 
-#include "master/metrics.h"
+#include "ops/metrics.h"
 
 int main(void)
 {
     printf("# The metrics of a master\n"
            "\n"
-           "This page is generated from `src/master/metrics.h` by `make wiredoc`; do not edit it.\n"
+           "This page is generated from `src/ops/metrics.h` by `make wiredoc`; do not edit it.\n"
            "[The guide](guide/metrics.md) says how to have them collected. All are about one master, since it\n"
            "began; a restarted master counts from 0. No label names a peer, a group or a tag, so there are\n"
            "fewer than 200 series.\n"

@@ -15,7 +15,7 @@
 
 #include "collective/exchange.h"
 #include "net/channel.h"
-#include "sight/dump.h"
+#include "sight/recorder.h"
 
 struct pccl_engine;
 

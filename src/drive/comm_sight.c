@@ -5,7 +5,7 @@
 #include "log/logger.h"
 #include "net/heap.h"
 #include "peer/queries.h"
-#include "sight/dump.h"
+#include "ops/dump.h"
 #include "wire/subgroup.h"
 
 #include <errno.h>

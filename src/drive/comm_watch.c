@@ -3,7 +3,7 @@
 #include "drive/communicator.h"
 
 #include "net/heap.h"
-#include "sight/dump.h"
+#include "sight/recorder.h"
 
 enum {
     REPORT_US = 1000000,

@@ -15,7 +15,7 @@
 #include "drive/comm_wait.h"
 
 #include "drive/comm_op.h"
-#include "drive/random.h"
+#include "net/random.h"
 #include "log/logger.h"
 #include "net/build.h"
 #include "net/guard.h"

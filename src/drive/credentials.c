@@ -1,6 +1,6 @@
 #include "drive/credentials.h"
-#include "drive/random.h"
-#include "drive/secret_file.h"
+#include "net/random.h"
+#include "ops/secret_file.h"
 
 #include "net/heap.h"
 
@@ -382,32 +382,3 @@ void pccl_credentials_end(struct pccl_credentials *credentials)
 }
 
 /* ---- of operators ---- */
-
-enum pccl_status pccl_credentials_admin(const char *path, char token[PCCL_ADMIN_TOKEN_MAX + 1],
-                                        struct pccl_text *reason)
-{
-    char text[FILE_BYTES_MAX + 1];
-    size_t length = 0;
-    enum pccl_status status = pccl_secret_file_read(path, true, text, FILE_BYTES_MAX, &length, reason);
-    if (status == PCCL_OK && length == 0)
-        status = pccl_secret_fail(reason, "cannot read", path, strerror(ENOENT));
-    if (status != PCCL_OK) {
-        pccl_wipe(text, sizeof text);
-        return status;
-    }
-    while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
-        length--;
-    bool good = length >= PCCL_ADMIN_TOKEN_LEAST && length <= PCCL_ADMIN_TOKEN_MAX;
-    for (size_t i = 0; i < length; i++)
-        good = good && text[i] > ' ' && text[i] <= '~';
-    if (good) {
-        memcpy(token, text, length);
-        token[length] = '\0';
-    }
-    pccl_wipe(text, sizeof text);
-    return good ? PCCL_OK
-                : pccl_secret_fail(
-                      reason, "cannot use", path,
-                      "a token is one line of 16 to 128 printable characters without blanks; 'openssl rand -hex 32' "
-                      "makes one");
-}

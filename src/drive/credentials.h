@@ -7,7 +7,7 @@
 #define PCCL_DRIVE_CREDENTIALS_H
 
 #include "config/params.h"
-#include "drive/tokens.h"
+#include "ops/tokens.h"
 #include "net/keys.h"
 
 /* What a master has to be known by and to know its peers. */
@@ -38,10 +38,5 @@ PCCL_MUST_CHECK enum pccl_status pccl_credentials_reload(struct pccl_credentials
                                                          struct pccl_text *reason);
 /* Frees the keys and tokens, if any. */
 void pccl_credentials_end(struct pccl_credentials *credentials);
-
-enum { PCCL_ADMIN_TOKEN_LEAST = 16, PCCL_ADMIN_TOKEN_MAX = 128 };
-/* The token of those who may command a master over HTTP, from a file that only this user may read. */
-PCCL_MUST_CHECK enum pccl_status pccl_credentials_admin(const char *path, char token[PCCL_ADMIN_TOKEN_MAX + 1],
-                                                        struct pccl_text *reason);
 
 #endif

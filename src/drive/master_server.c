@@ -4,13 +4,13 @@
 #include "drive/credentials.h"
 #include "config/errors.h"
 #include "drive/guard.h"
-#include "drive/master_control.h"
-#include "drive/master_pages.h"
+#include "ops/control.h"
+#include "ops/web.h"
 #include "log/logger.h"
 #include "drive/report_file.h"
-#include "drive/random.h"
+#include "net/random.h"
 #include "drive/run_file.h"
-#include "drive/secret_file.h"
+#include "ops/secret_file.h"
 #include "drive/searches.h"
 #include "net/build.h"
 #include "net/clock.h"
@@ -56,7 +56,7 @@ struct pccl_master_server {
     struct pccl_host http_hosts[PCCL_MASTER_HTTP_MAX];
     uint32_t http_host_count;                        /* 0: no HTTP */
     char admin_token_file[PCCL_PARAM_BYTES_MAX + 1]; /* "": none */
-    struct pccl_master_pages pages;
+    struct pccl_web pages;
     uint64_t turned_away;
     struct pccl_credentials credentials; /* owned; without keys: in the clear */
     struct pccl_control control;
@@ -426,7 +426,7 @@ static void begin_shutdown(struct pccl_master_server *server)
     uv_mutex_unlock(&server->lock);
     for (uint32_t i = 0; i < server->host_count; i++)
         pccl_listener_close(&server->listeners[i]);
-    pccl_master_pages_close(&server->pages);
+    pccl_web_close(&server->pages);
     pccl_control_close(&server->control);
     while (server->probes) {
         pccl_dialer_cancel(server->probes->dialer);
@@ -452,8 +452,8 @@ static void on_polling(struct pccl_reactor *reactor)
 {
     struct pccl_master_server *server = server_of(reactor);
     flush_all(server); /* the output of the timers of this iteration caused */
-    if (pccl_master_pages_are_open(&server->pages))
-        pccl_master_pages_note_turn(&server->pages, &reactor->loop, pccl_now_us());
+    if (pccl_web_are_open(&server->pages))
+        pccl_web_note_turn(&server->pages, &reactor->loop, pccl_now_us());
     server->busy = false;
 }
 
@@ -464,8 +464,8 @@ static void tell(struct pccl_master_server *server)
                                          .connections = server->connections.count,
                                          .accepted = server->last_id,
                                          .turned_away = server->turned_away};
-    if (server->machine && pccl_master_pages_are_open(&server->pages) &&
-        pccl_master_pages_work(&server->pages, server->machine, &driver, pccl_now_us()))
+    if (server->machine && pccl_web_are_open(&server->pages) &&
+        pccl_web_work(&server->pages, server->machine, &driver, pccl_now_us()))
         pccl_reactor_hurry(&server->reactor);
 }
 
@@ -476,12 +476,12 @@ static void take_commands(struct pccl_master_server *server)
     struct pccl_master_event event = {.kind = PCCL_MASTER_COMMAND};
     while ((pass = pccl_control_take_revoked(&server->control)) != 0)
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_REVOKED, .pass = pass});
-    while (pccl_master_pages_next_command(&server->pages, &event.command, &event.peer)) {
+    while (pccl_web_next_command(&server->pages, &event.command, &event.peer)) {
         struct pccl_master_answer answer = {.done = false};
         pccl_text_format(&answer.words, "the master is about to end");
         event.said = &answer;
         step(server, &event);
-        pccl_master_pages_answer_command(&server->pages, &answer);
+        pccl_web_answer_command(&server->pages, &answer);
     }
 }
 
@@ -494,7 +494,7 @@ static void reload(struct pccl_master_server *server)
                           reason.bytes);
     else if (has->pages || (has->keys && pccl_keys_has_files(has->keys)))
         pccl_logger_write(PCCL_LOG_INFO, "master", "certificates were read again");
-    pccl_master_pages_tell_fingerprint(&server->pages);
+    pccl_web_tell_fingerprint(&server->pages);
 }
 
 static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
@@ -656,14 +656,14 @@ void pccl_master_server_set_http(struct pccl_master_server *server, const struct
 
 static enum pccl_status listen_for_http(struct pccl_master_server *server, struct pccl_text *reason)
 {
-    struct pccl_master_pages *pages = &server->pages;
+    struct pccl_web *pages = &server->pages;
     if (server->http_host_count == 0 && server->admin_token_file[0] == '\0')
         return PCCL_OK;
     if (server->http_host_count == 0) {
         pccl_text_format(reason, "admin_token_file is given, but not http: commands come over HTTP");
         return PCCL_ARGUMENT;
     }
-    *pages = (struct pccl_master_pages){
+    *pages = (struct pccl_web){
         .http = {.loop = &server->reactor.loop, .hash = &server->hash, .keys = server->credentials.pages},
         .tokens = server->credentials.state[0] ? server->credentials.tokens : NULL,
         .insecure = server->insecure,
@@ -671,11 +671,11 @@ static enum pccl_status listen_for_http(struct pccl_master_server *server, struc
     for (uint32_t i = 0; i < server->http_host_count; i++)
         pages->names[i] = server->http_hosts[i].name;
     if (server->admin_token_file[0] != '\0') {
-        enum pccl_status status = pccl_credentials_admin(server->admin_token_file, pages->token, reason);
+        enum pccl_status status = pccl_web_read_token(server->admin_token_file, pages->token, reason);
         if (status != PCCL_OK)
             return status;
     }
-    return pccl_master_pages_open(&server->pages, server->http_hosts, server->http_host_count, reason);
+    return pccl_web_open(&server->pages, server->http_hosts, server->http_host_count, reason);
 }
 
 static void keep_peer(void *context, uint32_t pass, const struct pccl_id *token)
@@ -763,7 +763,7 @@ static void abandon(struct pccl_master_server *server)
         pccl_listener_close(&server->listeners[i]);
         server->listeners[i] = (struct pccl_listener){0};
     }
-    pccl_master_pages_close(&server->pages);
+    pccl_web_close(&server->pages);
     pccl_control_close(&server->control);
     uv_close((uv_handle_t *)&server->beat_timer, NULL);
     pccl_reactor_close(&server->reactor);
@@ -866,7 +866,7 @@ uint16_t pccl_master_server_port(const struct pccl_master_server *server, uint32
 
 uint16_t pccl_master_server_http_port(const struct pccl_master_server *server)
 {
-    return pccl_master_pages_are_open(&server->pages) ? server->pages.http.port : 0;
+    return pccl_web_are_open(&server->pages) ? server->pages.http.port : 0;
 }
 
 static void ask_for(struct pccl_master_server *server, atomic_bool *what)

@@ -40,7 +40,7 @@ void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t per
  */
 void pccl_master_server_set_report_file(struct pccl_master_server *server, const char *path);
 /*
- * Before run: answers HTTP at these addresses, at most PCCL_MASTER_HTTP_MAX (master_pages.h), and takes
+ * Before run: answers HTTP at these addresses, at most PCCL_MASTER_HTTP_MAX (ops/web.h), and takes
  * commands from whoever has the token in this file; "": no commands.
  */
 void pccl_master_server_set_http(struct pccl_master_server *server, const struct pccl_host *hosts, uint32_t count,

@@ -89,7 +89,7 @@ struct pccl_master_event {
     const struct pccl_frame *frame; /* RECEIVED; GARBAGE: NULL unless its checksum is right */
     const struct pccl_msg *msg;     /* RECEIVED: the decoded body */
     const struct pccl_text *reason; /* GARBAGE */
-    uint32_t pass;                  /* RECEIVED: of the sender's token (core/book.h); REVOKED; 0: none */
+    uint32_t pass;                  /* RECEIVED: of the sender's token (ops/book.h); REVOKED; 0: none */
     const struct pccl_text *unfit;  /* RECEIVED, a hello: why its token does not let it in; NULL: it does */
     bool other_build;               /* GARBAGE: a hello of another build, as `reason` says in full */
     struct pccl_id peer;            /* PROBED, COMMAND */

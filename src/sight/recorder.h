@@ -118,4 +118,19 @@ enum pccl_sight_wait pccl_record_waits(const struct pccl_record *record, const s
                                        uint64_t *since_us);
 const char *pccl_sight_wait_name(enum pccl_sight_wait wait);
 
+enum { PCCL_SIGHT_ENDS_MAX = 16 }; /* the latest connections that ended */
+
+/* A connection that carries data to another peer, or from it. */
+struct pccl_sight_connection {
+    struct pccl_id peer;
+    bool outgoing;
+    uint32_t slot;
+    bool known;                 /* the system reports what follows */
+    uint32_t rtt_us, lately_us; /* 0: unknown, as on this host without TCP */
+    uint64_t rate, delivered_bytes, resent_bytes, busy_us;
+    uint64_t sampled_us;
+    uint64_t ended_us;           /* 0: it stands */
+    enum pccl_link_end ended_by; /* as the other side or the system ended it */
+};
+
 #endif

@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 
-#include "core/book.h"
+#include "ops/book.h"
 #include "net/heap.h"
 
 #include <string.h>

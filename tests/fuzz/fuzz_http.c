@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 
-#include "wire/http.h"
+#include "ops/http.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "core/book.h"
+#include "ops/book.h"
 #include "net/heap.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "wire/http.h"
+#include "ops/http.h"
 
 struct expected {
     const char *bytes;

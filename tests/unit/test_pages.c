@@ -7,8 +7,8 @@
 
 #include "support.h"
 
-#include "master/metrics.h"
-#include "master/pages.h"
+#include "ops/metrics.h"
+#include "ops/pages.h"
 
 #include <math.h>
 

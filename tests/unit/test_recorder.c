@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "sight/dump.h"
+#include "ops/dump.h"
 #include "support.h"
 
 static struct test_memory pool;

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "private_tmp.h"
-#include "drive/secret_file.h"
-#include "drive/tokens.h"
+#include "ops/secret_file.h"
+#include "ops/tokens.h"
 #include "net/heap.h"
 
 #include <errno.h>

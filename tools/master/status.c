@@ -1,7 +1,8 @@
 #include "status.h"
 
 #include "drive/master_server.h"
-#include "drive/secret_file.h"
+#include "ops/secret_file.h"
+#include "ops/tokens.h"
 #include "net/heap.h"
 #include "net/secure.h"
 

@@ -1,7 +1,7 @@
 #include "token.h"
 
-#include "core/book.h"
-#include "drive/tokens.h"
+#include "ops/book.h"
+#include "ops/tokens.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "sight/dump.h"
+#include "ops/dump.h"
 
 #include "kernels/reduce.h"
 #include "wire/describe.h"

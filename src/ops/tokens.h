@@ -1,19 +1,20 @@
 /*
- * A master's tokens: its book of them (core/book.h) with the file that it is kept in, and what may be
+ * A master's tokens: its book of them (ops/book.h) with the file that it is kept in, and what may be
  * done with them from outside: to make one, to list them, to revoke one, to change the run's own one. On the master's
  * thread, but for open and close.
  *
  * A use is on disk before its peer receives the answer to its hello, and a revocation before it is answered. Space for
- * revocations is reserved (drive/secret_file.h).
+ * revocations is reserved (ops/secret_file.h).
  */
-#ifndef PCCL_DRIVE_TOKENS_H
-#define PCCL_DRIVE_TOKENS_H
+#ifndef PCCL_OPS_TOKENS_H
+#define PCCL_OPS_TOKENS_H
 
-#include "core/book.h"
+#include "ops/book.h"
 #include "net/keys.h"
 
 struct pccl_tokens;
 
+enum { PCCL_ADMIN_TOKEN_LEAST = 16, PCCL_ADMIN_TOKEN_MAX = 128 }; /* bytes of the one that is not in a book */
 enum { PCCL_TOKENS_COMMAND_MAX = 256, PCCL_TOKENS_ANSWER_MAX = 256 << 10 };
 
 /*

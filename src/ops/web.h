@@ -3,12 +3,12 @@
  * one in each turn of the loop, and serves everybody who asks for it within a short time, so that no number of
  * visitors slows the master down.
  */
-#ifndef PCCL_DRIVE_MASTER_PAGES_H
-#define PCCL_DRIVE_MASTER_PAGES_H
+#ifndef PCCL_OPS_WEB_H
+#define PCCL_OPS_WEB_H
 
-#include "drive/credentials.h"
 #include "master/figures.h"
-#include "net/http_server.h"
+#include "ops/http_server.h"
+#include "ops/tokens.h"
 
 /* Pages that are made of figures; for visitors the number behind it. */
 enum pccl_page_kind { PCCL_PAGE_METRICS, PCCL_PAGE_JSON, PCCL_PAGE_TEXT, PCCL_PAGE_KINDS };
@@ -24,7 +24,7 @@ struct pccl_page {
     bool wanted, making;
 };
 
-struct pccl_master_pages {
+struct pccl_web {
     struct pccl_http_server http;
     /*
      * The owner's, before open: the token of who may give commands, "": none, and the tokens of which some are for
@@ -42,32 +42,36 @@ struct pccl_master_pages {
     uint64_t turn_us, waited_ns, busy_us, longest_us, longest_before_us, window_us;
 };
 
+/* The token of those who may command a master over HTTP, from a file that only this user may read. */
+PCCL_MUST_CHECK enum pccl_status pccl_web_read_token(const char *path, char token[PCCL_ADMIN_TOKEN_MAX + 1],
+                                                     struct pccl_text *reason);
+
 enum { PCCL_LAG_WINDOW_US = 10000000 };
 
 /*
  * Listens there. The struct is zeroed; loop, hash and keys are set in http, and what is the owner's. Not OK, with a
  * reason.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_master_pages_open(struct pccl_master_pages *pages, const struct pccl_host *hosts,
-                                                        uint32_t count, struct pccl_text *reason);
+PCCL_MUST_CHECK enum pccl_status pccl_web_open(struct pccl_web *pages, const struct pccl_host *hosts, uint32_t count,
+                                               struct pccl_text *reason);
 /* Logs that of the certificate, if there is one, for those who compare it. */
-void pccl_master_pages_tell_fingerprint(const struct pccl_master_pages *pages);
-void pccl_master_pages_close(struct pccl_master_pages *pages);
-static inline bool pccl_master_pages_are_open(const struct pccl_master_pages *pages) { return pages->http.is_open; }
+void pccl_web_tell_fingerprint(const struct pccl_web *pages);
+void pccl_web_close(struct pccl_web *pages);
+static inline bool pccl_web_are_open(const struct pccl_web *pages) { return pages->http.is_open; }
 /* The loop is about to wait: notes for how long it did something else. */
-void pccl_master_pages_note_turn(struct pccl_master_pages *pages, uv_loop_t *loop, uint64_t now_us);
+void pccl_web_note_turn(struct pccl_web *pages, uv_loop_t *loop, uint64_t now_us);
 /*
  * In each turn of the loop: answers the requests that have come, but for pages that are made of figures. true: one is a
  * command, by somebody who may give it, and must be answered before the next call; false: there are no more.
  */
-PCCL_MUST_CHECK bool pccl_master_pages_next_command(struct pccl_master_pages *pages, enum pccl_master_command *command,
-                                                    struct pccl_id *peer);
-void pccl_master_pages_answer_command(struct pccl_master_pages *pages, const struct pccl_master_answer *answer);
+PCCL_MUST_CHECK bool pccl_web_next_command(struct pccl_web *pages, enum pccl_master_command *command,
+                                           struct pccl_id *peer);
+void pccl_web_answer_command(struct pccl_web *pages, const struct pccl_master_answer *answer);
 /*
  * In each turn of the loop: makes a slice of a page that is wanted, of the machine's state after its last step and of
  * what the driver knows (its part about HTTP and the loop is filled in here). true: there is more to do, soon.
  */
-PCCL_MUST_CHECK bool pccl_master_pages_work(struct pccl_master_pages *pages, struct pccl_master *machine,
-                                            const struct pccl_driver_figures *driver, uint64_t now_us);
+PCCL_MUST_CHECK bool pccl_web_work(struct pccl_web *pages, struct pccl_master *machine,
+                                   const struct pccl_driver_figures *driver, uint64_t now_us);
 
 #endif

@@ -1,7 +1,7 @@
-#include "drive/secret_file.h"
+#include "ops/secret_file.h"
 
 #include "config/params.h"
-#include "drive/random.h"
+#include "net/random.h"
 
 #include <errno.h>
 #include <fcntl.h>

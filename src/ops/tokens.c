@@ -1,9 +1,9 @@
-#include "drive/tokens.h"
+#include "ops/tokens.h"
 
 #include "config/params.h"
 #include "core/ticket.h"
-#include "drive/random.h"
-#include "drive/secret_file.h"
+#include "net/random.h"
+#include "ops/secret_file.h"
 #include "log/logger.h"
 #include "net/heap.h"
 

@@ -1,4 +1,4 @@
-#include "master/pages.h"
+#include "ops/pages.h"
 
 #include "wire/describe.h"
 

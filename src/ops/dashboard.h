@@ -1,6 +1,6 @@
 /* The page for people: dashboard.html, which the build makes a part of the library (cmake/embed.cmake). */
-#ifndef PCCL_DRIVE_DASHBOARD_H
-#define PCCL_DRIVE_DASHBOARD_H
+#ifndef PCCL_OPS_DASHBOARD_H
+#define PCCL_OPS_DASHBOARD_H
 
 #include <stddef.h>
 #include <stdint.h>

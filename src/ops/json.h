@@ -1,6 +1,6 @@
 /* Writes JSON, item by item. */
-#ifndef PCCL_SIGHT_JSON_H
-#define PCCL_SIGHT_JSON_H
+#ifndef PCCL_OPS_JSON_H
+#define PCCL_OPS_JSON_H
 
 #include "core/print.h"
 

@@ -1,4 +1,4 @@
-#include "core/book.h"
+#include "ops/book.h"
 
 #include "core/siphash.h"
 

@@ -4,8 +4,8 @@
  * bounded; every connection carries one request, so bodies and what follows the head are of no
  * interest: commands are all in the path.
  */
-#ifndef PCCL_WIRE_HTTP_H
-#define PCCL_WIRE_HTTP_H
+#ifndef PCCL_OPS_HTTP_H
+#define PCCL_OPS_HTTP_H
 
 #include "core/base.h"
 #include "core/text.h"

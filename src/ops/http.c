@@ -1,4 +1,4 @@
-#include "wire/http.h"
+#include "ops/http.h"
 
 #include "core/address.h"
 

@@ -1,4 +1,4 @@
-#include "drive/master_control.h"
+#include "ops/control.h"
 
 #include "net/fork.h"
 #include "net/heap.h"

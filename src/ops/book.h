@@ -7,8 +7,8 @@
  * A token that has expired or is used up lets nobody in, but those who came with it before come back:
  * a broken connection or a restart of the master costs no member. A revoked token lets nobody in.
  */
-#ifndef PCCL_CORE_BOOK_H
-#define PCCL_CORE_BOOK_H
+#ifndef PCCL_OPS_BOOK_H
+#define PCCL_OPS_BOOK_H
 
 #include "core/id.h"
 #include "core/memory.h"

@@ -1,19 +1,22 @@
-#include "drive/master_pages.h"
+#include "ops/web.h"
 
 #include "config/errors.h"
-#include "drive/dashboard.h"
+#include "ops/dashboard.h"
 #include "log/logger.h"
-#include "master/metrics.h"
-#include "master/pages.h"
+#include "ops/metrics.h"
+#include "ops/pages.h"
 #include "net/clock.h"
 #include "net/heap.h"
+#include "ops/secret_file.h"
 
+#include <errno.h>
 #include <string.h>
 
 enum {
     IDLE_SHARE = 20,        /* a page serves those who ask for so many times the time that it took to make it */
     SLICE_ITEMS = 64,       /* peers or calls: about 0.1 ms; */
     SLICE_BYTES = 16 << 10, /* or fewer, where they are long */
+    TOKEN_FILE_BYTES_MAX = PCCL_SHARED_TEXT_MAX + 8, /* more than a token needs */
 };
 
 static const struct kind {
@@ -54,11 +57,11 @@ static bool read_command(const char *path, enum pccl_master_command *command, st
     return false;
 }
 
-static bool takes_commands(const struct pccl_master_pages *pages) { return pages->token[0] != '\0' || pages->tokens; }
+static bool takes_commands(const struct pccl_web *pages) { return pages->token[0] != '\0' || pages->tokens; }
 
 /* Has it shown a token for that? Otherwise it is told. */
-static bool may(struct pccl_master_pages *pages, struct pccl_http_visitor *visitor,
-                const struct pccl_http_request *request, enum pccl_role role)
+static bool may(struct pccl_web *pages, struct pccl_http_visitor *visitor, const struct pccl_http_request *request,
+                enum pccl_role role)
 {
     struct pccl_http_value given;
     struct pccl_text words, why;
@@ -83,7 +86,7 @@ static bool may(struct pccl_master_pages *pages, struct pccl_http_visitor *visit
 }
 
 /* Returns true if the visitor may give the command that it asks for; otherwise refuses it. */
-static bool check_command(struct pccl_master_pages *pages, struct pccl_http_visitor *visitor,
+static bool check_command(struct pccl_web *pages, struct pccl_http_visitor *visitor,
                           const struct pccl_http_request *request, enum pccl_master_command *command,
                           struct pccl_id *peer)
 {
@@ -101,7 +104,7 @@ static bool check_command(struct pccl_master_pages *pages, struct pccl_http_visi
     return false;
 }
 
-static void answer_get(struct pccl_master_pages *pages, struct pccl_http_visitor *visitor,
+static void answer_get(struct pccl_web *pages, struct pccl_http_visitor *visitor,
                        const struct pccl_http_request *request)
 {
     for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++) {
@@ -122,8 +125,7 @@ static void answer_get(struct pccl_master_pages *pages, struct pccl_http_visitor
                          "There is no such page. There are /, /metrics, /status, /status.json, /healthz.");
 }
 
-bool pccl_master_pages_next_command(struct pccl_master_pages *pages, enum pccl_master_command *command,
-                                    struct pccl_id *peer)
+bool pccl_web_next_command(struct pccl_web *pages, enum pccl_master_command *command, struct pccl_id *peer)
 {
     struct pccl_http_request request;
     struct pccl_http_visitor *visitor;
@@ -139,7 +141,7 @@ bool pccl_master_pages_next_command(struct pccl_master_pages *pages, enum pccl_m
     return false;
 }
 
-void pccl_master_pages_answer_command(struct pccl_master_pages *pages, const struct pccl_master_answer *answer)
+void pccl_web_answer_command(struct pccl_web *pages, const struct pccl_master_answer *answer)
 {
     if (answer->done)
         answer_bytes(pages->commander, plain, answer->words.bytes, answer->words.length);
@@ -169,7 +171,7 @@ static void drop_body(struct pccl_page *page)
     page->body = NULL;
 }
 
-static void fill_in(const struct pccl_master_pages *pages, struct pccl_driver_figures *driver)
+static void fill_in(const struct pccl_web *pages, struct pccl_driver_figures *driver)
 {
     driver->requests = pages->http.answered;
     driver->requests_refused = pages->http.refused;
@@ -180,7 +182,7 @@ static void fill_in(const struct pccl_master_pages *pages, struct pccl_driver_fi
 }
 
 /* false: out of memory. */
-static bool begin(struct pccl_master_pages *pages, uint32_t kind, struct pccl_master *machine,
+static bool begin(struct pccl_web *pages, uint32_t kind, struct pccl_master *machine,
                   const struct pccl_driver_figures *driver, uint64_t now_us)
 {
     struct pccl_page *page = &pages->pages[kind];
@@ -197,7 +199,7 @@ static bool begin(struct pccl_master_pages *pages, uint32_t kind, struct pccl_ma
     return page->body != NULL;
 }
 
-static void hand_out(struct pccl_master_pages *pages, uint32_t kind)
+static void hand_out(struct pccl_web *pages, uint32_t kind)
 {
     pages->pages[kind].wanted = pages->pages[kind].making = false;
     pccl_http_answer_all(&pages->http, kind + 1, kinds[kind].type, pages->pages[kind].body);
@@ -209,7 +211,7 @@ static bool is_fresh(const struct pccl_page *page, uint64_t now_us)
     return page->body && now_us < page->taken_us + IDLE_SHARE * page->cost_us;
 }
 
-static void work_on(struct pccl_master_pages *pages, uint32_t kind, struct pccl_master *machine,
+static void work_on(struct pccl_web *pages, uint32_t kind, struct pccl_master *machine,
                     const struct pccl_driver_figures *driver, uint64_t now_us)
 {
     struct pccl_page *page = &pages->pages[kind];
@@ -229,8 +231,8 @@ static void work_on(struct pccl_master_pages *pages, uint32_t kind, struct pccl_
     hand_out(pages, kind); /* without memory: that, in words */
 }
 
-bool pccl_master_pages_work(struct pccl_master_pages *pages, struct pccl_master *machine,
-                            const struct pccl_driver_figures *driver, uint64_t now_us)
+bool pccl_web_work(struct pccl_web *pages, struct pccl_master *machine, const struct pccl_driver_figures *driver,
+                   uint64_t now_us)
 {
     bool worked = false, more = false;
     for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++) {
@@ -246,7 +248,7 @@ bool pccl_master_pages_work(struct pccl_master_pages *pages, struct pccl_master 
     return more;
 }
 
-void pccl_master_pages_note_turn(struct pccl_master_pages *pages, uv_loop_t *loop, uint64_t now_us)
+void pccl_web_note_turn(struct pccl_web *pages, uv_loop_t *loop, uint64_t now_us)
 {
 #if UV_VERSION_HEX >= 0x012700 /* 1.39 */
     uint64_t waited_ns = uv_metrics_idle_time(loop);
@@ -272,8 +274,36 @@ void pccl_master_pages_note_turn(struct pccl_master_pages *pages, uv_loop_t *loo
 
 /* ---- life ---- */
 
+enum pccl_status pccl_web_read_token(const char *path, char token[PCCL_ADMIN_TOKEN_MAX + 1], struct pccl_text *reason)
+{
+    char text[TOKEN_FILE_BYTES_MAX + 1];
+    size_t length = 0;
+    enum pccl_status status = pccl_secret_file_read(path, true, text, TOKEN_FILE_BYTES_MAX, &length, reason);
+    if (status == PCCL_OK && length == 0)
+        status = pccl_secret_fail(reason, "cannot read", path, strerror(ENOENT));
+    if (status != PCCL_OK) {
+        pccl_wipe(text, sizeof text);
+        return status;
+    }
+    while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
+        length--;
+    bool good = length >= PCCL_ADMIN_TOKEN_LEAST && length <= PCCL_ADMIN_TOKEN_MAX;
+    for (size_t i = 0; i < length; i++)
+        good = good && text[i] > ' ' && text[i] <= '~';
+    if (good) {
+        memcpy(token, text, length);
+        token[length] = '\0';
+    }
+    pccl_wipe(text, sizeof text);
+    return good ? PCCL_OK
+                : pccl_secret_fail(
+                      reason, "cannot use", path,
+                      "a token is one line of 16 to 128 printable characters without blanks; 'openssl rand -hex 32' "
+                      "makes one");
+}
+
 /* What others than this machine's users reach is encrypted, and for those who have a token. */
-static enum pccl_status check_public(const struct pccl_master_pages *pages, const struct pccl_address *address,
+static enum pccl_status check_public(const struct pccl_web *pages, const struct pccl_address *address,
                                      struct pccl_text *reason)
 {
     if (pccl_address_is_loopback(address))
@@ -300,7 +330,7 @@ static enum pccl_status check_public(const struct pccl_master_pages *pages, cons
     return PCCL_OK;
 }
 
-void pccl_master_pages_tell_fingerprint(const struct pccl_master_pages *pages)
+void pccl_web_tell_fingerprint(const struct pccl_web *pages)
 {
     char text[PCCL_FINGERPRINT_TEXT + 1];
     if (!pages->http.keys)
@@ -309,8 +339,8 @@ void pccl_master_pages_tell_fingerprint(const struct pccl_master_pages *pages)
     pccl_logger_print(PCCL_LOG_INFO, "master", "HTTPS has a certificate with the fingerprint (SHA-256) %s", text);
 }
 
-enum pccl_status pccl_master_pages_open(struct pccl_master_pages *pages, const struct pccl_host *hosts, uint32_t count,
-                                        struct pccl_text *reason)
+enum pccl_status pccl_web_open(struct pccl_web *pages, const struct pccl_host *hosts, uint32_t count,
+                               struct pccl_text *reason)
 {
     struct pccl_address addresses[PCCL_HTTP_SOCKETS_MAX];
     uint32_t found = pccl_resolve_now(hosts, count, addresses, PCCL_COUNT_OF(addresses), reason);
@@ -321,7 +351,7 @@ enum pccl_status pccl_master_pages_open(struct pccl_master_pages *pages, const s
         if (status != PCCL_OK)
             return status;
     }
-    pccl_master_pages_tell_fingerprint(pages);
+    pccl_web_tell_fingerprint(pages);
 #if UV_VERSION_HEX >= 0x012700
     (void)uv_loop_configure(pages->http.loop, UV_METRICS_IDLE_TIME);
 #endif
@@ -330,7 +360,7 @@ enum pccl_status pccl_master_pages_open(struct pccl_master_pages *pages, const s
     return error ? pccl_errors_of_system(error) : PCCL_OK;
 }
 
-void pccl_master_pages_close(struct pccl_master_pages *pages)
+void pccl_web_close(struct pccl_web *pages)
 {
     pccl_http_close(&pages->http);
     for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++) {

@@ -1,4 +1,4 @@
-#include "net/http_server.h"
+#include "ops/http_server.h"
 
 #include "core/crowd.h"
 #include "net/channel.h"

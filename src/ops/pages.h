@@ -2,8 +2,8 @@
  * The state of a run as JSON for programs and as text for people. Both are written item by item, so that nobody has to
  * wait while a long page is made.
  */
-#ifndef PCCL_MASTER_PAGES_H
-#define PCCL_MASTER_PAGES_H
+#ifndef PCCL_OPS_PAGES_H
+#define PCCL_OPS_PAGES_H
 
 #include "core/print.h"
 #include "master/figures.h"

@@ -1,12 +1,12 @@
 /*
  * The control socket of a master, a unix socket in its state directory, which is its user's alone. A lock on the file
- * `lock` beside it shows that a master uses the directory. One line is a command about tokens (drive/tokens.h), and the
+ * `lock` beside it shows that a master uses the directory. One line is a command about tokens (ops/tokens.h), and the
  * answer ends with the connection. Few connections, for a short time, with little memory. Runs on the loop's thread.
  */
-#ifndef PCCL_DRIVE_MASTER_CONTROL_H
-#define PCCL_DRIVE_MASTER_CONTROL_H
+#ifndef PCCL_OPS_CONTROL_H
+#define PCCL_OPS_CONTROL_H
 
-#include "drive/tokens.h"
+#include "ops/tokens.h"
 #include "net/channel.h"
 
 enum {

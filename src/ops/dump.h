@@ -2,28 +2,13 @@
  * A peer's flight recorder as JSON, with what else its driver knows at the moment. docs/guide/operations.md
  * explains what is in it.
  */
-#ifndef PCCL_SIGHT_DUMP_H
-#define PCCL_SIGHT_DUMP_H
+#ifndef PCCL_OPS_DUMP_H
+#define PCCL_OPS_DUMP_H
 
-#include "sight/json.h"
+#include "ops/json.h"
 #include "sight/recorder.h"
 
 #define PCCL_SIGHT_FORMAT 1
-
-enum { PCCL_SIGHT_ENDS_MAX = 16 }; /* the latest connections that ended */
-
-/* A connection that carries data to another peer, or from it. */
-struct pccl_sight_connection {
-    struct pccl_id peer;
-    bool outgoing;
-    uint32_t slot;
-    bool known;                 /* the system reports what follows */
-    uint32_t rtt_us, lately_us; /* 0: unknown, as on this host without TCP */
-    uint64_t rate, delivered_bytes, resent_bytes, busy_us;
-    uint64_t sampled_us;
-    uint64_t ended_us;           /* 0: it stands */
-    enum pccl_link_end ended_by; /* as the other side or the system ended it */
-};
 
 struct pccl_sight_member {
     struct pccl_id peer;

@@ -5,15 +5,15 @@
  * turn: so many in a second, and first those of addresses with few connections. Knows nothing of the pages: its owner
  * takes the requests in each turn of the loop, and answers at once or later. Runs on the loop's thread.
  */
-#ifndef PCCL_NET_HTTP_SERVER_H
-#define PCCL_NET_HTTP_SERVER_H
+#ifndef PCCL_OPS_HTTP_SERVER_H
+#define PCCL_OPS_HTTP_SERVER_H
 
 #include "core/budget.h"
 #include "core/memory.h"
 #include "core/print.h"
 #include "net/keys.h"
 #include "net/resolve.h"
-#include "wire/http.h"
+#include "ops/http.h"
 
 #include <uv.h>
 

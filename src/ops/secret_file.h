@@ -2,8 +2,8 @@
  * Files of a master that are its user's alone: its key, its token, its book of tokens. Each appears with
  * all of its text, or not at all. Reasons name the file and what is wrong, never what it holds.
  */
-#ifndef PCCL_DRIVE_SECRET_FILE_H
-#define PCCL_DRIVE_SECRET_FILE_H
+#ifndef PCCL_OPS_SECRET_FILE_H
+#define PCCL_OPS_SECRET_FILE_H
 
 #include "core/status.h"
 #include "core/text.h"

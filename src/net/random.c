@@ -1,4 +1,4 @@
-#include "drive/random.h"
+#include "net/random.h"
 
 #include <uv.h>
 

@@ -1,4 +1,4 @@
-#include "sight/json.h"
+#include "ops/json.h"
 
 /* An item of an object of the first level begins a line, and so does one of a list there. */
 static void begin_item(struct pccl_json *json, const char *key)

@@ -1,4 +1,4 @@
-#include "master/metrics.h"
+#include "ops/metrics.h"
 
 #include "wire/describe.h"
 

@@ -2,8 +2,8 @@
  * The metrics of a master, for Prometheus. One table gives the exposition and docs/METRICS.md. No metric has a peer,
  * a group or a tag as a label, so there are fewer than 200 series, whatever the run is.
  */
-#ifndef PCCL_MASTER_METRICS_H
-#define PCCL_MASTER_METRICS_H
+#ifndef PCCL_OPS_METRICS_H
+#define PCCL_OPS_METRICS_H
 
 #include "core/print.h"
 #include "master/figures.h"
