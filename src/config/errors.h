@@ -6,10 +6,10 @@
 #define PCCL_CONFIG_ERRORS_H
 
 #include "core/base.h"
+#include "core/departed.h"
 #include "core/status.h"
 #include "core/text.h"
 #include "pccl.h"
-#include "peer/queries.h"
 
 /* Which public functions share a way of failing. */
 enum pccl_family {

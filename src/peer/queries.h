@@ -4,14 +4,9 @@
 #ifndef PCCL_PEER_QUERIES_H
 #define PCCL_PEER_QUERIES_H
 
+#include "core/departed.h"
 #include "peer/peer.h"
 #include "peer/subgroup.h"
-
-/* The peers that left a group between two epochs, in order: how many, and the first of them. */
-struct pccl_departed {
-    uint32_t count;
-    struct pccl_id ids[PCCL_DEPARTED_TOLD_MAX];
-};
 
 /* What the master has concluded (PROTOCOL 9.8). */
 struct pccl_peer_verdict {

@@ -1,0 +1,13 @@
+#ifndef PCCL_CORE_DEPARTED_H
+#define PCCL_CORE_DEPARTED_H
+
+#include "core/id.h"
+#include "core/limits.h"
+
+/* The peers that left a group between two epochs, in order: how many, and the first of them. */
+struct pccl_departed {
+    uint32_t count;
+    struct pccl_id ids[PCCL_DEPARTED_TOLD_MAX];
+};
+
+#endif
