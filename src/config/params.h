@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "core/text.h"
+#include "master/params.h"
 #include "pccl.h"
 
 /*
@@ -19,41 +20,10 @@
  * "" is none). Ranges are plain numbers: they are shown as they stand here.
  *  scope kind name env default min max help
  */
+#define PCCL_PARAM_MASTER_NUMBER(X, name, env, value, min, max, help) X(MASTER, U32, name, env, #value, min, max, help)
+#define PCCL_PARAM_MASTER_TEXT(X, name, env, value, min, max, help) X(MASTER, TEXT, name, env, value, min, max, help)
 #define PCCL_PARAMS(X)                                                                                                 \
-    X(MASTER, U32, silence_ms, "PCCL_SILENCE_MS", "10000", 100, 3600000,                                               \
-      "a peer that was silent for this long counts as dead")                                                           \
-    X(MASTER, U32, heartbeat_ms, "PCCL_HEARTBEAT_MS", "2500", 10, 600000,                                              \
-      "interval of heartbeats between master and peers; less than half of silence_ms")                                 \
-    X(MASTER, U32, recover_ms, "PCCL_RECOVER_MS", "10000", 100, 3600000,                                               \
-      "how long a restarted master waits for all members before a majority is enough")                                 \
-    X(MASTER, U32, alone_ms, "PCCL_ALONE_MS", "60000", 100, 86400000,                                                  \
-      "how long a restarted master waits for a majority before it continues with the peers it has")                    \
-    X(MASTER, U32, found_after_ms, "PCCL_FOUND_AFTER_MS", "0", 0, 600000,                                              \
-      "newcomers found no run so soon after the master's start, since one may live; in pccl-master 1500")              \
-    X(MASTER, U32, settle_ms, "PCCL_SETTLE_MS", "250", 0, 600000,                                                      \
-      "how long a lost link between two living peers may be reconnected before the ring changes")                      \
-    X(MASTER, U32, hello_ms, "PCCL_HELLO_MS", "5000", 10, 600000,                                                      \
-      "a connection without a hello after this time is closed")                                                        \
-    X(MASTER, U32, warm_up_ms, "PCCL_WARM_UP_MS", "10000", 10, 3600000,                                                \
-      "a newcomer without links to its future neighbors after this time is refused")                                   \
-    X(MASTER, U32, first_call_ms, "PCCL_FIRST_CALL_MS", "300000", 0, 604800000,                                        \
-      "when all others wait, the first peer of a new group must make a call within this time; 0: no limit")            \
-    X(MASTER, U32, bad_edge_ms, "PCCL_BAD_EDGE_MS", "60000", 0, 86400000,                                              \
-      "how long two peers whose link failed are not made neighbors in the ring")                                       \
-    X(MASTER, U32, hub_links, "PCCL_HUB_LINKS", "63", 0, 63,                                                           \
-      "links that a peer may have in each direction for direct exchange in a group of more than 16; 0: none")          \
-    X(MASTER, U32, tiny_bytes_max, "PCCL_TINY_BYTES_MAX", "8192", 0, 8192,                                             \
-      "payloads up to this size are reduced by the master")                                                            \
-    X(MASTER, U32, optimize_ms, "PCCL_OPTIMIZE_MS", "2200", 100, 600000,                                               \
-      "total time of the link tests of one topology optimization")                                                     \
-    X(MASTER, U32, fresh_ms, "PCCL_FRESH_MS", "600000", 1, 604800000,                                                  \
-      "how long an optimization trusts a measurement before it tests the path again")                                  \
-    X(MASTER, TEXT, slow_peer, "PCCL_SLOW_PEER", "warn", 0, 7,                                                         \
-      "what a peer gets that slows the others: warn, or expel after slow_peer_limit_s")                                \
-    X(MASTER, U32, slow_peer_limit_s, "PCCL_SLOW_PEER_LIMIT_S", "60", 1, 604800,                                       \
-      "seconds for which a verdict on a slow peer must hold before it is expelled; it stays out for 4 times as long")  \
-    X(MASTER, U32, slow_peer_floor, "PCCL_SLOW_PEER_FLOOR", "2", 1, 4096,                                              \
-      "how many members of its group must remain when a slow peer is expelled")                                        \
+    PCCL_MASTER_PARAMS(PCCL_PARAM_MASTER_NUMBER, PCCL_PARAM_MASTER_TEXT, X)                                            \
     X(MASTER, TEXT, topology_file, "PCCL_TOPOLOGY_FILE", "", 0, 1000,                                                  \
       "file for the topology report, written after each optimization; empty: none")                                    \
     X(MASTER, HOSTS, http, "PCCL_HTTP", "", 0, 4,                                                                      \

@@ -569,23 +569,9 @@ static void thread_main(void *argument)
 struct pccl_master_config pccl_master_server_config(const struct pccl_params *params)
 {
     struct pccl_master_config config = pccl_master_defaults();
-    config.silence_ms = params->silence_ms;
-    config.heartbeat_ms = params->heartbeat_ms;
-    config.recover_ms = params->recover_ms;
-    config.alone_ms = params->alone_ms;
-    config.found_after_ms = params->found_after_ms;
-    config.settle_ms = params->settle_ms;
-    config.hello_ms = params->hello_ms;
-    config.warm_up_ms = params->warm_up_ms;
-    config.first_call_ms = params->first_call_ms;
-    config.bad_edge_ms = params->bad_edge_ms;
-    config.hub_links = params->hub_links;
-    config.optimize_ms = params->optimize_ms;
-    config.fresh_ms = params->fresh_ms;
-    config.tiny_bytes_max = params->tiny_bytes_max;
+#define TAKE(X, name, ...) config.name = params->name;
+    PCCL_MASTER_PARAMS(TAKE, PCCL_MASTER_NO_FIELD, )
     config.expel_slow_peers = strcmp(params->slow_peer, "expel") == 0;
-    config.slow_peer_limit_s = params->slow_peer_limit_s;
-    config.slow_peer_floor = params->slow_peer_floor;
     config.kernels = pccl_kernels_for(pccl_cpu_features());
     return config;
 }

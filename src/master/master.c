@@ -22,28 +22,15 @@
 
 enum { STANDSTILL_US = 1000000, READ_FIRST_US = 1000 };
 
+_Static_assert(PCCL_HUB_PEERS_MAX == 64, "master/params.h repeats this limit");
+
 struct pccl_master_config pccl_master_defaults(void)
 {
-    return (struct pccl_master_config){
-        .silence_ms = 10000,
-        .heartbeat_ms = 2500,
-        .recover_ms = 10000,
-        .alone_ms = 60000,
-        .settle_ms = 250,
-        .hello_ms = 5000,
-        .warm_up_ms = 10000,
-        .first_call_ms = 300000,
-        .mesh_ms = 500,
-        .bad_edge_ms = 60000,
-        .hub_links = PCCL_HUB_PEERS_MAX - 1,
-        .hub_updates = 32,
-        .optimize_ms = 2200,
-        .fresh_ms = 600000,
-        .slow_peer_limit_s = 60,
-        .slow_peer_floor = 2,
-        .tiny_bytes_max = PCCL_TINY_BYTES_MAX,
-        .kernels = pccl_kernels_for(0),
-    };
+#define DEFAULT(X, name, env, value, ...) .name = value,
+    return (struct pccl_master_config){.mesh_ms = 500,
+                                       .hub_updates = 32,
+                                       .kernels = pccl_kernels_for(0),
+                                       PCCL_MASTER_PARAMS(DEFAULT, PCCL_MASTER_NO_FIELD, )};
 }
 
 struct pccl_master *pccl_master_create(const struct pccl_master_config *config, const struct pccl_memory *memory,

@@ -14,33 +14,22 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/kernels.h"
+#include "master/params.h"
 #include "topology/solve.h"
 #include "wire/frame.h"
 #include "wire/wire.h"
 
 typedef uint64_t pccl_conn; /* names a connection; chosen by the driver, never reused; 0: none */
 
+/* Its parameters (master/params.h), and what the driver sets beside them. */
+#define PCCL_MASTER_FIELD(X, name, ...) uint32_t name;
+#define PCCL_MASTER_NO_FIELD(...)
 struct pccl_master_config {
-    uint32_t silence_ms;                /* a peer that is silent for so long departs */
-    uint32_t heartbeat_ms;              /* both sides send something at least so often */
-    uint32_t recover_ms;                /* after a restart: wait so long for all members; then a majority is enough */
-    uint32_t alone_ms;                  /* ... then anybody */
-    uint32_t found_after_ms;            /* newcomers found no run so soon after the start: one may live */
+    PCCL_MASTER_PARAMS(PCCL_MASTER_FIELD, PCCL_MASTER_NO_FIELD, )
     bool run_noted;                     /* the last master noted a run: newcomers wait recover_ms for its members */
-    uint32_t settle_ms;                 /* a failed link has so long to come up again before the ring changes */
-    uint32_t hello_ms;                  /* a connection without a hello is closed */
-    uint32_t warm_up_ms;                /* a newcomer must have its links by then */
-    uint32_t first_call_ms;             /* the first member of a new group must have called something; 0: never */
     uint32_t mesh_ms;                   /* a newcomer waits so long for links beside the ring */
-    uint32_t bad_edge_ms;               /* a failed link is avoided so long */
-    uint32_t hub_links;                 /* that a hub has in each direction, at most; 0: there are no hubs */
     uint32_t hub_updates;               /* a hub that no operation has used for so many updates is none any more */
-    uint32_t optimize_ms;               /* the tests of one optimization, all together, about */
-    uint32_t fresh_ms;                  /* a path is not tested again for so long */
-    bool expel_slow_peers;              /* ... and not only warn of them, ... */
-    uint32_t slow_peer_limit_s;         /* ... if they were slow for so long, ... */
-    uint32_t slow_peer_floor;           /* ... and so many members of their group remain */
-    uint32_t tiny_bytes_max;            /* operations up to this size go through the master; <= PCCL_TINY_BYTES_MAX */
+    bool expel_slow_peers;              /* once slow_peer_limit_s has passed */
     bool open_links;                    /* links are encrypted for their handshake only */
     struct pccl_build build;            /* whose wire it speaks */
     uint64_t boot;                      /* random, not 0 */

@@ -122,7 +122,8 @@ class Names(unittest.TestCase):
              "slurm/pccl.sbatch", "systemd/pccl-master.service", "docker/Dockerfile")
 
     def test_variables(self):
-        table = (ROOT / "src/config/params.h").read_text(encoding="utf-8")
+        table = "".join((ROOT / name).read_text(encoding="utf-8")
+                        for name in ("src/config/params.h", "src/master/params.h"))
         known = set(re.findall(r'"(PCCL_\w+)"', table)) | {"PCCL_LISTEN", "PCCL_LOG_FORMAT", "PCCL_BUILD_TESTS", "PCCL_MASTER"}
         texts = [PACKAGING / name for name in self.FILES] + [ROOT / "docs/guide/deployment.md"]
         for path in texts:

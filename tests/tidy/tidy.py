@@ -331,7 +331,12 @@ def check_manual(root):
     if table.exists() and parameters.exists():
         manual = parameters.read_text(encoding="utf-8")
         pattern = r'X\(\w+, (\w+), \w+, "(\w+)", "([^"]*)", (\d+), (\d+),'
-        for kind, env, default, low, high in re.findall(pattern, table.read_text(encoding="utf-8")):
+        rows = re.findall(pattern, table.read_text(encoding="utf-8"))
+        for kind, env, default, low, high in re.findall(
+                r'(NUMBER|TEXT)\(X, \w+, "(\w+)", "?([^",]*)"?, (\d+), (\d+),',
+                "".join(path.read_text(encoding="utf-8") for path in root.glob("src/master/params.h"))):
+            rows.append(("U32" if kind == "NUMBER" else kind, env, default, low, high))
+        for kind, env, default, low, high in rows:
             value = f"Default {default or 'empty'}" + (f", range {low} to {high}." if kind == "U32" else "")
             entry = re.search(rf"^\.TP\n\.B {env}\n[^\n]*\n([^\n]*)", manual, re.M)
             if not entry or not entry.group(1).startswith(value):
