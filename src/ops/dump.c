@@ -372,7 +372,7 @@ static void write_head(struct pccl_json *json, const struct pccl_sight_dump *dum
 size_t pccl_sight_write(const struct pccl_sight_dump *dump, char *bytes, size_t size)
 {
     struct pccl_print print;
-    struct pccl_json json = {.print = &print};
+    struct pccl_json json = {.print = &print, .indents = true};
     pccl_print_into(&print, bytes, size > 0 ? size - 1 : 0);
     pccl_json_open(&json, NULL, '{');
     write_head(&json, dump);

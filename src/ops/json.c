@@ -1,13 +1,15 @@
 #include "ops/json.h"
 
-/* An item of an object of the first level begins a line, and so does one of a list there. */
 static void begin_item(struct pccl_json *json, const char *key)
 {
     if (json->comma)
         pccl_print_add_bytes(json->print, ",", 1);
-    if (json->depth == 1 || json->depth == 2)
+    if (json->line)
+        pccl_print_add_bytes(json->print, "\n", 1);
+    else if (json->indents && (json->depth == 1 || json->depth == 2))
         pccl_print_add_bytes(json->print, "\n  ", json->depth);
     json->comma = true;
+    json->line = false;
     if (key == NULL)
         return;
     pccl_print_add_quoted(json->print, key);
@@ -26,7 +28,7 @@ void pccl_json_close(struct pccl_json *json, char bracket)
 {
     PCCL_ASSERT(json->depth > 0);
     json->depth--;
-    if (json->depth == 0)
+    if (json->indents && json->depth == 0)
         pccl_print_add_bytes(json->print, "\n", 1);
     pccl_print_add_bytes(json->print, &bracket, 1);
     json->comma = true;
@@ -48,6 +50,14 @@ void pccl_json_number(struct pccl_json *json, const char *key, uint64_t value)
 {
     begin_item(json, key);
     pccl_print_format(json->print, "%" PRIu64, value);
+}
+
+void pccl_json_begin_line(struct pccl_json *json) { json->line = true; }
+
+void pccl_json_double(struct pccl_json *json, const char *key, double value)
+{
+    begin_item(json, key);
+    pccl_print_add_double(json->print, value);
 }
 
 static void put_word(struct pccl_json *json, const char *key, const char *word)

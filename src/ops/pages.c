@@ -1,5 +1,6 @@
 #include "ops/pages.h"
 
+#include "ops/json.h"
 #include "wire/describe.h"
 
 static const char *const standings[] = {[PCCL_STANDING_MEMBER] = "member",
@@ -42,73 +43,42 @@ static const char *collective_of(const struct pccl_wait *wait) { return pccl_col
 
 /* ---- JSON ---- */
 
-/* "name": in front of a value; `first` of its object has no comma. */
-static void put_name(struct pccl_print *print, const char *name, bool first)
-{
-    pccl_print_add(print, first ? "\"" : ",\"");
-    pccl_print_add(print, name);
-    pccl_print_add(print, "\":");
-}
-
-static void put_u64(struct pccl_print *print, const char *name, uint64_t value)
-{
-    put_name(print, name, false);
-    pccl_print_format(print, "%" PRIu64, value);
-}
-
-static void put_bool(struct pccl_print *print, const char *name, bool value)
-{
-    put_name(print, name, false);
-    pccl_print_add(print, value ? "true" : "false");
-}
-
-static void put_text(struct pccl_print *print, const char *name, const char *text)
-{
-    put_name(print, name, false);
-    pccl_print_add_quoted(print, text);
-}
-
-static void put_double(struct pccl_print *print, const char *name, double value)
-{
-    put_name(print, name, false);
-    pccl_print_add_double(print, value);
-}
-
 /* JSON has no exact numbers of 64 bits: tags are texts. */
-static void put_exact(struct pccl_print *print, const char *name, uint64_t value)
+static void put_exact(struct pccl_json *json, const char *key, uint64_t value)
 {
-    put_name(print, name, false);
-    pccl_print_format(print, "\"%" PRIu64 "\"", value);
+    struct pccl_text text;
+    pccl_text_format(&text, "%" PRIu64, value);
+    pccl_json_string(json, key, text.bytes);
 }
 
-static void put_epoch(struct pccl_print *print, const char *name, const struct pccl_epoch *epoch)
+static void put_epoch(struct pccl_json *json, const char *key, const struct pccl_epoch *epoch)
 {
-    put_name(print, name, false);
-    pccl_print_format(print, "\"%u.%" PRIu64 "\"", epoch->inc, epoch->number);
+    struct pccl_text text;
+    pccl_text_format(&text, "%u.%" PRIu64, epoch->inc, epoch->number);
+    pccl_json_string(json, key, text.bytes);
 }
 
-static void put_id(struct pccl_print *print, const char *name, const struct pccl_id *id, bool first)
+static void put_id_or_null(struct pccl_json *json, const char *key, const struct pccl_id *id)
 {
-    put_name(print, name, first);
-    pccl_print_add(print, "\"");
-    pccl_print_add_id(print, id);
-    pccl_print_add(print, "\"");
+    if (pccl_id_is_zero(id))
+        pccl_json_null(json, key);
+    else
+        pccl_json_id(json, key, id);
 }
 
 /* In words, as messages say it; null: in its own work, or unknown. */
-static void put_place(struct pccl_print *print, const struct pccl_place *place)
+static void put_place(struct pccl_json *json, const struct pccl_place *place)
 {
     struct pccl_text words;
-    put_name(print, "in", false);
     if (place->call == PCCL_CALL_NONE) {
-        pccl_print_add(print, "null");
+        pccl_json_null(json, "in");
     } else {
         pccl_text_clear(&words);
         pccl_describe_call(&words, place->call, place->collective, place->detail);
-        pccl_print_add_quoted(print, words.bytes);
+        pccl_json_string(json, "in", words.bytes);
     }
-    put_bool(print, "connected", place->state != PCCL_PLACE_DISCONNECTED);
-    put_bool(print, "silent", place->state == PCCL_PLACE_SILENT);
+    pccl_json_bool(json, "connected", place->state != PCCL_PLACE_DISCONNECTED);
+    pccl_json_bool(json, "silent", place->state == PCCL_PLACE_SILENT);
 }
 
 static uint64_t operations_under_way(const struct pccl_tally *tally)
@@ -117,168 +87,163 @@ static uint64_t operations_under_way(const struct pccl_tally *tally)
            pccl_tally_sum(tally->aborted, PCCL_TALLY_KINDS);
 }
 
-static void json_spans(const struct pccl_tally *tally, struct pccl_print *print)
+static void json_spans(const struct pccl_tally *tally, struct pccl_json *json)
 {
     static const char *const names[] = {"committed", "aborted", "bytes"};
-    put_name(print, "spans", false);
-    pccl_print_format(print, "{\"ms\":%u", PCCL_TALLY_SPAN_US / 1000);
-    put_u64(print, "newest_ms", tally->turned_us % PCCL_TALLY_SPAN_US / 1000);
+    pccl_json_open(json, "spans", '{');
+    pccl_json_number(json, "ms", PCCL_TALLY_SPAN_US / 1000);
+    pccl_json_number(json, "newest_ms", tally->turned_us % PCCL_TALLY_SPAN_US / 1000);
     for (uint32_t kind = 0; kind < PCCL_COUNT_OF(names); kind++) {
-        put_name(print, names[kind], false);
+        pccl_json_open(json, names[kind], '[');
         for (uint32_t i = 1; i <= PCCL_TALLY_SPANS; i++) {
             const struct pccl_span *span = &tally->spans[(tally->span + i) % PCCL_TALLY_SPANS];
             const uint64_t counts[] = {span->committed, span->aborted, span->bytes};
-            pccl_print_format(print, i == 1 ? "[%" PRIu64 : ",%" PRIu64, counts[kind]);
+            pccl_json_number(json, NULL, counts[kind]);
         }
-        pccl_print_add(print, "]");
+        pccl_json_close(json, ']');
     }
-    pccl_print_add(print, "}");
+    pccl_json_close(json, '}');
 }
 
-static void json_steps(const struct pccl_tally *tally, struct pccl_print *print)
+static void json_steps(const struct pccl_tally *tally, struct pccl_json *json)
 {
     uint64_t known = pccl_min_u64(tally->step_count, PCCL_TALLY_STEPS);
-    put_name(print, "steps", false);
-    pccl_print_add(print, "[");
+    pccl_json_open(json, "steps", '[');
     for (uint64_t i = 0; i < known; i++) {
         const struct pccl_told_step *step = &tally->steps[(tally->step_count - known + i) % PCCL_TALLY_STEPS];
-        pccl_print_format(print, i == 0 ? "{\"step\":%" PRIu64 : ",{\"step\":%" PRIu64, step->step);
-        put_u64(print, "count", step->count);
-        put_double(print, "loss", step->sum / step->count);
-        put_double(print, "least", step->least);
-        put_double(print, "most", step->most);
-        pccl_print_add(print, "}");
+        pccl_json_open(json, NULL, '{');
+        pccl_json_number(json, "step", step->step);
+        pccl_json_number(json, "count", step->count);
+        pccl_json_double(json, "loss", step->sum / step->count);
+        pccl_json_double(json, "least", step->least);
+        pccl_json_double(json, "most", step->most);
+        pccl_json_close(json, '}');
     }
-    pccl_print_add(print, "]");
+    pccl_json_close(json, ']');
 }
 
-static void json_gone(const struct pccl_figures *f, struct pccl_print *print)
+static void json_gone(const struct pccl_figures *f, struct pccl_json *json)
 {
-    put_name(print, "gone", false);
-    pccl_print_add(print, "[");
+    pccl_json_open(json, "gone", '[');
     for (uint32_t i = 0; i < f->gone_count; i++) {
-        pccl_print_add(print, i == 0 ? "{" : ",{");
-        put_id(print, "id", &f->gone[i].id, true);
-        put_text(print, "name", f->gone[i].name);
-        put_u64(print, "since_ms", f->gone[i].since_us / 1000);
-        put_text(print, "reason", f->gone[i].reason.bytes);
-        pccl_print_add(print, "}");
+        pccl_json_open(json, NULL, '{');
+        pccl_json_id(json, "id", &f->gone[i].id);
+        pccl_json_string(json, "name", f->gone[i].name);
+        pccl_json_number(json, "since_ms", f->gone[i].since_us / 1000);
+        pccl_json_string(json, "reason", f->gone[i].reason.bytes);
+        pccl_json_close(json, '}');
     }
-    pccl_print_add(print, "]");
+    pccl_json_close(json, ']');
 }
 
-static void json_head(const struct pccl_figures *f, struct pccl_print *print)
+static void json_head(const struct pccl_figures *f, struct pccl_json *json)
 {
-    pccl_print_add(print, "{");
-    put_name(print, "program", true);
-    pccl_print_add(print, "\"pccl-master\"");
-    put_text(print, "version", f->driver.version);
-    put_u64(print, "protocol", PCCL_PROTOCOL_VERSION);
-    put_u64(print, "uptime_ms", f->uptime_us / 1000);
-    if (pccl_id_is_zero(&f->lineage)) {
-        put_name(print, "run", false);
-        pccl_print_add(print, "null");
-    } else {
-        put_id(print, "run", &f->lineage, false);
-    }
-    put_epoch(print, "epoch", &f->epoch);
-    put_bool(print, "takes_commands", f->driver.takes_commands);
-    put_bool(print, "recovering", f->recovering);
-    put_bool(print, "optimizing", f->optimizing);
-    put_u64(print, "members", f->counts.members);
-    put_u64(print, "newcomers", f->counts.pending);
-    put_u64(print, "update_round", f->rounds[PCCL_ROUND_UPDATE]);
-    put_u64(print, "update_votes", f->update_votes);
-    put_u64(print, "operations_under_way", operations_under_way(&f->tally));
-    put_u64(print, "operations_committed", f->counts.committed);
-    put_u64(print, "operations_aborted", f->counts.aborted);
-    put_u64(print, "fetches_done", f->tally.fetches);
-    put_u64(print, "fetches_failed", f->tally.fetches_failed);
-    json_spans(&f->tally, print);
-    json_steps(&f->tally, print);
-    json_gone(f, print);
-    put_name(print, "links", false);
-    pccl_print_add(print, "[");
+    pccl_json_open(json, NULL, '{');
+    pccl_json_string(json, "program", "pccl-master");
+    pccl_json_string(json, "version", f->driver.version);
+    pccl_json_number(json, "protocol", PCCL_PROTOCOL_VERSION);
+    pccl_json_number(json, "uptime_ms", f->uptime_us / 1000);
+    put_id_or_null(json, "run", &f->lineage);
+    put_epoch(json, "epoch", &f->epoch);
+    pccl_json_bool(json, "takes_commands", f->driver.takes_commands);
+    pccl_json_bool(json, "recovering", f->recovering);
+    pccl_json_bool(json, "optimizing", f->optimizing);
+    pccl_json_number(json, "members", f->counts.members);
+    pccl_json_number(json, "newcomers", f->counts.pending);
+    pccl_json_number(json, "update_round", f->rounds[PCCL_ROUND_UPDATE]);
+    pccl_json_number(json, "update_votes", f->update_votes);
+    pccl_json_number(json, "operations_under_way", operations_under_way(&f->tally));
+    pccl_json_number(json, "operations_committed", f->counts.committed);
+    pccl_json_number(json, "operations_aborted", f->counts.aborted);
+    pccl_json_number(json, "fetches_done", f->tally.fetches);
+    pccl_json_number(json, "fetches_failed", f->tally.fetches_failed);
+    json_spans(&f->tally, json);
+    json_steps(&f->tally, json);
+    json_gone(f, json);
+    pccl_json_open(json, "links", '[');
+}
+
+/* One of a list of the first level. */
+static void open_item(struct pccl_json *json)
+{
+    pccl_json_begin_line(json);
+    pccl_json_open(json, NULL, '{');
 }
 
 /* Of the link to each rank; 0: nothing gets through; null: unknown, or its own. */
-static void json_row(const struct pccl_link_row *row, bool first, struct pccl_print *print)
+static void json_row(const struct pccl_link_row *row, struct pccl_json *json)
 {
-    pccl_print_add(print, first ? "\n{" : ",\n{");
-    put_name(print, "group", true);
-    pccl_print_format(print, "%u", row->group);
-    put_u64(print, "rank", row->rank);
+    open_item(json);
+    pccl_json_number(json, "group", row->group);
+    pccl_json_number(json, "rank", row->rank);
     for (int pass = 0; pass < 2; pass++) {
-        put_name(print, pass == 0 ? "rates" : "rtts_us", false);
+        pccl_json_open(json, pass == 0 ? "rates" : "rtts_us", '[');
         for (uint32_t i = 0; i < row->count; i++) {
             const struct pccl_figure *link = &row->links[i];
             bool known = pass == 0 ? link->source != PCCL_FIGURE_NONE : link->rtt_us != 0;
-            pccl_print_add(print, i == 0 ? "[" : ",");
             if (known)
-                pccl_print_format(print, "%" PRIu64, pass == 0 ? link->rate : link->rtt_us);
+                pccl_json_number(json, NULL, pass == 0 ? link->rate : link->rtt_us);
             else
-                pccl_print_add(print, "null");
+                pccl_json_null(json, NULL);
         }
-        pccl_print_add(print, "]");
+        pccl_json_close(json, ']');
     }
-    pccl_print_add(print, "}");
+    pccl_json_close(json, '}');
 }
 
-static void json_peer(const struct pccl_peer_figure *peer, bool first, struct pccl_print *print)
+static void json_peer(const struct pccl_peer_figure *peer, struct pccl_json *json)
 {
-    pccl_print_add(print, first ? "\n{" : ",\n{");
-    put_id(print, "id", &peer->id, true);
-    put_text(print, "name", peer->name);
-    put_text(print, "state", standings[peer->standing]);
-    put_u64(print, "group", peer->group);
+    open_item(json);
+    pccl_json_id(json, "id", &peer->id);
+    pccl_json_string(json, "name", peer->name);
+    pccl_json_string(json, "state", standings[peer->standing]);
+    pccl_json_number(json, "group", peer->group);
     if (peer->standing == PCCL_STANDING_MEMBER) {
-        put_u64(print, "rank", peer->rank);
-        put_u64(print, "position", peer->position);
-        put_u64(print, "rate_to_next", peer->rate);
-        put_u64(print, "rtt_to_next_us", peer->rtt_us);
-        put_u64(print, "predicted_to_next", peer->predicted);
-        put_u64(print, "achieved_to_next", peer->achieved);
+        pccl_json_number(json, "rank", peer->rank);
+        pccl_json_number(json, "position", peer->position);
+        pccl_json_number(json, "rate_to_next", peer->rate);
+        pccl_json_number(json, "rtt_to_next_us", peer->rtt_us);
+        pccl_json_number(json, "predicted_to_next", peer->predicted);
+        pccl_json_number(json, "achieved_to_next", peer->achieved);
     }
     if (peer->fetching)
-        put_u64(print, "fetches_from", peer->donors);
+        pccl_json_number(json, "fetches_from", peer->donors);
     if (peer->told_us != UINT64_MAX) {
-        put_u64(print, "step", peer->told_step);
-        put_double(print, "loss", peer->told_loss);
-        put_u64(print, "told_ms", peer->told_us / 1000);
+        pccl_json_number(json, "step", peer->told_step);
+        pccl_json_double(json, "loss", peer->told_loss);
+        pccl_json_number(json, "told_ms", peer->told_us / 1000);
     }
-    put_text(print, "address", pccl_address_str(&peer->address));
-    put_u64(print, "last_word_ms", peer->heard_us / 1000);
-    put_place(print, &peer->place);
-    put_bool(print, "draining", peer->draining);
-    pccl_print_add(print, "}");
+    pccl_json_string(json, "address", pccl_address_str(&peer->address));
+    pccl_json_number(json, "last_word_ms", peer->heard_us / 1000);
+    put_place(json, &peer->place);
+    pccl_json_bool(json, "draining", peer->draining);
+    pccl_json_close(json, '}');
 }
 
-static void json_group(const struct pccl_group_figure *group, bool first, struct pccl_print *print)
+static void json_group(const struct pccl_group_figure *group, struct pccl_json *json)
 {
-    pccl_print_add(print, first ? "\n{" : ",\n{");
-    put_name(print, "number", true);
-    pccl_print_format(print, "%u", group->number);
-    put_u64(print, "members", group->members);
-    put_epoch(print, "view", &group->view);
-    put_u64(print, "sync_round", group->sync_round);
-    put_u64(print, "next_revision", group->revision);
-    pccl_print_add(print, "}");
+    open_item(json);
+    pccl_json_number(json, "number", group->number);
+    pccl_json_number(json, "members", group->members);
+    put_epoch(json, "view", &group->view);
+    pccl_json_number(json, "sync_round", group->sync_round);
+    pccl_json_number(json, "next_revision", group->revision);
+    pccl_json_close(json, '}');
 }
 
-static void json_missing(const struct pccl_wait *wait, struct pccl_print *print)
+static void json_missing(const struct pccl_wait *wait, struct pccl_json *json)
 {
-    put_name(print, "missing", false);
-    pccl_print_add(print, "[");
+    pccl_json_open(json, "missing", '[');
     for (uint32_t i = 0; i < wait->missing_count && i < PCCL_PLACES_MAX; i++) {
-        pccl_print_add(print, i == 0 ? "{" : ",{");
-        put_id(print, "peer", &wait->missing[i].peer, true);
-        put_place(print, &wait->missing[i]);
-        pccl_print_add(print, "}");
+        pccl_json_open(json, NULL, '{');
+        pccl_json_id(json, "peer", &wait->missing[i].peer);
+        put_place(json, &wait->missing[i]);
+        pccl_json_close(json, '}');
     }
-    pccl_print_add(print, "]");
+    pccl_json_close(json, ']');
 }
 
-static void json_wait(const struct pccl_wait *wait, bool first, struct pccl_print *print)
+static void json_wait(const struct pccl_wait *wait, struct pccl_json *json)
 {
     static const char *const calls[] = {[PCCL_CALL_UPDATE] = "update",
                                         [PCCL_CALL_PENDING] = "pending",
@@ -286,34 +251,30 @@ static void json_wait(const struct pccl_wait *wait, bool first, struct pccl_prin
                                         [PCCL_CALL_SYNC] = "sync",
                                         [PCCL_CALL_OPTIMIZE] = "optimize"};
     bool operation = wait->call == PCCL_CALL_OPERATION;
-    pccl_print_add(print, first ? "\n{" : ",\n{");
-    put_name(print, "call", true);
-    pccl_print_add_quoted(print, calls[wait->call]);
+    open_item(json);
+    pccl_json_string(json, "call", calls[wait->call]);
     if (operation || wait->call == PCCL_CALL_SYNC)
-        put_u64(print, "group", wait->group);
+        pccl_json_number(json, "group", wait->group);
     if (operation) {
-        put_text(print, "kind", collective_of(wait));
-        put_exact(print, "tag", wait->instance.tag);
-        put_u64(print, "use", wait->instance.use);
-        put_exact(print, "subgroup", wait->instance.subgroup);
-        put_exact(print, "pair", wait->instance.pair);
-        put_u64(print, "finished", wait->finished);
+        pccl_json_string(json, "kind", collective_of(wait));
+        put_exact(json, "tag", wait->instance.tag);
+        pccl_json_number(json, "use", wait->instance.use);
+        put_exact(json, "subgroup", wait->instance.subgroup);
+        put_exact(json, "pair", wait->instance.pair);
+        pccl_json_number(json, "finished", wait->finished);
     } else {
-        put_u64(print, "round", wait->round);
+        pccl_json_number(json, "round", wait->round);
     }
-    put_u64(print, "since_ms", wait->since_us / 1000);
-    put_u64(print, "world", wait->world);
-    put_u64(print, "come_count", wait->come_count);
-    put_name(print, "come", false);
-    for (uint32_t i = 0; i < wait->come_count && i < PCCL_PLACES_MAX; i++) {
-        pccl_print_add(print, i == 0 ? "[\"" : ",\"");
-        pccl_print_add_id(print, &wait->come[i]);
-        pccl_print_add(print, "\"");
-    }
-    pccl_print_add(print, wait->come_count > 0 ? "]" : "[]");
-    put_u64(print, "missing_count", wait->missing_count);
-    json_missing(wait, print);
-    pccl_print_add(print, "}");
+    pccl_json_number(json, "since_ms", wait->since_us / 1000);
+    pccl_json_number(json, "world", wait->world);
+    pccl_json_number(json, "come_count", wait->come_count);
+    pccl_json_open(json, "come", '[');
+    for (uint32_t i = 0; i < wait->come_count && i < PCCL_PLACES_MAX; i++)
+        pccl_json_id(json, NULL, &wait->come[i]);
+    pccl_json_close(json, ']');
+    pccl_json_number(json, "missing_count", wait->missing_count);
+    json_missing(wait, json);
+    pccl_json_close(json, '}');
 }
 
 static uint64_t since(const struct pccl_figures *f, const struct pccl_verdict_entry *entry)
@@ -321,30 +282,24 @@ static uint64_t since(const struct pccl_figures *f, const struct pccl_verdict_en
     return f->now_us - pccl_min_u64(f->now_us, entry->since_us);
 }
 
-static void json_verdict(const struct pccl_figures *f, const struct pccl_verdict_figure *verdict, bool first,
-                         struct pccl_print *print)
+static void json_verdict(const struct pccl_figures *f, const struct pccl_verdict_figure *verdict,
+                         struct pccl_json *json)
 {
     const struct pccl_verdict_entry *entry = &verdict->entry;
-    pccl_print_add(print, first ? "\n{" : ",\n{");
-    put_name(print, "class", true);
-    pccl_print_add_quoted(print, pccl_verdict_name((uint8_t)entry->class));
-    put_u64(print, "number", entry->number);
-    put_u64(print, "group", verdict->group);
-    put_id(print, "peer", &entry->peer, false);
-    if (pccl_id_is_zero(&entry->other)) {
-        put_name(print, "other", false);
-        pccl_print_add(print, "null");
-    } else {
-        put_id(print, "other", &entry->other, false);
-    }
-    put_u64(print, "since_ms", since(f, entry) / 1000);
-    put_text(print, "evidence", entry->evidence.bytes);
-    put_text(print, "action", entry->action.bytes);
-    pccl_print_add(print, "}");
+    open_item(json);
+    pccl_json_string(json, "class", pccl_verdict_name((uint8_t)entry->class));
+    pccl_json_number(json, "number", entry->number);
+    pccl_json_number(json, "group", verdict->group);
+    pccl_json_id(json, "peer", &entry->peer);
+    put_id_or_null(json, "other", &entry->other);
+    pccl_json_number(json, "since_ms", since(f, entry) / 1000);
+    pccl_json_string(json, "evidence", entry->evidence.bytes);
+    pccl_json_string(json, "action", entry->action.bytes);
+    pccl_json_close(json, '}');
 }
 
 /* The next list begins with this item, which may be one of a later list. */
-static void json_next_list(const struct pccl_figures *f, uint32_t at, struct pccl_print *print)
+static void json_next_list(const struct pccl_figures *f, uint32_t at, struct pccl_json *json)
 {
     const struct {
         const char *name;
@@ -355,9 +310,8 @@ static void json_next_list(const struct pccl_figures *f, uint32_t at, struct pcc
     for (uint32_t i = 0; i < PCCL_COUNT_OF(lists); i++) {
         begin += lists[i].items;
         if (at == begin) {
-            pccl_print_add(print, "]");
-            put_name(print, lists[i].name, false);
-            pccl_print_add(print, "[");
+            pccl_json_close(json, ']');
+            pccl_json_open(json, lists[i].name, '[');
         }
     }
 }
@@ -366,18 +320,20 @@ bool pccl_page_json(const struct pccl_figures *f, uint32_t *at, struct pccl_prin
 {
     uint32_t index;
     enum part part = part_of(f, *at, &index);
-    json_next_list(f, (*at)++, print);
+    struct pccl_json writer = {.print = print, .depth = part == HEAD ? 0 : 2, .comma = index > 0}, *json = &writer;
+    json_next_list(f, (*at)++, json);
     switch (part) {
-    case HEAD: json_head(f, print); break;
-    case ROW: json_row(&f->rows[index], index == 0, print); break;
-    case PEER: json_peer(&f->peers[index], index == 0, print); break;
-    case GROUP: json_group(&f->groups[index], index == 0, print); break;
-    case WAIT: json_wait(&f->waits[index], index == 0, print); break;
-    case VERDICT: json_verdict(f, &f->verdicts[index], index == 0, print); break;
+    case HEAD: json_head(f, json); break;
+    case ROW: json_row(&f->rows[index], json); break;
+    case PEER: json_peer(&f->peers[index], json); break;
+    case GROUP: json_group(&f->groups[index], json); break;
+    case WAIT: json_wait(&f->waits[index], json); break;
+    case VERDICT: json_verdict(f, &f->verdicts[index], json); break;
     case TAIL:
-        pccl_print_add(print, "]");
-        put_bool(print, "more_calls", f->waits_left_out);
-        pccl_print_add(print, "}\n");
+        pccl_json_close(json, ']');
+        pccl_json_bool(json, "more_calls", f->waits_left_out);
+        pccl_json_close(json, '}');
+        pccl_print_add(print, "\n");
         break;
     }
     return part != TAIL;

@@ -1,6 +1,6 @@
 #include "log_format.h"
 
-#include "core/text.h"
+#include "ops/json.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,42 +11,31 @@
  */
 enum { MESSAGE_MAX = 2400, REASON_MAX = 1000, SUBSYSTEM_MAX = 64 };
 
-struct line {
-    char *bytes;
-    size_t size, length;
+struct time_text {
+    char bytes[48];
 };
 
-static void add_bytes(struct line *line, const char *bytes, size_t length)
+static struct time_text time_text(const struct timespec *now)
 {
-    size_t room = line->size - line->length;
-    size_t taken = length < room ? length : room;
-    memcpy(line->bytes + line->length, bytes, taken);
-    line->length += taken;
+    struct time_text text = {""};
+    struct tm utc;
+    size_t length = 0;
+    if (gmtime_r(&now->tv_sec, &utc) != NULL)
+        length = strftime(text.bytes, sizeof text.bytes, "%Y-%m-%dT%H:%M:%S", &utc);
+    (void)snprintf(text.bytes + length, sizeof text.bytes - length, ".%03uZ",
+                   (unsigned)(now->tv_nsec / 1000000) % 1000);
+    return text;
 }
 
-static void add(struct line *line, const char *text) { add_bytes(line, text, strlen(text)); }
+/* What both formats quote: its start, of at most `most` bytes with escapes, and '?' for what is no printable UTF-8. */
+struct part {
+    char bytes[MESSAGE_MAX];
+    size_t length;
+};
 
-static void add_u64(struct line *line, uint64_t value)
+static struct part part_of(const char *text, size_t most)
 {
-    char digits[24];
-    add_bytes(line, digits, (size_t)snprintf(digits, sizeof digits, "%llu", (unsigned long long)value));
-}
-
-static void add_id(struct line *line, const struct pccl_id *id, size_t bytes)
-{
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < bytes; i++) {
-        char pair[2] = {digits[id->bytes[i] >> 4], digits[id->bytes[i] & 15]};
-        add_bytes(line, pair, sizeof pair);
-    }
-}
-
-/*
- * Both formats know \" and \\; what is no printable UTF-8 becomes '?', so that every line stays one
- * line of text.
- */
-static void add_escaped(struct line *line, const char *text, size_t most)
-{
+    struct part part = {.length = 0};
     size_t left = strlen(text), used = 0;
     while (left > 0) {
         size_t taken = pccl_text_character(text, left);
@@ -54,148 +43,121 @@ static void add_escaped(struct line *line, const char *text, size_t most)
         size_t needed = taken > 0 ? taken + escape : 1;
         if (used + needed > most)
             break;
-        if (escape)
-            add(line, "\\");
-        add_bytes(line, taken > 0 ? text : "?", taken > 0 ? taken : 1);
         used += needed;
+        memcpy(part.bytes + part.length, taken > 0 ? text : "?", taken > 0 ? taken : 1);
         taken = taken > 0 ? taken : 1;
+        part.length += taken;
         text += taken;
         left -= taken;
     }
+    return part;
 }
 
-static void add_quoted(struct line *line, const char *text, size_t most)
+/* There is room for the end of the line. */
+static size_t end_line(const struct pccl_print *line, char *out)
 {
-    add(line, "\"");
-    add_escaped(line, text, most);
-    add(line, "\"");
+    size_t length = line->length < line->capacity ? line->length : line->capacity;
+    out[length] = '\n';
+    return length + 1;
 }
 
-static void add_time(struct line *line, const struct timespec *now)
+static void add_operation(struct pccl_print *line, const struct pccl_log_fields *fields)
 {
-    char text[32], milliseconds[8];
-    struct tm utc;
-    if (gmtime_r(&now->tv_sec, &utc) == NULL || strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc) == 0)
-        text[0] = '\0';
-    add(line, text);
-    (void)snprintf(milliseconds, sizeof milliseconds, ".%03uZ", (unsigned)(now->tv_nsec / 1000000) % 1000);
-    add(line, milliseconds);
-}
-
-static void add_operation(struct line *line, const struct pccl_log_fields *fields)
-{
-    add_u64(line, fields->group);
-    add(line, "/");
-    add_u64(line, fields->tag);
-    add(line, "/");
-    add_u64(line, fields->use);
+    pccl_print_format(line, "%u/%" PRIu64 "/%" PRIu64, fields->group, fields->tag, fields->use);
 }
 
 size_t pccl_log_format_text(char *out, size_t size, const struct timespec *now, enum pccl_log_level level,
                             const char *subsystem, const char *message, const struct pccl_log_fields *fields)
 {
-    struct line line = {out, size - 1, 0}; /* room for the end of the line */
-    add_time(&line, now);
-    add(&line, " pccl ");
-    add(&line, pccl_logger_level_name(level));
-    add(&line, " ");
-    add_bytes(&line, subsystem, strnlen(subsystem, SUBSYSTEM_MAX));
-    add(&line, " ");
-    add_bytes(&line, message, strnlen(message, MESSAGE_MAX));
+    struct pccl_print line;
+    pccl_print_into(&line, out, size - 1);
+    pccl_print_add(&line, time_text(now).bytes);
+    pccl_print_format(&line, " pccl %s ", pccl_logger_level_name(level));
+    pccl_print_add_bytes(&line, subsystem, strnlen(subsystem, SUBSYSTEM_MAX));
+    pccl_print_add(&line, " ");
+    pccl_print_add_bytes(&line, message, strnlen(message, MESSAGE_MAX));
     if (fields->reason != NULL && strstr(message, fields->reason) == NULL) {
-        add(&line, ": ");
-        add_bytes(&line, fields->reason, strnlen(fields->reason, REASON_MAX));
+        pccl_print_add(&line, ": ");
+        pccl_print_add_bytes(&line, fields->reason, strnlen(fields->reason, REASON_MAX));
     }
     /* Short, as in sentences. */
-    if (fields->run != NULL) {
-        add(&line, " run=");
-        add_id(&line, fields->run, 4);
-    }
-    if (fields->peer != NULL) {
-        add(&line, " peer=");
-        add_id(&line, fields->peer, 4);
-    }
+    if (fields->run != NULL)
+        pccl_print_format(&line, " run=%s", pccl_id_str(fields->run));
+    if (fields->peer != NULL)
+        pccl_print_format(&line, " peer=%s", pccl_id_str(fields->peer));
     if (fields->has_operation) {
-        add(&line, " operation=");
+        pccl_print_add(&line, " operation=");
         add_operation(&line, fields);
     }
-    out[line.length++] = '\n';
-    return line.length;
+    return end_line(&line, out);
+}
+
+static void add_part(struct pccl_print *line, const char *key, const char *text, size_t most)
+{
+    const struct part part = part_of(text, most);
+    pccl_print_add(line, key);
+    pccl_print_add_quoted_bytes(line, part.bytes, part.length);
+}
+
+static void add_id(struct pccl_print *line, const char *key, const struct pccl_id *id)
+{
+    pccl_print_add(line, key);
+    pccl_print_add_id(line, id);
 }
 
 size_t pccl_log_format_logfmt(char *out, size_t size, const struct timespec *now, enum pccl_log_level level,
                               const char *subsystem, const char *message, const struct pccl_log_fields *fields)
 {
-    struct line line = {out, size - 1, 0};
-    add(&line, "time=");
-    add_time(&line, now);
-    add(&line, " level=");
-    add(&line, pccl_logger_level_name(level));
-    add(&line, " subsystem=");
-    add_quoted(&line, subsystem, SUBSYSTEM_MAX);
-    add(&line, " message=");
-    add_quoted(&line, message, MESSAGE_MAX);
-    if (fields->run != NULL) {
-        add(&line, " run=");
-        add_id(&line, fields->run, sizeof fields->run->bytes);
-    }
-    if (fields->peer != NULL) {
-        add(&line, " peer=");
-        add_id(&line, fields->peer, sizeof fields->peer->bytes);
-    }
+    struct pccl_print line;
+    pccl_print_into(&line, out, size - 1);
+    pccl_print_format(&line, "time=%s level=%s", time_text(now).bytes, pccl_logger_level_name(level));
+    add_part(&line, " subsystem=", subsystem, SUBSYSTEM_MAX);
+    add_part(&line, " message=", message, MESSAGE_MAX);
+    if (fields->run != NULL)
+        add_id(&line, " run=", fields->run);
+    if (fields->peer != NULL)
+        add_id(&line, " peer=", fields->peer);
     if (fields->has_operation) {
-        add(&line, " operation=");
+        pccl_print_add(&line, " operation=");
         add_operation(&line, fields);
     }
-    if (fields->reason != NULL) {
-        add(&line, " reason=");
-        add_quoted(&line, fields->reason, REASON_MAX);
-    }
-    out[line.length++] = '\n';
-    return line.length;
+    if (fields->reason != NULL)
+        add_part(&line, " reason=", fields->reason, REASON_MAX);
+    return end_line(&line, out);
 }
 
-static void add_json_id(struct line *line, const char *key, const struct pccl_id *id)
+static void put_part(struct pccl_json *json, const char *key, const char *text, size_t most)
 {
-    add(line, ",\"");
-    add(line, key);
-    add(line, "\":\"");
-    add_id(line, id, sizeof id->bytes);
-    add(line, "\"");
+    const struct part part = part_of(text, most);
+    pccl_json_bytes(json, key, part.bytes, part.length);
 }
 
 size_t pccl_log_format_json(char *out, size_t size, const struct timespec *now, enum pccl_log_level level,
                             const char *subsystem, const char *message, const struct pccl_log_fields *fields)
 {
-    struct line line = {out, size - 1, 0};
-    add(&line, "{\"time\":\"");
-    add_time(&line, now);
-    add(&line, "\",\"level\":\"");
-    add(&line, pccl_logger_level_name(level));
-    add(&line, "\",\"subsystem\":");
-    add_quoted(&line, subsystem, SUBSYSTEM_MAX);
-    add(&line, ",\"message\":");
-    add_quoted(&line, message, MESSAGE_MAX);
+    struct pccl_print line;
+    struct pccl_json json = {.print = &line};
+    pccl_print_into(&line, out, size - 1);
+    pccl_json_open(&json, NULL, '{');
+    pccl_json_string(&json, "time", time_text(now).bytes);
+    pccl_json_string(&json, "level", pccl_logger_level_name(level));
+    put_part(&json, "subsystem", subsystem, SUBSYSTEM_MAX);
+    put_part(&json, "message", message, MESSAGE_MAX);
     if (fields->run != NULL)
-        add_json_id(&line, "run", fields->run);
+        pccl_json_id(&json, "run", fields->run);
     if (fields->peer != NULL)
-        add_json_id(&line, "peer", fields->peer);
+        pccl_json_id(&json, "peer", fields->peer);
     if (fields->has_operation) {
-        add(&line, ",\"operation\":{\"group\":");
-        add_u64(&line, fields->group);
-        add(&line, ",\"tag\":");
-        add_u64(&line, fields->tag);
-        add(&line, ",\"use\":");
-        add_u64(&line, fields->use);
-        add(&line, "}");
+        pccl_json_open(&json, "operation", '{');
+        pccl_json_number(&json, "group", fields->group);
+        pccl_json_number(&json, "tag", fields->tag);
+        pccl_json_number(&json, "use", fields->use);
+        pccl_json_close(&json, '}');
     }
-    if (fields->reason != NULL) {
-        add(&line, ",\"reason\":");
-        add_quoted(&line, fields->reason, REASON_MAX);
-    }
-    add(&line, "}");
-    out[line.length++] = '\n';
-    return line.length;
+    if (fields->reason != NULL)
+        put_part(&json, "reason", fields->reason, REASON_MAX);
+    pccl_json_close(&json, '}');
+    return end_line(&line, out);
 }
 
 pccl_logger_format *pccl_log_format_find(const char *name)
