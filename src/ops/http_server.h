@@ -64,11 +64,12 @@ PCCL_MUST_CHECK int pccl_http_open(struct pccl_http_server *server, const struct
 /* Also for a zeroed struct. Ends all connections; the struct must stay until the loop has released them. */
 void pccl_http_close(struct pccl_http_server *server);
 /*
- * Returns a visitor whose request has come, each once, and its request. NULL: there is no more. The owner then answers
- * or refuses it, or notes what it waits for. To be called in each turn of the loop, outside of its callbacks.
+ * Returns a visitor with a complete request, each visitor once, and fills in its request. Returns NULL if no visitor is
+ * left. The owner then answers or refuses the visitor, or lets it wait. Call it in each turn of the loop, outside of
+ * callbacks.
  */
 struct pccl_http_visitor *pccl_http_next(struct pccl_http_server *server, struct pccl_http_request *request);
-/* wanted: for pccl_http_answer_all, a number of the owner's that is not 0. */
+/* wanted: not 0; the owner passes the same number to pccl_http_answer_all. */
 void pccl_http_let_wait(struct pccl_http_visitor *visitor, uint32_t wanted);
 bool pccl_http_is_https(const struct pccl_http_visitor *visitor);
 /* Once for each visitor. body: borrowed, and kept as long as it is sent. NULL: out of memory (503). */

@@ -21,7 +21,7 @@ void pccl_json_string(struct pccl_json *json, const char *key, const char *value
 /* Broken UTF-8 and controls become '?'. */
 void pccl_json_bytes(struct pccl_json *json, const char *key, const char *value, size_t length);
 void pccl_json_number(struct pccl_json *json, const char *key, uint64_t value);
-/* Nine significant digits; what is no number: null. */
+/* Nine significant digits; null for infinities and NaN. */
 void pccl_json_double(struct pccl_json *json, const char *key, double value);
 void pccl_json_bool(struct pccl_json *json, const char *key, bool value);
 void pccl_json_null(struct pccl_json *json, const char *key);

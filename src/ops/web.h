@@ -27,9 +27,8 @@ struct pccl_page {
 struct pccl_web {
     struct pccl_http_server http;
     /*
-     * The owner's, before open: the token of who may give commands, "": none, and the tokens of which some are for
-     * HTTP, NULL: none. Beyond this machine there is HTTPS, for whoever has one of these; or, as `insecure` says, HTTP
-     * for everybody.
+     * The owner sets these before open. `tokens` may be NULL, `token` may be empty. Addresses beyond this machine use
+     * HTTPS and require one of these tokens; with `insecure` they use HTTP and require none.
      */
     struct pccl_tokens *tokens;
     bool insecure;
@@ -61,8 +60,8 @@ static inline bool pccl_web_are_open(const struct pccl_web *pages) { return page
 /* The loop is about to wait: notes for how long it did something else. */
 void pccl_web_note_turn(struct pccl_web *pages, uv_loop_t *loop, uint64_t now_us);
 /*
- * In each turn of the loop: answers the requests that have come, but for pages that are made of figures. true: one is a
- * command, by somebody who may give it, and must be answered before the next call; false: there are no more.
+ * Answers requests, except for pages made of figures. Returns true for a permitted command, which the caller must
+ * answer before the next call; false if no request is left. Call it in each turn of the loop.
  */
 PCCL_MUST_CHECK bool pccl_web_next_command(struct pccl_web *pages, enum pccl_master_command *command,
                                            struct pccl_id *peer);

@@ -139,7 +139,7 @@ def is_c(path):
 
 
 def is_pure(path):
-    """Of a source, or of an object: .../<module>/<file>.c.o."""
+    """path: a source, or an object .../<module>/<file>.c.o."""
     module, name = pathlib.PurePath(path).parts[-2:]
     return module in PURE or name.split(".")[0] in PURE_FILES.get(module, ())
 
