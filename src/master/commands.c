@@ -1,7 +1,7 @@
 #include "master/commands.h"
 #include "master/output.h"
 #include "master/roster.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 
 /* true: it was there, and is about to go. */
 static bool expel(struct pccl_master *m, struct pccl_remote *remote, struct pccl_text *words)

@@ -1,7 +1,7 @@
 /*
  * Who may be admitted, who has a vote that is missing, who is linked to whom, and whose word counts: questions about
  * peers and groups whose answers change nothing. Who of a queue is eligible depends on those before it, and is marked
- * in that order; that is in newcomers.c.
+ * in that order; that is in membership_newcomers.c.
  */
 #ifndef PCCL_MASTER_ELIGIBILITY_H
 #define PCCL_MASTER_ELIGIBILITY_H

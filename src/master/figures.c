@@ -2,7 +2,7 @@
 #include "master/eligibility.h"
 #include "master/state.h"
 #include "master/sync.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 
 #include <string.h>
 

@@ -48,7 +48,7 @@ struct pccl_operation {
     struct pccl_id described_by;
     bool described; /* somebody has said what it is */
     bool tiny;
-    bool offered; /* its receiver, which asked for such, has been told of it (pairs.c) */
+    bool offered; /* its receiver, which asked for such, has been told of it (operations_pairs.c) */
     bool decided;
     enum pccl_class class;
     uint64_t first_us; /* when the master first heard of it */

@@ -19,7 +19,7 @@ void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, s
 /* One subgroup more, or less, relies on this link: it is asked for, or wanted no more. */
 void pccl_master_count_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, bool more);
 
-/* ---- costs.c: the cost data of their links for a view ---- */
+/* ---- membership_costs.c: the cost data of their links for a view ---- */
 
 /* For a new view: what the master knows of its links at this moment. */
 void pccl_master_decide_cost(const struct pccl_master *m, struct pccl_peer_group *group);
@@ -47,7 +47,7 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
 /* Its control connection is lost: dials its port once more, if that is due. */
 void pccl_master_probe_if_due(struct pccl_master *m, struct pccl_remote *remote);
 
-/* ---- bad_links.c: rings without them ---- */
+/* ---- links_avoided.c: rings without them ---- */
 
 /* This link has failed: gives the group a ring without it, which `why` says. false: no such ring exists. */
 PCCL_MUST_CHECK bool pccl_master_avoid_link(struct pccl_master *m, const struct pccl_remote *from,
@@ -61,7 +61,7 @@ PCCL_MUST_CHECK bool pccl_master_exclude_bad_links(struct pccl_master *m, const 
 void pccl_master_count_bad_links(struct pccl_master *m, const struct pccl_remote *one, const struct pccl_remote *other,
                                  uint32_t *of_one, uint32_t *of_other);
 
-/* ---- failed_links.c: edges that fail between the living ---- */
+/* ---- links_failed.c: edges that fail between the living ---- */
 
 /* Stage: those that were not mended in time: another ring, or one of the two ends goes (PROTOCOL 9.4). */
 void pccl_master_decide_failed_links(struct pccl_master *m);

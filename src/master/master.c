@@ -14,7 +14,7 @@
 #include "master/rounds.h"
 #include "master/subgroups.h"
 #include "master/sync.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 #include "master/where.h"
 
 #include <stdarg.h>
@@ -201,7 +201,7 @@ static void tick(struct pccl_master *m, bool stood_still)
 
 /*
  * Makes all decisions that concern more peers than the sender of a message, except on operations:
- * the last message about an operation decides it (operation_messages.c). Reasons for the order:
+ * the last message about an operation decides it (operations_messages.c). Reasons for the order:
  *
  * - Ended eras are first: no other stage sees an operation whose outcome no member needs.
  * - Silence precedes departures: all peers found silent at one moment leave in one view, so that

@@ -16,7 +16,7 @@
 #include "master/roster.h"
 #include "master/subgroups.h"
 #include "master/sync.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 #include "master/views.h"
 #include "master/where.h"
 

@@ -80,13 +80,13 @@ void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, st
 void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                        enum pccl_class class, const struct pccl_text *reason);
 /*
- * The abort is certain, but it is held until then at the latest (held_aborts.c); UINT64_MAX: until the view is known.
- * The first reason stays.
+ * The abort is certain, but it is held until then at the latest (operations_held.c); UINT64_MAX: until the view is
+ * known. The first reason stays.
  */
 void pccl_master_hold_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                             enum pccl_class class, const struct pccl_text *reason, uint64_t until_us);
 
-/* ---- tiny.c ---- */
+/* ---- operations_tiny.c ---- */
 
 /*
  * Does the descriptor allow this contribution of a member to an operation of so many? Of a bulk
@@ -102,7 +102,7 @@ PCCL_MUST_CHECK bool pccl_master_set_result(struct pccl_master *m, struct pccl_o
                                             const struct pccl_bytes *result);
 void pccl_master_free_result(struct pccl_master *m, struct pccl_operation *op);
 
-/* ---- held_aborts.c ---- */
+/* ---- operations_held.c ---- */
 
 /* Stage: decides held aborts that have waited long enough. */
 void pccl_master_release_held_aborts(struct pccl_master *m);
@@ -111,7 +111,7 @@ void pccl_master_release_held_of(struct pccl_master *m, struct pccl_peer_group *
 /* A link between these peers stands again: aborts that were held for it are due. */
 void pccl_master_link_mended(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to);
 
-/* ---- operation_messages.c: messages from members ---- */
+/* ---- operations_messages.c: messages from members ---- */
 
 /* The member has finished its part. The last part commits the operation. */
 void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_done *done);

@@ -13,7 +13,7 @@
 
 struct pccl_peer_group; /* master/group.h */
 struct pccl_report;     /* master/recovery.h */
-struct pccl_sync_part;  /* master/sync.c */
+struct pccl_sync_part;  /* master/rounds_sync.c */
 
 /* A link that a peer was asked to hold, or says it holds. */
 struct pccl_link_intent {
@@ -24,7 +24,7 @@ struct pccl_link_intent {
     uint64_t rate;      /* likewise; at most PCCL_RATE_MOST */
 };
 
-/* Whether all hold a link to a member, or it to all, in a group too large for a mesh (hubs.c). */
+/* Whether all hold a link to a member, or it to all, in a group too large for a mesh (links_hubs.c). */
 struct pccl_hub {
     bool wanted;
     bool for_all;             /* only all-to-alls have asked, which need all members as hubs */
@@ -116,10 +116,10 @@ struct pccl_remote {
     bool unable[PCCL_ROUND_KINDS];    /* its latest vote says so */
     bool votes[PCCL_ROUND_KINDS];
     uint64_t voted_us[PCCL_ROUND_KINDS];
-    struct pccl_sync_part *sync_part;   /* sync.c; NULL: it has not voted in the open round */
+    struct pccl_sync_part *sync_part;   /* rounds_sync.c; NULL: it has not voted in the open round */
     struct pccl_msg_where where;        /* call NONE: not known to wait */
     uint32_t under_way;                 /* undecided operations that it has finished */
-    struct pccl_table listens;          /* which sends to it are offered to it, by tag (pairs.c) */
+    struct pccl_table listens;          /* which sends to it are offered to it, by tag (operations_pairs.c) */
     uint32_t founded_count, seat_count; /* subgroups that it is in or has said `done` to found; their members */
     uint32_t lone_aborts;               /* its lone ends in this era: at most PCCL_OPS_LONE_MAX */
 

@@ -1,6 +1,6 @@
 /*
  * Joint calls: votes named by kind and round, counted over the living (PROTOCOL 10, 11). It does not know who is
- * eligible (newcomers.c), or how a better ring is found.
+ * eligible (membership_newcomers.c), or how a better ring is found.
  */
 #include "master/commands.h"
 #include "master/diagnosis.h"
@@ -15,7 +15,7 @@
 #include "master/rounds.h"
 #include "master/slow_links.h"
 #include "master/sync.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 #include "master/views.h"
 
 static void send_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind, uint64_t round, uint8_t outcome)

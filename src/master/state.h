@@ -28,7 +28,7 @@ struct pccl_gone {
     struct pccl_text reason;
 };
 
-/* A peer that was expelled for being slow, by what will show that it is back (slow_peers.c). */
+/* A peer that was expelled for being slow, by what will show that it is back (diagnosis_slow_peers.c). */
 struct pccl_cooling {
     struct pccl_address address; /* from which the master saw it come ... */
     struct pccl_address host;    /* ... and by its own account */

@@ -94,7 +94,7 @@ struct pccl_subgroup *pccl_master_reported_subgroup(struct pccl_master *m, struc
 /* This member has it, or will have it when it is told how its founding ended. */
 void pccl_master_vouch(struct pccl_subgroup *subgroup, const struct pccl_remote *remote);
 
-/* ---- subgroup_ends.c: why they end ---- */
+/* ---- operations_ends.c: why they end ---- */
 
 /* The member closes it (`subgroup_end`). */
 void pccl_master_subgroup_closed(struct pccl_master *m, struct pccl_remote *from, uint64_t name);

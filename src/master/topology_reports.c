@@ -1,6 +1,6 @@
 /* Topology reports of a group: for members that ask, for the log, and for the driver's file. */
 #include "master/output.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 #include "topology/report.h"
 
 #include <string.h>

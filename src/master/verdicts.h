@@ -75,7 +75,7 @@ struct pccl_verdict_entry {
     uint64_t since_us;
     uint64_t enough_us;        /* time since when it is a verdict with `enough`; 0: it is not */
     uint64_t rate, usual_rate; /* of a link that is slow, as seen last: bytes per second, its own and usual; or 0 */
-    /* The caller's, of a slow link (slow_links.c): */
+    /* The caller's, of a slow link (diagnosis_slow_links.c): */
     uint32_t left_version;            /* the latest version of the ring that is to leave it; 0: none yet */
     struct pccl_figure left_known[2]; /* what was known of it before, and of the opposite direction */
     struct pccl_text evidence, action;

@@ -9,7 +9,7 @@
  * it will be outdated at the next synchronization.
  */
 #include "check.h"
-#include "master/election.h"
+#include "master/rounds_election.h"
 
 enum { CHECKPOINT_AFTER = 2, SHAPES = 3 };
 

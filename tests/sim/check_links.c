@@ -5,7 +5,7 @@
 #include "master/eligibility.h"
 #include "master/hubs.h"
 #include "master/roster.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 #include "check.h"
 #include "wire/cost.h"
 

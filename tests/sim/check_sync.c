@@ -2,7 +2,7 @@
  * S1-S5: the synchronization of shared state. The checker hears every vote that the master hears,
  * and holds the election itself; it knows what is in each caller's memory.
  */
-#include "master/election.h"
+#include "master/rounds_election.h"
 #include "master/roster.h"
 #include "check.h"
 

@@ -4,7 +4,7 @@
  */
 #include "master/eligibility.h"
 #include "master/roster.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 #include "check.h"
 #include "perf/report_parse.h"
 #include "wire/cost.h"

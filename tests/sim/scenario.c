@@ -3,7 +3,7 @@
  * step.
  */
 #include "scenario.h"
-#include "master/election.h"
+#include "master/rounds_election.h"
 #include "peer/output.h"
 
 void scenario_run_ms(struct sim *sim, uint64_t ms) { sim_run_until(sim, sim->now + ms * SIM_MS, NULL); }

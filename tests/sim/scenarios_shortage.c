@@ -3,7 +3,7 @@
  * whose links cannot be opened hears which peer has the shortage and why (PROTOCOL 9.4, 11.3).
  */
 #include "scenario_topology.h"
-#include "master/election.h"
+#include "master/rounds_election.h"
 #include "master/roster.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  */
 #include "scenarios.h"
 #include "scenario_topology.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 #include "master/roster.h"
 #include "peer/queries.h"
 

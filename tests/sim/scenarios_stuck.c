@@ -1,6 +1,6 @@
 /* Scenarios of PROTOCOL 9.6: which calls can never meet, which of them end, and how the run goes on. */
 #include "scenarios.h"
-#include "master/election.h"
+#include "master/rounds_election.h"
 #include "peer/where.h"
 
 #include <stdio.h>

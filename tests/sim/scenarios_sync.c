@@ -1,6 +1,6 @@
 /* Scenarios of shared state (PROTOCOL 10.5, F25; the contract's scenarios 22 to 47). */
 #include "scenarios.h"
-#include "master/election.h"
+#include "master/rounds_election.h"
 #include "master/roster.h"
 
 #include <string.h>

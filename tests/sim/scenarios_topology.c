@@ -5,7 +5,7 @@
 #include "master/roster.h"
 #include "scenario_topology.h"
 #include "master/membership.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "core/prng.h"
-#include "master/election.h"
+#include "master/rounds_election.h"
 #include "support.h"
 
 #include <time.h>

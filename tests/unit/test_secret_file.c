@@ -1,4 +1,4 @@
-/* drive/secret_file: files of a killed writer block no later write, and a full disk none that has a reserve. */
+/* ops/secret_file: files of a killed writer block no later write, and a full disk none that has a reserve. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

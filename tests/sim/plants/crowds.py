@@ -6,7 +6,7 @@ PLANTS = [
         "what waiting newcomers cost must not grow with every event of others",
         [], ["crowd-costs"],
         [
-            ("src/master/newcomers.c",
+            ("src/master/membership_newcomers.c",
              "while (!pccl_list_is_empty(&m->stale_queues))",
              "pccl_master_recheck_all_queues(m); while (!pccl_list_is_empty(&m->stale_queues))"),
         ]),
@@ -14,10 +14,10 @@ PLANTS = [
         "a newcomer from elsewhere must not wait until a crowd before it has failed, one after another",
         [], ["crowd-of-a-group"],
         [
-            ("src/master/newcomers.c",
+            ("src/master/membership_newcomers.c",
              "WARM_UP_WIDTH_ALL = 4 * WARM_UP_WIDTH",
              "WARM_UP_WIDTH_ALL = WARM_UP_WIDTH"),
-            ("src/master/newcomers.c",
+            ("src/master/membership_newcomers.c",
              "next == NULL || i->site->warming_here < next->site->warming_here",
              "next == NULL"),
         ]),
@@ -25,7 +25,7 @@ PLANTS = [
         "two addresses must not fill all places for newcomers",
         [], ["crowd-makes-room"],
         [
-            ("src/master/newcomers.c",
+            ("src/master/membership_newcomers.c",
              "goes == NULL || goes->site->count <= of_site + 1",
              "goes == NULL || of_site < goes->site->count"),
         ]),
@@ -33,10 +33,10 @@ PLANTS = [
         "one address must not fill the places for newcomers",
         [], ["crowd-of-an-address"],
         [
-            ("src/master/newcomers.c",
+            ("src/master/membership_newcomers.c",
              "of_site >= PCCL_NEWCOMERS_OF_ADDRESS_MAX",
              "false"),
-            ("src/master/newcomers.c",
+            ("src/master/membership_newcomers.c",
              "queue != NULL && queue->count >= PCCL_NEWCOMERS_OF_GROUP_MAX && !evict_for(m, queue, of_site)",
              "false"),
         ]),
@@ -52,7 +52,7 @@ PLANTS = [
         "the first of a new group must listen somewhere, or all others wait for nobody",
         [], ["crowd-listens-nowhere"],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "if (event->how != PCCL_LINK_REFUSED || remote->verified",
              "if (event->how != PCCL_LINK_OTHER || remote->verified"),
         ]),
@@ -84,7 +84,7 @@ PLANTS = [
         "a flood must not drop a connection from elsewhere whose hello has a long way",
         [], ["crowd-at-the-door"],
         [
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "turn_away(m, most_crowded_stranger(m), PCCL_REFUSAL_FULL,",
              "(void)most_crowded_stranger; turn_away(m, m->oldest_stranger, PCCL_REFUSAL_FULL,"),
         ]),
@@ -92,7 +92,7 @@ PLANTS = [
         "nobody was asked, so nothing is known of who should have been",
         [], ["crowd-was-not-asked"],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "if (!event->answered && event->how == 0) {",
              "if (false) {"),
         ]),
@@ -100,7 +100,7 @@ PLANTS = [
         "a newcomer waits out its time, and a death is found by its silence",
         [], ["crowd-asked-later"],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "&m->lineage, &ticket, &remote->observed)) probe_again_later(m, remote);",
              "&m->lineage, &ticket, &remote->observed)) return;"),
         ]),

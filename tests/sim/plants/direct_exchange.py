@@ -6,7 +6,7 @@ PLANTS = [
         "direct exchange is chosen although a pair of members has no link",
         ["D1"], [],
         [
-            ("src/master/costs.c",
+            ("src/master/membership_costs.c",
              "cost.mesh = pccl_master_holds_link(from, group->ring[k]);",
              "cost.mesh = k != 2 || pccl_master_holds_link(from, group->ring[k]);"),
         ]),
@@ -14,7 +14,7 @@ PLANTS = [
         "F14: a link beside the ring fails for good and the view does not change",
         ["D3"], ["mesh-cut", "mesh-cut-stuck"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "bool mesh = pccl_master_goes_directly(from, to) &&",
              "bool mesh = false &&"),
         ], last=12000),
@@ -22,7 +22,7 @@ PLANTS = [
         "F14: nobody goes for a link beside the ring",
         ["D2"], [],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "!pccl_master_ends_of(m, edge, &from, &to) || !pccl_master_are_neighbors(from, to)) continue; "
              "edge->act_us = 0;",
              "!pccl_master_ends_of(m, edge, &from, &to)) continue; edge->act_us = 0;"),
@@ -47,7 +47,7 @@ PLANTS = [
         "the rate of a view is that of its slowest link",
         ["D4"], ["links-measured"],
         [
-            ("src/master/costs.c",
+            ("src/master/membership_costs.c",
              "rate < cost.rate)",
              "rate > cost.rate)"),
         ]),
@@ -55,7 +55,7 @@ PLANTS = [
         "an update finds links much slower than the view says, and keeps it",
         ["D5"], ["links-measured"],
         [
-            ("src/master/costs.c",
+            ("src/master/membership_costs.c",
              "|| has_moved(&group->cost, &now)))",
              "))"),
         ]),
@@ -63,7 +63,7 @@ PLANTS = [
         "all pairs cross the line of a site at once, and the cost data hold the rate of each alone",
         [], ["shared-lines"],
         [
-            ("src/master/costs.c",
+            ("src/master/membership_costs.c",
              "is_small ? pccl_pairs_share(&pairs) : 0;",
              "is_small ? slowest : 0;"),
         ]),
@@ -71,7 +71,7 @@ PLANTS = [
         "a rate of a shared line is taken for the rate of the link",
         ["T4"], ["shared-lines"],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "return up->shared == 0 || rate > known ? rate : 0;",
              "return known != rate ? rate : 0;"),
             ("src/peer/links.c",
@@ -82,7 +82,7 @@ PLANTS = [
         "figures jump about, and each update makes a new view",
         ["I8"], [],
         [
-            ("src/master/costs.c",
+            ("src/master/membership_costs.c",
              "(pccl_rtt_moved(was->rtt_us, now->rtt_us) || pccl_rate_moved(was->rate, now->rate) ||",
              "(was->rtt_us != now->rtt_us || was->rate != now->rate ||"),
         ]),
@@ -110,7 +110,7 @@ PLANTS = [
         "F13: a failure because of a link beside the ring costs two failures",
         [], ["mesh-cut"],
         [
-            ("src/master/held_aborts.c",
+            ("src/master/operations_held.c",
              "if (m->now_us >= op->held_until_us && !is_mended(m, op))",
              "if (false)"),
         ]),

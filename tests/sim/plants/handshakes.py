@@ -23,10 +23,10 @@ PLANTS = [
         "whoever does not finish its handshake must not keep its place",
         [], ["handshake-join"],
         [
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "while (m->oldest_stranger != NULL && m->now_us >= m->oldest_stranger->opened_us + patience_us)",
              "while (m->oldest_stranger != NULL && m->shut)"),
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "if (m->oldest_stranger != NULL) pccl_master_arm(m, m->oldest_stranger->opened_us + patience_us);",
              "(void)patience_us;"),
         ]),
@@ -34,7 +34,7 @@ PLANTS = [
         "that somebody without the key answered is no evidence against a member that the master hears",
         [], ["handshake-link"],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "if (to->conn == 0 && is_gone(m, to)) {",
              "if ((to->conn == 0 && is_gone(m, to)) || how == PCCL_LINK_OTHER) {"),
         ]),
@@ -50,7 +50,7 @@ PLANTS = [
         "the master has the key for its probes, or it reaches nobody's port",
         [], ["handshake-join"],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "pccl_ticket(&remote->link_key, &(struct pccl_id){{0}}, &remote->id)",
              "pccl_ticket(&remote->link_key, &remote->id, &(struct pccl_id){{0}})"),
         ]),

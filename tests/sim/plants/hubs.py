@@ -6,7 +6,7 @@ PLANTS = [
         "direct exchange is chosen although not all links of a hub stand",
         ["D1"], ["hubs-kill"],
         [
-            ("src/master/costs.c",
+            ("src/master/membership_costs.c",
              "for (uint32_t k = 0; cost.mesh != 0 && k < count; k++) if",
              "for (uint32_t k = 0; cost.mesh != 0 && pccl_master_is_small(count) && k < count; k++) if"),
         ], last=12000),
@@ -14,7 +14,7 @@ PLANTS = [
         "members dial each other, and nobody has asked for it",
         ["D7"], ["hubs-form"],
         [
-            ("src/master/hubs.c",
+            ("src/master/links_hubs.c",
              "default: return NO_HUB;",
              "default: return ALL_FROM_ALL;"),
         ], last=12000),
@@ -22,7 +22,7 @@ PLANTS = [
         "links that no operation uses are kept",
         ["D8"], ["hubs-idle"],
         [
-            ("src/master/hubs.c",
+            ("src/master/links_hubs.c",
              "if (hub->wanted && ++hub->idle > m->config.hub_updates)",
              "if (hub->wanted && m->config.hub_updates == UINT32_MAX)"),
         ], last=12000),
@@ -30,7 +30,7 @@ PLANTS = [
         "a hub gets more links than the master is told to ask for",
         [], ["hubs-limit"],
         [
-            ("src/master/hubs.c",
+            ("src/master/links_hubs.c",
              "&& count - 1 <= m->config.hub_links;",
              "&& m->config.hub_links > 0;"),
         ]),
@@ -38,7 +38,7 @@ PLANTS = [
         "a link that cannot be opened keeps all others from going directly",
         [], ["hubs-cut"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "pccl_master_give_up_asked_link(m, from, to); if (!needed)",
              "if (!needed)"),
         ]),
@@ -46,7 +46,7 @@ PLANTS = [
         "F14: a link of a hub dies for good, and with it the hubs of all",
         [], ["hubs-die"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "pccl_master_bar_hubs(m, from, to); pccl_text_format",
              "pccl_text_format"),
         ]),
@@ -54,7 +54,7 @@ PLANTS = [
         "an all-to-all's hubs stay without one of them: each link that dies makes something fail, for nothing",
         [], ["hubs-die-together"],
         [
-            ("src/master/hubs.c",
+            ("src/master/links_hubs.c",
              "if (ended) end_hubs_of_all(to->group);",
              "if (ended && to->group == NULL) end_hubs_of_all(to->group);"),
         ]),
@@ -70,7 +70,7 @@ PLANTS = [
         "after a view that only re-plans nobody asks again for what it has made members close",
         [], ["hubs-and-views"],
         [
-            ("src/master/views.c",
+            ("src/master/membership_views.c",
              "pccl_master_request_better_links(m, m->groups[i]); pccl_master_request_hub_links(m, m->groups[i]);",
              "pccl_master_request_better_links(m, m->groups[i]);"),
         ]),
@@ -78,7 +78,7 @@ PLANTS = [
         "a restarted master commits what all have done, asks for its hub's links, and forgets that it did",
         [], ["hubs-restart-commit"],
         [
-            ("src/master/views.c",
+            ("src/master/membership_views.c",
              "pccl_master_request_view_links(m, m->groups[i]); pccl_master_request_hub_links(m, m->groups[i]);",
              "pccl_master_request_view_links(m, m->groups[i]);"),
         ]),
@@ -102,7 +102,7 @@ PLANTS = [
         "a restarted master keeps the hubs of an all-to-all that was still opening links when one of them ends",
         [], ["hubs-restart-all"],
         [
-            ("src/master/hubs.c",
+            ("src/master/links_hubs.c",
              "remote->to_hub.for_all = group->cost.to_hubs == pccl_all_hubs(group->ring_count);",
              "remote->to_hub.for_all = pccl_cost_has_all_pairs(&group->cost, group->ring_count);"),
         ]),

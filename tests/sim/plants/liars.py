@@ -6,7 +6,7 @@ PLANTS = [
         "6.4: whoever acknowledges a view that it was not told makes all others remember what it invents",
         [], ["lying-views"],
         [
-            ("src/master/operation_messages.c",
+            ("src/master/operations_messages.c",
              "return from->views_owed > 0 &&",
              "return true ||"),
         ]),
@@ -22,7 +22,7 @@ PLANTS = [
         "3.3: the master lets a peer resume although it cannot read the peer's next message",
         [], ["invalid-message-to-master"],
         [
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "if (remote->stuck) {",
              "if (false) {"),
         ]),
@@ -162,7 +162,7 @@ PLANTS = [
         "9.4: who says that a link has failed is believed, also against the master's own dial",
         [], ["lying-link"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "!confirmed || (!lacks(m, edge, to) &&",
              "(!lacks(m, edge, to) &&"),
         ]),
@@ -170,7 +170,7 @@ PLANTS = [
         "9.2: a liar waits for a control connection to break",
         [], ["lying-witness"],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "if (witnesses != 1 || remote->verified) return witnesses > 1;",
              "if (witnesses != 1 || remote->verified) return witnesses > 0;"),
         ]),
@@ -178,7 +178,7 @@ PLANTS = [
         "9.2: one member's report removes all whose control connections break",
         [], ["lying-witness-of-many"],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "if (witness->believed_us != 0 && m->now_us < again_us) return false;",
              "(void)again_us;"),
         ]),
@@ -202,10 +202,10 @@ PLANTS = [
         "9.2: evidence of whoever knocks counts",
         [], ["stranger-witness"],
         [
-            ("src/master/edges.c",
+            ("src/master/links_edges.c",
              "!is_fresh(m, edge) || !pccl_master_is_witness(m, &edge->from, id)",
              "!is_fresh(m, edge)"),
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "if (!counts || (to == NULL",
              "if (counts > 1 || (to == NULL"),
         ]),
@@ -213,7 +213,7 @@ PLANTS = [
         "12.1: one hello of a run that nobody knows is believed against those who are here",
         [], ["pretender-young"],
         [
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "return claims > here;",
              "return !m->recovering;"),
         ]),
@@ -221,7 +221,7 @@ PLANTS = [
         "12.1: members find that a stranger's run is recovering at their master, and are refused",
         [], ["pretender-first"],
         [
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "return claims > here;",
              "return !m->recovering && claims > here;"),
         ]),

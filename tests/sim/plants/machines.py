@@ -11,10 +11,10 @@ PLANTS = [
              "else if (p->state == PCCL_PEER_MEMBER) pccl_peer_give_up(p, PCCL_EXPELLED,",
              "else if (p->state == PCCL_PEER_MEMBER) return; else if (p->state == PCCL_PEER_OVER) "
              "pccl_peer_give_up(p, PCCL_EXPELLED,"),
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "else if (hello->boot == m->config.boot)",
              "else if (false)"),
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "if ((same && (!m->recovering || pccl_master_recovery_is_hopeless(m))) ||",
              "if ("),
         ]),
@@ -48,7 +48,7 @@ PLANTS = [
         "nothing is due before the machine is woken",
         ["STATE"], [],
         [
-            ("src/master/held_aborts.c",
+            ("src/master/operations_held.c",
              "pccl_master_arm(m, pccl_max_u64(m->now_us, op->held_until_us));",
              ";"),
         ]),

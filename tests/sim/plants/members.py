@@ -31,7 +31,7 @@ PLANTS = [
         "1.8: whoever said hello first, and was admitted later, comes before those who have worked meanwhile",
         ["I1"], ["numbers-restart"],
         [
-            ("src/master/rings.c",
+            ("src/master/membership_rings.c",
              "remote->admitted = ++m->admissions;",
              "m->admissions++, remote->admitted = remote->arrival;"),
         ]),
@@ -71,7 +71,7 @@ PLANTS = [
         "6.1: the parts of who was admitted later are misplaced when an older member has gone",
         ["I1"], ["tiny-kinds"],
         [
-            ("src/master/rings.c",
+            ("src/master/membership_rings.c",
              "group->ring[i]->rank -= group->ring[i]->rank > remote->rank;",
              ";"),
         ]),
@@ -194,7 +194,7 @@ PLANTS = [
         "6.1: parts lie in the order of the ring, which changes",
         ["I3"], [],
         [
-            ("src/master/tiny.c",
+            ("src/master/operations_tiny.c",
              "parts[rank_of(all, i)] = &op->parts[i];",
              "parts[i] = &op->parts[i];"),
         ]),
@@ -202,7 +202,7 @@ PLANTS = [
         "5.8: nobody knows where the blobs begin",
         ["ASSERT", "PEACE"], ["tiny-kinds"],
         [
-            ("src/master/tiny.c",
+            ("src/master/operations_tiny.c",
              "pccl_put(at, PCCL_TINY_LENGTH_BYTES, part->payload_bytes); at += PCCL_TINY_LENGTH_BYTES;",
              ";"),
         ]),
@@ -210,7 +210,7 @@ PLANTS = [
         "6.1: a contribution of another length is read beyond its end",
         [], ["lying-sizes"],
         [
-            ("src/master/tiny.c",
+            ("src/master/operations_tiny.c",
              "if (done->tiny == 0) return true;",
              "return true;"),
         ]),
@@ -261,7 +261,7 @@ PLANTS = [
         "5.8: who is no root contributes nothing to a broadcast",
         ["PEACE"], ["root-dies"],
         [
-            ("src/master/tiny.c",
+            ("src/master/operations_tiny.c",
              "bool is_root = pccl_id_equal(&done->descriptor.root, &from->id);",
              "bool is_root = done->descriptor.collective == PCCL_BROADCAST;"),
         ]),
@@ -285,7 +285,7 @@ PLANTS = [
         "5.8: each section of a coalesced operation is reduced by its own reduction",
         ["I3"], ["tiny-kinds"],
         [
-            ("src/master/tiny.c",
+            ("src/master/operations_tiny.c",
              "(enum pccl_reduce_op)section.operation, parts",
              "(enum pccl_reduce_op)pccl_sections_read(table, 0).operation, parts"),
         ]),
@@ -293,11 +293,11 @@ PLANTS = [
         "5.8: the result of a reduce is folded",
         ["PEACE"], ["tiny-kinds"],
         [
-            ("src/master/tiny.c",
+            ("src/master/operations_tiny.c",
              "if (pccl_collective_reduces(op->descriptor.collective)) return op->parts[0].payload_bytes;",
              "if (pccl_collective_reduces(op->descriptor.collective) && op->descriptor.collective != PCCL_REDUCE)"
              " return op->parts[0].payload_bytes;"),
-            ("src/master/tiny.c",
+            ("src/master/operations_tiny.c",
              "else if (made && pccl_collective_reduces(op->descriptor.collective))",
              "else if (made && pccl_collective_reduces(op->descriptor.collective) &&"
              " op->descriptor.collective != PCCL_REDUCE)"),

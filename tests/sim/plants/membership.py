@@ -6,7 +6,7 @@ PLANTS = [
         "F4: the port of a process that dies is closed after its connections, and nobody else sees it",
         [], ["f4-alone-closing"],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "remote->conn == 0 && remote->verified && event->how == PCCL_LINK_CLOSED",
              "false"),
         ]),
@@ -14,7 +14,7 @@ PLANTS = [
         "F4: it may take any time to be closed",
         [], ["f4-alone-closing"],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "probe_again_later(m, remote); /* a dying process",
              "{ if (remote->warm_since_us == 0) return; remote->warm_since_us = 0; probe_again_later(m, remote); } /* "
              "a dying "
@@ -24,7 +24,7 @@ PLANTS = [
         "F4: nobody but the master can notice the death of a peer that is alone in its group",
         [], ["f4-alone", "f4-alone-closing"],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "has_seen_it_gone(m, event)) pccl_master_remove(",
              "false) pccl_master_remove("),
         ]),
@@ -40,7 +40,7 @@ PLANTS = [
         "names: a newcomer knows what the members are called as well as they know what it is called",
         ["NAMES"], [],
         [
-            ("src/master/views.c",
+            ("src/master/membership_views.c",
              "pccl_master_tell_names(m, remote, members, m->member_count);",
              ""),
         ]),
@@ -48,7 +48,7 @@ PLANTS = [
         "names: who has heard of a member has heard its name",
         ["NAMES"], [],
         [
-            ("src/master/views.c",
+            ("src/master/membership_views.c",
              "pccl_master_tell_names(m, to, change->added, change->added_count); pccl_master_send(m, to, &msg, 0);",
              "pccl_master_send(m, to, &msg, 0); pccl_master_tell_names(m, to, change->added, change->added_count);"),
         ]),
@@ -72,7 +72,7 @@ PLANTS = [
         "I1: a ring is a permutation of the group",
         ["I1"], [],
         [
-            ("src/master/views.c",
+            ("src/master/membership_views.c",
              "ids[i] = group->ring[i]->id;",
              "ids[i] = group->ring[i == 3 ? 1 : i]->id;"),
         ]),
@@ -80,7 +80,7 @@ PLANTS = [
         "I9: who was removed is never a member again",
         ["I9", "ASSERT"], [],
         TAKE_BACK + [
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "else if (hello->boot == m->config.boot) turn_away_gone(",
              "else if (hello->boot == m->config.boot && m->founded && !m->recovering && "
              "pccl_id_equal(&hello->run_key, &m->run_key)) come_in(m, stranger,"
@@ -99,7 +99,7 @@ PLANTS = [
         "R9.2: a link is only the second witness",
         ["R9"], [],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "if (to->conn == 0 && is_gone(m, to)) {",
              "if (is_gone(m, to) || pccl_master_count_witnesses(m, &to->id, m->recovering) > 0) {"),
         ]),
@@ -107,7 +107,7 @@ PLANTS = [
         "F4: a control connection is only the first witness",
         [], ["f4-two-witnesses", "f5-session"],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "if (is_gone(m, remote))",
              "if (true)"),
         ]),
@@ -116,10 +116,10 @@ PLANTS = [
         "R9.4: two that cannot dial have the third removed",
         [], ["shortage-of-two"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "if (edge->how == 0) return false;",
              ""),
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "bool failed = other->how != 0 && pccl_master_is_failed_dialing(",
              "bool failed = pccl_master_is_failed_dialing("),
         ]),
@@ -127,7 +127,7 @@ PLANTS = [
         "R9.4: whoever dials a peer that accepts nothing goes",
         [], ["shortage-of-the-dialed"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "if (lacks(m, edge, to)) return true;",
              ""),
         ]),
@@ -135,7 +135,7 @@ PLANTS = [
         "R9.4: the younger end goes, and the older one that accepts nothing stays",
         [], ["shortage-of-the-dialed"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "(!lacks(m, edge, to) && (bad_from > bad_to",
              "((bad_from > bad_to"),
         ]),
@@ -151,7 +151,7 @@ PLANTS = [
         "R11.3: a newcomer is refused for its port, and its neighbor has no descriptor",
         [], ["shortage-at-a-neighbor", "shortage-of-a-newcomer"],
         [
-            ("src/master/newcomers.c",
+            ("src/master/membership_newcomers.c",
              "if (lacks != NULL)",
              "if (false)"),
         ]),
@@ -168,7 +168,7 @@ PLANTS = [
         "R9.4: while the master cannot look for itself, for want of descriptors, nothing is decided",
         [], ["edge-unseen"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "!confirmed && more_may_come && (to->probing || !heard)",
              "!confirmed && (to->probing || !heard)"),
         ]),
@@ -176,7 +176,7 @@ PLANTS = [
         "R9.4: the honest end goes before the master's own dial has ended",
         [], ["edge-seen-late", "edge-said-again"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "!confirmed && more_may_come && (to->probing || !heard)",
              "!confirmed && more_may_come && !heard"),
         ]),
@@ -184,7 +184,7 @@ PLANTS = [
         "R9.4: the one who is left goes with the one whose host has vanished",
         [], ["edge-vanished-unseen"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "!confirmed && more_may_come && (to->probing || !heard)",
              "!confirmed && more_may_come && to->probing"),
         ]),
@@ -192,7 +192,7 @@ PLANTS = [
         "R9.4: the younger goes, though the older does not answer",
         [], ["edge-vanished"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "bad_from == bad_to && heard &&",
              "bad_from == bad_to &&"),
         ]),
@@ -200,7 +200,7 @@ PLANTS = [
         "R9.4: the master's own dial has failed, and the end says once more that its own does: alone, it goes",
         [], ["edge-said-again"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "to->unanswered_us >= edge->failed_us",
              "to->unanswered_us >= edge->since_us"),
         ]),
@@ -208,7 +208,7 @@ PLANTS = [
         "R9.4: a second word counts only if it is fresh when the edge is decided",
         [], ["edge-second-word"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "other->since_us == 0 || edge->failed_us >=",
              "other->since_us == 0 || m->now_us >="),
         ]),
@@ -216,7 +216,7 @@ PLANTS = [
         "R9.4: the same, as the word is gone by then",
         [], ["edge-second-word"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(2000)",
              "m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000)"),
         ]),
@@ -224,10 +224,10 @@ PLANTS = [
         "R9.4: judged when nobody else of the new ring has had the time to speak",
         [], ["edge-of-a-new-ring"],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "return edge->act_us == 0 || (from->group != NULL && edge->failed_us <= from->group->ring_us);",
              "return edge->act_us == 0;"),
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "if (edge->failed_us > from->group->ring_us)",
              "if (edge->since_us > from->group->ring_us)"),
         ]),
@@ -235,7 +235,7 @@ PLANTS = [
         "R9.4: liars of another group are most of this one",
         [], ["edge-of-others"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "is_in_group(m, &other->from, to->group)",
              "pccl_master_is_living_member(to)"),
         ]),
@@ -251,7 +251,7 @@ PLANTS = [
         "17.5: nobody knows any more who came with a token that is revoked",
         [], ["token-revoked"],
         [
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "remote->pass = stranger->pass;",
              ";"),
         ]),
@@ -259,7 +259,7 @@ PLANTS = [
         "17.5: a token that is used up, or for reading only, lets a peer in",
         [], ["token-revoked"],
         [
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "if (event->unfit != NULL)",
              "if (false)"),
         ]),

@@ -23,7 +23,7 @@ PLANTS = [
         "F5: a commit that was in the broken connection never arrives",
         ["PEACE", "I12"], [],
         [
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "m->effects.send(m->effects.context, conn, frame.data, frame.length);",
              ";"),
         ]),
@@ -49,7 +49,7 @@ PLANTS = [
         "R6.5: members of different views are reduced together",
         ["I5", "I3"], [],
         [
-            ("src/master/operation_messages.c",
+            ("src/master/operations_messages.c",
              "if (order < 0) return;",
              "if (false) return;"),
         ]),
@@ -57,7 +57,7 @@ PLANTS = [
         "R6.1: committed although one member has not finished",
         ["I5", "I3"], [],
         [
-            ("src/master/operation_messages.c",
+            ("src/master/operations_messages.c",
              "op->done_count == op->part_count; if (op->subgroup",
              "op->done_count + (op->part_count > 2 && !op->tiny) == op->part_count; if (op->subgroup"),
         ]),
@@ -65,7 +65,7 @@ PLANTS = [
         "R6.4: who launches later what a view has killed waits for ever",
         ["I12", "I2", "I6"], ["f1-name-without-view"],
         [
-            ("src/master/operation_messages.c",
+            ("src/master/operations_messages.c",
              "i < ack->instances_count && !from->departing",
              "i < 0 && !from->departing"),
         ]),
@@ -82,7 +82,7 @@ PLANTS = [
         "F27: whoever was missing when a deadline passed is named in the words",
         [], ["f27-no-retry"],
         [
-            ("src/master/operation_messages.c",
+            ("src/master/operations_messages.c",
              "pccl_master_add_missing(m, from, &request->instance, &reason);",
              ";"),
         ]),
@@ -99,7 +99,7 @@ PLANTS = [
         "F3: a death in one group aborts the operations of all",
         ["I8"], ["f3-groups"],
         [
-            ("src/master/views.c",
+            ("src/master/membership_views.c",
              "if (!m->groups[i]->changed) continue;",
              "m->groups[i]->changed = true;"),
         ]),

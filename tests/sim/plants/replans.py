@@ -31,7 +31,7 @@ PLANTS = [
         "6.3: a link of the old ring still fails what goes on along the new one",
         [], ["replan-after-failure"],
         [
-            ("src/master/operation_messages.c",
+            ("src/master/operations_messages.c",
              "if (is_said_again(from, &failed->instance, &failed->view)) return;",
              ""),
         ]),
@@ -56,7 +56,7 @@ PLANTS = [
         "6.5: the ring is planned anew while an abort is held, and before all know the last view",
         ["ASSERT"], ["replan-has-to-wait"],
         [
-            ("src/master/replans.c",
+            ("src/master/diagnosis_replans.c",
              "m->departing_count == 0 && group->held_count == 0 && group->ring_count > 2 && "
              "pccl_master_is_view_known(group);",
              "m->departing_count == 0 && group->ring_count > 2;"),
@@ -65,7 +65,7 @@ PLANTS = [
         "5.4: the cost data change with the ring, and with them the first level of an automatic codec",
         ["D6"], ["replan-and-choice"],
         [
-            ("src/master/views.c",
+            ("src/master/membership_views.c",
              "pccl_master_await_anew(m, group); } else {",
              "pccl_master_await_anew(m, group); pccl_master_decide_cost(group); } else {"),
         ]),
@@ -81,7 +81,7 @@ PLANTS = [
         "9.12: what would be over sooner along the slow link begins again",
         [], ["slow-link-is-left-at-once"],
         [
-            ("src/master/replans.c",
+            ("src/master/diagnosis_replans.c",
              "if (stay_us < anew_us + anew_us / 4 + GAIN_US_LEAST) return false;",
              ""),
         ]),
@@ -89,7 +89,7 @@ PLANTS = [
         "9.12: nothing bounds how often what is under way is interrupted",
         [], ["slow-link-is-left-at-once"],
         [
-            ("src/master/replans.c",
+            ("src/master/diagnosis_replans.c",
              "(last_us != 0 && m->now_us < last_us + PAUSE_US) ||",
              "(last_us == UINT64_MAX) ||"),
         ]),

@@ -42,7 +42,7 @@ PLANTS = [
         "F9: a newcomer that is first at a restarted master costs the run",
         [], ["f9-newcomer-first"],
         [
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "if (!same && m->founded && !m->recovering && !(m->founded_by_newcomer && young)) {",
              "if (!same && m->founded) {"),
         ]),
@@ -98,7 +98,7 @@ PLANTS = [
         "2.3: outcomes are forgotten before the peer's older words about them have come",
         ["PEACE"], [],
         [
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "if (received < remote->session.acknowledged || received > remote->session.sent) {",
              "bool invalid = false; pccl_master_note_known(m, remote, pccl_session_acknowledge(&remote->session, "
              "received, &invalid)); if (invalid) {"),
@@ -115,7 +115,7 @@ PLANTS = [
         "12.5: a run that ended is over",
         [], ["run-over"],
         [
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "pccl_master_run_is_over(m, &lineage)",
              "false"),
         ]),

@@ -9,10 +9,10 @@ PLANTS = [
             ("src/master/master.c",
              "break; /* and so do all stages after it */",
              "{ if (m->due >> PCCL_STAGE_SYNCS & 1) pccl_master_decide_syncs(m); break; }"),
-            ("src/master/sync.c",
+            ("src/master/rounds_sync.c",
              "elect(m, group); if (m->departing_count > 0) return;",
              "elect(m, group);"),
-            ("src/master/sync.c",
+            ("src/master/rounds_sync.c",
              "&& !m->recovering && m->departing_count == 0; i++)",
              "&& !m->recovering; i++)"),
         ], last=20000),
@@ -20,7 +20,7 @@ PLANTS = [
         "10: the revision advances with the round",
         ["S4"], ["sync-donors-die"],
         [
-            ("src/master/sync.c",
+            ("src/master/rounds_sync.c",
              "group->sync_revision = election->revision;",
              "group->sync_revision = election->revision; group->revision = election->revision + 1;"),
         ]),
@@ -28,7 +28,7 @@ PLANTS = [
         "10: a round that fails fails for all",
         ["I12", "S2", "PEACE"], [],
         [
-            ("src/master/sync.c",
+            ("src/master/rounds_sync.c",
              "if (!takes_part)",
              "if (!takes_part || (outcome == PCCL_ROUND_FAILED && remote->voted_us[PCCL_ROUND_SYNC] % 4 == 0))"),
         ]),
@@ -36,7 +36,7 @@ PLANTS = [
         "F25: what an unfinished transfer has written into is nobody's state",
         [], ["sync-donors-die"],
         [
-            ("src/master/election.c",
+            ("src/master/rounds_election.c",
              "&& !ballot->torn &&",
              "&&"),
         ]),
@@ -44,7 +44,7 @@ PLANTS = [
         "who only receives does not influence the election",
         ["S1", "S3", "S5"], ["sync-senders"],
         [
-            ("src/master/election.c",
+            ("src/master/rounds_election.c",
              "return ballot->strategy != PCCL_RECEIVE_ONLY && !ballot->torn",
              "return !ballot->torn"),
         ]),
@@ -122,7 +122,7 @@ PLANTS = [
         "10: the dead are replaced",
         [], ["sync-donor-dies"],
         [
-            ("src/master/sync.c",
+            ("src/master/rounds_sync.c",
              "if (part == NULL || !part->fetches)",
              "if (part == NULL || !part->fetches || part->donor_count > 0)"),
         ]),
@@ -130,7 +130,7 @@ PLANTS = [
         "the revision goes on, and nobody has it",
         [], ["sync-both-fail"],
         [
-            ("src/master/sync.c",
+            ("src/master/rounds_sync.c",
              "if (any_fetches ? givers == 0 : !any_holds) {",
              "if (any_fetches && givers == 0) {"),
         ]),
@@ -138,7 +138,7 @@ PLANTS = [
         "a newcomer is told how a round ended that it has no vote in",
         [], ["sync-abandoned"],
         [
-            ("src/master/sync.c",
+            ("src/master/rounds_sync.c",
              "if (!any_part) {",
              "if (false) {"),
         ], last=20000),
@@ -146,7 +146,7 @@ PLANTS = [
         "who only sends never receives",
         [], ["sync-unequal"],
         [
-            ("src/master/election.c",
+            ("src/master/rounds_election.c",
              "&& ballots[i].strategy != PCCL_SEND_ONLY;",
              ";"),
         ]),
@@ -154,7 +154,7 @@ PLANTS = [
         "what is elected is known by the proof that most of those who brought it have",
         [], ["sync-liar"],
         [
-            ("src/master/sync.c",
+            ("src/master/rounds_sync.c",
              "if (best.same == 0 || (best.pending > 0 && best.same <= best.brought / 2))",
              "if (best.same == 0)"),
         ]),
@@ -162,7 +162,7 @@ PLANTS = [
         "who has another proof than was elected gives nothing",
         [], ["sync-liar"],
         [
-            ("src/master/sync.c",
+            ("src/master/rounds_sync.c",
              "(!group->sync_proven || part->vouches || pccl_proof_equal(&part->proof, &group->sync_proof));",
              "true;"),
         ]),
@@ -170,7 +170,7 @@ PLANTS = [
         "who enforces what is popular does not go with the others",
         ["S5"], ["sync-strategies"],
         [
-            ("src/master/election.c",
+            ("src/master/rounds_election.c",
              "enforcing += ballots[i].strategy == PCCL_ENFORCE_POPULAR;",
              ""),
         ]),
@@ -178,7 +178,7 @@ PLANTS = [
         "increment the revision by one",
         ["S1", "S5"], ["sync-jump"],
         [
-            ("src/master/election.c",
+            ("src/master/rounds_election.c",
              "if (ballots[i].revision <= next)",
              "if (true)"),
         ]),

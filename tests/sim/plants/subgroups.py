@@ -6,7 +6,7 @@ PLANTS = [
         "15.6: after the end of what a restarted master has founded it takes links for held that nobody holds",
         ["STATE"], ["subgroup-founded-by-restart"],
         [
-            ("src/master/subgroups.c",
+            ("src/master/operations_participants.c",
              "if (subgroup->holds_links == more)",
              "if (!more && subgroup->holds_links == more)"),
         ]),
@@ -22,7 +22,7 @@ PLANTS = [
         "9.7: a link that failed before the newcomer was in ends what is founded once it is",
         [], ["subgroup-newcomer-link"],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "is_new && to->state != PCCL_REMOTE_PENDING)",
              "is_new)"),
         ]),
@@ -66,7 +66,7 @@ PLANTS = [
         "15.4: those who remain wait for one that is gone",
         ["STATE", "ASSERT"], [],
         [
-            ("src/master/subgroup_ends.c",
+            ("src/master/operations_ends.c",
              "if (gone == NULL) continue; pccl_text_format(&reason, \"a member of the subgroup is gone",
              "if (gone == NULL || subgroup->count > 2) continue; "
              "pccl_text_format(&reason, \"a member of the subgroup is gone"),
@@ -75,7 +75,7 @@ PLANTS = [
         "15.4: one member works on in a subgroup that has ended",
         ["E1", "I12", "PEACE"], [],
         [
-            ("src/master/subgroup_ends.c",
+            ("src/master/operations_ends.c",
              "if (subgroup->knows[i]) pccl_master_send(m, remote, &msg, 0);",
              "if (subgroup->knows[i] && i != 1) pccl_master_send(m, remote, &msg, 0);"),
         ]),
@@ -116,10 +116,10 @@ PLANTS = [
         "12.4: a subgroup that has ended for one member lives on for the others",
         ["PEACE", "I12", "E1"], ["subgroup-end-restart"],
         [
-            ("src/master/subgroup_ends.c",
+            ("src/master/operations_ends.c",
              "return knows == subgroup->world;",
              "return subgroup->count == subgroup->world;"),
-            ("src/master/subgroup_ends.c",
+            ("src/master/operations_ends.c",
              "subgroup->living = true; for (uint32_t i = 0; i < subgroup->count; i++)",
              "subgroup->living = true; for (uint32_t i = 0; i < subgroup->count; subgroup->knows[i] = true, i++)"),
         ]),
@@ -151,7 +151,7 @@ PLANTS = [
         "15.4: what relies on a link that has failed for good waits forever",
         [], ["subgroup-link"],
         [
-            ("src/master/failed_links.c",
+            ("src/master/links_failed.c",
              "pccl_master_end_linked_subgroups(m, from, to); if (!mesh)",
              "if (!mesh)"),
         ]),
@@ -167,7 +167,7 @@ PLANTS = [
         "15.5: members that are no neighbors have no links to work over",
         [], ["subgroup-far"],
         [
-            ("src/master/link_intents.c",
+            ("src/master/links_wanted.c",
              "if (more) pccl_master_request_link(m, from, to);",
              ";"),
             ("tests/support/master_check.c",
@@ -178,7 +178,7 @@ PLANTS = [
         "15.5: the master does not ask again for a link that it has dropped with a view",
         ["STATE"], ["subgroup-far"],
         [
-            ("src/master/link_intents.c",
+            ("src/master/links_wanted.c",
              "|| from->intents[k].subgroups > 0;",
              ";"),
         ]),
@@ -218,7 +218,7 @@ PLANTS = [
         "15.2: whoever lists members founds a subgroup with those who are none",
         [], ["subgroup-gone"],
         [
-            ("src/master/operation_messages.c",
+            ("src/master/operations_messages.c",
              "if (op->subgroup != NULL && op->part_count > 0 && op->subgroup->count < op->subgroup->world) "
              "refuse_founding(",
              "if (false) refuse_founding("),

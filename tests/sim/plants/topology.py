@@ -46,10 +46,10 @@ PLANTS = [
         "somebody has died since the search: the ring found names who is not there",
         [], ["topology-background-void"],
         [
-            ("src/master/topology.c",
+            ("src/master/topology_search.c",
              "bool same_ring = tuning->ring_version == group->ring_version;",
              "bool same_ring = true;"),
-            ("src/master/rings.c",
+            ("src/master/membership_rings.c",
              "group->tuning.better != NULL && group->tuning.better_version == group->ring_version; "
              "PCCL_ASSERT(!has || group->tuning.better_count == group->ring_count);",
              "group->tuning.better != NULL;"),
@@ -58,10 +58,10 @@ PLANTS = [
         "a ring is adopted before its links stand",
         [], ["topology-links-first"],
         [
-            ("src/master/topology.c",
+            ("src/master/topology_search.c",
              "return pccl_master_has_better(group) && look_at_links(m, group, group->tuning.better) == LINKS_STAND;",
              "return pccl_master_has_better(group);"),
-            ("src/master/topology.c",
+            ("src/master/topology_search.c",
              "if (pccl_master_has_better(group)) tuning->phase = PCCL_TUNING_LINKS;",
              ""),
         ]),
@@ -69,7 +69,7 @@ PLANTS = [
         "the same ring is found again, whose link cannot be opened",
         [], ["topology-link-fails"],
         [
-            ("src/master/topology.c",
+            ("src/master/topology_search.c",
              "pccl_master_note_unreachable(m, from, to);",
              ""),
         ]),
@@ -77,7 +77,7 @@ PLANTS = [
         "another connection could not be opened: the way is taken for closed, though a link stands over it",
         ["T4"], ["topology-unreachable-pair", "topology-unreachable-member"],
         [
-            ("src/master/link_estimates.c",
+            ("src/master/topology_estimates.c",
              "pccl_master_holds_link(from, to) ? PCCL_FIGURE_NONE : PCCL_FIGURE_UNREACHABLE",
              "PCCL_FIGURE_UNREACHABLE"),
         ]),
@@ -85,7 +85,7 @@ PLANTS = [
         "one that stalls keeps all in the call",
         ["T5"], ["topology-stalled"],
         [
-            ("src/master/link_tests.c",
+            ("src/master/topology_tests.c",
              "remote->test.sits_out = true; extend(m, remote); end_test(m, remote);",
              ""),
         ]),
@@ -93,7 +93,7 @@ PLANTS = [
         "who loaded the way to one that died waits for its own report on it",
         [], ["topology-kill-loaded"],
         [
-            ("src/master/link_tests.c",
+            ("src/master/topology_tests.c",
              "if (tests(group->ring[i], gone)) end_test(m, group->ring[i]);",
              ";"),
         ]),
@@ -101,7 +101,7 @@ PLANTS = [
         "two tests at once measure each other",
         ["T3", "ASSERT"], [],
         [
-            ("src/master/link_tests.c",
+            ("src/master/topology_tests.c",
              "return !remote->departing && !remote->test.loaded && !remote->test.sits_out;",
              "return !remote->departing && !remote->test.sits_out;"),
         ]),
@@ -109,7 +109,7 @@ PLANTS = [
         "what has been measured is measured again by each call",
         ["T6"], ["topology-slow-pairs"],
         [
-            ("src/master/link_estimates.c",
+            ("src/master/topology_estimates.c",
              "return m->now_us >= figure->at_us + fresh_ms * 1000;",
              "return true;"),
         ]),
@@ -117,10 +117,10 @@ PLANTS = [
         "with many members the tests take as long as they like",
         ["T5", "ASSERT"], [],
         [
-            ("src/master/link_tests.c",
+            ("src/master/topology_tests.c",
              "if (remote->test.looks && m->now_us < m->tests_end_us)",
              "if (remote->test.looks)"),
-            ("src/master/link_tests.c",
+            ("src/master/topology_tests.c",
              "(m->tests_end_us - m->now_us) / rounds;",
              "100000;"),
         ]),
@@ -128,10 +128,10 @@ PLANTS = [
         "a way through which nothing gets is used when there is no other",
         [], ["topology-no-ring"],
         [
-            ("src/master/ring_problem.c",
+            ("src/master/topology_problem.c",
              "return PCCL_RATE_NONE;",
              "return PCCL_RATE_UNKNOWN;"),
-            ("src/master/ring_problem.c",
+            ("src/master/topology_problem.c",
              "if (pccl_master_exclude_bad_links(m, group, rates))",
              "if (true)"),
         ]),
@@ -139,7 +139,7 @@ PLANTS = [
         "a newcomer gets the ways of the one whose place it takes",
         ["T4", "D4"], [],
         [
-            ("src/master/link_estimates.c",
+            ("src/master/topology_estimates.c",
              "pccl_matrix_forget(&group->matrix, remote->place);",
              ";"),
         ]),
@@ -147,7 +147,7 @@ PLANTS = [
         "the cost data of a view are those of the tests, too",
         ["D4", "D5"], [],
         [
-            ("src/master/link_estimates.c",
+            ("src/master/topology_estimates.c",
              "intent->rate = rate;",
              ""),
         ]),
@@ -155,7 +155,7 @@ PLANTS = [
         "a report of another test, or of a master before",
         ["T4", "D4", "T3"], ["topology-liar"],
         [
-            ("src/master/link_tests.c",
+            ("src/master/topology_tests.c",
              "if (!from->test.running || measured->test != from->test.number)",
              "if (!from->test.running)"),
         ]),
@@ -204,7 +204,7 @@ PLANTS = [
         "a link of the ring carries a tenth, and stays",
         [], ["topology-traffic"],
         [
-            ("src/master/topology.c",
+            ("src/master/topology_search.c",
              "if (tuning->moved && tuning->known",
              "if (false && tuning->known"),
         ]),
@@ -212,7 +212,7 @@ PLANTS = [
         "a ring that is not proven stays for ever",
         [], ["topology-background"],
         [
-            ("src/master/topology.c",
+            ("src/master/topology_search.c",
              "bool wanted = group->tuning.unproven && group->ring_count > 2;",
              "bool wanted = false;"),
         ]),
@@ -220,7 +220,7 @@ PLANTS = [
         "with more members than make a mesh an update never leaves a link that has become slow",
         [], ["topology-traffic-many"],
         [
-            ("src/master/topology.c",
+            ("src/master/topology_search.c",
              "waits = waits || searches || waits_for_links(m, group);",
              "waits = waits || searches;"),
         ]),
@@ -228,7 +228,7 @@ PLANTS = [
         "the links of a ring to come are closed by the next view, and not asked for again",
         [], ["topology-background-many"],
         [
-            ("src/master/views.c",
+            ("src/master/membership_views.c",
              "pccl_master_request_better_links(m, m->groups[i]);",
              ""),
         ]),
@@ -244,7 +244,7 @@ PLANTS = [
         "one whose figures jump about holds everybody's update",
         [], ["topology-jumping"],
         [
-            ("src/master/topology.c",
+            ("src/master/topology_search.c",
              "tuning->searched_for != update &&",
              "true &&"),
         ]),
@@ -260,7 +260,7 @@ PLANTS = [
         "what operations achieve is part of what is known of the ways",
         ["T4"], ["topology-traffic"],
         [
-            ("src/master/links.c",
+            ("src/master/links_reports.c",
              "pccl_master_note_traffic(m, from, remote, up->rtt_us, rate);",
              ""),
         ]),

@@ -14,7 +14,7 @@ PLANTS = [
         "9.12: the search for a better ring does not know what the verdict says of the link",
         [], ["slow-link-is-left"],
         [
-            ("src/master/slow_links.c",
+            ("src/master/diagnosis_slow_links.c",
              "pccl_master_note_traffic(m, from, to, 0, rate);",
              ""),
         ]),
@@ -22,7 +22,7 @@ PLANTS = [
         "9.12: a link that is sound again before the update still counts as slow",
         [], ["slow-link-mends"],
         [
-            ("src/master/slow_links.c",
+            ("src/master/diagnosis_slow_links.c",
              "if (figure != NULL && figure->judged)",
              "if (false && figure->judged)"),
         ]),
@@ -30,7 +30,7 @@ PLANTS = [
         "9.12: pending rounds ask for updates again and again, though each finds that the ring is good",
         [], ["slow-link-is-worth-it-no-more"],
         [
-            ("src/master/topology.c",
+            ("src/master/topology_search.c",
              "group->tuning.replans = false; /* else",
              "/* else"),
         ]),
@@ -38,7 +38,7 @@ PLANTS = [
         "9.12: of a link that the ring is to leave, the same search is made again and again",
         [], ["slow-links-at-once"],
         [
-            ("src/master/slow_links.c",
+            ("src/master/diagnosis_slow_links.c",
              "entry->rate == 0 || entry->left_version == group->ring_version || tuning->phase",
              "entry->rate == 0 || tuning->phase"),
         ]),
@@ -46,7 +46,7 @@ PLANTS = [
         "9.12: after the ring has changed, what was known of the slow link is what the verdict said",
         [], ["slow-link-and-newcomer"],
         [
-            ("src/master/slow_links.c",
+            ("src/master/diagnosis_slow_links.c",
              "if (!figure->judged) *known = *figure;",
              "*known = *figure;"),
         ]),
@@ -54,7 +54,7 @@ PLANTS = [
         "9.12: a link that is sound again stays slow if the ring has changed meanwhile, and uses it still",
         [], ["slow-link-and-newcomer"],
         [
-            ("src/master/slow_links.c",
+            ("src/master/diagnosis_slow_links.c",
              "if (same_ring || pccl_master_are_neighbors(from, to))",
              "if (same_ring)"),
         ]),
@@ -62,7 +62,7 @@ PLANTS = [
         "9.12: what was known of a link is forgotten when the ring has left it",
         [], ["slow-links-everywhere"],
         [
-            ("src/master/slow_links.c",
+            ("src/master/diagnosis_slow_links.c",
              "bool same_ring = entry->left_version == group->ring_version;",
              "bool same_ring = true;"),
         ]),
@@ -70,7 +70,7 @@ PLANTS = [
         "9.11: a slow peer is expelled by a master that only warns",
         [], ["slow-peer-stays"],
         [
-            ("src/master/slow_peers.c",
+            ("src/master/diagnosis_slow_peers.c",
              "if (!m->config.expel_slow_peers || m->recovering ||",
              "if (m->recovering ||"),
         ]),
@@ -78,7 +78,7 @@ PLANTS = [
         "9.11: a slow peer is expelled before the limit",
         [], ["slow-peer-stays"],
         [
-            ("src/master/slow_peers.c",
+            ("src/master/diagnosis_slow_peers.c",
              "m->now_us >= entry->enough_us + limit_us(m)",
              "m->now_us >= entry->enough_us"),
         ]),
@@ -86,7 +86,7 @@ PLANTS = [
         "9.11: so many slow peers are expelled that too few remain",
         [], ["slow-peer-stays"],
         [
-            ("src/master/slow_peers.c",
+            ("src/master/diagnosis_slow_peers.c",
              "return group->ring_count > m->config.slow_peer_floor;",
              "return true;"),
         ]),
@@ -94,7 +94,7 @@ PLANTS = [
         "9.11: a peer that was expelled comes back at once",
         [], ["slow-peer-goes"],
         [
-            ("src/master/admission.c",
+            ("src/master/membership_admission.c",
              "if (!pccl_master_may_come_again(m, hello, &stranger->address, stranger->pass, &reason))",
              "if (false)"),
         ]),
@@ -102,7 +102,7 @@ PLANTS = [
         "9.11: whoever flaps stays out no longer than the first time",
         [], ["slow-peer-goes"],
         [
-            ("src/master/slow_peers.c",
+            ("src/master/diagnosis_slow_peers.c",
              "uint32_t doublings = cooling != NULL ? cooling->doublings + 1 : 0;",
              "uint32_t doublings = 0;"),
         ]),
@@ -110,10 +110,10 @@ PLANTS = [
         "9.11: a peer without a chosen name is confused with another one of its host",
         [], ["slow-peer-without-name"],
         [
-            ("src/master/slow_peers.c",
+            ("src/master/diagnosis_slow_peers.c",
              "if (!remote->named) return 0;",
              ""),
-            ("src/master/slow_peers.c",
+            ("src/master/diagnosis_slow_peers.c",
              "hello->named != 0 ? find(m, &by) : NULL;",
              "find(m, &by);"),
         ]),
@@ -121,7 +121,7 @@ PLANTS = [
         "9.11: slow peers are expelled as fast as operations fail for it",
         [], ["slow-peers-one-by-one"],
         [
-            ("src/master/slow_peers.c",
+            ("src/master/diagnosis_slow_peers.c",
              "(group->slow_gone_us != 0 && m->now_us < group->slow_gone_us + limit_us(m))",
              "false"),
         ]),
@@ -193,7 +193,7 @@ PLANTS = [
         "9.11: others of the host of an expelled peer have to stay out, too",
         [], ["slow-peer-is-known"],
         [
-            ("src/master/slow_peers.c",
+            ("src/master/diagnosis_slow_peers.c",
              "pccl_address_same_site(&cooling->host, &host) && is_named(cooling, by);",
              "pccl_address_same_site(&cooling->host, &host);"),
         ]),
@@ -201,7 +201,7 @@ PLANTS = [
         "9.11: namesakes of an expelled peer have to stay out at other hosts, too",
         [], ["slow-peer-is-known"],
         [
-            ("src/master/slow_peers.c",
+            ("src/master/diagnosis_slow_peers.c",
              "return cooling->pass == by->pass && pccl_address_same_site(&cooling->address, by->address) &&",
              "return"),
         ]),
@@ -209,7 +209,7 @@ PLANTS = [
         "9.11: namesakes of an expelled peer have to stay out that the master sees at the same address",
         [], ["slow-peer-is-known"],
         [
-            ("src/master/slow_peers.c",
+            ("src/master/diagnosis_slow_peers.c",
              "pccl_address_same_site(&cooling->host, &host) && is_named",
              "is_named"),
         ]),
@@ -217,7 +217,7 @@ PLANTS = [
         "9.11: an expelled peer stays out although too few have remained",
         [], ["slow-peer-is-needed"],
         [
-            ("src/master/slow_peers.c",
+            ("src/master/diagnosis_slow_peers.c",
              "group == NULL || group->ring_count < m->config.slow_peer_floor)",
              "group == NULL)"),
         ]),
@@ -249,7 +249,7 @@ PLANTS = [
         "9.8: the master takes the whole group for the members of a subgroup",
         [], ["subgroup-verdict"],
         [
-            ("src/master/witnesses.c",
+            ("src/master/diagnosis_witnesses.c",
              "if (instance->subgroup == PCCL_FOUNDING) {",
              "if (true) {} else if (instance->subgroup == PCCL_FOUNDING) {"),
         ]),
@@ -257,7 +257,7 @@ PLANTS = [
         "9.8: the master takes the whole group for those who found a subgroup",
         [], ["subgroup-verdict"],
         [
-            ("src/master/witnesses.c",
+            ("src/master/diagnosis_witnesses.c",
              "subgroup = op != NULL ? op->subgroup : NULL;",
              ""),
         ]),

@@ -1,5 +1,5 @@
 /*
- * The optimization of the topology: tests (link_tests.c), a search for the best ring in another
+ * The optimization of the topology: tests (topology_tests.c), a search for the best ring in another
  * thread, links along that ring, and its adoption, all within the joint call. Each group goes
  * through these phases on its own; the round ends when all groups have.
  *
@@ -13,7 +13,7 @@
 #include "master/links.h"
 #include "master/output.h"
 #include "master/rings.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 
 #include <string.h>
 

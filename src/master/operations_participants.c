@@ -1,6 +1,6 @@
 /*
  * Members of subgroups, how they are founded, and the links that they rely on. It does not know why they end
- * (subgroup_ends.c).
+ * (operations_ends.c).
  */
 #include "master/subgroups.h"
 

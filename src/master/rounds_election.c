@@ -9,7 +9,7 @@
  * 4 Members with another list of tensors than the winner are expelled.
  * 5 Members that only send and do not have what was elected are expelled.
  */
-#include "master/election.h"
+#include "master/rounds_election.h"
 
 static bool offers(const struct pccl_ballot *ballot)
 {

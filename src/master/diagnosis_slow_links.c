@@ -3,7 +3,7 @@
 #include "master/output.h"
 #include "master/rings.h"
 #include "master/roster.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 
 /* Both ends, if the ring uses this direction or the opposite one; else false. */
 static bool is_in_ring(const struct pccl_master *m, const struct pccl_verdict_entry *entry, struct pccl_remote **from,

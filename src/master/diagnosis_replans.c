@@ -3,7 +3,7 @@
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/roster.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 #include "master/views.h"
 
 enum {

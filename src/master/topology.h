@@ -2,8 +2,8 @@
  * The search for better rings: estimates of the links within a group, the tests of an optimization,
  * the searches and their results, and topology reports.
  */
-#ifndef PCCL_MASTER_TUNING_H
-#define PCCL_MASTER_TUNING_H
+#ifndef PCCL_MASTER_TOPOLOGY_H
+#define PCCL_MASTER_TOPOLOGY_H
 
 #include "master/state.h"
 
@@ -14,7 +14,7 @@ static inline struct pccl_remote *pccl_master_next_of(const struct pccl_peer_gro
     return group->ring[ring[i + 1 == group->ring_count ? 0 : i + 1]];
 }
 
-/* ---- link_estimates.c: what is known ---- */
+/* ---- topology_estimates.c: what is known ---- */
 
 /* Gives a member its place in the matrix. false: out of memory. */
 PCCL_MUST_CHECK bool pccl_master_enter_matrix(struct pccl_master *m, struct pccl_peer_group *group,
@@ -59,7 +59,7 @@ void pccl_master_calibrate_tests(struct pccl_peer_group *group);
  */
 struct pccl_figure pccl_master_link_estimate(const struct pccl_remote *from, const struct pccl_remote *to);
 
-/* ---- ring_problem.c: the same for the solver ---- */
+/* ---- topology_problem.c: the same for the solver ---- */
 
 /* Gives the members their numbers. */
 void pccl_master_number_members(struct pccl_peer_group *group);
@@ -79,7 +79,7 @@ void pccl_master_describe(struct pccl_master *m, struct pccl_remote *from, const
 void pccl_master_publish_topology(struct pccl_master *m, struct pccl_peer_group *group);
 void pccl_master_forget_report(struct pccl_master *m, struct pccl_peer_group *group);
 
-/* ---- link_tests.c: the tests of an optimization ---- */
+/* ---- topology_tests.c: the tests of an optimization ---- */
 
 /* Resets the members' parts in the tests: an optimization begins. */
 void pccl_master_begin_tests(struct pccl_peer_group *group);
@@ -92,7 +92,7 @@ void pccl_master_end_tests_of(struct pccl_master *m, struct pccl_remote *gone);
 /* Ends overdue tests of a group. */
 void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_peer_group *group);
 
-/* ---- topology.c: optimizations and searches ---- */
+/* ---- topology_search.c: optimizations and searches ---- */
 
 /* Begins an optimization that all have voted for, or continues it. Returns true if it has ended for all groups. */
 PCCL_MUST_CHECK bool pccl_master_optimize(struct pccl_master *m);

@@ -5,7 +5,7 @@
 #include "master/queues.h"
 #include "master/rings.h"
 #include "master/sync.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
  * The synchronization of a group's shared state (PROTOCOL 10.5). All members vote with what they
- * hold; the election decides (master/election.h); a member that lacks something is told of donors
+ * hold; the election decides (master/rounds_election.h); a member that lacks something is told of donors
  * to fetch it from, and says when it is done. The round ends when nobody fetches any more, and only
  * then the group's revision advances. The content itself never passes the master.
  *
@@ -18,7 +18,7 @@
  */
 #include "core/ticket.h"
 #include "kernels/reduce.h"
-#include "master/election.h"
+#include "master/rounds_election.h"
 #include "master/lacks.h"
 #include "master/output.h"
 #include "master/roster.h"

@@ -2,7 +2,7 @@
 #include "master/eligibility.h"
 #include "master/hubs.h"
 #include "master/links.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 #include "topology/lines.h"
 #include "wire/cost.h"
 

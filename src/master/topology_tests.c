@@ -14,7 +14,7 @@
 #include "master/lacks.h"
 #include "master/output.h"
 #include "master/roster.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 
 enum {
     LIMIT_LEAST_MS = 80,    /* a shorter test shows nothing */

@@ -1,6 +1,6 @@
 /*
  * What peers report of their links, and the master's own dials: what follows for the peer that it is about. It does not
- * know what becomes of a link that stays down (failed_links.c).
+ * know what becomes of a link that stays down (links_failed.c).
  */
 #include "core/ticket.h"
 #include "master/edges.h"
@@ -10,7 +10,7 @@
 #include "master/output.h"
 #include "master/queues.h"
 #include "master/roster.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 #include "wire/cost.h"
 
 enum { LOOK_AGAIN_US = 50000 };

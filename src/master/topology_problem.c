@@ -1,8 +1,9 @@
 /*
- * A group as a problem for the solver, which knows members by numbers. What is known of links is in link_estimates.c.
+ * A group as a problem for the solver, which knows members by numbers. What is known of links is in
+ * topology_estimates.c.
  */
 #include "master/links.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 
 static uint64_t solver_rate(const struct pccl_tuning *tuning, const struct pccl_figure *figure)
 {

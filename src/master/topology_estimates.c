@@ -3,7 +3,7 @@
  * one source for the search for rings and for the cost data of views, and knows nothing of either.
  */
 #include "master/eligibility.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 #include "wire/cost.h"
 
 enum { UNREACHABLE_FRESH_MS = 30000 }; /* then it is tried again */

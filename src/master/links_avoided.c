@@ -1,4 +1,4 @@
-/* Rings without the links that are known as bad. It does not decide when a link has failed (failed_links.c). */
+/* Rings without the links that are known as bad. It does not decide when a link has failed (links_failed.c). */
 #include "master/edges.h"
 #include "master/eligibility.h"
 #include "master/links.h"

@@ -2,8 +2,8 @@
  * Which content of the shared state a group takes, and what each member with other content has to
  * do (PROTOCOL 10.5). Pure, and a function of the votes alone: their order does not matter.
  */
-#ifndef PCCL_MASTER_ELECTION_H
-#define PCCL_MASTER_ELECTION_H
+#ifndef PCCL_MASTER_ROUNDS_ELECTION_H
+#define PCCL_MASTER_ROUNDS_ELECTION_H
 
 #include "wire/wire.h"
 

@@ -1,6 +1,6 @@
 /*
  * Pairs that should hold a link: ring neighbors; in a small group all members (a mesh, so that they can exchange
- * directly), in a larger one hubs (hubs.c); and the links of newcomers (newcomers.c).
+ * directly), in a larger one hubs (links_hubs.c); and the links of newcomers (membership_newcomers.c).
  */
 #include "core/ticket.h"
 #include "master/eligibility.h"
@@ -8,7 +8,7 @@
 #include "master/output.h"
 #include "master/rings.h"
 #include "master/roster.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 
 static struct pccl_link_intent *add_intent(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
 {
