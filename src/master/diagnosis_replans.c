@@ -1,5 +1,5 @@
 #include "master/replans.h"
-#include "master/eligibility.h"
+#include "master/links.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/roster.h"

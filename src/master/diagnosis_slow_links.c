@@ -1,5 +1,5 @@
 #include "master/slow_links.h"
-#include "master/eligibility.h"
+#include "master/links.h"
 #include "master/output.h"
 #include "master/rings.h"
 #include "master/roster.h"

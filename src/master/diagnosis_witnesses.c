@@ -1,6 +1,6 @@
 /* Facts about the members that have reported. The comparison of their reports (verdicts.h) asks for it. */
 #include "master/witnesses.h"
-#include "master/eligibility.h"
+#include "master/links.h"
 #include "master/operations.h"
 #include "master/roster.h"
 #include "master/subgroups.h"

@@ -1,5 +1,5 @@
 #include "master/figures.h"
-#include "master/eligibility.h"
+#include "master/links.h"
 #include "master/state.h"
 #include "master/sync.h"
 #include "master/topology.h"

@@ -1,7 +1,5 @@
 /* Rings without the links that are known as bad. It does not decide when a link has failed (links_failed.c). */
-#include "master/edges.h"
-#include "master/eligibility.h"
-#include "master/links.h"
+#include "master/links_internal.h"
 #include "master/output.h"
 #include "master/rings.h"
 #include "master/roster.h"

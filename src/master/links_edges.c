@@ -2,8 +2,8 @@
  * What was reported of links that are not as they should be: kept as edges, and read as evidence of a death (PROTOCOL
  * 9.2). It does not know what is done about them.
  */
-#include "master/edges.h"
-#include "master/eligibility.h"
+#include "master/links_internal.h"
+#include "master/recovery.h"
 #include "master/roster.h"
 
 /* ---- kept ---- */
@@ -37,31 +37,25 @@ void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, co
     edge->since_us = m->now_us;
 }
 
-void pccl_master_forget_edges(struct pccl_master *m, const struct pccl_remote *gone)
-{
-    for (uint32_t i = 0; i < m->edge_count;) {
-        if (pccl_id_equal(&m->edges[i].to, &gone->id) || pccl_id_equal(&m->edges[i].from, &gone->id))
-            m->edges[i] = m->edges[--m->edge_count];
-        else
-            i++;
-    }
-}
-
 /* ---- evidence of death ---- */
-
-bool pccl_master_is_failed_dialing(bool incoming, enum pccl_link_end how)
-{
-    return !incoming && how != PCCL_LINK_CLOSED && how != PCCL_LINK_SILENT;
-}
-
-bool pccl_master_is_evidence(enum pccl_link_end how, bool strict)
-{
-    return how == PCCL_LINK_REFUSED || how == PCCL_LINK_OTHER || (!strict && how == PCCL_LINK_CLOSED);
-}
 
 static bool is_fresh(const struct pccl_master *m, const struct pccl_edge *edge)
 {
     return edge->since_us != 0 && m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000);
+}
+
+/*
+ * Whose word on a peer counts: that of members of its group, as others have no links to it; after a restart, of
+ * those whose report is of the epoch that is law.
+ */
+static bool is_witness(const struct pccl_master *m, const struct pccl_id *id, const struct pccl_id *of)
+{
+    const struct pccl_remote *remote = pccl_master_find(m, id), *peer = pccl_master_find(m, of);
+    if (remote == NULL)
+        return false;
+    if (m->recovering)
+        return pccl_master_is_law_reporter(m, remote, of);
+    return pccl_master_is_living_member(remote) && peer != NULL && remote->group_number == peer->group_number;
 }
 
 uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct pccl_id *id, bool strict,
@@ -71,7 +65,7 @@ uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct p
     for (uint32_t i = 0; i < m->edge_count; i++) {
         const struct pccl_edge *edge = &m->edges[i];
         if (!pccl_id_equal(&edge->to, id) || !pccl_master_is_evidence(edge->how, strict) || !is_fresh(m, edge) ||
-            !pccl_master_is_witness(m, &edge->from, id))
+            !is_witness(m, &edge->from, id))
             continue;
         if (first != NULL && !pccl_id_equal(first, &edge->from))
             return 2; /* more do not matter */
@@ -83,12 +77,6 @@ uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct p
 }
 
 /* ---- when they are decided ---- */
-
-/* Both ends are asked for an answer when a link is lost. Who is silent may be gone altogether. */
-bool pccl_master_was_heard_since(const struct pccl_remote *remote, uint64_t since_us)
-{
-    return remote->conn != 0 && remote->heard_us >= since_us;
-}
 
 /* Both ends, if they are members of one group that need this link; else false. */
 bool pccl_master_ends_of(const struct pccl_master *m, const struct pccl_edge *edge, struct pccl_remote **from,

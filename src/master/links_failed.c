@@ -2,11 +2,8 @@
  * Links that failed between living peers and were not mended (PROTOCOL 9.4): another ring, no direct exchange, or one
  * end goes. It does not know how links are reported or dialed.
  */
-#include "master/edges.h"
-#include "master/eligibility.h"
-#include "master/hubs.h"
+#include "master/links_internal.h"
 #include "master/lacks.h"
-#include "master/links.h"
 #include "master/output.h"
 #include "master/roster.h"
 #include "master/subgroups.h"

@@ -2,10 +2,8 @@
  * Who is a hub. That an operation has asked for one is known when it is committed, since `done` says what it is: then
  * all members have called it. It does not know what becomes of links, or when there is a view.
  */
-#include "master/hubs.h"
+#include "master/links_internal.h"
 
-#include "master/eligibility.h"
-#include "master/links.h"
 #include "master/output.h"
 #include "master/roster.h"
 #include "wire/cost.h"

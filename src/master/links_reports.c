@@ -3,9 +3,7 @@
  * know what becomes of a link that stays down (links_failed.c).
  */
 #include "core/ticket.h"
-#include "master/edges.h"
-#include "master/eligibility.h"
-#include "master/links.h"
+#include "master/links_internal.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/queues.h"
@@ -118,7 +116,7 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
         pccl_master_log(
             m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
             "the master cannot reach the port of peer %s: its death may be noticed late", pccl_id_str(&remote->id));
-        pccl_master_send_heartbeat(m, remote, true); /* it may be waiting for its answer (eligibility.c) */
+        pccl_master_send_heartbeat(m, remote, true); /* it may be waiting for its answer (membership_newcomers.c) */
     }
 }
 
@@ -155,8 +153,8 @@ static bool is_news(const struct pccl_edge *edge, const struct pccl_remote *from
 {
     return edge->act_us == 0 || (from->group != NULL && edge->failed_us <= from->group->ring_us);
 }
-
-void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_lost *lost)
+/* Evidence of a death, of an edge between living peers that fails, or of a newcomer that is not warm. */
+static void take_lost(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_lost *lost)
 {
     struct pccl_remote *to = pccl_master_find(m, &lost->peer);
     enum pccl_link_end how = (enum pccl_link_end)lost->how;
@@ -209,8 +207,8 @@ static uint64_t told_rate(const struct pccl_remote *from, const struct pccl_remo
     uint64_t known = figure != NULL ? pccl_max_u64(intent->rate, figure->rate) : intent->rate;
     return up->shared == 0 || rate > known ? rate : 0;
 }
-
-void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_up *up)
+/* It stands, or a figure of it has moved. What it was evidence of is taken back. */
+static void take_up(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_up *up)
 {
     const struct pccl_id *to = &up->peer;
     struct pccl_edge *edge = pccl_master_find_edge(m, &from->id, to, false);
@@ -240,4 +238,12 @@ void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const 
     pccl_master_link_mended(m, from, remote);
     if (remote->group != NULL && remote->group->tuning.better != NULL)
         pccl_master_mark(m, PCCL_STAGE_ROUNDS); /* one may wait for this link */
+}
+
+void pccl_master_link_message(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
+{
+    if (msg->type == PCCL_MSG_link_lost)
+        take_lost(m, from, &msg->as.link_lost);
+    else
+        take_up(m, from, &msg->as.link_up);
 }

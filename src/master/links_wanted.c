@@ -3,12 +3,66 @@
  * directly), in a larger one hubs (links_hubs.c); and the links of newcomers (membership_newcomers.c).
  */
 #include "core/ticket.h"
-#include "master/eligibility.h"
-#include "master/links.h"
+#include "master/links_internal.h"
 #include "master/output.h"
-#include "master/rings.h"
 #include "master/roster.h"
-#include "master/topology.h"
+#include "wire/cost.h"
+
+/* ---- questions ---- */
+
+struct pccl_link_intent *pccl_master_find_intent(const struct pccl_remote *from, const struct pccl_id *to)
+{
+    for (uint32_t i = 0; i < from->intent_count; i++)
+        if (pccl_id_equal(&from->intents[i].to, to))
+            return &from->intents[i];
+    return NULL;
+}
+
+bool pccl_master_holds_link(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
+    return from == to || (intent != NULL && intent->up);
+}
+
+struct pccl_remote *pccl_master_successor(const struct pccl_remote *remote)
+{
+    PCCL_ASSERT(remote->group != NULL);
+    return remote->group->ring[(remote->position + 1) % remote->group->ring_count];
+}
+
+bool pccl_master_serves_subgroups(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
+    return intent != NULL && intent->subgroups > 0;
+}
+
+/* Does the view of their group have this link beside its ring, be it up or not: of the mesh, or of a hub? */
+static bool view_wants(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    const struct pccl_peer_group *group = from->group;
+    return group == to->group && pccl_cost_wants(&group->cost, group->ring_count, from->rank, to->rank);
+}
+
+bool pccl_master_goes_directly(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    return from->group->cost.mesh != 0 && view_wants(from, to);
+}
+
+bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    if (from == to || from->group == NULL || from->group != to->group)
+        return false;
+    return pccl_master_goes_directly(from, to) || pccl_master_successor(from) == to ||
+           pccl_master_serves_subgroups(from, to);
+}
+
+bool pccl_master_are_neighbors(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    return pccl_master_is_living_member(from) && pccl_master_is_living_member(to) && from->group == to->group &&
+           from != to && pccl_master_successor(from) == to;
+}
+
+/* ---- asking for them ---- */
 
 static struct pccl_link_intent *add_intent(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
 {
@@ -49,7 +103,7 @@ void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, s
 
 static bool is_of_view(const struct pccl_remote *from, const struct pccl_remote *to)
 {
-    return to == pccl_master_successor(from) || pccl_master_view_wants(from, to);
+    return to == pccl_master_successor(from) || view_wants(from, to);
 }
 
 void pccl_master_count_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, bool more)
@@ -65,10 +119,20 @@ void pccl_master_count_link(struct pccl_master *m, struct pccl_remote *from, str
     if (intent->subgroups == 0 && !is_of_view(from, to))
         drop_intent(from, intent);
 }
+static void forget_edges(struct pccl_master *m, const struct pccl_remote *gone)
+{
+    for (uint32_t i = 0; i < m->edge_count;) {
+        if (pccl_id_equal(&m->edges[i].to, &gone->id) || pccl_id_equal(&m->edges[i].from, &gone->id))
+            m->edges[i] = m->edges[--m->edge_count];
+        else
+            i++;
+    }
+}
 
 void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *gone)
 {
     PCCL_ASSERT(gone->departing);
+    forget_edges(m, gone);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
         struct pccl_link_intent *intent = remote == gone ? NULL : pccl_master_find_intent(remote, &gone->id);
@@ -93,8 +157,7 @@ void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_grou
         for (uint32_t k = 0; k < from->intent_count;) {
             struct pccl_remote *wanted = pccl_master_find(m, &from->intents[k].to);
             bool member = wanted != NULL && wanted->state == PCCL_REMOTE_MEMBER;
-            bool needed =
-                wanted == next || (member && pccl_master_view_wants(from, wanted)) || from->intents[k].subgroups > 0;
+            bool needed = wanted == next || (member && view_wants(from, wanted)) || from->intents[k].subgroups > 0;
             if (wanted == NULL || (member && !needed))
                 drop_intent(from, &from->intents[k]);
             else
@@ -102,14 +165,7 @@ void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_grou
         }
         pccl_master_request_link(m, from, next);
         for (uint32_t k = 0; may_have_more && k < group->ring_count; k++)
-            if (pccl_master_view_wants(from, group->ring[k]))
+            if (view_wants(from, group->ring[k]))
                 pccl_master_request_link(m, from, group->ring[k]);
     }
-}
-
-void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_group *group)
-{
-    const uint32_t *ring = group->tuning.better;
-    for (uint32_t i = 0; pccl_master_has_better(group) && i < group->ring_count; i++)
-        pccl_master_request_link(m, group->ring[ring[i]], pccl_master_next_of(group, ring, i));
 }

@@ -321,8 +321,8 @@ static void dispatch(struct pccl_master *m, struct pccl_remote *from, const stru
 {
     switch (msg->type) {
     case PCCL_MSG_leave: left(m, from, msg->as.leave.reason); return;
-    case PCCL_MSG_link_lost: pccl_master_link_lost(m, from, &msg->as.link_lost); return;
-    case PCCL_MSG_link_up: pccl_master_link_up(m, from, &msg->as.link_up); return;
+    case PCCL_MSG_link_lost:
+    case PCCL_MSG_link_up: pccl_master_link_message(m, from, msg); return;
     case PCCL_MSG_shortage: pccl_master_note_lack(m, from, msg->as.shortage.reason); return;
     default: break;
     }

@@ -4,7 +4,6 @@
  */
 #include "core/ticket.h"
 #include "master/diagnosis.h"
-#include "master/edges.h"
 #include "master/links.h"
 #include "master/membership.h"
 #include "master/operations.h"
@@ -191,7 +190,6 @@ static void send_farewell(struct pccl_master *m, struct pccl_remote *remote)
 {
     PCCL_ASSERT(remote->departing && remote->group == NULL && m->departing_count > 0);
     pccl_master_forget_links(m, remote);
-    pccl_master_forget_edges(m, remote);
     if (remote->conn != 0) {
         struct pccl_msg msg = {
             .type = PCCL_MSG_expelled,

@@ -1,8 +1,7 @@
 /* The cost data of a view: measured links of its ring, and of its mesh or hubs. */
-#include "master/eligibility.h"
-#include "master/hubs.h"
 #include "master/links.h"
 #include "master/topology.h"
+#include "master/views.h"
 #include "topology/lines.h"
 #include "wire/cost.h"
 

@@ -2,9 +2,8 @@
  * For whom of those who wait (queues.h) there is room, who gets links, who is eligible by them, and who took too long
  * (PROTOCOL 11). It does not know when newcomers are admitted.
  */
-#include "master/eligibility.h"
-#include "master/lacks.h"
 #include "master/links.h"
+#include "master/lacks.h"
 #include "master/newcomers.h"
 #include "master/output.h"
 #include "master/queues.h"
@@ -155,6 +154,51 @@ static void plan(struct pccl_master *m, struct pccl_queue *queue)
 
 /* ---- who could be admitted ---- */
 
+static bool may_come_up(const struct pccl_link_intent *intent) { return !intent->up && !intent->failed; }
+
+/*
+ * warming[index], of a group (NULL: a new one), need not wait for links of the mesh any more. `eligible` of those
+ * before it must be as of now.
+ *
+ * Links of the mesh never prevent an admission: it waits for them as long as they may still come up, and not for
+ * long. Of those before it in the queue, the eligible would come in before it.
+ */
+static bool mesh_is_decided(const struct pccl_master *m, const struct pccl_peer_group *group,
+                            struct pccl_remote **warming, uint32_t index)
+{
+    const struct pccl_remote *remote = warming[index];
+    uint32_t members = group != NULL ? group->ring_count : 0;
+    uint32_t patience_ms = m->config.mesh_ms < m->config.warm_up_ms ? m->config.mesh_ms : m->config.warm_up_ms;
+    if (!pccl_master_is_small(members + 1) || m->now_us >= remote->warm_since_us + patience_ms * UINT64_C(1000))
+        return true;
+    bool open = false;
+    for (uint32_t k = 0; k < members + index; k++) {
+        const struct pccl_remote *other = k < members ? group->ring[k] : warming[k - members];
+        if (k >= members && !other->eligible)
+            continue;
+        const struct pccl_link_intent *to = pccl_master_find_intent(remote, &other->id),
+                                      *from = pccl_master_find_intent(other, &remote->id);
+        if (to == NULL || from == NULL)
+            return true; /* there will be no mesh */
+        open = open || may_come_up(to) || may_come_up(from);
+    }
+    return !open;
+}
+
+/*
+ * The first of a new group needs no link, so the master's own dial has to reach it. Where the dial has ended in
+ * vain (or was lost), the newcomer must have said something since: joint calls wait for whoever is admitted, and
+ * must not wait for somebody that says hello and nothing more.
+ */
+static bool may_be_first(const struct pccl_master *m, const struct pccl_remote *remote)
+{
+    if (remote->verified)
+        return true;
+    if (remote->probing && m->now_us < remote->warm_since_us + m->config.warm_up_ms * UINT64_C(1000))
+        return false;
+    return remote->heard_us > (remote->probing ? remote->warm_since_us : remote->unanswered_us);
+}
+
 /* How many more may be admitted as the first of their groups: each change of the members is told to every one. */
 static uint32_t room_for_firsts(const struct pccl_master *m)
 {
@@ -174,10 +218,10 @@ static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_
     uint32_t eligible = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct pccl_remote *remote = warming[i];
-        remote->eligible = remote->conn != 0 && (first == NULL ? *room > 0 && pccl_master_may_be_first(m, remote)
+        remote->eligible = remote->conn != 0 && (first == NULL ? *room > 0 && may_be_first(m, remote)
                                                                : pccl_master_holds_link(last, remote) &&
                                                                      pccl_master_holds_link(remote, first) &&
-                                                                     pccl_master_mesh_is_decided(m, group, warming, i));
+                                                                     mesh_is_decided(m, group, warming, i));
         if (!remote->eligible)
             continue;
         *room -= first == NULL ? 1 : 0;

@@ -2,6 +2,7 @@
  * Members in the rings of their groups: who comes in, in which order, who leaves, and what is due after a change. It
  * does not know why a ring changes, or of views.
  */
+#include "master/links.h"
 #include "master/queues.h"
 #include "master/rings.h"
 #include "master/sync.h"
@@ -95,4 +96,11 @@ bool pccl_master_has_better(const struct pccl_peer_group *group)
     const bool has = group->tuning.better != NULL && group->tuning.better_version == group->ring_version;
     PCCL_ASSERT(!has || group->tuning.better_count == group->ring_count);
     return has;
+}
+
+void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    const uint32_t *ring = group->tuning.better;
+    for (uint32_t i = 0; pccl_master_has_better(group) && i < group->ring_count; i++)
+        pccl_master_request_link(m, group->ring[ring[i]], pccl_master_next_of(group, ring, i));
 }

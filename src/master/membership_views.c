@@ -2,11 +2,11 @@
  * Views: what follows from a new one, and what members and newcomers are told (PROTOCOL 1.3, 6).
  * This file does not decide who comes and goes, or why there is a new view.
  */
-#include "master/hubs.h"
 #include "master/links.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/recovery.h"
+#include "master/rings.h"
 #include "master/roster.h"
 #include "master/views.h"
 

@@ -1,6 +1,6 @@
 /* Decides each operation once (PROTOCOL 6), and forgets outcomes that are stable (2.3). */
 #include "kernels/reduce.h"
-#include "master/hubs.h"
+#include "master/links.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/pairs.h"

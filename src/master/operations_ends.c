@@ -1,8 +1,8 @@
 /* Causes of the end of subgroups, and the effects on their operations and members (PROTOCOL 15.4). */
-#include "master/hubs.h"
 #include "master/links.h"
 #include "master/operations.h"
 #include "master/output.h"
+#include "master/rings.h"
 #include "master/roster.h"
 #include "master/subgroups.h"
 

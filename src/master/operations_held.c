@@ -1,6 +1,5 @@
 /* When aborts that are held (operations.c) are decided: the view is known, links stand again, or their time is over. */
-#include "master/edges.h"
-#include "master/eligibility.h"
+#include "master/links.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/roster.h"

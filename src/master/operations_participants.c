@@ -4,7 +4,6 @@
  */
 #include "master/subgroups.h"
 
-#include "master/eligibility.h"
 #include "master/links.h"
 #include "master/output.h"
 #include "master/roster.h"

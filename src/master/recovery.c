@@ -4,7 +4,7 @@
  * then is removed and never taken back. The order of the steps is here, and nothing of what one of them does.
  */
 #include "core/ticket.h"
-#include "master/edges.h"
+#include "master/links.h"
 #include "master/membership.h"
 #include "master/operations.h"
 #include "master/output.h"

@@ -2,7 +2,7 @@
  * Groups, their rings, and rounds from the reports, once one of them is law (PROTOCOL 12.4). It does not know why that
  * one is law, nor of operations.
  */
-#include "master/hubs.h"
+#include "master/links.h"
 #include "master/recovery.h"
 #include "master/rings.h"
 #include "master/roster.h"

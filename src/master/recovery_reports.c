@@ -3,7 +3,7 @@
  * 12.3). A report is kept as it came and judged by the others alone: nothing here knows which one is law, or changes
  * groups, rounds or operations.
  */
-#include "master/edges.h"
+#include "master/links.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/recovery.h"

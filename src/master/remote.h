@@ -8,29 +8,13 @@
 #include "core/list.h"
 #include "core/table.h"
 #include "core/text.h"
+#include "master/links_state.h"
 #include "master/master.h"
 #include "wire/session.h"
 
 struct pccl_peer_group; /* master/group.h */
 struct pccl_report;     /* master/recovery.h */
 struct pccl_sync_part;  /* master/rounds_sync.c */
-
-/* A link that a peer was asked to hold, or says it holds. */
-struct pccl_link_intent {
-    struct pccl_id to;
-    bool up, failed;    /* failed: the last attempt to dial failed */
-    uint32_t subgroups; /* how many rely on it */
-    uint32_t rtt_us;    /* as last told; 0: unknown */
-    uint64_t rate;      /* likewise; at most PCCL_RATE_MOST */
-};
-
-/* Whether all hold a link to a member, or it to all, in a group too large for a mesh (links_hubs.c). */
-struct pccl_hub {
-    bool wanted;
-    bool for_all;             /* only all-to-alls have asked, which need all members as hubs */
-    uint32_t idle;            /* updates since an operation used them */
-    uint64_t barred_until_us; /* one of them could not be opened, so they are not asked for before */
-};
 
 /* A member's part in the tests of an optimization. */
 struct pccl_master_test {

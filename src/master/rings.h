@@ -28,5 +28,7 @@ bool pccl_master_is_before(const struct pccl_remote *a, const struct pccl_remote
 
 /* Is there a ring that was found for the group as it is, to be adopted? */
 bool pccl_master_has_better(const struct pccl_peer_group *group);
+/* The links of the rings to come: a new view has dropped what is not of the present ones. */
+void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_group *group);
 
 #endif

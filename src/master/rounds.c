@@ -4,10 +4,8 @@
  */
 #include "master/commands.h"
 #include "master/diagnosis.h"
-#include "master/eligibility.h"
-#include "master/hubs.h"
-#include "master/lacks.h"
 #include "master/links.h"
+#include "master/lacks.h"
 #include "master/newcomers.h"
 #include "master/output.h"
 #include "master/rings.h"
@@ -17,6 +15,36 @@
 #include "master/sync.h"
 #include "master/topology.h"
 #include "master/views.h"
+
+/* Every member has, in the open round of this kind. */
+static bool all_voted(const struct pccl_master *m, uint8_t kind)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && !m->remotes[i]->votes[kind])
+            return false;
+    return m->member_count > 0;
+}
+
+/*
+ * Somebody has voted, and of those who have not each was the first of a new group and has never made a call.
+ * A group that is new has nobody to vouch for its first member, which needed no link to be admitted. When all
+ * others have come, and it has not been heard to call anything ever, it is waited for only so long: whoever reached
+ * the master's port could hold up the run for ever. Others are waited for as long as they live (RELIABILITY).
+ */
+static bool only_untried_are_missing(const struct pccl_master *m, uint8_t kind)
+{
+    bool missing = false, voted = false;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_remote *remote = m->remotes[i];
+        if (remote->state != PCCL_REMOTE_MEMBER)
+            continue;
+        if (!remote->votes[kind] && !remote->untried)
+            return false;
+        voted = voted || remote->votes[kind];
+        missing = missing || !remote->votes[kind];
+    }
+    return voted && missing;
+}
 
 static void send_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind, uint64_t round, uint8_t outcome)
 {
@@ -138,7 +166,7 @@ static void continue_optimization(struct pccl_master *m)
 static void wait_for_untried(struct pccl_master *m, uint8_t kind)
 {
     uint64_t *since_us = &m->untried_since_us[kind], patience_us = m->config.first_call_ms * UINT64_C(1000);
-    if (patience_us == 0 || !pccl_master_only_untried_are_missing(m, kind)) {
+    if (patience_us == 0 || !only_untried_are_missing(m, kind)) {
         *since_us = 0;
         return;
     }
@@ -162,14 +190,13 @@ void pccl_master_decide_rounds(struct pccl_master *m)
     PCCL_ASSERT(m->departing_count == 0);
     if (m->recovering)
         return;
-    if (pccl_master_all_voted(m, PCCL_ROUND_PENDING))
+    if (all_voted(m, PCCL_ROUND_PENDING))
         conclude_pending(m);
-    if (m->departing_count == 0 && pccl_master_all_voted(m, PCCL_ROUND_UPDATE))
+    if (m->departing_count == 0 && all_voted(m, PCCL_ROUND_UPDATE))
         pccl_master_remove_drained(m);
-    if (m->departing_count == 0 && pccl_master_all_voted(m, PCCL_ROUND_UPDATE) &&
-        !pccl_master_update_waits_for_rings(m))
+    if (m->departing_count == 0 && all_voted(m, PCCL_ROUND_UPDATE) && !pccl_master_update_waits_for_rings(m))
         conclude_update(m);
-    if (m->departing_count == 0 && pccl_master_all_voted(m, PCCL_ROUND_OPTIMIZE))
+    if (m->departing_count == 0 && all_voted(m, PCCL_ROUND_OPTIMIZE))
         continue_optimization(m);
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS && m->departing_count == 0; kind++)
         if (kind != PCCL_ROUND_SYNC)

@@ -46,17 +46,6 @@ struct pccl_claim {
     struct pccl_id lineage, peer;
 };
 
-/* What a peer reported of a link that failed. */
-struct pccl_edge {
-    struct pccl_id from, to; /* `from` reports */
-    bool incoming;
-    enum pccl_link_end how;
-    uint64_t since_us;  /* when it was last reported; 0: the link is up again */
-    uint64_t failed_us; /* when it was first reported in this ring, if it is to be judged */
-    uint64_t act_us;    /* when it is judged, unless it is up by then; 0: never */
-    uint64_t bad_until_us;
-};
-
 /*
  * The decisions that concern more than the sender of a message, in this order (master.c has the
  * reasons). Events note facts and mark the stages that depend on them as due.

@@ -2,7 +2,7 @@
  * What is known of the links between the members of a group: from tests, and from what operations achieved. It is the
  * one source for the search for rings and for the cost data of views, and knows nothing of either.
  */
-#include "master/eligibility.h"
+#include "master/links.h"
 #include "master/topology.h"
 #include "wire/cost.h"
 

@@ -8,9 +8,8 @@
  * meanwhile. When figures have moved, an update starts a short search and waits for it, so that a
  * group can leave a link that became slow.
  */
-#include "master/eligibility.h"
-#include "master/lacks.h"
 #include "master/links.h"
+#include "master/lacks.h"
 #include "master/output.h"
 #include "master/rings.h"
 #include "master/topology.h"

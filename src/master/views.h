@@ -26,4 +26,14 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote);
 struct pccl_member *pccl_master_member_list(struct pccl_master *m);
 struct pccl_member pccl_master_as_member(const struct pccl_remote *remote);
 
+/* ---- the cost data of the links of a view ---- */
+
+/* For a new view: what the master knows of its links at this moment. */
+void pccl_master_decide_cost(const struct pccl_master *m, struct pccl_peer_group *group);
+/*
+ * Marks the groups (changed) whose cost data are not what the view says any more: they could exchange directly by now
+ * and do not, a hub is none any more, or a figure has moved (wire/cost.h). Returns how many, and if any, why.
+ */
+uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why);
+
 #endif

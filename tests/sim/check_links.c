@@ -2,8 +2,7 @@
  * The cost data of views: direct exchange only where all pairs hold links, and no member is removed
  * because of a link outside the ring.
  */
-#include "master/eligibility.h"
-#include "master/hubs.h"
+#include "master/links.h"
 #include "master/roster.h"
 #include "master/topology.h"
 #include "check.h"

@@ -2,7 +2,7 @@
  * T1-T9: the optimization of the topology. The checker hears what peers report of their paths, and
  * looks at every ring that a joint call has changed.
  */
-#include "master/eligibility.h"
+#include "master/links.h"
 #include "master/roster.h"
 #include "master/topology.h"
 #include "check.h"

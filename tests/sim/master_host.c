@@ -2,7 +2,7 @@
  * The master's driver in the simulator: connections, probes and time, as drive/master_server.c has
  * them with sockets.
  */
-#include "master/eligibility.h"
+#include "master/links.h"
 #include "master/replans.h"
 #include "master/rings.h"
 #include "sim.h"

@@ -5,8 +5,7 @@
 #include "support/master_check.h"
 
 #include "core/check.h"
-#include "master/eligibility.h"
-#include "master/hubs.h"
+#include "master/links.h"
 #include "master/rings.h"
 #include "master/roster.h"
 #include "master/subgroups.h"

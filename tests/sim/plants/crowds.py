@@ -60,7 +60,7 @@ PLANTS = [
         "the first of a new group that the master cannot dial must be heard of before others wait for it",
         [], ["crowd-says-hello-only"],
         [
-            ("src/master/eligibility.c",
+            ("src/master/membership_newcomers.c",
              "return remote->heard_us > (remote->probing ? remote->warm_since_us : remote->unanswered_us);",
              "return true;"),
         ]),

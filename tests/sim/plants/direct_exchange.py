@@ -98,11 +98,11 @@ PLANTS = [
         "links beside the ring prevent an admission",
         [], ["mesh-cold"],
         [
-            ("src/master/eligibility.c",
+            ("src/master/membership_newcomers.c",
              "if (!pccl_master_is_small(members + 1) || "
              "m->now_us >= remote->warm_since_us + patience_ms * UINT64_C(1000))",
              "(void)patience_ms; if (!pccl_master_is_small(members + 1))"),
-            ("src/master/eligibility.c",
+            ("src/master/membership_newcomers.c",
              "return !intent->up && !intent->failed;",
              "return !intent->up;"),
         ]),

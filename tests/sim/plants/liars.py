@@ -203,7 +203,7 @@ PLANTS = [
         [], ["stranger-witness"],
         [
             ("src/master/links_edges.c",
-             "!is_fresh(m, edge) || !pccl_master_is_witness(m, &edge->from, id)",
+             "!is_fresh(m, edge) || !is_witness(m, &edge->from, id)",
              "!is_fresh(m, edge)"),
             ("src/master/links_reports.c",
              "if (!counts || (to == NULL",
@@ -245,7 +245,7 @@ PLANTS = [
         "9.2: two liars of another group wait for a control connection to break",
         [], ["witness-of-others"],
         [
-            ("src/master/eligibility.c",
+            ("src/master/links_edges.c",
              "return pccl_master_is_living_member(remote) && peer != NULL && "
              "remote->group_number == peer->group_number;",
              "return pccl_master_is_living_member(remote) && peer != NULL;"),

@@ -101,7 +101,7 @@ PLANTS = [
         "R9.3: a member in grace is waited for",
         ["I7", "I2", "PEACE"], [],
         [
-            ("src/master/eligibility.c",
+            ("src/master/rounds.c",
              "if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && !m->remotes[i]->votes[kind])",
              "if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && m->remotes[i]->conn != 0 && "
              "!m->remotes[i]->votes[kind])"),
