@@ -10,21 +10,12 @@
 #include "core/text.h"
 #include "master/links_state.h"
 #include "master/master.h"
+#include "master/topology_state.h"
 #include "wire/session.h"
 
 struct pccl_peer_group; /* master/group.h */
 struct pccl_report;     /* master/recovery.h */
 struct pccl_sync_part;  /* master/rounds_sync.c */
-
-/* A member's part in the tests of an optimization. */
-struct pccl_master_test {
-    bool running;  /* it loads the path to another member, and its report is awaited */
-    bool loaded;   /* another member loads the path to it */
-    bool looks;    /* it has become free to load or be loaded */
-    bool sits_out; /* it did not report in time, and takes no part in the rest of this optimization */
-    uint64_t number, begun_us, until_us;
-    struct pccl_id to;
-};
 
 /* The newcomers that wait for admission to one group, in order of arrival. */
 struct pccl_queue {

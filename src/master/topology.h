@@ -1,6 +1,12 @@
 /*
- * The search for better rings: estimates of the links within a group, the tests of an optimization,
- * the searches and their results, and topology reports.
+ * The room of topology: how fast the links within a group are, and in which ring the members stand best.
+ *
+ *   estimates  what tests and operations show of each link, in the group's matrix (topology_tests.c)
+ *   tests      which paths are loaded when, in an optimization that all members call (topology_tests.c)
+ *   problem    a group as the solver and the reports see it (topology_reports.c)
+ *   search     a better ring is looked for in another thread, and kept until a round adopts it (topology_search.c)
+ *
+ * The ring as it is belongs to membership.h. Rings that only avoid a failed link are made by links.h.
  */
 #ifndef PCCL_MASTER_TOPOLOGY_H
 #define PCCL_MASTER_TOPOLOGY_H
@@ -14,7 +20,7 @@ static inline struct pccl_remote *pccl_master_next_of(const struct pccl_peer_gro
     return group->ring[ring[i + 1 == group->ring_count ? 0 : i + 1]];
 }
 
-/* ---- topology_estimates.c: what is known ---- */
+/* ---- what is known of links ---- */
 
 /* Gives a member its place in the matrix. false: out of memory. */
 PCCL_MUST_CHECK bool pccl_master_enter_matrix(struct pccl_master *m, struct pccl_peer_group *group,
@@ -26,21 +32,6 @@ struct pccl_figure *pccl_master_find_figure(const struct pccl_remote *from, cons
 /* Notes what operations showed of a link; a link that stands is not unreachable. */
 void pccl_master_note_traffic(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
                               uint32_t rtt_us, uint64_t rate);
-/* Notes what a test showed. */
-void pccl_master_note_test(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, uint32_t rtt_us,
-                           uint64_t rate);
-/*
- * A test failed locally, which shows nothing about the path: it is not repeated in this
- * optimization.
- */
-void pccl_master_note_inconclusive(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
-/*
- * Nothing gets through this path. The opposite path counts as unreachable, too, unless a link
- * stands over it or something fresh is known of it.
- */
-void pccl_master_note_unreachable(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
-/* Nothing, or nothing fresh, is known of the link. */
-bool pccl_master_is_stale(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to);
 /*
  * Rate and round trip of a link, as its sender reports them, for the cost data of a view; 0:
  * unknown.
@@ -48,63 +39,50 @@ bool pccl_master_is_stale(const struct pccl_master *m, const struct pccl_remote 
 void pccl_master_link_cost(const struct pccl_remote *from, const struct pccl_remote *to, uint64_t *rate,
                            uint32_t *rtt_us);
 /*
- * Sets tuning.share, how much operations achieve of what tests promise, by the better half of the
- * ring's links. If processors or something else that all share set the pace, links that are only
- * tested must not look better than those in use.
- */
-void pccl_master_calibrate_tests(struct pccl_peer_group *group);
-/*
  * The estimate of a link, as the solver and reports see it: a link that stands is reachable,
  * whatever a test says.
  */
 struct pccl_figure pccl_master_link_estimate(const struct pccl_remote *from, const struct pccl_remote *to);
 
-/* ---- topology_problem.c: the same for the solver ---- */
+/* ---- tests ---- */
 
-/* Gives the members their numbers. */
-void pccl_master_number_members(struct pccl_peer_group *group);
-/*
- * Makes the problem of a group for the solver, by the members' numbers; the caller frees it. false:
- * out of memory.
- */
-PCCL_MUST_CHECK bool pccl_master_build_ring_problem(struct pccl_master *m, struct pccl_peer_group *group,
-                                                    struct pccl_ring_problem *problem);
-void pccl_master_free_problem(struct pccl_master *m, struct pccl_ring_problem *problem);
+/* The member that loaded a path reports what the test showed. */
+void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_measured *measured);
+/* A member leaves its group: its tests end, and those of the path to it. */
+void pccl_master_end_tests_of(struct pccl_master *m, struct pccl_remote *gone);
+/* Stage: ends overdue tests. Rounds wait for the other tests, and for the links of better rings. */
+void pccl_master_expire_tests(struct pccl_master *m);
 
-/* ---- topology_reports.c: estimates as text ---- */
+/* ---- reports ---- */
 
 /* A member asks for the report of its group. */
 void pccl_master_describe(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_describe *describe);
 /* Hands the report to the driver after an optimization. */
 void pccl_master_publish_topology(struct pccl_master *m, struct pccl_peer_group *group);
-void pccl_master_forget_report(struct pccl_master *m, struct pccl_peer_group *group);
 
-/* ---- topology_tests.c: the tests of an optimization ---- */
-
-/* Resets the members' parts in the tests: an optimization begins. */
-void pccl_master_begin_tests(struct pccl_peer_group *group);
-/* Begins the tests that can begin. false: no test runs any more, and none is left to do. */
-PCCL_MUST_CHECK bool pccl_master_run_tests(struct pccl_master *m, struct pccl_peer_group *group);
-/* The member that loaded a path reports what the test showed. */
-void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_measured *measured);
-/* A member leaves its group: its tests end, and those of the path to it. */
-void pccl_master_end_tests_of(struct pccl_master *m, struct pccl_remote *gone);
-/* Ends overdue tests of a group. */
-void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_peer_group *group);
-
-/* ---- topology_search.c: optimizations and searches ---- */
+/* ---- searches ---- */
 
 /* Begins an optimization that all have voted for, or continues it. Returns true if it has ended for all groups. */
 PCCL_MUST_CHECK bool pccl_master_optimize(struct pccl_master *m);
 /* A search has ended (SOLVED). */
 void pccl_master_solved(struct pccl_master *m, const struct pccl_master_event *event);
-/* Stage: ends overdue tests. Rounds wait for the other tests, and for the links of better rings. */
-void pccl_master_expire_tests(struct pccl_master *m);
+/* Stage: continues, in the background, the search for rings that are not proven to be the best. */
+void pccl_master_search_in_background(struct pccl_master *m);
+/* The group ends: stops its search and frees its estimates. */
+void pccl_master_drop_tuning(struct pccl_master *m, struct pccl_peer_group *group);
+
+/* ---- better rings ---- */
+
 /*
  * To be asked before an update is decided. true: it has to wait for a search, or for the links of
  * the ring found.
  */
 PCCL_MUST_CHECK bool pccl_master_update_waits_for_rings(struct pccl_master *m);
+/* A better ring was found, and all its links stand. */
+PCCL_MUST_CHECK bool pccl_master_ring_is_ready(struct pccl_master *m, struct pccl_peer_group *group);
+/* Weighs the present ring and the better one that was found, by what is known now. false: out of memory. */
+PCCL_MUST_CHECK bool pccl_master_weigh_better_ring(struct pccl_master *m, struct pccl_peer_group *group,
+                                                   struct pccl_ring_worth *was, struct pccl_ring_worth *is);
 /*
  * Gives groups the better rings that were found, and marks them as changed. Returns how many; why:
  * set if there are any.
@@ -113,14 +91,5 @@ uint32_t pccl_master_adopt_rings(struct pccl_master *m, struct pccl_text *why);
 /* The same for one group; `why`: set if it gets one. The better ring is void then. */
 PCCL_MUST_CHECK bool pccl_master_adopt_ring(struct pccl_master *m, struct pccl_peer_group *group,
                                             struct pccl_text *why);
-/* Weighs the present ring and the better one that was found, by what is known now. false: out of memory. */
-PCCL_MUST_CHECK bool pccl_master_weigh_better_ring(struct pccl_master *m, struct pccl_peer_group *group,
-                                                   struct pccl_ring_worth *was, struct pccl_ring_worth *is);
-/* A better ring was found, and all its links stand. */
-PCCL_MUST_CHECK bool pccl_master_ring_is_ready(struct pccl_master *m, struct pccl_peer_group *group);
-/* Stage: continues, in the background, the search for rings that are not proven to be the best. */
-void pccl_master_search_in_background(struct pccl_master *m);
-/* The group ends: stops its search and frees its estimates. */
-void pccl_master_drop_tuning(struct pccl_master *m, struct pccl_peer_group *group);
 
 #endif

@@ -12,7 +12,7 @@
 #include "master/lacks.h"
 #include "master/output.h"
 #include "master/rings.h"
-#include "master/topology.h"
+#include "master/topology_internal.h"
 
 #include <string.h>
 

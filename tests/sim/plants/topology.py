@@ -77,7 +77,7 @@ PLANTS = [
         "another connection could not be opened: the way is taken for closed, though a link stands over it",
         ["T4"], ["topology-unreachable-pair", "topology-unreachable-member"],
         [
-            ("src/master/topology_estimates.c",
+            ("src/master/topology_tests.c",
              "pccl_master_holds_link(from, to) ? PCCL_FIGURE_NONE : PCCL_FIGURE_UNREACHABLE",
              "PCCL_FIGURE_UNREACHABLE"),
         ]),
@@ -109,7 +109,7 @@ PLANTS = [
         "what has been measured is measured again by each call",
         ["T6"], ["topology-slow-pairs"],
         [
-            ("src/master/topology_estimates.c",
+            ("src/master/topology_tests.c",
              "return m->now_us >= figure->at_us + fresh_ms * 1000;",
              "return true;"),
         ]),
@@ -128,10 +128,10 @@ PLANTS = [
         "a way through which nothing gets is used when there is no other",
         [], ["topology-no-ring"],
         [
-            ("src/master/topology_problem.c",
+            ("src/master/topology_reports.c",
              "return PCCL_RATE_NONE;",
              "return PCCL_RATE_UNKNOWN;"),
-            ("src/master/topology_problem.c",
+            ("src/master/topology_reports.c",
              "if (pccl_master_exclude_bad_links(m, group, rates))",
              "if (true)"),
         ]),
@@ -139,7 +139,7 @@ PLANTS = [
         "a newcomer gets the ways of the one whose place it takes",
         ["T4", "D4"], [],
         [
-            ("src/master/topology_estimates.c",
+            ("src/master/topology_tests.c",
              "pccl_matrix_forget(&group->matrix, remote->place);",
              ";"),
         ]),
@@ -147,7 +147,7 @@ PLANTS = [
         "the cost data of a view are those of the tests, too",
         ["D4", "D5"], [],
         [
-            ("src/master/topology_estimates.c",
+            ("src/master/topology_tests.c",
              "intent->rate = rate;",
              ""),
         ]),
