@@ -1,17 +1,25 @@
 /*
  * A restarted master (PROTOCOL 12): it knows nothing, collects what the members of the old run report, and decides
  * nothing until all of them have reported, or are dead by evidence, or the time for it is over. Who has not reported by
- * then is removed and never taken back. The order of the steps is here, and nothing of what one of them does.
+ * then is removed and never taken back. Reports are judged by the others alone (12.3): nothing here knows how a run is
+ * made of them.
  */
 #include "core/ticket.h"
 #include "master/links.h"
 #include "master/membership.h"
-#include "master/operations.h"
 #include "master/output.h"
-#include "master/recovery.h"
+#include "master/recovery_internal.h"
 #include "master/roster.h"
 #include "master/subgroups.h"
-#include "master/views.h"
+
+#include <string.h>
+
+/*
+ * Members have slept through some recoveries, never through hundreds: whoever is that far ahead of all others lies, and
+ * would use up the run's epochs.
+ */
+enum { INC_AHEAD_MAX = 64 * PCCL_INC_SPREAD };
+#define DECISIONS_AHEAD_MAX (UINT64_C(1) << 32)
 
 bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run_key)
 {
@@ -36,68 +44,245 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run
     return true;
 }
 
-static void tell_recovered(struct pccl_master *m)
+/* ---- who is believed ---- */
+
+/* What the others have heard of; nobody else is here: what it has itself. */
+static uint32_t inc_known_besides(const struct pccl_master *m, const struct pccl_remote *besides)
+{
+    bool others = false;
+    uint32_t inc = 0;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_remote *remote = m->remotes[i];
+        if (remote == besides || !pccl_master_has_reported(remote))
+            continue;
+        others = true;
+        inc = pccl_max_u32(inc, remote->report->fields.epoch.inc);
+    }
+    return others ? inc : besides->report->fields.epoch.inc;
+}
+
+/*
+ * A report is one run of messages: nothing else is said before its end, so somebody who lives is not silent about it
+ * for long. When its time is over; UINT64_MAX: it has ended.
+ */
+static uint64_t report_due_us(const struct pccl_master *m, const struct pccl_report *report)
+{
+    if (report->ended)
+        return UINT64_MAX;
+    return pccl_min_u64(report->since_us + m->config.alone_ms * UINT64_C(1000),
+                        report->heard_us + m->config.silence_ms * UINT64_C(1000));
+}
+
+/* Who names epochs that cannot be, and who does not come to the end of a report. */
+static void expel_bad_reporters(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
-        if (!pccl_master_is_living_member(remote))
+        if (remote->state != PCCL_REMOTE_RESUMING || remote->departing)
             continue;
-        struct pccl_msg msg = {.type = PCCL_MSG_recovered, .as.recovered = {.decisions = remote->group->decisions}};
-        pccl_master_send(m, remote, &msg, 0);
+        uint64_t due_us = report_due_us(m, remote->report);
+        if (m->now_us >= due_us)
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE,
+                               "it did not report in time after the restart of the master");
+        else if (!remote->report->ended)
+            pccl_master_arm(m, due_us);
+        else if (pccl_master_highest_inc(remote->report) > inc_known_besides(m, remote) + (uint64_t)INC_AHEAD_MAX)
+            pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported an impossible epoch");
     }
 }
 
-static void free_reports(struct pccl_master *m)
+/*
+ * The member that entry k of this report names; NULL: it has not reported. What a list names twice
+ * counts once.
+ */
+static const struct pccl_remote *named_first(const struct pccl_master *m, const struct pccl_report *report, uint32_t k)
 {
-    for (uint32_t i = 0; i < m->remote_count; i++)
-        pccl_master_free_report(m, m->remotes[i]);
+    const struct pccl_remote *named = pccl_master_find(m, &report->members[k].peer);
+    if (named == NULL || named->report == NULL || named->report->named_by == report)
+        return NULL;
+    named->report->named_by = report;
+    return named;
 }
 
-static uint32_t next_inc(struct pccl_master *m, uint32_t highest)
+static void forget_counts(struct pccl_master *m)
 {
-    return highest + 1 + (uint32_t)pccl_prng_below(&m->prng, PCCL_INC_SPREAD);
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_report *report = m->remotes[i]->report;
+        if (report == NULL)
+            continue;
+        report->confirmed = report->contradicted = 0;
+        report->named_by = NULL;
+    }
 }
 
-static void conclude(struct pccl_master *m, struct pccl_report *law)
+/*
+ * A member that lies has the key of the run, but not the others' tokens: who comes in the name of one that has not come
+ * back yet is contradicted by those who know that one. False: there was none, and the reports can be law.
+ */
+static bool expel_impostors(struct pccl_master *m)
 {
-    PCCL_ASSERT(m->recovering && m->departing_count == 0 && m->member_count == 0);
-    struct pccl_epoch law_epoch = law->fields.epoch;
-    uint32_t law_count = law->fields.members_count, highest = law_epoch.inc;
-    for (uint32_t i = 0; i < m->remote_count; i++)
-        if (pccl_master_has_reported(m->remotes[i]))
-            highest = pccl_max_u32(highest, pccl_master_highest_inc(m->remotes[i]->report));
-    m->recovering = false;
-    m->found_us = 0;
-    m->epoch = law_epoch;
-    pccl_master_expel_removed(m, law);
-    pccl_master_rebuild_rounds(m);
-    bool rebuilt = pccl_master_rebuild_groups(m);
-    for (uint32_t i = 0; !rebuilt && i < m->remote_count; i++)
-        pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_FULL, "the master is out of memory");
-    for (uint32_t i = 0; i < m->group_count; i++)
-        for (uint32_t k = 0; k < m->groups[i]->ring_count; k++)
-            m->groups[i]->ring[k]->decision_known = m->groups[i]->ring[k]->decision_told =
-                m->groups[i]->ring[k]->report->fields.decisions;
-    for (uint32_t i = 0; i < m->group_count; i++) /* before the reports: their outcomes have no number yet */
-        pccl_master_advance_stable(m, m->groups[i]);
-    pccl_master_rebuild_subgroups(m);
-    pccl_master_merge_reports(m, true);
-    pccl_master_merge_reports(m, false);
-    pccl_master_judge_lone_aborts(m);
-    pccl_master_rebuild_answers(m, law);
-    pccl_master_tell_missed_rounds(m);
-    for (uint32_t i = 0; i < m->group_count; i++)
-        pccl_master_announce_reported(m, m->groups[i]);
-    for (uint32_t i = 0; i < m->group_count; i++)
-        pccl_master_judge_reported_subgroups(m, m->groups[i]);
-    pccl_master_recovery_epoch(m, &law_epoch, next_inc(m, highest), m->member_count == law_count);
-    for (uint32_t i = 0; i < m->group_count; i++)
-        pccl_master_request_subgroup_links(m, m->groups[i]);
-    tell_recovered(m);
-    pccl_master_log(m, PCCL_LOG_INFO, NULL, "run %s goes on: %u of %u members", pccl_id_str(&m->lineage),
-                    m->member_count, law_count);
-    free_reports(m);
+    enum { own_word = 1 }; /* against that of a single other: either may lie */
+    bool any = false;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_report *report = m->remotes[i]->report;
+        for (uint32_t k = 0; report != NULL && report->ended && k < report->fields.members_count; k++) {
+            const struct pccl_remote *named = named_first(m, report, k);
+            if (named == NULL || named == m->remotes[i])
+                continue;
+            bool same = pccl_id_equal(&report->members[k].token_digest, &named->token_digest);
+            ++*(same ? &named->report->confirmed : &named->report->contradicted);
+        }
+    }
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_report *report = m->remotes[i]->report;
+        if (report == NULL || report->contradicted <= report->confirmed + own_word || m->remotes[i]->departing)
+            continue;
+        any = true;
+        pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_IDENTITY,
+                           "the other members know this member by another token");
+    }
+    forget_counts(m);
+    return any;
 }
+
+/*
+ * What this report counts, and what it may count at most, as another one says it: nobody can miss the end of two
+ * rounds, since the later one needs its vote. Outcomes of its group are counted on while a member is away, but never so
+ * far.
+ */
+enum { COUNTERS = PCCL_ROUND_KINDS + 1 };
+
+static uint64_t counter_of(const struct pccl_report *report, uint32_t counter)
+{
+    const struct pccl_msg_resume *fields = &report->fields;
+    switch (counter) {
+    case PCCL_ROUND_UPDATE: return fields->update;
+    case PCCL_ROUND_PENDING: return fields->query;
+    case PCCL_ROUND_OPTIMIZE: return fields->optimize;
+    case PCCL_ROUND_SYNC: return fields->sync;
+    default: return fields->decisions;
+    }
+}
+
+/* It is ahead of all others that its epoch has as members, and they are two at least: one may be the one that lies. */
+static bool counts_too_much(const struct pccl_master *m, const struct pccl_remote *remote, uint32_t counter)
+{
+    bool of_group = counter == PCCL_ROUND_SYNC || counter == PCCL_ROUND_KINDS;
+    uint64_t ahead = counter == PCCL_ROUND_KINDS ? DECISIONS_AHEAD_MAX : 1, most = 0;
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_remote *other = m->remotes[i];
+        if (other == remote || !pccl_master_has_reported(other) ||
+            pccl_master_reported_member(remote->report, &other->id) == NULL ||
+            (of_group && other->group_number != remote->group_number))
+            continue;
+        most = pccl_max_u64(most, counter_of(other->report, counter));
+        others++;
+    }
+    return others > 1 && counter_of(remote->report, counter) > most + ahead;
+}
+
+/* Who names rounds or outcomes that cannot be. False: there was nobody. */
+static bool expel_miscounters(struct pccl_master *m)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        bool too_much = false;
+        for (uint32_t counter = 0; pccl_master_has_reported(remote) && counter < COUNTERS && !too_much; counter++)
+            too_much = counts_too_much(m, remote, counter);
+        if (too_much)
+            pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported rounds or outcomes that cannot be");
+        any = any || too_much;
+    }
+    return any;
+}
+
+/* ---- numbers of admission ---- */
+
+static bool has_lists_alike(const struct pccl_report *a, const struct pccl_report *b)
+{
+    return a->fields.members_count == b->fields.members_count &&
+           memcmp(a->members, b->members, a->fields.members_count * sizeof *a->members) == 0;
+}
+
+/*
+ * Whether this report counts: its sender is in the list that is law. Others may know a number that
+ * ended with an admission of which its peer never heard; it was admitted anew while they were away.
+ */
+static bool knows_numbers(const struct pccl_report *report)
+{
+    return report != NULL && report->ended && report->admitted != 0;
+}
+
+/* How many reports say of each member what the law says, and how many say something else. */
+static void count_numbers(const struct pccl_master *m, const struct pccl_report *law)
+{
+    uint32_t alike = 0;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_report *report = m->remotes[i]->report;
+        if (report == NULL)
+            continue;
+        report->admitted = 0;
+        report->renumbered = false;
+    }
+    for (uint32_t k = 0; k < law->fields.members_count; k++) {
+        const struct pccl_remote *named = pccl_master_find(m, &law->members[k].peer);
+        if (named != NULL && named->report != NULL)
+            named->report->admitted = law->members[k].admitted;
+    }
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        alike += knows_numbers(m->remotes[i]->report) && has_lists_alike(m->remotes[i]->report, law);
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (m->remotes[i]->report != NULL)
+            m->remotes[i]->report->confirmed = alike;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_report *report = m->remotes[i]->report;
+        if (!knows_numbers(report) || has_lists_alike(report, law))
+            continue;
+        for (uint32_t k = 0; k < report->fields.members_count; k++) {
+            const struct pccl_remote *named = named_first(m, report, k);
+            if (named == NULL || named->report->admitted == 0)
+                continue;
+            bool same = report->members[k].admitted == named->report->admitted;
+            ++*(same ? &named->report->confirmed : &named->report->contradicted);
+        }
+    }
+}
+
+/*
+ * Members and their parts are in the order of these numbers, so all must have the same. Most say
+ * what is right; where as many say one thing as another, the law stands, and whoever has said
+ * something else is told.
+ */
+static bool expel_misnumberers(struct pccl_master *m)
+{
+    struct pccl_remote *best = pccl_master_highest_report(m);
+    const struct pccl_report *law = best->report;
+    bool any = false;
+    count_numbers(m, law);
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_report *report = m->remotes[i]->report;
+        if (!knows_numbers(report) || has_lists_alike(report, law))
+            continue;
+        for (uint32_t k = 0; k < report->fields.members_count; k++) {
+            const struct pccl_remote *remote = pccl_master_find(m, &report->members[k].peer);
+            const struct pccl_report *named = remote != NULL ? remote->report : NULL;
+            if (named == NULL || named->admitted == 0 || report->members[k].admitted == named->admitted)
+                continue;
+            report->renumbered = true;
+            if (named->confirmed == named->contradicted)
+                continue;
+            any = true;
+            pccl_master_remove(m, named->confirmed > named->contradicted ? m->remotes[i] : best, PCCL_REFUSAL_PROTOCOL,
+                               "it reported another number of a member's admission than most");
+        }
+    }
+    forget_counts(m);
+    return any;
+}
+
+/* ---- when the reports suffice ---- */
 
 /* Returns how many members of the winning epoch have reported. */
 static uint32_t count_here(const struct pccl_master *m, const struct pccl_report *law)
@@ -196,7 +381,7 @@ void pccl_master_decide_recovery(struct pccl_master *m)
     PCCL_ASSERT(m->departing_count == 0);
     if (!m->recovering || m->shut)
         return;
-    pccl_master_expel_bad_reporters(m);
+    expel_bad_reporters(m);
     expel_if_hopeless(m);
     if (m->departing_count > 0)
         return; /* again when they are gone */
@@ -208,7 +393,7 @@ void pccl_master_decide_recovery(struct pccl_master *m)
         }
         return;
     }
-    if (may_conclude(m, best->report) && !pccl_master_expel_impostors(m) && !pccl_master_expel_miscounters(m) &&
-        !pccl_master_expel_misnumberers(m)) /* again when they are gone */
-        conclude(m, best->report);
+    if (may_conclude(m, best->report) && !expel_impostors(m) && !expel_miscounters(m) &&
+        !expel_misnumberers(m)) /* again when they are gone */
+        pccl_master_conclude_recovery(m, best->report);
 }

@@ -2,7 +2,7 @@
  * What reports say, and which one is law after a restart of the master (PROTOCOL 12.3): that of the highest epoch. It
  * changes nothing, and does not know when the law takes effect, or what is rebuilt from it.
  */
-#include "master/recovery.h"
+#include "master/recovery_internal.h"
 
 bool pccl_master_has_reported(const struct pccl_remote *remote)
 {

@@ -14,7 +14,7 @@
 #include "wire/session.h"
 
 struct pccl_peer_group; /* master/group.h */
-struct pccl_report;     /* master/recovery.h */
+struct pccl_report;     /* master/recovery_state.h */
 struct pccl_sync_part;  /* master/rounds_sync.c */
 
 /* The newcomers that wait for admission to one group, in order of arrival. */

@@ -7,6 +7,7 @@
 
 #include "core/names.h"
 #include "master/group.h"
+#include "master/recovery_state.h"
 #include "master/remote.h"
 #include "master/tally.h"
 

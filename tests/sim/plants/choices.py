@@ -54,7 +54,7 @@ PLANTS = [
         "12.4: an operation that a restarted master commits is judged by what nobody measured",
         [], ["choice-undecided"],
         [
-            ("src/master/recovery_operations.c",
+            ("src/master/recovery_rebuild.c",
              "choice.since_us = PCCL_TOOK_UNKNOWN;",
              "choice.since_us = 0;"),
         ]),

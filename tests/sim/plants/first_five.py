@@ -35,7 +35,7 @@ PLANTS = [
              "if (m->remotes[i]->state == PCCL_REMOTE_RESUMING) pccl_master_remove(",
              "if (m->remotes[i]->state == PCCL_REMOTE_RESUMING && pccl_master_has_reported(m->remotes[i])) "
              "pccl_master_remove("),
-            ("src/master/recovery.c",
+            ("src/master/recovery_rebuild.c",
              "pccl_master_free_report(m, m->remotes[i]);",
              "if (m->remotes[i]->group != NULL) pccl_master_free_report(m, m->remotes[i]);"),
             ("src/master/membership_admission.c",

@@ -113,7 +113,7 @@ PLANTS = [
         "2.4: after a restart the first to report goes for what others have ended",
         [], ["many-ended"],
         [
-            ("src/master/recovery_operations.c",
+            ("src/master/recovery_rebuild.c",
              "pccl_master_note_lone_abort(from, op);",
              "{ pccl_master_note_lone_abort(from, op); if (from->lone_aborts > PCCL_OPS_LONE_MAX) "
              "pccl_master_judge_lone_aborts(m); }"),
@@ -122,7 +122,7 @@ PLANTS = [
         "2.4: after a restart one goes for what others had launched, as they have not heard that it ended",
         [], ["many-launched"],
         [
-            ("src/master/recovery_operations.c",
+            ("src/master/recovery_rebuild.c",
              "if (op != NULL && op->decided && !is_outcome) /*",
              "if (false) /*"),
         ]),
@@ -229,7 +229,7 @@ PLANTS = [
         "12.1: who pretends to resume and then only lives keeps newcomers waiting",
         [], ["endless-report"],
         [
-            ("src/master/recovery_reports.c",
+            ("src/master/recovery.c",
              "report->heard_us + m->config.silence_ms * UINT64_C(1000)",
              "UINT64_MAX"),
         ]),
@@ -266,7 +266,7 @@ PLANTS = [
              "|| !can_be_counted(resume))",
              "|| (false && !can_be_counted(resume)))"),
             ("src/master/recovery.c",
-             "&& !pccl_master_expel_miscounters(m) &&",
+             "&& !expel_miscounters(m) &&",
              "&&"),
         ]),
     Bug("rounds_of_one_are_believed",
@@ -274,7 +274,7 @@ PLANTS = [
         [], ["lying-rounds"],
         [
             ("src/master/recovery.c",
-             "&& !pccl_master_expel_miscounters(m) &&",
+             "&& !expel_miscounters(m) &&",
              "&&"),
         ]),
 ]

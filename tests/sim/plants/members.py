@@ -39,7 +39,7 @@ PLANTS = [
         "12.3: one liar turns the order of all",
         [], ["lying-numbers"],
         [
-            ("src/master/recovery_reports.c",
+            ("src/master/recovery.c",
              "if (named->confirmed == named->contradicted)",
              "if (true)"),
         ]),
@@ -47,7 +47,7 @@ PLANTS = [
         "12.3: one report outnumbers all others",
         [], ["lying-numbers"],
         [
-            ("src/master/recovery_reports.c",
+            ("src/master/recovery.c",
              "|| named->report->named_by == report)",
              ")"),
         ]),
@@ -55,7 +55,7 @@ PLANTS = [
         "12.3: who was cut off before a peer was admitted again outnumbers those who go on",
         [], ["numbers-anew"],
         [
-            ("src/master/recovery_reports.c",
+            ("src/master/recovery.c",
              "report->ended && report->admitted != 0;",
              "report->ended;"),
         ]),
@@ -63,7 +63,7 @@ PLANTS = [
         "12.4: whoever has reported other numbers than the law keeps them",
         [], ["lying-numbers-tie"],
         [
-            ("src/master/recovery_reports.c",
+            ("src/master/recovery.c",
              "report->renumbered = true;",
              ";"),
         ]),
@@ -306,7 +306,7 @@ PLANTS = [
         "12.2: a contribution is as long as the members of its view want it, also when some do not come back",
         ["PEACE"], [],
         [
-            ("src/master/recovery_operations.c",
+            ("src/master/recovery_rebuild.c",
              "uint32_t world = from->group->old_ring_count;",
              "uint32_t world = from->group->ring_count;"),
         ]),

@@ -98,7 +98,7 @@ PLANTS = [
         "16.5: what one end knows to be committed is forgotten for the other",
         [], ["pair-restart"],
         [
-            ("src/master/recovery_operations.c",
+            ("src/master/recovery_rebuild.c",
              "return instance->pair == 0 || is_of_pair(m, remote, instance);",
              "return instance->pair == 0;"),
         ]),

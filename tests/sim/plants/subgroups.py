@@ -135,7 +135,7 @@ PLANTS = [
         "12.4: a member that has not heard of the founding counts as one that has heard of the end",
         [], ["subgroup-commit-restart"],
         [
-            ("src/master/recovery_operations.c",
+            ("src/master/recovery_rebuild.c",
              "if (founded != NULL) pccl_master_vouch(founded, from);",
              "(void)founded;"),
         ]),
