@@ -1,12 +1,12 @@
-#include "master/diagnosis.h"
+/*
+ * What the master does with the reports of peers (PROTOCOL 9.8): keeps them, has them compared (verdicts.h), and logs
+ * and tells what comes of it. It does not know what is done about a verdict.
+ */
+#include "master/diagnosis_internal.h"
 #include "master/operations.h"
 #include "master/output.h"
-#include "master/replans.h"
 #include "master/roster.h"
-#include "master/slow_links.h"
-#include "master/slow_peers.h"
 #include "master/subgroups.h"
-#include "master/witnesses.h"
 #include "wire/describe.h"
 
 #include <string.h>
@@ -105,9 +105,7 @@ static bool say_action(struct pccl_master *m, struct pccl_peer_group *group, str
     struct pccl_text words;
     if (entry->class == PCCL_VERDICT_SLOW_LINK)
         pccl_master_say_what_slow_links_get(m, group, entry, &words);
-    else if (pccl_master_is_of_slow_peer(entry))
-        pccl_master_say_what_slow_peers_get(m, group, entry, &words);
-    else
+    else if (!pccl_master_say_what_slow_peers_get(m, group, entry, &words))
         pccl_text_format(
             &words, "none: who waits may abort, set a deadline, or wait; a peer that says nothing at all is removed");
     if (words.length == entry->action.length && memcmp(words.bytes, entry->action.bytes, words.length) == 0)
@@ -198,7 +196,6 @@ void pccl_master_decide_verdicts(struct pccl_master *m)
             group->has_news = false;
             bool changed = compare(m, group);
             pccl_master_leave_slow_links(m, group);
-            pccl_master_replan_if_it_pays(m, group);
             group->verdicts_untold = say_actions(m, group) || changed || group->verdicts_untold;
             pccl_master_expel_slow_peer(m, group);
         }

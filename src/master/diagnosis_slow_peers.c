@@ -1,4 +1,8 @@
-#include "master/slow_peers.h"
+/*
+ * What is done about slow peers (PROTOCOL 9.11): nothing but words, or, if the master is told so, whoever has been slow
+ * for too long is expelled, and stays out for a while.
+ */
+#include "master/diagnosis_internal.h"
 #include "master/output.h"
 #include "master/roster.h"
 #include "wire/describe.h"
@@ -11,7 +15,8 @@ enum {
     GOOD_COOL_DOWNS = 4, /* ... unless the peer was good for so many of its last one */
 };
 
-bool pccl_master_is_of_slow_peer(const struct pccl_verdict_entry *entry)
+/* Is it a verdict that may cost a peer its membership? */
+static bool is_of_slow_peer(const struct pccl_verdict_entry *entry)
 {
     return entry->class == PCCL_VERDICT_SLOW_COMPUTATION || entry->class == PCCL_VERDICT_SLOW_SENDER ||
            entry->class == PCCL_VERDICT_SLOW_RECEIVER || entry->class == PCCL_VERDICT_SLOW_PEER;
@@ -25,9 +30,11 @@ static bool can_spare_one(const struct pccl_master *m, const struct pccl_peer_gr
     return group->ring_count > m->config.slow_peer_floor;
 }
 
-void pccl_master_say_what_slow_peers_get(const struct pccl_master *m, const struct pccl_peer_group *group,
+bool pccl_master_say_what_slow_peers_get(const struct pccl_master *m, const struct pccl_peer_group *group,
                                          const struct pccl_verdict_entry *entry, struct pccl_text *words)
 {
+    if (!is_of_slow_peer(entry))
+        return false;
     if (!m->config.expel_slow_peers)
         pccl_text_format(words, "none: the master only warns (--slow-peer)");
     else if (!entry->enough)
@@ -36,6 +43,7 @@ void pccl_master_say_what_slow_peers_get(const struct pccl_master *m, const stru
         pccl_text_format(words, "none: %u members have to remain (slow_peer_floor)", m->config.slow_peer_floor);
     else
         pccl_text_format(words, "it is expelled when this has lasted for %s", pccl_duration_str(limit_us(m)));
+    return true;
 }
 
 /* ---- who has to stay out ---- */
@@ -186,7 +194,7 @@ void pccl_master_expel_slow_peer(struct pccl_master *m, struct pccl_peer_group *
         (group->slow_gone_us != 0 && m->now_us < group->slow_gone_us + limit_us(m)))
         return;
     for (uint32_t n = 0; (entry = pccl_verdicts_at(&group->verdicts, n)) != NULL; n++)
-        if (pccl_master_is_of_slow_peer(entry) && entry->seen && entry->enough_us != 0 &&
+        if (is_of_slow_peer(entry) && entry->seen && entry->enough_us != 0 &&
             m->now_us >= entry->enough_us + limit_us(m) && (oldest == NULL || entry->enough_us < oldest->enough_us))
             oldest = entry;
     if (oldest != NULL)

@@ -1,5 +1,8 @@
-/* Facts about the members that have reported. The comparison of their reports (verdicts.h) asks for it. */
-#include "master/witnesses.h"
+/*
+ * Facts about the members that have reported. The comparison of their reports (verdicts.h) calls the functions of this
+ * file, which is below it.
+ */
+#include "master/diagnosis_internal.h"
 #include "master/links.h"
 #include "master/operations.h"
 #include "master/roster.h"

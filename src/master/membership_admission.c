@@ -12,7 +12,7 @@
 #include "master/queues.h"
 #include "master/recovery.h"
 #include "master/roster.h"
-#include "master/slow_peers.h"
+#include "master/diagnosis.h"
 
 #include <string.h>
 

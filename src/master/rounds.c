@@ -11,7 +11,6 @@
 #include "master/rings.h"
 #include "master/roster.h"
 #include "master/rounds.h"
-#include "master/slow_links.h"
 #include "master/sync.h"
 #include "master/topology.h"
 #include "master/views.h"

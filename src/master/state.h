@@ -6,6 +6,7 @@
 #define PCCL_MASTER_STATE_H
 
 #include "core/names.h"
+#include "master/diagnosis_state.h"
 #include "master/group.h"
 #include "master/recovery_state.h"
 #include "master/remote.h"
@@ -27,19 +28,6 @@ struct pccl_gone {
     uint64_t at_us;
     char name[PCCL_NAME_MAX + 1]; /* "": none */
     struct pccl_text reason;
-};
-
-/* A peer that was expelled for being slow, by what will show that it is back (diagnosis_slow_peers.c). */
-struct pccl_cooling {
-    struct pccl_address address; /* from which the master saw it come ... */
-    struct pccl_address host;    /* ... and by its own account */
-    char name[PCCL_NAME_MAX + 1];
-    uint32_t name_length; /* of it as far as it counts */
-    uint32_t pass;
-    uint32_t doublings;
-    uint64_t until_us;     /* it stays out */
-    uint64_t forgotten_us; /* it was good for so long that it counts as any other */
-    struct pccl_text why;
 };
 
 /* A peer that claims to be a member of a run older than the present one. */

@@ -3,7 +3,7 @@
  * them with sockets.
  */
 #include "master/links.h"
-#include "master/replans.h"
+#include "master/diagnosis.h"
 #include "master/rings.h"
 #include "sim.h"
 #include "support/wire_print.h"

@@ -1,7 +1,7 @@
 /*
  * Scenarios of hubs (PROTOCOL 7.13): links on demand in a group too large for a mesh.
  */
-#include "master/replans.h"
+#include "master/diagnosis.h"
 #include "master/rings.h"
 #include "master/roster.h"
 #include "scenarios.h"

@@ -56,7 +56,7 @@ PLANTS = [
         "6.5: the ring is planned anew while an abort is held, and before all know the last view",
         ["ASSERT"], ["replan-has-to-wait"],
         [
-            ("src/master/diagnosis_replans.c",
+            ("src/master/diagnosis_slow_links.c",
              "m->departing_count == 0 && group->held_count == 0 && group->ring_count > 2 && "
              "pccl_master_is_view_known(group);",
              "m->departing_count == 0 && group->ring_count > 2;"),
@@ -81,7 +81,7 @@ PLANTS = [
         "9.12: what would be over sooner along the slow link begins again",
         [], ["slow-link-is-left-at-once"],
         [
-            ("src/master/diagnosis_replans.c",
+            ("src/master/diagnosis_slow_links.c",
              "if (stay_us < anew_us + anew_us / 4 + GAIN_US_LEAST) return false;",
              ""),
         ]),
@@ -89,7 +89,7 @@ PLANTS = [
         "9.12: nothing bounds how often what is under way is interrupted",
         [], ["slow-link-is-left-at-once"],
         [
-            ("src/master/diagnosis_replans.c",
+            ("src/master/diagnosis_slow_links.c",
              "(last_us != 0 && m->now_us < last_us + PAUSE_US) ||",
              "(last_us == UINT64_MAX) ||"),
         ]),
