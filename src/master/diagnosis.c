@@ -6,7 +6,6 @@
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/roster.h"
-#include "master/subgroups.h"
 #include "wire/describe.h"
 
 #include <string.h>

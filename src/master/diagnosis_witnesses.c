@@ -6,7 +6,6 @@
 #include "master/links.h"
 #include "master/operations.h"
 #include "master/roster.h"
-#include "master/subgroups.h"
 
 static uint32_t position_of(const void *context, const struct pccl_id *id)
 {

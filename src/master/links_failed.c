@@ -6,7 +6,7 @@
 #include "master/lacks.h"
 #include "master/output.h"
 #include "master/roster.h"
-#include "master/subgroups.h"
+#include "master/operations.h"
 #include "master/views.h"
 
 /* ---- edges that were not mended ---- */

@@ -8,11 +8,9 @@
 #include "master/newcomers.h"
 #include "master/operations.h"
 #include "master/output.h"
-#include "master/pairs.h"
 #include "master/recovery.h"
 #include "master/roster.h"
 #include "master/rounds.h"
-#include "master/subgroups.h"
 #include "master/sync.h"
 #include "master/topology.h"
 #include "master/where.h"
@@ -296,12 +294,12 @@ static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, con
     case PCCL_MSG_sync_vote: pccl_master_sync_vote(m, from, &msg->as.sync_vote); break;
     case PCCL_MSG_sync_proof: pccl_master_sync_proof(m, from, &msg->as.sync_proof); break;
     case PCCL_MSG_sync_done: pccl_master_sync_done(m, from, &msg->as.sync_done); break;
-    case PCCL_MSG_done: pccl_master_done(m, from, &msg->as.done); break;
-    case PCCL_MSG_failed: pccl_master_failed(m, from, &msg->as.failed); break;
-    case PCCL_MSG_abort_request: pccl_master_abort_requested(m, from, &msg->as.abort_request); break;
-    case PCCL_MSG_view_ack: pccl_master_view_acked(m, from, &msg->as.view_ack); break;
-    case PCCL_MSG_subgroup_end: pccl_master_subgroup_closed(m, from, msg->as.subgroup_end.subgroup); break;
-    case PCCL_MSG_listen: pccl_master_listen(m, from, &msg->as.listen); break;
+    case PCCL_MSG_done:
+    case PCCL_MSG_failed:
+    case PCCL_MSG_abort_request:
+    case PCCL_MSG_view_ack:
+    case PCCL_MSG_subgroup_end:
+    case PCCL_MSG_listen: pccl_master_operation_message(m, from, msg); break;
     case PCCL_MSG_sight: pccl_master_sight(m, from, &msg->as.sight); break;
     case PCCL_MSG_where: pccl_master_where(m, from, &msg->as.where); break;
     default: pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "a member sent %s", pccl_wire_name(msg->type)); break;

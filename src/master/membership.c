@@ -8,12 +8,10 @@
 #include "master/membership.h"
 #include "master/operations.h"
 #include "master/output.h"
-#include "master/pairs.h"
 #include "master/queues.h"
 #include "master/recovery.h"
 #include "master/rings.h"
 #include "master/roster.h"
-#include "master/subgroups.h"
 #include "master/sync.h"
 #include "master/topology.h"
 #include "master/views.h"
@@ -217,9 +215,7 @@ static void commit_before_view(struct pccl_master *m)
             touched = touched || m->groups[i]->ring[k]->departing;
         if (!touched)
             continue;
-        pccl_master_commit_remaining(m, m->groups[i]);
-        pccl_master_end_departed_subgroups(m, m->groups[i]);
-        pccl_master_drop_departed_pairs(m, m->groups[i]);
+        pccl_master_settle_operations(m, m->groups[i]);
     }
     if (m->departing_count != departing)
         commit_before_view(m); /* sending made more peers depart */

@@ -1,11 +1,9 @@
 /* Decides each operation once (PROTOCOL 6), and forgets outcomes that are stable (2.3). */
 #include "kernels/reduce.h"
+#include "master/operations_internal.h"
 #include "master/links.h"
-#include "master/operations.h"
 #include "master/output.h"
-#include "master/pairs.h"
 #include "master/roster.h"
-#include "master/subgroups.h"
 #include "wire/choice.h"
 #include "wire/describe.h"
 
@@ -399,27 +397,6 @@ void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, st
     }
     decide(m, group, op, PCCL_CLASS_NONE);
     pccl_master_note_direct_use(m, group, op);
-}
-
-/*
- * PROTOCOL 6.2, before a view without the departing. Tiny operations need the payloads of all
- * members of their view, and who sends and who receives need one another (16.3).
- */
-void pccl_master_commit_remaining(struct pccl_master *m, struct pccl_peer_group *group)
-{
-    for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
-        next = op->newer;
-        if (op->decided || op->tiny || op->done_count == 0 || op->instance.pair != 0)
-            continue;
-        struct pccl_participants them = pccl_master_participants(group, op);
-        bool all = true, any = false;
-        for (uint32_t i = 0; i < them.count; i++) {
-            any = any || !them.members[i]->departing;
-            all = all && (them.members[i]->departing || op->parts[i].done);
-        }
-        if (all && any)
-            pccl_master_commit(m, group, op);
-    }
 }
 
 /* ---- what members say ---- */

@@ -1,10 +1,9 @@
 /* Causes of the end of subgroups, and the effects on their operations and members (PROTOCOL 15.4). */
+#include "master/operations_internal.h"
 #include "master/links.h"
-#include "master/operations.h"
 #include "master/output.h"
 #include "master/rings.h"
 #include "master/roster.h"
-#include "master/subgroups.h"
 
 /* Once, for all who know of it; each session has the outcomes that were decided before. */
 static void end(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_subgroup *subgroup,
@@ -45,7 +44,29 @@ void pccl_master_subgroup_closed(struct pccl_master *m, struct pccl_remote *from
     end(m, from->group, subgroup, &reason);
 }
 
-void pccl_master_end_departed_subgroups(struct pccl_master *m, struct pccl_peer_group *group)
+/*
+ * PROTOCOL 6.2, before a view without the departing. Tiny operations need the payloads of all
+ * members of their view, and who sends and who receives need one another (16.3).
+ */
+static void commit_remaining(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
+        next = op->newer;
+        if (op->decided || op->tiny || op->done_count == 0 || op->instance.pair != 0)
+            continue;
+        struct pccl_participants them = pccl_master_participants(group, op);
+        bool all = true, any = false;
+        for (uint32_t i = 0; i < them.count; i++) {
+            any = any || !them.members[i]->departing;
+            all = all && (them.members[i]->departing || op->parts[i].done);
+        }
+        if (all && any)
+            pccl_master_commit(m, group, op);
+    }
+}
+
+/* Before the view without the departing: ends those that they are in, and aborts such foundings. */
+static void end_departed_subgroups(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_text reason;
     for (struct pccl_table_node *node = pccl_table_first(&group->subgroups), *next; node != NULL; node = next) {
@@ -68,6 +89,13 @@ void pccl_master_end_departed_subgroups(struct pccl_master *m, struct pccl_peer_
         pccl_text_format(&reason, "no member (any more): peer %s: %s", pccl_id_str(&gone->id), gone->reason.bytes);
         pccl_master_abort(m, group, op, PCCL_CLASS_MEMBERS_CHANGED, &reason);
     }
+}
+
+void pccl_master_settle_operations(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    commit_remaining(m, group);
+    end_departed_subgroups(m, group);
+    pccl_master_drop_departed_pairs(m, group);
 }
 
 /* ---- links ---- */

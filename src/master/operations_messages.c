@@ -1,11 +1,78 @@
-/* Reports of members about operations (PROTOCOL 6): which of them count, and their effects. */
-#include "master/operations.h"
+/*
+ * Reports of members about operations (PROTOCOL 6): which of them count, and their effects. And when aborts that are
+ * held (operations.c) are decided: the view is known, links stand again, or their time is over.
+ */
+#include "master/operations_internal.h"
+#include "master/links.h"
 #include "master/output.h"
-#include "master/pairs.h"
 #include "master/roster.h"
-#include "master/subgroups.h"
 #include "master/where.h"
 #include "wire/describe.h"
+
+/* Do all links that its group needs stand again from and to the peer that reported the failure? */
+static bool is_mended(const struct pccl_master *m, const struct pccl_operation *op)
+{
+    const struct pccl_remote *remote = pccl_master_find(m, &op->failed_by);
+    const struct pccl_peer_group *group = remote != NULL ? remote->group : NULL;
+    for (uint32_t i = 0; group != NULL && i < group->ring_count; i++) {
+        const struct pccl_remote *other = group->ring[i];
+        if ((pccl_master_needs_link(remote, other) && !pccl_master_holds_link(remote, other)) ||
+            (pccl_master_needs_link(other, remote) && !pccl_master_holds_link(other, remote)))
+            return false;
+    }
+    return true;
+}
+
+/*
+ * Is an abort that is held for a link held longer? It waits until all failed links of the peer are
+ * decided.
+ */
+static bool has_to_wait(struct pccl_master *m, struct pccl_operation *op)
+{
+    if (m->now_us >= op->held_until_us && !is_mended(m, op))
+        op->held_until_us = pccl_max_u64(op->held_until_us, pccl_master_link_decided_at(m, &op->failed_by));
+    return m->departing_count > 0 || m->now_us < op->held_until_us; /* a view may be coming */
+}
+
+/* mended_a, mended_b: the ends of a link that has come up, or NULL. */
+static void release_held(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *mended_a,
+                         const struct pccl_remote *mended_b)
+{
+    bool view_known = pccl_master_is_view_known(group);
+    for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL && group->held_count > 0;
+         op = next) {
+        next = op == last ? NULL : op->newer;
+        if (op->decided || op->held_until_us == 0)
+            continue;
+        bool waits_for_view = op->held_class != PCCL_CLASS_PEER_LOST; /* never in a subgroup */
+        bool concerned = mended_a != NULL &&
+                         (pccl_id_equal(&mended_a->id, &op->failed_by) || pccl_id_equal(&mended_b->id, &op->failed_by));
+        if (waits_for_view ? view_known : (concerned && is_mended(m, op)) || !has_to_wait(m, op)) {
+            struct pccl_text reason = op->reason;
+            pccl_master_abort(m, group, op, op->held_class, &reason);
+        } else {
+            pccl_master_arm(m, pccl_max_u64(m->now_us, op->held_until_us));
+        }
+    }
+}
+
+/* The same for one group: a member has acknowledged its view. */
+static void release_held_of(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    release_held(m, group, NULL, NULL);
+}
+
+void pccl_master_release_held_aborts(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->group_count; i++)
+        release_held(m, m->groups[i], NULL, NULL);
+}
+
+void pccl_master_link_mended(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    if (from->group != NULL && from->group == to->group && from->group->held_count > 0)
+        release_held(m, from->group, from, to);
+}
 
 /* Of as many members as the view, the subgroup, the pair or the list has; a list has its sender. */
 static bool fits(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_done *done)
@@ -32,7 +99,8 @@ static void refuse_founding(struct pccl_master *m, struct pccl_remote *from, str
         pccl_master_abort(m, from->group, op, PCCL_CLASS_MEMBERS_CHANGED, &reason);
 }
 
-void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_done *done)
+/* The member has finished its part. The last part commits the operation. */
+static void take_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_done *done)
 {
     if (!pccl_master_concerns(m, from, &done->instance))
         return;
@@ -126,7 +194,7 @@ static bool is_said_again(const struct pccl_remote *from, const struct pccl_inst
  * one death costs one failure. If no view comes within settle_ms, or the link stands again, the
  * operation is aborted on its own.
  */
-void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_failed *failed)
+static void take_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_failed *failed)
 {
     if (is_said_again(from, &failed->instance, &failed->view))
         return;
@@ -157,8 +225,9 @@ static const char *default_reason(enum pccl_class class, const struct pccl_insta
                : "its deadline, op_timeout_ms, passed";
 }
 
-void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from,
-                                 const struct pccl_msg_abort_request *request)
+/* The member's caller asks for an abort: aborts for all, unless the operation was committed. */
+static void take_abort_request(struct pccl_master *m, struct pccl_remote *from,
+                               const struct pccl_msg_abort_request *request)
 {
     if (is_said_again(from, &request->instance, &request->view))
         return;
@@ -206,7 +275,7 @@ static void aborted_by_view(struct pccl_master *m, struct pccl_remote *from, con
  * PROTOCOL 6.4: what the view aborted at one member is aborted for all, also for those that launch
  * it later.
  */
-void pccl_master_view_acked(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
+static void take_view_ack(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
 {
     if (!may_acknowledge(from, ack)) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it acknowledged a view that it never received");
@@ -220,5 +289,17 @@ void pccl_master_view_acked(struct pccl_master *m, struct pccl_remote *from, con
         return;
     from->owes_view_ack = false;
     if (from->group->held_count > 0)
-        pccl_master_release_held_of(m, from->group);
+        release_held_of(m, from->group);
+}
+
+void pccl_master_operation_message(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
+{
+    switch (msg->type) {
+    case PCCL_MSG_done: take_done(m, from, &msg->as.done); break;
+    case PCCL_MSG_failed: take_failed(m, from, &msg->as.failed); break;
+    case PCCL_MSG_abort_request: take_abort_request(m, from, &msg->as.abort_request); break;
+    case PCCL_MSG_view_ack: take_view_ack(m, from, &msg->as.view_ack); break;
+    case PCCL_MSG_subgroup_end: pccl_master_subgroup_closed(m, from, msg->as.subgroup_end.subgroup); break;
+    default: pccl_master_listen(m, from, &msg->as.listen); break;
+    }
 }

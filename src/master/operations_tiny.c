@@ -2,10 +2,8 @@
  * Tiny operations, whose data goes through the master (PROTOCOL 5.8): it checks what members
  * contribute, and makes the result of it.
  */
+#include "master/operations_internal.h"
 #include "core/bytes.h"
-#include "master/operations.h"
-#include "master/pairs.h"
-#include "master/subgroups.h"
 #include "wire/coalesced.h"
 #include "wire/subgroup.h"
 #include "wire/tiny.h"

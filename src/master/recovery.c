@@ -10,7 +10,7 @@
 #include "master/output.h"
 #include "master/recovery_internal.h"
 #include "master/roster.h"
-#include "master/subgroups.h"
+#include "master/operations.h"
 
 #include <string.h>
 

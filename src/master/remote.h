@@ -94,7 +94,7 @@ struct pccl_remote {
     struct pccl_sync_part *sync_part;   /* rounds_sync.c; NULL: it has not voted in the open round */
     struct pccl_msg_where where;        /* call NONE: not known to wait */
     uint32_t under_way;                 /* undecided operations that it has finished */
-    struct pccl_table listens;          /* which sends to it are offered to it, by tag (operations_pairs.c) */
+    struct pccl_table listens;          /* which sends to it are offered to it, by tag (operations_participants.c) */
     uint32_t founded_count, seat_count; /* subgroups that it is in or has said `done` to found; their members */
     uint32_t lone_aborts;               /* its lone ends in this era: at most PCCL_OPS_LONE_MAX */
 

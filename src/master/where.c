@@ -4,9 +4,7 @@
  */
 #include "master/operations.h"
 #include "master/output.h"
-#include "master/pairs.h"
 #include "master/roster.h"
-#include "master/subgroups.h"
 #include "master/sync.h"
 #include "master/where.h"
 #include "wire/describe.h"

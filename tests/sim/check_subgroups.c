@@ -4,7 +4,7 @@
  */
 #include "check.h"
 #include "master/roster.h"
-#include "master/subgroups.h"
+#include "master/operations.h"
 #include "peer/subgroups.h"
 #include "support/peer_check.h"
 #include "wire/subgroup.h"

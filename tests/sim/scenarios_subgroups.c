@@ -1,5 +1,5 @@
 /* Scenarios of subgroups: how they are founded, work and end, whoever dies meanwhile. */
-#include "master/subgroups.h"
+#include "master/operations.h"
 #include "master/roster.h"
 #include "peer/queries.h"
 #include "scenarios.h"

@@ -8,7 +8,7 @@
 #include "master/links.h"
 #include "master/rings.h"
 #include "master/roster.h"
-#include "master/subgroups.h"
+#include "master/operations.h"
 #include "master/sync.h"
 #include "wire/cost.h"
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "kernels/reduce.h"
-#include "master/operations.h"
+#include "master/operations_internal.h"
 #include "support.h"
 #include "wire/tiny.h"
 

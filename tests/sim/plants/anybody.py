@@ -46,7 +46,7 @@ PLANTS = [
         "16.6: a send that is there first waits for a receive that comes after it",
         [], ["anybody-many"],
         [
-            ("src/master/operations_pairs.c",
+            ("src/master/operations_participants.c",
              "if (op->instance.tag == asked->tag && op->instance.subgroup",
              "if (false && op->instance.subgroup"),
         ]),
@@ -78,7 +78,7 @@ PLANTS = [
         "16.6: a peer fills the memory of the master",
         [], ["anybody-liars"],
         [
-            ("src/master/operations_pairs.c",
+            ("src/master/operations_participants.c",
              "if (listen == NULL && from->listens.count == PCCL_LISTENED_MAX) {",
              "if (false) {"),
         ]),

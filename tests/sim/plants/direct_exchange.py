@@ -110,7 +110,7 @@ PLANTS = [
         "F13: a failure because of a link beside the ring costs two failures",
         [], ["mesh-cut"],
         [
-            ("src/master/operations_held.c",
+            ("src/master/operations_messages.c",
              "if (m->now_us >= op->held_until_us && !is_mended(m, op))",
              "if (false)"),
         ]),

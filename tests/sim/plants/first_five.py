@@ -46,7 +46,7 @@ PLANTS = [
         "F12: some fail by the view what others are told is committed",
         ["I5", "I2"], ["f12-commit-or-departure"],
         [
-            ("src/master/operations.c",
+            ("src/master/operations_ends.c",
              "if (all && any) pccl_master_commit(m, group, op);",
              "if (all && any) op->world = op->part_count; /* to be committed after the view */"),
             ("src/master/operations.c",
@@ -75,7 +75,7 @@ void commit_late(struct pccl_master *m, struct pccl_peer_group *group)
         "F15: the result lacks the contribution of the one who died",
         ["I3", "I5", "ASSERT"], [],
         [
-            ("src/master/operations.c",
+            ("src/master/operations_ends.c",
              "op->decided || op->tiny || op->done_count",
              "op->decided || op->done_count"),
             ("src/master/operations_tiny.c",

@@ -48,7 +48,7 @@ PLANTS = [
         "nothing is due before the machine is woken",
         ["STATE"], [],
         [
-            ("src/master/operations_held.c",
+            ("src/master/operations_messages.c",
              "pccl_master_arm(m, pccl_max_u64(m->now_us, op->held_until_us));",
              ";"),
         ]),

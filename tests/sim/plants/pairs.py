@@ -30,7 +30,7 @@ PLANTS = [
         "16.3: what was sent to a peer that has not got it counts as received",
         ["I5"], ["pair-end-dies"],
         [
-            ("src/master/operations.c",
+            ("src/master/operations_ends.c",
              "|| op->done_count == 0 || op->instance.pair != 0) continue;",
              "|| op->done_count == 0) continue;"),
         ]),
@@ -76,7 +76,7 @@ PLANTS = [
         "16.2: the two ends need not agree on who sends",
         [], ["pair-liars"],
         [
-            ("src/master/operations_pairs.c",
+            ("src/master/operations_participants.c",
              "return pccl_id_equal(&done->descriptor.root, &from->id) == is_source;",
              "return is_source || !is_source;"),
         ]),
@@ -148,7 +148,7 @@ PLANTS = [
         "16.2: a peer sends in a subgroup to one that is not in it",
         [], ["group-sends-liars"],
         [
-            ("src/master/operations_pairs.c",
+            ("src/master/operations_participants.c",
              "return apart ? PCCL_PAIR_OF_OTHERS : PCCL_PAIR_WHOLE;",
              "return apart ? PCCL_PAIR_WHOLE : PCCL_PAIR_WHOLE;"),
         ]),

@@ -58,9 +58,9 @@ PLANTS = [
         "15.4: what all who remain have finished fails, and at some it may have succeeded",
         [], ["subgroup-commit-first"],
         [
-            ("src/master/membership.c",
-             "pccl_master_commit_remaining(m, m->groups[i]); pccl_master_end_departed_subgroups(m, m->groups[i]);",
-             "pccl_master_end_departed_subgroups(m, m->groups[i]); pccl_master_commit_remaining(m, m->groups[i]);"),
+            ("src/master/operations_ends.c",
+             "commit_remaining(m, group); end_departed_subgroups(m, group);",
+             "end_departed_subgroups(m, group); commit_remaining(m, group);"),
         ]),
     Bug("subgroup_outlives_a_member",
         "15.4: those who remain wait for one that is gone",
