@@ -6,10 +6,9 @@
 #include "master/links.h"
 #include "master/operations.h"
 #include "master/output.h"
-#include "master/rings.h"
+#include "master/membership.h"
 #include "master/roster.h"
 #include "master/topology.h"
-#include "master/views.h"
 
 enum {
     PAUSE_US = 30000000,      /* from one to the next in a group, whatever the verdicts are */

@@ -1,7 +1,7 @@
 /* Rings without the links that are known as bad. It does not decide when a link has failed (links_failed.c). */
 #include "master/links_internal.h"
 #include "master/output.h"
-#include "master/rings.h"
+#include "master/membership.h"
 #include "master/roster.h"
 #include "topology/ring.h"
 

@@ -7,7 +7,7 @@
 #include "master/output.h"
 #include "master/roster.h"
 #include "master/operations.h"
-#include "master/views.h"
+#include "master/membership.h"
 
 /* ---- edges that were not mended ---- */
 

@@ -6,7 +6,7 @@
 #include "master/links_internal.h"
 #include "master/operations.h"
 #include "master/output.h"
-#include "master/queues.h"
+#include "master/membership.h"
 #include "master/roster.h"
 #include "master/topology.h"
 #include "wire/cost.h"

@@ -1,11 +1,9 @@
 /* The master's frame: creation, dispatch of events, and time. What events mean is in the other files. */
-#include "master/admission.h"
+#include "master/membership.h"
 #include "master/commands.h"
 #include "master/diagnosis.h"
 #include "master/lacks.h"
 #include "master/links.h"
-#include "master/membership.h"
-#include "master/newcomers.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/recovery.h"

@@ -3,18 +3,15 @@
  * of newcomers only the first.
  */
 #include "core/ticket.h"
+#include "master/membership_internal.h"
 #include "master/diagnosis.h"
 #include "master/links.h"
-#include "master/membership.h"
 #include "master/operations.h"
 #include "master/output.h"
-#include "master/queues.h"
 #include "master/recovery.h"
-#include "master/rings.h"
 #include "master/roster.h"
 #include "master/sync.h"
 #include "master/topology.h"
-#include "master/views.h"
 #include "master/where.h"
 
 #include <stdarg.h>

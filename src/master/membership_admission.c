@@ -4,14 +4,12 @@
  */
 #include "core/crowd.h"
 #include "core/ticket.h"
-#include "master/admission.h"
+#include "master/membership_internal.h"
 #include "master/links.h"
-#include "master/membership.h"
-#include "master/newcomers.h"
 #include "master/output.h"
-#include "master/queues.h"
 #include "master/recovery.h"
 #include "master/roster.h"
+#include "master/where.h"
 #include "master/diagnosis.h"
 
 #include <string.h>
@@ -104,6 +102,79 @@ static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger
 /* ---- hello ---- */
 
 /*
+ * Adds the peer that said this hello; no other peer may have its id. NULL: no room, or no memory.
+ */
+static struct pccl_remote *add_remote(struct pccl_master *m, const struct pccl_msg_hello *hello,
+                                      enum pccl_remote_state state)
+{
+    PCCL_ASSERT(state != PCCL_REMOTE_MEMBER && pccl_master_find(m, &hello->peer) == NULL);
+    PCCL_ASSERT(hello->candidates_count <= PCCL_CANDIDATES_MAX);
+    if (m->remote_count >= PCCL_PEERS_MAX)
+        return NULL;
+    struct pccl_remote **remotes =
+        pccl_grow(&m->memory, m->remotes, &m->remote_capacity, m->remote_count + 1, sizeof *remotes);
+    if (remotes == NULL)
+        return NULL;
+    m->remotes = remotes;
+    struct pccl_remote *remote = pccl_allocate(&m->memory, sizeof *remote);
+    if (remote == NULL)
+        return NULL;
+    if (state == PCCL_REMOTE_RESUMING) {
+        remote->report = pccl_allocate(&m->memory, sizeof *remote->report);
+        if (remote->report == NULL) {
+            pccl_release(&m->memory, remote, sizeof *remote);
+            return NULL;
+        }
+        remote->report->since_us = remote->report->heard_us = m->now_us;
+        pccl_master_arm(m, m->now_us + m->config.silence_ms * UINT64_C(1000));
+    }
+    remote->id = hello->peer;
+    remote->token = hello->token;
+    remote->token_digest = pccl_secret_digest(&hello->token);
+    remote->link_key = hello->link_key;
+    remote->state = state;
+    remote->group_number = hello->group;
+    remote->arrival = ++m->arrivals;
+    m->tally.newcomers += state == PCCL_REMOTE_PENDING;
+    remote->heard_us = remote->warm_since_us = m->now_us;
+    remote->tell_us = m->now_us + PCCL_ADMISSION_TOLD_US;
+    remote->observed.port = hello->port;
+    remote->candidate_count = hello->candidates_count;
+    for (uint32_t i = 0; i < hello->candidates_count; i++)
+        remote->candidates[i] = hello->candidates[i];
+    pccl_names_set(&m->names, &remote->id, (const char *)hello->name.data, hello->name.length);
+    remote->named = hello->named != 0;
+    pccl_list_init(&remote->in_queue);
+    pccl_session_init(&remote->session, &m->memory);
+    pccl_table_init(&remote->listens, &m->memory, &m->hash);
+    pccl_table_insert(&m->by_id, &remote->by_id, pccl_id_hash(&m->hash, &remote->id));
+    remote->index = m->remote_count;
+    m->remotes[m->remote_count++] = remote;
+    return remote;
+}
+
+/*
+ * Makes this the peer's control connection. The newest wins: the one before is closed (PROTOCOL
+ * 3.2).
+ */
+static void attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn conn,
+                   const struct pccl_address *address)
+{
+    PCCL_ASSERT(conn != 0 && !remote->departing && pccl_table_find(&m->by_conn, conn) == NULL);
+    if (remote->conn != 0) {
+        pccl_table_remove(&m->by_conn, &remote->by_conn);
+        m->effects.close(m->effects.context, remote->conn);
+    }
+    uint16_t port = remote->observed.port;
+    remote->observed = *address;
+    remote->observed.port = port;
+    remote->conn = conn;
+    remote->heard_us = remote->attached_us = m->now_us;
+    pccl_table_insert(&m->by_conn, &remote->by_conn, conn);
+    pccl_master_arm(m, m->now_us + m->config.silence_ms * UINT64_C(1000));
+}
+
+/*
  * The stranger turns out to be this peer: the peer gets its connection, and what it has not
  * received is sent again.
  */
@@ -115,7 +186,7 @@ static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struc
     struct pccl_address address = stranger->address;
     remote->pass = stranger->pass;
     pccl_master_drop_stranger(m, stranger);
-    pccl_master_attach(m, remote, conn, &address);
+    attach(m, remote, conn, &address);
     if (remote->probing)
         pccl_master_probe(m, remote); /* its address may have changed */
     m->effects.accept(m->effects.context, conn);
@@ -199,7 +270,7 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
         turn_away(m, stranger, PCCL_REFUSAL_FULL, reason.bytes);
         return;
     }
-    struct pccl_remote *remote = pccl_master_add_remote(m, hello, PCCL_REMOTE_PENDING);
+    struct pccl_remote *remote = add_remote(m, hello, PCCL_REMOTE_PENDING);
     if (remote != NULL && !pccl_master_enqueue(m, remote, &stranger->address)) {
         pccl_master_free_remote(m, remote);
         remote = NULL;
@@ -274,7 +345,7 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
         turn_away(m, stranger, PCCL_REFUSAL_FULL, "out of memory");
         return;
     }
-    struct pccl_remote *remote = pccl_master_add_remote(m, hello, PCCL_REMOTE_RESUMING);
+    struct pccl_remote *remote = add_remote(m, hello, PCCL_REMOTE_RESUMING);
     if (remote == NULL) {
         turn_away(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
         return;

@@ -1,18 +1,25 @@
 /*
- * For whom of those who wait (queues.h) there is room, who gets links, who is eligible by them, and who took too long
+ * For whom of those who wait (membership_queues.c) there is room, who gets links, who is eligible by them, and who took too long
  * (PROTOCOL 11). It does not know when newcomers are admitted.
  */
+#include "master/membership_internal.h"
 #include "master/links.h"
 #include "master/lacks.h"
-#include "master/newcomers.h"
 #include "master/output.h"
-#include "master/queues.h"
 #include "master/roster.h"
 
 enum {
     WARM_UP_WIDTH = 16,                    /* newcomers of a group and an address that are warmed up at once */
     WARM_UP_WIDTH_ALL = 4 * WARM_UP_WIDTH, /* of a group, wherever they come from */
 };
+
+/* The one behind `newcomer` in its queue, or the first; NULL: none. */
+static struct pccl_remote *next_in_queue(struct pccl_master *m, struct pccl_queue *queue, struct pccl_remote *newcomer)
+{
+    struct pccl_list_node *link = newcomer != NULL ? newcomer->in_queue.next : queue->newcomers.next;
+    m->newcomers_visited++;
+    return link != &queue->newcomers ? PCCL_CONTAINER_OF(link, struct pccl_remote, in_queue) : NULL;
+}
 
 /* ---- room ---- */
 
@@ -31,8 +38,8 @@ static struct pccl_remote *worse(struct pccl_remote *a, struct pccl_remote *b)
 static bool evict_for(struct pccl_master *m, struct pccl_queue *queue, uint32_t of_site)
 {
     struct pccl_remote *goes = NULL;
-    for (struct pccl_remote *i = queue != NULL ? pccl_master_next_in_queue(m, queue, NULL) : NULL; i != NULL;
-         i = pccl_master_next_in_queue(m, queue, i))
+    for (struct pccl_remote *i = queue != NULL ? next_in_queue(m, queue, NULL) : NULL; i != NULL;
+         i = next_in_queue(m, queue, i))
         goes = worse(goes, i);
     for (uint32_t i = 0; queue == NULL && i < m->remote_count; i++)
         if (m->remotes[i]->queue != NULL)
@@ -75,18 +82,15 @@ bool pccl_master_make_room(struct pccl_master *m, uint32_t group_number, const s
 static void choose(struct pccl_master *m, struct pccl_queue *queue)
 {
     uint32_t chosen = 0;
-    for (struct pccl_remote *i = pccl_master_next_in_queue(m, queue, NULL); i != NULL;
-         i = pccl_master_next_in_queue(m, queue, i))
+    for (struct pccl_remote *i = next_in_queue(m, queue, NULL); i != NULL; i = next_in_queue(m, queue, i))
         i->site->warming_here = 0;
-    for (struct pccl_remote *i = pccl_master_next_in_queue(m, queue, NULL); i != NULL;
-         i = pccl_master_next_in_queue(m, queue, i)) {
+    for (struct pccl_remote *i = next_in_queue(m, queue, NULL); i != NULL; i = next_in_queue(m, queue, i)) {
         chosen += i->warming;
         i->site->warming_here += i->warming;
     }
     while (chosen < WARM_UP_WIDTH_ALL) {
         struct pccl_remote *next = NULL;
-        for (struct pccl_remote *i = pccl_master_next_in_queue(m, queue, NULL); i != NULL;
-             i = pccl_master_next_in_queue(m, queue, i))
+        for (struct pccl_remote *i = next_in_queue(m, queue, NULL); i != NULL; i = next_in_queue(m, queue, i))
             if (!i->warming && (next == NULL || i->site->warming_here < next->site->warming_here))
                 next = i;
         if (next == NULL || next->site->warming_here >= WARM_UP_WIDTH)
@@ -101,8 +105,7 @@ static void choose(struct pccl_master *m, struct pccl_queue *queue)
 static uint32_t collect(struct pccl_master *m, struct pccl_queue *queue, struct pccl_remote **warming)
 {
     uint32_t count = 0;
-    for (struct pccl_remote *i = pccl_master_next_in_queue(m, queue, NULL); i != NULL;
-         i = pccl_master_next_in_queue(m, queue, i))
+    for (struct pccl_remote *i = next_in_queue(m, queue, NULL); i != NULL; i = next_in_queue(m, queue, i))
         if (i->warming)
             warming[count++] = i;
     return count;

@@ -4,8 +4,8 @@
  * it has changed; so a crowd of strangers takes neither the master's time nor the room of others. It does not know who
  * of them is warmed up or admitted.
  */
+#include "master/membership_internal.h"
 #include "master/output.h"
-#include "master/queues.h"
 
 /* ---- to find and to make them ---- */
 
@@ -126,13 +126,4 @@ void pccl_master_unqueue(struct pccl_master *m, struct pccl_remote *remote)
     m->newcomer_count--;
     recheck(m, queue);
     drop_if_empty(m, queue, site);
-}
-
-/* The one behind `newcomer` in its queue, or the first; NULL: none. */
-struct pccl_remote *pccl_master_next_in_queue(struct pccl_master *m, struct pccl_queue *queue,
-                                              struct pccl_remote *newcomer)
-{
-    struct pccl_list_node *link = newcomer != NULL ? newcomer->in_queue.next : queue->newcomers.next;
-    m->newcomers_visited++;
-    return link != &queue->newcomers ? PCCL_CONTAINER_OF(link, struct pccl_remote, in_queue) : NULL;
 }

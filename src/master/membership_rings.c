@@ -2,9 +2,8 @@
  * Members in the rings of their groups: who comes in, in which order, who leaves, and what is due after a change. It
  * does not know why a ring changes, or of views.
  */
+#include "master/membership_internal.h"
 #include "master/links.h"
-#include "master/queues.h"
-#include "master/rings.h"
 #include "master/sync.h"
 #include "master/topology.h"
 

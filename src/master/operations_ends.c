@@ -2,7 +2,7 @@
 #include "master/operations_internal.h"
 #include "master/links.h"
 #include "master/output.h"
-#include "master/rings.h"
+#include "master/membership.h"
 #include "master/roster.h"
 
 /* Once, for all who know of it; each session has the outcomes that were decided before. */

@@ -7,11 +7,10 @@
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/recovery_internal.h"
-#include "master/rings.h"
+#include "master/membership.h"
 #include "master/roster.h"
 #include "master/rounds.h"
 #include "master/sync.h"
-#include "master/views.h"
 #include "wire/choice.h"
 #include "wire/subgroup.h"
 

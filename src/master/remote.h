@@ -9,6 +9,7 @@
 #include "core/table.h"
 #include "core/text.h"
 #include "master/links_state.h"
+#include "master/membership_state.h"
 #include "master/master.h"
 #include "master/topology_state.h"
 #include "wire/session.h"
@@ -16,23 +17,6 @@
 struct pccl_peer_group; /* master/group.h */
 struct pccl_report;     /* master/recovery_state.h */
 struct pccl_sync_part;  /* master/rounds_sync.c */
-
-/* The newcomers that wait for admission to one group, in order of arrival. */
-struct pccl_queue {
-    struct pccl_table_node by_number;
-    uint32_t number, count;
-    struct pccl_list_node newcomers; /* remote->in_queue */
-    struct pccl_list_node stale;     /* in master->stale_queues: the queue has changed */
-    uint64_t due_us;                 /* when the first newcomer in it runs out of time; UINT64_MAX: none does */
-};
-
-/* An address (IPv6: a network) that newcomers come from. */
-struct pccl_site {
-    struct pccl_table_node by_address;
-    struct pccl_address address;
-    uint32_t count;        /* newcomers from here that wait for admission */
-    uint32_t warming_here; /* of the queue that is being handled: newcomers from here that warm up */
-};
 
 enum pccl_remote_state { PCCL_REMOTE_PENDING, PCCL_REMOTE_MEMBER, PCCL_REMOTE_RESUMING };
 

@@ -2,12 +2,9 @@
  * Peers and groups by their names, where a peer can be reached, that one is to depart, and why others have gone. It
  * does not know the effects of a departure, or how members form a group.
  */
-#include "core/ticket.h"
 #include "master/output.h"
-#include "master/queues.h"
-#include "master/recovery.h"
+#include "master/membership.h"
 #include "master/roster.h"
-#include "master/where.h"
 
 #include <stdarg.h>
 
@@ -22,73 +19,6 @@ struct pccl_remote *pccl_master_find(const struct pccl_master *m, const struct p
             return remote;
     }
     return NULL;
-}
-
-struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct pccl_msg_hello *hello,
-                                           enum pccl_remote_state state)
-{
-    PCCL_ASSERT(state != PCCL_REMOTE_MEMBER && pccl_master_find(m, &hello->peer) == NULL);
-    PCCL_ASSERT(hello->candidates_count <= PCCL_CANDIDATES_MAX);
-    if (m->remote_count >= PCCL_PEERS_MAX)
-        return NULL;
-    struct pccl_remote **remotes =
-        pccl_grow(&m->memory, m->remotes, &m->remote_capacity, m->remote_count + 1, sizeof *remotes);
-    if (remotes == NULL)
-        return NULL;
-    m->remotes = remotes;
-    struct pccl_remote *remote = pccl_allocate(&m->memory, sizeof *remote);
-    if (remote == NULL)
-        return NULL;
-    if (state == PCCL_REMOTE_RESUMING) {
-        remote->report = pccl_allocate(&m->memory, sizeof *remote->report);
-        if (remote->report == NULL) {
-            pccl_release(&m->memory, remote, sizeof *remote);
-            return NULL;
-        }
-        remote->report->since_us = remote->report->heard_us = m->now_us;
-        pccl_master_arm(m, m->now_us + m->config.silence_ms * UINT64_C(1000));
-    }
-    remote->id = hello->peer;
-    remote->token = hello->token;
-    remote->token_digest = pccl_secret_digest(&hello->token);
-    remote->link_key = hello->link_key;
-    remote->state = state;
-    remote->group_number = hello->group;
-    remote->arrival = ++m->arrivals;
-    m->tally.newcomers += state == PCCL_REMOTE_PENDING;
-    remote->heard_us = remote->warm_since_us = m->now_us;
-    remote->tell_us = m->now_us + PCCL_ADMISSION_TOLD_US;
-    remote->observed.port = hello->port;
-    remote->candidate_count = hello->candidates_count;
-    for (uint32_t i = 0; i < hello->candidates_count; i++)
-        remote->candidates[i] = hello->candidates[i];
-    pccl_names_set(&m->names, &remote->id, (const char *)hello->name.data, hello->name.length);
-    remote->named = hello->named != 0;
-    pccl_list_init(&remote->in_queue);
-    pccl_session_init(&remote->session, &m->memory);
-    pccl_table_init(&remote->listens, &m->memory, &m->hash);
-    pccl_table_insert(&m->by_id, &remote->by_id, pccl_id_hash(&m->hash, &remote->id));
-    remote->index = m->remote_count;
-    m->remotes[m->remote_count++] = remote;
-    return remote;
-}
-
-/* The newest connection wins (PROTOCOL 3). */
-void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn conn,
-                        const struct pccl_address *address)
-{
-    PCCL_ASSERT(conn != 0 && !remote->departing && pccl_table_find(&m->by_conn, conn) == NULL);
-    if (remote->conn != 0) {
-        pccl_table_remove(&m->by_conn, &remote->by_conn);
-        m->effects.close(m->effects.context, remote->conn);
-    }
-    uint16_t port = remote->observed.port;
-    remote->observed = *address;
-    remote->observed.port = port;
-    remote->conn = conn;
-    remote->heard_us = remote->attached_us = m->now_us;
-    pccl_table_insert(&m->by_conn, &remote->by_conn, conn);
-    pccl_master_arm(m, m->now_us + m->config.silence_ms * UINT64_C(1000));
 }
 
 uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_address *addresses)

@@ -8,17 +8,6 @@
 
 /* NULL: no peer has this id. */
 struct pccl_remote *pccl_master_find(const struct pccl_master *m, const struct pccl_id *id);
-/*
- * Adds the peer that said this hello; no other peer may have its id. NULL: no room, or no memory.
- */
-struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct pccl_msg_hello *hello,
-                                           enum pccl_remote_state state);
-/*
- * Makes this the peer's control connection. The newest wins: the one before is closed (PROTOCOL
- * 3.2).
- */
-void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn conn,
-                        const struct pccl_address *address);
 /* The known addresses of a peer, PCCL_CANDIDATES_MAX at most. Returns how many. */
 uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_address *addresses);
 /*

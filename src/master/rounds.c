@@ -6,14 +6,12 @@
 #include "master/diagnosis.h"
 #include "master/links.h"
 #include "master/lacks.h"
-#include "master/newcomers.h"
+#include "master/membership.h"
 #include "master/output.h"
-#include "master/rings.h"
 #include "master/roster.h"
 #include "master/rounds.h"
 #include "master/sync.h"
 #include "master/topology.h"
-#include "master/views.h"
 
 /* Every member has, in the open round of this kind. */
 static bool all_voted(const struct pccl_master *m, uint8_t kind)

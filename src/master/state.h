@@ -12,29 +12,6 @@
 #include "master/remote.h"
 #include "master/tally.h"
 
-/* A connection without an accepted hello. */
-struct pccl_stranger {
-    struct pccl_table_node by_conn;
-    struct pccl_stranger *older, *newer;
-    pccl_conn conn;
-    struct pccl_address address;
-    uint64_t opened_us;
-    uint32_t pass; /* of its hello */
-};
-
-/* A peer that was removed, in case it comes back and needs the reason. */
-struct pccl_gone {
-    struct pccl_id id, token;
-    uint64_t at_us;
-    char name[PCCL_NAME_MAX + 1]; /* "": none */
-    struct pccl_text reason;
-};
-
-/* A peer that claims to be a member of a run older than the present one. */
-struct pccl_claim {
-    struct pccl_id lineage, peer;
-};
-
 /*
  * The decisions that concern more than the sender of a message, in this order (master.c has the
  * reasons). Events note facts and mark the stages that depend on them as due.

@@ -11,7 +11,7 @@
 #include "master/links.h"
 #include "master/lacks.h"
 #include "master/output.h"
-#include "master/rings.h"
+#include "master/membership.h"
 #include "master/topology_internal.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 /* I1, I7, I9, I11, I12 and the attributes: what peers and master believe about the run. */
 #include "check.h"
 #include "master/membership.h"
-#include "master/views.h"
 #include "peer/records.h"
 #include "wire/cost.h"
 

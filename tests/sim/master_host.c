@@ -4,7 +4,7 @@
  */
 #include "master/links.h"
 #include "master/diagnosis.h"
-#include "master/rings.h"
+#include "master/membership.h"
 #include "sim.h"
 #include "support/wire_print.h"
 

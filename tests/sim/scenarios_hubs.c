@@ -2,7 +2,7 @@
  * Scenarios of hubs (PROTOCOL 7.13): links on demand in a group too large for a mesh.
  */
 #include "master/diagnosis.h"
-#include "master/rings.h"
+#include "master/membership.h"
 #include "master/roster.h"
 #include "scenarios.h"
 

@@ -6,7 +6,7 @@
 
 #include "core/check.h"
 #include "master/links.h"
-#include "master/rings.h"
+#include "master/membership.h"
 #include "master/roster.h"
 #include "master/operations.h"
 #include "master/sync.h"

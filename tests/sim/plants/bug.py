@@ -16,7 +16,7 @@ TAKE_BACK = [
      "void pccl_master_resume_received(",
      """
 #include "master/rounds.h"
-#include "master/views.h"
+#include "master/membership.h"
 
 static void take_back(struct pccl_master *m, struct pccl_remote *late)
 {

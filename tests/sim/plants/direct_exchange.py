@@ -6,7 +6,7 @@ PLANTS = [
         "direct exchange is chosen although a pair of members has no link",
         ["D1"], [],
         [
-            ("src/master/membership_costs.c",
+            ("src/master/membership_views.c",
              "cost.mesh = pccl_master_holds_link(from, group->ring[k]);",
              "cost.mesh = k != 2 || pccl_master_holds_link(from, group->ring[k]);"),
         ]),
@@ -47,7 +47,7 @@ PLANTS = [
         "the rate of a view is that of its slowest link",
         ["D4"], ["links-measured"],
         [
-            ("src/master/membership_costs.c",
+            ("src/master/membership_views.c",
              "rate < cost.rate)",
              "rate > cost.rate)"),
         ]),
@@ -55,7 +55,7 @@ PLANTS = [
         "an update finds links much slower than the view says, and keeps it",
         ["D5"], ["links-measured"],
         [
-            ("src/master/membership_costs.c",
+            ("src/master/membership_views.c",
              "|| has_moved(&group->cost, &now)))",
              "))"),
         ]),
@@ -63,7 +63,7 @@ PLANTS = [
         "all pairs cross the line of a site at once, and the cost data hold the rate of each alone",
         [], ["shared-lines"],
         [
-            ("src/master/membership_costs.c",
+            ("src/master/membership_views.c",
              "is_small ? pccl_pairs_share(&pairs) : 0;",
              "is_small ? slowest : 0;"),
         ]),
@@ -82,7 +82,7 @@ PLANTS = [
         "figures jump about, and each update makes a new view",
         ["I8"], [],
         [
-            ("src/master/membership_costs.c",
+            ("src/master/membership_views.c",
              "(pccl_rtt_moved(was->rtt_us, now->rtt_us) || pccl_rate_moved(was->rate, now->rate) ||",
              "(was->rtt_us != now->rtt_us || was->rate != now->rate ||"),
         ]),

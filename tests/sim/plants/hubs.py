@@ -6,7 +6,7 @@ PLANTS = [
         "direct exchange is chosen although not all links of a hub stand",
         ["D1"], ["hubs-kill"],
         [
-            ("src/master/membership_costs.c",
+            ("src/master/membership_views.c",
              "for (uint32_t k = 0; cost.mesh != 0 && k < count; k++) if",
              "for (uint32_t k = 0; cost.mesh != 0 && pccl_master_is_small(count) && k < count; k++) if"),
         ], last=12000),

@@ -1,0 +1,50 @@
+/* The state of membership: strangers, queues of newcomers, and those who have gone. Part of state.h. */
+#ifndef PCCL_MASTER_MEMBERSHIP_STATE_H
+#define PCCL_MASTER_MEMBERSHIP_STATE_H
+
+#include "core/list.h"
+#include "core/table.h"
+#include "core/text.h"
+#include "master/master.h"
+
+/* A connection without an accepted hello. */
+struct pccl_stranger {
+    struct pccl_table_node by_conn;
+    struct pccl_stranger *older, *newer;
+    pccl_conn conn;
+    struct pccl_address address;
+    uint64_t opened_us;
+    uint32_t pass; /* of its hello */
+};
+
+/* A peer that was removed, in case it comes back and needs the reason. */
+struct pccl_gone {
+    struct pccl_id id, token;
+    uint64_t at_us;
+    char name[PCCL_NAME_MAX + 1]; /* "": none */
+    struct pccl_text reason;
+};
+
+/* A peer that claims to be a member of a run older than the present one. */
+struct pccl_claim {
+    struct pccl_id lineage, peer;
+};
+
+/* The newcomers that wait for admission to one group, in order of arrival. */
+struct pccl_queue {
+    struct pccl_table_node by_number;
+    uint32_t number, count;
+    struct pccl_list_node newcomers; /* remote->in_queue */
+    struct pccl_list_node stale;     /* in master->stale_queues: the queue has changed */
+    uint64_t due_us;                 /* when the first newcomer in it runs out of time; UINT64_MAX: none does */
+};
+
+/* An address (IPv6: a network) that newcomers come from. */
+struct pccl_site {
+    struct pccl_table_node by_address;
+    struct pccl_address address;
+    uint32_t count;        /* newcomers from here that wait for admission */
+    uint32_t warming_here; /* of the queue that is being handled: newcomers from here that warm up */
+};
+
+#endif
