@@ -1,7 +1,7 @@
 #include "master/figures.h"
 #include "master/links.h"
 #include "master/state.h"
-#include "master/sync.h"
+#include "master/rounds.h"
 #include "master/topology.h"
 
 #include <string.h>

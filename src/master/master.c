@@ -9,7 +9,6 @@
 #include "master/recovery.h"
 #include "master/roster.h"
 #include "master/rounds.h"
-#include "master/sync.h"
 #include "master/topology.h"
 #include "master/where.h"
 

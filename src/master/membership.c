@@ -10,7 +10,7 @@
 #include "master/output.h"
 #include "master/recovery.h"
 #include "master/roster.h"
-#include "master/sync.h"
+#include "master/rounds.h"
 #include "master/topology.h"
 #include "master/where.h"
 

@@ -1,6 +1,6 @@
 /*
- * For whom of those who wait (membership_queues.c) there is room, who gets links, who is eligible by them, and who took too long
- * (PROTOCOL 11). It does not know when newcomers are admitted.
+ * For whom of those who wait (membership_queues.c) there is room, who gets links, who is eligible by them, and who took
+ * too long (PROTOCOL 11). It does not know when newcomers are admitted.
  */
 #include "master/membership_internal.h"
 #include "master/links.h"

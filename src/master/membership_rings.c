@@ -4,7 +4,7 @@
  */
 #include "master/membership_internal.h"
 #include "master/links.h"
-#include "master/sync.h"
+#include "master/rounds.h"
 #include "master/topology.h"
 
 #include <string.h>

@@ -10,7 +10,6 @@
 #include "master/membership.h"
 #include "master/roster.h"
 #include "master/rounds.h"
-#include "master/sync.h"
 #include "wire/choice.h"
 #include "wire/subgroup.h"
 

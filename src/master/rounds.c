@@ -2,6 +2,7 @@
  * Joint calls: votes named by kind and round, counted over the living (PROTOCOL 10, 11). It does not know who is
  * eligible (membership_newcomers.c), or how a better ring is found.
  */
+#include "master/rounds_internal.h"
 #include "master/commands.h"
 #include "master/diagnosis.h"
 #include "master/links.h"
@@ -9,8 +10,6 @@
 #include "master/membership.h"
 #include "master/output.h"
 #include "master/roster.h"
-#include "master/rounds.h"
-#include "master/sync.h"
 #include "master/topology.h"
 
 /* Every member has, in the open round of this kind. */

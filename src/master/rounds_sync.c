@@ -18,11 +18,11 @@
  */
 #include "core/ticket.h"
 #include "kernels/reduce.h"
+#include "master/rounds_internal.h"
 #include "master/rounds_election.h"
 #include "master/lacks.h"
 #include "master/output.h"
 #include "master/roster.h"
-#include "master/sync.h"
 
 #include <string.h>
 

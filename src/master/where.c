@@ -5,7 +5,7 @@
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/roster.h"
-#include "master/sync.h"
+#include "master/rounds.h"
 #include "master/where.h"
 #include "wire/describe.h"
 

@@ -9,7 +9,7 @@
 #include "master/membership.h"
 #include "master/roster.h"
 #include "master/operations.h"
-#include "master/sync.h"
+#include "master/rounds.h"
 #include "wire/cost.h"
 
 /* ---- peers ---- */
