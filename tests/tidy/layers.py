@@ -16,6 +16,12 @@ import tidy
 
 ORDER = "tests/tidy/layers.txt"
 KNOWN = "tests/tidy/ratchets.json"
+# Rooms of a module, which are prefixes of names: NAME.h is the contract of the room NAME, and other headers of it are
+# included by its own files only; what it owns of the state, also by the headers that put the state together.
+ROOMS = {"src/master/": ("diagnosis", "links", "membership", "operations", "recovery", "rounds", "topology",
+                         "verdicts")}
+STATE = {"state.h", "group.h", "remote.h"}
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 STRUCT = re.compile(r"^struct (\w+) \{$(.*?)^\}", re.M | re.S)
 MEMBER = re.compile(r"\(\*(\w+)\)\s*\(")
 SETTING = re.compile(r"(?:\.|->)(\w+)\s*=\s*&?(\w+)\s*[,;}]")
@@ -129,6 +135,20 @@ def order(root):
     return places
 
 
+def check_rooms(root):
+    """No file includes a header inside another room."""
+    for folder, rooms in ROOMS.items():
+        inside = re.compile(re.escape(folder) + "(" + "|".join(rooms) + r")_\w+\.h")
+        for path in sorted(root.glob("src/*/*.[ch]")):
+            text, user = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()
+            for match in INCLUDE.finditer(text):
+                found = inside.fullmatch("src/" + match.group(1))
+                if found and not re.match(re.escape(folder + found.group(1)) + r"[_.]", user) and not (
+                        user.removeprefix(folder) in STATE and match.group(1).endswith("_state.h")):
+                    yield f"{user}:{tidy.line_of(text, match.start())}: {match.group(1)} is inside the room " \
+                          f"{found.group(1)}: include {folder[4:]}{found.group(1)}.h"
+
+
 def check(root, nm, objects):
     symbols = {path: found for path, found in symbols_of(nm, objects).items() if (root / path).exists()}
     below, places = graph(root, symbols), order(root)
@@ -143,11 +163,12 @@ def check(root, nm, objects):
             if places.get(callee, -1) > places[path] and not (path in known and callee in known):
                 line = min(tidy.line_of(text, max(text.find(name + "("), 0)) for name in names)
                 yield f"{path}:{line}: calls {', '.join(sorted(names))} of {callee}, which is above it in {ORDER}"
+    yield from check_rooms(root)
     includes = collections.defaultdict(set)
     for path in sorted(root.glob("src/*/*.h")):
         text = path.read_text(encoding="utf-8")
         includes[path.relative_to(root).as_posix()] = {
-            "src/" + name for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', text, re.M)}
+            "src/" + name for name in INCLUDE.findall(text)}
     for path, way in in_cycles(includes).items():
         yield f"{path}:1: includes itself: {' -> '.join(way)}"
 

@@ -273,6 +273,19 @@ class Layers(Compiled):
         findings = list(layers.check(self.root, "nm", self.compile(["net"])))
         self.assertEqual(findings, [f"{layers.ORDER}:1: names src/net/gone.c, which is not there"])
 
+    def test_rooms(self):
+        for name in ("links_internal", "links_state", "links"):
+            self.write(f"src/master/{name}.h", "")
+        self.write("src/master/state.h", '#include "master/links_state.h"\n')
+        self.write("src/master/links_wanted.c", '#include "master/links_internal.h"\n')
+        self.write("src/master/rounds.c", '#include "master/links.h"\n')
+        self.assertEqual(list(layers.check_rooms(self.root)), [])
+        self.write("src/master/rounds.c", '#include "master/links.h"\n#include "master/links_internal.h"\n')
+        self.assertEqual(list(layers.check_rooms(self.root)), [
+            "src/master/rounds.c:2: master/links_internal.h is inside the room links: include master/links.h"])
+        self.write("src/master/rounds.c", '#include "master/links_state.h"\n')
+        self.assertEqual(len(list(layers.check_rooms(self.root))), 1)
+
     def test_header_in_a_circle(self):
         self.assertEqual(self.planted("src/net/a.h", '#include "net/a.h"\n', "includes itself"), 1)
 
