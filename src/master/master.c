@@ -288,9 +288,9 @@ static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, con
     case PCCL_MSG_withdraw: pccl_master_withdraw(m, from, msg->as.withdraw.kind, msg->as.withdraw.round); break;
     case PCCL_MSG_measured: pccl_master_measured(m, from, &msg->as.measured); break;
     case PCCL_MSG_describe: pccl_master_describe(m, from, &msg->as.describe); break;
-    case PCCL_MSG_sync_vote: pccl_master_sync_vote(m, from, &msg->as.sync_vote); break;
-    case PCCL_MSG_sync_proof: pccl_master_sync_proof(m, from, &msg->as.sync_proof); break;
-    case PCCL_MSG_sync_done: pccl_master_sync_done(m, from, &msg->as.sync_done); break;
+    case PCCL_MSG_sync_vote:
+    case PCCL_MSG_sync_proof:
+    case PCCL_MSG_sync_done: pccl_master_sync_message(m, from, msg); break;
     case PCCL_MSG_done:
     case PCCL_MSG_failed:
     case PCCL_MSG_abort_request:

@@ -27,12 +27,11 @@ void pccl_master_answer_round(struct pccl_master *m, struct pccl_remote *to, uin
 
 /* ---- synchronizations of shared state ---- */
 
-/* A member votes: what it holds, and its strategy. The last vote brings the election. */
-void pccl_master_sync_vote(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_vote *vote);
-/* A member that brought the elected content sends the proof of it. */
-void pccl_master_sync_proof(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_proof *proof);
-/* A member has fetched what it lacked, or cannot. */
-void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_done *done);
+/*
+ * `sync_vote`: what a member holds, and its strategy; the last vote brings the election. `sync_proof`: a member that
+ * brought the elected content sends the proof of it. `sync_done`: it has fetched what it lacked, or cannot.
+ */
+void pccl_master_sync_message(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg);
 /* Tells a member how the last round of its group ended. */
 void pccl_master_answer_sync(struct pccl_master *m, struct pccl_remote *to);
 /* Marks the group's round as due: this member's part has changed or, if NULL, who takes part. */

@@ -17,31 +17,12 @@
  * and another election is held.
  */
 #include "core/ticket.h"
-#include "kernels/reduce.h"
 #include "master/rounds_internal.h"
-#include "master/rounds_election.h"
 #include "master/lacks.h"
 #include "master/output.h"
 #include "master/roster.h"
 
 #include <string.h>
-
-/* A member's vote, and how far it has come with its part. */
-struct pccl_sync_part {
-    struct pccl_ballot ballot;
-    uint32_t shape_count;
-    struct pccl_shape *shapes; /* owned; NULL: another part with the same structure has them and the lines */
-    uint32_t line_count;
-    struct pccl_tensor_line *lines;           /* owned, of the first tensors; their names are in line_names */
-    char (*line_names)[PCCL_TENSOR_NAME_MAX]; /* owned */
-    bool holds_unequal;      /* it has tensors that need not be the same, as members that are not fresh do */
-    bool vouches;            /* it brought what was elected, others fetch it, and it has not sent the proof yet */
-    struct pccl_proof proof; /* the proof that it sent, or that of the elected content once it has fetched; 0: none */
-    bool fetches;            /* the plan asks it to, and it has not said `sync_done` */
-    bool failed;
-    uint32_t donor_count; /* donors that it was told of and that are alive */
-    struct pccl_id donors[PCCL_STATE_DONORS_MAX];
-};
 
 /* ---- parts ---- */
 
@@ -65,50 +46,6 @@ void pccl_master_drop_sync_part(struct pccl_master *m, struct pccl_remote *remot
 static struct pccl_sync_part *part_of(const struct pccl_remote *remote)
 {
     return remote->departing ? NULL : remote->sync_part;
-}
-
-/* A part that has the list of tensors of this structure; NULL: none. */
-static const struct pccl_sync_part *holder_of_shapes(const struct pccl_peer_group *group,
-                                                     const struct pccl_digest *structure)
-{
-    for (uint32_t i = 0; i < group->ring_count; i++) {
-        const struct pccl_sync_part *part = group->ring[i]->sync_part;
-        if (part != NULL && part->shapes != NULL && pccl_digest_equal(&part->ballot.structure, structure))
-            return part;
-    }
-    return NULL;
-}
-
-/* Keeps names, types and lengths of the first tensors; without memory they are not kept. */
-static void keep_lines(struct pccl_master *m, struct pccl_sync_part *part, const struct pccl_msg_sync_vote *vote)
-{
-    uint32_t count = vote->lines_count;
-    part->line_count = count;
-    if (count == 0)
-        return;
-    part->lines = pccl_allocate(&m->memory, count * sizeof *part->lines);
-    part->line_names = pccl_allocate(&m->memory, count * sizeof *part->line_names);
-    for (uint32_t i = 0; part->lines != NULL && part->line_names != NULL && i < count; i++) {
-        struct pccl_tensor_line *line = &part->lines[i];
-        *line = vote->lines[i];
-        memcpy(part->line_names[i], line->name.data, line->name.length);
-        line->name.data = (const uint8_t *)part->line_names[i];
-    }
-}
-
-/* Keeps one copy for each structure, to name the first tensor that differs. */
-static bool keep_shapes(struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_sync_part *part,
-                        const struct pccl_msg_sync_vote *vote)
-{
-    part->shape_count = vote->shapes_count;
-    if (vote->shapes_count == 0 || holder_of_shapes(group, &vote->structure) != NULL)
-        return true;
-    part->shapes = pccl_allocate(&m->memory, vote->shapes_count * sizeof *part->shapes);
-    if (part->shapes == NULL)
-        return false;
-    memcpy(part->shapes, vote->shapes, vote->shapes_count * sizeof *part->shapes);
-    keep_lines(m, part, vote);
-    return true;
 }
 
 /* ---- telling ---- */
@@ -244,51 +181,6 @@ static void forget_dead_donors(const struct pccl_master *m, struct pccl_sync_par
 
 /* ---- election ---- */
 
-static void describe_tensor(const struct pccl_sync_part *part, uint32_t at, struct pccl_text *reason)
-{
-    if (at >= part->shape_count) {
-        pccl_text_append(reason, "nothing");
-        return;
-    }
-    const struct pccl_tensor_line *line = &part->lines[at];
-    struct pccl_text name;
-    pccl_text_clear(&name);
-    pccl_text_add_bytes(&name, (const char *)line->name.data, line->name.length);
-    pccl_text_append(reason, "'%s', %s of %" PRIu64 "%s", name.bytes,
-                     pccl_datatype_name((enum pccl_datatype)line->datatype), line->count,
-                     line->unequal != 0 ? ", allowed to differ" : "");
-}
-
-/* Is it known what the tensor of this number is, or that there is none? */
-static bool has_line(const struct pccl_sync_part *part, uint32_t at)
-{
-    bool kept = part->lines != NULL && part->line_names != NULL;
-    return at >= part->shape_count || (kept && at < part->line_count);
-}
-
-/* Names the first difference between an odd list and the elected one. */
-static void name_difference(const struct pccl_peer_group *group, const struct pccl_sync_part *odd,
-                            const struct pccl_sync_part *elected, struct pccl_text *reason)
-{
-    const struct pccl_sync_part *its = holder_of_shapes(group, &odd->ballot.structure);
-    const struct pccl_sync_part *theirs = holder_of_shapes(group, &elected->ballot.structure);
-    uint32_t at = 0; /* bounded by both lists: a liar may send a shorter list with the same structure */
-    while (its != NULL && theirs != NULL && at < its->shape_count && at < theirs->shape_count &&
-           its->shapes[at].hash == theirs->shapes[at].hash)
-        at++;
-    pccl_text_append(reason, ": it has %u tensors, the others have %u", odd->shape_count, elected->shape_count);
-    if (its == NULL || theirs == NULL)
-        return;
-    pccl_text_append(reason, ", and number %u (counted from 0) is the first that differs in name, type, length or flag",
-                     at);
-    if (!has_line(its, at) || !has_line(theirs, at))
-        return;
-    pccl_text_append(reason, ": it has ");
-    describe_tensor(its, at, reason);
-    pccl_text_append(reason, " where others have ");
-    describe_tensor(theirs, at, reason);
-}
-
 static void expel(struct pccl_master *m, const struct pccl_peer_group *group, const struct pccl_election *election)
 {
     for (uint32_t i = 0; i < group->ring_count; i++) {
@@ -298,7 +190,7 @@ static void expel(struct pccl_master *m, const struct pccl_peer_group *group, co
             continue;
         pccl_describe_expulsion(&reason, &remote->sync_part->ballot, election);
         if (remote->sync_part->ballot.expelled == PCCL_EXPELLED_OTHER_LIST)
-            name_difference(group, remote->sync_part, group->ring[election->winner]->sync_part, &reason);
+            pccl_master_name_difference(group, remote->sync_part, group->ring[election->winner]->sync_part, &reason);
         pccl_master_remove(m, remote, PCCL_REFUSAL_STATE, "%s", reason.bytes);
     }
 }
@@ -544,7 +436,8 @@ static bool is_of_open_round(struct pccl_master *m, struct pccl_remote *from, ui
     return false;
 }
 
-void pccl_master_sync_vote(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_vote *vote)
+/* A member votes: what it holds, and its strategy. The last vote brings the election. */
+static void take_vote(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_vote *vote)
 {
     struct pccl_peer_group *group = from->group;
     if (!is_of_open_round(m, from, vote->round))
@@ -554,7 +447,7 @@ void pccl_master_sync_vote(struct pccl_master *m, struct pccl_remote *from, cons
         return;
     }
     struct pccl_sync_part *part = pccl_allocate(&m->memory, sizeof *part);
-    if (part == NULL || !keep_shapes(m, group, part, vote)) {
+    if (part == NULL || !pccl_master_keep_shapes(m, group, part, vote)) {
         if (part != NULL)
             free_part(m, part);
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory for its vote");
@@ -575,7 +468,8 @@ void pccl_master_sync_vote(struct pccl_master *m, struct pccl_remote *from, cons
     pccl_master_note_sync(m, group, NULL);
 }
 
-void pccl_master_sync_proof(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_proof *proof)
+/* A member that brought the elected content sends the proof of it. */
+static void take_proof(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_proof *proof)
 {
     struct pccl_peer_group *group = from->group;
     struct pccl_sync_part *part = from->sync_part;
@@ -591,7 +485,8 @@ void pccl_master_sync_proof(struct pccl_master *m, struct pccl_remote *from, con
     pccl_master_note_sync(m, group, from);
 }
 
-void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_done *done)
+/* A member has fetched what it lacked, or cannot. */
+static void take_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_done *done)
 {
     struct pccl_peer_group *group = from->group;
     struct pccl_sync_part *part = from->sync_part;
@@ -621,6 +516,16 @@ void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, cons
                         "peer %s could not fetch the shared state: %s", pccl_id_str(&from->id), reason.bytes);
     }
     pccl_master_note_sync(m, group, from);
+}
+
+void pccl_master_sync_message(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
+{
+    if (msg->type == PCCL_MSG_sync_vote)
+        take_vote(m, from, &msg->as.sync_vote);
+    else if (msg->type == PCCL_MSG_sync_proof)
+        take_proof(m, from, &msg->as.sync_proof);
+    else
+        take_done(m, from, &msg->as.sync_done);
 }
 
 /* Before the election the vote is withdrawn; after it the round has to end first. */
