@@ -1,9 +1,6 @@
 /* Compares what two peers say of an operation; where they differ, it fails with a reason. */
-#include "collective/agree.h"
+#include "collective/internal.h"
 
-#include "collective/ahead.h"
-#include "collective/lane.h"
-#include "collective/outcome.h"
 #include "wire/describe.h"
 #include "wire/packing.h"
 
@@ -54,11 +51,11 @@ static void fail_as_different(struct pccl_transfer *transfer, const struct pccl_
 {
     const struct pccl_id *self = &transfer->exchange->config.self;
     if (found->ours_name != NULL)
-        pccl_outcome_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s %s %s, peer %s %s", pccl_id_str(self), found->verb,
-                          found->ours_name, pccl_id_str(peer), found->theirs_name);
+        pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s %s %s, peer %s %s", pccl_id_str(self), found->verb,
+                           found->ours_name, pccl_id_str(peer), found->theirs_name);
     else
-        pccl_outcome_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s %s %" PRIu64 " %s, peer %s %" PRIu64,
-                          pccl_id_str(self), found->verb, found->ours, found->unit, pccl_id_str(peer), found->theirs);
+        pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s %s %" PRIu64 " %s, peer %s %" PRIu64,
+                           pccl_id_str(self), found->verb, found->ours, found->unit, pccl_id_str(peer), found->theirs);
 }
 
 /*
@@ -78,15 +75,15 @@ static void fail_as_another(struct pccl_transfer *transfer, const struct pccl_id
     pccl_describe_difference(&reason,
                              &(struct pccl_described){&transfer->exchange->config.self, &transfer->descriptor, false},
                              &(struct pccl_described){peer, theirs, false});
-    pccl_outcome_fail(transfer, PCCL_CLASS_MISMATCH, "%s", reason.bytes);
+    pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "%s", reason.bytes);
 }
 
 static void fail_as_rooted_elsewhere(struct pccl_transfer *transfer, const struct pccl_id *peer,
                                      const struct pccl_id *theirs)
 {
-    pccl_outcome_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s takes peer %s for the root, peer %s takes peer %s",
-                      pccl_id_str(&transfer->exchange->config.self), pccl_id_str(&transfer->descriptor.root),
-                      pccl_id_str(peer), pccl_id_str(theirs));
+    pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s takes peer %s for the root, peer %s takes peer %s",
+                       pccl_id_str(&transfer->exchange->config.self), pccl_id_str(&transfer->descriptor.root),
+                       pccl_id_str(peer), pccl_id_str(theirs));
 }
 
 /*
@@ -100,7 +97,7 @@ static bool is_different(struct pccl_transfer *transfer, const struct pccl_id *p
     struct difference difference = {0};
     if (!another && !elsewhere && !find_difference(transfer, ready, &difference))
         return false;
-    if (transfer->done)
+    if (transfer->stage != PCCL_TRANSFER_MOVING)
         return true;
     if (another)
         fail_as_another(transfer, peer, theirs);
@@ -114,15 +111,14 @@ static bool is_different(struct pccl_transfer *transfer, const struct pccl_id *p
 bool pccl_agree_take_ready(struct pccl_transfer *transfer, const struct pccl_lane *lane,
                            const struct pccl_msg_ready *ready)
 {
-    if (transfer->failed || transfer->at_rest || is_different(transfer, &lane->peer, ready))
+    if (transfer->failed || transfer->stage == PCCL_TRANSFER_AT_REST || is_different(transfer, &lane->peer, ready))
         return true;
     struct pccl_flow *flow = pccl_flow_find(transfer, lane);
     if (flow == NULL)
         return false;
     uint64_t granted = pccl_min_u64(ready->granted, transfer->plan.stripes);
     pccl_sight_grant(flow->sight, pccl_max_u64(granted, flow->granted), transfer->exchange->now_us);
-    pccl_ahead_agree(flow, granted);
     pccl_flow_credit(flow, granted);
-    pccl_outcome_report(transfer);
+    pccl_transfer_report(transfer);
     return true;
 }

@@ -2,16 +2,7 @@
  * All operations and lanes of one peer: passes each event of the driver to the transfers and lanes
  * that it concerns. Knows no schedule.
  */
-#include "collective/exchange.h"
-
-#include "collective/agree.h"
-#include "collective/ahead.h"
-#include "collective/held.h"
-#include "collective/kept.h"
-#include "collective/lane.h"
-#include "collective/messages.h"
-#include "collective/outcome.h"
-#include "collective/transfer.h"
+#include "collective/internal.h"
 
 #include <string.h>
 
@@ -35,47 +26,11 @@ struct pccl_exchange *pccl_exchange_create(const struct pccl_exchange_config *co
     return exchange;
 }
 
-/* ---- operations that have ended ---- */
-
-static struct pccl_ended *find_ended(const struct pccl_exchange *exchange, const struct pccl_instance *instance)
-{
-    struct pccl_table_node *node = pccl_table_find(&exchange->ended, pccl_instance_hash(&exchange->hash, instance));
-    for (; node != NULL; node = pccl_table_find_next(node)) {
-        struct pccl_ended *ended = PCCL_CONTAINER_OF(node, struct pccl_ended, by_instance);
-        if (pccl_instance_equal(&ended->instance, instance))
-            return ended;
-    }
-    return NULL;
-}
-
-static void forget_ended(struct pccl_exchange *exchange, struct pccl_ended *ended)
-{
-    pccl_list_remove(&ended->link);
-    pccl_table_remove(&exchange->ended, &ended->by_instance);
-    pccl_release(&exchange->memory, ended, sizeof *ended);
-}
-
-static void forget_oldest_ended(struct pccl_exchange *exchange)
-{
-    forget_ended(exchange, PCCL_CONTAINER_OF(exchange->ended_list.next, struct pccl_ended, link));
-}
-
-static void remember_ended(struct pccl_exchange *exchange, struct pccl_ended *ended,
-                           const struct pccl_instance *instance)
-{
-    ended->instance = *instance;
-    pccl_list_append(&exchange->ended_list, &ended->link);
-    pccl_table_insert(&exchange->ended, &ended->by_instance, pccl_instance_hash(&exchange->hash, instance));
-    if (exchange->ended.count > PCCL_OPS_PER_PEER_MAX)
-        forget_oldest_ended(exchange);
-}
-
 static void forget_others(struct pccl_exchange *exchange)
 {
     PCCL_ASSERT(exchange->transfers.count == 0);
     pccl_lanes_free(exchange);
-    while (!pccl_list_is_empty(&exchange->ended_list))
-        forget_oldest_ended(exchange);
+    pccl_instances_forget(exchange);
 }
 
 void pccl_exchange_destroy(struct pccl_exchange *exchange)
@@ -112,25 +67,10 @@ void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *m
     memcpy(kept, members, count * sizeof *kept);
     exchange->members = kept;
     exchange->member_count = count;
-    for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL;
-         node = pccl_table_after(&exchange->lanes, node)) {
-        struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
-        pccl_held_own(exchange, lane, lane->used, pccl_lane_is_of_member(exchange, lane));
-    }
+    pccl_lanes_admit(exchange);
 }
 
 /* ---- operations ---- */
-
-static struct pccl_transfer *find_transfer(const struct pccl_exchange *exchange, const struct pccl_instance *instance)
-{
-    struct pccl_table_node *node = pccl_table_find(&exchange->transfers, pccl_instance_hash(&exchange->hash, instance));
-    for (; node != NULL; node = pccl_table_find_next(node)) {
-        struct pccl_transfer *transfer = PCCL_CONTAINER_OF(node, struct pccl_transfer, by_instance);
-        if (pccl_instance_equal(&transfer->instance, instance))
-            return transfer;
-    }
-    return NULL;
-}
 
 /*
  * Takes the kept announcements of all members of the view: a member that plans differently may have
@@ -143,36 +83,17 @@ static void take_announcements(struct pccl_transfer *transfer)
     for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL; node = next) {
         next = pccl_table_after(&exchange->lanes, node);
         struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
-        struct pccl_kept *kept = pccl_kept_find(lane, &transfer->instance);
-        if (kept == NULL)
-            continue;
-        int order = pccl_epoch_compare(&kept->ready.view, &transfer->view);
-        if (order > 0)
-            continue;
-        struct pccl_msg_ready ready = kept->ready;
-        pccl_kept_free(exchange, lane, kept);
-        if (order == 0)
+        struct pccl_msg_ready ready;
+        if (pccl_lane_take_ready(lane, transfer, &ready))
             (void)pccl_agree_take_ready(transfer, lane, &ready);
-        pccl_lane_tidy(exchange, lane);
-    }
-}
-
-/* Forgets the announcements of views that have passed. */
-static void forget_announcements(struct pccl_exchange *exchange)
-{
-    struct pccl_table_node *next;
-    for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL; node = next) {
-        next = pccl_table_after(&exchange->lanes, node);
-        struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
-        pccl_kept_forget_before(exchange, lane, &exchange->view);
-        pccl_lane_tidy(exchange, lane);
+        pccl_lane_tidy(lane);
     }
 }
 
 enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struct pccl_transfer_config *config,
                                      struct pccl_transfer **transfer, struct pccl_text *reason)
 {
-    if (find_transfer(exchange, &config->instance) != NULL) {
+    if (pccl_transfer_find(exchange, &config->instance) != NULL) {
         pccl_text_format(reason, "this operation runs already");
         return PCCL_ARGUMENT;
     }
@@ -181,16 +102,15 @@ enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struc
     if (status != PCCL_OK)
         return status;
     *transfer = made;
-    pccl_table_insert(&exchange->transfers, &made->by_instance, pccl_instance_hash(&exchange->hash, &made->instance));
     if (pccl_epoch_compare(&made->view, &exchange->view) > 0) {
         exchange->view = made->view;
-        forget_announcements(exchange);
+        pccl_lanes_forget_views(exchange);
     }
-    pccl_ahead_start(made);
+    pccl_lanes_begin(made);
     pccl_transfer_widen(made);
     take_announcements(made);
     for (uint32_t i = 0; i < made->outgoing_count; i++)
-        pccl_ahead_allow(&made->flows[i]);
+        pccl_flow_allow(&made->flows[i]);
     return PCCL_OK;
 }
 
@@ -199,11 +119,11 @@ void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *tr
     PCCL_ASSERT(transfer->exchange == exchange && transfer->ended != NULL && exchange->transfers.count > 0);
     if (!committed)
         pccl_transfer_restore(transfer);
-    pccl_table_remove(&exchange->transfers, &transfer->by_instance);
-    pccl_held_forget(exchange, &transfer->instance);
-    remember_ended(exchange, transfer->ended, &transfer->instance);
+    pccl_lanes_forget(exchange, &transfer->instance);
+    pccl_instance_end(exchange, transfer->ended, &transfer->instance);
     transfer->ended = NULL;
-    pccl_transfer_free(transfer);
+    pccl_transfer_end(transfer);
+    pccl_exchange_widen(exchange);
 }
 
 /* What others have said and sent in the view to come is kept. */
@@ -211,32 +131,24 @@ void pccl_exchange_break_off(struct pccl_exchange *exchange, struct pccl_transfe
 {
     PCCL_ASSERT(transfer->exchange == exchange && exchange->transfers.count > 0);
     pccl_transfer_restore(transfer);
-    pccl_table_remove(&exchange->transfers, &transfer->by_instance);
-    pccl_transfer_free(transfer);
+    pccl_transfer_end(transfer);
+    pccl_exchange_widen(exchange);
 }
 
 void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance)
 {
-    PCCL_ASSERT(find_transfer(exchange, instance) == NULL);
-    pccl_held_forget(exchange, instance);
-    if (find_ended(exchange, instance) != NULL)
+    PCCL_ASSERT(pccl_transfer_find(exchange, instance) == NULL);
+    pccl_lanes_forget(exchange, instance);
+    if (pccl_instance_has_ended(exchange, instance))
         return;
     struct pccl_ended *ended = pccl_allocate(&exchange->memory, sizeof *ended);
     if (ended != NULL) /* without the record, late data would be held as if the operation were still to start */
-        remember_ended(exchange, ended, instance);
-}
-
-void pccl_exchange_stays(struct pccl_exchange *exchange, struct pccl_transfer *transfer)
-{
-    PCCL_ASSERT(transfer->exchange == exchange && transfer->stay_due);
-    transfer->stay_due = false;
-    if (!transfer->failed)
-        pccl_transfer_stays(transfer);
+        pccl_instance_end(exchange, ended, instance);
 }
 
 void *pccl_transfer_user(const struct pccl_transfer *transfer) { return transfer->user; }
 
-bool pccl_transfer_is_at_rest(const struct pccl_transfer *transfer) { return transfer->at_rest; }
+bool pccl_transfer_is_at_rest(const struct pccl_transfer *transfer) { return transfer->stage == PCCL_TRANSFER_AT_REST; }
 
 bool pccl_transfer_is_sending(const struct pccl_transfer *transfer) { return transfer->departures != NULL; }
 
@@ -282,7 +194,7 @@ enum pccl_status pccl_exchange_connected(struct pccl_exchange *exchange, const s
 static bool relies_on(const struct pccl_flow *flow)
 {
     const struct pccl_transfer *transfer = flow->transfer;
-    return !transfer->failed && (flow->outgoing || !transfer->done);
+    return !transfer->failed && (flow->outgoing || transfer->stage == PCCL_TRANSFER_MOVING);
 }
 
 void pccl_exchange_rejected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
@@ -294,7 +206,7 @@ void pccl_exchange_rejected(struct pccl_exchange *exchange, const struct pccl_id
     for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next) {
         struct pccl_flow *flow = PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane);
         if (relies_on(flow))
-            pccl_outcome_fail(flow->transfer, PCCL_CLASS_INTERNAL, "%s", reason->bytes);
+            pccl_transfer_fail(flow->transfer, PCCL_CLASS_INTERNAL, "%s", reason->bytes);
     }
 }
 
@@ -307,164 +219,15 @@ void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pcc
     for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next) {
         struct pccl_flow *flow = PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane);
         if (relies_on(flow))
-            pccl_outcome_fail(flow->transfer, PCCL_CLASS_PEER_LOST, "a connection %s peer %s was lost",
-                              outgoing ? "to" : "from", pccl_id_str(&lane->peer));
+            pccl_transfer_fail(flow->transfer, PCCL_CLASS_PEER_LOST, "a connection %s peer %s was lost",
+                               outgoing ? "to" : "from", pccl_id_str(&lane->peer));
         else
             tell_again(flow);
     }
     if (lane->connections ==
         0) /* it came over connections that are gone, and the sender fails its operation for that */
-        pccl_held_forget_lane(lane);
-    pccl_lane_tidy(exchange, lane);
-}
-
-bool pccl_exchange_next(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
-                        struct pccl_departure *departure)
-{
-    struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
-    *departure = (struct pccl_departure){.payload = NULL};
-    while (lane != NULL && !pccl_list_is_empty(&lane->queue)) {
-        struct pccl_flow *flow = PCCL_CONTAINER_OF(lane->queue.next, struct pccl_flow, in_queue);
-        pccl_list_remove(&flow->in_queue);
-        bool filled = pccl_flow_has_something(flow) && pccl_messages_next(flow, departure);
-        if (!filled)
-            continue;
-        if (pccl_flow_has_something(flow))
-            pccl_list_append(&lane->queue, &flow->in_queue);
-        return true;
-    }
-    return false;
-}
-
-bool pccl_exchange_awaits_credit(struct pccl_exchange *exchange, const struct pccl_id *peer)
-{
-    const struct pccl_lane *lane = pccl_lane_find(exchange, peer, true);
-    if (lane == NULL)
-        return false;
-    for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next)
-        if (pccl_flow_awaits_credit(PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane)))
-            return true;
-    return false;
-}
-
-void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *departure)
-{
-    (void)exchange;
-    pccl_transfer_sent(departure);
-}
-
-/* READY of an operation that does not run here, or runs in another view. */
-static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_lane *lane,
-                                   const struct pccl_msg_ready *ready, struct pccl_text *reason)
-{
-    if (pccl_view_is_past(&ready->instance, &ready->view, &exchange->view) ||
-        find_ended(exchange, &ready->instance) != NULL)
-        return PCCL_OK;
-    bool first = false;
-    if (!pccl_kept_add(exchange, lane, ready, &first)) {
-        /* Dropping it would leave that peer waiting forever. */
-        pccl_text_format(reason, "out of memory for the announcements of peer %s", pccl_id_str(&lane->peer));
-        return PCCL_MEMORY;
-    }
-    if (first && find_transfer(exchange, &ready->instance) == NULL)
-        exchange->effects.announced(exchange->effects.context, &lane->peer, ready);
-    return PCCL_OK;
-}
-
-static enum pccl_status receive_ready(struct pccl_exchange *exchange, struct pccl_lane *lane,
-                                      const struct pccl_msg_ready *ready, struct pccl_text *reason)
-{
-    struct pccl_transfer *transfer = find_transfer(exchange, &ready->instance);
-    int order = transfer != NULL ? pccl_epoch_compare(&ready->view, &transfer->view) : 1;
-    if (order > 0)
-        return keep_ready(exchange, lane, ready, reason);
-    if (order < 0 || pccl_agree_take_ready(transfer, lane, ready))
-        return PCCL_OK;
-    pccl_text_format(reason, "peer %s expects data that this peer does not send", pccl_id_str(&lane->peer));
-    return PCCL_MALFORMED;
-}
-
-/* DATA of an operation that does not run here, or not in that view: not yet, or not any more. */
-static enum pccl_status receive_early(struct pccl_exchange *exchange, struct pccl_lane *lane,
-                                      const struct pccl_msg_data *data, struct pccl_arrival *arrival,
-                                      struct pccl_text *reason)
-{
-    if (data->step != 0 || pccl_view_is_past(&data->instance, &data->view, &exchange->view) ||
-        find_ended(exchange, &data->instance) != NULL)
-        return PCCL_OK;
-    return pccl_held_add(exchange, lane, data, arrival, reason);
-}
-
-bool pccl_exchange_is_due(struct pccl_exchange *exchange, const struct pccl_id *peer, const struct pccl_msg_data *data)
-{
-    const struct pccl_lane *lane = pccl_lane_find(exchange, peer, false);
-    return lane == NULL || lane->used || lane->member ||
-           pccl_view_is_past(&data->instance, &data->view, &exchange->view) ||
-           find_transfer(exchange, &data->instance) != NULL || find_ended(exchange, &data->instance) != NULL;
-}
-
-static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl_lane *lane,
-                                     const struct pccl_msg_data *data, struct pccl_arrival *arrival,
-                                     struct pccl_text *reason)
-{
-    *arrival = (struct pccl_arrival){.length = data->length};
-    struct pccl_transfer *transfer = find_transfer(exchange, &data->instance);
-    if (transfer == NULL)
-        return receive_early(exchange, lane, data, arrival, reason);
-    if (!pccl_epoch_equal(&transfer->view, &data->view)) {
-        bool is_later = pccl_epoch_compare(&data->view, &transfer->view) > 0; /* it may begin again in that view */
-        return is_later ? receive_early(exchange, lane, data, arrival, reason) : PCCL_OK;
-    }
-    if (transfer->failed)
-        return PCCL_OK;
-    struct pccl_flow *flow = pccl_flow_find(transfer, lane);
-    if (flow != NULL && pccl_ahead_is_foreign(flow, data)) {
-        if (!transfer->done) /* else the member before it in the ring reports that */
-            pccl_ahead_fail(transfer, &lane->peer, data->stripe, data->length);
-        return PCCL_OK;
-    }
-    if (flow != NULL)
-        return pccl_messages_receive(flow, data, arrival, reason);
-    if (transfer->plan.long_path && data->step == 0)
-        return PCCL_OK; /* it plans the operation differently: the member before it in the ring reports that */
-    pccl_text_format(reason, "peer %s sent data that this peer does not expect", pccl_id_str(&lane->peer));
-    return PCCL_MALFORMED;
-}
-
-enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
-                                       const struct pccl_msg *msg, struct pccl_arrival *arrival,
-                                       struct pccl_text *reason)
-{
-    *arrival = (struct pccl_arrival){.length = 0};
-    struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
-    if (lane != NULL && outgoing && msg->type == PCCL_MSG_ready)
-        return receive_ready(exchange, lane, &msg->as.ready, reason);
-    if (lane != NULL && !outgoing && msg->type == PCCL_MSG_data)
-        return receive_data(exchange, lane, &msg->as.data, arrival, reason);
-    pccl_text_format(reason, "peer %s sent %s on a connection %s it", pccl_id_str(peer), pccl_wire_name(msg->type),
-                     outgoing ? "to" : "from");
-    return PCCL_MALFORMED;
-}
-
-void pccl_exchange_received(struct pccl_exchange *exchange, struct pccl_arrival *arrival)
-{
-    (void)exchange;
-    if (arrival->held != NULL)
-        pccl_held_received(arrival);
-    else
-        pccl_transfer_received(arrival);
-}
-
-void pccl_exchange_dropped(struct pccl_exchange *exchange, struct pccl_departure *departure,
-                           struct pccl_arrival *arrival)
-{
-    (void)exchange;
-    if (departure != NULL)
-        pccl_departure_release(departure);
-    if (arrival != NULL && arrival->held != NULL)
-        pccl_held_dropped(arrival);
-    else if (arrival != NULL)
-        pccl_arrival_release(arrival);
+        pccl_lane_drop(lane);
+    pccl_lane_tidy(lane);
 }
 
 uint64_t pccl_exchange_room(const struct pccl_exchange *exchange) { return exchange->room; }

@@ -1,5 +1,6 @@
 /*
- * Folds parts and sums of elements, and writes results. packed.c does the same for packed elements.
+ * Folds parts and sums of elements, packs and unpacks them, and writes results: between scratch and the caller's
+ * memory.
  */
 #include "collective/fold.h"
 
@@ -7,7 +8,130 @@
 
 #include <string.h>
 
-enum { FOLD_BYTES = 4096 }; /* folded at once, finished and copied while they are in the first cache */
+enum {
+    FOLD_BYTES = 4096, /* folded at once, finished and copied while they are in the first cache */
+    WORK_BYTES = PCCL_PACKING_BLOCK * sizeof(double),
+};
+
+static uint32_t at_most(uint32_t most, uint32_t count) { return count < most ? count : most; }
+
+/* ---- the caller's memory ---- */
+
+/* The input of a part of a segment; it holds until another one is asked for, as it may be a copy (tensors.h). */
+static const uint8_t *input_part(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                                 const struct pccl_segment *segment, uint32_t first, uint32_t count)
+{
+    if (transfer->inputs != NULL)
+        return transfer->inputs[segment->part % plan->seat.ranks] + pccl_plan_part_at(plan, segment) +
+               (size_t)first * plan->element_bytes;
+    const size_t at = pccl_plan_input_at(plan, segment) + (size_t)first * plan->element_bytes;
+    if (transfer->sections == NULL)
+        return transfer->input + at;
+    return pccl_tensors_input(&transfer->tensors, at, (size_t)count * plan->element_bytes);
+}
+
+static const uint8_t *input_of(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                               const struct pccl_segment *segment)
+{
+    return input_part(transfer, plan, segment, 0, segment->count);
+}
+
+/* Copies the input of a segment. */
+static void take_input(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                       const struct pccl_segment *segment, uint8_t *to)
+{
+    const size_t bytes = (size_t)segment->count * plan->element_bytes;
+    if (transfer->sections == NULL)
+        memcpy(to, input_of(transfer, plan, segment), bytes);
+    else
+        pccl_tensors_take(&transfer->tensors, pccl_plan_input_at(plan, segment), bytes, to);
+}
+
+/* Where the result of a segment is to be written, before result_written. */
+static uint8_t *result_of(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                          const struct pccl_segment *segment)
+{
+    const size_t at = pccl_plan_result_at(plan, segment);
+    if (transfer->sections == NULL)
+        return transfer->result + at;
+    return pccl_tensors_result(&transfer->tensors, at, (size_t)segment->count * plan->element_bytes);
+}
+
+static void result_written(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                           const struct pccl_segment *segment)
+{
+    if (transfer->sections != NULL)
+        pccl_tensors_written(&transfer->tensors, pccl_plan_result_at(plan, segment),
+                             (size_t)segment->count * plan->element_bytes);
+}
+
+/* Whether the segment lies in one place of the caller's memory. Others come in, and are sent, by way of scratch. */
+static bool is_whole_segment(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                             const struct pccl_segment *segment)
+{
+    return transfer->sections == NULL || pccl_tensors_are_whole(&transfer->tensors, pccl_plan_result_at(plan, segment),
+                                                                (size_t)segment->count * plan->element_bytes);
+}
+
+static bool is_whole_piece(const struct pccl_transfer *transfer, const struct pccl_plan *plan, uint64_t stripe,
+                           uint32_t number)
+{
+    if (transfer->sections == NULL)
+        return true;
+    const struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
+    return is_whole_segment(transfer, plan, &segment);
+}
+
+static bool is_scaled(const struct pccl_transfer *transfer, const struct pccl_plan *plan)
+{
+    return transfer->scales && plan->reduction == PCCL_PREMUL_SUM;
+}
+
+/*
+ * What this rank contributes of some elements of its input: they themselves; to a premultiplied sum
+ * what it makes of them, in `room`, which is as large.
+ */
+static const uint8_t *contribution_of(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                                      const uint8_t *elements, size_t count, uint8_t *room)
+{
+    if (!is_scaled(transfer, plan))
+        return elements;
+    pccl_scale(transfer->exchange->config.kernels, plan->datatype, room, elements, count, transfer->factor);
+    return room;
+}
+
+/* Before a segment of the result is overwritten: in place, it is still the input. */
+static void save(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number)
+{
+    if (transfer->backup.block != NULL)
+        pccl_backup_save(&transfer->backup, transfer->exchange->config.kernels, pccl_plan_of(transfer, stripe), stripe,
+                         number);
+}
+
+/*
+ * A large result is written past the caches if nothing of it is needed soon; in place it is in them
+ * already, as it was the input.
+ */
+static bool is_streamed(const struct pccl_transfer *transfer) { return transfer->plan.large && !transfer->in_place; }
+
+uint8_t *pccl_fold_place(struct pccl_transfer *transfer, const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
+{
+    const struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
+    if (pccl_packing_packs(&plan->packing) || !is_whole_segment(transfer, plan, &segment))
+        return NULL;
+    save(transfer, stripe, number);
+    return result_of(transfer, plan, &segment);
+}
+
+const uint8_t *pccl_fold_input(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                               const struct pccl_segment *segment)
+{
+    if (pccl_packing_packs(&plan->packing) || transfer->scales || !is_whole_segment(transfer, plan, segment))
+        return NULL;
+    return input_of(transfer, plan, segment);
+}
+
+/* ---- elements ---- */
 
 /* The kernel call that folds the own part and what came in with this step. */
 static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, bool finish)
@@ -26,7 +150,7 @@ static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, boo
 static uint32_t elements_at_once(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
                                  const struct pccl_segment *segment)
 {
-    const bool in_blocks = transfer->scales || !pccl_segment_is_whole(transfer, plan, segment);
+    const bool in_blocks = transfer->scales || !is_whole_segment(transfer, plan, segment);
     return in_blocks ? FOLD_BYTES / plan->element_bytes : segment->count;
 }
 
@@ -39,15 +163,19 @@ static void widen(const struct pccl_transfer *transfer, const struct pccl_plan *
     const uint32_t most = elements_at_once(transfer, plan, segment);
     for (uint32_t first = 0, count = 0; first < segment->count; first += count) {
         const size_t at = (size_t)first * plan->element_bytes;
-        count = (uint32_t)pccl_min_u64(most, segment->count - first);
-        const uint8_t *own = pccl_input_part(transfer, plan, segment, first, count);
+        count = at_most(most, segment->count - first);
+        const uint8_t *own = input_part(transfer, plan, segment, first, count);
         pccl_combine_step(transfer->exchange->config.kernels, &work, sum + first * pccl_datatype_bytes(work.to),
-                          received + at, pccl_contribution_of(transfer, plan, own, count, room), count);
+                          received + at, contribution_of(transfer, plan, own, count, room), count);
     }
 }
 
-struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                                     const struct pccl_segment *segment, struct pccl_scratch *received)
+/*
+ * Folds the first part, which came in as elements, and the own one into a sum whose elements are
+ * longer (f32 for narrow floats). Takes over the scratch; NULL: memory is short.
+ */
+static struct pccl_scratch *widen_first(struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                                        const struct pccl_segment *segment, struct pccl_scratch *received)
 {
     struct pccl_scratch_pool *pool = &transfer->exchange->scratch;
     struct pccl_scratch *wide = pccl_scratch_take(pool, pccl_plan_bytes(plan, 1, segment->count));
@@ -63,7 +191,7 @@ static void scatter(struct pccl_transfer *transfer, const struct pccl_plan *plan
 {
     const size_t at = pccl_plan_result_at(plan, segment) + (size_t)first * plan->element_bytes;
     pccl_tensors_write(&transfer->tensors, at, (size_t)count * plan->element_bytes, from,
-                       pccl_is_streamed(transfer) ? transfer->exchange->config.kernels : NULL);
+                       is_streamed(transfer) ? transfer->exchange->config.kernels : NULL);
 }
 
 /* A large copy bypasses the caches. */
@@ -74,11 +202,11 @@ static void copy_to_result(struct pccl_transfer *transfer, const struct pccl_pla
     size_t bytes = (size_t)segment->count * plan->element_bytes;
     if (transfer->sections != NULL) {
         scatter(transfer, plan, segment, 0, segment->count, from);
-    } else if (pccl_is_streamed(transfer)) {
-        pccl_copy_streaming(kernels, pccl_result_of(transfer, plan, segment), from, bytes);
+    } else if (is_streamed(transfer)) {
+        pccl_copy_streaming(kernels, result_of(transfer, plan, segment), from, bytes);
         pccl_copied_streaming(kernels);
     } else {
-        memcpy(pccl_result_of(transfer, plan, segment), from, bytes);
+        memcpy(result_of(transfer, plan, segment), from, bytes);
     }
 }
 
@@ -93,25 +221,25 @@ static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint3
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
     _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
-    uint8_t *result = pccl_result_of(transfer, plan, &segment);
-    const bool is_whole = pccl_segment_is_whole(transfer, plan, &segment);
-    const uint8_t *whole = is_whole ? pccl_input_of(transfer, plan, &segment) : NULL;
-    const bool streams = pccl_is_streamed(transfer);
+    uint8_t *result = result_of(transfer, plan, &segment);
+    const bool is_whole = is_whole_segment(transfer, plan, &segment);
+    const uint8_t *whole = is_whole ? input_of(transfer, plan, &segment) : NULL;
+    const bool streams = is_streamed(transfer);
     bool away = finish && streams && is_whole; /* copied while it is hot */
     uint8_t *sum = finish && !away && is_whole ? result : received->bytes;
     const struct pccl_step work = work_of(plan, step, finish);
     const size_t from_bytes = pccl_datatype_bytes(work.from), to_bytes = pccl_datatype_bytes(work.to);
     if (finish)
-        pccl_fold_save(transfer, stripe, number);
+        save(transfer, stripe, number);
     uint32_t most = FOLD_BYTES / plan->element_bytes, count = 0;
     for (uint32_t first = 0; first < segment.count; first += count) {
-        count = (uint32_t)pccl_min_u64(most, segment.count - first);
+        count = at_most(most, segment.count - first);
         size_t at = (size_t)first * plan->element_bytes, bytes = (size_t)count * plan->element_bytes;
-        const uint8_t *own = is_whole ? whole + at : pccl_input_part(transfer, plan, &segment, first, count);
+        const uint8_t *own = is_whole ? whole + at : input_part(transfer, plan, &segment, first, count);
         if (is_whole && first + count < segment.count)
             pccl_prefetch(own + bytes, bytes);
         pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes,
-                          pccl_contribution_of(transfer, plan, own, count, room), count);
+                          contribution_of(transfer, plan, own, count, room), count);
         if (away)
             pccl_copy_streaming(kernels, result + at, sum + at, bytes);
         else if (finish && !is_whole && !streams)
@@ -122,6 +250,203 @@ static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint3
     if (finish && !is_whole && streams) /* at once: to wait for memory after each block costs more */
         copy_to_result(transfer, plan, &segment, sum);
 }
+
+/* ---- with a codec: block by block, so that the unpacked elements never leave the first cache ---- */
+
+/*
+ * A block of a segment: its elements from `first`, `count` of them, and where its bytes are among
+ * the packed ones.
+ */
+struct block {
+    uint32_t first, count;
+    size_t at;
+};
+
+static bool next_block(const struct pccl_plan *plan, uint32_t segment_count, struct block *block)
+{
+    block->first += block->count;
+    block->at += pccl_packing_bytes(&plan->packing, block->count);
+    block->count = at_most(PCCL_PACKING_BLOCK, segment_count - block->first);
+    return block->count > 0;
+}
+
+static void unpack(struct pccl_transfer *transfer, const struct pccl_plan *plan, const uint8_t *packed, uint32_t count,
+                   uint8_t *result)
+{
+    const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
+    if (is_streamed(transfer))
+        pccl_packing_decode_streaming(&plan->packing, kernels, packed, count, result);
+    else
+        pccl_packing_decode(&plan->packing, kernels, packed, count, result);
+}
+
+static void unpacked(const struct pccl_transfer *transfer)
+{
+    if (is_streamed(transfer))
+        pccl_copied_streaming(transfer->exchange->config.kernels);
+}
+
+static bool feeds_back(const struct pccl_transfer *transfer) { return pccl_feedback_is_kept(&transfer->feedback); }
+
+/* Where feedback has its floats of a block. */
+static size_t feedback_at(const struct pccl_plan *plan, const struct pccl_segment *segment, const struct block *block)
+{
+    return (size_t)(plan->elements_before + segment->first - plan->input_from) + block->first;
+}
+
+/* What this rank contributes of a block: elements, or with feedback floats; room for both is in `room`. */
+static const uint8_t *contribution_of_block(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                                            const struct pccl_segment *segment, const struct block *block,
+                                            uint8_t *room)
+{
+    uint8_t *scaled = room + WORK_BYTES / 2;
+    const uint8_t *elements = input_part(transfer, plan, segment, block->first, block->count);
+    elements = contribution_of(transfer, plan, elements, block->count, feeds_back(transfer) ? scaled : room);
+    if (!feeds_back(transfer))
+        return elements;
+    pccl_feedback_add(transfer->exchange->config.kernels, plan->datatype, elements,
+                      transfer->feedback.kept + feedback_at(plan, segment, block), block->count, (float *)(void *)room);
+    return room;
+}
+
+/*
+ * With feedback: keeps what packing took from these floats, if they were packed. Who finishes a sum
+ * keeps what all miss of it.
+ */
+static void keep_feedback(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                          const struct pccl_segment *segment, const struct block *block, bool finished,
+                          const float *meant, const uint8_t *packed)
+{
+    const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
+    float *next = transfer->feedback.next + feedback_at(plan, segment, block);
+    _Alignas(PCCL_CACHE_LINE) uint8_t came[WORK_BYTES];
+    const struct pccl_packing *packing = finished ? &plan->packing : &plan->folded_packing;
+    const float times = finished && plan->reduction == PCCL_AVG ? (float)plan->seat.ranks : 1;
+    if (packed == NULL) {
+        memset(next, 0, block->count * sizeof *next);
+        return;
+    }
+    pccl_packing_decode(packing, kernels, packed, block->count, came);
+    pccl_feedback_keep(kernels, finished ? plan->datatype : PCCL_F32, meant, came, block->count, times, next);
+}
+
+/* Packs what this rank contributes of a segment, which has this place (pccl_plan_place). */
+static void pack_own(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                     const struct pccl_segment *segment, uint64_t place, uint8_t *packed)
+{
+    const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
+    const struct pccl_packing *packing = feeds_back(transfer) ? &plan->folded_packing : &plan->packing;
+    _Alignas(PCCL_CACHE_LINE) uint8_t room[WORK_BYTES];
+    struct block block = {0, 0, 0};
+    if (!transfer->scales && !feeds_back(transfer)) {
+        pccl_packing_encode(packing, kernels, input_of(transfer, plan, segment), segment->count, place, transfer->seed,
+                            packed);
+        return;
+    }
+    while (next_block(plan, segment->count, &block)) {
+        const uint8_t *elements = contribution_of_block(transfer, plan, segment, &block, room);
+        pccl_packing_encode(packing, kernels, elements, block.count, place + block.first, transfer->seed,
+                            packed + block.at);
+        if (feeds_back(transfer))
+            keep_feedback(transfer, plan, segment, &block, false, (const float *)(const void *)room, packed + block.at);
+    }
+}
+
+void pccl_fold_unpack(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, const uint8_t *packed)
+{
+    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
+    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
+    save(transfer, stripe, number);
+    unpack(transfer, plan, packed, segment.count, result_of(transfer, plan, &segment));
+    unpacked(transfer);
+    result_written(transfer, plan, &segment);
+}
+
+/*
+ * Folds all parts and the own one, which comes last, and packs the sum; `packed` may be one of the
+ * parts. Who finishes it writes to the result what the bytes say. `packed` is NULL if a finished sum
+ * is not sent: then the result is the sum itself.
+ */
+static void fold_packed(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, bool finish,
+                        uint8_t *const *parts, uint32_t part_count, uint8_t *packed)
+{
+    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
+    const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
+    _Alignas(PCCL_CACHE_LINE) uint8_t sum[WORK_BYTES], part[WORK_BYTES]; /* the own part at last */
+    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
+    if (finish)
+        save(transfer, stripe, number);
+    const uint8_t *own = is_whole_segment(transfer, plan, &segment) ? input_of(transfer, plan, &segment) : NULL;
+    uint8_t *result = result_of(transfer, plan, &segment);
+    const bool rounds = finish && !(feeds_back(transfer) && packed != NULL); /* not before feedback has seen the sum */
+    const struct pccl_step step = {.datatype = feeds_back(transfer) ? PCCL_F32 : plan->datatype,
+                                   .from = plan->folded_datatype,
+                                   .to = rounds ? plan->datatype : plan->folded_datatype,
+                                   .reduction = plan->reduction,
+                                   .ranks = finish ? plan->seat.ranks : 0};
+    const uint64_t place = pccl_plan_place(plan, stripe, number);
+    struct block block = {0, 0, 0};
+    while (next_block(plan, segment.count, &block)) {
+        size_t at = (size_t)block.first * plan->element_bytes, bytes = (size_t)block.count * plan->element_bytes;
+        size_t packed_bytes = pccl_packing_bytes(&plan->packing, block.count);
+        if (block.first + block.count < segment.count) {
+            if (own != NULL)
+                pccl_prefetch(own + at + bytes, bytes);
+            for (uint32_t i = 0; i < part_count; i++)
+                pccl_prefetch(parts[i] + block.at + packed_bytes, packed_bytes);
+        }
+        pccl_packing_decode(&plan->folded_packing, kernels, parts[0] + block.at, block.count, sum);
+        for (uint32_t i = 1; i < part_count; i++) {
+            pccl_packing_decode(&plan->folded_packing, kernels, parts[i] + block.at, block.count, part);
+            pccl_combine(kernels, plan->folded_datatype, plan->reduction, sum, sum, part, block.count);
+        }
+        pccl_combine_step(kernels, &step, packed != NULL ? sum : result + at, sum,
+                          contribution_of_block(transfer, plan, &segment, &block, part), block.count);
+        if (packed != NULL)
+            pccl_packing_encode(rounds ? &plan->packing : &plan->folded_packing, kernels, sum, block.count,
+                                place + block.first, transfer->seed, packed + block.at);
+        if (finish && packed != NULL)
+            unpack(transfer, plan, packed + block.at, block.count, result + at);
+        if (feeds_back(transfer))
+            keep_feedback(transfer, plan, &segment, &block, finish, (const float *)(const void *)sum,
+                          packed != NULL ? packed + block.at : NULL);
+    }
+    unpacked(transfer);
+    if (finish)
+        result_written(transfer, plan, &segment);
+}
+
+/* ---- payloads ---- */
+
+struct pccl_scratch *pccl_fold_make(struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                                    const struct pccl_segment *segment, uint64_t place)
+{
+    struct pccl_scratch *own =
+        pccl_scratch_take(&transfer->exchange->scratch, pccl_plan_bytes(plan, 0, segment->count));
+    if (own == NULL)
+        return NULL;
+    if (pccl_packing_packs(&plan->packing)) {
+        pack_own(transfer, plan, segment, place, own->bytes);
+        return own;
+    }
+    if (is_scaled(transfer, plan))
+        contribution_of(transfer, plan, input_of(transfer, plan, segment), segment->count, own->bytes);
+    else
+        take_input(transfer, plan, segment, own->bytes);
+    return own;
+}
+
+const uint8_t *pccl_fold_later(struct pccl_transfer *transfer, const struct pccl_plan *plan,
+                               const struct pccl_segment *segment, uint32_t step, struct pccl_scratch **scratch)
+{
+    if (*scratch == NULL)
+        return result_of(transfer, plan, segment);
+    if (step == 1 && pccl_plan_is_wide(plan, step))
+        *scratch = widen_first(transfer, plan, segment, *scratch);
+    return *scratch != NULL ? (*scratch)->bytes : NULL;
+}
+
+/* ---- what came in ---- */
 
 /* Where a sum is packed: where the first part was, or nowhere, if nobody gets it. */
 static uint8_t *packed_at(const struct pccl_task *task, struct pccl_scratch *first)
@@ -139,7 +464,7 @@ static void fold_one(struct pccl_transfer *transfer, uint64_t stripe, uint32_t n
     if (!pccl_packing_packs(&plan->packing))
         fold_elements(transfer, stripe, number, step, finish, received);
     else
-        pccl_packed_fold(transfer, stripe, number, finish, &received->bytes, 1, packed_at(task, received));
+        fold_packed(transfer, stripe, number, finish, &received->bytes, 1, packed_at(task, received));
 }
 
 void pccl_fold_keep(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number)
@@ -147,18 +472,18 @@ void pccl_fold_keep(struct pccl_transfer *transfer, uint64_t stripe, uint32_t nu
     const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     if (!transfer->in_place)
-        copy_to_result(transfer, plan, &segment, pccl_input_of(transfer, plan, &segment));
+        copy_to_result(transfer, plan, &segment, input_of(transfer, plan, &segment));
 }
 
 static void store(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, const struct pccl_scratch *scratch)
 {
     const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
     if (pccl_packing_packs(&plan->packing)) {
-        pccl_packed_store(transfer, stripe, number, scratch->bytes);
+        pccl_fold_unpack(transfer, stripe, number, scratch->bytes);
         return;
     }
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
-    pccl_fold_save(transfer, stripe, number);
+    save(transfer, stripe, number);
     copy_to_result(transfer, plan, &segment, scratch->bytes);
 }
 
@@ -174,8 +499,7 @@ struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, uint64_t 
         store(transfer, stripe, number, scratch);
     /* A sum goes on; and so does a result that is packed, hot where it was made, or in several places. */
     if (task->work == PCCL_WORK_FOLD || pccl_packing_packs(&plan->packing) ||
-        (task->work == PCCL_WORK_FINISH && pccl_is_streamed(transfer)) ||
-        !pccl_piece_is_whole(transfer, plan, stripe, number))
+        (task->work == PCCL_WORK_FINISH && is_streamed(transfer)) || !is_whole_piece(transfer, plan, stripe, number))
         return scratch;
     pccl_scratch_give(&transfer->exchange->scratch, scratch);
     return NULL;
@@ -190,17 +514,17 @@ static bool fold_all_elements(struct pccl_transfer *transfer, uint64_t stripe, u
     _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
     const void *bytes[PCCL_MESH_PEERS_MAX];
     const uint32_t most = elements_at_once(transfer, plan, &segment);
-    const bool is_whole = pccl_segment_is_whole(transfer, plan, &segment);
-    const bool streams = pccl_is_streamed(transfer);
-    uint8_t *result = is_whole ? pccl_result_of(transfer, plan, &segment) : parts[0]->bytes;
-    pccl_fold_save(transfer, stripe, number);
+    const bool is_whole = is_whole_segment(transfer, plan, &segment);
+    const bool streams = is_streamed(transfer);
+    uint8_t *result = is_whole ? result_of(transfer, plan, &segment) : parts[0]->bytes;
+    save(transfer, stripe, number);
     for (uint32_t first = 0, count = 0; first < segment.count; first += count) {
         const size_t at = (size_t)first * plan->element_bytes;
-        count = (uint32_t)pccl_min_u64(most, segment.count - first);
+        count = at_most(most, segment.count - first);
         for (uint32_t i = 0; i < part_count; i++)
             bytes[i] = parts[i]->bytes + at;
         bytes[part_count] =
-            pccl_contribution_of(transfer, plan, pccl_input_part(transfer, plan, &segment, first, count), count, room);
+            contribution_of(transfer, plan, input_part(transfer, plan, &segment, first, count), count, room);
         pccl_combine_all(transfer->exchange->config.kernels, plan->datatype, plan->reduction, bytes, part_count + 1,
                          count, result + at);
         if (!is_whole && !streams)
@@ -218,7 +542,7 @@ static void fold_all_packed(struct pccl_transfer *transfer, uint64_t stripe, uin
     uint8_t *bytes[PCCL_MESH_PEERS_MAX];
     for (uint32_t i = 0; i < part_count; i++)
         bytes[i] = parts[i]->bytes;
-    pccl_packed_fold(transfer, stripe, number, true, bytes, part_count, packed_at(task, parts[0]));
+    fold_packed(transfer, stripe, number, true, bytes, part_count, packed_at(task, parts[0]));
 }
 
 struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,

@@ -1,6 +1,6 @@
 /*
- * Structs that the files of the data path share. Functions of each file are in its own header; the order of
- * the files is in tests/tidy/layers.txt.
+ * Structs that the files of the exchange share, and the functions of each file, in the order of tests/tidy/layers.txt.
+ * The door of the exchange is exchange.h.
  */
 #ifndef PCCL_COLLECTIVE_INTERNAL_H
 #define PCCL_COLLECTIVE_INTERNAL_H
@@ -14,35 +14,29 @@
 /* ---- a lane, and what goes over it ---- */
 struct pccl_lane {
     struct pccl_table_node by_peer;
+    struct pccl_exchange *exchange;
     struct pccl_id peer;
     bool outgoing;
     uint32_t connections;
-    struct pccl_list_node flows; /* all that use it */
-    struct pccl_list_node queue; /* flows that have something to send, in turn */
-    /* Outgoing: READY of operations that are not started here, the oldest first. */
-    struct pccl_list_node kept;
-    struct pccl_table kept_by_instance;
-    struct pccl_table held;  /* Incoming: for stripes that are not open here, by instance. */
-    size_t ahead_bytes;      /* Incoming: held; outgoing: allowed to flows that send without READY. */
-    uint32_t ahead_segments; /* The same. */
-    bool used;               /* Some operation has received over it. */
-    bool member;             /* Its peer is one of our view. */
+    struct pccl_list_node flows;     /* all that use it */
+    struct pccl_list_node queue;     /* flows that have something to send, in turn */
+    struct pccl_table held;          /* by instance */
+    struct pccl_list_node held_list; /* the same, the oldest first */
+    size_t ahead_bytes;              /* Incoming: held; outgoing: allowed to flows that send without READY. */
+    uint32_t ahead_segments;         /* The same. */
+    bool used;                       /* Some operation has received over it. */
+    bool member;                     /* Its peer is one of our view. */
 };
 
-struct pccl_kept {
-    struct pccl_table_node by_instance;
-    struct pccl_list_node link;
-    struct pccl_msg_ready ready;
-};
-
-/* What the peer of a lane sent ahead for one operation. */
+/* READY or first segments that a lane received for an operation that has not begun here. */
 struct pccl_held {
     struct pccl_table_node by_instance;
-    struct pccl_exchange *exchange;
+    struct pccl_list_node link;
     struct pccl_lane *lane;
     struct pccl_instance instance;
     struct pccl_epoch view;
-    struct pccl_list_node segments; /* at least one, by stripe */
+    struct pccl_msg_ready ready;    /* of an outgoing lane */
+    struct pccl_list_node segments; /* of an incoming lane: at least one, by stripe */
 };
 
 struct pccl_held_segment {
@@ -77,7 +71,7 @@ struct pccl_flow {
     uint64_t begun;                 /* stripes below this have their first step sent */
     uint64_t to_begin;              /* the next one + 1, once it is known that there is something to send in it */
     struct pccl_parcel_queue ready; /* later steps that may be sent now; on a long path by step */
-    struct pccl_parcel_queue held;  /* of stripes that are not granted yet */
+    struct pccl_parcel_queue later; /* of stripes that are not granted yet */
     /* incoming */
     uint64_t told; /* stripes below this are granted to the sender */
     bool tell;     /* READY is to be sent */
@@ -118,6 +112,19 @@ struct pccl_ended {
 
 #define PCCL_ARRIVAL_TOLD UINT64_MAX /* nothing is missing, and that is known */
 
+enum pccl_transfer_stage {
+    PCCL_TRANSFER_MOVING,
+    PCCL_TRANSFER_DONE,    /* the driver knows that the result is complete */
+    PCCL_TRANSFER_AT_REST, /* and that nothing is to be sent either */
+};
+
+/* The copy of the part that stays (stay.h). */
+enum pccl_stay_copy {
+    PCCL_STAY_COPIED_HERE,
+    PCCL_STAY_DUE, /* the driver, which has not copied all of it */
+    PCCL_STAY_COPIED,
+};
+
 struct pccl_transfer {
     struct pccl_table_node by_instance;
     struct pccl_exchange *exchange;
@@ -138,13 +145,13 @@ struct pccl_transfer {
     const uint8_t *input;
     uint8_t *result;
     void *user;
-    bool in_place;    /* what this rank puts in lies where the result of it belongs */
-    bool stays_apart; /* the driver copies what stays, ... */
-    bool stay_due;    /* ... and has not yet */
-    bool scales;      /* it contributes its elements times `factor` */
+    bool in_place; /* what this rank puts in lies where the result of it belongs */
+    bool scales;   /* it contributes its elements times `factor` */
     double factor;
     struct pccl_feedback feedback; /* with a scaled codec */
-    bool failed, done, at_rest;
+    enum pccl_stay_copy stay;
+    enum pccl_transfer_stage stage;
+    bool failed;      /* in any stage */
     bool has_arrived; /* something that is not told yet */
     struct pccl_traffic traffic;
     struct pccl_backup backup;
@@ -217,5 +224,142 @@ static inline uint32_t pccl_flow_first_piece(const struct pccl_flow *flow, uint6
 {
     return pccl_flow_piece(flow, pccl_plan_seat(&flow->transfer->plan, stripe), 0);
 }
+
+/* ---- window.c: which stripes are open, from the grant until all messages have been received and sent ---- */
+
+/* Computes how many stripes may be open, and how much scratch each needs; makes the first record. The flows are there.
+ * false: memory is short. */
+PCCL_MUST_CHECK bool pccl_window_init(struct pccl_transfer *transfer);
+/* Frees open stripes too, with the parcels that wait in them. */
+void pccl_window_fini(struct pccl_transfer *transfer);
+/*
+ * Opens one stripe if none is open and one is left, whatever the budget says. NULL: no. The caller must then begin the
+ * stripe (receiving.c), here and below.
+ */
+struct pccl_stripe *pccl_window_open_least(struct pccl_transfer *transfer);
+/* The transfer would like to open more stripes. */
+void pccl_window_enqueue(struct pccl_transfer *transfer);
+/*
+ * Opens one stripe of the next waiting transfer from what is left of the budget. NULL: none waits,
+ * or nothing is left.
+ */
+struct pccl_stripe *pccl_window_open_next(struct pccl_exchange *exchange);
+/* NULL: not granted, or complete. */
+struct pccl_stripe *pccl_stripe_of(const struct pccl_transfer *transfer, uint64_t number);
+/* The parcel of a step on a flow of either direction. */
+struct pccl_parcel *pccl_flow_parcel(const struct pccl_flow *flow, struct pccl_stripe *stripe, uint32_t step);
+/* The result of this segment of the stripe is there, as it will be. */
+void pccl_stripe_result(struct pccl_stripe *stripe, uint32_t number);
+/*
+ * Call after each message of the stripe that was received or sent. false: the stripe is not
+ * complete.
+ */
+bool pccl_stripe_close(struct pccl_stripe *stripe);
+/* The first step of stripes below this may be sent before READY has come; 0 unless the path is long. */
+uint64_t pccl_ahead_stripes(const struct pccl_plan *plan);
+/* Tells the driver what the last message has brought about. */
+void pccl_transfer_report(struct pccl_transfer *transfer);
+/* Tells the driver, once, that the transfer fails. */
+PCCL_PRINTF(3, 4)
+void pccl_transfer_fail(struct pccl_transfer *transfer, enum pccl_class class, const char *format, ...);
+
+/* ---- lane.c: lanes, and the messages that they hold for operations that have not begun here ---- */
+
+/* The transfer's flow with this lane, or NULL. */
+struct pccl_flow *pccl_flow_find(struct pccl_transfer *transfer, const struct pccl_lane *lane);
+/*
+ * The outgoing flow to a rank, which must exist. Flows to the ranks that follow are next to it in
+ * the array.
+ */
+struct pccl_flow *pccl_flow_to(const struct pccl_transfer *transfer, uint32_t rank);
+struct pccl_lane *pccl_lane_find(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
+/* Finds the lane, or makes it. NULL: memory is short. */
+struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
+/* Frees the lane if nobody needs it. NULL is allowed. */
+void pccl_lane_tidy(struct pccl_lane *lane);
+void pccl_lanes_free(struct pccl_exchange *exchange);
+/* An operation receives over the lane, which reserves room for it. */
+void pccl_lane_use(struct pccl_lane *lane);
+/* The exchange has other members: their lanes reserve room. */
+void pccl_lanes_admit(struct pccl_exchange *exchange);
+/* Holds a READY. false: memory is short. *first: it was not known. */
+PCCL_MUST_CHECK bool pccl_lane_hold_ready(struct pccl_lane *lane, const struct pccl_msg_ready *ready, bool *first);
+/* Takes a READY for the transfer, unless the READY is of a later view. false: no READY of its view is held. */
+PCCL_MUST_CHECK bool pccl_lane_take_ready(const struct pccl_lane *lane, const struct pccl_transfer *transfer,
+                                          struct pccl_msg_ready *ready);
+/* Drops READY of views that have passed. */
+void pccl_lanes_forget_views(struct pccl_exchange *exchange);
+/*
+ * Holds a first step for a stripe that is not open here; returns what pccl_exchange_receive
+ * returns.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_lane_hold_data(struct pccl_lane *lane, const struct pccl_msg_data *data,
+                                                     struct pccl_arrival *arrival, struct pccl_text *reason);
+/*
+ * The stripe is open: the caller takes over what is held for it, with its scratch and its arrival.
+ * false: nothing is held.
+ */
+PCCL_MUST_CHECK bool pccl_lane_take_data(struct pccl_lane *lane, const struct pccl_transfer *transfer, uint64_t stripe,
+                                         struct pccl_held_segment *taken);
+/* The transfer starts: drops older segments, and fails the transfer if held segments do not fit its plan. */
+void pccl_lanes_begin(struct pccl_transfer *transfer);
+/* Returns true if this first step, on a long path, is not from a peer that plans alike; fails the transfer then. */
+bool pccl_flow_is_foreign(const struct pccl_flow *flow, const struct pccl_msg_data *data);
+/* Drops the segments: of an operation that has ended here; of a lane. */
+void pccl_lanes_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance);
+void pccl_lane_drop(struct pccl_lane *lane);
+void pccl_held_received(struct pccl_arrival *arrival);
+void pccl_held_dropped(struct pccl_arrival *arrival);
+
+/* ---- sending.c: flows, and the messages that they send ---- */
+
+/* Puts it into the lane's queue if it has something to send and is not there. */
+void pccl_flow_wake(struct pccl_flow *flow);
+/* READY that agrees has come over an outgoing flow: its receiver takes stripes below `granted`. */
+void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted);
+/* READY has not come yet: lets the outgoing flow begin within what the lane's allowance has left. */
+void pccl_flow_allow(struct pccl_flow *flow);
+/* Returns what the flow holds of the lane's allowance. */
+void pccl_flow_give_back(struct pccl_flow *flow);
+/*
+ * Sends the task's piece to all ranks that it names, from scratch or (NULL) from the result. Takes
+ * over the scratch.
+ */
+void pccl_task_send(struct pccl_transfer *transfer, struct pccl_stripe *stripe, const struct pccl_task *task,
+                    struct pccl_scratch *scratch);
+/* Detaches it from its transfer and gives its scratch back. */
+void pccl_departure_release(struct pccl_departure *departure);
+
+/* ---- transfer.c: operations, from their start to their end, and the memory of those that have ended ---- */
+
+PCCL_MUST_CHECK enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange,
+                                                    const struct pccl_transfer_config *config,
+                                                    struct pccl_transfer **transfer, struct pccl_text *reason);
+/* Takes it out of the table, and frees it. Other transfers may then open stripes. */
+void pccl_transfer_end(struct pccl_transfer *transfer);
+/* It was aborted: puts back what has been overwritten of its input. */
+void pccl_transfer_restore(const struct pccl_transfer *transfer);
+/* Detaches it from its transfer and gives its scratch back. */
+void pccl_arrival_release(struct pccl_arrival *arrival);
+struct pccl_transfer *pccl_transfer_find(const struct pccl_exchange *exchange, const struct pccl_instance *instance);
+bool pccl_instance_has_ended(const struct pccl_exchange *exchange, const struct pccl_instance *instance);
+/* `ended` is the caller's memory for it. */
+void pccl_instance_end(struct pccl_exchange *exchange, struct pccl_ended *ended, const struct pccl_instance *instance);
+void pccl_instances_forget(struct pccl_exchange *exchange);
+
+/* ---- agree.c: the comparison of operations ---- */
+
+/*
+ * Takes a READY of this transfer and its view. false: it is from a peer that does not receive from
+ * us.
+ */
+bool pccl_agree_take_ready(struct pccl_transfer *transfer, const struct pccl_lane *lane,
+                           const struct pccl_msg_ready *ready);
+
+/* ---- receiving.c: received messages, and their effects ---- */
+
+/* Opens as many stripes as may be opened: of a transfer that starts, and of all. */
+void pccl_transfer_widen(struct pccl_transfer *transfer);
+void pccl_exchange_widen(struct pccl_exchange *exchange);
 
 #endif

@@ -1,81 +1,448 @@
 /*
- * Lanes and the flows that use them: what each operation has to send on a lane, how much of it may
- * be sent now, and whose turn it is.
+ * Lanes, and the messages that they hold for operations that have not begun here: READY on outgoing lanes, and segments
+ * that were sent ahead (sending.c) on incoming ones. Must not know how these are used.
+ *
+ * All is bounded, for each lane and for all together. A lane of a member of our view, or one that
+ * operations have received over, has room for what its sender may send ahead, whatever others do.
+ * So newcomers never block members, and what is sent ahead never blocks what follows it on the
+ * connection. All other lanes (their peers' view may be ahead of ours) share what is left; while
+ * nothing is left they are not read, and nothing here waits for them.
  */
-#include "collective/lane.h"
+#include "collective/internal.h"
 
-#include "collective/held.h"
-#include "collective/kept.h"
-
-static uint64_t key_of(const struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
+static struct pccl_lane *lane_of(struct pccl_table_node *node)
 {
-    return pccl_id_hash(&exchange->hash, peer) ^ outgoing;
+    return PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
 }
 
-struct pccl_lane *pccl_lane_find(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
+static struct pccl_held *held_of(struct pccl_list_node *link)
 {
-    struct pccl_table_node *node = pccl_table_find(&exchange->lanes, key_of(exchange, peer, outgoing));
+    return PCCL_CONTAINER_OF(link, struct pccl_held, link);
+}
+
+static struct pccl_held_segment *segment_of(struct pccl_list_node *link)
+{
+    return PCCL_CONTAINER_OF(link, struct pccl_held_segment, link);
+}
+
+/* NULL: nothing is held of the operation. */
+static struct pccl_held *find_held(const struct pccl_lane *lane, const struct pccl_instance *instance)
+{
+    struct pccl_table_node *node = pccl_table_find(&lane->held, pccl_instance_hash(lane->held.hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node)) {
-        struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
-        if (lane->outgoing == outgoing && pccl_id_equal(&lane->peer, peer))
-            return lane;
+        struct pccl_held *held = PCCL_CONTAINER_OF(node, struct pccl_held, by_instance);
+        if (pccl_instance_equal(&held->instance, instance))
+            return held;
     }
     return NULL;
 }
 
-bool pccl_lane_is_of_member(const struct pccl_exchange *exchange, const struct pccl_lane *lane)
+/* NULL: memory is short. */
+static struct pccl_held *make_held(struct pccl_lane *lane, const struct pccl_instance *instance,
+                                   const struct pccl_epoch *view)
+{
+    struct pccl_held *held = pccl_allocate(&lane->exchange->memory, sizeof *held);
+    if (held == NULL)
+        return NULL;
+    held->lane = lane;
+    held->instance = *instance;
+    held->view = *view;
+    pccl_list_init(&held->segments);
+    pccl_list_append(&lane->held_list, &held->link);
+    pccl_table_insert(&lane->held, &held->by_instance, pccl_instance_hash(lane->held.hash, instance));
+    return held;
+}
+
+static void release_held(struct pccl_held *held)
+{
+    PCCL_ASSERT(pccl_list_is_empty(&held->segments) && held->lane->held.count > 0);
+    pccl_list_remove(&held->link);
+    pccl_table_remove(&held->lane->held, &held->by_instance);
+    pccl_release(&held->lane->exchange->memory, held, sizeof *held);
+}
+
+/* ---- READY ---- */
+
+bool pccl_lane_hold_ready(struct pccl_lane *lane, const struct pccl_msg_ready *ready, bool *first)
+{
+    PCCL_ASSERT(lane->outgoing);
+    struct pccl_held *held = find_held(lane, &ready->instance);
+    *first = held == NULL;
+    if (held == NULL) {
+        if (lane->held.count >= PCCL_OPS_PER_PEER_MAX)
+            release_held(held_of(lane->held_list.next));
+        held = make_held(lane, &ready->instance, &ready->view);
+        if (held == NULL)
+            return false;
+        held->ready = *ready;
+        return true;
+    }
+    /* The same announcement may come over several connections, in any order. */
+    int order = pccl_epoch_compare(&ready->view, &held->view);
+    if (order > 0 || (order == 0 && ready->granted > held->ready.granted)) {
+        held->view = ready->view;
+        held->ready = *ready;
+    }
+    return true;
+}
+
+bool pccl_lane_take_ready(const struct pccl_lane *lane, const struct pccl_transfer *transfer,
+                          struct pccl_msg_ready *ready)
+{
+    struct pccl_held *held = lane->outgoing ? find_held(lane, &transfer->instance) : NULL;
+    int order = held != NULL ? pccl_epoch_compare(&held->view, &transfer->view) : 1;
+    if (order > 0)
+        return false;
+    *ready = held->ready;
+    release_held(held);
+    return order == 0;
+}
+
+void pccl_lanes_forget_views(struct pccl_exchange *exchange)
+{
+    struct pccl_table_node *next;
+    for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL; node = next) {
+        next = pccl_table_after(&exchange->lanes, node);
+        struct pccl_lane *lane = lane_of(node);
+        struct pccl_list_node *after;
+        for (struct pccl_list_node *link = lane->held_list.next; lane->outgoing && link != &lane->held_list;
+             link = after) {
+            after = link->next;
+            if (pccl_view_is_past(&held_of(link)->instance, &held_of(link)->view, &exchange->view))
+                release_held(held_of(link));
+        }
+        pccl_lane_tidy(lane);
+    }
+}
+
+/* ---- segments: dropping them ---- */
+
+static size_t cost_of(size_t bytes, uint32_t segments) { return bytes + (size_t)segments * PCCL_AHEAD_SEGMENT_COST; }
+
+/* The room that the lane has for itself, whatever others hold. */
+static size_t own_cost(const struct pccl_lane *lane) { return lane->used || lane->member ? PCCL_AHEAD_OWN_COST : 0; }
+
+/* The caller has taken its scratch and its arrival. */
+static void remove_segment(struct pccl_held_segment *segment)
+{
+    struct pccl_lane *lane = segment->held->lane;
+    struct pccl_exchange *exchange = lane->exchange;
+    size_t bytes = pccl_scratch_size(segment->length);
+    PCCL_ASSERT(lane->ahead_segments > 0 && exchange->ahead_segments > 0);
+    PCCL_ASSERT(lane->ahead_bytes >= bytes && exchange->ahead_bytes >= bytes);
+    if (cost_of(lane->ahead_bytes, lane->ahead_segments) > own_cost(lane))
+        exchange->room++;
+    lane->ahead_bytes -= bytes;
+    lane->ahead_segments--;
+    exchange->ahead_bytes -= bytes;
+    exchange->ahead_segments--;
+    pccl_list_remove(&segment->link);
+    pccl_release(&exchange->memory, segment, sizeof *segment);
+}
+
+static void release_if_empty(struct pccl_held *held)
+{
+    if (pccl_list_is_empty(&held->segments))
+        release_held(held);
+}
+
+static void detach(struct pccl_arrival *arrival)
+{
+    arrival->held = NULL;
+    arrival->payload = NULL;
+}
+
+static void drop_segment(struct pccl_held_segment *segment)
+{
+    if (segment->arrival != NULL)
+        detach(segment->arrival);
+    pccl_scratch_give(&segment->held->lane->exchange->scratch, segment->scratch);
+    remove_segment(segment);
+}
+
+static void drop(struct pccl_held *held)
+{
+    while (!pccl_list_is_empty(&held->segments))
+        drop_segment(segment_of(held->segments.next));
+    release_held(held);
+}
+
+void pccl_lane_drop(struct pccl_lane *lane)
+{
+    while (!lane->outgoing && !pccl_list_is_empty(&lane->held_list))
+        drop(held_of(lane->held_list.next));
+}
+
+void pccl_lanes_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance)
+{
+    if (exchange->ahead_bytes == 0)
+        return;
+    for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL;
+         node = pccl_table_after(&exchange->lanes, node)) {
+        struct pccl_held *held = lane_of(node)->outgoing ? NULL : find_held(lane_of(node), instance);
+        if (held != NULL)
+            drop(held);
+    }
+}
+
+/* ---- segments: bounds ---- */
+
+/* What is held beyond what each lane has for itself, once this lane holds so much. */
+static size_t spare_cost(const struct pccl_exchange *exchange, const struct pccl_lane *growing, size_t cost)
+{
+    size_t spare = 0;
+    for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL;
+         node = pccl_table_after(&exchange->lanes, node)) {
+        const struct pccl_lane *lane = lane_of(node);
+        size_t held = lane == growing ? cost : cost_of(lane->ahead_bytes, lane->ahead_segments);
+        size_t own = own_cost(lane);
+        spare += lane->outgoing || held < own ? 0 : held - own;
+    }
+    return spare;
+}
+
+/* Does this lane's next segment fit into what is held in all of them? */
+static bool has_room(const struct pccl_lane *lane, size_t bytes)
+{
+    const struct pccl_exchange *exchange = lane->exchange;
+    size_t cost = cost_of(lane->ahead_bytes + bytes, lane->ahead_segments + 1);
+    return cost_of(exchange->ahead_bytes + bytes, exchange->ahead_segments + 1) <= PCCL_AHEAD_SPARE_COST ||
+           cost <= own_cost(lane) || spare_cost(exchange, lane, cost) <= PCCL_AHEAD_SPARE_COST;
+}
+
+/* Either gives the lane room that others cannot take. */
+static void set_owner(struct pccl_lane *lane, bool used, bool member)
+{
+    size_t before = own_cost(lane);
+    lane->used = used;
+    lane->member = member;
+    if (own_cost(lane) > before && lane->ahead_segments > 0)
+        lane->exchange->room++; /* what it holds is its own from now on */
+}
+
+static bool is_of_member(const struct pccl_exchange *exchange, const struct pccl_lane *lane)
 {
     return pccl_id_find(exchange->members, exchange->member_count, &lane->peer) < exchange->member_count;
 }
 
-struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
+void pccl_lane_use(struct pccl_lane *lane) { set_owner(lane, true, lane->member); }
+
+void pccl_lanes_admit(struct pccl_exchange *exchange)
 {
-    struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
-    if (lane != NULL)
-        return lane;
-    lane = pccl_allocate(&exchange->memory, sizeof *lane);
-    if (lane == NULL)
-        return NULL;
-    lane->peer = *peer;
-    lane->outgoing = outgoing;
-    lane->member = pccl_lane_is_of_member(exchange, lane);
-    pccl_list_init(&lane->flows);
-    pccl_list_init(&lane->queue);
-    pccl_list_init(&lane->kept);
-    pccl_table_init(&lane->kept_by_instance, &exchange->memory, &exchange->hash);
-    pccl_table_init(&lane->held, &exchange->memory, &exchange->hash);
-    pccl_table_insert(&exchange->lanes, &lane->by_peer, key_of(exchange, peer, outgoing));
-    return lane;
+    for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL;
+         node = pccl_table_after(&exchange->lanes, node))
+        set_owner(lane_of(node), lane_of(node)->used, is_of_member(exchange, lane_of(node)));
 }
 
-static void lane_free(struct pccl_exchange *exchange, struct pccl_lane *lane)
+/* ---- segments: adding and taking ---- */
+
+/*
+ * The last segment up to this stripe, or the head. Searched from the end, as they come in about
+ * that order.
+ */
+static struct pccl_list_node *place_of(struct pccl_held *held, uint64_t stripe)
 {
-    while (!pccl_list_is_empty(&lane->kept))
-        pccl_kept_free(exchange, lane, PCCL_CONTAINER_OF(lane->kept.next, struct pccl_kept, link));
-    pccl_held_forget_lane(lane);
-    pccl_table_fini(&lane->kept_by_instance);
-    pccl_table_fini(&lane->held);
-    pccl_table_remove(&exchange->lanes, &lane->by_peer);
-    pccl_release(&exchange->memory, lane, sizeof *lane);
+    struct pccl_list_node *link = held->segments.previous;
+    while (link != &held->segments && segment_of(link)->stripe > stripe)
+        link = link->previous;
+    return link;
 }
 
-void pccl_lane_tidy(struct pccl_exchange *exchange, struct pccl_lane *lane)
+static bool is_there(struct pccl_held *held, uint64_t stripe)
 {
-    if (lane != NULL && lane->connections == 0 && pccl_list_is_empty(&lane->flows) && pccl_list_is_empty(&lane->kept))
-        lane_free(exchange, lane);
+    struct pccl_list_node *place = place_of(held, stripe);
+    return place != &held->segments && segment_of(place)->stripe == stripe;
 }
 
-void pccl_lanes_free(struct pccl_exchange *exchange)
+/* false: memory is short. */
+static bool add_segment(struct pccl_held *held, const struct pccl_msg_data *data, struct pccl_arrival *arrival)
 {
-    struct pccl_table_node *node;
-    while ((node = pccl_table_first(&exchange->lanes)) != NULL) {
-        struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
-        PCCL_ASSERT(pccl_list_is_empty(&lane->flows));
-        lane_free(exchange, lane);
+    struct pccl_exchange *exchange = held->lane->exchange;
+    struct pccl_held_segment *segment = pccl_allocate(&exchange->memory, sizeof *segment);
+    if (segment == NULL)
+        return false;
+    segment->scratch = pccl_scratch_take(&exchange->scratch, data->length);
+    if (segment->scratch == NULL) {
+        pccl_release(&exchange->memory, segment, sizeof *segment);
+        return false;
+    }
+    size_t bytes = pccl_scratch_size(data->length);
+    segment->held = held;
+    segment->stripe = data->stripe;
+    segment->length = data->length;
+    segment->arrival = arrival;
+    pccl_list_append(place_of(held, data->stripe)->next, &segment->link);
+    held->lane->ahead_bytes += bytes;
+    held->lane->ahead_segments++;
+    exchange->ahead_bytes += bytes;
+    exchange->ahead_segments++;
+    arrival->held = segment;
+    arrival->payload = segment->scratch->bytes;
+    return true;
+}
+
+enum pccl_status pccl_lane_hold_data(struct pccl_lane *lane, const struct pccl_msg_data *data,
+                                     struct pccl_arrival *arrival, struct pccl_text *reason)
+{
+    PCCL_ASSERT(!lane->outgoing);
+    *arrival = (struct pccl_arrival){.length = data->length};
+    struct pccl_held *held = find_held(lane, &data->instance);
+    int order = held != NULL ? pccl_epoch_compare(&data->view, &held->view) : 0;
+    if (order < 0)
+        return PCCL_OK;
+    if (order > 0) {
+        drop(held);
+        held = NULL;
+    }
+    if (held != NULL && is_there(held, data->stripe)) {
+        pccl_text_format(reason, "peer %s sent the same segment twice: group %" PRIu64 ", ahead",
+                         pccl_id_str(&lane->peer), data->stripe);
+        return PCCL_MALFORMED;
+    }
+    bool fits_all = has_room(lane, pccl_scratch_size(data->length));
+    if (!fits_all && !lane->used)
+        return PCCL_LIMIT;
+    if (!fits_all || lane->ahead_bytes + pccl_scratch_size(data->length) > PCCL_AHEAD_HELD_BYTES ||
+        lane->ahead_segments == PCCL_AHEAD_HELD_SEGMENTS) {
+        pccl_text_format(reason, "peer %s sent ahead more than the %u bytes and %u segments that may be held",
+                         pccl_id_str(&lane->peer), PCCL_AHEAD_HELD_BYTES, PCCL_AHEAD_HELD_SEGMENTS);
+        pccl_lane_drop(lane);
+        return PCCL_MEMORY; /* not malformed: the sender may count less, because it knows of more ended operations */
+    }
+    if (held == NULL)
+        held = make_held(lane, &data->instance, &data->view);
+    if (held != NULL && add_segment(held, data, arrival))
+        return PCCL_OK;
+    if (held != NULL)
+        release_if_empty(held);
+    pccl_text_format(reason, "out of memory for the data that peer %s sent ahead", pccl_id_str(&lane->peer));
+    return PCCL_MEMORY;
+}
+
+bool pccl_lane_take_data(struct pccl_lane *lane, const struct pccl_transfer *transfer, uint64_t stripe,
+                         struct pccl_held_segment *taken)
+{
+    struct pccl_held *held = find_held(lane, &transfer->instance);
+    if (held == NULL || !pccl_epoch_equal(&held->view, &transfer->view))
+        return false;                                  /* of a later view */
+    struct pccl_list_node *link = held->segments.next; /* mostly they are taken in this order */
+    while (link != &held->segments && segment_of(link)->stripe < stripe)
+        link = link->next;
+    if (link == &held->segments || segment_of(link)->stripe != stripe)
+        return false;
+    *taken = *segment_of(link);
+    if (taken->arrival != NULL)
+        taken->arrival->held = NULL;
+    remove_segment(segment_of(link));
+    release_if_empty(held);
+    return true;
+}
+
+void pccl_held_received(struct pccl_arrival *arrival)
+{
+    PCCL_ASSERT(arrival->held != NULL && arrival->held->arrival == arrival);
+    arrival->held->arrival = NULL;
+    detach(arrival);
+}
+
+void pccl_held_dropped(struct pccl_arrival *arrival)
+{
+    PCCL_ASSERT(arrival->held != NULL && arrival->held->arrival == arrival);
+    struct pccl_held *held = arrival->held->held;
+    drop_segment(arrival->held);
+    release_if_empty(held);
+}
+
+/* ---- segments: comparing them with the plan ---- */
+
+static bool fits(const struct pccl_flow *flow, uint64_t stripe, uint32_t length)
+{
+    if (stripe >= flow->transfer->plan.stripes)
+        return false;
+    const struct pccl_plan *plan = pccl_plan_of(flow->transfer, stripe);
+    uint32_t number = pccl_flow_first_piece(flow, stripe);
+    return pccl_plan_has_segment(plan, stripe, number) &&
+           length == pccl_plan_bytes(plan, 0, pccl_plan_segment(plan, stripe, number).count);
+}
+
+static void fail_as_foreign(struct pccl_transfer *transfer, const struct pccl_lane *lane, uint64_t stripe,
+                            uint32_t length)
+{
+    pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH,
+                       "peer %s sent a segment of %u bytes for group %" PRIu64 ", where peer %s plans none",
+                       pccl_id_str(&lane->peer), length, stripe, pccl_id_str(&transfer->exchange->config.self));
+}
+
+bool pccl_flow_is_foreign(const struct pccl_flow *flow, const struct pccl_msg_data *data)
+{
+    struct pccl_transfer *transfer = flow->transfer;
+    if (!transfer->plan.long_path || data->step != 0 || fits(flow, data->stripe, data->length))
+        return false;
+    if (transfer->stage == PCCL_TRANSFER_MOVING) /* else the member before it in the ring reports that */
+        fail_as_foreign(transfer, flow->lane, data->stripe, data->length);
+    return true;
+}
+
+/* NULL: all of it is what such a plan sends ahead. */
+static const struct pccl_held_segment *find_foreign(const struct pccl_flow *flow, struct pccl_held *held)
+{
+    for (struct pccl_list_node *link = held->segments.next; link != &held->segments; link = link->next) {
+        const struct pccl_held_segment *segment = segment_of(link);
+        if (segment->stripe >= pccl_ahead_stripes(&flow->transfer->plan) ||
+            !fits(flow, segment->stripe, segment->length))
+            return segment;
+    }
+    return NULL;
+}
+
+/*
+ * A peer that sends us nothing under our plan proves nothing by sending ahead. If it plans the
+ * operation differently, the member before it in the ring finds out, whatever the two plan.
+ */
+static void begin_with(struct pccl_transfer *transfer, struct pccl_held *held)
+{
+    const struct pccl_flow *flow = pccl_flow_find(transfer, held->lane);
+    int order = pccl_epoch_compare(&held->view, &transfer->view);
+    if (order > 0)
+        return; /* that peer is in a later view already, which aborts the operation, or has it begin again */
+    if (order < 0 || flow == NULL) {
+        drop(held);
+        return;
+    }
+    const struct pccl_held_segment *foreign = find_foreign(flow, held);
+    if (foreign != NULL && !transfer->failed)
+        fail_as_foreign(transfer, held->lane, foreign->stripe, foreign->length);
+}
+
+/* Whoever takes part in an era has left the one before it. */
+static bool is_past(const struct pccl_held *held, const struct pccl_transfer *transfer)
+{
+    const struct pccl_instance *then = &held->instance, *now = &transfer->instance;
+    return pccl_view_is_past(then, &held->view, &transfer->view) || then->joint < now->joint || then->sync < now->sync;
+}
+
+void pccl_lanes_begin(struct pccl_transfer *transfer)
+{
+    struct pccl_exchange *exchange = transfer->exchange;
+    if (exchange->ahead_bytes == 0)
+        return;
+    for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL;
+         node = pccl_table_after(&exchange->lanes, node)) {
+        struct pccl_lane *lane = lane_of(node);
+        struct pccl_list_node *next;
+        for (struct pccl_list_node *link = lane->held_list.next; !lane->outgoing && link != &lane->held_list;
+             link = next) {
+            next = link->next;
+            if (is_past(held_of(link), transfer))
+                drop(held_of(link));
+        }
+        struct pccl_held *held = lane->outgoing ? NULL : find_held(lane, &transfer->instance);
+        if (held != NULL)
+            begin_with(transfer, held);
     }
 }
 
-/* ---- flows ---- */
+/* ---- lanes ---- */
 
 struct pccl_flow *pccl_flow_find(struct pccl_transfer *transfer, const struct pccl_lane *lane)
 {
@@ -94,161 +461,64 @@ struct pccl_flow *pccl_flow_to(const struct pccl_transfer *transfer, uint32_t ra
     return &transfer->flows[i];
 }
 
-static void append(struct pccl_parcel_queue *queue, struct pccl_parcel *parcel)
+static uint64_t key_of(const struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
 {
-    parcel->next = NULL;
-    if (queue->first == NULL)
-        queue->first = parcel;
-    else
-        queue->last->next = parcel;
-    queue->last = parcel;
+    return pccl_id_hash(&exchange->hash, peer) ^ outgoing;
 }
 
-static struct pccl_parcel *take(struct pccl_parcel_queue *queue)
+struct pccl_lane *pccl_lane_find(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
 {
-    struct pccl_parcel *parcel = queue->first;
-    if (parcel != NULL)
-        queue->first = parcel->next;
-    return parcel;
-}
-
-/* Looked up once, as it is asked often before the stripe begins. */
-static bool has_first_segment(struct pccl_flow *flow)
-{
-    uint64_t stripe = flow->begun;
-    if (flow->to_begin != stripe + 1 &&
-        pccl_plan_has_segment(pccl_plan_of(flow->transfer, stripe), stripe, pccl_flow_first_piece(flow, stripe)))
-        flow->to_begin = stripe + 1;
-    return flow->to_begin == stripe + 1;
-}
-
-static bool takes_turns(const struct pccl_transfer *transfer)
-{
-    return transfer->plan.turn_stripes > 1 && transfer->outgoing_count > 1;
-}
-
-/* The end of the stripes of a turn in which the flow sends something by itself; their beginning if there are none. */
-static uint64_t end_in_turn(const struct pccl_flow *flow, uint64_t turn)
-{
-    const struct pccl_plan *plan = &flow->transfer->plan;
-    uint64_t first = turn * plan->turn_stripes;
-    uint32_t number = pccl_flow_first_piece(flow, first);
-    return first + (number != PCCL_NO_PIECE ? pccl_plan_part_stripes(plan, first, number) : 0);
-}
-
-/*
- * Where turns go on to the end of their parts, one waits until all of those before it is under way,
- * however many stripes the window has; so the first parts have all of this rank's links.
- */
-static bool is_its_turn(const struct pccl_flow *flow)
-{
-    const struct pccl_transfer *transfer = flow->transfer;
-    const struct pccl_plan *plan = &transfer->plan;
-    if (!takes_turns(transfer))
-        return true;
-    for (uint64_t turn = flow->begun / plan->turn_stripes; turn-- > 0;) {
-        for (uint32_t i = 0; i < transfer->outgoing_count; i++) {
-            uint64_t end = end_in_turn(&transfer->flows[i], turn);
-            if (end > turn * plan->turn_stripes)
-                return transfer->flows[i].begun >= end; /* it has waited for earlier ones */
-        }
+    struct pccl_table_node *node = pccl_table_find(&exchange->lanes, key_of(exchange, peer, outgoing));
+    for (; node != NULL; node = pccl_table_find_next(node)) {
+        struct pccl_lane *lane = lane_of(node);
+        if (lane->outgoing == outgoing && pccl_id_equal(&lane->peer, peer))
+            return lane;
     }
-    return true;
+    return NULL;
 }
 
-bool pccl_flow_can_begin(struct pccl_flow *flow)
+struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
 {
-    const struct pccl_transfer *transfer = flow->transfer;
-    uint64_t end = pccl_min_u64(pccl_max_u64(flow->granted, flow->ahead), transfer->granted);
-    while (flow->begun < end && !has_first_segment(flow))
-        flow->begun++; /* the segment is empty, so there is nothing to send */
-    return flow->begun < end && is_its_turn(flow);
+    struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
+    if (lane != NULL)
+        return lane;
+    lane = pccl_allocate(&exchange->memory, sizeof *lane);
+    if (lane == NULL)
+        return NULL;
+    lane->exchange = exchange;
+    lane->peer = *peer;
+    lane->outgoing = outgoing;
+    lane->member = is_of_member(exchange, lane);
+    pccl_list_init(&lane->flows);
+    pccl_list_init(&lane->queue);
+    pccl_list_init(&lane->held_list);
+    pccl_table_init(&lane->held, &exchange->memory, &exchange->hash);
+    pccl_table_insert(&exchange->lanes, &lane->by_peer, key_of(exchange, peer, outgoing));
+    return lane;
 }
 
-uint64_t pccl_flow_begin(struct pccl_flow *flow)
+static void free_lane(struct pccl_lane *lane)
 {
-    struct pccl_transfer *transfer = flow->transfer;
-    PCCL_ASSERT(flow->outgoing && flow->begun < transfer->granted);
-    uint64_t stripe = flow->begun++;
-    PCCL_SIGHT_SET(flow->sight->begun_stripes, flow->begun);
-    bool ends = takes_turns(transfer) && flow->begun == end_in_turn(flow, stripe / transfer->plan.turn_stripes);
-    for (uint32_t i = 0; i < transfer->outgoing_count && ends; i++)
-        if (&transfer->flows[i] != flow)
-            pccl_flow_wake(&transfer->flows[i]); /* it may be the turn of another one */
-    return stripe;
+    struct pccl_exchange *exchange = lane->exchange;
+    while (!pccl_list_is_empty(&lane->held_list))
+        drop(held_of(lane->held_list.next));
+    pccl_table_fini(&lane->held);
+    pccl_table_remove(&exchange->lanes, &lane->by_peer);
+    pccl_release(&exchange->memory, lane, sizeof *lane);
 }
 
-bool pccl_flow_awaits_credit(const struct pccl_flow *flow)
+void pccl_lane_tidy(struct pccl_lane *lane)
 {
-    const struct pccl_transfer *transfer = flow->transfer;
-    bool begins = flow->begun >= flow->granted && flow->begun < transfer->plan.stripes &&
-                  pccl_flow_first_piece(flow, flow->begun) != PCCL_NO_PIECE;
-    return !transfer->failed && (begins || flow->held.first != NULL);
+    if (lane != NULL && lane->connections == 0 && pccl_list_is_empty(&lane->flows) &&
+        (!lane->outgoing || pccl_list_is_empty(&lane->held_list)))
+        free_lane(lane);
 }
 
-bool pccl_flow_has_something(struct pccl_flow *flow)
+void pccl_lanes_free(struct pccl_exchange *exchange)
 {
-    return flow->outgoing ? flow->ready.first != NULL || pccl_flow_can_begin(flow) : flow->tell;
-}
-
-void pccl_flow_wake(struct pccl_flow *flow)
-{
-    struct pccl_transfer *transfer = flow->transfer;
-    if (transfer->failed || !pccl_list_is_empty(&flow->in_queue) || !pccl_flow_has_something(flow))
-        return;
-    struct pccl_lane *lane = flow->lane;
-    pccl_list_append(&lane->queue, &flow->in_queue);
-    const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
-    if (lane->connections > 0)
-        effects->writable(effects->context, &lane->peer, lane->outgoing);
-}
-
-/*
- * Before those of later steps: what has the longest way left must not wait, or it would go round
- * the ring alone when all others are at their end.
- */
-static void insert_by_step(struct pccl_parcel_queue *queue, struct pccl_parcel *parcel)
-{
-    if (queue->first == NULL || queue->last->step <= parcel->step) {
-        append(queue, parcel);
-        return;
+    struct pccl_table_node *node;
+    while ((node = pccl_table_first(&exchange->lanes)) != NULL) {
+        PCCL_ASSERT(pccl_list_is_empty(&lane_of(node)->flows));
+        free_lane(lane_of(node));
     }
-    struct pccl_parcel **at = &queue->first;
-    while ((*at)->step <= parcel->step)
-        at = &(*at)->next;
-    parcel->next = *at;
-    *at = parcel;
-}
-
-static void enqueue(struct pccl_flow *flow, struct pccl_parcel *parcel)
-{
-    if (parcel->stripe->number >= flow->granted)
-        append(&flow->held, parcel);
-    else if (flow->transfer->plan.long_path)
-        insert_by_step(&flow->ready, parcel);
-    else
-        append(&flow->ready, parcel);
-}
-
-void pccl_flow_send(struct pccl_flow *flow, struct pccl_parcel *parcel)
-{
-    PCCL_ASSERT(flow->outgoing && !parcel->handed);
-    enqueue(flow, parcel);
-    pccl_flow_wake(flow);
-}
-
-struct pccl_parcel *pccl_flow_take(struct pccl_flow *flow) { return take(&flow->ready); }
-
-void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted)
-{
-    PCCL_ASSERT(flow->outgoing);
-    if (granted <= flow->granted)
-        return; /* a later READY overtook it on another connection */
-    flow->granted = granted;
-    struct pccl_parcel_queue held = flow->held;
-    flow->held = (struct pccl_parcel_queue){NULL, NULL};
-    struct pccl_parcel *parcel;
-    while ((parcel = take(&held)) != NULL)
-        enqueue(flow, parcel);
-    pccl_flow_wake(flow);
 }

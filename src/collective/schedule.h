@@ -2,7 +2,7 @@
  * Schedules: who sends which piece to whom in which step, what becomes of a piece that came in, and
  * what is sent on. Pure arithmetic on ranks, steps and numbers of pieces. A schedule returns what
  * is to be done and calls nothing; it must not know elements, bytes, memory, messages or the
- * window. The engine (messages.c, fold.c) does what the schedule returns, and must not know which
+ * window. The engine (receiving.c, fold.c) does what the schedule returns, and must not know which
  * schedule it runs. A new one is a file of small functions and a row of the table, and is proven
  * without the engine (unit/schedule).
  *

@@ -1,12 +1,5 @@
-/* One operation: makes it, advances it with each message, and frees it. */
-#include "collective/transfer.h"
-
-#include "collective/ahead.h"
-#include "collective/held.h"
-#include "collective/lane.h"
-#include "collective/messages.h"
-#include "collective/outcome.h"
-#include "collective/window.h"
+/* Operations: makes one, finds it and frees it, and remembers that it has ended. */
+#include "collective/internal.h"
 
 #include <string.h>
 
@@ -18,7 +11,7 @@ static bool connect_flow(struct pccl_transfer *transfer, struct pccl_flow *flow)
     if (lane == NULL)
         return false;
     flow->lane = lane;
-    pccl_held_own(transfer->exchange, lane, true, lane->member);
+    pccl_lane_use(lane);
     pccl_list_append(&lane->flows, &flow->on_lane);
     return true;
 }
@@ -223,9 +216,7 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
         !make_flows(transfer))
         return false;
     record_flows(transfer, config);
-    pccl_window_size(transfer);
-    transfer->slots = pccl_allocate(memory, (size_t)transfer->slot_count * sizeof(struct pccl_stripe *));
-    if (transfer->slots == NULL || !pccl_stripe_reserve(transfer))
+    if (!pccl_window_init(transfer))
         return false;
     const struct pccl_plan *plan = &transfer->plan;
     if (transfer->sections != NULL && !take_tensors(transfer, config))
@@ -239,6 +230,53 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
     else
         transfer->backup.elements = own_result(plan, config);
     return true;
+}
+
+void pccl_arrival_release(struct pccl_arrival *arrival)
+{
+    struct pccl_transfer *transfer = arrival->transfer;
+    if (transfer == NULL)
+        return;
+    if (arrival->next != NULL)
+        arrival->next->previous = arrival->previous;
+    if (arrival->previous != NULL)
+        arrival->previous->next = arrival->next;
+    else
+        transfer->arrivals = arrival->next;
+    pccl_scratch_give(&transfer->exchange->scratch, arrival->scratch);
+    arrival->payload = NULL;
+    arrival->transfer = NULL;
+    arrival->scratch = NULL;
+    arrival->previous = arrival->next = NULL;
+}
+
+static void free_transfer(struct pccl_transfer *transfer)
+{
+    struct pccl_exchange *exchange = transfer->exchange;
+    const struct pccl_memory *memory = &exchange->memory;
+    while (transfer->departures != NULL)
+        pccl_departure_release(transfer->departures);
+    while (transfer->arrivals != NULL)
+        pccl_arrival_release(transfer->arrivals);
+    pccl_window_fini(transfer);
+    pccl_list_remove(&transfer->wanting);
+    for (uint32_t i = 0; i < transfer->flow_count; i++) {
+        pccl_list_remove(&transfer->flows[i].in_queue);
+        pccl_list_remove(&transfer->flows[i].on_lane);
+        pccl_flow_give_back(&transfer->flows[i]);
+        pccl_lane_tidy(transfer->flows[i].lane);
+    }
+    pccl_backup_fini(&exchange->backups, &transfer->backup);
+    pccl_release(memory, transfer->flows, transfer->flow_count * sizeof *transfer->flows);
+    pccl_release(memory, transfer->ended, sizeof *transfer->ended);
+    pccl_release(memory, transfer->positions, positions_bytes(&transfer->plan));
+    pccl_release(memory, transfer->starts, starts_bytes(&transfer->plan));
+    pccl_tensors_fini(&transfer->tensors);
+    pccl_release(memory, transfer->sections, transfer->section_count * sizeof *transfer->sections);
+    pccl_release(memory, transfer->inputs, inputs_bytes(&transfer->plan));
+    pccl_release(memory, transfer->missing, missing_bytes(&transfer->plan));
+    pccl_release(memory, transfer->ring, transfer->plan.seat.ranks * sizeof *transfer->ring);
+    pccl_release(memory, transfer, sizeof *transfer);
 }
 
 enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct pccl_transfer_config *config,
@@ -273,15 +311,17 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         made->result = config->result;
         made->user = config->user;
         made->in_place = config->tensors != NULL ? is_any_in_place(config) : is_in_place(&plan, config);
-        made->stays_apart = made->stay_due = config->stay.bytes > 0;
+        made->stay = config->stay.bytes > 0 ? PCCL_STAY_DUE : PCCL_STAY_COPIED_HERE;
         made->factor = config->factor;
         made->feedback = config->feedback;
         made->scales = scales(config, &plan);
         if (status == PCCL_OK && allocate_parts(made, config)) {
+            pccl_table_insert(&exchange->transfers, &made->by_instance,
+                              pccl_instance_hash(&exchange->hash, &made->instance));
             *transfer = made;
             return PCCL_OK;
         }
-        pccl_transfer_free(made);
+        free_transfer(made);
     }
     if (status == PCCL_ARGUMENT)
         return status;
@@ -297,116 +337,64 @@ void pccl_transfer_restore(const struct pccl_transfer *transfer)
         pccl_backup_restore(&transfer->backup, &transfer->sections[i]);
 }
 
-/* ---- going on ---- */
-
-/*
- * Begins a stripe that has been opened. If what was held is all that comes, and nothing is to be
- * sent, it is complete at once, and so may be the next one.
- */
-static void begin(struct pccl_stripe *stripe)
+void pccl_transfer_end(struct pccl_transfer *transfer)
 {
-    struct pccl_transfer *transfer = stripe->transfer;
-    pccl_messages_begin(stripe);
-    if (!pccl_stripe_close(stripe))
-        return;
-    while ((stripe = pccl_window_open_least(transfer)) != NULL) {
-        pccl_messages_begin(stripe);
-        if (!pccl_stripe_close(stripe))
-            break;
+    pccl_table_remove(&transfer->exchange->transfers, &transfer->by_instance);
+    free_transfer(transfer);
+}
+
+struct pccl_transfer *pccl_transfer_find(const struct pccl_exchange *exchange, const struct pccl_instance *instance)
+{
+    struct pccl_table_node *node = pccl_table_find(&exchange->transfers, pccl_instance_hash(&exchange->hash, instance));
+    for (; node != NULL; node = pccl_table_find_next(node)) {
+        struct pccl_transfer *transfer = PCCL_CONTAINER_OF(node, struct pccl_transfer, by_instance);
+        if (pccl_instance_equal(&transfer->instance, instance))
+            return transfer;
     }
-    pccl_window_enqueue(transfer);
-    pccl_window_offer(transfer);
-    pccl_outcome_report(transfer);
+    return NULL;
 }
 
-static void open_stripes(struct pccl_exchange *exchange)
-{
-    struct pccl_stripe *stripe;
-    while ((stripe = pccl_window_open_next(exchange)) != NULL)
-        begin(stripe);
-}
+/* ---- operations that have ended ---- */
 
-void pccl_transfer_widen(struct pccl_transfer *transfer)
+static struct pccl_ended *find_ended(const struct pccl_exchange *exchange, const struct pccl_instance *instance)
 {
-    struct pccl_stripe *least = pccl_window_open_least(transfer);
-    if (least != NULL)
-        begin(least);
-    pccl_window_enqueue(transfer);
-    open_stripes(transfer->exchange);
-}
-
-/* A message of the stripe has been received or sent. */
-static void go_on(struct pccl_stripe *stripe)
-{
-    struct pccl_transfer *transfer = stripe->transfer;
-    if (pccl_stripe_close(stripe)) {
-        pccl_transfer_widen(transfer);
-        pccl_window_offer(transfer);
+    struct pccl_table_node *node = pccl_table_find(&exchange->ended, pccl_instance_hash(&exchange->hash, instance));
+    for (; node != NULL; node = pccl_table_find_next(node)) {
+        struct pccl_ended *ended = PCCL_CONTAINER_OF(node, struct pccl_ended, by_instance);
+        if (pccl_instance_equal(&ended->instance, instance))
+            return ended;
     }
-    pccl_outcome_report(transfer);
+    return NULL;
 }
 
-void pccl_transfer_sent(struct pccl_departure *departure)
+static void forget_ended(struct pccl_exchange *exchange, struct pccl_ended *ended)
 {
-    struct pccl_transfer *transfer = departure->transfer;
-    const struct pccl_flow *flow = departure->flow;
-    pccl_departure_release(departure);
-    if (transfer == NULL || transfer->failed)
-        return;
-    pccl_sight_sent(flow->sight, departure->length, transfer->exchange->now_us);
-    transfer->traffic.sent_bytes += departure->length;
-    struct pccl_stripe *stripe = pccl_stripe_of(transfer, departure->stripe);
-    PCCL_ASSERT(stripe != NULL && stripe->departures_left > 0);
-    stripe->departures_left--;
-    go_on(stripe);
+    pccl_list_remove(&ended->link);
+    pccl_table_remove(&exchange->ended, &ended->by_instance);
+    pccl_release(&exchange->memory, ended, sizeof *ended);
 }
 
-void pccl_transfer_received(struct pccl_arrival *arrival)
+static void forget_oldest_ended(struct pccl_exchange *exchange)
 {
-    if (arrival->transfer == NULL || arrival->transfer->failed)
-        pccl_arrival_release(arrival);
-    else
-        go_on(pccl_messages_received(arrival));
+    forget_ended(exchange, PCCL_CONTAINER_OF(exchange->ended_list.next, struct pccl_ended, link));
 }
 
-void pccl_transfer_stays(struct pccl_transfer *transfer)
+void pccl_instance_end(struct pccl_exchange *exchange, struct pccl_ended *ended, const struct pccl_instance *instance)
 {
-    if (transfer->missing != NULL) {
-        transfer->missing[transfer->plan.positions[transfer->plan.seat.rank]] = 0;
-        transfer->has_arrived = true;
-    }
-    pccl_outcome_report(transfer);
+    ended->instance = *instance;
+    pccl_list_append(&exchange->ended_list, &ended->link);
+    pccl_table_insert(&exchange->ended, &ended->by_instance, pccl_instance_hash(&exchange->hash, instance));
+    if (exchange->ended.count > PCCL_OPS_PER_PEER_MAX)
+        forget_oldest_ended(exchange);
 }
 
-/* ---- freeing ---- */
-
-void pccl_transfer_free(struct pccl_transfer *transfer)
+bool pccl_instance_has_ended(const struct pccl_exchange *exchange, const struct pccl_instance *instance)
 {
-    struct pccl_exchange *exchange = transfer->exchange;
-    const struct pccl_memory *memory = &exchange->memory;
-    while (transfer->departures != NULL)
-        pccl_departure_release(transfer->departures);
-    while (transfer->arrivals != NULL)
-        pccl_arrival_release(transfer->arrivals);
-    pccl_stripes_free(transfer);
-    pccl_list_remove(&transfer->wanting);
-    for (uint32_t i = 0; i < transfer->flow_count; i++) {
-        pccl_list_remove(&transfer->flows[i].in_queue);
-        pccl_list_remove(&transfer->flows[i].on_lane);
-        pccl_ahead_give_back(&transfer->flows[i]);
-        pccl_lane_tidy(exchange, transfer->flows[i].lane);
-    }
-    pccl_backup_fini(&exchange->backups, &transfer->backup);
-    pccl_release(memory, transfer->flows, transfer->flow_count * sizeof *transfer->flows);
-    pccl_release(memory, transfer->ended, sizeof *transfer->ended);
-    pccl_release(memory, transfer->slots, (size_t)transfer->slot_count * sizeof(struct pccl_stripe *));
-    pccl_release(memory, transfer->positions, positions_bytes(&transfer->plan));
-    pccl_release(memory, transfer->starts, starts_bytes(&transfer->plan));
-    pccl_tensors_fini(&transfer->tensors);
-    pccl_release(memory, transfer->sections, transfer->section_count * sizeof *transfer->sections);
-    pccl_release(memory, transfer->inputs, inputs_bytes(&transfer->plan));
-    pccl_release(memory, transfer->missing, missing_bytes(&transfer->plan));
-    pccl_release(memory, transfer->ring, transfer->plan.seat.ranks * sizeof *transfer->ring);
-    pccl_release(memory, transfer, sizeof *transfer);
-    open_stripes(exchange);
+    return find_ended(exchange, instance) != NULL;
+}
+
+void pccl_instances_forget(struct pccl_exchange *exchange)
+{
+    while (!pccl_list_is_empty(&exchange->ended_list))
+        forget_oldest_ended(exchange);
 }

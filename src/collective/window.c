@@ -3,9 +3,7 @@
  * received and sent. Every peer always has a stripe open, so every peer has granted the lowest
  * stripe that is open anywhere: it can complete, and so can all that follow.
  */
-#include "collective/window.h"
-
-#include "collective/lane.h"
+#include "collective/internal.h"
 
 /*
  * Stripes may complete out of order, so the window may reach further than the number of open
@@ -20,7 +18,6 @@ enum { SHORT_PATH_WINDOW = 4 };
  * holds its window, but touches none of it, so it keeps no room from those that move.
  */
 enum { SHORT_PATH_SCRATCH_BYTES = 12 << 20, SHORT_PATH_MOVING_BYTES = 3 << 20 };
-enum { OFFERS = 4, LONG_PATH_OFFERS = 16 }; /* times that a window's credit is told */
 
 static uint32_t parcel_count(const struct pccl_transfer *transfer)
 {
@@ -50,7 +47,8 @@ static size_t stripe_bytes(const struct pccl_transfer *transfer)
     return sizeof(struct pccl_stripe) + parcel_count(transfer) * sizeof(struct pccl_parcel);
 }
 
-bool pccl_stripe_reserve(struct pccl_transfer *transfer)
+/* Makes a record for one more stripe. false: memory is short. */
+static bool reserve_stripe(struct pccl_transfer *transfer)
 {
     struct pccl_stripe *stripe = pccl_allocate(&transfer->exchange->memory, stripe_bytes(transfer));
     if (stripe == NULL)
@@ -91,33 +89,12 @@ static void set_up_stripe(struct pccl_transfer *transfer, struct pccl_stripe *st
         count_messages(&transfer->flows[i], stripe);
     stripe->results_left += stripe->parts_left > 0;
     const struct pccl_plan *plan = pccl_plan_of(transfer, stripe->number);
-    for (uint32_t number = 0; number < plan->pieces && !transfer->stays_apart; number++)
+    for (uint32_t number = 0; number < plan->pieces && !transfer->stay != PCCL_STAY_COPIED_HERE; number++)
         stripe->results_left += pccl_plan_keeps(plan, stripe->number, number);
     transfer->results_complete += stripe->results_left == 0;
     uint32_t parcels = parcel_count(transfer);
     for (uint32_t i = 0; i < parcels; i++)
         stripe->parcels[i] = (struct pccl_parcel){.stripe = stripe, .step = i / transfer->columns};
-}
-
-/*
- * Tells the senders of new credit when it amounts to a part of the window, not each time. On a long
- * path the part is smaller, because a stripe that waits for credit there is late by a whole pass
- * round the ring; the last credit is told at once.
- */
-void pccl_window_offer(struct pccl_transfer *transfer)
-{
-    const struct pccl_plan *plan = &transfer->plan;
-    uint64_t open = transfer->granted - transfer->complete;
-    uint64_t enough = transfer->granted == plan->stripes ? 1 : open / (plan->long_path ? LONG_PATH_OFFERS : OFFERS);
-    for (uint32_t i = transfer->outgoing_count; i < transfer->flow_count; i++) {
-        struct pccl_flow *flow = &transfer->flows[i];
-        uint64_t untold = flow->is_empty && flow->told > 0 ? 0 : transfer->granted - flow->told;
-        /* The told credit always covers the lowest open stripe, so nothing waits forever. */
-        if (untold > 0 && untold >= enough) {
-            flow->tell = true;
-            pccl_flow_wake(flow);
-        }
-    }
 }
 
 /* ---- scratch ---- */
@@ -172,7 +149,7 @@ static bool has_room(const struct pccl_transfer *transfer)
 static struct pccl_stripe *open_stripe(struct pccl_transfer *transfer)
 {
     PCCL_ASSERT(transfer->granted < transfer->plan.stripes && *slot_of(transfer, transfer->granted) == NULL);
-    if (transfer->idle_stripes == NULL && !pccl_stripe_reserve(transfer))
+    if (transfer->idle_stripes == NULL && !reserve_stripe(transfer))
         return NULL;
     struct pccl_stripe *stripe = transfer->idle_stripes;
     transfer->idle_stripes = stripe->next;
@@ -180,9 +157,6 @@ static struct pccl_stripe *open_stripe(struct pccl_transfer *transfer)
     *slot_of(transfer, transfer->granted) = stripe;
     transfer->granted++;
     reserve_scratch(transfer);
-    pccl_window_offer(transfer);
-    for (uint32_t i = 0; i < transfer->outgoing_count; i++)
-        pccl_flow_wake(&transfer->flows[i]);
     return stripe;
 }
 
@@ -235,11 +209,19 @@ void pccl_window_enqueue(struct pccl_transfer *transfer)
     pccl_list_append(next, &transfer->wanting); /* before that one */
 }
 
-void pccl_stripe_result(struct pccl_stripe *stripe)
+void pccl_stripe_result(struct pccl_stripe *stripe, uint32_t number)
 {
+    struct pccl_transfer *transfer = stripe->transfer;
     PCCL_ASSERT(stripe->results_left > 0);
     if (--stripe->results_left == 0)
-        stripe->transfer->results_complete++;
+        transfer->results_complete++;
+    if (transfer->missing == NULL)
+        return;
+    const struct pccl_segment segment = pccl_plan_segment(&transfer->plan, stripe->number, number);
+    uint64_t *missing = &transfer->missing[pccl_plan_giver(&transfer->plan, segment.part)];
+    PCCL_ASSERT(*missing >= segment.count && *missing != PCCL_ARRIVAL_TOLD);
+    *missing -= segment.count;
+    transfer->has_arrived = transfer->has_arrived || *missing == 0;
 }
 
 bool pccl_stripe_close(struct pccl_stripe *stripe)
@@ -303,7 +285,8 @@ static uint64_t window_of(const struct pccl_transfer *transfer, size_t segment_b
     return plan->turns > 1 ? window * pccl_min_u64(plan->turns, transfer->outgoing_count) : window;
 }
 
-void pccl_window_size(struct pccl_transfer *transfer)
+/* How many stripes may be open, and how much scratch each needs. */
+static void set_size(struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;
     size_t segment_bytes = pccl_plan_bytes_most(plan, plan->segment_elements);
@@ -319,12 +302,28 @@ void pccl_window_size(struct pccl_transfer *transfer)
         transfer->slot_count *= 2;
 }
 
+uint64_t pccl_ahead_stripes(const struct pccl_plan *plan)
+{
+    if (!plan->long_path)
+        return 0;
+    return pccl_min_u64(plan->stripes,
+                        PCCL_AHEAD_BYTES / pccl_scratch_size(pccl_plan_bytes(plan, 0, plan->segment_elements)));
+}
+
 static void free_stripe(struct pccl_transfer *transfer, struct pccl_stripe *stripe)
 {
     pccl_release(&transfer->exchange->memory, stripe, stripe_bytes(transfer));
 }
 
-void pccl_stripes_free(struct pccl_transfer *transfer)
+bool pccl_window_init(struct pccl_transfer *transfer)
+{
+    set_size(transfer);
+    transfer->slots =
+        pccl_allocate(&transfer->exchange->memory, (size_t)transfer->slot_count * sizeof(struct pccl_stripe *));
+    return transfer->slots != NULL && reserve_stripe(transfer);
+}
+
+void pccl_window_fini(struct pccl_transfer *transfer)
 {
     struct pccl_scratch_pool *pool = &transfer->exchange->scratch;
     for (uint64_t number = transfer->first_open; number < transfer->granted; number++) {
@@ -341,4 +340,60 @@ void pccl_stripes_free(struct pccl_transfer *transfer)
         transfer->idle_stripes = stripe->next;
         free_stripe(transfer, stripe);
     }
+    pccl_release(&transfer->exchange->memory, transfer->slots,
+                 (size_t)transfer->slot_count * sizeof(struct pccl_stripe *));
+}
+
+/* ---- what becomes of a transfer ---- */
+
+static void tell_arrivals(struct pccl_transfer *transfer)
+{
+    const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
+    transfer->has_arrived = false;
+    for (uint32_t i = 0; i < transfer->plan.seat.ranks; i++) {
+        if (transfer->missing[i] > 0)
+            continue;
+        transfer->missing[i] = PCCL_ARRIVAL_TOLD;
+        effects->arrived(effects->context, transfer, i);
+    }
+}
+
+void pccl_transfer_report(struct pccl_transfer *transfer)
+{
+    const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
+    /*
+     * A result does not count until all receivers have been compared: it may be made of segments
+     * that came ahead, or of what this rank had.
+     */
+    if (transfer->unheard > 0)
+        return;
+    if (transfer->has_arrived)
+        tell_arrivals(transfer);
+    if (transfer->stay == PCCL_STAY_DUE)
+        return;
+    enum pccl_transfer_stage before = transfer->stage;
+    if (transfer->complete == transfer->plan.stripes)
+        transfer->stage = PCCL_TRANSFER_AT_REST;
+    else if (transfer->results_complete == transfer->plan.stripes)
+        transfer->stage = PCCL_TRANSFER_DONE;
+    if (before == PCCL_TRANSFER_MOVING && transfer->stage != before)
+        effects->done(effects->context, transfer);
+    if (transfer->stage == PCCL_TRANSFER_AT_REST && before != PCCL_TRANSFER_AT_REST)
+        effects->at_rest(effects->context, transfer);
+}
+
+void pccl_transfer_fail(struct pccl_transfer *transfer, enum pccl_class class, const char *format, ...)
+{
+    PCCL_ASSERT(!transfer->failed && class != PCCL_CLASS_NONE);
+    transfer->failed = true;
+    for (uint32_t i = 0; i < transfer->flow_count; i++)
+        pccl_list_remove(&transfer->flows[i].in_queue);
+    pccl_list_remove(&transfer->wanting);
+    struct pccl_text reason;
+    va_list arguments;
+    va_start(arguments, format);
+    pccl_text_format_list(&reason, format, arguments);
+    va_end(arguments);
+    const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
+    effects->failed(effects->context, transfer, class, &reason);
 }

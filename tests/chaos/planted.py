@@ -37,15 +37,15 @@ BUGS = [
         ["wrong"],
         [
             ("src/collective/fold.c",
-             "pccl_contribution_of(transfer, plan, own, count, room), count); if (away)",
-             "pccl_contribution_of(transfer, plan, own, count, room), "
+             "contribution_of(transfer, plan, own, count, room), count); if (away)",
+             "contribution_of(transfer, plan, own, count, room), "
              "plan->seat.rank == 1 && count > 4 ? count - 1 : count); if (away)"),
         ]),
     Bug("sum_of_packed_parts_lacks_one",
         "the owner of a part of a sum with a codec leaves out the last of the others",
         ["wrong"],
         [
-            ("src/collective/packed.c",
+            ("src/collective/fold.c",
              "for (uint32_t i = 1; i < part_count; i++) { pccl_packing_decode(",
              "for (uint32_t i = 1; i + 1 < part_count; i++) { pccl_packing_decode("),
         ]),

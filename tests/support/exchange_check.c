@@ -4,7 +4,7 @@
  */
 #include "support/exchange_check.h"
 
-#include "collective/window.h"
+#include "collective/internal.h"
 #include "core/check.h"
 
 /* ---- operations ---- */
@@ -33,7 +33,7 @@ static const char *check_flow(const struct pccl_flow *flow)
     PCCL_RULE(flow->begun <= transfer->granted, "stripes begin only when they are open here");
     PCCL_RULE(queued || transfer->failed || flow->ready.first == NULL, "a flow with ready parcels is queued");
     const char *broken = check_queue(&flow->ready, 0, flow->granted);
-    return broken != NULL ? broken : check_queue(&flow->held, flow->granted, UINT64_MAX);
+    return broken != NULL ? broken : check_queue(&flow->later, flow->granted, UINT64_MAX);
 }
 
 static const char *check_window(const struct pccl_transfer *transfer)
@@ -72,9 +72,10 @@ static const char *check_transfer(const struct pccl_transfer *transfer)
     if (broken != NULL)
         return broken;
     PCCL_RULE(transfer->unheard == unheard, "the number of receivers that have not said `ready` is right");
-    PCCL_RULE(!transfer->done || (!transfer->stay_due && transfer->results_complete == transfer->plan.stripes),
+    PCCL_RULE(transfer->stage == PCCL_TRANSFER_MOVING ||
+                  (transfer->stay != PCCL_STAY_DUE && transfer->results_complete == transfer->plan.stripes),
               "a transfer that is done has its results");
-    PCCL_RULE(!transfer->at_rest || (transfer->done && transfer->departures == NULL && transfer->arrivals == NULL),
+    PCCL_RULE(transfer->stage != PCCL_TRANSFER_AT_REST || (transfer->departures == NULL && transfer->arrivals == NULL),
               "a transfer at rest moves nothing");
     PCCL_RULE(!transfer->failed || pccl_list_is_empty(&transfer->wanting), "a failed transfer waits for no room");
     return NULL;
@@ -113,12 +114,12 @@ static const char *check_promised(const struct pccl_lane *lane)
 
 static const char *check_lane(const struct pccl_lane *lane)
 {
-    uint32_t kept = 0;
-    for (struct pccl_list_node *link = lane->kept.next; link != &lane->kept; link = link->next)
-        kept++;
-    PCCL_RULE(kept == lane->kept_by_instance.count, "the table of announcements is complete");
-    PCCL_RULE(kept <= PCCL_OPS_PER_PEER_MAX, "announcements are within limits.h");
-    PCCL_RULE(lane->connections > 0 || kept > 0 || !pccl_list_is_empty(&lane->flows),
+    uint32_t held = 0;
+    for (struct pccl_list_node *link = lane->held_list.next; link != &lane->held_list; link = link->next)
+        held++;
+    PCCL_RULE(held == lane->held.count, "the table of what is held is complete");
+    PCCL_RULE(!lane->outgoing || held <= PCCL_OPS_PER_PEER_MAX, "announcements are within limits.h");
+    PCCL_RULE(lane->connections > 0 || (lane->outgoing && held > 0) || !pccl_list_is_empty(&lane->flows),
               "a lane has a connection, an announcement or a flow");
     return lane->outgoing ? check_promised(lane) : check_held(lane);
 }

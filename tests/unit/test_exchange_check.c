@@ -26,7 +26,8 @@ static void exchange_rules(void **state)
     BREAKS(pccl_exchange_check, exchange, transfer->complete, 1, "the number of open stripes is right");
     BREAKS(pccl_exchange_check, exchange, transfer->unheard, 0,
            "the number of receivers that have not said `ready` is right");
-    BREAKS(pccl_exchange_check, exchange, transfer->done, true, "a transfer that is done has its results");
+    BREAKS(pccl_exchange_check, exchange, transfer->stage, PCCL_TRANSFER_DONE,
+           "a transfer that is done has its results");
     end_alone();
 }
 

@@ -1,0 +1,413 @@
+/*
+ * Receives the messages of operations. Everything is driven by messages that were received or sent. The work
+ * for one message is constant, or proportional to the number of ranks if it concerns all of them. Does not know which
+ * schedule runs, only its table (schedule.h).
+ */
+#include "collective/fold.h"
+
+#include <string.h>
+
+enum { OFFERS = 4, LONG_PATH_OFFERS = 16 }; /* times that a window's credit is told */
+
+/* ---- receiving ---- */
+
+/* Whether this is a result whose sender cannot have had this rank's part of it. */
+static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_stripe *stripe, struct pccl_seat seat,
+                            uint32_t step, uint32_t number)
+{
+    const struct pccl_schedule *schedule = pccl_plan_schedule(&transfer->plan);
+    if (schedule->spent == NULL || schedule->carries(seat, step) != PCCL_CONTENT_RESULT)
+        return false;
+    struct pccl_sending spent = schedule->spent(seat, number);
+    return !pccl_flow_parcel(pccl_flow_to(transfer, spent.to), stripe, spent.step)->handed;
+}
+
+/* NULL: nothing. The seat is that of its stripe; *number: which segment of that it is. */
+static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl_msg_data *data, struct pccl_seat seat,
+                                 uint32_t *number)
+{
+    const struct pccl_transfer *transfer = flow->transfer;
+    const struct pccl_plan *plan = &transfer->plan;
+    bool is_ahead = data->step == 0 && data->stripe < pccl_ahead_stripes(plan);
+    if (data->stripe >= flow->told && !is_ahead)
+        return "more than was granted";
+    if (data->step >= pccl_plan_schedule(plan)->steps(seat))
+        return "no such step";
+    *number = pccl_flow_piece(flow, seat, data->step);
+    if (*number == PCCL_NO_PIECE)
+        return "no such step";
+    plan = pccl_plan_of(transfer, data->stripe);
+    struct pccl_segment segment = pccl_plan_segment(plan, data->stripe, *number);
+    if (segment.count == 0 || data->length != pccl_plan_bytes(plan, data->step, segment.count))
+        return "a wrong length";
+    if (data->stripe >= transfer->granted)
+        return NULL;
+    struct pccl_stripe *stripe = pccl_stripe_of(transfer, data->stripe);
+    if (stripe == NULL || pccl_flow_parcel(flow, stripe, data->step)->arrived)
+        return "the same segment twice";
+    return comes_too_early(transfer, stripe, seat, data->step, *number) ? "a result before its parts" : NULL;
+}
+
+static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *arrival)
+{
+    PCCL_ASSERT(arrival->transfer == NULL);
+    arrival->transfer = transfer;
+    arrival->next = transfer->arrivals;
+    if (arrival->next != NULL)
+        arrival->next->previous = arrival;
+    transfer->arrivals = arrival;
+}
+
+/* DATA of a running transfer came over its lane. Returns what pccl_exchange_receive returns. */
+static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pccl_msg_data *data,
+                                        struct pccl_arrival *arrival, struct pccl_text *reason)
+{
+    struct pccl_transfer *transfer = flow->transfer;
+    const struct pccl_seat seat = pccl_plan_seat(&transfer->plan, data->stripe);
+    uint32_t number = 0;
+    const char *wrong = what_is_wrong(flow, data, seat, &number);
+    if (wrong != NULL) {
+        pccl_text_format(reason, "peer %s sent %s: group %" PRIu64 ", step %u, %u bytes",
+                         pccl_id_str(&flow->lane->peer), wrong, data->stripe, data->step, data->length);
+        return PCCL_MALFORMED;
+    }
+    if (data->stripe >= transfer->granted)
+        return pccl_lane_hold_data(flow->lane, data, arrival, reason);
+    *arrival = (struct pccl_arrival){.length = data->length, .flow = flow, .stripe = data->stripe, .step = data->step};
+    const struct pccl_plan *plan = pccl_plan_of(transfer, data->stripe);
+    if (pccl_plan_schedule(plan)->carries(seat, data->step) == PCCL_CONTENT_RESULT)
+        arrival->payload = pccl_fold_place(transfer, plan, data->stripe, number);
+    if (arrival->payload == NULL) {
+        struct pccl_scratch *scratch = pccl_scratch_take(&transfer->exchange->scratch, data->length);
+        if (scratch == NULL) {
+            pccl_transfer_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for a segment");
+            return PCCL_OK;
+        }
+        arrival->scratch = scratch;
+        arrival->payload = scratch->bytes;
+    }
+    pccl_flow_parcel(flow, pccl_stripe_of(transfer, data->stripe), data->step)->arrived = true;
+    link_arrival(transfer, arrival);
+    pccl_sight_begin_receiving(flow->sight, transfer->exchange->now_us);
+    return PCCL_OK;
+}
+
+/*
+ * All parts of the piece are here: folds them in the order of the ring, from the rank after this
+ * one.
+ */
+static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struct pccl_stripe *stripe, uint32_t number,
+                                           const struct pccl_task *task)
+{
+    struct pccl_scratch *parts[PCCL_MESH_PEERS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = transfer->flow_count; i-- > transfer->outgoing_count;) {
+        struct pccl_parcel *parcel = pccl_flow_parcel(&transfer->flows[i], stripe, 0);
+        PCCL_SIGHT_ADD(transfer->flows[i].sight->folded, 1);
+        PCCL_ASSERT(parcel->scratch != NULL && count < PCCL_MESH_PEERS_MAX);
+        parts[count++] = parcel->scratch;
+        parcel->scratch = NULL;
+    }
+    return pccl_fold_collected(transfer, stripe->number, number, task, parts, count);
+}
+
+/*
+ * A segment has come in: does what the schedule says. Takes over the scratch (NULL: it came into
+ * the result).
+ */
+static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint32_t step, struct pccl_scratch *scratch,
+                        uint32_t length)
+{
+    struct pccl_transfer *transfer = flow->transfer;
+    const struct pccl_plan *plan = &transfer->plan;
+    PCCL_ASSERT(stripe != NULL && stripe->arrivals_left > 0);
+    const struct pccl_seat seat = pccl_plan_seat(plan, stripe->number);
+    struct pccl_task task = pccl_plan_schedule(plan)->arrived(seat, step);
+    uint32_t number = pccl_flow_piece(flow, seat, step);
+    stripe->arrivals_left--;
+    transfer->traffic.received_bytes += length;
+    pccl_sight_received(flow->sight, length, transfer->exchange->now_us);
+    if (task.work != PCCL_WORK_COLLECT) {
+        PCCL_SIGHT_ADD(flow->sight->folded, 1);
+        scratch = pccl_fold_arrived(transfer, stripe->number, number, step, &task, scratch);
+    } else {
+        pccl_flow_parcel(flow, stripe, step)->scratch = scratch;
+        PCCL_ASSERT(stripe->parts_left > 0);
+        if (--stripe->parts_left > 0)
+            return;
+        scratch = fold_collected(transfer, stripe, number, &task);
+    }
+    pccl_task_send(transfer, stripe, &task, scratch);
+    if (task.work != PCCL_WORK_FOLD && task.work != PCCL_WORK_PASS)
+        pccl_stripe_result(stripe, number);
+}
+
+static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
+{
+    struct pccl_held_segment taken;
+    if (!pccl_lane_take_data(flow->lane, flow->transfer, stripe->number, &taken))
+        return;
+    pccl_flow_parcel(flow, stripe, 0)->arrived = true;
+    pccl_sight_begin_receiving(flow->sight, flow->transfer->exchange->now_us);
+    if (taken.arrival != NULL) { /* it is still coming in */
+        taken.arrival->flow = flow;
+        taken.arrival->stripe = stripe->number;
+        taken.arrival->step = 0;
+        taken.arrival->scratch = taken.scratch;
+        link_arrival(flow->transfer, taken.arrival);
+        return;
+    }
+    is_arriving(flow, stripe, 0, taken.scratch, taken.length);
+}
+
+/* The pieces whose result is this rank's own part. If they are sent packed it is known when that is done. */
+static void keep_own(struct pccl_stripe *stripe)
+{
+    struct pccl_transfer *transfer = stripe->transfer;
+    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe->number);
+    if (transfer->stay != PCCL_STAY_COPIED_HERE || pccl_plan_packs_own(plan))
+        return;
+    for (uint32_t number = 0; number < plan->pieces; number++)
+        if (pccl_plan_keeps(plan, stripe->number, number)) {
+            pccl_fold_keep(transfer, stripe->number, number);
+            pccl_stripe_result(stripe, number);
+        }
+}
+
+/*
+ * Tells the senders of new credit when it amounts to a part of the window, not each time. On a long
+ * path the part is smaller, because a stripe that waits for credit there is late by a whole pass
+ * round the ring; the last credit is told at once.
+ */
+static void offer(struct pccl_transfer *transfer)
+{
+    const struct pccl_plan *plan = &transfer->plan;
+    uint64_t open = transfer->granted - transfer->complete;
+    uint64_t enough = transfer->granted == plan->stripes ? 1 : open / (plan->long_path ? LONG_PATH_OFFERS : OFFERS);
+    for (uint32_t i = transfer->outgoing_count; i < transfer->flow_count; i++) {
+        struct pccl_flow *flow = &transfer->flows[i];
+        uint64_t untold = flow->is_empty && flow->told > 0 ? 0 : transfer->granted - flow->told;
+        /* The told credit always covers the lowest open stripe, so nothing waits forever. */
+        if (untold > 0 && untold >= enough) {
+            flow->tell = true;
+            pccl_flow_wake(flow);
+        }
+    }
+}
+
+/* A stripe has been opened. Nothing is reported to the driver here. */
+static void begin_stripe(struct pccl_stripe *stripe)
+{
+    struct pccl_transfer *transfer = stripe->transfer;
+    offer(transfer);
+    for (uint32_t i = 0; i < transfer->outgoing_count; i++)
+        pccl_flow_wake(&transfer->flows[i]);
+    keep_own(stripe);
+    if (transfer->exchange->ahead_bytes == 0)
+        return;
+    for (uint32_t i = transfer->outgoing_count; i < transfer->flow_count; i++)
+        take_held(&transfer->flows[i], stripe);
+}
+
+/* ---- going on ---- */
+
+/*
+ * Begins a stripe that has been opened. If what was held is all that comes, and nothing is to be
+ * sent, it is complete at once, and so may be the next one.
+ */
+static void begin(struct pccl_stripe *stripe)
+{
+    struct pccl_transfer *transfer = stripe->transfer;
+    begin_stripe(stripe);
+    if (!pccl_stripe_close(stripe))
+        return;
+    while ((stripe = pccl_window_open_least(transfer)) != NULL) {
+        begin_stripe(stripe);
+        if (!pccl_stripe_close(stripe))
+            break;
+    }
+    pccl_window_enqueue(transfer);
+    offer(transfer);
+    pccl_transfer_report(transfer);
+}
+
+void pccl_exchange_widen(struct pccl_exchange *exchange)
+{
+    struct pccl_stripe *stripe;
+    while ((stripe = pccl_window_open_next(exchange)) != NULL)
+        begin(stripe);
+}
+
+void pccl_transfer_widen(struct pccl_transfer *transfer)
+{
+    struct pccl_stripe *least = pccl_window_open_least(transfer);
+    if (least != NULL)
+        begin(least);
+    pccl_window_enqueue(transfer);
+    pccl_exchange_widen(transfer->exchange);
+}
+
+/* A message of the stripe has been received or sent. */
+static void go_on(struct pccl_stripe *stripe)
+{
+    struct pccl_transfer *transfer = stripe->transfer;
+    if (pccl_stripe_close(stripe)) {
+        pccl_transfer_widen(transfer);
+        offer(transfer);
+    }
+    pccl_transfer_report(transfer);
+}
+
+void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *departure)
+{
+    struct pccl_transfer *transfer = departure->transfer;
+    const struct pccl_flow *flow = departure->flow;
+    pccl_departure_release(departure);
+    if (transfer == NULL || transfer->failed)
+        return;
+    pccl_sight_sent(flow->sight, departure->length, exchange->now_us);
+    transfer->traffic.sent_bytes += departure->length;
+    struct pccl_stripe *stripe = pccl_stripe_of(transfer, departure->stripe);
+    PCCL_ASSERT(stripe != NULL && stripe->departures_left > 0);
+    stripe->departures_left--;
+    go_on(stripe);
+}
+
+static void received(struct pccl_arrival *arrival)
+{
+    struct pccl_transfer *transfer = arrival->transfer;
+    if (transfer == NULL || transfer->failed) {
+        pccl_arrival_release(arrival);
+        return;
+    }
+    struct pccl_scratch *scratch = arrival->scratch;
+    struct pccl_stripe *stripe = pccl_stripe_of(transfer, arrival->stripe);
+    arrival->scratch = NULL;
+    pccl_arrival_release(arrival);
+    is_arriving(arrival->flow, stripe, arrival->step, scratch, arrival->length);
+    go_on(stripe);
+}
+
+void pccl_exchange_stays(struct pccl_exchange *exchange, struct pccl_transfer *transfer)
+{
+    PCCL_ASSERT(transfer->exchange == exchange && transfer->stay == PCCL_STAY_DUE);
+    transfer->stay = PCCL_STAY_COPIED;
+    if (transfer->failed)
+        return;
+    if (transfer->missing != NULL) {
+        transfer->missing[transfer->plan.positions[transfer->plan.seat.rank]] = 0;
+        transfer->has_arrived = true;
+    }
+    pccl_transfer_report(transfer);
+}
+
+/* ---- messages ---- */
+
+/* READY of an operation that does not run here, or runs in another view. */
+static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_lane *lane,
+                                   const struct pccl_msg_ready *ready, struct pccl_text *reason)
+{
+    if (pccl_view_is_past(&ready->instance, &ready->view, &exchange->view) ||
+        pccl_instance_has_ended(exchange, &ready->instance))
+        return PCCL_OK;
+    bool first = false;
+    if (!pccl_lane_hold_ready(lane, ready, &first)) {
+        /* Dropping it would leave that peer waiting forever. */
+        pccl_text_format(reason, "out of memory for the announcements of peer %s", pccl_id_str(&lane->peer));
+        return PCCL_MEMORY;
+    }
+    if (first && pccl_transfer_find(exchange, &ready->instance) == NULL)
+        exchange->effects.announced(exchange->effects.context, &lane->peer, ready);
+    return PCCL_OK;
+}
+
+static enum pccl_status receive_ready(struct pccl_exchange *exchange, struct pccl_lane *lane,
+                                      const struct pccl_msg_ready *ready, struct pccl_text *reason)
+{
+    struct pccl_transfer *transfer = pccl_transfer_find(exchange, &ready->instance);
+    int order = transfer != NULL ? pccl_epoch_compare(&ready->view, &transfer->view) : 1;
+    if (order > 0)
+        return keep_ready(exchange, lane, ready, reason);
+    if (order < 0 || pccl_agree_take_ready(transfer, lane, ready))
+        return PCCL_OK;
+    pccl_text_format(reason, "peer %s expects data that this peer does not send", pccl_id_str(&lane->peer));
+    return PCCL_MALFORMED;
+}
+
+/* DATA of an operation that does not run here, or not in that view: not yet, or not any more. */
+static enum pccl_status receive_early(struct pccl_exchange *exchange, struct pccl_lane *lane,
+                                      const struct pccl_msg_data *data, struct pccl_arrival *arrival,
+                                      struct pccl_text *reason)
+{
+    if (data->step != 0 || pccl_view_is_past(&data->instance, &data->view, &exchange->view) ||
+        pccl_instance_has_ended(exchange, &data->instance))
+        return PCCL_OK;
+    return pccl_lane_hold_data(lane, data, arrival, reason);
+}
+
+bool pccl_exchange_is_due(struct pccl_exchange *exchange, const struct pccl_id *peer, const struct pccl_msg_data *data)
+{
+    const struct pccl_lane *lane = pccl_lane_find(exchange, peer, false);
+    return lane == NULL || lane->used || lane->member ||
+           pccl_view_is_past(&data->instance, &data->view, &exchange->view) ||
+           pccl_transfer_find(exchange, &data->instance) != NULL || pccl_instance_has_ended(exchange, &data->instance);
+}
+
+static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl_lane *lane,
+                                     const struct pccl_msg_data *data, struct pccl_arrival *arrival,
+                                     struct pccl_text *reason)
+{
+    *arrival = (struct pccl_arrival){.length = data->length};
+    struct pccl_transfer *transfer = pccl_transfer_find(exchange, &data->instance);
+    if (transfer == NULL)
+        return receive_early(exchange, lane, data, arrival, reason);
+    if (!pccl_epoch_equal(&transfer->view, &data->view)) {
+        bool is_later = pccl_epoch_compare(&data->view, &transfer->view) > 0; /* it may begin again in that view */
+        return is_later ? receive_early(exchange, lane, data, arrival, reason) : PCCL_OK;
+    }
+    if (transfer->failed)
+        return PCCL_OK;
+    struct pccl_flow *flow = pccl_flow_find(transfer, lane);
+    if (flow != NULL)
+        return pccl_flow_is_foreign(flow, data) ? PCCL_OK : receive_segment(flow, data, arrival, reason);
+    if (transfer->plan.long_path && data->step == 0)
+        return PCCL_OK; /* it plans the operation differently: the member before it in the ring reports that */
+    pccl_text_format(reason, "peer %s sent data that this peer does not expect", pccl_id_str(&lane->peer));
+    return PCCL_MALFORMED;
+}
+
+enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
+                                       const struct pccl_msg *msg, struct pccl_arrival *arrival,
+                                       struct pccl_text *reason)
+{
+    *arrival = (struct pccl_arrival){.length = 0};
+    struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
+    if (lane != NULL && outgoing && msg->type == PCCL_MSG_ready)
+        return receive_ready(exchange, lane, &msg->as.ready, reason);
+    if (lane != NULL && !outgoing && msg->type == PCCL_MSG_data)
+        return receive_data(exchange, lane, &msg->as.data, arrival, reason);
+    pccl_text_format(reason, "peer %s sent %s on a connection %s it", pccl_id_str(peer), pccl_wire_name(msg->type),
+                     outgoing ? "to" : "from");
+    return PCCL_MALFORMED;
+}
+
+void pccl_exchange_received(struct pccl_exchange *exchange, struct pccl_arrival *arrival)
+{
+    (void)exchange;
+    if (arrival->held != NULL)
+        pccl_held_received(arrival);
+    else
+        received(arrival);
+}
+
+void pccl_exchange_dropped(struct pccl_exchange *exchange, struct pccl_departure *departure,
+                           struct pccl_arrival *arrival)
+{
+    (void)exchange;
+    if (departure != NULL)
+        pccl_departure_release(departure);
+    if (arrival != NULL && arrival->held != NULL)
+        pccl_held_dropped(arrival);
+    else if (arrival != NULL)
+        pccl_arrival_release(arrival);
+}

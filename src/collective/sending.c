@@ -1,0 +1,433 @@
+/*
+ * Sends the messages of operations: what each has to send on a lane, how much of it may be sent now, whose turn it is,
+ * and what is in the message. The work for one message is constant; on a long path, at most proportional to the window.
+ *
+ * On long paths the sender does not wait for the receiver's READY, which would cost half a round trip: it begins with
+ * its own part of the first stripes (step 0). The receiver holds what comes for a stripe that it has not opened
+ * (lane.c), until it does, or until the operation has ended.
+ *
+ * Nobody has compared descriptors when such a segment is sent. So its receiver may fold parts that
+ * do not belong together. That does no harm: all later steps wait for READY, and no peer is done
+ * before those who receive from it have said READY and agree. Each member of the ring is compared
+ * by the one before it, whose consent a commit needs. Lengths or numbers that do not fit show the
+ * same mismatch earlier.
+ *
+ * The sender's allowance is bounded for each lane, and is returned when the receiver has opened all
+ * the stripes or the operation has ended. The receiver may learn of that end later, perhaps not
+ * before the next view or era, so it holds more than one allowance. If that is not enough either,
+ * it drops all it holds of the lane and closes the connection, and the sender fails whatever runs
+ * over it.
+ */
+#include "collective/fold.h"
+
+static void append(struct pccl_parcel_queue *queue, struct pccl_parcel *parcel)
+{
+    parcel->next = NULL;
+    if (queue->first == NULL)
+        queue->first = parcel;
+    else
+        queue->last->next = parcel;
+    queue->last = parcel;
+}
+
+static struct pccl_parcel *take(struct pccl_parcel_queue *queue)
+{
+    struct pccl_parcel *parcel = queue->first;
+    if (parcel != NULL)
+        queue->first = parcel->next;
+    return parcel;
+}
+
+/* Looked up once, as it is asked often before the stripe begins. */
+static bool has_first_segment(struct pccl_flow *flow)
+{
+    uint64_t stripe = flow->begun;
+    if (flow->to_begin != stripe + 1 &&
+        pccl_plan_has_segment(pccl_plan_of(flow->transfer, stripe), stripe, pccl_flow_first_piece(flow, stripe)))
+        flow->to_begin = stripe + 1;
+    return flow->to_begin == stripe + 1;
+}
+
+static bool takes_turns(const struct pccl_transfer *transfer)
+{
+    return transfer->plan.turn_stripes > 1 && transfer->outgoing_count > 1;
+}
+
+/* The end of the stripes of a turn in which the flow sends something by itself; their beginning if there are none. */
+static uint64_t end_in_turn(const struct pccl_flow *flow, uint64_t turn)
+{
+    const struct pccl_plan *plan = &flow->transfer->plan;
+    uint64_t first = turn * plan->turn_stripes;
+    uint32_t number = pccl_flow_first_piece(flow, first);
+    return first + (number != PCCL_NO_PIECE ? pccl_plan_part_stripes(plan, first, number) : 0);
+}
+
+/*
+ * Where turns go on to the end of their parts, one waits until all of those before it is under way,
+ * however many stripes the window has; so the first parts have all of this rank's links.
+ */
+static bool is_its_turn(const struct pccl_flow *flow)
+{
+    const struct pccl_transfer *transfer = flow->transfer;
+    const struct pccl_plan *plan = &transfer->plan;
+    if (!takes_turns(transfer))
+        return true;
+    for (uint64_t turn = flow->begun / plan->turn_stripes; turn-- > 0;) {
+        for (uint32_t i = 0; i < transfer->outgoing_count; i++) {
+            uint64_t end = end_in_turn(&transfer->flows[i], turn);
+            if (end > turn * plan->turn_stripes)
+                return transfer->flows[i].begun >= end; /* it has waited for earlier ones */
+        }
+    }
+    return true;
+}
+
+/* Whether the first step of another stripe may be sent. */
+static bool can_begin(struct pccl_flow *flow)
+{
+    const struct pccl_transfer *transfer = flow->transfer;
+    uint64_t end = pccl_min_u64(pccl_max_u64(flow->granted, flow->ahead), transfer->granted);
+    while (flow->begun < end && !has_first_segment(flow))
+        flow->begun++; /* the segment is empty, so there is nothing to send */
+    return flow->begun < end && is_its_turn(flow);
+}
+
+/* Begins that stripe; returns its number. */
+static uint64_t begin(struct pccl_flow *flow)
+{
+    struct pccl_transfer *transfer = flow->transfer;
+    PCCL_ASSERT(flow->outgoing && flow->begun < transfer->granted);
+    uint64_t stripe = flow->begun++;
+    PCCL_SIGHT_SET(flow->sight->begun_stripes, flow->begun);
+    bool ends = takes_turns(transfer) && flow->begun == end_in_turn(flow, stripe / transfer->plan.turn_stripes);
+    for (uint32_t i = 0; i < transfer->outgoing_count && ends; i++)
+        if (&transfer->flows[i] != flow)
+            pccl_flow_wake(&transfer->flows[i]); /* it may be the turn of another one */
+    return stripe;
+}
+
+static bool has_something(struct pccl_flow *flow)
+{
+    return flow->outgoing ? flow->ready.first != NULL || can_begin(flow) : flow->tell;
+}
+
+void pccl_flow_wake(struct pccl_flow *flow)
+{
+    struct pccl_transfer *transfer = flow->transfer;
+    if (transfer->failed || !pccl_list_is_empty(&flow->in_queue) || !has_something(flow))
+        return;
+    struct pccl_lane *lane = flow->lane;
+    pccl_list_append(&lane->queue, &flow->in_queue);
+    const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
+    if (lane->connections > 0)
+        effects->writable(effects->context, &lane->peer, lane->outgoing);
+}
+
+/*
+ * Before those of later steps: what has the longest way left must not wait, or it would go round
+ * the ring alone when all others are at their end.
+ */
+static void insert_by_step(struct pccl_parcel_queue *queue, struct pccl_parcel *parcel)
+{
+    if (queue->first == NULL || queue->last->step <= parcel->step) {
+        append(queue, parcel);
+        return;
+    }
+    struct pccl_parcel **at = &queue->first;
+    while ((*at)->step <= parcel->step)
+        at = &(*at)->next;
+    parcel->next = *at;
+    *at = parcel;
+}
+
+static void enqueue(struct pccl_flow *flow, struct pccl_parcel *parcel)
+{
+    if (parcel->stripe->number >= flow->granted)
+        append(&flow->later, parcel);
+    else if (flow->transfer->plan.long_path)
+        insert_by_step(&flow->ready, parcel);
+    else
+        append(&flow->ready, parcel);
+}
+
+/*
+ * The parcel may be sent, as soon as its stripe is granted: on a long path behind those of its step
+ * and of earlier ones.
+ */
+static void send_parcel(struct pccl_flow *flow, struct pccl_parcel *parcel)
+{
+    PCCL_ASSERT(flow->outgoing && !parcel->handed);
+    enqueue(flow, parcel);
+    pccl_flow_wake(flow);
+}
+
+/* ---- ahead ---- */
+
+/* What of the lane's allowance the first step of this stripe takes. */
+static size_t ahead_bytes_of(const struct pccl_flow *flow, uint64_t stripe)
+{
+    const struct pccl_plan *plan = pccl_plan_of(flow->transfer, stripe);
+    uint32_t number = pccl_flow_first_piece(flow, stripe);
+    if (!pccl_plan_has_segment(plan, stripe, number))
+        return 0;
+    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
+    return pccl_scratch_size(pccl_plan_bytes(plan, 0, segment.count));
+}
+
+/*
+ * Of the lane's allowance. Flows that begin at the same time share the sender's line: all that their
+ * lanes allow together would come as one burst, and overflow a queue on the way.
+ */
+static size_t share_of(const struct pccl_transfer *transfer)
+{
+    return PCCL_AHEAD_BYTES / (transfer->plan.turns == 1 ? transfer->outgoing_count : 1);
+}
+
+void pccl_flow_allow(struct pccl_flow *flow)
+{
+    const struct pccl_plan *plan = &flow->transfer->plan;
+    struct pccl_lane *lane = flow->lane;
+    if (flow->agreed || flow->transfer->failed)
+        return;
+    uint64_t stripes = pccl_ahead_stripes(plan);
+    for (; flow->ahead < stripes; flow->ahead++) {
+        size_t bytes = ahead_bytes_of(flow, flow->ahead);
+        uint32_t segments = bytes > 0;
+        if (flow->ahead_bytes + bytes > share_of(flow->transfer) || lane->ahead_bytes + bytes > PCCL_AHEAD_BYTES ||
+            lane->ahead_segments + segments > PCCL_AHEAD_SEGMENTS)
+            break;
+        lane->ahead_bytes += bytes;
+        lane->ahead_segments += segments;
+        flow->ahead_bytes += bytes;
+        flow->ahead_segments += segments;
+    }
+    pccl_flow_wake(flow);
+}
+
+void pccl_flow_give_back(struct pccl_flow *flow)
+{
+    if (flow->ahead_bytes == 0)
+        return;
+    PCCL_ASSERT(flow->lane->ahead_bytes >= flow->ahead_bytes);
+    flow->lane->ahead_bytes -= flow->ahead_bytes;
+    flow->lane->ahead_segments -= flow->ahead_segments;
+    flow->ahead_bytes = 0;
+    flow->ahead_segments = 0;
+}
+
+/* ---- credit ---- */
+
+void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted)
+{
+    PCCL_ASSERT(flow->outgoing);
+    if (!flow->agreed) {
+        PCCL_ASSERT(flow->transfer->unheard > 0);
+        flow->agreed = true;
+        flow->transfer->unheard--;
+        flow->ahead = pccl_min_u64(flow->ahead, flow->begun); /* no more of it */
+    }
+    if (granted >= flow->ahead)
+        pccl_flow_give_back(flow);
+    if (granted <= flow->granted)
+        return; /* a later READY overtook it on another connection */
+    flow->granted = granted;
+    struct pccl_parcel_queue later = flow->later;
+    flow->later = (struct pccl_parcel_queue){NULL, NULL};
+    struct pccl_parcel *parcel;
+    while ((parcel = take(&later)) != NULL)
+        enqueue(flow, parcel);
+    pccl_flow_wake(flow);
+}
+
+/* Whether something of an outgoing flow waits only for the receiver to grant its stripe. */
+static bool awaits_credit(const struct pccl_flow *flow)
+{
+    const struct pccl_transfer *transfer = flow->transfer;
+    bool begins = flow->begun >= flow->granted && flow->begun < transfer->plan.stripes &&
+                  pccl_flow_first_piece(flow, flow->begun) != PCCL_NO_PIECE;
+    return !transfer->failed && (begins || flow->later.first != NULL);
+}
+
+bool pccl_exchange_awaits_credit(struct pccl_exchange *exchange, const struct pccl_id *peer)
+{
+    const struct pccl_lane *lane = pccl_lane_find(exchange, peer, true);
+    if (lane == NULL)
+        return false;
+    for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next)
+        if (awaits_credit(PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane)))
+            return true;
+    return false;
+}
+
+/* ---- messages ---- */
+
+void pccl_task_send(struct pccl_transfer *transfer, struct pccl_stripe *stripe, const struct pccl_task *task,
+                    struct pccl_scratch *scratch)
+{
+    if (task->to_count == 0) {
+        pccl_scratch_give(&transfer->exchange->scratch, scratch);
+        return;
+    }
+    struct pccl_flow *flows = pccl_flow_to(transfer, task->to);
+    for (uint32_t i = 0; i < task->to_count; i++) {
+        struct pccl_parcel *parcel = pccl_flow_parcel(&flows[i], stripe, task->step);
+        if (scratch != NULL && i > 0)
+            pccl_scratch_share(scratch);
+        parcel->scratch = scratch;
+        send_parcel(&flows[i], parcel);
+    }
+}
+
+static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
+{
+    const struct pccl_transfer *transfer = flow->transfer;
+    flow->told = transfer->granted;
+    flow->tell = false;
+    pccl_sight_grant(flow->sight, flow->told, transfer->exchange->now_us);
+    departure->msg.type = PCCL_MSG_ready;
+    departure->msg.as.ready = (struct pccl_msg_ready){.instance = transfer->instance,
+                                                      .view = transfer->view,
+                                                      .descriptor = transfer->descriptor,
+                                                      .algorithm = (uint8_t)transfer->plan.algorithm,
+                                                      .segment_elements = transfer->plan.segment_elements,
+                                                      .granted = transfer->granted};
+}
+
+/* What this flow sends is packed once, for all flows that carry the piece, and unpacked here as it is there. */
+static void keep_packed(struct pccl_flow *flow, struct pccl_stripe *stripe, struct pccl_scratch *packed)
+{
+    struct pccl_transfer *transfer = flow->transfer;
+    uint32_t number = pccl_flow_first_piece(flow, stripe->number);
+    for (uint32_t i = 0; i < transfer->outgoing_count; i++) {
+        struct pccl_flow *other = &transfer->flows[i];
+        if (other == flow || pccl_flow_first_piece(other, stripe->number) != number)
+            continue;
+        pccl_scratch_share(packed);
+        pccl_flow_parcel(other, stripe, 0)->scratch = packed;
+    }
+    pccl_fold_unpack(transfer, stripe->number, number, packed->bytes);
+    pccl_stripe_result(stripe, number);
+}
+
+/* The own part of the next stripe: from the caller's memory, or made of it. NULL: memory is short. */
+static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *parcel,
+                                    const struct pccl_segment *segment, struct pccl_scratch **scratch)
+{
+    struct pccl_transfer *transfer = flow->transfer;
+    uint64_t stripe = parcel->stripe->number;
+    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
+    const uint8_t *input = pccl_fold_input(transfer, plan, segment);
+    if (input != NULL)
+        return input;
+    uint32_t number = pccl_flow_first_piece(flow, stripe);
+    bool keeps = pccl_plan_keeps(plan, stripe, number);
+    if (keeps) {
+        *scratch = parcel->scratch;
+        parcel->scratch = NULL;
+    }
+    if (*scratch == NULL) {
+        *scratch = pccl_fold_make(transfer, plan, segment, pccl_plan_place(plan, stripe, number));
+        if (keeps && *scratch != NULL)
+            keep_packed(flow, parcel->stripe, *scratch);
+    }
+    return *scratch != NULL ? (*scratch)->bytes : NULL;
+}
+
+static void link_departure(struct pccl_transfer *transfer, struct pccl_departure *departure)
+{
+    departure->transfer = transfer;
+    departure->next = transfer->departures;
+    if (departure->next != NULL)
+        departure->next->previous = departure;
+    transfer->departures = departure;
+}
+
+/*
+ * What came in is sent on first, while it is in the caches. On a long path earlier steps go first,
+ * new stripes before all (insert_by_step).
+ */
+static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
+{
+    struct pccl_transfer *transfer = flow->transfer;
+    bool first = flow->ready.first == NULL || (transfer->plan.long_path && can_begin(flow));
+    struct pccl_parcel *parcel = first ? NULL : take(&flow->ready);
+    if (first)
+        parcel = pccl_flow_parcel(flow, pccl_stripe_of(transfer, begin(flow)), 0);
+    struct pccl_stripe *stripe = parcel->stripe;
+    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe->number);
+    uint32_t number = pccl_flow_piece(flow, pccl_plan_seat(plan, stripe->number), parcel->step);
+    PCCL_ASSERT(!parcel->handed);
+    struct pccl_segment segment = pccl_plan_segment(plan, stripe->number, number);
+    struct pccl_scratch *scratch = NULL;
+    const uint8_t *payload = NULL;
+    if (first) {
+        payload = first_payload(flow, parcel, &segment, &scratch);
+    } else {
+        scratch = parcel->scratch;
+        parcel->scratch = NULL;
+        payload = pccl_fold_later(transfer, plan, &segment, parcel->step, &scratch);
+    }
+    if (payload == NULL) {
+        pccl_transfer_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for a segment");
+        return false;
+    }
+    parcel->handed = true;
+    departure->payload = payload;
+    departure->length = (uint32_t)pccl_plan_bytes(plan, parcel->step, segment.count);
+    departure->flow = flow;
+    departure->stripe = stripe->number;
+    departure->scratch = scratch;
+    departure->msg.type = PCCL_MSG_data;
+    departure->msg.as.data = (struct pccl_msg_data){.instance = transfer->instance,
+                                                    .view = transfer->view,
+                                                    .stripe = stripe->number,
+                                                    .step = parcel->step,
+                                                    .length = departure->length};
+    link_departure(transfer, departure);
+    pccl_sight_begin_sending(flow->sight, transfer->exchange->now_us);
+    return true;
+}
+
+/* false: the transfer failed. */
+static bool fill(struct pccl_flow *flow, struct pccl_departure *departure)
+{
+    if (flow->outgoing)
+        return fill_data(flow, departure);
+    fill_ready(flow, departure);
+    return true;
+}
+
+bool pccl_exchange_next(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
+                        struct pccl_departure *departure)
+{
+    struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
+    *departure = (struct pccl_departure){.payload = NULL};
+    while (lane != NULL && !pccl_list_is_empty(&lane->queue)) {
+        struct pccl_flow *flow = PCCL_CONTAINER_OF(lane->queue.next, struct pccl_flow, in_queue);
+        pccl_list_remove(&flow->in_queue);
+        if (!has_something(flow) || !fill(flow, departure))
+            continue;
+        if (has_something(flow))
+            pccl_list_append(&lane->queue, &flow->in_queue);
+        return true;
+    }
+    return false;
+}
+
+void pccl_departure_release(struct pccl_departure *departure)
+{
+    struct pccl_transfer *transfer = departure->transfer;
+    if (transfer == NULL)
+        return;
+    if (departure->next != NULL)
+        departure->next->previous = departure->previous;
+    if (departure->previous != NULL)
+        departure->previous->next = departure->next;
+    else
+        transfer->departures = departure->next;
+    pccl_scratch_give(&transfer->exchange->scratch, departure->scratch);
+    departure->payload = NULL;
+    departure->transfer = NULL;
+    departure->scratch = NULL;
+    departure->previous = departure->next = NULL;
+}
