@@ -1,548 +1,5 @@
+/* The places of the elements of a plan, and the bytes that travel. */
 #include "collective/plan.h"
-
-#include "core/limits.h"
-#include "wire/cost.h"
-
-/* The constants behind the choices. They must be the same on every peer. */
-enum {
-    SEGMENT_BYTES_MOST = 256 << 10,     /* a few of them stay in a core's cache */
-    LONG_SEGMENT_BYTES_MOST = 64 << 10, /* so that several connections share the work finely */
-    SEGMENT_BYTES_STEP = 64,            /* a cache line */
-    CHAIN_SEGMENT_BYTES_LEAST = 16 << 10,
-    SEGMENT_BYTES_LEAST = 16 << 10, /* along the ring of a large group, if its links are fast enough */
-    LEAST_RTT_US_MOST = 400,
-    DIRECT_BYTES_MOST = 8 << 20,
-    GUESSED_BYTES_MOST = 256 << 10,    /* on a long path: larger operations go directly only if all rates are known */
-    DIRECT_WIDE_BYTES_MOST = 64 << 20, /* where the ring sends more bytes; measured up to here */
-    CACHED_BYTES_MOST = 4 << 20,       /* a caller may find its result in a cache */
-    DIRECT_COST_PERCENT = 8,           /* of the transfer time: what direct exchange costs over the ring on its links */
-    RTT_US_DEFAULT = 100,
-    TURN_COST_MOST = 4, /* a turn may go on to the end of its parts if all take at most a fourth longer */
-};
-static const uint64_t rate_default = 2000000000;
-static const uint64_t rate_most = 1000000000000;
-
-/*
- * The two schedules of each collective: along the ring, and over all links between pairs. How often
- * each of them waits for a message on its way to another rank tells its latency, and what it sends.
- */
-struct ways {
-    enum pccl_algorithm ring, direct;
-    uint32_t ring_rounds;  /* times ranks - 1 */
-    uint32_t direct_steps; /* each of them moves the whole tensor once */
-    bool in_parts;
-    bool scatters; /* the result is the own part */
-    bool at_root;  /* in direct exchange, only links to or from the root carry data */
-    bool relays;   /* along the ring, ranks pass on what is for others and never theirs */
-};
-static const struct ways ways_of[PCCL_COLLECTIVES] = {
-    [PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, .ring_rounds = 2, .direct_steps = 2},
-    [PCCL_COALESCED] = {PCCL_RING, PCCL_DIRECT, .ring_rounds = 2, .direct_steps = 2},
-    [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, .ring_rounds = 1, .direct_steps = 2},
-    [PCCL_SEND] = {PCCL_CHAIN, PCCL_CHAIN, .ring_rounds = 1, .direct_steps = 1}, /* of two ranks */
-    [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
-    [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true},
-    [PCCL_GATHER_V] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true,
-                       .at_root = true, .relays = true},
-    [PCCL_SCATTER_V] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                        .in_parts = true, .scatters = true, .at_root = true, .relays = true},
-    [PCCL_ALL_TO_ALL_V] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                           .in_parts = true, .relays = true},
-    [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                             .in_parts = true, .scatters = true},
-    [PCCL_REDUCE] = {PCCL_REDUCE_CHAIN, PCCL_REDUCE_DIRECT, .ring_rounds = 1, .direct_steps = 1, .at_root = true},
-    [PCCL_GATHER] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1, .in_parts = true,
-                     .at_root = true, .relays = true},
-    [PCCL_SCATTER] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                      .in_parts = true, .scatters = true, .at_root = true, .relays = true},
-    [PCCL_ALL_TO_ALL] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                         .in_parts = true, .relays = true},
-};
-
-static enum pccl_status refuse(struct pccl_text *reason, const char *words)
-{
-    pccl_text_add(reason, words);
-    return PCCL_ARGUMENT;
-}
-
-static enum pccl_status take_codec(const struct pccl_descriptor *descriptor, struct pccl_plan *plan,
-                                   struct pccl_text *reason)
-{
-    plan->folded_datatype = pccl_folded_type(plan->datatype, plan->reduction);
-    if (!pccl_packing_find(descriptor, plan->datatype, &plan->packing, reason))
-        return PCCL_ARGUMENT;
-    if (!pccl_packing_packs(&plan->packing))
-        return PCCL_OK;
-    plan->folded_datatype = pccl_folded_type(plan->datatype, PCCL_SUM); /* what is unpacked is not an element */
-    bool found = pccl_packing_find(descriptor, plan->folded_datatype, &plan->folded_packing, reason);
-    return found ? PCCL_OK : PCCL_ARGUMENT;
-}
-
-/* Whether what this peer puts in has a place in its result. */
-static bool has_own_part(const struct pccl_descriptor *descriptor, const struct pccl_plan *plan)
-{
-    bool is_elsewhere = pccl_collective_has_root(descriptor->collective) && plan->seat.rank != plan->seat.root;
-    return !is_elsewhere && !plan->exchanges;
-}
-
-static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor, struct pccl_plan *plan,
-                                        struct pccl_text *reason)
-{
-    pccl_text_clear(reason);
-    if (descriptor->collective >= PCCL_COLLECTIVES || ways_of[descriptor->collective].ring_rounds == 0)
-        return refuse(reason, "no such operation between peers");
-    if (descriptor->datatype >= PCCL_DATATYPES || descriptor->operation >= PCCL_REDUCE_OPS ||
-        descriptor->codec >= PCCL_PACKING_KINDS || descriptor->codec_datatype >= PCCL_DATATYPES)
-        return refuse(reason, "unknown data type, operation or quantization");
-    const char *misfit = pccl_reduction_misfit(descriptor->datatype, descriptor->operation);
-    if (misfit != NULL)
-        return refuse(reason, misfit);
-    const struct ways *ways = &ways_of[descriptor->collective];
-    plan->reduces = pccl_collective_reduces(descriptor->collective);
-    if (plan->seat.root >= plan->seat.ranks)
-        return refuse(reason, "the root is no member");
-    plan->datatype = (enum pccl_datatype)descriptor->datatype;
-    plan->reduction = (enum pccl_reduce_op)descriptor->operation;
-    plan->element_bytes = (uint32_t)pccl_datatype_bytes(plan->datatype);
-    plan->count = descriptor->count;
-    plan->scatters = ways->scatters;
-    plan->exchanges = descriptor->collective == PCCL_ALL_TO_ALL || descriptor->collective == PCCL_ALL_TO_ALL_V;
-    plan->own = has_own_part(descriptor, plan) ? plan->count : 0;
-    bool equal_parts = ways->in_parts && pccl_id_is_zero(&descriptor->counts);
-    uint64_t most = (uint64_t)PTRDIFF_MAX / plan->element_bytes / (equal_parts ? plan->seat.ranks : 1);
-    if (plan->exchanges && equal_parts)
-        most /= plan->seat.ranks; /* elements are numbered by sender and receiver */
-    if (plan->count == 0 || plan->count > most) {
-        pccl_text_format(reason, "%" PRIu64 " elements", plan->count);
-        return PCCL_ARGUMENT;
-    }
-    return take_codec(descriptor, plan, reason);
-}
-
-/* Elements of all parts together. */
-static uint64_t whole_count(const struct pccl_plan *plan)
-{
-    if (plan->starts != NULL)
-        return plan->starts[pccl_plan_parts(plan)];
-    return plan->count * (plan->positions != NULL ? plan->seat.ranks : 1);
-}
-
-/* Where a part begins, in elements, or the last one ends. */
-static uint64_t start_of(const struct pccl_plan *plan, uint32_t part)
-{
-    return plan->starts != NULL ? plan->starts[part] : part * plan->count;
-}
-
-static uint64_t length_of(const struct pccl_plan *plan, uint32_t part)
-{
-    return plan->starts != NULL ? plan->starts[part + 1] - plan->starts[part] : plan->count;
-}
-
-/* Of an all-to-all: the part that one rank sends to another. */
-static uint32_t part_between(const struct pccl_plan *plan, uint32_t from, uint32_t to)
-{
-    return plan->positions[from] * plan->seat.ranks + plan->positions[to];
-}
-
-/* Parts of given lengths. */
-static enum pccl_status take_starts(const uint64_t *starts, struct pccl_plan *plan, struct pccl_text *reason)
-{
-    uint64_t all = plan->count;
-    uint32_t parts = pccl_plan_parts(plan);
-    bool fits = starts[0] == 0 && starts[parts] == all;
-    plan->count = 0;
-    for (uint32_t i = 0; i < parts; i++) {
-        fits = fits && starts[i] <= starts[i + 1];
-        plan->count = pccl_max_u64(plan->count, starts[i + 1] - starts[i]);
-    }
-    plan->starts = starts;
-    return fits ? PCCL_OK : refuse(reason, "the parts do not make up the tensor");
-}
-
-static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, const uint32_t *positions,
-                                   const uint64_t *starts, struct pccl_plan *plan, struct pccl_text *reason)
-{
-    bool given = !pccl_id_is_zero(&descriptor->counts);
-    if (given != (starts != NULL))
-        return refuse(reason, "the lengths of the parts are not what the others are told");
-    if (given && take_starts(starts, plan, reason) != PCCL_OK)
-        return PCCL_ARGUMENT;
-    PCCL_ASSERT(positions != NULL);
-    plan->positions = positions;
-    uint32_t own = positions[plan->seat.rank];
-    plan->own_from = start_of(plan, own);
-    plan->own = plan->own > 0 ? length_of(plan, own) : 0;
-    *(plan->scatters ? &plan->result_from : &plan->input_from) = plan->own_from;
-    if (plan->exchanges)
-        plan->input_from = start_of(plan, own * plan->seat.ranks);
-    return PCCL_OK;
-}
-
-/* ---- with given lengths, where ranks pass on what is for others: who sends how much ---- */
-
-/* What one rank has for another. */
-static uint64_t between(const struct pccl_plan *plan, uint32_t from, uint32_t to)
-{
-    if (plan->exchanges)
-        return length_of(plan, part_between(plan, from, to));
-    uint32_t owner = plan->scatters ? to : from, root = plan->scatters ? from : to;
-    return root == plan->seat.root ? length_of(plan, plan->positions[owner]) : 0;
-}
-
-/* The most that any rank has for the one so many places farther on. */
-static uint64_t longest_at(const struct pccl_plan *plan, uint32_t places)
-{
-    uint64_t longest = 0;
-    for (uint32_t rank = 0; rank < plan->seat.ranks; rank++)
-        longest = pccl_max_u64(longest, between(plan, rank, (rank + places) % plan->seat.ranks));
-    return longest;
-}
-
-/* The most that a rank sends to all others, or gets from them. */
-static uint64_t busiest_rank(const struct pccl_plan *plan)
-{
-    uint64_t most = 0;
-    for (uint32_t rank = 0; rank < plan->seat.ranks; rank++) {
-        uint64_t sent = 0, got = 0;
-        for (uint32_t other = 0; other < plan->seat.ranks; other++) {
-            sent += other != rank ? between(plan, rank, other) : 0;
-            got += other != rank ? between(plan, other, rank) : 0;
-        }
-        most = pccl_max_u64(most, pccl_max_u64(sent, got));
-    }
-    return most;
-}
-
-/* Returns the number of elements that an average pair moves. */
-static uint64_t average_pair(const struct pccl_plan *plan)
-{
-    uint64_t all = 0, ranks = plan->seat.ranks;
-    for (uint32_t rank = 0; rank < ranks; rank++)
-        for (uint32_t places = 1; places < ranks; places++)
-            all += between(plan, rank, (uint32_t)((rank + places) % ranks));
-    return all / (ranks * (ranks - 1));
-}
-
-/* The most that passes over a link of the ring. */
-static uint64_t busiest_link(const struct pccl_plan *plan)
-{
-    uint64_t most = 0;
-    uint32_t ranks = plan->seat.ranks;
-    for (uint32_t rank = 0; rank < ranks; rank++) {
-        uint64_t passed = 0;
-        for (uint32_t before = 0; before < ranks; before++)
-            for (uint32_t places = before + 1; places < ranks; places++) {
-                uint32_t from = (rank + ranks - before) % ranks;
-                passed += between(plan, from, (from + places) % ranks);
-            }
-        most = pccl_max_u64(most, passed);
-    }
-    return most;
-}
-
-/* ---- cutting ---- */
-
-/* Of the tensor, or of each of its parts. */
-static uint64_t stripe_elements(const struct pccl_plan *plan)
-{
-    return (uint64_t)plan->segment_elements * (plan->positions != NULL ? 1 : plan->pieces);
-}
-
-/*
- * What a segment should hold if it may. A chain receives and sends at the same time only if there
- * are several segments, so it is cut like a ring.
- */
-static uint64_t share_of(const struct pccl_plan *plan)
-{
-    if (plan->positions != NULL)
-        return plan->count;
-    if (plan->pieces > 1 || plan->seat.ranks == 2)
-        return pccl_divide_up(plan->count, plan->pieces);
-    return pccl_max_u64(pccl_divide_up(plan->count, plan->seat.ranks), CHAIN_SEGMENT_BYTES_LEAST / plan->element_bytes);
-}
-
-/*
- * Whether a turn may go on to the end of its parts, so that these are complete before others begin.
- * Then all wait for the longest part of each turn; if that is much more than the rank with most to
- * do would need, turns change from stripe to stripe.
- */
-static bool may_go_on(const struct pccl_plan *plan)
-{
-    if (plan->starts == NULL)
-        return false;
-    if (!plan->exchanges)
-        return true; /* only the root sends */
-    uint64_t all = 0, most = busiest_rank(plan);
-    for (uint32_t places = 1; places < plan->seat.ranks; places++)
-        all += longest_at(plan, places);
-    return all <= most + most / TURN_COST_MOST;
-}
-
-/*
- * Returns the minimum bytes of a segment on the ring of a large group, where messages dominate the cost of a small
- * tensor; 0: no minimum. A link passes them in 50 us and in an eighth of its round trip, so no step takes more than a
- * quarter longer. Links within a host have no round trip and pass them soon; their rate depends on the host's load.
- */
-static uint64_t least_bytes(const struct pccl_plan *plan, const struct pccl_cost *cost)
-{
-    if (plan->algorithm != PCCL_RING || plan->seat.ranks <= PCCL_MESH_PEERS_MAX)
-        return 0;
-    if (cost->rtt_us == 0)
-        return SEGMENT_BYTES_LEAST;
-    const uint64_t rate = pccl_min_u64(cost->rate, rate_most), rtt_us = pccl_min_u64(cost->rtt_us, LEAST_RTT_US_MOST);
-    return pccl_min_u64(rate * rtt_us / 8 / 1000000, SEGMENT_BYTES_LEAST);
-}
-
-/* Rounds up to whole cache lines, or blocks of the codec. */
-static uint64_t round_elements(const struct pccl_plan *plan, uint64_t elements)
-{
-    bool whole_blocks = pccl_packing_packs(&plan->packing) && elements > PCCL_PACKING_BLOCK;
-    return pccl_round_up(elements, whole_blocks ? PCCL_PACKING_BLOCK : SEGMENT_BYTES_STEP / plan->element_bytes);
-}
-
-/*
- * Cuts by the bytes that travel, into as few segments as their size allows. More segments would
- * overlap receiving, adding and sending better, but a medium buffer spends its time in system calls
- * and wake-ups.
- */
-static void cut(struct pccl_plan *plan, const struct pccl_cost *cost)
-{
-    uint64_t traveling = pccl_plan_bytes_most(plan, PCCL_PACKING_BLOCK) / PCCL_PACKING_BLOCK; /* bytes of an element */
-    uint64_t most = (plan->long_path ? LONG_SEGMENT_BYTES_MOST : SEGMENT_BYTES_MOST) / pccl_max_u64(traveling, 1);
-    uint64_t share = share_of(plan);
-    uint64_t elements = round_elements(plan, pccl_divide_up(share, pccl_divide_up(share, most)));
-    uint64_t least = round_elements(plan, least_bytes(plan, cost) / pccl_max_u64(traveling, 1));
-    plan->leaves_pieces = least > elements; /* follows from segment_elements, so who agrees on these agrees on both */
-    plan->segment_elements = (uint32_t)pccl_max_u64(elements, least);
-    uint64_t stripes = pccl_divide_up(plan->count, stripe_elements(plan));
-    plan->turn_stripes = plan->turns > 1 && may_go_on(plan) ? stripes : 1;
-    plan->stripes = stripes * plan->turns;
-}
-
-/* ---- choosing ---- */
-
-/* Known figures of the links of the ring (rtt_us, rate), and of all links: each alone, and while all pairs send. */
-struct paths {
-    uint64_t rtt_us, rate, mesh_rtt_us, mesh_rate, mesh_share;
-};
-
-static struct paths paths_of(const struct pccl_cost *cost)
-{
-    struct paths paths = {.rtt_us = cost->rtt_us != 0 ? cost->rtt_us : RTT_US_DEFAULT,
-                          .rate = cost->rate != 0 ? pccl_min_u64(cost->rate, rate_most) : rate_default,
-                          .mesh_rate = cost->mesh_rate != 0 ? pccl_min_u64(cost->mesh_rate, rate_most) : rate_most};
-    paths.mesh_rtt_us = cost->mesh_rtt_us != 0 ? cost->mesh_rtt_us : paths.rtt_us;
-    paths.mesh_share = cost->mesh_share != 0 ? pccl_min_u64(cost->mesh_share, paths.mesh_rate) : paths.mesh_rate;
-    return paths;
-}
-
-/*
- * Returns true if direct exchange takes less time than the ring. Compares the load of the ring's busiest link with the
- * load of the busiest rank or pair; if all pairs send, also with the average pair's, as shared lines carry the sum.
- */
-static bool is_faster_directly(const struct pccl_plan *plan, const struct pccl_cost *cost)
-{
-    const struct paths paths = paths_of(cost);
-    uint64_t link = busiest_link(plan), rank = busiest_rank(plan), pair = 0, parts = 1;
-    for (uint32_t places = 1; places < plan->seat.ranks; places++)
-        pair = pccl_max_u64(pair, longest_at(plan, places));
-    while (whole_count(plan) / parts > DIRECT_WIDE_BYTES_MOST / plan->element_bytes)
-        parts *= 2; /* longer ones compare in the same way */
-    uint64_t scale = plan->element_bytes * UINT64_C(1000000000);
-    uint64_t ring_ns = link / parts * scale / paths.rate + (plan->seat.ranks - 1) * paths.rtt_us * 500;
-    uint64_t direct_ns = pccl_max_u64(rank / parts * scale / paths.rate, pair / parts * scale / paths.mesh_rate);
-    if (plan->exchanges)
-        direct_ns = pccl_max_u64(direct_ns, average_pair(plan) / parts * scale / paths.mesh_share);
-    return direct_ns + paths.mesh_rtt_us * 500 < ring_ns;
-}
-
-/* In a group too large for a mesh: it has as hubs those whose links the schedule uses. */
-static bool has_hubs(const struct pccl_plan *plan, const struct ways *ways, const struct pccl_cost *cost)
-{
-    const uint32_t ranks = plan->seat.ranks;
-    if (!ways->relays || ranks > PCCL_HUB_PEERS_MAX)
-        return false;
-    if (plan->exchanges)
-        return cost->to_hubs == pccl_all_hubs(ranks);
-    const uint64_t root = pccl_hub_bit(plan->positions[plan->seat.root]);
-    return ((plan->scatters ? cost->from_hubs : cost->to_hubs) & root) != 0;
-}
-
-static bool may_go_directly(const struct pccl_plan *plan, const struct ways *ways, const struct pccl_cost *cost)
-{
-    const bool is_small = plan->seat.ranks <= PCCL_MESH_PEERS_MAX;
-    return plan->seat.ranks > 2 && cost->mesh != 0 && (is_small || has_hubs(plan, ways, cost));
-}
-
-static bool must_go_directly(const struct pccl_plan *plan)
-{
-    return plan->reduces && pccl_packing_is_scaled(&plan->packing);
-}
-
-/*
- * Returns true if direct exchange would rely on unknown rates, and a wrong guess would cost more than the round trips
- * that it saves: one slow pair, or one line that many pairs share, delays the whole operation.
- */
-static bool is_guess(const struct pccl_plan *plan, const struct ways *ways, const struct pccl_cost *cost)
-{
-    const bool known = cost->rate != 0 && cost->mesh_rate != 0;
-    return plan->long_path && !known && !ways->relays && whole_count(plan) > GUESSED_BYTES_MOST / plan->element_bytes;
-}
-
-/*
- * Going directly saves latency, as it takes one or two steps, and bytes where the ring's sums are
- * wide, or where ranks of the ring pass on what is not for them. Its cost is on the links: it uses
- * all of them at once, not only those of the ring, and runs at the pace of the slowest pair, if that is
- * known. Reductions with a scaled codec go directly wherever they can, whatever it costs: along the
- * ring each rank would pack the sum anew. The plan passed in is that of the ring.
- */
-static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct ways *ways, const struct pccl_cost *cost)
-{
-    bool may_be_long = pccl_plan_is_wide(plan, 1) || ways->relays;
-    uint64_t most = (may_be_long ? DIRECT_WIDE_BYTES_MOST : DIRECT_BYTES_MOST) / plan->element_bytes;
-    uint64_t whole = whole_count(plan);
-    if (!may_go_directly(plan, ways, cost))
-        return ways->ring;
-    if (must_go_directly(plan))
-        return ways->direct;
-    if ((whole > most && !ways->relays) || is_guess(plan, ways, cost))
-        return ways->ring;
-    if (plan->starts != NULL && ways->relays)
-        return is_faster_directly(plan, cost) ? ways->direct : ways->ring;
-    whole = pccl_min_u64(whole, most); /* longer ones compare in the same way */
-    uint64_t ranks = plan->seat.ranks, steps = ways->direct_steps;
-    uint64_t bytes = pccl_plan_bytes(plan, 0, (uint32_t)whole);
-    uint64_t folded_bytes = pccl_plan_bytes_most(plan, (uint32_t)whole);
-    const struct paths paths = paths_of(cost);
-    /* What the rank with the longest part has to do, if all had as long ones. */
-    uint64_t part_bytes = plan->starts != NULL ? ranks * pccl_plan_bytes(plan, 0, (uint32_t)plan->count) : bytes;
-    if (ways->direct == PCCL_REDUCE_DIRECT)
-        part_bytes *= ranks;                                          /* the root gets the tensors of all */
-    uint64_t elements_bytes = ways->in_parts ? bytes : ranks * bytes; /* all that the ring moves besides sums */
-    uint64_t ring_bytes = elements_bytes + (ranks - 2) * folded_bytes;
-    if (plan->exchanges)
-        ring_bytes = ring_bytes * ranks / 2; /* what is for all others goes half round the ring on average */
-    uint64_t ring_ns = ring_bytes * 1000000000 / (ranks * paths.rate);
-    uint64_t pair_rate = ways->at_root ? paths.mesh_rate : paths.mesh_share;
-    uint64_t pair_ns = steps * part_bytes * 1000000000 / (ranks * pair_rate);
-    uint64_t direct_ns = pccl_max_u64(steps * (ranks - 1) * part_bytes * 1000000000 / (ranks * paths.rate), pair_ns);
-    direct_ns += ways->relays ? 0 : direct_ns * DIRECT_COST_PERCENT / 100;
-    ring_ns += ways->ring_rounds * (ranks - 1) * paths.rtt_us * 500;
-    direct_ns += steps * paths.mesh_rtt_us * 500;
-    return direct_ns < ring_ns ? ways->direct : ways->ring;
-}
-
-static void take_schedule(struct pccl_plan *plan, enum pccl_algorithm algorithm, const struct pccl_cost *cost)
-{
-    plan->algorithm = algorithm;
-    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
-    plan->pieces = schedule->pieces(plan->seat);
-    plan->turns = schedule->turns != NULL ? schedule->turns(plan->seat) : 1;
-    cut(plan, cost);
-}
-
-static size_t segment_bytes(const struct pccl_plan *plan) { return pccl_plan_bytes_most(plan, plan->segment_elements); }
-
-enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
-                                struct pccl_seat seat, const uint32_t *positions, const uint64_t *starts,
-                                struct pccl_plan *plan, struct pccl_text *reason)
-{
-    PCCL_ASSERT(seat.ranks >= 2 && seat.rank < seat.ranks);
-    struct pccl_plan made = {.seat = seat, .long_path = cost->rtt_us >= PCCL_LONG_PATH_RTT_US};
-    enum pccl_status status = take_descriptor(descriptor, &made, reason);
-    if (status != PCCL_OK)
-        return status;
-    const struct ways *ways = &ways_of[descriptor->collective];
-    if (ways->in_parts)
-        status = take_parts(descriptor, positions, starts, &made, reason);
-    if (status != PCCL_OK)
-        return status;
-    made.large = whole_count(&made) > CACHED_BYTES_MOST / made.element_bytes;
-    made.algorithm = ways->ring;
-    take_schedule(&made, choose(&made, ways, cost), cost);
-    *plan = made;
-    return PCCL_OK;
-}
-
-/* ---- sections ---- */
-
-/* What is no float in a list that is quantized travels as it is. */
-static enum pccl_status begin_section(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
-                                      struct pccl_seat seat, const struct pccl_section *section, struct pccl_plan *plan,
-                                      struct pccl_text *reason)
-{
-    struct pccl_descriptor one = *descriptor;
-    *plan = (struct pccl_plan){.seat = seat, .long_path = cost->rtt_us >= PCCL_LONG_PATH_RTT_US};
-    one.datatype = section->datatype;
-    one.operation = section->operation;
-    one.count = section->count;
-    if (!pccl_datatype_is_float((enum pccl_datatype)section->datatype)) {
-        one.codec = one.codec_datatype = one.codec_scale = one.codec_rounding = 0;
-        one.codec_block = 0;
-    }
-    plan->algorithm = PCCL_RING;
-    return take_descriptor(&one, plan, reason);
-}
-
-/* What travels of it in step 0; of more than 4 G elements at least as much as is too long for direct exchange. */
-static uint64_t first_bytes(const struct pccl_plan *plan)
-{
-    return pccl_plan_bytes(plan, 0, (uint32_t)pccl_min_u64(plan->count, UINT32_MAX));
-}
-
-/* Of several sections: by the bytes that they send, and as the one that must go directly, if there is one. */
-static enum pccl_algorithm choose_for_all(const struct pccl_plan *plans, uint32_t count, const struct pccl_cost *cost)
-{
-    const struct ways *ways = &ways_of[PCCL_COALESCED];
-    struct pccl_plan whole = plans[0];
-    uint64_t bytes = 0;
-    if (count == 1)
-        return choose(&whole, ways, cost);
-    for (uint32_t i = 0; i < count; i++) {
-        if (must_go_directly(&plans[i]))
-            return may_go_directly(&whole, ways, cost) ? ways->direct : ways->ring;
-        bytes += first_bytes(&plans[i]);
-    }
-    whole.datatype = whole.folded_datatype = PCCL_U8;
-    whole.packing = whole.folded_packing = (struct pccl_packing){.codec = NULL};
-    whole.element_bytes = 1;
-    whole.count = bytes;
-    return choose(&whole, ways, cost);
-}
-
-enum pccl_status pccl_plan_make_sections(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
-                                         struct pccl_seat seat, const struct pccl_section *sections, uint32_t count,
-                                         struct pccl_plan *plans, struct pccl_plan *whole, struct pccl_text *reason)
-{
-    PCCL_ASSERT(seat.ranks >= 2 && seat.rank < seat.ranks && count > 0);
-    size_t bytes = 0;
-    uint64_t elements = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        enum pccl_status status = begin_section(descriptor, cost, seat, &sections[i], &plans[i], reason);
-        if (status != PCCL_OK)
-            return status;
-        plans[i].bytes_before = bytes;
-        plans[i].elements_before = elements;
-        elements += plans[i].count;
-        bytes += (size_t)plans[i].count * plans[i].element_bytes;
-    }
-    const enum pccl_algorithm algorithm = choose_for_all(plans, count, cost);
-    uint64_t stripes = 0;
-    uint32_t longest = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        plans[i].large = bytes > CACHED_BYTES_MOST;
-        take_schedule(&plans[i], algorithm, cost);
-        plans[i].first_stripe = stripes;
-        stripes += plans[i].stripes;
-        if (segment_bytes(&plans[i]) > segment_bytes(&plans[longest]))
-            longest = i;
-    }
-    *whole = plans[longest]; /* whose segments tell how many may be in flight */
-    whole->first_stripe = 0;
-    whole->bytes_before = 0;
-    whole->stripes = stripes;
-    return PCCL_OK;
-}
 
 const struct pccl_plan *pccl_plan_section(const struct pccl_plan *plans, uint32_t count, uint64_t stripe)
 {
@@ -567,14 +24,15 @@ struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t str
     if (plan->positions != NULL) {
         struct pccl_seat seat = pccl_plan_seat(plan, stripe);
         uint32_t part = plan->positions[number];
-        if (plan->exchanges)
-            part = part_between(plan, number, (number + pccl_exchange_places(seat)) % seat.ranks);
-        uint64_t start = stripe_of_turn(plan, stripe) * plan->segment_elements, length = length_of(plan, part);
+        if (plan->division == PCCL_DIVISION_EXCHANGED)
+            part = pccl_plan_part_between(plan, number, (number + pccl_exchange_places(seat)) % seat.ranks);
+        uint64_t start = stripe_of_turn(plan, stripe) * plan->segment_elements,
+                 length = pccl_plan_part_length(plan, part);
         uint64_t rest = start < length ? length - start : 0;
         uint32_t count = (uint32_t)pccl_min_u64(plan->segment_elements, rest);
-        return (struct pccl_segment){start_of(plan, part) + start, count, part};
+        return (struct pccl_segment){pccl_plan_part_start(plan, part) + start, count, part};
     }
-    uint64_t start = stripe * stripe_elements(plan);
+    uint64_t start = stripe * pccl_plan_stripe_elements(plan);
     if (stripe + 1 < plan->stripes)
         return (struct pccl_segment){start + (uint64_t)number * plan->segment_elements, plan->segment_elements, 0};
     uint64_t rest = plan->count - start, filled = plan->pieces;
@@ -590,12 +48,16 @@ struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t str
 uint32_t pccl_plan_part_from(const struct pccl_plan *plan, uint32_t position)
 {
     uint32_t own = plan->positions[plan->seat.rank];
-    return plan->exchanges ? position * plan->seat.ranks + own : plan->scatters ? own : position;
+    return plan->division == PCCL_DIVISION_EXCHANGED   ? position * plan->seat.ranks + own
+           : plan->division == PCCL_DIVISION_SCATTERED ? own
+                                                       : position;
 }
 
 uint32_t pccl_plan_giver(const struct pccl_plan *plan, uint32_t part)
 {
-    return plan->exchanges ? part / plan->seat.ranks : plan->scatters ? plan->positions[plan->seat.root] : part;
+    return plan->division == PCCL_DIVISION_EXCHANGED   ? part / plan->seat.ranks
+           : plan->division == PCCL_DIVISION_SCATTERED ? plan->positions[plan->seat.root]
+                                                       : part;
 }
 
 uint64_t pccl_plan_exchanged_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
@@ -605,13 +67,14 @@ uint64_t pccl_plan_exchanged_at(const struct pccl_plan *plan, const struct pccl_
         before = segment->part / plan->seat.ranks * plan->count;
     for (uint32_t part = segment->part % plan->seat.ranks; plan->starts != NULL && part < segment->part;
          part += plan->seat.ranks)
-        before += length_of(plan, part);
-    return before + segment->first - start_of(plan, segment->part);
+        before += pccl_plan_part_length(plan, part);
+    return before + segment->first - pccl_plan_part_start(plan, segment->part);
 }
 
 uint64_t pccl_plan_part_stripes(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
-    return pccl_divide_up(length_of(plan, pccl_plan_segment(plan, stripe, number).part), plan->segment_elements);
+    return pccl_divide_up(pccl_plan_part_length(plan, pccl_plan_segment(plan, stripe, number).part),
+                          plan->segment_elements);
 }
 
 bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
@@ -626,8 +89,6 @@ bool pccl_plan_keeps(const struct pccl_plan *plan, uint64_t stripe, uint32_t num
            pccl_plan_has_segment(plan, stripe, number);
 }
 
-bool pccl_plan_may_stay(uint8_t collective) { return pccl_schedules[ways_of[collective].ring]->keeps_unsent; }
-
 bool pccl_plan_stays(const struct pccl_plan *plan, struct pccl_segment *first, uint64_t *count)
 {
     const uint32_t number = plan->seat.rank; /* that of its own part, whatever the schedule */
@@ -638,7 +99,7 @@ bool pccl_plan_stays(const struct pccl_plan *plan, struct pccl_segment *first, u
         if (stripe >= plan->stripes || !pccl_plan_keeps(plan, stripe, number))
             continue;
         *first = pccl_plan_segment(plan, stripe, number);
-        *count = length_of(plan, first->part);
+        *count = pccl_plan_part_length(plan, first->part);
         return true;
     }
     return false;

@@ -65,6 +65,14 @@
 #include "wire/coalesced.h"
 #include "wire/packing.h"
 
+/* Tensors in parts: the side of which a rank holds only its own part. */
+enum pccl_division {
+    PCCL_DIVISION_WHOLE,     /* none */
+    PCCL_DIVISION_GATHERED,  /* the input is the own part */
+    PCCL_DIVISION_SCATTERED, /* the result is the own part */
+    PCCL_DIVISION_EXCHANGED, /* both: a tensor of parts of parts, by who sends and who receives */
+};
+
 struct pccl_plan {
     enum pccl_algorithm algorithm; /* which schedule */
     struct pccl_seat seat;
@@ -86,10 +94,9 @@ struct pccl_plan {
     const uint64_t *starts;
     /* The element of the whole tensor that comes first in the caller's memory. */
     uint64_t input_from, result_from;
-    uint64_t own_from, own;    /* where the own part begins and how many elements it has: all of a tensor; 0: no part */
+    uint64_t own_from, own; /* where the own part begins and how many elements it has: all of a tensor; 0: no part */
+    enum pccl_division division;
     bool reduces;              /* the result of the own part is what it is folded into */
-    bool scatters;             /* the result is the own part */
-    bool exchanges;            /* both sides are in parts: a tensor of parts of parts, by who sends and who receives */
     bool long_path;            /* a round trip to the neighbors takes longer than moving some segments */
     bool large;                /* more than the caches hold, so what is not needed soon may bypass them */
     uint32_t segment_elements; /* of a whole segment */
@@ -132,7 +139,38 @@ static inline struct pccl_seat pccl_plan_seat(const struct pccl_plan *plan, uint
 /* How many parts there are, where there are any. */
 static inline uint32_t pccl_plan_parts(const struct pccl_plan *plan)
 {
-    return plan->exchanges ? plan->seat.ranks * plan->seat.ranks : plan->seat.ranks;
+    return plan->division == PCCL_DIVISION_EXCHANGED ? plan->seat.ranks * plan->seat.ranks : plan->seat.ranks;
+}
+
+/* Elements of all parts together. */
+static inline uint64_t pccl_plan_whole(const struct pccl_plan *plan)
+{
+    if (plan->starts != NULL)
+        return plan->starts[pccl_plan_parts(plan)];
+    return plan->count * (plan->positions != NULL ? plan->seat.ranks : 1);
+}
+
+/* Where a part begins, in elements, or the last one ends. */
+static inline uint64_t pccl_plan_part_start(const struct pccl_plan *plan, uint32_t part)
+{
+    return plan->starts != NULL ? plan->starts[part] : part * plan->count;
+}
+
+static inline uint64_t pccl_plan_part_length(const struct pccl_plan *plan, uint32_t part)
+{
+    return plan->starts != NULL ? plan->starts[part + 1] - plan->starts[part] : plan->count;
+}
+
+/* Of an all-to-all: the part that one rank sends to another. */
+static inline uint32_t pccl_plan_part_between(const struct pccl_plan *plan, uint32_t from, uint32_t to)
+{
+    return plan->positions[from] * plan->seat.ranks + plan->positions[to];
+}
+
+/* Of the tensor, or of each of its parts. */
+static inline uint64_t pccl_plan_stripe_elements(const struct pccl_plan *plan)
+{
+    return (uint64_t)plan->segment_elements * (plan->positions != NULL ? 1 : plan->pieces);
 }
 
 struct pccl_segment {
@@ -182,7 +220,7 @@ static inline size_t pccl_plan_input_at(const struct pccl_plan *plan, const stru
 static inline size_t pccl_plan_result_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
 {
     uint64_t first = segment->first - plan->result_from;
-    if (plan->exchanges)
+    if (plan->division == PCCL_DIVISION_EXCHANGED)
         first = pccl_plan_exchanged_at(plan, segment);
     return plan->bytes_before + (size_t)first * plan->element_bytes;
 }

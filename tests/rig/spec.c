@@ -482,7 +482,7 @@ static void move_segment(const struct reference *reference, struct fold *fold, u
     bool stays = number == root;
     if (gathers_at_root(collective))
         at = start;
-    if (plan->exchanges) {
+    if (plan->division == PCCL_DIVISION_EXCHANGED) {
         at = segment.first - place->starts[giver * ranks];
         to = results_before(place, giver, taker) + start;
         stays = giver == taker;

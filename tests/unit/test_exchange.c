@@ -431,10 +431,10 @@ static void check_exchanged(const struct pccl_plan *plan, const struct job *jobs
 static bool find_blob(const struct pccl_plan *plan, uint32_t from, uint32_t to, uint32_t *blob, uint64_t *at)
 {
     const uint32_t ranks = plan->seat.ranks, sender = plan->positions[from], receiver = plan->positions[to];
-    *blob = plan->scatters ? receiver : sender;
-    *at = plan->scatters ? 0 : plan->starts[sender];
-    if (!plan->exchanges)
-        return (plan->scatters ? from : to) == plan->seat.root;
+    *blob = plan->division == PCCL_DIVISION_SCATTERED ? receiver : sender;
+    *at = plan->division == PCCL_DIVISION_SCATTERED ? 0 : plan->starts[sender];
+    if (plan->division != PCCL_DIVISION_EXCHANGED)
+        return (plan->division == PCCL_DIVISION_SCATTERED ? from : to) == plan->seat.root;
     *blob = sender * ranks + receiver;
     *at = 0;
     for (uint32_t i = receiver; i < *blob; i += ranks)
@@ -865,7 +865,7 @@ static void blobs_for_each(void **state)
                 trial.window_bytes = i % 3 == 0 ? 1 : 1 << 20;
                 give_lengths(&trial, lengths[i / 8], 5, starts);
                 const struct pccl_plan plan = trial.descriptor.count > 0 ? plan_of(&trial) : (struct pccl_plan){0};
-                turns[plan.turn_stripes > 1] += plan.exchanges && plan.stripes > plan.turns;
+                turns[plan.turn_stripes > 1] += plan.division == PCCL_DIVISION_EXCHANGED && plan.stripes > plan.turns;
                 if (trial.descriptor.count > 0)
                     run_case(&trial, seed);
             }

@@ -134,13 +134,13 @@ static void check_turns(const struct pccl_plan *plan)
             const uint32_t places = pccl_exchange_places(pccl_plan_seat(plan, stripe));
             const uint64_t sender = mixed(plan->seat.ranks)[number];
             const uint64_t receiver = mixed(plan->seat.ranks)[(number + places) % ranks];
-            const uint64_t part = plan->exchanges ? sender * ranks + receiver : sender;
+            const uint64_t part = plan->division == PCCL_DIVISION_EXCHANGED ? sender * ranks + receiver : sender;
             assert_int_equal(segment.first, part * plan->count + within);
             assert_int_equal(segment.count, pccl_min_u64(plan->segment_elements, plan->count - within));
-            if (plan->exchanges && number == plan->seat.rank)
+            if (plan->division == PCCL_DIVISION_EXCHANGED && number == plan->seat.rank)
                 assert_int_equal(pccl_plan_input_at(plan, &segment),
                                  (receiver * plan->count + within) * plan->element_bytes);
-            if (plan->exchanges && (number + places) % ranks == plan->seat.rank)
+            if (plan->division == PCCL_DIVISION_EXCHANGED && (number + places) % ranks == plan->seat.rank)
                 assert_int_equal(pccl_plan_result_at(plan, &segment),
                                  (sender * plan->count + within) * plan->element_bytes);
         }
