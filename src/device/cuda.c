@@ -1,4 +1,4 @@
-/* Opens CUDA as a device, and checks that memory belongs to it. Copies nothing: lane.c does. */
+/* Opens CUDA as a device, and checks that memory belongs to it. Copies nothing: copier.c does. */
 #include "device/internal.h"
 
 #include <stdlib.h>

@@ -23,10 +23,11 @@ static bool copy_to_device(struct pccl_sync_asker *asker, struct pccl_proof *pro
 {
     const struct pccl_fetch_arrival *arrival = &asker->arrival;
     const struct pccl_sync_tensor *tensor = &asker->link.session->config.tensors[arrival->tensor];
-    if (pccl_device_write(asker->lane, 0, pccl_sync_chunk(tensor, arrival->chunk), arrival->length, reason) != PCCL_OK)
+    if (pccl_device_write(asker->copier, 0, pccl_sync_chunk(tensor, arrival->chunk), arrival->length, reason) !=
+        PCCL_OK)
         return false;
     *proof = pccl_proof_bytes(asker->link.session->state.kernels, asker->target, arrival->length);
-    return pccl_device_wait(asker->lane, 0, reason) == PCCL_OK;
+    return pccl_device_wait(asker->copier, 0, reason) == PCCL_OK;
 }
 
 /* A device of ours has failed: there is no place for these bytes, nor for later ones. */
@@ -58,11 +59,11 @@ static void end_chunk(struct pccl_sync_asker *asker)
     struct pccl_proof proof = {0};
     struct pccl_text reason;
     bool wanted = asker->arrival.wanted;
-    if (wanted && asker->lane && !copy_to_device(asker, &proof, &reason)) {
+    if (wanted && asker->copier && !copy_to_device(asker, &proof, &reason)) {
         give_up(asker, &reason);
         return;
     }
-    if (wanted && !asker->lane)
+    if (wanted && !asker->copier)
         proof = pccl_proof_bytes(session->state.kernels, asker->target, asker->arrival.length);
     asker->target = NULL;
     pccl_channel_expect(&link->channel, &asker->target, 0);
@@ -81,12 +82,12 @@ static void end_chunk(struct pccl_sync_asker *asker)
 static uint8_t *aim(struct pccl_sync_asker *asker, struct pccl_text *reason)
 {
     const struct pccl_sync_tensor *tensor = &asker->link.session->config.tensors[asker->arrival.tensor];
-    asker->lane = NULL;
+    asker->copier = NULL;
     if (!tensor->device)
         return pccl_sync_chunk(tensor, asker->arrival.chunk);
-    if (pccl_sync_lanes_find(&asker->lanes, tensor, &asker->lane, reason) != PCCL_OK)
+    if (pccl_sync_copiers_find(&asker->copiers, tensor, &asker->copier, reason) != PCCL_OK)
         return NULL;
-    return pccl_device_lane_buffer(asker->lane, 0);
+    return pccl_device_copier_buffer(asker->copier, 0);
 }
 
 static void begin_chunk(struct pccl_sync_asker *asker, uint32_t length)
@@ -189,7 +190,7 @@ bool pccl_sync_asker_receive(struct pccl_sync_asker *asker, size_t *budget)
 
 /* ---- life ---- */
 
-void pccl_sync_asker_release(struct pccl_sync_asker *asker) { pccl_sync_lanes_close(&asker->lanes); }
+void pccl_sync_asker_release(struct pccl_sync_asker *asker) { pccl_sync_copiers_close(&asker->copiers); }
 
 void pccl_sync_asker_watch(struct pccl_sync_asker *asker)
 {

@@ -13,8 +13,8 @@ struct pccl_sync_asker {
     bool device_failed;                /* one of ours, so no donor can help; it is also doomed */
     uint8_t *target;                   /* of the chunk being received; NULL: it is not wanted */
     struct pccl_fetch_arrival arrival; /* of the chunk being received */
-    struct pccl_sync_lanes lanes;
-    struct pccl_device_lane *lane; /* for the chunk; NULL: it goes straight to host memory */
+    struct pccl_sync_copiers copiers;
+    struct pccl_device_copier *copier; /* for the chunk; NULL: it goes straight to host memory */
 };
 
 static inline struct pccl_sync_asker *pccl_sync_asker_of(struct pccl_sync_link *link)

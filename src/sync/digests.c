@@ -7,7 +7,7 @@
 
 #include "net/guard.h"
 #include "net/thread.h"
-#include "sync/lanes.h"
+#include "sync/copiers.h"
 
 #include <stdatomic.h>
 
@@ -28,7 +28,7 @@ struct work {
 
 /* A chunk that is being read from a device. */
 struct arrival {
-    struct pccl_device_lane *lane;
+    struct pccl_device_copier *copier;
     uint64_t index; /* of the state's chunks */
     uint32_t length;
 };
@@ -38,8 +38,8 @@ struct digester {
     uv_thread_t thread;
     enum pccl_status status;
     struct pccl_text reason;
-    struct pccl_sync_lanes lanes;
-    struct arrival arrivals[PCCL_DEVICE_BUFFERS]; /* each in the lane's buffer of the same number */
+    struct pccl_sync_copiers copiers;
+    struct arrival arrivals[PCCL_DEVICE_BUFFERS]; /* each in the copier's buffer of the same number */
     uint32_t first, count;
 };
 
@@ -77,12 +77,12 @@ static void note_chunk(const struct work *work, uint64_t index, const void *byte
 static bool finish_oldest(struct digester *digester)
 {
     const struct arrival *arrival = &digester->arrivals[digester->first];
-    enum pccl_status status = pccl_device_wait(arrival->lane, digester->first, &digester->reason);
+    enum pccl_status status = pccl_device_wait(arrival->copier, digester->first, &digester->reason);
     if (status != PCCL_OK) {
         fail(digester, status);
         return false;
     }
-    note_chunk(digester->work, arrival->index, pccl_device_lane_buffer(arrival->lane, digester->first),
+    note_chunk(digester->work, arrival->index, pccl_device_copier_buffer(arrival->copier, digester->first),
                arrival->length);
     digester->first = (digester->first + 1) % PCCL_DEVICE_BUFFERS;
     digester->count--;
@@ -95,15 +95,15 @@ static bool begin_reading(struct digester *digester, const struct pccl_sync_tens
     if (digester->count == PCCL_DEVICE_BUFFERS && !finish_oldest(digester))
         return false;
     uint32_t buffer = (digester->first + digester->count) % PCCL_DEVICE_BUFFERS;
-    struct pccl_device_lane *lane;
-    enum pccl_status status = pccl_sync_lanes_find(&digester->lanes, tensor, &lane, &digester->reason);
+    struct pccl_device_copier *copier;
+    enum pccl_status status = pccl_sync_copiers_find(&digester->copiers, tensor, &copier, &digester->reason);
     if (status == PCCL_OK)
-        status = pccl_device_read(lane, buffer, pccl_sync_chunk(tensor, chunk), length, &digester->reason);
+        status = pccl_device_read(copier, buffer, pccl_sync_chunk(tensor, chunk), length, &digester->reason);
     if (status != PCCL_OK) {
         fail(digester, status);
         return false;
     }
-    digester->arrivals[buffer] = (struct arrival){.lane = lane, .index = index, .length = length};
+    digester->arrivals[buffer] = (struct arrival){.copier = copier, .index = index, .length = length};
     digester->count++;
     return true;
 }
@@ -146,7 +146,7 @@ static void digest_all(void *argument)
     }
     while (good && digester->count)
         good = finish_oldest(digester);
-    pccl_sync_lanes_close(&digester->lanes);
+    pccl_sync_copiers_close(&digester->copiers);
 }
 
 static void digest_runs(void *argument)

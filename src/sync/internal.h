@@ -12,7 +12,7 @@
 #include "net/dialer.h"
 #include "net/reactor.h"
 #include "state/fetch.h"
-#include "sync/lanes.h"
+#include "sync/copiers.h"
 #include "sync/session.h"
 #include "wire/frame.h"
 

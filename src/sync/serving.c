@@ -9,12 +9,12 @@
 
 struct want {
     struct pccl_msg_state_want msg;
-    struct pccl_device_lane *lane; /* reads the chunk into its buffer of the want's number; NULL: host memory */
+    struct pccl_device_copier *copier; /* reads the chunk into its buffer of the want's number; NULL: host memory */
 };
 
 struct server {
     struct pccl_sync_link link;
-    struct pccl_sync_lanes lanes;
+    struct pccl_sync_copiers copiers;
     struct want wants[PCCL_SYNC_AHEAD];
     uint32_t first, count;
     bool sending; /* the answer to the first want */
@@ -56,8 +56,8 @@ static bool read_ahead(struct server *server, uint32_t number)
     const struct pccl_sync_tensor *tensor = &session->config.tensors[want->msg.tensor];
     if (!tensor->device)
         return true;
-    return pccl_sync_lanes_find(&server->lanes, tensor, &want->lane, reason) == PCCL_OK &&
-           pccl_device_read(want->lane, number, pccl_sync_chunk(tensor, want->msg.first), answer.as.state_data.length,
+    return pccl_sync_copiers_find(&server->copiers, tensor, &want->copier, reason) == PCCL_OK &&
+           pccl_device_read(want->copier, number, pccl_sync_chunk(tensor, want->msg.first), answer.as.state_data.length,
                             reason) == PCCL_OK;
 }
 
@@ -105,10 +105,10 @@ static bool begin_answer(struct server *server)
     server->sending = true;
     if (!server->payload_length)
         return true;
-    server->payload = want->lane ? pccl_device_lane_buffer(want->lane, server->first)
-                                 : pccl_sync_chunk(&link->session->config.tensors[want->msg.tensor], want->msg.first);
+    server->payload = want->copier ? pccl_device_copier_buffer(want->copier, server->first)
+                                   : pccl_sync_chunk(&link->session->config.tensors[want->msg.tensor], want->msg.first);
     pccl_channel_put_payload(&link->channel, &server->payload, server->payload_length);
-    return !want->lane || pccl_device_wait(want->lane, server->first, &link->reason) == PCCL_OK;
+    return !want->copier || pccl_device_wait(want->copier, server->first, &link->reason) == PCCL_OK;
 }
 
 static void end_answer(struct server *server)
@@ -176,7 +176,7 @@ static void visit(struct pccl_sync_link *link)
 
 static void silent(struct pccl_sync_link *link) { end(server_of(link)); }
 
-static void release(struct pccl_sync_link *link) { pccl_sync_lanes_close(&server_of(link)->lanes); }
+static void release(struct pccl_sync_link *link) { pccl_sync_copiers_close(&server_of(link)->copiers); }
 
 static const struct pccl_sync_role serving = {.visit = visit, .silent = silent, .release = release};
 

@@ -1,5 +1,5 @@
 /*
- * Memory of a real CUDA device through src/device: a few MiB there and back through lanes, in
+ * Memory of a real CUDA device through src/device: a few MiB there and back through copiers, in
  * several threads. Exits with 77 where there is no device.
  */
 #include "device/cuda_driver.h"
@@ -81,40 +81,41 @@ static uint8_t value(size_t at, uint32_t seed) { return (uint8_t)((at * 26544357
 static size_t piece_length(size_t at) { return BYTES - at < CHUNK ? BYTES - at : CHUNK; }
 
 /* Writes all of it through the buffers in turn: each is waited for only when it is needed again. */
-static enum pccl_status write_all(struct pccl_device_lane *lane, uint8_t *memory, uint32_t seed, struct pccl_text *why)
+static enum pccl_status write_all(struct pccl_device_copier *copier, uint8_t *memory, uint32_t seed,
+                                  struct pccl_text *why)
 {
     enum pccl_status status = PCCL_OK;
     uint32_t buffer = 0;
     for (size_t at = 0; at < BYTES && status == PCCL_OK; at += CHUNK, buffer = (buffer + 1) % BUFFERS) {
-        status = pccl_device_wait(lane, buffer, why);
-        uint8_t *bytes = pccl_device_lane_buffer(lane, buffer);
+        status = pccl_device_wait(copier, buffer, why);
+        uint8_t *bytes = pccl_device_copier_buffer(copier, buffer);
         for (size_t i = 0; i < piece_length(at); i++)
             bytes[i] = value(at + i, seed);
         if (status == PCCL_OK)
-            status = pccl_device_write(lane, buffer, memory + at, piece_length(at), why);
+            status = pccl_device_write(copier, buffer, memory + at, piece_length(at), why);
     }
     return status;
 }
 
 /* Reads it in pieces at odd offsets, with two reads in flight. STATE: the content differs. */
-static enum pccl_status read_all(struct pccl_device_lane *lane, const uint8_t *memory, uint32_t seed,
+static enum pccl_status read_all(struct pccl_device_copier *copier, const uint8_t *memory, uint32_t seed,
                                  struct pccl_text *why)
 {
     enum { PIECE = 100003 };
-    enum pccl_status status = pccl_device_wait(lane, 0, why);
+    enum pccl_status status = pccl_device_wait(copier, 0, why);
     if (status == PCCL_OK)
-        status = pccl_device_wait(lane, 1, why);
+        status = pccl_device_wait(copier, 1, why);
     if (status == PCCL_OK)
-        status = pccl_device_read(lane, 0, memory, PIECE, why);
+        status = pccl_device_read(copier, 0, memory, PIECE, why);
     uint32_t buffer = 0;
     for (size_t at = 0; at < BYTES && status == PCCL_OK; at += PIECE, buffer = 1 - buffer) {
         size_t next = at + PIECE, length = BYTES - at < PIECE ? BYTES - at : PIECE;
         if (next < BYTES)
             status =
-                pccl_device_read(lane, 1 - buffer, memory + next, BYTES - next < PIECE ? BYTES - next : PIECE, why);
+                pccl_device_read(copier, 1 - buffer, memory + next, BYTES - next < PIECE ? BYTES - next : PIECE, why);
         if (status == PCCL_OK)
-            status = pccl_device_wait(lane, buffer, why);
-        const uint8_t *bytes = pccl_device_lane_buffer(lane, buffer);
+            status = pccl_device_wait(copier, buffer, why);
+        const uint8_t *bytes = pccl_device_copier_buffer(copier, buffer);
         for (size_t i = 0; i < length && status == PCCL_OK; i++)
             if (bytes[i] != value(at + i, seed)) {
                 pccl_text_format(why, "byte %zu is another", at + i);
@@ -127,30 +128,30 @@ static enum pccl_status read_all(struct pccl_device_lane *lane, const uint8_t *m
 static void test_pointers(const uint8_t *memory)
 {
     uint8_t *of_host = malloc(16);
-    struct pccl_device_lane *lane = NULL;
+    struct pccl_device_copier *copier = NULL;
     check(pccl_device_check(device, memory, BYTES, &words) == PCCL_OK, "all of the memory");
     check(pccl_device_check(device, memory + 77, BYTES - 77, &words) == PCCL_OK, "the rest of the memory");
     check(pccl_device_check(device, memory + 77, (uint64_t)1 << 50, &words) == PCCL_ARGUMENT, "more than there is");
     check(pccl_device_check(device, of_host, 16, &words) == PCCL_ARGUMENT, "memory of the host");
-    check(pccl_device_lane_open(device, of_host, pccl_heap(), &lane, &words) == PCCL_ARGUMENT, "a lane for it");
+    check(pccl_device_copier_open(device, of_host, pccl_heap(), &copier, &words) == PCCL_ARGUMENT, "a copier for it");
     free(of_host);
 }
 
-/* Our own stream still has to write the memory when the lane is opened. */
-static void test_lane(uint8_t *memory)
+/* Our own stream still has to write the memory when the copier is opened. */
+static void test_copier(uint8_t *memory)
 {
-    struct pccl_device_lane *lane = NULL;
+    struct pccl_device_copier *copier = NULL;
     check(more.set_later((uintptr_t)memory, 0x5a, BYTES, stream) == 0, "work on our stream");
-    check(pccl_device_lane_open(device, memory, pccl_heap(), &lane, &words) == PCCL_OK, "a lane");
-    check(pccl_device_read(lane, 0, memory + BYTES - CHUNK, CHUNK, &words) == PCCL_OK, "reading");
-    check(pccl_device_wait(lane, 0, &words) == PCCL_OK, "waiting");
+    check(pccl_device_copier_open(device, memory, pccl_heap(), &copier, &words) == PCCL_OK, "a copier");
+    check(pccl_device_read(copier, 0, memory + BYTES - CHUNK, CHUNK, &words) == PCCL_OK, "reading");
+    check(pccl_device_wait(copier, 0, &words) == PCCL_OK, "waiting");
     for (size_t i = 0; i < CHUNK; i++)
-        check(pccl_device_lane_buffer(lane, 0)[i] == 0x5a, "what our stream wrote is there");
-    check(write_all(lane, memory, 1, &words) == PCCL_OK, "writing all");
-    check(read_all(lane, memory, 1, &words) == PCCL_OK, "reading all");
-    check(pccl_device_check(device, pccl_device_lane_buffer(lane, 0), 1, &words) == PCCL_ARGUMENT,
+        check(pccl_device_copier_buffer(copier, 0)[i] == 0x5a, "what our stream wrote is there");
+    check(write_all(copier, memory, 1, &words) == PCCL_OK, "writing all");
+    check(read_all(copier, memory, 1, &words) == PCCL_OK, "reading all");
+    check(pccl_device_check(device, pccl_device_copier_buffer(copier, 0), 1, &words) == PCCL_ARGUMENT,
           "page-locked memory");
-    pccl_device_lane_close(lane);
+    pccl_device_copier_close(copier);
 }
 
 struct worker {
@@ -165,15 +166,15 @@ struct worker {
 static void *work(void *argument)
 {
     struct worker *worker = argument;
-    struct pccl_device_lane *lane = NULL;
-    worker->status = pccl_device_lane_open(device, worker->memory, pccl_heap(), &lane, &worker->why);
+    struct pccl_device_copier *copier = NULL;
+    worker->status = pccl_device_copier_open(device, worker->memory, pccl_heap(), &copier, &worker->why);
     for (uint32_t round = 0; round < ROUNDS && worker->status == PCCL_OK; round++) {
-        worker->status = write_all(lane, worker->memory, worker->number * 100 + round, &worker->why);
+        worker->status = write_all(copier, worker->memory, worker->number * 100 + round, &worker->why);
         if (worker->status == PCCL_OK)
-            worker->status = read_all(lane, worker->memory, worker->number * 100 + round, &worker->why);
+            worker->status = read_all(copier, worker->memory, worker->number * 100 + round, &worker->why);
     }
-    if (lane != NULL)
-        pccl_device_lane_close(lane);
+    if (copier != NULL)
+        pccl_device_copier_close(copier);
     return NULL;
 }
 
@@ -188,7 +189,7 @@ static void test_threads(void)
     for (uint32_t i = 0; i < THREADS; i++) {
         check(pthread_join(workers[i].thread, NULL) == 0, "joining");
         words = workers[i].why;
-        check(workers[i].status == PCCL_OK, "lanes in threads");
+        check(workers[i].status == PCCL_OK, "copiers in threads");
         check(more.release((uintptr_t)workers[i].memory) == 0, "freeing");
     }
 }
@@ -221,7 +222,7 @@ int main(void)
     for (int managed = 0; managed < 2; managed++) {
         uint8_t *memory = allocate(managed);
         test_pointers(memory);
-        test_lane(memory);
+        test_copier(memory);
         check(more.release((uintptr_t)memory) == 0, "freeing");
         check(pccl_device_check(device, memory, 1, &words) == PCCL_ARGUMENT, "memory that is freed");
     }

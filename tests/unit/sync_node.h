@@ -10,7 +10,7 @@
 #include "node_frames.h"
 #include "net/build.h"
 #include "net/heap.h"
-#include "sync/lanes.h"
+#include "sync/copiers.h"
 
 #include <time.h>
 

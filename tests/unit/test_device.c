@@ -41,11 +41,11 @@ static void close_device(struct pccl_device *device)
     assert_all_well();
 }
 
-static struct pccl_device_lane *open_lane(struct pccl_device *device, const void *memory)
+static struct pccl_device_copier *open_copier(struct pccl_device *device, const void *memory)
 {
-    struct pccl_device_lane *lane = NULL;
-    assert_int_equal(pccl_device_lane_open(device, memory, &heap.memory, &lane, &words), PCCL_OK);
-    return lane;
+    struct pccl_device_copier *copier = NULL;
+    assert_int_equal(pccl_device_copier_open(device, memory, &heap.memory, &copier, &words), PCCL_OK);
+    return copier;
 }
 
 static bool says(const char *part) { return strstr(words.bytes, part) != NULL; }
@@ -135,15 +135,15 @@ static void test_kinds_of_memory(void **state)
     assert_int_equal(pccl_device_check(device, of_host, sizeof of_host, &words), PCCL_ARGUMENT);
     assert_true(says("does not know it"));
 
-    /* A lane's buffers are page-locked: the driver knows them, but they are the host's. */
-    struct pccl_device_lane *lane = open_lane(device, managed), *none = NULL;
-    const uint8_t *buffer = pccl_device_lane_buffer(lane, 0);
+    /* A copier's buffers are page-locked: the driver knows them, but they are the host's. */
+    struct pccl_device_copier *copier = open_copier(device, managed), *none = NULL;
+    const uint8_t *buffer = pccl_device_copier_buffer(copier, 0);
     assert_int_equal(pccl_device_check(device, buffer, 1, &words), PCCL_ARGUMENT);
     assert_true(says("page-locked memory of the host"));
-    assert_int_equal(pccl_device_lane_open(device, buffer, &heap.memory, &none, &words), PCCL_ARGUMENT);
-    assert_int_equal(pccl_device_lane_open(device, of_host, &heap.memory, &none, &words), PCCL_ARGUMENT);
+    assert_int_equal(pccl_device_copier_open(device, buffer, &heap.memory, &none, &words), PCCL_ARGUMENT);
+    assert_int_equal(pccl_device_copier_open(device, of_host, &heap.memory, &none, &words), PCCL_ARGUMENT);
     assert_null(none);
-    pccl_device_lane_close(lane);
+    pccl_device_copier_close(copier);
     fake_cuda_free(managed);
     close_device(device);
 }
@@ -166,16 +166,16 @@ static void test_driver_does_not_answer(void **state)
 
 /* ---- copies ---- */
 
-/* There and back through a lane; *lane's buffers hold the bytes afterward. */
-static void carry(struct pccl_device_lane *lane, uint8_t *memory, size_t bytes, uint32_t seed)
+/* There and back through a copier; *copier's buffers hold the bytes afterward. */
+static void carry(struct pccl_device_copier *copier, uint8_t *memory, size_t bytes, uint32_t seed)
 {
-    uint8_t *there = pccl_device_lane_buffer(lane, 1), *back = pccl_device_lane_buffer(lane, 3);
+    uint8_t *there = pccl_device_copier_buffer(copier, 1), *back = pccl_device_copier_buffer(copier, 3);
     fill(there, bytes, seed);
-    assert_int_equal(pccl_device_write(lane, 1, memory, bytes, &words), PCCL_OK);
-    assert_int_equal(pccl_device_wait(lane, 1, &words), PCCL_OK);
+    assert_int_equal(pccl_device_write(copier, 1, memory, bytes, &words), PCCL_OK);
+    assert_int_equal(pccl_device_wait(copier, 1, &words), PCCL_OK);
     assert_memory_equal(memory, there, bytes);
-    assert_int_equal(pccl_device_read(lane, 3, memory, bytes, &words), PCCL_OK);
-    assert_int_equal(pccl_device_wait(lane, 3, &words), PCCL_OK);
+    assert_int_equal(pccl_device_read(copier, 3, memory, bytes, &words), PCCL_OK);
+    assert_int_equal(pccl_device_wait(copier, 3, &words), PCCL_OK);
     assert_memory_equal(back, there, bytes);
 }
 
@@ -188,18 +188,18 @@ static void test_sizes_and_offsets(void **state)
     static const enum fake_cuda_kind kinds[] = {FAKE_CUDA_DEVICE, FAKE_CUDA_MANAGED};
     for (size_t k = 0; k < PCCL_COUNT_OF(kinds); k++) {
         uint8_t *memory = fake_cuda_memory(2, kinds[k], ROOM);
-        struct pccl_device_lane *lane = open_lane(device, memory);
+        struct pccl_device_copier *copier = open_copier(device, memory);
         for (size_t i = 0; i < PCCL_COUNT_OF(sizes); i++)
             for (size_t offset = 0; offset < 64; offset += sizes[i] < 100 ? 1 : 13) {
                 memset(memory, 0x11, ROOM);
-                carry(lane, memory + offset, sizes[i], (uint32_t)(i * 64 + offset));
+                carry(copier, memory + offset, sizes[i], (uint32_t)(i * 64 + offset));
                 for (size_t at = 0; at < offset; at++)
                     assert_int_equal(memory[at], 0x11);
                 assert_int_equal(memory[offset + sizes[i]], 0x11);
             }
-        assert_int_equal(pccl_device_read(lane, 0, memory, 0, &words), PCCL_OK);
-        assert_int_equal(pccl_device_wait(lane, 0, &words), PCCL_OK);
-        pccl_device_lane_close(lane);
+        assert_int_equal(pccl_device_read(copier, 0, memory, 0, &words), PCCL_OK);
+        assert_int_equal(pccl_device_wait(copier, 0, &words), PCCL_OK);
+        pccl_device_copier_close(copier);
         fake_cuda_free(memory);
     }
     close_device(device);
@@ -214,31 +214,31 @@ static void test_several_buffers_at_once(void **state)
     (void)state;
     struct pccl_device *device = open_device(1);
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, (size_t)BUFFERS * CHUNK);
-    struct pccl_device_lane *lane = open_lane(device, memory);
+    struct pccl_device_copier *copier = open_copier(device, memory);
     fill(memory, (size_t)BUFFERS * CHUNK, 7);
     for (uint32_t i = 0; i < BUFFERS; i++)
-        assert_int_equal(pccl_device_read(lane, i, memory + (size_t)i * CHUNK, CHUNK, &words), PCCL_OK);
+        assert_int_equal(pccl_device_read(copier, i, memory + (size_t)i * CHUNK, CHUNK, &words), PCCL_OK);
     for (uint32_t i = 0; i < BUFFERS; i++) {
-        const uint8_t *buffer = pccl_device_lane_buffer(lane, i);
+        const uint8_t *buffer = pccl_device_copier_buffer(copier, i);
         for (size_t at = 0; at < CHUNK; at += 1000)
             assert_int_equal(buffer[at], FAKE_CUDA_GARBAGE);
-        assert_int_equal(pccl_device_wait(lane, i, &words), PCCL_OK);
+        assert_int_equal(pccl_device_wait(copier, i, &words), PCCL_OK);
         assert_memory_equal(buffer, memory + (size_t)i * CHUNK, CHUNK);
     }
     for (uint32_t i = 0; i < BUFFERS; i++) {
-        memset(pccl_device_lane_buffer(lane, i), (int)(i + 1), CHUNK);
-        assert_int_equal(pccl_device_write(lane, i, memory + (size_t)i * CHUNK, CHUNK, &words), PCCL_OK);
+        memset(pccl_device_copier_buffer(copier, i), (int)(i + 1), CHUNK);
+        assert_int_equal(pccl_device_write(copier, i, memory + (size_t)i * CHUNK, CHUNK, &words), PCCL_OK);
     }
     /* The third is waited for first; those before it are done then, too, and the fourth is not. */
     uint8_t fourth = memory[(size_t)3 * CHUNK];
-    assert_int_equal(pccl_device_wait(lane, 2, &words), PCCL_OK);
+    assert_int_equal(pccl_device_wait(copier, 2, &words), PCCL_OK);
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(memory[(size_t)i * CHUNK + 5], i + 1);
     assert_int_equal(memory[(size_t)3 * CHUNK], fourth);
     for (uint32_t i = 0; i < BUFFERS; i++)
-        assert_int_equal(pccl_device_wait(lane, i, &words), PCCL_OK);
+        assert_int_equal(pccl_device_wait(copier, i, &words), PCCL_OK);
     assert_int_equal(memory[(size_t)3 * CHUNK], 4);
-    pccl_device_lane_close(lane);
+    pccl_device_copier_close(copier);
     fake_cuda_free(memory);
     close_device(device);
 }
@@ -249,13 +249,13 @@ static void test_order(void **state)
     (void)state;
     struct pccl_device *device = open_device(1);
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, 100);
-    struct pccl_device_lane *lane = open_lane(device, memory);
-    memset(pccl_device_lane_buffer(lane, 0), 0x42, 100);
-    assert_int_equal(pccl_device_write(lane, 0, memory, 100, &words), PCCL_OK);
-    assert_int_equal(pccl_device_read(lane, 1, memory, 100, &words), PCCL_OK);
-    assert_int_equal(pccl_device_wait(lane, 1, &words), PCCL_OK);
-    assert_memory_equal(pccl_device_lane_buffer(lane, 1), pccl_device_lane_buffer(lane, 0), 100);
-    pccl_device_lane_close(lane);
+    struct pccl_device_copier *copier = open_copier(device, memory);
+    memset(pccl_device_copier_buffer(copier, 0), 0x42, 100);
+    assert_int_equal(pccl_device_write(copier, 0, memory, 100, &words), PCCL_OK);
+    assert_int_equal(pccl_device_read(copier, 1, memory, 100, &words), PCCL_OK);
+    assert_int_equal(pccl_device_wait(copier, 1, &words), PCCL_OK);
+    assert_memory_equal(pccl_device_copier_buffer(copier, 1), pccl_device_copier_buffer(copier, 0), 100);
+    pccl_device_copier_close(copier);
     fake_cuda_free(memory);
     close_device(device);
 }
@@ -265,12 +265,12 @@ static void test_closing_waits(void **state)
     (void)state;
     struct pccl_device *device = open_device(1);
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, 100);
-    struct pccl_device_lane *lane = open_lane(device, memory);
-    memset(pccl_device_lane_buffer(lane, 0), 0x42, 100);
-    assert_int_equal(pccl_device_write(lane, 0, memory, 100, &words), PCCL_OK);
-    assert_int_equal(pccl_device_read(lane, 1, memory, 100, &words), PCCL_OK);
+    struct pccl_device_copier *copier = open_copier(device, memory);
+    memset(pccl_device_copier_buffer(copier, 0), 0x42, 100);
+    assert_int_equal(pccl_device_write(copier, 0, memory, 100, &words), PCCL_OK);
+    assert_int_equal(pccl_device_read(copier, 1, memory, 100, &words), PCCL_OK);
     assert_int_equal(memory[99], 0);
-    pccl_device_lane_close(lane);
+    pccl_device_copier_close(copier);
     assert_int_equal(memory[99], 0x42);
     fake_cuda_free(memory);
     close_device(device);
@@ -283,11 +283,11 @@ static void test_work_of_the_caller_is_waited_for(void **state)
     uint8_t *memory = fake_cuda_memory(1, FAKE_CUDA_DEVICE, 100);
     fake_cuda_fill_later(1, memory, 0x77, 100);
     assert_int_equal(memory[0], 0);
-    struct pccl_device_lane *lane = open_lane(device, memory);
-    assert_int_equal(pccl_device_read(lane, 0, memory, 100, &words), PCCL_OK);
-    assert_int_equal(pccl_device_wait(lane, 0, &words), PCCL_OK);
-    assert_int_equal(pccl_device_lane_buffer(lane, 0)[99], 0x77);
-    pccl_device_lane_close(lane);
+    struct pccl_device_copier *copier = open_copier(device, memory);
+    assert_int_equal(pccl_device_read(copier, 0, memory, 100, &words), PCCL_OK);
+    assert_int_equal(pccl_device_wait(copier, 0, &words), PCCL_OK);
+    assert_int_equal(pccl_device_copier_buffer(copier, 0)[99], 0x77);
+    pccl_device_copier_close(copier);
     fake_cuda_free(memory);
     close_device(device);
 }
@@ -301,11 +301,11 @@ static void test_context_of_the_caller(void **state)
     assert_int_equal(fake_cuda_driver.primary_retain(&callers, 100), 0);
     assert_int_equal(fake_cuda_driver.ctx_push(callers), 0);
     uint8_t *memory = fake_cuda_memory(1, FAKE_CUDA_DEVICE, 100);
-    struct pccl_device_lane *lane = open_lane(device, memory);
+    struct pccl_device_copier *copier = open_copier(device, memory);
     assert_ptr_equal(fake_cuda_current(), callers);
-    carry(lane, memory, 100, 1);
+    carry(copier, memory, 100, 1);
     assert_ptr_equal(fake_cuda_current(), callers);
-    pccl_device_lane_close(lane);
+    pccl_device_copier_close(copier);
     assert_int_equal(fake_cuda_depth, 1);
     assert_int_equal(fake_cuda_driver.ctx_pop(&popped), 0);
     assert_ptr_equal(popped, callers);
@@ -327,18 +327,18 @@ struct worker {
     const char *wrong;
 };
 
-static const char *work_round(struct worker *worker, struct pccl_device_lane *lane, uint32_t round)
+static const char *work_round(struct worker *worker, struct pccl_device_copier *copier, uint32_t round)
 {
     struct pccl_text reason;
     uint32_t out = round % BUFFERS, in = (round + 1) % BUFFERS;
     size_t bytes = SLICE - round * 17;
-    fill(pccl_device_lane_buffer(lane, out), bytes, worker->number * 1000 + round);
-    if (pccl_device_write(lane, out, worker->memory + round, bytes, &reason) != PCCL_OK ||
-        pccl_device_read(lane, in, worker->memory + round, bytes, &reason) != PCCL_OK)
+    fill(pccl_device_copier_buffer(copier, out), bytes, worker->number * 1000 + round);
+    if (pccl_device_write(copier, out, worker->memory + round, bytes, &reason) != PCCL_OK ||
+        pccl_device_read(copier, in, worker->memory + round, bytes, &reason) != PCCL_OK)
         return "a copy was not begun";
-    if (pccl_device_wait(lane, in, &reason) != PCCL_OK || pccl_device_wait(lane, out, &reason) != PCCL_OK)
+    if (pccl_device_wait(copier, in, &reason) != PCCL_OK || pccl_device_wait(copier, out, &reason) != PCCL_OK)
         return "a copy failed";
-    if (memcmp(pccl_device_lane_buffer(lane, in), pccl_device_lane_buffer(lane, out), bytes) != 0)
+    if (memcmp(pccl_device_copier_buffer(copier, in), pccl_device_copier_buffer(copier, out), bytes) != 0)
         return "the bytes are others";
     return NULL;
 }
@@ -346,22 +346,22 @@ static const char *work_round(struct worker *worker, struct pccl_device_lane *la
 static void *work(void *argument)
 {
     struct worker *worker = argument;
-    struct pccl_device_lane *lane = NULL;
+    struct pccl_device_copier *copier = NULL;
     struct pccl_text reason;
     if (pccl_device_check(worker->device, worker->memory, SLICE, &reason) != PCCL_OK ||
-        pccl_device_lane_open(worker->device, worker->memory, &worker->heap.memory, &lane, &reason) != PCCL_OK) {
-        worker->wrong = "the lane was not opened";
+        pccl_device_copier_open(worker->device, worker->memory, &worker->heap.memory, &copier, &reason) != PCCL_OK) {
+        worker->wrong = "the copier was not opened";
         return NULL;
     }
     for (uint32_t round = 0; round < ROUNDS && worker->wrong == NULL; round++)
-        worker->wrong = work_round(worker, lane, round);
-    pccl_device_lane_close(lane);
+        worker->wrong = work_round(worker, copier, round);
+    pccl_device_copier_close(copier);
     if (fake_cuda_depth != 0)
         worker->wrong = "a context is still current";
     return NULL;
 }
 
-static void test_lanes_in_threads(void **state)
+static void test_copiers_in_threads(void **state)
 {
     (void)state;
     static struct worker workers[THREADS];
@@ -386,27 +386,27 @@ static void test_lanes_in_threads(void **state)
     close_device(device);
 }
 
-/* A lane may go from one thread to another. */
+/* A copier may go from one thread to another. */
 static void *use_elsewhere(void *argument)
 {
-    struct pccl_device_lane *lane = argument;
+    struct pccl_device_copier *copier = argument;
     struct pccl_text reason;
-    enum pccl_status status = pccl_device_wait(lane, 0, &reason);
-    pccl_device_lane_close(lane);
-    return status == PCCL_OK && fake_cuda_depth == 0 ? lane : NULL;
+    enum pccl_status status = pccl_device_wait(copier, 0, &reason);
+    pccl_device_copier_close(copier);
+    return status == PCCL_OK && fake_cuda_depth == 0 ? copier : NULL;
 }
 
-static void test_lane_changes_threads(void **state)
+static void test_copier_changes_threads(void **state)
 {
     (void)state;
     struct pccl_device *device = open_device(1);
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, 100);
-    struct pccl_device_lane *lane = open_lane(device, memory);
-    memset(pccl_device_lane_buffer(lane, 0), 9, 100);
-    assert_int_equal(pccl_device_write(lane, 0, memory, 100, &words), PCCL_OK);
+    struct pccl_device_copier *copier = open_copier(device, memory);
+    memset(pccl_device_copier_buffer(copier, 0), 9, 100);
+    assert_int_equal(pccl_device_write(copier, 0, memory, 100, &words), PCCL_OK);
     pthread_t thread;
     void *outcome = NULL;
-    assert_int_equal(pthread_create(&thread, NULL, use_elsewhere, lane), 0);
+    assert_int_equal(pthread_create(&thread, NULL, use_elsewhere, copier), 0);
     assert_int_equal(pthread_join(thread, &outcome), 0);
     assert_non_null(outcome);
     assert_int_equal(memory[50], 9);
@@ -416,27 +416,27 @@ static void test_lane_changes_threads(void **state)
 
 /* ---- failures ---- */
 
-/* Everything a device can be asked for, up to the first failure; the lane is closed in any case. */
+/* Everything a device can be asked for, up to the first failure; the copier is closed in any case. */
 static enum pccl_status whole_life(const uint8_t *memory, uint8_t *target)
 {
     struct pccl_device *device = NULL;
-    struct pccl_device_lane *lane = NULL;
+    struct pccl_device_copier *copier = NULL;
     enum pccl_status status = pccl_device_over(&fake_cuda_driver, &device, &words);
     if (status != PCCL_OK)
         return status;
     status = pccl_device_check(device, memory, CHUNK, &words);
     if (status == PCCL_OK)
-        status = pccl_device_lane_open(device, memory, &heap.memory, &lane, &words);
+        status = pccl_device_copier_open(device, memory, &heap.memory, &copier, &words);
     for (uint32_t i = 0; i < 2 && status == PCCL_OK; i++)
-        status = pccl_device_read(lane, i, memory + (size_t)i * 100, 100, &words);
+        status = pccl_device_read(copier, i, memory + (size_t)i * 100, 100, &words);
     for (uint32_t i = 0; i < 2 && status == PCCL_OK; i++)
-        status = pccl_device_wait(lane, i, &words);
+        status = pccl_device_wait(copier, i, &words);
     for (uint32_t i = 0; i < 2 && status == PCCL_OK; i++)
-        status = pccl_device_write(lane, i, target + (size_t)i * 100, 100, &words);
+        status = pccl_device_write(copier, i, target + (size_t)i * 100, 100, &words);
     if (status == PCCL_OK)
-        status = pccl_device_wait(lane, 0, &words);
-    if (lane != NULL)
-        pccl_device_lane_close(lane);
+        status = pccl_device_wait(copier, 0, &words);
+    if (copier != NULL)
+        pccl_device_copier_close(copier);
     pccl_device_close(device);
     return status;
 }
@@ -458,7 +458,7 @@ static void one_failure(enum pccl_cuda_function function, uint64_t n, int result
     } else if (status != PCCL_OK) {
         assert_int_equal(status, result == PCCL_CUDA_OUT_OF_MEMORY ? PCCL_MEMORY : PCCL_SYSTEM);
     } else if (function == PCCL_CUDA_ctx_push) {
-        fake_cuda_reset(1); /* the driver would do so: see pccl_device_lane_close */
+        fake_cuda_reset(1); /* the driver would do so: see pccl_device_copier_close */
     }
     if (status != PCCL_OK) {
         assert_true(says(pccl_cuda_symbol(function)));
@@ -505,11 +505,11 @@ static void test_words_fail(void **state)
     (void)state;
     struct pccl_device *device = open_device(1);
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, 100);
-    struct pccl_device_lane *lane = open_lane(device, memory);
+    struct pccl_device_copier *copier = open_copier(device, memory);
     fake_cuda_fail(PCCL_CUDA_copy_to_host, 1, FAKE_CUDA_NAMELESS);
-    assert_int_equal(pccl_device_read(lane, 0, memory, 100, &words), PCCL_SYSTEM);
+    assert_int_equal(pccl_device_read(copier, 0, memory, 100, &words), PCCL_SYSTEM);
     assert_string_equal(words.bytes, "cuMemcpyDtoHAsync_v2 failed: CUDA error 12345");
-    pccl_device_lane_close(lane);
+    pccl_device_copier_close(copier);
     fake_cuda_free(memory);
     close_device(device);
 }
@@ -518,18 +518,18 @@ static void test_memory_runs_out(void **state)
 {
     (void)state;
     struct pccl_device *device = open_device(1);
-    struct pccl_device_lane *lane = NULL;
+    struct pccl_device_copier *copier = NULL;
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, 100);
     heap.fail_at = 1;
-    assert_int_equal(pccl_device_lane_open(device, memory, &heap.memory, &lane, &words), PCCL_MEMORY);
+    assert_int_equal(pccl_device_copier_open(device, memory, &heap.memory, &copier, &words), PCCL_MEMORY);
     assert_true(says("out of memory"));
-    assert_null(lane);
+    assert_null(copier);
     fake_cuda_free(memory);
     close_device(device);
 }
 
 /*
- * The context is destroyed under an open lane: that is an error with a reason, and closing does not
+ * The context is destroyed under an open copier: that is an error with a reason, and closing does not
  * touch the context.
  */
 static void test_context_is_destroyed(void **state)
@@ -537,13 +537,13 @@ static void test_context_is_destroyed(void **state)
     (void)state;
     struct pccl_device *device = open_device(1);
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, 100);
-    struct pccl_device_lane *lane = open_lane(device, memory);
-    assert_int_equal(pccl_device_read(lane, 0, memory, 100, &words), PCCL_OK);
+    struct pccl_device_copier *copier = open_copier(device, memory);
+    assert_int_equal(pccl_device_read(copier, 0, memory, 100, &words), PCCL_OK);
     fake_cuda_reset(0);
-    assert_int_equal(pccl_device_wait(lane, 0, &words), PCCL_SYSTEM);
+    assert_int_equal(pccl_device_wait(copier, 0, &words), PCCL_SYSTEM);
     assert_true(says("cuCtxPushCurrent_v2") && says("CUDA_ERROR_CONTEXT_IS_DESTROYED"));
-    assert_int_equal(pccl_device_read(lane, 1, memory, 100, &words), PCCL_SYSTEM);
-    pccl_device_lane_close(lane);
+    assert_int_equal(pccl_device_read(copier, 1, memory, 100, &words), PCCL_SYSTEM);
+    pccl_device_copier_close(copier);
     fake_cuda_free(memory);
     close_device(device);
 }
@@ -554,11 +554,11 @@ static void test_fake_notices_a_race(void **state)
     (void)state;
     struct pccl_device *device = open_device(1);
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, 100);
-    struct pccl_device_lane *lane = open_lane(device, memory);
-    assert_int_equal(pccl_device_write(lane, 0, memory, 100, &words), PCCL_OK);
-    pccl_device_lane_buffer(lane, 0)[3] ^= 1;
-    assert_int_equal(pccl_device_wait(lane, 0, &words), PCCL_OK);
-    pccl_device_lane_close(lane);
+    struct pccl_device_copier *copier = open_copier(device, memory);
+    assert_int_equal(pccl_device_write(copier, 0, memory, 100, &words), PCCL_OK);
+    pccl_device_copier_buffer(copier, 0)[3] ^= 1;
+    assert_int_equal(pccl_device_wait(copier, 0, &words), PCCL_OK);
+    pccl_device_copier_close(copier);
     fake_cuda_free(memory);
     pccl_device_close(device);
     assert_string_equal(fake_cuda_end(), "memory changed while it was being copied");
@@ -578,8 +578,8 @@ int main(void)
         cmocka_unit_test(test_closing_waits),
         cmocka_unit_test(test_work_of_the_caller_is_waited_for),
         cmocka_unit_test(test_context_of_the_caller),
-        cmocka_unit_test(test_lanes_in_threads),
-        cmocka_unit_test(test_lane_changes_threads),
+        cmocka_unit_test(test_copiers_in_threads),
+        cmocka_unit_test(test_copier_changes_threads),
         cmocka_unit_test(test_each_call_fails),
         cmocka_unit_test(test_words_fail),
         cmocka_unit_test(test_memory_runs_out),

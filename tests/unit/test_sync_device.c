@@ -185,10 +185,10 @@ static void a_device_fails_at_the_donor(void **state)
 }
 
 /*
- * A tensor so small that its bytes come together with the word of them: there is no lane to put
+ * A tensor so small that its bytes come together with the word of them: there is no copier to put
  * them.
  */
-static void a_lane_cannot_be_opened_for_a_small_tensor(void **state)
+static void a_copier_cannot_be_opened_for_a_small_tensor(void **state)
 {
     enum { BYTES = 100 };
     struct pccl_device *device = open_fake(1);
@@ -220,7 +220,7 @@ int main(void)
         cmocka_unit_test(a_device_fails_while_it_is_digested),
         cmocka_unit_test(a_device_fails_at_the_requester),
         cmocka_unit_test(a_device_fails_at_the_donor),
-        cmocka_unit_test(a_lane_cannot_be_opened_for_a_small_tensor),
+        cmocka_unit_test(a_copier_cannot_be_opened_for_a_small_tensor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
