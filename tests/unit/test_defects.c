@@ -21,7 +21,7 @@
 #include "drive/comm_op.h"
 #include "drive/searches.h"
 #include "master/master.h"
-#include "master/tuning.h"
+#include "master/topology.h"
 #include "measure/internal.h"
 #include "net/connection.h"
 #include "net/guard.h"
