@@ -29,7 +29,7 @@ SIZES = {"4,4K,64K,1M": 200, "8M,64M": 8}  # operations that are timed in a turn
 BY_THE_CLOCK = {"src/drive/comm_watch.c": ["pccl_comm_watch_polled"]}
 FOR_EACH_OPERATION = {
     "src/drive/comm_sight.c": ["pccl_comm_sight_launched", "pccl_comm_sight_decided", "pccl_comm_sight_released"],
-    "src/drive/comm_watch.c": ["pccl_comm_watch_ended"],
+    "src/drive/comm_jobs.c": ["count_ended"],
     "src/sight/flow.h": [
         "pccl_sight_expect",
         "pccl_sight_grant",
@@ -44,7 +44,7 @@ FOR_EACH_OPERATION = {
 def empty(file, functions):
     text = file.read_text(encoding="utf-8")
     for function in functions:
-        head = re.compile(rf"^((?:static inline )?void {function}\([^)]*\)\n\{{\n)", re.M)
+        head = re.compile(rf"^((?:static )?(?:inline )?void {function}\([^)]*\)\n\{{\n)", re.M)
         text, count = head.subn(r"\1    return;\n", text)
         if count != 1:
             sys.exit(f"bench/sight.py: {file} has {count} functions {function}")

@@ -886,7 +886,7 @@ PCCL_EXPORT pcclResult_t pcclAllReduceMultipleWithRetry(const pcclReduceOpDescri
  *                     while its count > 0, or of unknown data type or device; a CUDA tensor where
  *                     there is no driver, or that is not in the device's memory; the revision is
  *                     UINT64_MAX; an unknown strategy
- * pcclInvalidUsage    unconnected; removed from the run (ext. pcclExpelled); such a call is
+ * pcclInvalidUsage    unconnected; removed from the run (ext. pcclExpelled); a joint call is
  *                     outstanding; nobody holds the group's revision any more, all who held what
  *                     was elected died, or a member lacks memory or descriptors (then it fails for
  *                     all); or this peer could not fetch what it lacks. The revision is as before;

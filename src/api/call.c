@@ -126,7 +126,9 @@ enum pccl_status pccl_api_may_call(const struct pccl_communicator *comm, struct 
         enum pccl_call call = pccl_call_of_round(kind);
         if (!comm->calls[call].outstanding)
             continue;
-        pccl_text_format(reason, "joint call refused: %s of another thread is outstanding", name_of(call));
+        pccl_text_format(reason,
+                         "joint call refused: %s is outstanding: another thread waits in it, or it was interrupted",
+                         name_of(call));
         return PCCL_USAGE;
     }
     return PCCL_OK;
@@ -146,14 +148,12 @@ void pccl_api_explain_call(const struct pccl_communicator *comm, enum pccl_call 
 
 enum pccl_status pccl_api_check_quiet(struct pccl_communicator *comm, uint32_t *world, struct pccl_text *reason)
 {
-    enum pccl_status status = PCCL_OK;
     pccl_comm_enter(comm);
-    if (!pccl_comm_is_connected(comm)) {
-        status = pccl_comm_why_unconnected(comm, reason);
-    } else if (comm->operations.by_tag.count) {
+    enum pccl_status status = pccl_api_may_call(comm, reason);
+    if (status == PCCL_OK && comm->operations.by_tag.count) {
         pccl_text_format(reason, "%u operations are launched and not yet awaited", comm->operations.by_tag.count);
         status = PCCL_PENDING_OPS;
-    } else {
+    } else if (status == PCCL_OK) {
         *world = pccl_peer_attributes(comm->peer).world;
     }
     pccl_comm_leave(comm);

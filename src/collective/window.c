@@ -89,7 +89,7 @@ static void set_up_stripe(struct pccl_transfer *transfer, struct pccl_stripe *st
         count_messages(&transfer->flows[i], stripe);
     stripe->results_left += stripe->parts_left > 0;
     const struct pccl_plan *plan = pccl_plan_of(transfer, stripe->number);
-    for (uint32_t number = 0; number < plan->pieces && !transfer->stay != PCCL_STAY_COPIED_HERE; number++)
+    for (uint32_t number = 0; number < plan->pieces && transfer->stay == PCCL_STAY_COPIED_HERE; number++)
         stripe->results_left += pccl_plan_keeps(plan, stripe->number, number);
     transfer->results_complete += stripe->results_left == 0;
     uint32_t parcels = parcel_count(transfer);

@@ -196,7 +196,7 @@ static enum pccl_status make_key(const char *path, struct pccl_secret *key, stru
         return status;
     pccl_secret_write(key, text);
     status = make_line(path, text, PCCL_SECRET_TEXT, reason);
-    return status == PCCL_OK || read_key(path, key, &exists, &why) != PCCL_OK || !exists ? status : PCCL_OK;
+    return status != PCCL_USAGE || read_key(path, key, &exists, &why) != PCCL_OK || !exists ? status : PCCL_OK;
 }
 
 static enum pccl_status read_token(const char *path, struct pccl_token *token, bool *exists, struct pccl_text *reason)
@@ -226,7 +226,7 @@ static enum pccl_status make_token(const char *path, const uint8_t pin[PCCL_PIN_
     token->checked = true;
     pccl_token_write(token, text);
     status = make_line(path, text, PCCL_TOKEN_TEXT, reason);
-    return status == PCCL_OK || read_token(path, token, &exists, &why) != PCCL_OK || !exists ? status : PCCL_OK;
+    return status != PCCL_USAGE || read_token(path, token, &exists, &why) != PCCL_OK || !exists ? status : PCCL_OK;
 }
 
 /* Reads or makes both; they belong together. */

@@ -503,6 +503,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
     if (atomic_exchange(&server->reloads, false))
         reload(server);
     if (atomic_load(&server->interrupted) || !server->machine) {
+        pccl_tokens_save(server->credentials.tokens); /* before the answers of this turn */
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_SHUTDOWN});
         flush_all(server);
         begin_shutdown(server);
@@ -517,8 +518,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
         server->busy_iterations = 0;
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_IDLE});
     }
-    if (server->credentials.tokens)
-        pccl_tokens_save(server->credentials.tokens);
+    pccl_tokens_save(server->credentials.tokens);
     flush_all(server);
     pccl_run_file_retry(&server->run_file, pccl_now_us());
     tell(server);
@@ -677,7 +677,7 @@ static void keep_peers(void *context, uint32_t pass)
         pccl_master_each_of_pass(server->machine, pass, keep_peer, server);
 }
 
-/* Takes the state directory: the control socket tells whether another master has it. Reads what is there then. */
+/* Locks the state directory, which one master may use at a time, and reads its files. */
 static enum pccl_status open_state(struct pccl_master_server *server, struct pccl_text *reason)
 {
     const struct pccl_credentials *credentials = &server->credentials;

@@ -1,5 +1,6 @@
 #include "ops/control.h"
 
+#include "config/params.h"
 #include "net/fork.h"
 #include "net/heap.h"
 #include "net/socket.h"
@@ -81,7 +82,7 @@ static void answer(struct pccl_control_visitor *visitor, char *end)
         pccl_tokens_command(control->tokens, (const char *)visitor->command, &visitor->answer, &revoked);
     else
         pccl_print_add(&visitor->answer, "no\nthe master runs without encryption, so there are no tokens\n");
-    if (revoked) {
+    if (revoked) { /* a visitor that is accepted in this turn of the loop is read in the next one */
         PCCL_ASSERT(control->revoked_count < PCCL_COUNT_OF(control->revoked));
         control->revoked[control->revoked_count++] = revoked;
     }
@@ -209,16 +210,16 @@ static void release_lock(struct pccl_control *control)
  */
 static enum pccl_status take_lock(struct pccl_control *control, const char *state, struct pccl_text *reason)
 {
-    int length = snprintf(control->path, sizeof control->path, "%s/lock", state);
-    int error =
-        length > 0 && (size_t)length < sizeof control->path ? open_lock(control->path, &control->lock) : ENAMETOOLONG;
+    char path[PCCL_PARAM_BYTES_MAX + sizeof "/lock"];
+    int length = snprintf(path, sizeof path, "%s/lock", state);
+    int error = length > 0 && (size_t)length < sizeof path ? open_lock(path, &control->lock) : ENAMETOOLONG;
     if (error) {
-        pccl_text_format(reason, "cannot open %s/lock: %s", state, strerror(error));
+        pccl_text_format(reason, "cannot open %s: %s", path, strerror(error));
         return PCCL_SYSTEM;
     }
     if (flock(control->lock, LOCK_EX | LOCK_NB) == 0)
         return PCCL_OK;
-    pccl_text_format(reason, "cannot lock %s: %s", control->path, errno == EWOULDBLOCK ? in_use : strerror(errno));
+    pccl_text_format(reason, "cannot lock %s: %s", path, errno == EWOULDBLOCK ? in_use : strerror(errno));
     release_lock(control);
     return PCCL_SYSTEM;
 }

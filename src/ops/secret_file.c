@@ -106,7 +106,10 @@ static enum pccl_status put(const char *path, const char *text, size_t length, b
     (void)unlink(temporary);
     if (!error && stays)
         error = sync_directory(path);
-    return error ? pccl_secret_fail(reason, "cannot make", path, strerror(error)) : PCCL_OK;
+    if (!error)
+        return PCCL_OK;
+    enum pccl_status status = pccl_secret_fail(reason, "cannot make", path, strerror(error));
+    return error == EEXIST ? PCCL_USAGE : status;
 }
 
 enum pccl_status pccl_secret_file_make(const char *path, const char *text, size_t length, struct pccl_text *reason)

@@ -22,6 +22,7 @@ struct pccl_tokens {
     bool changed;                       /* the book, and it is not written yet */
     bool owes;                          /* a revocation has not been written yet; it must be written lasting */
     bool told;                          /* that it cannot be written */
+    bool admits;                        /* a use of this turn has been admitted, and is not written yet */
     uint64_t tried_s;                   /* when writing failed last */
     void (*each)(void *context, uint32_t pass);
     void *context;
@@ -121,7 +122,11 @@ static void tell(struct pccl_tokens *tokens, const struct pccl_text *reason)
 void pccl_tokens_save(struct pccl_tokens *tokens)
 {
     struct pccl_text reason;
-    if (!tokens->changed || (tokens->told && tokens->tried_s == now_s()))
+    if (!tokens || !tokens->changed)
+        return;
+    bool waits = tokens->told && tokens->tried_s == now_s() && !tokens->admits;
+    tokens->admits = false;
+    if (waits)
         return;
     if (store(tokens, CHANGE, &reason) != PCCL_OK)
         tell(tokens, &reason);
@@ -252,8 +257,10 @@ enum pccl_keys_verdict pccl_tokens_judge(void *context, const uint8_t key[PCCL_P
  */
 static enum pccl_status check_use(struct pccl_tokens *tokens, const struct pccl_pass *pass, struct pccl_text *reason)
 {
-    if (store(tokens, tokens->told ? CHANGE : TRY, reason) == PCCL_OK)
+    if (store(tokens, tokens->told ? CHANGE : TRY, reason) == PCCL_OK) {
+        tokens->admits = true;
         return PCCL_OK;
+    }
     tell(tokens, reason);
     pccl_book_take_back(&tokens->book);
     pccl_text_format(reason,

@@ -54,7 +54,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, co
                                                   struct pccl_text *reason);
 /*
  * Writes the file, lasting, if it is behind, at most once a second while that fails. Once for each turn of the loop,
- * before its output is sent.
+ * before its output is sent. NULL: does nothing.
  */
 void pccl_tokens_save(struct pccl_tokens *tokens);
 /*

@@ -129,8 +129,8 @@ bool pccl_web_next_command(struct pccl_web *pages, enum pccl_master_command *com
 {
     struct pccl_http_request request;
     struct pccl_http_visitor *visitor;
-    *peer = (struct pccl_id){{0}};
     while ((visitor = pccl_http_next(&pages->http, &request)) != NULL) {
+        *peer = (struct pccl_id){{0}};
         if (!request.post) {
             answer_get(pages, visitor, &request);
         } else if (check_command(pages, visitor, &request, command, peer)) {

@@ -1,4 +1,4 @@
-/* wire/http: which heads are requests, and what the others are told. */
+/* ops/http: which heads are requests, and what the others are told. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

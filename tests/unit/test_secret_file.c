@@ -34,7 +34,7 @@ static void test_what_a_killed_process_left_is_in_nobodys_way(void **state)
     assert_non_null(file);
     assert_int_equal(fclose(file), 0);
     assert_int_equal(pccl_secret_file_make(path, "first", 5, &reason), PCCL_OK);
-    assert_int_equal(pccl_secret_file_make(path, "again", 5, &reason), PCCL_SYSTEM);
+    assert_int_equal(pccl_secret_file_make(path, "again", 5, &reason), PCCL_USAGE);
     assert_int_equal(pccl_secret_file_replace(path, "second", 6, &reason), PCCL_OK);
     assert_int_equal(pccl_secret_file_read(path, true, text, sizeof text - 1, &length, &reason), PCCL_OK);
     assert_string_equal(text, "second");

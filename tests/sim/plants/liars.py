@@ -254,9 +254,9 @@ PLANTS = [
         "10.1: the round before round 0 is answered, and the voter blames the master",
         [], ["lying-votes"],
         [
-            ("src/master/state.h",
-             "return open > 0 && round == open - 1;",
-             "return round + 1 == open;"),
+            ("src/master/rounds.c",
+             "if (pccl_master_is_last_round(round, m->rounds[kind])) {",
+             "if (round + 1 == m->rounds[kind]) {"),
         ]),
     Bug("counters_without_end",
         "12.3: a member that reports rounds or outcomes without end makes their numbers wrap",

@@ -8,9 +8,9 @@ PLANTS = [
         ["I1", "I2", "I9", "I12", "PEACE"], [],
         [
             ("src/peer/control.c",
-             "else if (p->state == PCCL_PEER_MEMBER) pccl_peer_give_up(p, PCCL_EXPELLED,",
-             "else if (p->state == PCCL_PEER_MEMBER) return; else if (p->state == PCCL_PEER_OVER) "
-             "pccl_peer_give_up(p, PCCL_EXPELLED,"),
+             "turned_out(p, expelled->code,",
+             "if (expelled->code == PCCL_REFUSAL_SHUTDOWN || p->state != PCCL_PEER_MEMBER) "
+             "turned_out(p, expelled->code,"),
             ("src/master/membership_admission.c",
              "else if (hello->boot == m->config.boot)",
              "else if (false)"),

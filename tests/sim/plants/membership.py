@@ -84,7 +84,7 @@ PLANTS = [
              "else if (hello->boot == m->config.boot) turn_away_gone(",
              "else if (hello->boot == m->config.boot && m->founded && !m->recovering && "
              "pccl_id_equal(&hello->run_key, &m->run_key)) come_in(m, stranger,"
-             " pccl_master_add_remote(m, hello, PCCL_REMOTE_RESUMING), PCCL_HELLO_RESUME); else if (hello->boot == "
+             " add_remote(m, hello, PCCL_REMOTE_RESUMING), PCCL_HELLO_RESUME); else if (hello->boot == "
              "m->config.boot) turn_away_gone("),
         ]),
     Bug("standstill_is_not_forgiven",

@@ -82,7 +82,7 @@ PLANTS = [
         ["I7", "I2", "R8", "I12"], ["f8-epoch-content"],
         [
             ("src/master/rounds.c",
-             "if (round + 1 == m->rounds[kind]) {",
+             "if (pccl_master_is_last_round(round, m->rounds[kind])) {",
              "if (false) {"),
             ("src/master/rounds.c",
              "if (round != m->rounds[kind]) {",
