@@ -126,8 +126,7 @@ enum pccl_status pccl_api_may_call(const struct pccl_communicator *comm, struct 
         enum pccl_call call = pccl_call_of_round(kind);
         if (!comm->calls[call].outstanding)
             continue;
-        pccl_text_format(reason,
-                         "joint call refused: %s is outstanding: another thread waits in it, or it was interrupted",
+        pccl_text_format(reason, "joint call refused: %s of another thread is outstanding, or was interrupted",
                          name_of(call));
         return PCCL_USAGE;
     }
