@@ -293,7 +293,7 @@ def test_one_joint_call(run):
         a.until_waiting()
         for other in ("pending", "update", "optimize"):
             refused = a.do(other, rc=INVALID_USAGE)
-            check(f"{name} is outstanding" in refused["words"], f"words: {refused['words']}")
+            check(f"{name} of another thread is outstanding" in refused["words"], f"words: {refused['words']}")
         b.do(verb)
         first.wait(rc=SUCCESS)
 
