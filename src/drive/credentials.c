@@ -185,7 +185,7 @@ static enum pccl_status read_key(const char *path, struct pccl_secret *key, bool
     return status;
 }
 
-/* Another master that starts at this moment may make it first. */
+/* Makes the key, or reads the one that another master has made since this one looked. */
 static enum pccl_status make_key(const char *path, struct pccl_secret *key, struct pccl_text *reason)
 {
     char text[PCCL_SECRET_TEXT + 2];
@@ -212,7 +212,7 @@ static enum pccl_status read_token(const char *path, struct pccl_token *token, b
     return status;
 }
 
-/* Likewise. */
+/* Does the same for the token. */
 static enum pccl_status make_token(const char *path, const uint8_t pin[PCCL_PIN_BYTES], struct pccl_token *token,
                                    struct pccl_text *reason)
 {

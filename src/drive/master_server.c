@@ -469,7 +469,7 @@ static void tell(struct pccl_master_server *server)
         pccl_reactor_hurry(&server->reactor);
 }
 
-/* The requests of operators that the machine carries out, as they have come in this turn of the loop. */
+/* Gives the machine the operators' requests of this turn of the loop. */
 static void take_commands(struct pccl_master_server *server)
 {
     uint32_t pass;

@@ -40,8 +40,8 @@ struct pccl_control {
 PCCL_MUST_CHECK enum pccl_status pccl_control_open(struct pccl_control *control, uv_loop_t *loop, const char *state,
                                                    struct pccl_text *reason);
 /*
- * Returns the number of a revoked token whose peers must leave, once; 0: there is no more. To be called in each turn of
- * the loop, in which a visitor gives one command at most.
+ * Returns the number of a revoked token whose peers must leave, or 0 if none is left. Call it until then in each turn
+ * of the loop, in which a visitor gives one command at most.
  */
 uint32_t pccl_control_take_revoked(struct pccl_control *control);
 void pccl_control_close(struct pccl_control *control); /* also of a zeroed struct */

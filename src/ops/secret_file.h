@@ -17,7 +17,7 @@ enum pccl_status pccl_secret_fail(struct pccl_text *reason, const char *what, co
  */
 PCCL_MUST_CHECK enum pccl_status pccl_secret_file_read(const char *path, bool is_private, char *text, size_t most,
                                                        size_t *length, struct pccl_text *reason);
-/* Makes a new file. USAGE, with a reason: there is one already. SYSTEM, likewise: it failed otherwise. */
+/* Makes a new file. Otherwise, with a reason: USAGE if the file exists, SYSTEM for any other failure. */
 PCCL_MUST_CHECK enum pccl_status pccl_secret_file_make(const char *path, const char *text, size_t length,
                                                        struct pccl_text *reason);
 /*
