@@ -142,11 +142,21 @@ static void take_done(struct pccl_master *m, struct pccl_remote *from, const str
         pccl_master_offer(m, op);
 }
 
-/* The undecided operation that a failure or an abort is about; NULL: there is nothing to decide. */
-static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remote *from,
-                                        const struct pccl_instance *instance)
+/* PROTOCOL 6.3: it was said in a view that the group has only re-planned since, and is said again in the new one. */
+static bool is_said_again(const struct pccl_remote *from, const struct pccl_instance *instance,
+                          const struct pccl_epoch *view)
 {
-    if (!pccl_master_concerns(m, from, instance))
+    const struct pccl_peer_group *group = from->group;
+    return pccl_is_of_whole_group(instance) && pccl_epoch_compare(view, &group->view) < 0 &&
+           pccl_epoch_compare(view, &group->firm) >= 0;
+}
+
+/* Returns the undecided operation that a failure or an abort in this view is about. NULL: there is nothing to decide.
+ */
+static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remote *from,
+                                        const struct pccl_instance *instance, const struct pccl_epoch *view)
+{
+    if (is_said_again(from, instance, view) || !pccl_master_concerns(m, from, instance))
         return NULL;
     bool founds = instance->subgroup == PCCL_FOUNDING; /* then it has said `done`, and what the list is */
     struct pccl_operation *op = pccl_master_operation(m, from->group, instance, !founds);
@@ -180,15 +190,6 @@ static void add_reported(struct pccl_text *reason, const struct pccl_remote *fro
         pccl_text_add(reason, otherwise);
 }
 
-/* PROTOCOL 6.3: it was said in a view that the group has only re-planned since, and is said again in the new one. */
-static bool is_said_again(const struct pccl_remote *from, const struct pccl_instance *instance,
-                          const struct pccl_epoch *view)
-{
-    const struct pccl_peer_group *group = from->group;
-    return pccl_is_of_whole_group(instance) && pccl_epoch_compare(view, &group->view) < 0 &&
-           pccl_epoch_compare(view, &group->firm) >= 0;
-}
-
 /*
  * PROTOCOL 6.3. A failure caused by a link is held until the view that removes the cause, so that
  * one death costs one failure. If no view comes within settle_ms, or the link stands again, the
@@ -196,9 +197,7 @@ static bool is_said_again(const struct pccl_remote *from, const struct pccl_inst
  */
 static void take_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_failed *failed)
 {
-    if (is_said_again(from, &failed->instance, &failed->view))
-        return;
-    struct pccl_operation *op = undecided(m, from, &failed->instance);
+    struct pccl_operation *op = undecided(m, from, &failed->instance, &failed->view);
     if (op == NULL)
         return;
     bool outdated = pccl_view_is_past(&op->instance, &failed->view, &from->group->view);
@@ -229,9 +228,7 @@ static const char *default_reason(enum pccl_class class, const struct pccl_insta
 static void take_abort_request(struct pccl_master *m, struct pccl_remote *from,
                                const struct pccl_msg_abort_request *request)
 {
-    if (is_said_again(from, &request->instance, &request->view))
-        return;
-    struct pccl_operation *op = undecided(m, from, &request->instance);
+    struct pccl_operation *op = undecided(m, from, &request->instance, &request->view);
     if (op == NULL)
         return;
     bool outdated = pccl_view_is_past(&op->instance, &request->view, &from->group->view);
