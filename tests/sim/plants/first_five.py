@@ -44,7 +44,7 @@ PLANTS = [
         ] + BLIND_GONE),
     Bug("view_before_commits",
         "F12: some fail by the view what others are told is committed",
-        ["I5", "I2"], ["f12-commit-or-departure"],
+        ["I5", "I2", "ASSERT"], ["f12-commit-or-departure"],
         [
             ("src/master/operations_ends.c",
              "if (all && any) pccl_master_commit(m, group, op);",
