@@ -61,9 +61,9 @@ def object_of(source):
     return source.replace("/", "_")[:-2] + ".o"
 
 
-def compile_one(tree, source, to):
+def compile_one(tree, source, *how):
     includes = ["-I%s" % (tree / folder) for folder in ("src", "include", "tests", "tests/sim", "tools")]
-    must(COMPILE + includes + ["-c", source, "-o", to])
+    must(COMPILE + includes + [source, *how])
 
 
 def already_built(build):
@@ -84,7 +84,7 @@ def build_clean(out, tree, pool):
     objects.mkdir()
     sources = sorted(str(path.relative_to(tree)) for folder in MODULES for path in (tree / folder).glob("*.c"))
     sources += SUPPORT
-    list(pool.map(lambda source: compile_one(tree, tree / source, objects / object_of(source)), sources))
+    list(pool.map(lambda source: compile_one(tree, tree / source, "-c", "-o", objects / object_of(source)), sources))
     must(["gcc", "-o", out / "sim"] + [objects / object_of(source) for source in sources])
     return {source: objects / object_of(source) for source in sources}
 
@@ -109,16 +109,29 @@ def planted(tree, bug):
     return texts
 
 
+def write(tree, bug):
+    """The files that it touches, with this bug, in a folder of its own."""
+    folder = tree.parent / bug.name
+    folder.mkdir(exist_ok=True)
+    files = {}
+    for source, text in planted(tree, bug).items():
+        files[source] = folder / pathlib.Path(source).name
+        files[source].write_text(text)
+    return files
+
+
+def check_syntax(tree, bug):
+    for changed in write(tree, bug).values():
+        compile_one(tree, changed, "-fsyntax-only", "-Werror=implicit-function-declaration")
+
+
 def plant(tree, objects, bug):
     """The simulator with this bug: only the files it touches are compiled again."""
     folder = tree.parent / bug.name
-    folder.mkdir()
     linked = dict(objects)
-    for source, text in planted(tree, bug).items():
-        changed = folder / pathlib.Path(source).name
-        changed.write_text(text)
+    for source, changed in write(tree, bug).items():
         linked[source] = folder / object_of(source)
-        compile_one(tree, changed, linked[source])
+        compile_one(tree, changed, "-c", "-o", linked[source])
     program = folder / "sim"
     must(["gcc", "-o", program] + list(linked.values()))
     return program
@@ -172,7 +185,10 @@ def audit(tree, objects, bug, seeds, everything=True):
     """(good, line of the table). Without everything only the scenarios that have to catch the bug
     are run."""
     began = time.monotonic()
-    program = plant(tree, objects, bug)
+    try:
+        program = plant(tree, objects, bug)
+    except Wrong as wrong:
+        return False, "FAILED %-40s %s" % (bug.name, wrong)
     scenarios = failing_scenarios(program, bug, ["all"] if everything else bug.scenarios)
     found = search_seeds(program, bug, max(seeds, bug.last)) if bug.seeds else Found(None, None, "")
     missed = [name for name in bug.scenarios if name not in scenarios]
@@ -206,7 +222,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=4000, help="seeds to search for each bug (default %(default)s)")
     parser.add_argument("--only", action="append", metavar="NAME", help="plant only this bug (may be given again)")
     parser.add_argument("--sample", action="store_true",
-                        help="plant a bug of each area that is found fast; of all others only find the texts")
+                        help="plant a bug of each area that is found fast; the others only have to compile")
     parser.add_argument("--skip-clean", action="store_true", help="do not run the sources as they are first")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "audit",
                         help="a folder of its own, emptied first")
@@ -224,8 +240,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
         try:
             tree = copy_sources(options.out)
-            for bug in PLANTS if options.sample else ():
-                planted(tree, bug)
+            list(pool.map(lambda bug: check_syntax(tree, bug), PLANTS if options.sample else ()))
             objects = already_built(options.built) if options.built else build_clean(options.out, tree, pool)
             if not options.skip_clean:
                 last = max([options.seeds] + [bug.last for bug in bugs])

@@ -69,8 +69,8 @@ PLANTS = [
              "answer->missing == 0 || (!is_still_waiting(p, op, call, answer) && p->state != PCCL_PEER_MEMBER)"),
         ]),
     Bug("ring_names_a_member_twice",
-        "I1: a ring is a permutation of the group",
-        ["I1"], [],
+        "I1: a ring is a permutation of the group, and peers refuse another one",
+        ["I1", "PEACE"], [],
         [
             ("src/master/membership_views.c",
              "ids[i] = group->ring[i]->id;",
@@ -101,7 +101,7 @@ PLANTS = [
         [
             ("src/master/links_reports.c",
              "if (to->conn == 0 && is_gone(m, to)) {",
-             "if (is_gone(m, to) || pccl_master_count_witnesses(m, &to->id, m->recovering) > 0) {"),
+             "if (is_gone(m, to) || pccl_master_count_witnesses(m, &to->id, m->recovering, NULL) > 0) {"),
         ]),
     Bug("a_broken_control_connection_kills",
         "F4: a control connection is only the first witness",

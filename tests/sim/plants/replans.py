@@ -67,7 +67,7 @@ PLANTS = [
         [
             ("src/master/membership_views.c",
              "pccl_master_await_anew(m, group); } else {",
-             "pccl_master_await_anew(m, group); decide_cost(group); } else {"),
+             "pccl_master_await_anew(m, group); decide_cost(m, group); } else {"),
         ]),
     Bug("choices_end",
         "7.12: members forget the choices of automatic codecs at a re-plan behind a restart, and others launch later",
